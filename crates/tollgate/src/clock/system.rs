@@ -1,0 +1,186 @@
+//! The wall clock, without its steps back.
+
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
+
+use super::Clock;
+use crate::Timestamp;
+
+/// The wall clock of this process, advanced by the monotonic one.
+///
+/// It never goes back: when the wall clock is set forward, this clock follows within a second; when the wall
+/// clock is set back, this clock keeps its own time until the process is restarted. All `SystemClock`s of a
+/// process show the same time. Its readings are exact to the millisecond, so [`Clock::resolution`] is zero.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct SystemClock;
+
+impl Clock for SystemClock {
+    fn now(&self) -> Timestamp {
+        static TIMELINE: OnceLock<Timeline<OsClocks>> = OnceLock::new();
+        TIMELINE.get_or_init(|| Timeline::new(OsClocks::start())).now()
+    }
+}
+
+/// The two clocks of an operating system, in nanoseconds.
+trait Clocks {
+    /// Since an instant of its own; never goes back.
+    fn monotonic(&self) -> i64;
+
+    /// Since the Unix epoch; may be set forward and back.
+    fn wall(&self) -> i64;
+}
+
+struct OsClocks {
+    start: Instant,
+}
+
+impl OsClocks {
+    #[expect(clippy::disallowed_methods, reason = "this is the clock module")]
+    fn start() -> Self {
+        Self { start: Instant::now() }
+    }
+}
+
+impl Clocks for OsClocks {
+    #[expect(clippy::disallowed_methods, reason = "this is the clock module")]
+    fn monotonic(&self) -> i64 {
+        i64::try_from(Instant::now().saturating_duration_since(self.start).as_nanos()).unwrap_or(i64::MAX)
+    }
+
+    #[expect(clippy::disallowed_methods, reason = "this is the clock module")]
+    fn wall(&self) -> i64 {
+        let nanos = |duration: std::time::Duration| i64::try_from(duration.as_nanos()).unwrap_or(i64::MAX);
+        match SystemTime::now().duration_since(UNIX_EPOCH) {
+            Ok(after) => nanos(after),
+            Err(before) => -nanos(before.duration()),
+        }
+    }
+}
+
+/// How long the wall clock goes unread: long enough to cost nothing, short enough to follow a step soon.
+const WALL_INTERVAL: i64 = 1_000_000_000;
+
+/// The time as `monotonic + offset`, where the offset only grows.
+struct Timeline<C> {
+    clocks: C,
+    /// What the wall clock is ahead of the monotonic one.
+    offset: AtomicI64,
+    /// The monotonic time at which the wall clock is read next.
+    next_wall_reading: AtomicI64,
+}
+
+impl<C: Clocks> Timeline<C> {
+    fn new(clocks: C) -> Self {
+        let offset = AtomicI64::new(i64::MIN);
+        let timeline = Self { clocks, offset, next_wall_reading: AtomicI64::new(0) };
+        timeline.follow_wall();
+        timeline
+    }
+
+    fn now(&self) -> Timestamp {
+        let mut monotonic = self.clocks.monotonic();
+        // Relaxed: two threads may both read the wall clock, which harms nobody.
+        if monotonic >= self.next_wall_reading.load(Ordering::Relaxed) {
+            monotonic = self.follow_wall();
+        }
+        // Acquire, with the release of `fetch_max`: a thread that was shown a time by another sees the offset
+        // that gave it, and so shows no earlier one.
+        let nanos = monotonic.saturating_add(self.offset.load(Ordering::Acquire));
+        Timestamp::from_unix_millis(nanos.div_euclid(1_000_000))
+    }
+
+    /// Adopts a forward step of the wall clock and gives the monotonic time.
+    fn follow_wall(&self) -> i64 {
+        let wall = self.clocks.wall();
+        // Read second: a pause between the two readings makes the offset too small, never too large, and a
+        // later reading mends it.
+        let monotonic = self.clocks.monotonic();
+        self.offset.fetch_max(wall.saturating_sub(monotonic), Ordering::AcqRel);
+        self.next_wall_reading.store(monotonic.saturating_add(WALL_INTERVAL), Ordering::Relaxed);
+        monotonic
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+
+    use super::*;
+
+    const SECOND: i64 = 1_000_000_000;
+
+    #[derive(Default)]
+    struct TestClocks {
+        monotonic: Cell<i64>,
+        wall: Cell<i64>,
+    }
+
+    impl TestClocks {
+        fn pass(&self, nanos: i64) {
+            self.monotonic.set(self.monotonic.get() + nanos);
+            self.wall.set(self.wall.get() + nanos);
+        }
+    }
+
+    impl Clocks for &TestClocks {
+        fn monotonic(&self) -> i64 {
+            self.monotonic.get()
+        }
+
+        fn wall(&self) -> i64 {
+            self.wall.get()
+        }
+    }
+
+    #[test]
+    fn adopts_a_step_forward_within_a_second_and_ignores_one_back() {
+        let clocks = TestClocks::default();
+        clocks.wall.set(1_700_000_000 * SECOND);
+        let timeline = Timeline::new(&clocks);
+        let seconds = || timeline.now().as_unix_millis() / 1000;
+
+        assert_eq!(seconds(), 1_700_000_000);
+        clocks.wall.set(clocks.wall.get() + 3600 * SECOND);
+        clocks.pass(SECOND);
+        assert_eq!(seconds(), 1_700_003_601);
+
+        clocks.wall.set(clocks.wall.get() - 7200 * SECOND);
+        for passed in 1..=5 {
+            clocks.pass(SECOND);
+            assert_eq!(seconds(), 1_700_003_601 + passed);
+        }
+    }
+
+    #[test]
+    fn a_pause_between_the_two_readings_never_puts_the_clock_ahead() {
+        /// Pauses for ten seconds whenever the wall clock has been read.
+        struct Pausing(TestClocks);
+
+        impl Clocks for &Pausing {
+            fn monotonic(&self) -> i64 {
+                self.0.monotonic.get()
+            }
+
+            fn wall(&self) -> i64 {
+                let wall = self.0.wall.get();
+                self.0.pass(10 * SECOND);
+                wall
+            }
+        }
+
+        let clocks = Pausing(TestClocks::default());
+        let timeline = Timeline::new(&clocks);
+        for _ in 0..5 {
+            clocks.0.pass(2 * SECOND);
+            assert!(timeline.now().as_unix_millis() <= clocks.0.wall.get() / 1_000_000);
+        }
+    }
+
+    #[test]
+    fn shows_the_time_of_the_operating_system() {
+        let clocks = OsClocks::start();
+        let system = SystemClock.now().as_unix_millis();
+        assert!((clocks.wall() / 1_000_000 - system).abs() < 1_000);
+    }
+}

@@ -1,0 +1,1 @@
+//! A tour: from the first limiter to tests with a clock of one's own.

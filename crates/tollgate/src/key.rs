@@ -1,0 +1,266 @@
+//! Who is counted.
+//!
+//! A key is one value or a list of values. Its canonical bytes say for every value what it is and how long it
+//! is before they say the value, so no two different keys have the same bytes: `("a:b", "c")` is not
+//! `("a", "b:c")`, and the number 49 is not the text `1`.
+
+use std::borrow::Cow;
+use std::fmt;
+use std::hash::{Hash, Hasher};
+use std::net::IpAddr;
+
+use smallvec::SmallVec;
+use xxhash_rust::xxh64::Xxh64;
+
+/// Who is counted: a text, a number, an address, bytes, or several of them together.
+///
+/// A key made from a borrowed text or bytes borrows them, and numbers and addresses fit in place, so making
+/// such a key allocates nothing. Several parts are written into one buffer.
+///
+/// Different keys never share a counter: equality is that of the canonical bytes, which are injective. Parts
+/// keep their order and their grouping.
+///
+/// `Debug` hides the value: a key often is a person or a secret.
+///
+/// # Examples
+///
+/// ```
+/// use tollgate::Key;
+///
+/// let user = Key::from("alice");
+/// let user_on_path = Key::from(("alice", "/search"));
+/// let dynamic = Key::parts(["alice", "/search"]);
+///
+/// assert_eq!(user_on_path, dynamic);
+/// assert_ne!(Key::from(("a:b", "c")), Key::from(("a", "b:c")));
+/// assert_ne!(Key::from("1"), Key::from(1_u64));
+/// assert_eq!(format!("{user:?}"), "Key(text, 5 bytes)");
+/// ```
+#[derive(Clone)]
+pub struct Key<'a> {
+    kind: Kind,
+    payload: Payload<'a>,
+}
+
+/// What a value is; the numbers are part of the canonical bytes and never change.
+#[derive(Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
+enum Kind {
+    Text = 1,
+    Bytes = 2,
+    Number = 3,
+    Address = 4,
+    Parts = 5,
+}
+
+#[derive(Clone)]
+enum Payload<'a> {
+    /// Numbers and addresses, 16 bytes at most.
+    Inline([u8; 16], u8),
+    Borrowed(&'a [u8]),
+    Owned(SmallVec<[u8; 48]>),
+}
+
+/// What stands before a value in the canonical bytes: its kind and its length in LEB128, 11 bytes at most.
+type Head = SmallVec<[u8; 11]>;
+
+impl<'a> Key<'a> {
+    /// A key of these parts, in this order. A list of one part is not the part itself.
+    pub fn parts<P: Into<Key<'a>>>(parts: impl IntoIterator<Item = P>) -> Key<'static> {
+        let mut payload = SmallVec::new();
+        for part in parts {
+            part.into().write_to(&mut payload);
+        }
+        Key { kind: Kind::Parts, payload: Payload::Owned(payload) }
+    }
+
+    /// The same key with bytes of its own.
+    #[must_use]
+    pub fn into_owned(self) -> Key<'static> {
+        let payload = match self.payload {
+            Payload::Inline(bytes, length) => Payload::Inline(bytes, length),
+            Payload::Borrowed(bytes) => Payload::Owned(SmallVec::from_slice(bytes)),
+            Payload::Owned(bytes) => Payload::Owned(bytes),
+        };
+        Key { kind: self.kind, payload }
+    }
+
+    /// The bytes that stand for this key wherever it is stored or hashed: for each value one byte for what it
+    /// is (1 text, 2 bytes, 3 number, 4 address, 5 parts), its length in LEB128, then the value: texts in
+    /// UTF-8, numbers and addresses in network order, parts as their own canonical bytes one after another.
+    #[must_use]
+    pub fn canonical_bytes(&self) -> Cow<'_, [u8]> {
+        let mut bytes = SmallVec::<[u8; 64]>::new();
+        self.write_to(&mut bytes);
+        Cow::Owned(bytes.into_vec())
+    }
+
+    /// XXH64 with seed 0 of the canonical bytes: the shift of staggered windows.
+    pub(crate) fn xxh64(&self) -> u64 {
+        let mut hasher = Xxh64::new(0);
+        hasher.update(&self.head());
+        hasher.update(self.payload());
+        hasher.digest()
+    }
+
+    /// The canonical bytes in two pieces, so that nothing has to be copied to look at them.
+    pub(crate) fn pieces(&self) -> (Head, &[u8]) {
+        (self.head(), self.payload())
+    }
+
+    fn head(&self) -> Head {
+        let mut head = Head::new();
+        head.push(self.kind as u8);
+        write_length(&mut head, self.payload().len());
+        head
+    }
+
+    fn payload(&self) -> &[u8] {
+        match &self.payload {
+            Payload::Inline(bytes, length) => bytes.get(..usize::from(*length)).unwrap_or(bytes),
+            Payload::Borrowed(bytes) => bytes,
+            Payload::Owned(bytes) => bytes,
+        }
+    }
+
+    fn write_to<const N: usize>(&self, bytes: &mut SmallVec<[u8; N]>)
+    where
+        [u8; N]: smallvec::Array<Item = u8>,
+    {
+        bytes.extend_from_slice(&self.head());
+        bytes.extend_from_slice(self.payload());
+    }
+
+    fn inline<const N: usize>(kind: Kind, value: [u8; N]) -> Key<'static> {
+        const { assert!(N <= 16) };
+        let mut bytes = [0; 16];
+        bytes.iter_mut().zip(value).for_each(|(place, byte)| *place = byte);
+        Key { kind, payload: Payload::Inline(bytes, N as u8) }
+    }
+}
+
+/// Unsigned LEB128: seven bits a byte, the lowest first, the high bit set on all but the last.
+pub(crate) fn write_length<const N: usize>(bytes: &mut SmallVec<[u8; N]>, mut length: usize)
+where
+    [u8; N]: smallvec::Array<Item = u8>,
+{
+    while length >= 0x80 {
+        bytes.push((length & 0x7f) as u8 | 0x80);
+        length >>= 7;
+    }
+    bytes.push(length as u8);
+}
+
+impl<'a> From<&'a str> for Key<'a> {
+    fn from(text: &'a str) -> Self {
+        Self { kind: Kind::Text, payload: Payload::Borrowed(text.as_bytes()) }
+    }
+}
+
+impl<'a> From<&'a String> for Key<'a> {
+    fn from(text: &'a String) -> Self {
+        text.as_str().into()
+    }
+}
+
+impl From<String> for Key<'static> {
+    fn from(text: String) -> Self {
+        Self { kind: Kind::Text, payload: Payload::Owned(text.into_bytes().into()) }
+    }
+}
+
+impl<'a> From<&'a [u8]> for Key<'a> {
+    fn from(bytes: &'a [u8]) -> Self {
+        Self { kind: Kind::Bytes, payload: Payload::Borrowed(bytes) }
+    }
+}
+
+impl<'a, const N: usize> From<&'a [u8; N]> for Key<'a> {
+    fn from(bytes: &'a [u8; N]) -> Self {
+        bytes.as_slice().into()
+    }
+}
+
+impl From<u64> for Key<'static> {
+    fn from(number: u64) -> Self {
+        Key::inline(Kind::Number, number.to_be_bytes())
+    }
+}
+
+/// An IPv4 address and its IPv6-mapped form are different keys; fold them before if they should not be.
+impl From<IpAddr> for Key<'static> {
+    fn from(address: IpAddr) -> Self {
+        match address {
+            IpAddr::V4(address) => Key::inline(Kind::Address, address.octets()),
+            IpAddr::V6(address) => Key::inline(Kind::Address, address.octets()),
+        }
+    }
+}
+
+impl<'a> From<&'a Key<'_>> for Key<'a> {
+    fn from(key: &'a Key<'_>) -> Self {
+        let payload = match &key.payload {
+            Payload::Inline(bytes, length) => Payload::Inline(*bytes, *length),
+            Payload::Borrowed(bytes) => Payload::Borrowed(bytes),
+            Payload::Owned(bytes) => Payload::Borrowed(bytes),
+        };
+        Self { kind: key.kind, payload }
+    }
+}
+
+impl<'a, A: Into<Key<'a>>, B: Into<Key<'a>>> From<(A, B)> for Key<'static> {
+    fn from((first, second): (A, B)) -> Self {
+        Key::parts([first.into(), second.into()])
+    }
+}
+
+impl<'a, A: Into<Key<'a>>, B: Into<Key<'a>>, C: Into<Key<'a>>> From<(A, B, C)> for Key<'static> {
+    fn from((first, second, third): (A, B, C)) -> Self {
+        Key::parts([first.into(), second.into(), third.into()])
+    }
+}
+
+impl PartialEq<Key<'_>> for Key<'_> {
+    fn eq(&self, other: &Key<'_>) -> bool {
+        self.kind == other.kind && self.payload() == other.payload()
+    }
+}
+
+impl Eq for Key<'_> {}
+
+/// Hashes the canonical bytes.
+impl Hash for Key<'_> {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        state.write(&self.head());
+        state.write(self.payload());
+    }
+}
+
+impl fmt::Debug for Key<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let kind = match self.kind {
+            Kind::Text => "text",
+            Kind::Bytes => "bytes",
+            Kind::Number => "number",
+            Kind::Address => "address",
+            Kind::Parts => "parts",
+        };
+        write!(f, "Key({kind}, {} bytes)", self.payload().len())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn canonical_bytes_say_kind_and_length_before_the_value() {
+        assert_eq!(*Key::from("alice").canonical_bytes(), *b"\x01\x05alice");
+        assert_eq!(*Key::from(&[7_u8, 8]).canonical_bytes(), *b"\x02\x02\x07\x08");
+        assert_eq!(*Key::from(1_u64).canonical_bytes(), *b"\x03\x08\0\0\0\0\0\0\0\x01");
+        assert_eq!(*Key::from(IpAddr::from([127, 0, 0, 1])).canonical_bytes(), *b"\x04\x04\x7f\0\0\x01");
+        assert_eq!(*Key::from(("a", "bc")).canonical_bytes(), *b"\x05\x07\x01\x01a\x01\x02bc");
+        let long = "x".repeat(300);
+        assert_eq!(Key::from(&long).canonical_bytes()[..3], [1, 0xac, 0x02]);
+    }
+}

@@ -1,0 +1,56 @@
+//! Exact fixed-window rate limiting: may this key do this now?
+//!
+//! Time is cut into windows, each key has one counter a window, and one atomic step counts and decides. Five
+//! requests a minute means that the sixth is denied, with the exact time to wait.
+//!
+//! ```
+//! use tollgate::{Limiter, Quota};
+//!
+//! let limiter = Limiter::new(Quota::per_minute(5));
+//! let decision = limiter.check("alice")?;
+//! if decision.is_allowed() {
+//!     // go on
+//! }
+//! # Ok::<(), tollgate::StoreError>(())
+//! ```
+//!
+//! The [`guide`] goes on from here. A request takes this way through the types:
+//!
+//! ```text
+//! (Quota, Key, cost) = Charge ──▶ Store ──▶ Counted ──▶ Decision
+//!                                 one step,  used,       pure function
+//!                                 one clock  window,
+//!                                 reading    now
+//! ```
+//!
+//! # Features
+//!
+//! None is on by default, and none changes what the others do.
+//!
+//! - `calendar`: days, weeks, months and years in a time zone.
+//! - `serde`: quotas as strings in configuration.
+
+#[cfg(feature = "calendar")]
+mod calendar;
+mod charge;
+mod clock;
+mod decision;
+pub mod guide;
+mod key;
+mod limiter;
+mod memory;
+mod quota;
+mod store;
+mod timestamp;
+mod window;
+
+pub use self::charge::{Charge, CountDenied, Counter, PolicyQuota};
+pub use self::clock::{Clock, ManualClock, SystemClock};
+pub use self::decision::{Decision, QuotaState, Reason, Source, Verdict, whole_seconds};
+pub use self::key::Key;
+pub use self::limiter::{Limiter, LimiterBuilder};
+pub use self::memory::{MemoryStore, MemoryStoreBuilder};
+pub use self::quota::{Anchor, CalendarUnit, Quota, QuotaError, QuotaErrorKind, WindowLength};
+pub use self::store::{Count, Counted, PerQuota, Refunded, Store, StoreError, SyncStore};
+pub use self::timestamp::Timestamp;
+pub use self::window::Window;

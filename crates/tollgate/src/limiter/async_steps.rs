@@ -1,0 +1,127 @@
+//! The steps of a limiter over any store.
+
+use super::{Limiter, last_end};
+use crate::store::{Count, PerQuota, Refunded, Store, StoreError};
+use crate::{Charge, Decision, Key, Source, Timestamp};
+
+impl<S: Store> Limiter<S> {
+    /// As [`check`](Self::check), over any store.
+    ///
+    /// # Errors
+    ///
+    /// If the store could not take the step: that is no denial, and the caller chooses what it means.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropped before it is done, the units may or may not have been taken. So it is with every `_async` step
+    /// that changes a counter.
+    pub async fn check_async(&self, key: impl Into<Key<'_>>) -> Result<Decision, StoreError> {
+        self.check_cost_async(key, 1).await
+    }
+
+    /// As [`check_cost`](Self::check_cost), over any store.
+    ///
+    /// # Errors
+    ///
+    /// As [`check_async`](Self::check_async).
+    pub async fn check_cost_async(&self, key: impl Into<Key<'_>>, cost: u32) -> Result<Decision, StoreError> {
+        let key = key.into();
+        self.check_all_async(&self.charges(&key, cost)).await
+    }
+
+    /// As [`check_all`](Self::check_all), over any store.
+    ///
+    /// # Errors
+    ///
+    /// As [`check_async`](Self::check_async).
+    pub async fn check_all_async(&self, charges: &[Charge<'_>]) -> Result<Decision, StoreError> {
+        let counted = self.store.charge(charges).await?;
+        Ok(Decision::new(charges, &counted, Source::Store))
+    }
+
+    /// As [`peek`](Self::peek), over any store.
+    ///
+    /// # Errors
+    ///
+    /// As [`check_async`](Self::check_async).
+    pub async fn peek_async(&self, key: impl Into<Key<'_>>) -> Result<Decision, StoreError> {
+        let key = key.into();
+        let charges = self.charges(&key, 0);
+        let counted = self.store.peek(&charges).await?;
+        Ok(Decision::new(&charges, &counted, Source::Store))
+    }
+
+    /// As [`refund`](Self::refund), over any store.
+    ///
+    /// # Errors
+    ///
+    /// As [`check_async`](Self::check_async); quotas before the one that failed were given back.
+    pub async fn refund_async(
+        &self,
+        key: impl Into<Key<'_>>,
+        cost: u32,
+        decision: &Decision,
+    ) -> Result<PerQuota<Refunded>, StoreError> {
+        let key = key.into();
+        let mut refunded = Vec::new();
+        for (charge, start) in self.refunds(&key, cost, decision) {
+            refunded.push(self.store.refund(&charge, start).await?);
+        }
+        Ok(refunded.into_iter().collect())
+    }
+
+    /// As [`reset`](Self::reset), over any store.
+    ///
+    /// # Errors
+    ///
+    /// As [`check_async`](Self::check_async); quotas before the one that failed were reset.
+    pub async fn reset_async(&self, key: impl Into<Key<'_>>) -> Result<(), StoreError> {
+        let key = key.into();
+        for counter in self.counters(&key) {
+            self.store.reset(&counter).await?;
+        }
+        Ok(())
+    }
+
+    /// As [`set`](Self::set), over any store.
+    ///
+    /// # Errors
+    ///
+    /// As [`check_async`](Self::check_async); quotas before the one that failed were set.
+    pub async fn set_async(&self, key: impl Into<Key<'_>>, used: u64) -> Result<PerQuota<Count>, StoreError> {
+        let key = key.into();
+        let mut counts = Vec::new();
+        for counter in self.counters(&key) {
+            counts.push(self.store.set(&counter, used).await?);
+        }
+        Ok(counts.into_iter().collect())
+    }
+
+    /// As [`record`](Self::record), over any store.
+    ///
+    /// # Errors
+    ///
+    /// As [`check_async`](Self::check_async); quotas before the one that failed were charged.
+    pub async fn record_async(
+        &self,
+        key: impl Into<Key<'_>>,
+        cost: u32,
+    ) -> Result<PerQuota<Count>, StoreError> {
+        let key = key.into();
+        let mut counts = Vec::new();
+        for charge in self.charges(&key, cost) {
+            counts.push(self.store.record(&charge).await?);
+        }
+        Ok(counts.into_iter().collect())
+    }
+
+    /// As [`window_end`](Self::window_end), over any store.
+    ///
+    /// # Errors
+    ///
+    /// As [`check_async`](Self::check_async).
+    pub async fn window_end_async(&self, key: impl Into<Key<'_>>) -> Result<Option<Timestamp>, StoreError> {
+        let key = key.into();
+        Ok(last_end(&self.store.peek(&self.charges(&key, 0)).await?.counts))
+    }
+}

@@ -1,0 +1,146 @@
+//! The steps of a limiter over a store in this process.
+
+use super::{Limiter, last_end};
+use crate::store::{Count, PerQuota, Refunded, StoreError, SyncStore};
+use crate::{Charge, Decision, Key, Source, Timestamp};
+
+impl<S: SyncStore> Limiter<S> {
+    /// Takes one unit for the key, if every quota has room.
+    ///
+    /// # Errors
+    ///
+    /// If the store could not take the step: that is no denial, and the caller chooses what it means.
+    pub fn check<'k>(&self, key: impl Into<Key<'k>>) -> Result<Decision, StoreError> {
+        self.check_cost(key, 1)
+    }
+
+    /// Takes `cost` units for the key, if every quota has room for all of them. Cost 0 only peeks.
+    ///
+    /// # Errors
+    ///
+    /// As [`check`](Self::check).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use tollgate::{Limiter, Quota, Reason};
+    ///
+    /// let limiter = Limiter::new(Quota::per_day(10));
+    /// assert_eq!(limiter.check_cost("alice", 8)?.remaining(), 2);
+    /// assert!(!limiter.check_cost("alice", 3)?.is_allowed());
+    /// assert_eq!(limiter.check_cost("alice", 2)?.remaining(), 0);
+    /// assert_eq!(limiter.check_cost("bob", 11)?.reason(), Some(Reason::CostExceedsLimit));
+    /// # Ok::<(), tollgate::StoreError>(())
+    /// ```
+    pub fn check_cost<'k>(&self, key: impl Into<Key<'k>>, cost: u32) -> Result<Decision, StoreError> {
+        self.check_all(&self.charges(&key.into(), cost))
+    }
+
+    /// Takes these charges on the limiter's store, all or nothing: several quotas, each for a key of its own.
+    ///
+    /// # Errors
+    ///
+    /// As [`check`](Self::check).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use tollgate::{Charge, Key, Limiter, PolicyQuota, Quota};
+    ///
+    /// let limiter = Limiter::new(Quota::per_day(5));
+    /// let per_user = PolicyQuota::new("user", Quota::per_day(5));
+    /// let everybody = PolicyQuota::new("everybody", Quota::per_day(100));
+    ///
+    /// let (alice, all) = (Key::from("alice"), Key::from("all"));
+    /// let charges = [Charge::new(&per_user, &alice, 1), Charge::new(&everybody, &all, 1)];
+    /// let decision = limiter.check_all(&charges)?;
+    /// assert!(decision.is_allowed());
+    /// assert_eq!(decision.quotas()[1].remaining(), 99);
+    /// # Ok::<(), tollgate::StoreError>(())
+    /// ```
+    pub fn check_all(&self, charges: &[Charge<'_>]) -> Result<Decision, StoreError> {
+        let counted = self.store.charge(charges)?;
+        Ok(Decision::new(charges, &counted, Source::Store))
+    }
+
+    /// Answers as [`check`](Self::check) would, and takes nothing.
+    ///
+    /// # Errors
+    ///
+    /// As [`check`](Self::check).
+    pub fn peek<'k>(&self, key: impl Into<Key<'k>>) -> Result<Decision, StoreError> {
+        let key = key.into();
+        let charges = self.charges(&key, 0);
+        let counted = self.store.peek(&charges)?;
+        Ok(Decision::new(&charges, &counted, Source::Store))
+    }
+
+    /// Gives back `cost` units of what a decision took for this key, in the windows it was counted in: at most
+    /// what is used there, and nothing where the window has closed. What came of it is said for each quota.
+    ///
+    /// # Errors
+    ///
+    /// As [`check`](Self::check); quotas before the one that failed were given back.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use tollgate::{Limiter, Quota};
+    ///
+    /// let limiter = Limiter::new(Quota::per_day(10));
+    /// let decision = limiter.check_cost("alice", 8)?;
+    /// let refunded = limiter.refund("alice", 5, &decision)?;
+    /// assert_eq!(refunded[0].given(), 5);
+    /// assert_eq!(limiter.peek("alice")?.remaining(), 7);
+    /// # Ok::<(), tollgate::StoreError>(())
+    /// ```
+    pub fn refund<'k>(
+        &self,
+        key: impl Into<Key<'k>>,
+        cost: u32,
+        decision: &Decision,
+    ) -> Result<PerQuota<Refunded>, StoreError> {
+        let key = key.into();
+        self.refunds(&key, cost, decision).map(|(charge, start)| self.store.refund(&charge, start)).collect()
+    }
+
+    /// Forgets what the key has used in every quota.
+    ///
+    /// # Errors
+    ///
+    /// As [`check`](Self::check); quotas before the one that failed were reset.
+    pub fn reset<'k>(&self, key: impl Into<Key<'k>>) -> Result<(), StoreError> {
+        let key = key.into();
+        self.counters(&key).try_for_each(|counter| self.store.reset(&counter).map(drop))
+    }
+
+    /// Sets what the key has used in the current window of every quota; it may be above the limit.
+    ///
+    /// # Errors
+    ///
+    /// As [`check`](Self::check); quotas before the one that failed were set.
+    pub fn set<'k>(&self, key: impl Into<Key<'k>>, used: u64) -> Result<PerQuota<Count>, StoreError> {
+        let key = key.into();
+        self.counters(&key).map(|counter| self.store.set(&counter, used)).collect()
+    }
+
+    /// Charges without asking whether there is room, and says what is used then.
+    ///
+    /// # Errors
+    ///
+    /// As [`check`](Self::check); quotas before the one that failed were charged.
+    pub fn record<'k>(&self, key: impl Into<Key<'k>>, cost: u32) -> Result<PerQuota<Count>, StoreError> {
+        let key = key.into();
+        self.charges(&key, cost).iter().map(|charge| self.store.record(charge)).collect()
+    }
+
+    /// When nothing that the key has used counts any more; `None` if nothing counts now.
+    ///
+    /// # Errors
+    ///
+    /// As [`check`](Self::check).
+    pub fn window_end<'k>(&self, key: impl Into<Key<'k>>) -> Result<Option<Timestamp>, StoreError> {
+        let key = key.into();
+        Ok(last_end(&self.store.peek(&self.charges(&key, 0))?.counts))
+    }
+}

@@ -1,0 +1,107 @@
+//! What can be wrong with a quota, and where in its text.
+
+use std::fmt;
+use std::ops::Range;
+
+use thiserror::Error;
+
+/// A quota that cannot be: what is wrong, and where in the text if it was read from one.
+///
+/// Always the caller's fault; trying again does not help.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct QuotaError {
+    kind: QuotaErrorKind,
+    place: Option<Place>,
+}
+
+/// What is wrong with a quota.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
+#[non_exhaustive]
+pub enum QuotaErrorKind {
+    /// The text has no `/` or `per` between limit and window.
+    #[error("expected `limit/window`, such as 5/1m")]
+    MissingSeparator,
+    /// The limit is no whole number.
+    #[error("the limit must be a whole number")]
+    InvalidLimit,
+    /// The limit is above 2^40 - 1.
+    #[error("the limit is above 1099511627775 (2^40 - 1)")]
+    LimitTooLarge,
+    /// The window does not start with a whole number or a unit.
+    #[error("the window must be a unit with or without a whole number, such as 90s or minute")]
+    InvalidWindow,
+    /// The unit of the window is not known.
+    #[error("unknown unit: expected ms, s, m, h, d or w")]
+    UnknownUnit,
+    /// The window is shorter than 1 ms or longer than 10 years.
+    #[error("the window must be 1 ms to 3653 days (10 years) long")]
+    WindowOutOfRange,
+    /// The window is no whole number of milliseconds.
+    #[error("the window must be a whole number of milliseconds")]
+    FractionOfMillisecond,
+    /// Months and years have no fixed length.
+    #[error("a month or year has no fixed length: name a time zone, such as 100/month@UTC")]
+    NeedsZone,
+    /// A time zone goes with one calendar unit only.
+    #[error("a time zone goes with day, week, month or year, such as 100/day@Europe/Berlin")]
+    ZoneNeedsCalendarUnit,
+    /// What follows `@` is neither an anchor nor a known time zone.
+    #[error("neither an anchor (epoch, staggered, first_hit) nor a known time zone")]
+    UnknownAnchor,
+    /// The time zone database does not know the zone.
+    #[error("unknown time zone: expected an IANA name, such as Europe/Berlin")]
+    UnknownZone,
+    /// Calendar windows are not compiled in.
+    #[error("calendar windows need the feature `calendar` of crate tollgate")]
+    CalendarDisabled,
+    /// A calendar's windows start where the calendar says.
+    #[error("a calendar quota has no other anchor, and no other quota has a calendar's")]
+    CalendarAnchor,
+    /// A limiter was given no quota.
+    #[error("at least one quota is needed")]
+    NoQuota,
+    /// Two quotas of one policy would count the same units on the same counter.
+    #[error("two quotas of one policy have the same window, anchor and zone")]
+    SameWindow,
+}
+
+/// Where in which text.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Place {
+    text: Box<str>,
+    range: Range<usize>,
+}
+
+impl QuotaError {
+    pub(super) fn in_text(kind: QuotaErrorKind, text: &str, range: Range<usize>) -> Self {
+        Self { kind, place: Some(Place { text: text.into(), range }) }
+    }
+
+    /// What is wrong.
+    #[must_use]
+    pub const fn kind(&self) -> QuotaErrorKind {
+        self.kind
+    }
+
+    /// The bytes of the text that are wrong, if the quota was read from one; empty where something is missing.
+    #[must_use]
+    pub fn range(&self) -> Option<Range<usize>> {
+        self.place.as_ref().map(|place| place.range.clone())
+    }
+}
+
+impl From<QuotaErrorKind> for QuotaError {
+    fn from(kind: QuotaErrorKind) -> Self {
+        Self { kind, place: None }
+    }
+}
+
+impl fmt::Display for QuotaError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Some(Place { text, range }) = &self.place else { return self.kind.fmt(f) };
+        let column = text.get(..range.start).unwrap_or_default().chars().count() + 1;
+        write!(f, "quota `{text}`, column {column}: {}", self.kind)
+    }
+}
+
+impl std::error::Error for QuotaError {}

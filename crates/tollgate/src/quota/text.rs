@@ -1,0 +1,205 @@
+//! The written form of a quota: `limit/window` or `limit per window`, then `@anchor` or `@zone`.
+
+use std::fmt;
+use std::ops::Range;
+use std::str::FromStr;
+
+use super::{Anchor, CalendarUnit, DAY, HOUR, MINUTE, Quota, QuotaError, QuotaErrorKind, SECOND, Windows};
+
+impl FromStr for Quota {
+    type Err = QuotaError;
+
+    fn from_str(text: &str) -> Result<Self, QuotaError> {
+        let whole = Part { text, range: 0..text.len() };
+        let (limit, rest) = whole
+            .split_once("/")
+            .or_else(|| whole.split_once(" per "))
+            .ok_or_else(|| whole.trim().error(QuotaErrorKind::MissingSeparator))?;
+        let (window, anchor) = match rest.split_once("@") {
+            Some((window, anchor)) => (window, Some(anchor.trim())),
+            None => (rest, None),
+        };
+        let limit = limit.trim();
+        let value = limit.number().ok_or_else(|| limit.error(QuotaErrorKind::InvalidLimit))?;
+        if value > Self::MAX_LIMIT {
+            return Err(limit.error(QuotaErrorKind::LimitTooLarge));
+        }
+        let length = Length::read(&window.trim())?;
+        match anchor {
+            None => length.fixed(value),
+            Some(anchor) => match named_anchor(anchor.as_str()) {
+                Some(named) => {
+                    length.fixed(value)?.with_anchor(named).map_err(|error| anchor.error(error.kind()))
+                }
+                None => length.calendar(value, &anchor),
+            },
+        }
+    }
+}
+
+impl fmt::Display for Quota {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.limit, self.windows)
+    }
+}
+
+impl fmt::Display for Windows {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Epoch(millis) => write_length(f, *millis),
+            Self::Staggered(millis) => write_length(f, *millis).and_then(|()| f.write_str("@staggered")),
+            Self::FirstHit(millis) => write_length(f, *millis).and_then(|()| f.write_str("@first_hit")),
+            #[cfg(feature = "calendar")]
+            Self::Calendar(calendar) => write!(f, "{}@{}", calendar.unit().name(), calendar.zone()),
+        }
+    }
+}
+
+/// In the largest unit that divides the length.
+fn write_length(f: &mut fmt::Formatter<'_>, millis: u64) -> fmt::Result {
+    let (unit, name) = [(DAY, "d"), (HOUR, "h"), (MINUTE, "m"), (SECOND, "s")]
+        .into_iter()
+        .find(|(unit, _)| millis.is_multiple_of(*unit))
+        .unwrap_or((1, "ms"));
+    write!(f, "{}{name}", millis / unit)
+}
+
+fn named_anchor(name: &str) -> Option<Anchor> {
+    match name {
+        "epoch" => Some(Anchor::Epoch),
+        "staggered" => Some(Anchor::Staggered),
+        "first_hit" => Some(Anchor::FirstHit),
+        _ => None,
+    }
+}
+
+impl CalendarUnit {
+    /// As it is written in a quota.
+    #[cfg(feature = "calendar")]
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Self::Day => "day",
+            Self::Week => "week",
+            Self::Month => "month",
+            Self::Year => "year",
+        }
+    }
+}
+
+/// A piece of the quota's text that knows where it stands.
+#[derive(Clone)]
+struct Part<'a> {
+    text: &'a str,
+    range: Range<usize>,
+}
+
+impl<'a> Part<'a> {
+    fn as_str(&self) -> &'a str {
+        self.text.get(self.range.clone()).unwrap_or_default()
+    }
+
+    fn split_once(&self, separator: &str) -> Option<(Self, Self)> {
+        let at = self.range.start + self.as_str().find(separator)?;
+        let part = |range| Part { text: self.text, range };
+        Some((part(self.range.start..at), part(at + separator.len()..self.range.end)))
+    }
+
+    fn trim(&self) -> Self {
+        let start = self.range.end - self.as_str().trim_start().len();
+        let end = start + self.as_str().trim().len();
+        Part { text: self.text, range: start..end }
+    }
+
+    /// Digits alone; a value that does not fit is as large as can be, and so above every bound.
+    fn number(&self) -> Option<u64> {
+        let digits = self.as_str();
+        let whole = !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit());
+        whole.then(|| digits.parse().unwrap_or(u64::MAX))
+    }
+
+    fn error(&self, kind: QuotaErrorKind) -> QuotaError {
+        QuotaError::in_text(kind, self.text, self.range.clone())
+    }
+}
+
+/// The window as written: how many of which unit.
+struct Length<'a> {
+    count: Option<u64>,
+    unit: Unit,
+    whole: Part<'a>,
+}
+
+#[derive(Clone, Copy)]
+enum Unit {
+    /// Of a fixed length in milliseconds; days and weeks are calendar units as well.
+    Fixed(u64, Option<CalendarUnit>),
+    /// Of no fixed length.
+    Calendar(CalendarUnit),
+}
+
+impl<'a> Length<'a> {
+    fn read(whole: &Part<'a>) -> Result<Self, QuotaError> {
+        let digits = whole.as_str().bytes().take_while(u8::is_ascii_digit).count();
+        let split = whole.range.start + digits;
+        let count = Part { text: whole.text, range: whole.range.start..split }.number();
+        let unit = Part { text: whole.text, range: split..whole.range.end }.trim();
+        let name = unit.as_str();
+        if !name.starts_with(|first: char| first.is_alphabetic()) {
+            return Err(unit.error(QuotaErrorKind::InvalidWindow));
+        }
+        let known = Unit::named(name).ok_or_else(|| unit.error(QuotaErrorKind::UnknownUnit))?;
+        Ok(Self { count, unit: known, whole: whole.clone() })
+    }
+
+    fn fixed(&self, limit: u64) -> Result<Quota, QuotaError> {
+        let Unit::Fixed(millis, _) = self.unit else {
+            return Err(self.whole.error(QuotaErrorKind::NeedsZone));
+        };
+        let millis = self.count.unwrap_or(1).saturating_mul(millis);
+        Quota::from_millis(limit, millis).map_err(|error| self.whole.error(error.kind()))
+    }
+
+    /// What follows `@` is no anchor, so it must be a zone, and then the window must be one calendar unit.
+    fn calendar(&self, limit: u64, zone: &Part<'_>) -> Result<Quota, QuotaError> {
+        let (Unit::Calendar(unit) | Unit::Fixed(_, Some(unit))) = self.unit else {
+            // `5/1m@firsthit` is a misspelt anchor more likely than a zone in the wrong place.
+            let looks_like_zone = zone.as_str().contains('/') || zone.as_str() == "UTC";
+            let kind = if looks_like_zone {
+                QuotaErrorKind::ZoneNeedsCalendarUnit
+            } else {
+                QuotaErrorKind::UnknownAnchor
+            };
+            return Err(zone.error(kind));
+        };
+        if self.count.unwrap_or(1) != 1 {
+            return Err(self.whole.error(QuotaErrorKind::ZoneNeedsCalendarUnit));
+        }
+        calendar_quota(limit, unit, zone)
+    }
+}
+
+#[cfg(feature = "calendar")]
+fn calendar_quota(limit: u64, unit: CalendarUnit, zone: &Part<'_>) -> Result<Quota, QuotaError> {
+    Quota::calendar(limit, unit, zone.as_str()).map_err(|_| zone.error(QuotaErrorKind::UnknownAnchor))
+}
+
+#[cfg(not(feature = "calendar"))]
+fn calendar_quota(_: u64, _: CalendarUnit, zone: &Part<'_>) -> Result<Quota, QuotaError> {
+    Err(zone.error(QuotaErrorKind::CalendarDisabled))
+}
+
+impl Unit {
+    fn named(name: &str) -> Option<Self> {
+        Some(match name {
+            "ms" | "millisecond" | "milliseconds" => Self::Fixed(1, None),
+            "s" | "sec" | "secs" | "second" | "seconds" => Self::Fixed(SECOND, None),
+            "m" | "min" | "mins" | "minute" | "minutes" => Self::Fixed(MINUTE, None),
+            "h" | "hr" | "hrs" | "hour" | "hours" => Self::Fixed(HOUR, None),
+            "d" | "day" | "days" => Self::Fixed(DAY, Some(CalendarUnit::Day)),
+            "w" | "week" | "weeks" => Self::Fixed(7 * DAY, Some(CalendarUnit::Week)),
+            "month" | "months" => Self::Calendar(CalendarUnit::Month),
+            "year" | "years" => Self::Calendar(CalendarUnit::Year),
+            _ => return None,
+        })
+    }
+}

@@ -1,0 +1,94 @@
+//! A point in time as every part of Tollgate counts it: whole milliseconds since the Unix epoch.
+
+use std::fmt;
+use std::time::Duration;
+
+/// A point in time, in whole milliseconds since 1970-01-01 00:00 UTC; negative before it.
+///
+/// Leap seconds do not exist here, as in Unix time. Arithmetic saturates at the ends of the range, which lie
+/// 292 million years away, so it never wraps and never panics.
+///
+/// ```
+/// use std::time::Duration;
+/// use tollgate::Timestamp;
+///
+/// let noon = Timestamp::from_unix_millis(1_700_000_000_000);
+/// assert_eq!((noon + Duration::from_secs(1)).as_unix_millis(), 1_700_000_001_000);
+/// assert_eq!(noon.since(noon + Duration::from_secs(1)), Duration::ZERO);
+/// ```
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub struct Timestamp(i64);
+
+impl Timestamp {
+    /// 1970-01-01 00:00 UTC.
+    pub const EPOCH: Self = Self(0);
+
+    /// The point that lies this many milliseconds after the epoch.
+    #[must_use]
+    pub const fn from_unix_millis(millis: i64) -> Self {
+        Self(millis)
+    }
+
+    /// Milliseconds since the epoch.
+    #[must_use]
+    pub const fn as_unix_millis(self) -> i64 {
+        self.0
+    }
+
+    /// How long after `earlier` this is; zero if it is not after it.
+    #[must_use]
+    pub const fn since(self, earlier: Self) -> Duration {
+        Duration::from_millis(self.millis_since(earlier))
+    }
+
+    /// Whole milliseconds from `earlier` to this; zero if it is not after it.
+    pub(crate) const fn millis_since(self, earlier: Self) -> u64 {
+        if self.0 > earlier.0 { self.0.abs_diff(earlier.0) } else { 0 }
+    }
+
+    pub(crate) const fn saturating_add_millis(self, millis: u64) -> Self {
+        Self(self.0.saturating_add_unsigned(millis))
+    }
+
+    pub(crate) const fn saturating_sub_millis(self, millis: u64) -> Self {
+        Self(self.0.saturating_sub_unsigned(millis))
+    }
+}
+
+/// Moves forward by the whole milliseconds of the duration; what is left of a millisecond is dropped.
+impl std::ops::Add<Duration> for Timestamp {
+    type Output = Self;
+
+    fn add(self, duration: Duration) -> Self {
+        self.saturating_add_millis(u64::try_from(duration.as_millis()).unwrap_or(u64::MAX))
+    }
+}
+
+/// Moves back by the whole milliseconds of the duration; what is left of a millisecond is dropped.
+impl std::ops::Sub<Duration> for Timestamp {
+    type Output = Self;
+
+    fn sub(self, duration: Duration) -> Self {
+        self.saturating_sub_millis(u64::try_from(duration.as_millis()).unwrap_or(u64::MAX))
+    }
+}
+
+impl fmt::Debug for Timestamp {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}ms", self.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn arithmetic_saturates_at_both_ends() {
+        let (first, last) = (Timestamp::from_unix_millis(i64::MIN), Timestamp::from_unix_millis(i64::MAX));
+        assert_eq!(last + Duration::MAX, last);
+        assert_eq!(first - Duration::MAX, first);
+        assert_eq!(last.millis_since(first), u64::MAX);
+        assert_eq!(first.millis_since(last), 0);
+    }
+}

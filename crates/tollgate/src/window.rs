@@ -1,0 +1,89 @@
+//! One concrete interval of a quota, and the arithmetic that finds it.
+//!
+//! Pure functions of the time: no clock is read here and no count is known.
+
+use std::time::Duration;
+
+use crate::Timestamp;
+
+/// One interval `[start, end)` in which units are counted: `start` belongs to it, `end` to the next one.
+///
+/// At `start + length - 1 ms` a unit still counts in this window, one millisecond later in the next.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Window {
+    start: Timestamp,
+    end: Timestamp,
+}
+
+impl Window {
+    /// The interval from `start` up to but not including `end`; empty if `end` is not after `start`.
+    #[must_use]
+    pub const fn new(start: Timestamp, end: Timestamp) -> Self {
+        Self { start, end }
+    }
+
+    /// The aligned window that holds `now`: `start = now - ((now - offset) mod length)`, Euclidean, so that
+    /// times before 1970 fall into the right window too. A length below 1 ms is taken as 1 ms.
+    #[must_use]
+    pub fn aligned(now: Timestamp, length: Duration, offset: Duration) -> Self {
+        let millis = |duration: Duration| u64::try_from(duration.as_millis()).unwrap_or(u64::MAX);
+        Self::aligned_millis(now, millis(length).max(1), millis(offset))
+    }
+
+    pub(crate) fn aligned_millis(now: Timestamp, length: u64, offset: u64) -> Self {
+        // The offset is taken from the remainder, where no difference can wrap, rather than from the time.
+        let signed_length = i64::try_from(length).unwrap_or(i64::MAX);
+        let length = signed_length.unsigned_abs();
+        let remainder = now.as_unix_millis().rem_euclid(signed_length).unsigned_abs();
+        let offset = offset % length;
+        let since_start =
+            if remainder >= offset { remainder - offset } else { length - (offset - remainder) };
+        Self {
+            start: now.saturating_sub_millis(since_start),
+            end: now.saturating_add_millis(length - since_start),
+        }
+    }
+
+    /// The window of this length that opens now.
+    pub(crate) fn opening_at(now: Timestamp, length: u64) -> Self {
+        Self { start: now, end: now.saturating_add_millis(length) }
+    }
+
+    /// The first millisecond that belongs to the window.
+    #[must_use]
+    pub const fn start(&self) -> Timestamp {
+        self.start
+    }
+
+    /// The first millisecond that no longer belongs to the window: the next window's start.
+    #[must_use]
+    pub const fn end(&self) -> Timestamp {
+        self.end
+    }
+
+    /// From `start` to `end`. A calendar day may have 23 or 25 hours.
+    #[must_use]
+    pub const fn length(&self) -> Duration {
+        self.end.since(self.start)
+    }
+
+    /// Whether `start <= time < end`.
+    #[must_use]
+    pub fn contains(&self, time: Timestamp) -> bool {
+        self.start <= time && time < self.end
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn stays_ordered_at_the_ends_of_time() {
+        for now in [i64::MIN, i64::MIN + 1, i64::MAX - 1, i64::MAX] {
+            let now = Timestamp::from_unix_millis(now);
+            let window = Window::aligned_millis(now, 60_000, 59_999);
+            assert!(window.start() <= now && now <= window.end(), "{window:?}");
+        }
+    }
+}
