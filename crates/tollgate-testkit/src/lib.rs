@@ -1,1 +1,35 @@
-//! Store conformance suite.
+//! Proof for stores: one conformance suite, one reference model, and the races and attacks every store must stand.
+//!
+//! A store comes in as a [`Subject`]: itself, and a way to wait for its time. What a subject can do besides is
+//! said by traits ([`SteeredClock`], [`Capped`]), so that a rule that needs more is never skipped in silence: it
+//! does not compile for a store that lacks it.
+//!
+//! | to prove | use |
+//! |---|---|
+//! | every rule of the semantics, one test each | [`conformance!`] |
+//! | any sequence of steps gives the answers of a simple model | [`plan`], [`replay`] |
+//! | counts are exact under any number of threads | [`race`] |
+//! | a boundary lets through twice the limit and never more | [`boundary`] |
+//!
+//! Everything here asserts: a broken promise is a panic that says which.
+
+#![expect(clippy::unwrap_used, clippy::expect_used, reason = "a testkit's errors are failed tests")]
+
+pub mod boundary;
+mod caller;
+pub mod conformance;
+mod memory;
+mod model;
+mod plan;
+pub mod race;
+mod replay;
+mod runtime;
+mod subject;
+
+pub use self::caller::Caller;
+pub use self::memory::{ManualMemory, SystemMemory};
+pub use self::model::Model;
+pub use self::plan::{Ask, Moves, Op, Plan, plan, quota};
+pub use self::replay::replay;
+pub use self::runtime::block_on;
+pub use self::subject::{Capped, SteeredClock, Subject, instant};

@@ -103,7 +103,7 @@ impl Decision {
                 let reset_after = count.window.end().since(counted.now);
                 let verdict = if count.fits {
                     Ok(())
-                } else if charge.asked() > charge.limit() {
+                } else if charge.asked_in(charges) > charge.limit() {
                     Err(Denial { reason: Reason::CostExceedsLimit, retry_after: None })
                 } else {
                     let retry_after = Some(reset_after + counted.resolution);

@@ -59,8 +59,8 @@ impl Room {
     /// Sweeps closed counters out of all shards, and says whether there is room to find now.
     pub(super) fn make(&self, now: Timestamp, shards: &[Mutex<Shard>]) -> bool {
         let _sweeping = self.sweeping.lock().unwrap_or_else(PoisonError::into_inner);
-        // Another thread may have swept while this one waited.
-        if !self.has(1) && self.earliest_end.load(Ordering::Relaxed) <= now.as_unix_millis() {
+        // Another thread may have swept while this one waited; then no counter is left that has closed.
+        if self.earliest_end.load(Ordering::Relaxed) <= now.as_unix_millis() {
             // What is written from here on notes its end itself; what was written before is found by the
             // sweep, because it takes every shard's lock after this.
             self.earliest_end.store(i64::MAX, Ordering::Relaxed);

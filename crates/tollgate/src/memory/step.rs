@@ -26,20 +26,23 @@ impl Locked<'_> {
     pub(super) fn charge(&mut self, charges: &[Charge<'_>]) -> Result<Counted, StoreError> {
         let mut weighed = self.weigh(charges);
         let admitted = weighed.iter().all(|weighed| weighed.fits);
-        let takes = |charge: &Charge<'_>, weighed: &Weighed| {
-            let counts_denied = charge.counter().quota().count_denied() == CountDenied::Yes;
-            let charged = admitted || (counts_denied && !weighed.fits && weighed.cost <= charge.limit());
-            charged && weighed.cost > 0
-        };
-        let new = charges.iter().zip(&weighed).enumerate().filter(|(index, (charge, weighed))| {
-            let first = !charges.iter().take(*index).any(|earlier| earlier.counter() == charge.counter());
-            first && takes(charge, weighed) && !weighed.found.exists
-        });
-        if !self.room.take(new.count()) {
+        // Room is asked for every counter, and taken for those that are charged. Only an admission makes new
+        // ones: a denial is counted where something is used already.
+        let new = || new_counters(charges, &weighed);
+        let charged = || new().filter(|weighed| weighed.cost > 0);
+        if admitted && !(self.room.has(new().count()) && self.room.take(charged().count())) {
             return Err(StoreError::Full);
         }
+        // Weighed together, charged together: one denial is counted for all charges on its counter.
+        let is_charged = |charge: &Charge<'_>| {
+            let counted_denial = |(other, weighed): (&Charge<'_>, &Weighed)| {
+                other.counter() == charge.counter() && weighed.is_counted_denial(other)
+            };
+            admitted || charges.iter().zip(&weighed).any(counted_denial)
+        };
+        let is_charged: SmallVec<[bool; 2]> = charges.iter().map(is_charged).collect();
         for (index, (charge, weighed)) in charges.iter().zip(&mut weighed).enumerate() {
-            if takes(charge, weighed) {
+            if is_charged.get(index) == Some(&true) && weighed.cost > 0 {
                 let used = add(weighed.found.state.used, weighed.cost);
                 weighed.found.state.used = used;
                 self.write(index, &charge.counter(), weighed.found.state);
@@ -51,8 +54,7 @@ impl Locked<'_> {
     pub(super) fn peek(&mut self, charges: &[Charge<'_>]) -> Result<Counted, StoreError> {
         let weighed = self.weigh(charges);
         let admitted = weighed.iter().all(|weighed| weighed.fits);
-        let new = weighed.iter().filter(|weighed| !weighed.found.exists).count();
-        if admitted && !self.room.has(new.min(1)) {
+        if admitted && !self.room.has(new_counters(charges, &weighed).count()) {
             return Err(StoreError::Full);
         }
         Ok(self.counted(weighed.iter().map(Weighed::count)))
@@ -105,8 +107,7 @@ impl Locked<'_> {
     fn weigh(&mut self, charges: &[Charge<'_>]) -> SmallVec<[Weighed; 2]> {
         let weigh = |(index, charge): (usize, &Charge<'_>)| {
             let found = self.find(index, &charge.counter());
-            let on_counter = charges.iter().filter(|other| other.counter() == charge.counter());
-            let cost = on_counter.map(|charge| u64::from(charge.cost())).sum::<u64>();
+            let cost = charge.cost_in(charges);
             // Not saturated at the largest limit: a full counter of that limit has no room.
             let fits = found.state.used.saturating_add(cost.max(1)) <= charge.limit();
             Weighed { found, cost, fits }
@@ -122,8 +123,13 @@ impl Locked<'_> {
         let state = match stored {
             Some(state) if state.window.contains(now) => state,
             // The clock has stepped back before the counter's window. What was used stays used, and the key
-            // waits no longer than the window that holds now.
-            Some(state) if now < state.window.start() => State { used: state.used, window: open() },
+            // waits no longer than the window that holds now: the counter is taken into it by the first step
+            // that finds it, since left where it was it would deny in every window up to its own.
+            Some(state) if now < state.window.start() => {
+                let state = State { used: state.used, window: open() };
+                self.write(index, counter, state);
+                state
+            }
             Some(_) | None => State { used: 0, window: open() },
         };
         Found { state, exists: stored.is_some() }
@@ -155,7 +161,21 @@ impl Locked<'_> {
     }
 }
 
+/// Those that have no entry yet, each counter once.
+fn new_counters<'a>(charges: &'a [Charge<'_>], weighed: &'a [Weighed]) -> impl Iterator<Item = &'a Weighed> {
+    weighed.iter().enumerate().filter_map(|(index, weighed)| {
+        let counter = charges.get(index)?.counter();
+        let first = !charges.iter().take(index).any(|earlier| earlier.counter() == counter);
+        (first && !weighed.found.exists).then_some(weighed)
+    })
+}
+
 impl Weighed {
+    fn is_counted_denial(&self, charge: &Charge<'_>) -> bool {
+        let counts_denied = charge.counter().quota().count_denied() == CountDenied::Yes;
+        counts_denied && !self.fits && self.cost <= charge.limit()
+    }
+
     fn count(&self) -> Count {
         Count { used: self.found.state.used, window: self.found.state.window, fits: self.fits }
     }

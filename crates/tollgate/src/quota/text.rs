@@ -11,14 +11,15 @@ impl FromStr for Quota {
 
     fn from_str(text: &str) -> Result<Self, QuotaError> {
         let whole = Part { text, range: 0..text.len() };
-        let (limit, rest) = whole
-            .split_once("/")
-            .or_else(|| whole.split_once(" per "))
-            .ok_or_else(|| whole.trim().error(QuotaErrorKind::MissingSeparator))?;
-        let (window, anchor) = match rest.split_once("@") {
-            Some((window, anchor)) => (window, Some(anchor.trim())),
-            None => (rest, None),
+        // The anchor goes first: the name of a zone may hold a `/` as well.
+        let (amount, anchor) = match whole.split_once("@") {
+            Some((amount, anchor)) => (amount, Some(anchor.trim())),
+            None => (whole.clone(), None),
         };
+        let (limit, window) = amount
+            .split_once("/")
+            .or_else(|| amount.split_once(" per "))
+            .ok_or_else(|| whole.trim().error(QuotaErrorKind::MissingSeparator))?;
         let limit = limit.trim();
         let value = limit.number().ok_or_else(|| limit.error(QuotaErrorKind::InvalidLimit))?;
         if value > Self::MAX_LIMIT {

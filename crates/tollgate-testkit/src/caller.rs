@@ -1,0 +1,96 @@
+//! One who is counted: a key under a quota, and what it asks of the store.
+
+use tollgate::{
+    Charge, Count, Counted, Counter, Decision, Key, PolicyQuota, Refunded, Source, Store, Timestamp, Window,
+};
+
+use crate::Subject;
+
+/// A key under a quota. The store must answer: an error is a failed test.
+#[derive(Debug)]
+pub struct Caller<'a, S> {
+    subject: &'a S,
+    quota: &'a PolicyQuota,
+    key: Key<'static>,
+}
+
+impl<'a, S: Subject> Caller<'a, S> {
+    /// This key under this quota.
+    pub fn new<'k>(subject: &'a S, quota: &'a PolicyQuota, key: impl Into<Key<'k>>) -> Self {
+        Self { subject, quota, key: key.into().into_owned() }
+    }
+
+    /// The key.
+    #[must_use]
+    pub const fn key(&self) -> &Key<'static> {
+        &self.key
+    }
+
+    /// The same key under another quota.
+    #[must_use]
+    pub fn under(&self, quota: &'a PolicyQuota) -> Self {
+        Self { subject: self.subject, quota, key: self.key.clone() }
+    }
+
+    /// A charge to put into a step.
+    #[must_use]
+    pub const fn charge(&self, cost: u32) -> Charge<'_> {
+        Charge::new(self.quota, &self.key, cost)
+    }
+
+    /// Asks for so many units.
+    pub async fn takes(&self, cost: u32) -> Decision {
+        decide(self.subject, &[self.charge(cost)]).await
+    }
+
+    /// Asks for so many units, and gives what the store counted.
+    pub async fn counts(&self, cost: u32) -> Counted {
+        self.subject.store().charge(&[self.charge(cost)]).await.expect("the store answers")
+    }
+
+    /// Looks whether a unit would pass.
+    pub async fn peeks(&self) -> Decision {
+        let charges = [self.charge(1)];
+        let counted = self.subject.store().peek(&charges).await.expect("the store answers");
+        Decision::new(&charges, &counted, Source::Store)
+    }
+
+    /// What is used now.
+    pub async fn used(&self) -> u64 {
+        self.peeks().await.used()
+    }
+
+    /// Takes so many units without asking.
+    pub async fn records(&self, cost: u32) -> Count {
+        self.subject.store().record(&self.charge(cost)).await.expect("the store answers")
+    }
+
+    /// Gives back so many units in the window that began at `start`.
+    pub async fn refunds(&self, cost: u32, start: Timestamp) -> Refunded {
+        self.subject.store().refund(&self.charge(cost), start).await.expect("the store answers")
+    }
+
+    /// Forgets the counter.
+    pub async fn resets(&self) -> Count {
+        self.subject.store().reset(&Counter::new(self.quota, &self.key)).await.expect("the store answers")
+    }
+
+    /// Sets what is used.
+    pub async fn sets(&self, used: u64) -> Count {
+        self.subject.store().set(&Counter::new(self.quota, &self.key), used).await.expect("the store answers")
+    }
+
+    /// Takes the whole limit at once, and gives the window that is now used up.
+    pub async fn fills(&self) -> Window {
+        let limit = u32::try_from(self.quota.quota().limit()).expect("a limit that one cost can reach");
+        let counted = self.counts(limit).await;
+        assert!(counted.is_admitted(), "a fresh counter has room for its limit: {counted:?}");
+        counted.counts[0].window
+    }
+}
+
+/// Takes one step and decides.
+pub(crate) async fn decide(subject: &impl Subject, charges: &[Charge<'_>]) -> Decision {
+    let counted = subject.store().charge(charges).await.expect("the store answers");
+    Decision::new(charges, &counted, Source::Store)
+}

@@ -1,0 +1,178 @@
+//! Waiting as told, and changing a count without asking: rule 10.
+
+use std::time::Duration;
+
+use tollgate::{Anchor, CountDenied, Quota, Refunded, Timestamp};
+
+use super::{quota, short_quota};
+use crate::{Caller, Subject};
+
+/// Rule 10: who waits as long as told is admitted; who comes one millisecond earlier is not.
+pub async fn who_waits_as_told_is_admitted<S: Subject>(subject: &S) {
+    for anchor in [Anchor::Epoch, Anchor::Staggered, Anchor::FirstHit] {
+        let quota = short_quota(subject, 3, anchor);
+        let alice = Caller::new(subject, &quota, "alice");
+        let window = alice.fills().await;
+
+        let denied = alice.counts(1).await;
+        assert!(!denied.is_admitted() || denied.now >= window.end(), "{anchor:?}");
+        let asked = [alice.charge(1)];
+        let decision = tollgate::Decision::new(&asked, &denied, tollgate::Source::Store);
+        // Only a machine that stalls for a whole window leaves nothing to wait for.
+        let Some(wait) = decision.retry_after() else { continue };
+        assert_eq!(wait, window.end().since(denied.now) + denied.resolution, "{anchor:?}");
+
+        let told = denied.now + wait;
+        subject.reach(told - denied.resolution - Duration::from_millis(1)).await;
+        let early = alice.counts(3).await;
+        assert_eq!(early.is_admitted(), early.now >= window.end(), "{anchor:?}: {early:?}");
+        if !early.is_admitted() {
+            subject.reach(told).await;
+            assert!(alice.takes(3).await.is_allowed(), "{anchor:?}");
+        }
+    }
+}
+
+/// Rule 10: a refund gives back what it says, and what it gave back can be taken again.
+pub async fn a_refund_frees_what_it_gives_back<S: Subject>(subject: &S) {
+    for anchor in ["", "@staggered", "@first_hit"] {
+        let quota = quota(&format!("5/1h{anchor}"));
+        let alice = Caller::new(subject, &quota, "alice");
+        let start = alice.fills().await.start();
+        assert_eq!(alice.refunds(2, start).await, Refunded::Open { given: 2, used: 3 }, "{anchor}");
+        assert!(!alice.takes(3).await.is_allowed());
+        let again = alice.takes(2).await;
+        assert_eq!((again.is_allowed(), again.quotas()[0].window().start()), (true, start), "{anchor}");
+    }
+}
+
+/// Rule 10: a refund gives back at most what is used.
+pub async fn a_refund_gives_back_at_most_what_is_used<S: Subject>(subject: &S) {
+    let quota = quota("5/1h");
+    let alice = Caller::new(subject, &quota, "alice");
+    let start = alice.takes(2).await.quotas()[0].window().start();
+    assert_eq!(alice.refunds(0, start).await, Refunded::Open { given: 0, used: 2 });
+    assert_eq!(alice.refunds(u32::MAX, start).await, Refunded::Open { given: 2, used: 0 });
+    assert_eq!(alice.refunds(1, start).await, Refunded::Open { given: 0, used: 0 });
+    assert_eq!(alice.peeks().await.remaining(), 5);
+}
+
+/// Rule 10: a refund of counts that no cost can say is exact.
+pub async fn a_refund_of_a_large_count_is_exact<S: Subject>(subject: &S) {
+    let quota = quota("5/1h");
+    let alice = Caller::new(subject, &quota, "alice");
+    let start = alice.sets(Quota::MAX_LIMIT).await.window.start();
+    let used = Quota::MAX_LIMIT - u64::from(u32::MAX);
+    assert_eq!(alice.refunds(u32::MAX, start).await, Refunded::Open { given: u32::MAX, used });
+}
+
+/// Rule 10: a window that is not the open one gives back nothing, and the refund says so.
+pub async fn a_refund_names_its_window<S: Subject>(subject: &S) {
+    for anchor in ["", "@staggered", "@first_hit"] {
+        let quota = quota(&format!("5/1h{anchor}"));
+        let alice = Caller::new(subject, &quota, "alice");
+        let window = alice.fills().await;
+        let millisecond = Duration::from_millis(1);
+        for start in
+            [window.start() - millisecond, window.start() + millisecond, window.end(), Timestamp::EPOCH]
+        {
+            let refunded = alice.refunds(1, start).await;
+            assert_eq!((refunded, refunded.given()), (Refunded::Closed, 0), "{anchor}");
+        }
+        assert_eq!(alice.used().await, 5);
+    }
+}
+
+/// Rule 10, G5: once a window has closed, a refund of it gives nothing back to the next one.
+pub async fn a_refund_of_a_closed_window_gives_nothing<S: Subject>(subject: &S) {
+    for anchor in [Anchor::Epoch, Anchor::Staggered, Anchor::FirstHit] {
+        let quota = short_quota(subject, 5, anchor);
+        let alice = Caller::new(subject, &quota, "alice");
+        let window = alice.fills().await;
+        subject.reach(window.end()).await;
+        assert_eq!(alice.refunds(5, window.start()).await, Refunded::Closed, "{anchor:?}");
+        let next = alice.fills().await;
+        let refunded = alice.refunds(5, window.start()).await;
+        assert_eq!(refunded, Refunded::Closed, "{anchor:?}");
+        let after = alice.counts(0).await;
+        assert!(after.counts[0].used == 5 || after.now >= next.end(), "{anchor:?}: {after:?}");
+    }
+}
+
+/// Rule 10: `record` charges without asking, also past the limit.
+pub async fn a_record_never_asks<S: Subject>(subject: &S) {
+    let quota = quota("5/1h");
+    let alice = Caller::new(subject, &quota, "alice");
+    for used in [4, 8, 12] {
+        let count = alice.records(4).await;
+        assert_eq!((count.used, count.fits), (used, true));
+    }
+    assert_eq!(alice.records(0).await.used, 12);
+    let denied = alice.takes(1).await;
+    assert_eq!((denied.is_allowed(), denied.used(), denied.remaining()), (false, 12, 0));
+}
+
+/// Rule 10: `set` may pass the limit, and may free what was used.
+pub async fn a_set_may_pass_the_limit_and_free_it_again<S: Subject>(subject: &S) {
+    let quota = quota("5/1h");
+    let alice = Caller::new(subject, &quota, "alice");
+    assert_eq!(alice.sets(9).await.used, 9);
+    let denied = alice.takes(1).await;
+    assert_eq!((denied.is_allowed(), denied.used(), denied.remaining()), (false, 9, 0));
+    assert_eq!(alice.sets(3).await.used, 3);
+    assert!(alice.takes(2).await.is_allowed());
+    assert_eq!(alice.sets(0).await.used, 0);
+    assert!(alice.takes(5).await.is_allowed());
+}
+
+/// Rules 6 and 10: `set` and `record` saturate where `used` does.
+pub async fn set_and_record_saturate<S: Subject>(subject: &S) {
+    let quota = quota("5/1h").with_count_denied(CountDenied::Yes);
+    let alice = Caller::new(subject, &quota, "alice");
+    assert_eq!(alice.sets(u64::MAX).await.used, Quota::MAX_LIMIT);
+    assert_eq!(alice.records(1).await.used, Quota::MAX_LIMIT);
+    assert_eq!(alice.takes(5).await.used(), Quota::MAX_LIMIT);
+}
+
+/// A reset forgets what was used, and nobody else's count.
+pub async fn a_reset_forgets_one_counter<S: Subject>(subject: &S) {
+    let (hour, day) = (quota("5/1h"), quota("5/1d"));
+    let alice = Caller::new(subject, &hour, "alice");
+    let bob = Caller::new(subject, &hour, "bob");
+    for caller in [&alice, &bob, &alice.under(&day)] {
+        caller.fills().await;
+    }
+    assert_eq!(alice.resets().await.used, 0);
+    assert_eq!((alice.used().await, bob.used().await, alice.under(&day).used().await), (0, 5, 5));
+    alice.fills().await;
+    assert_eq!(Caller::new(subject, &hour, "nobody").resets().await.used, 0);
+}
+
+/// A reset closes a `first_hit` window: the next unit opens another.
+pub async fn a_reset_closes_a_first_hit_window<S: Subject>(subject: &S) {
+    let quota = quota("5/1h@first_hit");
+    let alice = Caller::new(subject, &quota, "alice");
+    let window = alice.fills().await;
+    subject.reach(window.start() + Duration::from_millis(5)).await;
+    alice.resets().await;
+    assert_eq!(alice.refunds(1, window.start()).await, Refunded::Closed);
+    let next = alice.counts(1).await;
+    assert_eq!(next.counts[0].window.start(), next.now);
+    assert!(next.now > window.start());
+}
+
+/// `set` and `record` open a `first_hit` window as a charge does; setting nothing opens none.
+pub async fn set_and_record_open_a_first_hit_window<S: Subject>(subject: &S) {
+    let quota = quota("5/1h@first_hit");
+    let (alice, bob, carol) = (
+        Caller::new(subject, &quota, "alice"),
+        Caller::new(subject, &quota, "bob"),
+        Caller::new(subject, &quota, "carol"),
+    );
+    let (set, recorded, nothing) = (alice.sets(2).await, bob.records(2).await, carol.sets(0).await);
+    subject.reach(nothing.window.start() + Duration::from_millis(5)).await;
+    assert_eq!(alice.counts(1).await.counts[0].window, set.window);
+    assert_eq!(bob.counts(1).await.counts[0].window, recorded.window);
+    let opened = carol.counts(1).await;
+    assert_eq!(opened.counts[0].window.start(), opened.now);
+}

@@ -1,0 +1,183 @@
+//! The conformance suite: one test for each thing the semantics promise of a store.
+//!
+//! A rule is an async function over a [`Subject`] that panics where the promise is broken; its doc line says
+//! which rule (by number) or guarantee (by G) it proves. [`conformance!`](crate::conformance!) makes each a test
+//! of its own.
+
+pub mod admission;
+pub mod capped;
+pub mod changes;
+pub mod identity;
+pub mod monotone;
+pub mod several;
+pub mod steered;
+pub mod windows;
+
+use std::time::Duration;
+
+use tollgate::{Anchor, PolicyQuota, Quota};
+
+use crate::{Subject, block_on};
+
+/// Tests of every rule that holds for the store.
+///
+/// `every_store` takes an expression that makes a fresh [`Subject`]; `steered_clock` one that makes a
+/// [`SteeredClock`](crate::SteeredClock); `capped` a type that is [`Capped`](crate::Capped).
+///
+/// ```
+/// mod manual {
+///     tollgate_testkit::conformance!(every_store: tollgate_testkit::ManualMemory::new());
+/// }
+/// ```
+#[macro_export]
+macro_rules! conformance {
+    (every_store: $subject:expr) => {
+        $crate::conformance! { @each $subject =>
+            admission::admits_the_last_unit_and_denies_the_next
+            admission::admits_a_cost_that_fits_exactly
+            admission::limit_zero_denies_everything
+            admission::the_largest_costs_and_limits_are_exact
+            admission::cost_zero_only_looks
+            admission::peek_tells_what_a_charge_would_be_told
+            admission::a_denied_request_consumes_nothing
+            admission::a_counted_denial_charges_only_quotas_without_room
+            admission::a_denial_is_counted_only_where_it_is_asked_for
+            admission::a_cost_above_the_limit_is_never_charged
+            admission::a_denied_look_is_not_counted
+            admission::used_saturates_at_the_largest_limit
+            admission::a_cost_above_the_limit_is_denied_for_good
+            changes::who_waits_as_told_is_admitted
+            changes::a_refund_frees_what_it_gives_back
+            changes::a_refund_gives_back_at_most_what_is_used
+            changes::a_refund_of_a_large_count_is_exact
+            changes::a_refund_names_its_window
+            changes::a_refund_of_a_closed_window_gives_nothing
+            changes::a_record_never_asks
+            changes::a_set_may_pass_the_limit_and_free_it_again
+            changes::set_and_record_saturate
+            changes::a_reset_forgets_one_counter
+            changes::a_reset_closes_a_first_hit_window
+            changes::set_and_record_open_a_first_hit_window
+            identity::a_raised_limit_frees_the_difference
+            identity::a_lowered_limit_leaves_nothing_and_never_less
+            identity::a_new_limit_moves_no_window
+            identity::policies_lengths_anchors_and_zones_have_their_own_counters
+            identity::the_order_of_quotas_does_not_matter
+            identity::keys_that_look_alike_have_their_own_counters
+            identity::a_policy_never_runs_into_a_key
+            monotone::remaining_never_rises_inside_a_window
+            monotone::a_denial_stays_for_every_cost_as_large
+            several::quotas_are_charged_all_or_none
+            several::charges_of_a_step_have_costs_and_keys_of_their_own
+            several::a_quota_that_is_only_looked_at_can_deny
+            several::charges_on_one_counter_add_up
+            several::charges_that_add_up_above_the_limit_are_denied_for_good
+            several::the_longest_wait_decides_a_denial
+            several::the_least_share_decides_an_admission
+            several::a_step_without_charges_is_admitted
+            several::requests_of_a_batch_are_independent
+            several::a_batch_on_one_key_admits_exactly_the_limit
+            windows::a_window_ends_just_before_its_end
+            windows::a_closed_window_is_never_counted_again
+            windows::windows_lie_where_the_quota_says
+            windows::staggered_windows_of_keys_end_apart
+            windows::a_first_hit_window_is_never_extended
+            windows::only_a_charge_opens_a_first_hit_window
+            windows::the_next_hit_opens_the_next_window
+            windows::the_shortest_window_is_one_millisecond
+            windows::a_step_reads_the_clock_once
+            windows::time_does_not_go_back
+        }
+    };
+    (steered_clock: $subject:expr) => {
+        $crate::conformance! { @each $subject =>
+            steered::a_step_happens_at_the_stores_time
+            steered::a_window_closes_to_the_millisecond
+            steered::a_calendar_day_has_its_23_or_25_hours
+            steered::a_step_back_inside_a_window_changes_nothing
+            steered::a_step_back_never_reopens_a_window
+            steered::a_step_back_locks_nobody_out_for_longer_than_a_window
+            steered::a_peek_after_a_step_back_keeps_its_promise
+            steered::a_step_forward_costs_only_the_skipped_windows
+            steered::a_step_back_and_forth_admits_nothing_twice
+        }
+    };
+    (capped: $subject:ty) => {
+        $crate::conformance! { @capped $subject =>
+            a_full_store_refuses_only_unseen_keys
+            a_store_is_full_between_95_percent_and_its_cap
+            a_flood_of_keys_resets_nobody
+            a_step_that_finds_no_room_charges_nothing
+            a_look_at_an_unseen_key_is_told_that_the_store_is_full
+            a_denial_needs_no_room
+            closed_windows_make_room
+            a_reset_makes_room
+            a_batch_goes_on_past_a_request_without_room
+        }
+    };
+    (@each $subject:expr => $($topic:ident :: $rule:ident)*) => {
+        $(
+            #[test]
+            fn $rule() {
+                let subject = $subject;
+                $crate::conformance::prove(&subject, $crate::conformance::$topic::$rule(&subject));
+            }
+        )*
+    };
+    (@capped $subject:ty => $($rule:ident)*) => {
+        $(
+            #[test]
+            fn $rule() {
+                $crate::block_on($crate::conformance::capped::$rule::<$subject>());
+            }
+        )*
+    };
+}
+
+/// Runs one rule, at a time when no hour is about to end: the rules that wait for no window count in long ones,
+/// and all of these end with an hour.
+pub fn prove(subject: &impl Subject, rule: impl Future<Output = ()>) {
+    block_on(async {
+        let hour = Quota::per_hour(1).window_at(&"".into(), subject.now().await);
+        if hour.end().since(subject.now().await) < Duration::from_secs(5) {
+            subject.reach(hour.end()).await;
+        }
+        rule.await;
+    });
+}
+
+/// The quota in its written form, under the suite's policy.
+fn quota(text: &str) -> PolicyQuota {
+    PolicyQuota::new("conformance", text.parse().expect("a quota"))
+}
+
+/// So many in each short window of the subject.
+fn short_quota(subject: &impl Subject, limit: u64, anchor: Anchor) -> PolicyQuota {
+    let quota = Quota::new(limit, subject.short_window()).and_then(|quota| quota.with_anchor(anchor));
+    PolicyQuota::new("conformance", quota.expect("a quota"))
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn every_rule_that_is_written_is_run() {
+        let run = include_str!("mod.rs");
+        let topics = [
+            include_str!("admission.rs"),
+            include_str!("capped.rs"),
+            include_str!("changes.rs"),
+            include_str!("identity.rs"),
+            include_str!("monotone.rs"),
+            include_str!("several.rs"),
+            include_str!("steered.rs"),
+            include_str!("windows.rs"),
+        ];
+        for topic in topics {
+            for line in topic.lines().filter_map(|line| line.strip_prefix("pub async fn ")) {
+                let rule = line.split('<').next().unwrap();
+                let listed = |line: &str| line.trim().rsplit("::").next() == Some(rule);
+                assert!(run.lines().any(listed), "`{rule}` is no test");
+            }
+        }
+    }
+}

@@ -1,0 +1,93 @@
+//! The memory store as a subject, under a manual clock and under the system's.
+
+use std::time::Duration;
+
+use tollgate::{Clock, ManualClock, MemoryStore, SystemClock, Timestamp};
+
+use crate::{Capped, SteeredClock, Subject};
+
+/// A memory store whose clock stands still until it is set.
+#[derive(Debug)]
+pub struct ManualMemory {
+    store: MemoryStore<ManualClock>,
+    clock: ManualClock,
+}
+
+impl ManualMemory {
+    /// With as many keys as a store holds unless told otherwise.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::with_max_keys(MemoryStore::new().max_keys())
+    }
+}
+
+impl Default for ManualMemory {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Subject for ManualMemory {
+    type Store = MemoryStore<ManualClock>;
+
+    fn store(&self) -> &Self::Store {
+        &self.store
+    }
+
+    async fn reach(&self, time: Timestamp) {
+        self.clock.set(time.max(self.clock.now()));
+    }
+
+    fn short_window(&self) -> Duration {
+        Duration::from_secs(60)
+    }
+
+    async fn now(&self) -> Timestamp {
+        self.clock.now()
+    }
+}
+
+impl SteeredClock for ManualMemory {
+    fn set_time(&self, time: Timestamp) {
+        self.clock.set(time);
+    }
+}
+
+impl Capped for ManualMemory {
+    fn with_max_keys(max_keys: usize) -> Self {
+        let clock = ManualClock::default();
+        let store = MemoryStore::builder().clock(clock.clone()).max_keys(max_keys).build();
+        Self { store, clock }
+    }
+}
+
+/// A memory store on the system's clock: it can only be waited for, as a server's can.
+#[derive(Debug, Default)]
+pub struct SystemMemory(MemoryStore);
+
+impl SystemMemory {
+    /// An empty one.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+}
+
+impl Subject for SystemMemory {
+    type Store = MemoryStore;
+
+    fn store(&self) -> &MemoryStore {
+        &self.0
+    }
+
+    async fn reach(&self, time: Timestamp) {
+        // A sleep may end before the wall clock has gone as far.
+        while SystemClock.now() < time {
+            tokio::time::sleep(time.since(SystemClock.now())).await;
+        }
+    }
+
+    fn short_window(&self) -> Duration {
+        Duration::from_millis(250)
+    }
+}

@@ -1,0 +1,178 @@
+//! What a store should answer, said as simply as can be.
+//!
+//! One map, no threads, no tricks: slow, and right by reading it. Closed counters stay in the map and are looked
+//! past; nothing is rolled over until it is touched.
+
+use std::collections::{HashMap, HashSet};
+
+use tollgate::{
+    Charge, Count, CountDenied, Counter, PerQuota, Quota, Refunded, StoreError, Timestamp, Window,
+};
+
+/// A store of one thread, whose time is set by hand.
+#[derive(Debug, Clone)]
+pub struct Model {
+    counters: HashMap<Name, Held>,
+    max_keys: usize,
+    now: Timestamp,
+}
+
+/// Policy, windows as they are written, canonical bytes of the key.
+type Name = (String, String, Vec<u8>);
+
+#[derive(Debug, Clone, Copy)]
+struct Held {
+    used: u64,
+    window: Window,
+}
+
+impl Model {
+    /// An empty store for so many live counters.
+    #[must_use]
+    pub fn new(max_keys: usize) -> Self {
+        Self { counters: HashMap::new(), max_keys, now: Timestamp::EPOCH }
+    }
+
+    /// Sets the time.
+    pub fn set_time(&mut self, now: Timestamp) {
+        self.now = now;
+    }
+
+    /// As [`Store::charge`](tollgate::Store::charge).
+    ///
+    /// # Errors
+    ///
+    /// If the charges would be admitted and need more counters than there may be.
+    pub fn charge(&mut self, charges: &[Charge<'_>]) -> Result<PerQuota<Count>, StoreError> {
+        let fits: Vec<bool> = charges
+            .iter()
+            .map(|charge| {
+                let used = self.look(&charge.counter()).used;
+                used + units_on_same_counter(charges, charge).max(1) <= charge.limit()
+            })
+            .collect();
+        let admitted = fits.iter().all(|fits| *fits);
+        if admitted && !self.has_room_for(charges) {
+            return Err(StoreError::Full);
+        }
+        let mut charged = HashSet::new();
+        for (charge, fits) in charges.iter().zip(&fits) {
+            let units = units_on_same_counter(charges, charge);
+            let counts_denied = charge.counter().quota().count_denied() == CountDenied::Yes;
+            let counted_denial = counts_denied && !fits && units <= charge.limit();
+            if (admitted || counted_denial) && charged.insert(name(&charge.counter())) {
+                self.add(&charge.counter(), units);
+            }
+        }
+        let mut count = |(charge, fits): (&Charge<'_>, &bool)| {
+            let Held { used, window } = self.look(&charge.counter());
+            Count { used, window, fits: *fits }
+        };
+        Ok(charges.iter().zip(&fits).map(&mut count).collect())
+    }
+
+    /// As [`Store::peek`](tollgate::Store::peek): what the charge would be told, before it takes anything.
+    ///
+    /// # Errors
+    ///
+    /// As [`charge`](Self::charge).
+    pub fn peek(&mut self, charges: &[Charge<'_>]) -> Result<PerQuota<Count>, StoreError> {
+        let used: Vec<u64> = charges.iter().map(|charge| self.look(&charge.counter()).used).collect();
+        let answer = self.clone().charge(charges)?;
+        Ok(answer.iter().zip(used).map(|(count, used)| Count { used, ..*count }).collect())
+    }
+
+    /// As [`Store::record`](tollgate::Store::record).
+    ///
+    /// # Errors
+    ///
+    /// If it needs one more counter than there may be.
+    pub fn record(&mut self, charge: &Charge<'_>) -> Result<Count, StoreError> {
+        let used = self.look(&charge.counter()).used;
+        self.set(&charge.counter(), used + u64::from(charge.cost()))
+    }
+
+    /// As [`Store::set`](tollgate::Store::set).
+    ///
+    /// # Errors
+    ///
+    /// If it needs one more counter than there may be.
+    pub fn set(&mut self, counter: &Counter<'_>, used: u64) -> Result<Count, StoreError> {
+        let Held { used: before, window } = self.look(counter);
+        let used = used.min(Quota::MAX_LIMIT);
+        if used != before {
+            if !self.has_room_for(&[Charge::new(counter.quota(), counter.key(), 1)]) {
+                return Err(StoreError::Full);
+            }
+            self.counters.insert(name(counter), Held { used, window });
+        }
+        Ok(Count { used, window, fits: true })
+    }
+
+    /// As [`Store::refund`](tollgate::Store::refund).
+    pub fn refund(&mut self, charge: &Charge<'_>, start: Timestamp) -> Refunded {
+        let Held { used, window } = self.look(&charge.counter());
+        if window.start() != start {
+            return Refunded::Closed;
+        }
+        let given = u64::from(charge.cost()).min(used);
+        if let Some(held) = self.counters.get_mut(&name(&charge.counter())).filter(|_| given > 0) {
+            held.used -= given;
+        }
+        Refunded::Open { given: u32::try_from(given).unwrap(), used: used - given }
+    }
+
+    /// As [`Store::reset`](tollgate::Store::reset).
+    pub fn reset(&mut self, counter: &Counter<'_>) -> Count {
+        self.counters.remove(&name(counter));
+        Count { used: 0, window: self.look(counter).window, fits: true }
+    }
+
+    /// Whether the counter's window has closed, and it is up to the store whether it still holds it.
+    #[must_use]
+    pub fn has_closed(&self, counter: &Counter<'_>) -> bool {
+        self.counters.get(&name(counter)).is_some_and(|held| held.window.end() <= self.now)
+    }
+
+    /// The counter as it stands now. After a step back, one whose window has not begun is taken into the window
+    /// that holds now, with what it has used.
+    fn look(&mut self, counter: &Counter<'_>) -> Held {
+        let window = counter.quota().quota().window_at(counter.key(), self.now);
+        match self.counters.get_mut(&name(counter)) {
+            Some(held) if self.now < held.window.start() => {
+                held.window = window;
+                *held
+            }
+            Some(held) if self.now < held.window.end() => *held,
+            Some(_) | None => Held { used: 0, window },
+        }
+    }
+
+    fn add(&mut self, counter: &Counter<'_>, units: u64) {
+        let Held { used, window } = self.look(counter);
+        if units > 0 {
+            self.counters.insert(name(counter), Held { used: (used + units).min(Quota::MAX_LIMIT), window });
+        }
+    }
+
+    /// Whether all counters that are live, and all of these, are together within the cap.
+    fn has_room_for(&self, charges: &[Charge<'_>]) -> bool {
+        let live = self.counters.iter().filter(|(_, held)| self.now < held.window.end());
+        let mut names: HashSet<Name> = live.map(|(name, _)| name.clone()).collect();
+        let before = names.len();
+        names.extend(charges.iter().map(|charge| name(&charge.counter())));
+        names.len() == before || names.len() <= self.max_keys
+    }
+}
+
+fn units_on_same_counter(charges: &[Charge<'_>], charge: &Charge<'_>) -> u64 {
+    let name_of = |charge: &Charge<'_>| name(&charge.counter());
+    let same = charges.iter().filter(|other| name_of(other) == name_of(charge));
+    same.map(|charge| u64::from(charge.cost())).sum()
+}
+
+fn name(counter: &Counter<'_>) -> Name {
+    let written = counter.quota().quota().to_string();
+    let (_, windows) = written.split_once('/').unwrap();
+    (counter.quota().policy().into(), windows.into(), counter.key().canonical_bytes().into_owned())
+}

@@ -1,0 +1,111 @@
+//! A plan, run over a store and the model side by side.
+
+use tollgate::{Charge, Counter, Key, PolicyQuota, Refunded, Store, Timestamp};
+
+use crate::{Ask, Model, Op, Plan, Subject};
+
+/// Takes every step of the plan on the store and on the model, and demands equal answers.
+///
+/// `set_back` sets the store's clock back; a plan that moves no clock never calls it.
+///
+/// # Panics
+///
+/// If an answer differs.
+pub async fn replay<S: Subject>(
+    subject: &S,
+    mut model: Model,
+    plan: &Plan,
+    set_back: impl Fn(&S, Timestamp),
+) {
+    let keys: Vec<Key<'_>> = (0..3).map(|key: u64| key.into()).collect();
+    let mut side_by_side =
+        Replay { store: subject.store(), quotas: &plan.quotas, keys: &keys, seen: Vec::new() };
+    for (index, op) in plan.ops.iter().enumerate() {
+        let now = subject.now().await;
+        model.set_time(now);
+        match op {
+            Op::Forward(by) => subject.reach(now + *by).await,
+            Op::Back(by) => {
+                side_by_side.forget_closed(&mut model).await;
+                set_back(subject, now - *by);
+            }
+            step => side_by_side.step(&mut model, step, &format!("step {index}, {step:?} at {now:?}")).await,
+        }
+    }
+}
+
+struct Replay<'a, S> {
+    store: &'a S,
+    quotas: &'a [PolicyQuota],
+    keys: &'a [Key<'a>],
+    /// Starts of windows that were counted, the latest last.
+    seen: Vec<Timestamp>,
+}
+
+impl<'a, S: Store> Replay<'a, S> {
+    async fn step(&mut self, model: &mut Model, op: &Op, at: &str) {
+        match op {
+            Op::Charge(asks) => {
+                let charges = self.charges(asks);
+                let counted = self.store.charge(&charges).await.map(|counted| counted.counts);
+                assert_eq!(counted, model.charge(&charges), "{at}");
+                self.seen.extend(counted.iter().flatten().map(|count| count.window.start()));
+            }
+            Op::ChargeEach(requests) => {
+                let requests: Vec<_> = requests.iter().map(|asks| self.charges(asks)).collect();
+                let requests: Vec<&[Charge<'_>]> = requests.iter().map(Vec::as_slice).collect();
+                for (counted, charges) in self.store.charge_each(&requests).await.into_iter().zip(&requests) {
+                    assert_eq!(counted.map(|counted| counted.counts), model.charge(charges), "{at}");
+                }
+            }
+            Op::Peek(asks) => {
+                let charges = self.charges(asks);
+                let counted = self.store.peek(&charges).await.map(|counted| counted.counts);
+                assert_eq!(counted, model.peek(&charges), "{at}");
+            }
+            Op::Record(ask) => {
+                let charge = self.charge(ask);
+                assert_eq!(self.store.record(&charge).await, model.record(&charge), "{at}");
+            }
+            Op::Refund(ask, ago) => {
+                let charge = self.charge(ask);
+                let start = self.seen.iter().rev().nth(*ago).copied().unwrap_or(Timestamp::EPOCH);
+                let refunded: Refunded = self.store.refund(&charge, start).await.unwrap();
+                assert_eq!(refunded, model.refund(&charge, start), "{at}");
+            }
+            Op::Reset(ask) => {
+                let counter = self.charge(ask).counter();
+                assert_eq!(self.store.reset(&counter).await, Ok(model.reset(&counter)), "{at}");
+            }
+            Op::Set(ask, used) => {
+                let counter = self.charge(ask).counter();
+                assert_eq!(self.store.set(&counter, *used).await, model.set(&counter, *used), "{at}");
+            }
+            Op::Forward(_) | Op::Back(_) => unreachable!("these are no steps of a store"),
+        }
+    }
+
+    /// Whether a store still holds a counter whose window has closed is its own affair, and would be seen if the
+    /// clock went back into that window. So it is forgotten on both sides first.
+    async fn forget_closed(&self, model: &mut Model) {
+        for quota in self.quotas {
+            for key in self.keys {
+                let counter = Counter::new(quota, key);
+                if model.has_closed(&counter) {
+                    self.store.reset(&counter).await.unwrap();
+                    model.reset(&counter);
+                }
+            }
+        }
+    }
+
+    fn charges(&self, asks: &[Ask]) -> Vec<Charge<'a>> {
+        asks.iter().map(|ask| self.charge(ask)).collect()
+    }
+
+    fn charge(&self, ask: &Ask) -> Charge<'a> {
+        let quota = &self.quotas[ask.quota % self.quotas.len()];
+        let key = &self.keys[usize::try_from(ask.key).unwrap() % self.keys.len()];
+        Charge::new(quota, key, ask.cost)
+    }
+}

@@ -1,0 +1,34 @@
+//! Counts are exact under any number of threads.
+
+use tollgate::MemoryStore;
+use tollgate_testkit::{ManualMemory, race};
+
+#[test]
+fn of_64_threads_exactly_the_limit_is_admitted() {
+    race::admits_exactly_the_limit(&MemoryStore::new(), 64, 1_000, 200);
+}
+
+#[test]
+fn crosswise_charges_use_up_the_narrower_limit() {
+    race::crosswise_charges_use_up_the_narrower_limit(&MemoryStore::new(), 16, 100);
+}
+
+#[test]
+fn denied_pairs_take_room_from_nobody() {
+    race::denied_pairs_take_room_from_nobody(&MemoryStore::new(), 16, 200);
+}
+
+#[test]
+fn refunds_never_let_more_than_the_limit_out() {
+    race::refunds_never_let_more_than_the_limit_out(&MemoryStore::new(), 16, 2_000);
+}
+
+#[test]
+fn a_moving_clock_fills_no_window_twice() {
+    race::a_moving_clock_fills_no_window_twice(&ManualMemory::new(), 8, 300);
+}
+
+#[test]
+fn strangers_find_the_room_there_is() {
+    race::strangers_find_the_room_there_is::<ManualMemory>(8, 200);
+}

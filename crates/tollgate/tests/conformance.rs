@@ -1,0 +1,23 @@
+//! The conformance suite, over the memory store under a manual clock and under the system's.
+
+mod under_a_manual_clock {
+    use tollgate_testkit::{ManualMemory, conformance};
+
+    mod every_store {
+        super::conformance!(every_store: super::ManualMemory::new());
+    }
+
+    mod steered_clock {
+        super::conformance!(steered_clock: super::ManualMemory::new());
+    }
+
+    mod capped {
+        super::conformance!(capped: super::ManualMemory);
+    }
+}
+
+mod under_the_systems_clock {
+    use tollgate_testkit::{SystemMemory, conformance};
+
+    conformance!(every_store: SystemMemory::new());
+}

@@ -1,0 +1,123 @@
+//! Canonical bytes of keys: whoever reads them finds the key that was written, so no two keys share them (G4).
+
+#![expect(clippy::unwrap_used, reason = "an error here is a failed test")]
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+use proptest::collection::vec;
+use proptest::prelude::*;
+use tollgate::Key;
+
+#[derive(Debug, Clone, PartialEq)]
+enum Value {
+    Text(String),
+    Bytes(Vec<u8>),
+    Number(u64),
+    Address(IpAddr),
+    Parts(Vec<Value>),
+}
+
+impl Value {
+    fn key(&self) -> Key<'_> {
+        match self {
+            Self::Text(text) => text.into(),
+            Self::Bytes(bytes) => bytes.as_slice().into(),
+            Self::Number(number) => (*number).into(),
+            Self::Address(address) => (*address).into(),
+            Self::Parts(parts) => Key::parts(parts.iter().map(Self::key)),
+        }
+    }
+}
+
+/// Values of a small alphabet, which holds the bytes that canonical bytes are made of.
+fn value() -> impl Strategy<Value = Value> {
+    let byte = || prop_oneof![0..=6_u8, Just(b'a'), Just(b':'), Just(0x80), any::<u8>()];
+    let leaf = prop_oneof![
+        "[a:\u{0}-\u{6}]{0,6}".prop_map(Value::Text),
+        (120..140_usize).prop_map(|length| Value::Text("a".repeat(length))),
+        vec(byte(), 0..6).prop_map(Value::Bytes),
+        prop_oneof![0..4_u64, any::<u64>()].prop_map(Value::Number),
+        any::<[u8; 4]>().prop_map(|octets| Value::Address(Ipv4Addr::from(octets).into())),
+        any::<[u8; 16]>().prop_map(|octets| Value::Address(Ipv6Addr::from(octets).into())),
+        any::<[u8; 4]>().prop_map(|octets| Value::Address(Ipv4Addr::from(octets).to_ipv6_mapped().into())),
+    ];
+    leaf.prop_recursive(4, 24, 4, |inner| vec(inner, 0..4).prop_map(Value::Parts))
+}
+
+/// Reads one value off the front of canonical bytes, by their description alone.
+fn read(bytes: &mut &[u8]) -> Value {
+    let (kind, rest) = bytes.split_first().unwrap();
+    let digits = rest.iter().take_while(|byte| **byte >= 0x80).count() + 1;
+    let length = rest[..digits].iter().rev().fold(0, |length, digit| length << 7 | usize::from(digit & 0x7f));
+    let (mut payload, rest) = rest[digits..].split_at(length);
+    *bytes = rest;
+    match kind {
+        1 => Value::Text(String::from_utf8(payload.to_vec()).unwrap()),
+        2 => Value::Bytes(payload.to_vec()),
+        3 => Value::Number(u64::from_be_bytes(payload.try_into().unwrap())),
+        4 => Value::Address(match <[u8; 4]>::try_from(payload) {
+            Ok(octets) => octets.into(),
+            Err(_) => <[u8; 16]>::try_from(payload).unwrap().into(),
+        }),
+        5 => {
+            let mut parts = Vec::new();
+            while !payload.is_empty() {
+                parts.push(read(&mut payload));
+            }
+            Value::Parts(parts)
+        }
+        kind => panic!("unknown kind {kind}"),
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 1_000, failure_persistence: None, ..Default::default() })]
+
+    #[test]
+    fn canonical_bytes_read_back_as_the_key_they_were_written_from(value in value()) {
+        let bytes = value.key().canonical_bytes().into_owned();
+        let mut rest = bytes.as_slice();
+        prop_assert_eq!(read(&mut rest), value);
+        prop_assert!(rest.is_empty());
+    }
+
+    #[test]
+    fn different_keys_have_different_bytes_and_are_not_equal(one in value(), other in value()) {
+        let (a, b) = (one.key(), other.key());
+        prop_assert_eq!(a.canonical_bytes() == b.canonical_bytes(), one == other);
+        prop_assert_eq!(a == b, one == other);
+    }
+
+    #[test]
+    fn an_owned_key_is_the_key(value in value()) {
+        let key = value.key();
+        let owned = key.clone().into_owned();
+        prop_assert_eq!(&owned, &key);
+        prop_assert_eq!(&Key::from(&key), &key);
+        prop_assert_eq!(owned.canonical_bytes(), key.canonical_bytes());
+    }
+}
+
+#[test]
+fn keys_of_one_payload_and_different_kinds_are_different() {
+    let number = 1_u64.to_be_bytes();
+    let parts = Key::parts(["a"]).canonical_bytes().into_owned();
+    let same_payload = [
+        [Key::from("a"), Key::from(b"a")],
+        [Key::from(1_u64), Key::from(&number)],
+        [Key::from(IpAddr::from([127, 0, 0, 1])), Key::from(&[127, 0, 0, 1])],
+        [Key::parts(["a"]), Key::from(&parts[2..])],
+    ];
+    for [one, other] in same_payload {
+        assert_ne!(one, other);
+        assert_ne!(one.canonical_bytes(), other.canonical_bytes());
+    }
+}
+
+#[test]
+fn a_key_hides_its_value() {
+    for key in [Key::from("secret"), Key::from(b"secret"), Key::from(("secret", "secret"))] {
+        assert!(!format!("{key:?}").contains("secret"));
+    }
+    assert_eq!(format!("{:?}", Key::from(4711_u64)), "Key(number, 8 bytes)");
+}

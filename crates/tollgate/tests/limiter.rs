@@ -1,0 +1,120 @@
+//! Quotas over a store, by their plain steps and by their `_async` ones.
+
+#![expect(clippy::unwrap_used, reason = "an error here is a failed test")]
+
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::time::Duration;
+
+use tollgate::{
+    Clock, CountDenied, Limiter, ManualClock, MemoryStore, Quota, QuotaErrorKind, Reason, Refunded, Timestamp,
+};
+use tollgate_testkit::block_on;
+
+fn limiter(quotas: &[Quota]) -> (Limiter<MemoryStore<ManualClock>>, ManualClock) {
+    let clock = ManualClock::default();
+    let store = MemoryStore::builder().clock(clock.clone()).build();
+    let builder =
+        quotas.iter().cloned().fold(Limiter::builder("test"), |builder, quota| builder.quota(quota));
+    (builder.build(store).unwrap(), clock)
+}
+
+#[test]
+fn plain_and_async_steps_answer_alike() {
+    let quotas = [Quota::per_minute(5), Quota::per_day(7)];
+    let ((plain, clock), (any, any_clock)) = (limiter(&quotas), limiter(&quotas));
+    for minute in 0..3 {
+        for cost in [2, 3, 1, 0, 6] {
+            let decision = plain.check_cost("alice", cost);
+            assert_eq!(
+                decision,
+                block_on(any.check_cost_async("alice", cost)),
+                "minute {minute}, cost {cost}"
+            );
+            let decision = decision.unwrap();
+            let refunded = plain.refund("alice", 1, &decision);
+            assert_eq!(refunded, block_on(any.refund_async("alice", 1, &decision)));
+        }
+        assert_eq!(plain.check("alice"), block_on(any.check_async("alice")));
+        assert_eq!(plain.peek("alice"), block_on(any.peek_async("alice")));
+        assert_eq!(plain.record("alice", 2), block_on(any.record_async("alice", 2)));
+        assert_eq!(plain.set("bob", 4), block_on(any.set_async("bob", 4)));
+        assert_eq!(plain.reset("bob"), block_on(any.reset_async("bob")));
+        assert_eq!(plain.window_end("alice"), block_on(any.window_end_async("alice")));
+        assert_eq!(plain.window_end("bob"), Ok(None));
+        for clock in [&clock, &any_clock] {
+            clock.advance(Duration::from_secs(60));
+        }
+    }
+}
+
+#[test]
+fn a_refund_goes_to_the_windows_of_its_decision() {
+    let (limiter, clock) = limiter(&[Quota::per_minute(5), Quota::per_day(7)]);
+    let decision = limiter.check_cost("alice", 5).unwrap();
+    clock.advance(Duration::from_secs(60));
+    let refunded = limiter.refund("alice", 5, &decision).unwrap();
+    assert_eq!(*refunded, [Refunded::Closed, Refunded::Open { given: 5, used: 0 }]);
+}
+
+#[test]
+fn the_window_end_is_that_of_the_last_quota_with_anything_used() {
+    let (limiter, clock) = limiter(&[Quota::per_minute(5), Quota::per_hour(7)]);
+    assert_eq!(limiter.window_end("alice"), Ok(None));
+    let decision = limiter.check("alice").unwrap();
+    assert_eq!(limiter.window_end("alice"), Ok(Some(decision.quotas()[1].window().end())));
+    clock.advance(Duration::from_secs(3600));
+    assert_eq!(limiter.window_end("alice"), Ok(None));
+}
+
+#[test]
+fn a_limiter_needs_a_quota_and_no_two_on_the_same_counters() {
+    let build =
+        |builder: tollgate::LimiterBuilder| builder.build(MemoryStore::new()).err().map(|error| error.kind());
+    assert_eq!(build(Limiter::builder("none")), Some(QuotaErrorKind::NoQuota));
+    let twice = Limiter::builder("twice").quota(Quota::per_minute(5)).quota("9/60s".parse().unwrap());
+    assert_eq!(build(twice), Some(QuotaErrorKind::SameWindow));
+    let apart =
+        Limiter::builder("apart").quota(Quota::per_minute(5)).quota("9/60s@first_hit".parse().unwrap());
+    assert_eq!(build(apart), None);
+}
+
+#[test]
+fn a_limiter_counts_denials_if_it_is_told_to() {
+    let store = MemoryStore::builder().clock(ManualClock::default()).build();
+    let builder = Limiter::builder("test").quota(Quota::per_minute(2)).count_denied(CountDenied::Yes);
+    let limiter = builder.build(store).unwrap();
+    let used: Vec<u64> = (0..4).map(|_| limiter.check("alice").unwrap().used()).collect();
+    assert_eq!(used, [1, 2, 3, 4]);
+}
+
+/// Shows the true time as of the last tick of 4 ms.
+#[derive(Default)]
+struct CoarseClock(AtomicI64);
+
+impl Clock for CoarseClock {
+    fn now(&self) -> Timestamp {
+        let millis = self.0.load(Ordering::Relaxed);
+        Timestamp::from_unix_millis(millis - millis % 4)
+    }
+
+    fn resolution(&self) -> Duration {
+        Duration::from_millis(4)
+    }
+}
+
+#[test]
+fn who_waits_as_a_coarse_clock_says_is_admitted() {
+    for true_time in 0..40 {
+        let clock = CoarseClock::default();
+        clock.0.store(true_time, Ordering::Relaxed);
+        let store = MemoryStore::builder().clock(&clock).build();
+        let limiter = Limiter::with_store("1/10ms@first_hit".parse().unwrap(), store);
+        assert!(limiter.check("alice").unwrap().is_allowed());
+        clock.0.fetch_add(3, Ordering::Relaxed);
+        let denied = limiter.check("alice").unwrap();
+        assert_eq!(denied.reason(), Some(Reason::QuotaExceeded));
+        let wait = i64::try_from(denied.retry_after().unwrap().as_millis()).unwrap();
+        clock.0.fetch_add(wait, Ordering::Relaxed);
+        assert!(limiter.check("alice").unwrap().is_allowed(), "told to wait {wait} ms at {true_time} ms");
+    }
+}

@@ -1,0 +1,34 @@
+//! Any sequence of steps over the memory store gives the answers of the reference model.
+
+use proptest::prelude::*;
+use tollgate::MemoryStore;
+use tollgate_testkit::{
+    Capped, ManualMemory, Model, Moves, SteeredClock, SystemMemory, block_on, plan, replay,
+};
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 600, failure_persistence: None, ..Default::default() })]
+
+    #[test]
+    fn answers_as_the_model_does(plan in plan(Moves::Both, 60)) {
+        let subject = ManualMemory::new();
+        let model = Model::new(subject_cap());
+        block_on(replay(&subject, model, &plan, ManualMemory::set_time));
+    }
+
+    #[test]
+    fn answers_as_the_model_does_when_room_is_scarce(plan in plan(Moves::Both, 60), max_keys in 0..6_usize) {
+        let subject = ManualMemory::with_max_keys(max_keys);
+        block_on(replay(&subject, Model::new(max_keys), &plan, ManualMemory::set_time));
+    }
+
+    #[test]
+    fn answers_as_the_model_does_when_time_only_goes_on(plan in plan(Moves::None, 60)) {
+        let subject = SystemMemory::new();
+        block_on(replay(&subject, Model::new(subject_cap()), &plan, |_, _| ()));
+    }
+}
+
+fn subject_cap() -> usize {
+    MemoryStore::new().max_keys()
+}

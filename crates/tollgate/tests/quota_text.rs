@@ -1,0 +1,253 @@
+//! The written form of a quota: what is accepted, what is said of what is not.
+
+use std::time::Duration;
+
+use proptest::prelude::*;
+use tollgate::{Anchor, CalendarUnit, Quota, QuotaErrorKind, WindowLength};
+use tollgate_testkit::quota;
+
+#[test]
+fn every_spelling_is_accepted_and_has_one_canonical_form() {
+    let spellings = [
+        ("5/1m", "5/1m"),
+        ("5/m", "5/1m"),
+        ("5/min", "5/1m"),
+        ("5/minute", "5/1m"),
+        ("5/60s", "5/1m"),
+        ("5/60000ms", "5/1m"),
+        ("5 per minute", "5/1m"),
+        ("5 per 1 minute", "5/1m"),
+        (" 5 / 1 m ", "5/1m"),
+        ("5/1m@epoch", "5/1m"),
+        ("10 per 3 hours", "10/3h"),
+        ("10/180m", "10/3h"),
+        ("100/90s", "100/90s"),
+        ("100/1500ms", "100/1500ms"),
+        ("7/s", "7/1s"),
+        ("7 per second", "7/1s"),
+        ("7/2seconds", "7/2s"),
+        ("1/h", "1/1h"),
+        ("1/hour", "1/1h"),
+        ("1/24h", "1/1d"),
+        ("100/day", "100/1d"),
+        ("100/1d", "100/1d"),
+        ("100 per 2 days", "100/2d"),
+        ("100/week", "100/7d"),
+        ("100/3653d", "100/3653d"),
+        ("0/1ms", "0/1ms"),
+        ("1099511627775/1s", "1099511627775/1s"),
+        ("007/1s", "7/1s"),
+        ("5/1m@first_hit", "5/1m@first_hit"),
+        ("5 per minute @ first_hit", "5/1m@first_hit"),
+        ("5/1m@staggered", "5/1m@staggered"),
+        ("5/day@staggered", "5/1d@staggered"),
+        ("100/day@Europe/Berlin", "100/day@Europe/Berlin"),
+        ("100/1d@Europe/Berlin", "100/day@Europe/Berlin"),
+        ("100 per day@Europe/Berlin", "100/day@Europe/Berlin"),
+        ("100/day@America/Argentina/Ushuaia", "100/day@America/Argentina/Ushuaia"),
+        ("100/week@UTC", "100/week@UTC"),
+        ("100/month@UTC", "100/month@UTC"),
+        ("100 per year @ Pacific/Auckland", "100/year@Pacific/Auckland"),
+    ];
+    for (written, canonical) in spellings {
+        let quota: Quota = written.parse().unwrap_or_else(|error| panic!("{written}: {error}"));
+        assert_eq!(quota.to_string(), canonical, "{written}");
+        assert_eq!(canonical.parse(), Ok(quota), "{written}");
+    }
+}
+
+#[test]
+fn a_bare_day_is_24_hours_and_a_zone_makes_it_a_calendar_day() {
+    let bare: Quota = "100/day".parse().unwrap();
+    assert_eq!((bare.anchor(), bare.zone()), (Anchor::Epoch, None));
+    assert_eq!(bare.window(), WindowLength::Fixed(Duration::from_secs(24 * 3600)));
+    let calendar: Quota = "100/day@UTC".parse().unwrap();
+    assert_eq!((calendar.anchor(), calendar.zone()), (Anchor::Calendar, Some("UTC")));
+    assert_eq!(calendar.window(), WindowLength::Calendar(CalendarUnit::Day));
+    assert_ne!(bare, calendar);
+}
+
+#[test]
+fn an_error_says_what_is_wrong_and_where() {
+    use QuotaErrorKind::*;
+    let errors = [
+        ("", MissingSeparator, 0..0, "quota ``, column 1: expected `limit/window`, such as 5/1m"),
+        (" five ", MissingSeparator, 1..5, "quota ` five `, column 2: expected `limit/window`, such as 5/1m"),
+        ("5@UTC", MissingSeparator, 0..5, "quota `5@UTC`, column 1: expected `limit/window`, such as 5/1m"),
+        ("/1m", InvalidLimit, 0..0, "quota `/1m`, column 1: the limit must be a whole number"),
+        ("-5/1m", InvalidLimit, 0..2, "quota `-5/1m`, column 1: the limit must be a whole number"),
+        ("+5/1m", InvalidLimit, 0..2, "quota `+5/1m`, column 1: the limit must be a whole number"),
+        ("1.5/1m", InvalidLimit, 0..3, "quota `1.5/1m`, column 1: the limit must be a whole number"),
+        (
+            "five per minute",
+            InvalidLimit,
+            0..4,
+            "quota `five per minute`, column 1: the limit must be a whole number",
+        ),
+        (
+            "1099511627776/1m",
+            LimitTooLarge,
+            0..13,
+            "quota `1099511627776/1m`, column 1: the limit is above 1099511627775 (2^40 - 1)",
+        ),
+        (
+            "99999999999999999999999/1m",
+            LimitTooLarge,
+            0..23,
+            "quota `99999999999999999999999/1m`, column 1: the limit is above 1099511627775 (2^40 - 1)",
+        ),
+        (
+            "5/",
+            InvalidWindow,
+            2..2,
+            "quota `5/`, column 3: the window must be a unit with or without a whole number, such as 90s or minute",
+        ),
+        (
+            "5/60",
+            InvalidWindow,
+            4..4,
+            "quota `5/60`, column 5: the window must be a unit with or without a whole number, such as 90s or minute",
+        ),
+        (
+            "5/-1m",
+            InvalidWindow,
+            2..5,
+            "quota `5/-1m`, column 3: the window must be a unit with or without a whole number, such as 90s or minute",
+        ),
+        (
+            "5/1.5h",
+            InvalidWindow,
+            3..6,
+            "quota `5/1.5h`, column 4: the window must be a unit with or without a whole number, such as 90s or minute",
+        ),
+        (
+            "5/3 fortnights",
+            UnknownUnit,
+            4..14,
+            "quota `5/3 fortnights`, column 5: unknown unit: expected ms, s, m, h, d or w",
+        ),
+        ("5/1M", UnknownUnit, 3..4, "quota `5/1M`, column 4: unknown unit: expected ms, s, m, h, d or w"),
+        ("☃5/1ü", InvalidLimit, 0..4, "quota `☃5/1ü`, column 1: the limit must be a whole number"),
+        ("5/1ü", UnknownUnit, 3..5, "quota `5/1ü`, column 4: unknown unit: expected ms, s, m, h, d or w"),
+        (
+            "5/0s",
+            WindowOutOfRange,
+            2..4,
+            "quota `5/0s`, column 3: the window must be 1 ms to 3653 days (10 years) long",
+        ),
+        (
+            "5/3654d",
+            WindowOutOfRange,
+            2..7,
+            "quota `5/3654d`, column 3: the window must be 1 ms to 3653 days (10 years) long",
+        ),
+        (
+            "5/99999999999999999999999h",
+            WindowOutOfRange,
+            2..26,
+            "quota `5/99999999999999999999999h`, column 3: the window must be 1 ms to 3653 days (10 years) long",
+        ),
+        (
+            "5/month",
+            NeedsZone,
+            2..7,
+            "quota `5/month`, column 3: a month or year has no fixed length: name a time zone, such as 100/month@UTC",
+        ),
+        (
+            "5/year@first_hit",
+            NeedsZone,
+            2..6,
+            "quota `5/year@first_hit`, column 3: a month or year has no fixed length: name a time zone, such as \
+             100/month@UTC",
+        ),
+        (
+            "5/1h@Europe/Berlin",
+            ZoneNeedsCalendarUnit,
+            5..18,
+            "quota `5/1h@Europe/Berlin`, column 6: a time zone goes with day, week, month or year, such as \
+             100/day@Europe/Berlin",
+        ),
+        (
+            "5/2d@UTC",
+            ZoneNeedsCalendarUnit,
+            2..4,
+            "quota `5/2d@UTC`, column 3: a time zone goes with day, week, month or year, such as \
+             100/day@Europe/Berlin",
+        ),
+        (
+            "5/1m@firsthit",
+            UnknownAnchor,
+            5..13,
+            "quota `5/1m@firsthit`, column 6: neither an anchor (epoch, staggered, first_hit) nor a known time zone",
+        ),
+        (
+            "5/day@Europe/Belrin",
+            UnknownAnchor,
+            6..19,
+            "quota `5/day@Europe/Belrin`, column 7: neither an anchor (epoch, staggered, first_hit) nor a known time \
+             zone",
+        ),
+        (
+            "5/1m@",
+            UnknownAnchor,
+            5..5,
+            "quota `5/1m@`, column 6: neither an anchor (epoch, staggered, first_hit) nor a known time zone",
+        ),
+    ];
+    for (written, kind, range, message) in errors {
+        let error = written.parse::<Quota>().expect_err(written);
+        assert_eq!((error.kind(), error.range()), (kind, Some(range)), "{written}");
+        assert_eq!(error.to_string(), message, "{written}");
+    }
+}
+
+#[test]
+fn bounds_are_checked_at_construction() {
+    let kind = |limit, window| Quota::new(limit, window).unwrap_err().kind();
+    let millisecond = Duration::from_millis(1);
+    assert!(Quota::new(Quota::MAX_LIMIT, Quota::MAX_WINDOW).is_ok());
+    assert!(Quota::new(0, Quota::MIN_WINDOW).is_ok());
+    assert_eq!(kind(Quota::MAX_LIMIT + 1, millisecond), QuotaErrorKind::LimitTooLarge);
+    assert_eq!(kind(1, Duration::ZERO), QuotaErrorKind::WindowOutOfRange);
+    assert_eq!(kind(1, Quota::MAX_WINDOW + millisecond), QuotaErrorKind::WindowOutOfRange);
+    assert_eq!(
+        kind(1, Duration::MAX.saturating_sub(Duration::from_nanos(999_999_999))),
+        QuotaErrorKind::WindowOutOfRange
+    );
+    assert_eq!(kind(1, Duration::from_micros(1_500)), QuotaErrorKind::FractionOfMillisecond);
+    assert_eq!(Quota::new(1, Duration::ZERO).unwrap_err().range(), None);
+
+    let calendar = Quota::calendar(1, CalendarUnit::Day, "UTC").unwrap();
+    let kind = calendar.clone().with_anchor(Anchor::Epoch).unwrap_err().kind();
+    assert_eq!(kind, QuotaErrorKind::CalendarAnchor);
+    let kind = Quota::per_day(1).with_anchor(Anchor::Calendar).unwrap_err().kind();
+    assert_eq!(kind, QuotaErrorKind::CalendarAnchor);
+    assert_eq!(calendar.with_limit(Quota::MAX_LIMIT + 1).unwrap_err().kind(), QuotaErrorKind::LimitTooLarge);
+    let kind = Quota::calendar(1, CalendarUnit::Day, "Mars/Olympus").unwrap_err().kind();
+    assert_eq!(kind, QuotaErrorKind::UnknownZone);
+}
+
+/// Texts that nearly are quotas, and some that are.
+fn nearly_a_quota() -> impl Strategy<Value = String> {
+    "[ 0-9-]{0,22}(/|/ | per |@)[0-9 .]{0,22}(ms|s|m|h|d|w|day|week|month|year|ü|)(@[a-zA-Z_/ü@]{0,12}|@UTC|@first_hit|)"
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 1_000, failure_persistence: None, ..Default::default() })]
+
+    #[test]
+    fn what_was_printed_reads_as_the_same_quota(quota in quota()) {
+        prop_assert_eq!(quota.to_string().parse(), Ok(quota));
+    }
+
+    #[test]
+    fn any_text_is_a_quota_or_an_error_that_points_into_it(text in prop_oneof![any::<String>(), nearly_a_quota()]) {
+        match text.parse::<Quota>() {
+            Ok(quota) => prop_assert_eq!(quota.to_string().parse(), Ok(quota)),
+            Err(error) => {
+                let range = error.range().unwrap();
+                prop_assert!(text.get(range).is_some(), "{}", error);
+            }
+        }
+    }
+}
