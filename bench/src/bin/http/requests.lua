@@ -1,0 +1,30 @@
+-- The requests of `http`, for wrk: check-get or check-post, for ten thousand users in turn.
+
+local requests = {}
+local turn = 0
+
+function init(arguments)
+  for number = 0, 9999 do
+    local user = string.format("user-%06d", number)
+    if arguments[1] == "check-post" then
+      local body = '{"attributes":{"user":"' .. user .. '"},"cost":1}'
+      requests[number] = wrk.format("POST", "/v1/check", { ["Content-Type"] = "application/json" }, body)
+    else
+      requests[number] = wrk.format("GET", "/v1/check?user=" .. user .. "&cost=1")
+    end
+  end
+end
+
+function request()
+  turn = (turn + 1) % 10000
+  return requests[turn]
+end
+
+function done(summary, latency)
+  local errors = summary.errors
+  io.write(string.format(
+    "FIGURES requests=%d micros=%d p50_micros=%d failures=%d\n",
+    summary.requests, summary.duration, latency:percentile(50),
+    errors.connect + errors.read + errors.write + errors.status + errors.timeout
+  ))
+end

@@ -1,0 +1,75 @@
+//! One measurement: one contestant in one case for one length of time.
+
+use std::sync::Barrier;
+use std::thread;
+use std::time::Duration;
+
+use anyhow::{Result, ensure};
+use tollgate_bench::affinity::pin_this_thread;
+use tollgate_bench::contestants::{Contestant, FEW, Limit};
+use tollgate_bench::stopwatch::Stopwatch;
+
+use crate::cases::{Call, Case};
+
+/// Keys handed over in one call; a multiple of 16, small enough for the first-level cache.
+const CHUNK: usize = 64;
+
+/// Calls between two looks at the stopwatch: its 25 ns are spread over a thousand decisions.
+const CALLS: usize = 16;
+
+#[derive(Default)]
+struct Tally {
+    decisions: usize,
+    admitted: usize,
+    seconds: f64,
+}
+
+/// Decisions a second, of all threads together.
+pub(crate) fn measure(case: &Case, name: &str, contestant: &dyn Contestant, length: Duration) -> Result<f64> {
+    let start = Barrier::new(case.threads);
+    let (keys, call) = (&*case.keys, case.call);
+    let tallies: Vec<Result<Tally>> = thread::scope(|scope| {
+        let run = |thread: usize| {
+            let start = &start;
+            // Each begins at its own place in the list.
+            let first = thread * (keys.len() / CHUNK / case.threads);
+            scope.spawn(move || {
+                let pinned = pin_this_thread(thread);
+                start.wait();
+                pinned.map(|()| decide(contestant, call, keys, first, length))
+            })
+        };
+        let threads: Vec<_> = (0..case.threads).map(run).collect();
+        let join = |thread: thread::ScopedJoinHandle<'_, _>| {
+            thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+        };
+        threads.into_iter().map(join).collect()
+    });
+    let tallies = tallies.into_iter().collect::<Result<Vec<_>>>()?;
+    let decisions: usize = tallies.iter().map(|tally| tally.decisions).sum();
+    let admitted: usize = tallies.iter().map(|tally| tally.admitted).sum();
+    let as_expected = match case.limit() {
+        Limit::NeverReached => admitted == decisions,
+        // It may cross the end of its window, or refill a little.
+        Limit::Few => admitted <= FEW as usize,
+    };
+    ensure!(as_expected, "{name} admitted {admitted} of {decisions} in {}", case.name);
+    Ok(tallies.iter().map(|tally| tally.decisions as f64 / tally.seconds).sum())
+}
+
+fn decide(contestant: &dyn Contestant, call: Call, keys: &[String], first: usize, length: Duration) -> Tally {
+    let mut tally = Tally::default();
+    let mut chunks = keys.chunks_exact(CHUNK).cycle().skip(first);
+    let watch = Stopwatch::start();
+    while watch.elapsed() < length {
+        for chunk in chunks.by_ref().take(CALLS) {
+            tally.decisions += chunk.len();
+            tally.admitted += match call {
+                Call::Single => contestant.decide(chunk),
+                Call::By16 => contestant.decide_by_16(chunk),
+            };
+        }
+    }
+    tally.seconds = watch.elapsed().as_secs_f64();
+    tally
+}

@@ -1,0 +1,44 @@
+//! `cargo xtask bench`: builds and runs the binaries of the bench workspace.
+
+use anyhow::Result;
+use clap::Subcommand;
+
+use crate::command::{CommandLine, command, target_directory};
+use crate::system;
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Bench {
+    /// Decisions a second in one process, beside governor
+    Memory {
+        /// A part of the names of the cases to run, then options: see `-- --help`
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        arguments: Vec<String>,
+    },
+    /// CPU, throughput and latency of the service, beside a bare hyper server
+    Http {
+        /// A part of the names of the cases to run, then options: see `-- --help`
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        arguments: Vec<String>,
+    },
+}
+
+impl Bench {
+    pub(crate) fn run(self) -> Result<()> {
+        match self {
+            Self::Memory { arguments } => binary("memory").arguments(arguments).run(),
+            Self::Http { arguments } => {
+                system::WRK.require()?;
+                command("cargo build --locked --release --package tollgate-server").run()?;
+                command("cargo build --locked --release --manifest-path bench/Cargo.toml --bins").run()?;
+                let service = target_directory()?.join("release").join("tollgate");
+                binary("http").argument("--service").argument(service).arguments(arguments).run()
+            }
+        }
+    }
+}
+
+fn binary(name: &str) -> CommandLine {
+    command("cargo run --locked --quiet --release --manifest-path bench/Cargo.toml --bin")
+        .argument(name)
+        .argument("--")
+}

@@ -1,0 +1,144 @@
+//! Another program, its arguments and its environment: to be run, or said so that it can be pasted into a shell.
+
+use std::ffi::{OsStr, OsString};
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+
+use anyhow::{Context, Result, bail};
+
+/// One command line.
+#[derive(Debug, Clone)]
+pub(crate) struct CommandLine {
+    directory: Option<PathBuf>,
+    environment: Vec<(&'static str, &'static str)>,
+    words: Vec<OsString>,
+}
+
+/// The command that these words make, cut at white space.
+pub(crate) fn command(words: &str) -> CommandLine {
+    let words = words.split_whitespace().map(Into::into).collect();
+    CommandLine { directory: None, environment: Vec::new(), words }
+}
+
+/// The program at this path, without arguments.
+pub(crate) fn program(path: &Path) -> CommandLine {
+    CommandLine { directory: None, environment: Vec::new(), words: vec![path.into()] }
+}
+
+/// Where cargo puts what it builds in this run.
+pub(crate) fn target_directory() -> Result<PathBuf> {
+    let this = std::env::current_exe().context("cannot find where xtask was built")?;
+    let target = this.parent().and_then(Path::parent).context("xtask was not built by cargo")?;
+    Ok(target.to_owned())
+}
+
+impl CommandLine {
+    /// Runs in this directory instead of ours.
+    pub(crate) fn directory(self, directory: PathBuf) -> Self {
+        Self { directory: Some(directory), ..self }
+    }
+
+    pub(crate) fn environment(mut self, name: &'static str, value: &'static str) -> Self {
+        self.environment.push((name, value));
+        self
+    }
+
+    pub(crate) fn argument(mut self, argument: impl AsRef<OsStr>) -> Self {
+        self.words.push(argument.as_ref().to_owned());
+        self
+    }
+
+    pub(crate) fn arguments(self, arguments: impl IntoIterator<Item = impl AsRef<OsStr>>) -> Self {
+        arguments.into_iter().fold(self, Self::argument)
+    }
+
+    /// Runs it to its end, its output among ours. Fails, naming the command, unless it succeeds.
+    pub(crate) fn run(&self) -> Result<()> {
+        let status = self.spawn()?.wait().with_context(|| format!("lost sight of `{self}`"))?;
+        self.expect_success(status)
+    }
+
+    /// Runs it to its end and gives what it wrote to its standard output.
+    pub(crate) fn read(&self) -> Result<String> {
+        let output = self.to_command()?.stderr(Stdio::inherit()).output();
+        let output = output.with_context(|| format!("cannot run `{self}`"))?;
+        self.expect_success(output.status)?;
+        String::from_utf8(output.stdout).with_context(|| format!("`{self}` did not answer in UTF-8"))
+    }
+
+    /// Whether it can be run and succeeds; its output is dropped.
+    pub(crate) fn succeeds(&self) -> bool {
+        let status =
+            self.to_command().map(|mut command| command.stdout(Stdio::null()).stderr(Stdio::null()).status());
+        matches!(status, Ok(Ok(status)) if status.success())
+    }
+
+    /// Starts it and does not wait.
+    pub(crate) fn spawn(&self) -> Result<Child> {
+        self.to_command()?.spawn().with_context(|| format!("cannot run `{self}`"))
+    }
+
+    fn expect_success(&self, status: ExitStatus) -> Result<()> {
+        if !status.success() {
+            bail!("this command failed ({status}): {self}");
+        }
+        Ok(())
+    }
+
+    fn to_command(&self) -> Result<Command> {
+        let (program, arguments) = self.words.split_first().context("a command without words")?;
+        let mut command = Command::new(program);
+        command.args(arguments).envs(self.environment.iter().copied());
+        if let Some(directory) = &self.directory {
+            command.current_dir(directory);
+        }
+        Ok(command)
+    }
+}
+
+impl fmt::Display for CommandLine {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(directory) = &self.directory {
+            write!(f, "cd {} && ", quoted(&directory.to_string_lossy()))?;
+        }
+        for (name, value) in &self.environment {
+            write!(f, "{name}={} ", quoted(value))?;
+        }
+        let words: Vec<_> = self.words.iter().map(|word| quoted(&word.to_string_lossy())).collect();
+        f.write_str(&words.join(" "))
+    }
+}
+
+fn quoted(word: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-_./:=,@%+".contains(c);
+    if !word.is_empty() && word.chars().all(plain) {
+        word.to_owned()
+    } else {
+        format!("'{}'", word.replace('\'', r"'\''"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn is_said_as_a_shell_takes_it() {
+        let line =
+            command("cargo  doc --no-deps").environment("RUSTDOCFLAGS", "-D warnings").argument("it's");
+        let line = line.directory("/tmp".into());
+        assert_eq!(line.to_string(), r"cd /tmp && RUSTDOCFLAGS='-D warnings' cargo doc --no-deps 'it'\''s'");
+    }
+
+    #[test]
+    fn a_failure_names_the_command_and_its_status() {
+        let error = command("sh -c").argument("exit 3").run().unwrap_err();
+        assert_eq!(error.to_string(), "this command failed (exit status: 3): sh -c 'exit 3'");
+    }
+
+    #[test]
+    fn a_program_that_is_not_there_does_not_succeed() {
+        assert!(!command("no-such-program-anywhere").succeeds());
+    }
+}

@@ -1,0 +1,65 @@
+//! `cargo xtask prove`: searches for violations that take longer than a test may.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::Result;
+use clap::Subcommand;
+
+use crate::command::{command, program, target_directory};
+use crate::service::Service;
+use crate::system;
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Proof {
+    /// Try to break what /openapi.json promises, with generated requests on both listeners
+    Http {
+        /// Generated requests for each operation and phase
+        #[arg(long, default_value_t = 500)]
+        examples: u32,
+    },
+}
+
+/// The version that the proof is known to work with.
+const SCHEMATHESIS: &str = "schemathesis==4.32.5";
+
+impl Proof {
+    pub(crate) fn run(self) -> Result<()> {
+        match self {
+            Self::Http { examples } => http(examples),
+        }
+    }
+}
+
+fn http(examples: u32) -> Result<()> {
+    let schemathesis = schemathesis()?;
+    let configuration = Path::new(env!("CARGO_MANIFEST_DIR")).join("schemathesis.toml");
+    // Low, so that denials are among the answers.
+    let mut service = Service::start("5/1m")?;
+    let description = format!("http://{}/openapi.json", service.admin);
+    // As the description tags what each of them answers.
+    for (listener, address) in [("public", service.public), ("admin", service.admin)] {
+        eprintln!("\n=== {listener} listener");
+        program(&schemathesis)
+            // It leaves files where it runs.
+            .directory(target_directory()?)
+            .argument("--config-file")
+            .argument(&configuration)
+            .arguments(["run", &description, "--url", &format!("http://{address}")])
+            .arguments(["--include-tag", listener, "--max-examples", &examples.to_string()])
+            .run()?;
+        service.expect_running()?;
+    }
+    Ok(())
+}
+
+/// The program, installed into a virtual environment under the target directory.
+fn schemathesis() -> Result<PathBuf> {
+    let environment = target_directory()?.join("schemathesis");
+    let python = environment.join("bin/python");
+    if !program(&python).arguments(["-m", "pip", "--version"]).succeeds() {
+        system::PYTHON_VENV.require()?;
+        command("python3 -m venv").argument(&environment).run()?;
+    }
+    program(&python).arguments(["-m", "pip", "install", "--quiet", SCHEMATHESIS]).run()?;
+    Ok(environment.join("bin/schemathesis"))
+}

@@ -1,0 +1,66 @@
+//! A running service, on free ports until it is dropped.
+
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::process::Child;
+use std::thread;
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail, ensure};
+
+use crate::command::{CommandLine, command, program, target_directory};
+use crate::stopwatch::Stopwatch;
+
+const START_TIMEOUT: Duration = Duration::from_secs(10);
+
+pub(crate) struct Service {
+    pub(crate) public: SocketAddr,
+    pub(crate) admin: SocketAddr,
+    process: Child,
+}
+
+impl Service {
+    /// Builds the service and starts it with this limit.
+    pub(crate) fn start(limit: &str) -> Result<Self> {
+        command("cargo build --locked --package tollgate-server").run()?;
+        let binary = target_directory()?.join("debug").join("tollgate");
+        let (public, admin) = (free_address()?, free_address()?);
+        let line = program(&binary).arguments(["serve", "--limit", limit]);
+        let line = line.argument("--listen").argument(public.to_string());
+        let line = line.argument("--admin-listen").argument(admin.to_string());
+        let mut service = Self { public, admin, process: line.spawn()? };
+        service.wait_until_it_listens(&line)?;
+        Ok(service)
+    }
+
+    /// Fails if the service has ended by itself.
+    pub(crate) fn expect_running(&mut self) -> Result<()> {
+        match self.process.try_wait()? {
+            Some(status) => bail!("the service ended ({status})"),
+            None => Ok(()),
+        }
+    }
+
+    fn wait_until_it_listens(&mut self, line: &CommandLine) -> Result<()> {
+        let watch = Stopwatch::start();
+        while [self.public, self.admin].iter().any(|address| TcpStream::connect(address).is_err()) {
+            self.expect_running()?;
+            ensure!(watch.elapsed() < START_TIMEOUT, "does not listen after {START_TIMEOUT:?}: {line}");
+            thread::sleep(Duration::from_millis(20));
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Service {
+    fn drop(&mut self) {
+        // It may have ended by itself, and there is nobody left to tell.
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+/// An address that nobody listened on a moment ago.
+fn free_address() -> Result<SocketAddr> {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).context("no free port")?;
+    Ok(listener.local_addr()?)
+}

@@ -1,0 +1,45 @@
+//! What is needed from the system besides Rust: installed when that is allowed, else asked for.
+
+use anyhow::{Result, bail};
+
+use crate::command::command;
+
+/// A package of Debian and its descendants.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Package {
+    pub(crate) name: &'static str,
+    /// Shell words that succeed where the package is installed.
+    pub(crate) probe: &'static str,
+}
+
+pub(crate) const PYTHON_VENV: Package =
+    Package { name: "python3-venv", probe: "python3 -c 'import ensurepip'" };
+pub(crate) const WRK: Package = Package { name: "wrk", probe: "command -v wrk" };
+
+impl Package {
+    /// Makes sure that it is installed: root installs it, everybody else is told the command.
+    pub(crate) fn require(self) -> Result<()> {
+        if self.is_installed() {
+            return Ok(());
+        }
+        let install = command("apt-get install --yes --no-install-recommends").argument(self.name);
+        if !may_install() {
+            bail!("{} is missing; install it with: sudo {install}", self.name);
+        }
+        // The lists may be missing or old; what can be installed without them still is.
+        let _ = command("apt-get update").run();
+        install.run()?;
+        if !self.is_installed() {
+            bail!("{} was installed and is still not found", self.name);
+        }
+        Ok(())
+    }
+
+    fn is_installed(self) -> bool {
+        command("sh -c").argument(self.probe).succeeds()
+    }
+}
+
+fn may_install() -> bool {
+    command("apt-get --version").succeeds() && command("id -u").read().is_ok_and(|id| id.trim() == "0")
+}

@@ -1,0 +1,76 @@
+//! `cargo xtask test`: what has to hold before a change is taken.
+
+use std::collections::BTreeSet;
+
+use anyhow::{Result, ensure};
+
+use crate::command::command;
+use crate::steps::{self, Step};
+
+/// What the library may cost a project that adds it, itself included.
+const MOST_CRATES: usize = 20;
+
+pub(crate) fn run() -> Result<()> {
+    steps::run(&[
+        Step::command("format", command("cargo fmt --all --check")),
+        Step::command("format of the benches", command("cargo fmt --check --manifest-path bench/Cargo.toml")),
+        Step::command(
+            "lints",
+            command("cargo clippy --locked --workspace --all-targets --all-features -- -D warnings"),
+        ),
+        Step::command(
+            "lints of the library without features",
+            command("cargo clippy --locked --package tollgate --no-default-features -- -D warnings"),
+        ),
+        Step::command(
+            "lints of the benches",
+            command("cargo clippy --locked --manifest-path bench/Cargo.toml --all-targets -- -D warnings"),
+        ),
+        Step::command(
+            "tests",
+            command("cargo test --locked --workspace --all-features --lib --bins --tests"),
+        ),
+        Step::command(
+            "tests of the library with default features",
+            command("cargo test --locked --package tollgate --lib --tests"),
+        ),
+        Step::command(
+            "tests of the benches",
+            command("cargo test --locked --manifest-path bench/Cargo.toml --lib"),
+        ),
+        Step::command("doc tests", command("cargo test --locked --workspace --all-features --doc")),
+        Step::command(
+            "documentation",
+            command("cargo doc --locked --no-deps --workspace --all-features")
+                .environment("RUSTDOCFLAGS", "-D warnings -D rustdoc::broken_intra_doc_links"),
+        ),
+        Step::command("examples", command("cargo build --locked --workspace --all-features --examples")),
+        Step::check("size of the library's dependency tree", library_stays_small),
+        Step::check("licences, bans, sources and advisories", supply_chain),
+    ])
+}
+
+fn library_stays_small() -> Result<()> {
+    let tree = command("cargo tree --locked --package tollgate --no-default-features")
+        .arguments(["--edges", "normal,build", "--prefix", "none", "--no-dedupe"])
+        .read()?;
+    let crates: BTreeSet<&str> = tree.lines().filter(|line| !line.is_empty()).collect();
+    let count = crates.len();
+    ensure!(count <= MOST_CRATES, "the library brings {count} crates, {MOST_CRATES} are allowed:\n{tree}");
+    eprintln!("{count} crates, itself included; {MOST_CRATES} are allowed");
+    Ok(())
+}
+
+fn supply_chain() -> Result<()> {
+    if !command("cargo deny --version").succeeds() {
+        eprintln!("not checked, because cargo-deny is not installed: cargo install --locked cargo-deny");
+        return Ok(());
+    }
+    command("cargo deny check --hide-inclusion-graph licenses bans sources").run()?;
+    if command("cargo deny fetch db").succeeds() {
+        command("cargo deny check advisories").run()
+    } else {
+        eprintln!("advisories not checked, because their database cannot be fetched: cargo deny fetch db");
+        Ok(())
+    }
+}
