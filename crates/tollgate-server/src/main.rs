@@ -1,2 +1,58 @@
-//! The service.
-fn main() {}
+//! The `tollgate` binary: a table of contents, and the only place where the process exits.
+
+use std::process::ExitCode;
+
+use clap::Parser;
+use tollgate_server::args::{Args, CheckArgs, Command, ServeArgs};
+use tollgate_server::{Ended, Server, Settings, client, logs};
+
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
+/// What the command line said cannot be; the same as clap's own.
+const USAGE: u8 = 2;
+/// A second signal cut the drain short: 128 and the number of SIGINT, as shells report it.
+const INTERRUPTED: u8 = 130;
+
+fn main() -> ExitCode {
+    let outcome = match Args::parse().command {
+        Command::Serve(args) => serve(args),
+        Command::Check(args) => check(args),
+    };
+    outcome.unwrap_or_else(|error| {
+        eprintln!("error: {error:#}");
+        ExitCode::FAILURE
+    })
+}
+
+fn serve(args: ServeArgs) -> anyhow::Result<ExitCode> {
+    let settings = match Settings::new(args) {
+        Ok(settings) => settings,
+        Err(error) => {
+            eprintln!("error: {error}");
+            return Ok(ExitCode::from(USAGE));
+        }
+    };
+    logs::start(settings.log_format);
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    let ended = runtime.block_on(async {
+        let server = Server::bind(settings).await?;
+        server.announce();
+        server.run().await
+    });
+    // What is left over after the drain's time is up is not waited for.
+    runtime.shutdown_background();
+    Ok(match ended? {
+        Ended::Drained => ExitCode::SUCCESS,
+        Ended::Interrupted => ExitCode::from(INTERRUPTED),
+    })
+}
+
+fn check(args: CheckArgs) -> anyhow::Result<ExitCode> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let outcome = runtime.block_on(client::run(&args));
+    if let Err(error) = &outcome {
+        eprintln!("error: {error}");
+    }
+    Ok(ExitCode::from(client::exit_status(&outcome)))
+}

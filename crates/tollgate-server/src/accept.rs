@@ -1,0 +1,102 @@
+//! From a listening socket to connections: the cap on them, and the end of listening.
+
+use std::net::SocketAddr;
+use std::os::fd::AsFd;
+use std::sync::Arc;
+use std::time::Duration;
+use std::{future, io, net};
+
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tollgate::Store;
+use tracing::warn;
+
+use crate::connection::Connections;
+use crate::phase::Phase;
+
+/// How long to wait when the system gives no connection, as when there are no file descriptors left.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+
+/// A bound socket and what becomes of its connections.
+pub(crate) struct Acceptor<S> {
+    socket: TcpListener,
+    max_connections: u32,
+    connections: Connections<S>,
+    phase: Phase,
+}
+
+impl<S: Store + 'static> Acceptor<S> {
+    pub(crate) fn new(
+        socket: TcpListener,
+        max_connections: u32,
+        connections: Connections<S>,
+        phase: Phase,
+    ) -> Self {
+        Self { socket, max_connections, connections, phase }
+    }
+
+    pub(crate) fn address(&self) -> io::Result<SocketAddr> {
+        self.socket.local_addr()
+    }
+
+    /// Serves until the service drains and the last connection has ended.
+    pub(crate) async fn run(self) {
+        let permits = Arc::new(Semaphore::new(self.max_connections as usize));
+        while let Some((stream, permit)) = self.accept(&permits).await {
+            self.connections.spawn(stream, permit);
+        }
+        let waiting = self.waiting();
+        drop(self.socket);
+        for stream in waiting {
+            let Ok(permit) = Arc::clone(&permits).acquire_owned().await else { break };
+            self.connections.spawn(stream, permit);
+        }
+        // Whoever holds all permits knows that every connection has given its own back.
+        let _ = permits.acquire_many(self.max_connections).await;
+    }
+
+    /// The next connection, once there is room for one; none when the service drains.
+    async fn accept(&self, permits: &Arc<Semaphore>) -> Option<(TcpStream, OwnedSemaphorePermit)> {
+        let next = async {
+            // An error would say that the semaphore is closed, which nobody does.
+            let Ok(permit) = Arc::clone(permits).acquire_owned().await else { future::pending().await };
+            loop {
+                match self.socket.accept().await {
+                    Ok((stream, _)) => return (stream, permit),
+                    Err(error) if is_of_one_connection(&error) => {}
+                    Err(error) => {
+                        warn!(listener = self.connections.listener().name(), %error, "cannot accept connections");
+                        tokio::time::sleep(ACCEPT_PAUSE).await;
+                    }
+                }
+            }
+        };
+        tokio::select! {
+            biased;
+            () = self.phase.draining() => None,
+            accepted = next => Some(accepted),
+        }
+    }
+
+    /// The connections that the system has accepted for us already: their clients cannot know that nobody took
+    /// them. The runtime learns of them with a delay, so the system itself is asked. One that is established
+    /// between this and the end of the listener is reset by the system, which has no way to prevent it.
+    fn waiting(&self) -> Vec<TcpStream> {
+        let mut waiting = Vec::new();
+        let Ok(listener) = self.socket.as_fd().try_clone_to_owned().map(net::TcpListener::from) else {
+            return waiting;
+        };
+        // It does not block: when nothing waits, accepting is an error.
+        while let Ok((stream, _)) = listener.accept() {
+            let stream = stream.set_nonblocking(true).and_then(|()| TcpStream::from_std(stream));
+            waiting.extend(stream);
+        }
+        waiting
+    }
+}
+
+/// Whether only the connection that was to be accepted is broken.
+fn is_of_one_connection(error: &io::Error) -> bool {
+    use io::ErrorKind::{ConnectionAborted, ConnectionRefused, ConnectionReset, Interrupted};
+    matches!(error.kind(), ConnectionAborted | ConnectionRefused | ConnectionReset | Interrupted)
+}

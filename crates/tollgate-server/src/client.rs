@@ -1,0 +1,237 @@
+//! `tollgate check`: asks a running service and tells people what it said.
+
+use std::fmt::Write as _;
+use std::io::{self, Write as _};
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::header::{CONTENT_TYPE, HOST};
+use http::{Method, Request, StatusCode};
+use http_body_util::{BodyExt, Full, Limited};
+use hyper_util::rt::TokioIo;
+use serde::Deserialize;
+use serde_json::{Map, Value, json};
+use thiserror::Error;
+use tokio::net::TcpStream;
+
+use crate::args::CheckArgs;
+
+/// For the whole exchange.
+const TIME_LIMIT: Duration = Duration::from_secs(5);
+
+/// Far more than any decision.
+const MAX_ANSWER: usize = 1024 * 1024;
+
+/// What the service said.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Answer {
+    /// The request may go on.
+    Allowed,
+    /// It may not.
+    Denied,
+}
+
+/// Why there is no answer.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum ClientError {
+    /// The service is not there. A retry helps once it is.
+    #[error("cannot reach {server}: {source}")]
+    Unreachable {
+        /// Host and port.
+        server: String,
+        /// What the system says.
+        source: io::Error,
+    },
+    /// The connection broke, or what answers does not speak HTTP. The units may or may not have been taken.
+    #[error("{server} gave no answer: {source}")]
+    Broken {
+        /// Host and port.
+        server: String,
+        /// What went wrong on the connection.
+        source: hyper::Error,
+    },
+    /// The units may or may not have been taken.
+    #[error("{server} gave no answer within {TIME_LIMIT:?}")]
+    Timeout {
+        /// Host and port.
+        server: String,
+    },
+    /// The service does not take the request: the fault of whoever wrote the arguments.
+    #[error("the service does not take the request: {detail}")]
+    Rejected {
+        /// In the service's words.
+        detail: String,
+    },
+    /// What answers is no such service, or one in trouble.
+    #[error("{server} answered with status {status}: {detail}")]
+    Unexpected {
+        /// Host and port.
+        server: String,
+        /// The status of the answer.
+        status: StatusCode,
+        /// What else is known.
+        detail: String,
+    },
+}
+
+/// The exit status for what came of it.
+#[must_use]
+pub fn exit_status(outcome: &Result<Answer, ClientError>) -> u8 {
+    match outcome {
+        Ok(Answer::Allowed) => 0,
+        Ok(Answer::Denied) => 1,
+        Err(ClientError::Rejected { .. }) => 2,
+        Err(_) => 3,
+    }
+}
+
+/// Asks the service and prints what it said on standard output.
+///
+/// # Errors
+///
+/// If there is no decision. Nothing is tried twice: an answer that was lost may have taken units.
+pub async fn run(args: &CheckArgs) -> Result<Answer, ClientError> {
+    let server = authority(args);
+    let exchange = exchange(args, &server);
+    let timeout = |_| ClientError::Timeout { server: server.clone() };
+    let (status, body) = tokio::time::timeout(TIME_LIMIT, exchange).await.map_err(timeout)??;
+    let decision = decision(&server, status, &body)?;
+    let mut text = if args.json { String::from_utf8_lossy(&body).into_owned() } else { readable(&decision) };
+    if !text.ends_with('\n') {
+        text.push('\n');
+    }
+    // The exit status says it too.
+    let _ = io::stdout().write_all(text.as_bytes());
+    Ok(if decision.allowed { Answer::Allowed } else { Answer::Denied })
+}
+
+fn authority(args: &CheckArgs) -> String {
+    let host = args.server.host().unwrap_or_default();
+    format!("{host}:{}", args.server.port_u16().unwrap_or(80))
+}
+
+async fn exchange(args: &CheckArgs, server: &str) -> Result<(StatusCode, Bytes), ClientError> {
+    let unreachable = |source| ClientError::Unreachable { server: server.to_owned(), source };
+    let broken = |source| ClientError::Broken { server: server.to_owned(), source };
+
+    let stream = TcpStream::connect(server).await.map_err(unreachable)?;
+    let (mut requests, connection) =
+        hyper::client::conn::http1::handshake(TokioIo::new(stream)).await.map_err(broken)?;
+    // It drives the exchange; its errors reach the request as well.
+    let driver = tokio::spawn(connection);
+    let response = requests.send_request(request(args, server)).await.map_err(broken)?;
+    let status = response.status();
+    let body = Limited::new(response.into_body(), MAX_ANSWER).collect().await.map_err(|error| {
+        let detail = format!("the answer was cut off or too long: {error}");
+        ClientError::Unexpected { server: server.to_owned(), status, detail }
+    })?;
+    driver.abort();
+    Ok((status, body.to_bytes()))
+}
+
+fn request(args: &CheckArgs, server: &str) -> Request<Full<Bytes>> {
+    let path = if args.peek { "/v1/peek" } else { "/v1/check" };
+    let pairs = args.attributes.iter().map(|(name, value)| (name.clone(), Value::from(value.as_str())));
+    let body = json!({ "attributes": pairs.collect::<Map<_, _>>(), "cost": args.cost });
+    let mut request = Request::new(Full::new(Bytes::from(body.to_string())));
+    *request.method_mut() = Method::POST;
+    *request.uri_mut() = http::Uri::from_static(path);
+    let headers = request.headers_mut();
+    headers.insert(CONTENT_TYPE, http::HeaderValue::from_static("application/json"));
+    if let Ok(host) = server.parse() {
+        headers.insert(HOST, host);
+    }
+    request
+}
+
+/// What is shown of a decision.
+#[derive(Deserialize)]
+struct Decision {
+    allowed: bool,
+    policy: String,
+    reason: Option<String>,
+    retry_after_ms: Option<u64>,
+    quotas: Vec<Quota>,
+}
+
+#[derive(Deserialize)]
+struct Quota {
+    quota: String,
+    limit: u64,
+    used: u64,
+    remaining: u64,
+    reset_after_ms: u64,
+}
+
+#[derive(Deserialize)]
+struct Problem {
+    detail: String,
+    field: Option<String>,
+}
+
+fn decision(server: &str, status: StatusCode, body: &[u8]) -> Result<Decision, ClientError> {
+    if let Ok(decision) = serde_json::from_slice(body) {
+        return Ok(decision);
+    }
+    let detail = match serde_json::from_slice(body) {
+        Ok(Problem { detail, field: Some(field) }) => format!("{field}: {detail}"),
+        Ok(Problem { detail, field: None }) => detail,
+        Err(_) => "this is no answer of a tollgate service".to_owned(),
+    };
+    Err(if status == StatusCode::BAD_REQUEST {
+        ClientError::Rejected { detail }
+    } else {
+        ClientError::Unexpected { server: server.to_owned(), status, detail }
+    })
+}
+
+fn readable(decision: &Decision) -> String {
+    let mut text = match (decision.allowed, decision.retry_after_ms, decision.reason.as_deref()) {
+        (true, ..) => format!("allowed by {}", decision.policy),
+        (false, Some(wait), _) => format!("denied by {}: retry in {}", decision.policy, time(wait)),
+        (false, None, Some("cost_exceeds_limit")) => {
+            format!("denied by {}: the cost is above the limit and can never pass", decision.policy)
+        }
+        (false, None, _) => format!("denied by {}", decision.policy),
+    };
+    for Quota { quota, limit, used, remaining, reset_after_ms } in &decision.quotas {
+        let reset = time(*reset_after_ms);
+        // Writing into a string does not fail.
+        let _ = write!(text, "\n  {quota}: {used} of {limit} used, {remaining} remaining, resets in {reset}");
+    }
+    text
+}
+
+/// The two largest units, rounded up to whole seconds.
+fn time(millis: u64) -> String {
+    let seconds = millis.div_ceil(1000);
+    match (seconds / 86_400, seconds / 3_600 % 24, seconds / 60 % 60, seconds % 60) {
+        (0, 0, 0, seconds) => format!("{seconds} s"),
+        (0, 0, minutes, seconds) => format!("{minutes} min {seconds} s"),
+        (0, hours, minutes, _) => format!("{hours} h {minutes} min"),
+        (days, hours, ..) => format!("{days} d {hours} h"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_are_readable_and_rounded_up() {
+        assert_eq!(time(1), "1 s");
+        assert_eq!(time(59_999), "1 min 0 s");
+        assert_eq!(time(3_600_000), "1 h 0 min");
+        assert_eq!(time(90_000_000), "1 d 1 h");
+    }
+
+    #[test]
+    fn a_decision_is_said_for_people() {
+        let body = br#"{"type": "x", "allowed": false, "policy": "default", "reason": "quota_exceeded",
+            "retry_after_ms": 41_600, "quotas": []}"#;
+        let body = String::from_utf8_lossy(body).replace("41_600", "41600");
+        let decision = decision("server", StatusCode::TOO_MANY_REQUESTS, body.as_bytes()).unwrap();
+        assert_eq!(readable(&decision), "denied by default: retry in 42 s");
+    }
+}

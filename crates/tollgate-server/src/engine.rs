@@ -1,0 +1,238 @@
+//! From attributes and cost to a decision: the one place that asks the store.
+//!
+//! It counts what it decides for the metrics and logs what is unusual. It knows no wire format.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::time::Duration;
+
+use smallvec::SmallVec;
+use thiserror::Error;
+use tollgate::{
+    Charge, Clock, Count, Counted, Counter, Decision, Key, PerQuota, Refunded, Source, Store, StoreError,
+    SystemClock, Timestamp, Verdict,
+};
+use tracing::{info, warn};
+
+use crate::args::WhenFull;
+use crate::attributes::Attributes;
+use crate::metrics::Metrics;
+use crate::policy::{MissingIdentity, Policy};
+use crate::stopwatch::Stopwatch;
+
+/// Decides by one policy over one store.
+pub(crate) struct Engine<S> {
+    store: S,
+    policy: Policy,
+    when_full: WhenFull,
+    metrics: Arc<Metrics>,
+    denial_logged: LogGap,
+    full_logged: LogGap,
+}
+
+/// Why there is no decision. It is never a denial.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub(crate) enum Refusal {
+    #[error(transparent)]
+    MissingIdentity(#[from] MissingIdentity),
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// A store that broke its contract.
+    #[error("the store did not answer")]
+    Unanswered,
+}
+
+type Charges<'a> = SmallVec<[Charge<'a>; 2]>;
+
+impl<S: Store> Engine<S> {
+    pub(crate) fn new(store: S, policy: Policy, when_full: WhenFull, metrics: Arc<Metrics>) -> Self {
+        let (denial_logged, full_logged) = (LogGap::default(), LogGap::default());
+        Self { store, policy, when_full, metrics, denial_logged, full_logged }
+    }
+
+    pub(crate) fn policy(&self) -> &Policy {
+        &self.policy
+    }
+
+    /// Takes the cost, if every quota has room.
+    pub(crate) async fn check(&self, attributes: &Attributes<'_>, cost: u32) -> Result<Decision, Refusal> {
+        let stopwatch = Stopwatch::start();
+        let key = self.policy.key(attributes)?;
+        let charges = self.charges(&key, cost);
+        let decision = self.decide(&charges, self.store.charge(&charges).await)?;
+        self.note(&decision);
+        self.metrics.took(stopwatch.elapsed());
+        Ok(decision)
+    }
+
+    /// Answers as a check would, and takes nothing.
+    pub(crate) async fn peek(&self, attributes: &Attributes<'_>, cost: u32) -> Result<Decision, Refusal> {
+        let key = self.policy.key(attributes)?;
+        let charges = self.charges(&key, cost);
+        self.decide(&charges, self.store.peek(&charges).await)
+    }
+
+    /// Checks each request for itself, in order.
+    pub(crate) async fn check_each<'a, 'b: 'a>(
+        &self,
+        requests: impl IntoIterator<Item = (&'a Attributes<'b>, u32)>,
+    ) -> Vec<Result<Decision, Refusal>> {
+        let stopwatch = Stopwatch::start();
+        let keys: Vec<(Result<Key<'_>, MissingIdentity>, u32)> =
+            requests.into_iter().map(|(attributes, cost)| (self.policy.key(attributes), cost)).collect();
+        let charges: Vec<Option<Charges<'_>>> =
+            keys.iter().map(|(key, cost)| Some(self.charges(key.as_ref().ok()?, *cost))).collect();
+        let asked: Vec<&[Charge<'_>]> = charges.iter().flatten().map(SmallVec::as_slice).collect();
+
+        let mut counted = self.store.charge_each(&asked).await.into_iter();
+        let decisions: Vec<Result<Decision, Refusal>> = keys
+            .iter()
+            .zip(&charges)
+            .map(|((key, _), charges)| match (key, charges) {
+                (Err(missing), _) => Err(missing.clone().into()),
+                (Ok(_), Some(charges)) => {
+                    let decision = self.decide(charges, counted.next().ok_or(Refusal::Unanswered)?)?;
+                    self.note(&decision);
+                    Ok(decision)
+                }
+                (Ok(_), None) => Err(Refusal::Unanswered),
+            })
+            .collect();
+        if decisions.iter().any(Result::is_ok) {
+            self.metrics.took(stopwatch.elapsed());
+        }
+        decisions
+    }
+
+    /// Gives back the cost in the windows that began then, one for each quota.
+    pub(crate) async fn refund(
+        &self,
+        attributes: &Attributes<'_>,
+        cost: u32,
+        starts: impl IntoIterator<Item = Timestamp>,
+    ) -> Result<PerQuota<Refunded>, Refusal> {
+        let key = self.policy.key(attributes)?;
+        let mut refunded = Vec::new();
+        for (charge, start) in self.charges(&key, cost).iter().zip(starts.into_iter().collect::<Vec<_>>()) {
+            refunded.push(self.store.refund(charge, start).await?);
+        }
+        Ok(refunded.into_iter().collect())
+    }
+
+    /// Forgets what is used, one quota after another.
+    pub(crate) async fn reset(&self, attributes: &Attributes<'_>) -> Result<PerQuota<Count>, Refusal> {
+        let key = self.policy.key(attributes)?;
+        let mut counts = Vec::new();
+        for quota in self.policy.quotas() {
+            counts.push(self.store.reset(&Counter::new(quota, &key)).await?);
+        }
+        Ok(counts.into_iter().collect())
+    }
+
+    /// Sets what is used in the current window, one quota after another.
+    pub(crate) async fn set(
+        &self,
+        attributes: &Attributes<'_>,
+        used: u64,
+    ) -> Result<PerQuota<Count>, Refusal> {
+        let key = self.policy.key(attributes)?;
+        let mut counts = Vec::new();
+        for quota in self.policy.quotas() {
+            counts.push(self.store.set(&Counter::new(quota, &key), used).await?);
+        }
+        Ok(counts.into_iter().collect())
+    }
+
+    fn charges<'a>(&'a self, key: &'a Key<'a>, cost: u32) -> Charges<'a> {
+        self.policy.quotas().iter().map(|quota| Charge::new(quota, key, cost)).collect()
+    }
+
+    fn decide(
+        &self,
+        charges: &[Charge<'_>],
+        counted: Result<Counted, StoreError>,
+    ) -> Result<Decision, Refusal> {
+        match counted {
+            Ok(counted) => Ok(Decision::new(charges, &counted, Source::Store)),
+            Err(StoreError::Full) => {
+                self.metrics.store_was_full();
+                if self.full_logged.passes(SystemClock.now(), Duration::from_secs(60)) {
+                    warn!(when_full = ?self.when_full, "store full: no room for another counter");
+                }
+                match self.when_full {
+                    WhenFull::Allow => Ok(uncounted(charges)),
+                    WhenFull::Deny => Err(StoreError::Full.into()),
+                }
+            }
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    fn note(&self, decision: &Decision) {
+        self.metrics.decided(decision.verdict());
+        if decision.verdict() == Verdict::Denied {
+            self.note_denial(decision);
+        }
+    }
+
+    fn note_denial(&self, decision: &Decision) {
+        let Some(quota) = decision.quota() else { return };
+        // Windows shorter than a second would fill the log.
+        let gap = quota.window().length().max(Duration::from_secs(1));
+        if self.denial_logged.passes(quota.window().start(), gap) {
+            let text = self.policy.texts().get(decision.deciding()).map(AsRef::<str>::as_ref);
+            info!(policy = Policy::NAME, quota = text, "first denial in this window");
+        }
+    }
+}
+
+/// The decision for a key that the store has no room for, when such keys are admitted: nothing is used of a
+/// window that this process's clock gives. What no empty window would admit is denied all the same.
+fn uncounted(charges: &[Charge<'_>]) -> Decision {
+    let now = SystemClock.now();
+    let count = |charge: &Charge<'_>| Count {
+        used: 0,
+        window: charge.counter().quota().quota().window_at(charge.counter().key(), now),
+        fits: u64::from(charge.cost().max(1)) <= charge.limit(),
+    };
+    let counted =
+        Counted { now, resolution: SystemClock.resolution(), counts: charges.iter().map(count).collect() };
+    Decision::new(charges, &counted, Source::Fallback)
+}
+
+/// Lets one log line pass, and no other of its kind for a while.
+struct LogGap {
+    /// Unix milliseconds until which there is no further line.
+    until: AtomicI64,
+}
+
+impl Default for LogGap {
+    fn default() -> Self {
+        Self { until: AtomicI64::new(i64::MIN) }
+    }
+}
+
+impl LogGap {
+    fn passes(&self, now: Timestamp, gap: Duration) -> bool {
+        // Relaxed: the time guards no other memory, and the exchange lets one of several racers pass.
+        let until = self.until.load(Ordering::Relaxed);
+        let next = (now + gap).as_unix_millis();
+        now.as_unix_millis() >= until
+            && self.until.compare_exchange(until, next, Ordering::Relaxed, Ordering::Relaxed).is_ok()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_line_passes_a_gap() {
+        let (gap, minute) = (LogGap::default(), Duration::from_secs(60));
+        let start = Timestamp::from_unix_millis(1_700_000_040_000);
+        assert!(gap.passes(start, minute));
+        assert!(!gap.passes(start, minute));
+        assert!(!gap.passes(start + Duration::from_millis(59_999), minute));
+        assert!(gap.passes(start + minute, minute));
+    }
+}

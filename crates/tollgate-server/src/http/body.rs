@@ -1,0 +1,113 @@
+//! Reading a request's body, within bounds of size and time.
+
+use std::future::poll_fn;
+use std::pin::pin;
+use std::task::Poll;
+use std::time::Duration;
+
+use bytes::{Bytes, BytesMut};
+use http::header::CONTENT_TYPE;
+use http::{HeaderMap, Request, StatusCode};
+use http_body_util::BodyExt;
+use hyper::body::{Body, Incoming};
+
+use super::problem::Problem;
+
+/// Two thirds of a kilobyte for each request of the largest batch.
+const MAX_BODY: usize = 64 * 1024;
+
+/// From the end of the head to the end of the body.
+const TIME_LIMIT: Duration = Duration::from_secs(5);
+
+/// The whole body of a request that says it is JSON, or does not say what it is.
+///
+/// # Errors
+///
+/// If it is something else, larger than 64 KiB, slower than 5 s or cut off.
+pub(super) async fn read(request: Request<Incoming>) -> Result<Bytes, Problem> {
+    let (head, body) = request.into_parts();
+    if !is_json(&head.headers) {
+        let detail = "the body must be JSON: `Content-Type: application/json`";
+        return Err(Problem::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, detail));
+    }
+    if body.size_hint().lower() > MAX_BODY as u64 {
+        return Err(too_large());
+    }
+    in_time(collect(body)).await.unwrap_or_else(|| {
+        let detail = format!("the body did not arrive within {TIME_LIMIT:?}");
+        Err(Problem::new(StatusCode::REQUEST_TIMEOUT, detail))
+    })
+}
+
+/// What the future gives within the time limit.
+///
+/// A small body has come with its head, and hyper hands it over when it is asked the first time: the timer is
+/// not set before the second time, and so seldom at all.
+async fn in_time<T>(future: impl Future<Output = T>) -> Option<T> {
+    let mut future = pin!(future);
+    let mut asked = false;
+    let at_once = poll_fn(|context| match future.as_mut().poll(context) {
+        Poll::Ready(value) => Poll::Ready(Some(value)),
+        Poll::Pending if asked => Poll::Ready(None),
+        Poll::Pending => {
+            asked = true;
+            // Nothing else may ever ask again.
+            context.waker().wake_by_ref();
+            Poll::Pending
+        }
+    });
+    match at_once.await {
+        Some(value) => Some(value),
+        None => tokio::time::timeout(TIME_LIMIT, future).await.ok(),
+    }
+}
+
+async fn collect(mut body: Incoming) -> Result<Bytes, Problem> {
+    let mut first = Bytes::new();
+    let mut whole = BytesMut::new();
+    while let Some(frame) = body.frame().await {
+        let frame = frame.map_err(|_| Problem::new(StatusCode::BAD_REQUEST, "the body was cut off"))?;
+        let Ok(data) = frame.into_data() else { continue };
+        if whole.is_empty() && first.is_empty() {
+            // A small body comes in one piece and is not copied.
+            first = data;
+        } else {
+            if whole.is_empty() {
+                whole.extend_from_slice(&first);
+            }
+            whole.extend_from_slice(&data);
+        }
+        if first.len().max(whole.len()) > MAX_BODY {
+            return Err(too_large());
+        }
+        if body.is_end_stream() {
+            break;
+        }
+    }
+    Ok(if whole.is_empty() { first } else { whole.freeze() })
+}
+
+fn too_large() -> Problem {
+    let detail = format!("the body is larger than {MAX_BODY} bytes");
+    Problem::new(StatusCode::PAYLOAD_TOO_LARGE, detail)
+}
+
+fn is_json(headers: &HeaderMap) -> bool {
+    let Some(value) = headers.get(CONTENT_TYPE) else { return true };
+    let essence = value.as_bytes().split(|byte| *byte == b';').next().unwrap_or_default();
+    essence.trim_ascii().eq_ignore_ascii_case(b"application/json")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn takes_json_with_parameters_and_a_missing_content_type() {
+        let says =
+            |value: &'static str| is_json(&HeaderMap::from_iter([(CONTENT_TYPE, value.parse().unwrap())]));
+        assert!(is_json(&HeaderMap::new()));
+        assert!(says("application/json") && says("Application/JSON ; charset=utf-8"));
+        assert!(!says("text/plain") && !says("application/jsonp") && !says(""));
+    }
+}

@@ -1,0 +1,71 @@
+//! What a caller asks for itself: check, peek, and many checks at once.
+
+use http::{Request, StatusCode, Uri};
+use hyper::body::Incoming;
+use tollgate::{Decision, Store};
+
+use super::json::Object;
+use super::problem::Problem;
+use super::wire::{BatchEntry, BatchReply, BatchRequest, CheckRequest, DecisionBody, DeniedBody};
+use super::{Edge, Reply, body, json, query, reply};
+
+impl<S: Store> Edge<S> {
+    pub(super) async fn check_query(&self, uri: &Uri) -> Result<Reply, Problem> {
+        let (attributes, cost) = query::read(uri.query().unwrap_or_default())?;
+        let decision = self.engine.check(&attributes, cost.units()).await;
+        Ok(self.verdict(&decision.map_err(|refusal| Problem::refused(&refusal, "query"))?))
+    }
+
+    pub(super) async fn check(&self, request: Request<Incoming>) -> Result<Reply, Problem> {
+        let body = body::read(request).await?;
+        let CheckRequest { attributes, cost } = json::read(&body)?;
+        let decision = self.engine.check(&attributes, cost.units()).await;
+        Ok(self.verdict(&decision.map_err(|refusal| Problem::refused(&refusal, "attributes"))?))
+    }
+
+    /// Answers 200 whatever the verdict: nobody asked to be let through.
+    pub(super) async fn peek(&self, request: Request<Incoming>) -> Result<Reply, Problem> {
+        let body = body::read(request).await?;
+        let CheckRequest { attributes, cost } = json::read(&body)?;
+        let decision = self.engine.peek(&attributes, cost.units()).await;
+        let decision = decision.map_err(|refusal| Problem::refused(&refusal, "attributes"))?;
+        let mut reply = reply::json(StatusCode::OK, &DecisionBody::new(&decision, self.engine.policy()));
+        self.limit_headers.write(&decision, reply.headers_mut());
+        Ok(reply)
+    }
+
+    pub(super) async fn check_batch(&self, request: Request<Incoming>) -> Result<Reply, Problem> {
+        let body = body::read(request).await?;
+        let BatchRequest { requests } = json::read(&body)?;
+        if !(1..=BatchRequest::MAX).contains(&requests.len()) {
+            let detail = format!("expected 1 to {} requests", BatchRequest::MAX);
+            return Err(Problem::bad_field("requests", detail));
+        }
+        let asked = requests.iter().map(|Object(request)| (&request.attributes, request.cost.units()));
+        let decisions = self.engine.check_each(asked).await;
+        let policy = self.engine.policy();
+        let decisions = decisions
+            .iter()
+            .enumerate()
+            .map(|(index, decision)| match decision {
+                Ok(decision) => BatchEntry::Decision(DecisionBody::new(decision, policy)),
+                Err(refusal) => {
+                    BatchEntry::Problem(Problem::refused(refusal, &format!("requests[{index}].attributes")))
+                }
+            })
+            .collect();
+        Ok(reply::json(StatusCode::OK, &BatchReply { decisions }))
+    }
+
+    fn verdict(&self, decision: &Decision) -> Reply {
+        let policy = self.engine.policy();
+        let mut reply = if decision.is_allowed() {
+            reply::json(StatusCode::OK, &DecisionBody::new(decision, policy))
+        } else {
+            let body = DeniedBody::new(decision, policy, &self.limit_headers);
+            reply::problem(StatusCode::TOO_MANY_REQUESTS, &body)
+        };
+        self.limit_headers.write(decision, reply.headers_mut());
+        reply
+    }
+}

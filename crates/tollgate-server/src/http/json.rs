@@ -1,0 +1,250 @@
+//! Reading JSON that strangers send: fast where it is right, exact about the field where it is wrong.
+
+use std::borrow::Cow;
+use std::fmt;
+use std::marker::PhantomData;
+
+use serde::de::value::MapAccessDeserializer;
+use serde::de::{Deserialize, Deserializer, Error, MapAccess, Unexpected, Visitor};
+use serde_json::error::Category;
+
+use crate::attributes::Attributes;
+
+/// What of a body is wrong.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct BadField {
+    /// Such as `attributes.user`; `body` if it is all of it.
+    pub(super) field: String,
+    pub(super) detail: String,
+}
+
+/// Reads an object. Only a body that is wrong is read a second time, to find where.
+///
+/// # Errors
+///
+/// If the body is no JSON, or not the object that is expected.
+pub(super) fn read<'a, T: Deserialize<'a>>(body: &'a [u8]) -> Result<T, BadField> {
+    serde_json::from_slice::<Object<T>>(body).map(|Object(value)| value).map_err(|error| {
+        let tracked = &mut serde_json::Deserializer::from_slice(body);
+        match serde_path_to_error::deserialize::<_, Object<T>>(tracked) {
+            Err(found) => bad_field(&found.path().to_string(), found.inner()),
+            // The object is right, what follows it is not.
+            Ok(_) => bad_field(".", &error),
+        }
+    })
+}
+
+fn bad_field(path: &str, error: &serde_json::Error) -> BadField {
+    let text = error.to_string();
+    let message = text.split(" at line ").next().unwrap_or_default();
+    if error.classify() != Category::Data {
+        return BadField { field: "body".to_owned(), detail: format!("no JSON: {text}") };
+    }
+    let missing = message.strip_prefix("missing field `").and_then(|rest| rest.split('`').next());
+    let field = match (path, missing) {
+        (".", None) => "body".to_owned(),
+        (".", Some(missing)) => missing.to_owned(),
+        (path, None) => path.to_owned(),
+        (path, Some(missing)) => format!("{path}.{missing}"),
+    };
+    // What was sent instead may be somebody's secret: it is not repeated.
+    let detail = match message.split_once(", expected ") {
+        Some((found, expected)) if found.starts_with("invalid ") => format!("expected {expected}"),
+        _ => message.to_owned(),
+    };
+    BadField { field, detail }
+}
+
+/// An object and nothing else: what serde derives would take a list of the fields as well.
+pub(super) struct Object<T>(pub(super) T);
+
+impl<'de, T: Deserialize<'de>> Deserialize<'de> for Object<T> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Fields<T>(PhantomData<T>);
+
+        impl<'de, T: Deserialize<'de>> Visitor<'de> for Fields<T> {
+            type Value = Object<T>;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("an object")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Object<T>, A::Error> {
+                T::deserialize(MapAccessDeserializer::new(map)).map(Object)
+            }
+        }
+
+        deserializer.deserialize_map(Fields(PhantomData))
+    }
+}
+
+impl<'de: 'a, 'a> Deserialize<'de> for Attributes<'a> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Pairs<'a>(PhantomData<&'a str>);
+
+        impl<'de: 'a, 'a> Visitor<'de> for Pairs<'a> {
+            type Value = Attributes<'a>;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("an object of strings")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Attributes<'a>, A::Error> {
+                let mut attributes = Attributes::default();
+                while let Some(Text(name)) = map.next_key()? {
+                    let Text(value) = map.next_value()?;
+                    attributes.insert(name, value).map_err(A::Error::custom)?;
+                }
+                Ok(attributes)
+            }
+        }
+
+        deserializer.deserialize_map(Pairs(PhantomData))
+    }
+}
+
+/// A string, borrowed where it has no escapes.
+struct Text<'a>(Cow<'a, str>);
+
+impl<'de> Deserialize<'de> for Text<'de> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Characters;
+
+        impl<'de> Visitor<'de> for Characters {
+            type Value = Text<'de>;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a string")
+            }
+
+            fn visit_borrowed_str<E: Error>(self, text: &'de str) -> Result<Text<'de>, E> {
+                Ok(Text(text.into()))
+            }
+
+            fn visit_str<E: Error>(self, text: &str) -> Result<Text<'de>, E> {
+                Ok(Text(text.to_owned().into()))
+            }
+
+            fn visit_string<E: Error>(self, text: String) -> Result<Text<'de>, E> {
+                Ok(Text(text.into()))
+            }
+        }
+
+        deserializer.deserialize_str(Characters)
+    }
+}
+
+/// A whole number from 0 to `MAX`. As in JSON Schema, `2.0` is one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Whole<const MAX: u64>(u64);
+
+/// Units to take.
+pub(super) type Cost = Whole<{ u32::MAX as u64 }>;
+/// Units in use.
+pub(super) type Used = Whole<{ tollgate::Quota::MAX_LIMIT }>;
+/// When a window starts, in Unix milliseconds: the whole numbers that every JSON reader keeps exact.
+pub(super) type StartMillis = Whole<{ (1 << 53) - 1 }>;
+
+impl<const MAX: u64> Whole<MAX> {
+    pub(super) const MAX: u64 = MAX;
+
+    pub(super) fn new(value: u64) -> Option<Self> {
+        (value <= MAX).then_some(Self(value))
+    }
+
+    pub(super) fn value(self) -> u64 {
+        self.0
+    }
+}
+
+impl Cost {
+    pub(super) fn units(self) -> u32 {
+        u32::try_from(self.0).unwrap_or(u32::MAX)
+    }
+}
+
+/// What a request costs that does not say it.
+impl Default for Cost {
+    fn default() -> Self {
+        Self(1)
+    }
+}
+
+impl<'de, const MAX: u64> Deserialize<'de> for Whole<MAX> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Number<const MAX: u64>;
+
+        impl<const MAX: u64> Visitor<'_> for Number<MAX> {
+            type Value = Whole<MAX>;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                write!(f, "a whole number from 0 to {MAX}")
+            }
+
+            fn visit_u64<E: Error>(self, value: u64) -> Result<Whole<MAX>, E> {
+                Whole::new(value).ok_or_else(|| E::invalid_value(Unexpected::Unsigned(value), &self))
+            }
+
+            fn visit_f64<E: Error>(self, value: f64) -> Result<Whole<MAX>, E> {
+                // The bounds keep the conversion exact.
+                let whole = value.fract() == 0.0 && value >= 0.0 && value <= MAX as f64;
+                let value = if whole { Whole::new(value as u64) } else { None };
+                value.ok_or_else(|| E::invalid_type(Unexpected::Other("number"), &self))
+            }
+        }
+
+        deserializer.deserialize_u64(Number)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::wire::{BatchRequest, CheckRequest};
+    use super::*;
+
+    #[track_caller]
+    fn wrong(body: &str, field: &str, detail: &str) {
+        let found = read::<CheckRequest<'_>>(body.as_bytes()).map(drop).unwrap_err();
+        assert_eq!((found.field.as_str(), found.detail.as_str()), (field, detail), "{body}");
+    }
+
+    #[test]
+    fn names_the_field_that_is_wrong() {
+        let cost = "expected a whole number from 0 to 4294967295";
+        for number in ["-1", "4294967296", "1.5", "1e300", "\"2\"", "null", "true", "[1]", "-1.0"] {
+            wrong(&format!(r#"{{"attributes": {{"user": "alice"}}, "cost": {number}}}"#), "cost", cost);
+        }
+        wrong(r#"{"attributes": {"user": 7}}"#, "attributes.user", "expected a string");
+        wrong(r#"{"attributes": {"user": null}}"#, "attributes.user", "expected a string");
+        wrong(r#"{"attributes": "secret"}"#, "attributes", "expected an object of strings");
+        wrong(r#"{"cost": 1}"#, "attributes", "missing field `attributes`");
+        wrong(r#"[{"user": "alice"}, 1]"#, "body", "expected an object");
+        wrong(
+            r#"{"attributes": {}, "costs": 1}"#,
+            "costs",
+            "unknown field `costs`, expected `attributes` or `cost`",
+        );
+        wrong(r#"{"attributes": {"a": "1", "a": "2"}}"#, "attributes", "the attribute `a` is given twice");
+    }
+
+    #[test]
+    fn names_the_request_of_a_batch() {
+        let body = br#"{"requests": [{"attributes": {"user": "alice"}}, {"attributes": {"user": []}}]}"#;
+        let found = read::<BatchRequest<'_>>(body).map(drop).unwrap_err();
+        assert_eq!(found.field, "requests[1].attributes.user");
+    }
+
+    #[test]
+    fn says_where_it_is_no_json() {
+        for body in ["", "{", "nonsense", "{}}", "{\"attributes\": {\"user\": \"\\ud800\"}}", "\u{1}"] {
+            let found = read::<CheckRequest<'_>>(body.as_bytes()).map(drop).unwrap_err();
+            assert!(found.field == "body" || body == "{}}", "{body}: {found:?}");
+        }
+    }
+
+    #[test]
+    fn a_whole_number_may_be_written_with_a_fraction_of_zero() {
+        let request = read::<CheckRequest<'_>>(br#"{"attributes": {"user": "alice"}, "cost": 2.0}"#);
+        assert_eq!(request.map(|request| request.cost.units()), Ok(2));
+    }
+}

@@ -1,0 +1,98 @@
+//! The HTTP edge: from a request to what the engine is asked, and from its answer to a reply.
+//!
+//! Here is the routing. What a request says is read in `query`, `body` and `json`; what goes over the wire is in
+//! `wire`; what is answered in `checks` (the caller's own), `changes` (the administrator's) and `problem` (what
+//! went wrong). `openapi` describes all of it.
+
+mod body;
+mod changes;
+mod checks;
+mod json;
+mod limit_headers;
+mod openapi;
+mod problem;
+mod query;
+mod reply;
+mod route;
+mod wire;
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use http::header::{CONNECTION, CONTENT_LENGTH};
+use http::{HeaderValue, Method, Request, Response, StatusCode, Version};
+use http_body_util::Full;
+use hyper::body::{Body, Incoming};
+use tollgate::Store;
+
+use self::limit_headers::LimitHeaders;
+use self::problem::Problem;
+pub(crate) use self::route::Listener;
+use self::route::Route;
+use crate::engine::Engine;
+use crate::metrics::{Metrics, Scrape};
+use crate::phase::Phase;
+
+/// An answer, whole in memory.
+type Reply = Response<Full<Bytes>>;
+
+/// Answers the requests of both listeners.
+pub(crate) struct Edge<S> {
+    engine: Engine<S>,
+    limit_headers: LimitHeaders,
+    metrics: Arc<Metrics>,
+    scrape: Scrape,
+    openapi: Bytes,
+    phase: Phase,
+}
+
+impl<S: Store> Edge<S> {
+    pub(crate) fn new(engine: Engine<S>, metrics: Arc<Metrics>, scrape: Scrape, phase: Phase) -> Self {
+        let limit_headers = LimitHeaders::new(engine.policy());
+        let openapi = openapi::document(engine.policy());
+        Self { engine, limit_headers, metrics, scrape, openapi, phase }
+    }
+
+    pub(crate) async fn answer(&self, listener: Listener, request: Request<Incoming>) -> Reply {
+        let (version, is_head) = (request.version(), request.method() == Method::HEAD);
+        let mut reply = self.route(listener, request).await.unwrap_or_else(|problem| {
+            self.metrics.rejected(problem.status());
+            problem.into_reply()
+        });
+        if self.phase.is_draining() && version < Version::HTTP_2 {
+            reply.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
+        }
+        if is_head { without_body(reply) } else { reply }
+    }
+
+    async fn route(&self, listener: Listener, request: Request<Incoming>) -> Result<Reply, Problem> {
+        let path = request.uri().path();
+        let route = Route::at(listener, path).ok_or_else(Problem::not_found)?;
+        if !route.allows(request.method()) {
+            return Err(Problem::method_not_allowed(route.allow()));
+        }
+        match route {
+            Route::Check if request.method() == Method::GET => self.check_query(request.uri()).await,
+            Route::Check => self.check(request).await,
+            Route::Peek => self.peek(request).await,
+            Route::Batch => self.check_batch(request).await,
+            Route::Refund => self.refund(request).await,
+            Route::Reset => self.reset(request).await,
+            Route::Set => self.set(request).await,
+            Route::Metrics => Ok(reply::text(Scrape::CONTENT_TYPE, self.scrape.text().into())),
+            Route::OpenApi => Ok(reply::json_bytes(StatusCode::OK, self.openapi.clone())),
+            Route::Health => Ok(reply::text(reply::PLAIN, Bytes::from_static(b"ok\n"))),
+            Route::Ready if self.phase.is_draining() => Err(Problem::draining()),
+            Route::Ready => Ok(reply::text(reply::PLAIN, Bytes::from_static(b"ready\n"))),
+        }
+    }
+}
+
+/// The same head, and the length that the body would have had.
+fn without_body(reply: Reply) -> Reply {
+    let (mut head, body) = reply.into_parts();
+    if let Some(length) = body.size_hint().exact() {
+        head.headers.insert(CONTENT_LENGTH, length.into());
+    }
+    Response::from_parts(head, Full::default())
+}

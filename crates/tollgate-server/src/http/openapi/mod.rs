@@ -1,0 +1,221 @@
+//! The description of the service that `/openapi.json` answers with.
+//!
+//! Replies are described from their types in `wire`. Requests depend on the policy, because its attributes are
+//! required and its quotas are counted; their schemas are in `requests`.
+
+mod requests;
+
+use bytes::Bytes;
+use serde_json::{Map, Value, json};
+use utoipa::{PartialSchema, ToSchema};
+
+use super::route::Listener;
+use super::wire::{BatchReply, CountsReply, DecisionBody, DeniedBody, ProblemBody, RefundReply};
+use crate::metrics::Scrape;
+use crate::policy::Policy;
+
+/// The document, for this policy.
+pub(super) fn document(policy: &Policy) -> Bytes {
+    let document = json!({
+        "openapi": "3.1.0",
+        "info": {
+            "title": "Tollgate",
+            "description": "Exact fixed-window rate limiting. Operations tagged `public` are answered on the \
+                            listener for checks, those tagged `admin` on the one for administrators.",
+            "version": env!("CARGO_PKG_VERSION"),
+            "license": { "name": "MIT OR Apache-2.0", "identifier": "MIT OR Apache-2.0" },
+        },
+        "servers": [
+            { "url": "http://127.0.0.1:8080", "description": "public, unless `--listen` says otherwise" },
+            { "url": "http://127.0.0.1:8090", "description": "admin, unless `--admin-listen` says otherwise" },
+        ],
+        "tags": [
+            { "name": "public", "description": "A caller's own checks" },
+            { "name": "admin", "description": "What reads or changes more than the caller's own check" },
+        ],
+        "paths": paths(),
+        "components": { "schemas": schemas(policy) },
+    });
+    document.to_string().into()
+}
+
+fn paths() -> Value {
+    let (public, admin) = (&[Listener::Public][..], &[Listener::Admin][..]);
+    let both = &[Listener::Public, Listener::Admin][..];
+    let decided = || replies([(200, decision("Admitted")), (429, denied()), (503, unavailable())]);
+    json!({
+        "/v1/check": {
+            "get": operation(public, "checkByQuery", "Take units, asked in the query", json!({
+                "parameters": requests::query(),
+                "responses": with_bad_request(decided()),
+            })),
+            "post": operation(public, "check", "Take units, if every quota has room", json!({
+                "requestBody": body("CheckRequest"),
+                "responses": with_bad_body(decided()),
+            })),
+        },
+        "/v1/peek": { "post": operation(public, "peek", "Answer as a check would, and take nothing", json!({
+            "requestBody": body("CheckRequest"),
+            "responses": with_bad_body(replies([(200, decision("The verdict")), (503, unavailable())])),
+        })) },
+        "/v1/check/batch": { "post": operation(public, "checkBatch", "Check many requests, each for itself", json!({
+            "requestBody": body("BatchRequest"),
+            "responses": with_bad_body(replies([(200, answer("BatchReply", "An entry for each request"))])),
+        })) },
+        "/v1/refund": { "post": operation(admin, "refund", "Give back units of windows that are still open", json!({
+            "requestBody": body("RefundRequest"),
+            "responses": changed("RefundReply"),
+        })) },
+        "/v1/reset": { "post": operation(admin, "reset", "Forget what is used", json!({
+            "requestBody": body("ResetRequest"),
+            "responses": changed("CountsReply"),
+        })) },
+        "/v1/set": { "post": operation(admin, "set", "Set what is used in the current windows", json!({
+            "requestBody": body("SetRequest"),
+            "responses": changed("CountsReply"),
+        })) },
+        "/metrics": read(admin, "metrics", "Metrics for Prometheus", replies([(200, text(Scrape::CONTENT_TYPE))])),
+        "/openapi.json": read(admin, "openapi", "This document", replies([(200, json!({
+            "description": "OpenAPI 3.1",
+            "headers": no_store(),
+            "content": { "application/json": { "schema": { "type": "object" } } },
+        }))])),
+        "/healthz": read(both, "healthz", "Whether the process lives", replies([(200, text(super::reply::PLAIN))])),
+        "/readyz": read(both, "readyz", "Whether requests are welcome: not during a drain", replies([
+            (200, text(super::reply::PLAIN)),
+            (503, unavailable()),
+        ])),
+    })
+}
+
+fn operation(listeners: &[Listener], id: &str, summary: &str, rest: Value) -> Value {
+    let tags: Vec<&str> = listeners.iter().map(|listener| listener.name()).collect();
+    let mut operation = json!({ "operationId": id, "summary": summary, "tags": tags });
+    if let (Value::Object(operation), Value::Object(rest)) = (&mut operation, rest) {
+        operation.extend(rest);
+    }
+    operation
+}
+
+/// What only reads can be asked by GET and by HEAD.
+fn read(listeners: &[Listener], id: &str, summary: &str, responses: Map<String, Value>) -> Value {
+    let heads: Map<String, Value> = responses
+        .iter()
+        .map(|(status, response)| {
+            let mut response = response.clone();
+            if let Value::Object(response) = &mut response {
+                response.remove("content");
+            }
+            (status.clone(), response)
+        })
+        .collect();
+    json!({
+        "get": operation(listeners, id, summary, json!({ "responses": responses })),
+        "head": operation(listeners, &format!("{id}Head"), summary, json!({ "responses": heads })),
+    })
+}
+
+fn body(schema: &str) -> Value {
+    json!({ "required": true, "content": { "application/json": { "schema": reference(schema) } } })
+}
+
+fn reference(schema: &str) -> Value {
+    json!({ "$ref": format!("#/components/schemas/{schema}") })
+}
+
+fn replies<const N: usize>(replies: [(u16, Value); N]) -> Map<String, Value> {
+    replies.into_iter().map(|(status, reply)| (status.to_string(), reply)).collect()
+}
+
+fn changed(schema: &str) -> Map<String, Value> {
+    with_bad_body(replies([(200, answer(schema, "Where each quota stands")), (503, unavailable())]))
+}
+
+fn with_bad_request(mut responses: Map<String, Value>) -> Map<String, Value> {
+    responses.extend(replies([(400, problem("What the request says cannot be; `field` names where"))]));
+    responses
+}
+
+fn with_bad_body(responses: Map<String, Value>) -> Map<String, Value> {
+    let mut responses = with_bad_request(responses);
+    responses.extend(replies([
+        (408, problem("The body did not arrive in time")),
+        (413, problem("The body is larger than 64 KiB")),
+        (415, problem("The body is not JSON")),
+    ]));
+    responses
+}
+
+fn answer(schema: &str, description: &str) -> Value {
+    let content = json!({ "application/json": { "schema": reference(schema) } });
+    json!({ "description": description, "headers": no_store(), "content": content })
+}
+
+fn decision(description: &str) -> Value {
+    let content = json!({ "application/json": { "schema": reference("Decision") } });
+    json!({ "description": description, "headers": limit_headers(), "content": content })
+}
+
+fn denied() -> Value {
+    let mut headers = limit_headers();
+    if let Value::Object(headers) = &mut headers {
+        let seconds = json!({ "type": "integer", "minimum": 1 });
+        let description = "Whole seconds to wait; absent if the cost can never pass";
+        headers.insert("Retry-After".to_owned(), json!({ "description": description, "schema": seconds }));
+    }
+    let content = json!({ "application/problem+json": { "schema": reference("QuotaExceeded") } });
+    json!({ "description": "Denied", "headers": headers, "content": content })
+}
+
+fn problem(description: &str) -> Value {
+    let content = json!({ "application/problem+json": { "schema": reference("Problem") } });
+    json!({ "description": description, "headers": no_store(), "content": content })
+}
+
+fn unavailable() -> Value {
+    problem("The store is full and the key has no counter, or the service is about to stop")
+}
+
+fn text(content_type: &str) -> Value {
+    let content = json!({ content_type: { "schema": { "type": "string" } } });
+    json!({ "description": "Text", "headers": no_store(), "content": content })
+}
+
+fn no_store() -> Value {
+    json!({ "Cache-Control": { "required": true, "schema": { "type": "string", "const": "no-store" } } })
+}
+
+fn limit_headers() -> Value {
+    let header = |description: &str, pattern: &str| {
+        let schema = json!({ "type": "string", "pattern": pattern });
+        json!({ "description": description, "required": true, "schema": schema })
+    };
+    let mut headers = no_store();
+    if let Value::Object(headers) = &mut headers {
+        let policy = header("Units and seconds of each quota's window", r#"^"[^"]+";q=\d+;w=\d+"#);
+        let limit = header("Units left, and seconds until the window ends", r#"^"[^"]+";r=\d+;t=\d+"#);
+        headers.insert("RateLimit-Policy".to_owned(), policy);
+        headers.insert("RateLimit".to_owned(), limit);
+    }
+    headers
+}
+
+fn schemas(policy: &Policy) -> Map<String, Value> {
+    let mut schemas = Vec::new();
+    collect::<DecisionBody<'_>>(&mut schemas);
+    collect::<DeniedBody<'_>>(&mut schemas);
+    collect::<ProblemBody<'_>>(&mut schemas);
+    collect::<BatchReply<'_>>(&mut schemas);
+    collect::<RefundReply<'_>>(&mut schemas);
+    collect::<CountsReply<'_>>(&mut schemas);
+    let value = |schema| serde_json::to_value(schema).unwrap_or_default();
+    let replies = schemas.into_iter().map(|(name, schema)| (name, value(schema)));
+    replies.chain(requests::schemas(policy)).collect()
+}
+
+type Schemas = Vec<(String, utoipa::openapi::RefOr<utoipa::openapi::Schema>)>;
+
+fn collect<T: ToSchema + PartialSchema>(schemas: &mut Schemas) {
+    schemas.push((T::name().into_owned(), T::schema()));
+    T::schemas(schemas);
+}

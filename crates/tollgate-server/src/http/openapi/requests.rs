@@ -1,0 +1,115 @@
+//! Schemas of what is asked: with the attributes that the policy requires and as many windows as it has quotas.
+
+use serde_json::{Map, Value, json};
+
+use super::super::json::{Cost, StartMillis, Used};
+use super::super::wire::BatchRequest;
+use super::reference;
+use crate::attributes::Attributes;
+use crate::policy::{Identity, Policy};
+
+/// The schemas of all request bodies, by name.
+pub(super) fn schemas(policy: &Policy) -> Map<String, Value> {
+    let windows = policy.quotas().len();
+    let starts = json!({
+        "type": "array",
+        "description": "When the window began that was charged, for each quota, in Unix milliseconds",
+        "items": { "type": "integer", "minimum": 0, "maximum": StartMillis::MAX },
+        "minItems": windows,
+        "maxItems": windows,
+    });
+    let used = json!({
+        "type": "integer",
+        "description": "Units that shall be used in each quota's window; may be above the limit",
+        "minimum": 0,
+        "maximum": Used::MAX,
+    });
+    let requests = json!({
+        "type": "array",
+        "items": reference("BatchEntryRequest"),
+        "minItems": 1,
+        "maxItems": BatchRequest::MAX,
+    });
+    let attributes = || ("attributes", reference("Attributes"));
+    let any = ("attributes", reference("AnyAttributes"));
+    [
+        ("Attributes", identifying(policy.identity())),
+        ("AnyAttributes", any_attributes()),
+        ("CheckRequest", object(&["attributes"], [attributes(), ("cost", cost())])),
+        ("BatchEntryRequest", object(&["attributes"], [any, ("cost", cost())])),
+        ("BatchRequest", object(&["requests"], [("requests", requests)])),
+        (
+            "RefundRequest",
+            object(&["attributes", "windows"], [attributes(), ("cost", cost()), ("windows", starts)]),
+        ),
+        ("ResetRequest", object(&["attributes"], [attributes()])),
+        ("SetRequest", object(&["attributes", "used"], [attributes(), ("used", used)])),
+    ]
+    .into_iter()
+    .map(|(name, schema)| (name.to_owned(), schema))
+    .collect()
+}
+
+/// The parameters of a check in the query: every name but `cost` is an attribute.
+pub(super) fn query() -> Value {
+    let attributes = json!({
+        "name": "attributes",
+        "in": "query",
+        "required": true,
+        "description": "Who asks: each attribute as a parameter of its own name, which is not `cost`",
+        "style": "form",
+        "explode": true,
+        "schema": {
+            "allOf": [reference("Attributes")],
+            "propertyNames": { "not": { "const": "cost" } },
+        },
+    });
+    json!([attributes, { "name": "cost", "in": "query", "required": false, "schema": cost() }])
+}
+
+fn cost() -> Value {
+    json!({
+        "type": "integer",
+        "description": "Units to take; 0 takes none and answers as 1 would",
+        "minimum": 0,
+        "maximum": Cost::MAX,
+        "default": 1,
+    })
+}
+
+fn object<const N: usize>(required: &[&str], properties: [(&str, Value); N]) -> Value {
+    let properties: Map<String, Value> =
+        properties.into_iter().map(|(name, schema)| (name.to_owned(), schema)).collect();
+    json!({ "type": "object", "required": required, "properties": properties, "additionalProperties": false })
+}
+
+fn any_attributes() -> Value {
+    json!({
+        "type": "object",
+        "description": "What the caller says of its request",
+        "additionalProperties": { "type": "string" },
+        "propertyNames": { "minLength": 1, "maxLength": Attributes::MAX_NAME },
+        "maxProperties": Attributes::MAX,
+    })
+}
+
+/// What says who is counted may be neither missing nor empty.
+fn identifying(identity: &Identity) -> Value {
+    let mut schema = any_attributes();
+    let Value::Object(fields) = &mut schema else { return schema };
+    let text = json!({ "type": "string", "minLength": 1 });
+    match identity {
+        Identity::Every => {
+            fields.insert("minProperties".to_owned(), 1.into());
+            fields.insert("additionalProperties".to_owned(), text);
+        }
+        Identity::Named(names) => {
+            let named: Map<String, Value> =
+                names.iter().map(|name| (name.to_string(), text.clone())).collect();
+            let required: Vec<&str> = names.iter().map(AsRef::as_ref).collect();
+            fields.insert("properties".to_owned(), named.into());
+            fields.insert("required".to_owned(), required.into());
+        }
+    }
+    schema
+}

@@ -1,0 +1,100 @@
+//! What went wrong with a request, as an RFC 9457 problem. A denial is none of these: it is a decision.
+
+use std::borrow::Cow;
+
+use http::header::{ALLOW, RETRY_AFTER};
+use http::{HeaderValue, StatusCode};
+
+use super::json::BadField;
+use super::query::QueryError;
+use super::wire::ProblemBody;
+use super::{Reply, reply};
+use crate::engine::Refusal;
+use crate::policy::MissingIdentity;
+
+/// A reply that is no answer.
+#[derive(Debug, Clone)]
+pub(super) struct Problem {
+    status: StatusCode,
+    detail: Cow<'static, str>,
+    /// What of the request is wrong.
+    field: Option<String>,
+    allow: Option<&'static str>,
+}
+
+impl Problem {
+    pub(super) fn new(status: StatusCode, detail: impl Into<Cow<'static, str>>) -> Self {
+        Self { status, detail: detail.into(), field: None, allow: None }
+    }
+
+    pub(super) fn not_found() -> Self {
+        Self::new(StatusCode::NOT_FOUND, "nothing is answered at this path on this listener")
+    }
+
+    pub(super) fn method_not_allowed(allow: &'static str) -> Self {
+        let problem = Self::new(StatusCode::METHOD_NOT_ALLOWED, format!("the methods here are {allow}"));
+        Self { allow: Some(allow), ..problem }
+    }
+
+    pub(super) fn draining() -> Self {
+        Self::new(StatusCode::SERVICE_UNAVAILABLE, "the service is about to stop")
+    }
+
+    pub(super) fn bad_field(field: impl Into<String>, detail: impl Into<Cow<'static, str>>) -> Self {
+        Self { field: Some(field.into()), ..Self::new(StatusCode::BAD_REQUEST, detail) }
+    }
+
+    /// What the engine refused; attributes were read from fields that begin so.
+    pub(super) fn refused(refusal: &Refusal, attributes: &str) -> Self {
+        match refusal {
+            Refusal::MissingIdentity(missing) => {
+                let field = match missing {
+                    MissingIdentity::Anyone => attributes.to_owned(),
+                    MissingIdentity::Attribute(name) => format!("{attributes}.{name}"),
+                };
+                Self::bad_field(field, missing.to_string())
+            }
+            Refusal::Store(_) | Refusal::Unanswered => {
+                Self::new(StatusCode::SERVICE_UNAVAILABLE, refusal.to_string())
+            }
+        }
+    }
+
+    pub(super) fn status(&self) -> StatusCode {
+        self.status
+    }
+
+    pub(super) fn body(&self) -> ProblemBody<'_> {
+        ProblemBody {
+            kind: "about:blank",
+            title: self.status.canonical_reason().unwrap_or("Error"),
+            status: self.status.as_u16(),
+            detail: &self.detail,
+            field: self.field.as_deref(),
+        }
+    }
+
+    pub(super) fn into_reply(self) -> Reply {
+        let mut reply = reply::problem(self.status, &self.body());
+        if let Some(allow) = self.allow {
+            reply.headers_mut().insert(ALLOW, HeaderValue::from_static(allow));
+        }
+        if self.status == StatusCode::SERVICE_UNAVAILABLE {
+            // When there is room again is not known; a second keeps clients from asking in a loop.
+            reply.headers_mut().insert(RETRY_AFTER, HeaderValue::from_static("1"));
+        }
+        reply
+    }
+}
+
+impl From<BadField> for Problem {
+    fn from(BadField { field, detail }: BadField) -> Self {
+        Self::bad_field(field, detail)
+    }
+}
+
+impl From<QueryError> for Problem {
+    fn from(error: QueryError) -> Self {
+        Self::bad_field(error.field(), error.to_string())
+    }
+}

@@ -1,0 +1,52 @@
+//! Replies as bytes.
+
+use bytes::Bytes;
+use http::header::{CACHE_CONTROL, CONTENT_TYPE};
+use http::{HeaderMap, HeaderValue, Response, StatusCode};
+use http_body_util::Full;
+use serde::Serialize;
+
+use super::Reply;
+
+pub(super) const PLAIN: &str = "text/plain; charset=utf-8";
+const JSON: HeaderValue = HeaderValue::from_static("application/json");
+const PROBLEM: HeaderValue = HeaderValue::from_static("application/problem+json");
+const NO_STORE: HeaderValue = HeaderValue::from_static("no-store");
+
+/// An answer in JSON that no cache keeps: it is true now and for this caller.
+pub(super) fn json(status: StatusCode, body: &impl Serialize) -> Reply {
+    json_bytes(status, bytes(body))
+}
+
+pub(super) fn json_bytes(status: StatusCode, body: Bytes) -> Reply {
+    whole(status, JSON, body)
+}
+
+/// A problem as RFC 9457 has it.
+pub(super) fn problem(status: StatusCode, body: &impl Serialize) -> Reply {
+    whole(status, PROBLEM, bytes(body))
+}
+
+pub(super) fn text(content_type: &'static str, body: Bytes) -> Reply {
+    whole(StatusCode::OK, HeaderValue::from_static(content_type), body)
+}
+
+fn whole(status: StatusCode, content_type: HeaderValue, body: Bytes) -> Reply {
+    // Room for the headers of a decision as well.
+    let mut headers = HeaderMap::with_capacity(8);
+    headers.insert(CONTENT_TYPE, content_type);
+    headers.insert(CACHE_CONTROL, NO_STORE);
+    let mut reply = Response::new(Full::new(body));
+    *reply.status_mut() = status;
+    *reply.headers_mut() = headers;
+    reply
+}
+
+fn bytes(body: &impl Serialize) -> Bytes {
+    let mut bytes = Vec::with_capacity(512);
+    // Nothing that is answered fails: a vector takes every byte, and all names are texts.
+    let _ = serde_json::to_writer(&mut bytes, body);
+    // For people with a terminal.
+    bytes.push(b'\n');
+    bytes.into()
+}

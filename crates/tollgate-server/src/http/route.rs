@@ -1,0 +1,94 @@
+//! Which paths there are, on which listener, and what may be done there.
+
+use http::Method;
+
+/// The two sockets of the service.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Listener {
+    /// For callers: a caller's own checks.
+    Public,
+    /// For administrators: what reads or changes more.
+    Admin,
+}
+
+/// What a path leads to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Route {
+    Check,
+    Peek,
+    Batch,
+    Refund,
+    Reset,
+    Set,
+    Metrics,
+    OpenApi,
+    Health,
+    Ready,
+}
+
+impl Listener {
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Self::Public => "public",
+            Self::Admin => "admin",
+        }
+    }
+}
+
+impl Route {
+    pub(super) fn at(listener: Listener, path: &str) -> Option<Self> {
+        Some(match (listener, path) {
+            (Listener::Public, "/v1/check") => Self::Check,
+            (Listener::Public, "/v1/peek") => Self::Peek,
+            (Listener::Public, "/v1/check/batch") => Self::Batch,
+            (Listener::Admin, "/v1/refund") => Self::Refund,
+            (Listener::Admin, "/v1/reset") => Self::Reset,
+            (Listener::Admin, "/v1/set") => Self::Set,
+            (Listener::Admin, "/metrics") => Self::Metrics,
+            (Listener::Admin, "/openapi.json") => Self::OpenApi,
+            (_, "/healthz") => Self::Health,
+            (_, "/readyz") => Self::Ready,
+            _ => return None,
+        })
+    }
+
+    pub(super) fn allows(self, method: &Method) -> bool {
+        match *method {
+            Method::GET => matches!(self, Self::Check) || self.is_read(),
+            // A check by HEAD would take units and could not say how many are left.
+            Method::HEAD => self.is_read(),
+            Method::POST => !self.is_read(),
+            _ => false,
+        }
+    }
+
+    /// The value of the header `Allow`.
+    pub(super) fn allow(self) -> &'static str {
+        match self {
+            Self::Check => "GET, POST",
+            _ if self.is_read() => "GET, HEAD",
+            _ => "POST",
+        }
+    }
+
+    /// Whether it only reads, and so can be asked any number of times.
+    fn is_read(self) -> bool {
+        matches!(self, Self::Metrics | Self::OpenApi | Self::Health | Self::Ready)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn allow_names_the_methods_that_are_allowed() {
+        let routes = [Route::Check, Route::Peek, Route::Refund, Route::Metrics, Route::Ready];
+        for route in routes {
+            for method in [Method::GET, Method::HEAD, Method::POST, Method::PUT, Method::OPTIONS] {
+                let named = route.allow().split(", ").any(|name| name == method.as_str());
+                assert_eq!(route.allows(&method), named, "{route:?} {method}");
+            }
+        }
+    }
+}

@@ -1,0 +1,167 @@
+//! The composition root: builds the service from its settings, runs it, drains it.
+
+use std::io::{self, Write};
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::Context;
+use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
+use tokio::net::TcpListener;
+use tollgate::{MemoryStore, Store};
+use tracing::{info, warn};
+
+use crate::accept::Acceptor;
+use crate::args::LogFormat;
+use crate::connection::Connections;
+use crate::engine::Engine;
+use crate::http::{Edge, Listener};
+use crate::metrics::{Metrics, Occupancy, Scrape};
+use crate::phase::Phase;
+use crate::policy::{Identity, Policy};
+use crate::settings::Settings;
+use crate::shutdown::Signals;
+
+/// What was accepted has this long to finish; with what comes before and after it, the process ends within
+/// five seconds of the signal.
+const DRAIN_LIMIT: Duration = Duration::from_millis(4_700);
+
+/// The service, bound to its addresses and not yet answering.
+pub struct Server<S = MemoryStore> {
+    public: Acceptor<S>,
+    admin: Acceptor<S>,
+    public_address: SocketAddr,
+    admin_address: SocketAddr,
+    /// What is allowed to whom, for people.
+    rule: String,
+    /// The path of a check that counts.
+    example: String,
+    log_format: LogFormat,
+    phase: Phase,
+    signals: Signals,
+}
+
+/// How a run came to its end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Ended {
+    /// What was accepted is finished, or its time was up.
+    Drained,
+    /// A second signal cut it short.
+    Interrupted,
+}
+
+impl Server {
+    /// Builds the service and binds its addresses.
+    ///
+    /// # Errors
+    ///
+    /// If an address cannot be bound or signals cannot be caught.
+    pub async fn bind(settings: Settings) -> anyhow::Result<Self> {
+        let Settings { policy, store, when_full, listen, admin_listen, max_connections, log_format } =
+            settings;
+        let public = listen_on(listen, "--listen").await?;
+        let admin = listen_on(admin_listen, "--admin-listen").await?;
+        // Before the addresses are announced: whoever read them may send a signal.
+        let signals = Signals::catch().context("cannot catch signals")?;
+
+        let (phase, metrics) = (Phase::default(), Arc::new(Metrics::default()));
+        let (rule, example) = (rule(&policy), example(policy.identity()));
+        let counters = store.clone();
+        let size = move || Occupancy { keys: counters.keys(), max_keys: counters.max_keys() };
+        let scrape = Scrape::new(Arc::clone(&metrics), Box::new(size));
+        let engine = Engine::new(store, policy, when_full, Arc::clone(&metrics));
+        let edge = Arc::new(Edge::new(engine, Arc::clone(&metrics), scrape, phase.clone()));
+
+        let acceptor = |socket, listener| {
+            let (edge, metrics) = (Arc::clone(&edge), Arc::clone(&metrics));
+            let connections = Connections::new(listener, edge, metrics, phase.clone());
+            Acceptor::new(socket, max_connections, connections, phase.clone())
+        };
+        let public = acceptor(public, Listener::Public);
+        let admin = acceptor(admin, Listener::Admin);
+        let (public_address, admin_address) = (public.address()?, admin.address()?);
+        Ok(Self { public, admin, public_address, admin_address, rule, example, log_format, phase, signals })
+    }
+}
+
+impl<S: Store + 'static> Server<S> {
+    /// Says where the service listens: to people on standard output, or in one JSON log line.
+    pub fn announce(&self) {
+        let Self { public_address: public, admin_address: admin, rule, example, .. } = self;
+        let version = env!("CARGO_PKG_VERSION");
+        let try_it = format!("curl -i 'http://{public}{example}'");
+        match self.log_format {
+            LogFormat::Json => info!(version, %public, %admin, rule, try_it, "started"),
+            LogFormat::Text => {
+                let text = format!(
+                    "tollgate {version}: {rule}\n\
+                     checks  http://{public}\n\
+                     admin   http://{admin}\n\
+                     try     {try_it}\n"
+                );
+                // Nobody reads it if this fails, and the service works all the same.
+                let _ = io::stdout().write_all(text.as_bytes());
+            }
+        }
+    }
+
+    /// Answers until a signal comes, then finishes what was accepted.
+    ///
+    /// # Errors
+    ///
+    /// If a part of the service stopped by itself.
+    pub async fn run(self) -> anyhow::Result<Ended> {
+        let Self { public, admin, phase, mut signals, .. } = self;
+        let (public, admin) = (tokio::spawn(public.run()), tokio::spawn(admin.run()));
+        let serving = async { tokio::try_join!(public, admin) };
+        tokio::pin!(serving);
+
+        let signal = tokio::select! {
+            stopped = &mut serving => {
+                stopped.context("the accept loop stopped")?;
+                anyhow::bail!("the accept loop stopped");
+            }
+            signal = signals.next() => signal,
+        };
+        info!(signal, "draining: a second signal exits at once");
+        phase.drain();
+        tokio::select! {
+            drained = tokio::time::timeout(DRAIN_LIMIT, &mut serving) => {
+                match drained {
+                    Ok(finished) => {
+                        finished.context("the accept loop stopped")?;
+                        info!("stopped");
+                    }
+                    Err(_) => warn!("stopped: connections were left after {DRAIN_LIMIT:?}"),
+                }
+                Ok(Ended::Drained)
+            }
+            signal = signals.next() => {
+                warn!(signal, "stopped at once");
+                Ok(Ended::Interrupted)
+            }
+        }
+    }
+}
+
+async fn listen_on(address: SocketAddr, flag: &str) -> anyhow::Result<TcpListener> {
+    TcpListener::bind(address).await.with_context(|| format!("cannot listen on {address} (`{flag}`)"))
+}
+
+fn rule(policy: &Policy) -> String {
+    let whom = match policy.identity() {
+        Identity::Every => "set of attributes".to_owned(),
+        Identity::Named(names) => names.join(" + "),
+    };
+    format!("{} for each {whom}", policy.texts().join(" and "))
+}
+
+fn example(identity: &Identity) -> String {
+    let value = |name: &str| if name == "user" { "alice" } else { "example" };
+    let pair = |name: &str| format!("{}={}", utf8_percent_encode(name, NON_ALPHANUMERIC), value(name));
+    let query = match identity {
+        Identity::Every => pair("user"),
+        Identity::Named(names) => names.iter().map(|name| pair(name)).collect::<Vec<_>>().join("&"),
+    };
+    format!("/v1/check?{query}")
+}

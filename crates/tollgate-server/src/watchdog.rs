@@ -1,0 +1,212 @@
+//! Ends connections that hold a place and do nothing: slow heads, long silence, and idleness during a drain.
+//!
+//! hyper's own timer for heads counts an idle connection as a slow head and costs a timer for each request. Here
+//! a connection notes what happens to it and is looked at once a [`TICK`].
+
+use std::io;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use http::Version;
+use hyper::rt::{Read, ReadBufCursor, Write};
+
+/// How often a connection is looked at. The limits below are counted in it, so they hold to one tick.
+pub(crate) const TICK: Duration = Duration::from_secs(1);
+
+/// A request's head must be whole this long after its first byte, and the first one this long after the
+/// connection was accepted.
+const HEAD_TICKS: u32 = 5;
+
+/// Longer than the usual pools of clients keep a connection, so that it is seldom the server who closes it.
+const IDLE_TICKS: u32 = 120;
+
+/// What has happened on a connection. Clones share it.
+///
+/// Every access is relaxed: one task does all of it, the atomics only make the types `Send`.
+#[derive(Clone, Default)]
+pub(crate) struct Activity(Arc<Happened>);
+
+#[derive(Default)]
+struct Happened {
+    begun: AtomicU32,
+    answered: AtomicU32,
+    /// Bytes came since the last request began or was answered: in HTTP/1, a piece of the next head.
+    bytes: AtomicBool,
+    http2: AtomicBool,
+}
+
+impl Activity {
+    /// Notes a request whose head is whole; it is being answered until the guard is dropped.
+    pub(crate) fn begin(&self, version: Version) -> Answering {
+        self.0.begun.fetch_add(1, Ordering::Relaxed);
+        self.0.bytes.store(false, Ordering::Relaxed);
+        if version == Version::HTTP_2 {
+            self.0.http2.store(true, Ordering::Relaxed);
+        }
+        Answering(self.clone())
+    }
+
+    fn bytes_came(&self) {
+        self.0.bytes.store(true, Ordering::Relaxed);
+    }
+}
+
+/// A request that is being answered.
+pub(crate) struct Answering(Activity);
+
+impl Drop for Answering {
+    fn drop(&mut self) {
+        let Happened { answered, bytes, .. } = &*self.0.0;
+        answered.fetch_add(1, Ordering::Relaxed);
+        bytes.store(false, Ordering::Relaxed);
+    }
+}
+
+/// What is to become of a connection.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Judgement {
+    Keep,
+    /// Let it finish what it has begun, and take no further request.
+    Close,
+    /// Drop it as it is.
+    Cut,
+}
+
+/// Looks at a connection once a tick.
+#[derive(Default)]
+pub(crate) struct Watchdog {
+    begun: u32,
+    /// Ticks without a new request.
+    quiet: u32,
+    /// Ticks with a piece of a head.
+    head: u32,
+}
+
+impl Watchdog {
+    pub(crate) fn tick(&mut self, activity: &Activity, draining: bool) -> Judgement {
+        let happened = &*activity.0;
+        let begun = happened.begun.load(Ordering::Relaxed);
+        let answering = begun != happened.answered.load(Ordering::Relaxed);
+        if answering || begun != self.begun {
+            *self = Self { begun, quiet: 0, head: 0 };
+            return Judgement::Keep;
+        }
+        self.quiet += 1;
+        // In HTTP/2 bytes without a request are usual: pings, settings, windows.
+        let in_head = happened.bytes.load(Ordering::Relaxed) && !happened.http2.load(Ordering::Relaxed);
+        self.head = if in_head || begun == 0 { self.head + 1 } else { 0 };
+        if self.head >= HEAD_TICKS || self.quiet >= IDLE_TICKS {
+            Judgement::Cut
+        } else if draining && !in_head {
+            Judgement::Close
+        } else {
+            Judgement::Keep
+        }
+    }
+}
+
+/// A connection's bytes, noted when they come.
+pub(crate) struct Watched<I> {
+    io: I,
+    activity: Activity,
+}
+
+impl<I> Watched<I> {
+    pub(crate) fn new(io: I, activity: Activity) -> Self {
+        Self { io, activity }
+    }
+}
+
+impl<I: Read + Unpin> Read for Watched<I> {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffer: ReadBufCursor<'_>,
+    ) -> Poll<io::Result<()>> {
+        let read = Pin::new(&mut self.io).poll_read(context, buffer);
+        if read.is_ready() {
+            self.activity.bytes_came();
+        }
+        read
+    }
+}
+
+impl<I: Write + Unpin> Write for Watched<I> {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.io).poll_write(context, bytes)
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.io).poll_flush(context)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.io).poll_shutdown(context)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.io.is_write_vectored()
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        slices: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.io).poll_write_vectored(context, slices)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ticks(watchdog: &mut Watchdog, activity: &Activity, count: u32) -> Vec<Judgement> {
+        (0..count).map(|_| watchdog.tick(activity, false)).collect()
+    }
+
+    #[test]
+    fn cuts_a_connection_without_a_request_after_five_ticks() {
+        let (activity, mut watchdog) = (Activity::default(), Watchdog::default());
+        assert_eq!(ticks(&mut watchdog, &activity, 4), [Judgement::Keep; 4]);
+        assert_eq!(watchdog.tick(&activity, false), Judgement::Cut);
+    }
+
+    #[test]
+    fn cuts_a_slow_head_on_a_kept_connection_but_not_an_idle_one() {
+        let (activity, mut watchdog) = (Activity::default(), Watchdog::default());
+        drop(activity.begin(Version::HTTP_11));
+        assert_eq!(ticks(&mut watchdog, &activity, 60), [Judgement::Keep; 60]);
+        activity.bytes_came();
+        assert_eq!(ticks(&mut watchdog, &activity, 4), [Judgement::Keep; 4]);
+        assert_eq!(watchdog.tick(&activity, false), Judgement::Cut);
+    }
+
+    #[test]
+    fn pings_of_http2_are_no_slow_head() {
+        let (activity, mut watchdog) = (Activity::default(), Watchdog::default());
+        drop(activity.begin(Version::HTTP_2));
+        activity.bytes_came();
+        assert_eq!(ticks(&mut watchdog, &activity, 60), [Judgement::Keep; 60]);
+    }
+
+    #[test]
+    fn a_drain_closes_what_is_idle_and_keeps_what_is_answered_or_arriving() {
+        let (activity, mut watchdog) = (Activity::default(), Watchdog::default());
+        let answering = activity.begin(Version::HTTP_11);
+        assert_eq!(watchdog.tick(&activity, true), Judgement::Keep);
+        drop(answering);
+        activity.bytes_came();
+        assert_eq!(watchdog.tick(&activity, true), Judgement::Keep);
+        drop(activity.begin(Version::HTTP_11));
+        assert_eq!(watchdog.tick(&activity, true), Judgement::Keep);
+        assert_eq!(watchdog.tick(&activity, true), Judgement::Close);
+    }
+}

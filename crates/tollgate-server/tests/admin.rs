@@ -1,0 +1,175 @@
+//! What administrators change and read, and that callers cannot.
+
+#![allow(clippy::expect_used, reason = "this is a test")]
+
+mod support;
+
+use serde_json::{Value, json};
+use support::{Connection, Server, get};
+
+const ALICE: &str = r#"{"attributes": {"user": "alice"}}"#;
+
+#[test]
+fn a_refund_gives_back_at_most_what_is_used_in_the_window_it_names() {
+    let server = Server::start(&["--limit", "5/1d@first_hit,9/2d@first_hit"]);
+    let decision = server.get("/v1/check?user=alice&cost=3").json();
+    let start = |index: usize| decision["quotas"][index]["window"]["start_ms"].as_u64().expect("a time");
+    let refund = |cost: u32, windows: [u64; 2]| {
+        let body = json!({ "attributes": { "user": "alice" }, "cost": cost, "windows": windows });
+        let reply = server.admin_post("/v1/refund", &body.to_string());
+        assert_eq!(reply.status, 200);
+        reply.json()["quotas"].clone()
+    };
+
+    let quotas = refund(2, [start(0), start(1) - 1]);
+    assert_eq!(quotas[0], json!({ "quota": "5/1d@first_hit", "window": "open", "given": 2, "used": 1 }));
+    assert_eq!(quotas[1], json!({ "quota": "9/2d@first_hit", "window": "closed", "given": 0 }));
+    let quotas = refund(9, [start(0), start(1)]);
+    assert_eq!((&quotas[0]["given"], &quotas[1]["given"]), (&json!(1), &json!(3)));
+    assert_eq!(server.post("/v1/peek", ALICE).json()["used"], 0);
+}
+
+#[test]
+fn a_refund_names_as_many_windows_as_there_are_quotas() {
+    let server = Server::start(&["--limit", "5/1d"]);
+    for windows in [json!([]), json!([1, 2])] {
+        let body = json!({ "attributes": { "user": "alice" }, "windows": windows }).to_string();
+        server.admin_post("/v1/refund", &body).assert_problem(400, Some("windows"));
+    }
+    let body = r#"{"attributes": {"user": "alice"}, "windows": ["now"]}"#;
+    server.admin_post("/v1/refund", body).assert_problem(400, Some("windows[0]"));
+    server.admin_post("/v1/refund", ALICE).assert_problem(400, Some("windows"));
+}
+
+#[test]
+fn set_and_reset_change_what_is_used() {
+    let server = Server::start(&["--limit", "5/1d@first_hit", "--key", "user"]);
+    let set = |used: Value| {
+        let body = json!({ "attributes": { "user": "alice" }, "used": used });
+        server.admin_post("/v1/set", &body.to_string())
+    };
+    let quotas = set(json!(7)).json()["quotas"].clone();
+    assert_eq!((&quotas[0]["used"], &quotas[0]["remaining"]), (&json!(7), &json!(0)));
+    assert_eq!(server.get("/v1/check?user=alice").status, 429);
+    assert_eq!(set(json!(4)).json()["quotas"][0]["remaining"], 1);
+    assert_eq!(server.get("/v1/check?user=alice").status, 200);
+
+    assert_eq!(server.admin_post("/v1/reset", ALICE).json()["quotas"][0]["used"], 0);
+    assert_eq!(server.get("/v1/check?user=alice").json()["used"], 1);
+
+    set(json!(1_u64 << 40)).assert_problem(400, Some("used"));
+    set(json!(-1)).assert_problem(400, Some("used"));
+    server.admin_post("/v1/set", ALICE).assert_problem(400, Some("used"));
+    server.admin_post("/v1/reset", r#"{"attributes": {}}"#).assert_problem(400, Some("attributes.user"));
+}
+
+#[test]
+fn each_listener_answers_its_own_paths_alone() {
+    let server = Server::start(&["--limit", "5/1d"]);
+    for path in ["/v1/refund", "/v1/reset", "/v1/set"] {
+        server.post(path, ALICE).assert_problem(404, None);
+    }
+    for path in ["/metrics", "/openapi.json", "/", "/v1", "/v1/check/", "//v1/check", "/v1/checks"] {
+        server.get(path).assert_problem(404, None);
+    }
+    server.admin_get("/v1/check?user=alice").assert_problem(404, None);
+    for path in ["/v1/check", "/v1/peek", "/v1/check/batch"] {
+        server.admin_post(path, ALICE).assert_problem(404, None);
+    }
+    for path in ["/healthz", "/readyz"] {
+        assert_eq!((server.get(path).status, server.admin_get(path).status), (200, 200));
+    }
+}
+
+#[test]
+fn a_wrong_method_is_told_the_right_ones() {
+    let server = Server::start(&["--limit", "5/1d"]);
+    let ask = |method: &str, path: &str| {
+        let reply =
+            server.connect().ask(format!("{method} {path} HTTP/1.1\r\nHost: test\r\n\r\n").as_bytes());
+        (reply.status, reply.header("allow").map(str::to_owned))
+    };
+    assert_eq!(ask("DELETE", "/v1/check"), (405, Some("GET, POST".to_owned())));
+    assert_eq!(ask("OPTIONS", "/v1/check"), (405, Some("GET, POST".to_owned())));
+    assert_eq!(ask("GET", "/v1/peek"), (405, Some("POST".to_owned())));
+    assert_eq!(ask("POST", "/healthz"), (405, Some("GET, HEAD".to_owned())));
+}
+
+#[test]
+fn a_head_has_the_length_of_what_get_would_say_and_never_takes_units() {
+    let server = Server::start(&["--limit", "1/1d"]);
+    let head = |connection: &mut Connection, path: &str| {
+        connection.send(format!("HEAD {path} HTTP/1.1\r\nHost: test\r\n\r\n").as_bytes());
+        connection.head().expect("an answer comes")
+    };
+    let mut connection = Connection::open(server.admin);
+    for path in ["/openapi.json", "/healthz", "/readyz"] {
+        let length = server.admin_get(path).body.len().to_string();
+        let reply = head(&mut connection, path);
+        assert_eq!((reply.status, reply.header("content-length")), (200, Some(length.as_str())), "{path}");
+    }
+    assert_eq!(connection.ask(&get("/healthz")).body, b"ok\n");
+    assert_eq!(head(&mut server.connect(), "/v1/check?user=alice").status, 405);
+    assert_eq!(server.get("/v1/check?user=alice").status, 200);
+}
+
+#[test]
+fn metrics_count_decisions_and_rejections_and_name_no_key() {
+    let server = Server::start(&["--limit", "2/1d@first_hit"]);
+    for _ in 0..3 {
+        server.get("/v1/check?user=secret-alice");
+    }
+    let batch = r#"{"requests": [{"attributes": {"user": "secret-bob"}}]}"#;
+    server.post("/v1/check/batch", batch);
+    server.get("/v1/check?cost=secret");
+    server.get("/secret");
+
+    let count = |name: &str| server.metric(name);
+    assert_eq!(count(r#"tollgate_decisions_total{policy="default",verdict="allowed"}"#), Some(3.0));
+    assert_eq!(count(r#"tollgate_decisions_total{policy="default",verdict="denied"}"#), Some(1.0));
+    assert_eq!(count("tollgate_decision_duration_seconds_count"), Some(4.0));
+    assert_eq!(count(r#"tollgate_decision_duration_seconds_bucket{le="+Inf"}"#), Some(4.0));
+    assert!(count("tollgate_decision_duration_seconds_sum").is_some_and(|sum| sum > 0.0 && sum < 1.0));
+    assert_eq!(count("tollgate_store_keys"), Some(2.0));
+    assert_eq!(count("tollgate_store_max_keys"), Some(1_000_000.0));
+    assert_eq!(count(r#"tollgate_http_requests_rejected_total{status="400"}"#), Some(1.0));
+    assert_eq!(count(r#"tollgate_http_requests_rejected_total{status="404"}"#), Some(1.0));
+    // The one that asks; earlier ones may not be closed yet.
+    assert!(count(r#"tollgate_http_connections{listener="admin"}"#).is_some_and(|open| open >= 1.0));
+    assert_eq!(
+        count(&format!("tollgate_build_info{{version=\"{}\"}}", env!("CARGO_PKG_VERSION"))),
+        Some(1.0)
+    );
+
+    let reply = server.admin_get("/metrics");
+    let text = String::from_utf8_lossy(&reply.body).into_owned();
+    assert!(text.ends_with("# EOF\n") && !text.contains("secret"));
+    assert_eq!(
+        reply.header("content-type"),
+        Some("application/openmetrics-text; version=1.0.0; charset=utf-8")
+    );
+}
+
+#[test]
+fn no_answer_and_no_log_line_repeats_a_value() {
+    let server = Server::start(&["--limit", "1/1d@first_hit"]);
+    let answers = [
+        server.get("/v1/check?user=hunter2"),
+        server.get("/v1/check?user=hunter2"),
+        server.get("/v1/check?user=hunter2&user=hunter2"),
+        server.get("/v1/check?user=hunter2%"),
+        server.get("/v1/check?cost=hunter2"),
+        server.post("/v1/peek", r#"{"attributes": {"user": "hunter2"}}"#),
+        server.post("/v1/check", r#"{"attributes": "hunter2"}"#),
+        server.post("/v1/check", r#"{"attributes": {"user": "hunter2", "user": "hunter2"}}"#),
+        server.post("/v1/check", r#"{"attributes": {"user": "hunter2"}, "cost": "hunter2"}"#),
+        server.post("/v1/check", r#"{"attributes": {"user": "hunter2"}"#),
+        server.admin_post("/v1/reset", r#"{"attributes": {"user": "hunter2"}}"#),
+    ];
+    for answer in answers {
+        assert!(!String::from_utf8_lossy(&answer.body).contains("hunter2"), "{answer:?}");
+    }
+    server.signal("TERM");
+    let (_, log) = server.wait();
+    assert!(log.contains("first denial") && !log.contains("hunter2"), "{log}");
+}

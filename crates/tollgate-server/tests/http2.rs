@@ -1,0 +1,70 @@
+//! The same answers over HTTP/2, many at once on one connection.
+
+#![allow(clippy::expect_used, reason = "this is a test")]
+
+mod support;
+
+use std::net::SocketAddr;
+
+use bytes::Bytes;
+use http::{Method, Request, StatusCode};
+use http_body_util::{BodyExt, Empty};
+use hyper::client::conn::http2::SendRequest;
+use hyper_util::rt::{TokioExecutor, TokioIo};
+use support::Server;
+
+async fn connect(address: SocketAddr) -> SendRequest<Empty<Bytes>> {
+    let stream = tokio::net::TcpStream::connect(address).await.expect("the server listens");
+    let (requests, connection) =
+        hyper::client::conn::http2::handshake(TokioExecutor::new(), TokioIo::new(stream))
+            .await
+            .expect("it speaks HTTP/2");
+    tokio::spawn(connection);
+    requests
+}
+
+async fn ask(requests: &mut SendRequest<Empty<Bytes>>, method: Method, uri: String) -> (StatusCode, Bytes) {
+    let request = Request::builder().method(method).uri(uri).body(Empty::new()).expect("a request");
+    let reply = requests.send_request(request).await.expect("an answer");
+    let status = reply.status();
+    (status, reply.into_body().collect().await.expect("a whole answer").to_bytes())
+}
+
+#[tokio::test]
+async fn exactly_20_of_50_requests_on_one_connection_pass() {
+    let server = Server::start(&["--limit", "20/1d@first_hit"]);
+    let (address, requests) = (server.public, connect(server.public).await);
+    let asking: Vec<_> = (0..50)
+        .map(|_| {
+            let mut requests = requests.clone();
+            let uri = format!("http://{address}/v1/check?user=alice");
+            tokio::spawn(async move { ask(&mut requests, Method::GET, uri).await.0 })
+        })
+        .collect();
+    let mut allowed = 0;
+    for asked in asking {
+        allowed += u32::from(asked.await.expect("no panic") == StatusCode::OK);
+    }
+    assert_eq!(allowed, 20);
+}
+
+#[tokio::test]
+async fn a_head_has_no_body() {
+    let server = Server::start(&["--limit", "5/1d"]);
+    let mut requests = connect(server.admin).await;
+    let uri = format!("http://{}/openapi.json", server.admin);
+    assert_eq!(ask(&mut requests, Method::HEAD, uri.clone()).await, (StatusCode::OK, Bytes::new()));
+    assert!(ask(&mut requests, Method::GET, uri).await.1.len() > 1_000);
+}
+
+#[tokio::test]
+async fn a_drain_ends_a_connection_that_is_idle() {
+    let server = Server::start(&["--limit", "5/1d"]);
+    let mut requests = connect(server.public).await;
+    let uri = format!("http://{}/healthz", server.public);
+    assert_eq!(ask(&mut requests, Method::GET, uri).await.0, StatusCode::OK);
+    server.signal("TERM");
+    let (status, log) = tokio::task::spawn_blocking(move || server.wait()).await.expect("no panic");
+    assert_eq!(status.code(), Some(0));
+    assert!(log.contains("stopped") && !log.contains("left"), "{log}");
+}

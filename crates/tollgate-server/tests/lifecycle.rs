@@ -1,0 +1,252 @@
+//! Start, stop and what lies between: addresses, connections, drains, log lines.
+
+#![allow(clippy::expect_used, clippy::disallowed_methods, reason = "this is a test, in real time")]
+
+mod support;
+
+use std::net::TcpListener;
+use std::process::Stdio;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use support::{Connection, Server, get, post, tollgate};
+
+const ALICE: &str = r#"{"attributes": {"user": "alice"}}"#;
+
+#[test]
+fn says_its_addresses_and_a_line_to_paste_that_works() {
+    let server = Server::start(&["--limit", "5/1d@first_hit", "--key", "user,api key"]);
+    assert_ne!((server.public.port(), server.admin.port()), (0, 0));
+    let pasted = server.said.iter().find_map(|line| line.split('\'').nth(1)).expect("a URL in quotes");
+    let path = pasted.strip_prefix(&format!("http://{}", server.public)).expect("its own address");
+    assert_eq!(path, "/v1/check?user=alice&api%20key=example");
+    assert_eq!(server.get(path).status, 200);
+}
+
+#[test]
+fn a_taken_port_is_named_with_its_flag() {
+    let taken = TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let address = taken.local_addr().expect("an address").to_string();
+    for flag in ["--listen", "--admin-listen"] {
+        let mut arguments: Vec<&str> = vec!["serve", "--limit", "5/1d", flag, &address];
+        let other = if flag == "--listen" { "--admin-listen" } else { "--listen" };
+        arguments.extend([other, "127.0.0.1:0"]);
+        let output = tollgate().args(arguments).output().expect("it runs");
+        let error = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(1));
+        assert!(error.contains(&address) && error.contains(&format!("`{flag}`")), "{error}");
+    }
+}
+
+#[test]
+fn flags_that_cannot_be_are_told_with_status_2() {
+    let fails = |arguments: &[&str]| {
+        let output = tollgate().arg("serve").args(arguments).output().expect("it runs");
+        assert_eq!(output.status.code(), Some(2), "{arguments:?}");
+        String::from_utf8_lossy(&output.stderr).into_owned()
+    };
+    assert!(fails(&[]).contains("--limit"));
+    assert!(fails(&["--limit", "5/1mm"]).contains("column 4: unknown unit"));
+    assert!(fails(&["--limit", "5/1m", "--limit", "7/60s"]).contains("5/1m and 7/1m have the same window"));
+    assert!(fails(&["--limit", "5/1m", "--key", "a,a"]).contains("`--key`: a is named twice"));
+    assert!(fails(&["--limit", "5/1m", "--key", "cost"]).contains("`--key`"));
+    assert!(fails(&["--limit", "5/1m", "--listen", "nonsense"]).contains("--listen"));
+    assert!(fails(&["--limit", "5/1m", "--max-keys", "0"]).contains("--max-keys"));
+}
+
+#[test]
+fn every_flag_has_an_environment_variable() {
+    let mut child = tollgate()
+        .arg("serve")
+        .env("TOLLGATE_LIMIT", "1/1d@first_hit,9/2d")
+        .env("TOLLGATE_KEY", "user")
+        .env("TOLLGATE_LISTEN", "127.0.0.1:0")
+        .env("TOLLGATE_ADMIN_LISTEN", "127.0.0.1:0")
+        .env("TOLLGATE_MAX_KEYS", "7")
+        .env("TOLLGATE_MAX_CONNECTIONS", "7")
+        .env("TOLLGATE_COUNT_DENIED", "true")
+        .env("TOLLGATE_WHEN_FULL", "allow")
+        .env("TOLLGATE_LOG_FORMAT", "json")
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("it starts");
+    let log = std::io::BufReader::new(child.stderr.take().expect("its log is piped"));
+    let line = std::io::BufRead::lines(log).next().expect("a line").expect("text");
+    let started: serde_json::Value = serde_json::from_str(&line).expect("a JSON line");
+    assert_eq!((started["message"].as_str(), started["level"].as_str()), (Some("started"), Some("INFO")));
+    assert!(started["public"].as_str().is_some_and(|address| address.starts_with("127.0.0.1:")));
+    assert_eq!(started["rule"], "1/1d@first_hit and 9/2d for each user");
+    let _ = child.kill();
+    let _ = child.wait();
+}
+
+#[test]
+fn a_drain_under_load_loses_no_request() {
+    let server = Server::start(&["--limit", "1000000/1d"]);
+    let (answered, stop) = (AtomicU32::new(0), AtomicBool::new(false));
+    let address = server.public;
+    thread::scope(|scope| {
+        let clients: Vec<_> = (0..16)
+            .map(|index| {
+                let (answered, stop) = (&answered, &stop);
+                scope.spawn(move || {
+                    let (mut lost, mut lost_fresh) = (0, 0);
+                    while !stop.load(Ordering::Relaxed) {
+                        // After the drain began nobody listens; until then every connection is taken.
+                        let Ok(stream) = std::net::TcpStream::connect(address) else { break };
+                        let mut connection = Connection::of(stream);
+                        // Half of the clients keep their connections, half take a new one each time.
+                        let kept = if index % 2 == 0 { 1 } else { u32::MAX };
+                        for sent in 0..kept {
+                            let request = if sent % 2 == 0 {
+                                get("/v1/check?user=a")
+                            } else {
+                                post("/v1/check", ALICE)
+                            };
+                            let sent_whole = connection.try_send(&request);
+                            let Some(reply) = sent_whole.then(|| connection.reply()).flatten() else {
+                                *if sent == 0 { &mut lost_fresh } else { &mut lost } += 1;
+                                break;
+                            };
+                            answered.fetch_add(1, Ordering::Relaxed);
+                            assert_eq!(reply.status, 200);
+                            if reply.header("connection") == Some("close") {
+                                break;
+                            }
+                        }
+                    }
+                    (lost, lost_fresh)
+                })
+            })
+            .collect();
+        while answered.load(Ordering::Relaxed) < 2_000 {
+            thread::sleep(Duration::from_millis(1));
+        }
+        let started = Instant::now();
+        server.signal("TERM");
+        let lost = clients.into_iter().map(|client| client.join().expect("no panic"));
+        let (lost, lost_fresh) = lost.fold((0, 0), |sum, lost| (sum.0 + lost.0, sum.1 + lost.1));
+        stop.store(true, Ordering::Relaxed);
+        let (status, log) = server.wait();
+        assert_eq!(lost, 0, "of {} requests", answered.load(Ordering::Relaxed));
+        // A connection that the system establishes in the microseconds between the last look at those that
+        // wait and the end of the listener was accepted by nobody; seldom there is one.
+        assert!(lost_fresh <= 1, "{lost_fresh} of {} requests", answered.load(Ordering::Relaxed));
+        assert_eq!(status.code(), Some(0), "{log}");
+        assert!(started.elapsed() < Duration::from_secs(5));
+        assert!(log.contains("draining") && log.contains("stopped"), "{log}");
+    });
+}
+
+#[test]
+fn a_drain_serves_the_connections_that_wait_for_room() {
+    let server = Server::start(&["--limit", "5/1d@first_hit", "--max-connections", "1"]);
+    let mut first = server.connect();
+    assert_eq!(first.ask(&get("/healthz")).status, 200);
+    let mut waiting: Vec<Connection> = (0..3).map(|_| server.connect()).collect();
+    for connection in &mut waiting {
+        connection.send(&post("/v1/check", ALICE));
+    }
+    server.signal("TERM");
+    for connection in &mut waiting {
+        let reply = connection.reply().expect("an answer");
+        assert_eq!((reply.status, reply.header("connection")), (200, Some("close")));
+    }
+    assert!(first.is_closed());
+    assert_eq!(server.wait().0.code(), Some(0));
+}
+
+#[test]
+fn a_drain_finishes_a_request_that_is_half_sent_and_says_it_is_not_ready() {
+    let server = Server::start(&["--limit", "5/1d@first_hit"]);
+    let (mut half, mut other) = (server.connect(), Connection::open(server.admin));
+    assert_eq!(half.ask(&get("/v1/check?user=alice")).status, 200);
+    assert_eq!(other.ask(&get("/readyz")).status, 200);
+    let request = post("/v1/check", ALICE);
+    let (first, second) = request.split_at(request.len() - 5);
+    half.send(first);
+    other.send(b"GET /readyz HTTP/1.1\r\n");
+
+    server.signal("INT");
+    while std::net::TcpStream::connect(server.public).is_ok() {
+        thread::sleep(Duration::from_millis(1));
+    }
+    other.send(b"Host: test\r\n\r\n");
+    let ready = other.reply().expect("an answer");
+    ready.assert_problem(503, None);
+    assert_eq!(ready.header("connection"), Some("close"));
+    half.send(second);
+    let reply = half.reply().expect("the request is finished");
+    assert_eq!((reply.status, reply.json()["used"].as_u64()), (200, Some(2)));
+    assert!(half.is_closed());
+    assert_eq!(server.wait().0.code(), Some(0));
+}
+
+#[test]
+fn a_drain_takes_no_more_than_five_seconds() {
+    let server = Server::start(&["--limit", "5/1d"]);
+    let mut stuck = server.connect();
+    // A client that never finishes its body, but has begun just now.
+    let request = post("/v1/check", ALICE);
+    thread::sleep(Duration::from_millis(500));
+    stuck.send(&request[..request.len() - 1]);
+    let started = Instant::now();
+    server.signal("TERM");
+    let (status, _) = server.wait();
+    assert_eq!(status.code(), Some(0));
+    assert!(started.elapsed() < Duration::from_secs(5), "{:?}", started.elapsed());
+}
+
+#[test]
+fn without_connections_a_drain_ends_at_once() {
+    let server = Server::start(&["--limit", "5/1d"]);
+    let started = Instant::now();
+    server.signal("TERM");
+    assert_eq!(server.wait().0.code(), Some(0));
+    assert!(started.elapsed() < Duration::from_secs(1), "{:?}", started.elapsed());
+}
+
+#[test]
+fn a_second_signal_exits_at_once() {
+    let server = Server::start(&["--limit", "5/1d"]);
+    let mut stuck = server.connect();
+    let request = post("/v1/check", ALICE);
+    stuck.send(&request[..request.len() - 1]);
+    let started = Instant::now();
+    server.signal("INT");
+    while std::net::TcpStream::connect(server.public).is_ok() {
+        thread::sleep(Duration::from_millis(1));
+    }
+    server.signal("INT");
+    let (status, log) = server.wait();
+    assert_eq!(status.code(), Some(130), "{log}");
+    assert!(started.elapsed() < Duration::from_secs(2), "{:?}", started.elapsed());
+}
+
+#[test]
+fn connections_above_the_cap_wait_for_room() {
+    let server = Server::start(&["--limit", "5/1d", "--max-connections", "2"]);
+    let (mut first, mut second, mut third) = (server.connect(), server.connect(), server.connect());
+    assert_eq!(first.ask(&get("/healthz")).status, 200);
+    assert_eq!(second.ask(&get("/healthz")).status, 200);
+    third.send(&get("/healthz"));
+    assert!(third.stays_silent(Duration::from_millis(300)));
+    // The cap is each listener's own.
+    assert_eq!(server.metric(r#"tollgate_http_connections{listener="public"}"#), Some(2.0));
+    drop(first);
+    assert_eq!(third.reply().map(|reply| reply.status), Some(200));
+}
+
+#[test]
+fn a_denial_is_logged_once_a_window() {
+    let server = Server::start(&["--limit", "1/1d@first_hit"]);
+    for _ in 0..50 {
+        server.get("/v1/check?user=alice");
+    }
+    server.signal("TERM");
+    let (_, log) = server.wait();
+    assert_eq!(log.matches("first denial").count(), 1, "{log}");
+    assert_eq!(log.lines().count(), 3, "{log}");
+}

@@ -1,0 +1,117 @@
+//! `/openapi.json` is true: what it says is answered, and what is answered it says.
+
+#![allow(clippy::expect_used, reason = "this is a test")]
+
+mod support;
+
+use std::collections::BTreeSet;
+
+use serde_json::{Value, json};
+use support::{Connection, Server};
+
+#[test]
+fn every_operation_is_answered_on_its_listener_and_nowhere_else() {
+    let server = Server::start(&["--limit", "5/1d,9/2d", "--key", "user"]);
+    let document = server.admin_get("/openapi.json").json();
+    let paths = document["paths"].as_object().expect("paths");
+    let named: BTreeSet<&str> = paths.keys().map(String::as_str).collect();
+    let expected = [
+        "/v1/check",
+        "/v1/peek",
+        "/v1/check/batch",
+        "/v1/refund",
+        "/v1/reset",
+        "/v1/set",
+        "/metrics",
+        "/openapi.json",
+        "/healthz",
+        "/readyz",
+    ];
+    assert_eq!(named, BTreeSet::from(expected));
+
+    for (path, operations) in paths {
+        for (method, operation) in operations.as_object().expect("operations") {
+            for (listener, address) in [("public", server.public), ("admin", server.admin)] {
+                let request = format!("{} {path} HTTP/1.1\r\nHost: test\r\n\r\n", method.to_uppercase());
+                let mut connection = Connection::open(address);
+                connection.send(request.as_bytes());
+                let reply = connection.head().expect("an answer");
+                let tagged = operation["tags"].as_array().is_some_and(|tags| tags.contains(&json!(listener)));
+                let documented = operation["responses"].get(reply.status.to_string()).is_some();
+                assert_eq!(tagged, documented, "{method} {path} on {listener}: {}", reply.status);
+                assert_eq!(tagged, !matches!(reply.status, 404 | 405), "{method} {path} on {listener}");
+            }
+        }
+    }
+}
+
+#[test]
+fn every_reference_leads_somewhere() {
+    let server = Server::start(&["--limit", "5/1d"]);
+    let document = server.admin_get("/openapi.json").json();
+    let mut references = BTreeSet::new();
+    collect(&document, &mut references);
+    assert!(references.len() > 10);
+    for reference in references {
+        let pointer = reference.strip_prefix('#').expect("in the document");
+        assert!(document.pointer(pointer).is_some(), "{reference}");
+    }
+}
+
+#[test]
+fn what_a_request_needs_follows_the_flags() {
+    let server = Server::start(&["--limit", "5/1d,9/2d", "--key", "tenant,user"]);
+    let schemas = server.admin_get("/openapi.json").json()["components"]["schemas"].clone();
+    assert_eq!(schemas["Attributes"]["required"], json!(["tenant", "user"]));
+    assert_eq!(schemas["RefundRequest"]["properties"]["windows"]["minItems"], 2);
+    assert_eq!(schemas["CheckRequest"]["properties"]["cost"]["maximum"], 4_294_967_295_u32);
+    assert_eq!(schemas["CheckRequest"]["additionalProperties"], false);
+}
+
+#[test]
+fn every_field_of_an_answer_is_described() {
+    let server = Server::start(&["--limit", "1/1d@first_hit"]);
+    let schemas = server.admin_get("/openapi.json").json()["components"]["schemas"].clone();
+    let check = || server.get("/v1/check?user=alice");
+    assert_described(&schemas, "Decision", &check().json());
+    let denied = check().json();
+    assert_described(&schemas, "QuotaExceeded", &denied);
+    assert_described(&schemas, "Quota", &denied["quotas"][0]);
+    assert_described(&schemas, "Problem", &server.get("/v1/check").json());
+    let reset = server.admin_post("/v1/reset", r#"{"attributes": {"user": "alice"}}"#).json();
+    assert_described(&schemas, "CountsReply", &reset);
+    assert_described(&schemas, "QuotaCount", &reset["quotas"][0]);
+    let refund = r#"{"attributes": {"user": "alice"}, "windows": [0]}"#;
+    assert_described(&schemas, "RefundedQuota", &server.admin_post("/v1/refund", refund).json()["quotas"][0]);
+}
+
+/// That the schema has every field of the answer, and the answer every field that is required.
+#[track_caller]
+fn assert_described(schemas: &Value, name: &str, answer: &Value) {
+    let (mut fields, mut required) = (BTreeSet::new(), BTreeSet::new());
+    let schema = &schemas[name];
+    let parts = schema["allOf"].as_array().cloned().unwrap_or_else(|| vec![schema.clone()]);
+    for part in parts {
+        let part = match part["$ref"].as_str() {
+            Some(reference) => schemas[reference.rsplit('/').next().unwrap_or_default()].clone(),
+            None => part,
+        };
+        fields.extend(part["properties"].as_object().expect("properties").keys().cloned());
+        let names = part["required"].as_array().expect("required fields").iter();
+        required.extend(names.filter_map(Value::as_str).map(str::to_owned));
+    }
+    let answered: BTreeSet<String> = answer.as_object().expect("an object").keys().cloned().collect();
+    assert!(answered.is_subset(&fields), "{name}: {answered:?} in {fields:?}");
+    assert!(required.is_subset(&answered), "{name}: {required:?} in {answered:?}");
+}
+
+fn collect(value: &Value, references: &mut BTreeSet<String>) {
+    match value {
+        Value::Object(fields) => {
+            references.extend(fields.get("$ref").and_then(Value::as_str).map(str::to_owned));
+            fields.values().for_each(|value| collect(value, references));
+        }
+        Value::Array(items) => items.iter().for_each(|value| collect(value, references)),
+        _ => {}
+    }
+}

@@ -1,0 +1,225 @@
+//! A real server on free ports, and a small client that says exactly what it sends.
+
+#![allow(dead_code, reason = "every test file uses a part of it")]
+#![allow(clippy::expect_used, clippy::disallowed_methods, reason = "this is a test, in real time")]
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+
+/// Longer than any time limit of the server: a test that waits for it hangs.
+const HANG: Duration = Duration::from_secs(20);
+
+/// A `tollgate serve` that is killed when it is dropped.
+pub(crate) struct Server {
+    child: Child,
+    pub(crate) public: SocketAddr,
+    pub(crate) admin: SocketAddr,
+    /// What it said on standard output.
+    pub(crate) said: Vec<String>,
+}
+
+/// A reply, read whole.
+#[derive(Debug)]
+pub(crate) struct Reply {
+    pub(crate) status: u16,
+    headers: Vec<(String, String)>,
+    pub(crate) body: Vec<u8>,
+}
+
+pub(crate) fn tollgate() -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_tollgate"));
+    command.env_clear();
+    command
+}
+
+impl Server {
+    pub(crate) fn start(arguments: &[&str]) -> Self {
+        let mut child = tollgate()
+            .args(["serve", "--listen", "127.0.0.1:0", "--admin-listen", "127.0.0.1:0"])
+            .args(arguments)
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("the server starts");
+        let stdout = child.stdout.take().expect("its output is piped");
+        let said: Vec<String> = BufReader::new(stdout).lines().map_while(Result::ok).take(4).collect();
+        let address = |name: &str| {
+            let line = said.iter().find(|line| line.starts_with(name)).expect("it says its addresses");
+            line.split("http://").nth(1).and_then(|address| address.parse().ok()).expect("an address")
+        };
+        let (public, admin) = (address("checks"), address("admin"));
+        Self { child, public, admin, said }
+    }
+
+    pub(crate) fn connect(&self) -> Connection {
+        Connection::open(self.public)
+    }
+
+    pub(crate) fn get(&self, path: &str) -> Reply {
+        self.connect().ask(&get(path))
+    }
+
+    pub(crate) fn post(&self, path: &str, body: &str) -> Reply {
+        self.connect().ask(&post(path, body))
+    }
+
+    pub(crate) fn admin_get(&self, path: &str) -> Reply {
+        Connection::open(self.admin).ask(&get(path))
+    }
+
+    pub(crate) fn admin_post(&self, path: &str, body: &str) -> Reply {
+        Connection::open(self.admin).ask(&post(path, body))
+    }
+
+    /// The value of a metric, named with its labels.
+    pub(crate) fn metric(&self, name: &str) -> Option<f64> {
+        let text = String::from_utf8(self.admin_get("/metrics").body).expect("metrics are text");
+        let value = |line: &str| line.strip_prefix(name)?.strip_prefix(' ')?.parse().ok();
+        text.lines().find_map(value)
+    }
+
+    pub(crate) fn signal(&self, name: &str) {
+        let pid = self.child.id().to_string();
+        let sent = Command::new("kill").args(["-s", name, &pid]).status().expect("`kill` is there");
+        assert!(sent.success());
+    }
+
+    /// Waits for it to end; also its log.
+    pub(crate) fn wait(mut self) -> (ExitStatus, String) {
+        let until = Instant::now() + HANG;
+        while Instant::now() < until {
+            if let Some(status) = self.child.try_wait().expect("it can be waited for") {
+                let mut log = String::new();
+                let stderr = self.child.stderr.as_mut().expect("its log is piped");
+                stderr.read_to_string(&mut log).expect("the log is text");
+                return (status, log);
+            }
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        panic!("the server did not end");
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+pub(crate) fn get(path: &str) -> Vec<u8> {
+    format!("GET {path} HTTP/1.1\r\nHost: test\r\n\r\n").into_bytes()
+}
+
+pub(crate) fn post(path: &str, body: &str) -> Vec<u8> {
+    let length = body.len();
+    let head = "Host: test\r\nContent-Type: application/json";
+    format!("POST {path} HTTP/1.1\r\n{head}\r\nContent-Length: {length}\r\n\r\n{body}").into_bytes()
+}
+
+/// One connection that is kept.
+pub(crate) struct Connection(BufReader<TcpStream>);
+
+impl Connection {
+    pub(crate) fn open(address: SocketAddr) -> Self {
+        Self::of(TcpStream::connect(address).expect("the server listens"))
+    }
+
+    pub(crate) fn of(stream: TcpStream) -> Self {
+        stream.set_read_timeout(Some(HANG)).expect("a timeout can be set");
+        Self(BufReader::new(stream))
+    }
+
+    pub(crate) fn send(&mut self, bytes: &[u8]) {
+        self.0.get_mut().write_all(bytes).expect("the server reads");
+    }
+
+    pub(crate) fn try_send(&mut self, bytes: &[u8]) -> bool {
+        self.0.get_mut().write_all(bytes).is_ok()
+    }
+
+    pub(crate) fn ask(&mut self, request: &[u8]) -> Reply {
+        self.send(request);
+        self.reply().expect("an answer comes")
+    }
+
+    /// The next reply; none if the connection ends before it is whole.
+    pub(crate) fn reply(&mut self) -> Option<Reply> {
+        let mut reply = self.head()?;
+        let length = reply.header("content-length").and_then(|length| length.parse().ok()).unwrap_or(0);
+        reply.body = vec![0; length];
+        self.0.read_exact(&mut reply.body).ok()?;
+        Some(reply)
+    }
+
+    /// Says that nothing more is sent, and takes the next reply if one comes.
+    pub(crate) fn finish(&mut self) -> Option<Reply> {
+        self.0.get_ref().shutdown(std::net::Shutdown::Write).ok()?;
+        self.reply()
+    }
+
+    /// The next reply to a request that asked for no body.
+    pub(crate) fn head(&mut self) -> Option<Reply> {
+        let status = self.line()?.split(' ').nth(1)?.parse().ok()?;
+        let mut headers = Vec::new();
+        loop {
+            let line = self.line()?;
+            let Some((name, value)) = line.split_once(':') else { break };
+            headers.push((name.to_ascii_lowercase(), value.trim().to_owned()));
+        }
+        Some(Reply { status, headers, body: Vec::new() })
+    }
+
+    /// Whether the server has closed it; waits until it says something.
+    pub(crate) fn is_closed(&mut self) -> bool {
+        let mut byte = [0];
+        match self.0.read(&mut byte) {
+            Ok(read) => read == 0,
+            Err(error) => {
+                assert_ne!(error.kind(), std::io::ErrorKind::WouldBlock, "the connection hangs");
+                true
+            }
+        }
+    }
+
+    /// Whether nothing comes for so long.
+    pub(crate) fn stays_silent(&mut self, time: Duration) -> bool {
+        self.0.get_ref().set_read_timeout(Some(time)).expect("a timeout can be set");
+        let silent = self.0.fill_buf().is_err_and(|error| error.kind() == std::io::ErrorKind::WouldBlock);
+        self.0.get_ref().set_read_timeout(Some(HANG)).expect("a timeout can be set");
+        silent
+    }
+
+    fn line(&mut self) -> Option<String> {
+        let mut line = String::new();
+        let read = self.0.read_line(&mut line).ok()?;
+        (read > 0).then(|| line.trim_end().to_owned())
+    }
+}
+
+impl Reply {
+    pub(crate) fn header(&self, name: &str) -> Option<&str> {
+        let mut named = self.headers.iter().filter(|(other, _)| other == name);
+        let value = named.next().map(|(_, value)| value.as_str());
+        assert!(named.next().is_none(), "{name} is there twice");
+        value
+    }
+
+    pub(crate) fn json(&self) -> Value {
+        serde_json::from_slice(&self.body).expect("the body is JSON")
+    }
+
+    /// That it is a problem with this status that names this field.
+    #[track_caller]
+    pub(crate) fn assert_problem(&self, status: u16, field: Option<&str>) {
+        let body = self.json();
+        assert_eq!(self.status, status, "{body}");
+        assert_eq!(self.header("content-type"), Some("application/problem+json"));
+        assert_eq!(body["status"], status);
+        assert_eq!(body["field"].as_str(), field, "{body}");
+    }
+}
