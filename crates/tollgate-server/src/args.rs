@@ -3,6 +3,7 @@
 use std::net::SocketAddr;
 use std::num::NonZeroUsize;
 
+use clap::builder::BoolishValueParser;
 use clap::{Parser, Subcommand, ValueEnum};
 use http::Uri;
 use tollgate::Quota;
@@ -55,7 +56,7 @@ pub struct ServeArgs {
     pub when_full: WhenFull,
 
     /// Let denied requests use up what they were denied
-    #[arg(long, env = "TOLLGATE_COUNT_DENIED")]
+    #[arg(long, env = "TOLLGATE_COUNT_DENIED", value_parser = BoolishValueParser::new())]
     pub count_denied: bool,
 
     /// Connections open at once on each listener; further ones wait

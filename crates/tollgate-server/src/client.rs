@@ -9,8 +9,7 @@ use http::header::{CONTENT_TYPE, HOST};
 use http::{Method, Request, StatusCode};
 use http_body_util::{BodyExt, Full, Limited};
 use hyper_util::rt::TokioIo;
-use serde::Deserialize;
-use serde_json::{Map, Value, json};
+use serde::{Deserialize, Serialize, Serializer};
 use thiserror::Error;
 use tokio::net::TcpStream;
 
@@ -75,6 +74,9 @@ pub enum ClientError {
     },
 }
 
+/// The exit status where the service gave no answer.
+pub const NO_ANSWER: u8 = 3;
+
 /// The exit status for what came of it.
 #[must_use]
 pub fn exit_status(outcome: &Result<Answer, ClientError>) -> u8 {
@@ -82,7 +84,7 @@ pub fn exit_status(outcome: &Result<Answer, ClientError>) -> u8 {
         Ok(Answer::Allowed) => 0,
         Ok(Answer::Denied) => 1,
         Err(ClientError::Rejected { .. }) => 2,
-        Err(_) => 3,
+        Err(_) => NO_ANSWER,
     }
 }
 
@@ -132,9 +134,10 @@ async fn exchange(args: &CheckArgs, server: &str) -> Result<(StatusCode, Bytes),
 
 fn request(args: &CheckArgs, server: &str) -> Request<Full<Bytes>> {
     let path = if args.peek { "/v1/peek" } else { "/v1/check" };
-    let pairs = args.attributes.iter().map(|(name, value)| (name.clone(), Value::from(value.as_str())));
-    let body = json!({ "attributes": pairs.collect::<Map<_, _>>(), "cost": args.cost });
-    let mut request = Request::new(Full::new(Bytes::from(body.to_string())));
+    let body = Question { attributes: &args.attributes, cost: args.cost };
+    // Nothing of it can fail: all names are texts.
+    let body = serde_json::to_vec(&body).unwrap_or_default();
+    let mut request = Request::new(Full::new(Bytes::from(body)));
     *request.method_mut() = Method::POST;
     *request.uri_mut() = http::Uri::from_static(path);
     let headers = request.headers_mut();
@@ -143,6 +146,18 @@ fn request(args: &CheckArgs, server: &str) -> Request<Full<Bytes>> {
         headers.insert(HOST, host);
     }
     request
+}
+
+#[derive(Serialize)]
+struct Question<'a> {
+    #[serde(serialize_with = "as_given")]
+    attributes: &'a [(String, String)],
+    cost: u32,
+}
+
+/// An object with every pair: a name that is given twice goes over the wire twice, for the service to refuse.
+fn as_given<S: Serializer>(pairs: &[(String, String)], serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_map(pairs.iter().map(|(name, value)| (name, value)))
 }
 
 /// What is shown of a decision.

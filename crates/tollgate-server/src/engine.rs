@@ -26,7 +26,8 @@ pub(crate) struct Engine<S> {
     policy: Policy,
     when_full: WhenFull,
     metrics: Arc<Metrics>,
-    denial_logged: LogGap,
+    /// One for each quota: a denial by one is no reason to be silent about another.
+    denials_logged: Box<[LogGap]>,
     full_logged: LogGap,
 }
 
@@ -46,8 +47,8 @@ type Charges<'a> = SmallVec<[Charge<'a>; 2]>;
 
 impl<S: Store> Engine<S> {
     pub(crate) fn new(store: S, policy: Policy, when_full: WhenFull, metrics: Arc<Metrics>) -> Self {
-        let (denial_logged, full_logged) = (LogGap::default(), LogGap::default());
-        Self { store, policy, when_full, metrics, denial_logged, full_logged }
+        let denials_logged = policy.quotas().iter().map(|_| LogGap::default()).collect();
+        Self { store, policy, when_full, metrics, denials_logged, full_logged: LogGap::default() }
     }
 
     pub(crate) fn policy(&self) -> &Policy {
@@ -176,10 +177,11 @@ impl<S: Store> Engine<S> {
     }
 
     fn note_denial(&self, decision: &Decision) {
-        let Some(quota) = decision.quota() else { return };
+        let logged = self.denials_logged.get(decision.deciding());
+        let (Some(quota), Some(logged)) = (decision.quota(), logged) else { return };
         // Windows shorter than a second would fill the log.
         let gap = quota.window().length().max(Duration::from_secs(1));
-        if self.denial_logged.passes(quota.window().start(), gap) {
+        if logged.passes(quota.window().start(), gap) {
             let text = self.policy.texts().get(decision.deciding()).map(AsRef::<str>::as_ref);
             info!(policy = Policy::NAME, quota = text, "first denial in this window");
         }

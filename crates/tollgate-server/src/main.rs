@@ -15,13 +15,14 @@ const USAGE: u8 = 2;
 const INTERRUPTED: u8 = 130;
 
 fn main() -> ExitCode {
-    let outcome = match Args::parse().command {
-        Command::Serve(args) => serve(args),
-        Command::Check(args) => check(args),
+    let (outcome, failure) = match Args::parse().command {
+        Command::Serve(args) => (serve(args), ExitCode::FAILURE),
+        // For a check, status 1 is a denial.
+        Command::Check(args) => (check(args), ExitCode::from(client::NO_ANSWER)),
     };
     outcome.unwrap_or_else(|error| {
         eprintln!("error: {error:#}");
-        ExitCode::FAILURE
+        failure
     })
 }
 

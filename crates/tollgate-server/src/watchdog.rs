@@ -89,6 +89,12 @@ impl Watchdog {
     pub(crate) fn tick(&mut self, activity: &Activity, draining: bool) -> Judgement {
         let happened = &*activity.0;
         let begun = happened.begun.load(Ordering::Relaxed);
+        let http2 = happened.http2.load(Ordering::Relaxed);
+        if draining && http2 {
+            // At once, however busy it is: HTTP/2 announces the end and still answers what comes before it, and
+            // no answer can say that there is to be no further request.
+            return Judgement::Close;
+        }
         let answering = begun != happened.answered.load(Ordering::Relaxed);
         if answering || begun != self.begun {
             *self = Self { begun, quiet: 0, head: 0 };
@@ -96,7 +102,7 @@ impl Watchdog {
         }
         self.quiet += 1;
         // In HTTP/2 bytes without a request are usual: pings, settings, windows.
-        let in_head = happened.bytes.load(Ordering::Relaxed) && !happened.http2.load(Ordering::Relaxed);
+        let in_head = happened.bytes.load(Ordering::Relaxed) && !http2;
         self.head = if in_head || begun == 0 { self.head + 1 } else { 0 };
         if self.head >= HEAD_TICKS || self.quiet >= IDLE_TICKS {
             Judgement::Cut
@@ -195,6 +201,14 @@ mod tests {
         drop(activity.begin(Version::HTTP_2));
         activity.bytes_came();
         assert_eq!(ticks(&mut watchdog, &activity, 60), [Judgement::Keep; 60]);
+    }
+
+    #[test]
+    fn a_drain_closes_http2_also_while_it_answers() {
+        let (activity, mut watchdog) = (Activity::default(), Watchdog::default());
+        let _answering = activity.begin(Version::HTTP_2);
+        assert_eq!(watchdog.tick(&activity, false), Judgement::Keep);
+        assert_eq!(watchdog.tick(&activity, true), Judgement::Close);
     }
 
     #[test]

@@ -65,6 +65,9 @@ fn exits_2_when_the_arguments_or_the_request_cannot_be() {
     let (status, _, error) = check(&url(&server), &["tenant=t"]);
     assert_eq!(status, Some(2));
     assert!(error.contains("attributes.user: the attribute is missing"), "{error}");
+    let (status, _, error) = check(&url(&server), &["user=alice", "user=bob"]);
+    assert_eq!(status, Some(2));
+    assert!(error.contains("the attribute `user` is given twice"), "{error}");
 }
 
 #[test]

@@ -68,3 +68,27 @@ async fn a_drain_ends_a_connection_that_is_idle() {
     assert_eq!(status.code(), Some(0));
     assert!(log.contains("stopped") && !log.contains("left"), "{log}");
 }
+
+/// A client that never pauses kept its connection until the time of the drain was up, and lost what was under way.
+#[tokio::test]
+async fn a_drain_ends_a_connection_that_is_busy() {
+    let server = Server::start(&["--limit", "1000000/1d"]);
+    let (address, mut requests) = (server.public, connect(server.public).await);
+    let uri = format!("http://{address}/healthz");
+    assert_eq!(ask(&mut requests, Method::GET, uri).await.0, StatusCode::OK);
+    let busy = tokio::spawn(async move {
+        loop {
+            let uri = format!("http://{address}/v1/check?user=alice");
+            let request = Request::get(uri).body(Empty::<Bytes>::new()).expect("a request");
+            // An error says that the server takes no further request.
+            let Ok(reply) = requests.send_request(request).await else { break };
+            assert_eq!(reply.status(), StatusCode::OK);
+            reply.into_body().collect().await.expect("what is accepted is answered");
+        }
+    });
+    server.signal("TERM");
+    let (status, log) = tokio::task::spawn_blocking(move || server.wait()).await.expect("no panic");
+    busy.await.expect("no panic");
+    assert_eq!(status.code(), Some(0));
+    assert!(log.contains("stopped") && !log.contains("left"), "{log}");
+}

@@ -65,7 +65,7 @@ fn every_flag_has_an_environment_variable() {
         .env("TOLLGATE_ADMIN_LISTEN", "127.0.0.1:0")
         .env("TOLLGATE_MAX_KEYS", "7")
         .env("TOLLGATE_MAX_CONNECTIONS", "7")
-        .env("TOLLGATE_COUNT_DENIED", "true")
+        .env("TOLLGATE_COUNT_DENIED", "1")
         .env("TOLLGATE_WHEN_FULL", "allow")
         .env("TOLLGATE_LOG_FORMAT", "json")
         .stdout(Stdio::piped())
@@ -249,4 +249,22 @@ fn a_denial_is_logged_once_a_window() {
     let (_, log) = server.wait();
     assert_eq!(log.matches("first denial").count(), 1, "{log}");
     assert_eq!(log.lines().count(), 3, "{log}");
+}
+
+/// One gap for all quotas let a denial by the one silence the other's for as long as the longer window.
+#[test]
+fn each_quotas_first_denial_is_logged() {
+    let server = Server::start(&["--limit", "1/1d@first_hit,3/2d@first_hit"]);
+    for _ in 0..3 {
+        server.get("/v1/check?user=alice");
+    }
+    // By the second quota, which has the longer wait.
+    server.admin_post("/v1/set", r#"{"attributes": {"user": "bob"}, "used": 3}"#);
+    for _ in 0..3 {
+        server.get("/v1/check?user=bob");
+    }
+    server.signal("TERM");
+    let (_, log) = server.wait();
+    assert_eq!(log.matches("first denial").count(), 2, "{log}");
+    assert!(log.contains("1/1d@first_hit") && log.contains("3/2d@first_hit"), "{log}");
 }

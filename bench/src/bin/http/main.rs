@@ -103,8 +103,7 @@ fn print_results(name: &str, load: &Load, Rows { ours, hyper }: &Rows) {
     print_result(name, &ours.cpu, &hyper.cpu);
     print_result(&format!("{name}/throughput"), &ours.requests_a_second, &hyper.requests_a_second);
     if load.connections == 1 {
-        let (ours, hyper) = (ours.p50.median(), hyper.p50.median());
-        println!("RESULT {name}/p50 ours_us={ours} hyper_us={hyper} difference_us={}", ours - hyper);
+        print_result(&format!("{name}/p50"), &ours.p50, &hyper.p50);
     }
 }
 

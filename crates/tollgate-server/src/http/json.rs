@@ -36,7 +36,8 @@ pub(super) fn read<'a, T: Deserialize<'a>>(body: &'a [u8]) -> Result<T, BadField
 
 fn bad_field(path: &str, error: &serde_json::Error) -> BadField {
     let text = error.to_string();
-    let message = text.split(" at line ").next().unwrap_or_default();
+    // From the back, here and below: the front may repeat what was sent, whatever that says.
+    let message = text.rsplit_once(" at line ").map_or(text.as_str(), |(message, _)| message);
     if error.classify() != Category::Data {
         return BadField { field: "body".to_owned(), detail: format!("no JSON: {text}") };
     }
@@ -48,7 +49,7 @@ fn bad_field(path: &str, error: &serde_json::Error) -> BadField {
         (path, Some(missing)) => format!("{path}.{missing}"),
     };
     // What was sent instead may be somebody's secret: it is not repeated.
-    let detail = match message.split_once(", expected ") {
+    let detail = match message.rsplit_once(", expected ") {
         Some((found, expected)) if found.starts_with("invalid ") => format!("expected {expected}"),
         _ => message.to_owned(),
     };
@@ -216,7 +217,10 @@ mod tests {
         }
         wrong(r#"{"attributes": {"user": 7}}"#, "attributes.user", "expected a string");
         wrong(r#"{"attributes": {"user": null}}"#, "attributes.user", "expected a string");
-        wrong(r#"{"attributes": "secret"}"#, "attributes", "expected an object of strings");
+        for secret in ["secret", "secret at line 1", "secret, expected secret"] {
+            let body = format!(r#"{{"attributes": "{secret}"}}"#);
+            wrong(&body, "attributes", "expected an object of strings");
+        }
         wrong(r#"{"cost": 1}"#, "attributes", "missing field `attributes`");
         wrong(r#"[{"user": "alice"}, 1]"#, "body", "expected an object");
         wrong(

@@ -83,7 +83,7 @@ fn paths() -> Value {
         "/healthz": read(both, "healthz", "Whether the process lives", replies([(200, text(super::reply::PLAIN))])),
         "/readyz": read(both, "readyz", "Whether requests are welcome: not during a drain", replies([
             (200, text(super::reply::PLAIN)),
-            (503, unavailable()),
+            (503, problem("The service is about to stop")),
         ])),
     })
 }
@@ -173,7 +173,7 @@ fn problem(description: &str) -> Value {
 }
 
 fn unavailable() -> Value {
-    problem("The store is full and the key has no counter, or the service is about to stop")
+    problem("The store could not answer: it is full and the key has no counter")
 }
 
 fn text(content_type: &str) -> Value {
