@@ -9,8 +9,8 @@ use std::time::Duration;
 use smallvec::SmallVec;
 use thiserror::Error;
 use tollgate::{
-    Charge, Clock, Count, Counted, Counter, Decision, Key, PerQuota, Refunded, Source, Store, StoreError,
-    SystemClock, Timestamp, Verdict,
+    Charge, Clock, Counted, Counter, Decision, Key, PerQuota, QuotaState, Reason, Refunded, Source, Store,
+    StoreError, SystemClock, Timestamp, Verdict,
 };
 use tracing::{info, warn};
 
@@ -121,7 +121,7 @@ impl<S: Store> Engine<S> {
     }
 
     /// Forgets what is used, one quota after another.
-    pub(crate) async fn reset(&self, attributes: &Attributes<'_>) -> Result<PerQuota<Count>, Refusal> {
+    pub(crate) async fn reset(&self, attributes: &Attributes<'_>) -> Result<PerQuota<QuotaState>, Refusal> {
         let key = self.policy.key(attributes)?;
         let mut counts = Vec::new();
         for quota in self.policy.quotas() {
@@ -135,7 +135,7 @@ impl<S: Store> Engine<S> {
         &self,
         attributes: &Attributes<'_>,
         used: u64,
-    ) -> Result<PerQuota<Count>, Refusal> {
+    ) -> Result<PerQuota<QuotaState>, Refusal> {
         let key = self.policy.key(attributes)?;
         let mut counts = Vec::new();
         for quota in self.policy.quotas() {
@@ -154,7 +154,7 @@ impl<S: Store> Engine<S> {
         counted: Result<Counted, StoreError>,
     ) -> Result<Decision, Refusal> {
         match counted {
-            Ok(counted) => Ok(Decision::new(charges, &counted, Source::Store)),
+            Ok(counted) => Ok(Decision::new(counted, Source::Store)),
             Err(StoreError::Full) => {
                 self.metrics.store_was_full();
                 if self.full_logged.passes(SystemClock.now(), Duration::from_secs(60)) {
@@ -192,14 +192,13 @@ impl<S: Store> Engine<S> {
 /// window that this process's clock gives. What no empty window would admit is denied all the same.
 fn uncounted(charges: &[Charge<'_>]) -> Decision {
     let now = SystemClock.now();
-    let count = |charge: &Charge<'_>| Count {
-        used: 0,
-        window: charge.counter().quota().quota().window_at(charge.counter().key(), now),
-        fits: u64::from(charge.cost().max(1)) <= charge.limit(),
+    let state = |charge: &Charge<'_>| {
+        let quota = charge.counter().quota().quota();
+        let window = quota.window_at(charge.counter().key(), now);
+        let reason = Reason::of(0, charge.cost().max(1).into(), charge.limit());
+        QuotaState::new(quota, 0, window, now, reason)
     };
-    let counted =
-        Counted { now, resolution: SystemClock.resolution(), counts: charges.iter().map(count).collect() };
-    Decision::new(charges, &counted, Source::Fallback)
+    Decision::new(charges.iter().map(state).collect(), Source::Fallback)
 }
 
 /// Lets one log line pass, and no other of its kind for a while.

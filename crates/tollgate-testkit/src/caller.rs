@@ -1,8 +1,8 @@
 //! One who is counted: a key under a quota, and what it asks of the store.
 
-use tollgate::{
-    Charge, Count, Counted, Counter, Decision, Key, PolicyQuota, Refunded, Source, Store, Timestamp, Window,
-};
+use tollgate::{Charge, Counter, Decision, Key, PolicyQuota, Refunded, Source, Store, Timestamp, Window};
+
+use crate::{Count, Counted};
 
 use crate::Subject;
 
@@ -45,14 +45,13 @@ impl<'a, S: Subject> Caller<'a, S> {
 
     /// Asks for so many units, and gives what the store counted.
     pub async fn counts(&self, cost: u32) -> Counted {
-        self.subject.store().charge(&[self.charge(cost)]).await.expect("the store answers")
+        self.subject.store().charge(&[self.charge(cost)]).await.expect("the store answers").into()
     }
 
     /// Looks whether a unit would pass.
     pub async fn peeks(&self) -> Decision {
-        let charges = [self.charge(1)];
-        let counted = self.subject.store().peek(&charges).await.expect("the store answers");
-        Decision::new(&charges, &counted, Source::Store)
+        let counted = self.subject.store().peek(&[self.charge(1)]).await.expect("the store answers");
+        Decision::new(counted, Source::Store)
     }
 
     /// What is used now.
@@ -62,7 +61,7 @@ impl<'a, S: Subject> Caller<'a, S> {
 
     /// Takes so many units without asking.
     pub async fn records(&self, cost: u32) -> Count {
-        self.subject.store().record(&self.charge(cost)).await.expect("the store answers")
+        (&self.subject.store().record(&self.charge(cost)).await.expect("the store answers")).into()
     }
 
     /// Gives back so many units in the window that began at `start`.
@@ -72,12 +71,14 @@ impl<'a, S: Subject> Caller<'a, S> {
 
     /// Forgets the counter.
     pub async fn resets(&self) -> Count {
-        self.subject.store().reset(&Counter::new(self.quota, &self.key)).await.expect("the store answers")
+        let counter = Counter::new(self.quota, &self.key);
+        (&self.subject.store().reset(&counter).await.expect("the store answers")).into()
     }
 
     /// Sets what is used.
     pub async fn sets(&self, used: u64) -> Count {
-        self.subject.store().set(&Counter::new(self.quota, &self.key), used).await.expect("the store answers")
+        let counter = Counter::new(self.quota, &self.key);
+        (&self.subject.store().set(&counter, used).await.expect("the store answers")).into()
     }
 
     /// Takes the whole limit at once, and gives the window that is now used up.
@@ -92,5 +93,5 @@ impl<'a, S: Subject> Caller<'a, S> {
 /// Takes one step and decides.
 pub(crate) async fn decide(subject: &impl Subject, charges: &[Charge<'_>]) -> Decision {
     let counted = subject.store().charge(charges).await.expect("the store answers");
-    Decision::new(charges, &counted, Source::Store)
+    Decision::new(counted, Source::Store)
 }

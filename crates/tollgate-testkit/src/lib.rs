@@ -24,6 +24,7 @@ mod plan;
 pub mod race;
 mod replay;
 mod runtime;
+mod seen;
 mod subject;
 
 pub use self::caller::Caller;
@@ -32,4 +33,5 @@ pub use self::model::Model;
 pub use self::plan::{Ask, Moves, Op, Plan, plan, quota};
 pub use self::replay::replay;
 pub use self::runtime::block_on;
+pub use self::seen::{Count, Counted};
 pub use self::subject::{Capped, SteeredClock, Subject, instant};

@@ -5,9 +5,9 @@
 
 use std::collections::{HashMap, HashSet};
 
-use tollgate::{
-    Charge, Count, CountDenied, Counter, PerQuota, Quota, Refunded, StoreError, Timestamp, Window,
-};
+use tollgate::{Charge, CountDenied, Counter, PerQuota, Quota, Refunded, StoreError, Timestamp, Window};
+
+use crate::Count;
 
 /// A store of one thread, whose time is set by hand.
 #[derive(Debug, Clone)]

@@ -107,7 +107,7 @@ pub fn refunds_never_let_more_than_the_limit_out<S: Store>(store: &S, threads: u
             assert!(before + cost <= LIMIT as i64, "{} units out", before + cost);
             if turn + 1 < turns || thread % 2 == 0 {
                 out.fetch_sub(cost, Ordering::SeqCst);
-                let start = counted.counts[0].window.start();
+                let start = counted[0].window().start();
                 let refunded = block_on(store.refund(&charge, start)).unwrap();
                 assert_eq!(refunded.given(), charge.cost(), "what is out can be given back");
             }
@@ -146,10 +146,10 @@ pub fn a_moving_clock_fills_no_window_twice<S: SteeredClock>(subject: &S, thread
         }
         while !done.load(Ordering::Relaxed) {
             let counted = block_on(subject.store().charge(&[Charge::new(&quota, &key, 1)])).unwrap();
-            let count = counted.counts[0];
-            assert!(count.window.contains(counted.now), "{counted:?}");
-            if count.fits {
-                *admitted.lock().unwrap().entry(count.window.start()).or_default() += 1;
+            let [quota] = &counted[..] else { panic!("one charge, one quota: {counted:?}") };
+            assert!(quota.window().contains(quota.now()), "{counted:?}");
+            if quota.has_room() {
+                *admitted.lock().unwrap().entry(quota.window().start()).or_default() += 1;
             }
             asked.fetch_add(1, Ordering::Relaxed);
         }
@@ -223,5 +223,5 @@ fn takes(store: &impl Store, charges: &[Charge<'_>]) -> bool {
 }
 
 fn used(store: &impl Store, quota: &PolicyQuota, key: &Key<'_>) -> u64 {
-    block_on(store.peek(&[Charge::new(quota, key, 0)])).unwrap().counts[0].used
+    block_on(store.peek(&[Charge::new(quota, key, 0)])).unwrap()[0].used()
 }

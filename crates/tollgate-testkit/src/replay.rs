@@ -2,7 +2,7 @@
 
 use tollgate::{Charge, Counter, Key, PolicyQuota, Refunded, Store, Timestamp};
 
-use crate::{Ask, Model, Op, Plan, Subject};
+use crate::{Ask, Count, Counted, Model, Op, Plan, Subject};
 
 /// Takes every step of the plan on the store and on the model, and demands equal answers.
 ///
@@ -47,7 +47,7 @@ impl<'a, S: Store> Replay<'a, S> {
         match op {
             Op::Charge(asks) => {
                 let charges = self.charges(asks);
-                let counted = self.store.charge(&charges).await.map(|counted| counted.counts);
+                let counted = self.store.charge(&charges).await.map(|it| Counted::from(it).counts);
                 assert_eq!(counted, model.charge(&charges), "{at}");
                 self.seen.extend(counted.iter().flatten().map(|count| count.window.start()));
             }
@@ -55,17 +55,21 @@ impl<'a, S: Store> Replay<'a, S> {
                 let requests: Vec<_> = requests.iter().map(|asks| self.charges(asks)).collect();
                 let requests: Vec<&[Charge<'_>]> = requests.iter().map(Vec::as_slice).collect();
                 for (counted, charges) in self.store.charge_each(&requests).await.into_iter().zip(&requests) {
-                    assert_eq!(counted.map(|counted| counted.counts), model.charge(charges), "{at}");
+                    assert_eq!(counted.map(|it| Counted::from(it).counts), model.charge(charges), "{at}");
                 }
             }
             Op::Peek(asks) => {
                 let charges = self.charges(asks);
-                let counted = self.store.peek(&charges).await.map(|counted| counted.counts);
+                let counted = self.store.peek(&charges).await.map(|it| Counted::from(it).counts);
                 assert_eq!(counted, model.peek(&charges), "{at}");
             }
             Op::Record(ask) => {
                 let charge = self.charge(ask);
-                assert_eq!(self.store.record(&charge).await, model.record(&charge), "{at}");
+                assert_eq!(
+                    self.store.record(&charge).await.map(|it| Count::from(&it)),
+                    model.record(&charge),
+                    "{at}"
+                );
             }
             Op::Refund(ask, ago) => {
                 let charge = self.charge(ask);
@@ -75,11 +79,19 @@ impl<'a, S: Store> Replay<'a, S> {
             }
             Op::Reset(ask) => {
                 let counter = self.charge(ask).counter();
-                assert_eq!(self.store.reset(&counter).await, Ok(model.reset(&counter)), "{at}");
+                assert_eq!(
+                    self.store.reset(&counter).await.map(|it| Count::from(&it)),
+                    Ok(model.reset(&counter)),
+                    "{at}"
+                );
             }
             Op::Set(ask, used) => {
                 let counter = self.charge(ask).counter();
-                assert_eq!(self.store.set(&counter, *used).await, model.set(&counter, *used), "{at}");
+                assert_eq!(
+                    self.store.set(&counter, *used).await.map(|it| Count::from(&it)),
+                    model.set(&counter, *used),
+                    "{at}"
+                );
             }
             Op::Forward(_) | Op::Back(_) => unreachable!("these are no steps of a store"),
         }

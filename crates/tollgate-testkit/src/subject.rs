@@ -26,7 +26,7 @@ pub trait Subject: Send + Sync {
         async {
             let probe = PolicyQuota::new("what time is it", Quota::per_hour(1));
             let key = Key::from("anybody");
-            self.store().peek(&[Charge::new(&probe, &key, 0)]).await.expect("the store answers").now
+            self.store().peek(&[Charge::new(&probe, &key, 0)]).await.expect("the store answers")[0].now()
         }
     }
 }

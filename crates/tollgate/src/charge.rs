@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use siphasher::sip128::SipHasher13;
 use smallvec::SmallVec;
 
 use crate::key::write_length;
@@ -18,8 +19,10 @@ pub struct PolicyQuota {
     policy: Box<str>,
     quota: Quota,
     count_denied: CountDenied,
-    /// Policy and windows, injectively encoded; what a counter belongs to besides its key.
+    /// What a counter belongs to besides its key: policy and windows, injectively encoded.
     scope: Box<[u8]>,
+    /// 128 bits that stand for the scope where it is hashed.
+    scope_digest: (u64, u64),
 }
 
 /// Whether a denied request uses up what it was denied.
@@ -38,7 +41,8 @@ impl PolicyQuota {
     #[must_use]
     pub fn new(policy: &str, quota: Quota) -> Self {
         let scope = scope(policy, &quota);
-        Self { policy: policy.into(), quota, count_denied: CountDenied::No, scope }
+        let scope_digest = SipHasher13::new().hash(&scope).as_u64();
+        Self { policy: policy.into(), quota, count_denied: CountDenied::No, scope, scope_digest }
     }
 
     /// Sets whether denied requests are charged.
@@ -71,13 +75,14 @@ impl PolicyQuota {
         self.scope == other.scope
     }
 
-    /// The canonical bytes of what a counter belongs to besides its key: the policy's length in LEB128, the
-    /// policy in UTF-8, the written form of window and anchor.
-    pub(crate) fn scope(&self) -> &[u8] {
-        &self.scope
+    /// What stands for policy and windows in a hash. Policies come from the operator, so an unkeyed hash of 128
+    /// bits tells them apart.
+    pub(crate) const fn scope_digest(&self) -> (u64, u64) {
+        self.scope_digest
     }
 }
 
+/// The policy's length in LEB128, the policy in UTF-8, then the written form of window and anchor likewise.
 fn scope(policy: &str, quota: &Quota) -> Box<[u8]> {
     let windows: &Windows = quota.windows();
     let mut bytes = SmallVec::<[u8; 64]>::new();

@@ -2,11 +2,9 @@
 //!
 //! A pure function of the charges and the counts; it reads no clock and asks no store.
 
-use std::cmp::Ordering;
 use std::time::Duration;
 
-use crate::store::{Counted, PerQuota};
-use crate::{Charge, Window};
+use crate::{Counted, QuotaState, Reason};
 
 /// The answer to a request: may it go on now, what is left, and how long to wait if not.
 ///
@@ -39,7 +37,7 @@ use crate::{Charge, Window};
 pub struct Decision {
     verdict: Verdict,
     deciding: usize,
-    quotas: PerQuota<QuotaState>,
+    quotas: Counted,
     source: Source,
 }
 
@@ -50,16 +48,6 @@ pub enum Verdict {
     Allowed,
     /// At least one quota had no room.
     Denied,
-}
-
-/// Why a request is denied.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum Reason {
-    /// What is left of the window is less than the cost; it passes in a later window.
-    QuotaExceeded,
-    /// The cost is above the limit; it can never pass.
-    CostExceedsLimit,
 }
 
 /// Where a decision came from.
@@ -74,52 +62,12 @@ pub enum Source {
     Fallback,
 }
 
-/// Where one quota stands after a decision.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct QuotaState {
-    limit: u64,
-    used: u64,
-    window: Window,
-    reset_after: Duration,
-    verdict: Result<(), Denial>,
-}
-
-/// Why and for how long one quota had no room.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Denial {
-    reason: Reason,
-    retry_after: Option<Duration>,
-}
-
 impl Decision {
-    /// What a store counted for these charges, as an answer.
-    ///
-    /// `counted` must hold one count for each charge, in their order; without any charge it is allowed.
-    pub fn new(charges: &[Charge<'_>], counted: &Counted, source: Source) -> Self {
-        let quotas: PerQuota<QuotaState> = charges
-            .iter()
-            .zip(&counted.counts)
-            .map(|(charge, count)| {
-                let reset_after = count.window.end().since(counted.now);
-                let verdict = if count.fits {
-                    Ok(())
-                } else if charge.asked_in(charges) > charge.limit() {
-                    Err(Denial { reason: Reason::CostExceedsLimit, retry_after: None })
-                } else {
-                    let retry_after = Some(reset_after + counted.resolution);
-                    Err(Denial { reason: Reason::QuotaExceeded, retry_after })
-                };
-                QuotaState {
-                    limit: charge.limit(),
-                    used: count.used,
-                    window: count.window,
-                    reset_after,
-                    verdict,
-                }
-            })
-            .collect();
-        let verdict = if counted.is_admitted() { Verdict::Allowed } else { Verdict::Denied };
+    /// What a store counted, as an answer. Without any charge it is allowed.
+    #[inline(always)]
+    pub fn new(quotas: Counted, source: Source) -> Self {
         let deciding = deciding(&quotas);
+        let verdict = if quotas.is_admitted() { Verdict::Allowed } else { Verdict::Denied };
         Self { verdict, deciding, quotas, source }
     }
 
@@ -188,69 +136,6 @@ impl Decision {
     #[must_use]
     pub const fn source(&self) -> Source {
         self.source
-    }
-}
-
-impl QuotaState {
-    /// Units allowed in a window.
-    #[must_use]
-    pub const fn limit(&self) -> u64 {
-        self.limit
-    }
-
-    /// Units used in the window.
-    #[must_use]
-    pub const fn used(&self) -> u64 {
-        self.used
-    }
-
-    /// Units left in the window; never negative.
-    #[must_use]
-    pub const fn remaining(&self) -> u64 {
-        self.limit.saturating_sub(self.used)
-    }
-
-    /// The window that was counted.
-    #[must_use]
-    pub const fn window(&self) -> Window {
-        self.window
-    }
-
-    /// Time until the window ends.
-    #[must_use]
-    pub const fn reset_after(&self) -> Duration {
-        self.reset_after
-    }
-
-    /// Time to wait, if this quota had no room and a later window can have it.
-    #[must_use]
-    pub fn retry_after(&self) -> Option<Duration> {
-        self.verdict.err().and_then(|denial| denial.retry_after)
-    }
-
-    /// Why this quota had no room; `None` if it had.
-    #[must_use]
-    pub fn reason(&self) -> Option<Reason> {
-        self.verdict.err().map(|denial| denial.reason)
-    }
-
-    /// Which of two quotas decides: the greater one.
-    fn compare(&self, other: &Self) -> Ordering {
-        match (self.verdict, other.verdict) {
-            // The smaller share of the limit is left where remaining / limit is less; multiplied out, because
-            // the products of two values below 2^40 are exact.
-            (Ok(()), Ok(())) => {
-                let product = |remaining, limit| u128::from(remaining) * u128::from(limit);
-                product(other.remaining(), self.limit).cmp(&product(self.remaining(), other.limit))
-            }
-            (Ok(()), Err(_)) => Ordering::Less,
-            (Err(_), Ok(())) => Ordering::Greater,
-            // No wait at all is the longest.
-            (Err(denial), Err(other)) => {
-                let wait = |denial: Denial| denial.retry_after.unwrap_or(Duration::MAX);
-                wait(denial).cmp(&wait(other))
-            }
-        }
     }
 }
 

@@ -55,11 +55,14 @@ enum Kind {
 
 #[derive(Clone)]
 enum Payload<'a> {
-    /// Numbers and addresses, 16 bytes at most.
-    Inline([u8; 16], u8),
+    /// Short ones, and how many bytes they have.
+    Inline([u8; INLINE], u8),
     Borrowed(&'a [u8]),
-    Owned(SmallVec<[u8; 48]>),
+    Owned(Box<[u8]>),
 }
+
+/// What a key holds in place: a pair of short texts, and a key of six words in all.
+const INLINE: usize = 38;
 
 /// What stands before a value in the canonical bytes: its kind and its length in LEB128, 11 bytes at most.
 type Head = SmallVec<[u8; 11]>;
@@ -67,11 +70,11 @@ type Head = SmallVec<[u8; 11]>;
 impl<'a> Key<'a> {
     /// A key of these parts, in this order. A list of one part is not the part itself.
     pub fn parts<P: Into<Key<'a>>>(parts: impl IntoIterator<Item = P>) -> Key<'static> {
-        let mut payload = SmallVec::new();
+        let mut payload = SmallVec::<[u8; 64]>::new();
         for part in parts {
             part.into().write_to(&mut payload);
         }
-        Key { kind: Kind::Parts, payload: Payload::Owned(payload) }
+        Key { kind: Kind::Parts, payload: Payload::own(&payload) }
     }
 
     /// The same key with bytes of its own.
@@ -79,7 +82,7 @@ impl<'a> Key<'a> {
     pub fn into_owned(self) -> Key<'static> {
         let payload = match self.payload {
             Payload::Inline(bytes, length) => Payload::Inline(bytes, length),
-            Payload::Borrowed(bytes) => Payload::Owned(SmallVec::from_slice(bytes)),
+            Payload::Borrowed(bytes) => Payload::own(bytes),
             Payload::Owned(bytes) => Payload::Owned(bytes),
         };
         Key { kind: self.kind, payload }
@@ -103,9 +106,9 @@ impl<'a> Key<'a> {
         hasher.digest()
     }
 
-    /// The canonical bytes in two pieces, so that nothing has to be copied to look at them.
-    pub(crate) fn pieces(&self) -> (Head, &[u8]) {
-        (self.head(), self.payload())
+    /// What the canonical bytes say, without the length: injective where the bytes are taken as a whole.
+    pub(crate) fn kind_and_payload(&self) -> (u8, &[u8]) {
+        (self.kind as u8, self.payload())
     }
 
     fn head(&self) -> Head {
@@ -130,12 +133,18 @@ impl<'a> Key<'a> {
         bytes.extend_from_slice(&self.head());
         bytes.extend_from_slice(self.payload());
     }
+}
 
-    fn inline<const N: usize>(kind: Kind, value: [u8; N]) -> Key<'static> {
-        const { assert!(N <= 16) };
-        let mut bytes = [0; 16];
-        bytes.iter_mut().zip(value).for_each(|(place, byte)| *place = byte);
-        Key { kind, payload: Payload::Inline(bytes, N as u8) }
+impl Payload<'_> {
+    fn own(bytes: &[u8]) -> Payload<'static> {
+        let mut inline = [0; INLINE];
+        match inline.get_mut(..bytes.len()) {
+            Some(place) => {
+                place.copy_from_slice(bytes);
+                Payload::Inline(inline, bytes.len() as u8)
+            }
+            None => Payload::Owned(bytes.into()),
+        }
     }
 }
 
@@ -165,7 +174,7 @@ impl<'a> From<&'a String> for Key<'a> {
 
 impl From<String> for Key<'static> {
     fn from(text: String) -> Self {
-        Self { kind: Kind::Text, payload: Payload::Owned(text.into_bytes().into()) }
+        Self { kind: Kind::Text, payload: Payload::Owned(text.into_bytes().into_boxed_slice()) }
     }
 }
 
@@ -183,7 +192,7 @@ impl<'a, const N: usize> From<&'a [u8; N]> for Key<'a> {
 
 impl From<u64> for Key<'static> {
     fn from(number: u64) -> Self {
-        Key::inline(Kind::Number, number.to_be_bytes())
+        Key { kind: Kind::Number, payload: Payload::own(&number.to_be_bytes()) }
     }
 }
 
@@ -191,8 +200,8 @@ impl From<u64> for Key<'static> {
 impl From<IpAddr> for Key<'static> {
     fn from(address: IpAddr) -> Self {
         match address {
-            IpAddr::V4(address) => Key::inline(Kind::Address, address.octets()),
-            IpAddr::V6(address) => Key::inline(Kind::Address, address.octets()),
+            IpAddr::V4(address) => Key { kind: Kind::Address, payload: Payload::own(&address.octets()) },
+            IpAddr::V6(address) => Key { kind: Kind::Address, payload: Payload::own(&address.octets()) },
         }
     }
 }

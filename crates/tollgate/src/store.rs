@@ -5,28 +5,46 @@
 
 use std::future::Future;
 use std::ops::Deref;
-use std::time::Duration;
 
-use smallvec::SmallVec;
 use thiserror::Error;
 
-use crate::{Charge, Counter, Timestamp, Window};
+use crate::{Charge, Counter, QuotaState, Timestamp};
 
-/// One value for each quota charged, in the order of the charges.
+/// One value for each quota charged, in the order of the charges; a single one is held in place.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct PerQuota<T>(SmallVec<[T; 2]>);
+pub struct PerQuota<T>(Values<T>);
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Values<T> {
+    One([T; 1]),
+    Many(Box<[T]>),
+}
+
+impl<T> PerQuota<T> {
+    /// The value of the only quota.
+    pub const fn one(value: T) -> Self {
+        Self(Values::One([value]))
+    }
+}
 
 impl<T> Deref for PerQuota<T> {
     type Target = [T];
 
     fn deref(&self) -> &[T] {
-        &self.0
+        match &self.0 {
+            Values::One(value) => value,
+            Values::Many(values) => values,
+        }
     }
 }
 
 impl<T> FromIterator<T> for PerQuota<T> {
     fn from_iter<I: IntoIterator<Item = T>>(values: I) -> Self {
-        Self(values.into_iter().collect())
+        let mut values = values.into_iter();
+        match (values.next(), values.next()) {
+            (Some(only), None) => Self::one(only),
+            (first, second) => Self(Values::Many(first.into_iter().chain(second).chain(values).collect())),
+        }
     }
 }
 
@@ -35,38 +53,19 @@ impl<'a, T> IntoIterator for &'a PerQuota<T> {
     type IntoIter = std::slice::Iter<'a, T>;
 
     fn into_iter(self) -> Self::IntoIter {
-        self.0.iter()
+        (**self).iter()
     }
 }
 
-/// What one step of a store found and did. It was admitted if every count fits.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Counted {
-    /// When the step was taken, by the clock that decides.
-    pub now: Timestamp,
-    /// How far behind the true time `now` can be.
-    pub resolution: Duration,
-    /// One count for each charge, in their order.
-    pub counts: PerQuota<Count>,
-}
+/// What one step of a store found and did: for each charge, where its quota stands then.
+pub type Counted = PerQuota<QuotaState>;
 
 impl Counted {
     /// Whether every charge had room, and so all were charged.
     #[must_use]
     pub fn is_admitted(&self) -> bool {
-        self.counts.iter().all(|count| count.fits)
+        self.iter().all(QuotaState::has_room)
     }
-}
-
-/// What one charge found.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Count {
-    /// Units used in the window after the step.
-    pub used: u64,
-    /// The window that was counted.
-    pub window: Window,
-    /// Whether the charge had room: `used + cost <= limit` held before it. Always true for what does not ask.
-    pub fits: bool,
 }
 
 /// What came of a refund.
@@ -140,7 +139,7 @@ pub trait Store: Send + Sync {
     /// # Errors
     ///
     /// If the store could not take the step.
-    fn record(&self, charge: &Charge<'_>) -> impl Future<Output = Result<Count, StoreError>> + Send;
+    fn record(&self, charge: &Charge<'_>) -> impl Future<Output = Result<QuotaState, StoreError>> + Send;
 
     /// Gives back the cost of the charge in the window that began at `start`: at most what is used, and
     /// nothing once that window has closed.
@@ -159,15 +158,18 @@ pub trait Store: Send + Sync {
     /// # Errors
     ///
     /// If the store could not take the step.
-    fn reset(&self, counter: &Counter<'_>) -> impl Future<Output = Result<Count, StoreError>> + Send;
+    fn reset(&self, counter: &Counter<'_>) -> impl Future<Output = Result<QuotaState, StoreError>> + Send;
 
     /// Sets what is used in the current window, also above the limit; it saturates at 2^40 - 1.
     ///
     /// # Errors
     ///
     /// If the store could not take the step.
-    fn set(&self, counter: &Counter<'_>, used: u64)
-    -> impl Future<Output = Result<Count, StoreError>> + Send;
+    fn set(
+        &self,
+        counter: &Counter<'_>,
+        used: u64,
+    ) -> impl Future<Output = Result<QuotaState, StoreError>> + Send;
 }
 
 /// A store whose steps never wait, because its counters are in this process.
@@ -178,6 +180,16 @@ pub trait SyncStore: Send + Sync {
     /// See [`Store::charge`].
     fn charge(&self, charges: &[Charge<'_>]) -> Result<Counted, StoreError>;
 
+    /// As [`charge`](Self::charge), with what was counted handed on where it is made, and not copied first.
+    #[inline(always)]
+    fn charge_then<A>(
+        &self,
+        charges: &[Charge<'_>],
+        then: impl FnOnce(Counted) -> A,
+    ) -> Result<A, StoreError> {
+        self.charge(charges).map(then)
+    }
+
     /// See [`Store::charge_each`].
     fn charge_each(&self, requests: &[&[Charge<'_>]]) -> Vec<Result<Counted, StoreError>> {
         requests.iter().map(|charges| self.charge(charges)).collect()
@@ -187,16 +199,16 @@ pub trait SyncStore: Send + Sync {
     fn peek(&self, charges: &[Charge<'_>]) -> Result<Counted, StoreError>;
 
     /// See [`Store::record`].
-    fn record(&self, charge: &Charge<'_>) -> Result<Count, StoreError>;
+    fn record(&self, charge: &Charge<'_>) -> Result<QuotaState, StoreError>;
 
     /// See [`Store::refund`].
     fn refund(&self, charge: &Charge<'_>, start: Timestamp) -> Result<Refunded, StoreError>;
 
     /// See [`Store::reset`].
-    fn reset(&self, counter: &Counter<'_>) -> Result<Count, StoreError>;
+    fn reset(&self, counter: &Counter<'_>) -> Result<QuotaState, StoreError>;
 
     /// See [`Store::set`].
-    fn set(&self, counter: &Counter<'_>, used: u64) -> Result<Count, StoreError>;
+    fn set(&self, counter: &Counter<'_>, used: u64) -> Result<QuotaState, StoreError>;
 }
 
 impl<S: SyncStore> Store for S {
@@ -212,7 +224,7 @@ impl<S: SyncStore> Store for S {
         SyncStore::peek(self, charges)
     }
 
-    async fn record(&self, charge: &Charge<'_>) -> Result<Count, StoreError> {
+    async fn record(&self, charge: &Charge<'_>) -> Result<QuotaState, StoreError> {
         SyncStore::record(self, charge)
     }
 
@@ -220,11 +232,11 @@ impl<S: SyncStore> Store for S {
         SyncStore::refund(self, charge, start)
     }
 
-    async fn reset(&self, counter: &Counter<'_>) -> Result<Count, StoreError> {
+    async fn reset(&self, counter: &Counter<'_>) -> Result<QuotaState, StoreError> {
         SyncStore::reset(self, counter)
     }
 
-    async fn set(&self, counter: &Counter<'_>, used: u64) -> Result<Count, StoreError> {
+    async fn set(&self, counter: &Counter<'_>, used: u64) -> Result<QuotaState, StoreError> {
         SyncStore::set(self, counter, used)
     }
 }

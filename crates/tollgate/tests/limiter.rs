@@ -6,7 +6,8 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
 
 use tollgate::{
-    Clock, CountDenied, Limiter, ManualClock, MemoryStore, Quota, QuotaErrorKind, Reason, Refunded, Timestamp,
+    Charge, Clock, CountDenied, Key, Limiter, ManualClock, MemoryStore, PolicyQuota, Quota, QuotaErrorKind,
+    Reason, Refunded, SyncStore, Timestamp,
 };
 use tollgate_testkit::block_on;
 
@@ -87,34 +88,63 @@ fn a_limiter_counts_denials_if_it_is_told_to() {
     assert_eq!(used, [1, 2, 3, 4]);
 }
 
-/// Shows the true time as of the last tick of 4 ms.
+/// Its coarse reading lags: it is the time of the last tick of 4 ms, or of one that was missed before it.
 #[derive(Default)]
-struct CoarseClock(AtomicI64);
+struct TickingClock {
+    millis: AtomicI64,
+    missed_ticks: i64,
+}
 
-impl Clock for CoarseClock {
+impl Clock for TickingClock {
     fn now(&self) -> Timestamp {
-        let millis = self.0.load(Ordering::Relaxed);
-        Timestamp::from_unix_millis(millis - millis % 4)
+        Timestamp::from_unix_millis(self.millis.load(Ordering::Relaxed))
     }
 
-    fn resolution(&self) -> Duration {
+    fn coarse_now(&self) -> Timestamp {
+        let ticks = self.millis.load(Ordering::Relaxed).div_euclid(4);
+        Timestamp::from_unix_millis((ticks - self.missed_ticks) * 4)
+    }
+
+    fn coarse_resolution(&self) -> Duration {
         Duration::from_millis(4)
     }
 }
 
 #[test]
-fn who_waits_as_a_coarse_clock_says_is_admitted() {
-    for true_time in 0..40 {
-        let clock = CoarseClock::default();
-        clock.0.store(true_time, Ordering::Relaxed);
-        let store = MemoryStore::builder().clock(&clock).build();
-        let limiter = Limiter::with_store("1/10ms@first_hit".parse().unwrap(), store);
-        assert!(limiter.check("alice").unwrap().is_allowed());
-        clock.0.fetch_add(3, Ordering::Relaxed);
-        let denied = limiter.check("alice").unwrap();
-        assert_eq!(denied.reason(), Some(Reason::QuotaExceeded));
-        let wait = i64::try_from(denied.retry_after().unwrap().as_millis()).unwrap();
-        clock.0.fetch_add(wait, Ordering::Relaxed);
-        assert!(limiter.check("alice").unwrap().is_allowed(), "told to wait {wait} ms at {true_time} ms");
+fn who_waits_as_told_is_admitted_although_the_coarse_clock_lags() {
+    for (quota, missed_ticks) in
+        [("1/1s", 0), ("1/1s", 8), ("1/1s@first_hit", 8), ("1/1s@staggered", 8), ("1/10ms", 8)]
+    {
+        for true_time in 5_100..5_140 {
+            let clock = TickingClock { millis: AtomicI64::new(true_time), missed_ticks };
+            let store = MemoryStore::builder().clock(&clock).build();
+            let limiter = Limiter::with_store(quota.parse().unwrap(), store);
+            assert!(limiter.check("alice").unwrap().is_allowed());
+            let denied = limiter.check("alice").unwrap();
+            assert_eq!(denied.reason(), Some(Reason::QuotaExceeded), "{quota} at {true_time} ms");
+            let wait = i64::try_from(denied.retry_after().unwrap().as_millis()).unwrap();
+            clock.millis.fetch_add(wait, Ordering::Relaxed);
+            let back = limiter.check("alice").unwrap();
+            assert!(back.is_allowed(), "{quota}: told to wait {wait} ms at {true_time} ms");
+        }
     }
+}
+
+/// A window opened by a precise reading is not left again because a coarse one lags behind it.
+#[test]
+fn a_coarse_reading_does_not_move_a_counter_back() {
+    let clock = TickingClock::default();
+    let store = MemoryStore::builder().clock(&clock).build();
+    let (second, tick) = ("2/1s".parse().unwrap(), "9/10ms".parse().unwrap());
+    let (second, tick) = (PolicyQuota::new("a", second), PolicyQuota::new("b", tick));
+    let key = Key::from("alice");
+    let both = [Charge::new(&second, &key, 1), Charge::new(&tick, &key, 1)];
+
+    // The short quota needs the precise clock, and with it the long one enters its second window at 1,001 ms.
+    clock.millis.store(1_001, Ordering::Relaxed);
+    let counted = SyncStore::charge(&store, &both).unwrap();
+    assert_eq!(counted[0].window().start(), Timestamp::from_unix_millis(1_000));
+    let alone = SyncStore::charge(&store, &both[..1]).unwrap();
+    assert_eq!((alone[0].used(), alone[0].window()), (2, counted[0].window()));
+    assert!(!SyncStore::charge(&store, &both[..1]).unwrap().is_admitted());
 }

@@ -2,7 +2,7 @@
 
 use http::{Request, StatusCode};
 use hyper::body::Incoming;
-use tollgate::{Count, PerQuota, Store, Timestamp};
+use tollgate::{PerQuota, QuotaState, Store, Timestamp};
 
 use super::json::StartMillis;
 use super::problem::Problem;
@@ -41,15 +41,9 @@ impl<S: Store> Edge<S> {
         Ok(self.counts(&counts.map_err(|refusal| Problem::refused(&refusal, "attributes"))?))
     }
 
-    fn counts(&self, counts: &PerQuota<Count>) -> Reply {
-        let policy = self.engine.policy();
-        let quotas = policy
-            .quotas()
-            .iter()
-            .zip(policy.texts())
-            .zip(counts)
-            .map(|((quota, text), count)| QuotaCount::new(text, quota.quota().limit(), count))
-            .collect();
+    fn counts(&self, states: &PerQuota<QuotaState>) -> Reply {
+        let texts = self.engine.policy().texts();
+        let quotas = texts.iter().zip(states).map(|(text, state)| QuotaCount::new(text, state)).collect();
         reply::json(StatusCode::OK, &CountsReply { quotas })
     }
 }

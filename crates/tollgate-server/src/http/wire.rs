@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use serde::ser::SerializeSeq;
 use serde::{Deserialize, Serialize, Serializer};
-use tollgate::{Count, Decision, QuotaState, Reason, Refunded, Source};
+use tollgate::{Decision, QuotaState, Reason, Refunded, Source};
 use utoipa::openapi::{RefOr, Schema};
 use utoipa::{PartialSchema, ToSchema};
 
@@ -287,9 +287,9 @@ impl<'a> RefundedQuota<'a> {
 }
 
 impl<'a> QuotaCount<'a> {
-    pub(super) fn new(quota: &'a str, limit: u64, count: &Count) -> Self {
-        let remaining = limit.saturating_sub(count.used);
-        Self { quota, limit, used: count.used, remaining, window: count.window.into() }
+    pub(super) fn new(quota: &'a str, state: &QuotaState) -> Self {
+        let (limit, used, remaining) = (state.limit(), state.used(), state.remaining());
+        Self { quota, limit, used, remaining, window: state.window().into() }
     }
 }
 

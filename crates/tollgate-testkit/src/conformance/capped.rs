@@ -105,10 +105,10 @@ pub async fn closed_windows_make_room<S: Capped>() {
         let callers = [0, 1, 2, 3].map(|key| Caller::new(subject, &quota, (round, key)));
         let charges = callers.each_ref().map(|caller| caller.charge(1));
         let window = if round % 2 == 0 {
-            subject.store().charge(&charges).await.unwrap().counts[0].window
+            subject.store().charge(&charges).await.unwrap()[0].window()
         } else {
             // One counter is left out, so that the next step needs more room than there is.
-            subject.store().charge(&charges[1..]).await.unwrap().counts[0].window
+            subject.store().charge(&charges[1..]).await.unwrap()[0].window()
         };
         subject.reach(window.end()).await;
     }

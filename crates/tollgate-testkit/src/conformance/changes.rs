@@ -14,16 +14,15 @@ pub async fn who_waits_as_told_is_admitted<S: Subject>(subject: &S) {
         let alice = Caller::new(subject, &quota, "alice");
         let window = alice.fills().await;
 
-        let denied = alice.counts(1).await;
-        assert!(!denied.is_admitted() || denied.now >= window.end(), "{anchor:?}");
-        let asked = [alice.charge(1)];
-        let decision = tollgate::Decision::new(&asked, &denied, tollgate::Source::Store);
+        let decision = alice.takes(1).await;
+        let denied = decision.quotas()[0].now();
+        assert!(!decision.is_allowed() || denied >= window.end(), "{anchor:?}");
         // Only a machine that stalls for a whole window leaves nothing to wait for.
         let Some(wait) = decision.retry_after() else { continue };
-        assert_eq!(wait, window.end().since(denied.now) + denied.resolution, "{anchor:?}");
+        assert_eq!(wait, window.end().since(denied), "{anchor:?}");
 
-        let told = denied.now + wait;
-        subject.reach(told - denied.resolution - Duration::from_millis(1)).await;
+        let told = denied + wait;
+        subject.reach(told - Duration::from_millis(1)).await;
         let early = alice.counts(3).await;
         assert_eq!(early.is_admitted(), early.now >= window.end(), "{anchor:?}: {early:?}");
         if !early.is_admitted() {

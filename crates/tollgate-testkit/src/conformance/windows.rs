@@ -145,7 +145,7 @@ pub async fn a_step_reads_the_clock_once<S: Subject>(subject: &S) {
     for round in 0..20_u64 {
         let callers = quotas.each_ref().map(|quota| Caller::new(subject, quota, round));
         let charges = callers.each_ref().map(|caller| caller.charge(1));
-        let counted = tollgate::Store::charge(subject.store(), &charges).await.unwrap();
+        let counted = crate::Counted::from(tollgate::Store::charge(subject.store(), &charges).await.unwrap());
         for (caller, count) in callers.iter().zip(&counted.counts) {
             let expected = caller.charge(1).counter().quota().quota().window_at(caller.key(), counted.now);
             assert_eq!((count.used, count.window), (1, expected));

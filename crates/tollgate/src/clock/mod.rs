@@ -16,12 +16,20 @@ use crate::Timestamp;
 /// whose window has not begun keeps its count and is taken into the window that holds now), but a window that
 /// is passed twice is counted twice.
 pub trait Clock: Send + Sync {
-    /// The time now.
+    /// The time now, exact but for the rounding down to the millisecond.
     fn now(&self) -> Timestamp;
 
-    /// How far behind the true time a reading can be. It is added to every `retry_after`, so that a client
-    /// who comes back when told finds the next window open. Rounding down to the millisecond does not count.
-    fn resolution(&self) -> Duration {
+    /// The time now or a little earlier, where that is cheaper to tell.
+    ///
+    /// A store takes it for windows at least 250 times as long as its resolution, and denies nobody on its word
+    /// near the end of a window.
+    fn coarse_now(&self) -> Timestamp {
+        self.now()
+    }
+
+    /// How far apart the readings of [`coarse_now`](Self::coarse_now) are. As a rule they lag the true time by
+    /// no more than that; a store bears twelve times as much.
+    fn coarse_resolution(&self) -> Duration {
         Duration::ZERO
     }
 }
@@ -31,8 +39,12 @@ impl<C: Clock + ?Sized> Clock for &C {
         (**self).now()
     }
 
-    fn resolution(&self) -> Duration {
-        (**self).resolution()
+    fn coarse_now(&self) -> Timestamp {
+        (**self).coarse_now()
+    }
+
+    fn coarse_resolution(&self) -> Duration {
+        (**self).coarse_resolution()
     }
 }
 
@@ -41,7 +53,11 @@ impl<C: Clock + ?Sized> Clock for std::sync::Arc<C> {
         (**self).now()
     }
 
-    fn resolution(&self) -> Duration {
-        (**self).resolution()
+    fn coarse_now(&self) -> Timestamp {
+        (**self).coarse_now()
+    }
+
+    fn coarse_resolution(&self) -> Duration {
+        (**self).coarse_resolution()
     }
 }

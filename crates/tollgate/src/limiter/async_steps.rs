@@ -1,8 +1,8 @@
 //! The steps of a limiter over any store.
 
 use super::{Limiter, last_end};
-use crate::store::{Count, PerQuota, Refunded, Store, StoreError};
-use crate::{Charge, Decision, Key, Source, Timestamp};
+use crate::store::{PerQuota, Refunded, Store, StoreError};
+use crate::{Charge, Decision, Key, QuotaState, Source, Timestamp};
 
 impl<S: Store> Limiter<S> {
     /// As [`check`](Self::check), over any store.
@@ -35,8 +35,7 @@ impl<S: Store> Limiter<S> {
     ///
     /// As [`check_async`](Self::check_async).
     pub async fn check_all_async(&self, charges: &[Charge<'_>]) -> Result<Decision, StoreError> {
-        let counted = self.store.charge(charges).await?;
-        Ok(Decision::new(charges, &counted, Source::Store))
+        Ok(Decision::new(self.store.charge(charges).await?, Source::Store))
     }
 
     /// As [`peek`](Self::peek), over any store.
@@ -47,8 +46,7 @@ impl<S: Store> Limiter<S> {
     pub async fn peek_async(&self, key: impl Into<Key<'_>>) -> Result<Decision, StoreError> {
         let key = key.into();
         let charges = self.charges(&key, 0);
-        let counted = self.store.peek(&charges).await?;
-        Ok(Decision::new(&charges, &counted, Source::Store))
+        Ok(Decision::new(self.store.peek(&charges).await?, Source::Store))
     }
 
     /// As [`refund`](Self::refund), over any store.
@@ -88,7 +86,11 @@ impl<S: Store> Limiter<S> {
     /// # Errors
     ///
     /// As [`check_async`](Self::check_async); quotas before the one that failed were set.
-    pub async fn set_async(&self, key: impl Into<Key<'_>>, used: u64) -> Result<PerQuota<Count>, StoreError> {
+    pub async fn set_async(
+        &self,
+        key: impl Into<Key<'_>>,
+        used: u64,
+    ) -> Result<PerQuota<QuotaState>, StoreError> {
         let key = key.into();
         let mut counts = Vec::new();
         for counter in self.counters(&key) {
@@ -106,7 +108,7 @@ impl<S: Store> Limiter<S> {
         &self,
         key: impl Into<Key<'_>>,
         cost: u32,
-    ) -> Result<PerQuota<Count>, StoreError> {
+    ) -> Result<PerQuota<QuotaState>, StoreError> {
         let key = key.into();
         let mut counts = Vec::new();
         for charge in self.charges(&key, cost) {
@@ -122,6 +124,6 @@ impl<S: Store> Limiter<S> {
     /// As [`check_async`](Self::check_async).
     pub async fn window_end_async(&self, key: impl Into<Key<'_>>) -> Result<Option<Timestamp>, StoreError> {
         let key = key.into();
-        Ok(last_end(&self.store.peek(&self.charges(&key, 0)).await?.counts))
+        Ok(last_end(&self.store.peek(&self.charges(&key, 0)).await?))
     }
 }

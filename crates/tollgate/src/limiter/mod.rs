@@ -12,7 +12,7 @@ use smallvec::SmallVec;
 
 use crate::quota::QuotaErrorKind;
 use crate::{
-    Charge, Count, CountDenied, Counter, Decision, Key, MemoryStore, PolicyQuota, Quota, QuotaError,
+    Charge, CountDenied, Counter, Decision, Key, MemoryStore, PolicyQuota, Quota, QuotaError, QuotaState,
     Timestamp,
 };
 
@@ -97,7 +97,7 @@ impl<S> Limiter<S> {
         &self.quotas
     }
 
-    fn charges<'a>(&'a self, key: &'a Key<'a>, cost: u32) -> SmallVec<[Charge<'a>; 2]> {
+    fn charges<'a>(&'a self, key: &'a Key<'a>, cost: u32) -> SmallVec<[Charge<'a>; 1]> {
         self.quotas.iter().map(|quota| Charge::new(quota, key, cost)).collect()
     }
 
@@ -118,8 +118,8 @@ impl<S> Limiter<S> {
 }
 
 /// When nothing that was counted counts any more.
-fn last_end(counts: &[Count]) -> Option<Timestamp> {
-    counts.iter().filter(|count| count.used > 0).map(|count| count.window.end()).max()
+fn last_end(quotas: &[QuotaState]) -> Option<Timestamp> {
+    quotas.iter().filter(|quota| quota.used() > 0).map(|quota| quota.window().end()).max()
 }
 
 impl LimiterBuilder {

@@ -1,8 +1,8 @@
 //! The steps of a limiter over a store in this process.
 
 use super::{Limiter, last_end};
-use crate::store::{Count, PerQuota, Refunded, StoreError, SyncStore};
-use crate::{Charge, Decision, Key, Source, Timestamp};
+use crate::store::{PerQuota, Refunded, StoreError, SyncStore};
+use crate::{Charge, Decision, Key, QuotaState, Source, Timestamp};
 
 impl<S: SyncStore> Limiter<S> {
     /// Takes one unit for the key, if every quota has room.
@@ -33,7 +33,12 @@ impl<S: SyncStore> Limiter<S> {
     /// # Ok::<(), tollgate::StoreError>(())
     /// ```
     pub fn check_cost<'k>(&self, key: impl Into<Key<'k>>, cost: u32) -> Result<Decision, StoreError> {
-        self.check_all(&self.charges(&key.into(), cost))
+        let key = key.into();
+        match self.quotas() {
+            // The usual case, without a list.
+            [quota] => self.check_all(&[Charge::new(quota, &key, cost)]),
+            _ => self.check_all(&self.charges(&key, cost)),
+        }
     }
 
     /// Takes these charges on the limiter's store, all or nothing: several quotas, each for a key of its own.
@@ -58,9 +63,9 @@ impl<S: SyncStore> Limiter<S> {
     /// assert_eq!(decision.quotas()[1].remaining(), 99);
     /// # Ok::<(), tollgate::StoreError>(())
     /// ```
+    #[inline(always)]
     pub fn check_all(&self, charges: &[Charge<'_>]) -> Result<Decision, StoreError> {
-        let counted = self.store.charge(charges)?;
-        Ok(Decision::new(charges, &counted, Source::Store))
+        self.store.charge_then(charges, |counted| Decision::new(counted, Source::Store))
     }
 
     /// Answers as [`check`](Self::check) would, and takes nothing.
@@ -71,8 +76,7 @@ impl<S: SyncStore> Limiter<S> {
     pub fn peek<'k>(&self, key: impl Into<Key<'k>>) -> Result<Decision, StoreError> {
         let key = key.into();
         let charges = self.charges(&key, 0);
-        let counted = self.store.peek(&charges)?;
-        Ok(Decision::new(&charges, &counted, Source::Store))
+        Ok(Decision::new(self.store.peek(&charges)?, Source::Store))
     }
 
     /// Gives back `cost` units of what a decision took for this key, in the windows it was counted in: at most
@@ -119,7 +123,7 @@ impl<S: SyncStore> Limiter<S> {
     /// # Errors
     ///
     /// As [`check`](Self::check); quotas before the one that failed were set.
-    pub fn set<'k>(&self, key: impl Into<Key<'k>>, used: u64) -> Result<PerQuota<Count>, StoreError> {
+    pub fn set<'k>(&self, key: impl Into<Key<'k>>, used: u64) -> Result<PerQuota<QuotaState>, StoreError> {
         let key = key.into();
         self.counters(&key).map(|counter| self.store.set(&counter, used)).collect()
     }
@@ -129,7 +133,7 @@ impl<S: SyncStore> Limiter<S> {
     /// # Errors
     ///
     /// As [`check`](Self::check); quotas before the one that failed were charged.
-    pub fn record<'k>(&self, key: impl Into<Key<'k>>, cost: u32) -> Result<PerQuota<Count>, StoreError> {
+    pub fn record<'k>(&self, key: impl Into<Key<'k>>, cost: u32) -> Result<PerQuota<QuotaState>, StoreError> {
         let key = key.into();
         self.charges(&key, cost).iter().map(|charge| self.store.record(charge)).collect()
     }
@@ -141,6 +145,6 @@ impl<S: SyncStore> Limiter<S> {
     /// As [`check`](Self::check).
     pub fn window_end<'k>(&self, key: impl Into<Key<'k>>) -> Result<Option<Timestamp>, StoreError> {
         let key = key.into();
-        Ok(last_end(&self.store.peek(&self.charges(&key, 0))?.counts))
+        Ok(last_end(&self.store.peek(&self.charges(&key, 0))?))
     }
 }

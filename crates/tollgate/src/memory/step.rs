@@ -1,183 +1,302 @@
-//! What a step does to its counters, once their shards are locked.
+//! A step under the locks of its counters' slices: whatever one compare-and-swap cannot do.
 
 use smallvec::SmallVec;
 
-use super::{Locked, Place, State};
-use crate::store::{Count, Counted, Refunded, StoreError};
-use crate::{Charge, CountDenied, Counter, Quota, Timestamp};
+use super::fingerprint::Fingerprint;
+use super::page::Slot;
+use super::roll::{Rolled, has_not_begun, roll};
+use super::state::State;
+use super::table::{Guards, Table};
+use super::time::{Reading, Time};
+use crate::store::{Counted, Refunded, StoreError};
+use crate::{Charge, Clock, CountDenied, Counter, Quota, QuotaState, Reason, Timestamp};
 
-/// A counter as a step finds it: rolled over to the window that holds now.
-#[derive(Clone, Copy)]
-struct Found {
-    state: State,
-    /// Whether the table has an entry for it, of whatever window.
-    exists: bool,
+/// The slices of some counters, locked, with the slots of those counters frozen: nobody else sees or changes
+/// them until this is dropped.
+pub(super) struct Step<'a> {
+    table: &'a Table,
+    /// One for each different counter.
+    held: SmallVec<[Held<'a>; 2]>,
+    /// The counters that were asked for, and for each its index in `held`.
+    counters: SmallVec<[Counter<'a>; 2]>,
+    indices: SmallVec<[usize; 2]>,
+    guards: Guards<'a>,
+    reading: Reading,
+}
+
+struct Held<'a> {
+    fingerprint: Fingerprint,
+    /// The frozen slot and the word to give back, if the counter has a slot.
+    slot: Option<(&'a Slot, u64)>,
+    /// Whether a slot can be had.
+    room: bool,
 }
 
 /// One charge, weighed against its counter.
 struct Weighed {
-    found: Found,
+    counter: Rolled,
+    exists: bool,
     /// Units the whole step takes from the counter.
     cost: u64,
-    fits: bool,
+    /// Why it does not fit, if it does not.
+    reason: Option<Reason>,
 }
 
-impl Locked<'_> {
+impl<'a> Step<'a> {
+    pub(super) fn new(
+        table: &'a Table,
+        time: &Time<impl Clock>,
+        counters: impl IntoIterator<Item = Counter<'a>>,
+    ) -> Self {
+        let counters: SmallVec<[Counter<'a>; 2]> = counters.into_iter().collect();
+        let mut fingerprints = SmallVec::<[Fingerprint; 2]>::new();
+        let indices = counters
+            .iter()
+            .map(|counter| {
+                let fingerprint = table.fingerprint(counter);
+                fingerprints.iter().position(|known| *known == fingerprint).unwrap_or_else(|| {
+                    fingerprints.push(fingerprint);
+                    fingerprints.len() - 1
+                })
+            })
+            .collect();
+        let guards = table.lock(&fingerprints);
+        let now = time.precise().now;
+        let mut held = SmallVec::<[Held<'a>; 2]>::new();
+        for fingerprint in &fingerprints {
+            let guard = guards.of(table.slice_index(*fingerprint));
+            let mut room = true;
+            if guard.find(*fingerprint).is_none() {
+                // Before anything is frozen, because it may change places.
+                let (has_room, freed) = guard.make_room(fingerprints.len(), now);
+                table.give_back_keys(freed.counters);
+                room = has_room;
+            }
+            held.push(Held { fingerprint: *fingerprint, slot: None, room });
+        }
+        for held in &mut held {
+            let found = guards.of(table.slice_index(held.fingerprint)).find(held.fingerprint);
+            held.slot = found.map(|(slot, _)| (slot, slot.freeze()));
+        }
+        // Read once no other step can change these counters, so that the readings of all steps on a counter
+        // are in the order of the steps.
+        let reading = time.read_to_open(&counters);
+        let mut step = Self { table, held, counters, indices, guards, reading };
+        if reading.is_coarse() && step.is_doubtful() {
+            step.reading = time.precise();
+        }
+        step.take_back();
+        step
+    }
+
+    /// Whether a finer reading has opened one of the windows already, or would close one.
+    fn is_doubtful(&self) -> bool {
+        let ends = (0..self.counters.len()).filter_map(|index| self.state(index)).map(|state| state.end);
+        self.not_begun().next().is_some() || ends.into_iter().any(|end| self.reading.may_have_missed(end))
+    }
+
+    /// Takes counters whose windows have not begun, because the clock has stepped back, into the windows that
+    /// hold now. Left where they were, they would deny in every window up to their own.
+    fn take_back(&mut self) {
+        let not_begun: SmallVec<[(usize, State); 2]> = self.not_begun().collect();
+        for (index, stored) in not_begun {
+            let window = roll(&self.counters[index], Some(stored), self.reading.now).window;
+            let state = State { end: window.end(), ..stored };
+            let held = &mut self.held[self.indices[index]];
+            let guard = self.guards.of(self.table.slice_index(held.fingerprint));
+            guard.note(0, state.end);
+            let generation = guard.generation();
+            let fill = |slot: &Slot| slot.fill(self.table.base, held.fingerprint, state, generation);
+            held.slot = held.slot.map(|(slot, _)| (slot, fill(slot)));
+        }
+    }
+
+    fn not_begun(&self) -> impl Iterator<Item = (usize, State)> {
+        self.counters.iter().enumerate().filter_map(|(index, counter)| {
+            let stored = self.state(index)?;
+            has_not_begun(counter, stored, self.reading.now).then_some((index, stored))
+        })
+    }
+
     pub(super) fn charge(&mut self, charges: &[Charge<'_>]) -> Result<Counted, StoreError> {
         let mut weighed = self.weigh(charges);
-        let admitted = weighed.iter().all(|weighed| weighed.fits);
+        let admitted = weighed.iter().all(|weighed| weighed.reason.is_none());
         // Room is asked for every counter, and taken for those that are charged. Only an admission makes new
         // ones: a denial is counted where something is used already.
-        let new = || new_counters(charges, &weighed);
-        let charged = || new().filter(|weighed| weighed.cost > 0);
-        if admitted && !(self.room.has(new().count()) && self.room.take(charged().count())) {
+        if admitted
+            && !self
+                .has_room(&weighed, self.new_counters(&weighed).filter(|weighed| weighed.cost > 0).count())
+        {
             return Err(StoreError::Full);
         }
         // Weighed together, charged together: one denial is counted for all charges on its counter.
-        let is_charged = |charge: &Charge<'_>| {
-            let counted_denial = |(other, weighed): (&Charge<'_>, &Weighed)| {
-                other.counter() == charge.counter() && weighed.is_counted_denial(other)
-            };
-            admitted || charges.iter().zip(&weighed).any(counted_denial)
+        let is_charged = |index: usize| {
+            let on_counter = |other: &usize| self.indices[*other] == self.indices[index];
+            let counted_denial = |other: usize| weighed[other].is_counted_denial(&charges[other]);
+            admitted || (0..charges.len()).filter(on_counter).any(counted_denial)
         };
-        let is_charged: SmallVec<[bool; 2]> = charges.iter().map(is_charged).collect();
-        for (index, (charge, weighed)) in charges.iter().zip(&mut weighed).enumerate() {
-            if is_charged.get(index) == Some(&true) && weighed.cost > 0 {
-                let used = add(weighed.found.state.used, weighed.cost);
-                weighed.found.state.used = used;
-                self.write(index, &charge.counter(), weighed.found.state);
+        let is_charged: SmallVec<[bool; 2]> = (0..charges.len()).map(is_charged).collect();
+        for (index, weighed) in weighed.iter_mut().enumerate() {
+            if is_charged[index] && weighed.cost > 0 {
+                weighed.counter.used = add(weighed.counter.used, weighed.cost);
+                self.write(index, weighed.counter);
             }
         }
-        Ok(self.counted(weighed.iter().map(Weighed::count)))
+        Ok(self.counted(&weighed))
     }
 
     pub(super) fn peek(&mut self, charges: &[Charge<'_>]) -> Result<Counted, StoreError> {
         let weighed = self.weigh(charges);
-        let admitted = weighed.iter().all(|weighed| weighed.fits);
-        if admitted && !self.room.has(new_counters(charges, &weighed).count()) {
+        let admitted = weighed.iter().all(|weighed| weighed.reason.is_none());
+        if admitted && !self.has_room(&weighed, 0) {
             return Err(StoreError::Full);
         }
-        Ok(self.counted(weighed.iter().map(Weighed::count)))
+        Ok(self.counted(&weighed))
     }
 
-    pub(super) fn record(&mut self, charge: &Charge<'_>) -> Result<Count, StoreError> {
-        let found = self.find(0, &charge.counter());
-        self.assign(&charge.counter(), found, add(found.state.used, charge.cost().into()))
+    pub(super) fn record(&mut self, charge: &Charge<'_>) -> Result<QuotaState, StoreError> {
+        let used = |used| add(used, charge.cost().into());
+        self.assign(&charge.counter(), used)
     }
 
-    pub(super) fn set(&mut self, counter: &Counter<'_>, used: u64) -> Result<Count, StoreError> {
-        let found = self.find(0, counter);
-        self.assign(counter, found, used.min(Quota::MAX_LIMIT))
+    pub(super) fn set(&mut self, counter: &Counter<'_>, used: u64) -> Result<QuotaState, StoreError> {
+        self.assign(counter, |_| used.min(Quota::MAX_LIMIT))
     }
 
-    pub(super) fn reset(&mut self, counter: &Counter<'_>) -> Result<Count, StoreError> {
-        let removed = self.shard(0).is_some_and(|(hash, shard)| shard.remove(hash, counter));
-        self.room.give_back(usize::from(removed));
-        let found = self.find(0, counter);
-        Ok(Count { used: 0, window: found.state.window, fits: true })
+    pub(super) fn reset(&mut self, counter: &Counter<'_>) -> QuotaState {
+        if let Some((slot, _)) = self.held.first_mut().and_then(|held| held.slot.take()) {
+            slot.thaw(super::state::FORGOTTEN);
+            self.table.give_back_keys(1);
+        }
+        let window = roll(counter, None, self.reading.now).window;
+        QuotaState::new(counter.quota().quota(), 0, window, self.reading.now, None)
     }
 
-    pub(super) fn refund(&mut self, charge: &Charge<'_>, start: Timestamp) -> Result<Refunded, StoreError> {
-        let Found { state: State { used, window }, .. } = self.find(0, &charge.counter());
+    pub(super) fn refund(&mut self, charge: &Charge<'_>, start: Timestamp) -> Refunded {
+        let Rolled { used, window } = roll(&charge.counter(), self.state(0), self.reading.now);
         if window.start() != start {
-            return Ok(Refunded::Closed);
+            return Refunded::Closed;
         }
         let given = charge.cost().min(u32::try_from(used).unwrap_or(u32::MAX));
         let used = used - u64::from(given);
         if given > 0 {
-            self.write(0, &charge.counter(), State { used, window });
+            self.write(0, Rolled { used, window });
         }
-        Ok(Refunded::Open { given, used })
+        Refunded::Open { given, used }
     }
 
     /// Writes what is used, unless that is what a fresh counter would say.
-    fn assign(&mut self, counter: &Counter<'_>, found: Found, used: u64) -> Result<Count, StoreError> {
-        let State { used: before, window } = found.state;
+    fn assign(&mut self, counter: &Counter<'_>, used: impl Fn(u64) -> u64) -> Result<QuotaState, StoreError> {
+        let stored = self.state(0);
+        let Rolled { used: before, window } = roll(counter, stored, self.reading.now);
+        let used = used(before);
         if used != before {
-            if !self.room.take(usize::from(!found.exists)) {
+            if stored.is_none() && !(self.held[0].room && self.take_keys(1)) {
                 return Err(StoreError::Full);
             }
-            self.write(0, counter, State { used, window });
+            self.write(0, Rolled { used, window });
         }
-        Ok(Count { used, window, fits: true })
+        Ok(QuotaState::new(counter.quota().quota(), used, window, self.reading.now, None))
     }
 
-    /// Finds every charge's counter and whether the step fits into it. Charges on one counter are weighed
-    /// together.
-    fn weigh(&mut self, charges: &[Charge<'_>]) -> SmallVec<[Weighed; 2]> {
+    /// Rolls every charge's counter over to now and finds whether the step fits. Charges on one counter are
+    /// weighed together.
+    fn weigh(&self, charges: &[Charge<'_>]) -> SmallVec<[Weighed; 2]> {
         let weigh = |(index, charge): (usize, &Charge<'_>)| {
-            let found = self.find(index, &charge.counter());
-            let cost = charge.cost_in(charges);
-            // Not saturated at the largest limit: a full counter of that limit has no room.
-            let fits = found.state.used.saturating_add(cost.max(1)) <= charge.limit();
-            Weighed { found, cost, fits }
+            let state = self.state(index);
+            let counter = roll(&charge.counter(), state, self.reading.now);
+            let on_counter =
+                charges.iter().zip(&self.indices).filter(|(_, held)| **held == self.indices[index]);
+            let cost = on_counter.map(|(charge, _)| u64::from(charge.cost())).sum::<u64>();
+            let reason = Reason::of(counter.used, cost.max(1), charge.limit());
+            Weighed { counter, exists: state.is_some(), cost, reason }
         };
         charges.iter().enumerate().map(weigh).collect()
     }
 
-    /// The counter as it stands now.
-    fn find(&mut self, index: usize, counter: &Counter<'_>) -> Found {
-        let now = self.now;
-        let stored = self.shard(index).and_then(|(hash, shard)| shard.find(hash, counter));
-        let open = || counter.quota().quota().window_at(counter.key(), now);
-        let state = match stored {
-            Some(state) if state.window.contains(now) => state,
-            // The clock has stepped back before the counter's window. What was used stays used, and the key
-            // waits no longer than the window that holds now: the counter is taken into it by the first step
-            // that finds it, since left where it was it would deny in every window up to its own.
-            Some(state) if now < state.window.start() => {
-                let state = State { used: state.used, window: open() };
-                self.write(index, counter, state);
-                state
+    fn state(&self, index: usize) -> Option<State> {
+        let (slot, word) = self.held[self.indices[index]].slot?;
+        slot.state(self.table.base, word)
+    }
+
+    /// Those that have no slot yet, each counter once.
+    fn new_counters<'w>(&'w self, weighed: &'w [Weighed]) -> impl Iterator<Item = &'w Weighed> {
+        weighed.iter().enumerate().filter_map(|(index, weighed)| {
+            let held = self.indices[index];
+            let first = !self.indices[..index].contains(&held);
+            (first && !weighed.exists).then_some(weighed)
+        })
+    }
+
+    /// Whether there is room for every counter that has no slot; takes it for so many of them.
+    fn has_room(&self, weighed: &[Weighed], taken: usize) -> bool {
+        let new = self.new_counters(weighed).count();
+        if new == 0 {
+            return true;
+        }
+        if !(self.held.iter().all(|held| held.room) && self.take_keys(new)) {
+            return false;
+        }
+        self.table.give_back_keys(new - taken);
+        true
+    }
+
+    /// Takes room for new counters; if there is none, that of counters in these slices that have closed.
+    fn take_keys(&self, new: usize) -> bool {
+        if self.table.take_keys(new) {
+            return true;
+        }
+        for (_, guard) in self.guards.iter() {
+            self.table.give_back_keys(guard.reap(self.reading.now).counters);
+        }
+        self.table.take_keys(new)
+    }
+
+    /// Writes a counter that has a slot, or gives it one.
+    fn write(&mut self, index: usize, counter: Rolled) {
+        let held = &mut self.held[self.indices[index]];
+        let guard = self.guards.of(self.table.slice_index(held.fingerprint));
+        let state = State { used: counter.used, end: counter.window.end() };
+        match held.slot.take() {
+            Some((slot, _)) => {
+                slot.write(self.table.base, held.fingerprint, state, guard.generation());
+                guard.note(0, state.end);
             }
-            Some(_) | None => State { used: 0, window: open() },
+            // Charges on one counter are written once for each; the first has written it all.
+            None if guard.find(held.fingerprint).is_some() => {}
+            None => {
+                let freed = guard.insert(held.fingerprint, state, self.reading.now);
+                self.table.give_back_keys(freed.counters);
+            }
+        }
+    }
+
+    fn counted(&self, weighed: &[Weighed]) -> Counted {
+        let state = |(counter, weighed): (&Counter<'_>, &Weighed)| {
+            let Rolled { used, window } = weighed.counter;
+            QuotaState::new(counter.quota().quota(), used, window, self.reading.now, weighed.reason)
         };
-        Found { state, exists: stored.is_some() }
+        self.counters.iter().zip(weighed).map(state).collect()
     }
-
-    /// Writes a counter that exists or that room was taken for.
-    fn write(&mut self, index: usize, counter: &Counter<'_>, state: State) {
-        if let Some((hash, shard)) = self.shard(index) {
-            shard.put(hash, counter, state);
-        }
-        self.room.note_end(state.window.end());
-    }
-
-    /// Sweeps the shards that have grown enough to make it worth it.
-    pub(super) fn sweep_grown(&mut self) {
-        for (_, shard) in self.shards.iter_mut().filter(|(_, shard)| shard.has_grown()) {
-            self.room.give_back(shard.sweep(self.now).freed);
-        }
-    }
-
-    fn shard(&mut self, index: usize) -> Option<(u64, &mut super::Shard)> {
-        let Place { hash, shard } = *self.places.get(index)?;
-        let (_, locked) = self.shards.iter_mut().find(|(index, _)| *index == shard)?;
-        Some((hash, locked))
-    }
-
-    fn counted(&self, counts: impl IntoIterator<Item = Count>) -> Counted {
-        Counted { now: self.now, resolution: self.resolution, counts: counts.into_iter().collect() }
-    }
-}
-
-/// Those that have no entry yet, each counter once.
-fn new_counters<'a>(charges: &'a [Charge<'_>], weighed: &'a [Weighed]) -> impl Iterator<Item = &'a Weighed> {
-    weighed.iter().enumerate().filter_map(|(index, weighed)| {
-        let counter = charges.get(index)?.counter();
-        let first = !charges.iter().take(index).any(|earlier| earlier.counter() == counter);
-        (first && !weighed.found.exists).then_some(weighed)
-    })
 }
 
 impl Weighed {
     fn is_counted_denial(&self, charge: &Charge<'_>) -> bool {
         let counts_denied = charge.counter().quota().count_denied() == CountDenied::Yes;
-        counts_denied && !self.fits && self.cost <= charge.limit()
+        counts_denied && self.reason.is_some() && self.cost <= charge.limit()
     }
+}
 
-    fn count(&self) -> Count {
-        Count { used: self.found.state.used, window: self.found.state.window, fits: self.fits }
+impl Drop for Step<'_> {
+    fn drop(&mut self) {
+        for Held { fingerprint, slot, .. } in &self.held {
+            let Some((slot, word)) = *slot else { continue };
+            // What was frozen was not seen by a sweep of this step.
+            if let Some(state) = slot.state(self.table.base, word) {
+                self.guards.of(self.table.slice_index(*fingerprint)).note(0, state.end);
+            }
+            slot.thaw(word);
+        }
     }
 }
 

@@ -265,6 +265,22 @@ impl Quota {
         }
     }
 
+    /// The window that ends then, if one of this quota's does.
+    pub(crate) fn window_ending(&self, end: Timestamp) -> Window {
+        match &self.windows {
+            Windows::Epoch(millis) | Windows::Staggered(millis) | Windows::FirstHit(millis) => {
+                Window::new(end.saturating_sub_millis(*millis), end)
+            }
+            #[cfg(feature = "calendar")]
+            Windows::Calendar(calendar) => calendar.window_at(end.saturating_sub_millis(1)),
+        }
+    }
+
+    /// The length of windows in milliseconds, where it is fixed.
+    pub(crate) fn fixed_millis(&self) -> Option<u64> {
+        self.windows.fixed_millis()
+    }
+
     pub(crate) fn windows(&self) -> &Windows {
         &self.windows
     }

@@ -1,0 +1,48 @@
+//! What a store answered, in the words of the rules: used units, windows, one time for all of them.
+
+use tollgate::{PerQuota, QuotaState, Timestamp, Window};
+
+/// What one step found and did.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Counted {
+    /// When the step was taken; every quota of a step must say the same.
+    pub now: Timestamp,
+    /// One count for each charge.
+    pub counts: PerQuota<Count>,
+}
+
+/// What one charge found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Count {
+    /// Units used after the step.
+    pub used: u64,
+    /// The window that was counted.
+    pub window: Window,
+    /// Whether there was room.
+    pub fits: bool,
+}
+
+impl Counted {
+    /// Whether every charge had room.
+    #[must_use]
+    pub fn is_admitted(&self) -> bool {
+        self.counts.iter().all(|count| count.fits)
+    }
+}
+
+impl From<tollgate::Counted> for Counted {
+    /// # Panics
+    ///
+    /// If the quotas of one step say different times.
+    fn from(counted: tollgate::Counted) -> Self {
+        let now = counted.first().map(QuotaState::now);
+        assert!(counted.iter().all(|quota| Some(quota.now()) == now), "one reading a step: {counted:?}");
+        Self { now: now.unwrap_or(Timestamp::EPOCH), counts: counted.iter().map(Count::from).collect() }
+    }
+}
+
+impl From<&QuotaState> for Count {
+    fn from(quota: &QuotaState) -> Self {
+        Self { used: quota.used(), window: quota.window(), fits: quota.has_room() }
+    }
+}

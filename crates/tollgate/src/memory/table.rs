@@ -1,0 +1,130 @@
+//! All slices, and how many counters they may hold together.
+
+use smallvec::SmallVec;
+
+use super::fingerprint::{Fingerprint, Fingerprinter};
+use super::page::{PAGE_BYTES, Pages, SLOTS};
+use super::slice::{Guard, Look, MAX_PAGES, Slice};
+use super::state::{Base, State, Word};
+use super::sync::{AtomicUsize, Backoff, Ordering};
+use crate::Counter;
+
+/// Counters for which a slice is planned, of the 1,024 it has slots for: hashing fills slices unevenly, by 26
+/// counters more or less, and this leaves room for nine times that.
+const PLANNED: usize = SLOTS * MAX_PAGES * 5 / 8;
+
+pub(super) struct Table {
+    fingerprinter: Fingerprinter,
+    pub(super) base: Base,
+    pub(super) slices: Box<[Slice]>,
+    pub(super) pages: Pages,
+    /// Counters held, those of closed windows included until their slots are needed.
+    keys: AtomicUsize,
+    max_keys: usize,
+}
+
+impl Table {
+    pub(super) fn new(max_keys: usize, max_bytes: usize, base: Base) -> Self {
+        let slices = max_keys.div_ceil(PLANNED).clamp(1, u32::MAX as usize);
+        let headers = slices * size_of::<Slice>();
+        let max_pages =
+            (max_bytes.saturating_sub(headers) / PAGE_BYTES).clamp(1, slices.saturating_mul(MAX_PAGES));
+        Self {
+            fingerprinter: Fingerprinter::new(),
+            base,
+            slices: (0..slices).map(|_| Slice::default()).collect(),
+            pages: Pages::new(u32::try_from(max_pages).unwrap_or(u32::MAX)),
+            keys: AtomicUsize::new(0),
+            max_keys,
+        }
+    }
+
+    #[inline(always)]
+    pub(super) fn fingerprint(&self, counter: &Counter<'_>) -> Fingerprint {
+        self.fingerprinter.of(counter)
+    }
+
+    pub(super) fn slice(&self, fingerprint: Fingerprint) -> &Slice {
+        &self.slices[self.slice_index(fingerprint)]
+    }
+
+    pub(super) fn slice_index(&self, fingerprint: Fingerprint) -> usize {
+        fingerprint.slice(self.slices.len())
+    }
+
+    /// See [`Slice::touch`].
+    pub(super) fn touch(&self, fingerprint: Fingerprint) -> u64 {
+        self.slice(fingerprint).touch(&self.pages, fingerprint)
+    }
+
+    /// Reads a counter without the lock.
+    pub(super) fn read(&self, fingerprint: Fingerprint) -> Option<State> {
+        let slice = self.slice(fingerprint);
+        let mut backoff = Backoff::default();
+        loop {
+            let version = slice.version();
+            match slice.find(&self.pages, fingerprint) {
+                Look::Found(slot, word) => match self.base.word(word) {
+                    Word::Compact(state) if slot.still_is(word) => return Some(state),
+                    Word::Wide(_) => {
+                        let state = slot.state(self.base, word);
+                        if slice.unchanged(version) {
+                            return state;
+                        }
+                    }
+                    _ => {}
+                },
+                Look::Absent if slice.unchanged(version) => return None,
+                Look::Absent | Look::Busy => {}
+            }
+            backoff.wait();
+        }
+    }
+
+    /// Locks the slices of these counters, in one order for all threads.
+    pub(super) fn lock(&self, fingerprints: &[Fingerprint]) -> Guards<'_> {
+        let mut order: SmallVec<[usize; 2]> =
+            fingerprints.iter().map(|fingerprint| self.slice_index(*fingerprint)).collect();
+        order.sort_unstable();
+        order.dedup();
+        Guards(
+            order.into_iter().map(|index| (index, self.slices[index].lock(&self.pages, self.base))).collect(),
+        )
+    }
+
+    pub(super) fn keys(&self) -> usize {
+        self.keys.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn max_keys(&self) -> usize {
+        self.max_keys
+    }
+
+    /// Takes room for so many more counters, or none.
+    pub(super) fn take_keys(&self, more: usize) -> bool {
+        // Relaxed, here and below: the count guards no other memory.
+        let fits = |keys: usize| keys.checked_add(more).filter(|sum| *sum <= self.max_keys);
+        more == 0 || self.keys.fetch_update(Ordering::Relaxed, Ordering::Relaxed, fits).is_ok()
+    }
+
+    pub(super) fn give_back_keys(&self, keys: usize) {
+        if keys > 0 {
+            self.keys.fetch_sub(keys, Ordering::Relaxed);
+        }
+    }
+}
+
+/// The locked slices of one step.
+pub(super) struct Guards<'a>(SmallVec<[(usize, Guard<'a>); 2]>);
+
+impl<'a> Guards<'a> {
+    pub(super) fn iter(&self) -> impl Iterator<Item = &(usize, Guard<'a>)> {
+        self.0.iter()
+    }
+
+    /// The guard of a slice that was locked.
+    pub(super) fn of(&self, slice: usize) -> &Guard<'a> {
+        // Every fingerprint of the step has its slice here; the first stands in for what cannot be.
+        self.0.iter().find(|(index, _)| *index == slice).map_or(&self.0[0].1, |(_, guard)| guard)
+    }
+}
