@@ -7,7 +7,7 @@
 //! several, denied     ──▶ single  reads alone
 //! everything else     ──▶ step    the slices of its counters locked, in one order for all
 //!                           │
-//!                         table ─▶ slice ─▶ page ─▶ slot     where counters are; 24 bytes each
+//!                         table ─▶ slice ─▶ slot             where counters are; 24 bytes each
 //!                                                     │
 //!                                  fingerprint, state ┘      what a slot says, packed into three words
 //! ```
@@ -15,11 +15,12 @@
 //! `roll` takes a stored counter into the window that holds now; `time` chooses the clock's reading.
 
 mod fingerprint;
-mod page;
 mod roll;
 mod single;
 mod siphash;
 mod slice;
+mod slot;
+mod slots;
 mod state;
 mod step;
 mod sync;
@@ -34,7 +35,7 @@ use smallvec::SmallVec;
 use self::fingerprint::Fingerprint;
 use self::single::Attempt;
 use self::step::Step;
-use self::table::Table;
+use self::table::{Cap, Table};
 use self::time::Time;
 use crate::clock::{Clock, SystemClock};
 use crate::store::{Counted, Refunded, StoreError, SyncStore};
@@ -90,7 +91,7 @@ struct Inner<C> {
 #[derive(Debug, Clone)]
 pub struct MemoryStoreBuilder<C = SystemClock> {
     clock: C,
-    max_keys: usize,
+    cap: Cap,
 }
 
 impl MemoryStore {
@@ -103,7 +104,7 @@ impl MemoryStore {
     /// Settings to change before building.
     #[must_use]
     pub const fn builder() -> MemoryStoreBuilder {
-        MemoryStoreBuilder { clock: SystemClock, max_keys: 1_000_000 }
+        MemoryStoreBuilder { clock: SystemClock, cap: Cap::Keys(1_000_000) }
     }
 }
 
@@ -117,20 +118,28 @@ impl<C: Clock> MemoryStoreBuilder<C> {
     /// Takes the time from this clock.
     #[must_use]
     pub fn clock<D: Clock>(self, clock: D) -> MemoryStoreBuilder<D> {
-        MemoryStoreBuilder { clock, max_keys: self.max_keys }
+        MemoryStoreBuilder { clock, cap: self.cap }
     }
 
-    /// Holds at most this many counters: one for each key of each quota with a live window.
+    /// Holds at most this many counters: one for each key of each quota with a live window. Each takes about 30
+    /// bytes.
     #[must_use]
     pub fn max_keys(self, max_keys: usize) -> Self {
-        Self { max_keys, ..self }
+        Self { cap: Cap::Keys(max_keys), ..self }
+    }
+
+    /// Holds as many counters as fit into so much memory, instead of a number of them: about one in 29 bytes.
+    /// At least 24 KiB, the least that a table can do with.
+    #[must_use]
+    pub fn max_bytes(self, max_bytes: usize) -> Self {
+        Self { cap: Cap::Bytes(max_bytes), ..self }
     }
 
     /// The empty store.
     #[must_use]
     pub fn build(self) -> MemoryStore<C> {
         let time = Time::new(self.clock);
-        let table = Table::new(self.max_keys, usize::MAX, time.base());
+        let table = Table::new(self.cap, time.base());
         MemoryStore { inner: Arc::new(Inner { time, table }) }
     }
 }

@@ -37,7 +37,7 @@ impl Table {
         let mut backoff = Backoff::default();
         loop {
             let moves = slice.moves();
-            let (slot, word) = match slice.find(&self.pages, fingerprint) {
+            let (slot, word) = match slice.find(fingerprint) {
                 Look::Found(slot, word) => (slot, word),
                 Look::Absent => return Attempt::Absent,
                 Look::Busy => {

@@ -1,39 +1,48 @@
-//! A part of the table: an open-addressed run of slots, spread over pages, with a lock for its structure.
+//! A part of the table: an open-addressed run of slots with a lock for its structure.
 //!
 //! Counters are found, charged and denied without the lock. It is taken to give a slot to another counter, to
 //! grow, and for steps over several counters. Its version is odd while it is held, so that a reader who found
 //! nothing, or something wide, knows whether to look again.
 
 use super::fingerprint::{Fingerprint, scale};
-use super::page::{Pages, SLOTS, Slot};
-use super::state::{Base, FORGOTTEN, FROZEN, State, Word};
+use super::slot::Slot;
+use super::slots::{ROW, ROWS, Slots};
+use super::state::{Base, EMPTY, FORGOTTEN, FROZEN, State, Word};
 use super::sync::{AtomicI64, AtomicU32, AtomicU64, Backoff, Ordering, fence};
 use crate::Timestamp;
 
-/// Pages a slice can have: with [`SLOTS`], it grows from 32 to 1,024 slots in steps of 32.
-pub(super) const MAX_PAGES: usize = if cfg!(loom) { 2 } else { 32 };
+/// Slots that are looked at together: two cache lines.
+const NEAR: usize = if cfg!(loom) { 2 } else { 4 };
 
-/// See the [module](self).
+/// What is known of a slice as a whole. On a cache line of its own, because its lock is written.
 #[repr(align(64))]
-pub(super) struct Slice {
+pub(super) struct Header {
     /// Odd while the lock is held; grows with each taking and giving back.
     version: AtomicU64,
-    /// How often the counters have changed places.
+    /// How often counters have changed places, or been forgotten.
     moves: AtomicU64,
-    /// Pages in use.
-    pages: AtomicU32,
-    /// Slots that are not empty. Changed under the lock alone, as is the next.
+    /// Rows in use.
+    rows: AtomicU32,
+    /// Slots that are not empty. Changed under the lock alone, as is what follows.
     filled: AtomicU32,
+    /// Slots whose counters were forgotten; they are filled.
+    forgotten: AtomicU32,
     /// No counter's window ends before this (Unix milliseconds): a sweep before it finds nothing.
     earliest_end: AtomicI64,
-    /// The pages in use, in their order; an entry never changes once it is used.
-    page_ids: [AtomicU32; MAX_PAGES],
+}
+
+/// See the [module](self).
+#[derive(Clone, Copy)]
+pub(super) struct Slice<'a> {
+    pub(super) header: &'a Header,
+    pub(super) slots: &'a Slots,
+    pub(super) index: usize,
 }
 
 /// What a look at a slice found.
 pub(super) enum Look<'a> {
     /// The counter's slot and its state word: compact or wide.
-    Found(&'a Slot, u64),
+    Found(Slot<'a>, u64),
     /// No slot, if the version is still the same.
     Absent,
     /// Another thread is at it: look again.
@@ -42,8 +51,7 @@ pub(super) enum Look<'a> {
 
 /// The right to change a slice's structure.
 pub(super) struct Guard<'a> {
-    slice: &'a Slice,
-    pages: &'a Pages,
+    slice: Slice<'a>,
     base: Base,
     version: u64,
 }
@@ -54,55 +62,60 @@ pub(super) struct Freed {
     pub(super) counters: usize,
 }
 
-impl Default for Slice {
+impl Default for Header {
     fn default() -> Self {
         Self {
             version: AtomicU64::new(0),
             moves: AtomicU64::new(0),
-            pages: AtomicU32::new(0),
+            rows: AtomicU32::new(0),
             filled: AtomicU32::new(0),
+            forgotten: AtomicU32::new(0),
             earliest_end: AtomicI64::new(i64::MAX),
-            page_ids: std::array::from_fn(|_| AtomicU32::new(0)),
         }
     }
 }
 
-impl Slice {
+impl<'a> Slice<'a> {
     /// The version, to be compared by [`unchanged`](Self::unchanged).
-    pub(super) fn version(&self) -> u64 {
-        self.version.load(Ordering::Acquire)
+    pub(super) fn version(self) -> u64 {
+        self.header.version.load(Ordering::Acquire)
     }
 
     /// Whether nothing has changed the slice's structure, or a wide state, since the version was read.
-    pub(super) fn unchanged(&self, version: u64) -> bool {
+    pub(super) fn unchanged(self, version: u64) -> bool {
         // The fence keeps what was read of the slice before this; it meets the release fence of `lock`.
         fence(Ordering::Acquire);
-        version.is_multiple_of(2) && self.version.load(Ordering::Relaxed) == version
+        version.is_multiple_of(2) && self.header.version.load(Ordering::Relaxed) == version
     }
 
-    /// How often the counters have changed places. Acquire, because it is read before a look at the slots.
-    pub(super) fn moves(&self) -> u64 {
-        self.moves.load(Ordering::Acquire)
-    }
-
+    /// How often counters have changed places. Acquire, because it is read before a look at the slots.
     #[inline(always)]
-    pub(super) fn find<'a>(&'a self, pages: &'a Pages, fingerprint: Fingerprint) -> Look<'a> {
-        let count = self.slots();
-        if count == 0 {
-            return Look::Absent;
+    pub(super) fn moves(self) -> u64 {
+        self.header.moves.load(Ordering::Acquire)
+    }
+
+    /// Looks for a counter's slot.
+    #[inline(always)]
+    pub(super) fn find(self, fingerprint: Fingerprint) -> Look<'a> {
+        // Most counters are where they should be or close by. All these places are looked at without a branch
+        // between them, so that their memory is waited for once.
+        if let Some(near) = self.near(fingerprint).and_then(<[_]>::first_chunk::<NEAR>) {
+            let is_at = |index: usize| Slot(&near[index]).position() == fingerprint.position;
+            let found = (0..NEAR).rev().fold(NEAR, |found, index| if is_at(index) { index } else { found });
+            if let Some(words) = near.get(found) {
+                let slot = Slot(words);
+                let word = slot.word();
+                if slot.is_of(fingerprint) && word > FORGOTTEN && word != FROZEN {
+                    return Look::Found(slot, word);
+                }
+            }
         }
-        // Most counters are where they should be.
-        let slot = self.slot(pages, scale(fingerprint.position >> 32, count));
-        let word = slot.word();
-        if slot.is_of(fingerprint) && word > FORGOTTEN && word != FROZEN {
-            return Look::Found(slot, word);
-        }
-        self.search(pages, fingerprint)
+        self.search(fingerprint)
     }
 
     #[inline(never)]
-    fn search<'a>(&'a self, pages: &'a Pages, fingerprint: Fingerprint) -> Look<'a> {
-        for slot in self.probe(pages, fingerprint) {
+    fn search(self, fingerprint: Fingerprint) -> Look<'a> {
+        for slot in self.probe(fingerprint) {
             let position = slot.position();
             if position == 0 {
                 break;
@@ -112,62 +125,67 @@ impl Slice {
             }
             let word = slot.word();
             if slot.is_of(fingerprint) && word != FORGOTTEN {
-                return if word == FROZEN || word == 0 { Look::Busy } else { Look::Found(slot, word) };
+                return if word == FROZEN || word == EMPTY { Look::Busy } else { Look::Found(slot, word) };
             }
         }
         Look::Absent
     }
 
     /// Reads where the counter should be, so that its memory is at hand when it is looked for.
-    pub(super) fn touch(&self, pages: &Pages, fingerprint: Fingerprint) -> u64 {
-        let count = self.slots();
-        if count == 0 { 0 } else { self.slot(pages, scale(fingerprint.position >> 32, count)).position() }
+    pub(super) fn touch(self, fingerprint: Fingerprint) -> u64 {
+        let near = self.near(fingerprint).unwrap_or_default();
+        let (first, last) = (near.first(), near.get(..NEAR).unwrap_or(near).last());
+        first.map_or(0, |words| Slot(words).position()) ^ last.map_or(0, |words| Slot(words).word())
     }
 
     /// Takes the lock.
-    pub(super) fn lock<'a>(&'a self, pages: &'a Pages, base: Base) -> Guard<'a> {
+    pub(super) fn lock(self, base: Base) -> Guard<'a> {
+        let lock = &self.header.version;
         let mut backoff = Backoff::default();
         loop {
-            let version = self.version.load(Ordering::Relaxed);
-            // Acquire: what the last holder wrote is seen.
+            let version = lock.load(Ordering::Relaxed);
             let free = version.is_multiple_of(2);
-            if free
-                && self
-                    .version
-                    .compare_exchange_weak(version, version + 1, Ordering::Acquire, Ordering::Relaxed)
-                    .is_ok()
-            {
+            // Acquire: what the last holder wrote is seen.
+            let take =
+                || lock.compare_exchange_weak(version, version + 1, Ordering::Acquire, Ordering::Relaxed);
+            if free && take().is_ok() {
                 // No store of the holder is seen before the odd version.
                 fence(Ordering::Release);
-                return Guard { slice: self, pages, base, version: version + 1 };
+                return Guard { slice: self, base, version: version + 1 };
             }
             backoff.wait();
         }
     }
 
+    /// From where the counter should be to the end of that row.
+    #[inline(always)]
+    fn near(self, fingerprint: Fingerprint) -> Option<&'a [super::slot::Words]> {
+        let start = scale(fingerprint.position >> 32, self.count());
+        (self.count() > 0).then(|| &self.slots.row(self.index, start / ROW)[start % ROW..])
+    }
+
     /// The slots where a counter can be, from where it should be.
-    fn probe<'a>(&'a self, pages: &'a Pages, fingerprint: Fingerprint) -> impl Iterator<Item = &'a Slot> {
-        let count = self.slots();
+    fn probe(self, fingerprint: Fingerprint) -> impl Iterator<Item = Slot<'a>> {
+        let count = self.count();
         let start = scale(fingerprint.position >> 32, count);
-        (start..count).chain(0..start).map(|index| self.slot(pages, index))
+        (start..count).chain(0..start).map(move |index| self.slot(index))
     }
 
-    fn slot<'a>(&self, pages: &'a Pages, index: usize) -> &'a Slot {
-        // Relaxed: the page count was loaded with acquire, and ids below it never change.
-        let page = self.page_ids[index / SLOTS].load(Ordering::Relaxed);
-        &pages.slots(page)[index % SLOTS]
+    fn slot(self, index: usize) -> Slot<'a> {
+        Slot(&self.slots.row(self.index, index / ROW)[index % ROW])
     }
 
-    /// How many slots there are now. Acquire: the ids of their pages are seen.
-    fn slots(&self) -> usize {
-        self.pages.load(Ordering::Acquire) as usize * SLOTS
+    /// How many slots there are now. Acquire: counters that have been put into new places are seen there.
+    #[inline(always)]
+    fn count(self) -> usize {
+        self.header.rows.load(Ordering::Acquire) as usize * ROW
     }
 }
 
 impl<'a> Guard<'a> {
     /// As [`Slice::find`]; under the lock nothing is busy but what this thread has frozen.
-    pub(super) fn find(&self, fingerprint: Fingerprint) -> Option<(&'a Slot, u64)> {
-        match self.slice.find(self.pages, fingerprint) {
+    pub(super) fn find(&self, fingerprint: Fingerprint) -> Option<(Slot<'a>, u64)> {
+        match self.slice.find(fingerprint) {
             Look::Found(slot, word) => Some((slot, word)),
             Look::Absent | Look::Busy => None,
         }
@@ -175,37 +193,46 @@ impl<'a> Guard<'a> {
 
     /// The generation of words written now.
     pub(super) fn generation(&self) -> u64 {
-        self.slice.moves.load(Ordering::Relaxed)
+        self.slice.header.moves.load(Ordering::Relaxed)
+    }
+
+    /// Starts a new generation: words written from now on are told apart from those before.
+    fn renew(&self) {
+        // Relaxed: the release store of a word that carries the new generation publishes it.
+        self.slice.header.moves.store(self.generation() + 1, Ordering::Relaxed);
     }
 
     /// Sees to it that so many counters can be inserted: where the slice is full, it drops what has closed or
-    /// takes another page. Counters may change places, so nothing may be frozen. Says whether there is room.
+    /// takes another row. Counters may change places, so nothing may be frozen. Says whether there is room.
     pub(super) fn make_room(&self, counters: usize, now: Timestamp) -> (bool, Freed) {
-        let slots = self.slice.slots();
-        let filled = self.filled() + counters;
-        // Above 27/32, about 84 %, a search for what is not there grows long.
-        if filled <= slots * 27 / 32 {
+        let slots = self.slice.count();
+        // Above 25/32, about 78 %, too many counters are far from where they should be.
+        let has_room = || self.filled() + counters <= self.slice.count() * 25 / 32;
+        if has_room() {
             return (true, Freed { counters: 0 });
         }
-        let closed = self.all().filter(|slot| self.is_closed(slot.word(), slot, now)).count();
-        let can_grow = slots < MAX_PAGES * SLOTS;
+        let closed = if self.may_hold_closed(now) {
+            self.all().filter(|slot| self.is_closed(slot.word(), *slot, now)).count()
+        } else {
+            self.slice.header.forgotten.load(Ordering::Relaxed) as usize
+        };
         // Growing is worth it when dropping what has closed would not help for long.
-        let page = if closed * 8 <= slots && can_grow { self.pages.take() } else { None };
-        let freed =
-            if closed > 0 || page.is_some() { self.rebuild(page, now) } else { Freed { counters: 0 } };
-        (self.filled() + counters <= self.slice.slots(), freed)
+        let grow = closed * 8 <= slots && slots < ROWS * ROW;
+        let freed = if closed > 0 || grow { self.rebuild(grow, now) } else { Freed { counters: 0 } };
+        (has_room(), freed)
     }
 
     /// Gives a slot to a counter that has none, and says whether the slot was another counter's. There must be
     /// [room](Self::make_room).
     pub(super) fn insert(&self, fingerprint: Fingerprint, state: State, now: Timestamp) -> Freed {
-        for slot in self.slice.probe(self.pages, fingerprint) {
+        for slot in self.slice.probe(fingerprint) {
             let word = slot.word();
-            let (empty, forgotten) = (word == 0, word == FORGOTTEN);
+            let (empty, forgotten) = (word == EMPTY, word == FORGOTTEN);
             // A swap, because the counter of a closed window may be rolling over to the next one just now.
             if empty || forgotten || (self.is_closed(word, slot, now) && slot.swap(word, FROZEN)) {
                 slot.write(self.base, fingerprint, state, self.generation());
                 self.note(usize::from(empty), state.end);
+                self.add_forgotten(-i32::from(forgotten));
                 return Freed { counters: usize::from(!empty && !forgotten) };
             }
         }
@@ -214,7 +241,7 @@ impl<'a> Guard<'a> {
 
     /// Forgets the counters whose windows have closed; they keep their slots until those are needed.
     pub(super) fn reap(&self, now: Timestamp) -> Freed {
-        if now.as_unix_millis() < self.slice.earliest_end.load(Ordering::Relaxed) {
+        if !self.may_hold_closed(now) {
             return Freed { counters: 0 };
         }
         let mut counters = 0;
@@ -230,20 +257,30 @@ impl<'a> Guard<'a> {
                 earliest_end = earliest_end.min(state.end);
             }
         }
-        self.slice.earliest_end.store(earliest_end.as_unix_millis(), Ordering::Relaxed);
+        self.slice.header.earliest_end.store(earliest_end.as_unix_millis(), Ordering::Relaxed);
+        self.add_forgotten(counters as i32);
         Freed { counters }
+    }
+
+    /// Forgets the counter of a frozen slot. The slot may go to another counter while the window is open: then the
+    /// same word must not come back.
+    pub(super) fn forget(&self, slot: Slot<'_>) {
+        self.renew();
+        self.add_forgotten(1);
+        slot.thaw(FORGOTTEN);
     }
 
     /// Notes that so many empty slots were filled, and that a window ends then.
     pub(super) fn note(&self, filled: usize, end: Timestamp) {
-        let Slice { filled: all, earliest_end, .. } = self.slice;
+        let Header { filled: all, earliest_end, .. } = self.slice.header;
         // Plain loads and stores: only the lock's holder writes them.
         all.store(all.load(Ordering::Relaxed) + filled as u32, Ordering::Relaxed);
         earliest_end.store(earliest_end.load(Ordering::Relaxed).min(end.as_unix_millis()), Ordering::Relaxed);
     }
 
-    /// Puts the live counters in their places anew, over one page more if there is one.
-    fn rebuild(&self, page: Option<u32>, now: Timestamp) -> Freed {
+    /// Puts the live counters in their places anew, over one row more or as many as before.
+    fn rebuild(&self, grow: bool, now: Timestamp) -> Freed {
+        let header = self.slice.header;
         let mut live = Vec::with_capacity(self.filled());
         let mut counters = 0;
         for slot in self.all() {
@@ -254,24 +291,22 @@ impl<'a> Guard<'a> {
                 _ => {}
             }
         }
-        // Before any word is published that carries it.
-        self.slice.moves.store(self.generation() + 1, Ordering::Relaxed);
+        self.renew();
         self.all().for_each(Slot::clear);
-        if let Some(page) = page {
-            let pages = self.slice.pages.load(Ordering::Relaxed);
-            self.slice.page_ids[pages as usize].store(page, Ordering::Relaxed);
-            // Release: whoever sees the count sees the id.
-            self.slice.pages.store(pages + 1, Ordering::Release);
+        if grow {
+            // Release: whoever sees the new count sees the slots cleared, and does not take them for others'.
+            header.rows.store(header.rows.load(Ordering::Relaxed) + 1, Ordering::Release);
         }
-        self.slice.filled.store(0, Ordering::Relaxed);
-        self.slice.earliest_end.store(i64::MAX, Ordering::Relaxed);
+        header.filled.store(0, Ordering::Relaxed);
+        header.forgotten.store(0, Ordering::Relaxed);
+        header.earliest_end.store(i64::MAX, Ordering::Relaxed);
         for (fingerprint, state) in live {
             self.insert(fingerprint, state, now);
         }
         Freed { counters }
     }
 
-    fn is_closed(&self, word: u64, slot: &Slot, now: Timestamp) -> bool {
+    fn is_closed(&self, word: u64, slot: Slot<'_>, now: Timestamp) -> bool {
         match self.base.word(word) {
             Word::Empty | Word::Frozen => false,
             Word::Compact(State { end, .. }) => end <= now,
@@ -279,19 +314,28 @@ impl<'a> Guard<'a> {
         }
     }
 
-    fn all(&self) -> impl Iterator<Item = &'a Slot> {
-        let (slice, pages) = (self.slice, self.pages);
-        (0..slice.slots()).map(move |index| slice.slot(pages, index))
+    fn may_hold_closed(&self, now: Timestamp) -> bool {
+        self.slice.header.earliest_end.load(Ordering::Relaxed) <= now.as_unix_millis()
+    }
+
+    fn all(&self) -> impl Iterator<Item = Slot<'a>> + use<'a> {
+        let slice = self.slice;
+        (0..slice.count()).map(move |index| slice.slot(index))
+    }
+
+    fn add_forgotten(&self, slots: i32) {
+        let forgotten = &self.slice.header.forgotten;
+        forgotten.store(forgotten.load(Ordering::Relaxed).saturating_add_signed(slots), Ordering::Relaxed);
     }
 
     fn filled(&self) -> usize {
-        self.slice.filled.load(Ordering::Relaxed) as usize
+        self.slice.header.filled.load(Ordering::Relaxed) as usize
     }
 }
 
 impl Drop for Guard<'_> {
     fn drop(&mut self) {
         // Release: what the holder wrote is seen by whoever sees the even version.
-        self.slice.version.store(self.version + 1, Ordering::Release);
+        self.slice.header.version.store(self.version + 1, Ordering::Release);
     }
 }

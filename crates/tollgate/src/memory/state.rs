@@ -23,7 +23,7 @@ pub(super) const FROZEN: u64 = u64::MAX;
 /// A counter that was forgotten: compact, nothing used, long closed.
 pub(super) const FORGOTTEN: u64 = 1 << END_SHIFT;
 
-/// How often a slice's counters change places before a word can come back: see [`Base::compact`].
+/// After how many generations of a slice a word can come back: see [`Base::compact`].
 pub(super) const GENERATIONS: u64 = 1 << 6;
 
 const END_SHIFT: u32 = 38;
@@ -107,9 +107,9 @@ impl Base {
 
     /// The state in one word, if it fits.
     ///
-    /// A slice's generation grows whenever its counters change places. Without such a change, a slot goes to
-    /// another counter only when its window has closed, and then its end is a later one. So no word that a
-    /// thread has read of one counter comes to stand for another one, unless the places change 64 times
+    /// A slice's generation grows whenever its counters change places or one is forgotten. Without that, a slot
+    /// goes to another counter only when its window has closed, and then its end is a later one. So no word that
+    /// a thread has read of one counter comes to stand for another one, unless the generation grows by 64
     /// meanwhile: that is looked for by whoever swaps a word.
     pub(super) fn compact(self, state: State, generation: u64) -> Option<u64> {
         let millis = state.end.as_unix_millis();

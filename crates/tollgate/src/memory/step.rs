@@ -3,8 +3,8 @@
 use smallvec::SmallVec;
 
 use super::fingerprint::Fingerprint;
-use super::page::Slot;
 use super::roll::{Rolled, has_not_begun, roll};
+use super::slot::Slot;
 use super::state::State;
 use super::table::{Guards, Table};
 use super::time::{Reading, Time};
@@ -27,7 +27,7 @@ pub(super) struct Step<'a> {
 struct Held<'a> {
     fingerprint: Fingerprint,
     /// The frozen slot and the word to give back, if the counter has a slot.
-    slot: Option<(&'a Slot, u64)>,
+    slot: Option<(Slot<'a>, u64)>,
     /// Whether a slot can be had.
     room: bool,
 }
@@ -60,33 +60,49 @@ impl<'a> Step<'a> {
                 })
             })
             .collect();
-        let guards = table.lock(&fingerprints);
-        let now = time.precise().now;
-        let mut held = SmallVec::<[Held<'a>; 2]>::new();
-        for fingerprint in &fingerprints {
-            let guard = guards.of(table.slice_index(*fingerprint));
-            let mut room = true;
-            if guard.find(*fingerprint).is_none() {
-                // Before anything is frozen, because it may change places.
-                let (has_room, freed) = guard.make_room(fingerprints.len(), now);
-                table.give_back_keys(freed.counters);
-                room = has_room;
-            }
-            held.push(Held { fingerprint: *fingerprint, slot: None, room });
-        }
-        for held in &mut held {
-            let found = guards.of(table.slice_index(held.fingerprint)).find(held.fingerprint);
-            held.slot = found.map(|(slot, _)| (slot, slot.freeze()));
-        }
+        let held =
+            fingerprints.iter().map(|fingerprint| Held { fingerprint: *fingerprint, slot: None, room: true });
+        let held = held.collect();
+        // From here on a panic, as of a user's clock, gives everything back.
+        let mut step = Self {
+            table,
+            held,
+            counters,
+            indices,
+            guards: table.lock(&fingerprints),
+            reading: time.precise(),
+        };
+        step.make_room();
+        step.freeze();
         // Read once no other step can change these counters, so that the readings of all steps on a counter
         // are in the order of the steps.
-        let reading = time.read_to_open(&counters);
-        let mut step = Self { table, held, counters, indices, guards, reading };
-        if reading.is_coarse() && step.is_doubtful() {
+        step.reading = time.read_to_open(&step.counters);
+        if step.reading.is_coarse() && step.is_doubtful() {
             step.reading = time.precise();
         }
         step.take_back();
         step
+    }
+
+    /// Finds or makes room for counters that have no slot. Before anything is frozen, because counters may
+    /// change their places.
+    fn make_room(&mut self) {
+        let new = self.held.len();
+        for held in &mut self.held {
+            let guard = self.guards.of(self.table.slice_index(held.fingerprint));
+            if guard.find(held.fingerprint).is_none() {
+                let (room, freed) = guard.make_room(new, self.reading.now);
+                self.table.give_back_keys(freed.counters);
+                held.room = room;
+            }
+        }
+    }
+
+    fn freeze(&mut self) {
+        for held in &mut self.held {
+            let found = self.guards.of(self.table.slice_index(held.fingerprint)).find(held.fingerprint);
+            held.slot = found.map(|(slot, _)| (slot, slot.freeze()));
+        }
     }
 
     /// Whether a finer reading has opened one of the windows already, or would close one.
@@ -106,7 +122,7 @@ impl<'a> Step<'a> {
             let guard = self.guards.of(self.table.slice_index(held.fingerprint));
             guard.note(0, state.end);
             let generation = guard.generation();
-            let fill = |slot: &Slot| slot.fill(self.table.base, held.fingerprint, state, generation);
+            let fill = |slot: Slot<'_>| slot.fill(self.table.base, held.fingerprint, state, generation);
             held.slot = held.slot.map(|(slot, _)| (slot, fill(slot)));
         }
     }
@@ -165,7 +181,7 @@ impl<'a> Step<'a> {
 
     pub(super) fn reset(&mut self, counter: &Counter<'_>) -> QuotaState {
         if let Some((slot, _)) = self.held.first_mut().and_then(|held| held.slot.take()) {
-            slot.thaw(super::state::FORGOTTEN);
+            self.guards.of(self.table.slice_index(self.held[0].fingerprint)).forget(slot);
             self.table.give_back_keys(1);
         }
         let window = roll(counter, None, self.reading.now).window;

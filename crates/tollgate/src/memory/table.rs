@@ -3,37 +3,46 @@
 use smallvec::SmallVec;
 
 use super::fingerprint::{Fingerprint, Fingerprinter};
-use super::page::{PAGE_BYTES, Pages, SLOTS};
-use super::slice::{Guard, Look, MAX_PAGES, Slice};
+use super::slice::{Guard, Header, Look, Slice};
+use super::slots::{ROW, ROWS, SLICE_BYTES, Slots};
 use super::state::{Base, State, Word};
 use super::sync::{AtomicUsize, Backoff, Ordering};
 use crate::Counter;
 
-/// Counters for which a slice is planned, of the 1,024 it has slots for: hashing fills slices unevenly, by 26
-/// counters more or less, and this leaves room for nine times that.
-const PLANNED: usize = SLOTS * MAX_PAGES * 5 / 8;
+/// Counters for which a slice is planned, of the 800 that it takes before it is full: hashing fills slices
+/// unevenly, by 25 counters more or less, and this leaves room for six times that.
+const PLANNED: usize = ROW * ROWS * 5 / 8;
 
 pub(super) struct Table {
     fingerprinter: Fingerprinter,
     pub(super) base: Base,
-    pub(super) slices: Box<[Slice]>,
-    pub(super) pages: Pages,
+    headers: Box<[Header]>,
+    slots: Slots,
     /// Counters held, those of closed windows included until their slots are needed.
     keys: AtomicUsize,
     max_keys: usize,
 }
 
+/// How large a table may grow.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Cap {
+    Keys(usize),
+    /// Of memory, the table's own headers included.
+    Bytes(usize),
+}
+
 impl Table {
-    pub(super) fn new(max_keys: usize, max_bytes: usize, base: Base) -> Self {
-        let slices = max_keys.div_ceil(PLANNED).clamp(1, u32::MAX as usize);
-        let headers = slices * size_of::<Slice>();
-        let max_pages =
-            (max_bytes.saturating_sub(headers) / PAGE_BYTES).clamp(1, slices.saturating_mul(MAX_PAGES));
+    pub(super) fn new(cap: Cap, base: Base) -> Self {
+        let (slices, max_keys) = match cap {
+            Cap::Keys(keys) => (keys.div_ceil(PLANNED), keys),
+            Cap::Bytes(bytes) => (bytes / (SLICE_BYTES + size_of::<Header>()), usize::MAX),
+        };
+        let slices = slices.clamp(1, u32::MAX as usize);
         Self {
             fingerprinter: Fingerprinter::new(),
             base,
-            slices: (0..slices).map(|_| Slice::default()).collect(),
-            pages: Pages::new(u32::try_from(max_pages).unwrap_or(u32::MAX)),
+            headers: (0..slices).map(|_| Header::default()).collect(),
+            slots: Slots::new(slices),
             keys: AtomicUsize::new(0),
             max_keys,
         }
@@ -44,17 +53,18 @@ impl Table {
         self.fingerprinter.of(counter)
     }
 
-    pub(super) fn slice(&self, fingerprint: Fingerprint) -> &Slice {
-        &self.slices[self.slice_index(fingerprint)]
+    #[inline(always)]
+    pub(super) fn slice(&self, fingerprint: Fingerprint) -> Slice<'_> {
+        self.slice_at(self.slice_index(fingerprint))
     }
 
     pub(super) fn slice_index(&self, fingerprint: Fingerprint) -> usize {
-        fingerprint.slice(self.slices.len())
+        fingerprint.slice(self.headers.len())
     }
 
     /// See [`Slice::touch`].
     pub(super) fn touch(&self, fingerprint: Fingerprint) -> u64 {
-        self.slice(fingerprint).touch(&self.pages, fingerprint)
+        self.slice(fingerprint).touch(fingerprint)
     }
 
     /// Reads a counter without the lock.
@@ -63,7 +73,7 @@ impl Table {
         let mut backoff = Backoff::default();
         loop {
             let version = slice.version();
-            match slice.find(&self.pages, fingerprint) {
+            match slice.find(fingerprint) {
                 Look::Found(slot, word) => match self.base.word(word) {
                     Word::Compact(state) if slot.still_is(word) => return Some(state),
                     Word::Wide(_) => {
@@ -87,9 +97,12 @@ impl Table {
             fingerprints.iter().map(|fingerprint| self.slice_index(*fingerprint)).collect();
         order.sort_unstable();
         order.dedup();
-        Guards(
-            order.into_iter().map(|index| (index, self.slices[index].lock(&self.pages, self.base))).collect(),
-        )
+        Guards(order.into_iter().map(|index| (index, self.slice_at(index).lock(self.base))).collect())
+    }
+
+    #[inline(always)]
+    fn slice_at(&self, index: usize) -> Slice<'_> {
+        Slice { header: &self.headers[index], slots: &self.slots, index }
     }
 
     pub(super) fn keys(&self) -> usize {
