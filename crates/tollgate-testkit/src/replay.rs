@@ -1,10 +1,11 @@
 //! A plan, run over a store and the model side by side.
 
-use tollgate::{Charge, Counter, Key, PolicyQuota, Refunded, Store, Timestamp};
+use tollgate::{Charge, Counter, Key, PerQuota, PolicyQuota, Refunded, Store, StoreError, Timestamp};
 
 use crate::{Ask, Count, Counted, Model, Op, Plan, Subject};
 
-/// Takes every step of the plan on the store and on the model, and demands equal answers.
+/// Takes every step of the plan on the store and on the model, and demands equal answers. Requests of one batch
+/// may be taken in any order.
 ///
 /// `set_back` sets the store's clock back; a plan that moves no clock never calls it.
 ///
@@ -34,6 +35,33 @@ pub async fn replay<S: Subject>(
     }
 }
 
+/// Every order of so many requests, the given one first.
+fn orders(requests: usize) -> impl Iterator<Item = Vec<usize>> {
+    let insert = |orders: Vec<Vec<usize>>, next: usize| {
+        let everywhere = |order: Vec<usize>| {
+            (0..=order.len()).rev().map(move |place| {
+                let mut order = order.clone();
+                order.insert(place, next);
+                order
+            })
+        };
+        orders.into_iter().flat_map(everywhere).collect()
+    };
+    (0..requests).fold(vec![Vec::new()], insert).into_iter()
+}
+
+/// The model after it has taken the requests in this order, if it gave these answers.
+fn after(
+    model: &Model,
+    order: &[usize],
+    requests: &[&[Charge<'_>]],
+    answers: &[Result<PerQuota<Count>, StoreError>],
+) -> Option<Model> {
+    let mut model = model.clone();
+    let answers_alike = |index: &usize| answers.get(*index) == Some(&model.charge(requests[*index]));
+    (answers.len() == requests.len() && order.iter().all(answers_alike)).then_some(model)
+}
+
 struct Replay<'a, S> {
     store: &'a S,
     quotas: &'a [PolicyQuota],
@@ -54,9 +82,11 @@ impl<'a, S: Store> Replay<'a, S> {
             Op::ChargeEach(requests) => {
                 let requests: Vec<_> = requests.iter().map(|asks| self.charges(asks)).collect();
                 let requests: Vec<&[Charge<'_>]> = requests.iter().map(Vec::as_slice).collect();
-                for (counted, charges) in self.store.charge_each(&requests).await.into_iter().zip(&requests) {
-                    assert_eq!(counted.map(|it| Counted::from(it).counts), model.charge(charges), "{at}");
-                }
+                let answers = self.store.charge_each(&requests).await.into_iter();
+                let answers: Vec<_> = answers.map(|it| it.map(|it| Counted::from(it).counts)).collect();
+                let after =
+                    orders(requests.len()).find_map(|order| after(model, &order, &requests, &answers));
+                *model = after.unwrap_or_else(|| panic!("{at}: in no order of the requests {answers:?}"));
             }
             Op::Peek(asks) => {
                 let charges = self.charges(asks);

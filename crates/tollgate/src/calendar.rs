@@ -7,6 +7,10 @@ use jiff::{Span, ToSpan};
 use crate::quota::CalendarUnit;
 use crate::{Timestamp, Window};
 
+/// Names that a time zone database may know although they are no IANA names, or name no place: what they mean
+/// is up to the machine, and counters must not be.
+const MACHINE_DEPENDENT: [&str; 3] = ["Factory", "localtime", "posixrules"];
+
 /// A calendar unit in an IANA time zone.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Calendar {
@@ -15,8 +19,11 @@ pub(crate) struct Calendar {
 }
 
 impl Calendar {
-    /// `None` if the time zone database does not know the name.
+    /// `None` if the time zone database does not know the name, or if its meaning depends on the machine.
     pub(crate) fn new(unit: CalendarUnit, zone: &str) -> Option<Self> {
+        if MACHINE_DEPENDENT.iter().any(|name| name.eq_ignore_ascii_case(zone)) {
+            return None;
+        }
         let zone = TimeZone::get(zone).ok()?;
         // Only a zone with a name of its own can be written down again.
         zone.iana_name()?;

@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-use crate::{Counted, QuotaState, Reason};
+use crate::{Charge, CountDenied, Counted, Counter, QuotaState, Reason, Timestamp};
 
 /// The answer to a request: may it go on now, what is left, and how long to wait if not.
 ///
@@ -136,6 +136,31 @@ impl Decision {
     #[must_use]
     pub const fn source(&self) -> Source {
         self.source
+    }
+
+    /// For each of the charges that were decided on what can be given back, and the start of the window it was
+    /// charged in; a charge that took nothing has cost 0. None at all for another number of charges.
+    pub(crate) fn refunds<'a>(
+        &'a self,
+        charges: &'a [Charge<'a>],
+    ) -> impl Iterator<Item = (Charge<'a>, Timestamp)> {
+        let charges = if charges.len() == self.quotas.len() { charges } else { &[] };
+        charges.iter().zip(&self.quotas).map(|(charge, quota)| {
+            let counter = charge.counter();
+            let cost = if self.has_charged(counter, charges) { charge.cost() } else { 0 };
+            (Charge::new(counter.quota(), counter.key(), cost), quota.window().start())
+        })
+    }
+
+    /// Whether the step took units of the counter: of all if it was admitted, else where a denial is counted.
+    fn has_charged(&self, counter: Counter<'_>, charges: &[Charge<'_>]) -> bool {
+        let is_counted_denial = |(charge, quota): (&Charge<'_>, &QuotaState)| {
+            charge.counter() == counter
+                && charge.counter().quota().count_denied() == CountDenied::Yes
+                && quota.reason() == Some(Reason::QuotaExceeded)
+        };
+        self.source == Source::Store
+            && (self.is_allowed() || charges.iter().zip(&self.quotas).any(is_counted_denial))
     }
 }
 

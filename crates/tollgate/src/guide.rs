@@ -27,8 +27,9 @@
 //!
 //! # Keys
 //!
-//! A [`Key`](crate::Key) says who is counted. Texts, numbers, addresses and bytes are keys, and so are pairs
-//! and triples of them; nothing has to be joined by hand, and `("a:b", "c")` is not `("a", "b:c")`.
+//! A [`Key`](crate::Key) says who is counted. Texts (`&str`, `String`, `Cow<str>`), numbers (`u32`, `u64`,
+//! `usize`), addresses (`IpAddr`, `Ipv4Addr`, `Ipv6Addr`) and bytes (`&[u8]`, `Vec<u8>`) are keys, and so are
+//! pairs and triples of them; nothing has to be joined by hand, and `("a:b", "c")` is not `("a", "b:c")`.
 //!
 //! ```
 //! use std::net::IpAddr;
@@ -38,6 +39,47 @@
 //! let address: IpAddr = "192.0.2.7".parse()?;
 //! assert!(limiter.check(("alice", "/search"))?.is_allowed());
 //! assert!(limiter.check((address, 42_u64))?.is_allowed());
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! A type of your own becomes a key by saying which of its parts count:
+//!
+//! ```
+//! use tollgate::{Key, Limiter, Quota};
+//!
+//! struct User {
+//!     tenant: u32,
+//!     name: String,
+//! }
+//!
+//! impl From<&User> for Key<'_> {
+//!     fn from(user: &User) -> Self {
+//!         (user.tenant, &user.name).into()
+//!     }
+//! }
+//!
+//! let limiter = Limiter::new(Quota::per_day(1));
+//! let alice = User { tenant: 7, name: "alice".to_owned() };
+//! let namesake = User { tenant: 8, name: "alice".to_owned() };
+//! assert!(limiter.check(&alice)?.is_allowed());
+//! assert!(limiter.check(&namesake)?.is_allowed());
+//! assert!(!limiter.check(&alice)?.is_allowed());
+//! # Ok::<(), tollgate::StoreError>(())
+//! ```
+//!
+//! # Quotas in configuration
+//!
+//! A quota has a written form, and [`Quota`](crate::Quota) lists all of it. The feature `serde` reads and writes
+//! it; the feature `calendar` adds days, weeks, months and years in a time zone.
+//!
+//! ```
+//! use tollgate::Quota;
+//!
+//! let quota: Quota = "5/1m".parse()?;
+//! # #[cfg(feature = "serde")]
+//! let quota: Quota = serde_json::from_str(r#""5 per minute""#)?;
+//! # #[cfg(feature = "calendar")]
+//! let quota: Quota = "100/day@Europe/Berlin".parse()?;
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
@@ -61,8 +103,31 @@
 //! # Ok::<(), tollgate::StoreError>(())
 //! ```
 //!
-//! Where the cost is known only afterwards, take the most it can be and [refund](crate::Limiter::refund) the
-//! rest; the refund goes to the window that was charged, or nowhere if that has closed.
+//! # Refund
+//!
+//! Where the cost is known only afterwards, take the most it can be and [give back](crate::Limiter::refund) the
+//! rest. A refund goes to the window that was charged, or nowhere if that has closed; and nothing is given back
+//! for a request that was denied, because nothing was taken.
+//!
+//! ```
+//! use tollgate::{Limiter, Quota};
+//!
+//! /// Answers in at most so many words.
+//! fn answer(most: u32) -> u32 {
+//!     most.min(120)
+//! }
+//!
+//! let words = Limiter::new(Quota::per_day(1_000));
+//! let most = 800;
+//! let decision = words.check_cost("alice", most)?;
+//! if decision.is_allowed() {
+//!     let rest = most - answer(most);
+//!     let refunded = words.refund("alice", rest, &decision)?;
+//!     assert_eq!(refunded[0].given(), 680);
+//! }
+//! assert_eq!(words.peek("alice")?.remaining(), 880);
+//! # Ok::<(), tollgate::StoreError>(())
+//! ```
 //!
 //! # Several quotas
 //!
@@ -94,8 +159,75 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! Quotas with keys of their own (each user, and everybody together) go through
-//! [`check_all`](crate::Limiter::check_all).
+//! # Quotas with keys of their own
+//!
+//! Each user, and everybody together: a [`Charge`](crate::Charge) is one quota for one key, and
+//! [`check_all`](crate::Limiter::check_all) takes several of them all or nothing. A
+//! [`PolicyQuota`](crate::PolicyQuota) is a quota under a name, so that quotas with the same windows have counters
+//! of their own.
+//!
+//! ```
+//! use tollgate::{Charge, Key, Limiter, PolicyQuota, Quota};
+//!
+//! // Its own quota is for `check`; `check_all` brings others to its store.
+//! let limiter = Limiter::new(Quota::per_day(5));
+//! let per_user = PolicyQuota::new("user", Quota::per_day(2));
+//! let everybody = PolicyQuota::new("everybody", Quota::per_day(3));
+//!
+//! let all = Key::from("all");
+//! let check = |user: &str| {
+//!     let user = Key::from(user);
+//!     limiter.check_all(&[Charge::new(&per_user, &user, 1), Charge::new(&everybody, &all, 1)])
+//! };
+//! assert!(check("alice")?.is_allowed() && check("alice")?.is_allowed());
+//! assert_eq!(check("alice")?.deciding(), 0);
+//! assert!(check("bob")?.is_allowed());
+//! let denied = check("bob")?;
+//! assert_eq!((denied.is_allowed(), denied.deciding()), (false, 1));
+//! # Ok::<(), tollgate::StoreError>(())
+//! ```
+//!
+//! # Async
+//!
+//! The plain steps never wait over a store in this process, so async code may call them as they are. Code that is
+//! to work over any [`Store`](crate::Store) calls those that end in `_async`; they need no particular runtime.
+//!
+//! ```
+//! use tollgate::{Limiter, Store, StoreError};
+//!
+//! async fn greet<S: Store>(limiter: &Limiter<S>, user: &str) -> Result<String, StoreError> {
+//!     let decision = limiter.check_async(user).await?;
+//!     Ok(if decision.is_allowed() { format!("hello {user}") } else { "later".to_owned() })
+//! }
+//! # let limiter = Limiter::new(tollgate::Quota::per_day(1));
+//! # assert_eq!(tollgate_testkit::block_on(greet(&limiter, "alice"))?, "hello alice");
+//! # assert_eq!(tollgate_testkit::block_on(greet(&limiter, "alice"))?, "later");
+//! # Ok::<(), StoreError>(())
+//! ```
+//!
+//! # When the store is full
+//!
+//! A memory store holds as many counters as it is [told to](crate::MemoryStoreBuilder::max_keys), and never
+//! forgets a live one to make room. When all are live, a key without a counter gets
+//! [`StoreError::Full`](crate::StoreError::Full); keys with one go on as before. It is no denial: the key may well
+//! be within its quota, there is only no place to count it. So choose what is worse, to refuse a newcomer or to
+//! let it through uncounted, and raise the cap (a counter takes about 30 bytes) or shorten the windows if it
+//! happens without an attack. Room comes back as windows close.
+//!
+//! ```
+//! use tollgate::{Limiter, MemoryStore, Quota, StoreError};
+//!
+//! let store = MemoryStore::builder().max_keys(1).build();
+//! let limiter = Limiter::with_store(Quota::per_day(5), store);
+//! let status = |user: &str| match limiter.check(user) {
+//!     Ok(decision) if decision.is_allowed() => 200,
+//!     Ok(_) => 429,
+//!     // Nobody is let through uncounted here. It is this service's lack of room, not the user's fault.
+//!     Err(StoreError::Full) => 503,
+//!     Err(_) => 500,
+//! };
+//! assert_eq!((status("alice"), status("bob"), status("alice")), (200, 503, 200));
+//! ```
 //!
 //! # Time in your tests
 //!

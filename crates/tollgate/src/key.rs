@@ -7,12 +7,14 @@
 use std::borrow::Cow;
 use std::fmt;
 use std::hash::{Hash, Hasher};
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use smallvec::SmallVec;
 use xxhash_rust::xxh64::Xxh64;
 
 /// Who is counted: a text, a number, an address, bytes, or several of them together.
+///
+/// A type of one's own becomes a key by `impl From<&User> for Key<'_>`; the [guide](crate::guide#keys) shows it.
 ///
 /// A key made from a borrowed text or bytes borrows them, and numbers and addresses fit in place, so making
 /// such a key allocates nothing. Several parts are written into one buffer.
@@ -172,9 +174,18 @@ impl<'a> From<&'a String> for Key<'a> {
     }
 }
 
-impl From<String> for Key<'static> {
+impl From<String> for Key<'_> {
     fn from(text: String) -> Self {
         Self { kind: Kind::Text, payload: Payload::Owned(text.into_bytes().into_boxed_slice()) }
+    }
+}
+
+impl<'a> From<Cow<'a, str>> for Key<'a> {
+    fn from(text: Cow<'a, str>) -> Self {
+        match text {
+            Cow::Borrowed(text) => text.into(),
+            Cow::Owned(text) => text.into(),
+        }
     }
 }
 
@@ -190,19 +201,51 @@ impl<'a, const N: usize> From<&'a [u8; N]> for Key<'a> {
     }
 }
 
-impl From<u64> for Key<'static> {
+impl From<Vec<u8>> for Key<'_> {
+    fn from(bytes: Vec<u8>) -> Self {
+        Self { kind: Kind::Bytes, payload: Payload::Owned(bytes.into_boxed_slice()) }
+    }
+}
+
+/// A number is a key by its value: `7_u32` and `7_usize` are the same key as `7_u64`.
+impl From<u64> for Key<'_> {
     fn from(number: u64) -> Self {
         Key { kind: Kind::Number, payload: Payload::own(&number.to_be_bytes()) }
     }
 }
 
+impl From<u32> for Key<'_> {
+    fn from(number: u32) -> Self {
+        u64::from(number).into()
+    }
+}
+
+impl From<usize> for Key<'_> {
+    fn from(number: usize) -> Self {
+        // No target has addresses of more than 64 bits.
+        (number as u64).into()
+    }
+}
+
 /// An IPv4 address and its IPv6-mapped form are different keys; fold them before if they should not be.
-impl From<IpAddr> for Key<'static> {
+impl From<IpAddr> for Key<'_> {
     fn from(address: IpAddr) -> Self {
         match address {
-            IpAddr::V4(address) => Key { kind: Kind::Address, payload: Payload::own(&address.octets()) },
-            IpAddr::V6(address) => Key { kind: Kind::Address, payload: Payload::own(&address.octets()) },
+            IpAddr::V4(address) => address.into(),
+            IpAddr::V6(address) => address.into(),
         }
+    }
+}
+
+impl From<Ipv4Addr> for Key<'_> {
+    fn from(address: Ipv4Addr) -> Self {
+        Self { kind: Kind::Address, payload: Payload::own(&address.octets()) }
+    }
+}
+
+impl From<Ipv6Addr> for Key<'_> {
+    fn from(address: Ipv6Addr) -> Self {
+        Self { kind: Kind::Address, payload: Payload::own(&address.octets()) }
     }
 }
 
@@ -217,13 +260,13 @@ impl<'a> From<&'a Key<'_>> for Key<'a> {
     }
 }
 
-impl<'a, A: Into<Key<'a>>, B: Into<Key<'a>>> From<(A, B)> for Key<'static> {
+impl<'a, A: Into<Key<'a>>, B: Into<Key<'a>>> From<(A, B)> for Key<'_> {
     fn from((first, second): (A, B)) -> Self {
         Key::parts([first.into(), second.into()])
     }
 }
 
-impl<'a, A: Into<Key<'a>>, B: Into<Key<'a>>, C: Into<Key<'a>>> From<(A, B, C)> for Key<'static> {
+impl<'a, A: Into<Key<'a>>, B: Into<Key<'a>>, C: Into<Key<'a>>> From<(A, B, C)> for Key<'_> {
     fn from((first, second, third): (A, B, C)) -> Self {
         Key::parts([first.into(), second.into(), third.into()])
     }

@@ -98,7 +98,8 @@ impl Refunded {
 #[non_exhaustive]
 pub enum StoreError {
     /// The store is at its cap and holds no counter for the key. Counters it holds go on working. Nobody's
-    /// fault but the cap's; a retry helps once a window closes.
+    /// fault but the cap's; a retry helps once a window closes. The [guide](crate::guide#when-the-store-is-full)
+    /// says what to do with it.
     #[error("the store is full: no room for another counter")]
     Full,
 }
@@ -121,7 +122,10 @@ pub trait Store: Send + Sync {
     /// If the store could not take the step.
     fn charge(&self, charges: &[Charge<'_>]) -> impl Future<Output = Result<Counted, StoreError>> + Send;
 
-    /// Takes one step for each request, independent of each other: for those who have many at hand.
+    /// Takes one step for each request, for those who have many at hand, and answers in the order of the requests.
+    ///
+    /// The answers are as if the requests had been taken one after another, in some order: a request that is
+    /// denied or fails harms no other. A store in this process ([`SyncStore`]) takes them in the given order.
     fn charge_each(
         &self,
         requests: &[&[Charge<'_>]],
@@ -190,7 +194,7 @@ pub trait SyncStore: Send + Sync {
         self.charge(charges).map(then)
     }
 
-    /// See [`Store::charge_each`].
+    /// See [`Store::charge_each`]; the requests are taken in the given order.
     fn charge_each(&self, requests: &[&[Charge<'_>]]) -> Vec<Result<Counted, StoreError>> {
         requests.iter().map(|charges| self.charge(charges)).collect()
     }

@@ -7,6 +7,10 @@ mod under_a_manual_clock {
         super::conformance!(every_store: super::ManualMemory::new());
     }
 
+    mod in_process {
+        super::conformance!(in_process: super::ManualMemory::new());
+    }
+
     mod steered_clock {
         super::conformance!(steered_clock: super::ManualMemory::new());
     }

@@ -2,6 +2,7 @@
 
 #![expect(clippy::unwrap_used, reason = "an error here is a failed test")]
 
+use std::borrow::Cow;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use proptest::collection::vec;
@@ -112,6 +113,34 @@ fn keys_of_one_payload_and_different_kinds_are_different() {
         assert_ne!(one, other);
         assert_ne!(one.canonical_bytes(), other.canonical_bytes());
     }
+}
+
+#[test]
+fn one_value_is_one_key_whatever_its_type() {
+    let (v4, v6) = (Ipv4Addr::LOCALHOST, Ipv6Addr::LOCALHOST);
+    let same = [
+        [Key::from(7_u64), Key::from(7_u32)],
+        [Key::from(u64::from(u32::MAX)), Key::from(u32::MAX)],
+        [Key::from(7_u64), Key::from(7_usize)],
+        [Key::from(IpAddr::V4(v4)), Key::from(v4)],
+        [Key::from(IpAddr::V6(v6)), Key::from(v6)],
+        [Key::from("a"), Key::from(Cow::Borrowed("a"))],
+        [Key::from("a"), Key::from(Cow::<str>::Owned("a".to_owned()))],
+        [Key::from(b"a"), Key::from(vec![b'a'])],
+    ];
+    for [one, other] in same {
+        assert_eq!(one, other);
+        assert_eq!(one.canonical_bytes(), other.canonical_bytes());
+    }
+}
+
+/// Numbers, addresses and owned texts are keys of any lifetime, so they go with a text that does not live forever.
+#[test]
+fn parts_of_all_types_go_together() {
+    let name = String::from("alice");
+    let triple = Key::from((7_u32, name.as_str(), (IpAddr::from([127, 0, 0, 1]), name.clone())));
+    let parts = [Key::from(7_u64), Key::from("alice"), Key::from((Ipv4Addr::LOCALHOST, "alice"))];
+    assert_eq!(triple, Key::parts(parts));
 }
 
 #[test]

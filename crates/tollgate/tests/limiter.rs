@@ -6,8 +6,8 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
 
 use tollgate::{
-    Charge, Clock, CountDenied, Key, Limiter, ManualClock, MemoryStore, PolicyQuota, Quota, QuotaErrorKind,
-    Reason, Refunded, SyncStore, Timestamp,
+    Charge, Clock, CountDenied, Decision, Key, Limiter, ManualClock, MemoryStore, PolicyQuota, Quota,
+    QuotaErrorKind, Reason, Refunded, Source, SyncStore, Timestamp,
 };
 use tollgate_testkit::block_on;
 
@@ -57,6 +57,84 @@ fn a_refund_goes_to_the_windows_of_its_decision() {
     assert_eq!(*refunded, [Refunded::Closed, Refunded::Open { given: 5, used: 0 }]);
 }
 
+/// Limit 1: what A took must not be given back by B's denial.
+#[test]
+fn a_refund_by_a_denial_gives_nothing_back() {
+    let (limiter, _clock) = limiter(&[Quota::per_minute(1), Quota::per_day(7)]);
+    let allowed = limiter.check("alice").unwrap();
+    let denied = limiter.check("alice").unwrap();
+    assert!(allowed.is_allowed() && !denied.is_allowed());
+    let nothing = [Refunded::Open { given: 0, used: 1 }; 2];
+    assert_eq!(*limiter.refund("alice", 1, &denied).unwrap(), nothing);
+    assert_eq!(*block_on(limiter.refund_async("alice", 1, &denied)).unwrap(), nothing);
+    let given = [Refunded::Open { given: 1, used: 0 }; 2];
+    assert_eq!(*limiter.refund("alice", 1, &allowed).unwrap(), given);
+}
+
+#[test]
+fn a_refund_by_a_counted_denial_gives_back_what_it_was_charged() {
+    let store = MemoryStore::builder().clock(ManualClock::default()).build();
+    let limiter = Limiter::with_store(Quota::per_day(1), store);
+    let counting = PolicyQuota::new("a", Quota::per_minute(2)).with_count_denied(CountDenied::Yes);
+    let (wider, other) = (
+        PolicyQuota::new("a", Quota::per_minute(9)),
+        PolicyQuota::new("b", Quota::per_minute(9)).with_count_denied(CountDenied::Yes),
+    );
+    let key = Key::from("alice");
+    // The first two are one counter: a denial of the one charges it for both.
+    let charges = [&counting, &wider, &other].map(|quota| Charge::new(quota, &key, 1));
+    assert!(limiter.check_all(&charges).unwrap().is_allowed());
+    let denied = limiter.check_all(&charges).unwrap();
+    assert_eq!(denied.quotas().iter().map(|quota| quota.used()).collect::<Vec<_>>(), [4, 4, 1]);
+    let refunded = limiter.refund_all(&charges, &denied).unwrap();
+    assert_eq!(refunded.iter().map(|quota| quota.given()).collect::<Vec<_>>(), [1, 1, 0]);
+
+    // A cost above the limit is never charged.
+    let never = [Charge::new(&counting, &key, 3)];
+    let denied = limiter.check_all(&never).unwrap();
+    assert_eq!(*limiter.refund_all(&never, &denied).unwrap(), [Refunded::Open { given: 0, used: 2 }]);
+}
+
+#[test]
+fn a_refund_of_another_number_of_charges_gives_nothing_and_says_so() {
+    let (limiter, _clock) = limiter(&[Quota::per_minute(5)]);
+    let (a, b) = (PolicyQuota::new("a", Quota::per_minute(5)), PolicyQuota::new("b", Quota::per_minute(5)));
+    let key = Key::from("alice");
+    let charges = [Charge::new(&a, &key, 1), Charge::new(&b, &key, 1)];
+    let decision = limiter.check_all(&charges).unwrap();
+    assert!(limiter.check("alice").unwrap().is_allowed());
+    assert!(limiter.refund("alice", 1, &decision).unwrap().is_empty());
+    assert!(limiter.refund_all(&charges[..1], &decision).unwrap().is_empty());
+    assert!(block_on(limiter.refund_all_async(&charges[..1], &decision)).unwrap().is_empty());
+    assert_eq!(limiter.peek("alice").unwrap().used(), 1);
+    let counted = SyncStore::peek(limiter.store(), &charges).unwrap();
+    assert!(counted.iter().all(|quota| quota.used() == 1));
+}
+
+#[test]
+fn only_what_the_store_decided_is_given_back() {
+    let (limiter, _clock) = limiter(&[Quota::per_minute(5)]);
+    let decision = limiter.check("alice").unwrap();
+    let counted = decision.quotas().iter().copied().collect();
+    let fallback = Decision::new(counted, Source::Fallback);
+    assert_eq!(*limiter.refund("alice", 1, &fallback).unwrap(), [Refunded::Open { given: 0, used: 1 }]);
+}
+
+/// Servers spawn them.
+#[test]
+fn async_steps_can_be_sent_to_other_threads() {
+    fn sent<T: Send>(value: T) -> T {
+        value
+    }
+    let (limiter, _clock) = limiter(&[Quota::per_minute(5)]);
+    let decision = block_on(sent(limiter.check_async("alice"))).unwrap();
+    assert_eq!(block_on(sent(limiter.record_async("alice", 2))).unwrap()[0].used(), 3);
+    assert_eq!(block_on(sent(limiter.refund_async("alice", 1, &decision))).unwrap()[0].given(), 1);
+    assert_eq!(block_on(sent(limiter.set_async("alice", 4))).unwrap()[0].used(), 4);
+    assert_eq!(block_on(sent(limiter.reset_async("alice"))), Ok(()));
+    assert_eq!(block_on(sent(limiter.peek_async("alice"))).unwrap().used(), 0);
+}
+
 #[test]
 fn the_window_end_is_that_of_the_last_quota_with_anything_used() {
     let (limiter, clock) = limiter(&[Quota::per_minute(5), Quota::per_hour(7)]);
@@ -73,7 +151,12 @@ fn a_limiter_needs_a_quota_and_no_two_on_the_same_counters() {
         |builder: tollgate::LimiterBuilder| builder.build(MemoryStore::new()).err().map(|error| error.kind());
     assert_eq!(build(Limiter::builder("none")), Some(QuotaErrorKind::NoQuota));
     let twice = Limiter::builder("twice").quota(Quota::per_minute(5)).quota("9/60s".parse().unwrap());
-    assert_eq!(build(twice), Some(QuotaErrorKind::SameWindow));
+    let error = twice.build(MemoryStore::new()).unwrap_err();
+    assert_eq!((error.kind(), error.range()), (QuotaErrorKind::SameWindow, None));
+    assert_eq!(
+        error.to_string(),
+        "quotas `5/1m` and `9/1m`: two quotas of one policy have the same window, anchor and zone"
+    );
     let apart =
         Limiter::builder("apart").quota(Quota::per_minute(5)).quota("9/60s@first_hit".parse().unwrap());
     assert_eq!(build(apart), None);

@@ -102,7 +102,7 @@ pub async fn closed_windows_make_room<S: Capped>() {
     let subject = &S::with_max_keys(4);
     let quota = short_quota(subject, 5, tollgate::Anchor::Epoch);
     for round in 0..5_u64 {
-        let callers = [0, 1, 2, 3].map(|key| Caller::new(subject, &quota, (round, key)));
+        let callers = [0_u64, 1, 2, 3].map(|key| Caller::new(subject, &quota, (round, key)));
         let charges = callers.each_ref().map(|caller| caller.charge(1));
         let window = if round % 2 == 0 {
             subject.store().charge(&charges).await.unwrap()[0].window()

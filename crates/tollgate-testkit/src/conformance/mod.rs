@@ -21,8 +21,9 @@ use crate::{Subject, block_on};
 
 /// Tests of every rule that holds for the store.
 ///
-/// `every_store` takes an expression that makes a fresh [`Subject`]; `steered_clock` one that makes a
-/// [`SteeredClock`](crate::SteeredClock); `capped` a type that is [`Capped`](crate::Capped).
+/// `every_store` takes an expression that makes a fresh [`Subject`]; `in_process` one whose store is a
+/// [`SyncStore`](tollgate::SyncStore); `steered_clock` one that makes a [`SteeredClock`](crate::SteeredClock);
+/// `capped` a type that is [`Capped`](crate::Capped).
 ///
 /// ```
 /// mod manual {
@@ -87,6 +88,11 @@ macro_rules! conformance {
             windows::the_shortest_window_is_one_millisecond
             windows::a_step_reads_the_clock_once
             windows::time_does_not_go_back
+        }
+    };
+    (in_process: $subject:expr) => {
+        $crate::conformance! { @each $subject =>
+            several::a_batch_is_taken_in_the_given_order
         }
     };
     (steered_clock: $subject:expr) => {

@@ -1,6 +1,6 @@
 //! Several charges in one step, several steps in one call: rules 8 and 9.
 
-use tollgate::{Reason, Store};
+use tollgate::{Reason, Store, SyncStore};
 
 use super::quota;
 use crate::caller::decide;
@@ -93,7 +93,8 @@ pub async fn a_step_without_charges_is_admitted<S: Subject>(subject: &S) {
     assert!(counted.is_admitted() && counted.is_empty());
 }
 
-/// A batch takes one step for each request: one that is denied harms no other, and none is counted twice.
+/// A batch takes one step for each request, one after another in some order: one that is denied harms no other, and
+/// none is counted twice.
 pub async fn requests_of_a_batch_are_independent<S: Subject>(subject: &S) {
     let (hour, day) = (quota("5/1h"), quota("100/1d"));
     let alice = Caller::new(subject, &hour, "alice");
@@ -111,10 +112,22 @@ pub async fn requests_of_a_batch_are_independent<S: Subject>(subject: &S) {
         subject.store().charge_each(&requests).await.into_iter().map(Result::unwrap).collect();
     assert_eq!(answers.iter().map(|answer| answer.len()).collect::<Vec<_>>(), [2, 2, 0, 2, 2, 1]);
     assert!(!answers[1].is_admitted() && answers[2].is_admitted() && answers[3].is_admitted());
-    // Requests that compete may be taken in any order; one of them fits.
+    // Two compete, and whichever is taken first fits.
     assert!(answers[0].is_admitted() != answers[4].is_admitted());
     assert_eq!((alice.used().await, bob.used().await, all.used().await), (3, 5, 8));
     assert!(subject.store().charge_each(&[]).await.is_empty());
+}
+
+/// In this process, the requests of a batch are taken in the given order.
+pub async fn a_batch_is_taken_in_the_given_order<S: Subject<Store: SyncStore>>(subject: &S) {
+    let (hour, day) = (quota("5/1h"), quota("100/1d"));
+    let alice = Caller::new(subject, &hour, "alice");
+    let all = Caller::new(subject, &day, "all");
+    let (one, two, three) = ([alice.charge(1)], [alice.charge(2), all.charge(2)], [alice.charge(3)]);
+    let requests: [&[_]; 6] = [&two, &three, &one, &two, &three, &one];
+    let answers = Store::charge_each(subject.store(), &requests).await.into_iter().map(Result::unwrap);
+    let answers: Vec<_> = answers.map(|counted| (counted.is_admitted(), counted[0].used())).collect();
+    assert_eq!(answers, [(true, 2), (true, 5), (false, 5), (false, 5), (false, 5), (false, 5)]);
 }
 
 /// G1, G2: a batch of many requests on one key admits exactly as many as fit.

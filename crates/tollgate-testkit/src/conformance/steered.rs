@@ -73,11 +73,11 @@ pub async fn a_step_back_inside_a_window_changes_nothing<S: SteeredClock>(subjec
 /// Rule 12: however far the clock steps back, what was used stays used.
 pub async fn a_step_back_never_reopens_a_window<S: SteeredClock>(subject: &S) {
     for anchor in ANCHORS {
-        for windows in [1, 2, 10, 100_000] {
+        for windows in [1_u32, 2, 10, 100_000] {
             let quota = short_quota(subject, 5, anchor);
             let alice = Caller::new(subject, &quota, windows);
             let window = alice.fills().await;
-            subject.set_time(window.start() - window.length() * (windows as u32 - 1) - MILLISECOND);
+            subject.set_time(window.start() - window.length() * (windows - 1) - MILLISECOND);
             let back = alice.takes(1).await;
             assert_eq!((back.is_allowed(), back.used()), (false, 5), "{anchor:?}, {windows} windows back");
         }

@@ -61,11 +61,23 @@ impl<S: Store> Limiter<S> {
         decision: &Decision,
     ) -> Result<PerQuota<Refunded>, StoreError> {
         let key = key.into();
-        let mut refunded = Vec::new();
-        for (charge, start) in self.refunds(&key, cost, decision) {
-            refunded.push(self.store.refund(&charge, start).await?);
-        }
-        Ok(refunded.into_iter().collect())
+        self.refund_all_async(&self.charges(&key, cost), decision).await
+    }
+
+    /// As [`refund_all`](Self::refund_all), over any store.
+    ///
+    /// # Errors
+    ///
+    /// As [`refund_async`](Self::refund_async).
+    pub async fn refund_all_async(
+        &self,
+        charges: &[Charge<'_>],
+        decision: &Decision,
+    ) -> Result<PerQuota<Refunded>, StoreError> {
+        let steps = decision
+            .refunds(charges)
+            .map(|(charge, start)| async move { self.store.refund(&charge, start).await });
+        one_by_one(steps).await
     }
 
     /// As [`reset`](Self::reset), over any store.
@@ -75,10 +87,8 @@ impl<S: Store> Limiter<S> {
     /// As [`check_async`](Self::check_async); quotas before the one that failed were reset.
     pub async fn reset_async(&self, key: impl Into<Key<'_>>) -> Result<(), StoreError> {
         let key = key.into();
-        for counter in self.counters(&key) {
-            self.store.reset(&counter).await?;
-        }
-        Ok(())
+        let steps = self.counters(&key).map(|counter| async move { self.store.reset(&counter).await });
+        one_by_one(steps).await.map(drop)
     }
 
     /// As [`set`](Self::set), over any store.
@@ -92,11 +102,8 @@ impl<S: Store> Limiter<S> {
         used: u64,
     ) -> Result<PerQuota<QuotaState>, StoreError> {
         let key = key.into();
-        let mut counts = Vec::new();
-        for counter in self.counters(&key) {
-            counts.push(self.store.set(&counter, used).await?);
-        }
-        Ok(counts.into_iter().collect())
+        let steps = self.counters(&key).map(|counter| async move { self.store.set(&counter, used).await });
+        one_by_one(steps).await
     }
 
     /// As [`record`](Self::record), over any store.
@@ -110,11 +117,11 @@ impl<S: Store> Limiter<S> {
         cost: u32,
     ) -> Result<PerQuota<QuotaState>, StoreError> {
         let key = key.into();
-        let mut counts = Vec::new();
-        for charge in self.charges(&key, cost) {
-            counts.push(self.store.record(&charge).await?);
-        }
-        Ok(counts.into_iter().collect())
+        let steps = self
+            .charges(&key, cost)
+            .into_iter()
+            .map(|charge| async move { self.store.record(&charge).await });
+        one_by_one(steps).await
     }
 
     /// As [`window_end`](Self::window_end), over any store.
@@ -126,4 +133,15 @@ impl<S: Store> Limiter<S> {
         let key = key.into();
         Ok(last_end(&self.store.peek(&self.charges(&key, 0)).await?))
     }
+}
+
+/// Takes steps one after another, up to the first that fails.
+async fn one_by_one<T>(
+    steps: impl Iterator<Item = impl Future<Output = Result<T, StoreError>>>,
+) -> Result<PerQuota<T>, StoreError> {
+    let mut answers = Vec::new();
+    for step in steps {
+        answers.push(step.await?);
+    }
+    Ok(answers.into_iter().collect())
 }

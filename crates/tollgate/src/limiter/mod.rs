@@ -12,8 +12,7 @@ use smallvec::SmallVec;
 
 use crate::quota::QuotaErrorKind;
 use crate::{
-    Charge, CountDenied, Counter, Decision, Key, MemoryStore, PolicyQuota, Quota, QuotaError, QuotaState,
-    Timestamp,
+    Charge, CountDenied, Counter, Key, MemoryStore, PolicyQuota, Quota, QuotaError, QuotaState, Timestamp,
 };
 
 /// One or several quotas over a store, applied to a key all or nothing.
@@ -91,7 +90,7 @@ impl<S> Limiter<S> {
         &self.store
     }
 
-    /// The quotas, in the order in which a [`Decision`] lists them.
+    /// The quotas, in the order in which a [`Decision`](crate::Decision) lists them.
     #[must_use]
     pub fn quotas(&self) -> &[PolicyQuota] {
         &self.quotas
@@ -103,17 +102,6 @@ impl<S> Limiter<S> {
 
     fn counters<'a>(&'a self, key: &'a Key<'a>) -> impl Iterator<Item = Counter<'a>> {
         self.quotas.iter().map(move |quota| Counter::new(quota, key))
-    }
-
-    /// For each quota what to give back, and the start of the window it was charged in.
-    fn refunds<'a>(
-        &'a self,
-        key: &'a Key<'a>,
-        cost: u32,
-        decision: &'a Decision,
-    ) -> impl Iterator<Item = (Charge<'a>, Timestamp)> {
-        let starts = decision.quotas().iter().map(|quota| quota.window().start());
-        self.quotas.iter().map(move |quota| Charge::new(quota, key, cost)).zip(starts)
     }
 }
 
@@ -149,8 +137,8 @@ impl LimiterBuilder {
         let mut quotas = SmallVec::<[PolicyQuota; 1]>::new();
         for quota in self.quotas {
             let quota = PolicyQuota::new(&self.policy, quota).with_count_denied(self.count_denied);
-            if quotas.iter().any(|other| other.shares_counters_with(&quota)) {
-                return Err(QuotaErrorKind::SameWindow.into());
+            if let Some(other) = quotas.iter().find(|other| other.shares_counters_with(&quota)) {
+                return Err(QuotaError::same_window(other.quota(), quota.quota()));
             }
             quotas.push(quota);
         }

@@ -79,8 +79,14 @@ impl<S: SyncStore> Limiter<S> {
         Ok(Decision::new(self.store.peek(&charges)?, Source::Store))
     }
 
-    /// Gives back `cost` units of what a decision took for this key, in the windows it was counted in: at most
-    /// what is used there, and nothing where the window has closed. What came of it is said for each quota.
+    /// Gives back `cost` units of what a decision of this limiter took for this key, in the windows it was counted
+    /// in: at most what is used there, and nothing where the window has closed. What came of it is said for each
+    /// quota.
+    ///
+    /// A denial took nothing, so nothing is given back for it, except where it was
+    /// [counted](crate::CountDenied::Yes). A decision does not know its cost: to give back no more than it took,
+    /// and nothing for a look, is up to the caller. What [`check_all`](Self::check_all) took is given back by
+    /// [`refund_all`](Self::refund_all).
     ///
     /// # Errors
     ///
@@ -105,7 +111,45 @@ impl<S: SyncStore> Limiter<S> {
         decision: &Decision,
     ) -> Result<PerQuota<Refunded>, StoreError> {
         let key = key.into();
-        self.refunds(&key, cost, decision).map(|(charge, start)| self.store.refund(&charge, start)).collect()
+        self.refund_all(&self.charges(&key, cost), decision)
+    }
+
+    /// As [`refund`](Self::refund), for what a decision took of these charges: of each its cost.
+    ///
+    /// The charges are those that were decided on, in their order, at the costs to give back. If their number is
+    /// another than that of the decision's quotas, they cannot be: nothing is given back, and the answer is empty.
+    ///
+    /// # Errors
+    ///
+    /// As [`refund`](Self::refund).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use tollgate::{Charge, Key, Limiter, PolicyQuota, Quota};
+    ///
+    /// let limiter = Limiter::new(Quota::per_day(5));
+    /// let per_user = PolicyQuota::new("user", Quota::per_day(5));
+    /// let everybody = PolicyQuota::new("everybody", Quota::per_day(7));
+    /// let (alice, bob, all) = (Key::from("alice"), Key::from("bob"), Key::from("all"));
+    ///
+    /// let alices = [Charge::new(&per_user, &alice, 5), Charge::new(&everybody, &all, 5)];
+    /// let bobs = [Charge::new(&per_user, &bob, 5), Charge::new(&everybody, &all, 5)];
+    /// let (allowed, denied) = (limiter.check_all(&alices)?, limiter.check_all(&bobs)?);
+    /// assert!(allowed.is_allowed() && !denied.is_allowed());
+    ///
+    /// // Nothing was taken for bob, so nothing is given back, also where others have used units.
+    /// assert!(limiter.refund_all(&bobs, &denied)?.iter().all(|quota| quota.given() == 0));
+    /// assert!(limiter.refund_all(&alices, &allowed)?.iter().all(|quota| quota.given() == 5));
+    /// assert!(limiter.refund_all(&alices[..1], &allowed)?.is_empty());
+    /// # Ok::<(), tollgate::StoreError>(())
+    /// ```
+    pub fn refund_all(
+        &self,
+        charges: &[Charge<'_>],
+        decision: &Decision,
+    ) -> Result<PerQuota<Refunded>, StoreError> {
+        decision.refunds(charges).map(|(charge, start)| self.store.refund(&charge, start)).collect()
     }
 
     /// Forgets what the key has used in every quota.

@@ -5,13 +5,15 @@ use std::ops::Range;
 
 use thiserror::Error;
 
-/// A quota that cannot be: what is wrong, and where in the text if it was read from one.
+use super::Quota;
+
+/// A quota that cannot be, alone or beside another: what is wrong, and where in the text if it was read from one.
 ///
 /// Always the caller's fault; trying again does not help.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct QuotaError {
     kind: QuotaErrorKind,
-    place: Option<Place>,
+    subject: Subject,
 }
 
 /// What is wrong with a quota.
@@ -31,7 +33,7 @@ pub enum QuotaErrorKind {
     #[error("the window must be a unit with or without a whole number, such as 90s or minute")]
     InvalidWindow,
     /// The unit of the window is not known.
-    #[error("unknown unit: expected ms, s, m, h, d or w")]
+    #[error("unknown unit: expected ms, s, m, h, d or w (or month or year with a zone)")]
     UnknownUnit,
     /// The window is shorter than 1 ms or longer than 10 years.
     #[error("the window must be 1 ms to 3653 days (10 years) long")]
@@ -46,8 +48,11 @@ pub enum QuotaErrorKind {
     #[error("a time zone goes with day, week, month or year, such as 100/day@Europe/Berlin")]
     ZoneNeedsCalendarUnit,
     /// What follows `@` is neither an anchor nor a known time zone.
-    #[error("neither an anchor (epoch, staggered, first_hit) nor a known time zone")]
+    #[error("neither an anchor (epoch, staggered, first_hit) nor a known time zone, such as Europe/Berlin")]
     UnknownAnchor,
+    /// What follows `@` is nearly an anchor: this one.
+    #[error("unknown anchor: did you mean {0}?")]
+    MisspeltAnchor(&'static str),
     /// The time zone database does not know the zone.
     #[error("unknown time zone: expected an IANA name, such as Europe/Berlin")]
     UnknownZone,
@@ -65,16 +70,25 @@ pub enum QuotaErrorKind {
     SameWindow,
 }
 
-/// Where in which text.
+/// What the error is about.
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct Place {
-    text: Box<str>,
-    range: Range<usize>,
+enum Subject {
+    /// A value that was no text.
+    Value,
+    /// A part of a text.
+    Text(Box<str>, Range<usize>),
+    /// Two quotas, as they are written.
+    Pair(Box<str>, Box<str>),
 }
 
 impl QuotaError {
     pub(super) fn in_text(kind: QuotaErrorKind, text: &str, range: Range<usize>) -> Self {
-        Self { kind, place: Some(Place { text: text.into(), range }) }
+        Self { kind, subject: Subject::Text(text.into(), range) }
+    }
+
+    pub(crate) fn same_window(first: &Quota, second: &Quota) -> Self {
+        let subject = Subject::Pair(first.to_string().into(), second.to_string().into());
+        Self { kind: QuotaErrorKind::SameWindow, subject }
     }
 
     /// What is wrong.
@@ -86,21 +100,29 @@ impl QuotaError {
     /// The bytes of the text that are wrong, if the quota was read from one; empty where something is missing.
     #[must_use]
     pub fn range(&self) -> Option<Range<usize>> {
-        self.place.as_ref().map(|place| place.range.clone())
+        match &self.subject {
+            Subject::Text(_, range) => Some(range.clone()),
+            Subject::Value | Subject::Pair(..) => None,
+        }
     }
 }
 
 impl From<QuotaErrorKind> for QuotaError {
     fn from(kind: QuotaErrorKind) -> Self {
-        Self { kind, place: None }
+        Self { kind, subject: Subject::Value }
     }
 }
 
 impl fmt::Display for QuotaError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Some(Place { text, range }) = &self.place else { return self.kind.fmt(f) };
-        let column = text.get(..range.start).unwrap_or_default().chars().count() + 1;
-        write!(f, "quota `{text}`, column {column}: {}", self.kind)
+        match &self.subject {
+            Subject::Value => self.kind.fmt(f),
+            Subject::Text(text, range) => {
+                let column = text.get(..range.start).unwrap_or_default().chars().count() + 1;
+                write!(f, "quota `{text}`, column {column}: {}", self.kind)
+            }
+            Subject::Pair(first, second) => write!(f, "quotas `{first}` and `{second}`: {}", self.kind),
+        }
     }
 }
 

@@ -33,9 +33,11 @@ const DAY: u64 = 24 * HOUR;
 /// | `5/1m@first_hit` | five in the minute that starts with a key's first unit |
 /// | `5/1m@staggered` | five in each minute, every key with a start of its own |
 /// | `100/day`, `100/1d` | a hundred in 24 hours, from midnight to midnight UTC |
+/// | `100/week`, `100/7d` | a hundred in seven days, from Thursday to Thursday 00:00 UTC, as the epoch began on one |
 /// | `100/day@Europe/Berlin` | a hundred in a calendar day of that zone, which may have 23 or 25 hours |
 ///
-/// The last needs the feature `calendar`; `week` (from Monday), `month` and `year` go with a zone as well.
+/// The last needs the feature `calendar`; `week`, which then starts on Monday, `month` and `year` go with a zone
+/// as well.
 ///
 /// # Examples
 ///
@@ -48,8 +50,11 @@ const DAY: u64 = 24 * HOUR;
 /// assert_eq!(quota.to_string(), "10/3h");
 /// assert_eq!(quota.anchor(), Anchor::Epoch);
 ///
-/// let error = "10/3hh".parse::<Quota>().unwrap_err();
-/// assert_eq!(error.to_string(), "quota `10/3hh`, column 5: unknown unit: expected ms, s, m, h, d or w");
+/// let error = "10/3M".parse::<Quota>().unwrap_err();
+/// assert_eq!(
+///     error.to_string(),
+///     "quota `10/3M`, column 5: unknown unit: expected ms, s, m, h, d or w (or month or year with a zone)"
+/// );
 /// # Ok::<(), tollgate::QuotaError>(())
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -171,7 +176,8 @@ impl Quota {
     ///
     /// # Errors
     ///
-    /// If the limit is above [`MAX_LIMIT`](Self::MAX_LIMIT) or the time zone database does not know the zone.
+    /// If the limit is above [`MAX_LIMIT`](Self::MAX_LIMIT), or the time zone database does not know the zone.
+    /// Names whose meaning depends on the machine, such as `localtime`, are no zones.
     #[cfg(feature = "calendar")]
     pub fn calendar(limit: u64, unit: CalendarUnit, zone: &str) -> Result<Self, QuotaError> {
         if limit > Self::MAX_LIMIT {

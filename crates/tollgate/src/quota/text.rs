@@ -26,14 +26,13 @@ impl FromStr for Quota {
             return Err(limit.error(QuotaErrorKind::LimitTooLarge));
         }
         let length = Length::read(&window.trim())?;
-        match anchor {
-            None => length.fixed(value),
-            Some(anchor) => match named_anchor(anchor.as_str()) {
-                Some(named) => {
-                    length.fixed(value)?.with_anchor(named).map_err(|error| anchor.error(error.kind()))
-                }
-                None => length.calendar(value, &anchor),
-            },
+        let Some(anchor) = anchor else { return length.fixed(value) };
+        if let Some(named) = named_anchor(anchor.as_str()) {
+            return length.fixed(value)?.with_anchor(named).map_err(|error| anchor.error(error.kind()));
+        }
+        match meant_anchor(anchor.as_str()) {
+            Some(meant) => Err(anchor.error(QuotaErrorKind::MisspeltAnchor(meant))),
+            None => length.calendar(value, &anchor),
         }
     }
 }
@@ -70,6 +69,16 @@ fn named_anchor(name: &str) -> Option<Anchor> {
         "epoch" => Some(Anchor::Epoch),
         "staggered" => Some(Anchor::Staggered),
         "first_hit" => Some(Anchor::FirstHit),
+        _ => None,
+    }
+}
+
+/// The anchor whose name this nearly is: in capitals, with another joint or none, without its ending.
+fn meant_anchor(name: &str) -> Option<&'static str> {
+    match name.to_ascii_lowercase().replace(['-', '_', ' '], "").as_str() {
+        "epoch" => Some("epoch"),
+        "stagger" | "staggered" => Some("staggered"),
+        "firsthit" => Some("first_hit"),
         _ => None,
     }
 }
@@ -163,7 +172,7 @@ impl<'a> Length<'a> {
     /// What follows `@` is no anchor, so it must be a zone, and then the window must be one calendar unit.
     fn calendar(&self, limit: u64, zone: &Part<'_>) -> Result<Quota, QuotaError> {
         let (Unit::Calendar(unit) | Unit::Fixed(_, Some(unit))) = self.unit else {
-            // `5/1m@firsthit` is a misspelt anchor more likely than a zone in the wrong place.
+            // `5/1m@first` is a misspelt anchor more likely than a zone in the wrong place.
             let looks_like_zone = zone.as_str().contains('/') || zone.as_str() == "UTC";
             let kind = if looks_like_zone {
                 QuotaErrorKind::ZoneNeedsCalendarUnit
