@@ -50,7 +50,7 @@ pub use self::clock::{Clock, ManualClock, SystemClock};
 pub use self::decision::{Decision, Source, Verdict, whole_seconds};
 pub use self::key::Key;
 pub use self::limiter::{Limiter, LimiterBuilder};
-pub use self::memory::{MemoryStore, MemoryStoreBuilder};
+pub use self::memory::{MemoryStore, MemoryStoreBuilder, NamedCounter};
 pub use self::quota::{Anchor, CalendarUnit, Quota, QuotaError, QuotaErrorKind, WindowLength};
 pub use self::quota_state::{QuotaState, Reason};
 pub use self::store::{Counted, PerQuota, Refunded, Store, StoreError, SyncStore};

@@ -26,9 +26,11 @@ mod step;
 mod sync;
 mod table;
 mod time;
+mod watch;
 
-use std::fmt;
 use std::sync::Arc;
+use std::sync::mpsc::sync_channel;
+use std::{fmt, io, thread};
 
 use smallvec::SmallVec;
 
@@ -37,6 +39,7 @@ use self::single::Attempt;
 use self::step::Step;
 use self::table::{Cap, Table};
 use self::time::Time;
+pub use self::watch::NamedCounter;
 use crate::clock::{Clock, SystemClock};
 use crate::store::{Counted, Refunded, StoreError, SyncStore};
 use crate::{Charge, Counter, QuotaState, Timestamp};
@@ -92,6 +95,7 @@ struct Inner<C> {
 pub struct MemoryStoreBuilder<C = SystemClock> {
     clock: C,
     cap: Cap,
+    remember_keys: bool,
 }
 
 impl MemoryStore {
@@ -104,7 +108,7 @@ impl MemoryStore {
     /// Settings to change before building.
     #[must_use]
     pub const fn builder() -> MemoryStoreBuilder {
-        MemoryStoreBuilder { clock: SystemClock, cap: Cap::Keys(1_000_000) }
+        MemoryStoreBuilder { clock: SystemClock, cap: Cap::Keys(1_000_000), remember_keys: false }
     }
 }
 
@@ -118,7 +122,7 @@ impl<C: Clock> MemoryStoreBuilder<C> {
     /// Takes the time from this clock.
     #[must_use]
     pub fn clock<D: Clock>(self, clock: D) -> MemoryStoreBuilder<D> {
-        MemoryStoreBuilder { clock, cap: self.cap }
+        MemoryStoreBuilder { clock, cap: self.cap, remember_keys: self.remember_keys }
     }
 
     /// Holds at most this many counters: one for each key of each quota with a live window. Each takes about 30
@@ -135,12 +139,96 @@ impl<C: Clock> MemoryStoreBuilder<C> {
         Self { cap: Cap::Bytes(max_bytes), ..self }
     }
 
+    /// Remembers which keys the counters belong to, so that they can be [listed](MemoryStore::live_counters).
+    ///
+    /// Costs the key's bytes and some 200 more for each counter, outside of the cap in bytes, and an allocation
+    /// and a lock for each new key; a charge of a known key costs what it did. Keys of people and their secrets
+    /// then lie in memory in the clear.
+    #[must_use]
+    pub fn remember_keys(self) -> Self {
+        Self { remember_keys: true, ..self }
+    }
+
     /// The empty store.
     #[must_use]
     pub fn build(self) -> MemoryStore<C> {
         let time = Time::new(self.clock);
         let table = Table::new(self.cap, time.base());
+        let table = if self.remember_keys { table.watched(None) } else { table };
         MemoryStore { inner: Arc::new(Inner { time, table }) }
+    }
+
+    /// The empty store, with a hook that is told of every counter whose window has closed with something used:
+    /// for billing, say. Keys are [remembered](Self::remember_keys) for it.
+    ///
+    /// The hook runs on a thread of its own behind a queue of so many counters. It may be slow, and if it panics
+    /// it is called for the next counter all the same; what the queue has no room for is counted in
+    /// [`MemoryStore::lost_closings`]. A counter is told when its slot is taken over or its key comes again, and
+    /// otherwise within a second or two of its window's end. Counters that were reset, and those that are live
+    /// when the store is dropped, are not told.
+    ///
+    /// # Errors
+    ///
+    /// If the thread cannot be started.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::sync::mpsc;
+    /// use std::time::Duration;
+    /// use tollgate::{Limiter, ManualClock, MemoryStore, Quota};
+    ///
+    /// let (bill, bills) = mpsc::channel();
+    /// let clock = ManualClock::default();
+    /// let builder = MemoryStore::builder().clock(clock.clone());
+    /// let store = builder.build_with_hook(1_000, move |counter| drop(bill.send(counter)))?;
+    /// let limiter = Limiter::with_store(Quota::per_minute(100), store);
+    ///
+    /// assert!(limiter.check_cost("alice", 7)?.is_allowed());
+    /// clock.advance(Duration::from_secs(60));
+    /// assert!(limiter.check("alice")?.is_allowed());
+    /// let bill = bills.recv()?;
+    /// assert_eq!((bill.key, bill.used), ("alice".into(), 7));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn build_with_hook(
+        self,
+        queue: usize,
+        hook: impl Fn(NamedCounter) + Send + 'static,
+    ) -> io::Result<MemoryStore<C>>
+    where
+        C: 'static,
+    {
+        let (sender, closed) = sync_channel(queue);
+        let time = Time::new(self.clock);
+        let table = Table::new(self.cap, time.base()).watched(Some(sender));
+        let inner = Arc::new(Inner { time, table });
+        let weak = Arc::downgrade(&inner);
+        let sweep = move || weak.upgrade().map(|inner| inner.table.sweep(inner.time.precise().now));
+        let thread = thread::Builder::new().name("tollgate-closed".to_owned());
+        thread.spawn(move || watch::run(&closed, hook, sweep))?;
+        Ok(MemoryStore { inner })
+    }
+}
+
+impl<C: Clock> MemoryStore<C> {
+    /// The counters whose windows are open, in no order; `None` unless keys are
+    /// [remembered](MemoryStoreBuilder::remember_keys).
+    ///
+    /// Looks at the whole table, a slice at a time; what changes meanwhile may or may not be seen.
+    #[must_use]
+    pub fn live_counters(&self) -> Option<Vec<NamedCounter>> {
+        self.inner.table.live(self.inner.time.precise().now)
+    }
+
+    /// The live counters that have used most, at most so many, the largest first; `None` unless keys are
+    /// [remembered](MemoryStoreBuilder::remember_keys).
+    #[must_use]
+    pub fn top(&self, count: usize) -> Option<Vec<NamedCounter>> {
+        let mut counters = self.live_counters()?;
+        counters.sort_by_key(|counter| std::cmp::Reverse(counter.used));
+        counters.truncate(count);
+        Some(counters)
     }
 }
 
@@ -149,6 +237,12 @@ impl<C> MemoryStore<C> {
     #[must_use]
     pub fn keys(&self) -> usize {
         self.inner.table.keys()
+    }
+
+    /// Closed counters that the hook's queue had no room for.
+    #[must_use]
+    pub fn lost_closings(&self) -> u64 {
+        self.inner.table.watch.as_ref().map_or(0, watch::Watch::lost)
     }
 
     /// How many counters can be held.

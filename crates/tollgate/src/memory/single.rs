@@ -76,6 +76,9 @@ impl Table {
                 };
                 let Some(new_word) = new_word else { return Attempt::Locked };
                 if slot.swap(word, new_word) {
+                    if let (true, Some(watch)) = (new.end != state.end, &self.watch) {
+                        watch.rolled_over(&counter, state);
+                    }
                     // Places that changed 64 times meanwhile may have given the very word to another counter;
                     // then the charge is made again, so that none is lost.
                     let sure = slice.moves() - moves < GENERATIONS;

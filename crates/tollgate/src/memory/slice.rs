@@ -53,13 +53,17 @@ pub(super) enum Look<'a> {
 pub(super) struct Guard<'a> {
     slice: Slice<'a>,
     base: Base,
+    /// Whether to say which counters were dropped.
+    watched: bool,
     version: u64,
 }
 
-/// What came of sweeping or moving counters.
-pub(super) struct Freed {
-    /// Counters dropped because their windows have closed.
-    pub(super) counters: usize,
+/// Counters that were dropped because their windows have closed.
+#[derive(Default)]
+pub(super) struct Dropped {
+    pub(super) count: usize,
+    /// Which they were, if the store watches its counters.
+    pub(super) watched: Vec<(Fingerprint, State)>,
 }
 
 impl Default for Header {
@@ -139,7 +143,7 @@ impl<'a> Slice<'a> {
     }
 
     /// Takes the lock.
-    pub(super) fn lock(self, base: Base) -> Guard<'a> {
+    pub(super) fn lock(self, base: Base, watched: bool) -> Guard<'a> {
         let lock = &self.header.version;
         let mut backoff = Backoff::default();
         loop {
@@ -151,7 +155,7 @@ impl<'a> Slice<'a> {
             if free && take().is_ok() {
                 // No store of the holder is seen before the odd version.
                 fence(Ordering::Release);
-                return Guard { slice: self, base, version: version + 1 };
+                return Guard { slice: self, base, watched, version: version + 1 };
             }
             backoff.wait();
         }
@@ -204,12 +208,12 @@ impl<'a> Guard<'a> {
 
     /// Sees to it that so many counters can be inserted: where the slice is full, it drops what has closed or
     /// takes another row. Counters may change places, so nothing may be frozen. Says whether there is room.
-    pub(super) fn make_room(&self, counters: usize, now: Timestamp) -> (bool, Freed) {
+    pub(super) fn make_room(&self, counters: usize, now: Timestamp) -> (bool, Dropped) {
         let slots = self.slice.count();
         // Above 25/32, about 78 %, too many counters are far from where they should be.
         let has_room = || self.filled() + counters <= self.slice.count() * 25 / 32;
         if has_room() {
-            return (true, Freed { counters: 0 });
+            return (true, Dropped::default());
         }
         let closed = if self.may_hold_closed(now) {
             self.all().filter(|slot| self.is_closed(slot.word(), *slot, now)).count()
@@ -218,33 +222,37 @@ impl<'a> Guard<'a> {
         };
         // Growing is worth it when dropping what has closed would not help for long.
         let grow = closed * 8 <= slots && slots < ROWS * ROW;
-        let freed = if closed > 0 || grow { self.rebuild(grow, now) } else { Freed { counters: 0 } };
-        (has_room(), freed)
+        let dropped = if closed > 0 || grow { self.rebuild(grow, now) } else { Dropped::default() };
+        (has_room(), dropped)
     }
 
-    /// Gives a slot to a counter that has none, and says whether the slot was another counter's. There must be
+    /// Gives a slot to a counter that has none, and says whose it was if its window had closed. There must be
     /// [room](Self::make_room).
-    pub(super) fn insert(&self, fingerprint: Fingerprint, state: State, now: Timestamp) -> Freed {
+    pub(super) fn insert(&self, fingerprint: Fingerprint, state: State, now: Timestamp) -> Dropped {
+        let mut dropped = Dropped::default();
         for slot in self.slice.probe(fingerprint) {
             let word = slot.word();
             let (empty, forgotten) = (word == EMPTY, word == FORGOTTEN);
             // A swap, because the counter of a closed window may be rolling over to the next one just now.
             if empty || forgotten || (self.is_closed(word, slot, now) && slot.swap(word, FROZEN)) {
+                if !empty && !forgotten {
+                    self.note_dropped(&mut dropped, slot, word);
+                }
                 slot.write(self.base, fingerprint, state, self.generation());
                 self.note(usize::from(empty), state.end);
                 self.add_forgotten(-i32::from(forgotten));
-                return Freed { counters: usize::from(!empty && !forgotten) };
+                break;
             }
         }
-        Freed { counters: 0 }
+        dropped
     }
 
     /// Forgets the counters whose windows have closed; they keep their slots until those are needed.
-    pub(super) fn reap(&self, now: Timestamp) -> Freed {
+    pub(super) fn reap(&self, now: Timestamp) -> Dropped {
+        let mut dropped = Dropped::default();
         if !self.may_hold_closed(now) {
-            return Freed { counters: 0 };
+            return dropped;
         }
-        let mut counters = 0;
         let mut earliest_end = Timestamp::from_unix_millis(i64::MAX);
         for slot in self.all() {
             let word = slot.word();
@@ -252,14 +260,24 @@ impl<'a> Guard<'a> {
                 continue;
             }
             if self.is_closed(word, slot, now) && slot.swap(word, FORGOTTEN) {
-                counters += 1;
+                self.note_dropped(&mut dropped, slot, word);
             } else if let Some(state) = slot.state(self.base, slot.word()) {
                 earliest_end = earliest_end.min(state.end);
             }
         }
         self.slice.header.earliest_end.store(earliest_end.as_unix_millis(), Ordering::Relaxed);
-        self.add_forgotten(counters as i32);
-        Freed { counters }
+        self.add_forgotten(dropped.count as i32);
+        dropped
+    }
+
+    /// The counters whose windows are open.
+    pub(super) fn live(&self, now: Timestamp) -> Vec<(Fingerprint, State)> {
+        let live = |slot: Slot<'_>| {
+            let word = slot.word();
+            let state = slot.state(self.base, word).filter(|state| word != FORGOTTEN && now < state.end)?;
+            Some((slot.fingerprint(), state))
+        };
+        self.all().filter_map(live).collect()
     }
 
     /// Forgets the counter of a frozen slot. The slot may go to another counter while the window is open: then the
@@ -279,15 +297,15 @@ impl<'a> Guard<'a> {
     }
 
     /// Puts the live counters in their places anew, over one row more or as many as before.
-    fn rebuild(&self, grow: bool, now: Timestamp) -> Freed {
+    fn rebuild(&self, grow: bool, now: Timestamp) -> Dropped {
         let header = self.slice.header;
         let mut live = Vec::with_capacity(self.filled());
-        let mut counters = 0;
+        let mut dropped = Dropped::default();
         for slot in self.all() {
             let word = slot.freeze();
             match slot.state(self.base, word) {
                 Some(state) if now < state.end => live.push((slot.fingerprint(), state)),
-                Some(_) if word != FORGOTTEN => counters += 1,
+                Some(_) if word != FORGOTTEN => self.note_dropped(&mut dropped, slot, word),
                 _ => {}
             }
         }
@@ -303,7 +321,14 @@ impl<'a> Guard<'a> {
         for (fingerprint, state) in live {
             self.insert(fingerprint, state, now);
         }
-        Freed { counters }
+        dropped
+    }
+
+    fn note_dropped(&self, dropped: &mut Dropped, slot: Slot<'_>, word: u64) {
+        dropped.count += 1;
+        if self.watched {
+            dropped.watched.extend(slot.state(self.base, word).map(|state| (slot.fingerprint(), state)));
+        }
     }
 
     fn is_closed(&self, word: u64, slot: Slot<'_>, now: Timestamp) -> bool {

@@ -91,8 +91,8 @@ impl<'a> Step<'a> {
         for held in &mut self.held {
             let guard = self.guards.of(self.table.slice_index(held.fingerprint));
             if guard.find(held.fingerprint).is_none() {
-                let (room, freed) = guard.make_room(new, self.reading.now);
-                self.table.give_back_keys(freed.counters);
+                let (room, dropped) = guard.make_room(new, self.reading.now);
+                self.table.settle(self.table.slice_index(held.fingerprint), &dropped);
                 held.room = room;
             }
         }
@@ -181,7 +181,12 @@ impl<'a> Step<'a> {
 
     pub(super) fn reset(&mut self, counter: &Counter<'_>) -> QuotaState {
         if let Some((slot, _)) = self.held.first_mut().and_then(|held| held.slot.take()) {
-            self.guards.of(self.table.slice_index(self.held[0].fingerprint)).forget(slot);
+            let fingerprint = self.held[0].fingerprint;
+            let slice = self.table.slice_index(fingerprint);
+            self.guards.of(slice).forget(slot);
+            if let Some(watch) = &self.table.watch {
+                watch.forget(slice, fingerprint);
+            }
             self.table.give_back_keys(1);
         }
         let window = roll(counter, None, self.reading.now).window;
@@ -262,8 +267,8 @@ impl<'a> Step<'a> {
         if self.table.take_keys(new) {
             return true;
         }
-        for (_, guard) in self.guards.iter() {
-            self.table.give_back_keys(guard.reap(self.reading.now).counters);
+        for (slice, guard) in self.guards.iter() {
+            self.table.settle(*slice, &guard.reap(self.reading.now));
         }
         self.table.take_keys(new)
     }
@@ -274,15 +279,22 @@ impl<'a> Step<'a> {
         let guard = self.guards.of(self.table.slice_index(held.fingerprint));
         let state = State { used: counter.used, end: counter.window.end() };
         match held.slot.take() {
-            Some((slot, _)) => {
+            Some((slot, word)) => {
+                let closed = slot.state(self.table.base, word).filter(|state| state.end <= self.reading.now);
+                if let (Some(watch), Some(closed)) = (&self.table.watch, closed) {
+                    watch.rolled_over(&self.counters[index], closed);
+                }
                 slot.write(self.table.base, held.fingerprint, state, guard.generation());
                 guard.note(0, state.end);
             }
             // Charges on one counter are written once for each; the first has written it all.
             None if guard.find(held.fingerprint).is_some() => {}
             None => {
-                let freed = guard.insert(held.fingerprint, state, self.reading.now);
-                self.table.give_back_keys(freed.counters);
+                let slice = self.table.slice_index(held.fingerprint);
+                self.table.settle(slice, &guard.insert(held.fingerprint, state, self.reading.now));
+                if let Some(watch) = &self.table.watch {
+                    watch.remember(slice, held.fingerprint, &self.counters[index]);
+                }
             }
         }
     }

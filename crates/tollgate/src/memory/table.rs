@@ -1,13 +1,16 @@
 //! All slices, and how many counters they may hold together.
 
+use std::sync::mpsc::SyncSender;
+
 use smallvec::SmallVec;
 
 use super::fingerprint::{Fingerprint, Fingerprinter};
-use super::slice::{Guard, Header, Look, Slice};
+use super::slice::{Dropped, Guard, Header, Look, Slice};
 use super::slots::{ROW, ROWS, SLICE_BYTES, Slots};
 use super::state::{Base, State, Word};
 use super::sync::{AtomicUsize, Backoff, Ordering};
-use crate::Counter;
+use super::watch::{NamedCounter, Watch};
+use crate::{Counter, Timestamp};
 
 /// Counters for which a slice is planned, of the 800 that it takes before it is full: hashing fills slices
 /// unevenly, by 25 counters more or less, and this leaves room for six times that.
@@ -21,6 +24,7 @@ pub(super) struct Table {
     /// Counters held, those of closed windows included until their slots are needed.
     keys: AtomicUsize,
     max_keys: usize,
+    pub(super) watch: Option<Watch>,
 }
 
 /// How large a table may grow.
@@ -45,7 +49,14 @@ impl Table {
             slots: Slots::new(slices),
             keys: AtomicUsize::new(0),
             max_keys,
+            watch: None,
         }
+    }
+
+    /// Remembers the names of counters, and tells of closed ones.
+    pub(super) fn watched(self, closed: Option<SyncSender<NamedCounter>>) -> Self {
+        let watch = Some(Watch::new(self.headers.len(), closed));
+        Self { watch, ..self }
     }
 
     #[inline(always)]
@@ -97,7 +108,11 @@ impl Table {
             fingerprints.iter().map(|fingerprint| self.slice_index(*fingerprint)).collect();
         order.sort_unstable();
         order.dedup();
-        Guards(order.into_iter().map(|index| (index, self.slice_at(index).lock(self.base))).collect())
+        Guards(order.into_iter().map(|index| (index, self.lock_at(index))).collect())
+    }
+
+    fn lock_at(&self, index: usize) -> Guard<'_> {
+        self.slice_at(index).lock(self.base, self.watch.is_some())
     }
 
     #[inline(always)]
@@ -120,6 +135,31 @@ impl Table {
         more == 0 || self.keys.fetch_update(Ordering::Relaxed, Ordering::Relaxed, fits).is_ok()
     }
 
+    /// Takes note of counters of a slice that were dropped.
+    pub(super) fn settle(&self, slice: usize, dropped: &Dropped) {
+        self.give_back_keys(dropped.count);
+        if let Some(watch) = &self.watch {
+            watch.take(slice, &dropped.watched).into_iter().for_each(|counter| watch.tell(counter));
+        }
+    }
+
+    /// Drops the counters whose windows have closed, and gives them under their names.
+    pub(super) fn sweep(&self, now: Timestamp) -> Vec<NamedCounter> {
+        let sweep = |index: usize| {
+            let dropped = self.lock_at(index).reap(now);
+            self.give_back_keys(dropped.count);
+            self.watch.as_ref().map(|watch| watch.take(index, &dropped.watched)).unwrap_or_default()
+        };
+        (0..self.headers.len()).flat_map(sweep).collect()
+    }
+
+    /// The counters whose windows are open, if their names are remembered.
+    pub(super) fn live(&self, now: Timestamp) -> Option<Vec<NamedCounter>> {
+        let watch = self.watch.as_ref()?;
+        let live = |index: usize| watch.named(index, &self.lock_at(index).live(now));
+        Some((0..self.headers.len()).flat_map(live).collect())
+    }
+
     pub(super) fn give_back_keys(&self, keys: usize) {
         if keys > 0 {
             self.keys.fetch_sub(keys, Ordering::Relaxed);
@@ -131,6 +171,7 @@ impl Table {
 pub(super) struct Guards<'a>(SmallVec<[(usize, Guard<'a>); 2]>);
 
 impl<'a> Guards<'a> {
+    /// The guards with the indices of their slices.
     pub(super) fn iter(&self) -> impl Iterator<Item = &(usize, Guard<'a>)> {
         self.0.iter()
     }

@@ -1,0 +1,153 @@
+//! What the table's fingerprints stand for, and a word when a counter's window is over: on request only.
+//!
+//! Names are kept beside the table, under a lock for each slice that is taken when a counter comes or goes and
+//! not when it is charged. Closed counters go into a bounded queue; a thread of its own takes them out for the
+//! user's hook, so that a hook that is slow or panics holds up nobody.
+
+use std::collections::HashMap;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use super::fingerprint::Fingerprint;
+use super::state::State;
+use super::sync::{AtomicU64, Ordering};
+use crate::{Counter, Key, Quota, Timestamp};
+
+/// How often closed counters are looked for that nobody has touched since.
+const SWEEP_INTERVAL: Duration = Duration::from_secs(1);
+
+/// A counter under its name.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct NamedCounter {
+    /// The policy's name.
+    pub policy: Box<str>,
+    /// The quota, with the limit it had when the counter was made.
+    pub quota: Quota,
+    /// Who is counted.
+    pub key: Key<'static>,
+    /// Units used in the window.
+    pub used: u64,
+    /// When the window ends, or has ended.
+    pub window_end: Timestamp,
+}
+
+/// The names of a store's counters, and where closed ones are told.
+pub(super) struct Watch {
+    names: Box<[Mutex<HashMap<Id, Name>>]>,
+    closed: Option<SyncSender<NamedCounter>>,
+    lost: AtomicU64,
+}
+
+/// What a slot keeps of a fingerprint.
+type Id = (u64, u64);
+
+#[derive(Clone)]
+struct Name {
+    policy: Box<str>,
+    quota: Quota,
+    key: Key<'static>,
+}
+
+impl Watch {
+    pub(super) fn new(slices: usize, closed: Option<SyncSender<NamedCounter>>) -> Self {
+        let names = (0..slices).map(|_| Mutex::default()).collect();
+        Self { names, closed, lost: AtomicU64::new(0) }
+    }
+
+    /// Remembers a counter that has been given a slot.
+    pub(super) fn remember(&self, slice: usize, fingerprint: Fingerprint, counter: &Counter<'_>) {
+        self.names(slice).insert(id(fingerprint), Name::of(counter));
+    }
+
+    /// Removes the name of a counter that was forgotten on request; nobody is told.
+    pub(super) fn forget(&self, slice: usize, fingerprint: Fingerprint) {
+        self.names(slice).remove(&id(fingerprint));
+    }
+
+    /// Removes the names of counters that were dropped because their windows have closed, and gives those that
+    /// had counted something.
+    pub(super) fn take(&self, slice: usize, dropped: &[(Fingerprint, State)]) -> Vec<NamedCounter> {
+        let mut names = self.names(slice);
+        let taken = dropped
+            .iter()
+            .filter_map(|(fingerprint, state)| Some((names.remove(&id(*fingerprint))?, *state)));
+        taken.filter(|(_, state)| state.used > 0).map(|(name, state)| name.with(state)).collect()
+    }
+
+    /// Tells of a counter whose window has closed.
+    pub(super) fn tell(&self, counter: NamedCounter) {
+        if self.closed.as_ref().is_some_and(|closed| closed.try_send(counter).is_err()) {
+            // Relaxed: a count for people.
+            self.lost.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    /// Tells of a counter that goes on in its next window.
+    pub(super) fn rolled_over(&self, counter: &Counter<'_>, state: State) {
+        if self.closed.is_some() && state.used > 0 {
+            self.tell(Name::of(counter).with(state));
+        }
+    }
+
+    /// Closed counters that the queue had no room for.
+    pub(super) fn lost(&self) -> u64 {
+        self.lost.load(Ordering::Relaxed)
+    }
+
+    /// The counters of a slice under their names.
+    pub(super) fn named(&self, slice: usize, live: &[(Fingerprint, State)]) -> Vec<NamedCounter> {
+        let names = self.names(slice);
+        live.iter()
+            .filter_map(|(fingerprint, state)| Some(names.get(&id(*fingerprint))?.clone().with(*state)))
+            .collect()
+    }
+
+    /// A panic under the lock, of an allocation say, leaves a whole map.
+    fn names(&self, slice: usize) -> MutexGuard<'_, HashMap<Id, Name>> {
+        self.names[slice].lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Name {
+    fn of(counter: &Counter<'_>) -> Self {
+        let quota = counter.quota();
+        Self {
+            policy: quota.policy().into(),
+            quota: quota.quota().clone(),
+            key: counter.key().clone().into_owned(),
+        }
+    }
+
+    fn with(self, state: State) -> NamedCounter {
+        let Self { policy, quota, key } = self;
+        NamedCounter { policy, quota, key, used: state.used, window_end: state.end }
+    }
+}
+
+fn id(fingerprint: Fingerprint) -> Id {
+    (fingerprint.position, fingerprint.kept_tag())
+}
+
+/// Calls the hook for each closed counter until the store is gone. `sweep` finds those that nobody has touched
+/// since their windows closed; it gives none once the store is gone.
+pub(super) fn run(
+    closed: &Receiver<NamedCounter>,
+    hook: impl Fn(NamedCounter),
+    sweep: impl Fn() -> Option<Vec<NamedCounter>>,
+) {
+    // A hook that panics has had its counter; the next ones are called all the same.
+    let call = |counter| drop(catch_unwind(AssertUnwindSafe(|| hook(counter))));
+    loop {
+        match closed.recv_timeout(SWEEP_INTERVAL) {
+            Ok(counter) => call(counter),
+            Err(RecvTimeoutError::Timeout) => match sweep() {
+                Some(swept) => swept.into_iter().for_each(call),
+                None => return,
+            },
+            Err(RecvTimeoutError::Disconnected) => return,
+        }
+    }
+}
