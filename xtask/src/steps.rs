@@ -13,7 +13,15 @@ pub(crate) struct Step {
 
 enum Action {
     Command(CommandLine),
-    Check(fn() -> Result<()>),
+    Check(fn() -> Result<Checked>),
+}
+
+/// What came of a check that did not fail.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Checked {
+    Passed,
+    /// What it needs is not there: it has said what.
+    No,
 }
 
 impl Step {
@@ -21,15 +29,15 @@ impl Step {
         Self { name, action: Action::Command(command) }
     }
 
-    pub(crate) fn check(name: &'static str, check: fn() -> Result<()>) -> Self {
+    pub(crate) fn check(name: &'static str, check: fn() -> Result<Checked>) -> Self {
         Self { name, action: Action::Check(check) }
     }
 
-    fn run(&self) -> Result<()> {
+    fn run(&self) -> Result<Checked> {
         match &self.action {
             Action::Command(command) => {
                 eprintln!("$ {command}");
-                command.run()
+                command.run().map(|()| Checked::Passed)
             }
             Action::Check(check) => check(),
         }
@@ -39,15 +47,24 @@ impl Step {
 /// Runs the steps in their order and says which, how long, and where it ended.
 pub(crate) fn run(steps: &[Step]) -> Result<()> {
     let all = Stopwatch::start();
+    let mut outcomes = Vec::new();
     for (index, step) in steps.iter().enumerate() {
         let place = format!("step {} of {}, {}", index + 1, steps.len(), step.name);
         eprintln!("\n=== {place}");
         let watch = Stopwatch::start();
-        step.run().with_context(|| place.clone())?;
+        outcomes.push(step.run().with_context(|| place.clone())?);
         eprintln!("=== {place}: {:.1} s", watch.elapsed().as_secs_f64());
     }
-    eprintln!("\nall {} steps passed in {:.1} s", steps.len(), all.elapsed().as_secs_f64());
+    eprintln!("\n{} in {:.1} s", summary(&outcomes), all.elapsed().as_secs_f64());
     Ok(())
+}
+
+fn summary(outcomes: &[Checked]) -> String {
+    let passed = outcomes.iter().filter(|outcome| **outcome == Checked::Passed).count();
+    match outcomes.len() - passed {
+        0 => format!("all {passed} steps passed"),
+        rest => format!("{passed} steps passed, {rest} not checked"),
+    }
 }
 
 #[cfg(test)]
@@ -56,9 +73,18 @@ mod tests {
     use crate::command::command;
 
     #[test]
+    fn what_was_not_checked_has_not_passed() {
+        assert_eq!(summary(&[Checked::Passed; 3]), "all 3 steps passed");
+        assert_eq!(
+            summary(&[Checked::Passed, Checked::Passed, Checked::No]),
+            "2 steps passed, 1 not checked"
+        );
+    }
+
+    #[test]
     fn stops_at_the_first_failure_and_says_where() {
         let steps = [
-            Step::check("fine", || Ok(())),
+            Step::check("fine", || Ok(Checked::Passed)),
             Step::command("broken", command("false")),
             Step::check("never reached", || panic!("the step before has failed")),
         ];

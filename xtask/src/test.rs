@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use anyhow::{Result, ensure};
 
 use crate::command::command;
-use crate::steps::{self, Step};
+use crate::steps::{self, Checked, Step};
 
 /// What the library may cost a project that adds it, itself included.
 const MOST_CRATES: usize = 20;
@@ -50,7 +50,7 @@ pub(crate) fn run() -> Result<()> {
     ])
 }
 
-fn library_stays_small() -> Result<()> {
+fn library_stays_small() -> Result<Checked> {
     let tree = command("cargo tree --locked --package tollgate --no-default-features")
         .arguments(["--edges", "normal,build", "--prefix", "none", "--no-dedupe"])
         .read()?;
@@ -58,19 +58,19 @@ fn library_stays_small() -> Result<()> {
     let count = crates.len();
     ensure!(count <= MOST_CRATES, "the library brings {count} crates, {MOST_CRATES} are allowed:\n{tree}");
     eprintln!("{count} crates, itself included; {MOST_CRATES} are allowed");
-    Ok(())
+    Ok(Checked::Passed)
 }
 
-fn supply_chain() -> Result<()> {
+fn supply_chain() -> Result<Checked> {
     if !command("cargo deny --version").succeeds() {
         eprintln!("not checked, because cargo-deny is not installed: cargo install --locked cargo-deny");
-        return Ok(());
+        return Ok(Checked::No);
     }
     command("cargo deny check --hide-inclusion-graph licenses bans sources").run()?;
     if command("cargo deny fetch db").succeeds() {
-        command("cargo deny check advisories").run()
+        command("cargo deny check advisories").run().map(|()| Checked::Passed)
     } else {
         eprintln!("advisories not checked, because their database cannot be fetched: cargo deny fetch db");
-        Ok(())
+        Ok(Checked::No)
     }
 }

@@ -8,14 +8,18 @@ use std::{future, io, net};
 
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
-use tollgate::Store;
+use tollgate::{Clock, Store, SystemClock};
 use tracing::warn;
 
 use crate::connection::Connections;
+use crate::log_gap::LogGap;
 use crate::phase::Phase;
 
 /// How long to wait when the system gives no connection, as when there are no file descriptors left.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+
+/// For as long as one log line says that the system gives no connection.
+const LOG_GAP: Duration = Duration::from_secs(60);
 
 /// A bound socket and what becomes of its connections.
 pub(crate) struct Acceptor<S> {
@@ -23,6 +27,7 @@ pub(crate) struct Acceptor<S> {
     max_connections: u32,
     connections: Connections<S>,
     phase: Phase,
+    failure_logged: LogGap,
 }
 
 impl<S: Store + 'static> Acceptor<S> {
@@ -32,7 +37,7 @@ impl<S: Store + 'static> Acceptor<S> {
         connections: Connections<S>,
         phase: Phase,
     ) -> Self {
-        Self { socket, max_connections, connections, phase }
+        Self { socket, max_connections, connections, phase, failure_logged: LogGap::default() }
     }
 
     pub(crate) fn address(&self) -> io::Result<SocketAddr> {
@@ -65,7 +70,10 @@ impl<S: Store + 'static> Acceptor<S> {
                     Ok((stream, _)) => return (stream, permit),
                     Err(error) if is_of_one_connection(&error) => {}
                     Err(error) => {
-                        warn!(listener = self.connections.listener().name(), %error, "cannot accept connections");
+                        if self.failure_logged.passes(SystemClock.now(), LOG_GAP) {
+                            let listener = self.connections.listener().name();
+                            warn!(listener, %error, "cannot accept connections");
+                        }
                         tokio::time::sleep(ACCEPT_PAUSE).await;
                     }
                 }

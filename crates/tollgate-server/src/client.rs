@@ -9,6 +9,7 @@ use http::header::{CONTENT_TYPE, HOST};
 use http::{Method, Request, StatusCode};
 use http_body_util::{BodyExt, Full, Limited};
 use hyper_util::rt::TokioIo;
+use serde::de::IgnoredAny;
 use serde::{Deserialize, Serialize, Serializer};
 use thiserror::Error;
 use tokio::net::TcpStream;
@@ -42,7 +43,15 @@ pub enum ClientError {
         /// What the system says.
         source: io::Error,
     },
-    /// The connection broke, or what answers does not speak HTTP. The units may or may not have been taken.
+    /// What answers is no HTTP service: the fault of whoever named it.
+    #[error("{server} does not speak HTTP: {source}")]
+    NotHttp {
+        /// Host and port.
+        server: String,
+        /// What of the answer is wrong.
+        source: hyper::Error,
+    },
+    /// The connection broke. The units may or may not have been taken.
     #[error("{server} gave no answer: {source}")]
     Broken {
         /// Host and port.
@@ -94,28 +103,34 @@ pub fn exit_status(outcome: &Result<Answer, ClientError>) -> u8 {
 ///
 /// If there is no decision. Nothing is tried twice: an answer that was lost may have taken units.
 pub async fn run(args: &CheckArgs) -> Result<Answer, ClientError> {
-    let server = authority(args);
+    let server = args.server.to_string();
     let exchange = exchange(args, &server);
     let timeout = |_| ClientError::Timeout { server: server.clone() };
     let (status, body) = tokio::time::timeout(TIME_LIMIT, exchange).await.map_err(timeout)??;
-    let decision = decision(&server, status, &body)?;
-    let mut text = if args.json { String::from_utf8_lossy(&body).into_owned() } else { readable(&decision) };
-    if !text.ends_with('\n') {
-        text.push('\n');
-    }
+    let decision = decision(&server, status, &body);
+    let text = match &decision {
+        // Also where it is a problem.
+        _ if args.json && serde_json::from_slice::<IgnoredAny>(&body).is_ok() => {
+            String::from_utf8_lossy(&body).trim_end().to_owned() + "\n"
+        }
+        Ok(decision) => readable(decision) + "\n",
+        Err(_) => String::new(),
+    };
     // The exit status says it too.
     let _ = io::stdout().write_all(text.as_bytes());
-    Ok(if decision.allowed { Answer::Allowed } else { Answer::Denied })
-}
-
-fn authority(args: &CheckArgs) -> String {
-    let host = args.server.host().unwrap_or_default();
-    format!("{host}:{}", args.server.port_u16().unwrap_or(80))
+    decision.map(|decision| if decision.allowed { Answer::Allowed } else { Answer::Denied })
 }
 
 async fn exchange(args: &CheckArgs, server: &str) -> Result<(StatusCode, Bytes), ClientError> {
     let unreachable = |source| ClientError::Unreachable { server: server.to_owned(), source };
-    let broken = |source| ClientError::Broken { server: server.to_owned(), source };
+    let broken = |source: hyper::Error| {
+        let server = server.to_owned();
+        if source.is_parse() {
+            ClientError::NotHttp { server, source }
+        } else {
+            ClientError::Broken { server, source }
+        }
+    };
 
     let stream = TcpStream::connect(server).await.map_err(unreachable)?;
     let (mut requests, connection) =
@@ -165,6 +180,8 @@ fn as_given<S: Serializer>(pairs: &[(String, String)], serializer: S) -> Result<
 struct Decision {
     allowed: bool,
     policy: String,
+    limit: u64,
+    source: String,
     reason: Option<String>,
     retry_after_ms: Option<u64>,
     quotas: Vec<Quota>,
@@ -194,21 +211,36 @@ fn decision(server: &str, status: StatusCode, body: &[u8]) -> Result<Decision, C
         Ok(Problem { detail, field: None }) => detail,
         Err(_) => "this is no answer of a tollgate service".to_owned(),
     };
-    Err(if status == StatusCode::BAD_REQUEST {
-        ClientError::Rejected { detail }
-    } else {
-        ClientError::Unexpected { server: server.to_owned(), status, detail }
+    let server = server.to_owned();
+    Err(match status {
+        StatusCode::BAD_REQUEST => ClientError::Rejected { detail },
+        StatusCode::NOT_FOUND => {
+            let detail =
+                format!("{detail}; checks are answered where `serve --listen` says, by default on port 8080");
+            ClientError::Unexpected { server, status, detail }
+        }
+        _ => ClientError::Unexpected { server, status, detail },
     })
 }
 
 fn readable(decision: &Decision) -> String {
+    let policy = match decision.policy.as_str() {
+        "default" => String::new(),
+        name => format!(" (policy {name})"),
+    };
     let mut text = match (decision.allowed, decision.retry_after_ms, decision.reason.as_deref()) {
-        (true, ..) => format!("allowed by {}", decision.policy),
-        (false, Some(wait), _) => format!("denied by {}: retry in {}", decision.policy, time(wait)),
-        (false, None, Some("cost_exceeds_limit")) => {
-            format!("denied by {}: the cost is above the limit and can never pass", decision.policy)
+        (true, ..) if decision.source == "fallback" => {
+            format!("allowed without a count{policy}: the store is full")
         }
-        (false, None, _) => format!("denied by {}", decision.policy),
+        (true, ..) => format!("allowed{policy}"),
+        (false, Some(wait), _) => format!("denied{policy}: retry in {}", time(wait)),
+        (false, None, _) if decision.limit == 0 => {
+            format!("denied{policy}: the limit is 0, and everything is denied")
+        }
+        (false, None, Some("cost_exceeds_limit")) => {
+            format!("denied{policy}: the cost is above the limit and can never pass")
+        }
+        (false, None, _) => format!("denied{policy}"),
     };
     for Quota { quota, limit, used, remaining, reset_after_ms } in &decision.quotas {
         let reset = time(*reset_after_ms);
@@ -243,10 +275,15 @@ mod tests {
 
     #[test]
     fn a_decision_is_said_for_people() {
-        let body = br#"{"type": "x", "allowed": false, "policy": "default", "reason": "quota_exceeded",
-            "retry_after_ms": 41_600, "quotas": []}"#;
-        let body = String::from_utf8_lossy(body).replace("41_600", "41600");
-        let decision = decision("server", StatusCode::TOO_MANY_REQUESTS, body.as_bytes()).unwrap();
-        assert_eq!(readable(&decision), "denied by default: retry in 42 s");
+        let said = |policy: &str, more: &str| {
+            let body =
+                format!(r#"{{"policy": "{policy}", "limit": 5, "source": "store", "quotas": [], {more}}}"#);
+            readable(&decision("server", StatusCode::OK, body.as_bytes()).unwrap())
+        };
+        assert_eq!(said("default", r#""allowed": true"#), "allowed");
+        assert_eq!(said("search", r#""allowed": true"#), "allowed (policy search)");
+        let denied = r#""allowed": false, "reason": "quota_exceeded", "retry_after_ms": 41600"#;
+        assert_eq!(said("default", denied), "denied: retry in 42 s");
+        assert_eq!(said("search", denied), "denied (policy search): retry in 42 s");
     }
 }

@@ -21,6 +21,10 @@ use crate::watchdog::{Activity, Judgement, TICK, Watchdog, Watched};
 /// What one connection may make us keep of heads that are not whole yet. A longer head is answered 431.
 const MAX_HEAD: usize = 32 * 1024;
 
+/// Requests at once on one HTTP/2 connection: as many as clients begin with before they are told, who would see
+/// some refused if it were less. Each may make us keep a whole body.
+const MAX_STREAMS: u32 = 100;
+
 /// What the connections of one listener have in common.
 pub(crate) struct Connections<S> {
     listener: Listener,
@@ -83,6 +87,7 @@ async fn serve<S: Store + 'static>(stream: TcpStream, edge: Arc<Edge<S>>, listen
             }
         }
         if tick.is_elapsed() {
+            #[expect(clippy::disallowed_methods, reason = "a timer is set again; no decision depends on it")]
             tick.as_mut().reset(tokio::time::Instant::now() + TICK);
         }
     }
@@ -104,7 +109,7 @@ fn protocols() -> auto::Builder<TokioExecutor> {
     builder
         .http2()
         .timer(TokioTimer::new())
-        .max_concurrent_streams(128)
+        .max_concurrent_streams(MAX_STREAMS)
         .max_header_list_size(MAX_HEAD as u32)
         .initial_stream_window_size(64 * 1024)
         .initial_connection_window_size(256 * 1024)

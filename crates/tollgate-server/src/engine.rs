@@ -3,7 +3,6 @@
 //! It counts what it decides for the metrics and logs what is unusual. It knows no wire format.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
 
 use smallvec::SmallVec;
@@ -16,6 +15,7 @@ use tracing::{info, warn};
 
 use crate::args::WhenFull;
 use crate::attributes::Attributes;
+use crate::log_gap::LogGap;
 use crate::metrics::Metrics;
 use crate::policy::{MissingIdentity, Policy};
 use crate::stopwatch::Stopwatch;
@@ -38,6 +38,11 @@ pub(crate) enum Refusal {
     MissingIdentity(#[from] MissingIdentity),
     #[error(transparent)]
     Store(#[from] StoreError),
+    /// None of the windows of the quota with this index can have begun then: a refund names another.
+    #[error("no window of {quota} begins then")]
+    NoWindowStart { index: usize, quota: Box<str> },
+    #[error("this lies in the future")]
+    FutureStart { index: usize },
     /// A store that broke its contract.
     #[error("the store did not answer")]
     Unanswered,
@@ -105,17 +110,19 @@ impl<S: Store> Engine<S> {
         decisions
     }
 
-    /// Gives back the cost in the windows that began then, one for each quota.
+    /// Gives back the cost in the windows that began then, one for each quota. A start that cannot be one is
+    /// refused before anything is given back.
     pub(crate) async fn refund(
         &self,
         attributes: &Attributes<'_>,
         cost: u32,
-        starts: impl IntoIterator<Item = Timestamp>,
+        starts: &[Timestamp],
     ) -> Result<PerQuota<Refunded>, Refusal> {
         let key = self.policy.key(attributes)?;
+        self.expect_starts(&key, starts)?;
         let mut refunded = Vec::new();
-        for (charge, start) in self.charges(&key, cost).iter().zip(starts.into_iter().collect::<Vec<_>>()) {
-            refunded.push(self.store.refund(charge, start).await?);
+        for (charge, start) in self.charges(&key, cost).iter().zip(starts) {
+            refunded.push(self.store.refund(charge, *start).await?);
         }
         Ok(refunded.into_iter().collect())
     }
@@ -144,6 +151,20 @@ impl<S: Store> Engine<S> {
         Ok(counts.into_iter().collect())
     }
 
+    fn expect_starts(&self, key: &Key<'_>, starts: &[Timestamp]) -> Result<(), Refusal> {
+        let now = SystemClock.now();
+        for (index, (quota, start)) in self.policy.quotas().iter().zip(starts).enumerate() {
+            // For a first hit, whose windows only the store knows, the one that opens then: any start will do.
+            if quota.quota().window_at(key, *start).start() != *start {
+                return Err(Refusal::NoWindowStart { index, quota: quota.quota().to_string().into() });
+            }
+            if *start > now {
+                return Err(Refusal::FutureStart { index });
+            }
+        }
+        Ok(())
+    }
+
     fn charges<'a>(&'a self, key: &'a Key<'a>, cost: u32) -> Charges<'a> {
         self.policy.quotas().iter().map(|quota| Charge::new(quota, key, cost)).collect()
     }
@@ -158,7 +179,8 @@ impl<S: Store> Engine<S> {
             Err(StoreError::Full) => {
                 self.metrics.store_was_full();
                 if self.full_logged.passes(SystemClock.now(), Duration::from_secs(60)) {
-                    warn!(when_full = ?self.when_full, "store full: no room for another counter");
+                    let when_full = self.when_full.name();
+                    warn!(when_full, "the store is full and has no room for unseen keys: raise --max-keys");
                 }
                 match self.when_full {
                     WhenFull::Allow => Ok(uncounted(charges)),
@@ -199,41 +221,4 @@ fn uncounted(charges: &[Charge<'_>]) -> Decision {
         QuotaState::new(quota, 0, window, now, reason)
     };
     Decision::new(charges.iter().map(state).collect(), Source::Fallback)
-}
-
-/// Lets one log line pass, and no other of its kind for a while.
-struct LogGap {
-    /// Unix milliseconds until which there is no further line.
-    until: AtomicI64,
-}
-
-impl Default for LogGap {
-    fn default() -> Self {
-        Self { until: AtomicI64::new(i64::MIN) }
-    }
-}
-
-impl LogGap {
-    fn passes(&self, now: Timestamp, gap: Duration) -> bool {
-        // Relaxed: the time guards no other memory, and the exchange lets one of several racers pass.
-        let until = self.until.load(Ordering::Relaxed);
-        let next = (now + gap).as_unix_millis();
-        now.as_unix_millis() >= until
-            && self.until.compare_exchange(until, next, Ordering::Relaxed, Ordering::Relaxed).is_ok()
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn one_line_passes_a_gap() {
-        let (gap, minute) = (LogGap::default(), Duration::from_secs(60));
-        let start = Timestamp::from_unix_millis(1_700_000_040_000);
-        assert!(gap.passes(start, minute));
-        assert!(!gap.passes(start, minute));
-        assert!(!gap.passes(start + Duration::from_millis(59_999), minute));
-        assert!(gap.passes(start + minute, minute));
-    }
 }

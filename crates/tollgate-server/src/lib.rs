@@ -20,6 +20,7 @@ pub mod client;
 mod connection;
 mod engine;
 mod http;
+mod log_gap;
 pub mod logs;
 mod metrics;
 mod phase;

@@ -2,7 +2,6 @@
 
 use std::process::ExitCode;
 
-use clap::Parser;
 use tollgate_server::args::{Args, CheckArgs, Command, ServeArgs};
 use tollgate_server::{Ended, Server, Settings, client, logs};
 
@@ -15,7 +14,7 @@ const USAGE: u8 = 2;
 const INTERRUPTED: u8 = 130;
 
 fn main() -> ExitCode {
-    let (outcome, failure) = match Args::parse().command {
+    let (outcome, failure) = match Args::from_process().command {
         Command::Serve(args) => (serve(args), ExitCode::FAILURE),
         // For a check, status 1 is a denial.
         Command::Check(args) => (check(args), ExitCode::from(client::NO_ANSWER)),

@@ -85,23 +85,24 @@ impl Server {
 }
 
 impl<S: Store + 'static> Server<S> {
-    /// Says where the service listens: to people on standard output, or in one JSON log line.
+    /// Says where the service listens: in a log line, and to people on standard output as well.
     pub fn announce(&self) {
         let Self { public_address: public, admin_address: admin, rule, example, .. } = self;
         let version = env!("CARGO_PKG_VERSION");
         let try_it = format!("curl -i 'http://{public}{example}'");
-        match self.log_format {
-            LogFormat::Json => info!(version, %public, %admin, rule, try_it, "started"),
-            LogFormat::Text => {
-                let text = format!(
-                    "tollgate {version}: {rule}\n\
-                     checks  http://{public}\n\
-                     admin   http://{admin}\n\
-                     try     {try_it}\n"
-                );
-                // Nobody reads it if this fails, and the service works all the same.
-                let _ = io::stdout().write_all(text.as_bytes());
-            }
+        if self.log_format == LogFormat::Text {
+            let text = format!(
+                "tollgate {version}: {rule}\n\
+                 checks  http://{public}\n\
+                 admin   http://{admin}\n\
+                 try     {try_it}\n"
+            );
+            // Nobody reads it if this fails, and the service works all the same.
+            let _ = io::stdout().write_all(text.as_bytes());
+        }
+        info!(version, %public, %admin, rule, try_it, "started");
+        if !admin.ip().to_canonical().is_loopback() {
+            warn!(%admin, "whoever reaches the admin listener can change counters: it asks for no password");
         }
     }
 

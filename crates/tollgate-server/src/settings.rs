@@ -34,7 +34,7 @@ impl Settings {
             when_full: args.when_full,
             listen: args.listen,
             admin_listen: args.admin_listen,
-            max_connections: args.max_connections,
+            max_connections: args.max_connections.get(),
             log_format: args.log_format,
         })
     }

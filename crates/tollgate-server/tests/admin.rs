@@ -41,6 +41,36 @@ fn a_refund_names_as_many_windows_as_there_are_quotas() {
     server.admin_post("/v1/refund", ALICE).assert_problem(400, Some("windows"));
 }
 
+/// Such a refund was answered 200, and nobody learned that it named no window.
+#[test]
+fn a_refund_of_what_no_window_can_be_is_refused_and_gives_nothing_back() {
+    const DAY: u64 = 86_400_000;
+    let server = Server::start(&["--limit", "5/1d,9/2d@staggered,9/day@Europe/Berlin,9/1d@first_hit"]);
+    let decision = server.get("/v1/check?user=alice&cost=3").json();
+    let start = |index: usize| decision["quotas"][index]["window"]["start_ms"].as_u64().expect("a time");
+    let starts = [start(0), start(1), start(2), start(3)];
+    let refund = |index: usize, start: u64| {
+        let mut windows = starts;
+        windows[index] = start;
+        let body = json!({ "attributes": { "user": "alice" }, "windows": windows });
+        server.admin_post("/v1/refund", &body.to_string())
+    };
+    for (index, start) in starts.into_iter().enumerate().take(3) {
+        let reply = refund(index, start + 1);
+        reply.assert_problem(400, Some(&format!("windows[{index}]")));
+        assert!(reply.json()["detail"].as_str().is_some_and(|it| it.starts_with("no window of ")));
+    }
+    for (index, length) in [DAY, 2 * DAY].into_iter().enumerate() {
+        refund(index, starts[index] + 2 * length).assert_problem(400, Some(&format!("windows[{index}]")));
+    }
+    refund(3, starts[3] + DAY).assert_problem(400, Some("windows[3]"));
+    assert_eq!(server.post("/v1/peek", ALICE).json()["quotas"][3]["used"], 3);
+
+    let closed = refund(0, starts[0] - DAY);
+    assert_eq!(closed.json()["quotas"][0]["window"], "closed");
+    assert_eq!(closed.json()["quotas"][3]["given"], 1);
+}
+
 #[test]
 fn set_and_reset_change_what_is_used() {
     let server = Server::start(&["--limit", "5/1d@first_hit", "--key", "user"]);

@@ -90,6 +90,14 @@ fn a_cost_above_the_limit_is_denied_for_good() {
 }
 
 #[test]
+fn a_limit_of_0_is_said_to_deny_everything() {
+    let server = Server::start(&["--limit", "0/1d"]);
+    let reply = server.get("/v1/check?user=alice");
+    assert_eq!((reply.status, &reply.json()["reason"]), (429, &json!("cost_exceeds_limit")));
+    assert_eq!(reply.json()["detail"], "the limit is 0: everything is denied");
+}
+
+#[test]
 fn several_quotas_are_taken_all_or_nothing() {
     let server = Server::start(&["--limit", "2/1h@first_hit,9/1d@first_hit"]);
     assert_eq!(server.get("/v1/check?user=alice&cost=2").status, 200);
@@ -220,11 +228,13 @@ fn a_full_store_refuses_unseen_keys_and_answers_those_it_knows() {
     assert_eq!(server.get("/v1/check?user=alice").status, 200);
     let refused = server.get("/v1/check?user=bob");
     refused.assert_problem(503, None);
+    assert_eq!(refused.json()["reason"], "store_full");
     assert!(refused.header("retry-after").is_some());
     assert_eq!(server.get("/v1/check?user=alice").json()["used"], 2);
     let batch = r#"{"requests": [{"attributes": {"user": "bob"}}, {"attributes": {"user": "alice"}}]}"#;
     let batch = server.post("/v1/check/batch", batch).json();
     assert_eq!((&batch["decisions"][0]["status"], &batch["decisions"][1]["used"]), (&json!(503), &json!(3)));
+    assert_eq!(batch["decisions"][0]["reason"], "store_full");
     assert_eq!(server.metric("tollgate_store_full_total"), Some(2.0));
 }
 

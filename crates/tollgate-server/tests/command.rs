@@ -25,13 +25,29 @@ fn exits_0_when_allowed_and_1_when_denied() {
     let server = Server::start(&["--limit", "5/1d@first_hit", "--key", "user"]);
     let (status, said, _) = check(&url(&server), &["user=alice", "--cost", "4"]);
     assert_eq!(status, Some(0));
-    assert_eq!(said, "allowed by default\n  5/1d@first_hit: 4 of 5 used, 1 remaining, resets in 1 d 0 h\n");
+    assert_eq!(said, "allowed\n  5/1d@first_hit: 4 of 5 used, 1 remaining, resets in 1 d 0 h\n");
 
     let (status, said, _) = check(&url(&server), &["user=alice", "--cost", "2"]);
     assert_eq!(status, Some(1));
-    assert!(said.starts_with("denied by default: retry in "), "{said}");
+    assert!(said.starts_with("denied: retry in "), "{said}");
     let (status, said, _) = check(&url(&server), &["user=alice", "--cost", "6"]);
     assert_eq!((status, said.contains("can never pass")), (Some(1), true));
+    // Host and port are enough.
+    assert_eq!(check(&server.public.to_string(), &["user=bob"]).0, Some(0));
+}
+
+#[test]
+fn says_when_nothing_is_counted_and_when_everything_is_denied() {
+    let full = Server::start(&["--limit", "1/1d", "--max-keys", "1", "--when-full", "allow"]);
+    assert_eq!(check(&url(&full), &["user=alice"]).0, Some(0));
+    let (status, said, _) = check(&url(&full), &["user=bob"]);
+    assert_eq!(status, Some(0));
+    assert!(said.starts_with("allowed without a count: the store is full\n"), "{said}");
+
+    let nobody = Server::start(&["--limit", "0/1d"]);
+    let (status, said, _) = check(&url(&nobody), &["user=alice"]);
+    assert_eq!(status, Some(1));
+    assert!(said.starts_with("denied: the limit is 0, and everything is denied\n"), "{said}");
 }
 
 #[test]
@@ -54,6 +70,22 @@ fn json_is_the_answer_as_it_came() {
 }
 
 #[test]
+fn json_is_the_problem_where_there_is_no_decision() {
+    let server = Server::start(&["--limit", "1/1d", "--key", "user", "--max-keys", "1"]);
+    let problem = |arguments: &[&str]| {
+        let (status, said, error) = check(&url(&server), arguments);
+        let problem: serde_json::Value = serde_json::from_str(&said).expect("JSON");
+        assert!(error.starts_with("error: "), "{error}");
+        (status, problem["status"].as_u64())
+    };
+    assert_eq!(problem(&["tenant=t", "--json"]), (Some(2), Some(400)));
+    assert_eq!(check(&url(&server), &["user=alice"]).0, Some(0));
+    assert_eq!(problem(&["user=bob", "--json"]), (Some(3), Some(503)));
+    // Without the flag there is nothing to say on standard output.
+    assert_eq!(check(&url(&server), &["user=bob"]).1, "");
+}
+
+#[test]
 fn exits_2_when_the_arguments_or_the_request_cannot_be() {
     let server = Server::start(&["--limit", "1/1d", "--key", "user"]);
     for arguments in
@@ -61,7 +93,15 @@ fn exits_2_when_the_arguments_or_the_request_cannot_be() {
     {
         assert_eq!(check(&url(&server), arguments).0, Some(2), "{arguments:?}");
     }
-    assert_eq!(check("https://localhost", &["user=alice"]).0, Some(2));
+    let refused = |address: &str, message: &str| {
+        let (status, said, error) = check(address, &["user=alice"]);
+        assert_eq!((status, said.as_str(), error.contains(message)), (Some(2), "", true), "{error}");
+    };
+    refused("https://localhost", "TLS is not supported");
+    refused("http://127.0.0.1:99999", "the port must be a whole number from 1 to 65535");
+    refused("http://user:pw@127.0.0.1", "user and password are not supported");
+    let (_, _, error) = check(&url(&server), &["user=alice", "--cost", "-1"]);
+    assert!(error.contains("expected a whole number from 0 to 4294967295"), "{error}");
     let (status, _, error) = check(&url(&server), &["tenant=t"]);
     assert_eq!(status, Some(2));
     assert!(error.contains("attributes.user: the attribute is missing"), "{error}");
@@ -76,7 +116,11 @@ fn exits_3_when_there_is_no_answer() {
     let (status, _, error) = check(&format!("http://{closed}"), &["user=alice"]);
     assert_eq!((status, error.contains(&format!("cannot reach {closed}"))), (Some(3), true), "{error}");
 
-    for answer in ["", "nonsense\r\n\r\n", "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}"] {
+    for (answer, message) in [
+        ("", "gave no answer"),
+        ("-ERR unknown command\r\n", "does not speak HTTP"),
+        ("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}", "this is no answer of a tollgate service"),
+    ] {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
         let address = listener.local_addr().expect("an address");
         let serving = std::thread::spawn(move || {
@@ -85,7 +129,8 @@ fn exits_3_when_there_is_no_answer() {
             let _ = stream.read(&mut request);
             stream.write_all(answer.as_bytes()).expect("it reads");
         });
-        assert_eq!(check(&format!("http://{address}"), &["user=alice"]).0, Some(3), "{answer}");
+        let (status, _, error) = check(&format!("http://{address}"), &["user=alice"]);
+        assert_eq!((status, error.contains(message)), (Some(3), true), "{error}");
         serving.join().expect("no panic");
     }
 
@@ -93,6 +138,9 @@ fn exits_3_when_there_is_no_answer() {
     assert_eq!(check(&url(&full), &["user=alice"]).0, Some(0));
     let (status, _, error) = check(&url(&full), &["user=bob"]);
     assert_eq!((status, error.contains("the store is full")), (Some(3), true), "{error}");
+
+    let (status, _, error) = check(&format!("http://{}", full.admin), &["user=alice"]);
+    assert_eq!((status, error.contains("checks are answered where `serve --listen` says")), (Some(3), true));
 
     // A service that takes the connection and says nothing.
     let silent = TcpListener::bind("127.0.0.1:0").expect("a free port");

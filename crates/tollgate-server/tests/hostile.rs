@@ -4,6 +4,7 @@
 
 mod support;
 
+use std::process::Command;
 use std::time::{Duration, Instant};
 
 use support::{Connection, Server, get, post};
@@ -14,6 +15,8 @@ fn what_is_wrong_is_named() {
     let body = |body: &str, field: &str| server.post("/v1/check", body).assert_problem(400, Some(field));
     body("", "body");
     body("{", "body");
+    body(r#"{"attributes": {"": 7}}"#, "attributes");
+    body(r#"{"attributes": {"user": "alice"}, "": 7}"#, "body");
     body("[]", "body");
     body(r#"[{"user": "alice"}, 1]"#, "body");
     body(r#"{"attributes": {"user": 7}}"#, "attributes.user");
@@ -28,10 +31,22 @@ fn what_is_wrong_is_named() {
         server.get(&format!("/v1/check?{query}")).assert_problem(400, Some(field));
     };
     query("user=%", "query.user");
+    query("=alice", "query");
+    query("=%", "query");
     query("user=%ff", "query.user");
     query("user=alice&user=bob", "query.user");
     query("user=alice&cost=-1", "query.cost");
     query("user=alice&cost=", "query.cost");
+    assert_eq!(server.metric("tollgate_store_keys"), Some(0.0));
+}
+
+/// A cost in the query of a POST was ignored, and one unit taken.
+#[test]
+fn a_post_with_a_query_is_refused() {
+    let server = Server::start(&["--limit", "5/1d", "--key", "user"]);
+    let body = r#"{"attributes": {"user": "alice"}}"#;
+    server.post("/v1/check?cost=5", body).assert_problem(400, Some("query"));
+    server.admin_post("/v1/reset?user=bob", body).assert_problem(400, Some("query"));
     assert_eq!(server.metric("tollgate_store_keys"), Some(0.0));
 }
 
@@ -89,6 +104,20 @@ fn slow_heads_are_cut_off_after_five_seconds_and_idle_connections_are_not() {
     let elapsed = started.elapsed();
     assert!(elapsed > Duration::from_millis(4_500) && elapsed < Duration::from_secs(8), "{elapsed:?}");
     assert_eq!(idle.ask(&get("/healthz")).status, 200);
+}
+
+/// Ten lines a second filled the log for as long as there were no file descriptors.
+#[test]
+fn that_no_connection_can_be_accepted_is_logged_once() {
+    let mut few_files = Command::new("sh");
+    few_files.args(["-c", r#"ulimit -n 24; exec "$@""#, "sh", env!("CARGO_BIN_EXE_tollgate")]);
+    let server = Server::start_by(few_files, &["--limit", "5/1d"]);
+    let connections: Vec<_> = (0..40).map(|_| server.connect()).collect();
+    std::thread::sleep(Duration::from_millis(600));
+    drop(connections);
+    server.signal("TERM");
+    let (_, log) = server.wait();
+    assert_eq!(log.matches("cannot accept connections").count(), 1, "{log}");
 }
 
 #[test]

@@ -4,6 +4,7 @@
 
 mod support;
 
+use std::io::{Read, Write};
 use std::net::SocketAddr;
 
 use bytes::Bytes;
@@ -46,6 +47,22 @@ async fn exactly_20_of_50_requests_on_one_connection_pass() {
         allowed += u32::from(asked.await.expect("no panic") == StatusCode::OK);
     }
     assert_eq!(allowed, 20);
+}
+
+/// RFC 9113, sections 3.4 and 6.5: the first thing that a server says are its settings.
+#[test]
+fn a_connection_has_100_requests_at_once() {
+    const MAX_CONCURRENT_STREAMS: u16 = 3;
+    let server = Server::start(&["--limit", "5/1d"]);
+    let mut stream = std::net::TcpStream::connect(server.public).expect("the server listens");
+    stream.write_all(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0").expect("the server reads");
+    let mut head = [0; 9];
+    stream.read_exact(&mut head).expect("the head of a frame");
+    let mut settings = vec![0; usize::from(head[2])];
+    stream.read_exact(&mut settings).expect("settings");
+    let setting = |bytes: &[u8]| (u16::from_be_bytes([bytes[0], bytes[1]]), bytes[2..6].to_vec());
+    let settings: Vec<(u16, Vec<u8>)> = settings.chunks_exact(6).map(setting).collect();
+    assert!(settings.contains(&(MAX_CONCURRENT_STREAMS, vec![0, 0, 0, 100])), "{settings:?}");
 }
 
 #[tokio::test]

@@ -51,16 +51,46 @@ fn flags_that_cannot_be_are_told_with_status_2() {
     assert!(fails(&["--limit", "5/1m", "--limit", "7/60s"]).contains("5/1m and 7/1m have the same window"));
     assert!(fails(&["--limit", "5/1m", "--key", "a,a"]).contains("`--key`: a is named twice"));
     assert!(fails(&["--limit", "5/1m", "--key", "cost"]).contains("`--key`"));
-    assert!(fails(&["--limit", "5/1m", "--listen", "nonsense"]).contains("--listen"));
-    assert!(fails(&["--limit", "5/1m", "--max-keys", "0"]).contains("--max-keys"));
+    for address in ["nonsense", "9100", ":9100", "127.0.0.1"] {
+        let error = fails(&["--limit", "5/1m", "--listen", address]);
+        assert!(error.contains("--listen") && error.contains("expected IP:PORT"), "{error}");
+    }
+    for flag in ["--max-keys", "--max-connections"] {
+        for count in ["0", "1e6", "-1"] {
+            let error = fails(&["--limit", "5/1m", flag, count]);
+            assert!(error.contains(flag) && error.contains("expected a whole number from 1"), "{error}");
+        }
+    }
+    let error = fails(&["--limit", "-5/1m"]);
+    assert!(error.contains("quota `-5/1m`, column 1"), "{error}");
+}
+
+#[test]
+fn an_empty_variable_is_unset_and_a_wrong_one_is_named() {
+    let fails = |limit: &str, arguments: &[&str]| {
+        let output = tollgate()
+            .arg("serve")
+            .args(arguments)
+            .env("TOLLGATE_LIMIT", limit)
+            .env("TOLLGATE_LISTEN", "")
+            .env("TOLLGATE_COUNT_DENIED", "")
+            .output()
+            .expect("it runs");
+        assert_eq!(output.status.code(), Some(2));
+        String::from_utf8_lossy(&output.stderr).into_owned()
+    };
+    assert!(fails("", &[]).contains("required arguments were not provided"));
+    assert!(fails("5/1mm", &[]).contains("'5/1mm' for 'TOLLGATE_LIMIT'"));
+    assert!(fails("5/1m", &["--limit=7/1mm"]).contains("'7/1mm' for '--limit"));
+    assert!(fails("5/1m", &["--admin-listen", "nonsense"]).contains("'nonsense' for '--admin-listen"));
 }
 
 #[test]
 fn every_flag_has_an_environment_variable() {
     let mut child = tollgate()
         .arg("serve")
-        .env("TOLLGATE_LIMIT", "1/1d@first_hit,9/2d")
-        .env("TOLLGATE_KEY", "user")
+        .env("TOLLGATE_LIMIT", "1/1d@first_hit, 9/2d")
+        .env("TOLLGATE_KEY", "user, path")
         .env("TOLLGATE_LISTEN", "127.0.0.1:0")
         .env("TOLLGATE_ADMIN_LISTEN", "127.0.0.1:0")
         .env("TOLLGATE_MAX_KEYS", "7")
@@ -77,7 +107,7 @@ fn every_flag_has_an_environment_variable() {
     let started: serde_json::Value = serde_json::from_str(&line).expect("a JSON line");
     assert_eq!((started["message"].as_str(), started["level"].as_str()), (Some("started"), Some("INFO")));
     assert!(started["public"].as_str().is_some_and(|address| address.starts_with("127.0.0.1:")));
-    assert_eq!(started["rule"], "1/1d@first_hit and 9/2d for each user");
+    assert_eq!(started["rule"], "1/1d@first_hit and 9/2d for each user + path");
     let _ = child.kill();
     let _ = child.wait();
 }
@@ -209,6 +239,38 @@ fn without_connections_a_drain_ends_at_once() {
 }
 
 #[test]
+fn a_terminal_that_closes_drains() {
+    let server = Server::start(&["--limit", "5/1d"]);
+    server.signal("HUP");
+    let (status, log) = server.wait();
+    assert_eq!(status.code(), Some(0), "{log}");
+    assert!(log.contains("SIGHUP") && log.contains("stopped"), "{log}");
+}
+
+#[test]
+fn an_admin_listener_that_others_can_reach_is_warned_of() {
+    let log = |address: &str| {
+        let server = Server::start(&["--limit", "5/1d", "--admin-listen", address]);
+        server.signal("TERM");
+        server.wait().1
+    };
+    assert_eq!(log("0.0.0.0:0").matches("can change counters").count(), 1);
+    assert!(!log("127.0.0.1:0").contains("WARN"));
+}
+
+#[test]
+fn a_full_store_is_logged_with_what_to_do() {
+    let server = Server::start(&["--limit", "5/1d", "--max-keys", "1"]);
+    for user in ["alice", "bob", "carol"] {
+        server.get(&format!("/v1/check?user={user}"));
+    }
+    server.signal("TERM");
+    let (_, log) = server.wait();
+    assert_eq!(log.matches("raise --max-keys").count(), 1, "{log}");
+    assert!(log.contains("when_full=\"deny\""), "{log}");
+}
+
+#[test]
 fn a_second_signal_exits_at_once() {
     let server = Server::start(&["--limit", "5/1d"]);
     let mut stuck = server.connect();
@@ -248,7 +310,11 @@ fn a_denial_is_logged_once_a_window() {
     server.signal("TERM");
     let (_, log) = server.wait();
     assert_eq!(log.matches("first denial").count(), 1, "{log}");
-    assert_eq!(log.lines().count(), 3, "{log}");
+    let lines: Vec<&str> = log.lines().collect();
+    assert_eq!(lines.len(), 4, "{log}");
+    for (line, message) in lines.into_iter().zip(["started", "first denial", "draining", "stopped"]) {
+        assert!(line.contains(message), "{log}");
+    }
 }
 
 /// One gap for all quotas let a denial by the one silence the other's for as long as the longer window.

@@ -20,8 +20,8 @@ impl<S: Store> Edge<S> {
             let detail = format!("expected the window start of each of the quotas {}", texts.join(", "));
             return Err(Problem::bad_field("windows", detail));
         }
-        let starts = windows.into_iter().map(start);
-        let refunded = self.engine.refund(&attributes, cost.units(), starts).await;
+        let starts: Vec<Timestamp> = windows.into_iter().map(start).collect();
+        let refunded = self.engine.refund(&attributes, cost.units(), &starts).await;
         let refunded = refunded.map_err(|refusal| Problem::refused(&refusal, "attributes"))?;
         let quotas = texts.iter().zip(&refunded).map(|(text, one)| RefundedQuota::new(text, *one)).collect();
         Ok(reply::json(StatusCode::OK, &RefundReply { quotas }))

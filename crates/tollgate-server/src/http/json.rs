@@ -24,6 +24,9 @@ pub(super) struct BadField {
 ///
 /// If the body is no JSON, or not the object that is expected.
 pub(super) fn read<'a, T: Deserialize<'a>>(body: &'a [u8]) -> Result<T, BadField> {
+    if body.is_empty() {
+        return Err(empty::<T>());
+    }
     serde_json::from_slice::<Object<T>>(body).map(|Object(value)| value).map_err(|error| {
         let tracked = &mut serde_json::Deserializer::from_slice(body);
         match serde_path_to_error::deserialize::<_, Object<T>>(tracked) {
@@ -32,6 +35,17 @@ pub(super) fn read<'a, T: Deserialize<'a>>(body: &'a [u8]) -> Result<T, BadField
             Ok(_) => bad_field(".", &error),
         }
     })
+}
+
+/// Says what the first field would be: the one that an empty object misses.
+fn empty<'a, T: Deserialize<'a>>() -> BadField {
+    let first = read::<T>(b"{}").err().map(|missing| missing.field);
+    let expected = match first.as_deref() {
+        Some("attributes") => r#"{"attributes": {...}}"#,
+        Some("requests") => r#"{"requests": [...]}"#,
+        _ => "an object",
+    };
+    BadField { field: "body".to_owned(), detail: format!("the body is empty; expected {expected}") }
 }
 
 fn bad_field(path: &str, error: &serde_json::Error) -> BadField {
@@ -43,7 +57,7 @@ fn bad_field(path: &str, error: &serde_json::Error) -> BadField {
     }
     let missing = message.strip_prefix("missing field `").and_then(|rest| rest.split('`').next());
     let field = match (path, missing) {
-        (".", None) => "body".to_owned(),
+        ("." | "", None) => "body".to_owned(),
         (".", Some(missing)) => missing.to_owned(),
         (path, None) => path.to_owned(),
         (path, Some(missing)) => format!("{path}.{missing}"),
@@ -240,10 +254,16 @@ mod tests {
 
     #[test]
     fn says_where_it_is_no_json() {
-        for body in ["", "{", "nonsense", "{}}", "{\"attributes\": {\"user\": \"\\ud800\"}}", "\u{1}"] {
+        for body in ["{", "nonsense", "{\"attributes\": {\"user\": \"\\ud800\"}}", "\u{1}", " "] {
             let found = read::<CheckRequest<'_>>(body.as_bytes()).map(drop).unwrap_err();
-            assert!(found.field == "body" || body == "{}}", "{body}: {found:?}");
+            assert_eq!(found.field, "body", "{body}: {found:?}");
+            assert!(found.detail.starts_with("no JSON: "), "{body}: {found:?}");
         }
+        // What follows the object does not matter before the object is right.
+        wrong("{}}", "attributes", "missing field `attributes`");
+        wrong("", "body", r#"the body is empty; expected {"attributes": {...}}"#);
+        let batch = read::<BatchRequest<'_>>(b"").map(drop).unwrap_err();
+        assert_eq!(batch.detail, r#"the body is empty; expected {"requests": [...]}"#);
     }
 
     #[test]

@@ -71,6 +71,9 @@ impl<S: Store> Edge<S> {
         if !route.allows(request.method()) {
             return Err(Problem::method_not_allowed(route.allow()));
         }
+        if request.method() == Method::POST && request.uri().query().is_some() {
+            return Err(Problem::bad_field("query", "a POST says everything in its body"));
+        }
         match route {
             Route::Check if request.method() == Method::GET => self.check_query(request.uri()).await,
             Route::Check => self.check(request).await,

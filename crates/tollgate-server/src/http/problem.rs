@@ -7,7 +7,7 @@ use http::{HeaderValue, StatusCode};
 
 use super::json::BadField;
 use super::query::QueryError;
-use super::wire::ProblemBody;
+use super::wire::{ProblemBody, ProblemReason};
 use super::{Reply, reply};
 use crate::engine::Refusal;
 use crate::policy::MissingIdentity;
@@ -19,12 +19,13 @@ pub(super) struct Problem {
     detail: Cow<'static, str>,
     /// What of the request is wrong.
     field: Option<String>,
+    reason: Option<ProblemReason>,
     allow: Option<&'static str>,
 }
 
 impl Problem {
     pub(super) fn new(status: StatusCode, detail: impl Into<Cow<'static, str>>) -> Self {
-        Self { status, detail: detail.into(), field: None, allow: None }
+        Self { status, detail: detail.into(), field: None, reason: None, allow: None }
     }
 
     pub(super) fn not_found() -> Self {
@@ -41,7 +42,12 @@ impl Problem {
     }
 
     pub(super) fn bad_field(field: impl Into<String>, detail: impl Into<Cow<'static, str>>) -> Self {
-        Self { field: Some(field.into()), ..Self::new(StatusCode::BAD_REQUEST, detail) }
+        let mut field = field.into();
+        // A name that is empty is said as what it stands in.
+        if field.ends_with('.') {
+            field.pop();
+        }
+        Self { field: Some(field), ..Self::new(StatusCode::BAD_REQUEST, detail) }
     }
 
     /// What the engine refused; attributes were read from fields that begin so.
@@ -54,10 +60,16 @@ impl Problem {
                 };
                 Self::bad_field(field, missing.to_string())
             }
-            Refusal::Store(_) | Refusal::Unanswered => {
-                Self::new(StatusCode::SERVICE_UNAVAILABLE, refusal.to_string())
+            Refusal::NoWindowStart { index, .. } | Refusal::FutureStart { index } => {
+                Self::bad_field(format!("windows[{index}]"), refusal.to_string())
             }
+            Refusal::Store(error) => Self { reason: ProblemReason::of(error), ..Self::unavailable(refusal) },
+            Refusal::Unanswered => Self::unavailable(refusal),
         }
+    }
+
+    fn unavailable(refusal: &Refusal) -> Self {
+        Self::new(StatusCode::SERVICE_UNAVAILABLE, refusal.to_string())
     }
 
     pub(super) fn status(&self) -> StatusCode {
@@ -71,6 +83,7 @@ impl Problem {
             status: self.status.as_u16(),
             detail: &self.detail,
             field: self.field.as_deref(),
+            reason: self.reason,
         }
     }
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use serde::ser::SerializeSeq;
 use serde::{Deserialize, Serialize, Serializer};
-use tollgate::{Decision, QuotaState, Reason, Refunded, Source};
+use tollgate::{Decision, QuotaState, Reason, Refunded, Source, StoreError};
 use utoipa::openapi::{RefOr, Schema};
 use utoipa::{PartialSchema, ToSchema};
 
@@ -182,6 +182,17 @@ pub(super) struct ProblemBody<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     pub(super) field: Option<&'a str>,
+    /// What the service has run into, for programs; absent if the request is what is wrong.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub(super) reason: Option<ProblemReason>,
+}
+
+/// What the service has run into: its store has no room for an unseen key.
+#[derive(Debug, Clone, Copy, Serialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum ProblemReason {
+    StoreFull,
 }
 
 /// What was given back.
@@ -263,6 +274,7 @@ impl<'a> DeniedBody<'a> {
                 body.limit,
                 tollgate::whole_seconds(wait),
             ),
+            None if body.limit == 0 => "the limit is 0: everything is denied".to_owned(),
             None => format!("the cost is above the limit of {} and can never pass", body.quota),
         };
         Self {
@@ -339,6 +351,15 @@ impl From<Reason> for DenialReason {
         match reason {
             Reason::CostExceedsLimit => Self::CostExceedsLimit,
             _ => Self::QuotaExceeded,
+        }
+    }
+}
+
+impl ProblemReason {
+    pub(super) fn of(error: &StoreError) -> Option<Self> {
+        match error {
+            StoreError::Full => Some(Self::StoreFull),
+            _ => None,
         }
     }
 }

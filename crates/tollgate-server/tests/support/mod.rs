@@ -38,8 +38,15 @@ pub(crate) fn tollgate() -> Command {
 
 impl Server {
     pub(crate) fn start(arguments: &[&str]) -> Self {
-        let mut child = tollgate()
-            .args(["serve", "--listen", "127.0.0.1:0", "--admin-listen", "127.0.0.1:0"])
+        Self::start_by(tollgate(), arguments)
+    }
+
+    /// As `start`, by a command that passes its arguments on.
+    pub(crate) fn start_by(mut command: Command, arguments: &[&str]) -> Self {
+        // In the environment, so that flags of a test win.
+        let mut child = command
+            .envs([("TOLLGATE_LISTEN", "127.0.0.1:0"), ("TOLLGATE_ADMIN_LISTEN", "127.0.0.1:0")])
+            .arg("serve")
             .args(arguments)
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())

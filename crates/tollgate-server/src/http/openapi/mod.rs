@@ -173,7 +173,7 @@ fn problem(description: &str) -> Value {
 }
 
 fn unavailable() -> Value {
-    problem("The store could not answer: it is full and the key has no counter")
+    problem("The store could not answer: it is full and the key has no counter (`reason` is `store_full`)")
 }
 
 fn text(content_type: &str) -> Value {

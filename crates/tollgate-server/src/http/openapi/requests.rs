@@ -13,7 +13,7 @@ pub(super) fn schemas(policy: &Policy) -> Map<String, Value> {
     let windows = policy.quotas().len();
     let starts = json!({
         "type": "array",
-        "description": "When the window began that was charged, for each quota, in Unix milliseconds",
+        "description": "`window.start_ms` of each entry of the check's `quotas`, in that order",
         "items": { "type": "integer", "minimum": 0, "maximum": StartMillis::MAX },
         "minItems": windows,
         "maxItems": windows,
@@ -40,7 +40,7 @@ pub(super) fn schemas(policy: &Policy) -> Map<String, Value> {
         ("BatchRequest", object(&["requests"], [("requests", requests)])),
         (
             "RefundRequest",
-            object(&["attributes", "windows"], [attributes(), ("cost", cost()), ("windows", starts)]),
+            object(&["attributes", "windows"], [attributes(), ("cost", given()), ("windows", starts)]),
         ),
         ("ResetRequest", object(&["attributes"], [attributes()])),
         ("SetRequest", object(&["attributes", "used"], [attributes(), ("used", used)])),
@@ -68,9 +68,17 @@ pub(super) fn query() -> Value {
 }
 
 fn cost() -> Value {
+    units("Units to take; 0 takes none and answers as 1 would")
+}
+
+fn given() -> Value {
+    units("Units to give back; at most what is used")
+}
+
+fn units(description: &str) -> Value {
     json!({
         "type": "integer",
-        "description": "Units to take; 0 takes none and answers as 1 would",
+        "description": description,
         "minimum": 0,
         "maximum": Cost::MAX,
         "default": 1,

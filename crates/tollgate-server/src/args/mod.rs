@@ -1,11 +1,16 @@
 //! What the user wrote: command-line flags and the environment variables beside them.
+//!
+//! How a single value is read is in `value`, what variables do besides in `environment`.
+
+mod environment;
+mod value;
 
 use std::net::SocketAddr;
-use std::num::NonZeroUsize;
+use std::num::{NonZeroU32, NonZeroUsize};
 
 use clap::builder::BoolishValueParser;
 use clap::{Parser, Subcommand, ValueEnum};
-use http::Uri;
+use http::uri::Authority;
 use tollgate::Quota;
 
 /// Exact fixed-window rate limiting: may this caller do this now?
@@ -28,41 +33,48 @@ pub enum Command {
 
 /// Flags of `tollgate serve`.
 #[derive(Debug, clap::Args)]
+#[command(after_help = "An environment variable takes several values separated by commas, such as \
+                        TOLLGATE_LIMIT=\"5/1m, 100/1h\". An empty one counts as unset.")]
 pub struct ServeArgs {
-    /// What is allowed, such as 5/1m, 100/day@Europe/Berlin or 10/1s@first_hit; with several, a request
-    /// needs room in all of them
+    /// What is allowed, such as 5/1m, 100/day@Europe/Berlin or 10/1s@first_hit; for several, repeat it, or
+    /// separate them by commas: a request needs room in all of them
     #[arg(long = "limit", value_name = "QUOTA", env = "TOLLGATE_LIMIT", required = true)]
-    #[arg(value_delimiter = ',')]
+    #[arg(value_delimiter = ',', allow_hyphen_values = true)]
     pub limits: Vec<Quota>,
 
-    /// Attributes that say who is counted, in this order [default: all that the caller sends]
+    /// Attribute that says who is counted; for several, repeat it, or separate them by commas [default: all
+    /// attributes that the caller sends]
     #[arg(long = "key", value_name = "NAME", env = "TOLLGATE_KEY", value_delimiter = ',')]
+    #[arg(value_parser = value::name)]
     pub key: Vec<String>,
 
     /// Where checks are answered; port 0 takes a free one
     #[arg(long, value_name = "ADDRESS", env = "TOLLGATE_LISTEN", default_value = "127.0.0.1:8080")]
+    #[arg(value_parser = value::address)]
     pub listen: SocketAddr,
 
     /// Where counters are changed and metrics read
     #[arg(long, value_name = "ADDRESS", env = "TOLLGATE_ADMIN_LISTEN", default_value = "127.0.0.1:8090")]
+    #[arg(value_parser = value::address)]
     pub admin_listen: SocketAddr,
 
     /// Counters held at most: one for each key of each quota
     #[arg(long, value_name = "COUNT", env = "TOLLGATE_MAX_KEYS", default_value = "1000000")]
+    #[arg(value_parser = value::positive::<NonZeroUsize>, allow_negative_numbers = true)]
     pub max_keys: NonZeroUsize,
 
     /// What an unseen key is answered while every counter is taken: 503, or admission without a count
     #[arg(long, value_name = "ANSWER", env = "TOLLGATE_WHEN_FULL", default_value = "deny")]
     pub when_full: WhenFull,
 
-    /// Let denied requests use up what they were denied
+    /// Count denied requests as well
     #[arg(long, env = "TOLLGATE_COUNT_DENIED", value_parser = BoolishValueParser::new())]
     pub count_denied: bool,
 
     /// Connections open at once on each listener; further ones wait
     #[arg(long, value_name = "COUNT", env = "TOLLGATE_MAX_CONNECTIONS", default_value = "10000")]
-    #[arg(value_parser = clap::value_parser!(u32).range(1..))]
-    pub max_connections: u32,
+    #[arg(value_parser = value::positive::<NonZeroU32>, allow_negative_numbers = true)]
+    pub max_connections: NonZeroU32,
 
     /// How log lines are written, on standard error
     #[arg(long, value_name = "FORMAT", env = "TOLLGATE_LOG_FORMAT", default_value = "text")]
@@ -91,39 +103,37 @@ pub enum LogFormat {
 #[derive(Debug, clap::Args)]
 pub struct CheckArgs {
     /// Who asks: attributes of the request
-    #[arg(value_name = "NAME=VALUE", required = true, value_parser = attribute)]
+    #[arg(value_name = "NAME=VALUE", required = true, value_parser = value::attribute)]
     pub attributes: Vec<(String, String)>,
 
     /// Units to take
     #[arg(long, value_name = "UNITS", default_value = "1")]
+    #[arg(value_parser = value::cost, allow_negative_numbers = true)]
     pub cost: u32,
 
     /// Only look, and take nothing
     #[arg(long)]
     pub peek: bool,
 
-    /// The service to ask
+    /// The service to ask, as a URL or as HOST:PORT
     #[arg(long, value_name = "URL", env = "TOLLGATE_SERVER", default_value = "http://127.0.0.1:8080")]
-    #[arg(value_parser = server)]
-    pub server: Uri,
+    #[arg(value_parser = value::server)]
+    pub server: Authority,
 
     /// Print the service's answer as it came
     #[arg(long)]
     pub json: bool,
 }
 
-fn attribute(text: &str) -> Result<(String, String), &'static str> {
-    match text.split_once('=') {
-        Some((name, value)) if !name.is_empty() => Ok((name.to_owned(), value.to_owned())),
-        _ => Err("expected NAME=VALUE, such as user=alice"),
+impl WhenFull {
+    /// As it is written.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Deny => "deny",
+            Self::Allow => "allow",
+        }
     }
-}
-
-fn server(text: &str) -> Result<Uri, &'static str> {
-    const EXPECTED: &str = "expected http://HOST[:PORT]";
-    let uri: Uri = text.parse().map_err(|_| EXPECTED)?;
-    let plain = uri.scheme_str() == Some("http") && matches!(uri.path(), "" | "/") && uri.query().is_none();
-    if plain { Ok(uri) } else { Err(EXPECTED) }
 }
 
 #[cfg(test)]

@@ -1,0 +1,121 @@
+//! How one value of a flag is read, and what is said of one that cannot be.
+
+use std::net::{Ipv4Addr, SocketAddr};
+use std::str::FromStr;
+
+use http::uri::Authority;
+
+type Expected = &'static str;
+
+/// The name of an attribute, without the spaces around it: in a list they follow commas.
+pub(super) fn name(text: &str) -> Result<String, Expected> {
+    Ok(text.trim().to_owned())
+}
+
+/// Name and value of an attribute.
+pub(super) fn attribute(text: &str) -> Result<(String, String), Expected> {
+    match text.split_once('=') {
+        Some((name, value)) if !name.is_empty() => Ok((name.to_owned(), value.to_owned())),
+        _ => Err("expected NAME=VALUE, such as user=alice"),
+    }
+}
+
+/// Where to listen.
+pub(super) fn address(text: &str) -> Result<SocketAddr, Expected> {
+    let port = text.strip_prefix("localhost:").and_then(port);
+    let local = port.map(|port| SocketAddr::from((Ipv4Addr::LOCALHOST, port)));
+    local.or_else(|| text.parse().ok()).ok_or("expected IP:PORT, such as 127.0.0.1:8080")
+}
+
+/// A number that is not zero.
+pub(super) fn positive<N: FromStr>(text: &str) -> Result<N, Expected> {
+    text.parse().map_err(|_| "expected a whole number from 1")
+}
+
+/// Units to take.
+pub(super) fn cost(text: &str) -> Result<u32, Expected> {
+    text.parse().map_err(|_| "expected a whole number from 0 to 4294967295")
+}
+
+/// Host and port of a service, with the port of HTTP where a URL names none.
+pub(super) fn server(text: &str) -> Result<Authority, Expected> {
+    const EXPECTED: Expected = "expected http://HOST[:PORT] or HOST:PORT";
+    let (is_url, authority) = match text.split_once("://") {
+        Some((scheme, rest)) if scheme.eq_ignore_ascii_case("http") => {
+            (true, rest.strip_suffix('/').unwrap_or(rest))
+        }
+        Some((scheme, _)) if scheme.eq_ignore_ascii_case("https") => {
+            return Err("TLS is not supported: expected http://HOST[:PORT]");
+        }
+        Some(_) => return Err(EXPECTED),
+        None => (false, text),
+    };
+    if authority.contains('@') {
+        return Err("user and password are not supported: expected http://HOST[:PORT]");
+    }
+    let parsed: Authority = authority.parse().map_err(|_| EXPECTED)?;
+    let host = parsed.host();
+    match authority.strip_prefix(host) {
+        Some("") if is_url => format!("{host}:80").parse().map_err(|_| EXPECTED),
+        Some(rest) if !host.is_empty() => match rest.strip_prefix(':').map(port) {
+            Some(Some(1..)) => Ok(parsed),
+            Some(_) => Err("the port must be a whole number from 1 to 65535"),
+            None => Err(EXPECTED),
+        },
+        _ => Err(EXPECTED),
+    }
+}
+
+fn port(text: &str) -> Option<u16> {
+    // `parse` would take a plus sign.
+    text.bytes().all(|byte| byte.is_ascii_digit()).then(|| text.parse().ok())?
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_server_is_a_url_or_host_and_port() {
+        let reads = |text: &str| server(text).unwrap().to_string();
+        assert_eq!(reads("http://127.0.0.1:8080"), "127.0.0.1:8080");
+        assert_eq!(reads("HTTP://example.com/"), "example.com:80");
+        assert_eq!(reads("localhost:8080"), "localhost:8080");
+        assert_eq!(reads("http://[::1]:8080"), "[::1]:8080");
+        assert_eq!(reads("[::1]:80"), "[::1]:80");
+    }
+
+    /// Such a port was dropped without a word, and port 80 was asked.
+    #[test]
+    fn a_port_that_cannot_be_is_no_port_80() {
+        for port in ["99999", "abc", "8080808", "", "0", "+80", "-1", "65536", "80:80"] {
+            for scheme in ["", "http://"] {
+                let text = format!("{scheme}127.0.0.1:{port}");
+                assert!(server(&text).is_err(), "{text}");
+            }
+        }
+        let error = server("http://127.0.0.1:99999").unwrap_err();
+        assert_eq!(error, "the port must be a whole number from 1 to 65535");
+    }
+
+    #[test]
+    fn what_is_not_supported_is_said() {
+        assert!(server("https://example.com").unwrap_err().starts_with("TLS is not supported"));
+        assert!(server("http://user:pw@example.com").unwrap_err().starts_with("user and password"));
+        for text in
+            ["", "localhost", "http://", ":80", "http://:80", "ftp://a:1", "http://a/v1", "http://a?b"]
+        {
+            assert_eq!(server(text), Err("expected http://HOST[:PORT] or HOST:PORT"), "{text}");
+        }
+    }
+
+    #[test]
+    fn an_address_is_an_ip_and_a_port_or_localhost() {
+        assert_eq!(address("localhost:9100").unwrap().to_string(), "127.0.0.1:9100");
+        assert_eq!(address("[::]:0").unwrap().to_string(), "[::]:0");
+        for text in ["9100", ":9100", "127.0.0.1", "localhost", "localhost:x", "localhost:", "example.com:80"]
+        {
+            assert_eq!(address(text), Err("expected IP:PORT, such as 127.0.0.1:8080"), "{text}");
+        }
+    }
+}
