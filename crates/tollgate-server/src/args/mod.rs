@@ -60,7 +60,7 @@ pub struct ServeArgs {
 
     /// Counters held at most: one for each key of each quota
     #[arg(long, value_name = "COUNT", env = "TOLLGATE_MAX_KEYS", default_value = "1000000")]
-    #[arg(value_parser = value::positive::<NonZeroUsize>, allow_negative_numbers = true)]
+    #[arg(value_parser = value::max_keys, allow_negative_numbers = true)]
     pub max_keys: NonZeroUsize,
 
     /// What an unseen key is answered while every counter is taken: 503, or admission without a count

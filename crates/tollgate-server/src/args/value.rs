@@ -1,6 +1,7 @@
 //! How one value of a flag is read, and what is said of one that cannot be.
 
 use std::net::{Ipv4Addr, SocketAddr};
+use std::num::NonZeroUsize;
 use std::str::FromStr;
 
 use http::uri::Authority;
@@ -30,6 +31,12 @@ pub(super) fn address(text: &str) -> Result<SocketAddr, Expected> {
 /// A number that is not zero.
 pub(super) fn positive<N: FromStr>(text: &str) -> Result<N, Expected> {
     text.parse().map_err(|_| "expected a whole number from 1")
+}
+
+/// A cap on counters, for each of which some 38 bytes of address space are reserved.
+pub(super) fn max_keys(text: &str) -> Result<NonZeroUsize, Expected> {
+    let keys = text.parse().ok().filter(|keys: &NonZeroUsize| keys.get() <= 1_000_000_000);
+    keys.ok_or("expected a whole number from 1 to 1000000000")
 }
 
 /// Units to take.

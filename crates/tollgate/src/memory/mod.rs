@@ -150,6 +150,11 @@ impl<C: Clock> MemoryStoreBuilder<C> {
     }
 
     /// The empty store.
+    ///
+    /// # Panics
+    ///
+    /// If there is no address space for the cap: some 38 bytes are reserved for each key of it, though not used
+    /// before they are needed.
     #[must_use]
     pub fn build(self) -> MemoryStore<C> {
         let time = Time::new(self.clock);
@@ -170,6 +175,10 @@ impl<C: Clock> MemoryStoreBuilder<C> {
     /// # Errors
     ///
     /// If the thread cannot be started.
+    ///
+    /// # Panics
+    ///
+    /// As [`build`](Self::build).
     ///
     /// # Examples
     ///

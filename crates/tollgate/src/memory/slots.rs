@@ -45,7 +45,9 @@ impl Slots {
 /// Zeroed by the allocator, which has such memory from the operating system and need not touch it.
 #[cfg(not(loom))]
 fn zeroed(slots: usize) -> Box<[Words]> {
-    bytemuck::zeroed_slice_box(slots)
+    bytemuck::try_zeroed_slice_box(slots).unwrap_or_else(|()| {
+        panic!("no address space for the {slots} slots of a memory store: lower its cap")
+    })
 }
 
 #[cfg(loom)]
