@@ -13,7 +13,7 @@ const ALICE: &str = r#"{"attributes": {"user": "alice"}}"#;
 fn a_refund_gives_back_at_most_what_is_used_in_the_window_it_names() {
     let server = Server::start(&["--limit", "5/1d@first_hit,9/2d@first_hit"]);
     let decision = server.get("/v1/check?user=alice&cost=3").json();
-    let start = |index: usize| decision["quotas"][index]["window"]["start_ms"].as_u64().expect("a time");
+    let start = |index: usize| decision["quotas"][index]["window"]["start"].as_u64().expect("a time");
     let refund = |cost: u32, windows: [u64; 2]| {
         let body = json!({ "attributes": { "user": "alice" }, "cost": cost, "windows": windows });
         let reply = server.admin_post("/v1/refund", &body.to_string());
@@ -47,7 +47,7 @@ fn a_refund_of_what_no_window_can_be_is_refused_and_gives_nothing_back() {
     const DAY: u64 = 86_400_000;
     let server = Server::start(&["--limit", "5/1d,9/2d@staggered,9/day@Europe/Berlin,9/1d@first_hit"]);
     let decision = server.get("/v1/check?user=alice&cost=3").json();
-    let start = |index: usize| decision["quotas"][index]["window"]["start_ms"].as_u64().expect("a time");
+    let start = |index: usize| decision["quotas"][index]["window"]["start"].as_u64().expect("a time");
     let starts = [start(0), start(1), start(2), start(3)];
     let refund = |index: usize, start: u64| {
         let mut windows = starts;

@@ -115,11 +115,11 @@ struct QuotaBody<'a> {
     reason: Option<DenialReason>,
 }
 
-/// A window: its first millisecond, and the first that no longer belongs to it, in Unix time.
+/// A window in Unix milliseconds: the first that belongs to it, and the first that no longer does.
 #[derive(Serialize, ToSchema)]
 struct Window {
-    start_ms: i64,
-    end_ms: i64,
+    start: i64,
+    end: i64,
 }
 
 /// Where a decision came from: the store, what the process remembers of it, or the rule for a store in trouble.
@@ -241,7 +241,7 @@ pub(super) struct QuotaCount<'a> {
 impl<'a> DecisionBody<'a> {
     pub(super) fn new(decision: &'a Decision, policy: &'a Policy) -> Self {
         let state = decision.quota();
-        let window = state.map_or(Window { start_ms: 0, end_ms: 0 }, |state| state.window().into());
+        let window = state.map_or(Window { start: 0, end: 0 }, |state| state.window().into());
         Self {
             allowed: decision.is_allowed(),
             policy: Policy::NAME,
@@ -332,7 +332,7 @@ impl Serialize for Quotas<'_> {
 
 impl From<tollgate::Window> for Window {
     fn from(window: tollgate::Window) -> Self {
-        Self { start_ms: window.start().as_unix_millis(), end_ms: window.end().as_unix_millis() }
+        Self { start: window.start().as_unix_millis(), end: window.end().as_unix_millis() }
     }
 }
 

@@ -13,7 +13,7 @@ pub(super) fn schemas(policy: &Policy) -> Map<String, Value> {
     let windows = policy.quotas().len();
     let starts = json!({
         "type": "array",
-        "description": "`window.start_ms` of each entry of the check's `quotas`, in that order",
+        "description": "`window.start` of each entry of the check's `quotas`, in that order",
         "items": { "type": "integer", "minimum": 0, "maximum": StartMillis::MAX },
         "minItems": windows,
         "maxItems": windows,
