@@ -297,9 +297,8 @@ impl<C: Clock> SyncStore for MemoryStore<C> {
             let fingerprint =
                 |charges: &&[Charge<'_>]| charges.first().map(|it| table.fingerprint(&it.counter()));
             let fingerprints: SmallVec<[_; BATCH]> = requests.iter().map(fingerprint).collect();
-            // The memory of all of them is asked for before any of it is waited for.
-            let touched = fingerprints.iter().flatten().map(|fingerprint| table.touch(*fingerprint));
-            std::hint::black_box(touched.fold(0, std::ops::BitXor::bitxor));
+            let known: SmallVec<[Fingerprint; BATCH]> = fingerprints.iter().flatten().copied().collect();
+            table.touch(&known);
             answers.extend(requests.iter().zip(fingerprints).map(|(charges, fingerprint)| {
                 match (charges, fingerprint) {
                     ([charge], Some(fingerprint)) => {
@@ -313,23 +312,24 @@ impl<C: Clock> SyncStore for MemoryStore<C> {
     }
 
     fn peek(&self, charges: &[Charge<'_>]) -> Result<Counted, StoreError> {
-        self.inner.step(charges.iter().map(Charge::counter)).peek(charges)
+        let counters: SmallVec<[_; 2]> = charges.iter().map(Charge::counter).collect();
+        self.inner.step(&counters).peek(charges)
     }
 
     fn record(&self, charge: &Charge<'_>) -> Result<QuotaState, StoreError> {
-        self.inner.step([charge.counter()]).record(charge)
+        self.inner.step(&[charge.counter()]).record(charge)
     }
 
     fn refund(&self, charge: &Charge<'_>, start: Timestamp) -> Result<Refunded, StoreError> {
-        Ok(self.inner.step([charge.counter()]).refund(charge, start))
+        Ok(self.inner.step(&[charge.counter()]).refund(charge, start))
     }
 
     fn reset(&self, counter: &Counter<'_>) -> Result<QuotaState, StoreError> {
-        Ok(self.inner.step([*counter]).reset(counter))
+        Ok(self.inner.step(&[*counter]).reset(counter))
     }
 
     fn set(&self, counter: &Counter<'_>, used: u64) -> Result<QuotaState, StoreError> {
-        self.inner.step([*counter]).set(counter, used)
+        self.inner.step(&[*counter]).set(counter, used)
     }
 }
 
@@ -343,26 +343,35 @@ impl<C: Clock> Inner<C> {
     ) -> Result<A, StoreError> {
         match self.table.attempt(charge, fingerprint, &self.time) {
             Attempt::Done(state) => Ok(then(Counted::one(state))),
-            Attempt::Absent => self.charge_locked(&[*charge]).map(then),
+            Attempt::Absent => self.charge_locked(&[*charge], &[fingerprint]).map(then),
             Attempt::Locked => self.charge_all(&[*charge]).map(then),
         }
     }
 
     #[cold]
     #[inline(never)]
-    fn charge_locked(&self, charges: &[Charge<'_>]) -> Result<Counted, StoreError> {
-        self.step(charges.iter().map(Charge::counter)).charge(charges)
+    fn charge_locked(
+        &self,
+        charges: &[Charge<'_>],
+        fingerprints: &[Fingerprint],
+    ) -> Result<Counted, StoreError> {
+        Step::new(&self.table, &self.time, charges.iter().map(Charge::counter), fingerprints).charge(charges)
     }
 
     #[inline(never)]
     fn charge_all(&self, charges: &[Charge<'_>]) -> Result<Counted, StoreError> {
-        match self.table.denial(charges, &self.time) {
+        let fingerprints: SmallVec<[Fingerprint; 2]> =
+            charges.iter().map(|charge| self.table.fingerprint(&charge.counter())).collect();
+        self.table.touch(&fingerprints);
+        match self.table.denial(charges, &fingerprints, &self.time) {
             Attempt::Done(counted) => Ok(counted),
-            _ => self.charge_locked(charges),
+            _ => self.charge_locked(charges, &fingerprints),
         }
     }
 
-    fn step<'a>(&'a self, counters: impl IntoIterator<Item = Counter<'a>>) -> Step<'a> {
-        Step::new(&self.table, &self.time, counters)
+    fn step<'a>(&'a self, counters: &[Counter<'a>]) -> Step<'a> {
+        let fingerprints: SmallVec<[Fingerprint; 2]> =
+            counters.iter().map(|counter| self.table.fingerprint(counter)).collect();
+        Step::new(&self.table, &self.time, counters.iter().copied(), &fingerprints)
     }
 }

@@ -92,14 +92,19 @@ impl Table {
     }
 
     /// Denies charges of which one finds no room, by reading alone; any other outcome takes the locks.
-    pub(super) fn denial<C: Clock>(&self, charges: &[Charge<'_>], time: &Time<C>) -> Attempt<Counted> {
+    pub(super) fn denial<C: Clock>(
+        &self,
+        charges: &[Charge<'_>],
+        fingerprints: &[Fingerprint],
+        time: &Time<C>,
+    ) -> Attempt<Counted> {
         if charges.iter().any(|charge| charge.counter().quota().count_denied() == CountDenied::Yes) {
             return Attempt::Locked;
         }
-        let stored = charges.iter().map(|charge| self.read(self.fingerprint(&charge.counter())));
+        let stored = fingerprints.iter().map(|fingerprint| self.read(*fingerprint));
         let stored: SmallVec<[Option<State>; 2]> = stored.collect();
-        // Read last: no counter is in a later window, unless the clock has stepped back.
         let counters: SmallVec<[_; 2]> = charges.iter().map(Charge::counter).collect();
+        // Read last: no counter is in a later window, unless the clock has stepped back.
         let mut reading = time.read_to_open(&counters);
         let doubted = |state: &Option<State>| state.is_some_and(|state| reading.may_have_missed(state.end));
         if stored.iter().any(doubted) {
@@ -116,7 +121,11 @@ impl Table {
             let reason = Reason::of(used, charge.asked_in(charges), charge.limit());
             QuotaState::new(charge.counter().quota().quota(), used, window, reading.now, reason)
         };
-        let counted: Counted = charges.iter().zip(&stored).map(weigh).collect();
-        if counted.is_admitted() { Attempt::Locked } else { Attempt::Done(counted) }
+        let weighed = || charges.iter().zip(&stored).map(weigh);
+        if weighed().all(|quota| quota.has_room()) {
+            Attempt::Locked
+        } else {
+            Attempt::Done(weighed().collect())
+        }
     }
 }

@@ -43,33 +43,31 @@ struct Weighed {
 }
 
 impl<'a> Step<'a> {
+    /// Locks and freezes these counters, whose fingerprints these are.
     pub(super) fn new(
         table: &'a Table,
         time: &Time<impl Clock>,
         counters: impl IntoIterator<Item = Counter<'a>>,
+        fingerprints: &[Fingerprint],
     ) -> Self {
         let counters: SmallVec<[Counter<'a>; 2]> = counters.into_iter().collect();
-        let mut fingerprints = SmallVec::<[Fingerprint; 2]>::new();
-        let indices = counters
+        let mut held = SmallVec::<[Held<'a>; 2]>::new();
+        let indices = fingerprints
             .iter()
-            .map(|counter| {
-                let fingerprint = table.fingerprint(counter);
-                fingerprints.iter().position(|known| *known == fingerprint).unwrap_or_else(|| {
-                    fingerprints.push(fingerprint);
-                    fingerprints.len() - 1
+            .map(|fingerprint| {
+                held.iter().position(|known| known.fingerprint == *fingerprint).unwrap_or_else(|| {
+                    held.push(Held { fingerprint: *fingerprint, slot: None, room: true });
+                    held.len() - 1
                 })
             })
             .collect();
-        let held =
-            fingerprints.iter().map(|fingerprint| Held { fingerprint: *fingerprint, slot: None, room: true });
-        let held = held.collect();
         // From here on a panic, as of a user's clock, gives everything back.
         let mut step = Self {
             table,
             held,
             counters,
             indices,
-            guards: table.lock(&fingerprints),
+            guards: table.lock(fingerprints),
             reading: time.precise(),
         };
         step.make_room();
