@@ -11,7 +11,7 @@ use super::state::{Base, EMPTY, FORGOTTEN, FROZEN, State, Word};
 use super::sync::{AtomicI64, AtomicU32, AtomicU64, Backoff, Ordering, fence};
 use crate::Timestamp;
 
-/// Slots that are looked at together: two cache lines.
+/// Slots that are looked at first: about two cache lines.
 const NEAR: usize = if cfg!(loom) { 2 } else { 4 };
 
 /// What is known of a slice as a whole. On a cache line of its own, because its lock is written.
@@ -101,13 +101,10 @@ impl<'a> Slice<'a> {
     /// Looks for a counter's slot.
     #[inline(always)]
     pub(super) fn find(self, fingerprint: Fingerprint) -> Look<'a> {
-        // Most counters are where they should be or close by. All these places are looked at without a branch
-        // between them, so that their memory is waited for once.
-        if let Some(near) = self.near(fingerprint).and_then(<[_]>::first_chunk::<NEAR>) {
-            let is_at = |index: usize| Slot(&near[index]).position() == fingerprint.position;
-            let found = (0..NEAR).rev().fold(NEAR, |found, index| if is_at(index) { index } else { found });
-            if let Some(words) = near.get(found) {
-                let slot = Slot(words);
+        // Most counters are where they should be or close by.
+        for words in self.near(fingerprint).unwrap_or_default().iter().take(NEAR) {
+            let slot = Slot(words);
+            if slot.position() == fingerprint.position {
                 let word = slot.word();
                 if slot.is_of(fingerprint) && word > FORGOTTEN && word != FROZEN {
                     return Look::Found(slot, word);
