@@ -14,6 +14,24 @@ pub(crate) enum Bench {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         arguments: Vec<String>,
     },
+    /// Resident bytes a live key and the longest pause of a charge, beside governor
+    MemorySize {
+        /// A part of the names of the limiters to measure, then options: see `-- --help`
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        arguments: Vec<String>,
+    },
+    /// A flood of keys that are seen once, against a store with a cap
+    Keyflood {
+        /// Options: see `-- --help`
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        arguments: Vec<String>,
+    },
+    /// Resident memory under ten minutes of new keys
+    Soak {
+        /// Options: see `-- --help`
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        arguments: Vec<String>,
+    },
     /// CPU, throughput and latency of the service, beside a bare hyper server
     Http {
         /// A part of the names of the cases to run, then options: see `-- --help`
@@ -26,6 +44,9 @@ impl Bench {
     pub(crate) fn run(self) -> Result<()> {
         match self {
             Self::Memory { arguments } => binary("memory").arguments(arguments).run(),
+            Self::MemorySize { arguments } => binary("memory-size").arguments(arguments).run(),
+            Self::Keyflood { arguments } => binary("keyflood").arguments(arguments).run(),
+            Self::Soak { arguments } => binary("soak").arguments(arguments).run(),
             Self::Http { arguments } => {
                 system::WRK.require()?;
                 command("cargo build --locked --release --package tollgate-server").run()?;

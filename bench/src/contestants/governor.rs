@@ -1,25 +1,42 @@
 //! `governor`: GCRA over a dashmap, with its default clock.
 
 use std::num::NonZeroU32;
+use std::time::Duration;
 
-use governor::{DefaultKeyedRateLimiter, Quota, RateLimiter};
+use governor::clock::{Clock, DefaultClock, FakeRelativeClock};
+use governor::middleware::NoOpMiddleware;
+use governor::state::keyed::DefaultKeyedStateStore;
+use governor::{Quota, RateLimiter};
 
-use super::{Contestant, FEW, Limit};
+use super::{Contestant, Limit};
+use crate::keys::Chunk;
 
-struct Governor(DefaultKeyedRateLimiter<String>);
+struct Governor<C: Clock>(RateLimiter<String, DefaultKeyedStateStore<String>, C, NoOpMiddleware<C::Instant>>);
 
 pub(super) fn keyed(limit: Limit, _keys: u32) -> Box<dyn Contestant> {
-    let units = |units| NonZeroU32::new(units).unwrap_or(NonZeroU32::MIN);
-    let quota = match limit {
-        // One a nanosecond: the highest rate it can express.
-        Limit::NeverReached => Quota::per_second(units(1_000_000_000)),
-        Limit::Few => Quota::per_hour(units(FEW)),
-    };
-    Box::new(Governor(RateLimiter::keyed(quota)))
+    Box::new(Governor(RateLimiter::dashmap_with_clock(quota(limit), DefaultClock::default())))
 }
 
-impl Contestant for Governor {
-    fn decide(&self, keys: &[String]) -> usize {
-        keys.iter().filter(|key| self.0.check_key(key).is_ok()).count()
+/// One on a clock that is moved by hand.
+pub fn with_fake_clock(clock: FakeRelativeClock) -> Box<dyn Contestant> {
+    Box::new(Governor(RateLimiter::dashmap_with_clock(quota(Limit::NeverReached), clock)))
+}
+
+fn quota(limit: Limit) -> Quota {
+    let units = NonZeroU32::new(limit.units()).unwrap_or(NonZeroU32::MIN);
+    let each = limit.window() / limit.units();
+    // Only a period of nothing is refused.
+    Quota::with_period(each.max(Duration::from_nanos(1)))
+        .unwrap_or(Quota::per_second(units))
+        .allow_burst(units)
+}
+
+impl<C> Contestant for Governor<C>
+where
+    C: Clock + Send + Sync,
+    C::Instant: Send + Sync,
+{
+    fn decide(&self, keys: Chunk<'_>) -> usize {
+        keys.strings.iter().filter(|key| self.0.check_key(key).is_ok()).count()
     }
 }

@@ -1,19 +1,30 @@
 //! The limiters compared, each in a file of its own.
 //!
-//! A new peer is one file with a [`Contestant`] and one line in [`FIELD`].
+//! A new peer is one file with a [`Contestant`] and one line in [`PEERS`].
 
+mod dashmap;
 mod governor;
+mod harness;
+mod limitador;
+mod moka;
+mod pingora;
+mod throttlecrab;
 mod tollgate;
 
-pub use self::tollgate::two_quotas;
+pub use self::governor::with_fake_clock as governor_with_fake_clock;
+pub use self::tollgate::{NEVER_REACHED, two_quotas, with_clock as tollgate_with_clock};
+
+use std::time::Duration;
+
+use crate::keys::Chunk;
 
 /// A limiter under measurement, as its user would call it.
 pub trait Contestant: Send + Sync {
     /// Decides on each key in turn, at cost 1, and counts the admitted.
-    fn decide(&self, keys: &[String]) -> usize;
+    fn decide(&self, keys: Chunk<'_>) -> usize;
 
     /// The same for sixteen keys at a time, by the call for batches if there is one.
-    fn decide_by_16(&self, keys: &[String]) -> usize {
+    fn decide_by_16(&self, keys: Chunk<'_>) -> usize {
         self.decide(keys)
     }
 }
@@ -33,5 +44,38 @@ pub const FEW: u32 = 100;
 /// Builds a contestant for so many keys.
 pub type Build = fn(Limit, u32) -> Box<dyn Contestant>;
 
-/// Everybody in the field: ourselves first, then the peer that results are told against.
+/// Who is always in the field: ourselves first, then the peer that results are told against.
 pub const FIELD: &[(&str, Build)] = &[("ours", tollgate::one_quota), ("governor", governor::keyed)];
+
+/// Who can be asked into it: other crates, the two maps that a user would make a limiter of, and last what the
+/// harness itself takes.
+pub const PEERS: &[(&str, Build)] = &[
+    ("throttlecrab", throttlecrab::periodic),
+    ("limitador", limitador::in_memory),
+    ("pingora", pingora::rate),
+    ("dashmap", dashmap::by_hand),
+    ("moka", moka::by_hand),
+    (HARNESS, harness::harness),
+];
+
+/// The name of the contestant that decides nothing.
+pub const HARNESS: &str = "(harness)";
+
+const DAY: Duration = Duration::from_secs(24 * 60 * 60);
+
+impl Limit {
+    /// Units in [`window`](Self::window).
+    const fn units(self) -> u32 {
+        match self {
+            Self::NeverReached => NEVER_REACHED,
+            Self::Few => FEW,
+        }
+    }
+
+    const fn window(self) -> Duration {
+        match self {
+            Self::NeverReached => DAY,
+            Self::Few => Duration::from_secs(60 * 60),
+        }
+    }
+}

@@ -1,45 +1,58 @@
 //! Ourselves: a limiter over a memory store.
 
-use tollgate::{Charge, Key, Limiter, LimiterBuilder, MemoryStore, Quota, SyncStore};
+use tollgate::{Charge, Clock, Key, Limiter, LimiterBuilder, MemoryStore, Quota, SyncStore, SystemClock};
 
 use super::{Contestant, FEW, Limit};
+use crate::keys::{Chunk, MILLION};
 
-struct Tollgate(Limiter);
+/// Units a day that no key uses up; below 2^32, which is the common case.
+pub const NEVER_REACHED: u32 = 4_000_000_000;
 
-/// One quota an hour.
+struct Tollgate<C>(Limiter<MemoryStore<C>>);
+
+/// One quota.
 pub(super) fn one_quota(limit: Limit, keys: u32) -> Box<dyn Contestant> {
     let quota = match limit {
-        // The highest of the common case, limits below 2^32.
-        Limit::NeverReached => Quota::per_hour(u32::MAX),
+        Limit::NeverReached => Quota::per_day(NEVER_REACHED),
         Limit::Few => Quota::per_hour(FEW),
     };
-    build(Limiter::builder("bench").quota(quota), keys)
+    build(Limiter::builder("bench").quota(quota), SystemClock, roomy(keys))
 }
 
 /// A quota an hour and a quota a day, all or nothing, both never reached.
 pub fn two_quotas(keys: u32) -> Box<dyn Contestant> {
-    let quotas = [Quota::per_hour(u32::MAX), Quota::per_day(u32::MAX)];
-    build(quotas.into_iter().fold(Limiter::builder("bench"), LimiterBuilder::quota), 2 * keys)
+    let quotas = [Quota::per_hour(NEVER_REACHED), Quota::per_day(NEVER_REACHED)];
+    let limiter = quotas.into_iter().fold(Limiter::builder("bench"), LimiterBuilder::quota);
+    build(limiter, SystemClock, roomy(2 * keys))
+}
+
+/// One quota a day that is never reached, on a clock of the caller's choice, for so many keys and no more.
+pub fn with_clock(clock: impl Clock + 'static, max_keys: usize) -> Box<dyn Contestant> {
+    build(Limiter::builder("bench").quota(Quota::per_day(NEVER_REACHED)), clock, max_keys)
+}
+
+/// Twice as many as needed, and at least the default: a cap that is reached is another case.
+fn roomy(counters: u32) -> usize {
+    (2 * counters).max(MILLION) as usize
 }
 
 #[expect(clippy::expect_used, reason = "the quotas are given above")]
-fn build(limiter: LimiterBuilder, counters: u32) -> Box<dyn Contestant> {
-    // Twice as many as needed: a cap that is reached is another case.
-    let store = MemoryStore::builder().max_keys(2 * counters as usize).build();
+fn build<C: Clock + 'static>(limiter: LimiterBuilder, clock: C, max_keys: usize) -> Box<dyn Contestant> {
+    let store = MemoryStore::builder().clock(clock).max_keys(max_keys).build();
     Box::new(Tollgate(limiter.build(store).expect("the quotas differ in their windows")))
 }
 
-impl Contestant for Tollgate {
-    fn decide(&self, keys: &[String]) -> usize {
-        let admits = |key: &&String| self.0.check(key.as_str()).is_ok_and(|decision| decision.is_allowed());
-        keys.iter().filter(admits).count()
+impl<C: Clock> Contestant for Tollgate<C> {
+    fn decide(&self, keys: Chunk<'_>) -> usize {
+        let admits = |key: &&&str| self.0.check(**key).is_ok_and(|decision| decision.is_allowed());
+        keys.texts.iter().filter(admits).count()
     }
 
-    fn decide_by_16(&self, keys: &[String]) -> usize {
+    fn decide_by_16(&self, keys: Chunk<'_>) -> usize {
         let Some(quota) = self.0.quotas().first() else { return 0 };
-        let (batches, _) = keys.as_chunks::<16>();
+        let (batches, _) = keys.texts.as_chunks::<16>();
         let admitted = batches.iter().map(|batch| {
-            let keys = batch.each_ref().map(|text| Key::from(text.as_str()));
+            let keys = batch.map(Key::from);
             let charges = keys.each_ref().map(|key| [Charge::new(quota, key, 1)]);
             let requests = charges.each_ref().map(|charge| &charge[..]);
             let counted = SyncStore::charge_each(self.0.store(), &requests);

@@ -4,8 +4,8 @@ use std::collections::HashMap;
 use std::rc::Rc;
 
 use anyhow::{Result, ensure};
-use tollgate_bench::contestants::{Contestant, FIELD, Limit, two_quotas};
-use tollgate_bench::keys::{self, MILLION};
+use tollgate_bench::contestants::{Contestant, FIELD, Limit, PEERS, two_quotas};
+use tollgate_bench::keys::{self, CHUNK, Chunk, Keys, MILLION};
 use tollgate_bench::stopwatch::Stopwatch;
 
 /// One line of the result.
@@ -13,7 +13,7 @@ pub(crate) struct Case {
     pub(crate) name: &'static str,
     pub(crate) threads: usize,
     pub(crate) call: Call,
-    pub(crate) keys: Rc<[String]>,
+    pub(crate) keys: Rc<Keys>,
     arena: Rc<Arena>,
 }
 
@@ -60,14 +60,21 @@ const CASES: &[(&str, Field, Pattern, Call, usize)] = &[
     ("memory/two-quotas-uniform-1m/1t", Field::TwoQuotas, Pattern::Uniform, Call::Single, 1),
 ];
 
+/// Who is in the field besides ourselves and the peer of the results.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Others {
+    Nobody,
+    Peers,
+}
+
 /// The cases whose names contain `filter`, their limiters filled.
-pub(crate) fn cases(filter: &str) -> Result<Vec<Case>> {
+pub(crate) fn cases(filter: &str, others: Others) -> Result<Vec<Case>> {
     let chosen: Vec<_> = CASES.iter().filter(|(name, ..)| name.contains(filter)).collect();
     ensure!(!chosen.is_empty(), "no case has `{filter}` in its name");
     let (mut arenas, mut lists) = (HashMap::new(), HashMap::new());
     let cases = chosen.into_iter().map(|&(name, field, pattern, call, threads)| {
-        let arena = Rc::clone(arenas.entry(field).or_insert_with(|| Rc::new(Arena::filled(field))));
-        let keys = Rc::clone(lists.entry(pattern).or_insert_with(|| pattern.keys().into()));
+        let arena = Rc::clone(arenas.entry(field).or_insert_with(|| Rc::new(Arena::filled(field, others))));
+        let keys = Rc::clone(lists.entry(pattern).or_insert_with(|| Rc::new(pattern.keys())));
         Case { name, threads, call, keys, arena }
     });
     Ok(cases.collect())
@@ -78,13 +85,19 @@ impl Case {
         &self.arena.contestants
     }
 
+    /// Where among `cases` the same stands with one thread, if this has more.
+    pub(crate) fn with_one_thread(&self, cases: &[Self]) -> Option<usize> {
+        let stem = self.name.strip_suffix("/2t")?;
+        cases.iter().position(|other| other.name.strip_suffix("/1t") == Some(stem))
+    }
+
     pub(crate) fn limit(&self) -> Limit {
         self.arena.limit
     }
 }
 
 impl Pattern {
-    fn keys(self) -> Vec<String> {
+    fn keys(self) -> Keys {
         match self {
             Self::Hot => keys::hot(),
             Self::Uniform => keys::uniform(MILLION),
@@ -94,13 +107,14 @@ impl Pattern {
 }
 
 impl Arena {
-    fn filled(field: Field) -> Self {
+    fn filled(field: Field, others: Others) -> Self {
         let (limit, keys) = match field {
             Field::Hot => (Limit::NeverReached, 1),
             Field::HotDenied => (Limit::Few, 1),
             Field::Million | Field::TwoQuotas => (Limit::NeverReached, MILLION),
         };
-        let everybody = || FIELD.iter().map(|(name, build)| (*name, build(limit, keys)));
+        let peers = if others == Others::Peers { PEERS } else { &[] };
+        let everybody = || FIELD.iter().chain(peers).map(|(name, build)| (*name, build(limit, keys)));
         let contestants = match field {
             // Ours against our own with one quota, which stands first in the field.
             Field::TwoQuotas => {
@@ -109,14 +123,18 @@ impl Arena {
             }
             _ => everybody().collect::<Vec<_>>(),
         };
-        let texts = match limit {
+        let fill = match limit {
+            Limit::NeverReached if keys == 1 => keys::hot(),
+            // A million is a whole number of chunks.
             Limit::NeverReached => keys::all(keys),
             // Up to the limit and past it.
-            Limit::Few => [keys::hot(), keys::hot()].concat(),
+            Limit::Few => [0; 2 * CHUNK].into_iter().collect(),
         };
         for (name, contestant) in &contestants {
             let watch = Stopwatch::start();
-            contestant.decide(&texts);
+            for chunk in 0..fill.texts().chunks() {
+                contestant.decide(Chunk { texts: &fill.texts().chunk(chunk), strings: fill.strings(chunk) });
+            }
             eprintln!("filled {name} with {keys} keys: {:.2} s", watch.elapsed().as_secs_f64());
         }
         Self { limit, contestants }

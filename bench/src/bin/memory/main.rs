@@ -13,7 +13,7 @@ use clap::Parser;
 use tollgate_bench::samples::{Samples, figure};
 use tollgate_bench::stopwatch::Stopwatch;
 
-use self::cases::{Case, cases};
+use self::cases::{Case, Others, cases};
 
 /// Measures decisions a second of limiters in one process, beside their peers.
 #[derive(Debug, Parser)]
@@ -26,6 +26,10 @@ struct Args {
     /// Length of one measurement in milliseconds
     #[arg(long, default_value_t = 300)]
     millis: u64,
+    /// Measure other crates, and maps used by hand, as well: the table gets their rows, the run takes six times as
+    /// long
+    #[arg(long)]
+    peers: bool,
     /// Two rounds of 50 ms: shows that the bench runs, not how fast anything is
     #[arg(long)]
     quick: bool,
@@ -34,10 +38,12 @@ struct Args {
 fn main() -> Result<()> {
     let args = Args::parse();
     let (rounds, millis) = if args.quick { (2, 50) } else { (args.rounds, args.millis) };
-    let cases = cases(args.filter.as_deref().unwrap_or_default())?;
+    let others = if args.peers { Others::Peers } else { Others::Nobody };
+    let cases = cases(args.filter.as_deref().unwrap_or_default(), others)?;
     let samples = measure(&cases, rounds, Duration::from_millis(millis))?;
-    for (case, samples) in cases.iter().zip(&samples) {
-        print_result(case, samples);
+    for (case, of_case) in cases.iter().zip(&samples) {
+        let one_thread = case.with_one_thread(&cases).and_then(|index| samples.get(index)?.first());
+        print_result(case, of_case, one_thread);
     }
     print_table(&cases, &samples);
     Ok(())
@@ -59,12 +65,19 @@ fn measure(cases: &[Case], rounds: u32, length: Duration) -> Result<Vec<Vec<Samp
     Ok(samples)
 }
 
-/// Ours against the first of the others.
-fn print_result(case: &Case, samples: &[Samples]) {
+/// Ours against the first of the others, and with two threads against our own one where that was measured.
+fn print_result(case: &Case, samples: &[Samples], one_thread: Option<&Samples>) {
     let mut named = case.contestants().iter().map(|(name, _)| *name).zip(samples.iter().map(Samples::median));
     if let (Some((_, ours)), Some((other, others))) = (named.next(), named.next()) {
         let ratio = figure(ours / others);
-        println!("RESULT {} ours={} {other}={} ratio={ratio}", case.name, figure(ours), figure(others));
+        let scaling = one_thread.map(|one| format!(" scaling={}", figure(ours / one.median())));
+        let scaling = scaling.unwrap_or_default();
+        println!(
+            "RESULT {} ours={} {other}={} ratio={ratio}{scaling}",
+            case.name,
+            figure(ours),
+            figure(others)
+        );
     }
 }
 
