@@ -49,7 +49,7 @@ const BATCH: usize = 16;
 
 /// Counters in this process's memory. Clones share them.
 ///
-/// A counter takes 24 bytes, about 30 with the room that a table needs, whatever its key: the table keeps
+/// A counter takes 24 bytes, about 33 with the room that a table needs, whatever its key: the table keeps
 /// keyed fingerprints and not keys. The chance that any two of ten million live counters meet is below
 /// 10<sup>-10</sup>, and a stranger who chooses keys cannot raise it.
 ///
@@ -125,14 +125,14 @@ impl<C: Clock> MemoryStoreBuilder<C> {
         MemoryStoreBuilder { clock, cap: self.cap, remember_keys: self.remember_keys }
     }
 
-    /// Holds at most this many counters: one for each key of each quota with a live window. Each takes about 30
+    /// Holds at most this many counters: one for each key of each quota with a live window. Each takes about 33
     /// bytes.
     #[must_use]
     pub fn max_keys(self, max_keys: usize) -> Self {
         Self { cap: Cap::Keys(max_keys), ..self }
     }
 
-    /// Holds as many counters as fit into so much memory, instead of a number of them: about one in 29 bytes.
+    /// Holds as many counters as fit into so much memory, instead of a number of them: about one in 31 bytes.
     /// At least 24 KiB, the least that a table can do with.
     #[must_use]
     pub fn max_bytes(self, max_bytes: usize) -> Self {
