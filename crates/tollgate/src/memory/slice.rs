@@ -19,7 +19,7 @@ const NEAR: usize = if cfg!(loom) { 2 } else { 4 };
 pub(super) struct Header {
     /// Odd while the lock is held; grows with each taking and giving back.
     version: AtomicU64,
-    /// How often counters have changed places, or been forgotten.
+    /// How often counters have changed places, or been forgotten, swept or taken back.
     moves: AtomicU64,
     /// Rows in use.
     rows: AtomicU32,
@@ -201,7 +201,7 @@ impl<'a> Guard<'a> {
     }
 
     /// Starts a new generation: words written from now on are told apart from those before.
-    fn renew(&self) {
+    pub(super) fn renew(&self) {
         // Relaxed: the release store of a word that carries the new generation publishes it.
         self.slice.header.moves.store(self.generation() + 1, Ordering::Relaxed);
     }
@@ -271,6 +271,11 @@ impl<'a> Guard<'a> {
         }
         self.slice.header.earliest_end.store(earliest_end.as_unix_millis(), Ordering::Relaxed);
         self.add_forgotten(dropped.count as i32);
+        if dropped.count > 0 {
+            // A forgotten slot no longer says when its window ended. The next counter's window may end then too, if
+            // the clock steps back.
+            self.renew();
+        }
         dropped
     }
 
