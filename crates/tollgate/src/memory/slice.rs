@@ -8,11 +8,11 @@ use super::fingerprint::{Fingerprint, scale};
 use super::slot::Slot;
 use super::slots::{ROW, ROWS, Slots};
 use super::state::{Base, EMPTY, FORGOTTEN, FROZEN, State, Word};
-use super::sync::{AtomicI64, AtomicU32, AtomicU64, Backoff, Ordering, fence};
+use super::sync::{AtomicI64, AtomicU32, AtomicU64, Backoff, MODELLED, Ordering, fence};
 use crate::Timestamp;
 
 /// Slots that are looked at together: two cache lines.
-const NEAR: usize = if cfg!(loom) { 2 } else { 4 };
+const NEAR: usize = if MODELLED { 2 } else { 4 };
 
 /// What is known of a slice as a whole. On a cache line of its own, because its lock is written.
 #[repr(align(64))]
