@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use anyhow::Result;
 use clap::Subcommand;
 
-use crate::command::{command, program, target_directory};
+use crate::command::{CommandLine, command, program, target_directory};
 use crate::service::Service;
 use crate::system;
 
@@ -17,6 +17,8 @@ pub(crate) enum Proof {
         #[arg(long, default_value_t = 500)]
         examples: u32,
     },
+    /// Run the models of the memory store with more threads, and in more of their orders, than the tests do
+    Memory,
 }
 
 /// The version that the proof is known to work with.
@@ -26,8 +28,26 @@ impl Proof {
     pub(crate) fn run(self) -> Result<()> {
         match self {
             Self::Http { examples } => http(examples),
+            Self::Memory => memory(),
         }
     }
+}
+
+/// The models of the memory store's slots, with two preemptions.
+pub(crate) fn models() -> CommandLine {
+    // Not `cfg(loom)`: tokio, by which the testkit runs stores, cannot be built with that.
+    command("cargo test --locked --profile models --package tollgate --lib")
+        .environment("RUSTFLAGS", "--cfg tollgate_loom")
+        .argument("models")
+}
+
+fn memory() -> Result<()> {
+    models()
+        .environment("LOOM_MAX_PREEMPTIONS", "3")
+        // Seconds for each model, of which some would take hours; its result says whether it came to its end.
+        .environment("LOOM_MAX_DURATION", "20")
+        .arguments(["--", "--nocapture"])
+        .run()
 }
 
 fn http(examples: u32) -> Result<()> {

@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use anyhow::{Result, ensure};
 
 use crate::command::command;
+use crate::prove;
 use crate::steps::{self, Checked, Step};
 
 /// What the library may cost a project that adds it, itself included.
@@ -38,6 +39,7 @@ pub(crate) fn run() -> Result<()> {
             "tests of the benches",
             command("cargo test --locked --manifest-path bench/Cargo.toml --lib"),
         ),
+        Step::command("models of the memory store", prove::models()),
         Step::command("doc tests", command("cargo test --locked --workspace --all-features --doc")),
         Step::command(
             "documentation",

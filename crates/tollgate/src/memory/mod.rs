@@ -15,6 +15,8 @@
 //! `roll` takes a stored counter into the window that holds now; `time` chooses the clock's reading.
 
 mod fingerprint;
+#[cfg(all(test, tollgate_loom))]
+mod models;
 mod roll;
 mod single;
 mod siphash;

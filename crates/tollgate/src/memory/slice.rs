@@ -8,18 +8,18 @@ use super::fingerprint::{Fingerprint, scale};
 use super::slot::Slot;
 use super::slots::{ROW, ROWS, Slots};
 use super::state::{Base, EMPTY, FORGOTTEN, FROZEN, State, Word};
-use super::sync::{AtomicI64, AtomicU32, AtomicU64, Backoff, Ordering, fence};
+use super::sync::{AtomicI64, AtomicU32, AtomicU64, Backoff, MODELLED, Ordering, fence};
 use crate::Timestamp;
 
 /// Slots that are looked at first: about two cache lines.
-const NEAR: usize = if cfg!(loom) { 2 } else { 4 };
+const NEAR: usize = if MODELLED { 2 } else { 4 };
 
 /// What is known of a slice as a whole. On a cache line of its own, because its lock is written.
 #[repr(align(64))]
 pub(super) struct Header {
     /// Odd while the lock is held; grows with each taking and giving back.
     version: AtomicU64,
-    /// How often counters have changed places, or been forgotten.
+    /// How often counters have changed places, or been forgotten, swept or taken back.
     moves: AtomicU64,
     /// Rows in use.
     rows: AtomicU32,
@@ -198,29 +198,33 @@ impl<'a> Guard<'a> {
     }
 
     /// Starts a new generation: words written from now on are told apart from those before.
-    fn renew(&self) {
+    pub(super) fn renew(&self) {
         // Relaxed: the release store of a word that carries the new generation publishes it.
         self.slice.header.moves.store(self.generation() + 1, Ordering::Relaxed);
     }
 
     /// Sees to it that so many counters can be inserted: where the slice is full, it drops what has closed or
-    /// takes another row. Counters may change places, so nothing may be frozen. Says whether there is room.
+    /// takes more rows. Counters may change places, so nothing may be frozen. Says whether there is room.
     pub(super) fn make_room(&self, counters: usize, now: Timestamp) -> (bool, Dropped) {
-        let slots = self.slice.count();
+        let mut dropped = Dropped::default();
         // Above 25/32, about 78 %, too many counters are far from where they should be.
-        let has_room = || self.filled() + counters <= self.slice.count() * 25 / 32;
-        if has_room() {
-            return (true, Dropped::default());
+        while self.filled() + counters > self.slice.count() * 25 / 32 {
+            let slots = self.slice.count();
+            let closed = if self.may_hold_closed(now) {
+                self.all().filter(|slot| self.is_closed(slot.word(), *slot, now)).count()
+            } else {
+                self.slice.header.forgotten.load(Ordering::Relaxed) as usize
+            };
+            // Growing is worth it when dropping what has closed would not help for long.
+            let grow = closed * 8 <= slots && slots < ROWS * ROW;
+            if closed == 0 && !grow {
+                return (false, dropped);
+            }
+            let Dropped { count, watched } = self.rebuild(grow, now);
+            dropped.count += count;
+            dropped.watched.extend(watched);
         }
-        let closed = if self.may_hold_closed(now) {
-            self.all().filter(|slot| self.is_closed(slot.word(), *slot, now)).count()
-        } else {
-            self.slice.header.forgotten.load(Ordering::Relaxed) as usize
-        };
-        // Growing is worth it when dropping what has closed would not help for long.
-        let grow = closed * 8 <= slots && slots < ROWS * ROW;
-        let dropped = if closed > 0 || grow { self.rebuild(grow, now) } else { Dropped::default() };
-        (has_room(), dropped)
+        (true, dropped)
     }
 
     /// Gives a slot to a counter that has none, and says whose it was if its window had closed. There must be
@@ -264,6 +268,11 @@ impl<'a> Guard<'a> {
         }
         self.slice.header.earliest_end.store(earliest_end.as_unix_millis(), Ordering::Relaxed);
         self.add_forgotten(dropped.count as i32);
+        if dropped.count > 0 {
+            // A forgotten slot no longer says when its window ended. The next counter's window may end then too, if
+            // the clock steps back.
+            self.renew();
+        }
         dropped
     }
 
@@ -359,5 +368,28 @@ impl Drop for Guard<'_> {
     fn drop(&mut self) {
         // Release: what the holder wrote is seen by whoever sees the even version.
         self.slice.header.version.store(self.version + 1, Ordering::Release);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use crate::{Charge, Key, ManualClock, MemoryStore, PolicyQuota, Quota, StoreError, SyncStore};
+
+    /// Room was made once: by one row for 50 counters, or by dropping what had closed, if only for a few. So a
+    /// step over more than that was answered `Full` by a store that was nearly empty.
+    #[test]
+    fn a_step_over_many_new_counters_finds_the_room_there_is() -> Result<(), StoreError> {
+        let quota = PolicyQuota::new("", Quota::per_minute(1));
+        let keys: Vec<Key<'_>> = (0_u64..300).map(Key::from).collect();
+        let charges: Vec<_> = keys.iter().map(|key| Charge::new(&quota, key, 1)).collect();
+        let clock = ManualClock::default();
+        let store = MemoryStore::builder().clock(clock.clone()).max_keys(640).build();
+
+        assert!(store.charge(&charges[..100])?.is_admitted());
+        clock.advance(Duration::from_secs(60));
+        assert!(store.charge(&charges[100..])?.is_admitted());
+        Ok(())
     }
 }

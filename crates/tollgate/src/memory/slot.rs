@@ -59,7 +59,8 @@ impl Slot<'_> {
 
     /// Takes the slot from everybody else. Only under the slice's lock, so nobody else has frozen it.
     pub(super) fn freeze(self) -> u64 {
-        // AcqRel: what the last owner wrote is seen, and nothing written after moves before it.
+        // AcqRel: what the last owner wrote is seen, and this comes after it. What is written next is a release
+        // of it: see `fill`.
         let [.., state] = self.0;
         state.swap(FROZEN, Ordering::AcqRel)
     }
@@ -89,15 +90,17 @@ impl Slot<'_> {
     pub(super) fn fill(self, base: Base, fingerprint: Fingerprint, state: State, generation: u64) -> u64 {
         let compact = base.compact(state, generation).map(|word| (word, 0));
         let (word, below) = compact.unwrap_or_else(|| base.wide(state));
-        // Relaxed: the release store of the state word publishes both.
+        // Release, with the acquire of `is_of`: whoever sees them sees the slot frozen, and so does not find the
+        // state of the counter before still there.
         let [position, tag, _] = self.0;
-        position.store(fingerprint.position, Ordering::Relaxed);
-        tag.store(fingerprint.kept_tag() << TAG_SHIFT | below, Ordering::Relaxed);
+        position.store(fingerprint.position, Ordering::Release);
+        tag.store(fingerprint.kept_tag() << TAG_SHIFT | below, Ordering::Release);
         word
     }
 
     /// Empties a frozen slot.
     pub(super) fn clear(self) {
+        // Relaxed: no counter has position 0, so nobody takes the slot for its own.
         let [position, tag, _] = self.0;
         position.store(0, Ordering::Relaxed);
         tag.store(0, Ordering::Relaxed);

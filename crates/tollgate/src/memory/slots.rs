@@ -13,12 +13,13 @@
 //! but the counters of one slice.
 
 use super::slot::Words;
+use super::sync::MODELLED;
 
 /// Slots by which a slice grows.
-pub(super) const ROW: usize = if cfg!(loom) { 2 } else { 64 };
+pub(super) const ROW: usize = if MODELLED { 2 } else { 64 };
 
 /// Rows a slice can have: with [`ROW`], 1,024 slots.
-pub(super) const ROWS: usize = if cfg!(loom) { 2 } else { 16 };
+pub(super) const ROWS: usize = if MODELLED { 2 } else { 16 };
 
 /// The memory that a slice's slots can take, in bytes.
 pub(super) const SLICE_BYTES: usize = ROW * ROWS * size_of::<Words>();
@@ -43,14 +44,14 @@ impl Slots {
 }
 
 /// Zeroed by the allocator, which has such memory from the operating system and need not touch it.
-#[cfg(not(loom))]
+#[cfg(not(all(test, tollgate_loom)))]
 fn zeroed(slots: usize) -> Box<[Words]> {
     bytemuck::try_zeroed_slice_box(slots).unwrap_or_else(|()| {
         panic!("no address space for the {slots} slots of a memory store: lower its cap")
     })
 }
 
-#[cfg(loom)]
+#[cfg(all(test, tollgate_loom))]
 fn zeroed(slots: usize) -> Box<[Words]> {
     (0..slots).map(|_| std::array::from_fn(|_| super::sync::AtomicU64::new(0))).collect()
 }

@@ -107,10 +107,10 @@ impl Base {
 
     /// The state in one word, if it fits.
     ///
-    /// A slice's generation grows whenever its counters change places or one is forgotten. Without that, a slot
-    /// goes to another counter only when its window has closed, and then its end is a later one. So no word that
-    /// a thread has read of one counter comes to stand for another one, unless the generation grows by 64
-    /// meanwhile: that is looked for by whoever swaps a word.
+    /// A slice's generation grows whenever its counters change places, some are forgotten or swept, or one is taken
+    /// back into an earlier window. Without that, a slot goes to another counter only when its window has closed,
+    /// and then its end is a later one. So no word that a thread has read of one counter comes to stand for another
+    /// one, unless the generation grows by 64 meanwhile: that is looked for by whoever swaps a word.
     pub(super) fn compact(self, state: State, generation: u64) -> Option<u64> {
         let millis = state.end.as_unix_millis();
         let end = u64::try_from(millis.div_euclid(1000) - self.seconds).ok()?;

@@ -119,6 +119,8 @@ impl<'a> Step<'a> {
             let held = &mut self.held[self.indices[index]];
             let guard = self.guards.of(self.table.slice_index(held.fingerprint));
             guard.note(0, state.end);
+            // The slot may have been another counter's in that window.
+            guard.renew();
             let generation = guard.generation();
             let fill = |slot: Slot<'_>| slot.fill(self.table.base, held.fingerprint, state, generation);
             held.slot = held.slot.map(|(slot, _)| (slot, fill(slot)));

@@ -1,0 +1,500 @@
+//! Models of the slot protocol: loom runs a few steps of two or three threads in every order that they can take,
+//! and lets every load see every value that its ordering allows.
+//!
+//! A model is a [`Scene`]. Whatever happens in it, the answers and what is stored in the end have to be those of
+//! some serial order of its steps ([`serial`]): then no limit is passed, nobody is denied for nothing, no unit is
+//! lost or doubled, and several charges are made together or not at all. A deadlock, and a wait for something
+//! that nobody will do, are found by loom.
+//!
+//! Two preemptions are explored, and as many as `LOOM_MAX_PREEMPTIONS` says where it is set; then the scenes
+//! that have one get another thread.
+
+mod serial;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use loom::model::Builder;
+use loom::sync::atomic::AtomicI64;
+
+use self::serial::{Answer, Op, Reference};
+use super::fingerprint::{Fingerprinter, scale};
+use super::slice::Look;
+use super::*;
+use crate::{Key, PolicyQuota, Quota};
+
+/// The keys of all scenes. If a scene does not say where they are at home, A and B meet in the first slot as long
+/// as a slice has two; A moves on when it has four, and C is out of their way.
+const A: usize = 0;
+const B: usize = 1;
+const C: usize = 2;
+
+const SECOND: Duration = Duration::from_secs(1);
+/// States of windows that do not end on a whole second are wide.
+const WIDE: Duration = Duration::from_millis(300);
+
+/// When scenes begin: windows of both lengths begin then.
+const START: i64 = 1_700_000_040_000;
+
+/// Steps of some threads on one store.
+struct Scene {
+    limit: u64,
+    window: Duration,
+    cap: Cap,
+    homes: [Home; 3],
+    before: Vec<Op>,
+    threads: Vec<Vec<Op>>,
+    /// Another thread, if more is asked for than two preemptions.
+    deeper: Vec<Op>,
+}
+
+/// Where keys should be.
+#[derive(Clone, Copy)]
+enum Home {
+    /// In one slice, in this of its four slots.
+    Slot(usize),
+    /// In this of two slices.
+    Slice(usize),
+}
+
+impl Scene {
+    fn new<const THREADS: usize>(limit: u64, threads: [&[Op]; THREADS]) -> Self {
+        Self {
+            limit,
+            window: SECOND,
+            // The least memory is one slice.
+            cap: Cap::Bytes(0),
+            homes: [Home::Slot(1), Home::Slot(0), Home::Slot(2)],
+            before: Vec::new(),
+            threads: threads.map(<[Op]>::to_vec).into(),
+            deeper: Vec::new(),
+        }
+    }
+
+    fn before(self, before: &[Op]) -> Self {
+        Self { before: before.to_vec(), ..self }
+    }
+
+    fn deeper(self, deeper: &[Op]) -> Self {
+        Self { deeper: deeper.to_vec(), ..self }
+    }
+
+    fn wide(self) -> Self {
+        Self { window: WIDE, ..self }
+    }
+
+    fn homes(self, homes: [Home; 3]) -> Self {
+        Self { homes, ..self }
+    }
+
+    /// Holds at most so many keys, in a slice for each two.
+    fn max_keys(self, keys: usize) -> Self {
+        Self { cap: Cap::Keys(keys), ..self }
+    }
+
+    /// Runs the scene in all orders.
+    fn run(mut self) {
+        let mut builder = Builder::new();
+        if builder.preemption_bound.is_some() && !self.deeper.is_empty() {
+            self.threads.push(std::mem::take(&mut self.deeper));
+        }
+        builder.preemption_bound.get_or_insert(2);
+        builder.max_branches = 10_000;
+        // How often it looks at the time.
+        builder.checkpoint_interval = 1_000;
+        let (start, limit) = (Instant::now(), builder.max_duration);
+        let quota = Arc::new(PolicyQuota::new("", Quota::new(self.limit, self.window).unwrap()));
+        let keys = Arc::new(keys(&quota, self.homes));
+        let (scene, orders) = (Arc::new(self), Arc::new(AtomicUsize::new(0)));
+        let counted = Arc::clone(&orders);
+        builder.check(move || {
+            counted.fetch_add(1, Ordering::Relaxed);
+            Stage::new(&scene, &quota, &keys).play();
+        });
+        let name = std::thread::current().name().and_then(|name| name.rsplit("::").next().map(str::to_owned));
+        let (name, elapsed) = (name.unwrap_or_default(), start.elapsed());
+        let complete = if limit.is_some_and(|limit| elapsed >= limit) { "no" } else { "yes" };
+        let (orders, seconds) = (orders.load(Ordering::Relaxed), elapsed.as_secs_f64());
+        println!("RESULT prove/memory/{name} orders={orders} complete={complete} seconds={seconds:.1}");
+    }
+}
+
+/// A store and what a scene needs to act on it.
+#[derive(Clone)]
+struct Stage {
+    scene: Arc<Scene>,
+    quota: Arc<PolicyQuota>,
+    keys: Arc<[Key<'static>; 3]>,
+    clock: ModelClock,
+    store: MemoryStore<ModelClock>,
+}
+
+/// A clock that loom knows of, so that it is moved between any two steps of other threads.
+#[derive(Clone)]
+struct ModelClock(Arc<AtomicI64>);
+
+impl Clock for ModelClock {
+    fn now(&self) -> Timestamp {
+        Timestamp::from_unix_millis(self.0.load(Ordering::Acquire))
+    }
+}
+
+impl Stage {
+    fn new(scene: &Arc<Scene>, quota: &Arc<PolicyQuota>, keys: &Arc<[Key<'static>; 3]>) -> Self {
+        let clock = ModelClock(Arc::new(AtomicI64::new(START)));
+        let store =
+            MemoryStoreBuilder { cap: scene.cap, ..MemoryStore::builder().clock(clock.clone()) }.build();
+        let (scene, quota, keys) = (Arc::clone(scene), Arc::clone(quota), Arc::clone(keys));
+        Self { scene, quota, keys, clock, store }
+    }
+
+    fn play(&self) {
+        let mut reference = Reference::new(self.scene.limit, self.store.max_keys());
+        for op in &self.scene.before {
+            assert_eq!(self.act(op), reference.act(op), "{op:?}, before all threads");
+        }
+        let (own, others) = self.scene.threads.split_last().unwrap();
+        let others: Vec<_> = (0..others.len())
+            .map(|index| {
+                let stage = self.clone();
+                loom::thread::spawn(move || stage.act_all(&stage.scene.threads[index]))
+            })
+            .collect();
+        let own = self.act_all(own);
+        let mut answers: Vec<_> = others.into_iter().map(|thread| thread.join().unwrap()).collect();
+        answers.push(own);
+        let left: Vec<_> =
+            [A, B, C].into_iter().map(|key| (Op::Peek(key), self.act(&Op::Peek(key)))).collect();
+        let steps = || self.scene.threads.iter().zip(&answers).map(|(ops, answers)| ops.iter().zip(answers));
+        let steps: Vec<Vec<_>> = steps().map(Iterator::collect).collect();
+        let explained = serial::explains(&reference, &steps, &left, self.store.keys());
+        assert!(explained, "no serial order gives {answers:?}, then {left:?}, {} keys", self.store.keys());
+    }
+
+    fn act_all(&self, ops: &[Op]) -> Vec<Answer> {
+        ops.iter().map(|op| self.act(op)).collect()
+    }
+
+    fn act(&self, op: &Op) -> Answer {
+        let charge = |key: usize, cost| Charge::new(&self.quota, &self.keys[key], cost);
+        let one = |answer: Result<QuotaState, StoreError>| answer.map(|state| Counted::one(state));
+        let counted = match op {
+            Op::Charge(key, cost) => self.store.charge(&[charge(*key, *cost)]),
+            Op::Both(first, second) => self.store.charge(&[charge(*first, 1), charge(*second, 1)]),
+            Op::Peek(key) => self.store.peek(&[charge(*key, 1)]),
+            Op::Set(key, used) => one(self.store.set(&charge(*key, 0).counter(), *used)),
+            Op::Reset(key) => one(self.store.reset(&charge(*key, 0).counter())),
+            Op::Pass(windows) => {
+                let millis = windows * self.scene.window.as_millis() as i64;
+                self.clock.0.fetch_add(millis, Ordering::AcqRel);
+                return Answer::Passed;
+            }
+        };
+        match counted {
+            Ok(counted) => Answer::new(&counted, START, self.scene.window),
+            Err(StoreError::Full) => Answer::Full,
+        }
+    }
+}
+
+/// Different keys that are at home there.
+fn keys(quota: &PolicyQuota, homes: [Home; 3]) -> [Key<'static>; 3] {
+    let mut candidates = (0_u64..).map(Key::from);
+    homes.map(|home| candidates.find(|key| home.is_of(&Counter::new(quota, key))).unwrap())
+}
+
+impl Home {
+    fn is_of(self, counter: &Counter<'_>) -> bool {
+        let fingerprint = Fingerprinter::new().of(counter);
+        match self {
+            Self::Slot(slot) => scale(fingerprint.position >> 32, 4) == slot,
+            Self::Slice(slice) => fingerprint.slice(2) == slice,
+        }
+    }
+}
+
+/// Two threads bring the same key; one slot is made of it.
+#[test]
+fn claim() {
+    Scene::new(1, [&[Op::Charge(A, 1)], &[Op::Charge(A, 1)]]).run();
+}
+
+#[test]
+fn claim_and_go_on() {
+    Scene::new(3, [&[Op::Charge(A, 1), Op::Charge(A, 1)], &[Op::Charge(A, 1)]])
+        .deeper(&[Op::Charge(A, 1)])
+        .run();
+}
+
+/// Two keys want the same slot.
+#[test]
+fn claim_neighbours() {
+    Scene::new(1, [&[Op::Charge(A, 1)], &[Op::Charge(B, 1)]]).deeper(&[Op::Charge(A, 1)]).run();
+}
+
+/// The last unit goes to one of them.
+#[test]
+fn admit() {
+    let charge: &[_] = &[Op::Charge(A, 1)];
+    Scene::new(3, [charge, charge, charge]).before(&[Op::Set(A, 1)]).run();
+}
+
+#[test]
+fn admit_costs() {
+    Scene::new(4, [&[Op::Charge(A, 3)], &[Op::Charge(A, 2), Op::Charge(A, 1)]])
+        .before(&[Op::Set(A, 0), Op::Charge(A, 1)])
+        .deeper(&[Op::Charge(A, 1)])
+        .run();
+}
+
+/// What was denied is admitted once there is room.
+#[test]
+fn deny() {
+    Scene::new(1, [&[Op::Charge(A, 1), Op::Charge(A, 1)], &[Op::Set(A, 0), Op::Charge(A, 1)]])
+        .before(&[Op::Charge(A, 1)])
+        .run();
+}
+
+/// The window ends between two charges.
+#[test]
+fn roll_over() {
+    Scene::new(1, [&[Op::Charge(A, 1), Op::Charge(A, 1)], &[Op::Pass(1), Op::Charge(A, 1)]])
+        .before(&[Op::Charge(A, 1)])
+        .deeper(&[Op::Charge(A, 1)])
+        .run();
+}
+
+/// The clock has stepped back: the count stays, in the window that holds now.
+#[test]
+fn step_back() {
+    Scene::new(2, [&[Op::Charge(A, 1)], &[Op::Charge(A, 1)]]).before(&[Op::Charge(A, 1), Op::Pass(-1)]).run();
+}
+
+/// The clock passes a window and steps back, and the slot of A is that of B, with the same count in the same window.
+#[test]
+fn step_back_to_a_window_of_another() {
+    Scene::new(3, [&[Op::Charge(A, 1)], &[Op::Pass(1), Op::Charge(B, 1), Op::Pass(-1), Op::Peek(B)]])
+        .homes([Home::Slot(1), Home::Slot(1), Home::Slot(3)])
+        .before(&[Op::Charge(A, 1), Op::Charge(C, 1)])
+        .run();
+}
+
+/// The same, where A and C were swept, and C comes back to the slot of A.
+#[test]
+fn step_back_after_a_sweep() {
+    Scene::new(3, [&[Op::Charge(A, 1)], &[Op::Pass(1), Op::Charge(B, 1), Op::Pass(-1), Op::Charge(C, 1)]])
+        .homes([Home::Slot(1), Home::Slot(2), Home::Slot(1)])
+        .max_keys(2)
+        .before(&[Op::Charge(A, 1), Op::Charge(C, 1)])
+        .run();
+}
+
+/// A closed counter's slot goes to another key, while the closed one is rolled over.
+#[test]
+fn reclaim() {
+    Scene::new(1, [&[Op::Charge(A, 1)], &[Op::Charge(B, 1)]])
+        .homes([Home::Slot(1), Home::Slot(1), Home::Slot(3)])
+        .before(&[Op::Charge(A, 1), Op::Charge(C, 1), Op::Pass(1), Op::Charge(C, 1)])
+        .deeper(&[Op::Charge(B, 1)])
+        .run();
+}
+
+/// The same while the window passes: to some threads the old counter is still open.
+#[test]
+fn reclaim_at_the_end_of_a_window() {
+    Scene::new(1, [&[Op::Charge(A, 1)], &[Op::Pass(1), Op::Charge(B, 1)]])
+        .homes([Home::Slot(1), Home::Slot(1), Home::Slot(3)])
+        .before(&[Op::Charge(A, 1), Op::Charge(C, 1)])
+        .run();
+}
+
+/// A new key makes the slice grow, and takes the slot of one that is charged meanwhile, with the same count.
+#[test]
+fn grow() {
+    Scene::new(2, [&[Op::Charge(A, 1)], &[Op::Charge(B, 1)]])
+        .before(&[Op::Charge(A, 1)])
+        .deeper(&[Op::Charge(B, 1)])
+        .run();
+}
+
+/// The same with a key that is full; the one that takes its slot is not.
+#[test]
+fn grow_while_denied() {
+    Scene::new(2, [&[Op::Charge(A, 1)], &[Op::Charge(B, 1)]]).before(&[Op::Set(A, 2)]).run();
+}
+
+/// Closed counters are dropped and the others change their places.
+#[test]
+fn rebuild() {
+    Scene::new(1, [&[Op::Charge(A, 1)], &[Op::Charge(B, 1)]]).before(&[Op::Charge(A, 1), Op::Pass(1)]).run();
+}
+
+/// A forgotten counter's slot goes to another key, with the same count in the same window.
+#[test]
+fn forget() {
+    Scene::new(2, [&[Op::Charge(A, 1)], &[Op::Reset(A), Op::Charge(B, 1)]])
+        .homes([Home::Slot(1), Home::Slot(1), Home::Slot(3)])
+        .before(&[Op::Charge(A, 1), Op::Charge(C, 1)])
+        .run();
+}
+
+#[test]
+fn forget_the_full() {
+    Scene::new(1, [&[Op::Charge(A, 1)], &[Op::Reset(A), Op::Charge(B, 1)]])
+        .homes([Home::Slot(1), Home::Slot(1), Home::Slot(3)])
+        .before(&[Op::Charge(A, 1), Op::Charge(C, 1)])
+        .deeper(&[Op::Charge(B, 1)])
+        .run();
+}
+
+/// A key that is not full gets the slot of one that was; nobody takes the one for the other.
+#[test]
+fn inherit() {
+    Scene::new(2, [&[Op::Charge(B, 1)], &[Op::Reset(A), Op::Charge(B, 1)]])
+        .homes([Home::Slot(1), Home::Slot(1), Home::Slot(3)])
+        .before(&[Op::Set(A, 2), Op::Charge(C, 1)])
+        .run();
+}
+
+/// The same within one step, while the window passes.
+#[test]
+fn inherit_from_the_closed() {
+    Scene::new(1, [&[Op::Charge(B, 1)], &[Op::Pass(1), Op::Charge(B, 1)]])
+        .homes([Home::Slot(1), Home::Slot(1), Home::Slot(3)])
+        .before(&[Op::Charge(A, 1), Op::Charge(C, 1)])
+        .run();
+}
+
+/// Counters move up to where they should be: C to the slot of B, which is full.
+#[test]
+fn move_up() {
+    Scene::new(2, [&[Op::Charge(C, 1)], &[Op::Charge(A, 1)]])
+        .homes([Home::Slot(1), Home::Slot(1), Home::Slot(2)])
+        .before(&[Op::Charge(A, 1), Op::Set(B, 2), Op::Charge(C, 1), Op::Reset(A)])
+        .run();
+}
+
+/// The same, where both have the same count: a charge of one is not made to the other.
+#[test]
+fn move_up_with_the_same_count() {
+    Scene::new(2, [&[Op::Charge(B, 1)], &[Op::Charge(A, 1)]])
+        .homes([Home::Slot(1), Home::Slot(1), Home::Slot(2)])
+        .before(&[Op::Charge(A, 1), Op::Charge(B, 1), Op::Charge(C, 1), Op::Reset(A)])
+        .run();
+}
+
+#[test]
+fn wide() {
+    Scene::new(3, [&[Op::Charge(A, 1), Op::Charge(A, 1)], &[Op::Charge(A, 1)]])
+        .wide()
+        .before(&[Op::Charge(A, 1)])
+        .run();
+}
+
+/// The upper bits of a wide count are in another word: both are read as of one time.
+#[test]
+fn wide_words_belong_together() {
+    let half = 1 << 37;
+    Scene::new(2 * half - 1, [&[Op::Both(A, B)], &[Op::Charge(A, 1)]])
+        .wide()
+        .before(&[Op::Set(A, half - 1), Op::Set(B, 1)])
+        .run();
+}
+
+/// A count outgrows its word and becomes wide.
+#[test]
+fn widen() {
+    let most = u64::from(u32::MAX);
+    Scene::new(most + 2, [&[Op::Charge(A, 1)], &[Op::Charge(A, 1)]])
+        .before(&[Op::Set(A, most)])
+        .deeper(&[Op::Both(A, B)])
+        .run();
+}
+
+/// All or nothing, and no deadlock.
+#[test]
+fn both_crosswise() {
+    Scene::new(1, [&[Op::Both(A, B)], &[Op::Both(B, A)]])
+        .homes([Home::Slice(0), Home::Slice(1), Home::Slice(1)])
+        .max_keys(4)
+        .before(&[Op::Set(A, 1), Op::Set(A, 0)])
+        .run();
+}
+
+#[test]
+fn both_new() {
+    Scene::new(1, [&[Op::Both(A, B)], &[Op::Both(B, A)]])
+        .homes([Home::Slice(0), Home::Slice(1), Home::Slice(1)])
+        .max_keys(4)
+        .run();
+}
+
+/// One of the two is charged alone meanwhile.
+#[test]
+fn both_and_one() {
+    Scene::new(2, [&[Op::Both(A, B)], &[Op::Charge(A, 1), Op::Charge(B, 1)]])
+        .homes([Home::Slice(0), Home::Slice(1), Home::Slice(1)])
+        .max_keys(4)
+        .before(&[Op::Charge(A, 1), Op::Charge(B, 1)])
+        .deeper(&[Op::Charge(B, 1)])
+        .run();
+}
+
+/// Nobody is denied for charges that are not made in the end.
+#[test]
+fn both_denied() {
+    Scene::new(1, [&[Op::Both(A, B)], &[Op::Charge(A, 1)]])
+        .before(&[Op::Set(A, 1), Op::Set(A, 0), Op::Charge(B, 1)])
+        .deeper(&[Op::Set(B, 0)])
+        .run();
+}
+
+/// Several are denied by reads alone, while the counters change their places.
+#[test]
+fn both_denied_while_growing() {
+    Scene::new(2, [&[Op::Both(A, C)], &[Op::Charge(B, 1)]]).before(&[Op::Set(A, 2)]).run();
+}
+
+/// The last place goes to one of them.
+#[test]
+fn fill() {
+    Scene::new(1, [&[Op::Charge(A, 1)], &[Op::Charge(B, 1)]]).max_keys(1).deeper(&[Op::Charge(A, 1)]).run();
+}
+
+/// A closed counter's place goes to another key.
+#[test]
+fn fill_again() {
+    Scene::new(1, [&[Op::Charge(A, 1)], &[Op::Charge(B, 1)]])
+        .max_keys(1)
+        .before(&[Op::Charge(C, 1), Op::Pass(1)])
+        .run();
+}
+
+/// A denial takes no lock and changes no word.
+#[test]
+fn a_denial_only_reads() {
+    loom::model(|| {
+        let quota = Arc::new(PolicyQuota::new("", Quota::per_second(1)));
+        let scene = Arc::new(Scene::new(1, [&[]]));
+        let keys = Arc::new(keys(&quota, scene.homes));
+        let stage = Stage::new(&scene, &quota, &keys);
+        stage.act_all(&[Op::Charge(A, 1), Op::Charge(B, 1)]);
+        let table = &stage.store.inner.table;
+        let fingerprints = [A, B].map(|key| table.fingerprint(&Counter::new(&quota, &keys[key])));
+        let words = || {
+            fingerprints.map(|fingerprint| match table.slice(fingerprint).find(fingerprint) {
+                Look::Found(_, word) => word,
+                Look::Absent | Look::Busy => panic!("not found"),
+            })
+        };
+        // Who takes a lock waits for ever.
+        let guards = table.lock(&fingerprints);
+        let before = words();
+        for op in [Op::Charge(A, 1), Op::Both(A, B)] {
+            assert!(matches!(stage.act(&op), Answer::Denied(_)), "{op:?}");
+        }
+        assert_eq!(words(), before);
+        drop(guards);
+    });
+}
