@@ -1,0 +1,1 @@
+//! Counters in Redis or Valkey, shared by any number of processes.
