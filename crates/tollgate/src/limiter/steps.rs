@@ -2,7 +2,7 @@
 
 use super::{Limiter, last_end};
 use crate::store::{PerQuota, Refunded, StoreError, SyncStore};
-use crate::{Charge, Decision, Key, QuotaState, Source, Timestamp};
+use crate::{Charge, Decision, Key, QuotaState, Timestamp};
 
 impl<S: SyncStore> Limiter<S> {
     /// Takes one unit for the key, if every quota has room.
@@ -65,7 +65,7 @@ impl<S: SyncStore> Limiter<S> {
     /// ```
     #[inline(always)]
     pub fn check_all(&self, charges: &[Charge<'_>]) -> Result<Decision, StoreError> {
-        self.store.charge_then(charges, |counted| Decision::new(counted))
+        self.store.charge_then(charges, Decision::new)
     }
 
     /// Answers as [`check`](Self::check) would, and takes nothing.
