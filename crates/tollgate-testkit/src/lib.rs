@@ -10,6 +10,7 @@
 //! | any sequence of steps gives the answers of a simple model | [`plan`], [`replay`] |
 //! | counts are exact under any number of threads | [`race`] |
 //! | a boundary lets through twice the limit and never more | [`boundary`] |
+//! | trouble of a store is answered as the policy says | [`FaultyStore`] |
 //!
 //! Everything here asserts: a broken promise is a panic that says which.
 
@@ -18,6 +19,7 @@
 pub mod boundary;
 mod caller;
 pub mod conformance;
+mod faulty;
 mod memory;
 mod model;
 mod plan;
@@ -28,6 +30,7 @@ mod seen;
 mod subject;
 
 pub use self::caller::Caller;
+pub use self::faulty::{Fault, FaultyStore};
 pub use self::memory::{ManualMemory, SystemMemory};
 pub use self::model::Model;
 pub use self::plan::{Ask, Moves, Op, Plan, plan, quota};

@@ -6,7 +6,7 @@ use siphasher::sip128::SipHasher13;
 use smallvec::SmallVec;
 
 use crate::key::write_length;
-use crate::{Key, Quota};
+use crate::{Key, LocalShare, Quota};
 
 /// A quota under the name of its policy: with a key, it names one counter.
 ///
@@ -51,6 +51,11 @@ impl PolicyQuota {
     #[must_use]
     pub fn with_count_denied(self, count_denied: CountDenied) -> Self {
         Self { count_denied, ..self }
+    }
+
+    /// The same counters under this share of the limit.
+    pub(crate) fn with_share(&self, share: LocalShare) -> Self {
+        Self { quota: self.quota.with_share(share), ..self.clone() }
     }
 
     /// The policy's name.

@@ -229,6 +229,14 @@
 //! assert_eq!((status("alice"), status("bob"), status("alice")), (200, 503, 200));
 //! ```
 //!
+//! # When a shared store is away
+//!
+//! A store over a network can be away, hang or answer nonsense. That is no denial either, and what it means is for
+//! you to say, once: [`FallbackStore`](crate::FallbackStore) puts one of three policies above any store. `Open`
+//! admits, `Closed` gives the error on, `Local` lets each process count for itself against its share of the limit.
+//! [`OnStoreFailure`](crate::OnStoreFailure) has the formula of what they admit at most. A decision by the policy
+//! says so: its [source](crate::Decision::source) is [`Fallback`](crate::Source::Fallback).
+//!
 //! # Time in your tests
 //!
 //! A store takes its time from a [`Clock`](crate::Clock). [`ManualClock`](crate::ManualClock) stands still

@@ -46,6 +46,11 @@ impl QuotaState {
         Self { source, ..self }
     }
 
+    /// The same, with another reason or none.
+    pub(crate) const fn with_reason(self, reason: Option<Reason>) -> Self {
+        Self { reason, ..self }
+    }
+
     /// Units allowed in a window.
     #[must_use]
     pub const fn limit(&self) -> u64 {

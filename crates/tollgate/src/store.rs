@@ -182,6 +182,11 @@ impl StoreError {
 ///
 /// Steps on the same counters happen one after another, in some order that every caller sees. In one window of
 /// one key, admitted costs never exceed the limit; if the costs asked for fit, all are admitted.
+///
+/// # Waiting
+///
+/// A store that may have to wait has a deadline, and then gives an error. For one that has none,
+/// [`FallbackStore`](crate::FallbackStore) has one.
 pub trait Store: Send + Sync {
     /// Charges all or nothing. A charge of cost 0 takes nothing and is answered as cost 1 would be.
     ///

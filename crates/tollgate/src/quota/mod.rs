@@ -14,7 +14,7 @@ pub use self::error::{QuotaError, QuotaErrorKind};
 
 #[cfg(feature = "calendar")]
 use crate::calendar::Calendar;
-use crate::{Key, Timestamp, Window};
+use crate::{Key, LocalShare, Timestamp, Window};
 
 const SECOND: u64 = 1_000;
 const MINUTE: u64 = 60 * SECOND;
@@ -215,6 +215,11 @@ impl Quota {
             return Err(QuotaErrorKind::LimitTooLarge.into());
         }
         Ok(Self { limit, ..self })
+    }
+
+    /// The same windows with this share of the limit, which is at most the whole of it.
+    pub(crate) fn with_share(&self, share: LocalShare) -> Self {
+        Self { limit: share.of(self.limit), windows: self.windows.clone() }
     }
 
     /// Units allowed in each window.

@@ -1,0 +1,265 @@
+//! A store above a store: what is answered when the lower one cannot.
+//!
+//! It asks no reason. Whatever error the store gives, if it does not answer in time, or answers what cannot be, the
+//! policy decides. How the store finds its way back is its own affair: it is asked again with the next request.
+
+mod on_store_failure;
+
+use std::fmt;
+use std::future::{Pending, pending, poll_fn};
+use std::pin::pin;
+use std::task::Poll;
+
+use smallvec::SmallVec;
+
+pub use self::on_store_failure::{LocalShare, LocalShareError, OnStoreFailure};
+use crate::store::{Counted, Refunded, Store, StoreError, SyncStore};
+use crate::{
+    Charge, Clock, Counter, MemoryStore, PolicyQuota, QuotaState, Reason, Source, SystemClock, Timestamp,
+};
+
+/// A store with a policy for the time when it cannot answer.
+///
+/// [`OnStoreFailure`] says what each policy answers, and what several processes admit at most. A decision by the
+/// policy has the source [`Fallback`](Source::Fallback), and its figures are those it was made by. With `Local` the
+/// limit is this process's share and `used` what it counted by itself; with `Open` nothing is used of the whole
+/// limit. So also then `remaining` is what the next request will find.
+///
+/// | step | `Open` | `Closed` | `Local` |
+/// |---|---|---|---|
+/// | [`charge`](Store::charge), [`charge_each`](Store::charge_each), [`peek`](Store::peek) | admitted | error | counted here |
+/// | [`record`](Store::record) | not counted | error | counted here |
+/// | [`refund`](Store::refund), [`reset`](Store::reset), [`set`](Store::set) | error | error | error |
+///
+/// The last three change a counter of the store. Nothing in this process can stand for that, and whoever asks must
+/// learn that it did not happen. What was counted here ends with its window: it is not carried over to the store,
+/// and not given back.
+///
+/// The policy decides only where there is no decision. A denial stays one, and [`StoreError::Full`], which asks for
+/// [a choice of its own](crate::guide#when-the-store-is-full), is given on under every policy; with `Local`, the
+/// memory of this process may be full as well.
+///
+/// # Cancel safety
+///
+/// Dropped before it is done, a step may or may not have been taken, by the store or in this process.
+///
+/// # Examples
+///
+/// ```
+/// use tollgate::{Decision, FallbackStore, Limiter, LocalShare, MemoryStore, OnStoreFailure, Quota, Source};
+/// # use tollgate_testkit::{Fault, FaultyStore};
+/// # let shared = FaultyStore::new(MemoryStore::new());
+/// # let away = shared.clone();
+///
+/// // Three processes share the store `shared`.
+/// let store = FallbackStore::new(shared, OnStoreFailure::Local(LocalShare::new(1, 3)?));
+/// let limiter = Limiter::with_store(Quota::per_day(4), store);
+/// # tollgate_testkit::block_on(async {
+/// assert_eq!(limiter.check_async("alice").await?.remaining(), 3);
+///
+/// // While it is away, each of the three admits two: a third of four, rounded up.
+/// # away.begin(Fault::Fails(tollgate::StoreError::Unreachable));
+/// let decision = limiter.check_async("alice").await?;
+/// assert_eq!((decision.source(), decision.remaining()), (Source::Fallback, 1));
+/// assert!(limiter.check_async("alice").await?.is_allowed());
+/// assert!(!limiter.check_async("alice").await?.is_allowed());
+/// # Ok::<(), tollgate::StoreError>(())
+/// # })?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub struct FallbackStore<S, C = SystemClock, D = fn() -> Pending<()>> {
+    store: S,
+    on_failure: OnStoreFailure,
+    /// Counts with `Local`. With `Open` it stays empty, and so has room for everything that a window can have.
+    memory: MemoryStore<C>,
+    deadline: D,
+}
+
+impl<S: Store> FallbackStore<S> {
+    /// The store with this policy. It waits for the store as long as that takes: one that has no deadline of its
+    /// own needs [`deadline`](Self::deadline).
+    pub fn new(store: S, on_failure: OnStoreFailure) -> Self {
+        Self { store, on_failure, memory: MemoryStore::new(), deadline: pending }
+    }
+}
+
+impl<S, C, D> FallbackStore<S, C, D> {
+    /// Counts with `Local` in this memory, by its clock and up to its cap, instead of one million keys by the
+    /// system's clock.
+    pub fn memory<K>(self, memory: MemoryStore<K>) -> FallbackStore<S, K, D> {
+        FallbackStore { store: self.store, on_failure: self.on_failure, memory, deadline: self.deadline }
+    }
+
+    /// Waits for the store until such a future is done, and then takes it that there is no answer. It is made when
+    /// a step has to wait: `|| tokio::time::sleep(Duration::from_millis(20))`, say.
+    pub fn deadline<F, T>(self, deadline: F) -> FallbackStore<S, C, F>
+    where
+        F: Fn() -> T,
+        T: Future<Output = ()>,
+    {
+        FallbackStore { store: self.store, on_failure: self.on_failure, memory: self.memory, deadline }
+    }
+
+    /// The store below.
+    pub const fn store(&self) -> &S {
+        &self.store
+    }
+}
+
+impl<S, C, D, T> Store for FallbackStore<S, C, D>
+where
+    S: Store,
+    C: Clock,
+    D: Fn() -> T + Send + Sync,
+    T: Future<Output = ()> + Send,
+{
+    async fn charge(&self, charges: &[Charge<'_>]) -> Result<Counted, StoreError> {
+        let answer = self.in_time(self.store.charge(charges)).await.flatten();
+        self.charged(charges, answer)
+    }
+
+    async fn charge_each(&self, requests: &[&[Charge<'_>]]) -> Vec<Result<Counted, StoreError>> {
+        let answers = match self.in_time(self.store.charge_each(requests)).await {
+            Ok(answers) if answers.len() == requests.len() => answers,
+            Ok(_) => vec![Err(StoreError::BadReply); requests.len()],
+            Err(late) => vec![Err(late); requests.len()],
+        };
+        requests.iter().zip(answers).map(|(charges, answer)| self.charged(charges, answer)).collect()
+    }
+
+    async fn peek(&self, charges: &[Charge<'_>]) -> Result<Counted, StoreError> {
+        let answer = self.in_time(self.store.peek(charges)).await.flatten();
+        possible(charges, answer).or_else(|error| match self.policy(error)? {
+            Instead::Admit => self.uncounted(charges),
+            Instead::Count(share) => {
+                with_share(share, charges, |charges| SyncStore::peek(&self.memory, charges))
+            }
+        })
+    }
+
+    async fn record(&self, charge: &Charge<'_>) -> Result<QuotaState, StoreError> {
+        let answer = self.in_time(self.store.record(charge)).await.flatten();
+        answer.or_else(|error| {
+            let counted = match self.policy(error)? {
+                Instead::Admit => self.uncounted(&[*charge])?,
+                Instead::Count(share) => with_share(share, &[*charge], |charges| {
+                    charges.iter().map(|charge| SyncStore::record(&self.memory, charge)).collect()
+                })?,
+            };
+            // A record does not ask, and so is not told that there is no room.
+            counted.first().map(|state| state.with_reason(None)).ok_or(StoreError::BadReply)
+        })
+    }
+
+    async fn refund(&self, charge: &Charge<'_>, start: Timestamp) -> Result<Refunded, StoreError> {
+        self.in_time(self.store.refund(charge, start)).await.flatten()
+    }
+
+    async fn reset(&self, counter: &Counter<'_>) -> Result<QuotaState, StoreError> {
+        self.in_time(self.store.reset(counter)).await.flatten()
+    }
+
+    async fn set(&self, counter: &Counter<'_>, used: u64) -> Result<QuotaState, StoreError> {
+        self.in_time(self.store.set(counter, used)).await.flatten()
+    }
+}
+
+/// What a policy does where there is no answer, if it does not give the error on.
+enum Instead {
+    Admit,
+    Count(LocalShare),
+}
+
+impl<S, C, D, T> FallbackStore<S, C, D>
+where
+    C: Clock,
+    D: Fn() -> T,
+    T: Future<Output = ()>,
+{
+    /// What the step gives, unless the deadline passes before.
+    async fn in_time<A>(&self, step: impl Future<Output = A>) -> Result<A, StoreError> {
+        let (mut step, mut deadline) = (pin!(step), pin!(None));
+        poll_fn(|context| {
+            // The step first: an answer that is there counts, however late this task gets its turn.
+            if let Poll::Ready(answer) = step.as_mut().poll(context) {
+                return Poll::Ready(Ok(answer));
+            }
+            if deadline.is_none() {
+                deadline.set(Some((self.deadline)()));
+            }
+            match deadline.as_mut().as_pin_mut() {
+                Some(deadline) => deadline.poll(context).map(|()| Err(StoreError::TimedOut)),
+                None => Poll::Pending,
+            }
+        })
+        .await
+    }
+
+    fn charged(
+        &self,
+        charges: &[Charge<'_>],
+        answer: Result<Counted, StoreError>,
+    ) -> Result<Counted, StoreError> {
+        possible(charges, answer).or_else(|error| match self.policy(error)? {
+            Instead::Admit => self.uncounted(charges),
+            Instead::Count(share) => {
+                with_share(share, charges, |charges| SyncStore::charge(&self.memory, charges))
+            }
+        })
+    }
+
+    fn policy(&self, error: StoreError) -> Result<Instead, StoreError> {
+        match self.on_failure {
+            _ if error == StoreError::Full => Err(error),
+            OnStoreFailure::Closed => Err(error),
+            OnStoreFailure::Open => Ok(Instead::Admit),
+            OnStoreFailure::Local(share) => Ok(Instead::Count(share)),
+        }
+    }
+
+    /// As if nobody had used anything: the memory is empty, and stays so.
+    fn uncounted(&self, charges: &[Charge<'_>]) -> Result<Counted, StoreError> {
+        let counted = SyncStore::peek(&self.memory, charges)?;
+        Ok(counted.iter().map(|state| state.with_source(Source::Fallback)).collect())
+    }
+}
+
+/// Takes a step on the same counters with this share of their limits.
+fn with_share(
+    share: LocalShare,
+    charges: &[Charge<'_>],
+    step: impl FnOnce(&[Charge<'_>]) -> Result<Counted, StoreError>,
+) -> Result<Counted, StoreError> {
+    let quotas: SmallVec<[PolicyQuota; 2]> =
+        charges.iter().map(|charge| charge.counter().quota().with_share(share)).collect();
+    let shares = charges.iter().zip(&quotas);
+    let shares: SmallVec<[Charge<'_>; 2]> =
+        shares.map(|(charge, quota)| Charge::new(quota, charge.counter().key(), charge.cost())).collect();
+    let counted = step(&shares)?;
+    let states = charges.iter().zip(&counted).map(|(charge, state)| {
+        // What is above the share alone passes once the store is back: it may be told to come again.
+        let passes_later = charge.asked_in(charges) <= charge.limit();
+        let reason = state.reason().map(|reason| if passes_later { Reason::QuotaExceeded } else { reason });
+        state.with_reason(reason).with_source(Source::Fallback)
+    });
+    Ok(states.collect())
+}
+
+/// The answer, if a store that keeps its promises can have given it to these charges.
+fn possible(charges: &[Charge<'_>], answer: Result<Counted, StoreError>) -> Result<Counted, StoreError> {
+    let counted = answer?;
+    let is_possible = |(charge, state): (&Charge<'_>, &QuotaState)| {
+        state.limit() == charge.limit() && (!state.has_room() || state.used() <= state.limit())
+    };
+    if counted.len() == charges.len() && charges.iter().zip(&counted).all(is_possible) {
+        Ok(counted)
+    } else {
+        Err(StoreError::BadReply)
+    }
+}
+
+impl<S, C, D> fmt::Debug for FallbackStore<S, C, D> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("FallbackStore").field("on_failure", &self.on_failure).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,224 @@
+//! What to do while a store cannot answer, and the part of a limit that a process may admit by itself then.
+
+use std::fmt;
+use std::str::FromStr;
+
+use thiserror::Error;
+
+use crate::Quota;
+
+/// What a request is answered while the store cannot.
+///
+/// With a limit of *L* a window, *N* processes on one store, and *b* = ceil(*L* x share), the processes together
+/// admit in one window at most:
+///
+/// | policy | during an outage, whenever it began | with *H* lost histories of the store as well |
+/// |---|---|---|
+/// | `Closed` | *L* | *H L* |
+/// | `Local` | *L* + *N b* | *H L* + *N b* |
+/// | `Open` | without bound | without bound |
+///
+/// A store loses its history when it forgets counters that were live: by a restart without data, or by a failover
+/// to a replica that lagged. One such event makes *H* = 2. The windows of `Local` are those of each process's own
+/// clock; where it differs from the store's, and with windows from the first hit, an interval as long as a window
+/// may meet two of them, and *N b* counts for each.
+///
+/// An example: 100 a minute, three processes with a share of 1/10, and in one minute both a failover that loses
+/// everything and an outage. `Local` admits at most 2 x 100 + 3 x 10 = 230, `Closed` 200. In any 60 seconds that
+/// straddle two minutes it is the sum of both: with a clean minute beside that one, 330.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum OnStoreFailure {
+    /// Admit, and count nothing. Only a cost above the limit is denied, because no window ever has room for it.
+    Open,
+    /// Give the store's error on.
+    Closed,
+    /// Count in this process's memory, against this share of each limit.
+    Local(LocalShare),
+}
+
+impl OnStoreFailure {
+    /// As it is written in configuration, without the share.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Open => "open",
+            Self::Closed => "closed",
+            Self::Local(_) => "local",
+        }
+    }
+}
+
+/// `open`, `closed` or `local 1/3`, as logs say it.
+impl fmt::Display for OnStoreFailure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Local(share) => write!(f, "local {share}"),
+            other => f.write_str(other.name()),
+        }
+    }
+}
+
+/// The part of each limit that one process admits while it counts alone: above 0, at most 1.
+///
+/// The usual choice is one part of as many as there are processes. It is a fraction and not a float, so that a
+/// third is a third and seven hundredths of 100 are 7. It is written as a fraction or a decimal, `1/3`, `0.25` or
+/// `1`, and printed as the fraction in lowest terms; reading what was printed gives the same share.
+///
+/// # Examples
+///
+/// ```
+/// use tollgate::LocalShare;
+///
+/// let share: LocalShare = "0.25".parse()?;
+/// assert_eq!(share, LocalShare::new(1, 4)?);
+/// assert_eq!(share.to_string(), "1/4");
+/// // Rounded up: whoever is allowed anything is allowed something.
+/// assert_eq!((share.of(100), share.of(5), share.of(1), share.of(0)), (25, 2, 1, 0));
+///
+/// assert!("0".parse::<LocalShare>().is_err());
+/// assert!("1.5".parse::<LocalShare>().is_err());
+/// # Ok::<(), tollgate::LocalShareError>(())
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct LocalShare {
+    /// In lowest terms, so that equal shares are equal values.
+    numerator: u32,
+    denominator: u32,
+}
+
+/// A share that cannot be. The fault of whoever wrote it; trying again does not help.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
+#[error("expected a share above 0 and at most 1, such as 1/3 or 0.25")]
+pub struct LocalShareError;
+
+impl LocalShare {
+    /// So many parts of so many.
+    ///
+    /// # Errors
+    ///
+    /// If that is 0, above 1 or no number.
+    pub const fn new(parts: u32, of: u32) -> Result<Self, LocalShareError> {
+        if parts == 0 || parts > of {
+            return Err(LocalShareError);
+        }
+        let divisor = greatest_common_divisor(parts, of);
+        Ok(Self { numerator: parts / divisor, denominator: of / divisor })
+    }
+
+    /// This share of a limit, rounded up: ceil(limit x share).
+    #[must_use]
+    pub fn of(self, limit: u64) -> u64 {
+        // Below 2^40 times below 2^32: a product that needs more than 64 bits.
+        let share = (u128::from(limit) * u128::from(self.numerator)).div_ceil(u128::from(self.denominator));
+        u64::try_from(share).unwrap_or(Quota::MAX_LIMIT)
+    }
+}
+
+const fn greatest_common_divisor(mut a: u32, mut b: u32) -> u32 {
+    while b != 0 {
+        (a, b) = (b, a % b);
+    }
+    a
+}
+
+impl FromStr for LocalShare {
+    type Err = LocalShareError;
+
+    fn from_str(text: &str) -> Result<Self, LocalShareError> {
+        let text = text.trim();
+        if let Some((parts, of)) = text.split_once('/') {
+            return Self::new(digits(parts.trim())?, digits(of.trim())?);
+        }
+        match text.split_once('.') {
+            // Nine digits of a fraction, and the power of ten above them, fit into 32 bits.
+            Some((whole, fraction)) if (1..=9).contains(&fraction.len()) => {
+                let scale = 10_u32.pow(fraction.len() as u32);
+                let parts = digits(whole)?
+                    .checked_mul(scale)
+                    .and_then(|parts| digits(fraction).ok().and_then(|fraction| parts.checked_add(fraction)));
+                Self::new(parts.ok_or(LocalShareError)?, scale)
+            }
+            Some(_) => Err(LocalShareError),
+            None => Self::new(digits(text)?, 1),
+        }
+    }
+}
+
+/// `parse` would take a sign.
+fn digits(text: &str) -> Result<u32, LocalShareError> {
+    let all_digits = text.bytes().all(|byte| byte.is_ascii_digit());
+    text.parse().ok().filter(|_| all_digits).ok_or(LocalShareError)
+}
+
+impl fmt::Display for LocalShare {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self { numerator, denominator: 1 } => write!(f, "{numerator}"),
+            Self { numerator, denominator } => write!(f, "{numerator}/{denominator}"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn share(text: &str) -> LocalShare {
+        text.parse().unwrap()
+    }
+
+    /// In floating point 0.07 x 100 is a little more than 7, and rounded up it is 8.
+    #[test]
+    fn shares_are_exact() {
+        assert_eq!(share("0.07").of(100), 7);
+        assert_eq!(share("1/3").of(3), 1);
+        assert_eq!(share("1/3").of(100), 34);
+        assert_eq!(share("0.000000001").of(Quota::MAX_LIMIT), 1_100);
+        assert_eq!(share("1").of(Quota::MAX_LIMIT), Quota::MAX_LIMIT);
+        assert_eq!(LocalShare::new(u32::MAX - 1, u32::MAX).unwrap().of(Quota::MAX_LIMIT), 1_099_511_627_519);
+    }
+
+    #[test]
+    fn what_is_no_share_is_an_error() {
+        for text in
+            ["", "0", "0/3", "0.0", "2", "4/3", "1.000000001", "1/0", "-1/3", "+1/3", "1/-3", "1e-1", ".5"]
+        {
+            assert_eq!(text.parse::<LocalShare>(), Err(LocalShareError), "{text}");
+        }
+        for text in ["0.1234567890", "1.", "0,5", "1/3/3", "50%", "4294967296/4294967297", "a/b"] {
+            assert_eq!(text.parse::<LocalShare>(), Err(LocalShareError), "{text}");
+        }
+    }
+
+    #[test]
+    fn equal_shares_are_equal_however_they_are_written() {
+        assert_eq!(share("0.50"), share(" 2 / 4 "));
+        assert_eq!(share("1.000"), share("7/7"));
+        assert_eq!(share("1.0").to_string(), "1");
+        assert_eq!(OnStoreFailure::Local(share("0.50")).to_string(), "local 1/2");
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { failure_persistence: None, ..Default::default() })]
+
+        #[test]
+        fn reading_what_was_printed_gives_the_same(of in 1_u32.., parts in any::<prop::sample::Index>()) {
+            let parts = u32::try_from(parts.index(of as usize) + 1).unwrap();
+            let written = LocalShare::new(parts, of).unwrap();
+            prop_assert_eq!(written.to_string().parse(), Ok(written));
+        }
+
+        #[test]
+        fn a_share_is_the_least_whole_number_that_is_not_less(
+            limit in 0..=Quota::MAX_LIMIT, of in 1_u32.., parts in any::<prop::sample::Index>(),
+        ) {
+            let parts = u32::try_from(parts.index(of as usize) + 1).unwrap();
+            let share = LocalShare::new(parts, of).unwrap().of(limit);
+            let (exact, scaled) = (u128::from(limit) * u128::from(parts), u128::from(share) * u128::from(of));
+            prop_assert!(exact <= scaled && scaled < exact + u128::from(of));
+            prop_assert!(share <= limit);
+        }
+    }
+}

@@ -1,0 +1,393 @@
+//! What is answered when the store cannot: each policy under each fault.
+
+#![expect(clippy::unwrap_used, reason = "an error here is a failed test")]
+
+use std::time::Duration;
+
+use tollgate::{
+    Charge, CountDenied, Counter, Decision, FallbackStore, Key, ManualClock, MemoryStore, OnStoreFailure,
+    PolicyQuota, Quota, QuotaState, Reason, Refunded, Source, Store, StoreError, Timestamp,
+};
+use tollgate_testkit::{Fault, FaultyStore, Subject, block_on};
+
+type Memory = MemoryStore<ManualClock>;
+
+/// A store over which several processes could run, and the clock of all.
+struct Shared {
+    faulty: FaultyStore<Memory>,
+    clock: ManualClock,
+}
+
+impl Shared {
+    fn new() -> Self {
+        let clock = ManualClock::default();
+        let store = MemoryStore::builder().clock(clock.clone()).build();
+        Self { faulty: FaultyStore::new(store), clock }
+    }
+
+    /// One process on it.
+    fn process(&self, on_failure: OnStoreFailure) -> impl Store + use<> {
+        let memory = MemoryStore::builder().clock(self.clock.clone()).max_keys(100).build();
+        let deadline = || tokio::time::sleep(Duration::from_millis(5));
+        FallbackStore::new(self.faulty.clone(), on_failure).memory(memory).deadline(deadline)
+    }
+}
+
+fn local(text: &str) -> OnStoreFailure {
+    OnStoreFailure::Local(text.parse().unwrap())
+}
+
+fn quota(limit: u32) -> PolicyQuota {
+    PolicyQuota::new("test", Quota::per_minute(limit))
+}
+
+fn take(store: &impl Store, quota: &PolicyQuota, cost: u32) -> Result<Decision, StoreError> {
+    block_on(store.charge(&[Charge::new(quota, &Key::from("alice"), cost)])).map(Decision::new)
+}
+
+/// Units that pass one by one, asked for until one is denied.
+fn passes(store: &impl Store, quota: &PolicyQuota) -> usize {
+    (0..1_000).take_while(|_| take(store, quota, 1).unwrap().is_allowed()).count()
+}
+
+/// Everything that leaves a charge without a decision, and the error it is.
+fn faults() -> Vec<(Fault, StoreError)> {
+    vec![
+        (Fault::Fails(StoreError::Unreachable), StoreError::Unreachable),
+        (Fault::Fails(StoreError::WrongType), StoreError::WrongType),
+        (Fault::LosesAnswers, StoreError::TimedOut),
+        (Fault::Hangs, StoreError::TimedOut),
+        (Fault::ForgetsQuotas, StoreError::BadReply),
+        (Fault::AnswersForAnotherLimit, StoreError::BadReply),
+        (Fault::AdmitsPastTheLimit, StoreError::BadReply),
+    ]
+}
+
+#[test]
+fn closed_gives_every_error_on() {
+    for (fault, error) in faults() {
+        let shared = Shared::new();
+        let process = shared.process(OnStoreFailure::Closed);
+        shared.faulty.begin(fault.clone());
+        assert_eq!(take(&process, &quota(5), 1), Err(error.clone()), "{fault:?}");
+        let (quota, key) = (quota(5), Key::from("alice"));
+        let charge = [Charge::new(&quota, &key, 1)];
+        assert_eq!(block_on(process.peek(&charge)), Err(error.clone()), "{fault:?}");
+        let batch = block_on(process.charge_each(&[&charge, &charge]));
+        assert_eq!(batch, [Err(error.clone()), Err(error)], "{fault:?}");
+    }
+}
+
+#[test]
+fn open_admits_whatever_a_window_can_have_and_counts_nothing() {
+    for (fault, _) in faults() {
+        let shared = Shared::new();
+        let process = shared.process(OnStoreFailure::Open);
+        shared.faulty.begin(fault.clone());
+        for _ in 0..20 {
+            let decision = take(&process, &quota(5), 2).unwrap();
+            assert!(decision.is_allowed(), "{fault:?}");
+            assert_eq!((decision.source(), decision.used(), decision.remaining()), (Source::Fallback, 0, 5));
+        }
+        let never = take(&process, &quota(5), 6).unwrap();
+        assert_eq!((never.reason(), never.source()), (Some(Reason::CostExceedsLimit), Source::Fallback));
+        assert!(!take(&process, &quota(0), 1).unwrap().is_allowed(), "{fault:?}");
+    }
+}
+
+#[test]
+fn local_admits_its_share_and_says_what_is_left_of_it() {
+    for (fault, _) in faults() {
+        let shared = Shared::new();
+        let process = shared.process(local("1/3"));
+        shared.faulty.begin(fault.clone());
+        let quota = quota(10);
+        let decision = take(&process, &quota, 3).unwrap();
+        assert!(decision.is_allowed(), "{fault:?}");
+        let state = *decision.quota().unwrap();
+        assert_eq!((state.limit(), state.used(), state.remaining()), (4, 3, 1));
+        assert_eq!(decision.source(), Source::Fallback);
+
+        let denied = take(&process, &quota, 2).unwrap();
+        assert_eq!((denied.reason(), denied.source()), (Some(Reason::QuotaExceeded), Source::Fallback));
+        assert_eq!(denied.retry_after(), Some(Duration::from_secs(60)));
+        assert_eq!(passes(&process, &quota), 1, "{fault:?}");
+
+        shared.clock.advance(Duration::from_secs(60));
+        assert_eq!(passes(&process, &quota), 4, "{fault:?}");
+    }
+}
+
+/// It was told "can never pass", and gave up for good over an outage of a minute.
+#[test]
+fn a_cost_above_the_share_may_come_again_and_one_above_the_limit_may_not() {
+    let shared = Shared::new();
+    let process = shared.process(local("0.1"));
+    shared.faulty.begin(Fault::Hangs);
+    let later = take(&process, &quota(10), 2).unwrap();
+    assert_eq!(later.reason(), Some(Reason::QuotaExceeded));
+    assert_eq!(later.retry_after(), Some(Duration::from_secs(60)));
+    assert_eq!(take(&process, &quota(10), 11).unwrap().reason(), Some(Reason::CostExceedsLimit));
+
+    // Charges of one step on one counter add up, here to more than the limit.
+    let (quota, key) = (quota(10), Key::from("alice"));
+    let twice = [Charge::new(&quota, &key, 6), Charge::new(&quota, &key, 6)];
+    let never = Decision::new(block_on(process.charge(&twice)).unwrap());
+    assert_eq!(never.reason(), Some(Reason::CostExceedsLimit));
+}
+
+/// The bound of `OnStoreFailure`: L = 100, three processes with a share of 1/10, one lost history, one outage.
+#[test]
+fn together_they_admit_no_more_than_the_documented_bound() {
+    for (on_failure, after_the_outage, bound) in
+        [(local("1/10"), 3 * 10, 230), (OnStoreFailure::Closed, 0, 200)]
+    {
+        let shared = Shared::new();
+        let processes: Vec<_> = (0..3).map(|_| shared.process(on_failure)).collect();
+        let quota = quota(100);
+        let all = || -> usize {
+            let admitted = |process| {
+                (0..150).filter(|_| take(process, &quota, 1).is_ok_and(|it| it.is_allowed())).count()
+            };
+            processes.iter().map(admitted).sum()
+        };
+        assert_eq!(all(), 100);
+        // A failover to an empty replica.
+        let key = Key::from("alice");
+        block_on(shared.faulty.reset(&Counter::new(&quota, &key))).unwrap();
+        assert_eq!(all(), 100);
+        // The store comes and goes: what was counted in the processes stays counted.
+        let mut outages = 0;
+        for _ in 0..3 {
+            shared.faulty.begin(Fault::Fails(StoreError::Unreachable));
+            outages += all();
+            shared.faulty.end();
+            assert_eq!(all(), 0);
+        }
+        assert_eq!(outages, after_the_outage);
+        assert_eq!(200 + outages, bound);
+    }
+}
+
+#[test]
+fn several_quotas_are_taken_all_or_nothing_of_their_shares() {
+    let shared = Shared::new();
+    let process = shared.process(local("1/2"));
+    shared.faulty.begin(Fault::Fails(StoreError::NotReady));
+    let (narrow, wide) = (quota(4), PolicyQuota::new("test", Quota::per_hour(10)));
+    let (alice, bob) = (Key::from("alice"), Key::from("bob"));
+    let both = |key| {
+        let charges = [Charge::new(&narrow, key, 1), Charge::new(&wide, &alice, 1)];
+        Decision::new(block_on(process.charge(&charges)).unwrap())
+    };
+    let used = |decision: &Decision| decision.quotas().iter().map(QuotaState::used).collect::<Vec<_>>();
+    assert!(both(&alice).is_allowed() && both(&alice).is_allowed());
+    let denied = both(&alice);
+    assert_eq!((denied.deciding(), used(&denied)), (0, vec![2, 2]));
+    assert_eq!(used(&both(&bob)), [1, 3]);
+}
+
+#[test]
+fn a_batch_falls_back_request_by_request() {
+    let shared = Shared::new();
+    let process = shared.process(local("1/2"));
+    let (quota, alice, bob) = (quota(4), Key::from("alice"), Key::from("bob"));
+    let (alices, bobs) = ([Charge::new(&quota, &alice, 2)], [Charge::new(&quota, &bob, 1)]);
+    let batch: [&[Charge<'_>]; 3] = [&alices, &alices, &bobs];
+    let verdicts = |answers: Vec<Result<_, StoreError>>| -> Vec<_> {
+        let decisions = answers.into_iter().map(|counted| Decision::new(counted.unwrap()));
+        decisions.map(|decision| (decision.is_allowed(), decision.source())).collect()
+    };
+    assert_eq!(verdicts(block_on(process.charge_each(&batch))), [(true, Source::Store); 3]);
+    // Alice's two of two and Bob's one in one outage, Bob's second in the next; nothing of either in a third.
+    let by_fallback = [
+        (Fault::Hangs, [true, false, true]),
+        (Fault::ForgetsQuotas, [false, false, true]),
+        (Fault::LosesAnswers, [false; 3]),
+    ];
+    for (fault, allowed) in by_fallback {
+        shared.faulty.begin(fault);
+        let expected = allowed.map(|allowed| (allowed, Source::Fallback));
+        assert_eq!(verdicts(block_on(process.charge_each(&batch))), expected);
+    }
+}
+
+/// An error of a store in trouble is no denial, and a denial is no trouble.
+#[test]
+fn a_denial_and_a_full_store_are_given_on_under_every_policy() {
+    for on_failure in [OnStoreFailure::Open, OnStoreFailure::Closed, local("1")] {
+        let shared = Shared::new();
+        let process = shared.process(on_failure);
+        assert!(take(&process, &quota(1), 1).unwrap().is_allowed());
+        let denied = take(&process, &quota(1), 1).unwrap();
+        assert_eq!((denied.is_allowed(), denied.source()), (false, Source::Store));
+        shared.faulty.begin(Fault::Fails(StoreError::Full));
+        assert_eq!(take(&process, &quota(1), 1), Err(StoreError::Full), "{on_failure}");
+    }
+}
+
+#[test]
+fn the_memory_of_local_is_bounded_too() {
+    let shared = Shared::new();
+    let process = shared.process(local("1"));
+    shared.faulty.begin(Fault::Hangs);
+    let quota = quota(5);
+    let answers: Vec<_> = (0..200_u64)
+        .map(|user| block_on(process.charge(&[Charge::new(&quota, &Key::from(user), 1)])).map(drop))
+        .collect();
+    assert_eq!(answers.iter().filter(|answer| **answer == Err(StoreError::Full)).count(), 100);
+}
+
+#[test]
+fn what_the_store_counted_counts_again_when_it_is_back() {
+    let shared = Shared::new();
+    let process = shared.process(local("1"));
+    let quota = quota(5);
+    assert!(take(&process, &quota, 3).unwrap().is_allowed());
+    shared.faulty.begin(Fault::Fails(StoreError::Unreachable));
+    assert!(take(&process, &quota, 5).unwrap().is_allowed());
+    shared.faulty.end();
+    let back = take(&process, &quota, 1).unwrap();
+    assert_eq!((back.source(), back.used()), (Source::Store, 4));
+}
+
+#[test]
+fn a_peek_takes_nothing_and_a_record_counts_where_a_charge_would() {
+    let (quota, key) = (quota(4), Key::from("alice"));
+    let charge = Charge::new(&quota, &key, 2);
+    let after = |on_failure| {
+        let shared = Shared::new();
+        let process = shared.process(on_failure);
+        shared.faulty.begin(Fault::Fails(StoreError::OutOfMemory));
+        for _ in 0..3 {
+            let peeked = block_on(process.peek(&[charge])).map(Decision::new);
+            if let Ok(peeked) = &peeked {
+                assert_eq!((peeked.used(), peeked.source()), (0, Source::Fallback));
+            }
+            assert_eq!(peeked.is_ok(), on_failure != OnStoreFailure::Closed);
+        }
+        let recorded = block_on(process.record(&charge))?;
+        // A record is told of no room, however much there is.
+        assert_eq!((recorded.reason(), recorded.source()), (None, Source::Fallback));
+        Ok((recorded.used(), recorded.limit(), take(&process, &quota, 1)?.is_allowed()))
+    };
+    assert_eq!(after(OnStoreFailure::Closed), Err(StoreError::OutOfMemory));
+    assert_eq!(after(OnStoreFailure::Open), Ok((0, 4, true)));
+    assert_eq!(after(local("1/2")), Ok((2, 2, false)));
+}
+
+#[test]
+fn a_record_above_the_limit_has_no_reason_either() {
+    let shared = Shared::new();
+    shared.faulty.begin(Fault::Hangs);
+    let (quota, key) = (quota(1), Key::from("alice"));
+    for on_failure in [OnStoreFailure::Open, local("1")] {
+        let recorded = block_on(shared.process(on_failure).record(&Charge::new(&quota, &key, 9))).unwrap();
+        assert_eq!(recorded.reason(), None, "{on_failure}");
+    }
+}
+
+/// Nobody waits for leave to change a counter, so nothing is made up: it happened in the store, or it failed.
+#[test]
+fn a_change_that_the_store_did_not_make_fails_under_every_policy() {
+    let (quota, key) = (quota(4), Key::from("alice"));
+    let (charge, counter) = (Charge::new(&quota, &key, 1), Counter::new(&quota, &key));
+    for on_failure in [OnStoreFailure::Open, OnStoreFailure::Closed, local("1")] {
+        for (fault, error) in [
+            (Fault::Fails(StoreError::Unreachable), StoreError::Unreachable),
+            (Fault::Hangs, StoreError::TimedOut),
+        ] {
+            let shared = Shared::new();
+            let process = shared.process(on_failure);
+            let decision = take(&process, &quota, 2).unwrap();
+            let start = decision.quota().unwrap().window().start();
+            shared.faulty.begin(fault);
+            assert_eq!(block_on(process.refund(&charge, start)), Err(error.clone()));
+            assert_eq!(block_on(process.reset(&counter)), Err(error.clone()));
+            assert_eq!(block_on(process.set(&counter, 9)), Err(error));
+            shared.faulty.end();
+            let refunded = block_on(process.refund(&charge, start));
+            assert_eq!(refunded, Ok(Refunded::Open { given: 1, used: 1 }));
+        }
+    }
+}
+
+/// A unit that no store counted cannot be given back to one.
+#[test]
+fn a_refund_of_a_fallback_decision_gives_nothing() {
+    let shared = Shared::new();
+    for on_failure in [OnStoreFailure::Open, local("1")] {
+        let limiter = tollgate::Limiter::with_store(Quota::per_minute(4), shared.process(on_failure));
+        block_on(async {
+            assert!(limiter.check_async("alice").await.unwrap().is_allowed());
+            shared.faulty.begin(Fault::Fails(StoreError::Unreachable));
+            let decision = limiter.check_async("alice").await.unwrap();
+            shared.faulty.end();
+            assert_eq!(limiter.refund_async("alice", 1, &decision).await.unwrap()[0].given(), 0);
+        });
+    }
+}
+
+#[test]
+fn a_counted_denial_counts_against_the_share_alone() {
+    let shared = Shared::new();
+    let process = shared.process(local("1/2"));
+    let quota = quota(2).with_count_denied(CountDenied::Yes);
+    shared.faulty.begin(Fault::Fails(StoreError::Unreachable));
+    let used: Vec<u64> = (0..3).map(|_| take(&process, &quota, 1).unwrap().used()).collect();
+    assert_eq!(used, [1, 2, 3]);
+    shared.faulty.end();
+    assert_eq!(take(&process, &quota, 1).unwrap().used(), 1);
+}
+
+/// The deadline is measured, the store never answers.
+#[test]
+fn no_wait_is_longer_than_the_deadline() {
+    let shared = Shared::new();
+    let process = shared.process(OnStoreFailure::Open);
+    shared.faulty.begin(Fault::Hangs);
+    let quota = quota(5);
+    let many = block_on(async {
+        let asked = async {
+            for _ in 0..20 {
+                let key = Key::from("alice");
+                process.charge(&[Charge::new(&quota, &key, 1)]).await.unwrap();
+            }
+        };
+        tokio::time::timeout(Duration::from_secs(5), asked).await
+    });
+    assert!(many.is_ok(), "twenty deadlines of 5 ms took more than five seconds");
+}
+
+/// A store without trouble is the same store with a policy above it.
+mod without_trouble {
+    use super::*;
+
+    struct Untroubled<S> {
+        store: S,
+        clock: ManualClock,
+    }
+
+    impl<S: Store> Subject for Untroubled<S> {
+        type Store = S;
+
+        fn store(&self) -> &S {
+            &self.store
+        }
+
+        async fn reach(&self, time: Timestamp) {
+            self.clock.set(time.max(tollgate::Clock::now(&self.clock)));
+        }
+
+        fn short_window(&self) -> Duration {
+            Duration::from_secs(60)
+        }
+    }
+
+    fn untroubled() -> Untroubled<impl Store> {
+        let shared = Shared::new();
+        Untroubled { store: shared.process(local("1/2")), clock: shared.clock }
+    }
+
+    tollgate_testkit::conformance!(every_store: untroubled());
+}
