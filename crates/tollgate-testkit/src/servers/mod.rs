@@ -1,0 +1,21 @@
+//! Real servers for tests: Redis and Valkey, started on free ports in temporary folders and stopped again.
+//!
+//! A server ends when its handle is dropped, also when the test panics, and when the test's process is killed. If
+//! a program is missing, the test fails and says what to install; nothing is skipped.
+//!
+//! | to have | use |
+//! |---|---|
+//! | one server, with TLS, users, settings, data that survive or not | [`Server`] |
+
+mod patience;
+mod port;
+mod process;
+mod server;
+mod settings;
+mod software;
+mod tls;
+
+pub use self::server::{Data, Server};
+pub use self::settings::{ClientCertificates, Persistence, Settings};
+pub use self::software::Software;
+pub use self::tls::{Certificates, Identity};
