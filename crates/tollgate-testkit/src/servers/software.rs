@@ -56,7 +56,7 @@ impl Software {
             Self::Valkey => "sudo apt-get install valkey-server (in Debian 12 from bookworm-backports)",
         };
         format!(
-            "{} is missing. `cargo xtask test`, run as root on Debian, installs it; else install Redis 7.0 or \
+            "{} is missing. `cargo xtask servers`, run as root on Debian, installs it; else install Redis 7.0 or \
              Valkey 7.2, or newer, for example by {install}, or set {} to its path",
             self.program(),
             self.variable(),
