@@ -5,17 +5,23 @@
 //!
 //! | to have | use |
 //! |---|---|
-//! | one server, with TLS, users, settings, data that survive or not | [`Server`] |
+//! | one server, with TLS, users, settings, data that survive or not | [`Server`], [`Settings`] |
+//! | a server's time moved both ways | [`ServerClock`] |
+//! | a store on a server in the conformance suite | [`Served`], [`SteeredServer`] |
 
+mod clock;
 mod patience;
 mod port;
 mod process;
 mod server;
 mod settings;
 mod software;
+mod subject;
 mod tls;
 
+pub use self::clock::ServerClock;
 pub use self::server::{Data, Server};
 pub use self::settings::{ClientCertificates, Persistence, Settings};
 pub use self::software::Software;
+pub use self::subject::{Served, SteeredServer};
 pub use self::tls::{Certificates, Identity};

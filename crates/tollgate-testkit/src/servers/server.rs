@@ -12,12 +12,13 @@ use redis::{Client, Connection, ConnectionAddr, FromRedisValue, IntoConnectionIn
 use redis::{RedisResult, ToRedisArgs};
 use rustix::process::Signal;
 use tempfile::TempDir;
+use tollgate::Timestamp;
 
 use super::patience::wait_for;
 use super::port::Port;
 use super::process::Process;
-use super::settings::{ClientCertificates, Persistence, Settings};
-use super::{Certificates, Software};
+use super::settings::{ClientCertificates, Clock, Persistence, Settings};
+use super::{Certificates, ServerClock, Software};
 
 /// What a server finds when it is started again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -39,6 +40,7 @@ pub struct Server {
     settings: Settings,
     port: Port,
     tls: Option<(Port, Certificates)>,
+    clock: Option<ServerClock>,
     folder: TempDir,
 }
 
@@ -66,13 +68,16 @@ impl Server {
     pub(super) fn with(settings: Settings) -> Self {
         let folder = tempfile::Builder::new().prefix("tollgate-").tempdir().expect("a temporary folder");
         let tls = settings.tls.is_some().then(|| (Port::reserve(), Certificates::make(folder.path())));
-        let mut server = Self { process: Mutex::new(None), settings, port: Port::reserve(), tls, folder };
+        let clock = (settings.clock == Clock::Steered).then(|| ServerClock::new(folder.path()));
+        let mut server =
+            Self { process: Mutex::new(None), settings, port: Port::reserve(), tls, clock, folder };
         fs::create_dir(server.data_folder()).expect("a new folder is empty");
         // Somebody who does not reserve ports as we do may take one between our look and the server's.
         while let Err(TakenPort) = server.launch() {
             server.port = Port::reserve();
             server.tls = server.tls.take().map(|(_, certificates)| (Port::reserve(), certificates));
         }
+        server.expect_clock_to_be_heard();
         server
     }
 
@@ -112,6 +117,23 @@ impl Server {
     #[must_use]
     pub fn socket(&self) -> PathBuf {
         self.folder.path().join("socket")
+    }
+
+    /// Its time, as `TIME` says it.
+    #[must_use]
+    pub fn time(&self) -> Timestamp {
+        let (seconds, micros): (i64, i64) = self.command(["TIME"]);
+        Timestamp::from_unix_millis(seconds * 1000 + micros / 1000)
+    }
+
+    /// Its clock.
+    ///
+    /// # Panics
+    ///
+    /// If its settings asked for no [`steered_clock`](Settings::steered_clock).
+    #[must_use]
+    pub fn clock(&self) -> &ServerClock {
+        self.clock.as_ref().expect("a server whose settings ask for a steered clock")
     }
 
     /// What it wrote to its log since it was first started.
@@ -231,6 +253,9 @@ impl Server {
         let start = log.metadata().expect("an open file").len();
         let mut command = Command::new(self.software().path());
         command.arg(config).stdout(log.try_clone().expect("an open file")).stderr(log);
+        if let Some(clock) = &self.clock {
+            clock.preload(&mut command);
+        }
         let started = process.insert(Process::start(&mut command, self.folder.path()));
         let outcome = wait_for("the server answers PING", START_LIMIT, || match started.ended() {
             Some(status) => Some(Err(status)),
@@ -285,6 +310,15 @@ impl Server {
             text.push('\n');
         }
         text
+    }
+
+    /// A library that cannot be preloaded is no error to the system.
+    fn expect_clock_to_be_heard(&self) {
+        let Some(clock) = &self.clock else { return };
+        let long_ago = Timestamp::from_unix_millis(1_000_000_000_001);
+        clock.set(long_ago);
+        assert_eq!(self.time(), long_ago, "the server does not hear its clock:\n{}", self.log());
+        clock.follow_the_system();
     }
 
     fn expect_tls(&self) -> &(Port, Certificates) {

@@ -22,12 +22,20 @@ pub enum ClientCertificates {
     Ignored,
 }
 
+/// Whose time a server has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Clock {
+    System,
+    Steered,
+}
+
 /// What a server is to be like.
 #[derive(Debug, Clone)]
 pub struct Settings {
     pub(super) software: Software,
     pub(super) persistence: Persistence,
     pub(super) tls: Option<ClientCertificates>,
+    pub(super) clock: Clock,
     pub(super) lines: Vec<String>,
 }
 
@@ -35,7 +43,7 @@ impl Settings {
     /// A server of this software: no data survive, no password, no TLS.
     #[must_use]
     pub const fn new(software: Software) -> Self {
-        Self { software, persistence: Persistence::None, tls: None, lines: Vec::new() }
+        Self { software, persistence: Persistence::None, tls: None, clock: Clock::System, lines: Vec::new() }
     }
 
     /// What survives the end of its process.
@@ -48,6 +56,12 @@ impl Settings {
     #[must_use]
     pub fn tls(self, clients: ClientCertificates) -> Self {
         Self { tls: Some(clients), ..self }
+    }
+
+    /// Has a clock that the test can move: see [`ServerClock`](super::ServerClock). Needs Linux and a C compiler.
+    #[must_use]
+    pub fn steered_clock(self) -> Self {
+        Self { clock: Clock::Steered, ..self }
     }
 
     /// The password of the default user.

@@ -2,4 +2,5 @@
 
 #![expect(clippy::unwrap_used, reason = "an error is a failed test")]
 
+mod clock;
 mod server;
