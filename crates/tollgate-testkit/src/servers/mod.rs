@@ -8,6 +8,7 @@
 //! | one server, with TLS, users, settings, data that survive or not | [`Server`], [`Settings`] |
 //! | a cluster, its failovers, a slot on its way | [`Cluster`], [`Migration`] |
 //! | a primary that sentinels replace | [`Sentinels`] |
+//! | connections that are cut, late, slow or refused | [`FaultProxy`] |
 //! | a server's time moved both ways | [`ServerClock`] |
 //! | a store on a server in the conformance suite | [`Served`], [`SteeredServer`] |
 
@@ -16,6 +17,7 @@ mod cluster;
 mod patience;
 mod port;
 mod process;
+mod proxy;
 mod sentinels;
 mod server;
 mod settings;
@@ -25,6 +27,7 @@ mod tls;
 
 pub use self::clock::ServerClock;
 pub use self::cluster::{Cluster, Migration, SLOTS};
+pub use self::proxy::{Ending, FaultProxy, Way};
 pub use self::sentinels::Sentinels;
 pub use self::server::{Data, Server};
 pub use self::settings::{ClientCertificates, Persistence, Settings};

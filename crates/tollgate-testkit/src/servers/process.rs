@@ -15,7 +15,7 @@ pub(super) struct Process {
 
 /// Its standard input is a pipe whose other end this process holds, and the kernel closes that end however we end.
 /// `PR_SET_PDEATHSIG` would not do: it fires when the thread that started the child ends, as every test's does.
-const WATCHDOG: &str = "trap '' INT TERM HUP; read -r _; kill -KILL \"$1\"; rm -rf \"$2\"";
+const WATCHDOG: &str = "read -r _; kill -KILL \"$1\"; rm -rf \"$2\"";
 
 impl Process {
     /// Starts it. Its watchdog removes the folder as well.
@@ -87,8 +87,6 @@ mod tests {
     fn its_watchdog_ends_it_when_nobody_is_left_to_drop_it() {
         let folder = tempfile::tempdir().unwrap();
         let mut process = sleeper(folder.path());
-        let watchdog = Pid::from_child(&process.watchdog);
-        kill_process(watchdog, Signal::INT).unwrap();
         // What the kernel does to the pipe of a process that is killed.
         drop(process.watchdog.stdin.take());
         wait_for("the end of the child", Duration::from_secs(10), || process.ended());

@@ -4,5 +4,6 @@
 
 mod clock;
 mod cluster;
+mod proxy;
 mod sentinels;
 mod server;
