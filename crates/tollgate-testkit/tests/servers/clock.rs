@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use tollgate::{Clock, SystemClock, Timestamp};
-use tollgate_testkit::servers::{Server, Settings, Software};
+use tollgate_testkit::servers::{Data, Server, Settings, Software};
 
 fn steered(software: Software) -> Server {
     Settings::new(software).steered_clock().start()
@@ -66,6 +66,8 @@ fn a_restarted_server_keeps_its_clock() {
     let server = steered(Software::Redis);
     let time = Timestamp::from_unix_millis(1_700_000_000_000);
     server.clock().set(time);
-    server.restart(tollgate_testkit::servers::Data::Lost);
+    server.restart(Data::Lost);
     assert_eq!(server.time(), time);
+    // The start counts as the last save, and is read by `time` and not by `gettimeofday`.
+    assert_eq!(server.command::<u64>(["LASTSAVE"]), 1_700_000_000);
 }
