@@ -14,6 +14,7 @@
 
 mod clock;
 mod cluster;
+mod config;
 mod patience;
 mod port;
 mod process;

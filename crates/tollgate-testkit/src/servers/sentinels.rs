@@ -4,8 +4,8 @@ use std::collections::HashMap;
 use std::time::Duration;
 
 use super::cluster::{is_linked, start_all};
+use super::config::ADMIN;
 use super::patience::wait_for;
-use super::server::ADMIN;
 use super::settings::{Role, Settings};
 use super::{Server, Software};
 

@@ -1,6 +1,5 @@
 //! One server.
 
-use std::fmt::Write as _;
 use std::fs::{self, File};
 use std::mem;
 use std::net::SocketAddr;
@@ -15,10 +14,10 @@ use rustix::process::Signal;
 use tempfile::TempDir;
 use tollgate::Timestamp;
 
+use super::config::{self, ADMIN, Ports};
 use super::patience::wait_for;
-use super::port::Port;
 use super::process::Process;
-use super::settings::{ClientCertificates, Clock, Persistence, Role, Settings};
+use super::settings::{Clock, Persistence, Role, Settings};
 use super::{Certificates, ServerClock, Software};
 
 /// What a server finds when it is started again.
@@ -46,14 +45,6 @@ pub struct Server {
 }
 
 #[derive(Debug)]
-struct Ports {
-    plain: Port,
-    tls: Option<Port>,
-    /// Where the nodes of a cluster talk to each other.
-    bus: Option<Port>,
-}
-
-#[derive(Debug)]
 enum State {
     Running(Process),
     Paused(Process),
@@ -65,9 +56,6 @@ const START_LIMIT: Duration = Duration::from_secs(20);
 
 /// How long a command of a test may take; a server that was paused and forgotten fails the test by it.
 const COMMAND_LIMIT: Duration = Duration::from_secs(20);
-
-/// A user with every right and its password, beside whatever users a test is about.
-pub(super) const ADMIN: &str = "testkit";
 
 impl Server {
     /// Starts one whose data do not survive it, without password or TLS.
@@ -134,7 +122,7 @@ impl Server {
     /// The Unix socket that it listens on.
     #[must_use]
     pub fn socket(&self) -> PathBuf {
-        self.folder.path().join("socket")
+        config::socket(self.folder.path())
     }
 
     /// Its time, as `TIME` says it.
@@ -323,61 +311,9 @@ impl Server {
 
     /// Once, because servers write into it what they have learnt.
     fn write_config(&self) {
-        fs::write(self.config_path(), self.config()).expect("the server's own folder");
-    }
-
-    fn config(&self) -> String {
-        let mut text = format!(
-            "bind 127.0.0.1\n\
-             port {}\n\
-             unixsocket \"{}\"\n\
-             dir \"{}\"\n\
-             user {ADMIN} on >{ADMIN} ~* &* +@all\n\
-             masteruser {ADMIN}\n\
-             masterauth {ADMIN}\n\
-             save \"\"\n\
-             enable-debug-command local\n",
-            self.ports.plain.number(),
-            self.socket().display(),
-            self.data_folder().display(),
-        );
-        if self.settings.persistence == Persistence::EveryWrite {
-            text.push_str("appendonly yes\nappendfsync everysec\n");
-        }
-        if let (Some(port), Some(certificates)) = (&self.ports.tls, &self.certificates) {
-            let Certificates { authority, server, .. } = certificates;
-            let clients = match self.settings.tls {
-                Some(ClientCertificates::Required) => "yes",
-                _ => "no",
-            };
-            let _ = write!(
-                text,
-                "tls-port {}\n\
-                 tls-ca-cert-file \"{}\"\n\
-                 tls-cert-file \"{}\"\n\
-                 tls-key-file \"{}\"\n\
-                 tls-auth-clients {clients}\n",
-                port.number(),
-                authority.display(),
-                server.certificate.display(),
-                server.key.display(),
-            );
-        }
-        if let Some(bus) = &self.ports.bus {
-            // Who the node is stays outside its data, so that it is still itself when those are lost.
-            let _ = write!(
-                text,
-                "cluster-enabled yes\n\
-                 cluster-config-file ../nodes.conf\n\
-                 cluster-port {}\n",
-                bus.number(),
-            );
-        }
-        for line in &self.settings.lines {
-            text.push_str(line);
-            text.push('\n');
-        }
-        text
+        let folder = self.folder.path();
+        let config = config::file(&self.settings, &self.ports, self.certificates.as_ref(), folder);
+        fs::write(self.config_path(), config).expect("the server's own folder");
     }
 
     /// A library that cannot be preloaded is no error to the system.
@@ -398,7 +334,7 @@ impl Server {
     }
 
     fn data_folder(&self) -> PathBuf {
-        self.folder.path().join("data")
+        config::data(self.folder.path())
     }
 
     fn log_path(&self) -> PathBuf {
@@ -407,16 +343,6 @@ impl Server {
 }
 
 const WITHOUT_TLS: &str = "a server whose settings ask for TLS";
-
-impl Ports {
-    fn reserve(settings: &Settings) -> Self {
-        Self {
-            plain: Port::reserve(),
-            tls: settings.tls.is_some().then(Port::reserve),
-            bus: (settings.role == Role::ClusterNode).then(Port::reserve),
-        }
-    }
-}
 
 /// The value of a field in lines of `name:value`.
 pub(super) fn text_field<'a>(text: &'a str, field: &str) -> Option<&'a str> {

@@ -1,9 +1,12 @@
 //! A server's clock, moved by the test.
 
+use std::sync::Arc;
+use std::thread;
 use std::time::Duration;
 
-use tollgate::{Clock, SystemClock, Timestamp};
-use tollgate_testkit::servers::{Data, Server, Settings, Software};
+use tollgate::{Clock, MemoryStore, SystemClock, Timestamp};
+use tollgate_testkit::servers::{Data, Served, Server, Settings, Software, SteeredServer};
+use tollgate_testkit::{SteeredClock, Subject, block_on};
 
 fn steered(software: Software) -> Server {
     Settings::new(software).steered_clock().start()
@@ -70,4 +73,28 @@ fn a_restarted_server_keeps_its_clock() {
     assert_eq!(server.time(), time);
     // The start counts as the last save, and is read by `time` and not by `gettimeofday`.
     assert_eq!(server.command::<u64>(["LASTSAVE"]), 1_700_000_000);
+}
+
+#[test]
+fn a_store_in_the_suite_has_its_servers_time() {
+    let subject = SteeredServer::new(MemoryStore::new(), steered(Software::Redis));
+    let start = block_on(subject.now());
+    thread::sleep(Duration::from_millis(2));
+    assert_eq!(block_on(subject.now()), start, "the clock stands still until it is set");
+    let later = start + Duration::from_secs(3600);
+    block_on(subject.reach(later));
+    assert_eq!(block_on(subject.now()), later);
+    block_on(subject.reach(start));
+    assert_eq!(block_on(subject.now()), later, "nobody waits for what is over");
+    subject.set_time(start);
+    assert_eq!(subject.server().time(), start);
+}
+
+#[test]
+fn a_store_in_the_suite_waits_for_its_servers_time() {
+    let server = Arc::new(Server::start(Software::Redis));
+    let subject = Served::new(MemoryStore::new(), Arc::clone(&server));
+    let soon = server.time() + Duration::from_millis(50);
+    block_on(subject.reach(soon));
+    assert!(server.time() >= soon);
 }

@@ -158,17 +158,21 @@ fn delays_do_not_add_up() {
     let proxy = FaultProxy::before(server);
     let mut stream = connect(&proxy);
     proxy.delay(Way::Request, Duration::from_secs(1));
-    let watch = Stopwatch::start();
-    // Ten pieces, each of which comes while the ones before it wait.
-    for byte in MESSAGE {
-        stream.write_all(&[*byte]).unwrap();
-        thread::sleep(Duration::from_millis(5));
-    }
-    let mut reply = [0; 10];
-    stream.read_exact(&mut reply).unwrap();
-    assert_eq!(reply, MESSAGE);
-    let took = watch.millis();
-    assert!((1045..9000).contains(&took), "ten pieces, each of which is a second late, took {took} ms");
+    let mut took = || {
+        let watch = Stopwatch::start();
+        // Ten pieces, each of which comes while the ones before it wait.
+        for byte in MESSAGE {
+            stream.write_all(&[*byte]).unwrap();
+            thread::sleep(Duration::from_millis(5));
+        }
+        let mut reply = [0; 10];
+        stream.read_exact(&mut reply).unwrap();
+        assert_eq!(reply, MESSAGE);
+        watch.millis()
+    };
+    // Delays that add up never take less than ten seconds; a machine that stands still may take that once.
+    let prompt = (0..5).map(|_| took()).find(|took| *took < 9000);
+    assert!(prompt.is_some_and(|took| took >= 1045), "ten pieces that are a second late took {prompt:?} ms");
 }
 
 #[test]

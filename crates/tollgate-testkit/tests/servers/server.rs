@@ -1,7 +1,7 @@
 //! One server: its addresses, its data, its end.
 
 use std::io::{Read, Write};
-use std::net::TcpStream;
+use std::net::{TcpListener, TcpStream};
 use std::panic;
 use std::path::Path;
 use std::time::Duration;
@@ -43,21 +43,25 @@ fn each_software_answers_on_its_port_and_is_what_it_says() {
 
 #[test]
 fn a_kept_restart_has_what_was_acknowledged() {
-    let server = Settings::new(Software::Redis).persistence(Persistence::EveryWrite).start();
-    set(&server);
-    let address = server.address();
-    server.restart(Data::Kept);
-    assert_eq!(get(&server).as_deref(), Some("blue"));
-    assert_eq!(server.address(), address);
-    assert_eq!(ping(&server).unwrap(), "+PONG\r\n");
+    for software in Software::ALL {
+        let server = Settings::new(software).persistence(Persistence::EveryWrite).start();
+        set(&server);
+        let address = server.address();
+        server.restart(Data::Kept);
+        assert_eq!(get(&server).as_deref(), Some("blue"));
+        assert_eq!(server.address(), address);
+        assert_eq!(ping(&server).unwrap(), "+PONG\r\n");
+    }
 }
 
 #[test]
 fn a_lost_restart_has_nothing() {
-    let server = Settings::new(Software::Redis).persistence(Persistence::EveryWrite).start();
-    set(&server);
-    server.restart(Data::Lost);
-    assert_eq!(get(&server), None);
+    for software in Software::ALL {
+        let server = Settings::new(software).persistence(Persistence::EveryWrite).start();
+        set(&server);
+        server.restart(Data::Lost);
+        assert_eq!(get(&server), None);
+    }
 }
 
 #[test]
@@ -95,6 +99,18 @@ fn a_server_and_its_folder_are_gone_when_a_test_panics() {
     let (mut stream, socket) = left.unwrap();
     assert!(matches!(stream.read(&mut [0]), Ok(0) | Err(_)), "nobody is at the other end");
     assert!(!Path::exists(socket.parent().unwrap()));
+}
+
+#[test]
+fn a_port_that_somebody_took_meanwhile_is_named() {
+    for software in Software::ALL {
+        let server = Server::start(software);
+        server.kill();
+        let _taker = TcpListener::bind(server.address()).unwrap();
+        let panicked = panic::catch_unwind(panic::AssertUnwindSafe(|| server.start_again(Data::Lost)));
+        let message = *panicked.unwrap_err().downcast::<String>().unwrap();
+        assert_eq!(message, format!("somebody took the port {} while nobody listened", server.address()));
+    }
 }
 
 #[test]
@@ -136,13 +152,14 @@ fn an_error_reply_is_an_error() {
 
 #[test]
 fn tls_is_spoken_with_certificates_of_the_tests_authority() {
-    for (clients, identity, admitted) in [
-        (ClientCertificates::Ignored, None, true),
-        (ClientCertificates::Required, None, false),
-        (ClientCertificates::Required, Some(()), true),
+    for (software, clients, has_certificate, admitted) in [
+        (Software::Redis, ClientCertificates::Ignored, false, true),
+        (Software::Redis, ClientCertificates::Required, false, false),
+        (Software::Redis, ClientCertificates::Required, true, true),
+        (Software::Valkey, ClientCertificates::Required, true, true),
     ] {
-        let server = Settings::new(Software::Redis).tls(clients).start();
-        let reply = ping_over_tls(&server, identity.is_some());
+        let server = Settings::new(software).tls(clients).start();
+        let reply = ping_over_tls(&server, has_certificate);
         assert_eq!(reply.is_ok(), admitted, "{clients:?}: {reply:?}");
     }
 }

@@ -1,12 +1,17 @@
 //! A cluster of six servers.
 
+mod migration;
+mod view;
+
 use std::thread;
 use std::time::Duration;
 
 use redis::RedisResult;
 
+pub use self::migration::Migration;
+use self::view::Seen;
 use super::patience::wait_for;
-use super::server::{ADMIN, text_field};
+use super::server::text_field;
 use super::settings::{Role, Settings};
 use super::{Server, Software};
 
@@ -16,19 +21,6 @@ use super::{Server, Software};
 #[derive(Debug)]
 pub struct Cluster {
     nodes: Vec<Server>,
-}
-
-/// A slot on its way from one primary to another.
-///
-/// As long as it is under way, its owner answers for the keys that it still has and sends askers for others to the
-/// importing node with `ASK`.
-#[derive(Debug)]
-#[must_use = "a slot stays half moved until it is finished"]
-pub struct Migration<'a> {
-    cluster: &'a Cluster,
-    slot: u16,
-    from: &'a Server,
-    to: &'a Server,
 }
 
 /// How many slots a cluster has.
@@ -243,96 +235,6 @@ impl Cluster {
     fn view(&self, node: &Server) -> RedisResult<Vec<Seen>> {
         let text: String = node.try_command(["CLUSTER", "NODES"])?;
         Ok(text.lines().map(Seen::parse).collect())
-    }
-}
-
-impl Migration<'_> {
-    /// Whom the slot leaves.
-    #[must_use]
-    pub const fn from(&self) -> &Server {
-        self.from
-    }
-
-    /// Whom it goes to.
-    #[must_use]
-    pub const fn to(&self) -> &Server {
-        self.to
-    }
-
-    /// Moves up to so many keys, and says how many it moved; 0 when none is left.
-    ///
-    /// # Panics
-    ///
-    /// If a node refuses.
-    pub fn move_keys(&self, most: usize) -> usize {
-        let (slot, most) = (self.slot.to_string(), most.to_string());
-        let keys: Vec<Vec<u8>> = self.from.command(["CLUSTER", "GETKEYSINSLOT", &slot, &most]);
-        if !keys.is_empty() {
-            let port = self.to.address().port().to_string();
-            let words = ["MIGRATE", "127.0.0.1", &port, "", "0", "5000", "AUTH2", ADMIN, ADMIN, "KEYS"];
-            // One that has expired meanwhile is no key any more: then the answer is NOKEY, which is no error.
-            self.from.command::<()>(
-                words.iter().map(|word| word.as_bytes()).chain(keys.iter().map(Vec::as_slice)),
-            );
-        }
-        keys.len()
-    }
-
-    /// Moves the keys that are left and gives the slot to its new owner. Comes back when all nodes know.
-    ///
-    /// # Panics
-    ///
-    /// If a node refuses, or they do not agree within a minute.
-    pub fn finish(self) {
-        while self.move_keys(1000) > 0 {}
-        let (slot, new_owner) = (self.slot.to_string(), id(self.to));
-        // The new owner first: if the old one gave the slot up before, nobody would have it for a moment.
-        for node in [self.to, self.from] {
-            node.command::<()>(["CLUSTER", "SETSLOT", &slot, "NODE", &new_owner]);
-        }
-        wait_for("nodes that know the slot's new owner", AGREEMENT_LIMIT, || {
-            (self.cluster.primary_of(self.slot).address() == self.to.address()).then_some(())
-        });
-    }
-}
-
-/// One line of `CLUSTER NODES`.
-#[derive(Debug)]
-struct Seen {
-    id: String,
-    port: u16,
-    failed: bool,
-    linked: bool,
-    primary: Option<String>,
-    /// First and last of each range.
-    slots: Vec<(u16, u16)>,
-}
-
-impl Seen {
-    /// From `id ip:port@bus flags primary ping pong epoch link slots...`.
-    fn parse(line: &str) -> Self {
-        let words: Vec<_> = line.split(' ').collect();
-        let [id, address, flags, primary, _, _, _, link, slots @ ..] = words.as_slice() else {
-            panic!("not a line of CLUSTER NODES: {line}");
-        };
-        let port = address.split('@').next().and_then(|address| address.rsplit(':').next());
-        // What is in brackets is on its way.
-        let slots = slots.iter().filter(|slots| !slots.starts_with('[')).map(|slots| {
-            let (first, last) = slots.split_once('-').unwrap_or((slots, slots));
-            (first.parse().expect("a slot"), last.parse().expect("a slot"))
-        });
-        Self {
-            id: (*id).to_owned(),
-            port: port.and_then(|port| port.parse().ok()).expect("an address with a port"),
-            failed: flags.split(',').any(|flag| flag == "fail" || flag == "fail?"),
-            linked: *link == "connected" && !flags.contains("handshake"),
-            primary: Some((*primary).to_owned()).filter(|primary| primary != "-"),
-            slots: slots.collect(),
-        }
-    }
-
-    fn serves(&self, slot: u16) -> bool {
-        self.slots.iter().any(|(first, last)| (*first..=*last).contains(&slot))
     }
 }
 
