@@ -11,6 +11,7 @@
 //! | counts are exact under any number of threads | [`race`] |
 //! | a boundary lets through twice the limit and never more | [`boundary`] |
 //! | trouble of a store is answered as the policy says | [`FaultyStore`] |
+//! | what a shared store does with real servers, and when they are in trouble | `servers`, a feature |
 //!
 //! Everything here asserts: a broken promise is a panic that says which.
 
@@ -27,6 +28,8 @@ pub mod race;
 mod replay;
 mod runtime;
 mod seen;
+#[cfg(all(feature = "servers", unix))]
+pub mod servers;
 mod subject;
 
 pub use self::caller::Caller;
