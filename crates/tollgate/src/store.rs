@@ -94,6 +94,9 @@ impl Refunded {
 }
 
 /// Why a store could not answer. It is never a denial: what to do then is the caller's choice.
+///
+/// Unless [`may_have_charged`](Self::may_have_charged) says otherwise, nothing was charged. No store sends a
+/// charge again whose outcome it does not know.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum StoreError {
@@ -102,6 +105,71 @@ pub enum StoreError {
     /// says what to do with it.
     #[error("the store is full: no room for another counter")]
     Full,
+    /// There is no connection to the store, or its last calls went unanswered and nothing is sent until it
+    /// answers again. The fault of the store or of the network; a retry helps once it is back.
+    #[error("the store cannot be reached")]
+    Unreachable,
+    /// The store answers, but cannot count now: it loads its data, runs another's slow script, elects a new
+    /// primary, has too few replicas or cannot save. A retry helps once that is over.
+    #[error("the store is not ready to count")]
+    NotReady,
+    /// As many calls as are allowed were under way. The fault of the load or of a slow store; a retry helps
+    /// once there is less of it.
+    #[error("too many calls to the store are under way")]
+    Overloaded,
+    /// No answer came in time, or the connection broke before one came. Whether the store charged, or still
+    /// will, is unknown: a retry may charge twice.
+    #[error("no answer from the store: whether it charged is unknown")]
+    TimedOut,
+    /// Under a counter's key, the store holds something that is no count. The fault of whoever wrote it; a
+    /// retry helps once the counter is reset.
+    #[error("the store holds something that is no count under the key of a counter")]
+    WrongType,
+    /// The store is at its limit of memory and refuses to write. The fault of its configuration; a retry helps
+    /// once it has room.
+    #[error("the store is out of memory")]
+    OutOfMemory,
+    /// The store wants another user or password, or its rules forbid the user what counting takes. The fault
+    /// of the configuration on either side; a retry helps once that is changed.
+    #[error("the store denies access: wrong user or password, or a right is missing")]
+    AccessDenied,
+    /// The store, or what we were told of it, is not set up to count; the text says what is wrong. The fault of
+    /// the configuration on either side; a retry helps once that is changed.
+    #[error("the store is misconfigured: {0}")]
+    Misconfigured(&'static str),
+    /// The store refuses the script that counts, or stopped it half way. The fault of its configuration or ours;
+    /// a retry does not help. Whether it charged is unknown.
+    #[error("the store refuses the script that counts")]
+    ScriptRefused,
+    /// The answer makes no sense. The fault of the store, or of something else that listens at its address; a
+    /// retry seldom helps. Whether it charged is unknown.
+    #[error("the store's answer makes no sense")]
+    BadReply,
+}
+
+impl StoreError {
+    /// Whether units may have been charged although there is no decision.
+    ///
+    /// ```
+    /// use tollgate::StoreError;
+    ///
+    /// assert!(StoreError::TimedOut.may_have_charged());
+    /// assert!(!StoreError::Unreachable.may_have_charged());
+    /// ```
+    #[must_use]
+    pub const fn may_have_charged(&self) -> bool {
+        match self {
+            Self::TimedOut | Self::ScriptRefused | Self::BadReply => true,
+            Self::Full
+            | Self::Unreachable
+            | Self::NotReady
+            | Self::Overloaded
+            | Self::WrongType
+            | Self::OutOfMemory
+            | Self::AccessDenied
+            | Self::Misconfigured(_) => false,
+        }
+    }
 }
 
 /// Keeps the counters and takes every decision in one atomic step.
