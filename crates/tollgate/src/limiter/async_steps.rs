@@ -2,7 +2,7 @@
 
 use super::{Limiter, last_end};
 use crate::store::{PerQuota, Refunded, Store, StoreError};
-use crate::{Charge, Decision, Key, QuotaState, Source, Timestamp};
+use crate::{Charge, Decision, Key, QuotaState, Timestamp};
 
 impl<S: Store> Limiter<S> {
     /// As [`check`](Self::check), over any store.

@@ -2,7 +2,7 @@
 
 use super::{Limiter, last_end};
 use crate::store::{PerQuota, Refunded, StoreError, SyncStore};
-use crate::{Charge, Decision, Key, QuotaState, Source, Timestamp};
+use crate::{Charge, Decision, Key, QuotaState, Timestamp};
 
 impl<S: SyncStore> Limiter<S> {
     /// Takes one unit for the key, if every quota has room.

@@ -1,0 +1,163 @@
+-- Takes many requests in one step, at one reading of the clock, one after another. Each is all or nothing: all it
+-- needs is read and checked before its first write.
+--
+-- KEYS: the counters, request by request. ARGV: groups of requests that differ in their keys alone:
+--
+--   op        charge, look, set, refund or reset
+--   times     how often each request is taken; 0 for `look`
+--   counters  how many keys a request has
+--   requests  how many there are
+--   and for each of its counters:
+--     units    units to take or to give back
+--     bound    the limit that charged units must stay within; of `set` the count to write, of `refund` the start of
+--              the window it names
+--     counted  the least limit that counts denials, or 0
+--     windows, a, b
+--              grid: each b ms, one of them from a on;  first_hit: b ms from the first unit;  given: from a to b
+--
+-- The reply is a flat list of integers: the time, then for each request and counter the count before the step (or
+-- a fault), and after that of a first_hit counter the end of its window. What a step made of a count, its caller
+-- computes from that.
+--
+-- A counter is an integer that expires a second after its window has ended; that is where its window is kept.
+
+local call, try, floor, find = redis.call, redis.pcall, math.floor, string.find
+
+local GRACE = 1000
+local MOST = 1099511627775
+local STALE, NO_COUNT, CLOSED = -1, -2, -3
+
+local time = call('TIME')
+local now = time[1] * 1000 + floor(time[2] / 1000)
+local reply, said = { now }, 1
+
+-- Of each counter of a group: what is asked, and the window that is open now (nil for first_hit).
+local units, bound, counted, length, start, expiry = {}, {}, {}, {}, {}, {}
+-- Of each counter of a request: what is used, its expiry as it is (nil if it is not there) and as it has to be.
+local used, found, due = {}, {}, {}
+
+local function say(value)
+  said = said + 1
+  reply[said] = value
+end
+
+-- One answer for each counter of a request that was not taken.
+local function refuse(counters, fault)
+  for i = 1, counters do
+    say(fault)
+    if not start[i] then say(fault) end
+  end
+end
+
+local function write(key, i, count)
+  if count > MOST then count = MOST end
+  call('SET', key, count, 'PXAT', due[i])
+end
+
+-- Reads a counter into place i; false if what is there is no count.
+local function read(key, i)
+  local value = try('GET', key)
+  local count, ends = 0, nil
+  if value then
+    if type(value) ~= 'string' or #value > 13 or not find(value, '^%d+$') then return false end
+    ends = call('PEXPIRETIME', key)
+    if ends == -1 or ends - GRACE > now then
+      count = value + 0
+    else
+      ends = nil
+    end
+  end
+  local must = expiry[i]
+  if not must then
+    must = now + length[i] + GRACE
+    if ends and ends > 0 and ends < must then must = ends end
+  end
+  used[i], found[i], due[i] = count, ends, must
+  return true
+end
+
+local at, key = 1, 0
+while ARGV[at] do
+  local op = ARGV[at]
+  local times, counters, requests = ARGV[at + 1] + 0, ARGV[at + 2] + 0, ARGV[at + 3] + 0
+  at = at + 4
+  local stale = false
+  for i = 1, counters do
+    local windows, a, b = ARGV[at + 3], ARGV[at + 4] + 0, ARGV[at + 5] + 0
+    units[i], bound[i], counted[i] = ARGV[at] + 0, ARGV[at + 1] + 0, ARGV[at + 2] + 0
+    at = at + 6
+    if windows == 'grid' then
+      start[i] = now - (now - a) % b
+      expiry[i] = start[i] + b + GRACE
+    elseif windows == 'given' then
+      start[i], expiry[i] = a, b + GRACE
+      stale = stale or now < a or now >= b
+    else
+      start[i], expiry[i], length[i] = nil, nil, b
+    end
+  end
+  for _ = 1, requests do
+    local first = key + 1
+    key = key + counters
+    local fault = stale and STALE
+    if op == 'reset' then
+      if not fault then call('DEL', KEYS[first]) end
+    elseif not fault then
+      for i = 1, counters do
+        if not read(KEYS[first + i - 1], i) then fault = NO_COUNT end
+      end
+    end
+    if fault then
+      refuse(counters, fault)
+    elseif op == 'reset' then
+      say(0)
+      if not start[1] then say(now + length[1]) end
+    else
+      if op == 'charge' then
+        local admitted = times
+        for i = 1, counters do
+          local unit, room = units[i], bound[i] - used[i]
+          if unit == 0 then
+            if room < 1 then admitted = 0 end
+          elseif room < unit * admitted then
+            admitted = room < unit and 0 or floor(room / unit)
+          end
+        end
+        local denied = times - admitted
+        for i = 1, counters do
+          local unit, before = units[i], used[i]
+          local more = admitted * unit
+          if denied > 0 and unit > 0 and counted[i] > 0 and before + more + unit > counted[i] then
+            more = more + denied * unit
+          end
+          local key = KEYS[first + i - 1]
+          if more > 0 then
+            if found[i] == due[i] and before + more <= MOST then
+              call('INCRBY', key, more)
+            else
+              write(key, i, before + more)
+            end
+          elseif found[i] and found[i] ~= due[i] then
+            call('PEXPIREAT', key, due[i])
+          end
+        end
+      elseif op == 'set' then
+        if bound[1] ~= used[1] then write(KEYS[first], 1, bound[1]) end
+      elseif op == 'refund' then
+        local starts = start[1] or due[1] - GRACE - length[1]
+        local back = units[1]
+        if starts ~= bound[1] then
+          fault = CLOSED
+        elseif used[1] > 0 and back > 0 then
+          if back > used[1] then back = used[1] end
+          write(KEYS[first], 1, used[1] - back)
+        end
+      end
+      for i = 1, counters do
+        say(fault or used[i])
+        if not start[i] then say(due[i] - GRACE) end
+      end
+    end
+  end
+end
+return reply

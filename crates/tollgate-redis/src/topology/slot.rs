@@ -1,0 +1,3 @@
+pub(crate) fn of(_key: &[u8]) -> u16 {
+    0
+}
