@@ -1,6 +1,6 @@
 //! What a counter is called in the store: `{prefix}:1:{policy}:{windows}:{{identity}}`.
 //!
-//! For example `tollgate:1:login:1m:{LlULSgqnVBEMXH5HSZfMgg}`. The `1` is the version of this format. The braces
+//! For example `tollgate:1:login:1m:{xXvTx0caa3RWc8NUkisk5w}`. The `1` is the version of this format. The braces
 //! are in the text: they are a hash tag, the only one, so on a Cluster all quotas of one identity lie in one slot.
 //!
 //! Injective, because no part but the last can hold a `:` or a brace: all others are [escaped](escape). What an
@@ -238,10 +238,16 @@ mod tests {
         let digest = |policy, quota, key: Key<'_>| name("tollgate", Identity::Digest, policy, quota, &key);
         let expected = [
             // SHA-256 of 01 05 'alice', and so on.
-            (digest("login", "5/1m", "alice".into()), "tollgate:1:login:1m:{LlULSgqnVBEMXH5HSZfMgg}"),
-            (digest("login", "9/60s", "alice".into()), "tollgate:1:login:1m:{LlULSgqnVBEMXH5HSZfMgg}"),
-            (digest("a:b{c}", "5/1h@first_hit", 7_u64.into()), "tollgate:1:a%3Ab%7Bc%7D:1h@first_hit:{}"),
-            (digest("", "5/day@Europe/Berlin", ("a", "b").into()), "tollgate:1::day@Europe/Berlin:{}"),
+            (digest("login", "5/1m", "alice".into()), "tollgate:1:login:1m:{xXvTx0caa3RWc8NUkisk5w}"),
+            (digest("login", "9/60s", "alice".into()), "tollgate:1:login:1m:{xXvTx0caa3RWc8NUkisk5w}"),
+            (
+                digest("a:b{c}", "5/1h@first_hit", 7_u64.into()),
+                "tollgate:1:a%3Ab%7Bc%7D:1h@first_hit:{FtP9gXavUhVb5xriBnjfaA}",
+            ),
+            (
+                digest("", "5/day@Europe/Berlin", ("a", "b").into()),
+                "tollgate:1::day@Europe/Berlin:{HxdWW5xkUxrQ-CXlH2-kOA}",
+            ),
         ];
         for (name, expected) in expected {
             assert_eq!(name, expected);
