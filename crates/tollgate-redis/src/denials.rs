@@ -104,19 +104,29 @@ impl Denials {
 
     /// Remembers, unless something was given back since.
     pub(crate) fn remember(&self, count: Remembered, version: Version) {
-        let Some(bucket) = self.bucket(count.counter) else { return };
-        let mut places = bucket.places();
-        if bucket.version.load(Ordering::Acquire) != version.0 {
+        if self.update(count, version) {
             return;
         }
-        let same = |place: &Option<Place>| place.is_some_and(|place| place.count.counter == count.counter);
-        let place = match places.iter().position(same) {
-            Some(index) => places.get_mut(index),
-            None => places.iter_mut().min_by_key(|place| place.map(|place| place.count.sent)),
-        };
-        if let Some(place) = place {
-            *place = Some(Place { count, is_renewed: false });
+        let Some(bucket) = self.bucket(count.counter) else { return };
+        let mut places = bucket.places();
+        let oldest = places.iter_mut().min_by_key(|place| place.map(|place| place.count.sent));
+        if let Some(oldest) = oldest.filter(|_| bucket.version.load(Ordering::Acquire) == version.0) {
+            *oldest = Some(Place { count, is_renewed: false });
         }
+    }
+
+    /// Corrects what is known of the counter, so that nobody is told of less than somebody was told before. Whether
+    /// it was known.
+    pub(crate) fn update(&self, count: Remembered, version: Version) -> bool {
+        let Some(bucket) = self.bucket(count.counter) else { return false };
+        let mut places = bucket.places();
+        let Some(place) = places.iter_mut().flatten().find(|place| place.count.counter == count.counter) else {
+            return false;
+        };
+        if bucket.version.load(Ordering::Acquire) == version.0 && !place.count.is_newer_than(&count) {
+            *place = Place { count, is_renewed: false };
+        }
+        true
     }
 
     /// Forgets the counter, and what is being asked of it.
@@ -144,6 +154,16 @@ impl Bucket {
 }
 
 impl Remembered {
+    /// Whether this is the later count. Of two that were under way at the same time, the higher one is: nothing was
+    /// given back in between.
+    fn is_newer_than(&self, other: &Self) -> bool {
+        if self.window != other.window {
+            return self.now > other.now;
+        }
+        let overlap = self.sent < other.received && other.sent < self.received;
+        if overlap { self.used > other.used } else { self.sent > other.sent }
+    }
+
     /// The window ends so long after the server counted, which was after the question was sent: from there it is
     /// never believed beyond its window.
     fn believed_until(&self) -> Instant {

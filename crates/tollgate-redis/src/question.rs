@@ -57,6 +57,12 @@ impl<'a> Question<'a> {
         self.charges.iter().all(|charge| charge.counter().quota().count_denied() == CountDenied::No)
     }
 
+    /// Whether some charge had no room, and its denial may be repeated.
+    pub(crate) fn is_denied(&self, found: &[Found]) -> bool {
+        let denied = |(charge, &index): (&Charge<'_>, &usize)| self.reason(charge, index, found[index].before);
+        self.denials_are_free() && self.charges.iter().zip(&self.indices).filter_map(denied).next().is_some()
+    }
+
     /// What the script is asked. `now` is the server's time, of which only calendar windows depend; `bound` what
     /// the step does not take from the limits.
     pub(crate) fn request(&self, step: Step, bound: Option<i64>, names: &Names, now: Timestamp) -> Request {
@@ -108,11 +114,15 @@ impl<'a> Question<'a> {
     pub(crate) fn states(&self, known: impl Fn(usize) -> (u64, u64, Window), now: Timestamp) -> Counted {
         let state = |(charge, &index): (&Charge<'_>, &usize)| {
             let (before, after, window) = known(index);
-            // A charge of nothing is answered as a charge of one would be.
-            let reason = Reason::of(before, self.counters[index].units.max(1), charge.limit());
+            let reason = self.reason(charge, index, before);
             QuotaState::new(charge.counter().quota().quota(), after, window, now, reason)
         };
         self.charges.iter().zip(&self.indices).map(state).collect()
+    }
+
+    /// Why the charge does not fit. A charge of nothing is answered as a charge of one would be.
+    fn reason(&self, charge: &Charge<'_>, index: usize, before: u64) -> Option<Reason> {
+        Reason::of(before, self.counters[index].units.max(1), charge.limit())
     }
 }
 

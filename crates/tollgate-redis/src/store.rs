@@ -40,6 +40,8 @@ struct Taken {
 /// A question that is under way.
 struct Pending<'a> {
     question: Question<'a>,
+    step: Step,
+    bound: Option<i64>,
     begun: Instant,
     versions: SmallVec<[Version; 1]>,
     awaited: Result<Awaited, StoreError>,
@@ -88,15 +90,16 @@ impl Store for RedisStore {
         if charges.is_empty() {
             return Ok(Counted::from_iter([]));
         }
-        let question = Question::new(charges, &self.0.names);
-        let taken = self.0.take(&question, Step::Look, None).await?;
+        let pending = self.0.send(Question::new(charges, &self.0.names), Step::Look, None);
+        let (question, taken) = self.0.note(pending).await?;
         Ok(question.counted(taken.now, &taken.found))
     }
 
     async fn record(&self, charge: &Charge<'_>) -> Result<QuotaState, StoreError> {
         let charges = [*charge];
         let question = Question::new(&charges, &self.0.names);
-        let taken = self.0.take(&question, Step::Charge, Some(Shape::UNBOUNDED)).await?;
+        let pending = self.0.send(question, Step::Charge, Some(Shape::UNBOUNDED));
+        let (_, taken) = self.0.note(pending).await?;
         taken.state(&charge.counter())
     }
 
@@ -139,26 +142,45 @@ impl Inner {
             return Ok(Counted::from_iter([]));
         }
         let question = Question::new(charges, &self.names);
-        let begun = instant();
         if question.denials_are_free()
-            && let Some(denied) = self.deny_locally(&question, begun)
+            && let Some(denied) = self.deny_locally(&question, instant())
         {
             return Ok(denied);
         }
-        let versions = question.ids().map(|id| self.denials.version(id)).collect();
-        let awaited = self.submit(&question, Step::Charge, None, begun);
-        Err(Pending { question, begun, versions, awaited })
+        Err(self.send(question, Step::Charge, None))
     }
 
     async fn finish(&self, pending: Pending<'_>) -> Result<Counted, StoreError> {
-        let Pending { question, begun, versions, awaited } = pending;
-        let answer = self.answer(&question, (Step::Charge, None), begun, awaited?).await?;
-        let taken = Taken::try_from(answer)?;
-        let counted = question.counted(taken.now, &taken.found);
-        if !counted.is_admitted() && question.denials_are_free() {
-            self.remember(&question, &taken, begun, &versions);
+        let (question, taken) = self.note(pending).await?;
+        Ok(question.counted(taken.now, &taken.found))
+    }
+
+    fn send<'a>(&self, question: Question<'a>, step: Step, bound: Option<i64>) -> Pending<'a> {
+        let begun = instant();
+        let versions = question.ids().map(|id| self.denials.version(id)).collect();
+        let awaited = self.submit(&question, step, bound, begun);
+        Pending { question, step, bound, begun, versions, awaited }
+    }
+
+    /// Awaits the answer and notes what it says of counters that deny.
+    async fn note<'a>(&self, pending: Pending<'a>) -> Result<(Question<'a>, Taken), StoreError> {
+        let Pending { question, step, bound, begun, versions, awaited } = pending;
+        let taken = Taken::try_from(self.answer(&question, (step, bound), begun, awaited?).await?)?;
+        let is_denied = step == Step::Charge && question.is_denied(&taken.found);
+        let received = instant();
+        let windows = question.windows(taken.now, &taken.found);
+        for (((counter, window), found), version) in
+            question.ids().zip(windows).zip(&taken.found).zip(&versions)
+        {
+            let (used, now) = (found.after, taken.now);
+            let count = Remembered { counter, used, window, now, sent: begun, received };
+            if is_denied {
+                self.denials.remember(count, *version);
+            } else {
+                self.denials.update(count, *version);
+            }
         }
-        Ok(counted)
+        Ok((question, taken))
     }
 
     /// The denial that the store would give, if what is remembered of all counters says so for sure.
@@ -173,17 +195,6 @@ impl Inner {
             return None;
         }
         Some(counted.iter().map(|state| state.with_source(Source::Local)).collect())
-    }
-
-    fn remember(&self, question: &Question<'_>, taken: &Taken, sent: Instant, versions: &[Version]) {
-        let received = instant();
-        let windows = question.windows(taken.now, &taken.found);
-        for (((counter, window), found), version) in
-            question.ids().zip(windows).zip(&taken.found).zip(versions)
-        {
-            let (used, now) = (found.after, taken.now);
-            self.denials.remember(Remembered { counter, used, window, now, sent, received }, *version);
-        }
     }
 
     fn change<'a, 'q>(&'a self, question: &'a Question<'q>) -> Changing<'a, 'q> {

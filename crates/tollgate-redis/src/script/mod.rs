@@ -15,4 +15,4 @@ pub(crate) use self::request::{Request, Shape, Step, Windows};
 pub(crate) const TEXT: &str = include_str!("tollgate.lua");
 
 /// The SHA-1 of [`TEXT`], by which the server knows it.
-pub(crate) const SHA1: &str = "46c3d5c7d12fe9073154cdac210e1733786747d5";
+pub(crate) const SHA1: &str = "f535dc0e23a67211747d9cc10699e81a9ee158a6";

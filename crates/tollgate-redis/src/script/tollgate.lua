@@ -21,7 +21,8 @@
 --
 -- A counter is an integer that expires a second after its window has ended; that is where its window is kept.
 
-local call, try, floor, find = redis.call, redis.pcall, math.floor, string.find
+local call, try = redis.call, redis.pcall
+local floor, max, min, find = math.floor, math.max, math.min, string.find
 
 local GRACE = 1000
 local MOST = 1099511627775
@@ -49,9 +50,16 @@ local function refuse(counters, fault)
   end
 end
 
-local function write(key, i, count)
-  if count > MOST then count = MOST end
-  call('SET', key, count, 'PXAT', due[i])
+-- Makes the counter in place i say so, until it is due.
+local function keep(key, i, count)
+  if count == used[i] then
+    -- A clock that was set back has left it a window too long, or somebody took its expiry away.
+    if found[i] and found[i] ~= due[i] then call('PEXPIREAT', key, due[i]) end
+  elseif found[i] == due[i] then
+    call('INCRBY', key, count - used[i])
+  else
+    call('SET', key, count, 'PXAT', due[i])
+  end
 end
 
 -- Reads a counter into place i; false if what is there is no count.
@@ -59,7 +67,8 @@ local function read(key, i)
   local value = try('GET', key)
   local count, ends = 0, nil
   if value then
-    if type(value) ~= 'string' or #value > 13 or not find(value, '^%d+$') then return false end
+    if type(value) ~= 'string' or #value > 13 then return false end
+    if value ~= '0' and not find(value, '^[1-9]%d*$') then return false end
     ends = call('PEXPIRETIME', key)
     if ends == -1 or ends - GRACE > now then
       count = value + 0
@@ -113,8 +122,9 @@ while ARGV[at] do
       say(0)
       if not start[1] then say(now + length[1]) end
     else
+      local admitted = 0
       if op == 'charge' then
-        local admitted = times
+        admitted = times
         for i = 1, counters do
           local unit, room = units[i], bound[i] - used[i]
           if unit == 0 then
@@ -123,35 +133,24 @@ while ARGV[at] do
             admitted = room < unit and 0 or floor(room / unit)
           end
         end
-        local denied = times - admitted
-        for i = 1, counters do
-          local unit, before = units[i], used[i]
-          local more = admitted * unit
-          if denied > 0 and unit > 0 and counted[i] > 0 and before + more + unit > counted[i] then
-            more = more + denied * unit
+      elseif op == 'refund' and (start[1] or due[1] - GRACE - length[1]) ~= bound[1] then
+        fault = CLOSED
+      end
+      local denied = times - admitted
+      for i = 1, counters do
+        local unit, before = units[i], used[i]
+        local after = before
+        if op == 'charge' then
+          after = before + admitted * unit
+          if denied > 0 and unit > 0 and counted[i] > 0 and after + unit > counted[i] then
+            after = after + denied * unit
           end
-          local key = KEYS[first + i - 1]
-          if more > 0 then
-            if found[i] == due[i] and before + more <= MOST then
-              call('INCRBY', key, more)
-            else
-              write(key, i, before + more)
-            end
-          elseif found[i] and found[i] ~= due[i] then
-            call('PEXPIREAT', key, due[i])
-          end
+        elseif op == 'set' then
+          after = bound[i]
+        elseif op == 'refund' and not fault then
+          after = max(before - unit, 0)
         end
-      elseif op == 'set' then
-        if bound[1] ~= used[1] then write(KEYS[first], 1, bound[1]) end
-      elseif op == 'refund' then
-        local starts = start[1] or due[1] - GRACE - length[1]
-        local back = units[1]
-        if starts ~= bound[1] then
-          fault = CLOSED
-        elseif used[1] > 0 and back > 0 then
-          if back > used[1] then back = used[1] end
-          write(KEYS[first], 1, used[1] - back)
-        end
+        keep(KEYS[first + i - 1], i, min(after, MOST))
       end
       for i = 1, counters do
         say(fault or used[i])
