@@ -5,6 +5,7 @@
 mod bench;
 mod command;
 mod prove;
+mod servers;
 mod service;
 mod steps;
 mod stopwatch;
@@ -29,6 +30,8 @@ struct Args {
 enum Task {
     /// Run everything that a contributor and CI run
     Test,
+    /// Install the servers that tests start, where they are missing
+    Servers,
     /// Measure, and print one RESULT line for each figure
     Bench {
         #[command(subcommand)]
@@ -56,6 +59,7 @@ fn run(task: Task) -> Result<()> {
     std::env::set_current_dir(&root).with_context(|| format!("cannot go to {}", root.display()))?;
     match task {
         Task::Test => test::run(),
+        Task::Servers => servers::require().map(|_| ()),
         Task::Bench { bench } => bench.run(),
         Task::Prove { proof } => proof.run(),
     }

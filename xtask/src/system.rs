@@ -2,7 +2,7 @@
 
 use anyhow::{Result, bail};
 
-use crate::command::command;
+use crate::command::{CommandLine, command};
 
 /// A package of Debian and its descendants.
 #[derive(Debug, Clone, Copy)]
@@ -22,7 +22,7 @@ impl Package {
         if self.is_installed() {
             return Ok(());
         }
-        let install = command("apt-get install --yes --no-install-recommends").argument(self.name);
+        let install = self.install();
         if !may_install() {
             bail!("{} is missing; install it with: sudo {install}", self.name);
         }
@@ -35,11 +35,17 @@ impl Package {
         Ok(())
     }
 
-    fn is_installed(self) -> bool {
+    pub(crate) fn is_installed(self) -> bool {
         command("sh -c").argument(self.probe).succeeds()
+    }
+
+    /// The command that installs it.
+    pub(crate) fn install(self) -> CommandLine {
+        command("apt-get install --yes --no-install-recommends").argument(self.name)
     }
 }
 
-fn may_install() -> bool {
+/// Whether this is root, on a system that has `apt-get`.
+pub(crate) fn may_install() -> bool {
     command("apt-get --version").succeeds() && command("id -u").read().is_ok_and(|id| id.trim() == "0")
 }

@@ -6,6 +6,7 @@ use anyhow::{Result, ensure};
 
 use crate::command::command;
 use crate::prove;
+use crate::servers;
 use crate::steps::{self, Checked, Step};
 
 /// What the library may cost a project that adds it, itself included.
@@ -27,6 +28,7 @@ pub(crate) fn run() -> Result<()> {
             "lints of the benches",
             command("cargo clippy --locked --manifest-path bench/Cargo.toml --all-targets -- -D warnings"),
         ),
+        Step::check("servers that the tests start", servers::require),
         Step::command(
             "tests",
             command("cargo test --locked --workspace --all-features --lib --bins --tests"),

@@ -10,6 +10,7 @@
 //! | any sequence of steps gives the answers of a simple model | [`plan`], [`replay`] |
 //! | counts are exact under any number of threads | [`race`] |
 //! | a boundary lets through twice the limit and never more | [`boundary`] |
+//! | what a shared store does with real servers, and when they are in trouble | `servers`, a feature |
 //!
 //! Everything here asserts: a broken promise is a panic that says which.
 
@@ -25,6 +26,8 @@ pub mod race;
 mod replay;
 mod runtime;
 mod seen;
+#[cfg(all(feature = "servers", unix))]
+pub mod servers;
 mod subject;
 
 pub use self::caller::Caller;

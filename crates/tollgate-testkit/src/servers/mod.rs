@@ -1,0 +1,33 @@
+//! Real servers for tests: Redis and Valkey, started on free ports in temporary folders and stopped again.
+//!
+//! A server ends when its handle is dropped, also when the test panics, and when the test's process is killed. If
+//! a program is missing, the test fails and says what to install; nothing is skipped.
+//!
+//! | to have | use |
+//! |---|---|
+//! | one server, with TLS, users, settings, data that survive or not | [`Server`], [`Settings`] |
+//! | a cluster, its failovers, a slot on its way | [`Cluster`], [`Migration`] |
+//! | a primary that sentinels replace | [`Sentinels`] |
+//! | a server's time moved both ways | [`ServerClock`] |
+//! | a store on a server in the conformance suite | [`Served`], [`SteeredServer`] |
+
+mod clock;
+mod cluster;
+mod patience;
+mod port;
+mod process;
+mod sentinels;
+mod server;
+mod settings;
+mod software;
+mod subject;
+mod tls;
+
+pub use self::clock::ServerClock;
+pub use self::cluster::{Cluster, Migration, SLOTS};
+pub use self::sentinels::Sentinels;
+pub use self::server::{Data, Server};
+pub use self::settings::{ClientCertificates, Persistence, Settings};
+pub use self::software::Software;
+pub use self::subject::{Served, SteeredServer};
+pub use self::tls::{Certificates, Identity};

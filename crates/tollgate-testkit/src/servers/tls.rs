@@ -1,0 +1,75 @@
+//! Certificates for one test: an authority, a server, a client.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use rcgen::{
+    BasicConstraints, CertificateParams, CertifiedIssuer, DnType, ExtendedKeyUsagePurpose, IsCa, KeyPair,
+};
+
+/// A certificate and its key, as PEM files.
+#[derive(Debug, Clone)]
+pub struct Identity {
+    /// The certificate.
+    pub certificate: PathBuf,
+    /// Its private key.
+    pub key: PathBuf,
+}
+
+/// An authority of its own, and who it vouches for.
+#[derive(Debug, Clone)]
+pub struct Certificates {
+    /// The authority's certificate, a PEM file.
+    pub authority: PathBuf,
+    /// The server, as `localhost` and `127.0.0.1`.
+    pub server: Identity,
+    /// A client that the server trusts.
+    pub client: Identity,
+}
+
+impl Certificates {
+    /// Makes them and writes them into the folder.
+    ///
+    /// # Panics
+    ///
+    /// If they cannot be written.
+    #[must_use]
+    pub fn make(folder: &Path) -> Self {
+        let mut params = named("authority", &[]);
+        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        let issuer = CertifiedIssuer::self_signed(params, key()).expect("an authority");
+        let issue = |name: &str, hosts: &[&str], purpose| {
+            let mut params = named(name, hosts);
+            params.extended_key_usages = vec![purpose];
+            let key = key();
+            let certificate = params.signed_by(&key, &issuer).expect("a certificate");
+            Identity {
+                certificate: write(folder, &format!("{name}.crt"), &certificate.pem()),
+                key: write(folder, &format!("{name}.key"), &key.serialize_pem()),
+            }
+        };
+        Self {
+            authority: write(folder, "authority.crt", &issuer.pem()),
+            server: issue("server", &["localhost", "127.0.0.1"], ExtendedKeyUsagePurpose::ServerAuth),
+            client: issue("client", &["client"], ExtendedKeyUsagePurpose::ClientAuth),
+        }
+    }
+}
+
+/// For these hosts. OpenSSL takes a certificate that is named like its issuer for its own issuer.
+fn named(name: &str, hosts: &[&str]) -> CertificateParams {
+    let hosts: Vec<_> = hosts.iter().map(|&host| host.to_owned()).collect();
+    let mut params = CertificateParams::new(hosts).expect("names of hosts");
+    params.distinguished_name.push(DnType::CommonName, name);
+    params
+}
+
+fn key() -> KeyPair {
+    KeyPair::generate().expect("a key")
+}
+
+fn write(folder: &Path, name: &str, text: &str) -> PathBuf {
+    let path = folder.join(name);
+    fs::write(&path, text).unwrap_or_else(|error| panic!("cannot write {}: {error}", path.display()));
+    path
+}
