@@ -2,8 +2,6 @@
 
 use std::time::Duration;
 
-use tokio::time::Instant;
-
 use crate::node::{Health, Node};
 use crate::trouble::Unconnected;
 
@@ -42,7 +40,7 @@ impl ServerStatus {
     pub(super) fn of(node: &Node) -> Self {
         let trouble = match node.health() {
             Health::Connected => None,
-            Health::Trying { since, trouble } => Some((elapsed(since), trouble.to_string().into())),
+            Health::Trying { since, trouble } => Some((since.elapsed(), trouble.to_string().into())),
         };
         Self { name: node.address().to_string().into(), trouble }
     }
@@ -74,9 +72,4 @@ impl ServerStatus {
     pub fn trouble(&self) -> Option<&str> {
         self.trouble.as_ref().map(|(_, trouble)| &**trouble)
     }
-}
-
-#[expect(clippy::disallowed_methods, reason = "how long a server has been away is for the eye")]
-fn elapsed(since: Instant) -> Duration {
-    since.elapsed()
 }
