@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use tokio::time::{Instant, sleep_until};
+use tokio::time::sleep_until;
+
+use crate::time::{Instant, instant};
 
 /// Keeps attempts to reach one server, or to find out who serves, apart: at most ten a second, fewer while they
 /// fail, each after a random wait, so that processes that lost a server together do not come back together.
@@ -20,12 +22,11 @@ const LONGEST: Duration = Duration::from_millis(400);
 
 impl Pace {
     /// Waits until the next attempt is due, and counts it.
-    #[expect(clippy::disallowed_methods, reason = "keeps attempts apart; no decision depends on it")]
     pub(crate) async fn wait(&mut self) {
         if let Some(last) = self.last {
             sleep_until(last + GAP + self.extra()).await;
         }
-        self.last = Some(Instant::now());
+        self.last = Some(instant());
         self.failures = self.failures.saturating_add(1);
     }
 

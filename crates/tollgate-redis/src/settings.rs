@@ -1,5 +1,6 @@
 //! How the servers of a store are reached.
 
+use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -20,11 +21,25 @@ pub(crate) struct Settings {
     /// Connections to each server. One carries what a server can count; a second one keeps serving while the
     /// first is set up anew.
     pub(crate) connections: usize,
-    /// Calls that may be under way to each server. Each is a batch, so few are needed.
+    /// Calls that may be under way to each server. One is a batch, but on a cluster each slot has its own.
     pub(crate) in_flight: usize,
     pub(crate) tls: Tls,
     pub(crate) sentinel_user: Option<Box<str>>,
     pub(crate) sentinel_password: Option<Password>,
+}
+
+impl fmt::Debug for Settings {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { url, timeout, connect_timeout, connections, in_flight, tls, .. } = self;
+        f.debug_struct("Settings")
+            .field("url", url)
+            .field("timeout", timeout)
+            .field("connect_timeout", connect_timeout)
+            .field("connections", connections)
+            .field("in_flight", in_flight)
+            .field("tls", tls)
+            .finish_non_exhaustive()
+    }
 }
 
 /// What is wrong with how a store is configured. Whoever configured it can mend it.
@@ -63,7 +78,7 @@ impl Settings {
             timeout: Duration::from_millis(20),
             connect_timeout: Duration::from_millis(250),
             connections: 2,
-            in_flight: 256,
+            in_flight: 1024,
             tls: Tls::new(),
             sentinel_user: None,
             sentinel_password: None,

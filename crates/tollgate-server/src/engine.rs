@@ -175,7 +175,7 @@ impl<S: Store> Engine<S> {
         counted: Result<Counted, StoreError>,
     ) -> Result<Decision, Refusal> {
         match counted {
-            Ok(counted) => Ok(Decision::new(counted, Source::Store)),
+            Ok(counted) => Ok(Decision::new(counted)),
             Err(StoreError::Full) => {
                 self.metrics.store_was_full();
                 if self.full_logged.passes(SystemClock.now(), Duration::from_secs(60)) {
@@ -218,7 +218,7 @@ fn uncounted(charges: &[Charge<'_>]) -> Decision {
         let quota = charge.counter().quota().quota();
         let window = quota.window_at(charge.counter().key(), now);
         let reason = Reason::of(0, charge.cost().max(1).into(), charge.limit());
-        QuotaState::new(quota, 0, window, now, reason)
+        QuotaState::new(quota, 0, window, now, reason).with_source(Source::Fallback)
     };
-    Decision::new(charges.iter().map(state).collect(), Source::Fallback)
+    Decision::new(charges.iter().map(state).collect())
 }

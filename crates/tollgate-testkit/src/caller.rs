@@ -1,6 +1,6 @@
 //! One who is counted: a key under a quota, and what it asks of the store.
 
-use tollgate::{Charge, Counter, Decision, Key, PolicyQuota, Refunded, Source, Store, Timestamp, Window};
+use tollgate::{Charge, Counter, Decision, Key, PolicyQuota, Refunded, Store, Timestamp, Window};
 
 use crate::{Count, Counted};
 
@@ -51,7 +51,7 @@ impl<'a, S: Subject> Caller<'a, S> {
     /// Looks whether a unit would pass.
     pub async fn peeks(&self) -> Decision {
         let counted = self.subject.store().peek(&[self.charge(1)]).await.expect("the store answers");
-        Decision::new(counted, Source::Store)
+        Decision::new(counted)
     }
 
     /// What is used now.
@@ -93,5 +93,5 @@ impl<'a, S: Subject> Caller<'a, S> {
 /// Takes one step and decides.
 pub(crate) async fn decide(subject: &impl Subject, charges: &[Charge<'_>]) -> Decision {
     let counted = subject.store().charge(charges).await.expect("the store answers");
-    Decision::new(counted, Source::Store)
+    Decision::new(counted)
 }

@@ -6,7 +6,6 @@ use siphasher::sip128::SipHasher13;
 use smallvec::SmallVec;
 
 use crate::key::write_length;
-use crate::quota::Windows;
 use crate::{Key, Quota};
 
 /// A quota under the name of its policy: with a key, it names one counter.
@@ -19,6 +18,8 @@ pub struct PolicyQuota {
     policy: Box<str>,
     quota: Quota,
     count_denied: CountDenied,
+    /// The windows in their written form.
+    windows: Box<str>,
     /// What a counter belongs to besides its key: policy and windows, injectively encoded.
     scope: Box<[u8]>,
     /// 128 bits that stand for the scope where it is hashed.
@@ -40,9 +41,10 @@ impl PolicyQuota {
     /// The quota under this policy's name; denied requests consume nothing.
     #[must_use]
     pub fn new(policy: &str, quota: Quota) -> Self {
-        let scope = scope(policy, &quota);
+        let windows = quota.windows().to_string().into_boxed_str();
+        let scope = scope(policy, &windows);
         let scope_digest = SipHasher13::new().hash(&scope).as_u64();
-        Self { policy: policy.into(), quota, count_denied: CountDenied::No, scope, scope_digest }
+        Self { policy: policy.into(), quota, count_denied: CountDenied::No, windows, scope, scope_digest }
     }
 
     /// Sets whether denied requests are charged.
@@ -69,6 +71,13 @@ impl PolicyQuota {
         self.count_denied
     }
 
+    /// The windows in their written form: the quota's without the limit, such as `1m@first_hit`. With the policy
+    /// and the key it names a counter.
+    #[must_use]
+    pub const fn windows(&self) -> &str {
+        &self.windows
+    }
+
     /// Whether both count on the same counters, whatever their limits.
     #[must_use]
     pub fn shares_counters_with(&self, other: &Self) -> bool {
@@ -76,19 +85,18 @@ impl PolicyQuota {
     }
 
     /// What stands for policy and windows in a hash. Policies come from the operator, so an unkeyed hash of 128
-    /// bits tells them apart.
-    pub(crate) const fn scope_digest(&self) -> (u64, u64) {
+    /// bits tells them apart. It may be another in the next version, so it is not to be stored.
+    #[must_use]
+    pub const fn scope_digest(&self) -> (u64, u64) {
         self.scope_digest
     }
 }
 
 /// The policy's length in LEB128, the policy in UTF-8, then the written form of window and anchor likewise.
-fn scope(policy: &str, quota: &Quota) -> Box<[u8]> {
-    let windows: &Windows = quota.windows();
+fn scope(policy: &str, windows: &str) -> Box<[u8]> {
     let mut bytes = SmallVec::<[u8; 64]>::new();
     write_length(&mut bytes, policy.len());
     bytes.extend_from_slice(policy.as_bytes());
-    let windows = windows.to_string();
     write_length(&mut bytes, windows.len());
     bytes.extend_from_slice(windows.as_bytes());
     bytes.into_boxed_slice()

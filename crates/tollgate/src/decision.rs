@@ -38,7 +38,6 @@ pub struct Decision {
     verdict: Verdict,
     deciding: usize,
     quotas: Counted,
-    source: Source,
 }
 
 /// May the request go on?
@@ -50,7 +49,7 @@ pub enum Verdict {
     Denied,
 }
 
-/// Where a decision came from.
+/// Where an answer came from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Source {
@@ -65,10 +64,10 @@ pub enum Source {
 impl Decision {
     /// What a store counted, as an answer. Without any charge it is allowed.
     #[inline(always)]
-    pub fn new(quotas: Counted, source: Source) -> Self {
+    pub fn new(quotas: Counted) -> Self {
         let deciding = deciding(&quotas);
         let verdict = if quotas.is_admitted() { Verdict::Allowed } else { Verdict::Denied };
-        Self { verdict, deciding, quotas, source }
+        Self { verdict, deciding, quotas }
     }
 
     /// Whether the request may go on.
@@ -132,10 +131,10 @@ impl Decision {
         self.quota().and_then(QuotaState::reason)
     }
 
-    /// Where the decision came from.
+    /// Where the decision came from: the source of the quota that [decided](Self::deciding).
     #[must_use]
-    pub const fn source(&self) -> Source {
-        self.source
+    pub fn source(&self) -> Source {
+        self.quota().map_or(Source::Store, QuotaState::source)
     }
 
     /// For each of the charges that were decided on what can be given back, and the start of the window it was
@@ -159,7 +158,7 @@ impl Decision {
                 && charge.counter().quota().count_denied() == CountDenied::Yes
                 && quota.reason() == Some(Reason::QuotaExceeded)
         };
-        self.source == Source::Store
+        self.source() == Source::Store
             && (self.is_allowed() || charges.iter().zip(&self.quotas).any(is_counted_denial))
     }
 }

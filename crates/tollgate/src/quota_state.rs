@@ -3,7 +3,7 @@
 use std::cmp::Ordering;
 use std::time::Duration;
 
-use crate::{Quota, Timestamp, Window};
+use crate::{Quota, Source, Timestamp, Window};
 
 /// Where one quota stands after a step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -13,6 +13,7 @@ pub struct QuotaState {
     window: Window,
     now: Timestamp,
     reason: Option<Reason>,
+    source: Source,
 }
 
 /// Why a request is denied.
@@ -26,7 +27,8 @@ pub enum Reason {
 }
 
 impl QuotaState {
-    /// What a store found at `now`: `used` in this window after the step, and the reason if there was no room.
+    /// What a store found at `now`: `used` in this window after the step, and the reason if there was no room. Its
+    /// [source](Self::source) is the store, unless [another one](Self::with_source) is named.
     #[must_use]
     pub const fn new(
         quota: &Quota,
@@ -35,7 +37,13 @@ impl QuotaState {
         now: Timestamp,
         reason: Option<Reason>,
     ) -> Self {
-        Self { limit: quota.limit(), used, window, now, reason }
+        Self { limit: quota.limit(), used, window, now, reason, source: Source::Store }
+    }
+
+    /// The same, known from somewhere else than the store's own step.
+    #[must_use]
+    pub const fn with_source(self, source: Source) -> Self {
+        Self { source, ..self }
     }
 
     /// Units allowed in a window.
@@ -78,6 +86,12 @@ impl QuotaState {
     #[must_use]
     pub const fn reason(&self) -> Option<Reason> {
         self.reason
+    }
+
+    /// Who says so: the store, or what stood in for it.
+    #[must_use]
+    pub const fn source(&self) -> Source {
+        self.source
     }
 
     /// Time until the window ends.

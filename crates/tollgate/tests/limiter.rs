@@ -115,8 +115,9 @@ fn a_refund_of_another_number_of_charges_gives_nothing_and_says_so() {
 fn only_what_the_store_decided_is_given_back() {
     let (limiter, _clock) = limiter(&[Quota::per_minute(5)]);
     let decision = limiter.check("alice").unwrap();
-    let counted = decision.quotas().iter().copied().collect();
-    let fallback = Decision::new(counted, Source::Fallback);
+    let elsewhere = |quota: &tollgate::QuotaState| quota.with_source(Source::Fallback);
+    let fallback = Decision::new(decision.quotas().iter().map(elsewhere).collect());
+    assert_eq!((decision.source(), fallback.source()), (Source::Store, Source::Fallback));
     assert_eq!(*limiter.refund("alice", 1, &fallback).unwrap(), [Refunded::Open { given: 0, used: 1 }]);
 }
 

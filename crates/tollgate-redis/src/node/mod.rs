@@ -16,9 +16,9 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 
 use redis::aio::MultiplexedConnection;
 use redis::{Cmd, Pipeline, RedisResult, Value, cmd};
-use tokio::sync::{Mutex, Notify, Semaphore, watch};
+use tokio::sync::{Mutex, Notify, Semaphore, SemaphorePermit, watch};
 use tokio::task::JoinSet;
-use tokio::time::{Instant, timeout, timeout_at};
+use tokio::time::{timeout, timeout_at};
 
 pub(crate) use self::address::Address;
 use self::breaker::Breaker;
@@ -26,6 +26,7 @@ use self::connect::{Driver, connect};
 pub(crate) use self::connect::{Peer, ask_once};
 use crate::pace::Pace;
 use crate::settings::Checked;
+use crate::time::{Instant, instant};
 use crate::trouble::{Refusal, Trouble, Unconnected};
 
 /// One server. Dropping it closes its connections.
@@ -95,7 +96,7 @@ impl Node {
     pub(crate) fn start(address: Address, checked: Arc<Checked>) -> Self {
         let shared = Arc::new(Shared {
             address,
-            links: watch::Sender::new(Links { up: Vec::new(), trouble: None, since: now() }),
+            links: watch::Sender::new(Links { up: Vec::new(), trouble: None, since: instant() }),
             in_flight: Semaphore::new(checked.settings.in_flight),
             turn: AtomicUsize::new(0),
             pace: Mutex::new(Pace::default()),
@@ -146,8 +147,8 @@ impl Node {
     }
 
     async fn call_script(&self, call: Sent<'_>, deadline: Instant) -> Result<Value, Trouble> {
-        let _permit = self.shared.in_flight.try_acquire().map_err(|_| Trouble::Overloaded)?;
         let link = self.link(deadline).await?;
+        let _permit = self.permit(deadline).await?;
         let loads = self.shared.script.loads.load(Relaxed);
         let answer = self.checked(self.send(&link, call, deadline).await?);
         match &answer {
@@ -166,6 +167,19 @@ impl Node {
             Err(_) => return answer,
         }
         self.checked(self.send(&link, call, deadline).await?)
+    }
+
+    /// The right to have a call under way. Given back also if the caller goes away.
+    async fn permit(&self, deadline: Instant) -> Result<SemaphorePermit<'_>, Trouble> {
+        let in_flight = &self.shared.in_flight;
+        if let Ok(permit) = in_flight.try_acquire() {
+            return Ok(permit);
+        }
+        match timeout_at(deadline, in_flight.acquire()).await {
+            Ok(Ok(permit)) => Ok(permit),
+            // Only the deadline passes: nobody closes the semaphore.
+            Ok(Err(_)) | Err(_) => Err(Trouble::Overloaded),
+        }
     }
 
     /// Loads the script, unless another call has done so meanwhile.
@@ -187,7 +201,7 @@ impl Node {
 
     /// Sends and waits for the reply until the deadline. Takes note of whether there was one.
     async fn send(&self, link: &Arc<Link>, what: Sent<'_>, deadline: Instant) -> Result<Value, Trouble> {
-        let sent = now();
+        let sent = instant();
         if deadline <= sent {
             return Err(Trouble::Late);
         }
@@ -198,7 +212,7 @@ impl Node {
             }
             Ok(Err(error)) => Err(Trouble::of_client(error, &self.shared.address)),
             Err(_) => {
-                if link.breaker.unanswered(sent, now()) {
+                if link.breaker.unanswered(sent, instant()) {
                     self.shared.close(link, Some(Unconnected::Silent));
                 }
                 Err(Trouble::TimedOut)
@@ -254,7 +268,7 @@ impl Shared {
     fn open(&self, link: Arc<Link>) {
         self.links.send_modify(|links| {
             if links.up.is_empty() {
-                links.since = now();
+                links.since = instant();
             }
             links.up.push(link);
             links.trouble = None;
@@ -273,7 +287,7 @@ impl Shared {
             }
             if links.up.is_empty() {
                 links.trouble = trouble;
-                links.since = now();
+                links.since = instant();
             }
             true
         });
@@ -333,11 +347,6 @@ async fn set_up(shared: &Shared) -> Result<(Arc<Link>, Driver), Unconnected> {
             () = &mut driver => return Err(Unconnected::HungUp),
         }
     }
-    let breaker = Breaker::new(deadline, now());
+    let breaker = Breaker::new(deadline, instant());
     Ok((Arc::new(Link { connection, breaker, renew: Notify::new() }), driver))
-}
-
-#[expect(clippy::disallowed_methods, reason = "deadlines and silences are measured; no window depends on it")]
-fn now() -> Instant {
-    Instant::now()
 }

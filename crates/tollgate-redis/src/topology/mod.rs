@@ -11,6 +11,7 @@ mod single;
 pub(crate) mod slot;
 mod status;
 
+use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -21,6 +22,7 @@ use self::cluster::Cluster;
 use self::sentinel::Sentinel;
 use self::single::Single;
 pub use self::status::{ServerStatus, StoreStatus};
+use crate::keys::Slot;
 use crate::node::{Address, Node};
 use crate::settings::{Settings, SettingsError};
 use crate::trouble::{Remedy, Trouble};
@@ -68,7 +70,7 @@ impl Topology {
     /// # Cancel safety
     ///
     /// The call may run although its future was dropped; its reply goes to nobody.
-    pub(crate) async fn call(&self, slot: u16, call: &Cmd, deadline: Instant) -> Result<Value, Trouble> {
+    pub(crate) async fn call(&self, slot: Slot, call: &Cmd, deadline: Instant) -> Result<Value, Trouble> {
         let mut node = self.serving(slot, deadline).await?;
         let mut answer = node.call(call, deadline).await;
         for _ in 0..REPEATS {
@@ -108,11 +110,11 @@ impl Topology {
     }
 
     /// The server that has the slot, as far as we know.
-    async fn serving(&self, slot: u16, deadline: Instant) -> Result<Arc<Node>, Trouble> {
+    async fn serving(&self, slot: Slot, deadline: Instant) -> Result<Arc<Node>, Trouble> {
         match self {
             Self::Single(single) => Ok(single.node()),
             Self::Sentinel(sentinel) => sentinel.primary(deadline).await,
-            Self::Cluster(cluster) => cluster.serving(slot, deadline).await,
+            Self::Cluster(cluster) => cluster.serving(slot.0, deadline).await,
         }
     }
 
@@ -135,7 +137,7 @@ impl Topology {
     /// Finds out who serves now that this server did not. Gives none if it is still the same, or nobody knows.
     async fn resolve(
         &self,
-        slot: u16,
+        slot: Slot,
         asked: &Arc<Node>,
         trouble: &Trouble,
         deadline: Instant,
@@ -145,7 +147,7 @@ impl Topology {
         match self {
             Self::Single(single) => patience.map(|_| single.node()),
             Self::Sentinel(sentinel) => sentinel.resolve(asked, patience).await,
-            Self::Cluster(cluster) => cluster.resolve(slot, asked, patience).await,
+            Self::Cluster(cluster) => cluster.resolve(slot.0, asked, patience).await,
         }
     }
 
@@ -156,7 +158,7 @@ impl Topology {
     /// If nobody told in time which they are.
     pub(crate) async fn primaries(&self, deadline: Instant) -> Result<Vec<Arc<Node>>, Trouble> {
         match self {
-            Self::Single(_) | Self::Sentinel(_) => Ok(vec![self.serving(0, deadline).await?]),
+            Self::Single(_) | Self::Sentinel(_) => Ok(vec![self.serving(Slot(0), deadline).await?]),
             Self::Cluster(cluster) => cluster.primaries(deadline).await,
         }
     }
@@ -169,6 +171,12 @@ impl Topology {
             Self::Cluster(cluster) => cluster.status(),
         };
         StoreStatus::new(servers)
+    }
+}
+
+impl fmt::Debug for Topology {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list().entries(self.status().servers()).finish()
     }
 }
 

@@ -2,7 +2,7 @@
 
 use super::{Limiter, last_end};
 use crate::store::{PerQuota, Refunded, Store, StoreError};
-use crate::{Charge, Decision, Key, QuotaState, Source, Timestamp};
+use crate::{Charge, Decision, Key, QuotaState, Timestamp};
 
 impl<S: Store> Limiter<S> {
     /// As [`check`](Self::check), over any store.
@@ -35,7 +35,7 @@ impl<S: Store> Limiter<S> {
     ///
     /// As [`check_async`](Self::check_async).
     pub async fn check_all_async(&self, charges: &[Charge<'_>]) -> Result<Decision, StoreError> {
-        Ok(Decision::new(self.store.charge(charges).await?, Source::Store))
+        Ok(Decision::new(self.store.charge(charges).await?))
     }
 
     /// As [`peek`](Self::peek), over any store.
@@ -46,7 +46,7 @@ impl<S: Store> Limiter<S> {
     pub async fn peek_async(&self, key: impl Into<Key<'_>>) -> Result<Decision, StoreError> {
         let key = key.into();
         let charges = self.charges(&key, 0);
-        Ok(Decision::new(self.store.peek(&charges).await?, Source::Store))
+        Ok(Decision::new(self.store.peek(&charges).await?))
     }
 
     /// As [`refund`](Self::refund), over any store.

@@ -2,7 +2,7 @@
 
 use super::{Limiter, last_end};
 use crate::store::{PerQuota, Refunded, StoreError, SyncStore};
-use crate::{Charge, Decision, Key, QuotaState, Source, Timestamp};
+use crate::{Charge, Decision, Key, QuotaState, Timestamp};
 
 impl<S: SyncStore> Limiter<S> {
     /// Takes one unit for the key, if every quota has room.
@@ -65,7 +65,7 @@ impl<S: SyncStore> Limiter<S> {
     /// ```
     #[inline(always)]
     pub fn check_all(&self, charges: &[Charge<'_>]) -> Result<Decision, StoreError> {
-        self.store.charge_then(charges, |counted| Decision::new(counted, Source::Store))
+        self.store.charge_then(charges, |counted| Decision::new(counted))
     }
 
     /// Answers as [`check`](Self::check) would, and takes nothing.
@@ -76,7 +76,7 @@ impl<S: SyncStore> Limiter<S> {
     pub fn peek<'k>(&self, key: impl Into<Key<'k>>) -> Result<Decision, StoreError> {
         let key = key.into();
         let charges = self.charges(&key, 0);
-        Ok(Decision::new(self.store.peek(&charges)?, Source::Store))
+        Ok(Decision::new(self.store.peek(&charges)?))
     }
 
     /// Gives back `cost` units of what a decision of this limiter took for this key, in the windows it was counted

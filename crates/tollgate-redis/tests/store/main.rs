@@ -1,0 +1,9 @@
+//! The store on real servers of Redis and Valkey.
+
+#![expect(clippy::unwrap_used, reason = "an error is a failed test")]
+
+mod conformance;
+mod model;
+mod races;
+mod servers;
+mod storage;
