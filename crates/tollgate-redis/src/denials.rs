@@ -120,7 +120,8 @@ impl Denials {
     pub(crate) fn update(&self, count: Remembered, version: Version) -> bool {
         let Some(bucket) = self.bucket(count.counter) else { return false };
         let mut places = bucket.places();
-        let Some(place) = places.iter_mut().flatten().find(|place| place.count.counter == count.counter) else {
+        let Some(place) = places.iter_mut().flatten().find(|place| place.count.counter == count.counter)
+        else {
             return false;
         };
         if bucket.version.load(Ordering::Acquire) == version.0 && !place.count.is_newer_than(&count) {

@@ -59,7 +59,8 @@ impl<'a> Question<'a> {
 
     /// Whether some charge had no room, and its denial may be repeated.
     pub(crate) fn is_denied(&self, found: &[Found]) -> bool {
-        let denied = |(charge, &index): (&Charge<'_>, &usize)| self.reason(charge, index, found[index].before);
+        let denied =
+            |(charge, &index): (&Charge<'_>, &usize)| self.reason(charge, index, found[index].before);
         self.denials_are_free() && self.charges.iter().zip(&self.indices).filter_map(denied).next().is_some()
     }
 

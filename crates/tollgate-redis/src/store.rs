@@ -15,7 +15,7 @@ use crate::keys::{Names, Slot};
 use crate::question::Question;
 use crate::script::{Answer, Found, Outcome, Request, Shape, Step};
 use crate::time::{Instant, instant};
-use crate::topology::{Topology, slot};
+use crate::topology::{StoreStatus, Topology, slot};
 
 /// How often a request is sent when the calendar window it names is not open: once for an estimate that was off,
 /// and again where a window ended on the way.
@@ -57,6 +57,12 @@ impl RedisStore {
     pub(crate) fn new(topology: Topology, timeout: Duration, names: Names, denials: Denials) -> Self {
         let committer = Committer::new(Arc::new(topology), timeout);
         Self(Arc::new(Inner { committer, names, denials }))
+    }
+
+    /// Which servers are connected, as of now.
+    #[must_use]
+    pub fn status(&self) -> StoreStatus {
+        self.0.committer.topology().status()
     }
 }
 

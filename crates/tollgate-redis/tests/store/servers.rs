@@ -13,11 +13,11 @@ pub(crate) fn store(server: &Server) -> RedisStoreBuilder {
     static STORES: AtomicU64 = AtomicU64::new(0);
     let prefix = format!("test-{}", STORES.fetch_add(1, Ordering::Relaxed));
     let url = format!("redis://testkit:testkit@{}", server.address());
-    RedisStore::builder(&url).prefix(&prefix).deadline(Duration::from_secs(10))
+    RedisStore::builder(url.parse().unwrap()).prefix(&prefix).deadline(Duration::from_secs(10))
 }
 
 pub(crate) fn build(builder: RedisStoreBuilder) -> RedisStore {
-    block_on(async { builder.build() })
+    block_on(async { builder.build() }).unwrap()
 }
 
 /// A server that the tests of this process share.

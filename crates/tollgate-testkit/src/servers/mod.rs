@@ -6,13 +6,17 @@
 //! | to have | use |
 //! |---|---|
 //! | one server, with TLS, users, settings, data that survive or not | [`Server`], [`Settings`] |
+//! | a cluster, its failovers, a slot on its way | [`Cluster`], [`Migration`] |
+//! | a primary that sentinels replace | [`Sentinels`] |
 //! | a server's time moved both ways | [`ServerClock`] |
 //! | a store on a server in the conformance suite | [`Served`], [`SteeredServer`] |
 
 mod clock;
+mod cluster;
 mod patience;
 mod port;
 mod process;
+mod sentinels;
 mod server;
 mod settings;
 mod software;
@@ -20,6 +24,8 @@ mod subject;
 mod tls;
 
 pub use self::clock::ServerClock;
+pub use self::cluster::{Cluster, Migration, SLOTS};
+pub use self::sentinels::Sentinels;
 pub use self::server::{Data, Server};
 pub use self::settings::{ClientCertificates, Persistence, Settings};
 pub use self::software::Software;

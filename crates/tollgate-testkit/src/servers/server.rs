@@ -2,6 +2,7 @@
 
 use std::fmt::Write as _;
 use std::fs::{self, File};
+use std::mem;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::Command;
@@ -17,7 +18,7 @@ use tollgate::Timestamp;
 use super::patience::wait_for;
 use super::port::Port;
 use super::process::Process;
-use super::settings::{ClientCertificates, Clock, Persistence, Settings};
+use super::settings::{ClientCertificates, Clock, Persistence, Role, Settings};
 use super::{Certificates, ServerClock, Software};
 
 /// What a server finds when it is started again.
@@ -36,12 +37,27 @@ pub enum Data {
 #[derive(Debug)]
 pub struct Server {
     // Dropped before the folder that it writes into.
-    process: Mutex<Option<Process>>,
+    state: Mutex<State>,
     settings: Settings,
-    port: Port,
-    tls: Option<(Port, Certificates)>,
+    ports: Ports,
+    certificates: Option<Certificates>,
     clock: Option<ServerClock>,
     folder: TempDir,
+}
+
+#[derive(Debug)]
+struct Ports {
+    plain: Port,
+    tls: Option<Port>,
+    /// Where the nodes of a cluster talk to each other.
+    bus: Option<Port>,
+}
+
+#[derive(Debug)]
+enum State {
+    Running(Process),
+    Paused(Process),
+    Ended,
 }
 
 /// How long a server may take to start, on a machine that is busy with other tests.
@@ -50,8 +66,8 @@ const START_LIMIT: Duration = Duration::from_secs(20);
 /// How long a command of a test may take; a server that was paused and forgotten fails the test by it.
 const COMMAND_LIMIT: Duration = Duration::from_secs(20);
 
-/// A user with every right, beside whatever users a test is about.
-const ADMIN: &str = "testkit";
+/// A user with every right and its password, beside whatever users a test is about.
+pub(super) const ADMIN: &str = "testkit";
 
 impl Server {
     /// Starts one whose data do not survive it, without password or TLS.
@@ -67,15 +83,17 @@ impl Server {
     /// Starts one as the settings say.
     pub(super) fn with(settings: Settings) -> Self {
         let folder = tempfile::Builder::new().prefix("tollgate-").tempdir().expect("a temporary folder");
-        let tls = settings.tls.is_some().then(|| (Port::reserve(), Certificates::make(folder.path())));
+        let certificates = settings.tls.is_some().then(|| Certificates::make(folder.path()));
         let clock = (settings.clock == Clock::Steered).then(|| ServerClock::new(folder.path()));
-        let mut server =
-            Self { process: Mutex::new(None), settings, port: Port::reserve(), tls, clock, folder };
+        let ports = Ports::reserve(&settings);
+        let state = Mutex::new(State::Ended);
+        let mut server = Self { state, settings, ports, certificates, clock, folder };
         fs::create_dir(server.data_folder()).expect("a new folder is empty");
+        server.write_config();
         // Somebody who does not reserve ports as we do may take one between our look and the server's.
         while let Err(TakenPort) = server.launch() {
-            server.port = Port::reserve();
-            server.tls = server.tls.take().map(|(_, certificates)| (Port::reserve(), certificates));
+            server.ports = Ports::reserve(&server.settings);
+            server.write_config();
         }
         server.expect_clock_to_be_heard();
         server
@@ -90,7 +108,7 @@ impl Server {
     /// Where it listens without TLS.
     #[must_use]
     pub fn address(&self) -> SocketAddr {
-        self.port.address()
+        self.ports.plain.address()
     }
 
     /// Where it listens with TLS.
@@ -100,7 +118,7 @@ impl Server {
     /// If its settings asked for no TLS.
     #[must_use]
     pub fn tls_address(&self) -> SocketAddr {
-        self.expect_tls().0.address()
+        self.ports.tls.as_ref().expect(WITHOUT_TLS).address()
     }
 
     /// The certificates of a server with TLS.
@@ -110,7 +128,7 @@ impl Server {
     /// If its settings asked for no TLS.
     #[must_use]
     pub fn certificates(&self) -> &Certificates {
-        &self.expect_tls().1
+        self.certificates.as_ref().expect(WITHOUT_TLS)
     }
 
     /// The Unix socket that it listens on.
@@ -170,6 +188,22 @@ impl Server {
         command.query(&mut self.connect()?)
     }
 
+    /// Where the nodes of its cluster talk to it.
+    pub(super) fn bus_address(&self) -> SocketAddr {
+        self.ports.bus.as_ref().expect("a node of a cluster").address()
+    }
+
+    /// A field of what `INFO` says, such as `used_memory`.
+    ///
+    /// # Panics
+    ///
+    /// If the server does not answer, or says nothing of it.
+    #[must_use]
+    pub fn info(&self, field: &str) -> String {
+        let info: String = self.command(["INFO"]);
+        text_field(&info, field).unwrap_or_else(|| panic!("INFO has no {field}:\n{info}")).to_owned()
+    }
+
     /// A connection over the Unix socket, as a user with every right: to send several commands on.
     ///
     /// # Errors
@@ -185,7 +219,7 @@ impl Server {
 
     /// Ends it at once (`kill -9`). Does nothing if it has ended.
     pub fn kill(&self) {
-        *self.process() = None;
+        *self.state() = State::Ended;
     }
 
     /// Starts it again on the same addresses, after [`kill`](Self::kill), and waits until it answers.
@@ -224,7 +258,7 @@ impl Server {
     ///
     /// If it was killed.
     pub fn pause(&self) {
-        self.signal(Signal::STOP);
+        self.signal(Signal::STOP, State::Paused);
     }
 
     /// Lets it go on after [`pause`](Self::pause), with whatever arrived meanwhile.
@@ -233,41 +267,63 @@ impl Server {
     ///
     /// If it was killed.
     pub fn resume(&self) {
-        self.signal(Signal::CONT);
+        self.signal(Signal::CONT, State::Running);
     }
 
-    fn signal(&self, signal: Signal) {
-        self.process().as_ref().expect("a server that was not killed").signal(signal);
+    /// Whether it is neither killed nor paused.
+    #[must_use]
+    pub fn is_running(&self) -> bool {
+        matches!(*self.state(), State::Running(_))
+    }
+
+    fn signal(&self, signal: Signal, next: impl FnOnce(Process) -> State) {
+        let mut state = self.state();
+        match mem::replace(&mut *state, State::Ended) {
+            State::Running(process) | State::Paused(process) => {
+                process.signal(signal);
+                *state = next(process);
+            }
+            State::Ended => panic!("a server that was killed gets no {signal:?}"),
+        }
     }
 
     /// Starts the process and waits until it answers.
     fn launch(&self) -> Result<(), TakenPort> {
-        let mut process = self.process();
-        assert!(process.is_none(), "the server runs already");
-        let config = self.folder.path().join("server.conf");
-        fs::write(&config, self.config()).expect("the server's own folder");
+        let mut state = self.state();
+        assert!(matches!(*state, State::Ended), "the server runs already");
         // A server that was killed leaves its socket, which would look like a server that is slow to answer.
         let _ = fs::remove_file(self.socket());
         let log =
             File::options().create(true).append(true).open(self.log_path()).expect("the server's own folder");
         let start = log.metadata().expect("an open file").len();
         let mut command = Command::new(self.software().path());
-        command.arg(config).stdout(log.try_clone().expect("an open file")).stderr(log);
+        command.arg(self.config_path());
+        if self.settings.role == Role::Sentinel {
+            command.arg("--sentinel");
+        }
+        command.stdout(log.try_clone().expect("an open file")).stderr(log);
         if let Some(clock) = &self.clock {
             clock.preload(&mut command);
         }
-        let started = process.insert(Process::start(&mut command, self.folder.path()));
-        let outcome = wait_for("the server answers PING", START_LIMIT, || match started.ended() {
+        let mut process = Process::start(&mut command, self.folder.path());
+        let outcome = wait_for("the server answers PING", START_LIMIT, || match process.ended() {
             Some(status) => Some(Err(status)),
             None => self.try_command::<String>(["PING"]).ok().map(|_| Ok(())),
         });
-        let Err(status) = outcome else { return Ok(()) };
-        *process = None;
+        let Err(status) = outcome else {
+            *state = State::Running(process);
+            return Ok(());
+        };
         let log = self.log().split_off(start as usize);
         if log.contains("Address already in use") {
             return Err(TakenPort);
         }
         panic!("{} did not start ({status}):\n{log}", self.software().program());
+    }
+
+    /// Once, because servers write into it what they have learnt.
+    fn write_config(&self) {
+        fs::write(self.config_path(), self.config()).expect("the server's own folder");
     }
 
     fn config(&self) -> String {
@@ -277,16 +333,18 @@ impl Server {
              unixsocket \"{}\"\n\
              dir \"{}\"\n\
              user {ADMIN} on >{ADMIN} ~* &* +@all\n\
+             masteruser {ADMIN}\n\
+             masterauth {ADMIN}\n\
              save \"\"\n\
              enable-debug-command local\n",
-            self.port.number(),
+            self.ports.plain.number(),
             self.socket().display(),
             self.data_folder().display(),
         );
         if self.settings.persistence == Persistence::EveryWrite {
             text.push_str("appendonly yes\nappendfsync everysec\n");
         }
-        if let Some((port, certificates)) = &self.tls {
+        if let (Some(port), Some(certificates)) = (&self.ports.tls, &self.certificates) {
             let Certificates { authority, server, .. } = certificates;
             let clients = match self.settings.tls {
                 Some(ClientCertificates::Required) => "yes",
@@ -305,6 +363,16 @@ impl Server {
                 server.key.display(),
             );
         }
+        if let Some(bus) = &self.ports.bus {
+            // Who the node is stays outside its data, so that it is still itself when those are lost.
+            let _ = write!(
+                text,
+                "cluster-enabled yes\n\
+                 cluster-config-file ../nodes.conf\n\
+                 cluster-port {}\n",
+                bus.number(),
+            );
+        }
         for line in &self.settings.lines {
             text.push_str(line);
             text.push('\n');
@@ -321,12 +389,12 @@ impl Server {
         clock.follow_the_system();
     }
 
-    fn expect_tls(&self) -> &(Port, Certificates) {
-        self.tls.as_ref().expect("a server whose settings ask for TLS")
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn process(&self) -> MutexGuard<'_, Option<Process>> {
-        self.process.lock().unwrap_or_else(PoisonError::into_inner)
+    fn config_path(&self) -> PathBuf {
+        self.folder.path().join("server.conf")
     }
 
     fn data_folder(&self) -> PathBuf {
@@ -336,6 +404,23 @@ impl Server {
     fn log_path(&self) -> PathBuf {
         self.folder.path().join("log")
     }
+}
+
+const WITHOUT_TLS: &str = "a server whose settings ask for TLS";
+
+impl Ports {
+    fn reserve(settings: &Settings) -> Self {
+        Self {
+            plain: Port::reserve(),
+            tls: settings.tls.is_some().then(Port::reserve),
+            bus: (settings.role == Role::ClusterNode).then(Port::reserve),
+        }
+    }
+}
+
+/// The value of a field in lines of `name:value`.
+pub(super) fn text_field<'a>(text: &'a str, field: &str) -> Option<&'a str> {
+    text.lines().find_map(|line| line.strip_prefix(field)?.strip_prefix(':')).map(str::trim_end)
 }
 
 /// Somebody else listens where the server should have.

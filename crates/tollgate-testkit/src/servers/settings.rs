@@ -29,10 +29,19 @@ pub(super) enum Clock {
     Steered,
 }
 
+/// What a server is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Role {
+    Data,
+    ClusterNode,
+    Sentinel,
+}
+
 /// What a server is to be like.
 #[derive(Debug, Clone)]
 pub struct Settings {
     pub(super) software: Software,
+    pub(super) role: Role,
     pub(super) persistence: Persistence,
     pub(super) tls: Option<ClientCertificates>,
     pub(super) clock: Clock,
@@ -43,7 +52,14 @@ impl Settings {
     /// A server of this software: no data survive, no password, no TLS.
     #[must_use]
     pub const fn new(software: Software) -> Self {
-        Self { software, persistence: Persistence::None, tls: None, clock: Clock::System, lines: Vec::new() }
+        Self {
+            software,
+            role: Role::Data,
+            persistence: Persistence::None,
+            tls: None,
+            clock: Clock::System,
+            lines: Vec::new(),
+        }
     }
 
     /// What survives the end of its process.
@@ -74,6 +90,10 @@ impl Settings {
     #[must_use]
     pub fn user(self, name: &str, password: &str, rights: &str) -> Self {
         self.config("user", &format!("{name} on >{password} {rights}"))
+    }
+
+    pub(super) fn role(self, role: Role) -> Self {
+        Self { role, ..self }
     }
 
     /// A line of its configuration file, as in `maxmemory 10mb`.

@@ -3,4 +3,6 @@
 #![expect(clippy::unwrap_used, reason = "an error is a failed test")]
 
 mod clock;
+mod cluster;
+mod sentinels;
 mod server;

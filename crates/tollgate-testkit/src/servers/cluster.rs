@@ -1,0 +1,355 @@
+//! A cluster of six servers.
+
+use std::thread;
+use std::time::Duration;
+
+use redis::RedisResult;
+
+use super::patience::wait_for;
+use super::server::{ADMIN, text_field};
+use super::settings::{Role, Settings};
+use super::{Server, Software};
+
+/// Three primaries that share the slots, and a replica of each.
+///
+/// A node that others cannot reach for a second is replaced by its replica, whatever that has received.
+#[derive(Debug)]
+pub struct Cluster {
+    nodes: Vec<Server>,
+}
+
+/// A slot on its way from one primary to another.
+///
+/// As long as it is under way, its owner answers for the keys that it still has and sends askers for others to the
+/// importing node with `ASK`.
+#[derive(Debug)]
+#[must_use = "a slot stays half moved until it is finished"]
+pub struct Migration<'a> {
+    cluster: &'a Cluster,
+    slot: u16,
+    from: &'a Server,
+    to: &'a Server,
+}
+
+/// How many slots a cluster has.
+pub const SLOTS: u16 = 16_384;
+
+const PRIMARIES: u16 = 3;
+
+/// How long nodes may take to agree: a failover takes about two seconds, and the machine may be busy.
+const AGREEMENT_LIMIT: Duration = Duration::from_secs(60);
+
+impl Cluster {
+    /// Starts one of this software and waits until every slot is served and has a replica.
+    ///
+    /// # Panics
+    ///
+    /// If it does not come about.
+    #[must_use]
+    pub fn start(software: Software) -> Self {
+        Self::with(&Settings::new(software))
+    }
+
+    /// Starts one of nodes with these settings.
+    ///
+    /// # Panics
+    ///
+    /// If it does not come about.
+    #[must_use]
+    pub fn with(settings: &Settings) -> Self {
+        let settings = settings
+            .clone()
+            .role(Role::ClusterNode)
+            .config("cluster-node-timeout", "1000")
+            .config("cluster-replica-validity-factor", "0")
+            .config("repl-diskless-sync-delay", "0");
+        let cluster = Self { nodes: start_all(vec![settings; 2 * usize::from(PRIMARIES)]) };
+        cluster.assign_slots();
+        cluster.introduce();
+        cluster.attach_replicas();
+        cluster
+    }
+
+    /// Every node, dead or alive; the first three began as primaries.
+    #[must_use]
+    pub fn nodes(&self) -> &[Server] {
+        &self.nodes
+    }
+
+    /// The slot of a key.
+    #[must_use]
+    pub fn slot_of(&self, key: &str) -> u16 {
+        self.running().next().expect("a node that runs").command(["CLUSTER", "KEYSLOT", key])
+    }
+
+    /// The primary that serves the slot, once all nodes that run agree on it and serve every slot. After the death
+    /// of one that is its former replica.
+    ///
+    /// # Panics
+    ///
+    /// If they do not agree within a minute.
+    #[must_use]
+    pub fn primary_of(&self, slot: u16) -> &Server {
+        self.agreed(slot).0
+    }
+
+    /// The replica of the primary that serves the slot, once it is up to date.
+    ///
+    /// # Panics
+    ///
+    /// If there is none within a minute.
+    #[must_use]
+    pub fn replica_of(&self, slot: u16) -> &Server {
+        wait_for("a replica that is up to date", AGREEMENT_LIMIT, || {
+            let (_, primary) = self.agreed(slot);
+            let view = self.view(self.running().next()?).ok()?;
+            let replica = view.iter().find(|node| node.primary.as_ref() == Some(&primary) && !node.failed)?;
+            Some(self.node(replica)?).filter(|replica| replica.is_running() && is_linked(replica))
+        })
+    }
+
+    /// Kills the primary that serves the slot, and gives it.
+    pub fn kill_primary_of(&self, slot: u16) -> &Server {
+        let primary = self.primary_of(slot);
+        primary.kill();
+        primary
+    }
+
+    /// Makes the replica of the slot's primary take over, as an operator would: nothing is lost. Comes back when
+    /// all nodes know, and gives the new primary.
+    ///
+    /// # Panics
+    ///
+    /// If it does not come about within a minute.
+    pub fn fail_over(&self, slot: u16) -> &Server {
+        let replica = self.replica_of(slot);
+        // A replica that has just been asked for a vote may refuse for a moment.
+        wait_for("a failover that is accepted", AGREEMENT_LIMIT, || {
+            replica.try_command::<()>(["CLUSTER", "FAILOVER"]).ok()
+        });
+        wait_for("a replica that takes over", AGREEMENT_LIMIT, || {
+            (self.primary_of(slot).address() == replica.address()).then_some(())
+        });
+        replica
+    }
+
+    /// Begins to move a slot to another primary; no key is moved yet.
+    ///
+    /// # Panics
+    ///
+    /// If it is there already, or a node refuses.
+    pub fn migrate<'a>(&'a self, slot: u16, to: &'a Server) -> Migration<'a> {
+        let from = self.primary_of(slot);
+        assert_ne!(from.address(), to.address(), "slot {slot} is there already");
+        let slot_text = slot.to_string();
+        to.command::<()>(["CLUSTER", "SETSLOT", &slot_text, "IMPORTING", &id(from)]);
+        from.command::<()>(["CLUSTER", "SETSLOT", &slot_text, "MIGRATING", &id(to)]);
+        Migration { cluster: self, slot, from, to }
+    }
+
+    /// Moves a slot and its keys to another primary.
+    ///
+    /// # Panics
+    ///
+    /// As [`migrate`](Self::migrate) does.
+    pub fn move_slot(&self, slot: u16, to: &Server) {
+        self.migrate(slot, to).finish();
+    }
+
+    /// A primary that does not serve the slot: somewhere to move it.
+    ///
+    /// # Panics
+    ///
+    /// If the nodes do not agree within a minute.
+    #[must_use]
+    pub fn other_primary(&self, slot: u16) -> &Server {
+        let primary = self.primary_of(slot).address();
+        // The slots of each began as a third of all.
+        let other = |third| self.primary_of(third * (SLOTS / PRIMARIES));
+        (0..PRIMARIES).map(other).find(|other| other.address() != primary).expect("there are three")
+    }
+
+    fn assign_slots(&self) {
+        for (index, node) in (0_u16..).zip(&self.nodes) {
+            // Nodes that all begin with epoch 0 have to settle that first.
+            node.command::<()>(["CLUSTER", "SET-CONFIG-EPOCH", &(index + 1).to_string()]);
+            if index < PRIMARIES {
+                let bound = |third: u16| u32::from(SLOTS) * u32::from(third) / u32::from(PRIMARIES);
+                let (first, last) = (bound(index).to_string(), (bound(index + 1) - 1).to_string());
+                node.command::<()>(["CLUSTER", "ADDSLOTSRANGE", &first, &last]);
+            }
+        }
+    }
+
+    fn introduce(&self) {
+        let (first, others) = self.nodes.split_first().expect("there are six");
+        for node in others {
+            let (port, bus) = (node.address().port().to_string(), node.bus_address().port().to_string());
+            first.command::<()>(["CLUSTER", "MEET", "127.0.0.1", &port, &bus]);
+        }
+        wait_for("nodes that know each other", AGREEMENT_LIMIT, || {
+            let knows_all = |node| {
+                self.view(node)
+                    .is_ok_and(|view| view.len() == self.nodes.len() && view.iter().all(|other| other.linked))
+            };
+            self.nodes.iter().all(knows_all).then_some(())
+        });
+    }
+
+    fn attach_replicas(&self) {
+        let (primaries, replicas) = self.nodes.split_at(usize::from(PRIMARIES));
+        for (primary, replica) in primaries.iter().zip(replicas) {
+            replica.command::<()>(["CLUSTER", "REPLICATE", &id(primary)]);
+        }
+        for third in 0..PRIMARIES {
+            let _ = self.replica_of(third * (SLOTS / PRIMARIES));
+        }
+    }
+
+    /// The primary of the slot and its id, once all nodes that run agree.
+    fn agreed(&self, slot: u16) -> (&Server, String) {
+        wait_for("nodes that agree and serve every slot", AGREEMENT_LIMIT, || {
+            let mut agreed: Option<String> = None;
+            for node in self.running() {
+                let info: String = node.try_command(["CLUSTER", "INFO"]).ok()?;
+                let serves_all = text_field(&info, "cluster_state") == Some("ok")
+                    && text_field(&info, "cluster_slots_ok") == Some("16384");
+                let view = self.view(node).ok()?;
+                let primary = view.into_iter().find(|node| node.serves(slot)).filter(|_| serves_all)?;
+                if agreed.get_or_insert_with(|| primary.id.clone()) != &primary.id {
+                    return None;
+                }
+            }
+            let primary = self
+                .view(self.running().next()?)
+                .ok()?
+                .into_iter()
+                .find(|node| Some(&node.id) == agreed.as_ref())?;
+            // Others may not have noticed that it is dead.
+            let server = self.node(&primary).filter(|server| server.is_running())?;
+            Some((server, primary.id))
+        })
+    }
+
+    fn running(&self) -> impl Iterator<Item = &Server> {
+        self.nodes.iter().filter(|node| node.is_running())
+    }
+
+    fn node(&self, seen: &Seen) -> Option<&Server> {
+        self.nodes.iter().find(|node| node.address().port() == seen.port)
+    }
+
+    /// The cluster as one node sees it.
+    fn view(&self, node: &Server) -> RedisResult<Vec<Seen>> {
+        let text: String = node.try_command(["CLUSTER", "NODES"])?;
+        Ok(text.lines().map(Seen::parse).collect())
+    }
+}
+
+impl Migration<'_> {
+    /// Whom the slot leaves.
+    #[must_use]
+    pub const fn from(&self) -> &Server {
+        self.from
+    }
+
+    /// Whom it goes to.
+    #[must_use]
+    pub const fn to(&self) -> &Server {
+        self.to
+    }
+
+    /// Moves up to so many keys, and says how many it moved; 0 when none is left.
+    ///
+    /// # Panics
+    ///
+    /// If a node refuses.
+    pub fn move_keys(&self, most: usize) -> usize {
+        let (slot, most) = (self.slot.to_string(), most.to_string());
+        let keys: Vec<Vec<u8>> = self.from.command(["CLUSTER", "GETKEYSINSLOT", &slot, &most]);
+        if !keys.is_empty() {
+            let port = self.to.address().port().to_string();
+            let words = ["MIGRATE", "127.0.0.1", &port, "", "0", "5000", "AUTH2", ADMIN, ADMIN, "KEYS"];
+            // One that has expired meanwhile is no key any more: then the answer is NOKEY, which is no error.
+            self.from.command::<()>(
+                words.iter().map(|word| word.as_bytes()).chain(keys.iter().map(Vec::as_slice)),
+            );
+        }
+        keys.len()
+    }
+
+    /// Moves the keys that are left and gives the slot to its new owner. Comes back when all nodes know.
+    ///
+    /// # Panics
+    ///
+    /// If a node refuses, or they do not agree within a minute.
+    pub fn finish(self) {
+        while self.move_keys(1000) > 0 {}
+        let (slot, new_owner) = (self.slot.to_string(), id(self.to));
+        // The new owner first: if the old one gave the slot up before, nobody would have it for a moment.
+        for node in [self.to, self.from] {
+            node.command::<()>(["CLUSTER", "SETSLOT", &slot, "NODE", &new_owner]);
+        }
+        wait_for("nodes that know the slot's new owner", AGREEMENT_LIMIT, || {
+            (self.cluster.primary_of(self.slot).address() == self.to.address()).then_some(())
+        });
+    }
+}
+
+/// One line of `CLUSTER NODES`.
+#[derive(Debug)]
+struct Seen {
+    id: String,
+    port: u16,
+    failed: bool,
+    linked: bool,
+    primary: Option<String>,
+    /// First and last of each range.
+    slots: Vec<(u16, u16)>,
+}
+
+impl Seen {
+    /// From `id ip:port@bus flags primary ping pong epoch link slots...`.
+    fn parse(line: &str) -> Self {
+        let words: Vec<_> = line.split(' ').collect();
+        let [id, address, flags, primary, _, _, _, link, slots @ ..] = words.as_slice() else {
+            panic!("not a line of CLUSTER NODES: {line}");
+        };
+        let port = address.split('@').next().and_then(|address| address.rsplit(':').next());
+        // What is in brackets is on its way.
+        let slots = slots.iter().filter(|slots| !slots.starts_with('[')).map(|slots| {
+            let (first, last) = slots.split_once('-').unwrap_or((slots, slots));
+            (first.parse().expect("a slot"), last.parse().expect("a slot"))
+        });
+        Self {
+            id: (*id).to_owned(),
+            port: port.and_then(|port| port.parse().ok()).expect("an address with a port"),
+            failed: flags.split(',').any(|flag| flag == "fail" || flag == "fail?"),
+            linked: *link == "connected" && !flags.contains("handshake"),
+            primary: Some((*primary).to_owned()).filter(|primary| primary != "-"),
+            slots: slots.collect(),
+        }
+    }
+
+    fn serves(&self, slot: u16) -> bool {
+        self.slots.iter().any(|(first, last)| (*first..=*last).contains(&slot))
+    }
+}
+
+/// Starts servers at the same time.
+pub(super) fn start_all(settings: Vec<Settings>) -> Vec<Server> {
+    thread::scope(|scope| {
+        let starts: Vec<_> = settings.into_iter().map(|settings| scope.spawn(|| settings.start())).collect();
+        starts.into_iter().map(|start| start.join().expect("a server that starts")).collect()
+    })
+}
+
+/// Whether a replica has received what its primary had.
+pub(super) fn is_linked(replica: &Server) -> bool {
+    let info = replica.try_command::<String>(["INFO", "replication"]);
+    info.is_ok_and(|info| text_field(&info, "master_link_status") == Some("up"))
+}
+
+fn id(node: &Server) -> String {
+    node.command(["CLUSTER", "MYID"])
+}
