@@ -10,7 +10,7 @@ use crate::script::{Answer, Group, Request, Step, decode};
 
 /// The requests of a batch in the order in which they are taken.
 #[derive(Debug)]
-pub(super) struct Merged<'a> {
+pub(crate) struct Merged<'a> {
     requests: &'a [Request],
     /// Indices of requests.
     order: Vec<usize>,
@@ -19,7 +19,7 @@ pub(super) struct Merged<'a> {
 }
 
 impl<'a> Merged<'a> {
-    pub(super) fn new(requests: &'a [Request]) -> Self {
+    pub(crate) fn new(requests: &'a [Request]) -> Self {
         let mut order: Vec<usize> = (0..requests.len()).collect();
         order.sort_unstable_by(|a, b| requests[*a].cmp(&requests[*b]));
         let equal = |a: &usize, b: &usize| requests[*a].step.merges() && requests[*a] == requests[*b];
@@ -27,8 +27,14 @@ impl<'a> Merged<'a> {
         Self { requests, order, runs }
     }
 
+    /// Indices of the requests in the order in which they are taken.
+    #[cfg(test)]
+    pub(crate) fn order(&self) -> impl Iterator<Item = usize> {
+        self.order.iter().copied()
+    }
+
     /// One group for all runs with the same shapes and as many requests in them.
-    pub(super) fn groups(&self) -> Vec<Group<'a>> {
+    pub(crate) fn groups(&self) -> Vec<Group<'a>> {
         let mut groups = Vec::<Group<'a>>::new();
         for (first, times) in self.runs() {
             let Request { step, shapes, keys } = first;
@@ -45,7 +51,7 @@ impl<'a> Merged<'a> {
     }
 
     /// Hands every request its answer, and gives the server's time.
-    pub(super) fn hand_out(
+    pub(crate) fn hand_out(
         &self,
         reply: Value,
         mut answer: impl FnMut(usize, Answer),

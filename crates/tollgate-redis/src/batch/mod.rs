@@ -24,7 +24,7 @@ use tollgate::StoreError;
 
 pub(crate) use self::lane::Awaited;
 use self::lane::{Lane, Waiter};
-use self::merge::Merged;
+pub(crate) use self::merge::Merged;
 use crate::keys::Slot;
 use crate::script::{self, Request};
 use crate::time::{Instant, ServerTime, instant};

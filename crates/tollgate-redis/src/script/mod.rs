@@ -15,4 +15,7 @@ pub(crate) use self::request::{Request, Shape, Step, Windows};
 pub(crate) const TEXT: &str = include_str!("tollgate.lua");
 
 /// The SHA-1 of [`TEXT`], by which the server knows it.
-pub(crate) const SHA1: &str = "f535dc0e23a67211747d9cc10699e81a9ee158a6";
+pub(crate) const SHA1: &str = "438fa4efd5f43cb4a2fd0222d4064d96b76aed76";
+
+#[cfg(test)]
+mod tests;

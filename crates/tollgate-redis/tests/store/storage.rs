@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::time::Duration;
 
 use tollgate::{Charge, Counter, Key, PolicyQuota, Source, Store, StoreError};
-use tollgate_redis::Identity;
+use tollgate_redis::{Identity, RedisStore};
 use tollgate_testkit::block_on;
 use tollgate_testkit::servers::{Server, Software};
 
@@ -41,28 +41,31 @@ fn a_counter_is_an_integer_that_outlives_its_window_by_a_second() {
     let counted = block_on(store.charge(&[Charge::new(&quota, &key, 3)])).unwrap();
     let expiry = counted[0].window().end().as_unix_millis() + 1_000;
     let stored = stored(&server, "storage");
-    assert_eq!(stored.into_iter().collect::<Vec<_>>(), [(
-        "storage:1:login:1h:{xXvTx0caa3RWc8NUkisk5w}".to_owned(),
-        ("3".to_owned(), expiry)
-    )]);
+    assert_eq!(
+        stored.into_iter().collect::<Vec<_>>(),
+        [("storage:1:login:1h:{xXvTx0caa3RWc8NUkisk5w}".to_owned(), ("3".to_owned(), expiry))]
+    );
 }
 
 #[test]
 fn a_key_that_lost_its_expiry_gets_it_back_and_keeps_its_count() {
     for (software, step) in Software::ALL.into_iter().flat_map(|it| [(it, 1), (it, 9), (it, 0)]) {
         let server = shared(software);
-        let store = build(store(&server).prefix(&format!("repair-{step}")));
-        for quota in [quota("5/1h"), quota("5/1h@first_hit"), quota("5/day@Europe/Berlin")] {
-            let key = Key::from("alice");
+        for (place, text) in ["5/1h", "5/1h@first_hit", "5/day@Europe/Berlin"].into_iter().enumerate() {
+            let prefix = format!("repair-{step}-{place}");
+            let store = build(store(&server).prefix(&prefix));
+            let (quota, key) = (quota(text), Key::from("alice"));
             block_on(store.charge(&[Charge::new(&quota, &key, 3)])).unwrap();
-            for (name, _) in stored(&server, &format!("repair-{step}")) {
+            for (name, _) in stored(&server, &prefix) {
                 server.command::<()>(["PERSIST", &name]);
             }
             let counted = block_on(store.charge(&[Charge::new(&quota, &key, step)])).unwrap();
-            assert_eq!(counted[0].used(), if step == 1 { 4 } else { 3 });
-            assert!(counted[0].window().contains(counted[0].now()));
+            assert_eq!(counted[0].used(), if step == 1 { 4 } else { 3 }, "{text}");
+            assert!(counted[0].window().contains(counted[0].now()), "{text}");
+            let expiry = counted[0].window().end().as_unix_millis() + 1_000;
+            let repaired: Vec<(String, i64)> = stored(&server, &prefix).into_values().collect();
+            assert_eq!(repaired, [(counted[0].used().to_string(), expiry)], "{text}");
         }
-        assert_everything_expires(&server);
     }
 }
 
@@ -87,7 +90,8 @@ fn what_is_no_count_fails_its_own_request_alone() {
     let mut requests: Vec<&[Charge<'_>]> = foreign.iter().map(|charge| &charge[..]).collect();
     requests.extend([&one[..], &pair, &one]);
     let mut answers = block_on(store.charge_each(&requests));
-    let good: Vec<_> = [answers.pop(), answers.swap_remove(keys.len()).into()].into_iter().flatten().collect();
+    let good: Vec<_> =
+        [answers.pop(), answers.swap_remove(keys.len()).into()].into_iter().flatten().collect();
     assert!(good.iter().all(|answer| answer.as_ref().unwrap().is_admitted()), "{good:?}");
     assert!(answers.iter().all(|answer| *answer == Err(StoreError::WrongType)), "{answers:?}");
     assert_eq!(block_on(store.peek(&pair[..1])).unwrap()[0].used(), 0);
@@ -104,23 +108,20 @@ fn what_is_no_count_fails_its_own_request_alone() {
 fn two_stores_on_one_server_share_counts() {
     for software in Software::ALL {
         let server = shared(software);
-        let stores = [0, 1].map(|_| build(store(&server).prefix("shared")));
+        let stores = &[0, 1].map(|_| build(store(&server).prefix("shared")));
         let (quota, key) = (quota("1000/1h"), Key::from("alice"));
-        let charge = [Charge::new(&quota, &key, 1)];
+        let charge = &[Charge::new(&quota, &key, 1)];
+        let ask = &|store: &RedisStore| {
+            let many: Vec<&[Charge<'_>]> = (0..500).map(|_| &charge[..]).collect();
+            let answers = block_on(store.charge_each(&many));
+            answers.into_iter().filter(|answer| answer.as_ref().unwrap().is_admitted()).count()
+        };
         let admitted: usize = std::thread::scope(|scope| {
-            let ask = |store| {
-                let charge = &charge;
-                move || {
-                    let many: Vec<&[Charge<'_>]> = (0..500).map(|_| &charge[..]).collect();
-                    let answers = block_on(Store::charge_each(store, &many));
-                    answers.into_iter().filter(|answer| answer.as_ref().unwrap().is_admitted()).count()
-                }
-            };
-            let askers: Vec<_> = (0..4).map(|turn| scope.spawn(ask(&stores[turn % 2]))).collect();
+            let askers: Vec<_> = (0..4).map(|turn| scope.spawn(move || ask(&stores[turn % 2]))).collect();
             askers.into_iter().map(|asker| asker.join().unwrap()).sum()
         });
         assert_eq!(admitted, 1_000, "{software:?}");
-        assert_eq!(block_on(stores[0].peek(&charge)).unwrap()[0].used(), 1_000);
+        assert_eq!(block_on(stores[0].peek(charge)).unwrap()[0].used(), 1_000);
     }
 }
 
@@ -156,6 +157,6 @@ fn a_denied_key_is_answered_locally_and_asked_again_each_second() {
     // What another process gives back is seen within a second.
     assert!(!block_on(local.charge(&one)).unwrap().is_admitted());
     block_on(elsewhere.refund(&Charge::new(&quota, &key, 1), start)).unwrap();
-    block_on(tokio::time::sleep(Duration::from_millis(1_001)));
+    block_on(async { tokio::time::sleep(Duration::from_millis(1_001)).await });
     assert!(block_on(local.charge(&one)).unwrap().is_admitted());
 }

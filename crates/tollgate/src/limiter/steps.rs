@@ -65,7 +65,7 @@ impl<S: SyncStore> Limiter<S> {
     /// ```
     #[inline(always)]
     pub fn check_all(&self, charges: &[Charge<'_>]) -> Result<Decision, StoreError> {
-        self.store.charge_then(charges, |counted| Decision::new(counted))
+        self.store.charge_then(charges, Decision::new)
     }
 
     /// Answers as [`check`](Self::check) would, and takes nothing.
