@@ -2,11 +2,13 @@
 
 use std::future::Future;
 use std::io;
-use std::pin::Pin;
+use std::pin::{Pin, pin};
 use std::time::Duration;
 
 use redis::aio::MultiplexedConnection;
-use redis::{AsyncConnectionConfig, Cmd, Pipeline, RedisConnectionInfo, ServerError, Value, cmd};
+use redis::{
+    AsyncConnectionConfig, Cmd, Pipeline, RedisConnectionInfo, RedisResult, ServerError, Value, cmd,
+};
 use rustls::pki_types::ServerName;
 use socket2::{SockRef, TcpKeepalive};
 use tokio::io::{AsyncRead, AsyncWrite};
@@ -63,17 +65,27 @@ pub(crate) async fn ask_once(
     checked: &Checked,
     question: &Cmd,
 ) -> Result<Value, Unconnected> {
-    let (mut connection, driver) = connect(address, peer, checked).await?;
-    let answer = async {
-        tokio::select! {
-            answer = connection.send_packed_command(question) => answer.map_err(|_| Unconnected::HungUp),
-            () = driver => Err(Unconnected::HungUp),
-        }
-    };
+    let (mut connection, mut driver) = connect(address, peer, checked).await?;
+    let answer = driven(&mut driver, connection.send_packed_command(question));
     match timeout(checked.settings.connect_timeout, answer).await {
         Ok(Ok(Value::ServerError(error))) => Err(Unconnected::of_reply(&error, address, "ask who serves")),
-        Ok(answer) => answer,
+        Ok(Ok(answer)) => Ok(answer),
+        Ok(Err(error)) => Err(of_login(error, address)),
         Err(_) => Err(Unconnected::TimedOut),
+    }
+}
+
+/// The answer to a question, which comes only while the connection is driven.
+pub(super) async fn driven<T>(
+    driver: &mut Driver,
+    answer: impl Future<Output = RedisResult<T>>,
+) -> RedisResult<T> {
+    let mut answer = pin!(answer);
+    tokio::select! {
+        biased;
+        answer = &mut answer => answer,
+        // With its last step it may have handed out the answer, or the reason why there is none.
+        () = driver => answer.await,
     }
 }
 
@@ -121,10 +133,7 @@ where
         }
     }
     let count = questions.len();
-    let replies = tokio::select! {
-        replies = connection.send_packed_commands(&questions, 0, count) => replies,
-        () = &mut driver => return Err(Unconnected::HungUp),
-    };
+    let replies = driven(&mut driver, connection.send_packed_commands(&questions, 0, count)).await;
     let mut replies = replies.map_err(|error| of_login(error, address))?.into_iter();
 
     let greeting = Greeting::read(reply(&mut replies, address, "log in")?)?;
