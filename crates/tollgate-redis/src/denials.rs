@@ -166,9 +166,11 @@ impl Remembered {
     }
 
     /// The window ends so long after the server counted, which was after the question was sent: from there it is
-    /// never believed beyond its window.
+    /// never believed beyond its window. The server's time is a whole number of milliseconds and may have been
+    /// almost one more.
     fn believed_until(&self) -> Instant {
-        self.sent + BELIEVED.min(self.window.end().since(self.now))
+        let left = self.window.end().since(self.now).saturating_sub(Duration::from_millis(1));
+        self.sent + BELIEVED.min(left)
     }
 
     /// The server's time, or a little less: nobody is told to come back too early.
@@ -204,8 +206,8 @@ mod tests {
     fn nothing_is_believed_beyond_its_window() {
         let (denials, sent) = (Denials::new(16), instant());
         denials.remember(remembered(1, sent), denials.version(1));
-        assert!(denials.recall(1, sent + millis(299)).is_some());
-        assert!(denials.recall(1, sent + millis(300)).is_none());
+        assert!(denials.recall(1, sent + millis(298)).is_some());
+        assert!(denials.recall(1, sent + millis(299)).is_none());
     }
 
     #[test]
@@ -238,6 +240,20 @@ mod tests {
         assert!(denials.recall(1, sent).is_some());
         denials.forget(1);
         assert!(denials.recall(1, sent).is_none());
+    }
+
+    #[test]
+    fn nobody_is_told_of_less_than_somebody_was_told_before() {
+        let (denials, sent) = (Denials::new(16), instant());
+        let count = |used, after| Remembered { used, ..in_an_hour(1, sent + millis(after)) };
+        let used = || denials.recall(1, sent + millis(60)).map(|count| count.used);
+        assert!(!denials.update(count(5, 0), denials.version(1)), "only a denial is worth a place");
+        denials.remember(count(5, 0), denials.version(1));
+        assert!(denials.update(count(7, 10), denials.version(1)));
+        denials.remember(count(6, 20), denials.version(1));
+        assert_eq!(used(), Some(7), "both were under way at once");
+        denials.remember(count(4, 50), denials.version(1));
+        assert_eq!(used(), Some(4), "another process gave something back");
     }
 
     #[test]
