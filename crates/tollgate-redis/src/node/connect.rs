@@ -6,9 +6,7 @@ use std::pin::{Pin, pin};
 use std::time::Duration;
 
 use redis::aio::MultiplexedConnection;
-use redis::{
-    AsyncConnectionConfig, Cmd, Pipeline, RedisConnectionInfo, RedisResult, ServerError, Value, cmd,
-};
+use redis::{AsyncConnectionConfig, Cmd, RedisConnectionInfo, RedisResult, Value, cmd};
 use rustls::pki_types::ServerName;
 use socket2::{SockRef, TcpKeepalive};
 use tokio::io::{AsyncRead, AsyncWrite};
@@ -119,32 +117,44 @@ where
         .set_response_timeout(None)
         .set_connection_timeout(None)
         .set_pipeline_buffer_size(checked.settings.in_flight);
-    let (mut connection, driver) = MultiplexedConnection::new_with_config(&info, stream, config)
+    let (connection, driver) = MultiplexedConnection::new_with_config(&info, stream, config)
         .await
         .map_err(|_| Unconnected::HungUp)?;
-    let mut driver: Driver = Box::pin(driver);
+    let mut link = Opening { connection, driver: Box::pin(driver), address };
 
-    let mut questions = Pipeline::new();
-    questions.add_command(hello(peer, checked));
+    // Alone and first: who does not greet as it should is sent nothing else.
+    let greeting = link.ask(hello(peer, checked), "log in").await?;
+    Greeting::read(greeting)?.check(peer, &checked.settings.url.place)?;
     if peer == Peer::Store {
-        questions.add_command(cmd("SCRIPT").arg("LOAD").arg(checked.script).take());
-        if checked.settings.url.database != 0 {
-            questions.add_command(cmd("SELECT").arg(checked.settings.url.database).take());
+        let load = cmd("SCRIPT").arg("LOAD").arg(checked.script).take();
+        link.ask(load, "load scripts (SCRIPT LOAD)").await?;
+        let database = checked.settings.url.database;
+        if database != 0 {
+            let select = cmd("SELECT").arg(database).take();
+            link.ask(select, "use the database (SELECT)").await.map_err(|error| match error {
+                Unconnected::Unfit(_) => Unconnected::Unfit("the server does not have the database"),
+                other => other,
+            })?;
         }
     }
-    let count = questions.len();
-    let replies = driven(&mut driver, connection.send_packed_commands(&questions, 0, count)).await;
-    let mut replies = replies.map_err(|error| of_login(error, address))?.into_iter();
+    Ok((link.connection, link.driver))
+}
 
-    let greeting = Greeting::read(reply(&mut replies, address, "log in")?)?;
-    greeting.check(peer, &checked.settings.url.place)?;
-    if peer == Peer::Store {
-        reply(&mut replies, address, "load scripts (SCRIPT LOAD)")?;
-        if let Some(Value::ServerError(error)) = replies.next() {
-            return Err(of_select(&error, address));
+/// A connection that is being set up.
+struct Opening<'a> {
+    connection: MultiplexedConnection,
+    driver: Driver,
+    address: &'a Address,
+}
+
+impl Opening<'_> {
+    async fn ask(&mut self, question: Cmd, doing: &'static str) -> Result<Value, Unconnected> {
+        match driven(&mut self.driver, self.connection.send_packed_command(&question)).await {
+            Ok(Value::ServerError(error)) => Err(Unconnected::of_reply(&error, self.address, doing)),
+            Ok(reply) => Ok(reply),
+            Err(error) => Err(of_login(error, self.address)),
         }
     }
-    Ok((connection, driver))
 }
 
 /// `HELLO` rather than `AUTH`, because its reply says what the server is, and every user may send it.
@@ -161,18 +171,6 @@ fn hello(peer: Peer, checked: &Checked) -> Cmd {
     }
     hello.arg("SETNAME").arg("tollgate");
     hello
-}
-
-fn reply(
-    replies: &mut impl Iterator<Item = Value>,
-    address: &Address,
-    doing: &'static str,
-) -> Result<Value, Unconnected> {
-    match replies.next() {
-        Some(Value::ServerError(error)) => Err(Unconnected::of_reply(&error, address, doing)),
-        Some(reply) => Ok(reply),
-        None => Err(NONSENSE),
-    }
 }
 
 const NONSENSE: Unconnected = Unconnected::Unfit("what listens there does not answer as Redis or Valkey do");
@@ -265,13 +263,6 @@ fn of_login(error: redis::RedisError, address: &Address) -> Unconnected {
     match Trouble::of_client(error, address) {
         Trouble::BadReply => NONSENSE,
         _ => Unconnected::HungUp,
-    }
-}
-
-fn of_select(error: &ServerError, address: &Address) -> Unconnected {
-    match Unconnected::of_reply(error, address, "use the database (SELECT)") {
-        Unconnected::Unfit(_) => Unconnected::Unfit("the server does not have the database"),
-        other => other,
     }
 }
 

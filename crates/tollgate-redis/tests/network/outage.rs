@@ -22,7 +22,7 @@ async fn a_server_that_is_killed_is_missed_at_once_and_found_again() {
         while caller.charge("alice").await != Err(StoreError::Unreachable) {}
         let start = Instant::now();
         for _ in 0..1_000 {
-            assert_eq!(caller.charge("alice").await, Err(StoreError::Unreachable));
+            assert_eq!(caller.refusal("alice").await, StoreError::Unreachable);
         }
         assert!(start.elapsed() < Duration::from_secs(1), "{:?} for 1,000 refusals", start.elapsed());
         let status = caller.store.status();
@@ -41,8 +41,7 @@ async fn a_server_that_is_away_at_first_keeps_nobody_from_starting() {
     let server = Server::start(Software::Redis);
     server.kill();
     let caller = hasty(&server);
-    let error = caller.charge("alice").await.unwrap_err();
-    assert_eq!(error, StoreError::Unreachable);
+    assert_eq!(caller.refusal("alice").await, StoreError::Unreachable);
     server.start_again(Data::Lost);
     caller.expect_recovery("alice").await;
 }
@@ -62,7 +61,7 @@ async fn a_server_that_hangs_costs_a_few_deadlines_and_then_nothing() {
         let mut took_until_open = None;
         while took_until_open.is_none() && start.elapsed() < Duration::from_secs(5) {
             let asked = Instant::now();
-            match caller.charge("alice").await.unwrap_err() {
+            match caller.refusal("alice").await {
                 StoreError::TimedOut => late.push(asked.elapsed()),
                 StoreError::Unreachable => took_until_open = Some(start.elapsed()),
                 other => panic!("{other}"),
@@ -78,7 +77,7 @@ async fn a_server_that_hangs_costs_a_few_deadlines_and_then_nothing() {
 
         let start = Instant::now();
         for _ in 0..1_000 {
-            assert_eq!(caller.charge("alice").await, Err(StoreError::Unreachable));
+            assert_eq!(caller.refusal("alice").await, StoreError::Unreachable);
         }
         assert!(start.elapsed() < Duration::from_millis(500), "{:?} for 1,000 refusals", start.elapsed());
 
@@ -155,7 +154,7 @@ async fn a_primary_that_becomes_a_replica_is_left_and_taken_back() {
         let port = other.address().port().to_string();
         server.command::<()>(["REPLICAOF", "127.0.0.1", &port]);
         for _ in 0..20 {
-            assert_eq!(caller.charge("alice").await, Err(StoreError::NotReady));
+            assert_eq!(caller.refusal("alice").await, StoreError::NotReady);
         }
         assert_eq!(caller.store.status().servers()[0].trouble(), Some("the server is a replica"));
         server.command::<()>(["REPLICAOF", "NO", "ONE"]);

@@ -58,9 +58,26 @@ impl Caller {
         Ok(counted[0].used())
     }
 
+    /// Why a charge fails. A machine that stalls can let the deadline pass before anything is sent, which says
+    /// nothing about the server.
+    pub(crate) async fn refusal(&self, key: &str) -> StoreError {
+        loop {
+            match self.charge(key).await {
+                Err(StoreError::Overloaded) => {}
+                charged => return charged.unwrap_err(),
+            }
+        }
+    }
+
+    /// Units used. A look that failed charged nothing, so it may be repeated.
     pub(crate) async fn used(&self, key: &str) -> u64 {
-        let key = Key::from(key);
-        self.store.peek(&[Charge::new(&self.quota, &key, 0)]).await.unwrap()[0].used()
+        let (key, start) = (Key::from(key), Instant::now());
+        loop {
+            match self.store.peek(&[Charge::new(&self.quota, &key, 0)]).await {
+                Ok(counted) => return counted[0].used(),
+                Err(error) => assert!(start.elapsed() < RECOVERY, "{error}"),
+            }
+        }
     }
 
     /// Charges until it succeeds, and says how long that took and what was in the way.

@@ -41,10 +41,10 @@ fn a_counter_is_an_integer_that_outlives_its_window_by_a_second() {
     let counted = block_on(store.charge(&[Charge::new(&quota, &key, 3)])).unwrap();
     let expiry = counted[0].window().end().as_unix_millis() + 1_000;
     let stored = stored(&server, "storage");
-    assert_eq!(stored.into_iter().collect::<Vec<_>>(), [(
-        "storage:1:login:1h:{xXvTx0caa3RWc8NUkisk5w}".to_owned(),
-        ("3".to_owned(), expiry)
-    )]);
+    assert_eq!(
+        stored.into_iter().collect::<Vec<_>>(),
+        [("storage:1:login:1h:{xXvTx0caa3RWc8NUkisk5w}".to_owned(), ("3".to_owned(), expiry))]
+    );
 }
 
 #[test]
@@ -87,7 +87,8 @@ fn what_is_no_count_fails_its_own_request_alone() {
     let mut requests: Vec<&[Charge<'_>]> = foreign.iter().map(|charge| &charge[..]).collect();
     requests.extend([&one[..], &pair, &one]);
     let mut answers = block_on(store.charge_each(&requests));
-    let good: Vec<_> = [answers.pop(), answers.swap_remove(keys.len()).into()].into_iter().flatten().collect();
+    let good: Vec<_> =
+        [answers.pop(), answers.swap_remove(keys.len()).into()].into_iter().flatten().collect();
     assert!(good.iter().all(|answer| answer.as_ref().unwrap().is_admitted()), "{good:?}");
     assert!(answers.iter().all(|answer| *answer == Err(StoreError::WrongType)), "{answers:?}");
     assert_eq!(block_on(store.peek(&pair[..1])).unwrap()[0].used(), 0);
