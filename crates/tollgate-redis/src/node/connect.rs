@@ -3,6 +3,7 @@
 use std::future::Future;
 use std::io;
 use std::pin::{Pin, pin};
+use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use redis::aio::MultiplexedConnection;
@@ -19,8 +20,21 @@ use crate::settings::Checked;
 use crate::trouble::{Flavor, Trouble, Unconnected};
 use crate::url::Place;
 
-/// What has to be polled for a connection to work. Once it ends, the connection has broken.
-pub(super) type Driver = Pin<Box<dyn Future<Output = ()> + Send>>;
+/// What has to be polled for a connection to work. Once it ends, the connection has broken; it may be polled
+/// again, and has still ended then.
+pub(super) struct Driver(Option<Pin<Box<dyn Future<Output = ()> + Send>>>);
+
+impl Future for Driver {
+    type Output = ();
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
+        if let Some(driver) = &mut self.0 {
+            ready!(driver.as_mut().poll(context));
+            self.0 = None;
+        }
+        Poll::Ready(())
+    }
+}
 
 /// What a server is to us, which decides over login, script and what it has to be.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -120,7 +134,7 @@ where
     let (connection, driver) = MultiplexedConnection::new_with_config(&info, stream, config)
         .await
         .map_err(|_| Unconnected::HungUp)?;
-    let mut link = Opening { connection, driver: Box::pin(driver), address };
+    let mut link = Opening { connection, driver: Driver(Some(Box::pin(driver))), address };
 
     // Alone and first: who does not greet as it should is sent nothing else.
     let greeting = link.ask(hello(peer, checked), "log in").await?;
@@ -269,6 +283,16 @@ fn of_login(error: redis::RedisError, address: &Address) -> Unconnected {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// A connection that broke with the very step that brought the last reply of its login was taken for one that
+    /// works, and polled once more.
+    #[tokio::test]
+    async fn a_driver_that_has_ended_stays_ended() {
+        let mut driver = Driver(Some(Box::pin(async {})));
+        for _ in 0..3 {
+            (&mut driver).await;
+        }
+    }
 
     fn greeting(server: &str, version: &str, mode: &str, role: &str) -> Result<Greeting, Unconnected> {
         let texts = ["server", server, "version", version, "mode", mode, "role", role];
