@@ -356,3 +356,6 @@ async fn set_up(shared: &Shared) -> Result<(Arc<Link>, Driver), Unconnected> {
     let breaker = Breaker::new(deadline, instant());
     Ok((Arc::new(Link { connection, breaker, renew: Notify::new() }), driver))
 }
+
+#[cfg(test)]
+mod tests;

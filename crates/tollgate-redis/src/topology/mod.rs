@@ -186,5 +186,3 @@ async fn wait_a_little(deadline: Instant) -> bool {
     timeout_at(deadline, sleep(wait)).await.is_ok()
 }
 
-#[cfg(test)]
-mod tests;
