@@ -2,11 +2,12 @@
 
 use std::future::Future;
 use std::io;
-use std::pin::Pin;
+use std::pin::{Pin, pin};
+use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use redis::aio::MultiplexedConnection;
-use redis::{AsyncConnectionConfig, Cmd, Pipeline, RedisConnectionInfo, ServerError, Value, cmd};
+use redis::{AsyncConnectionConfig, Cmd, RedisConnectionInfo, RedisResult, Value, cmd};
 use rustls::pki_types::ServerName;
 use socket2::{SockRef, TcpKeepalive};
 use tokio::io::{AsyncRead, AsyncWrite};
@@ -19,8 +20,21 @@ use crate::settings::Checked;
 use crate::trouble::{Flavor, Trouble, Unconnected};
 use crate::url::Place;
 
-/// What has to be polled for a connection to work. Once it ends, the connection has broken.
-pub(super) type Driver = Pin<Box<dyn Future<Output = ()> + Send>>;
+/// What has to be polled for a connection to work. Once it ends, the connection has broken; it may be polled
+/// again, and has still ended then.
+pub(super) struct Driver(Option<Pin<Box<dyn Future<Output = ()> + Send>>>);
+
+impl Future for Driver {
+    type Output = ();
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
+        if let Some(driver) = &mut self.0 {
+            ready!(driver.as_mut().poll(context));
+            self.0 = None;
+        }
+        Poll::Ready(())
+    }
+}
 
 /// What a server is to us, which decides over login, script and what it has to be.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -63,17 +77,27 @@ pub(crate) async fn ask_once(
     checked: &Checked,
     question: &Cmd,
 ) -> Result<Value, Unconnected> {
-    let (mut connection, driver) = connect(address, peer, checked).await?;
-    let answer = async {
-        tokio::select! {
-            answer = connection.send_packed_command(question) => answer.map_err(|_| Unconnected::HungUp),
-            () = driver => Err(Unconnected::HungUp),
-        }
-    };
+    let (mut connection, mut driver) = connect(address, peer, checked).await?;
+    let answer = driven(&mut driver, connection.send_packed_command(question));
     match timeout(checked.settings.connect_timeout, answer).await {
         Ok(Ok(Value::ServerError(error))) => Err(Unconnected::of_reply(&error, address, "ask who serves")),
-        Ok(answer) => answer,
+        Ok(Ok(answer)) => Ok(answer),
+        Ok(Err(error)) => Err(of_login(error, address)),
         Err(_) => Err(Unconnected::TimedOut),
+    }
+}
+
+/// The answer to a question, which comes only while the connection is driven.
+pub(super) async fn driven<T>(
+    driver: &mut Driver,
+    answer: impl Future<Output = RedisResult<T>>,
+) -> RedisResult<T> {
+    let mut answer = pin!(answer);
+    tokio::select! {
+        biased;
+        answer = &mut answer => answer,
+        // With its last step it may have handed out the answer, or the reason why there is none.
+        () = driver => answer.await,
     }
 }
 
@@ -107,35 +131,44 @@ where
         .set_response_timeout(None)
         .set_connection_timeout(None)
         .set_pipeline_buffer_size(checked.settings.in_flight);
-    let (mut connection, driver) = MultiplexedConnection::new_with_config(&info, stream, config)
+    let (connection, driver) = MultiplexedConnection::new_with_config(&info, stream, config)
         .await
         .map_err(|_| Unconnected::HungUp)?;
-    let mut driver: Driver = Box::pin(driver);
+    let mut link = Opening { connection, driver: Driver(Some(Box::pin(driver))), address };
 
-    let mut questions = Pipeline::new();
-    questions.add_command(hello(peer, checked));
+    // Alone and first: who does not greet as it should is sent nothing else.
+    let greeting = link.ask(hello(peer, checked), "log in").await?;
+    Greeting::read(greeting)?.check(peer, &checked.settings.url.place)?;
     if peer == Peer::Store {
-        questions.add_command(cmd("SCRIPT").arg("LOAD").arg(checked.script).take());
-        if checked.settings.url.database != 0 {
-            questions.add_command(cmd("SELECT").arg(checked.settings.url.database).take());
+        let load = cmd("SCRIPT").arg("LOAD").arg(checked.script).take();
+        link.ask(load, "load scripts (SCRIPT LOAD)").await?;
+        let database = checked.settings.url.database;
+        if database != 0 {
+            let select = cmd("SELECT").arg(database).take();
+            link.ask(select, "use the database (SELECT)").await.map_err(|error| match error {
+                Unconnected::Unfit(_) => Unconnected::Unfit("the server does not have the database"),
+                other => other,
+            })?;
         }
     }
-    let count = questions.len();
-    let replies = tokio::select! {
-        replies = connection.send_packed_commands(&questions, 0, count) => replies,
-        () = &mut driver => return Err(Unconnected::HungUp),
-    };
-    let mut replies = replies.map_err(|error| of_login(error, address))?.into_iter();
+    Ok((link.connection, link.driver))
+}
 
-    let greeting = Greeting::read(reply(&mut replies, address, "log in")?)?;
-    greeting.check(peer, &checked.settings.url.place)?;
-    if peer == Peer::Store {
-        reply(&mut replies, address, "load scripts (SCRIPT LOAD)")?;
-        if let Some(Value::ServerError(error)) = replies.next() {
-            return Err(of_select(&error, address));
+/// A connection that is being set up.
+struct Opening<'a> {
+    connection: MultiplexedConnection,
+    driver: Driver,
+    address: &'a Address,
+}
+
+impl Opening<'_> {
+    async fn ask(&mut self, question: Cmd, doing: &'static str) -> Result<Value, Unconnected> {
+        match driven(&mut self.driver, self.connection.send_packed_command(&question)).await {
+            Ok(Value::ServerError(error)) => Err(Unconnected::of_reply(&error, self.address, doing)),
+            Ok(reply) => Ok(reply),
+            Err(error) => Err(of_login(error, self.address)),
         }
     }
-    Ok((connection, driver))
 }
 
 /// `HELLO` rather than `AUTH`, because its reply says what the server is, and every user may send it.
@@ -152,18 +185,6 @@ fn hello(peer: Peer, checked: &Checked) -> Cmd {
     }
     hello.arg("SETNAME").arg("tollgate");
     hello
-}
-
-fn reply(
-    replies: &mut impl Iterator<Item = Value>,
-    address: &Address,
-    doing: &'static str,
-) -> Result<Value, Unconnected> {
-    match replies.next() {
-        Some(Value::ServerError(error)) => Err(Unconnected::of_reply(&error, address, doing)),
-        Some(reply) => Ok(reply),
-        None => Err(NONSENSE),
-    }
 }
 
 const NONSENSE: Unconnected = Unconnected::Unfit("what listens there does not answer as Redis or Valkey do");
@@ -259,16 +280,19 @@ fn of_login(error: redis::RedisError, address: &Address) -> Unconnected {
     }
 }
 
-fn of_select(error: &ServerError, address: &Address) -> Unconnected {
-    match Unconnected::of_reply(error, address, "use the database (SELECT)") {
-        Unconnected::Unfit(_) => Unconnected::Unfit("the server does not have the database"),
-        other => other,
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// A connection that broke with the very step that brought the last reply of its login was taken for one that
+    /// works, and polled once more.
+    #[tokio::test]
+    async fn a_driver_that_has_ended_stays_ended() {
+        let mut driver = Driver(Some(Box::pin(async {})));
+        for _ in 0..3 {
+            (&mut driver).await;
+        }
+    }
 
     fn greeting(server: &str, version: &str, mode: &str, role: &str) -> Result<Greeting, Unconnected> {
         let texts = ["server", server, "version", version, "mode", mode, "role", role];

@@ -22,7 +22,7 @@ use tokio::time::{timeout, timeout_at};
 
 pub(crate) use self::address::Address;
 use self::breaker::Breaker;
-use self::connect::{Driver, connect};
+use self::connect::{Driver, connect, driven};
 pub(crate) use self::connect::{Peer, ask_once};
 use crate::pace::Pace;
 use crate::settings::Checked;
@@ -78,6 +78,10 @@ pub(crate) enum Health {
     Connected,
     Trying { since: Instant, trouble: Unconnected },
 }
+
+/// How often a call is made of a server that says that it does not have the script. Others may flush it again
+/// before the call comes.
+const SCRIPT_LOADS: usize = 3;
 
 /// What is sent in one go.
 #[derive(Clone, Copy)]
@@ -149,24 +153,27 @@ impl Node {
     async fn call_script(&self, call: Sent<'_>, deadline: Instant) -> Result<Value, Trouble> {
         let link = self.link(deadline).await?;
         let _permit = self.permit(deadline).await?;
-        let loads = self.shared.script.loads.load(Relaxed);
-        let answer = self.checked(self.send(&link, call, deadline).await?);
-        match &answer {
-            Err(Trouble::Refused(Refusal::NoScript)) => {}
-            Err(Trouble::Refused(Refusal::ReadOnly | Refusal::MasterDown)) => {
-                // It is no primary any more, and would go on refusing for as long as we stay connected. Behind its
-                // name there may be another server now.
-                self.shared.close(&link, None);
-                return answer;
+        let mut answer = Err(Trouble::Refused(Refusal::NoScript));
+        for _ in 0..SCRIPT_LOADS {
+            let loads = self.shared.script.loads.load(Relaxed);
+            answer = self.checked(self.send(&link, call, deadline).await?);
+            match &answer {
+                Err(Trouble::Refused(Refusal::NoScript)) => {}
+                Err(Trouble::Refused(Refusal::ReadOnly | Refusal::MasterDown)) => {
+                    // It is no primary any more, and would go on refusing for as long as we stay connected.
+                    // Behind its name there may be another server now.
+                    self.shared.close(&link, Some(Unconnected::Replica));
+                    break;
+                }
+                _ => break,
             }
-            _ => return answer,
+            // It did not run. If the script cannot be loaded in time, that is all there is to be said.
+            match timeout_at(deadline, self.load_script(&link, loads, deadline)).await {
+                Ok(loaded) => loaded?,
+                Err(_) => break,
+            }
         }
-        // It did not run. If the script cannot be loaded in time, that is all there is to be said.
-        match timeout_at(deadline, self.load_script(&link, loads, deadline)).await {
-            Ok(loaded) => loaded?,
-            Err(_) => return answer,
-        }
-        self.checked(self.send(&link, call, deadline).await?)
+        answer
     }
 
     /// The right to have a call under way. Given back also if the caller goes away.
@@ -339,14 +346,16 @@ async fn set_up(shared: &Shared) -> Result<(Arc<Link>, Driver), Unconnected> {
     let deadline = shared.checked.settings.timeout;
     if shared.is_away() {
         let ping = cmd("PING");
-        tokio::select! {
-            pong = timeout(deadline, connection.send_packed_command(&ping)) => match pong {
-                Ok(pong) => drop(pong.map_err(|_| Unconnected::HungUp)?),
-                Err(_) => return Err(Unconnected::Silent),
-            },
-            () = &mut driver => return Err(Unconnected::HungUp),
+        let pong = driven(&mut driver, connection.send_packed_command(&ping));
+        match timeout(deadline, pong).await {
+            Ok(Ok(_)) => {}
+            Ok(Err(_)) => return Err(Unconnected::HungUp),
+            Err(_) => return Err(Unconnected::Silent),
         }
     }
     let breaker = Breaker::new(deadline, instant());
     Ok((Arc::new(Link { connection, breaker, renew: Notify::new() }), driver))
 }
+
+#[cfg(test)]
+mod tests;

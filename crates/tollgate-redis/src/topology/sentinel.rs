@@ -65,7 +65,7 @@ impl Find for Search {
 
     /// A primary that was cut off from the others, and from the sentinels, goes on taking writes that will be
     /// lost. Asking this often bounds how long we go on sending them.
-    const KEEPS: Duration = Duration::from_secs(2);
+    const KEEPS: Duration = Duration::from_secs(1);
 
     async fn find(&self) -> Result<Arc<Node>, Unconnected> {
         let mut sentinels: Vec<_> = self.sentinels.iter().collect();
