@@ -37,6 +37,16 @@ struct Taken {
     found: SmallVec<[Found; 1]>,
 }
 
+/// A request to charge.
+#[expect(
+    clippy::large_enum_variant,
+    reason = "most are asked, and an allocation would cost more than a move"
+)]
+enum Begun<'a> {
+    Known(Counted),
+    Asked(Pending<'a>),
+}
+
 /// A question that is under way.
 struct Pending<'a> {
     question: Question<'a>,
@@ -74,20 +84,15 @@ impl fmt::Debug for RedisStore {
 
 impl Store for RedisStore {
     async fn charge(&self, charges: &[Charge<'_>]) -> Result<Counted, StoreError> {
-        match self.0.begin(charges) {
-            Ok(counted) => Ok(counted),
-            Err(pending) => self.0.finish(pending).await,
-        }
+        self.0.finish(self.0.begin(charges)).await
     }
 
     async fn charge_each(&self, requests: &[&[Charge<'_>]]) -> Vec<Result<Counted, StoreError>> {
-        let begun: Vec<_> = requests.iter().map(|charges| self.0.begin(charges)).collect();
+        // All are under way before the first answer is awaited.
+        let begun: Vec<Begun<'_>> = requests.iter().map(|charges| self.0.begin(charges)).collect();
         let mut answers = Vec::with_capacity(begun.len());
         for request in begun {
-            answers.push(match request {
-                Ok(counted) => Ok(counted),
-                Err(pending) => self.0.finish(pending).await,
-            });
+            answers.push(self.0.finish(request).await);
         }
         answers
     }
@@ -143,22 +148,26 @@ impl Store for RedisStore {
 
 impl Inner {
     /// The answer, if it is known here; else the question is under way.
-    fn begin<'a>(&self, charges: &'a [Charge<'a>]) -> Result<Counted, Pending<'a>> {
+    fn begin<'a>(&self, charges: &'a [Charge<'a>]) -> Begun<'a> {
         if charges.is_empty() {
-            return Ok(Counted::from_iter([]));
+            return Begun::Known(Counted::from_iter([]));
         }
         let question = Question::new(charges, &self.names);
-        if question.denials_are_free()
-            && let Some(denied) = self.deny_locally(&question, instant())
-        {
-            return Ok(denied);
+        let denied = if question.denials_are_free() { self.deny_locally(&question) } else { None };
+        match denied {
+            Some(denied) => Begun::Known(denied),
+            None => Begun::Asked(self.send(question, Step::Charge, None)),
         }
-        Err(self.send(question, Step::Charge, None))
     }
 
-    async fn finish(&self, pending: Pending<'_>) -> Result<Counted, StoreError> {
-        let (question, taken) = self.note(pending).await?;
-        Ok(question.counted(taken.now, &taken.found))
+    async fn finish(&self, begun: Begun<'_>) -> Result<Counted, StoreError> {
+        match begun {
+            Begun::Known(counted) => Ok(counted),
+            Begun::Asked(pending) => {
+                let (question, taken) = self.note(pending).await?;
+                Ok(question.counted(taken.now, &taken.found))
+            }
+        }
     }
 
     fn send<'a>(&self, question: Question<'a>, step: Step, bound: Option<i64>) -> Pending<'a> {
@@ -190,7 +199,8 @@ impl Inner {
     }
 
     /// The denial that the store would give, if what is remembered of all counters says so for sure.
-    fn deny_locally(&self, question: &Question<'_>, at: Instant) -> Option<Counted> {
+    fn deny_locally(&self, question: &Question<'_>) -> Option<Counted> {
+        let at = instant();
         let recall = |id| self.denials.recall(id, at);
         let known: SmallVec<[Remembered; 1]> = question.ids().map(recall).collect::<Option<_>>()?;
         // Each is at most the server's time; so is the latest.

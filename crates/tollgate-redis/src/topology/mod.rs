@@ -185,4 +185,3 @@ async fn wait_a_little(deadline: Instant) -> bool {
     let wait = Duration::from_millis(1).mul_f64(1.0 + 2.0 * fastrand::f64());
     timeout_at(deadline, sleep(wait)).await.is_ok()
 }
-
