@@ -1,1 +1,92 @@
 //! Counters in Redis or Valkey, shared by any number of processes.
+//!
+//! [`RedisStore`] is a [`Store`](tollgate::Store): every decision is one atomic step of a script on the server, at
+//! the server's time. Redis 7.0 or Valkey 7.2, or newer.
+//!
+//! ```no_run
+//! use tollgate::{Limiter, Quota};
+//! use tollgate_redis::RedisStore;
+//!
+//! # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+//! let store = RedisStore::builder("redis://127.0.0.1".parse()?).prefix("shop").build()?;
+//! let limiter = Limiter::with_store(Quota::per_minute(5), store);
+//!
+//! let decision = limiter.check_async("alice").await?;
+//! if !decision.is_allowed() {
+//!     println!("come back in {:?}", decision.retry_after());
+//! }
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! # What is stored
+//!
+//! One plain integer for each counter, to be read with `GET`. Its key is
+//! `{prefix}:1:{policy}:{windows}:{{identity}}`, for example `shop:1:default:1m:{xXvTx0caa3RWc8NUkisk5w}`, with the
+//! [identity](Identity) as a digest unless it is asked for in plain. It expires a second after its window has ended,
+//! and that is where its window is kept.
+//!
+//! # The way of a request
+//!
+//! ```text
+//! charges ─▶ question ─▶ denials ─▶ batch ─▶ script ─▶ topology ─▶ node ─▶ server
+//!            names its    denied     group    written   who has     a few
+//!            counters     already?   commit   and read  the slot    connections
+//! ```
+//!
+//! Requests that come while a call is under way go together in the next call. A request that finds the store idle
+//! is sent at once. Equal requests of a call are one step of the script, whose result is handed out as if each had
+//! been taken by itself, one after another.
+//!
+//! # Consistency
+//!
+//! Exact under any number of processes, as long as the server keeps its data. A failover that loses writes hands out
+//! what they had taken once more, at most one limit for each.
+//!
+//! A charge whose outcome is unknown, because no reply came in time, is never sent again
+//! ([`StoreError::may_have_charged`](tollgate::StoreError::may_have_charged)): it may have been counted, and then is
+//! counted once.
+//!
+//! Who was denied is denied again without asking the server until the window ends, for a second at most. Such
+//! answers have the source [`Local`](tollgate::Source::Local). They are judged by this request's own limit and cost,
+//! forgotten when this process refunds, resets or sets the counter, and not given where denials are counted. What
+//! another process gives back is seen within a second, and so is a forward step of the server's clock.
+//!
+//! On a Cluster, all quotas of a request have to count the same key, so that they lie in one slot; else it fails
+//! with [`StoreError::Misconfigured`](tollgate::StoreError::Misconfigured). On one server and with Sentinel they may
+//! count what they like.
+//!
+//! # Cancel safety
+//!
+//! A future that is dropped before it is polled has asked nothing. Later, its charge may or may not be counted. No
+//! other caller is affected.
+//!
+//! # Runtime
+//!
+//! A store is built and used inside one Tokio runtime, whose I/O and time are enabled.
+
+mod batch;
+mod builder;
+mod denials;
+mod keys;
+mod node;
+mod pace;
+mod password;
+mod question;
+mod script;
+mod settings;
+mod store;
+mod time;
+mod tls;
+mod topology;
+mod trouble;
+mod url;
+
+pub use self::builder::RedisStoreBuilder;
+pub use self::keys::Identity;
+pub use self::password::{Password, PasswordError};
+pub use self::settings::SettingsError;
+pub use self::store::RedisStore;
+pub use self::tls::{Tls, TlsError};
+pub use self::topology::{ServerStatus, StoreStatus};
+pub use self::url::{StoreUrl, UrlError};

@@ -128,7 +128,9 @@ pub fn a_moving_clock_fills_no_window_twice<S: SteeredClock>(subject: &S, thread
     const ASKS: u64 = 3 * LIMIT;
     let quota = PolicyQuota::new("moving", format!("{LIMIT}/10ms").parse().unwrap());
     let key = Key::from("alice");
-    let start = block_on(subject.now());
+    // From the start of a window on, so that there are as many windows as moves.
+    let start = quota.quota().window_at(&key, block_on(subject.now())).end();
+    subject.set_time(start);
     let (asked, done) = (AtomicU64::new(0), AtomicBool::new(false));
     let admitted = Mutex::new(HashMap::<Timestamp, u64>::new());
     crowd(threads, |thread| {

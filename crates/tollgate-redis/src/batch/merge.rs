@@ -1,0 +1,87 @@
+//! One order for the requests of a batch, in which equals stand together and become one step of the script.
+//!
+//! Any order will do, for nobody could tell in which order requests came that were under way at once. Each is
+//! answered as if all had been taken one by one in this order.
+
+use redis::Value;
+use tollgate::{StoreError, Timestamp};
+
+use crate::script::{Answer, Group, Request, Step, decode};
+
+/// The requests of a batch in the order in which they are taken.
+#[derive(Debug)]
+pub(crate) struct Merged<'a> {
+    requests: &'a [Request],
+    /// Indices of requests.
+    order: Vec<usize>,
+    /// How many of the order are taken as one.
+    runs: Vec<usize>,
+}
+
+impl<'a> Merged<'a> {
+    pub(crate) fn new(requests: &'a [Request]) -> Self {
+        let mut order: Vec<usize> = (0..requests.len()).collect();
+        order.sort_unstable_by(|a, b| requests[*a].cmp(&requests[*b]));
+        let equal = |a: &usize, b: &usize| requests[*a].step.merges() && requests[*a] == requests[*b];
+        let runs = order.chunk_by(equal).map(<[usize]>::len).collect();
+        Self { requests, order, runs }
+    }
+
+    /// Indices of the requests in the order in which they are taken.
+    #[cfg(test)]
+    pub(crate) fn order(&self) -> impl Iterator<Item = usize> {
+        self.order.iter().copied()
+    }
+
+    /// One group for all runs with the same shapes and as many requests in them.
+    pub(crate) fn groups(&self) -> Vec<Group<'a>> {
+        let mut groups = Vec::<Group<'a>>::new();
+        for (first, times) in self.runs() {
+            let Request { step, shapes, keys } = first;
+            match groups.last_mut() {
+                Some(group)
+                    if group.times == times && group.step == *step && group.shapes == shapes.as_slice() =>
+                {
+                    group.requests.push(keys);
+                }
+                _ => groups.push(Group { step: *step, shapes, times, requests: vec![keys] }),
+            }
+        }
+        groups
+    }
+
+    /// Hands every request its answer, and gives the server's time.
+    pub(crate) fn hand_out(
+        &self,
+        reply: Value,
+        mut answer: impl FnMut(usize, Answer),
+    ) -> Result<Timestamp, StoreError> {
+        let mut reply = decode(reply)?;
+        let mut order = self.order.iter().copied();
+        for (request, times) in self.runs() {
+            let mut next = reply.next(request)?;
+            for index in order.by_ref().take(times) {
+                answer(index, next.clone());
+                next.step_on(request);
+            }
+        }
+        if reply.is_over() { Ok(reply.now()) } else { Err(StoreError::BadReply) }
+    }
+
+    /// The first request of each run, and how many there are.
+    fn runs(&self) -> impl Iterator<Item = (&'a Request, usize)> {
+        let mut start = 0;
+        self.runs.iter().map(move |&times| {
+            let first = &self.requests[self.order[start]];
+            start += times;
+            (first, times)
+        })
+    }
+}
+
+impl Step {
+    /// Whether two of them are one step taken twice.
+    const fn merges(self) -> bool {
+        matches!(self, Self::Charge | Self::Look)
+    }
+}

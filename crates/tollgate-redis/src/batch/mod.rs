@@ -1,0 +1,169 @@
+//! Group commit: requests that come while a batch is under way go together in the next.
+//!
+//! ```text
+//! request ─▶ lane (one a node; on a Cluster one a slot) ─▶ batch ─▶ merge ─▶ one call of the script
+//!               a queue, and a driver while it is not empty            equals become one step
+//! ```
+//!
+//! Nothing waits for company: a request that finds the lane idle starts a driver and is sent at once. While its
+//! call is under way, others gather. So batches grow with the load, and a call's cost is shared by as many as
+//! came during the one before.
+//!
+//! Drivers are tasks of their own. Whoever asks may go away at any time: what is under way stays under way, and
+//! its answer is dropped.
+
+mod lane;
+mod merge;
+
+use std::pin::pin;
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use redis::{Cmd, Value};
+use tollgate::StoreError;
+
+pub(crate) use self::lane::Awaited;
+use self::lane::{Lane, Waiter};
+pub(crate) use self::merge::Merged;
+use crate::keys::Slot;
+use crate::script::{self, Request};
+use crate::time::{Instant, ServerTime, instant};
+use crate::topology::Topology;
+
+/// How many requests go in one call: few enough that a call holds the server up for less than half a
+/// millisecond, and so many that more would save little.
+const BATCH: usize = 128;
+
+/// Calls of one lane under way at once. With one, the server is idle while its reply is handed out and the next
+/// batch written.
+const DRIVERS: usize = 2;
+
+/// How many requests may wait in a lane: what a server takes in some 50 ms. Whoever came behind them would not be
+/// served before the deadline.
+const QUEUE: usize = 16_384;
+
+/// Sends requests in batches. Clones share the lanes.
+#[derive(Debug, Clone)]
+pub(crate) struct Committer(Arc<Inner>);
+
+#[derive(Debug)]
+struct Inner {
+    topology: Arc<Topology>,
+    lanes: Lanes,
+    /// How long a decision may take.
+    timeout: Duration,
+    time: ServerTime,
+}
+
+/// A lane takes requests whose keys may be in one call together.
+#[derive(Debug)]
+enum Lanes {
+    One(Lane),
+    /// On a Cluster a call may not have keys of two slots.
+    PerSlot(Box<[OnceLock<Box<Lane>>]>),
+}
+
+impl Committer {
+    pub(crate) fn new(topology: Arc<Topology>, timeout: Duration) -> Self {
+        let lanes = if topology.is_cluster() {
+            Lanes::PerSlot((0..Slot::COUNT).map(|_| OnceLock::new()).collect())
+        } else {
+            Lanes::One(Lane::default())
+        };
+        Self(Arc::new(Inner { topology, lanes, timeout, time: ServerTime::new() }))
+    }
+
+    pub(crate) fn topology(&self) -> &Topology {
+        &self.0.topology
+    }
+
+    /// The server's time as far as it is known.
+    pub(crate) fn time(&self) -> &ServerTime {
+        &self.0.time
+    }
+
+    /// Puts the request into the next batch of its slot. The answer comes in time for a decision that has begun
+    /// then.
+    pub(crate) fn submit(&self, slot: Slot, request: Request, begun: Instant) -> Result<Awaited, StoreError> {
+        let (waiter, awaited) = Waiter::new(begun + self.0.timeout);
+        if self.0.lane(slot).push(request, waiter, DRIVERS, QUEUE)? {
+            tokio::spawn(drive(Arc::clone(&self.0), slot));
+        }
+        Ok(awaited)
+    }
+}
+
+/// Takes batches from the lane until nobody waits.
+async fn drive(inner: Arc<Inner>, slot: Slot) {
+    let mut driver = inner.lane(slot).drive();
+    loop {
+        // Whoever is ready to ask, because an answer or a request of its own has just come, asks first: one batch
+        // for all instead of one for the first and one for the rest. Where nobody is ready it costs nothing.
+        tokio::task::yield_now().await;
+        let Some(batch) = driver.next_batch(BATCH) else { return };
+        inner.commit(slot, batch).await;
+    }
+}
+
+impl Inner {
+    fn lane(&self, slot: Slot) -> &Lane {
+        match &self.lanes {
+            Lanes::One(lane) => lane,
+            Lanes::PerSlot(lanes) => lanes[slot.index()].get_or_init(Box::default),
+        }
+    }
+
+    /// Takes one batch, and answers everybody in it.
+    async fn commit(&self, slot: Slot, batch: Vec<(Request, Waiter)>) {
+        let sent = instant();
+        let (requests, mut waiters) = still_awaited(batch, sent);
+        let Some(last) = waiters.iter().map(|waiter| waiter.deadline).max() else { return };
+        let merged = Merged::new(&requests);
+        let call = script::encode(&merged.groups());
+        let reply = self.call(slot, &call, last, &mut waiters).await;
+        let received = instant();
+        let done = reply.and_then(|reply| {
+            let now = merged.hand_out(reply, |index, answer| waiters[index].answer(Ok(answer)))?;
+            self.time.learn(now, sent, received);
+            Ok(())
+        });
+        if let Err(error) = done {
+            waiters.iter_mut().for_each(|waiter| waiter.answer(Err(error.clone())));
+        }
+    }
+
+    /// Calls, and meanwhile tells those whose deadline comes first that it is over for them.
+    async fn call(
+        &self,
+        slot: Slot,
+        call: &Cmd,
+        last: Instant,
+        waiters: &mut [Waiter],
+    ) -> Result<Value, StoreError> {
+        let mut reply = pin!(self.topology.call(slot, call, last));
+        loop {
+            let next = waiters.iter().filter(|it| !it.is_answered()).map(|it| it.deadline).min();
+            let Some(next) = next else { return Err(StoreError::TimedOut) };
+            tokio::select! {
+                biased;
+                reply = &mut reply => return reply.map_err(StoreError::from),
+                () = tokio::time::sleep_until(next) => {
+                    for waiter in waiters.iter_mut().filter(|waiter| waiter.deadline <= next) {
+                        waiter.answer(Err(StoreError::TimedOut));
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Leaves out whoever has gone away, and whoever has waited too long: those were not sent, so nothing was charged.
+fn still_awaited(batch: Vec<(Request, Waiter)>, now: Instant) -> (Vec<Request>, Vec<Waiter>) {
+    let is_awaited = |(_, waiter): &mut (Request, Waiter)| {
+        if waiter.deadline <= now {
+            waiter.answer(Err(StoreError::Overloaded));
+        }
+        !waiter.is_gone()
+    };
+    batch.into_iter().filter_map(|mut it| is_awaited(&mut it).then_some(it)).unzip()
+}

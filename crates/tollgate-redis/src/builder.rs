@@ -1,0 +1,117 @@
+//! What a store can be told before it starts.
+
+use std::time::Duration;
+
+use crate::denials::Denials;
+use crate::keys::Names;
+use crate::settings::Settings;
+use crate::topology::Topology;
+use crate::{Identity, Password, RedisStore, SettingsError, StoreUrl, Tls, script};
+
+/// Settings of a [`RedisStore`].
+#[derive(Debug)]
+#[must_use]
+pub struct RedisStoreBuilder {
+    prefix: Box<str>,
+    identity: Identity,
+    local_denials: usize,
+    settings: Settings,
+}
+
+impl RedisStore {
+    /// Settings to change before building.
+    pub fn builder(url: StoreUrl) -> RedisStoreBuilder {
+        RedisStoreBuilder {
+            prefix: "tollgate".into(),
+            identity: Identity::default(),
+            local_denials: 65_536,
+            settings: Settings::new(url),
+        }
+    }
+}
+
+impl RedisStoreBuilder {
+    /// What all keys begin with, `tollgate` unless said otherwise. Whoever shares a server but not counters needs
+    /// prefixes of their own.
+    pub fn prefix(self, prefix: &str) -> Self {
+        Self { prefix: prefix.into(), ..self }
+    }
+
+    /// How keys show who is counted, as a digest unless said otherwise. Another choice means other counters.
+    pub fn identity(self, identity: Identity) -> Self {
+        Self { identity, ..self }
+    }
+
+    /// Remembers the counts of about so many counters that denied, to deny again without asking the store. 65,536
+    /// unless said otherwise, at 100 bytes each; 0 asks the store every time.
+    pub fn local_denials(self, counters: usize) -> Self {
+        Self { local_denials: counters, ..self }
+    }
+
+    /// How long a decision may take, 20 ms unless said otherwise.
+    pub fn deadline(mut self, timeout: Duration) -> Self {
+        self.settings.timeout = timeout;
+        self
+    }
+
+    /// How long setting up a connection may take, with TLS and login; 250 ms unless said otherwise.
+    pub fn connect_timeout(mut self, timeout: Duration) -> Self {
+        self.settings.connect_timeout = timeout;
+        self
+    }
+
+    /// Connections to each server, 2 unless said otherwise, and at least 1. Each carries any number of calls; a
+    /// second one goes on while the first is set up anew.
+    pub fn connections(mut self, connections: usize) -> Self {
+        self.settings.connections = connections.max(1);
+        self
+    }
+
+    /// Calls under way to each server, 1,024 unless said otherwise, and at least 1. What comes on top waits, no
+    /// longer than a decision may take. A call is a batch of decisions.
+    pub fn calls_in_flight(mut self, calls: usize) -> Self {
+        self.settings.in_flight = calls.max(1);
+        self
+    }
+
+    /// The user to log in as, in place of the URL's.
+    pub fn user(mut self, user: &str) -> Self {
+        self.settings.url.user = Some(user.into());
+        self
+    }
+
+    /// The password to log in with, in place of the URL's.
+    pub fn password(mut self, password: Password) -> Self {
+        self.settings.url.password = Some(password);
+        self
+    }
+
+    /// User and password of the sentinels, where they want one. That of the servers is not sent to them.
+    pub fn sentinel_login(mut self, user: Option<&str>, password: Password) -> Self {
+        self.settings.sentinel_user = user.map(Into::into);
+        self.settings.sentinel_password = Some(password);
+        self
+    }
+
+    /// Whom to trust and who we are, where the URL asks for TLS.
+    pub fn tls(mut self, tls: Tls) -> Self {
+        self.settings.tls = tls;
+        self
+    }
+
+    /// The store. It connects in the background: a server that is away is no error.
+    ///
+    /// # Errors
+    ///
+    /// If the settings contradict each other, or certificates are unfit.
+    ///
+    /// # Panics
+    ///
+    /// Outside of a Tokio runtime.
+    pub fn build(self) -> Result<RedisStore, SettingsError> {
+        let timeout = self.settings.timeout;
+        let names = Names::new(&self.prefix, self.identity);
+        let topology = Topology::start(self.settings, script::TEXT)?;
+        Ok(RedisStore::new(topology, timeout, names, Denials::new(self.local_denials)))
+    }
+}

@@ -1,0 +1,284 @@
+//! What this process remembers of counters that denied, so as to deny again without asking.
+//!
+//! Inside a window a count only grows, so what did not fit will not fit (G9). Remembered is the count, not the
+//! verdict: a request with another limit or cost is judged by its own. What is remembered holds until its window
+//! ends, and for a second at most, because another process may give units back meanwhile. Shortly before that
+//! second is over, one request goes to the store to renew it while the others are still denied here.
+//!
+//! Memory is bounded: a table of fixed size, in which the latest displaces the oldest of its bucket. It is no
+//! loss to forget.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tollgate::{Timestamp, Window};
+
+use crate::time::Instant;
+
+/// How long a count is believed.
+const BELIEVED: Duration = Duration::from_secs(1);
+
+/// After how long one request is sent to ask again.
+const RENEWED: Duration = Duration::from_millis(900);
+
+/// Counters a bucket remembers.
+const PLACES: usize = 4;
+
+/// Stands for a counter in this process.
+pub(crate) type Id = u128;
+
+/// The last counts of counters at which somebody was denied.
+#[derive(Debug)]
+pub(crate) struct Denials {
+    buckets: Box<[Bucket]>,
+}
+
+#[derive(Debug, Default)]
+struct Bucket {
+    /// Goes up when something is given back. What was asked before is not remembered then.
+    ///
+    /// Read without the lock, before a question; what is read there is compared under the lock later. A value that
+    /// is too old only means that an answer is not remembered.
+    version: AtomicU64,
+    places: Mutex<[Option<Place>; PLACES]>,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Place {
+    count: Remembered,
+    /// Whether a request is under way to ask again.
+    is_renewed: bool,
+}
+
+/// A count as the store told it.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Remembered {
+    pub(crate) counter: Id,
+    pub(crate) used: u64,
+    pub(crate) window: Window,
+    /// The server's time when it counted.
+    pub(crate) now: Timestamp,
+    /// Before the server counted.
+    pub(crate) sent: Instant,
+    /// After the server counted.
+    pub(crate) received: Instant,
+}
+
+/// How often something had been given back before a question was sent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Version(u64);
+
+impl Denials {
+    /// Room for so many counters, rounded up; with none, nothing is remembered.
+    pub(crate) fn new(counters: usize) -> Self {
+        let buckets = if counters == 0 { 0 } else { counters.div_ceil(PLACES).next_power_of_two() };
+        Self { buckets: (0..buckets).map(|_| Bucket::default()).collect() }
+    }
+
+    /// What is known of the counter.
+    pub(crate) fn recall(&self, counter: Id, at: Instant) -> Option<Remembered> {
+        let places = self.bucket(counter)?.places();
+        let place = places.iter().flatten().find(|place| place.count.counter == counter)?;
+        (at < place.count.believed_until()).then_some(place.count)
+    }
+
+    /// Whether whoever asks is the one to renew what is known of the counter.
+    pub(crate) fn is_to_renew(&self, counter: Id, at: Instant) -> bool {
+        let Some(bucket) = self.bucket(counter) else { return true };
+        let mut places = bucket.places();
+        let Some(place) = places.iter_mut().flatten().find(|place| place.count.counter == counter) else {
+            return true;
+        };
+        let is_due = at >= place.count.sent + RENEWED && !place.is_renewed;
+        place.is_renewed |= is_due;
+        is_due
+    }
+
+    /// To be read before a question is sent whose answer may be remembered.
+    pub(crate) fn version(&self, counter: Id) -> Version {
+        // Acquire: with the release in `forget`, so that a question sent after a change is not taken for one
+        // from before it.
+        Version(self.bucket(counter).map_or(0, |bucket| bucket.version.load(Ordering::Acquire)))
+    }
+
+    /// Remembers, unless something was given back since.
+    pub(crate) fn remember(&self, count: Remembered, version: Version) {
+        if self.update(count, version) {
+            return;
+        }
+        let Some(bucket) = self.bucket(count.counter) else { return };
+        let mut places = bucket.places();
+        let oldest = places.iter_mut().min_by_key(|place| place.map(|place| place.count.sent));
+        if let Some(oldest) = oldest.filter(|_| bucket.version.load(Ordering::Acquire) == version.0) {
+            *oldest = Some(Place { count, is_renewed: false });
+        }
+    }
+
+    /// Corrects what is known of the counter, so that nobody is told of less than somebody was told before. Whether
+    /// it was known.
+    pub(crate) fn update(&self, count: Remembered, version: Version) -> bool {
+        let Some(bucket) = self.bucket(count.counter) else { return false };
+        let mut places = bucket.places();
+        let Some(place) = places.iter_mut().flatten().find(|place| place.count.counter == count.counter)
+        else {
+            return false;
+        };
+        if bucket.version.load(Ordering::Acquire) == version.0 && !place.count.is_newer_than(&count) {
+            *place = Place { count, is_renewed: false };
+        }
+        true
+    }
+
+    /// Forgets the counter, and what is being asked of it.
+    pub(crate) fn forget(&self, counter: Id) {
+        let Some(bucket) = self.bucket(counter) else { return };
+        let mut places = bucket.places();
+        bucket.version.fetch_add(1, Ordering::Release);
+        for place in places.iter_mut() {
+            place.take_if(|place| place.count.counter == counter);
+        }
+    }
+
+    fn bucket(&self, counter: Id) -> Option<&Bucket> {
+        // An id is part of a digest already; its low bits are as good as any.
+        let mask = self.buckets.len().checked_sub(1)?;
+        self.buckets.get(counter as usize & mask)
+    }
+}
+
+impl Bucket {
+    fn places(&self) -> MutexGuard<'_, [Option<Place>; PLACES]> {
+        // Nothing panics while it is held.
+        self.places.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Remembered {
+    /// Whether this is the later count. Of two that were under way at the same time, the higher one is: nothing was
+    /// given back in between.
+    fn is_newer_than(&self, other: &Self) -> bool {
+        if self.window != other.window {
+            return self.now > other.now;
+        }
+        let overlap = self.sent < other.received && other.sent < self.received;
+        if overlap { self.used > other.used } else { self.sent > other.sent }
+    }
+
+    /// The window ends so long after the server counted, which was after the question was sent: from there it is
+    /// never believed beyond its window. The server's time is a whole number of milliseconds and may have been
+    /// almost one more.
+    fn believed_until(&self) -> Instant {
+        let left = self.window.end().since(self.now).saturating_sub(Duration::from_millis(1));
+        self.sent + BELIEVED.min(left)
+    }
+
+    /// The server's time, or a little less: nobody is told to come back too early.
+    pub(crate) fn now_at(&self, at: Instant) -> Timestamp {
+        self.now + at.saturating_duration_since(self.received)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::time::instant;
+
+    fn at(millis: i64) -> Timestamp {
+        Timestamp::from_unix_millis(millis)
+    }
+
+    /// Counted 300 ms before the end of its window.
+    fn remembered(counter: Id, sent: Instant) -> Remembered {
+        let window = Window::new(at(0), at(1_000));
+        Remembered { counter, used: 5, window, now: at(700), sent, received: sent + millis(40) }
+    }
+
+    fn in_an_hour(counter: Id, sent: Instant) -> Remembered {
+        Remembered { window: Window::new(at(0), at(3_600_000)), ..remembered(counter, sent) }
+    }
+
+    const fn millis(millis: u64) -> Duration {
+        Duration::from_millis(millis)
+    }
+
+    #[test]
+    fn nothing_is_believed_beyond_its_window() {
+        let (denials, sent) = (Denials::new(16), instant());
+        denials.remember(remembered(1, sent), denials.version(1));
+        assert!(denials.recall(1, sent + millis(298)).is_some());
+        assert!(denials.recall(1, sent + millis(299)).is_none());
+    }
+
+    #[test]
+    fn nothing_is_believed_for_more_than_a_second() {
+        let (denials, sent) = (Denials::new(16), instant());
+        denials.remember(in_an_hour(1, sent), denials.version(1));
+        assert!(denials.recall(1, sent + millis(999)).is_some());
+        assert!(denials.recall(1, sent + millis(1_000)).is_none());
+    }
+
+    #[test]
+    fn one_request_renews_while_the_others_are_denied() {
+        let (denials, sent) = (Denials::new(16), instant());
+        denials.remember(in_an_hour(1, sent), denials.version(1));
+        assert!(!denials.is_to_renew(1, sent + millis(899)));
+        assert!(denials.is_to_renew(1, sent + millis(900)));
+        assert!(!denials.is_to_renew(1, sent + millis(901)));
+        denials.remember(in_an_hour(1, sent + RENEWED), denials.version(1));
+        assert!(denials.is_to_renew(1, sent + RENEWED * 2));
+    }
+
+    #[test]
+    fn what_was_asked_before_something_was_given_back_is_not_remembered() {
+        let (denials, sent) = (Denials::new(16), instant());
+        let before = denials.version(1);
+        denials.forget(1);
+        denials.remember(remembered(1, sent), before);
+        assert!(denials.recall(1, sent).is_none());
+        denials.remember(remembered(1, sent), denials.version(1));
+        assert!(denials.recall(1, sent).is_some());
+        denials.forget(1);
+        assert!(denials.recall(1, sent).is_none());
+    }
+
+    #[test]
+    fn nobody_is_told_of_less_than_somebody_was_told_before() {
+        let (denials, sent) = (Denials::new(16), instant());
+        let count = |used, after| Remembered { used, ..in_an_hour(1, sent + millis(after)) };
+        let used = || denials.recall(1, sent + millis(60)).map(|count| count.used);
+        assert!(!denials.update(count(5, 0), denials.version(1)), "only a denial is worth a place");
+        denials.remember(count(5, 0), denials.version(1));
+        assert!(denials.update(count(7, 10), denials.version(1)));
+        denials.remember(count(6, 20), denials.version(1));
+        assert_eq!(used(), Some(7), "both were under way at once");
+        denials.remember(count(4, 50), denials.version(1));
+        assert_eq!(used(), Some(4), "another process gave something back");
+    }
+
+    #[test]
+    fn a_full_bucket_forgets_its_oldest() {
+        let (denials, sent) = (Denials::new(PLACES), instant());
+        let counters = PLACES as Id;
+        for (counter, after) in (0..=counters).zip(0..) {
+            denials.remember(remembered(counter, sent + millis(after)), denials.version(counter));
+        }
+        assert!(denials.recall(0, sent).is_none());
+        assert!((1..=counters).all(|counter| denials.recall(counter, sent).is_some()));
+    }
+
+    #[test]
+    fn the_time_of_a_local_denial_is_never_ahead_of_the_servers() {
+        let sent = instant();
+        let count = remembered(1, sent);
+        assert_eq!(count.now_at(count.received + millis(10)), count.now + millis(10));
+        assert_eq!(count.now_at(sent), count.now);
+    }
+
+    #[test]
+    fn without_room_nothing_is_remembered() {
+        let (denials, sent) = (Denials::new(0), instant());
+        denials.remember(remembered(1, sent), denials.version(1));
+        assert!(denials.recall(1, sent).is_none());
+    }
+}

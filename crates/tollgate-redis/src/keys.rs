@@ -1,0 +1,312 @@
+//! What a counter is called in the store: `{prefix}:1:{policy}:{windows}:{{identity}}`.
+//!
+//! For example `tollgate:1:login:1m:{xXvTx0caa3RWc8NUkisk5w}`. The `1` is the version of this format. The braces
+//! are in the text: they are a hash tag, the only one, so on a Cluster all quotas of one identity lie in one slot.
+//!
+//! Injective, because no part but the last can hold a `:` or a brace: all others are [escaped](escape). What an
+//! identity is made of is [`Identity`].
+
+use std::fmt::Write;
+use std::hash::{Hash, Hasher};
+use std::net::{Ipv4Addr, Ipv6Addr};
+
+use sha2::{Digest, Sha256};
+use tollgate::{Key, PolicyQuota};
+
+/// The name of a counter in the store.
+pub(crate) type KeyText = Box<[u8]>;
+
+/// Where a key lies on a Cluster. Elsewhere all lie in the first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Slot(pub(crate) u16);
+
+impl Slot {
+    pub(crate) const COUNT: usize = 16_384;
+
+    pub(crate) const fn index(self) -> usize {
+        self.0 as usize % Self::COUNT
+    }
+}
+
+/// How the key of a counter shows who is counted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+#[non_exhaustive]
+pub enum Identity {
+    /// As 22 characters of base64url: the first 128 bits of the SHA-256 of the key's [canonical
+    /// bytes](Key::canonical_bytes). Nobody can read from the store who was there, though who has a guess can check
+    /// it; the length is always the same.
+    #[default]
+    Digest,
+    /// As it is, for who looks into the store. Letters, digits and `-._~/@+` stand for themselves, every other
+    /// byte of a text is `%` and two hexadecimal digits, and the empty text is `'`. A number begins with `#`, bytes
+    /// are `$` and hexadecimal digits, an address begins with `=`, and parts are `(one,after,another)`.
+    Plain,
+}
+
+/// Makes the names of counters.
+#[derive(Debug)]
+pub(crate) struct Names {
+    /// What all names begin with.
+    head: Box<[u8]>,
+    identity: Identity,
+}
+
+/// Who is counted, as names say it.
+#[derive(Debug, Clone)]
+pub(crate) struct Who {
+    /// Stands for the key in tables of this process.
+    pub(crate) digest: u128,
+    tag: Tag,
+}
+
+#[derive(Debug, Clone)]
+enum Tag {
+    Digest([u8; 22]),
+    Plain(Box<str>),
+}
+
+impl Names {
+    pub(crate) fn new(prefix: &str, identity: Identity) -> Self {
+        let mut head = Vec::new();
+        escape(&mut head, prefix.as_bytes());
+        head.extend_from_slice(b":1:");
+        Self { head: head.into_boxed_slice(), identity }
+    }
+
+    pub(crate) fn who(&self, key: &Key<'_>) -> Who {
+        let digest = digest(key);
+        let tag = match self.identity {
+            Identity::Digest => Tag::Digest(base64url(digest)),
+            Identity::Plain => Tag::Plain(plain(&key.canonical_bytes())),
+        };
+        Who { digest, tag }
+    }
+
+    pub(crate) fn of(&self, quota: &PolicyQuota, who: &Who) -> KeyText {
+        let tag = who.tag.as_bytes();
+        let (policy, windows) = (quota.policy().as_bytes(), quota.windows().as_bytes());
+        let mut name = Vec::with_capacity(self.head.len() + policy.len() + windows.len() + tag.len() + 4);
+        name.extend_from_slice(&self.head);
+        escape(&mut name, policy);
+        name.push(b':');
+        escape(&mut name, windows);
+        name.extend_from_slice(b":{");
+        name.extend_from_slice(tag);
+        name.push(b'}');
+        name.into_boxed_slice()
+    }
+}
+
+impl Tag {
+    fn as_bytes(&self) -> &[u8] {
+        match self {
+            Self::Digest(digest) => digest,
+            Self::Plain(plain) => plain.as_bytes(),
+        }
+    }
+}
+
+/// Every byte that is no letter, no digit and none of `-._~/@+` becomes `%` and two digits.
+fn escape(text: &mut Vec<u8>, bytes: &[u8]) {
+    const DIGITS: &[u8; 16] = b"0123456789ABCDEF";
+    for &byte in bytes {
+        match byte {
+            b'0'..=b'9' | b'A'..=b'Z' | b'a'..=b'z' | b'-' | b'.' | b'_' | b'~' | b'/' | b'@' | b'+' => {
+                text.push(byte);
+            }
+            _ => text.extend([b'%', DIGITS[usize::from(byte >> 4)], DIGITS[usize::from(byte & 15)]]),
+        }
+    }
+}
+
+fn digest(key: &Key<'_>) -> u128 {
+    /// A key hashes its canonical bytes, and needs no buffer for them that way.
+    struct CanonicalBytes(Sha256);
+
+    impl Hasher for CanonicalBytes {
+        fn write(&mut self, bytes: &[u8]) {
+            self.0.update(bytes);
+        }
+
+        fn finish(&self) -> u64 {
+            0
+        }
+    }
+
+    let mut bytes = CanonicalBytes(Sha256::new());
+    key.hash(&mut bytes);
+    let mut first = [0; 16];
+    first.copy_from_slice(&bytes.0.finalize()[..16]);
+    u128::from_be_bytes(first)
+}
+
+/// RFC 4648, section 5, without padding.
+fn base64url(bits: u128) -> [u8; 22] {
+    const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
+    let digit = |six: u128| DIGITS[(six & 63) as usize];
+    let mut text = [0; 22];
+    for (place, byte) in text.iter_mut().enumerate() {
+        // 21 digits of six bits, and the last with two.
+        *byte = if place < 21 { digit(bits >> (122 - 6 * place)) } else { digit(bits << 4) };
+    }
+    text
+}
+
+/// The values whose canonical bytes these are, as [`Identity::Plain`] writes them.
+fn plain(canonical: &[u8]) -> Box<str> {
+    let mut text = Vec::new();
+    let mut rest = canonical;
+    while let Some(after) = plain_value(&mut text, rest) {
+        rest = after;
+    }
+    String::from_utf8(text).unwrap_or_default().into_boxed_str()
+}
+
+/// Writes the first value and gives the bytes after it.
+fn plain_value<'a>(text: &mut Vec<u8>, canonical: &'a [u8]) -> Option<&'a [u8]> {
+    let (kind, rest) = canonical.split_first()?;
+    let (length, rest) = read_length(rest)?;
+    let (value, after) = rest.split_at_checked(length)?;
+    match (kind, value.len()) {
+        (1, 0) => text.push(b'\''),
+        (1, _) => escape(text, value),
+        (3, 8) => {
+            let number = value.iter().fold(0_u64, |number, byte| number << 8 | u64::from(*byte));
+            text.extend_from_slice(format!("#{number}").as_bytes());
+        }
+        (4, 4) => text.extend_from_slice(format!("={}", Ipv4Addr::from(array(value)?)).as_bytes()),
+        (4, 16) => text.extend_from_slice(format!("={}", Ipv6Addr::from(array(value)?)).as_bytes()),
+        (5, _) => plain_parts(text, value),
+        (kind, _) => {
+            // Bytes, and kinds that this version does not know, with their number.
+            let mut hex = if *kind == 2 { "$".to_owned() } else { format!("${kind}$") };
+            value.iter().for_each(|byte| {
+                let _ = write!(hex, "{byte:02x}");
+            });
+            text.extend_from_slice(hex.as_bytes());
+        }
+    }
+    Some(after)
+}
+
+fn plain_parts(text: &mut Vec<u8>, parts: &[u8]) {
+    text.push(b'(');
+    let mut rest = parts;
+    while let Some(after) = plain_value(text, rest) {
+        if !after.is_empty() {
+            text.push(b',');
+        }
+        rest = after;
+    }
+    text.push(b')');
+}
+
+fn array<const N: usize>(bytes: &[u8]) -> Option<[u8; N]> {
+    bytes.try_into().ok()
+}
+
+/// Unsigned LEB128, and what comes after it.
+fn read_length(bytes: &[u8]) -> Option<(usize, &[u8])> {
+    let mut length = 0_usize;
+    for (place, byte) in bytes.iter().enumerate().take(10) {
+        length |= usize::from(byte & 0x7f).checked_shl(7 * u32::try_from(place).ok()?)?;
+        if byte & 0x80 == 0 {
+            return Some((length, bytes.get(place + 1..)?));
+        }
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashMap;
+    use std::net::IpAddr;
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn name(prefix: &str, identity: Identity, policy: &str, quota: &str, key: &Key<'_>) -> String {
+        let names = Names::new(prefix, identity);
+        let quota = PolicyQuota::new(policy, quota.parse().unwrap());
+        String::from_utf8(names.of(&quota, &names.who(key)).into_vec()).unwrap()
+    }
+
+    /// Names of live counters, which the next version has to find again.
+    #[test]
+    fn names_stay_what_they_are() {
+        let digest = |policy, quota, key: Key<'_>| name("tollgate", Identity::Digest, policy, quota, &key);
+        let expected = [
+            // SHA-256 of 01 05 'alice', and so on.
+            (digest("login", "5/1m", "alice".into()), "tollgate:1:login:1m:{xXvTx0caa3RWc8NUkisk5w}"),
+            (digest("login", "9/60s", "alice".into()), "tollgate:1:login:1m:{xXvTx0caa3RWc8NUkisk5w}"),
+            (
+                digest("a:b{c}", "5/1h@first_hit", 7_u64.into()),
+                "tollgate:1:a%3Ab%7Bc%7D:1h@first_hit:{FtP9gXavUhVb5xriBnjfaA}",
+            ),
+            (
+                digest("", "5/day@Europe/Berlin", ("a", "b").into()),
+                "tollgate:1::day@Europe/Berlin:{HxdWW5xkUxrQ-CXlH2-kOA}",
+            ),
+        ];
+        for (name, expected) in expected {
+            assert_eq!(name, expected);
+        }
+    }
+
+    #[test]
+    fn plain_names_can_be_read() {
+        let plain = |key: Key<'_>| {
+            let name = name("shop", Identity::Plain, "login", "5/1m", &key);
+            name.strip_prefix("shop:1:login:1m:").unwrap().to_owned()
+        };
+        assert_eq!(plain("alice@example.org".into()), "{alice@example.org}");
+        assert_eq!(plain("a:b{} %ü".into()), "{a%3Ab%7B%7D%20%25%C3%BC}");
+        assert_eq!(plain("".into()), "{'}");
+        assert_eq!(plain(49_u64.into()), "{#49}");
+        assert_eq!(plain((&[0_u8, 255]).into()), "{$00ff}");
+        assert_eq!(plain(IpAddr::from([10, 0, 0, 1]).into()), "{=10.0.0.1}");
+        assert_eq!(plain(Ipv6Addr::LOCALHOST.into()), "{=::1}");
+        assert_eq!(plain(("alice", Key::from((1_u64, ""))).into()), "{(alice,(#1,'))}");
+        assert_eq!(plain(Key::parts([""; 0])), "{()}");
+    }
+
+    #[test]
+    fn a_default_name_has_about_45_bytes() {
+        let name = name("tollgate", Identity::Digest, "login", "5/1m", &"x".repeat(1000).as_str().into());
+        assert_eq!(name.len(), 44);
+    }
+
+    fn key() -> impl Strategy<Value = Key<'static>> {
+        let leaf = prop_oneof![
+            "[ab:{}%'#$=(,)\\x00é]{0,4}".prop_map(Key::from),
+            proptest::collection::vec(any::<u8>(), 0..3).prop_map(Key::from),
+            (0..300_u64).prop_map(Key::from),
+            any::<IpAddr>().prop_map(Key::from),
+        ];
+        leaf.prop_recursive(2, 6, 3, |inner| proptest::collection::vec(inner, 0..3).prop_map(Key::parts))
+    }
+
+    proptest! {
+        /// G4: what differs has another name, in either form, and the only hash tag is around the identity.
+        #[test]
+        fn different_counters_have_different_names(
+            counters in proptest::collection::vec(
+                ("[a:1{}%]{0,3}", "[a:1m{}%]{0,3}", prop::sample::select(vec!["1m", "1h", "1m@first_hit"]), key()),
+                2..40,
+            ),
+            identity in prop::sample::select(vec![Identity::Digest, Identity::Plain]),
+        ) {
+            let mut seen = HashMap::new();
+            for (prefix, policy, windows, key) in counters {
+                let name = name(&prefix, identity, &policy, &format!("5/{windows}"), &key);
+                let (head, tag) = name.split_once('{').unwrap();
+                prop_assert!(head.ends_with(':') && !head.contains('}'), "{}", name);
+                prop_assert!(tag.len() > 1 && tag.find('}') == Some(tag.len() - 1), "{}", name);
+                let counter = (prefix, policy, windows, key.canonical_bytes().into_owned());
+                let known = seen.entry(name).or_insert_with(|| counter.clone());
+                prop_assert_eq!(known, &counter);
+            }
+        }
+    }
+}

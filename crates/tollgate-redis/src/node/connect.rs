@@ -1,0 +1,362 @@
+//! Setting up one connection: a stream, then login, database, script, and whether this is a server to count on.
+
+use std::future::Future;
+use std::io;
+use std::pin::{Pin, pin};
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use redis::aio::MultiplexedConnection;
+use redis::{AsyncConnectionConfig, Cmd, RedisConnectionInfo, RedisResult, Value, cmd};
+use rustls::pki_types::ServerName;
+use socket2::{SockRef, TcpKeepalive};
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::{TcpStream, UnixStream, lookup_host};
+use tokio::time::timeout;
+use tokio_rustls::TlsConnector;
+
+use super::Address;
+use crate::settings::Checked;
+use crate::trouble::{Flavor, Trouble, Unconnected};
+use crate::url::Place;
+
+/// What has to be polled for a connection to work. Once it ends, the connection has broken; it may be polled
+/// again, and has still ended then.
+pub(super) struct Driver(Option<Pin<Box<dyn Future<Output = ()> + Send>>>);
+
+impl Future for Driver {
+    type Output = ();
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
+        if let Some(driver) = &mut self.0 {
+            ready!(driver.as_mut().poll(context));
+            self.0 = None;
+        }
+        Poll::Ready(())
+    }
+}
+
+/// What a server is to us, which decides over login, script and what it has to be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Peer {
+    /// It keeps counters: it gets the script, and must be fit to count.
+    Store,
+    /// It is asked who else there is in its cluster.
+    Member,
+    /// It is asked for the primary.
+    Sentinel,
+}
+
+/// Connects within the time that is allowed for it.
+pub(super) async fn connect(
+    address: &Address,
+    peer: Peer,
+    checked: &Checked,
+) -> Result<(MultiplexedConnection, Driver), Unconnected> {
+    let set_up = async {
+        match (address, &checked.tls) {
+            (Address::Tcp(host, port), None) => login(tcp(host, *port).await?, address, peer, checked).await,
+            (Address::Tcp(host, port), Some(tls)) => {
+                let name = ServerName::try_from(host.to_string()).map_err(|_| Unconnected::UnknownHost)?;
+                let stream = tcp(host, *port).await?;
+                let stream = TlsConnector::from(tls.clone()).connect(name, stream).await.map_err(of_tls)?;
+                login(stream, address, peer, checked).await
+            }
+            (Address::Unix(path), _) => {
+                login(UnixStream::connect(path).await.map_err(of_io)?, address, peer, checked).await
+            }
+        }
+    };
+    timeout(checked.settings.connect_timeout, set_up).await.unwrap_or(Err(Unconnected::TimedOut))
+}
+
+/// Connects, asks one thing, and hangs up.
+pub(crate) async fn ask_once(
+    address: &Address,
+    peer: Peer,
+    checked: &Checked,
+    question: &Cmd,
+) -> Result<Value, Unconnected> {
+    let (mut connection, mut driver) = connect(address, peer, checked).await?;
+    let answer = driven(&mut driver, connection.send_packed_command(question));
+    match timeout(checked.settings.connect_timeout, answer).await {
+        Ok(Ok(Value::ServerError(error))) => Err(Unconnected::of_reply(&error, address, "ask who serves")),
+        Ok(Ok(answer)) => Ok(answer),
+        Ok(Err(error)) => Err(of_login(error, address)),
+        Err(_) => Err(Unconnected::TimedOut),
+    }
+}
+
+/// The answer to a question, which comes only while the connection is driven.
+pub(super) async fn driven<T>(
+    driver: &mut Driver,
+    answer: impl Future<Output = RedisResult<T>>,
+) -> RedisResult<T> {
+    let mut answer = pin!(answer);
+    tokio::select! {
+        biased;
+        answer = &mut answer => answer,
+        // With its last step it may have handed out the answer, or the reason why there is none.
+        () = driver => answer.await,
+    }
+}
+
+async fn tcp(host: &str, port: u16) -> Result<TcpStream, Unconnected> {
+    let addresses: Vec<_> = match lookup_host((host, port)).await {
+        Ok(addresses) => addresses.collect(),
+        Err(_) => return Err(Unconnected::UnknownHost),
+    };
+    let stream = TcpStream::connect(&*addresses).await.map_err(of_io)?;
+    stream.set_nodelay(true).map_err(of_io)?;
+    // A connection that a firewall has forgotten is noticed before a call is lost on it.
+    let keepalive =
+        TcpKeepalive::new().with_time(Duration::from_secs(15)).with_interval(Duration::from_secs(5));
+    SockRef::from(&stream).set_tcp_keepalive(&keepalive).map_err(of_io)?;
+    Ok(stream)
+}
+
+async fn login<S>(
+    stream: S,
+    address: &Address,
+    peer: Peer,
+    checked: &Checked,
+) -> Result<(MultiplexedConnection, Driver), Unconnected>
+where
+    S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
+{
+    // All of the login is ours, because the client's own gives no version and no typed errors.
+    let info = RedisConnectionInfo::default().set_skip_set_lib_name();
+    // Deadlines are ours as well: a caller knows its own.
+    let config = AsyncConnectionConfig::new()
+        .set_response_timeout(None)
+        .set_connection_timeout(None)
+        .set_pipeline_buffer_size(checked.settings.in_flight);
+    let (connection, driver) = MultiplexedConnection::new_with_config(&info, stream, config)
+        .await
+        .map_err(|_| Unconnected::HungUp)?;
+    let mut link = Opening { connection, driver: Driver(Some(Box::pin(driver))), address };
+
+    // Alone and first: who does not greet as it should is sent nothing else.
+    let greeting = link.ask(hello(peer, checked), "log in").await?;
+    Greeting::read(greeting)?.check(peer, &checked.settings.url.place)?;
+    if peer == Peer::Store {
+        let load = cmd("SCRIPT").arg("LOAD").arg(checked.script).take();
+        link.ask(load, "load scripts (SCRIPT LOAD)").await?;
+        let database = checked.settings.url.database;
+        if database != 0 {
+            let select = cmd("SELECT").arg(database).take();
+            link.ask(select, "use the database (SELECT)").await.map_err(|error| match error {
+                Unconnected::Unfit(_) => Unconnected::Unfit("the server does not have the database"),
+                other => other,
+            })?;
+        }
+    }
+    Ok((link.connection, link.driver))
+}
+
+/// A connection that is being set up.
+struct Opening<'a> {
+    connection: MultiplexedConnection,
+    driver: Driver,
+    address: &'a Address,
+}
+
+impl Opening<'_> {
+    async fn ask(&mut self, question: Cmd, doing: &'static str) -> Result<Value, Unconnected> {
+        match driven(&mut self.driver, self.connection.send_packed_command(&question)).await {
+            Ok(Value::ServerError(error)) => Err(Unconnected::of_reply(&error, self.address, doing)),
+            Ok(reply) => Ok(reply),
+            Err(error) => Err(of_login(error, self.address)),
+        }
+    }
+}
+
+/// `HELLO` rather than `AUTH`, because its reply says what the server is, and every user may send it.
+fn hello(peer: Peer, checked: &Checked) -> Cmd {
+    let mut hello = cmd("HELLO");
+    hello.arg(2);
+    let settings = &checked.settings;
+    let (user, password) = match peer {
+        Peer::Store | Peer::Member => (&settings.url.user, &settings.url.password),
+        Peer::Sentinel => (&settings.sentinel_user, &settings.sentinel_password),
+    };
+    if let Some(password) = password {
+        hello.arg("AUTH").arg(user.as_deref().unwrap_or("default")).arg(password.reveal());
+    }
+    hello.arg("SETNAME").arg("tollgate");
+    hello
+}
+
+const NONSENSE: Unconnected = Unconnected::Unfit("what listens there does not answer as Redis or Valkey do");
+
+/// What a server says of itself.
+#[derive(Debug, PartialEq)]
+struct Greeting {
+    flavor: Flavor,
+    major: u32,
+    minor: u32,
+    mode: Mode,
+    is_primary: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Mode {
+    Standalone,
+    Cluster,
+    Sentinel,
+}
+
+impl Greeting {
+    /// Reads names and values, one after another.
+    fn read(reply: Value) -> Result<Self, Unconnected> {
+        let Value::Array(fields) = reply else { return Err(NONSENSE) };
+        let value = |name: &[u8]| {
+            let at = fields.iter().step_by(2).position(|field| text(field) == Some(name))?;
+            std::str::from_utf8(text(fields.get(at * 2 + 1)?)?).ok()
+        };
+        let mut version = value(b"version").unwrap_or_default().split('.').map(str::parse);
+        let (Some(Ok(major)), Some(Ok(minor))) = (version.next(), version.next()) else {
+            return Err(NONSENSE);
+        };
+        Ok(Self {
+            flavor: if value(b"server") == Some("valkey") { Flavor::Valkey } else { Flavor::Redis },
+            major,
+            minor,
+            mode: match value(b"mode") {
+                Some("standalone") => Mode::Standalone,
+                Some("cluster") => Mode::Cluster,
+                Some("sentinel") => Mode::Sentinel,
+                _ => return Err(NONSENSE),
+            },
+            // A sentinel says nothing of it.
+            is_primary: value(b"role").is_none_or(|role| role == "master"),
+        })
+    }
+
+    fn check(&self, peer: Peer, place: &Place) -> Result<(), Unconnected> {
+        let oldest = match self.flavor {
+            Flavor::Redis => (7, 0),
+            Flavor::Valkey => (7, 2),
+        };
+        if (self.major, self.minor) < oldest {
+            return Err(Unconnected::TooOld { server: self.flavor, major: self.major, minor: self.minor });
+        }
+        let unfit = match (peer, place, self.mode) {
+            (Peer::Sentinel, _, Mode::Sentinel) => return Ok(()),
+            (Peer::Sentinel, ..) => "a server that is to name the primary is no sentinel",
+            (_, _, Mode::Sentinel) => "the server is a sentinel: say redis+sentinel:// and name the primary",
+            (_, Place::Cluster { .. }, Mode::Cluster) => return Ok(()),
+            (_, Place::Cluster { .. }, Mode::Standalone) => "the server is not part of a cluster",
+            (_, _, Mode::Cluster) => "the server is part of a cluster: say redis+cluster://",
+            (_, _, Mode::Standalone) if !self.is_primary => return Err(Unconnected::Replica),
+            (_, _, Mode::Standalone) => return Ok(()),
+        };
+        Err(Unconnected::Unfit(unfit))
+    }
+}
+
+fn text(value: &Value) -> Option<&[u8]> {
+    match value {
+        Value::BulkString(text) => Some(text),
+        Value::SimpleString(text) => Some(text.as_bytes()),
+        _ => None,
+    }
+}
+
+fn of_io(error: io::Error) -> Unconnected {
+    Unconnected::Io(error.kind())
+}
+
+/// The library for TLS hides its errors in those of the system.
+fn of_tls(error: io::Error) -> Unconnected {
+    let inner = error.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>());
+    inner.cloned().map_or(of_io(error), Unconnected::Tls)
+}
+
+fn of_login(error: redis::RedisError, address: &Address) -> Unconnected {
+    match Trouble::of_client(error, address) {
+        Trouble::BadReply => NONSENSE,
+        _ => Unconnected::HungUp,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A connection that broke with the very step that brought the last reply of its login was taken for one that
+    /// works, and polled once more.
+    #[tokio::test]
+    async fn a_driver_that_has_ended_stays_ended() {
+        let mut driver = Driver(Some(Box::pin(async {})));
+        for _ in 0..3 {
+            (&mut driver).await;
+        }
+    }
+
+    fn greeting(server: &str, version: &str, mode: &str, role: &str) -> Result<Greeting, Unconnected> {
+        let texts = ["server", server, "version", version, "mode", mode, "role", role];
+        Greeting::read(Value::Array(
+            texts.iter().map(|text| Value::BulkString(text.as_bytes().to_vec())).collect(),
+        ))
+    }
+
+    fn single() -> Place {
+        Place::Single(Address::Tcp("h".into(), 1))
+    }
+
+    #[test]
+    fn refuses_what_is_too_old_by_name() {
+        for (server, version, refused) in [
+            ("redis", "7.0.0", None),
+            ("redis", "7.4.1", None),
+            ("redis", "8.8.0", None),
+            ("valkey", "7.2.0", None),
+            ("valkey", "8.1.0-rc1", None),
+            ("redis", "6.2.14", Some("Redis 6.2")),
+            ("valkey", "7.1.9", Some("Valkey 7.1")),
+        ] {
+            let checked =
+                greeting(server, version, "standalone", "master").unwrap().check(Peer::Store, &single());
+            match refused {
+                None => assert_eq!(checked, Ok(()), "{server} {version}"),
+                Some(name) => {
+                    let error = checked.unwrap_err().to_string();
+                    assert!(error.starts_with(&format!("{name} is too old")), "{error}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn refuses_a_server_of_another_kind_than_the_url_says() {
+        let cluster = Place::Cluster { seeds: vec![] };
+        for (peer, place, mode, role, fits) in [
+            (Peer::Store, single(), "standalone", "master", true),
+            (Peer::Store, single(), "standalone", "slave", false),
+            (Peer::Store, single(), "standalone", "replica", false),
+            (Peer::Store, single(), "cluster", "master", false),
+            (Peer::Store, single(), "sentinel", "master", false),
+            (Peer::Store, cluster.clone(), "cluster", "master", true),
+            (Peer::Member, cluster.clone(), "cluster", "slave", true),
+            (Peer::Member, cluster.clone(), "standalone", "master", false),
+            (Peer::Sentinel, single(), "sentinel", "sentinel", true),
+            (Peer::Sentinel, single(), "standalone", "master", false),
+        ] {
+            let checked = greeting("redis", "7.0.15", mode, role).unwrap().check(peer, &place);
+            assert_eq!(checked.is_ok(), fits, "{peer:?} {mode} {role}: {checked:?}");
+        }
+    }
+
+    #[test]
+    fn nonsense_is_no_greeting() {
+        for reply in
+            [Value::Nil, Value::Okay, Value::Int(7), Value::Array(vec![]), Value::Array(vec![Value::Nil])]
+        {
+            assert_eq!(Greeting::read(reply), Err(NONSENSE));
+        }
+        assert_eq!(greeting("redis", "seven", "standalone", "master"), Err(NONSENSE));
+        assert_eq!(greeting("redis", "7", "standalone", "master"), Err(NONSENSE));
+        assert_eq!(greeting("redis", "7.0", "adrift", "master"), Err(NONSENSE));
+    }
+}

@@ -1,0 +1,361 @@
+//! One server: a few connections to it, kept up in the background, and calls that end in time.
+//!
+//! Calls wait for a connection only while the first attempt to get one is under way. Once it has failed, they
+//! fail at once until a later attempt succeeds: there is no queue that grows while the server is away. A server
+//! that has gone silent is treated as one that is away, and its connections are set up anew; so what tells that
+//! it is back is never a caller's charge.
+//!
+//! It knows nothing of slots and primaries: [`topology`](crate::topology) does.
+
+mod address;
+mod breaker;
+mod connect;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
+
+use redis::aio::MultiplexedConnection;
+use redis::{Cmd, Pipeline, RedisResult, Value, cmd};
+use tokio::sync::{Mutex, Notify, Semaphore, SemaphorePermit, watch};
+use tokio::task::JoinSet;
+use tokio::time::{timeout, timeout_at};
+
+pub(crate) use self::address::Address;
+use self::breaker::Breaker;
+use self::connect::{Driver, connect, driven};
+pub(crate) use self::connect::{Peer, ask_once};
+use crate::pace::Pace;
+use crate::settings::Checked;
+use crate::time::{Instant, instant};
+use crate::trouble::{Refusal, Trouble, Unconnected};
+
+/// One server. Dropping it closes its connections.
+pub(crate) struct Node {
+    shared: Arc<Shared>,
+    /// One task for each connection.
+    _keepers: JoinSet<()>,
+}
+
+struct Shared {
+    address: Address,
+    checked: Arc<Checked>,
+    links: watch::Sender<Links>,
+    in_flight: Semaphore,
+    /// Which connection is next.
+    turn: AtomicUsize,
+    /// Held by whoever connects, so that the server is tried by one at a time.
+    pace: Mutex<Pace>,
+    script: Script,
+}
+
+/// The connections that work, and why there are none.
+struct Links {
+    up: Vec<Arc<Link>>,
+    /// What became of the last attempt, if there is no connection and an attempt has failed.
+    trouble: Option<Unconnected>,
+    /// Since when there are connections, or are none.
+    since: Instant,
+}
+
+/// One connection that works.
+struct Link {
+    connection: MultiplexedConnection,
+    breaker: Breaker,
+    /// Told when the connection is to be closed and another one made.
+    renew: Notify,
+}
+
+/// Loads of the script, so that many calls that miss it load it once.
+struct Script {
+    loading: Mutex<()>,
+    /// How often it was loaded because a call missed it.
+    loads: AtomicU64,
+}
+
+/// Whether a server can be called.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum Health {
+    Connected,
+    Trying { since: Instant, trouble: Unconnected },
+}
+
+/// How often a call is made of a server that says that it does not have the script. Others may flush it again
+/// before the call comes.
+const SCRIPT_LOADS: usize = 3;
+
+/// What is sent in one go.
+#[derive(Clone, Copy)]
+enum Sent<'a> {
+    Call(&'a Cmd),
+    /// `ASKING` and the call.
+    Asking(&'a Pipeline),
+}
+
+impl Node {
+    /// Begins to connect, and never waits.
+    ///
+    /// # Panics
+    ///
+    /// Outside of a tokio runtime.
+    pub(crate) fn start(address: Address, checked: Arc<Checked>) -> Self {
+        let shared = Arc::new(Shared {
+            address,
+            links: watch::Sender::new(Links { up: Vec::new(), trouble: None, since: instant() }),
+            in_flight: Semaphore::new(checked.settings.in_flight),
+            turn: AtomicUsize::new(0),
+            pace: Mutex::new(Pace::default()),
+            script: Script { loading: Mutex::new(()), loads: AtomicU64::new(0) },
+            checked,
+        });
+        let mut keepers = JoinSet::new();
+        for _ in 0..shared.checked.settings.connections {
+            keepers.spawn(keep_connected(shared.clone()));
+        }
+        Self { shared, _keepers: keepers }
+    }
+
+    pub(crate) fn address(&self) -> &Address {
+        &self.shared.address
+    }
+
+    pub(crate) fn health(&self) -> Health {
+        let links = self.shared.links.borrow();
+        if links.up.is_empty() {
+            let trouble = links.trouble.clone().unwrap_or(Unconnected::Untried);
+            Health::Trying { since: links.since, trouble }
+        } else {
+            Health::Connected
+        }
+    }
+
+    /// Calls the script, which is loaded again if the server has lost it.
+    ///
+    /// # Cancel safety
+    ///
+    /// The call may run although its future was dropped; its reply goes to nobody.
+    pub(crate) async fn call(&self, call: &Cmd, deadline: Instant) -> Result<Value, Trouble> {
+        self.call_script(Sent::Call(call), deadline).await
+    }
+
+    /// As [`call`](Self::call), to a server that is about to take over the slot.
+    pub(crate) async fn call_asking(&self, call: &Cmd, deadline: Instant) -> Result<Value, Trouble> {
+        let mut asking = Pipeline::with_capacity(2);
+        asking.add_command(cmd("ASKING")).add_command(call.clone());
+        self.call_script(Sent::Asking(&asking), deadline).await
+    }
+
+    /// Asks anything else, and hands on the reply as it is, be it an error of the server.
+    pub(crate) async fn ask(&self, question: &Cmd, deadline: Instant) -> Result<Value, Trouble> {
+        let link = self.link(deadline).await?;
+        self.send(&link, Sent::Call(question), deadline).await
+    }
+
+    async fn call_script(&self, call: Sent<'_>, deadline: Instant) -> Result<Value, Trouble> {
+        let link = self.link(deadline).await?;
+        let _permit = self.permit(deadline).await?;
+        let mut answer = Err(Trouble::Refused(Refusal::NoScript));
+        for _ in 0..SCRIPT_LOADS {
+            let loads = self.shared.script.loads.load(Relaxed);
+            answer = self.checked(self.send(&link, call, deadline).await?);
+            match &answer {
+                Err(Trouble::Refused(Refusal::NoScript)) => {}
+                Err(Trouble::Refused(Refusal::ReadOnly | Refusal::MasterDown)) => {
+                    // It is no primary any more, and would go on refusing for as long as we stay connected.
+                    // Behind its name there may be another server now.
+                    self.shared.close(&link, Some(Unconnected::Replica));
+                    break;
+                }
+                _ => break,
+            }
+            // It did not run. If the script cannot be loaded in time, that is all there is to be said.
+            match timeout_at(deadline, self.load_script(&link, loads, deadline)).await {
+                Ok(loaded) => loaded?,
+                Err(_) => break,
+            }
+        }
+        answer
+    }
+
+    /// The right to have a call under way. Given back also if the caller goes away.
+    async fn permit(&self, deadline: Instant) -> Result<SemaphorePermit<'_>, Trouble> {
+        let in_flight = &self.shared.in_flight;
+        if let Ok(permit) = in_flight.try_acquire() {
+            return Ok(permit);
+        }
+        match timeout_at(deadline, in_flight.acquire()).await {
+            Ok(Ok(permit)) => Ok(permit),
+            // Only the deadline passes: nobody closes the semaphore.
+            Ok(Err(_)) | Err(_) => Err(Trouble::Overloaded),
+        }
+    }
+
+    /// Loads the script, unless another call has done so meanwhile.
+    async fn load_script(&self, link: &Arc<Link>, loads: u64, deadline: Instant) -> Result<(), Trouble> {
+        let script = &self.shared.script;
+        let _loading = script.loading.lock().await;
+        if script.loads.load(Relaxed) != loads {
+            return Ok(());
+        }
+        let load = cmd("SCRIPT").arg("LOAD").arg(self.shared.checked.script).take();
+        // Whatever becomes of the load, the call did not run.
+        let unloaded = |_| Trouble::Refused(Refusal::NoScript);
+        let reply = self.send(link, Sent::Call(&load), deadline).await.map_err(unloaded)?;
+        self.checked(reply)
+            .map_err(|trouble| if trouble.may_have_run() { unloaded(trouble) } else { trouble })?;
+        script.loads.fetch_add(1, Relaxed);
+        Ok(())
+    }
+
+    /// Sends and waits for the reply until the deadline. Takes note of whether there was one.
+    async fn send(&self, link: &Arc<Link>, what: Sent<'_>, deadline: Instant) -> Result<Value, Trouble> {
+        let sent = instant();
+        if deadline <= sent {
+            return Err(Trouble::Late);
+        }
+        match timeout_at(deadline, what.to(link.connection.clone())).await {
+            Ok(Ok(reply)) => {
+                link.breaker.answered();
+                Ok(reply)
+            }
+            Ok(Err(error)) => Err(Trouble::of_client(error, &self.shared.address)),
+            Err(_) => {
+                if link.breaker.unanswered(sent, instant()) {
+                    self.shared.close(link, Some(Unconnected::Silent));
+                }
+                Err(Trouble::TimedOut)
+            }
+        }
+    }
+
+    fn checked(&self, reply: Value) -> Result<Value, Trouble> {
+        match reply {
+            Value::ServerError(error) => Err(Trouble::of_reply(&error, &self.shared.address)),
+            reply => Ok(reply),
+        }
+    }
+
+    /// A connection that works. Waits for the first attempt to get one, and for no later one.
+    async fn link(&self, deadline: Instant) -> Result<Arc<Link>, Trouble> {
+        if let Some(link) = self.shared.next_link(&self.shared.links.borrow())? {
+            return Ok(link);
+        }
+        let mut links = self.shared.links.subscribe();
+        let settled = links.wait_for(|links| !links.up.is_empty() || links.trouble.is_some());
+        match timeout_at(deadline, settled).await {
+            Ok(Ok(links)) => self.shared.next_link(&links)?.ok_or(Trouble::Late),
+            // Only the deadline passes: the sender lives as long as the node.
+            Ok(Err(_)) | Err(_) => Err(Trouble::Late),
+        }
+    }
+}
+
+impl Sent<'_> {
+    async fn to(self, mut connection: MultiplexedConnection) -> RedisResult<Value> {
+        match self {
+            Self::Call(call) => connection.send_packed_command(call).await,
+            Self::Asking(asking) => {
+                let replies = connection.send_packed_commands(asking, 0, 2).await?;
+                // A server that refuses ASKING refuses the call as well.
+                Ok(replies.into_iter().last().unwrap_or(Value::Nil))
+            }
+        }
+    }
+}
+
+impl Shared {
+    fn next_link(&self, links: &Links) -> Result<Option<Arc<Link>>, Unconnected> {
+        let count = links.up.len();
+        if count > 0 {
+            let turn = self.turn.fetch_add(1, Relaxed) % count;
+            return Ok(links.up.get(turn).cloned());
+        }
+        links.trouble.clone().map_or(Ok(None), Err)
+    }
+
+    fn open(&self, link: Arc<Link>) {
+        self.links.send_modify(|links| {
+            if links.up.is_empty() {
+                links.since = instant();
+            }
+            links.up.push(link);
+            links.trouble = None;
+        });
+    }
+
+    /// Calls no longer go over this connection. If it was the last one, they fail by this trouble until there is
+    /// another, or wait for one if there is none.
+    fn close(&self, link: &Arc<Link>, trouble: Option<Unconnected>) {
+        link.renew.notify_one();
+        self.links.send_if_modified(|links| {
+            let count = links.up.len();
+            links.up.retain(|other| !Arc::ptr_eq(other, link));
+            if links.up.len() == count {
+                return false;
+            }
+            if links.up.is_empty() {
+                links.trouble = trouble;
+                links.since = instant();
+            }
+            true
+        });
+    }
+
+    fn fail(&self, trouble: Unconnected) {
+        self.links.send_modify(|links| {
+            // While there are other connections, calls go on over those.
+            if links.up.is_empty() {
+                links.trouble = Some(trouble);
+            }
+        });
+    }
+
+    fn is_away(&self) -> bool {
+        self.links.borrow().trouble.is_some()
+    }
+}
+
+/// Keeps one connection up.
+async fn keep_connected(shared: Arc<Shared>) {
+    loop {
+        let connected = {
+            let mut pace = shared.pace.lock().await;
+            pace.wait().await;
+            let connected = set_up(&shared).await;
+            if connected.is_ok() {
+                pace.succeeded();
+            }
+            connected
+        };
+        match connected {
+            Ok((link, driver)) => {
+                shared.open(link.clone());
+                tokio::select! {
+                    () = driver => {}
+                    () = link.renew.notified() => {}
+                }
+                shared.close(&link, None);
+            }
+            Err(trouble) => shared.fail(trouble),
+        }
+    }
+}
+
+/// Connects. A server that was away has to answer in time besides, or calls would be sent into the next silence.
+async fn set_up(shared: &Shared) -> Result<(Arc<Link>, Driver), Unconnected> {
+    let (mut connection, mut driver) = connect(&shared.address, Peer::Store, &shared.checked).await?;
+    let deadline = shared.checked.settings.timeout;
+    if shared.is_away() {
+        let ping = cmd("PING");
+        let pong = driven(&mut driver, connection.send_packed_command(&ping));
+        match timeout(deadline, pong).await {
+            Ok(Ok(_)) => {}
+            Ok(Err(_)) => return Err(Unconnected::HungUp),
+            Err(_) => return Err(Unconnected::Silent),
+        }
+    }
+    let breaker = Breaker::new(deadline, instant());
+    Ok((Arc::new(Link { connection, breaker, renew: Notify::new() }), driver))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,108 @@
+use std::sync::Arc;
+use std::time::Duration;
+
+use redis::{Value, cmd};
+use tokio::task::JoinSet;
+use tokio::time::timeout;
+use tollgate_testkit::servers::{Server, Software};
+
+use super::{Address, Node};
+use crate::settings::Settings;
+use crate::time::instant;
+use crate::trouble::Trouble;
+
+const SCRIPT: &str = "return redis.call('INCR', KEYS[1])";
+
+/// What `SCRIPT LOAD` answers for it.
+const SHA1: &str = "61636018f4e6b5817b89791bbed242f93fa089e3";
+
+fn node(server: &Server, change: impl FnOnce(&mut Settings)) -> Arc<Node> {
+    let mut settings = Settings::new(format!("redis://{}", server.address()).parse().unwrap());
+    settings.connect_timeout = Duration::from_secs(10);
+    change(&mut settings);
+    let address = Address::Tcp("127.0.0.1".into(), server.address().port());
+    Arc::new(Node::start(address, settings.check(SCRIPT).unwrap()))
+}
+
+fn evalsha() -> redis::Cmd {
+    cmd("EVALSHA").arg(SHA1).arg(1).arg("counter").take()
+}
+
+fn in_ten_seconds() -> crate::time::Instant {
+    instant() + Duration::from_secs(10)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn many_calls_that_miss_the_script_load_it_once() {
+    let server = Server::start(Software::Redis);
+    let node = node(&server, |settings| settings.connections = 1);
+    assert_eq!(node.call(&evalsha(), in_ten_seconds()).await, Ok(Value::Int(1)));
+    server.command::<()>(["SCRIPT", "FLUSH"]);
+    server.command::<()>(["CONFIG", "RESETSTAT"]);
+    let mut calls = JoinSet::new();
+    for _ in 0..500 {
+        let node = node.clone();
+        calls.spawn(async move { node.call(&evalsha(), in_ten_seconds()).await });
+    }
+    for answer in calls.join_all().await {
+        assert!(matches!(answer, Ok(Value::Int(_))), "{answer:?}");
+    }
+    assert_eq!(server.command::<u64>(["GET", "counter"]), 501);
+    let stats: String = server.command(["INFO", "commandstats"]);
+    assert!(stats.contains("cmdstat_script|load:calls=1,"), "{stats}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn no_more_calls_are_under_way_than_are_allowed() {
+    let server = Server::start(Software::Redis);
+    let node = node(&server, |settings| settings.in_flight = 2);
+    node.call(&evalsha(), in_ten_seconds()).await.unwrap();
+    server.pause();
+    let call = || {
+        let node = node.clone();
+        tokio::spawn(async move { node.call(&evalsha(), in_ten_seconds()).await })
+    };
+    let under_way = [call(), call()];
+    tokio::time::sleep(Duration::from_millis(100)).await;
+    let soon = instant() + Duration::from_millis(50);
+    let answer = node.call(&evalsha(), soon).await;
+    assert_eq!(answer, Err(Trouble::Overloaded));
+
+    // Who goes away leaves its place to others.
+    for call in under_way {
+        call.abort();
+        assert!(call.await.unwrap_err().is_cancelled());
+    }
+    server.resume();
+    let (first, second) = tokio::join!(call(), call());
+    // Those that were given up were under way, and were counted.
+    assert_eq!([first.unwrap(), second.unwrap()].into_iter().filter(Result::is_ok).count(), 2);
+    assert_eq!(server.command::<u64>(["GET", "counter"]), 5);
+}
+
+/// A reply that went to the next caller once made strangers see each other's data in a well-known service.
+#[tokio::test(flavor = "multi_thread")]
+async fn calls_that_are_given_up_hand_their_replies_to_nobody() {
+    let server = Server::start(Software::Redis);
+    let node = node(&server, |_| {});
+    let mut callers = JoinSet::new();
+    for caller in 0..20 {
+        let node = node.clone();
+        callers.spawn(async move {
+            let mut given_up = 0;
+            for call in 0..1_000 {
+                let mine = format!("{caller}-{call}");
+                let patience = Duration::from_micros(fastrand::u64(0..2_000));
+                match timeout(patience, node.call(cmd("ECHO").arg(&mine), in_ten_seconds())).await {
+                    Ok(reply) => assert_eq!(reply, Ok(Value::BulkString(mine.into_bytes()))),
+                    Err(_) => given_up += 1,
+                }
+            }
+            given_up
+        });
+    }
+    let given_up: u32 = callers.join_all().await.iter().sum();
+    assert!((1_000..19_000).contains(&given_up), "{given_up} of 20,000 given up: the test tells nothing");
+    let all_permits = node.shared.in_flight.available_permits();
+    assert_eq!(all_permits, node.shared.checked.settings.in_flight);
+}

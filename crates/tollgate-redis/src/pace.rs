@@ -1,0 +1,101 @@
+//! How soon the next attempt is made.
+
+use std::time::Duration;
+
+use tokio::time::sleep_until;
+
+use crate::time::{Instant, instant};
+
+/// Keeps attempts to reach one server, or to find out who serves, apart: at most ten a second, fewer while they
+/// fail, each after a random wait, so that processes that lost a server together do not come back together.
+#[derive(Default)]
+pub(crate) struct Pace {
+    last: Option<Instant>,
+    failures: u32,
+}
+
+/// The shortest time between two attempts.
+const GAP: Duration = Duration::from_millis(100);
+
+/// The longest wait on top of it. With it, a server that is back is noticed after half a second at most.
+const LONGEST: Duration = Duration::from_millis(400);
+
+impl Pace {
+    /// Waits until the next attempt is due, and counts it.
+    pub(crate) async fn wait(&mut self) {
+        if let Some(last) = self.last {
+            sleep_until(last + GAP + self.extra()).await;
+        }
+        self.last = Some(instant());
+        self.failures = self.failures.saturating_add(1);
+    }
+
+    /// The last attempt succeeded.
+    pub(crate) fn succeeded(&mut self) {
+        self.failures = 0;
+    }
+
+    fn extra(&self) -> Duration {
+        let longest = (GAP / 2 * 2_u32.saturating_pow(self.failures)).min(LONGEST);
+        longest.mul_f64(fastrand::f64())
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::disallowed_methods, reason = "the time of these tests stands still until it is moved")]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn the_first_attempt_is_made_at_once() {
+        let start = Instant::now();
+        Pace::default().wait().await;
+        assert_eq!(start.elapsed(), Duration::ZERO);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn at_most_ten_attempts_a_second_and_at_least_two() {
+        let mut pace = Pace::default();
+        let start = Instant::now();
+        for _ in 0..=1_000 {
+            pace.wait().await;
+        }
+        let mean = start.elapsed() / 1_000;
+        assert!((Duration::from_millis(250)..Duration::from_millis(350)).contains(&mean), "{mean:?}");
+        for _ in 0..100 {
+            let before = Instant::now();
+            pace.wait().await;
+            let gap = before.elapsed();
+            assert!((GAP..=GAP + LONGEST).contains(&gap), "{gap:?}");
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn attempts_that_succeed_are_kept_apart_too() {
+        // A server that accepts and hangs up at once would else be flooded.
+        let mut pace = Pace::default();
+        for _ in 0..100 {
+            pace.wait().await;
+            pace.succeeded();
+            let before = Instant::now();
+            pace.wait().await;
+            assert!(before.elapsed() >= GAP);
+            pace.succeeded();
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn waits_are_random() {
+        let mut waits = Vec::new();
+        for _ in 0..20 {
+            let mut pace = Pace::default();
+            pace.wait().await;
+            let before = Instant::now();
+            pace.wait().await;
+            waits.push(before.elapsed());
+        }
+        waits.sort();
+        waits.dedup();
+        assert!(waits.len() > 10, "{waits:?}");
+    }
+}

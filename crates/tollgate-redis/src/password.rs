@@ -1,0 +1,101 @@
+//! A secret that cannot be printed.
+
+use std::path::Path;
+use std::{env, fs, io};
+
+use thiserror::Error;
+
+/// A password. It has neither `Debug` nor `Display`, so that it can get into no log and no error.
+#[derive(Clone)]
+pub struct Password(Box<str>);
+
+/// Why there is no password where it was to be found. Whoever configured that place can mend it; a retry helps
+/// then.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum PasswordError {
+    /// The environment variable is not set, or is not UTF-8.
+    #[error("no password in the environment variable {variable}")]
+    Variable {
+        /// The variable's name.
+        variable: Box<str>,
+        /// What the environment says.
+        source: env::VarError,
+    },
+    /// The file cannot be read.
+    #[error("no password in the file {path}")]
+    File {
+        /// The file's name.
+        path: Box<Path>,
+        /// What the system says.
+        source: io::Error,
+    },
+}
+
+impl Password {
+    /// This very text.
+    #[must_use]
+    pub fn new(password: &str) -> Self {
+        Self(password.into())
+    }
+
+    /// What the environment variable holds.
+    ///
+    /// # Errors
+    ///
+    /// If it is not set, or is not UTF-8.
+    pub fn from_env(variable: &str) -> Result<Self, PasswordError> {
+        match env::var(variable) {
+            Ok(password) => Ok(Self::new(&password)),
+            // The value of one that is no text is part of the error, so it is dropped here.
+            Err(_) if env::var_os(variable).is_some() => {
+                Err(PasswordError::Variable { variable: variable.into(), source: env::VarError::NotPresent })
+            }
+            Err(source) => Err(PasswordError::Variable { variable: variable.into(), source }),
+        }
+    }
+
+    /// What the file holds, without a line break at its end.
+    ///
+    /// # Errors
+    ///
+    /// If it cannot be read, or is not UTF-8.
+    pub fn from_file(path: impl AsRef<Path>) -> Result<Self, PasswordError> {
+        let path = path.as_ref();
+        let text =
+            fs::read_to_string(path).map_err(|source| PasswordError::File { path: path.into(), source })?;
+        let line = text.strip_suffix('\n').unwrap_or(&text);
+        Ok(Self::new(line.strip_suffix('\r').unwrap_or(line)))
+    }
+
+    /// The text itself, for the one place that sends it.
+    pub(crate) fn reveal(&self) -> &str {
+        &self.0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn is_read_from_a_file_without_its_line_break() {
+        for (text, password) in
+            [("s3cret", "s3cret"), ("s3cret\n", "s3cret"), ("s3cret\r\n", "s3cret"), (" a b \n\n", " a b \n")]
+        {
+            let path = env::temp_dir().join(format!("tollgate-password-{}", std::process::id()));
+            fs::write(&path, text).unwrap();
+            let read = Password::from_file(&path);
+            fs::remove_file(&path).unwrap();
+            assert_eq!(read.unwrap().reveal(), password);
+        }
+    }
+
+    #[test]
+    fn says_where_it_was_missed() {
+        let Err(error) = Password::from_file("/nowhere/password") else { panic!("there is such a file") };
+        assert_eq!(error.to_string(), "no password in the file /nowhere/password");
+        let Err(error) = Password::from_env("TOLLGATE_NO_SUCH") else { panic!("there is such a variable") };
+        assert_eq!(error.to_string(), "no password in the environment variable TOLLGATE_NO_SUCH");
+    }
+}

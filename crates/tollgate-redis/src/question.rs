@@ -1,0 +1,165 @@
+//! Charges on their way into the script and back: which counters they name, and what the answer means for each.
+
+use smallvec::SmallVec;
+use tollgate::{
+    Anchor, Charge, CountDenied, Counted, Counter, PolicyQuota, QuotaState, Reason, Timestamp, Window,
+    WindowLength,
+};
+
+use crate::denials::Id;
+use crate::keys::{Names, Who};
+use crate::script::{Found, Request, Shape, Step, Windows};
+
+/// Charges with the counters they name.
+#[derive(Debug)]
+pub(crate) struct Question<'a> {
+    charges: &'a [Charge<'a>],
+    /// Every counter once.
+    counters: SmallVec<[Named<'a>; 1]>,
+    /// For each charge the index of its counter.
+    indices: SmallVec<[usize; 4]>,
+}
+
+#[derive(Debug)]
+struct Named<'a> {
+    counter: Counter<'a>,
+    who: Who,
+    /// Units that all charges on the counter take together.
+    units: u64,
+}
+
+impl<'a> Question<'a> {
+    pub(crate) fn new(charges: &'a [Charge<'a>], names: &Names) -> Self {
+        let mut counters = SmallVec::<[Named<'a>; 1]>::new();
+        let mut indices = SmallVec::new();
+        for charge in charges {
+            let counter = charge.counter();
+            let index = counters.iter().position(|known| known.counter == counter).unwrap_or_else(|| {
+                // Many quotas of one request count the same identity, whose digest is the dearest part.
+                let known = counters.iter().find(|known| known.counter.key() == counter.key());
+                let who = known.map_or_else(|| names.who(counter.key()), |known| known.who.clone());
+                counters.push(Named { counter, who, units: 0 });
+                counters.len() - 1
+            });
+            counters[index].units += u64::from(charge.cost());
+            indices.push(index);
+        }
+        Self { charges, counters, indices }
+    }
+
+    /// Every counter's stand-in.
+    pub(crate) fn ids(&self) -> impl Iterator<Item = Id> {
+        self.counters.iter().map(|named| id(named.counter.quota(), &named.who))
+    }
+
+    /// Whether a denial is final: what was denied is not charged anywhere, so it can be repeated unasked.
+    pub(crate) fn denials_are_free(&self) -> bool {
+        self.charges.iter().all(|charge| charge.counter().quota().count_denied() == CountDenied::No)
+    }
+
+    /// Whether some charge had no room, and its denial may be repeated.
+    pub(crate) fn is_denied(&self, found: &[Found]) -> bool {
+        let denied =
+            |(charge, &index): (&Charge<'_>, &usize)| self.reason(charge, index, found[index].before);
+        self.denials_are_free() && self.charges.iter().zip(&self.indices).filter_map(denied).next().is_some()
+    }
+
+    /// What the script is asked. `now` is the server's time, of which only calendar windows depend; `bound` what
+    /// the step does not take from the limits.
+    pub(crate) fn request(&self, step: Step, bound: Option<i64>, names: &Names, now: Timestamp) -> Request {
+        let shape = |(index, named): (usize, &Named<'_>)| {
+            let on_counter = || {
+                self.charges
+                    .iter()
+                    .zip(&self.indices)
+                    .filter(|(_, at)| **at == index)
+                    .map(|(charge, _)| charge)
+            };
+            let limit = || on_counter().map(Charge::limit).min().unwrap_or(0);
+            let counted = on_counter()
+                .filter(|charge| charge.counter().quota().count_denied() == CountDenied::Yes)
+                .map(Charge::limit)
+                .filter(|limit| *limit >= named.units);
+            Shape {
+                units: named.units,
+                bound: bound.unwrap_or_else(|| limit().cast_signed()),
+                counted: counted.min().unwrap_or(0),
+                windows: windows(&named.counter, now),
+            }
+        };
+        Request {
+            step,
+            shapes: self.counters.iter().enumerate().map(shape).collect(),
+            keys: self.counters.iter().map(|named| names.of(named.counter.quota(), &named.who)).collect(),
+        }
+    }
+
+    /// Every counter's window.
+    pub(crate) fn windows(&self, now: Timestamp, found: &[Found]) -> impl Iterator<Item = Window> {
+        self.counters.iter().zip(found).map(move |(named, found)| found.window(&named.counter, now))
+    }
+
+    /// Where every charge's quota stands.
+    pub(crate) fn counted(&self, now: Timestamp, found: &[Found]) -> Counted {
+        self.states(
+            |index| {
+                let counter = &self.counters[index].counter;
+                let Found { before, after, .. } = found[index];
+                (before, after, found[index].window(counter, now))
+            },
+            now,
+        )
+    }
+
+    /// As [`counted`](Self::counted), of what each counter is known to have used before and to use now.
+    pub(crate) fn states(&self, known: impl Fn(usize) -> (u64, u64, Window), now: Timestamp) -> Counted {
+        let state = |(charge, &index): (&Charge<'_>, &usize)| {
+            let (before, after, window) = known(index);
+            let reason = self.reason(charge, index, before);
+            QuotaState::new(charge.counter().quota().quota(), after, window, now, reason)
+        };
+        self.charges.iter().zip(&self.indices).map(state).collect()
+    }
+
+    /// Why the charge does not fit. A charge of nothing is answered as a charge of one would be.
+    fn reason(&self, charge: &Charge<'_>, index: usize, before: u64) -> Option<Reason> {
+        Reason::of(before, self.counters[index].units.max(1), charge.limit())
+    }
+}
+
+impl Found {
+    /// The window that was counted.
+    pub(crate) fn window(&self, counter: &Counter<'_>, now: Timestamp) -> Window {
+        let quota = counter.quota().quota();
+        match (self.end, quota.window()) {
+            (Some(end), WindowLength::Fixed(length)) => Window::new(end - length, end),
+            _ => quota.window_at(counter.key(), now),
+        }
+    }
+}
+
+fn id(quota: &PolicyQuota, who: &Who) -> Id {
+    let (high, low) = quota.scope_digest();
+    who.digest ^ (u128::from(high) << 64 | u128::from(low))
+}
+
+fn windows(counter: &Counter<'_>, now: Timestamp) -> Windows {
+    let quota = counter.quota().quota();
+    let window_at = |time| quota.window_at(counter.key(), time);
+    match (quota.anchor(), quota.window()) {
+        (Anchor::Epoch, WindowLength::Fixed(length)) => Windows::Grid { origin: 0, length: millis(length) },
+        (Anchor::Staggered, WindowLength::Fixed(length)) => {
+            let origin = window_at(Timestamp::EPOCH).start().as_unix_millis();
+            Windows::Grid { origin, length: millis(length) }
+        }
+        (Anchor::FirstHit, WindowLength::Fixed(length)) => Windows::FirstHit { length: millis(length) },
+        _ => {
+            let window = window_at(now);
+            Windows::Given { start: window.start().as_unix_millis(), end: window.end().as_unix_millis() }
+        }
+    }
+}
+
+fn millis(length: std::time::Duration) -> u64 {
+    u64::try_from(length.as_millis()).unwrap_or(u64::MAX)
+}

@@ -1,0 +1,115 @@
+//! What the script answered. Nothing here trusts the server to have answered well.
+
+use redis::Value;
+use smallvec::SmallVec;
+use tollgate::{Quota, StoreError, Timestamp};
+
+use super::{Request, Windows};
+
+/// What one request was answered.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Answer {
+    /// The server's time at the step.
+    pub(crate) now: Timestamp,
+    pub(crate) outcome: Outcome,
+}
+
+/// What became of a request.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Outcome {
+    /// It was taken; one for each counter.
+    Taken(SmallVec<[Found; 1]>),
+    /// The window it names is not open. Nothing was written.
+    Stale,
+    /// The window of a refund is not the open one. Nothing was written.
+    Closed,
+    /// What is stored under one of the keys is no count. Nothing was written.
+    NoCount,
+}
+
+/// What a step found of one counter, and left.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Found {
+    pub(crate) before: u64,
+    pub(crate) after: u64,
+    /// Where the window of a `first_hit` counter ends; of others the quota knows it.
+    pub(crate) end: Option<Timestamp>,
+}
+
+/// A reply, read from the front request by request.
+#[derive(Debug)]
+pub(crate) struct Reply {
+    now: Timestamp,
+    integers: std::vec::IntoIter<Value>,
+}
+
+/// The reply of one call.
+pub(crate) fn decode(reply: Value) -> Result<Reply, StoreError> {
+    let Value::Array(integers) = reply else { return Err(StoreError::BadReply) };
+    let mut reply = Reply { now: Timestamp::EPOCH, integers: integers.into_iter() };
+    reply.now = Timestamp::from_unix_millis(reply.integer()?);
+    Ok(reply)
+}
+
+impl Reply {
+    pub(crate) const fn now(&self) -> Timestamp {
+        self.now
+    }
+
+    /// Whether all of it has been read.
+    pub(crate) fn is_over(&self) -> bool {
+        self.integers.as_slice().is_empty()
+    }
+
+    /// The answer to this request, which is the next.
+    pub(crate) fn next(&mut self, request: &Request) -> Result<Answer, StoreError> {
+        let mut fault = None;
+        let mut found = SmallVec::<[Found; 1]>::new();
+        for shape in &request.shapes {
+            let used = self.integer()?;
+            let end = match shape.windows {
+                Windows::FirstHit { .. } => Some(Timestamp::from_unix_millis(self.integer()?)),
+                Windows::Grid { .. } | Windows::Given { .. } => None,
+            };
+            match u64::try_from(used) {
+                Ok(before) => found.push(Found { before: before.min(Quota::MAX_LIMIT), after: before, end }),
+                Err(_) => fault = Some(used),
+            }
+        }
+        let outcome = match fault {
+            None => Outcome::Taken(found),
+            Some(-1) => Outcome::Stale,
+            Some(-2) => Outcome::NoCount,
+            Some(-3) => Outcome::Closed,
+            Some(_) => return Err(StoreError::BadReply),
+        };
+        let mut answer = Answer { now: self.now, outcome };
+        answer.step(request);
+        Ok(answer)
+    }
+
+    fn integer(&mut self) -> Result<i64, StoreError> {
+        match self.integers.next() {
+            Some(Value::Int(integer)) => Ok(integer),
+            _ => Err(StoreError::BadReply),
+        }
+    }
+}
+
+impl Answer {
+    /// The answer to the same request, taken right after this one.
+    pub(crate) fn step_on(&mut self, request: &Request) {
+        if let Outcome::Taken(found) = &mut self.outcome {
+            found.iter_mut().for_each(|found| found.before = found.after);
+        }
+        self.step(request);
+    }
+
+    fn step(&mut self, request: &Request) {
+        let Outcome::Taken(found) = &mut self.outcome else { return };
+        let before: SmallVec<[u64; 1]> = found.iter().map(|found| found.before).collect();
+        for (found, after) in found.iter_mut().zip(request.after(&before)) {
+            found.after = after;
+        }
+    }
+}

@@ -1,0 +1,21 @@
+//! The one script: what is asked of it, how that is written down, and what its answers mean.
+//!
+//! Pure functions, but for the script itself, which the server runs. [`Request`] is one step to be taken;
+//! [`encode`] writes groups of them into one call, [`decode`] reads its reply.
+
+mod decode;
+mod encode;
+mod request;
+
+pub(crate) use self::decode::{Answer, Found, Outcome, decode};
+pub(crate) use self::encode::{Group, encode};
+pub(crate) use self::request::{Request, Shape, Step, Windows};
+
+/// What the server runs.
+pub(crate) const TEXT: &str = include_str!("tollgate.lua");
+
+/// The SHA-1 of [`TEXT`], by which the server knows it.
+pub(crate) const SHA1: &str = "438fa4efd5f43cb4a2fd0222d4064d96b76aed76";
+
+#[cfg(test)]
+mod tests;

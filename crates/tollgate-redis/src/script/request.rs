@@ -1,0 +1,89 @@
+//! One step to be taken, with all it needs: it outlives whoever asked for it.
+
+use smallvec::SmallVec;
+use tollgate::Quota;
+
+use crate::keys::KeyText;
+
+/// One step on one or several counters, all or nothing.
+///
+/// Ordered so that requests with the same shapes stand together, and among them those that are equal.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Request {
+    pub(crate) step: Step,
+    /// What is asked of each counter.
+    pub(crate) shapes: SmallVec<[Shape; 1]>,
+    /// The name of each counter, no two alike.
+    pub(crate) keys: SmallVec<[KeyText; 1]>,
+}
+
+/// What is done.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Step {
+    /// Takes the units of all counters, if all have room.
+    Charge,
+    /// Takes nothing.
+    Look,
+    /// Writes `bound` as the count.
+    Set,
+    /// Gives back the units, at most what is used, if the window is the one that starts at `bound`.
+    Refund,
+    /// Forgets the counter.
+    Reset,
+}
+
+/// What is asked of one counter, whosever it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Shape {
+    /// Units of all charges on the counter together.
+    pub(crate) units: u64,
+    /// The least limit of these charges. [`Step::Set`] has the count here, [`Step::Refund`] the start of a window.
+    pub(crate) bound: i64,
+    /// The least limit among charges that count their denials and can pass; 0 if there is none.
+    pub(crate) counted: u64,
+    pub(crate) windows: Windows,
+}
+
+/// Which window is meant; times and lengths in milliseconds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Windows {
+    /// The one that is open by the server's clock, of windows that follow each other from `origin` on.
+    Grid { origin: i64, length: u64 },
+    /// The one that the first unit opened or opens.
+    FirstHit { length: u64 },
+    /// This one and no other; if it is not open, the request is stale.
+    Given { start: i64, end: i64 },
+}
+
+impl Shape {
+    /// A bound that no count reaches.
+    pub(crate) const UNBOUNDED: i64 = 1 << 53;
+
+    /// Whether the counter has room for this.
+    fn fits(&self, used: u64) -> bool {
+        i64::try_from(used.saturating_add(self.units.max(1))).is_ok_and(|after| after <= self.bound)
+    }
+
+    /// Whether a denial is charged to the counter.
+    fn counts_denial(&self, used: u64) -> bool {
+        self.units > 0 && self.counted > 0 && used.saturating_add(self.units) > self.counted
+    }
+}
+
+impl Request {
+    /// What the counters say after this step, if they said `used` before. The script does the same.
+    pub(crate) fn after(&self, used: &[u64]) -> SmallVec<[u64; 1]> {
+        let counters = || self.shapes.iter().zip(used);
+        let admitted = counters().all(|(shape, used)| shape.fits(*used));
+        let after = |(shape, &used): (&Shape, &u64)| match self.step {
+            Step::Charge if admitted || shape.counts_denial(used) => {
+                used.saturating_add(shape.units).min(Quota::MAX_LIMIT)
+            }
+            Step::Charge | Step::Look => used,
+            Step::Set => shape.bound.unsigned_abs(),
+            Step::Refund => used.saturating_sub(shape.units),
+            Step::Reset => 0,
+        };
+        counters().map(after).collect()
+    }
+}

@@ -1,0 +1,222 @@
+//! The script on a real server, beside what this crate believes of it.
+
+use std::sync::OnceLock;
+
+use proptest::prelude::*;
+use redis::{Connection, Value};
+use tollgate::Timestamp;
+use tollgate_testkit::servers::{Server, Software};
+
+use super::*;
+use crate::batch::Merged;
+
+fn server() -> &'static Server {
+    static SERVER: OnceLock<Server> = OnceLock::new();
+    SERVER.get_or_init(|| Server::start(Software::Redis))
+}
+
+fn connect() -> Connection {
+    let mut connection = server().connect().unwrap();
+    let _: String = redis::cmd("SCRIPT").arg("LOAD").arg(TEXT).query(&mut connection).unwrap();
+    connection
+}
+
+/// Takes these requests in one call, as a batch.
+fn take(connection: &mut Connection, requests: &[Request]) -> Vec<Answer> {
+    let merged = Merged::new(requests);
+    let reply: Value = encode(&merged.groups()).query(connection).unwrap();
+    let mut answers = vec![None; requests.len()];
+    merged.hand_out(reply, |index, answer| answers[index] = Some(answer)).unwrap();
+    answers.into_iter().map(Option::unwrap).collect()
+}
+
+/// In which order a batch takes its requests.
+fn order(requests: &[Request]) -> Vec<usize> {
+    let mut order = Vec::new();
+    let merged = Merged::new(requests);
+    merged.order().for_each(|index| order.push(index));
+    order
+}
+
+#[test]
+fn the_digest_is_that_of_the_text() {
+    let digest: String = server().command(["SCRIPT", "LOAD", TEXT]);
+    assert_eq!(digest, SHA1);
+}
+
+#[test]
+fn a_given_window_that_is_not_open_is_stale_and_nothing_is_written() {
+    let mut connection = connect();
+    let now = server().time().as_unix_millis();
+    let shape = |start, end| Shape { units: 1, bound: 5, counted: 0, windows: Windows::Given { start, end } };
+    let first_hit = Shape { windows: Windows::FirstHit { length: 1_000 }, ..shape(0, 0) };
+    let request = |shapes: &[Shape], keys: &[&str]| Request {
+        step: Step::Charge,
+        shapes: shapes.into(),
+        keys: keys.iter().map(|key| key.as_bytes().into()).collect(),
+    };
+    let (over, yet, open) =
+        (shape(now - 9_000, now), shape(now + 60_000, now + 99_000), shape(0, now + 60_000));
+    let requests = [
+        request(&[over], &["over"]),
+        request(&[yet], &["yet"]),
+        request(&[open], &["open"]),
+        request(&[first_hit, over], &["first", "over"]),
+        request(&[open, yet], &["open", "yet"]),
+    ];
+    let answers = take(&mut connection, &requests);
+    for stale in [0, 1, 3, 4] {
+        assert_eq!(answers[stale].outcome, Outcome::Stale, "{stale}");
+    }
+    assert!(matches!(&answers[2].outcome, Outcome::Taken(found) if found[0].before == 0));
+    let written: Vec<String> = redis::cmd("KEYS").arg("*").query(&mut connection).unwrap();
+    assert!(!written.iter().any(|key| ["over", "yet", "first"].contains(&key.as_str())), "{written:?}");
+}
+
+fn shape() -> impl Strategy<Value = Shape> {
+    let units = prop_oneof![1 => Just(0), 6 => 1..=4_u64, 1 => Just(u64::from(u32::MAX))];
+    let bound = prop_oneof![8 => 0..=12_i64, 1 => Just((1 << 40) - 1), 1 => Just(Shape::UNBOUNDED)];
+    let windows = prop::sample::select(vec![
+        Windows::Grid { origin: 0, length: 3_600_000_000 },
+        Windows::Grid { origin: -7, length: 7_200_000_000 },
+        Windows::FirstHit { length: 3_600_000 },
+        Windows::Given { start: 0, end: 1 << 50 },
+    ]);
+    let counted = prop_oneof![2 => Just(false), 1 => Just(true)];
+    (units, bound, counted, windows).prop_map(|(units, bound, counted, windows)| {
+        let counted = if counted && bound.unsigned_abs() >= units { bound.unsigned_abs() } else { 0 };
+        Shape { units, bound, counted, windows }
+    })
+}
+
+/// Requests of few kinds on few keys, so that many are equal.
+fn requests() -> impl Strategy<Value = Vec<Request>> {
+    let step = prop_oneof![
+        8 => Just(Step::Charge),
+        2 => Just(Step::Look),
+        1 => Just(Step::Set),
+        1 => Just(Step::Refund),
+        1 => Just(Step::Reset),
+    ];
+    let kind = (step, prop::collection::vec(shape(), 1..=3)).prop_map(|(step, mut shapes)| {
+        if matches!(step, Step::Set | Step::Refund | Step::Reset) {
+            shapes.truncate(1);
+            // A refund names a window of the first grid.
+            shapes[0].bound = if step == Step::Set { shapes[0].bound.min((1 << 40) - 1) } else { 0 };
+        }
+        (step, shapes)
+    });
+    let kinds = prop::collection::vec(kind, 1..=3);
+    let picks = prop::collection::vec((0..3_usize, 0..3_usize), 1..24);
+    (kinds, picks).prop_map(|(kinds, picks)| {
+        let request = |(kind, key): (usize, usize)| {
+            let (step, shapes) = &kinds[kind % kinds.len()];
+            // Counters of other windows have other names.
+            let name = |(place, shape): (usize, &Shape)| {
+                format!("{key}:{place}:{:?}", shape.windows).into_bytes().into_boxed_slice()
+            };
+            Request {
+                step: *step,
+                shapes: shapes.iter().copied().collect(),
+                keys: shapes.iter().enumerate().map(name).collect(),
+            }
+        };
+        picks.into_iter().map(request).collect()
+    })
+}
+
+/// What was answered, without the time at which it was.
+fn timeless(answers: &[Answer]) -> Vec<Outcome> {
+    let timeless = |answer: &Answer| match &answer.outcome {
+        Outcome::Taken(found) => {
+            Outcome::Taken(found.iter().map(|found| Found { end: None, ..*found }).collect())
+        }
+        other => other.clone(),
+    };
+    answers.iter().map(timeless).collect()
+}
+
+/// Every key with its value and whether it expires.
+fn contents(connection: &mut Connection) -> Vec<(String, String, bool)> {
+    let mut keys: Vec<String> = redis::cmd("KEYS").arg("*").query(connection).unwrap();
+    keys.sort();
+    let content = |key: String| {
+        let value = redis::cmd("GET").arg(&key).query(connection).unwrap();
+        let expiry: i64 = redis::cmd("PEXPIRETIME").arg(&key).query(connection).unwrap();
+        (key, value, expiry > 0)
+    };
+    keys.into_iter().map(content).collect()
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 300, failure_persistence: None, ..Default::default() })]
+
+    /// Merged requests are answered, and leave the counters, as if each had been a call of its own.
+    #[test]
+    fn a_batch_is_its_requests_one_by_one(requests in requests()) {
+        let mut connection = connect();
+        // A database of its own, for the other tests use the first.
+        let _: () = redis::cmd("SELECT").arg(1).query(&mut connection).unwrap();
+        let _: () = redis::cmd("FLUSHDB").query(&mut connection).unwrap();
+        let batched = take(&mut connection, &requests);
+        let after_batch = contents(&mut connection);
+        let _: () = redis::cmd("FLUSHDB").query(&mut connection).unwrap();
+        let mut serial = vec![None; requests.len()];
+        for index in order(&requests) {
+            serial[index] = take(&mut connection, &requests[index..=index]).pop();
+        }
+        let serial: Vec<Answer> = serial.into_iter().map(Option::unwrap).collect();
+        prop_assert_eq!(timeless(&batched), timeless(&serial));
+        let after_serial = contents(&mut connection);
+        prop_assert_eq!(&after_batch, &after_serial);
+        prop_assert!(after_batch.iter().all(|(.., expires)| *expires));
+        // What this crate believes the counters say after a step, they say.
+        for (request, answer) in requests.iter().zip(&serial) {
+            if let Outcome::Taken(found) = &answer.outcome {
+                prop_assert_eq!(found.len(), request.keys.len());
+            }
+        }
+        let last_word = |name: &str| {
+            let takers = order(&requests).into_iter().rev();
+            takers.filter_map(|index| {
+                let Outcome::Taken(found) = &batched[index].outcome else { return None };
+                let place = requests[index].keys.iter().position(|key| **key == *name.as_bytes())?;
+                Some(found[place].after)
+            }).next()
+        };
+        for (name, value, _) in &after_batch {
+            prop_assert_eq!(last_word(name), value.parse().ok(), "{}", name);
+        }
+    }
+}
+
+#[test]
+fn a_reply_that_makes_no_sense_is_an_error() {
+    let request = Request {
+        step: Step::Charge,
+        shapes: [Shape {
+            units: 1,
+            bound: 5,
+            counted: 0,
+            windows: Windows::Grid { origin: 0, length: 1_000 },
+        }]
+        .into_iter()
+        .collect(),
+        keys: [b"key".as_slice().into()].into_iter().collect(),
+    };
+    let requests = [request];
+    let hand_out = |reply| Merged::new(&requests).hand_out(reply, |_, _| ());
+    let integers = |integers: &[i64]| Value::Array(integers.iter().copied().map(Value::Int).collect());
+    assert_eq!(hand_out(integers(&[7, 0])), Ok(Timestamp::from_unix_millis(7)));
+    for nonsense in [
+        Value::Nil,
+        Value::Okay,
+        integers(&[]),
+        integers(&[7]),
+        integers(&[7, -9]),
+        integers(&[7, 0, 0]),
+        Value::Array(vec![Value::Int(7), Value::Okay]),
+    ] {
+        assert_eq!(hand_out(nonsense), Err(tollgate::StoreError::BadReply));
+    }
+}

@@ -1,0 +1,200 @@
+-- Takes many requests in one step, at one reading of the clock, one after another. Each is all or nothing: all it
+-- needs is read and checked before its first write.
+--
+-- KEYS: the counters, request by request. ARGV: groups of requests that differ in their keys alone:
+--
+--   op        charge, look, set, refund or reset
+--   times     how often each request is taken; 0 for `look`
+--   counters  how many keys a request has
+--   requests  how many there are
+--   and for each of its counters:
+--     units    units to take or to give back
+--     bound    the limit that charged units must stay within; of `set` the count to write, of `refund` the start of
+--              the window it names
+--     counted  the least limit that counts denials, or 0
+--     windows, a, b
+--              grid: each b ms, one of them from a on;  first_hit: b ms from the first unit;  given: from a to b
+--
+-- The reply is a flat list of integers: the time, then for each request and counter the count before the step (or
+-- a fault), and after that of a first_hit counter the end of its window. What a step made of a count, its caller
+-- computes from that.
+--
+-- A counter is an integer that expires a second after its window has ended; that is where its window is kept.
+
+local call, try, floor = redis.call, redis.pcall, math.floor
+
+local GRACE = 1000
+local MOST = 1099511627775
+local STALE, NO_COUNT, CLOSED = -1, -2, -3
+
+local time = call('TIME')
+local now = time[1] * 1000 + floor(time[2] / 1000)
+local reply, said = { now }, 1
+
+-- What a counter says, when it expires (nil if it is not there), and when it has to: at `expiry`, or of a first_hit
+-- counter no later than `length` from now. Nothing if what is there is no count. Last, how the count is spelt.
+local function read(key, expiry, length)
+  local value = try('GET', key)
+  if not value then return 0, nil, expiry or now + length + GRACE end
+  -- Of what is no string GET says an error, and that is no number.
+  local count = tonumber(value)
+  if not count or not (count >= 0 and count < 1e13 and count % 1 == 0) then return nil end
+  local ends, due = call('PEXPIRETIME', key), expiry
+  if ends ~= due then
+    if not due then
+      due = now + length + GRACE
+      if ends > now + GRACE and ends < due then due = ends end
+    end
+    -- INCRBY will not look at it.
+    if tostring(count) ~= value then return nil end
+    if ends ~= -1 and ends <= now + GRACE then return 0, nil, due end
+  end
+  return count, ends, due, value
+end
+
+-- How often, out of so many times, so many units fit into this room.
+local function fit(times, unit, room)
+  if room < (unit > 0 and unit or 1) then return 0 end
+  if room >= unit * times then return times end
+  return floor(room / unit)
+end
+
+-- What a counter says once it was charged and then denied so often.
+local function charged(count, unit, admitted, denied, counted)
+  count = count + admitted * unit
+  if denied > 0 and unit > 0 and counted > 0 and count + unit > counted then count = count + denied * unit end
+  return count <= MOST and count or MOST
+end
+
+-- Makes a counter that says `before` say `after`, until it is due. Says a fault if it cannot: what looked like a
+-- number is spelt as INCRBY does not spell it.
+local function write(key, before, after, ends, due)
+  if after == before then
+    -- A clock that was set back has left it a window too long, or somebody took its expiry away.
+    if ends and ends ~= due then call('PEXPIREAT', key, due) end
+  elseif ends ~= due then
+    call('SET', key, after, 'PXAT', due)
+  elseif try('INCRBY', key, after - before) ~= after then
+    -- Any other error is the server's, which refuses to write. It does so at the first write or not at all, so
+    -- nothing has been written.
+    if not string.find(try('INCRBY', key, after - before).err, 'integer', 1, true) then
+      return call('INCRBY', key, after - before)
+    end
+    return NO_COUNT
+  end
+end
+
+-- Requests on one counter each.
+local function take_singles(op, times, requests, key, unit, bound, counted, start, expiry, length)
+  for key = key + 1, key + requests do
+    local name = KEYS[key]
+    local count, ends, due, fault
+    if op == 'reset' then
+      call('DEL', name)
+      count, due = 0, expiry or now + length + GRACE
+    else
+      count, ends, due = read(name, expiry, length)
+      if not count then
+        fault = NO_COUNT
+      else
+        local after = count
+        if op == 'charge' then
+          local admitted = fit(times, unit, bound - count)
+          after = charged(count, unit, admitted, times - admitted, counted)
+        elseif op == 'set' then
+          after = bound
+        elseif op == 'refund' then
+          if (start or due - GRACE - length) ~= bound then
+            fault = CLOSED
+          else
+            after = count > unit and count - unit or 0
+          end
+        end
+        fault = write(name, count, after, ends, due) or fault
+      end
+    end
+    said = said + 1
+    reply[said] = fault or count
+    if not start then
+      said = said + 1
+      reply[said] = fault or due - GRACE
+    end
+  end
+end
+
+-- Charges and looks at several counters each; `asked` says of every counter in turn its unit, bound, counted, start,
+-- expiry and length.
+local function take_several(times, requests, key, counters, asked)
+  local count, ends, due, spelt = {}, {}, {}, nil
+  for _ = 1, requests do
+    local admitted, fault = times, nil
+    for i = 1, counters do
+      local unit, bound, _, _, expiry, length = unpack(asked[i], 1, 6)
+      count[i], ends[i], due[i], spelt = read(KEYS[key + i], expiry, length)
+      -- The first write must not fail after others.
+      if not count[i] or (spelt and tostring(count[i]) ~= spelt) then
+        fault = NO_COUNT
+      else
+        admitted = fit(admitted, unit, bound - count[i])
+      end
+    end
+    for i = 1, counters do
+      local unit, _, counted, start = unpack(asked[i], 1, 4)
+      if not fault then
+        local after = charged(count[i], unit, admitted, times - admitted, counted)
+        write(KEYS[key + i], count[i], after, ends[i], due[i])
+      end
+      said = said + 1
+      reply[said] = fault or count[i]
+      if not start then
+        said = said + 1
+        reply[said] = fault or due[i] - GRACE
+      end
+    end
+    key = key + counters
+  end
+end
+
+local at, key = 1, 0
+while ARGV[at] do
+  local op, times, counters, requests = ARGV[at], ARGV[at + 1] + 0, ARGV[at + 2] + 0, ARGV[at + 3] + 0
+  at = at + 4
+  local asked, stale = nil, false
+  local unit, bound, counted, start, expiry, length
+  for i = 1, counters do
+    local windows, a, b = ARGV[at + 3], ARGV[at + 4] + 0, ARGV[at + 5] + 0
+    unit, bound, counted = ARGV[at] + 0, ARGV[at + 1] + 0, ARGV[at + 2] + 0
+    at = at + 6
+    start, expiry, length = nil, nil, b
+    if windows == 'grid' then
+      start = now - (now - a) % b
+      expiry = start + b + GRACE
+    elseif windows == 'given' then
+      start, expiry = a, b + GRACE
+      stale = stale or now < a or now >= b
+    end
+    if counters > 1 then
+      asked = asked or {}
+      asked[i] = { unit, bound, counted, start, expiry, length }
+    end
+  end
+  if stale then
+    for _ = 1, requests do
+      for i = 1, counters do
+        if asked then start = asked[i][4] end
+        said = said + 1
+        reply[said] = STALE
+        if not start then
+          said = said + 1
+          reply[said] = STALE
+        end
+      end
+    end
+  elseif asked then
+    take_several(times, requests, key, counters, asked)
+  else
+    take_singles(op, times, requests, key, unit, bound, counted, start, expiry, length)
+  end
+  key = key + requests * counters
+end
+return reply

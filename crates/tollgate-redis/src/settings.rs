@@ -1,0 +1,103 @@
+//! How the servers of a store are reached.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use thiserror::Error;
+
+use crate::password::{Password, PasswordError};
+use crate::tls::{Tls, TlsError};
+use crate::url::{StoreUrl, Transport, UrlError};
+
+/// How the servers of a store are reached: what the URL says and what it does not.
+#[derive(Clone)]
+pub(crate) struct Settings {
+    pub(crate) url: StoreUrl,
+    /// How long a decision may take.
+    pub(crate) timeout: Duration,
+    /// How long setting up one connection may take, with TLS and login.
+    pub(crate) connect_timeout: Duration,
+    /// Connections to each server. One carries what a server can count; a second one keeps serving while the
+    /// first is set up anew.
+    pub(crate) connections: usize,
+    /// Calls that may be under way to each server. One is a batch, but on a cluster each slot has its own.
+    pub(crate) in_flight: usize,
+    pub(crate) tls: Tls,
+    pub(crate) sentinel_user: Option<Box<str>>,
+    pub(crate) sentinel_password: Option<Password>,
+}
+
+impl fmt::Debug for Settings {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { url, timeout, connect_timeout, connections, in_flight, tls, .. } = self;
+        f.debug_struct("Settings")
+            .field("url", url)
+            .field("timeout", timeout)
+            .field("connect_timeout", connect_timeout)
+            .field("connections", connections)
+            .field("in_flight", in_flight)
+            .field("tls", tls)
+            .finish_non_exhaustive()
+    }
+}
+
+/// What is wrong with how a store is configured. Whoever configured it can mend it.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum SettingsError {
+    /// The URL of the store.
+    #[error(transparent)]
+    Url(#[from] UrlError),
+    /// A password that is not where it was to be found.
+    #[error(transparent)]
+    Password(#[from] PasswordError),
+    /// Certificates or keys.
+    #[error(transparent)]
+    Tls(#[from] TlsError),
+    /// There is a user and no password.
+    #[error("the store's URL names a user, and there is no password")]
+    PasswordMissing,
+    /// There are certificates and the URL does not ask for TLS.
+    #[error("there are certificates, and the store's URL does not ask for TLS: say rediss:// or valkeys://")]
+    TlsUnused,
+}
+
+/// Settings of which nothing is left to be checked.
+pub(crate) struct Checked {
+    pub(crate) settings: Settings,
+    pub(crate) tls: Option<Arc<rustls::ClientConfig>>,
+    /// The text of the script that servers are to know.
+    pub(crate) script: &'static str,
+}
+
+impl Settings {
+    pub(crate) fn new(url: StoreUrl) -> Self {
+        Self {
+            url,
+            timeout: Duration::from_millis(20),
+            connect_timeout: Duration::from_millis(250),
+            connections: 2,
+            in_flight: 1024,
+            tls: Tls::new(),
+            sentinel_user: None,
+            sentinel_password: None,
+        }
+    }
+
+    /// # Errors
+    ///
+    /// If certificates or keys are unfit, or parts contradict each other.
+    pub(crate) fn check(self, script: &'static str) -> Result<Arc<Checked>, SettingsError> {
+        let lacks_password = self.url.user.is_some() && self.url.password.is_none();
+        if lacks_password || (self.sentinel_user.is_some() && self.sentinel_password.is_none()) {
+            return Err(SettingsError::PasswordMissing);
+        }
+        let tls = match self.url.transport {
+            Transport::Tls => Some(Arc::new(self.tls.config()?)),
+            Transport::Plain if !self.tls.is_empty() => return Err(SettingsError::TlsUnused),
+            Transport::Plain => None,
+        };
+        Ok(Arc::new(Checked { settings: self, tls, script }))
+    }
+}

@@ -1,0 +1,331 @@
+//! The store: charges in, counts out.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use smallvec::SmallVec;
+use tollgate::{
+    Charge, Counted, Counter, Quota, QuotaState, Refunded, Source, Store, StoreError, Timestamp, Window,
+};
+
+use crate::batch::{Awaited, Committer};
+use crate::denials::{Denials, Remembered, Version};
+use crate::keys::{Names, Slot};
+use crate::question::Question;
+use crate::script::{Answer, Found, Outcome, Request, Shape, Step};
+use crate::time::{Instant, instant};
+use crate::topology::{StoreStatus, Topology, slot};
+
+/// How often a request is sent when the calendar window it names is not open: once for an estimate that was off,
+/// and again where a window ended on the way.
+const TRIES: usize = 4;
+
+/// Counters in a Redis or Valkey server, shared by all who use it. Clones share connections.
+#[derive(Clone)]
+pub struct RedisStore(Arc<Inner>);
+
+struct Inner {
+    committer: Committer,
+    names: Names,
+    denials: Denials,
+}
+
+/// What a taken step found, and when.
+struct Taken {
+    now: Timestamp,
+    found: SmallVec<[Found; 1]>,
+}
+
+/// A request to charge.
+#[expect(
+    clippy::large_enum_variant,
+    reason = "most are asked, and an allocation would cost more than a move"
+)]
+enum Begun<'a> {
+    Known(Counted),
+    Asked(Pending<'a>),
+}
+
+/// A question that is under way.
+struct Pending<'a> {
+    question: Question<'a>,
+    step: Step,
+    bound: Option<i64>,
+    begun: Instant,
+    versions: SmallVec<[Version; 1]>,
+    awaited: Result<Awaited, StoreError>,
+}
+
+/// While a counter is being changed, nothing is remembered of it.
+struct Changing<'a, 'q> {
+    denials: &'a Denials,
+    question: &'a Question<'q>,
+}
+
+impl RedisStore {
+    pub(crate) fn new(topology: Topology, timeout: Duration, names: Names, denials: Denials) -> Self {
+        let committer = Committer::new(Arc::new(topology), timeout);
+        Self(Arc::new(Inner { committer, names, denials }))
+    }
+
+    /// Which servers are connected, as of now.
+    #[must_use]
+    pub fn status(&self) -> StoreStatus {
+        self.0.committer.topology().status()
+    }
+}
+
+impl fmt::Debug for RedisStore {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RedisStore").field("topology", self.0.committer.topology()).finish_non_exhaustive()
+    }
+}
+
+impl Store for RedisStore {
+    async fn charge(&self, charges: &[Charge<'_>]) -> Result<Counted, StoreError> {
+        self.0.finish(self.0.begin(charges)).await
+    }
+
+    async fn charge_each(&self, requests: &[&[Charge<'_>]]) -> Vec<Result<Counted, StoreError>> {
+        // All are under way before the first answer is awaited.
+        let begun: Vec<Begun<'_>> = requests.iter().map(|charges| self.0.begin(charges)).collect();
+        let mut answers = Vec::with_capacity(begun.len());
+        for request in begun {
+            answers.push(self.0.finish(request).await);
+        }
+        answers
+    }
+
+    async fn peek(&self, charges: &[Charge<'_>]) -> Result<Counted, StoreError> {
+        if charges.is_empty() {
+            return Ok(Counted::from_iter([]));
+        }
+        let pending = self.0.send(Question::new(charges, &self.0.names), Step::Look, None);
+        let (question, taken) = self.0.note(pending).await?;
+        Ok(question.counted(taken.now, &taken.found))
+    }
+
+    async fn record(&self, charge: &Charge<'_>) -> Result<QuotaState, StoreError> {
+        let charges = [*charge];
+        let question = Question::new(&charges, &self.0.names);
+        let pending = self.0.send(question, Step::Charge, Some(Shape::UNBOUNDED));
+        let (_, taken) = self.0.note(pending).await?;
+        taken.state(&charge.counter())
+    }
+
+    async fn refund(&self, charge: &Charge<'_>, start: Timestamp) -> Result<Refunded, StoreError> {
+        let charges = [*charge];
+        let question = Question::new(&charges, &self.0.names);
+        let _changing = self.0.change(&question);
+        let answer = self.0.ask(&question, Step::Refund, Some(start.as_unix_millis())).await?;
+        let taken = match answer.outcome {
+            Outcome::Closed => return Ok(Refunded::Closed),
+            _ => Taken::try_from(answer)?,
+        };
+        let Found { before, after, .. } = taken.only()?;
+        let given = u32::try_from(before - after).map_err(|_| StoreError::BadReply)?;
+        Ok(Refunded::Open { given, used: after })
+    }
+
+    async fn reset(&self, counter: &Counter<'_>) -> Result<QuotaState, StoreError> {
+        let charges = [Charge::new(counter.quota(), counter.key(), 0)];
+        let question = Question::new(&charges, &self.0.names);
+        let _changing = self.0.change(&question);
+        self.0.take(&question, Step::Reset, None).await?.state(counter)
+    }
+
+    async fn set(&self, counter: &Counter<'_>, used: u64) -> Result<QuotaState, StoreError> {
+        let charges = [Charge::new(counter.quota(), counter.key(), 0)];
+        let question = Question::new(&charges, &self.0.names);
+        let _changing = self.0.change(&question);
+        self.0
+            .take(&question, Step::Set, Some(used.min(Quota::MAX_LIMIT).cast_signed()))
+            .await?
+            .state(counter)
+    }
+}
+
+impl Inner {
+    /// The answer, if it is known here; else the question is under way.
+    fn begin<'a>(&self, charges: &'a [Charge<'a>]) -> Begun<'a> {
+        if charges.is_empty() {
+            return Begun::Known(Counted::from_iter([]));
+        }
+        let question = Question::new(charges, &self.names);
+        let denied = if question.denials_are_free() { self.deny_locally(&question) } else { None };
+        match denied {
+            Some(denied) => Begun::Known(denied),
+            None => Begun::Asked(self.send(question, Step::Charge, None)),
+        }
+    }
+
+    async fn finish(&self, begun: Begun<'_>) -> Result<Counted, StoreError> {
+        match begun {
+            Begun::Known(counted) => Ok(counted),
+            Begun::Asked(pending) => {
+                let (question, taken) = self.note(pending).await?;
+                Ok(question.counted(taken.now, &taken.found))
+            }
+        }
+    }
+
+    fn send<'a>(&self, question: Question<'a>, step: Step, bound: Option<i64>) -> Pending<'a> {
+        let begun = instant();
+        let versions = question.ids().map(|id| self.denials.version(id)).collect();
+        let awaited = self.submit(&question, step, bound, begun);
+        Pending { question, step, bound, begun, versions, awaited }
+    }
+
+    /// Awaits the answer and notes what it says of counters that deny.
+    async fn note<'a>(&self, pending: Pending<'a>) -> Result<(Question<'a>, Taken), StoreError> {
+        let Pending { question, step, bound, begun, versions, awaited } = pending;
+        let taken = Taken::try_from(self.answer(&question, (step, bound), begun, awaited?).await?)?;
+        let is_denied = step == Step::Charge && question.is_denied(&taken.found);
+        let received = instant();
+        let windows = question.windows(taken.now, &taken.found);
+        for (((counter, window), found), version) in
+            question.ids().zip(windows).zip(&taken.found).zip(&versions)
+        {
+            let (used, now) = (found.after, taken.now);
+            let count = Remembered { counter, used, window, now, sent: begun, received };
+            if is_denied {
+                self.denials.remember(count, *version);
+            } else {
+                self.denials.update(count, *version);
+            }
+        }
+        Ok((question, taken))
+    }
+
+    /// The denial that the store would give, if what is remembered of all counters says so for sure.
+    fn deny_locally(&self, question: &Question<'_>) -> Option<Counted> {
+        let at = instant();
+        let recall = |id| self.denials.recall(id, at);
+        let known: SmallVec<[Remembered; 1]> = question.ids().map(recall).collect::<Option<_>>()?;
+        // Each is at most the server's time; so is the latest.
+        let now = known.iter().map(|count| count.now_at(at)).max()?;
+        let counted =
+            question.states(|index| (known[index].used, known[index].used, known[index].window), now);
+        if counted.is_admitted() || question.ids().any(|id| self.denials.is_to_renew(id, at)) {
+            return None;
+        }
+        Some(counted.iter().map(|state| state.with_source(Source::Local)).collect())
+    }
+
+    fn change<'a, 'q>(&'a self, question: &'a Question<'q>) -> Changing<'a, 'q> {
+        let changing = Changing { denials: &self.denials, question };
+        changing.forget();
+        changing
+    }
+
+    async fn take(
+        &self,
+        question: &Question<'_>,
+        step: Step,
+        bound: Option<i64>,
+    ) -> Result<Taken, StoreError> {
+        self.ask(question, step, bound).await?.try_into()
+    }
+
+    async fn ask(
+        &self,
+        question: &Question<'_>,
+        step: Step,
+        bound: Option<i64>,
+    ) -> Result<Answer, StoreError> {
+        let begun = instant();
+        let awaited = self.submit(question, step, bound, begun)?;
+        self.answer(question, (step, bound), begun, awaited).await
+    }
+
+    /// Awaits the answer, and asks again where the window it named was not open.
+    async fn answer(
+        &self,
+        question: &Question<'_>,
+        (step, bound): (Step, Option<i64>),
+        begun: Instant,
+        mut awaited: Awaited,
+    ) -> Result<Answer, StoreError> {
+        for _ in 1..TRIES {
+            let answer = received(awaited).await?;
+            if answer.outcome != Outcome::Stale {
+                return Ok(answer);
+            }
+            awaited = self.submit(question, step, bound, begun)?;
+        }
+        received(awaited).await
+    }
+
+    fn submit(
+        &self,
+        question: &Question<'_>,
+        step: Step,
+        bound: Option<i64>,
+        begun: Instant,
+    ) -> Result<Awaited, StoreError> {
+        let request = question.request(step, bound, &self.names, self.committer.time().estimate());
+        let slot = self.slot(&request)?;
+        self.committer.submit(slot, request, begun)
+    }
+
+    /// Where the keys of the request lie.
+    fn slot(&self, request: &Request) -> Result<Slot, StoreError> {
+        if !self.committer.topology().is_cluster() {
+            return Ok(Slot(0));
+        }
+        let mut slots = request.keys.iter().map(|key| slot::of(key));
+        let first = slots.next().unwrap_or(0);
+        if slots.any(|slot| slot != first) {
+            return Err(StoreError::Misconfigured(
+                "on a cluster, all quotas of a request have to count the same key",
+            ));
+        }
+        Ok(Slot(first))
+    }
+}
+
+/// The answer, once it is there. There is none if the runtime shuts down.
+async fn received(awaited: Awaited) -> Result<Answer, StoreError> {
+    awaited.await.unwrap_or(Err(StoreError::TimedOut))
+}
+
+impl TryFrom<Answer> for Taken {
+    type Error = StoreError;
+
+    fn try_from(answer: Answer) -> Result<Self, StoreError> {
+        match answer.outcome {
+            Outcome::Taken(found) => Ok(Self { now: answer.now, found }),
+            Outcome::NoCount => Err(StoreError::WrongType),
+            // Its time and ours do not come together.
+            Outcome::Stale => Err(StoreError::NotReady),
+            Outcome::Closed => Err(StoreError::BadReply),
+        }
+    }
+}
+
+impl Taken {
+    fn only(&self) -> Result<Found, StoreError> {
+        self.found.first().copied().ok_or(StoreError::BadReply)
+    }
+
+    /// Where the only counter stands, of which nothing was asked.
+    fn state(&self, counter: &Counter<'_>) -> Result<QuotaState, StoreError> {
+        let found = self.only()?;
+        let window: Window = found.window(counter, self.now);
+        Ok(QuotaState::new(counter.quota().quota(), found.after, window, self.now, None))
+    }
+}
+
+impl Changing<'_, '_> {
+    fn forget(&self) {
+        self.question.ids().for_each(|id| self.denials.forget(id));
+    }
+}
+
+/// What was asked before the change and answered during it is forgotten too.
+impl Drop for Changing<'_, '_> {
+    fn drop(&mut self) {
+        self.forget();
+    }
+}

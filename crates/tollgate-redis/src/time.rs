@@ -1,0 +1,84 @@
+//! The two times there are: this process's monotonic clock, and what it makes of the server's.
+//!
+//! Nothing is decided by either: the script counts by the server's own clock. They say how long to wait for a
+//! reply, how long a denial may be repeated, and which calendar window to declare.
+
+use std::sync::atomic::{AtomicI64, Ordering};
+
+pub(crate) use tokio::time::Instant;
+use tollgate::{Clock, SystemClock, Timestamp};
+
+/// The monotonic clock.
+#[expect(clippy::disallowed_methods, reason = "this is the clock")]
+pub(crate) fn instant() -> Instant {
+    Instant::now()
+}
+
+/// The server's time as this process estimates it, corrected by every reply.
+#[derive(Debug)]
+pub(crate) struct ServerTime {
+    base: Instant,
+    /// The server's time at `base`, in Unix milliseconds. Relaxed: one number that stands for itself.
+    at_base: AtomicI64,
+}
+
+impl ServerTime {
+    /// Until the first reply, this machine's clock.
+    pub(crate) fn new() -> Self {
+        Self { base: instant(), at_base: AtomicI64::new(SystemClock.now().as_unix_millis()) }
+    }
+
+    pub(crate) fn estimate(&self) -> Timestamp {
+        let since_base = self.millis(instant());
+        Timestamp::from_unix_millis(self.at_base.load(Ordering::Relaxed).saturating_add(since_base))
+    }
+
+    /// The server said `now` somewhere between these instants. An estimate that can be true is kept, so that it
+    /// does not tremble with every round trip; else it is moved to the nearest that can.
+    pub(crate) fn learn(&self, now: Timestamp, sent: Instant, received: Instant) {
+        let now = now.as_unix_millis();
+        let earliest = now.saturating_sub(self.millis(received));
+        let latest = now.saturating_sub(self.millis(sent)).max(earliest);
+        let known = self.at_base.load(Ordering::Relaxed);
+        let nearest = known.clamp(earliest, latest);
+        if nearest != known {
+            self.at_base.store(nearest, Ordering::Relaxed);
+        }
+    }
+
+    fn millis(&self, instant: Instant) -> i64 {
+        i64::try_from(instant.saturating_duration_since(self.base).as_millis()).unwrap_or(i64::MAX)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn the_estimate_goes_on_and_follows_the_server_both_ways() {
+        let time = ServerTime::new();
+        for said in [1_000_000, 2_000_000, 500_000] {
+            let sent = instant();
+            tokio::time::advance(Duration::from_millis(2)).await;
+            time.learn(Timestamp::from_unix_millis(said), sent, instant());
+            let estimate = time.estimate().as_unix_millis();
+            assert!((said..=said + 2).contains(&estimate), "{estimate} of {said}");
+            tokio::time::advance(Duration::from_secs(7)).await;
+            assert_eq!(time.estimate().as_unix_millis(), estimate + 7_000);
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_late_reply_does_not_move_an_estimate_that_can_be_true() {
+        let time = ServerTime::new();
+        let sent = instant();
+        time.learn(Timestamp::from_unix_millis(1_000), sent, sent);
+        tokio::time::advance(Duration::from_millis(500)).await;
+        // Said at any time since; 200 ms after the question is the truth.
+        time.learn(Timestamp::from_unix_millis(1_200), sent, instant());
+        assert_eq!(time.estimate().as_unix_millis(), 1_500);
+    }
+}

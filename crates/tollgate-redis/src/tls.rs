@@ -1,0 +1,148 @@
+//! Whom TLS connections trust, and who we are to the server.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::{fs, io};
+
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, pem};
+use rustls::{ClientConfig, RootCertStore, crypto};
+use thiserror::Error;
+
+/// Whom TLS connections trust, and who we are to the server. By default the system's certificates are trusted
+/// and we show none.
+///
+/// # Examples
+///
+/// ```no_run
+/// use tollgate_redis::Tls;
+///
+/// let tls = Tls::new().with_ca_file("ca.pem")?.with_client_files("client.pem", "client.key")?;
+/// # Ok::<(), tollgate_redis::TlsError>(())
+/// ```
+#[derive(Clone, Default)]
+pub struct Tls {
+    ca: Option<Vec<CertificateDer<'static>>>,
+    client: Option<Client>,
+}
+
+#[derive(Clone)]
+struct Client {
+    certificates: Vec<CertificateDer<'static>>,
+    key: Arc<PrivateKeyDer<'static>>,
+}
+
+/// What is wrong with certificates or keys. Whoever configured them can mend it.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum TlsError {
+    /// A file cannot be read.
+    #[error("cannot read {path}")]
+    File {
+        /// The file's name.
+        path: Box<Path>,
+        /// What the system says.
+        source: io::Error,
+    },
+    /// A file holds no PEM, or not what it should.
+    #[error("{path} holds no {what} in PEM")]
+    Pem {
+        /// The file's name.
+        path: Box<Path>,
+        /// What it should hold.
+        what: &'static str,
+        /// What is wrong in the text.
+        source: pem::Error,
+    },
+    /// The system trusts nobody, and no certificate to trust was given.
+    #[error("the system has no certificates to trust: give the one that signed the server's")]
+    NobodyTrusted,
+    /// A certificate or key is unfit for TLS.
+    #[error("a certificate or key for the store is unfit")]
+    Unfit(#[from] rustls::Error),
+}
+
+impl Tls {
+    /// Trusts the system's certificates and shows none.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Trusts the certificates in this PEM file, and none of the system's.
+    ///
+    /// # Errors
+    ///
+    /// If the file cannot be read or holds no certificate.
+    pub fn with_ca_file(self, path: impl AsRef<Path>) -> Result<Self, TlsError> {
+        Ok(Self { ca: Some(certificates(path.as_ref())?), ..self })
+    }
+
+    /// Shows the certificate in the first PEM file, with what signed it, and proves it by the key in the second.
+    ///
+    /// # Errors
+    ///
+    /// If a file cannot be read or does not hold what it should.
+    pub fn with_client_files(
+        self,
+        certificate: impl AsRef<Path>,
+        key: impl AsRef<Path>,
+    ) -> Result<Self, TlsError> {
+        let certificates = certificates(certificate.as_ref())?;
+        let path = key.as_ref();
+        let key = PrivateKeyDer::from_pem_slice(&read(path)?).map_err(|source| TlsError::Pem {
+            path: path.into(),
+            what: "private key",
+            source,
+        })?;
+        Ok(Self { client: Some(Client { certificates, key: Arc::new(key) }), ..self })
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.ca.is_none() && self.client.is_none()
+    }
+
+    pub(crate) fn config(&self) -> Result<ClientConfig, TlsError> {
+        let mut roots = RootCertStore::empty();
+        match &self.ca {
+            Some(ca) => ca.iter().try_for_each(|certificate| roots.add(certificate.clone()))?,
+            None => {
+                // Some that a system has are malformed; the others do.
+                roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
+            }
+        }
+        if roots.is_empty() {
+            return Err(TlsError::NobodyTrusted);
+        }
+        // Named here, because the process-wide default is not ours to set.
+        let provider = Arc::new(crypto::ring::default_provider());
+        let config = ClientConfig::builder_with_provider(provider)
+            .with_safe_default_protocol_versions()?
+            .with_root_certificates(roots);
+        Ok(match &self.client {
+            Some(client) => {
+                config.with_client_auth_cert(client.certificates.clone(), client.key.clone_key())?
+            }
+            None => config.with_no_client_auth(),
+        })
+    }
+}
+
+fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, TlsError> {
+    let unfit = |source| TlsError::Pem { path: path.into(), what: "certificate", source };
+    let certificates: Vec<_> =
+        CertificateDer::pem_slice_iter(&read(path)?).collect::<Result<_, _>>().map_err(unfit)?;
+    if certificates.is_empty() { Err(unfit(pem::Error::NoItemsFound)) } else { Ok(certificates) }
+}
+
+fn read(path: &Path) -> Result<Vec<u8>, TlsError> {
+    fs::read(path).map_err(|source| TlsError::File { path: path.into(), source })
+}
+
+impl std::fmt::Debug for Tls {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let ca = self.ca.as_ref().map_or("the system's".into(), |ca| format!("{} given", ca.len()));
+        let client = if self.client.is_some() { "shown" } else { "none" };
+        write!(f, "Tls(certificates trusted: {ca}, our own: {client})")
+    }
+}

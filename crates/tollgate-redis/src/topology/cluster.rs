@@ -1,0 +1,329 @@
+//! Many primaries, each with some of the slots.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use redis::{Cmd, Value, cmd};
+use tokio::time::Instant;
+
+use super::finder::{Find, Finder};
+use super::slot::SLOTS;
+use super::status::ServerStatus;
+use crate::node::{Address, Health, Node, Peer, ask_once};
+use crate::settings::Checked;
+use crate::trouble::{Refusal, Trouble, Unconnected};
+
+/// Many primaries, each with some of the slots.
+pub(crate) struct Cluster {
+    members: Arc<Members>,
+    finder: Finder<Arc<SlotMap>>,
+}
+
+/// The servers that were ever needed, and how to find out which serves what.
+struct Members {
+    seeds: Vec<Address>,
+    question: Cmd,
+    checked: Arc<Checked>,
+    known: Mutex<Known>,
+}
+
+#[derive(Default)]
+struct Known {
+    nodes: HashMap<Address, Arc<Node>>,
+    /// Primaries and replicas, all of which can tell who serves what.
+    told: Vec<Address>,
+    /// Who took over a slot last, and so knows more than others.
+    newest: Option<Address>,
+}
+
+/// Which primary serves which slots.
+struct SlotMap {
+    /// Sorted, not overlapping.
+    ranges: Vec<Range>,
+}
+
+struct Range {
+    first: u16,
+    last: u16,
+    node: Arc<Node>,
+}
+
+impl Cluster {
+    pub(super) fn start(seeds: Vec<Address>, checked: Arc<Checked>) -> Self {
+        let question = cmd("CLUSTER").arg("SLOTS").take();
+        let members = Arc::new(Members { seeds, question, checked, known: Mutex::default() });
+        Self { finder: Finder::start(members.clone()), members }
+    }
+
+    pub(super) async fn serving(&self, slot: u16, deadline: Instant) -> Result<Arc<Node>, Trouble> {
+        let node = self.finder.found(deadline).await?.node(slot);
+        node.ok_or_else(|| {
+            self.finder.look_again();
+            Unconnected::SlotUnserved.into()
+        })
+    }
+
+    /// The node at this address, whatever it serves.
+    pub(super) fn member(&self, address: &Address) -> Arc<Node> {
+        self.members.known().node(address, &self.members.checked)
+    }
+
+    /// Takes note that who serves what has changed, and that the server at this address knows of it.
+    pub(super) fn learn_from(&self, address: &Address) {
+        self.members.known().newest = Some(address.clone());
+        self.finder.look_again();
+    }
+
+    /// The server that has the slot, if it is another than was asked. Waits to be told if there is patience.
+    pub(super) async fn resolve(
+        &self,
+        slot: u16,
+        asked: &Arc<Node>,
+        patience: Option<Instant>,
+    ) -> Option<Arc<Node>> {
+        let map = match patience {
+            Some(deadline) => self.finder.found_anew(deadline).await,
+            None => {
+                self.finder.look_again();
+                self.finder.found_already()
+            }
+        };
+        map?.node(slot).filter(|node| !Arc::ptr_eq(node, asked))
+    }
+
+    pub(super) async fn primaries(&self, deadline: Instant) -> Result<Vec<Arc<Node>>, Trouble> {
+        Ok(self.finder.found(deadline).await?.nodes())
+    }
+
+    pub(super) fn status(&self) -> Vec<ServerStatus> {
+        let Some(map) = self.finder.found_already() else {
+            let trouble = self.finder.trouble().unwrap_or(Unconnected::Untried);
+            return vec![ServerStatus::unknown("cluster", &trouble)];
+        };
+        let mut servers: Vec<_> = map.nodes().iter().map(|node| ServerStatus::of(node)).collect();
+        if map.served() < u32::from(SLOTS) {
+            servers.push(ServerStatus::unknown("cluster", &Unconnected::SlotUnserved));
+        }
+        servers
+    }
+}
+
+impl Find for Members {
+    type Found = Arc<SlotMap>;
+
+    /// A slot that has moved is told of by the server that had it. This only keeps up with who could be asked.
+    const KEEPS: Duration = Duration::from_secs(30);
+
+    /// Asks one after another until somebody knows who serves every slot, and else believes who knows most.
+    async fn find(&self) -> Result<Arc<SlotMap>, Unconnected> {
+        let mut best: Result<Vec<Told>, Unconnected> = Err(Unconnected::SlotUnserved);
+        for address in self.candidates() {
+            let told = ask_once(&address, Peer::Member, &self.checked, &self.question).await;
+            match told.and_then(|reply| read(&address, reply)) {
+                Ok(told) => {
+                    let served = served(&told);
+                    if best.as_ref().map_or(0, |best| self::served(best)) < served {
+                        best = Ok(told);
+                    }
+                    if served == u32::from(SLOTS) {
+                        break;
+                    }
+                }
+                Err(trouble) => {
+                    if let Err(worst) = &mut best {
+                        *worst = trouble;
+                    }
+                }
+            }
+        }
+        Ok(Arc::new(self.map(best?)))
+    }
+}
+
+impl Members {
+    fn known(&self) -> std::sync::MutexGuard<'_, Known> {
+        // Nothing that holds it can be left half done.
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whom to ask, best first: who took over a slot last, then those that are connected, then the rest.
+    fn candidates(&self) -> Vec<Address> {
+        let mut known = self.known();
+        let mut candidates: Vec<_> = known.told.iter().chain(&self.seeds).cloned().collect();
+        fastrand::shuffle(&mut candidates);
+        candidates.sort_by_key(|address| {
+            known.nodes.get(address).is_none_or(|node| node.health() != Health::Connected)
+        });
+        candidates.splice(0..0, known.newest.take());
+        let mut seen = Vec::new();
+        candidates.retain(|address| {
+            let is_new = !seen.contains(address);
+            if is_new {
+                seen.push(address.clone());
+            }
+            is_new
+        });
+        candidates
+    }
+
+    /// The nodes for what was told. Those that are away and serve nothing are forgotten.
+    fn map(&self, mut told: Vec<Told>) -> SlotMap {
+        told.sort_by_key(|range| range.first);
+        let mut known = self.known();
+        known.told = told.iter().flat_map(|range| range.servers.iter().cloned()).collect();
+        known.told.sort_by_key(Address::to_string);
+        known.told.dedup();
+        let ranges = told.into_iter().filter_map(|range| {
+            let node = known.node(range.servers.first()?, &self.checked);
+            Some(Range { first: range.first, last: range.last, node })
+        });
+        let map = SlotMap { ranges: ranges.collect() };
+        known.nodes.retain(|_, node| Arc::strong_count(node) > 1 || node.health() == Health::Connected);
+        map
+    }
+}
+
+impl Known {
+    fn node(&mut self, address: &Address, checked: &Arc<Checked>) -> Arc<Node> {
+        let start = || Arc::new(Node::start(address.clone(), checked.clone()));
+        self.nodes.entry(address.clone()).or_insert_with(start).clone()
+    }
+}
+
+impl SlotMap {
+    fn node(&self, slot: u16) -> Option<Arc<Node>> {
+        let next = self.ranges.partition_point(|range| range.first <= slot);
+        let range = self.ranges.get(next.checked_sub(1)?)?;
+        (slot <= range.last).then(|| range.node.clone())
+    }
+
+    fn nodes(&self) -> Vec<Arc<Node>> {
+        let mut nodes: Vec<Arc<Node>> = Vec::new();
+        for range in &self.ranges {
+            if !nodes.iter().any(|node| Arc::ptr_eq(node, &range.node)) {
+                nodes.push(range.node.clone());
+            }
+        }
+        nodes
+    }
+
+    fn served(&self) -> u32 {
+        self.ranges.iter().map(|range| u32::from(range.last - range.first) + 1).sum()
+    }
+}
+
+/// One range of slots, as a server told it: the primary first, then its replicas.
+#[derive(Debug, Clone, PartialEq)]
+struct Told {
+    first: u16,
+    last: u16,
+    servers: Vec<Address>,
+}
+
+fn served(told: &[Told]) -> u32 {
+    told.iter().map(|range| u32::from(range.last - range.first) + 1).sum()
+}
+
+/// Reads the reply to `CLUSTER SLOTS`: for each range its first and last slot, then host, port and more for each
+/// server.
+fn read(asked: &Address, reply: Value) -> Result<Vec<Told>, Unconnected> {
+    let Value::Array(ranges) = reply else { return Err(NONSENSE) };
+    if ranges.is_empty() {
+        return Err(Unconnected::NotReady(Refusal::ClusterDown));
+    }
+    ranges.into_iter().map(|range| read_range(asked, range).ok_or(NONSENSE)).collect()
+}
+
+const NONSENSE: Unconnected = Unconnected::Unfit("the server does not tell which slots are where");
+
+fn read_range(asked: &Address, range: Value) -> Option<Told> {
+    let Value::Array(fields) = range else { return None };
+    let mut fields = fields.into_iter();
+    let (Value::Int(first), Value::Int(last)) = (fields.next()?, fields.next()?) else { return None };
+    let (first, last) = (u16::try_from(first).ok()?, u16::try_from(last).ok()?);
+    if first > last || last >= SLOTS {
+        return None;
+    }
+    let servers: Vec<_> = fields.map(|server| read_server(asked, server)).collect::<Option<_>>()?;
+    (!servers.is_empty()).then_some(Told { first, last, servers })
+}
+
+/// A host that is empty or not told is the one that was asked.
+fn read_server(asked: &Address, server: Value) -> Option<Address> {
+    let Value::Array(fields) = server else { return None };
+    let mut fields = fields.into_iter();
+    let host = match fields.next()? {
+        Value::BulkString(host) => String::from_utf8(host).ok()?,
+        Value::Nil => String::new(),
+        _ => return None,
+    };
+    let Value::Int(port) = fields.next()? else { return None };
+    asked.at(&host, u16::try_from(port).ok()?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn server(host: Value, port: i64) -> Value {
+        Value::Array(vec![host, Value::Int(port), Value::BulkString(b"id".to_vec()), Value::Array(vec![])])
+    }
+
+    fn host(name: &str) -> Value {
+        Value::BulkString(name.as_bytes().to_vec())
+    }
+
+    fn range(first: i64, last: i64, servers: Vec<Value>) -> Value {
+        Value::Array([vec![Value::Int(first), Value::Int(last)], servers].concat())
+    }
+
+    fn asked() -> Address {
+        Address::Tcp("10.0.0.9".into(), 7000)
+    }
+
+    #[test]
+    fn reads_who_serves_what() {
+        let reply = Value::Array(vec![
+            range(0, 5460, vec![server(host("10.0.0.1"), 7001), server(host("10.0.0.4"), 7004)]),
+            range(5461, 16383, vec![server(Value::Nil, 7002)]),
+            range(16383, 16383, vec![server(host(""), 7003)]),
+        ]);
+        let told = read(&asked(), reply).unwrap();
+        let shown: Vec<_> = told
+            .iter()
+            .map(|range| {
+                let servers: Vec<_> = range.servers.iter().map(Address::to_string).collect();
+                (range.first, range.last, servers.join(" "))
+            })
+            .collect();
+        assert_eq!(
+            shown,
+            [
+                (0, 5460, "10.0.0.1:7001 10.0.0.4:7004".to_owned()),
+                (5461, 16383, "10.0.0.9:7002".to_owned()),
+                (16383, 16383, "10.0.0.9:7003".to_owned()),
+            ]
+        );
+    }
+
+    #[test]
+    fn nonsense_is_refused() {
+        for reply in [
+            Value::Nil,
+            Value::Okay,
+            Value::Array(vec![]),
+            Value::Array(vec![Value::Nil]),
+            Value::Array(vec![range(0, 1, vec![])]),
+            Value::Array(vec![range(1, 0, vec![server(host("a"), 1)])]),
+            Value::Array(vec![range(-1, 0, vec![server(host("a"), 1)])]),
+            Value::Array(vec![range(0, 16384, vec![server(host("a"), 1)])]),
+            Value::Array(vec![range(0, 1, vec![server(host("a"), 0)])]),
+            Value::Array(vec![range(0, 1, vec![server(host("a"), 65536)])]),
+            Value::Array(vec![range(0, 1, vec![server(Value::Int(1), 1)])]),
+            Value::Array(vec![range(0, 1, vec![Value::Array(vec![])])]),
+        ] {
+            assert!(read(&asked(), reply.clone()).is_err(), "{reply:?}");
+        }
+    }
+}

@@ -1,0 +1,113 @@
+//! Finding out who serves, in the background, one attempt at a time.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::{Notify, watch};
+use tokio::task::JoinSet;
+use tokio::time::{Instant, timeout, timeout_at};
+
+use crate::pace::Pace;
+use crate::trouble::{Trouble, Unconnected};
+
+/// What was found last, and a task that looks again when it is told to, and now and then.
+pub(super) struct Finder<T> {
+    shared: Arc<Shared<T>>,
+    _task: JoinSet<()>,
+}
+
+struct Shared<T> {
+    finding: watch::Sender<Finding<T>>,
+    again: Notify,
+}
+
+struct Finding<T> {
+    /// Stays when later attempts fail: it may still be right.
+    found: Option<T>,
+    /// Why the last attempt failed.
+    trouble: Option<Unconnected>,
+    attempts: u64,
+}
+
+/// Finds one thing out.
+pub(super) trait Find: Send + Sync + 'static {
+    type Found: Clone + Send + Sync;
+
+    /// How long what was found is taken to be right.
+    const KEEPS: Duration;
+
+    fn find(&self) -> impl Future<Output = Result<Self::Found, Unconnected>> + Send;
+}
+
+impl<T: Clone + Send + Sync + 'static> Finder<T> {
+    /// Begins to look, and never waits.
+    pub(super) fn start(search: Arc<impl Find<Found = T>>) -> Self {
+        let none = Finding { found: None, trouble: None, attempts: 0 };
+        let shared = Arc::new(Shared { finding: watch::Sender::new(none), again: Notify::new() });
+        let mut task = JoinSet::new();
+        task.spawn(look(shared.clone(), search));
+        Self { shared, _task: task }
+    }
+
+    /// What was found. Waits for the first attempt, and for no later one.
+    pub(super) async fn found(&self, deadline: Instant) -> Result<T, Trouble> {
+        if let Some(found) = self.found_already() {
+            return Ok(found);
+        }
+        let mut finding = self.shared.finding.subscribe();
+        let settled = finding.wait_for(|finding| finding.found.is_some() || finding.trouble.is_some());
+        let Ok(Ok(finding)) = timeout_at(deadline, settled).await else { return Err(Trouble::Late) };
+        match (&finding.found, &finding.trouble) {
+            (Some(found), _) => Ok(found.clone()),
+            (None, Some(trouble)) => Err(trouble.clone().into()),
+            (None, None) => Err(Trouble::Late),
+        }
+    }
+
+    pub(super) fn found_already(&self) -> Option<T> {
+        self.shared.finding.borrow().found.clone()
+    }
+
+    /// Why the last attempt failed, if it did.
+    pub(super) fn trouble(&self) -> Option<Unconnected> {
+        self.shared.finding.borrow().trouble.clone()
+    }
+
+    /// Has it looked for again, soon.
+    pub(super) fn look_again(&self) {
+        self.shared.again.notify_one();
+    }
+
+    /// Has it looked for again, and waits for that.
+    pub(super) async fn found_anew(&self, deadline: Instant) -> Option<T> {
+        let mut finding = self.shared.finding.subscribe();
+        let attempts = finding.borrow().attempts;
+        self.look_again();
+        let attempted = finding.wait_for(|finding| finding.attempts > attempts);
+        let Ok(Ok(finding)) = timeout_at(deadline, attempted).await else { return None };
+        finding.found.clone()
+    }
+}
+
+async fn look<F: Find>(shared: Arc<Shared<F::Found>>, search: Arc<F>) {
+    let mut pace = Pace::default();
+    loop {
+        pace.wait().await;
+        let found = search.find().await;
+        if found.is_ok() {
+            pace.succeeded();
+        }
+        let is_lost = found.is_err();
+        shared.finding.send_modify(|finding| {
+            finding.attempts += 1;
+            match found {
+                Ok(found) => (finding.found, finding.trouble) = (Some(found), None),
+                Err(trouble) => finding.trouble = Some(trouble),
+            }
+        });
+        if !is_lost {
+            // Whether the time is up or somebody wants to know, it is looked for again.
+            let _ = timeout(F::KEEPS, shared.again.notified()).await;
+        }
+    }
+}

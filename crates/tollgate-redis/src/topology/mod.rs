@@ -1,0 +1,187 @@
+//! All servers of a store: which one has the counter, and what to do when it has it no longer.
+//!
+//! A call goes to one server. What it certainly did not run, because it answered so or could not be asked, may be
+//! asked once more, of another server or a little later, while there is time; nothing else is ever sent again.
+//! Replicas are never asked.
+
+mod cluster;
+mod finder;
+mod sentinel;
+mod single;
+pub(crate) mod slot;
+mod status;
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use redis::{Cmd, Value};
+use tokio::time::{Instant, sleep, timeout_at};
+
+use self::cluster::Cluster;
+use self::sentinel::Sentinel;
+use self::single::Single;
+pub use self::status::{ServerStatus, StoreStatus};
+use crate::keys::Slot;
+use crate::node::{Address, Node};
+use crate::settings::{Settings, SettingsError};
+use crate::trouble::{Remedy, Trouble};
+use crate::url::Place;
+
+/// All servers of a store.
+pub(crate) enum Topology {
+    Single(Single),
+    Sentinel(Sentinel),
+    Cluster(Cluster),
+}
+
+/// How often a call that did not run is made again. A key on its way to another server can need four: ask there,
+/// try again, ask there, it has moved. Many more are a loop.
+const REPEATS: usize = 8;
+
+impl Topology {
+    /// Begins to connect, and never waits.
+    ///
+    /// # Errors
+    ///
+    /// If the settings are unfit. A server that is away is no error.
+    ///
+    /// # Panics
+    ///
+    /// Outside of a tokio runtime.
+    pub(crate) fn start(settings: Settings, script: &'static str) -> Result<Self, SettingsError> {
+        let checked = settings.check(script)?;
+        Ok(match &checked.settings.url.place {
+            Place::Single(address) => Self::Single(Single::start(address.clone(), checked)),
+            Place::Sentinel { sentinels, primary } => {
+                Self::Sentinel(Sentinel::start(sentinels.clone(), primary.clone(), checked))
+            }
+            Place::Cluster { seeds } => Self::Cluster(Cluster::start(seeds.clone(), checked)),
+        })
+    }
+
+    /// Whether all keys of a call have to be in one slot.
+    pub(crate) const fn is_cluster(&self) -> bool {
+        matches!(self, Self::Cluster(_))
+    }
+
+    /// Calls the script on the server that has the slot.
+    ///
+    /// # Cancel safety
+    ///
+    /// The call may run although its future was dropped; its reply goes to nobody.
+    pub(crate) async fn call(&self, slot: Slot, call: &Cmd, deadline: Instant) -> Result<Value, Trouble> {
+        let mut node = self.serving(slot, deadline).await?;
+        let mut answer = node.call(call, deadline).await;
+        for _ in 0..REPEATS {
+            let Err(trouble) = &answer else { return answer };
+            let ask = match trouble.remedy() {
+                Remedy::Follow(address) => {
+                    let Some(next) = self.moved(address) else { return answer };
+                    node = next;
+                    node.call(call, deadline).await
+                }
+                Remedy::FollowOnce(address) => {
+                    let Some(next) = self.member(address) else { return answer };
+                    next.call_asking(call, deadline).await
+                }
+                Remedy::Wait => {
+                    if !wait_a_little(deadline).await {
+                        return answer;
+                    }
+                    node.call(call, deadline).await
+                }
+                Remedy::Resolve => match self.resolve(slot, &node, trouble, deadline).await {
+                    Some(next) => {
+                        node = next;
+                        node.call(call, deadline).await
+                    }
+                    None => return answer,
+                },
+                Remedy::None => return answer,
+            };
+            // That there was no time left for the next step says less than why one was needed.
+            match ask {
+                Err(Trouble::Late) => return answer,
+                next => answer = next,
+            }
+        }
+        answer
+    }
+
+    /// The server that has the slot, as far as we know.
+    async fn serving(&self, slot: Slot, deadline: Instant) -> Result<Arc<Node>, Trouble> {
+        match self {
+            Self::Single(single) => Ok(single.node()),
+            Self::Sentinel(sentinel) => sentinel.primary(deadline).await,
+            Self::Cluster(cluster) => cluster.serving(slot.0, deadline).await,
+        }
+    }
+
+    /// The member of a cluster to which a call was sent on.
+    fn member(&self, address: &Address) -> Option<Arc<Node>> {
+        match self {
+            Self::Cluster(cluster) => Some(cluster.member(address)),
+            Self::Single(_) | Self::Sentinel(_) => None,
+        }
+    }
+
+    /// The member of a cluster that has taken over a slot.
+    fn moved(&self, address: &Address) -> Option<Arc<Node>> {
+        if let Self::Cluster(cluster) = self {
+            cluster.learn_from(address);
+        }
+        self.member(address)
+    }
+
+    /// Finds out who serves now that this server did not. Gives none if it is still the same, or nobody knows.
+    async fn resolve(
+        &self,
+        slot: Slot,
+        asked: &Arc<Node>,
+        trouble: &Trouble,
+        deadline: Instant,
+    ) -> Option<Arc<Node>> {
+        // Who is not connected may be away for long: no call waits for that.
+        let patience = if matches!(trouble, Trouble::Unconnected(_)) { None } else { Some(deadline) };
+        match self {
+            Self::Single(_) => None,
+            Self::Sentinel(sentinel) => sentinel.resolve(asked, patience).await,
+            Self::Cluster(cluster) => cluster.resolve(slot.0, asked, patience).await,
+        }
+    }
+
+    /// All servers that count.
+    ///
+    /// # Errors
+    ///
+    /// If nobody told in time which they are.
+    pub(crate) async fn primaries(&self, deadline: Instant) -> Result<Vec<Arc<Node>>, Trouble> {
+        match self {
+            Self::Single(_) | Self::Sentinel(_) => Ok(vec![self.serving(Slot(0), deadline).await?]),
+            Self::Cluster(cluster) => cluster.primaries(deadline).await,
+        }
+    }
+
+    /// Which servers are connected, as of now.
+    pub(crate) fn status(&self) -> StoreStatus {
+        let servers = match self {
+            Self::Single(single) => vec![ServerStatus::of(&single.node())],
+            Self::Sentinel(sentinel) => vec![sentinel.status()],
+            Self::Cluster(cluster) => cluster.status(),
+        };
+        StoreStatus::new(servers)
+    }
+}
+
+impl fmt::Debug for Topology {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list().entries(self.status().servers()).finish()
+    }
+}
+
+/// Waits for what is over in a moment; not if there is no time for it.
+async fn wait_a_little(deadline: Instant) -> bool {
+    let wait = Duration::from_millis(1).mul_f64(1.0 + 2.0 * fastrand::f64());
+    timeout_at(deadline, sleep(wait)).await.is_ok()
+}

@@ -1,0 +1,21 @@
+//! One server.
+
+use std::sync::Arc;
+
+use crate::node::{Address, Node};
+use crate::settings::Checked;
+
+/// One server, which is asked for everything.
+pub(crate) struct Single {
+    node: Arc<Node>,
+}
+
+impl Single {
+    pub(super) fn start(address: Address, checked: Arc<Checked>) -> Self {
+        Self { node: Arc::new(Node::start(address, checked)) }
+    }
+
+    pub(super) fn node(&self) -> Arc<Node> {
+        self.node.clone()
+    }
+}

@@ -1,0 +1,597 @@
+//! Why a call brought no reply: did it certainly not run, or is that unknown, and what may be done about it.
+//!
+//! The line between the two is drawn here and nowhere else. A call that may have run is never sent again.
+//! Texts of a server are not kept, because they may quote keys.
+
+use std::io;
+
+use redis::{RedisError, ServerError};
+use thiserror::Error;
+use tollgate::StoreError;
+
+use crate::node::Address;
+
+/// Why a call brought no reply.
+#[derive(Debug, Clone, PartialEq, Error)]
+pub(crate) enum Trouble {
+    /// There is no connection, so nothing was sent.
+    #[error("no connection: {0}")]
+    Unconnected(#[from] Unconnected),
+    /// As many calls as are allowed were under way, so nothing was sent.
+    #[error("too many calls are under way")]
+    Overloaded,
+    /// The deadline passed before there was a connection, so nothing was sent.
+    #[error("the deadline passed before anything could be sent")]
+    Late,
+    /// The server refused the call before it ran.
+    #[error("refused: {0}")]
+    Refused(Refusal),
+    /// No reply came in time.
+    #[error("no reply in time")]
+    TimedOut,
+    /// The connection broke before a reply came.
+    #[error("the connection broke before the reply")]
+    Cut,
+    /// The call was stopped while it ran, or the error is none that we know.
+    #[error("stopped while it ran: {0}")]
+    Stopped(Code),
+    /// The reply is no RESP, or says what no server says.
+    #[error("the reply makes no sense")]
+    BadReply,
+}
+
+/// Why there is no connection.
+#[derive(Debug, Clone, PartialEq, Error)]
+pub(crate) enum Unconnected {
+    #[error("the host's name is unknown")]
+    UnknownHost,
+    #[error("{0}")]
+    Io(io::ErrorKind),
+    #[error("connecting took too long")]
+    TimedOut,
+    #[error("TLS: {0}")]
+    Tls(#[from] rustls::Error),
+    #[error("the server hung up")]
+    HungUp,
+    #[error("the last calls went unanswered, and it has not answered since")]
+    Silent,
+    #[error("wrong user or password")]
+    WrongPassword,
+    #[error("the server wants a password")]
+    PasswordWanted,
+    #[error("the user has no right to {0}")]
+    NoRight(&'static str),
+    #[error("{server} {major}.{minor} is too old: Redis 7.0 or Valkey 7.2 is the oldest that will do")]
+    TooOld { server: Flavor, major: u32, minor: u32 },
+    #[error("{0}")]
+    Unfit(&'static str),
+    #[error("the server is a replica")]
+    Replica,
+    #[error("the server is not ready: {0}")]
+    NotReady(Refusal),
+    #[error("no sentinel knows the primary")]
+    NoPrimary,
+    #[error("no server of the cluster told which serves the slot")]
+    SlotUnserved,
+    #[error("not tried yet")]
+    Untried,
+}
+
+/// Whose server it says it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
+pub(crate) enum Flavor {
+    #[error("Redis")]
+    Redis,
+    #[error("Valkey")]
+    Valkey,
+}
+
+/// Why a server did not run a call.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub(crate) enum Refusal {
+    #[error("it does not have the script")]
+    NoScript,
+    #[error("the slot has moved to {0}")]
+    Moved(Address),
+    #[error("the key may be at {0}")]
+    Ask(Address),
+    #[error("the slot is on its way to another server")]
+    TryAgain,
+    #[error("the cluster is down, or nobody serves the slot")]
+    ClusterDown,
+    #[error("it loads its data")]
+    Loading,
+    #[error("it runs a slow script")]
+    Busy,
+    #[error("it is a replica")]
+    ReadOnly,
+    #[error("it is a replica without its primary")]
+    MasterDown,
+    #[error("it cannot save, and refuses to write")]
+    NotSaving,
+    #[error("it has too few replicas to write")]
+    NoReplicas,
+    #[error("it is out of memory")]
+    OutOfMemory,
+    #[error("it has too many clients")]
+    MaxClients,
+    #[error("it wants a password")]
+    NoAuth,
+    #[error("a right is missing")]
+    NoPermission,
+    #[error("a key holds no count")]
+    WrongType,
+    #[error("the keys are in several slots")]
+    CrossSlot,
+    #[error("it does not know the command")]
+    UnknownCommand,
+    #[error("it is in protected mode")]
+    ProtectedMode,
+}
+
+/// The code with which an error reply begins, if it looks like one.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[error("{0}")]
+pub(crate) struct Code(Box<str>);
+
+/// What may be done about trouble, all of it inside the deadline.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Remedy<'a> {
+    /// Ask that server from now on.
+    Follow(&'a Address),
+    /// Ask that server this once.
+    FollowOnce(&'a Address),
+    /// Ask the same server again a little later.
+    Wait,
+    /// Find out who serves now, then ask again.
+    Resolve,
+    /// Nothing: hand it on.
+    None,
+}
+
+impl Trouble {
+    /// What an error reply to a call means. `asked` is the server that gave it.
+    pub(crate) fn of_reply(error: &ServerError, asked: &Address) -> Self {
+        let details = error.details().unwrap_or_default();
+        // An error raised inside a script carries the script's name. What ran before it has been counted, unless
+        // the server was in a state in which it takes no write at all.
+        let was_running = details.contains("script: ");
+        let refusal = match error.code() {
+            "NOSCRIPT" => Refusal::NoScript,
+            "MOVED" | "ASK" => {
+                let told = details.split_once(' ').and_then(|(_slot, address)| asked.told_by(address));
+                match told {
+                    Some(address) if error.code() == "MOVED" => Refusal::Moved(address),
+                    Some(address) => Refusal::Ask(address),
+                    None => return Self::BadReply,
+                }
+            }
+            "TRYAGAIN" => Refusal::TryAgain,
+            "CLUSTERDOWN" => Refusal::ClusterDown,
+            "LOADING" => Refusal::Loading,
+            "BUSY" => Refusal::Busy,
+            "MASTERDOWN" => Refusal::MasterDown,
+            "NOAUTH" => Refusal::NoAuth,
+            "CROSSSLOT" => Refusal::CrossSlot,
+            "DENIED" => Refusal::ProtectedMode,
+            // These hold for the whole of a script's run: had it written before, it could still write.
+            "READONLY" => Refusal::ReadOnly,
+            "OOM" => Refusal::OutOfMemory,
+            "MISCONF" => Refusal::NotSaving,
+            "NOREPLICAS" => Refusal::NoReplicas,
+            "NOPERM" if !was_running => Refusal::NoPermission,
+            "WRONGTYPE" if !was_running => Refusal::WrongType,
+            "ERR" if details.starts_with("unknown command") => Refusal::UnknownCommand,
+            "ERR" if details.starts_with("max number of clients") => Refusal::MaxClients,
+            code => return Self::Stopped(Code::of(code)),
+        };
+        Self::Refused(refusal)
+    }
+
+    /// What an error of the client means, once a call has been handed to a connection.
+    pub(crate) fn of_client(error: RedisError, asked: &Address) -> Self {
+        if error.is_io_error() {
+            return Self::Cut;
+        }
+        match ServerError::try_from(error) {
+            Ok(error) => Self::of_reply(&error, asked),
+            Err(_) => Self::BadReply,
+        }
+    }
+
+    /// Whether the call may have run, or may still run.
+    pub(crate) const fn may_have_run(&self) -> bool {
+        match self {
+            Self::Unconnected(_) | Self::Overloaded | Self::Late | Self::Refused(_) => false,
+            Self::TimedOut | Self::Cut | Self::Stopped(_) | Self::BadReply => true,
+        }
+    }
+
+    /// What may be done about it; nothing, if the call may have run.
+    pub(crate) const fn remedy(&self) -> Remedy<'_> {
+        match self {
+            Self::Refused(refusal) => match refusal {
+                Refusal::Moved(address) => Remedy::Follow(address),
+                Refusal::Ask(address) => Remedy::FollowOnce(address),
+                Refusal::TryAgain | Refusal::Loading | Refusal::Busy => Remedy::Wait,
+                Refusal::ClusterDown | Refusal::ReadOnly | Refusal::MasterDown => Remedy::Resolve,
+                // A node has loaded the script and asked again before it says so.
+                Refusal::NoScript
+                | Refusal::NotSaving
+                | Refusal::NoReplicas
+                | Refusal::OutOfMemory
+                | Refusal::MaxClients
+                | Refusal::NoAuth
+                | Refusal::NoPermission
+                | Refusal::WrongType
+                | Refusal::CrossSlot
+                | Refusal::UnknownCommand
+                | Refusal::ProtectedMode => Remedy::None,
+            },
+            Self::Unconnected(_) => Remedy::Resolve,
+            Self::Overloaded
+            | Self::Late
+            | Self::TimedOut
+            | Self::Cut
+            | Self::Stopped(_)
+            | Self::BadReply => Remedy::None,
+        }
+    }
+}
+
+impl Unconnected {
+    /// What an error reply means while a connection is set up.
+    pub(crate) fn of_reply(error: &ServerError, asked: &Address, doing: &'static str) -> Self {
+        match (error.code(), Trouble::of_reply(error, asked)) {
+            ("WRONGPASS", _) => Self::WrongPassword,
+            (_, Trouble::Refused(Refusal::NoAuth)) => Self::PasswordWanted,
+            (_, Trouble::Refused(Refusal::NoPermission)) => Self::NoRight(doing),
+            (_, Trouble::Refused(Refusal::UnknownCommand)) => {
+                Self::Unfit("the server does not know the commands of Redis 7.0 or Valkey 7.2")
+            }
+            (_, Trouble::Refused(Refusal::ProtectedMode)) => {
+                Self::Unfit("the server is in protected mode and refuses clients from other hosts")
+            }
+            (_, Trouble::Refused(refusal)) => Self::NotReady(refusal),
+            _ if error.details().is_some_and(|details| details.starts_with("AUTH")) => {
+                Self::Unfit("there is a password, and the server's default user has none")
+            }
+            _ => Self::Unfit("the server refuses to set up a connection"),
+        }
+    }
+}
+
+impl Code {
+    fn of(code: &str) -> Self {
+        let is_code = code.len() <= 20 && code.bytes().all(|byte| byte.is_ascii_uppercase());
+        Self(if is_code { code } else { "an error without a code" }.into())
+    }
+}
+
+/// As [`Unconnected`] is for whoever mends it, [`StoreError`] is for whoever has to go on without the store.
+impl From<&Unconnected> for StoreError {
+    fn from(trouble: &Unconnected) -> Self {
+        match trouble {
+            Unconnected::UnknownHost
+            | Unconnected::Io(_)
+            | Unconnected::TimedOut
+            | Unconnected::HungUp
+            | Unconnected::Silent
+            | Unconnected::NoPrimary
+            | Unconnected::SlotUnserved
+            | Unconnected::Untried => Self::Unreachable,
+            Unconnected::Replica | Unconnected::NotReady(_) => Self::NotReady,
+            Unconnected::WrongPassword | Unconnected::PasswordWanted | Unconnected::NoRight(_) => {
+                Self::AccessDenied
+            }
+            Unconnected::TooOld { .. } => {
+                Self::Misconfigured("its server is older than Redis 7.0 or Valkey 7.2")
+            }
+            Unconnected::Tls(_) => Self::Misconfigured("no TLS connection to it can be set up"),
+            Unconnected::Unfit(what) => Self::Misconfigured(what),
+        }
+    }
+}
+
+impl From<Trouble> for StoreError {
+    fn from(trouble: Trouble) -> Self {
+        match &trouble {
+            Trouble::Unconnected(unconnected) => unconnected.into(),
+            Trouble::Late => Self::Unreachable,
+            Trouble::Overloaded => Self::Overloaded,
+            Trouble::TimedOut | Trouble::Cut => Self::TimedOut,
+            Trouble::Stopped(_) => Self::ScriptRefused,
+            Trouble::BadReply => Self::BadReply,
+            Trouble::Refused(refusal) => match refusal {
+                Refusal::NoAuth | Refusal::NoPermission => Self::AccessDenied,
+                Refusal::OutOfMemory => Self::OutOfMemory,
+                Refusal::WrongType => Self::WrongType,
+                Refusal::CrossSlot => Self::Misconfigured("keys of one call are in several slots"),
+                Refusal::UnknownCommand => Self::Misconfigured("it does not know EVALSHA or SCRIPT"),
+                Refusal::ProtectedMode => Self::Misconfigured("it refuses clients from other hosts"),
+                Refusal::NoScript
+                | Refusal::Moved(_)
+                | Refusal::Ask(_)
+                | Refusal::TryAgain
+                | Refusal::ClusterDown
+                | Refusal::Loading
+                | Refusal::Busy
+                | Refusal::ReadOnly
+                | Refusal::MasterDown
+                | Refusal::NotSaving
+                | Refusal::NoReplicas
+                | Refusal::MaxClients => Self::NotReady,
+            },
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use redis::{ErrorKind, ServerErrorKind, Value, make_extension_error, parse_redis_value};
+
+    use super::*;
+
+    fn asked() -> Address {
+        Address::Tcp("10.0.0.1".into(), 7000)
+    }
+
+    fn trouble_of(line: &str) -> Trouble {
+        match parse_redis_value(format!("-{line}\r\n").as_bytes()) {
+            Ok(Value::ServerError(error)) => Trouble::of_reply(&error, &asked()),
+            other => panic!("{line}: {other:?}"),
+        }
+    }
+
+    fn tcp(host: &str) -> Address {
+        Address::Tcp(host.into(), 7001)
+    }
+
+    #[test]
+    fn what_a_server_refuses_did_not_run() {
+        let there = tcp("10.0.0.2");
+        let same = tcp("10.0.0.1");
+        for (line, refusal, remedy, error) in [
+            (
+                "NOSCRIPT No matching script. Please use EVAL.",
+                Refusal::NoScript,
+                Remedy::None,
+                StoreError::NotReady,
+            ),
+            (
+                "MOVED 3999 10.0.0.2:7001",
+                Refusal::Moved(there.clone()),
+                Remedy::Follow(&there),
+                StoreError::NotReady,
+            ),
+            ("MOVED 3999 :7001", Refusal::Moved(same.clone()), Remedy::Follow(&same), StoreError::NotReady),
+            (
+                "ASK 3999 10.0.0.2:7001",
+                Refusal::Ask(there.clone()),
+                Remedy::FollowOnce(&there),
+                StoreError::NotReady,
+            ),
+            ("ASK 3999 ?:7001", Refusal::Ask(same.clone()), Remedy::FollowOnce(&same), StoreError::NotReady),
+            (
+                "TRYAGAIN Multiple keys request during rehashing of slot",
+                Refusal::TryAgain,
+                Remedy::Wait,
+                StoreError::NotReady,
+            ),
+            ("CLUSTERDOWN The cluster is down", Refusal::ClusterDown, Remedy::Resolve, StoreError::NotReady),
+            ("CLUSTERDOWN Hash slot not served", Refusal::ClusterDown, Remedy::Resolve, StoreError::NotReady),
+            (
+                "LOADING Redis is loading the dataset in memory",
+                Refusal::Loading,
+                Remedy::Wait,
+                StoreError::NotReady,
+            ),
+            (
+                "BUSY Redis is busy running a script. You can only call SCRIPT KILL or SHUTDOWN NOSAVE.",
+                Refusal::Busy,
+                Remedy::Wait,
+                StoreError::NotReady,
+            ),
+            (
+                "READONLY You can't write against a read only replica.",
+                Refusal::ReadOnly,
+                Remedy::Resolve,
+                StoreError::NotReady,
+            ),
+            (
+                "READONLY You can't write against a read only replica. script: 5b1f, on @user_script:9.",
+                Refusal::ReadOnly,
+                Remedy::Resolve,
+                StoreError::NotReady,
+            ),
+            (
+                "MASTERDOWN Link with MASTER is down and replica-serve-stale-data is set to 'no'.",
+                Refusal::MasterDown,
+                Remedy::Resolve,
+                StoreError::NotReady,
+            ),
+            (
+                "MISCONF Redis is configured to save RDB snapshots, but it's currently unable to persist to disk.",
+                Refusal::NotSaving,
+                Remedy::None,
+                StoreError::NotReady,
+            ),
+            (
+                "NOREPLICAS Not enough good replicas to write.",
+                Refusal::NoReplicas,
+                Remedy::None,
+                StoreError::NotReady,
+            ),
+            (
+                "OOM command not allowed when used memory > 'maxmemory'.",
+                Refusal::OutOfMemory,
+                Remedy::None,
+                StoreError::OutOfMemory,
+            ),
+            (
+                "OOM command not allowed when used memory > 'maxmemory'. script: 5b1f, on @user_script:9.",
+                Refusal::OutOfMemory,
+                Remedy::None,
+                StoreError::OutOfMemory,
+            ),
+            ("ERR max number of clients reached", Refusal::MaxClients, Remedy::None, StoreError::NotReady),
+            ("NOAUTH Authentication required.", Refusal::NoAuth, Remedy::None, StoreError::AccessDenied),
+            (
+                "NOPERM User tollgate has no permissions to run the 'evalsha' command",
+                Refusal::NoPermission,
+                Remedy::None,
+                StoreError::AccessDenied,
+            ),
+            (
+                "WRONGTYPE Operation against a key holding the wrong kind of value",
+                Refusal::WrongType,
+                Remedy::None,
+                StoreError::WrongType,
+            ),
+            (
+                "CROSSSLOT Keys in request don't hash to the same slot",
+                Refusal::CrossSlot,
+                Remedy::None,
+                StoreError::Misconfigured("keys of one call are in several slots"),
+            ),
+            (
+                "ERR unknown command 'EVALSHA', with args beginning with: 'secret-key'",
+                Refusal::UnknownCommand,
+                Remedy::None,
+                StoreError::Misconfigured("it does not know EVALSHA or SCRIPT"),
+            ),
+            (
+                "DENIED Redis is running in protected mode because protected mode is enabled",
+                Refusal::ProtectedMode,
+                Remedy::None,
+                StoreError::Misconfigured("it refuses clients from other hosts"),
+            ),
+        ] {
+            let trouble = trouble_of(line);
+            assert_eq!(trouble, Trouble::Refused(refusal), "{line}");
+            assert!(!trouble.may_have_run(), "{line}");
+            assert_eq!(trouble.remedy(), remedy, "{line}");
+            assert!(!trouble.to_string().contains("secret"), "{line}");
+            let store_error = StoreError::from(trouble);
+            assert_eq!(store_error, error, "{line}");
+            assert!(!store_error.may_have_charged(), "{line}");
+        }
+    }
+
+    #[test]
+    fn what_stopped_half_way_may_have_run_and_is_not_sent_again() {
+        for line in [
+            "ERR user_script:7: attempt to index a nil value (local 'secret-key') script: 5b1f, on @user_script:7.",
+            "WRONGTYPE Operation against a key holding the wrong kind of value script: 5b1f, on @user_script:3.",
+            "NOPERM User tollgate has no permissions to run the 'incrby' command script: 5b1f, on @user_script:3.",
+            "ERR Error running script, call to secret-key",
+            "ERR",
+            "secret-key",
+            "UNHEARDOF of",
+            "EXECABORT Transaction discarded because of previous errors.",
+            "",
+        ] {
+            let trouble = trouble_of(line);
+            assert!(matches!(trouble, Trouble::Stopped(_)), "{line}: {trouble:?}");
+            assert!(trouble.may_have_run() && trouble.remedy() == Remedy::None, "{line}");
+            assert!(!format!("{trouble} {trouble:?}").contains("secret"), "{line}");
+            assert!(StoreError::from(trouble).may_have_charged(), "{line}");
+        }
+    }
+
+    #[test]
+    fn a_redirect_to_nowhere_is_a_bad_reply() {
+        for line in ["MOVED", "MOVED 1", "MOVED 1 10.0.0.2", "ASK 1 10.0.0.2:0", "ASK 1 10.0.0.2:x"] {
+            assert_eq!(trouble_of(line), Trouble::BadReply, "{line}");
+        }
+    }
+
+    #[test]
+    fn an_error_of_the_client_leaves_the_outcome_unknown() {
+        for kind in [
+            io::ErrorKind::BrokenPipe,
+            io::ErrorKind::ConnectionReset,
+            io::ErrorKind::ConnectionRefused,
+            io::ErrorKind::UnexpectedEof,
+            io::ErrorKind::TimedOut,
+            io::ErrorKind::NotConnected,
+            io::ErrorKind::Other,
+        ] {
+            let error = RedisError::from(io::Error::from(kind));
+            assert_eq!(Trouble::of_client(error, &asked()), Trouble::Cut, "{kind}");
+        }
+        for kind in [
+            ErrorKind::Parse,
+            ErrorKind::AuthenticationFailed,
+            ErrorKind::UnexpectedReturnType,
+            ErrorKind::InvalidClientConfig,
+            ErrorKind::Client,
+            ErrorKind::Extension,
+            ErrorKind::MasterNameNotFoundBySentinel,
+            ErrorKind::NoValidReplicasFoundBySentinel,
+            ErrorKind::EmptySentinelList,
+            ErrorKind::ClusterConnectionNotFound,
+            ErrorKind::RESP3NotSupported,
+            // Made by the client and not by a server, which the kind does not tell.
+            ErrorKind::Server(ServerErrorKind::ReadOnly),
+            ErrorKind::Server(ServerErrorKind::Moved),
+        ] {
+            let trouble = Trouble::of_client((kind, "made by the client").into(), &asked());
+            assert_eq!(trouble, Trouble::BadReply, "{kind:?}");
+        }
+        assert_eq!(Trouble::of_client((ErrorKind::Io, "closed").into(), &asked()), Trouble::Cut);
+        let error = make_extension_error("OOM".into(), Some("command not allowed".into()));
+        assert_eq!(Trouble::of_client(error, &asked()), Trouble::Refused(Refusal::OutOfMemory));
+        for trouble in [Trouble::Cut, Trouble::TimedOut, Trouble::BadReply] {
+            assert!(trouble.may_have_run() && trouble.remedy() == Remedy::None);
+            assert!(StoreError::from(trouble).may_have_charged());
+        }
+    }
+
+    #[test]
+    fn what_was_never_sent_has_not_charged() {
+        for trouble in [Trouble::Overloaded, Trouble::Late, Unconnected::Silent.into()] {
+            assert!(!trouble.may_have_run());
+            assert!(!StoreError::from(trouble).may_have_charged());
+        }
+    }
+
+    #[test]
+    fn says_why_a_connection_could_not_be_set_up() {
+        for (line, unconnected, error) in [
+            (
+                "WRONGPASS invalid username-password pair or user is disabled.",
+                Unconnected::WrongPassword,
+                StoreError::AccessDenied,
+            ),
+            (
+                "NOAUTH HELLO must be called with the client already authenticated, otherwise the HELLO <proto> AUTH <user> <pass> option can be used",
+                Unconnected::PasswordWanted,
+                StoreError::AccessDenied,
+            ),
+            (
+                "NOPERM User tollgate has no permissions to run the 'script|load' command",
+                Unconnected::NoRight("load scripts"),
+                StoreError::AccessDenied,
+            ),
+            (
+                "ERR AUTH <password> called without any password configured for the default user. Are you sure your configuration is correct?",
+                Unconnected::Unfit("there is a password, and the server's default user has none"),
+                StoreError::Misconfigured("there is a password, and the server's default user has none"),
+            ),
+            (
+                "LOADING Redis is loading the dataset in memory",
+                Unconnected::NotReady(Refusal::Loading),
+                StoreError::NotReady,
+            ),
+        ] {
+            let error_reply = match parse_redis_value(format!("-{line}\r\n").as_bytes()) {
+                Ok(Value::ServerError(error)) => error,
+                other => panic!("{line}: {other:?}"),
+            };
+            let said = Unconnected::of_reply(&error_reply, &asked(), "load scripts");
+            assert_eq!(said, unconnected, "{line}");
+            assert_eq!(StoreError::from(&said), error, "{line}");
+        }
+    }
+}

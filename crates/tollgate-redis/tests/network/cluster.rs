@@ -1,0 +1,121 @@
+//! Many primaries, each with some of the slots.
+
+use std::time::Duration;
+
+use tollgate_testkit::servers::{Cluster, SLOTS, Server, Software};
+
+use crate::support::{Caller, builder, patient};
+
+/// One server is enough to find the others.
+fn url(cluster: &Cluster) -> String {
+    format!("redis+cluster://{}", cluster.nodes()[5].address())
+}
+
+/// The slot of the only counter that there is.
+fn only_slot(cluster: &Cluster) -> u16 {
+    let keys = |node: &Server| node.command::<Vec<String>>(["KEYS", "*"]);
+    let key = cluster.nodes().iter().find_map(|node| keys(node).pop()).expect("a counter");
+    cluster.slot_of(&key)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_key_is_charged_where_its_slot_is() {
+    for software in Software::ALL {
+        let cluster = Cluster::start(software);
+        let caller = patient(&url(&cluster));
+        for round in 1..=2 {
+            for key in 0..300 {
+                assert_eq!(caller.charge(&format!("user-{key}")).await, Ok(round));
+            }
+        }
+        let third = SLOTS / 3;
+        let counters: Vec<u64> =
+            (0..3).map(|n| cluster.primary_of(n * third).command::<u64>(["DBSIZE"])).collect();
+        assert_eq!(counters.iter().sum::<u64>(), 300);
+        assert!(counters.iter().all(|count| *count > 50), "{counters:?}");
+        assert!(caller.store.status().is_connected());
+        assert_eq!(caller.store.status().servers().len(), 3);
+    }
+}
+
+/// A slot goes to and fro while its counter is charged, with nothing refused and everything counted.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_slot_that_moves_is_followed_and_loses_nothing() {
+    for software in Software::ALL {
+        let cluster = Cluster::start(software);
+        let caller = patient(&url(&cluster));
+        assert_eq!(caller.charge("alice").await, Ok(1));
+        let slot = only_slot(&cluster);
+        let load = caller.load("alice", 8);
+        for _ in 0..5 {
+            let migration = cluster.migrate(slot, cluster.other_primary(slot));
+            tokio::time::sleep(Duration::from_millis(50)).await;
+            assert_eq!(migration.move_keys(10), 1);
+            // From here on the old owner says ASK.
+            tokio::time::sleep(Duration::from_millis(50)).await;
+            migration.finish();
+        }
+        let tally = load.stop().await;
+        assert!(tally.unknown == 0 && tally.refused.is_empty(), "{tally:?}");
+        assert!(tally.acknowledged > 100, "{tally:?}");
+        assert_eq!(caller.used("alice").await, tally.acknowledged + 1);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn follows_a_slot_to_the_replica_that_takes_over() {
+    for software in Software::ALL {
+        let cluster = Cluster::start(software);
+        let caller = Caller::new(builder(&url(&cluster)));
+        caller.expect_recovery("alice").await;
+        let slot = only_slot(&cluster);
+        let load = caller.load("alice", 8);
+        cluster.fail_over(slot);
+        caller.expect_recovery("alice").await;
+        let mut tally = load.stop().await;
+        tally.acknowledged += 2;
+        // Nothing is lost by an exchange that was agreed on.
+        tally.expect_counted(caller.used("alice").await);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn goes_over_to_the_replica_of_a_primary_that_is_killed() {
+    for software in Software::ALL {
+        let cluster = Cluster::start(software);
+        let caller = Caller::new(builder(&url(&cluster)));
+        caller.expect_recovery("alice").await;
+        let slot = only_slot(&cluster);
+        let load = caller.load("alice", 8);
+        cluster.kill_primary_of(slot);
+        // Comes back when the replica has taken over.
+        let _ = cluster.primary_of(slot);
+        caller.expect_recovery("alice").await;
+        let tally = load.stop().await;
+        assert!(!tally.refused.is_empty() || tally.unknown > 0, "the primary was killed, and nobody noticed");
+    }
+}
+
+/// A primary that hangs is left at once, and the others go on.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_primary_that_hangs_harms_no_other() {
+    let cluster = Cluster::start(Software::Redis);
+    let caller = Caller::new(builder(&url(&cluster)));
+    caller.expect_recovery("alice").await;
+    let slot = only_slot(&cluster);
+    // A key of each of the others.
+    for key in 0..100 {
+        let _ = caller.until_served(&format!("user-{key}")).await;
+    }
+    let hanging = cluster.primary_of(slot);
+    hanging.pause();
+    let mut served = 0;
+    for key in 0..100 {
+        served += usize::from(caller.charge(&format!("user-{key}")).await.is_ok());
+    }
+    assert!(served > 40, "{served} of 100 served while one of three hangs");
+    let _ = cluster.primary_of(slot);
+    caller.expect_recovery("alice").await;
+    hanging.resume();
+    caller.expect_recovery("alice").await;
+}

@@ -1,0 +1,179 @@
+//! Every way to reach one server, and what is said when it fails.
+
+use std::time::Duration;
+
+use tollgate::StoreError;
+use tollgate_redis::{Password, SettingsError, StoreUrl, Tls};
+use tollgate_testkit::servers::{ClientCertificates, Cluster, Sentinels, Server, Settings, Software};
+
+use crate::support::{Caller, builder, patient};
+
+#[tokio::test(flavor = "multi_thread")]
+async fn serves_over_tls_with_its_own_authority_and_a_client_certificate() {
+    for software in Software::ALL {
+        let server = Settings::new(software).tls(ClientCertificates::Required).start();
+        let certificates = server.certificates();
+        let url = format!("rediss://{}", server.tls_address());
+        let trusting = Tls::new().with_ca_file(&certificates.authority).unwrap();
+        let client = &certificates.client;
+        let known = trusting.clone().with_client_files(&client.certificate, &client.key).unwrap();
+
+        let caller = Caller::new(builder(&url).deadline(Duration::from_secs(10)).tls(known));
+        assert_eq!(caller.charge("alice").await, Ok(1));
+        assert!(caller.store.status().is_connected());
+
+        let stranger = Caller::new(builder(&url).deadline(Duration::from_secs(10)).tls(trusting));
+        let error = stranger.charge("alice").await.unwrap_err();
+        assert!(!error.may_have_charged(), "{error}");
+        assert!(!stranger.store.status().is_connected());
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn refuses_a_server_whose_certificate_nobody_vouches_for() {
+    let server = Settings::new(Software::Redis).tls(ClientCertificates::Ignored).start();
+    let stranger = Settings::new(Software::Redis).tls(ClientCertificates::Ignored).start();
+    let url = format!("rediss://{}", server.tls_address());
+    let tls = Tls::new().with_ca_file(&stranger.certificates().authority).unwrap();
+    let caller = Caller::new(builder(&url).deadline(Duration::from_secs(10)).tls(tls));
+    let error = caller.charge("alice").await.unwrap_err();
+    assert_eq!(error, StoreError::Misconfigured("no TLS connection to it can be set up"));
+    let status = caller.store.status();
+    let trouble = status.servers()[0].trouble().unwrap();
+    assert!(trouble.starts_with("TLS: invalid peer certificate"), "{trouble}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_user_needs_few_rights() {
+    const RIGHTS: &str = "~tollgate:* +@read +@write +evalsha +script|load +time";
+    for software in Software::ALL {
+        let server = Settings::new(software)
+            .user("counter", "s3cret", RIGHTS)
+            .user("loader", "s3cret", "~tollgate:* +@read +@write +script|load +time")
+            .user("reader", "s3cret", "~tollgate:* +@read +evalsha +time")
+            .start();
+        let caller = |user: &str| patient(&format!("redis://{user}:s3cret@{}", server.address()));
+
+        assert_eq!(caller("counter").charge("alice").await, Ok(1));
+        assert_eq!(caller("loader").charge("alice").await, Err(StoreError::AccessDenied));
+        let reader = caller("reader");
+        assert_eq!(reader.charge("alice").await, Err(StoreError::AccessDenied));
+        let status = reader.store.status();
+        let trouble = status.servers()[0].trouble().unwrap();
+        assert_eq!(trouble, "the user has no right to load scripts (SCRIPT LOAD)");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_wrong_password_is_said_and_never_shown() {
+    let server = Settings::new(Software::Redis).password("right").start();
+    for (url, trouble) in [
+        (format!("redis://:Sesame@{}", server.address()), "wrong user or password"),
+        (format!("redis://nobody:Sesame@{}", server.address()), "wrong user or password"),
+        (format!("redis://{}", server.address()), "the server wants a password"),
+    ] {
+        let shown = format!("{:?}", builder(&url));
+        assert!(!shown.contains("Sesame"), "{shown}");
+        let caller = patient(&url);
+        let error = caller.charge("alice").await.unwrap_err();
+        assert_eq!(error, StoreError::AccessDenied);
+        let status = caller.store.status();
+        assert_eq!(status.servers()[0].trouble(), Some(trouble));
+        let shown = format!("{error} {error:?} {status:?} {:?}", caller.store);
+        assert!(!shown.contains("Sesame"), "{shown}");
+    }
+    let caller = patient(&format!("redis://:right@{}", server.address()));
+    assert_eq!(caller.charge("alice").await, Ok(1));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_password_that_is_needless_is_said() {
+    let server = Server::start(Software::Redis);
+    let caller = patient(&format!("redis://:Sesame@{}", server.address()));
+    // The default user of such a server takes any password.
+    assert_eq!(caller.charge("alice").await, Ok(1));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_password_from_elsewhere_goes_before_the_one_in_the_url() {
+    let server = Settings::new(Software::Redis).password("right").start();
+    let url = format!("redis://:wrong@{}", server.address());
+    let with = builder(&url).deadline(Duration::from_secs(10)).password(Password::new("right"));
+    assert_eq!(Caller::new(with).charge("alice").await, Ok(1));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn counts_in_the_database_that_is_named() {
+    for software in Software::ALL {
+        let server = Server::start(software);
+        for url in [
+            format!("redis://{}/3", server.address()),
+            format!("unix:{}?db=4", server.socket().display()),
+            format!("unix://{}", server.socket().display()),
+        ] {
+            assert_eq!(patient(&url).charge("alice").await, Ok(1), "{url}");
+        }
+        let keyspace: String = server.command(["INFO", "keyspace"]);
+        for database in ["db0:keys=1,", "db3:keys=1,", "db4:keys=1,"] {
+            assert!(keyspace.contains(database), "{keyspace}");
+        }
+        let error = patient(&format!("redis://{}/99", server.address())).charge("alice").await;
+        assert_eq!(error, Err(StoreError::Misconfigured("the server does not have the database")));
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_of_another_kind_is_refused_with_what_to_say() {
+    let single = Server::start(Software::Redis);
+    let cluster = Cluster::start(Software::Redis);
+    let sentinels = Sentinels::start(Software::Redis);
+    let sentinel = &sentinels.sentinels()[0];
+    for (url, what) in [
+        (
+            format!("redis://{}", cluster.nodes()[0].address()),
+            "the server is part of a cluster: say redis+cluster://",
+        ),
+        (format!("redis+cluster://{}", single.address()), "the server is not part of a cluster"),
+        (
+            format!("redis://{}", sentinel.address()),
+            "the server is a sentinel: say redis+sentinel:// and name the primary",
+        ),
+        (
+            format!("redis+sentinel://{}/tollgate", single.address()),
+            "a server that is to name the primary is no sentinel",
+        ),
+    ] {
+        assert_eq!(patient(&url).charge("alice").await, Err(StoreError::Misconfigured(what)), "{url}");
+    }
+    let replica = format!("redis://{}", sentinels.replica().address());
+    assert_eq!(patient(&replica).charge("alice").await, Err(StoreError::NotReady));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_listens_there_may_be_no_store() {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("redis://{}", listener.local_addr().unwrap());
+    let answering = std::thread::spawn(move || {
+        use std::io::{Read as _, Write as _};
+        let (mut stream, _) = listener.accept().unwrap();
+        stream.write_all(b"HTTP/1.1 400 Bad Request\r\n\r\n").unwrap();
+        // To hang up on what was not read would take the answer back.
+        while stream.read(&mut [0; 512]).is_ok_and(|read| read > 0) {}
+    });
+    let error = patient(&url).charge("alice").await.unwrap_err();
+    answering.join().unwrap();
+    assert!(matches!(error, StoreError::Misconfigured(_)), "{error}");
+}
+
+#[tokio::test]
+async fn settings_that_contradict_each_other_are_refused() {
+    let url = |url: &str| url.parse::<StoreUrl>().unwrap();
+    let build = |url| tollgate_redis::RedisStore::builder(url).build().err();
+    assert!(matches!(build(url("redis://alice@localhost")), Some(SettingsError::PasswordMissing)));
+    let server = Settings::new(Software::Redis).tls(ClientCertificates::Ignored).start();
+    let tls = Tls::new().with_ca_file(&server.certificates().authority).unwrap();
+    let built = builder("redis://localhost").tls(tls).build();
+    assert!(matches!(built.err(), Some(SettingsError::TlsUnused)));
+    let error = Tls::new().with_ca_file(&server.certificates().client.key).unwrap_err();
+    assert!(error.to_string().ends_with("holds no certificate in PEM"), "{error}");
+}

@@ -1,0 +1,9 @@
+//! The network of the store: real servers that are reached in every way there is, and then are away.
+
+#![allow(clippy::unwrap_used, clippy::disallowed_methods, reason = "these are tests, in real time")]
+
+mod cluster;
+mod login;
+mod outage;
+mod sentinel;
+mod support;

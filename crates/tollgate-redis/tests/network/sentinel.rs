@@ -1,0 +1,80 @@
+//! A primary that sentinels replace.
+
+use std::time::{Duration, Instant};
+
+use tollgate::StoreError;
+use tollgate_testkit::servers::{Data, Sentinels, Server, Software};
+
+use crate::support::{Caller, RECOVERY, builder, patient};
+
+fn url(sentinels: &Sentinels) -> String {
+    let addresses: Vec<_> =
+        sentinels.sentinels().iter().map(|sentinel| sentinel.address().to_string()).collect();
+    format!("redis+sentinel://{}/{}", addresses.join(","), Sentinels::NAME)
+}
+
+/// Within two seconds, charges are counted there and nowhere else.
+async fn expect_primary(caller: &Caller, primary: &Server) {
+    let start = Instant::now();
+    let is_primary = || caller.store.status().servers()[0].name() == primary.address().to_string();
+    while !is_primary() || caller.charge("alice").await.is_err() {
+        assert!(start.elapsed() <= RECOVERY, "{:?}", caller.store.status());
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn follows_the_primary_when_two_are_exchanged() {
+    for software in Software::ALL {
+        let sentinels = Sentinels::start(software);
+        let caller = Caller::new(builder(&url(&sentinels)));
+        caller.expect_recovery("alice").await;
+        let old = sentinels.primary().address();
+        let load = caller.load("alice", 8);
+        let new = sentinels.fail_over();
+        assert_ne!(new.address(), old);
+        expect_primary(&caller, new).await;
+        let tally = load.stop().await;
+        assert!(tally.acknowledged > 0, "{tally:?}");
+        let keys: u64 = new.command(["DBSIZE"]);
+        assert_eq!(keys, 1);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn goes_over_to_the_replica_of_a_primary_that_is_killed() {
+    for software in Software::ALL {
+        let sentinels = Sentinels::start(software);
+        let caller = Caller::new(builder(&url(&sentinels)));
+        caller.expect_recovery("alice").await;
+        let dead = sentinels.kill_primary();
+        // Comes back when the replica has taken over.
+        let new = sentinels.primary();
+        expect_primary(&caller, new).await;
+
+        // The dead one comes back believing that it is the primary, and must not be believed for long.
+        dead.start_again(Data::Lost);
+        let _ = sentinels.replica();
+        expect_primary(&caller, new).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn one_sentinel_that_answers_is_enough() {
+    let sentinels = Sentinels::start(Software::Redis);
+    let url = url(&sentinels);
+    sentinels.sentinels()[0].kill();
+    sentinels.sentinels()[1].pause();
+    let caller = Caller::new(builder(&url));
+    caller.expect_recovery("alice").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_primary_that_no_sentinel_knows_is_said() {
+    let sentinels = Sentinels::start(Software::Redis);
+    let caller = patient(&url(&sentinels).replace(Sentinels::NAME, "other"));
+    assert_eq!(caller.charge("alice").await, Err(StoreError::Unreachable));
+    let status = caller.store.status();
+    assert_eq!(status.servers()[0].name(), "other");
+    assert_eq!(status.servers()[0].trouble(), Some("no sentinel knows the primary"));
+}

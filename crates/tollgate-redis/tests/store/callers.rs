@@ -1,0 +1,160 @@
+//! What callers do and do not notice: scripts that are flushed, others that go away, a server that is full.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use tokio::task::JoinSet;
+use tollgate::{Charge, CountDenied, Key, PolicyQuota, Quota, Source, Store, StoreError};
+use tollgate_redis::RedisStore;
+use tollgate_testkit::block_on;
+use tollgate_testkit::servers::{Server, Software};
+
+use crate::servers::{build, store};
+use crate::storage::assert_everything_expires;
+
+fn quota(text: &str) -> Arc<PolicyQuota> {
+    Arc::new(PolicyQuota::new("callers", text.parse().unwrap()))
+}
+
+async fn charge(store: &RedisStore, quota: &PolicyQuota, key: u64) -> Result<(bool, u64), StoreError> {
+    let key = Key::from(key);
+    let counted = store.charge(&[Charge::new(quota, &key, 1)]).await?;
+    Ok((counted.is_admitted(), counted[0].used()))
+}
+
+/// A server forgets its scripts when it is restarted, fails over or is told to.
+#[test]
+fn nobody_notices_that_the_scripts_are_flushed() {
+    let server = Arc::new(Server::start(Software::Redis));
+    let store = build(store(&server));
+    let quota = quota("1000000/1h");
+    let done = Arc::new(AtomicBool::new(false));
+    let flusher = std::thread::spawn({
+        let (server, done) = (Arc::clone(&server), Arc::clone(&done));
+        move || {
+            let mut flushes = 0;
+            while !done.load(Ordering::Relaxed) {
+                server.command::<()>(["SCRIPT", "FLUSH"]);
+                flushes += 1;
+                std::thread::sleep(Duration::from_millis(10));
+            }
+            flushes
+        }
+    });
+    block_on(async {
+        let mut callers = JoinSet::new();
+        for caller in 0..32 {
+            let (store, quota) = (store.clone(), Arc::clone(&quota));
+            callers.spawn(async move {
+                for turn in 1..=100 {
+                    assert_eq!(charge(&store, &quota, caller).await, Ok((true, turn)));
+                }
+            });
+        }
+        while let Some(caller) = callers.join_next().await {
+            caller.unwrap();
+        }
+    });
+    done.store(true, Ordering::Relaxed);
+    assert!(flusher.join().unwrap() > 10, "flushes came while callers asked");
+    assert_everything_expires(&server);
+}
+
+/// Dropped at any point, a decision's future takes nothing from the others: no answer of theirs, no place in a queue.
+#[test]
+fn ten_thousand_callers_that_go_away_harm_nobody() {
+    let server = Server::start(Software::Redis);
+    let store = build(store(&server));
+    let quota = quota("1099511627775/1h");
+    block_on(async {
+        let mut callers = JoinSet::new();
+        for caller in 0..50_u64 {
+            let (store, quota) = (store.clone(), Arc::clone(&quota));
+            callers.spawn(async move {
+                let mut kept = 0;
+                for turn in 0..200_u64 {
+                    let wait = Duration::from_micros((caller * 7 + turn * 13) % 400);
+                    // A key of its own for every caller, with counts that only go up: an answer to somebody else's
+                    // question would show.
+                    let _ = tokio::time::timeout(wait, charge(&store, &quota, caller)).await;
+                    let (admitted, used) = charge(&store, &quota, caller).await.unwrap();
+                    kept += 1;
+                    assert!(
+                        admitted && used >= kept && used <= kept + turn + 1,
+                        "{used} of {kept}, turn {turn}"
+                    );
+                    kept = used;
+                }
+                kept
+            });
+        }
+        let mut all = Vec::new();
+        while let Some(caller) = callers.join_next().await {
+            all.push(caller.unwrap());
+        }
+        assert!(all.iter().all(|used| (200..=400).contains(used)), "{all:?}");
+        // A leaked place would leave the queue short of a driver, and this unanswered.
+        assert!(charge(&store, &quota, 99).await.is_ok());
+    });
+}
+
+#[test]
+fn a_server_without_memory_is_an_error_and_denies_nobody() {
+    let server = Server::start(Software::Redis);
+    let store = build(store(&server));
+    let quota = quota("5/1h");
+    assert_eq!(block_on(charge(&store, &quota, 1)), Ok((true, 1)));
+    server.command::<()>(["CONFIG", "SET", "maxmemory", "1"]);
+    assert_eq!(block_on(charge(&store, &quota, 1)), Err(StoreError::OutOfMemory));
+    assert_eq!(block_on(charge(&store, &quota, 2)), Err(StoreError::OutOfMemory));
+    server.command::<()>(["CONFIG", "SET", "maxmemory", "0"]);
+    assert_eq!(block_on(charge(&store, &quota, 1)), Ok((true, 2)));
+    assert_eq!(block_on(charge(&store, &quota, 2)), Ok((true, 1)));
+}
+
+#[test]
+fn denials_that_are_counted_are_never_answered_locally() {
+    let server = Server::start(Software::Redis);
+    let store = build(store(&server));
+    let quota = PolicyQuota::new("counted", Quota::per_day(1)).with_count_denied(CountDenied::Yes);
+    let key = Key::from("alice");
+    for used in 1..=5 {
+        let counted = block_on(store.charge(&[Charge::new(&quota, &key, 1)])).unwrap();
+        assert_eq!((counted[0].used(), counted[0].source()), (used, Source::Store));
+    }
+}
+
+/// A key that everybody is denied costs the store a call a second, whatever it costs the process.
+#[test]
+fn a_flood_of_denied_requests_stays_in_the_process() {
+    let server = Server::start(Software::Redis);
+    let store = build(store(&server));
+    let quota = quota("1/1d");
+    let calls = || {
+        let statistics: String = server.command(["INFO", "commandstats"]);
+        let line = statistics.lines().find_map(|line| line.strip_prefix("cmdstat_evalsha:calls="));
+        line.map_or(0, |line| line.split(',').next().unwrap().parse::<u64>().unwrap())
+    };
+    assert_eq!(block_on(charge(&store, &quota, 1)), Ok((true, 1)));
+    let before = calls();
+    block_on(async {
+        let mut callers = JoinSet::new();
+        for _ in 0..64 {
+            let (store, quota) = (store.clone(), Arc::clone(&quota));
+            callers.spawn(async move {
+                let second = tokio::time::sleep(Duration::from_millis(2_500));
+                tokio::pin!(second);
+                while !second.is_elapsed() {
+                    assert_eq!(charge(&store, &quota, 1).await, Ok((false, 1)));
+                    tokio::select! { biased; () = &mut second => {} () = tokio::task::yield_now() => {} }
+                }
+            });
+        }
+        while let Some(caller) = callers.join_next().await {
+            caller.unwrap();
+        }
+    });
+    let calls = calls() - before;
+    assert!((3..=20).contains(&calls), "{calls} calls in two and a half seconds");
+}

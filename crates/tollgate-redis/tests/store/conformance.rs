@@ -1,0 +1,37 @@
+//! The conformance suite.
+
+mod redis {
+    use tollgate_testkit::conformance;
+    use tollgate_testkit::servers::Software;
+
+    use crate::servers::served;
+
+    conformance!(every_store: served(Software::Redis));
+}
+
+mod valkey {
+    use tollgate_testkit::conformance;
+    use tollgate_testkit::servers::Software;
+
+    use crate::servers::served;
+
+    conformance!(every_store: served(Software::Valkey));
+}
+
+mod redis_whose_clock_is_moved {
+    use tollgate_testkit::conformance;
+    use tollgate_testkit::servers::Software;
+
+    use crate::servers::steered;
+
+    conformance!(steered_clock: steered(Software::Redis));
+}
+
+mod valkey_whose_clock_is_moved {
+    use tollgate_testkit::conformance;
+    use tollgate_testkit::servers::Software;
+
+    use crate::servers::steered;
+
+    conformance!(steered_clock: steered(Software::Valkey));
+}

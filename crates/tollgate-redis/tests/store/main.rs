@@ -1,0 +1,10 @@
+//! The store on real servers of Redis and Valkey.
+
+#![expect(clippy::unwrap_used, reason = "an error is a failed test")]
+
+mod callers;
+mod conformance;
+mod model;
+mod races;
+mod servers;
+mod storage;

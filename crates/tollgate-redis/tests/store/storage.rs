@@ -1,0 +1,162 @@
+//! What lies in the server: counts that can be read, keys that expire, and nothing that fails more than its own.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use tollgate::{Charge, Counter, Key, PolicyQuota, Source, Store, StoreError};
+use tollgate_redis::{Identity, RedisStore};
+use tollgate_testkit::block_on;
+use tollgate_testkit::servers::{Server, Software};
+
+use crate::servers::{build, shared, store};
+
+fn quota(text: &str) -> PolicyQuota {
+    PolicyQuota::new("login", text.parse().unwrap())
+}
+
+/// All keys under the prefix, with their counts and their expiry in Unix milliseconds.
+fn stored(server: &Server, prefix: &str) -> HashMap<String, (String, i64)> {
+    let keys: Vec<String> = server.command(["KEYS", &format!("{prefix}:*")]);
+    let look = |key: String| {
+        let count = server.command(["GET", &key]);
+        let expiry = server.command(["PEXPIRETIME", &key]);
+        (key, (count, expiry))
+    };
+    keys.into_iter().map(look).collect()
+}
+
+/// A key without an expiry is never gone, and its owner never gets in again.
+pub(crate) fn assert_everything_expires(server: &Server) {
+    for key in server.command::<Vec<String>>(["KEYS", "*"]) {
+        let expiry: i64 = server.command(["PEXPIRETIME", &key]);
+        assert!(expiry == -2 || expiry > server.time().as_unix_millis() - 1_000, "{key} expires at {expiry}");
+    }
+}
+
+#[test]
+fn a_counter_is_an_integer_that_outlives_its_window_by_a_second() {
+    let server = shared(Software::Redis);
+    let store = build(store(&server).prefix("storage"));
+    let (quota, key) = (quota("5/1h"), Key::from("alice"));
+    let counted = block_on(store.charge(&[Charge::new(&quota, &key, 3)])).unwrap();
+    let expiry = counted[0].window().end().as_unix_millis() + 1_000;
+    let stored = stored(&server, "storage");
+    assert_eq!(
+        stored.into_iter().collect::<Vec<_>>(),
+        [("storage:1:login:1h:{xXvTx0caa3RWc8NUkisk5w}".to_owned(), ("3".to_owned(), expiry))]
+    );
+}
+
+#[test]
+fn a_key_that_lost_its_expiry_gets_it_back_and_keeps_its_count() {
+    for (software, step) in Software::ALL.into_iter().flat_map(|it| [(it, 1), (it, 9), (it, 0)]) {
+        let server = shared(software);
+        for (place, text) in ["5/1h", "5/1h@first_hit", "5/day@Europe/Berlin"].into_iter().enumerate() {
+            let prefix = format!("repair-{step}-{place}");
+            let store = build(store(&server).prefix(&prefix));
+            let (quota, key) = (quota(text), Key::from("alice"));
+            block_on(store.charge(&[Charge::new(&quota, &key, 3)])).unwrap();
+            for (name, _) in stored(&server, &prefix) {
+                server.command::<()>(["PERSIST", &name]);
+            }
+            let counted = block_on(store.charge(&[Charge::new(&quota, &key, step)])).unwrap();
+            assert_eq!(counted[0].used(), if step == 1 { 4 } else { 3 }, "{text}");
+            assert!(counted[0].window().contains(counted[0].now()), "{text}");
+            let expiry = counted[0].window().end().as_unix_millis() + 1_000;
+            let repaired: Vec<(String, i64)> = stored(&server, &prefix).into_values().collect();
+            assert_eq!(repaired, [(counted[0].used().to_string(), expiry)], "{text}");
+        }
+    }
+}
+
+#[test]
+fn what_is_no_count_fails_its_own_request_alone() {
+    let server = shared(Software::Redis);
+    let store = build(store(&server).prefix("foreign").identity(Identity::Plain));
+    let (quota, wide) = (quota("5/1h"), quota("9/2h"));
+    let foreign = ["word", "1.5", "07", "-5", "99999999999999", "1e3", "0x1f", " 1", ""];
+    let keys: Vec<Key<'_>> = (0..=foreign.len() as u64).map(Key::from).collect();
+    let good = Key::from("good");
+    let name = |number: usize| format!("foreign:1:login:1h:{{#{number}}}");
+    for (number, value) in foreign.into_iter().enumerate() {
+        server.command::<()>(["SET", &name(number), value]);
+    }
+    server.command::<()>(["RPUSH", &name(foreign.len()), "list"]);
+
+    let foreign: Vec<[Charge<'_>; 1]> = keys.iter().map(|key| [Charge::new(&quota, key, 1)]).collect();
+    // All or nothing: where one counter cannot be read, the other is not charged.
+    let pair = [Charge::new(&wide, &good, 1), Charge::new(&quota, &keys[0], 1)];
+    let one = [Charge::new(&quota, &good, 1)];
+    let mut requests: Vec<&[Charge<'_>]> = foreign.iter().map(|charge| &charge[..]).collect();
+    requests.extend([&one[..], &pair, &one]);
+    let mut answers = block_on(store.charge_each(&requests));
+    let good: Vec<_> =
+        [answers.pop(), answers.swap_remove(keys.len()).into()].into_iter().flatten().collect();
+    assert!(good.iter().all(|answer| answer.as_ref().unwrap().is_admitted()), "{good:?}");
+    assert!(answers.iter().all(|answer| *answer == Err(StoreError::WrongType)), "{answers:?}");
+    assert_eq!(block_on(store.peek(&pair[..1])).unwrap()[0].used(), 0);
+
+    for key in &keys {
+        assert_eq!(block_on(store.peek(&[Charge::new(&quota, key, 1)])), Err(StoreError::WrongType));
+        // A reset heals it.
+        block_on(store.reset(&Counter::new(&quota, key))).unwrap();
+        assert_eq!(block_on(store.charge(&[Charge::new(&quota, key, 1)])).unwrap()[0].used(), 1);
+    }
+}
+
+#[test]
+fn two_stores_on_one_server_share_counts() {
+    for software in Software::ALL {
+        let server = shared(software);
+        let stores = &[0, 1].map(|_| build(store(&server).prefix("shared")));
+        let (quota, key) = (quota("1000/1h"), Key::from("alice"));
+        let charge = &[Charge::new(&quota, &key, 1)];
+        let ask = &|store: &RedisStore| {
+            let many: Vec<&[Charge<'_>]> = (0..500).map(|_| &charge[..]).collect();
+            let answers = block_on(store.charge_each(&many));
+            answers.into_iter().filter(|answer| answer.as_ref().unwrap().is_admitted()).count()
+        };
+        let admitted: usize = std::thread::scope(|scope| {
+            let askers: Vec<_> = (0..4).map(|turn| scope.spawn(move || ask(&stores[turn % 2]))).collect();
+            askers.into_iter().map(|asker| asker.join().unwrap()).sum()
+        });
+        assert_eq!(admitted, 1_000, "{software:?}");
+        assert_eq!(block_on(stores[0].peek(charge)).unwrap()[0].used(), 1_000);
+    }
+}
+
+#[test]
+fn a_prefix_of_its_own_means_counters_of_its_own() {
+    let server = shared(Software::Redis);
+    let (quota, key) = (quota("5/1h"), Key::from("alice"));
+    let (one, other) = (build(store(&server).prefix("one:1")), build(store(&server).prefix("one")));
+    let charge = [Charge::new(&quota, &key, 2)];
+    assert_eq!(block_on(one.charge(&charge)).unwrap()[0].used(), 2);
+    assert_eq!(block_on(other.charge(&charge)).unwrap()[0].used(), 2);
+}
+
+#[test]
+fn a_denied_key_is_answered_locally_and_asked_again_each_second() {
+    let server = shared(Software::Redis);
+    let local = build(store(&server).prefix("denied"));
+    let elsewhere = build(store(&server).prefix("denied"));
+    let (quota, key) = (quota("5/1h"), Key::from("alice"));
+    let full = [Charge::new(&quota, &key, 5)];
+    let one = [Charge::new(&quota, &key, 1)];
+    let start = block_on(local.charge(&full)).unwrap()[0].window().start();
+    let denied = block_on(local.charge(&one)).unwrap()[0];
+    assert_eq!((denied.has_room(), denied.source()), (false, Source::Store));
+    let again = block_on(local.charge(&one)).unwrap()[0];
+    assert_eq!((again.has_room(), again.source(), again.used()), (false, Source::Local, 5));
+    assert_eq!(again.window(), denied.window());
+
+    // Whoever gives back here is not denied from memory.
+    block_on(local.refund(&Charge::new(&quota, &key, 1), start)).unwrap();
+    assert!(block_on(local.charge(&one)).unwrap().is_admitted());
+
+    // What another process gives back is seen within a second.
+    assert!(!block_on(local.charge(&one)).unwrap().is_admitted());
+    block_on(elsewhere.refund(&Charge::new(&quota, &key, 1), start)).unwrap();
+    block_on(async { tokio::time::sleep(Duration::from_millis(1_001)).await });
+    assert!(block_on(local.charge(&one)).unwrap().is_admitted());
+}
