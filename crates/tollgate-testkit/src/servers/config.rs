@@ -61,7 +61,9 @@ pub(super) fn file(
         data(folder).display(),
     );
     if settings.persistence == Persistence::EveryWrite {
-        text.push_str("appendonly yes\nappendfsync everysec\n");
+        // With `everysec`, writes wait for up to two seconds while an earlier fsync is under way, and are acknowledged
+        // all the same.
+        text.push_str("appendonly yes\nappendfsync no\n");
     }
     if let (Some(port), Some(certificates), Some(clients)) = (&ports.tls, certificates, settings.tls) {
         text.push_str(&tls(port, certificates, clients));
