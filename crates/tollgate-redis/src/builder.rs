@@ -99,6 +99,16 @@ impl RedisStoreBuilder {
         self
     }
 
+    /// How long a decision may take.
+    pub(crate) const fn timeout(&self) -> Duration {
+        self.settings.timeout
+    }
+
+    /// What all keys of counters begin with.
+    pub(crate) fn key_prefix(&self) -> String {
+        String::from_utf8_lossy(Names::new(&self.prefix, self.identity).head()).into_owned()
+    }
+
     /// The store. It connects in the background: a server that is away is no error.
     ///
     /// # Errors

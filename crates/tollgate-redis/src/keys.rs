@@ -73,6 +73,11 @@ impl Names {
         Self { head: head.into_boxed_slice(), identity }
     }
 
+    /// What all names begin with.
+    pub(crate) fn head(&self) -> &[u8] {
+        &self.head
+    }
+
     pub(crate) fn who(&self, key: &Key<'_>) -> Who {
         let digest = digest(key);
         let tag = match self.identity {

@@ -68,6 +68,7 @@
 mod batch;
 mod builder;
 mod denials;
+mod doctor;
 mod keys;
 mod node;
 mod pace;
@@ -83,6 +84,7 @@ mod trouble;
 mod url;
 
 pub use self::builder::RedisStoreBuilder;
+pub use self::doctor::{Diagnosis, Finding, Level};
 pub use self::keys::Identity;
 pub use self::password::{Password, PasswordError};
 pub use self::settings::SettingsError;

@@ -69,6 +69,10 @@ impl RedisStore {
         Self(Arc::new(Inner { committer, names, denials }))
     }
 
+    pub(crate) fn topology(&self) -> &Topology {
+        self.0.committer.topology()
+    }
+
     /// Which servers are connected, as of now.
     #[must_use]
     pub fn status(&self) -> StoreStatus {

@@ -1,0 +1,110 @@
+//! The counters that are there, and whether new ones are exact.
+
+use std::time::Duration;
+
+use redis::cmd;
+use tokio::task::JoinSet;
+use tollgate::{Charge, Counter, Key, PolicyQuota, Quota, QuotaState, Store};
+
+use super::{Finding, ask};
+use crate::RedisStore;
+use crate::node::Node;
+use crate::time::{Instant, instant};
+
+/// Time to look for counters in one server: a large one is looked at in part.
+const SCAN_LIMIT: Duration = Duration::from_millis(1_500);
+
+const CHARGES: u64 = 1_000;
+const LIMIT: u32 = 600;
+
+/// Whether every counter under the prefix expires.
+pub(super) async fn expiry(node: &Node, prefix: &str, deadline: Instant) -> Finding {
+    let until = deadline.min(instant() + SCAN_LIMIT);
+    let pattern = prefix.replace(['*', '?', '[', ']', '\\'], "?") + "*";
+    let (mut cursor, mut seen, mut endless) = ("0".to_owned(), 0_u64, Vec::new());
+    loop {
+        let scan = cmd("SCAN").arg(&cursor).arg("MATCH").arg(&pattern).arg("COUNT").arg(500).to_owned();
+        let (next, keys) = match ask::<(String, Vec<Vec<u8>>)>(node, &scan).await {
+            Ok(page) => page,
+            Err(error) => {
+                return Finding::warn(
+                    "expiry",
+                    error,
+                    "allow the user +scan and +pttl, to have this checked",
+                )
+                .of(node.address());
+            }
+        };
+        for key in keys {
+            seen += 1;
+            if ask::<i64>(node, &cmd("PTTL").arg(&key).to_owned()).await == Ok(-1) {
+                endless.push(String::from_utf8_lossy(&key).into_owned());
+            }
+        }
+        cursor = next;
+        if cursor == "0" || instant() > until {
+            break;
+        }
+    }
+    let whole = if cursor == "0" { "" } else { "; there was no time to see all" };
+    match endless.first() {
+        None => Finding::pass("expiry", format!("all of {seen} keys under {pattern} expire{whole}")),
+        Some(first) => Finding::fail(
+            "expiry",
+            format!("{} of {seen} keys under {pattern} never expire, such as {first}{whole}", endless.len()),
+            "somebody has written or persisted them; each is mended when it is next charged, or delete it",
+        ),
+    }
+    .of(node.address())
+}
+
+/// Whether of many charges at once exactly as many pass as the limit says.
+pub(super) async fn exact(store: &RedisStore) -> Finding {
+    const ADVICE: &str =
+        "this must not be: see the lines above, and that nobody else writes under the prefix";
+    let quota = PolicyQuota::new("tollgate doctor", Quota::per_hour(LIMIT));
+    // A key that nobody else has, so that two doctors do not meet.
+    let key = Key::from(fastrand::u64(..));
+    let mut charges = JoinSet::new();
+    for _ in 0..CHARGES {
+        let (store, quota, key) = (store.clone(), quota.clone(), key.clone().into_owned());
+        charges.spawn(async move { store.charge(&[Charge::new(&quota, &key, 1)]).await });
+    }
+    let (mut passed, mut denied, mut failure) = (0_u32, 0_u32, None);
+    for answer in charges.join_all().await {
+        match answer {
+            Ok(counted) if counted.is_admitted() => passed += 1,
+            Ok(_) => denied += 1,
+            Err(error) => failure = Some(error),
+        }
+    }
+    let used = store
+        .peek(&[Charge::new(&quota, &key, 0)])
+        .await
+        .map(|counted| counted.iter().map(QuotaState::used).sum::<u64>());
+    // It expires in any case.
+    let _ = store.reset(&Counter::new(&quota, &key)).await;
+    if let Some(error) = failure {
+        return Finding::fail(
+            "exact",
+            format!("of {CHARGES} charges {passed} passed, {denied} were denied, and others failed: {error}"),
+            ADVICE,
+        );
+    }
+    let found = format!("of {CHARGES} concurrent charges under a limit of {LIMIT}, {passed} passed");
+    match used {
+        Ok(used) if passed == LIMIT && used == u64::from(LIMIT) => Finding::pass("exact", found),
+        Ok(used) => Finding::fail("exact", format!("{found}, and {used} are counted"), ADVICE),
+        Err(error) => {
+            Finding::fail("exact", format!("{found}, and what is counted cannot be told: {error}"), ADVICE)
+        }
+    }
+}
+
+pub(super) fn too_slow() -> Finding {
+    Finding::fail(
+        "exact",
+        "there was no time for it",
+        "see the lines above: the store is slow, or out of reach",
+    )
+}

@@ -1,0 +1,116 @@
+//! What was found, for people and for programs.
+
+use std::fmt;
+
+use crate::node::Address;
+
+/// What there is to say of a store.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[must_use]
+pub struct Diagnosis {
+    findings: Vec<Finding>,
+}
+
+/// What one check found.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Finding {
+    level: Level,
+    code: &'static str,
+    found: Box<str>,
+    advice: Option<&'static str>,
+}
+
+/// How bad it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Level {
+    /// As it should be.
+    Pass,
+    /// It counts, and under some circumstances not as it should.
+    Warn,
+    /// It does not count, or not exactly.
+    Fail,
+}
+
+impl Diagnosis {
+    pub(super) fn new(findings: Vec<Finding>) -> Self {
+        Self { findings }
+    }
+
+    /// What each check found, in the order of the checks.
+    #[must_use]
+    pub fn findings(&self) -> &[Finding] {
+        &self.findings
+    }
+
+    /// The worst of it.
+    #[must_use]
+    pub fn level(&self) -> Level {
+        self.findings.iter().map(Finding::level).max().unwrap_or(Level::Fail)
+    }
+}
+
+impl Finding {
+    pub(super) fn pass(code: &'static str, found: impl Into<Box<str>>) -> Self {
+        Self { level: Level::Pass, code, found: found.into(), advice: None }
+    }
+
+    pub(super) fn warn(code: &'static str, found: impl Into<Box<str>>, advice: &'static str) -> Self {
+        Self { level: Level::Warn, code, found: found.into(), advice: Some(advice) }
+    }
+
+    pub(super) fn fail(code: &'static str, found: impl Into<Box<str>>, advice: &'static str) -> Self {
+        Self { level: Level::Fail, code, found: found.into(), advice: Some(advice) }
+    }
+
+    /// Says of which server it was found.
+    pub(super) fn of(self, server: &Address) -> Self {
+        Self { found: format!("{server}: {}", self.found).into(), ..self }
+    }
+
+    /// How bad it is.
+    #[must_use]
+    pub const fn level(&self) -> Level {
+        self.level
+    }
+
+    /// What was checked. Stays the same in every version.
+    #[must_use]
+    pub const fn code(&self) -> &'static str {
+        self.code
+    }
+
+    /// What was found, and of which server.
+    #[must_use]
+    pub fn found(&self) -> &str {
+        &self.found
+    }
+
+    /// What to do.
+    #[must_use]
+    pub const fn advice(&self) -> Option<&'static str> {
+        self.advice
+    }
+}
+
+impl Level {
+    /// As it is written.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Pass => "pass",
+            Self::Warn => "warn",
+            Self::Fail => "fail",
+        }
+    }
+}
+
+/// A line for people: `warn  persistence  127.0.0.1:6379: ...`, and what to do on a second one.
+impl fmt::Display for Finding {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}  {:<12} {}", self.level.name(), self.code, self.found)?;
+        match self.advice {
+            Some(advice) => write!(f, "\n      {:<12} {advice}", ""),
+            None => Ok(()),
+        }
+    }
+}

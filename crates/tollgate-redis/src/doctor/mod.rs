@@ -1,0 +1,117 @@
+//! What is wrong with a store, found by asking it, in at most ten seconds.
+//!
+//! ```text
+//! connect ──▶ server: version, eviction, persistence, cluster, clock, round trips, rights   of each server that counts
+//!         ──▶ counters: expiry of those that are there, and whether many at once are exact  of the store as a whole
+//! ```
+//!
+//! It changes nothing but a counter of its own, which it removes.
+
+mod counters;
+mod finding;
+mod server;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use redis::{Cmd, FromRedisValue, Value, cmd};
+use tokio::time::{sleep, timeout_at};
+
+pub use self::finding::{Diagnosis, Finding, Level};
+use crate::node::Node;
+use crate::time::{Instant, instant};
+use crate::{RedisStore, RedisStoreBuilder, SettingsError};
+
+/// For everything together; what is left of the ten seconds is for the process to start and end.
+const TIME_LIMIT: Duration = Duration::from_millis(9_500);
+
+/// To reach the servers. One that needs longer is away for a service too.
+const CONNECT_LIMIT: Duration = Duration::from_secs(3);
+
+/// For one question.
+const ANSWER_LIMIT: Duration = Duration::from_secs(1);
+
+impl RedisStoreBuilder {
+    /// Looks at the store, and says what is wrong with it, in at most ten seconds.
+    ///
+    /// | code | fails or warns if |
+    /// |---|---|
+    /// | `connect` | a server that counts cannot be reached, or is too old |
+    /// | `version` | the server does not say which it is |
+    /// | `eviction` | the server forgets live counters when its memory is full |
+    /// | `persistence` | counters are lost when the server restarts, or it cannot save |
+    /// | `cluster` | slots of a cluster are not served |
+    /// | `clock` | the server's clock differs from this machine's by more than 250 ms |
+    /// | `round-trip` | answers take long, as measured by the deadline of a decision |
+    /// | `rights` | the user may not do what counting takes |
+    /// | `expiry` | counters are there that never expire |
+    /// | `exact` | of 1,000 concurrent charges not exactly as many pass as the limit says |
+    ///
+    /// # Errors
+    ///
+    /// If the settings contradict each other, or certificates are unfit.
+    ///
+    /// # Panics
+    ///
+    /// Outside of a Tokio runtime.
+    pub async fn diagnose(self) -> Result<Diagnosis, SettingsError> {
+        let deadline = instant() + TIME_LIMIT;
+        let (timeout, prefix) = (self.timeout(), self.key_prefix());
+        // What is remembered here would answer in the store's place, and a busy machine is none of its faults.
+        let store = self.local_denials(0).deadline(Duration::from_secs(4)).build()?;
+
+        let mut findings = Vec::new();
+        for node in reach(&store, &mut findings, deadline).await {
+            server::examine(&node, timeout, &prefix, &mut findings).await;
+            findings.push(counters::expiry(&node, &prefix, deadline).await);
+        }
+        if findings.iter().all(|finding| finding.code() != "connect" || finding.level() == Level::Pass) {
+            let exact = timeout_at(deadline, counters::exact(&store)).await;
+            findings.push(exact.unwrap_or_else(|_| counters::too_slow()));
+        }
+        Ok(Diagnosis::new(findings))
+    }
+}
+
+/// The servers that count and answer.
+async fn reach(store: &RedisStore, findings: &mut Vec<Finding>, deadline: Instant) -> Vec<Arc<Node>> {
+    const ADVICE: &str = "check host, port, user and password in the URL, TLS, and that the server runs";
+    let until = deadline.min(instant() + CONNECT_LIMIT);
+    let nodes = match store.topology().primaries(until).await {
+        Ok(nodes) => nodes,
+        Err(trouble) => {
+            findings.push(Finding::fail(
+                "connect",
+                format!("no server that counts is known: {trouble}"),
+                ADVICE,
+            ));
+            return Vec::new();
+        }
+    };
+    let mut reached = Vec::new();
+    for node in nodes {
+        let mut answer = ask::<Value>(&node, &cmd("PING")).await;
+        while answer.is_err() && instant() < until {
+            sleep(Duration::from_millis(50)).await;
+            answer = ask::<Value>(&node, &cmd("PING")).await;
+        }
+        match answer {
+            Ok(_) => {
+                findings.push(Finding::pass("connect", format!("{}: it answers", node.address())));
+                reached.push(node);
+            }
+            Err(error) => {
+                let found = format!("{}: {error}", node.address());
+                findings.push(Finding::fail("connect", found, ADVICE));
+            }
+        }
+    }
+    reached
+}
+
+/// What a server answers, or why it does not, for people.
+async fn ask<T: FromRedisValue>(node: &Node, question: &Cmd) -> Result<T, String> {
+    let answer = node.ask(question, instant() + ANSWER_LIMIT).await.map_err(|trouble| trouble.to_string())?;
+    let value = answer.extract_error().map_err(|error| error.to_string())?;
+    redis::from_redis_value(value).map_err(|_| "the answer makes no sense".to_owned())
+}

@@ -1,0 +1,224 @@
+//! What one server says of itself, and how fast it does.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use redis::{Value, cmd};
+use tollgate::{Clock, SystemClock};
+
+use super::{Finding, ask};
+use crate::node::Node;
+use crate::time::instant;
+
+/// Windows are cut by the server's clock: further off, people see their limits reset at the wrong time.
+const MOST_OFFSET: i64 = 250;
+
+/// Round trips measured: enough for the second slowest to be the 99th percentile.
+const ROUND_TRIPS: usize = 200;
+
+/// What `INFO` says, field by field.
+struct Info(HashMap<String, String>);
+
+pub(super) async fn examine(node: &Node, timeout: Duration, prefix: &str, findings: &mut Vec<Finding>) {
+    let name = node.address();
+    match ask::<String>(node, &cmd("INFO")).await {
+        Ok(text) => {
+            let info = Info::read(&text);
+            let about = [version(&info), eviction(&info), persistence(&info)];
+            findings.extend(about.map(|finding| finding.of(name)));
+            findings.extend(cluster(node, &info).await.map(|finding| finding.of(name)));
+        }
+        Err(error) => {
+            let found =
+                format!("it does not say which version it is, how it evicts and whether it saves: {error}");
+            findings
+                .push(Finding::warn("version", found, "allow the user the command INFO (+info)").of(name));
+        }
+    }
+    findings.push(clock(node).await.of(name));
+    findings.push(round_trip(node, timeout).await.of(name));
+    findings.push(rights(node, prefix).await.of(name));
+}
+
+impl Info {
+    fn read(text: &str) -> Self {
+        let fields = text.lines().filter_map(|line| line.trim_end().split_once(':'));
+        Self(fields.map(|(name, value)| (name.to_owned(), value.to_owned())).collect())
+    }
+
+    fn text(&self, field: &str) -> &str {
+        self.0.get(field).map_or("", String::as_str)
+    }
+
+    fn number(&self, field: &str) -> u64 {
+        self.text(field).parse().unwrap_or(0)
+    }
+}
+
+/// One that is too old is not even connected to.
+fn version(info: &Info) -> Finding {
+    match (info.text("valkey_version"), info.text("redis_version")) {
+        ("", "") => Finding::warn(
+            "version",
+            "it does not say which version it is",
+            "see that it is Redis 7.0 or Valkey 7.2, or newer",
+        ),
+        ("", redis) => Finding::pass("version", format!("Redis {redis}")),
+        (valkey, _) => Finding::pass("version", format!("Valkey {valkey}")),
+    }
+}
+
+fn eviction(info: &Info) -> Finding {
+    let policy = info.text("maxmemory_policy");
+    let (most, evicted) = (info.number("maxmemory"), info.number("evicted_keys"));
+    match (policy, most) {
+        ("noeviction", 0) => {
+            Finding::pass("eviction", "it forgets no counter: noeviction, without a limit of memory")
+        }
+        ("noeviction", most) => {
+            Finding::pass("eviction", format!("it forgets no counter: noeviction, at most {most} bytes"))
+        }
+        (policy, 0) => Finding::warn(
+            "eviction",
+            format!("{policy}, and no limit of memory yet"),
+            "set maxmemory-policy noeviction before maxmemory: it would forget live counters, and their limits begin anew",
+        ),
+        (policy, most) => Finding::fail(
+            "eviction",
+            format!("{policy} at {most} bytes forgets live counters; it has forgotten {evicted} keys"),
+            "set maxmemory-policy noeviction, or give the counters a server of their own",
+        ),
+    }
+}
+
+fn persistence(info: &Info) -> Finding {
+    if info.text("rdb_last_bgsave_status") == "err" || info.text("aof_last_write_status") == "err" {
+        return Finding::fail(
+            "persistence",
+            "it failed to save, and may refuse to write",
+            "see its log; often its disk is full or not writable",
+        );
+    }
+    if info.number("aof_enabled") == 1 {
+        return Finding::pass(
+            "persistence",
+            "it keeps counters over a restart; a crash may cost the last two seconds, unless appendfsync is always",
+        );
+    }
+    Finding::warn(
+        "persistence",
+        "a restart loses what was counted since the last snapshot, or all of it",
+        "set appendonly yes, or accept that limits begin anew with a restart",
+    )
+}
+
+async fn cluster(node: &Node, info: &Info) -> Option<Finding> {
+    if info.number("cluster_enabled") == 0 {
+        return None;
+    }
+    const ADVICE: &str =
+        "see CLUSTER INFO and CLUSTER SHARDS on each server, and `redis-cli --cluster check`";
+    let cluster = match ask::<String>(node, &cmd("CLUSTER").arg("INFO").to_owned()).await {
+        Ok(text) => Info::read(&text),
+        Err(error) => return Some(Finding::warn("cluster", error, "allow the user +cluster|info")),
+    };
+    let (state, slots) = (cluster.text("cluster_state"), cluster.number("cluster_slots_ok"));
+    Some(if state == "ok" && slots == 16_384 {
+        Finding::pass("cluster", "all 16384 slots are served")
+    } else {
+        Finding::fail("cluster", format!("state {state}, {slots} of 16384 slots are served"), ADVICE)
+    })
+}
+
+async fn clock(node: &Node) -> Finding {
+    let asked = SystemClock.now();
+    let (seconds, micros) = match ask::<(i64, i64)>(node, &cmd("TIME")).await {
+        Ok(time) => time,
+        Err(error) => return Finding::fail("clock", error, "allow the user the command TIME (+time)"),
+    };
+    let (asked, answered) = (asked.as_unix_millis(), SystemClock.now().as_unix_millis());
+    let server = seconds.saturating_mul(1_000).saturating_add(micros / 1_000);
+    let offset = server.saturating_sub(asked.midpoint(answered));
+    let found = format!("it is {offset} ms ahead of this machine, within {} ms", (answered - asked) / 2 + 1);
+    if offset.abs() <= MOST_OFFSET {
+        Finding::pass("clock", found)
+    } else {
+        Finding::warn("clock", found, "set both machines by NTP: windows begin and end by the server's clock")
+    }
+}
+
+async fn round_trip(node: &Node, timeout: Duration) -> Finding {
+    let mut times = Vec::with_capacity(ROUND_TRIPS);
+    let began = instant();
+    for _ in 0..ROUND_TRIPS {
+        let asked = instant();
+        if ask::<Value>(node, &cmd("PING")).await.is_err() {
+            return Finding::fail(
+                "round-trip",
+                "it stopped answering",
+                "see whether it hangs, or the network drops packets",
+            );
+        }
+        times.push(instant() - asked);
+        if began.elapsed() > Duration::from_secs(1) {
+            break;
+        }
+    }
+    times.sort_unstable();
+    let percentile = |percent: usize| times.get((times.len() * percent / 100).min(times.len() - 1)).copied();
+    let (Some(half), Some(most)) = (percentile(50), percentile(99)) else {
+        return Finding::fail("round-trip", "nothing was measured", "try again");
+    };
+    let found = format!("p50 {half:.1?}, p99 {most:.1?} of {}; a decision has {timeout:?}", times.len());
+    const ADVICE: &str = "bring the service nearer to its store, or raise --store-timeout";
+    if half * 2 > timeout {
+        Finding::fail("round-trip", found, ADVICE)
+    } else if most * 2 > timeout {
+        Finding::warn("round-trip", found, ADVICE)
+    } else {
+        Finding::pass("round-trip", found)
+    }
+}
+
+/// What the script calls, and what it takes to call the script.
+async fn rights(node: &Node, prefix: &str) -> Finding {
+    let user = match ask::<String>(node, &cmd("ACL").arg("WHOAMI").to_owned()).await {
+        Ok(user) => user,
+        Err(_) => {
+            return Finding::pass("rights", "they cannot be asked for; `exact` tells whether they suffice");
+        }
+    };
+    let key = format!("{prefix}doctor:1m:{{doctor}}");
+    let commands: [&[&str]; 9] = [
+        &["EVALSHA", "0", "1", &key],
+        &["SCRIPT", "LOAD", "return 1"],
+        &["TIME"],
+        &["GET", &key],
+        &["SET", &key, "1"],
+        &["INCRBY", &key, "1"],
+        &["PEXPIRETIME", &key],
+        &["PEXPIREAT", &key, "1"],
+        &["DEL", &key],
+    ];
+    let mut missing: Vec<&str> = Vec::new();
+    for command in commands {
+        let dry_run = cmd("ACL").arg("DRYRUN").arg(&user).arg(command).to_owned();
+        match ask::<String>(node, &dry_run).await {
+            Ok(answer) if answer == "OK" => {}
+            Ok(_) => missing.extend(command.first()),
+            Err(_) => {
+                let found = format!(
+                    "user {user}; what it may do cannot be asked for, `exact` tells whether it suffices"
+                );
+                return Finding::pass("rights", found);
+            }
+        }
+    }
+    if missing.is_empty() {
+        Finding::pass("rights", format!("user {user} may do what counting takes"))
+    } else {
+        let found = format!("user {user} may not {} under {prefix}*", missing.join(", "));
+        const ADVICE: &str = "ACL SETUSER it ~PREFIX:* +evalsha +script|load +time +get +set +incrby +pexpiretime +pexpireat +del +ping +hello +info";
+        Finding::fail("rights", found, ADVICE)
+    }
+}
