@@ -8,12 +8,13 @@ use std::{future, io, net};
 
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
-use tollgate::{Clock, Store, SystemClock};
+use tollgate::{Clock, SystemClock};
 use tracing::warn;
 
 use crate::connection::Connections;
 use crate::log_gap::LogGap;
 use crate::phase::Phase;
+use crate::store::ServedStore;
 
 /// How long to wait when the system gives no connection, as when there are no file descriptors left.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
@@ -30,7 +31,7 @@ pub(crate) struct Acceptor<S> {
     failure_logged: LogGap,
 }
 
-impl<S: Store + 'static> Acceptor<S> {
+impl<S: ServedStore + 'static> Acceptor<S> {
     pub(crate) fn new(
         socket: TcpListener,
         max_connections: u32,

@@ -230,7 +230,7 @@ fn readable(decision: &Decision) -> String {
     };
     let mut text = match (decision.allowed, decision.retry_after_ms, decision.reason.as_deref()) {
         (true, ..) if decision.source == "fallback" => {
-            format!("allowed without a count{policy}: the store is full")
+            format!("allowed by fallback{policy}: the store is full, or could not answer")
         }
         (true, ..) => format!("allowed{policy}"),
         (false, Some(wait), _) => format!("denied{policy}: retry in {}", time(wait)),

@@ -10,12 +10,12 @@ use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto;
 use tokio::net::TcpStream;
 use tokio::sync::OwnedSemaphorePermit;
-use tollgate::Store;
 use tracing::debug;
 
 use crate::http::{Edge, Listener};
 use crate::metrics::Metrics;
 use crate::phase::Phase;
+use crate::store::ServedStore;
 use crate::watchdog::{Activity, Judgement, TICK, Watchdog, Watched};
 
 /// What one connection may make us keep of heads that are not whole yet. A longer head is answered 431.
@@ -33,7 +33,7 @@ pub(crate) struct Connections<S> {
     phase: Phase,
 }
 
-impl<S: Store + 'static> Connections<S> {
+impl<S: ServedStore + 'static> Connections<S> {
     pub(crate) fn new(listener: Listener, edge: Arc<Edge<S>>, metrics: Arc<Metrics>, phase: Phase) -> Self {
         Self { listener, edge, metrics, phase }
     }
@@ -55,7 +55,12 @@ impl<S: Store + 'static> Connections<S> {
     }
 }
 
-async fn serve<S: Store + 'static>(stream: TcpStream, edge: Arc<Edge<S>>, listener: Listener, phase: Phase) {
+async fn serve<S: ServedStore + 'static>(
+    stream: TcpStream,
+    edge: Arc<Edge<S>>,
+    listener: Listener,
+    phase: Phase,
+) {
     let activity = Activity::default();
     let io = Watched::new(TokioIo::new(stream), activity.clone());
     let service = service_fn(|request| {

@@ -19,6 +19,7 @@ use crate::log_gap::LogGap;
 use crate::metrics::Metrics;
 use crate::policy::{MissingIdentity, Policy};
 use crate::stopwatch::Stopwatch;
+use crate::store::{ServedStore, StoreState};
 
 /// Decides by one policy over one store.
 pub(crate) struct Engine<S> {
@@ -49,6 +50,13 @@ pub(crate) enum Refusal {
 }
 
 type Charges<'a> = SmallVec<[Charge<'a>; 2]>;
+
+impl<S: ServedStore> Engine<S> {
+    /// How the store is now.
+    pub(crate) async fn store_state(&self) -> StoreState {
+        self.store.state().await
+    }
+}
 
 impl<S: Store> Engine<S> {
     pub(crate) fn new(store: S, policy: Policy, when_full: WhenFull, metrics: Arc<Metrics>) -> Self {
@@ -119,9 +127,10 @@ impl<S: Store> Engine<S> {
         starts: &[Timestamp],
     ) -> Result<PerQuota<Refunded>, Refusal> {
         let key = self.policy.key(attributes)?;
-        self.expect_starts(&key, starts)?;
+        let charges = self.charges(&key, cost);
+        self.expect_starts(&charges, starts).await?;
         let mut refunded = Vec::new();
-        for (charge, start) in self.charges(&key, cost).iter().zip(starts) {
+        for (charge, start) in charges.iter().zip(starts) {
             refunded.push(self.store.refund(charge, *start).await?);
         }
         Ok(refunded.into_iter().collect())
@@ -151,18 +160,21 @@ impl<S: Store> Engine<S> {
         Ok(counts.into_iter().collect())
     }
 
-    fn expect_starts(&self, key: &Key<'_>, starts: &[Timestamp]) -> Result<(), Refusal> {
-        let now = SystemClock.now();
-        for (index, (quota, start)) in self.policy.quotas().iter().zip(starts).enumerate() {
+    async fn expect_starts(&self, charges: &[Charge<'_>], starts: &[Timestamp]) -> Result<(), Refusal> {
+        for (index, (charge, start)) in charges.iter().zip(starts).enumerate() {
+            let counter = charge.counter();
+            let quota = counter.quota().quota();
             // For a first hit, whose windows only the store knows, the one that opens then: any start will do.
-            if quota.quota().window_at(key, *start).start() != *start {
-                return Err(Refusal::NoWindowStart { index, quota: quota.quota().to_string().into() });
-            }
-            if *start > now {
-                return Err(Refusal::FutureStart { index });
+            if quota.window_at(counter.key(), *start).start() != *start {
+                return Err(Refusal::NoWindowStart { index, quota: quota.to_string().into() });
             }
         }
-        Ok(())
+        // The store's time: a shared one may be ahead of this process, and so may the windows that it began.
+        let now = self.store.peek(charges).await?.first().map(QuotaState::now);
+        match starts.iter().position(|start| now.is_some_and(|now| *start > now)) {
+            Some(index) => Err(Refusal::FutureStart { index }),
+            None => Ok(()),
+        }
     }
 
     fn charges<'a>(&'a self, key: &'a Key<'a>, cost: u32) -> Charges<'a> {
@@ -192,7 +204,7 @@ impl<S: Store> Engine<S> {
     }
 
     fn note(&self, decision: &Decision) {
-        self.metrics.decided(decision.verdict());
+        self.metrics.decided(decision);
         if decision.verdict() == Verdict::Denied {
             self.note_denial(decision);
         }

@@ -9,15 +9,16 @@
 //!                           query                              log lines
 //! ```
 //!
-//! [`args`] is what the user wrote, [`Settings`] the ready objects made of it, and [`Server`] puts everything
+//! [`args`] is what the user wrote, [`Settings`] the ready objects made of it, and [`serve`] puts everything
 //! together. The engine knows no HTTP, the `http` modules know no counters, and all of it works over any
-//! [`Store`](tollgate::Store).
+//! [`Store`](tollgate::Store); `store` has those that the service can be started with.
 
 mod accept;
 pub mod args;
 mod attributes;
 pub mod client;
 mod connection;
+pub mod doctor;
 mod engine;
 mod http;
 mod log_gap;
@@ -29,7 +30,9 @@ mod serve;
 mod settings;
 mod shutdown;
 mod stopwatch;
+mod store;
 mod watchdog;
 
-pub use self::serve::{Ended, Server};
-pub use self::settings::Settings;
+pub use self::policy::PolicyError;
+pub use self::serve::{Ended, serve};
+pub use self::settings::{Settings, SettingsError};

@@ -2,8 +2,9 @@
 
 use std::process::ExitCode;
 
-use tollgate_server::args::{Args, CheckArgs, Command, ServeArgs};
-use tollgate_server::{Ended, Server, Settings, client, logs};
+use tollgate_redis::Level;
+use tollgate_server::args::{Args, CheckArgs, Command, DoctorArgs, ServeArgs};
+use tollgate_server::{Ended, Settings, client, doctor, logs};
 
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
@@ -15,7 +16,8 @@ const INTERRUPTED: u8 = 130;
 
 fn main() -> ExitCode {
     let (outcome, failure) = match Args::from_process().command {
-        Command::Serve(args) => (serve(args), ExitCode::FAILURE),
+        Command::Serve(args) => (serve(*args), ExitCode::FAILURE),
+        Command::Doctor(args) => (doctor(&args), ExitCode::FAILURE),
         // For a check, status 1 is a denial.
         Command::Check(args) => (check(args), ExitCode::from(client::NO_ANSWER)),
     };
@@ -35,17 +37,25 @@ fn serve(args: ServeArgs) -> anyhow::Result<ExitCode> {
     };
     logs::start(settings.log_format);
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
-    let ended = runtime.block_on(async {
-        let server = Server::bind(settings).await?;
-        server.announce();
-        server.run().await
-    });
+    let ended = runtime.block_on(tollgate_server::serve(settings));
     // What is left over after the drain's time is up is not waited for.
     runtime.shutdown_background();
     Ok(match ended? {
         Ended::Drained => ExitCode::SUCCESS,
         Ended::Interrupted => ExitCode::from(INTERRUPTED),
     })
+}
+
+fn doctor(args: &DoctorArgs) -> anyhow::Result<ExitCode> {
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    match runtime.block_on(doctor::run(args)) {
+        Ok(Level::Fail) => Ok(ExitCode::FAILURE),
+        Ok(_) => Ok(ExitCode::SUCCESS),
+        Err(error) => {
+            eprintln!("error: {error}");
+            Ok(ExitCode::from(USAGE))
+        }
+    }
 }
 
 fn check(args: CheckArgs) -> anyhow::Result<ExitCode> {

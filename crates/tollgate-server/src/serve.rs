@@ -8,7 +8,6 @@ use std::time::Duration;
 use anyhow::Context;
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use tokio::net::TcpListener;
-use tollgate::{MemoryStore, Store};
 use tracing::{info, warn};
 
 use crate::accept::Acceptor;
@@ -16,18 +15,19 @@ use crate::args::LogFormat;
 use crate::connection::Connections;
 use crate::engine::Engine;
 use crate::http::{Edge, Listener};
-use crate::metrics::{Metrics, Occupancy, Scrape};
+use crate::metrics::{Metrics, Occupancy, Scrape, StoreMetrics};
 use crate::phase::Phase;
 use crate::policy::{Identity, Policy};
 use crate::settings::Settings;
 use crate::shutdown::Signals;
+use crate::store::{self, Metered, ServedStore, SharedSettings, StoreSettings};
 
 /// What was accepted has this long to finish; with what comes before and after it, the process ends within
 /// five seconds of the signal.
 const DRAIN_LIMIT: Duration = Duration::from_millis(4_700);
 
 /// The service, bound to its addresses and not yet answering.
-pub struct Server<S = MemoryStore> {
+struct Server<S> {
     public: Acceptor<S>,
     admin: Acceptor<S>,
     public_address: SocketAddr,
@@ -50,14 +50,41 @@ pub enum Ended {
     Interrupted,
 }
 
-impl Server {
-    /// Builds the service and binds its addresses.
-    ///
-    /// # Errors
-    ///
-    /// If an address cannot be bound or signals cannot be caught.
-    pub async fn bind(settings: Settings) -> anyhow::Result<Self> {
-        let Settings { policy, store, when_full, listen, admin_listen, max_connections, log_format } =
+/// Builds the service, says where it listens, and answers until a signal comes.
+///
+/// A shared store that is away keeps nothing from starting.
+///
+/// # Errors
+///
+/// If an address cannot be bound, signals cannot be caught, or a part of the service stopped by itself.
+pub async fn serve(mut settings: Settings) -> anyhow::Result<Ended> {
+    let memory = settings.memory.clone();
+    let Some(SharedSettings { store, on_failure }) = settings.shared.take() else {
+        return run(settings, memory, None).await;
+    };
+    let StoreSettings { url, prefix, timeout, builder } = store;
+    let shared = builder.build().context("`--store`")?;
+    let status = shared.clone();
+    let metrics = Arc::new(StoreMetrics::new(move || status.status()));
+    let metered = Metered::new(shared, on_failure, Arc::clone(&metrics));
+    let shared = store::shared(metered, on_failure, memory, timeout);
+    info!(store = %url, prefix, %on_failure, "counters are shared with every service of this store and prefix");
+    run(settings, shared, Some(metrics)).await
+}
+
+async fn run<S: ServedStore + 'static>(
+    settings: Settings,
+    store: S,
+    shared: Option<Arc<StoreMetrics>>,
+) -> anyhow::Result<Ended> {
+    let server = Server::bind(settings, store, shared).await?;
+    server.announce();
+    server.run().await
+}
+
+impl<S: ServedStore + 'static> Server<S> {
+    async fn bind(settings: Settings, store: S, shared: Option<Arc<StoreMetrics>>) -> anyhow::Result<Self> {
+        let Settings { policy, memory, when_full, listen, admin_listen, max_connections, log_format, .. } =
             settings;
         let public = listen_on(listen, "--listen").await?;
         let admin = listen_on(admin_listen, "--admin-listen").await?;
@@ -66,9 +93,8 @@ impl Server {
 
         let (phase, metrics) = (Phase::default(), Arc::new(Metrics::default()));
         let (rule, example) = (rule(&policy), example(policy.identity()));
-        let counters = store.clone();
-        let size = move || Occupancy { keys: counters.keys(), max_keys: counters.max_keys() };
-        let scrape = Scrape::new(Arc::clone(&metrics), Box::new(size));
+        let size = move || Occupancy { keys: memory.keys(), max_keys: memory.max_keys() };
+        let scrape = Scrape::new(Arc::clone(&metrics), Box::new(size), shared);
         let engine = Engine::new(store, policy, when_full, Arc::clone(&metrics));
         let edge = Arc::new(Edge::new(engine, Arc::clone(&metrics), scrape, phase.clone()));
 
@@ -82,11 +108,9 @@ impl Server {
         let (public_address, admin_address) = (public.address()?, admin.address()?);
         Ok(Self { public, admin, public_address, admin_address, rule, example, log_format, phase, signals })
     }
-}
 
-impl<S: Store + 'static> Server<S> {
     /// Says where the service listens: in a log line, and to people on standard output as well.
-    pub fn announce(&self) {
+    fn announce(&self) {
         let Self { public_address: public, admin_address: admin, rule, example, .. } = self;
         let version = env!("CARGO_PKG_VERSION");
         let try_it = format!("curl -i 'http://{public}{example}'");
@@ -107,11 +131,7 @@ impl<S: Store + 'static> Server<S> {
     }
 
     /// Answers until a signal comes, then finishes what was accepted.
-    ///
-    /// # Errors
-    ///
-    /// If a part of the service stopped by itself.
-    pub async fn run(self) -> anyhow::Result<Ended> {
+    async fn run(self) -> anyhow::Result<Ended> {
         let Self { public, admin, phase, mut signals, .. } = self;
         let (public, admin) = (tokio::spawn(public.run()), tokio::spawn(admin.run()));
         let serving = async { tokio::try_join!(public, admin) };

@@ -2,16 +2,21 @@
 
 use std::net::SocketAddr;
 
+use thiserror::Error;
 use tollgate::{CountDenied, MemoryStore};
+use tollgate_redis::{PasswordError, TlsError, UrlError};
 
 use crate::args::{LogFormat, ServeArgs, WhenFull};
 use crate::policy::{Policy, PolicyError};
+use crate::store::SharedSettings;
 
-/// Everything [`Server::bind`](crate::Server::bind) needs.
+/// Everything that [`serve`](crate::serve) needs.
 #[derive(Debug)]
 pub struct Settings {
     pub(crate) policy: Policy,
-    pub(crate) store: MemoryStore,
+    /// Counters of this process: all, or those of a shared store's trouble.
+    pub(crate) memory: MemoryStore,
+    pub(crate) shared: Option<SharedSettings>,
     pub(crate) when_full: WhenFull,
     pub(crate) listen: SocketAddr,
     pub(crate) admin_listen: SocketAddr,
@@ -20,17 +25,49 @@ pub struct Settings {
     pub log_format: LogFormat,
 }
 
+/// Settings that cannot be. The fault of whoever wrote the flags, or the files that they name.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum SettingsError {
+    /// The quotas or the key's attributes contradict each other.
+    #[error(transparent)]
+    Policy(#[from] PolicyError),
+    /// The store's URL is none. It is not repeated, because it may hold a password.
+    #[error("`--store`: {0}")]
+    StoreUrl(#[from] UrlError),
+    /// There is no password where it was to be found.
+    #[error("`--store-password-file`: {0}")]
+    Password(#[from] PasswordError),
+    /// A certificate or key cannot be read, or is none.
+    #[error("`--store-ca`, `--store-cert`, `--store-key`: {0}")]
+    Tls(#[from] TlsError),
+    /// The password comes from two places.
+    #[error("both `--store-password-file` and TOLLGATE_STORE_PASSWORD are given; keep one of them")]
+    TwoPasswords,
+    /// The store's settings contradict each other.
+    #[error("`--store`: {0}")]
+    Store(#[from] tollgate_redis::SettingsError),
+    /// A share for a policy that has none.
+    #[error("`--local-share` goes with `--on-store-failure local` only")]
+    NeedlessShare,
+    /// A policy without its share.
+    #[error("`--on-store-failure local` needs `--local-share`, such as 1/3 for one of three processes")]
+    MissingShare,
+}
+
 impl Settings {
     /// Resolves what the user wrote.
     ///
     /// # Errors
     ///
-    /// If the quotas or the key's attributes contradict each other.
-    pub fn new(args: ServeArgs) -> Result<Self, PolicyError> {
+    /// If flags contradict each other, or a file that they name cannot be read.
+    pub fn new(args: ServeArgs) -> Result<Self, SettingsError> {
         let count_denied = if args.count_denied { CountDenied::Yes } else { CountDenied::No };
+        let shared = args.store.map(|url| SharedSettings::new(&url, &args.store_args, &args.failure));
         Ok(Self {
             policy: Policy::new(args.limits, args.key, count_denied)?,
-            store: MemoryStore::builder().max_keys(args.max_keys.get()).build(),
+            memory: MemoryStore::builder().max_keys(args.max_keys.get()).build(),
+            shared: shared.transpose()?,
             when_full: args.when_full,
             listen: args.listen,
             admin_listen: args.admin_listen,

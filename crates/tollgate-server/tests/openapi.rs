@@ -81,7 +81,10 @@ fn every_field_of_an_answer_is_described() {
     let full = Server::start(&["--limit", "1/1d", "--max-keys", "1"]);
     assert_eq!(full.get("/v1/check?user=alice").status, 200);
     assert_described(&schemas, "Problem", &full.get("/v1/check?user=bob").json());
-    assert_eq!(schemas["ProblemReason"]["enum"], json!(["store_full"]));
+    assert_eq!(
+        schemas["ProblemReason"]["enum"],
+        json!(["store_full", "store_unavailable", "outcome_unknown"])
+    );
     let reset = server.admin_post("/v1/reset", r#"{"attributes": {"user": "alice"}}"#).json();
     assert_described(&schemas, "CountsReply", &reset);
     assert_described(&schemas, "QuotaCount", &reset["quotas"][0]);

@@ -6,7 +6,7 @@ use clap::builder::Resettable;
 use clap::error::{ContextKind, ContextValue};
 use clap::{Arg, Command, CommandFactory, FromArgMatches};
 
-use super::Args;
+use super::{Args, Secret};
 
 impl Args {
     /// Reads what the process was started with; where that cannot be, says so and ends the process.
@@ -20,8 +20,18 @@ impl Args {
             }
             error.exit()
         });
-        Self::from_arg_matches(&matches).unwrap_or_else(|error| error.exit())
+        let mut args = Self::from_arg_matches(&matches).unwrap_or_else(|error| error.exit());
+        if let Some(store) = args.command.store_args_mut() {
+            store.password = password();
+        }
+        args
     }
+}
+
+/// What has a variable and no flag.
+fn password() -> Option<Secret> {
+    let password = std::env::var("TOLLGATE_STORE_PASSWORD").ok()?;
+    (!password.is_empty()).then(|| password.into())
 }
 
 fn without_empty_variable(arg: Arg) -> Arg {

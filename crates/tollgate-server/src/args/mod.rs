@@ -1,8 +1,10 @@
 //! What the user wrote: command-line flags and the environment variables beside them.
 //!
-//! How a single value is read is in `value`, what variables do besides in `environment`.
+//! Flags about a shared store are in `store`. How a single value is read is in `value`, what variables do besides in
+//! `environment`.
 
 mod environment;
+mod store;
 mod value;
 
 use std::net::SocketAddr;
@@ -12,6 +14,8 @@ use clap::builder::BoolishValueParser;
 use clap::{Parser, Subcommand, ValueEnum};
 use http::uri::Authority;
 use tollgate::Quota;
+
+pub use self::store::{FailureArgs, IdentityForm, OnStoreFailure, Secret, StoreArgs};
 
 /// Exact fixed-window rate limiting: may this caller do this now?
 #[derive(Debug, Parser)]
@@ -25,10 +29,12 @@ pub struct Args {
 /// What the binary does.
 #[derive(Debug, Subcommand)]
 pub enum Command {
-    /// Answer checks over HTTP, with counters in memory
-    Serve(ServeArgs),
+    /// Answer checks over HTTP, with counters in memory or in a store that others share
+    Serve(Box<ServeArgs>),
     /// Ask a running service; exit status 0 allowed, 1 denied, 2 usage, 3 no answer
     Check(CheckArgs),
+    /// Say what is wrong with a shared store; exit status 0 if nothing fails, 1 if something does, 2 usage
+    Doctor(Box<DoctorArgs>),
 }
 
 /// Flags of `tollgate serve`.
@@ -58,7 +64,8 @@ pub struct ServeArgs {
     #[arg(value_parser = value::address)]
     pub admin_listen: SocketAddr,
 
-    /// Counters held at most: one for each key of each quota
+    /// Counters held in memory at most: one for each key of each quota. With a shared store, those of
+    /// `--on-store-failure local`
     #[arg(long, value_name = "COUNT", env = "TOLLGATE_MAX_KEYS", default_value = "1000000")]
     #[arg(value_parser = value::max_keys, allow_negative_numbers = true)]
     pub max_keys: NonZeroUsize,
@@ -79,6 +86,38 @@ pub struct ServeArgs {
     /// How log lines are written, on standard error
     #[arg(long, value_name = "FORMAT", env = "TOLLGATE_LOG_FORMAT", default_value = "text")]
     pub log_format: LogFormat,
+
+    /// Counters in Redis or Valkey, shared with every process that names the same, such as redis://HOST,
+    /// rediss://USER@HOST:PORT/DATABASE (TLS), redis+sentinel://, redis+cluster:// or unix:///PATH [default: in
+    /// memory]
+    #[arg(long, value_name = "URL", env = "TOLLGATE_STORE", hide_env_values = true)]
+    #[arg(help_heading = "Shared store", value_parser = value::secret)]
+    pub store: Option<Secret>,
+
+    /// How it is spoken to.
+    #[command(flatten)]
+    pub store_args: StoreArgs,
+
+    /// What its trouble means.
+    #[command(flatten)]
+    pub failure: FailureArgs,
+}
+
+/// Flags of `tollgate doctor`.
+#[derive(Debug, clap::Args)]
+pub struct DoctorArgs {
+    /// The store to look at, such as redis://HOST or rediss://USER@HOST:PORT/DATABASE
+    #[arg(long, value_name = "URL", env = "TOLLGATE_STORE", hide_env_values = true, required = true)]
+    #[arg(value_parser = value::secret)]
+    pub store: Secret,
+
+    /// How it is spoken to.
+    #[command(flatten)]
+    pub store_args: StoreArgs,
+
+    /// Print one JSON object
+    #[arg(long)]
+    pub json: bool,
 }
 
 /// What an unseen key is answered while the store is full.
@@ -123,6 +162,16 @@ pub struct CheckArgs {
     /// Print the service's answer as it came
     #[arg(long)]
     pub json: bool,
+}
+
+impl Command {
+    fn store_args_mut(&mut self) -> Option<&mut StoreArgs> {
+        match self {
+            Self::Serve(args) => Some(&mut args.store_args),
+            Self::Doctor(args) => Some(&mut args.store_args),
+            Self::Check(_) => None,
+        }
+    }
 }
 
 impl WhenFull {

@@ -1,10 +1,15 @@
 //! How one value of a flag is read, and what is said of one that cannot be.
 
+use std::convert::Infallible;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::num::NonZeroUsize;
 use std::str::FromStr;
+use std::time::Duration;
 
 use http::uri::Authority;
+use tollgate::{LocalShare, LocalShareError};
+
+use super::Secret;
 
 type Expected = &'static str;
 
@@ -37,6 +42,29 @@ pub(super) fn positive<N: FromStr>(text: &str) -> Result<N, Expected> {
 pub(super) fn max_keys(text: &str) -> Result<NonZeroUsize, Expected> {
     let keys = text.parse().ok().filter(|keys: &NonZeroUsize| keys.get() <= 1_000_000_000);
     keys.ok_or("expected a whole number from 1 to 1000000000")
+}
+
+/// A time to wait.
+pub(super) fn time(text: &str) -> Result<Duration, Expected> {
+    const EXPECTED: Expected = "expected a time from 1ms to 60s, such as 20ms or 1s";
+    let (number, unit) = text.split_at(text.bytes().take_while(u8::is_ascii_digit).count());
+    let scale = match unit {
+        "ms" => 1,
+        "s" => 1_000,
+        _ => return Err(EXPECTED),
+    };
+    let millis = number.parse().ok().and_then(|number: u64| number.checked_mul(scale));
+    millis.filter(|millis| (1..=60_000).contains(millis)).map(Duration::from_millis).ok_or(EXPECTED)
+}
+
+/// A share of a limit.
+pub(super) fn share(text: &str) -> Result<LocalShare, LocalShareError> {
+    text.parse()
+}
+
+/// What may hold a password, and so is judged where nothing repeats it.
+pub(super) fn secret(text: &str) -> Result<Secret, Infallible> {
+    Ok(text.to_owned().into())
 }
 
 /// Units to take.
@@ -113,6 +141,17 @@ mod tests {
             ["", "localhost", "http://", ":80", "http://:80", "ftp://a:1", "http://a/v1", "http://a?b"]
         {
             assert_eq!(server(text), Err("expected http://HOST[:PORT] or HOST:PORT"), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_time_is_a_number_of_milliseconds_or_seconds() {
+        assert_eq!(time("20ms"), Ok(Duration::from_millis(20)));
+        assert_eq!(time("60s"), Ok(Duration::from_secs(60)));
+        for text in
+            ["", "20", "ms", "0ms", "61s", "60001ms", "1m", "1.5s", "-1s", "20 ms", "99999999999999999999s"]
+        {
+            assert!(time(text).is_err(), "{text}");
         }
     }
 

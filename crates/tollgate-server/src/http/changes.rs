@@ -2,7 +2,7 @@
 
 use http::{Request, StatusCode};
 use hyper::body::Incoming;
-use tollgate::{PerQuota, QuotaState, Store, Timestamp};
+use tollgate::{PerQuota, QuotaState, Timestamp};
 
 use super::json::StartMillis;
 use super::problem::Problem;
@@ -10,8 +10,9 @@ use super::wire::{
     CountsReply, QuotaCount, RefundReply, RefundRequest, RefundedQuota, ResetRequest, SetRequest,
 };
 use super::{Edge, Reply, body, json, reply};
+use crate::store::ServedStore;
 
-impl<S: Store> Edge<S> {
+impl<S: ServedStore> Edge<S> {
     pub(super) async fn refund(&self, request: Request<Incoming>) -> Result<Reply, Problem> {
         let body = body::read(request).await?;
         let RefundRequest { attributes, cost, windows } = json::read(&body)?;

@@ -2,14 +2,15 @@
 
 use http::{Request, StatusCode, Uri};
 use hyper::body::Incoming;
-use tollgate::{Decision, Store};
+use tollgate::Decision;
 
 use super::json::Object;
 use super::problem::Problem;
 use super::wire::{BatchEntry, BatchReply, BatchRequest, CheckRequest, DecisionBody, DeniedBody};
 use super::{Edge, Reply, body, json, query, reply};
+use crate::store::ServedStore;
 
-impl<S: Store> Edge<S> {
+impl<S: ServedStore> Edge<S> {
     pub(super) async fn check_query(&self, uri: &Uri) -> Result<Reply, Problem> {
         let (attributes, cost) = query::read(uri.query().unwrap_or_default())?;
         let decision = self.engine.check(&attributes, cost.units()).await;

@@ -8,12 +8,13 @@ use std::time::Duration;
 use bytes::Bytes;
 use http::header::RETRY_AFTER;
 use http::{HeaderMap, HeaderName, HeaderValue};
-use tollgate::{Decision, PolicyQuota, WindowLength, whole_seconds};
+use tollgate::{Decision, PolicyQuota, Source, WindowLength, whole_seconds};
 
 use crate::policy::Policy;
 
 const RATELIMIT_POLICY: HeaderName = HeaderName::from_static("ratelimit-policy");
 const RATELIMIT: HeaderName = HeaderName::from_static("ratelimit");
+const TOLLGATE_SOURCE: HeaderName = HeaderName::from_static("tollgate-source");
 
 /// Writes the headers of decisions by one policy.
 #[derive(Debug)]
@@ -50,6 +51,12 @@ impl LimitHeaders {
         }
         if let Some(limit) = self.limit(decision) {
             headers.insert(RATELIMIT, limit);
+        }
+        // The usual source needs no header of its own.
+        match decision.source() {
+            Source::Fallback => drop(headers.insert(TOLLGATE_SOURCE, HeaderValue::from_static("fallback"))),
+            Source::Local => drop(headers.insert(TOLLGATE_SOURCE, HeaderValue::from_static("local"))),
+            _ => {}
         }
         if let Some(retry_after) = decision.retry_after() {
             headers.insert(RETRY_AFTER, whole_seconds(retry_after).into());

@@ -23,7 +23,7 @@ use http::header::{CONNECTION, CONTENT_LENGTH};
 use http::{HeaderValue, Method, Request, Response, StatusCode, Version};
 use http_body_util::Full;
 use hyper::body::{Body, Incoming};
-use tollgate::Store;
+use tollgate::OnStoreFailure;
 
 use self::limit_headers::LimitHeaders;
 use self::problem::Problem;
@@ -32,6 +32,7 @@ use self::route::Route;
 use crate::engine::Engine;
 use crate::metrics::{Metrics, Scrape};
 use crate::phase::Phase;
+use crate::store::{ServedStore, StoreState};
 
 /// An answer, whole in memory.
 type Reply = Response<Full<Bytes>>;
@@ -46,7 +47,7 @@ pub(crate) struct Edge<S> {
     phase: Phase,
 }
 
-impl<S: Store> Edge<S> {
+impl<S: ServedStore> Edge<S> {
     pub(crate) fn new(engine: Engine<S>, metrics: Arc<Metrics>, scrape: Scrape, phase: Phase) -> Self {
         let limit_headers = LimitHeaders::new(engine.policy());
         let openapi = openapi::document(engine.policy());
@@ -86,8 +87,20 @@ impl<S: Store> Edge<S> {
             Route::OpenApi => Ok(reply::json_bytes(StatusCode::OK, self.openapi.clone())),
             Route::Health => Ok(reply::text(reply::PLAIN, Bytes::from_static(b"ok\n"))),
             Route::Ready if self.phase.is_draining() => Err(Problem::draining()),
-            Route::Ready => Ok(reply::text(reply::PLAIN, Bytes::from_static(b"ready\n"))),
+            Route::Ready => self.ready().await,
         }
+    }
+
+    /// Ready is who decides, also where a policy does it for a store that is away.
+    async fn ready(&self) -> Result<Reply, Problem> {
+        let text = match self.engine.store_state().await {
+            StoreState::Answers => Bytes::from_static(b"ready\n"),
+            StoreState::Fails { error, on_failure } if on_failure != OnStoreFailure::Closed => {
+                format!("ready; decisions by --on-store-failure {on_failure}: {error}\n").into()
+            }
+            StoreState::Fails { error, .. } => return Err(Problem::store(&error)),
+        };
+        Ok(reply::text(reply::PLAIN, text))
     }
 }
 

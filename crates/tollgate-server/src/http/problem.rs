@@ -4,6 +4,7 @@ use std::borrow::Cow;
 
 use http::header::{ALLOW, RETRY_AFTER};
 use http::{HeaderValue, StatusCode};
+use tollgate::StoreError;
 
 use super::json::BadField;
 use super::query::QueryError;
@@ -22,6 +23,9 @@ pub(super) struct Problem {
     reason: Option<ProblemReason>,
     allow: Option<&'static str>,
 }
+
+/// The type of the problem that a store which cannot answer is, and its title. No document is behind it.
+const STORE_UNAVAILABLE: (&str, &str) = ("urn:problem-type:tollgate:store-unavailable", "Store unavailable");
 
 impl Problem {
     pub(super) fn new(status: StatusCode, detail: impl Into<Cow<'static, str>>) -> Self {
@@ -63,13 +67,22 @@ impl Problem {
             Refusal::NoWindowStart { index, .. } | Refusal::FutureStart { index } => {
                 Self::bad_field(format!("windows[{index}]"), refusal.to_string())
             }
-            Refusal::Store(error) => Self { reason: ProblemReason::of(error), ..Self::unavailable(refusal) },
-            Refusal::Unanswered => Self::unavailable(refusal),
+            Refusal::Store(error) => Self::store(error),
+            Refusal::Unanswered => Self::store(&StoreError::BadReply),
         }
     }
 
-    fn unavailable(refusal: &Refusal) -> Self {
-        Self::new(StatusCode::SERVICE_UNAVAILABLE, refusal.to_string())
+    /// A store that did not answer. Which trouble it is in, and with what, is for the log.
+    pub(super) fn store(error: &StoreError) -> Self {
+        let (reason, detail) = match error {
+            StoreError::Full => (ProblemReason::StoreFull, "the store is full: no room for another counter"),
+            error if error.may_have_charged() => (
+                ProblemReason::OutcomeUnknown,
+                "the store did not answer; whether it counted the request is unknown",
+            ),
+            _ => (ProblemReason::StoreUnavailable, "the store cannot answer, and nothing was counted"),
+        };
+        Self { reason: Some(reason), ..Self::new(StatusCode::SERVICE_UNAVAILABLE, detail) }
     }
 
     pub(super) fn status(&self) -> StatusCode {
@@ -77,9 +90,13 @@ impl Problem {
     }
 
     pub(super) fn body(&self) -> ProblemBody<'_> {
+        let (kind, title) = match self.reason {
+            Some(ProblemReason::StoreUnavailable | ProblemReason::OutcomeUnknown) => STORE_UNAVAILABLE,
+            _ => ("about:blank", self.status.canonical_reason().unwrap_or("Error")),
+        };
         ProblemBody {
-            kind: "about:blank",
-            title: self.status.canonical_reason().unwrap_or("Error"),
+            kind,
+            title,
             status: self.status.as_u16(),
             detail: &self.detail,
             field: self.field.as_deref(),

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use serde::ser::SerializeSeq;
 use serde::{Deserialize, Serialize, Serializer};
-use tollgate::{Decision, QuotaState, Reason, Refunded, Source, StoreError};
+use tollgate::{Decision, QuotaState, Reason, Refunded, Source};
 use utoipa::openapi::{RefOr, Schema};
 use utoipa::{PartialSchema, ToSchema};
 
@@ -188,11 +188,14 @@ pub(super) struct ProblemBody<'a> {
     pub(super) reason: Option<ProblemReason>,
 }
 
-/// What the service has run into: its store has no room for an unseen key.
+/// What the service has run into: its store has no room for an unseen key, did not take the request, or was asked
+/// and did not answer, so that it may have taken it or not.
 #[derive(Debug, Clone, Copy, Serialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum ProblemReason {
     StoreFull,
+    StoreUnavailable,
+    OutcomeUnknown,
 }
 
 /// What was given back.
@@ -351,15 +354,6 @@ impl From<Reason> for DenialReason {
         match reason {
             Reason::CostExceedsLimit => Self::CostExceedsLimit,
             _ => Self::QuotaExceeded,
-        }
-    }
-}
-
-impl ProblemReason {
-    pub(super) fn of(error: &StoreError) -> Option<Self> {
-        match error {
-            StoreError::Full => Some(Self::StoreFull),
-            _ => None,
         }
     }
 }

@@ -6,6 +6,7 @@
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::process::{Child, Command, ExitStatus, Stdio};
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
@@ -20,6 +21,8 @@ pub(crate) struct Server {
     pub(crate) admin: SocketAddr,
     /// What it said on standard output.
     pub(crate) said: Vec<String>,
+    /// Reads its log, which would stand still if nobody did.
+    log: Option<JoinHandle<String>>,
 }
 
 /// A reply, read whole.
@@ -59,7 +62,13 @@ impl Server {
             line.split("http://").nth(1).and_then(|address| address.parse().ok()).expect("an address")
         };
         let (public, admin) = (address("checks"), address("admin"));
-        Self { child, public, admin, said }
+        let mut stderr = child.stderr.take().expect("its log is piped");
+        let log = std::thread::spawn(move || {
+            let mut log = String::new();
+            stderr.read_to_string(&mut log).expect("the log is text");
+            log
+        });
+        Self { child, public, admin, said, log: Some(log) }
     }
 
     pub(crate) fn connect(&self) -> Connection {
@@ -101,10 +110,8 @@ impl Server {
         let until = Instant::now() + HANG;
         while Instant::now() < until {
             if let Some(status) = self.child.try_wait().expect("it can be waited for") {
-                let mut log = String::new();
-                let stderr = self.child.stderr.as_mut().expect("its log is piped");
-                stderr.read_to_string(&mut log).expect("the log is text");
-                return (status, log);
+                let log = self.log.take().expect("it is waited for once");
+                return (status, log.join().expect("the log is read"));
             }
             std::thread::sleep(Duration::from_millis(5));
         }

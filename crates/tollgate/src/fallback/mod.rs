@@ -104,6 +104,11 @@ impl<S, C, D> FallbackStore<S, C, D> {
     pub const fn store(&self) -> &S {
         &self.store
     }
+
+    /// The policy.
+    pub const fn on_failure(&self) -> OnStoreFailure {
+        self.on_failure
+    }
 }
 
 impl<S, C, D, T> Store for FallbackStore<S, C, D>

@@ -81,9 +81,9 @@ fn paths() -> Value {
             "content": { "application/json": { "schema": { "type": "object" } } },
         }))])),
         "/healthz": read(both, "healthz", "Whether the process lives", replies([(200, text(super::reply::PLAIN))])),
-        "/readyz": read(both, "readyz", "Whether requests are welcome: not during a drain", replies([
+        "/readyz": read(both, "readyz", "Whether requests are decided: not during a drain", replies([
             (200, text(super::reply::PLAIN)),
-            (503, problem("The service is about to stop")),
+            (503, problem("The service is about to stop, or its store cannot answer and checks are refused then")),
         ])),
     })
 }
@@ -173,7 +173,10 @@ fn problem(description: &str) -> Value {
 }
 
 fn unavailable() -> Value {
-    problem("The store could not answer: it is full and the key has no counter (`reason` is `store_full`)")
+    problem(
+        "The store could not answer: it is full and the key has no counter (`reason` is `store_full`), or it is in \
+         trouble, and the policy for that is to refuse",
+    )
 }
 
 fn text(content_type: &str) -> Value {
@@ -196,6 +199,9 @@ fn limit_headers() -> Value {
         let limit = header("Units left, and seconds until the window ends", r#"^"[^"]+";r=\d+;t=\d+"#);
         headers.insert("RateLimit-Policy".to_owned(), policy);
         headers.insert("RateLimit".to_owned(), limit);
+        let source = json!({ "type": "string", "enum": ["local", "fallback"] });
+        let description = "Where the decision came from; absent if from the store";
+        headers.insert("Tollgate-Source".to_owned(), json!({ "description": description, "schema": source }));
     }
     headers
 }

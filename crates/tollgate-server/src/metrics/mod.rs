@@ -1,5 +1,8 @@
 //! What the service counts of itself, in atomics that are read when somebody asks. Never a key as a label.
 
+mod histogram;
+mod store;
+
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
@@ -7,11 +10,13 @@ use std::time::Duration;
 
 use http::StatusCode;
 use prometheus_client::collector::Collector;
-use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric, MetricEncoder, NoLabelSet};
+use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric, NoLabelSet};
 use prometheus_client::metrics::MetricType;
 use prometheus_client::registry::{Registry, Unit};
-use tollgate::Verdict;
+use tollgate::{Decision, Source, Verdict};
 
+use self::histogram::Histogram;
+pub(crate) use self::store::StoreMetrics;
 use crate::http::Listener;
 use crate::policy::Policy;
 
@@ -22,14 +27,17 @@ use crate::policy::Policy;
 pub(crate) struct Metrics {
     allowed: AtomicU64,
     denied: AtomicU64,
+    allowed_by_fallback: AtomicU64,
+    denied_by_fallback: AtomicU64,
+    denied_locally: AtomicU64,
     duration: Histogram,
     store_full: AtomicU64,
     rejected: [AtomicU64; REJECTIONS.len()],
     connections: [AtomicI64; 2],
 }
 
-/// How full the store is; asked for at each scrape.
-pub(crate) type StoreSize = Box<dyn Fn() -> Occupancy + Send + Sync>;
+/// How full the memory is in which this process counts; asked for at each scrape.
+pub(crate) type MemorySize = Box<dyn Fn() -> Occupancy + Send + Sync>;
 
 /// Counters held, and counters that can be.
 #[derive(Debug, Clone, Copy)]
@@ -49,39 +57,18 @@ const REJECTIONS: [StatusCode; 7] = [
     StatusCode::SERVICE_UNAVAILABLE,
 ];
 
-/// Upper bounds in nanoseconds: from what memory takes to what a store over a network takes at its worst.
-const BOUNDS: [u64; 15] = [
-    500,
-    1_000,
-    2_500,
-    5_000,
-    10_000,
-    25_000,
-    50_000,
-    100_000,
-    250_000,
-    500_000,
-    1_000_000,
-    5_000_000,
-    25_000_000,
-    100_000_000,
-    1_000_000_000,
-];
-
-#[derive(Debug, Default)]
-struct Histogram {
-    /// One for each bound, and one for what is above them.
-    buckets: [AtomicU64; BOUNDS.len() + 1],
-    sum_nanos: AtomicU64,
-}
-
 impl Metrics {
-    pub(crate) fn decided(&self, verdict: Verdict) {
-        let counter = match verdict {
-            Verdict::Allowed => &self.allowed,
-            Verdict::Denied => &self.denied,
+    pub(crate) fn decided(&self, decision: &Decision) {
+        let (all, by_fallback) = match decision.verdict() {
+            Verdict::Allowed => (&self.allowed, &self.allowed_by_fallback),
+            Verdict::Denied => (&self.denied, &self.denied_by_fallback),
         };
-        counter.fetch_add(1, Ordering::Relaxed);
+        all.fetch_add(1, Ordering::Relaxed);
+        match decision.source() {
+            Source::Fallback => by_fallback.fetch_add(1, Ordering::Relaxed),
+            Source::Local => self.denied_locally.fetch_add(1, Ordering::Relaxed),
+            _ => return,
+        };
     }
 
     /// One step of the store, with what belongs to it, took so long. A batch is one step.
@@ -127,28 +114,6 @@ impl Drop for OpenConnection {
     }
 }
 
-impl Histogram {
-    fn observe(&self, elapsed: Duration) {
-        let nanos = u64::try_from(elapsed.as_nanos()).unwrap_or(u64::MAX);
-        let place = BOUNDS.iter().position(|bound| nanos <= *bound).unwrap_or(BOUNDS.len());
-        if let Some(bucket) = self.buckets.get(place) {
-            bucket.fetch_add(1, Ordering::Relaxed);
-        }
-        self.sum_nanos.fetch_add(nanos, Ordering::Relaxed);
-    }
-
-    fn encode(&self, mut metric: MetricEncoder<'_>) -> fmt::Result {
-        let bounds = BOUNDS.iter().map(|nanos| *nanos as f64 / 1e9).chain([f64::INFINITY]);
-        let buckets: Vec<(f64, u64)> = bounds
-            .zip(&self.buckets)
-            .map(|(bound, bucket)| (bound, bucket.load(Ordering::Relaxed)))
-            .collect();
-        let count = buckets.iter().map(|(_, count)| count).sum();
-        let sum = self.sum_nanos.load(Ordering::Relaxed) as f64 / 1e9;
-        metric.encode_histogram::<NoLabelSet>(sum, count, &buckets, None)
-    }
-}
-
 /// The text that `/metrics` answers with, in the OpenMetrics format.
 pub(crate) struct Scrape {
     registry: Registry,
@@ -157,9 +122,13 @@ pub(crate) struct Scrape {
 impl Scrape {
     pub(crate) const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
-    pub(crate) fn new(metrics: Arc<Metrics>, store_size: StoreSize) -> Self {
+    pub(crate) fn new(
+        metrics: Arc<Metrics>,
+        memory_size: MemorySize,
+        shared: Option<Arc<StoreMetrics>>,
+    ) -> Self {
         let mut registry = Registry::default();
-        registry.register_collector(Box::new(Source { metrics, store_size }));
+        registry.register_collector(Box::new(Figures { metrics, memory_size, shared }));
         Self { registry }
     }
 
@@ -171,27 +140,41 @@ impl Scrape {
     }
 }
 
-struct Source {
+struct Figures {
     metrics: Arc<Metrics>,
-    store_size: StoreSize,
+    memory_size: MemorySize,
+    shared: Option<Arc<StoreMetrics>>,
 }
 
-impl fmt::Debug for Source {
+impl fmt::Debug for Figures {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Source").field("metrics", &self.metrics).finish_non_exhaustive()
+        f.debug_struct("Figures").field("metrics", &self.metrics).finish_non_exhaustive()
     }
 }
 
-impl Collector for Source {
+impl Collector for Figures {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
         let metrics = &self.metrics;
         let count = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
 
-        let help = "Checks decided, by policy and verdict";
-        let mut metric = encoder.encode_descriptor("tollgate_decisions", help, None, MetricType::Counter)?;
-        for (verdict, counter) in [("allowed", &metrics.allowed), ("denied", &metrics.denied)] {
-            let labels = [("policy", Policy::NAME), ("verdict", verdict)];
-            metric.encode_family(&labels)?.encode_counter::<NoLabelSet, _, u64>(&count(counter), None)?;
+        let verdicts = [
+            (
+                "tollgate_decisions",
+                "Checks decided, by policy and verdict",
+                [("allowed", &metrics.allowed), ("denied", &metrics.denied)],
+            ),
+            (
+                "tollgate_fallback_decisions",
+                "Those of them that were decided without the store, which could not answer or was full",
+                [("allowed", &metrics.allowed_by_fallback), ("denied", &metrics.denied_by_fallback)],
+            ),
+        ];
+        for (name, help, counters) in verdicts {
+            let mut metric = encoder.encode_descriptor(name, help, None, MetricType::Counter)?;
+            for (verdict, counter) in counters {
+                let labels = [("policy", Policy::NAME), ("verdict", verdict)];
+                metric.encode_family(&labels)?.encode_counter::<NoLabelSet, _, u64>(&count(counter), None)?;
+            }
         }
 
         let (name, help) =
@@ -199,10 +182,18 @@ impl Collector for Source {
         let unit = Some(&Unit::Seconds);
         metrics.duration.encode(encoder.encode_descriptor(name, help, unit, MetricType::Histogram)?)?;
 
-        let Occupancy { keys, max_keys } = (self.store_size)();
+        if let Some(shared) = &self.shared {
+            let (name, help) = ("tollgate_local_denials", "Denials told without asking the store again");
+            encoder
+                .encode_descriptor(name, help, None, MetricType::Counter)?
+                .encode_counter::<NoLabelSet, _, u64>(&count(&metrics.denied_locally), None)?;
+            shared.encode(&mut encoder)?;
+        }
+
+        let Occupancy { keys, max_keys } = (self.memory_size)();
         for (name, help, value) in [
-            ("tollgate_store_keys", "Counters held; closed windows' are among them until swept", keys),
-            ("tollgate_store_max_keys", "Counters that can be held", max_keys),
+            ("tollgate_store_keys", "Counters held in memory; those of closed windows until swept", keys),
+            ("tollgate_store_max_keys", "Counters that memory can hold", max_keys),
         ] {
             let value = i64::try_from(value).unwrap_or(i64::MAX);
             encoder.encode_descriptor(name, help, None, MetricType::Gauge)?.encode_gauge(&value)?;

@@ -1,0 +1,116 @@
+//! Flags about a shared store: where it is, and how it is spoken to.
+
+use std::fmt;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::ValueEnum;
+use tollgate::LocalShare;
+
+use super::value;
+
+/// How a shared store is spoken to; the same for every command that does.
+#[derive(Debug, clap::Args)]
+#[command(next_help_heading = "Shared store")]
+pub struct StoreArgs {
+    /// How long a decision waits for the store
+    #[arg(long, value_name = "TIME", env = "TOLLGATE_STORE_TIMEOUT", default_value = "20ms")]
+    #[arg(value_parser = value::time, requires = "store", allow_hyphen_values = true)]
+    pub store_timeout: Duration,
+
+    /// How long a connection to the store may take to open
+    #[arg(long, value_name = "TIME", env = "TOLLGATE_STORE_CONNECT_TIMEOUT", default_value = "250ms")]
+    #[arg(value_parser = value::time, requires = "store", allow_hyphen_values = true)]
+    pub store_connect_timeout: Duration,
+
+    /// What every key in the store begins with: services that shall not share counters need one each
+    #[arg(long, value_name = "TEXT", env = "TOLLGATE_STORE_PREFIX", default_value = "tollgate")]
+    #[arg(requires = "store")]
+    pub store_prefix: String,
+
+    /// How who is counted is written into a key: as a digest, or readable
+    #[arg(long, value_name = "FORM", env = "TOLLGATE_IDENTITY", default_value = "digest")]
+    #[arg(requires = "store")]
+    pub identity: IdentityForm,
+
+    /// Certificates (PEM) of the authorities that the store's certificate is to be from [default: those of the
+    /// system]
+    #[arg(long, value_name = "FILE", env = "TOLLGATE_STORE_CA", requires = "store")]
+    pub store_ca: Option<PathBuf>,
+
+    /// Certificate (PEM) to show to the store
+    #[arg(long, value_name = "FILE", env = "TOLLGATE_STORE_CERT", requires_all = ["store", "store_key"])]
+    pub store_cert: Option<PathBuf>,
+
+    /// Private key (PEM) of that certificate
+    #[arg(long, value_name = "FILE", env = "TOLLGATE_STORE_KEY", requires_all = ["store", "store_cert"])]
+    pub store_key: Option<PathBuf>,
+
+    /// File with the store's password; the variable TOLLGATE_STORE_PASSWORD takes the password itself
+    #[arg(long, value_name = "FILE", env = "TOLLGATE_STORE_PASSWORD_FILE", requires = "store")]
+    pub store_password_file: Option<PathBuf>,
+
+    /// What the variable `TOLLGATE_STORE_PASSWORD` says. There is no flag: everybody on a machine can read those.
+    #[arg(skip)]
+    pub password: Option<Secret>,
+}
+
+/// What a shared store that cannot answer means.
+#[derive(Debug, clap::Args)]
+#[command(next_help_heading = "Shared store")]
+pub struct FailureArgs {
+    /// What is answered while the store cannot: admission without a count, 503, or a count in this process alone
+    #[arg(long, value_name = "POLICY", env = "TOLLGATE_ON_STORE_FAILURE", default_value = "open")]
+    #[arg(requires = "store")]
+    pub on_store_failure: OnStoreFailure,
+
+    /// With `--on-store-failure local`: the part of each limit that this process admits then, such as 1/3 for one
+    /// of three
+    #[arg(long, value_name = "SHARE", env = "TOLLGATE_LOCAL_SHARE", value_parser = value::share)]
+    #[arg(required_if_eq("on_store_failure", "local"), requires = "store", allow_negative_numbers = true)]
+    pub local_share: Option<LocalShare>,
+}
+
+/// What is answered while the store cannot.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum OnStoreFailure {
+    /// Admitted, and not counted.
+    Open,
+    /// Refused with status 503.
+    Closed,
+    /// Counted in this process's memory, against its share.
+    Local,
+}
+
+/// How who is counted is written into a key of the store.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum IdentityForm {
+    /// Half of its SHA-256.
+    Digest,
+    /// As it is: names of people and their secrets can then be read in the store.
+    Plain,
+}
+
+/// A text that is never shown: a password, or a URL that may hold one.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Secret(String);
+
+impl Secret {
+    /// The text, not to be shown.
+    #[must_use]
+    pub fn expose(&self) -> &str {
+        &self.0
+    }
+}
+
+impl From<String> for Secret {
+    fn from(text: String) -> Self {
+        Self(text)
+    }
+}
+
+impl fmt::Debug for Secret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Secret")
+    }
+}

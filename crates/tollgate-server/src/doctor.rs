@@ -1,0 +1,71 @@
+//! `tollgate doctor`: says what is wrong with a shared store, and what to do.
+
+use std::fmt::Write as _;
+use std::io::{self, Write as _};
+
+use serde::Serialize;
+use tollgate_redis::{Diagnosis, Finding, Level};
+
+use crate::args::DoctorArgs;
+use crate::settings::SettingsError;
+use crate::store::StoreSettings;
+
+/// What `--json` prints.
+#[derive(Serialize)]
+struct Report<'a> {
+    /// Without its password.
+    store: String,
+    level: &'a str,
+    checks: Vec<Check<'a>>,
+}
+
+#[derive(Serialize)]
+struct Check<'a> {
+    level: &'a str,
+    code: &'a str,
+    found: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    advice: Option<&'a str>,
+}
+
+/// Looks at the store, prints what was found, and says how bad it is.
+///
+/// # Errors
+///
+/// If flags contradict each other, or a file that they name cannot be read.
+pub async fn run(args: &DoctorArgs) -> Result<Level, SettingsError> {
+    let StoreSettings { url, builder, .. } = StoreSettings::new(&args.store, &args.store_args)?;
+    let diagnosis = builder.diagnose().await?;
+    let text = if args.json { json(url.to_string(), &diagnosis) } else { readable(&diagnosis) };
+    // The exit status says it too.
+    let _ = io::stdout().write_all(text.as_bytes());
+    Ok(diagnosis.level())
+}
+
+fn json(store: String, diagnosis: &Diagnosis) -> String {
+    let check = |finding| {
+        let finding: &Finding = finding;
+        Check {
+            level: finding.level().name(),
+            code: finding.code(),
+            found: finding.found(),
+            advice: finding.advice(),
+        }
+    };
+    let checks = diagnosis.findings().iter().map(check).collect();
+    let report = Report { store, level: diagnosis.level().name(), checks };
+    // Nothing of it can fail: all names are texts.
+    serde_json::to_string(&report).unwrap_or_default() + "\n"
+}
+
+fn readable(diagnosis: &Diagnosis) -> String {
+    let mut text = String::new();
+    for finding in diagnosis.findings() {
+        // Writing into a string does not fail.
+        let _ = writeln!(text, "{finding}");
+    }
+    let count = |level| diagnosis.findings().iter().filter(|finding| finding.level() == level).count();
+    let (passed, warned, failed) = (count(Level::Pass), count(Level::Warn), count(Level::Fail));
+    let _ = writeln!(text, "{passed} passed, {warned} warned, {failed} failed");
+    text
+}

@@ -1,0 +1,58 @@
+//! How long things take.
+
+use std::fmt;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use prometheus_client::encoding::{MetricEncoder, NoLabelSet};
+
+/// Upper bounds in nanoseconds: from what memory takes to what a store over a network takes at its worst.
+const BOUNDS: [u64; 17] = [
+    500,
+    1_000,
+    2_500,
+    5_000,
+    10_000,
+    25_000,
+    50_000,
+    100_000,
+    250_000,
+    500_000,
+    1_000_000,
+    2_500_000,
+    5_000_000,
+    10_000_000,
+    25_000_000,
+    100_000_000,
+    1_000_000_000,
+];
+
+/// Times, sorted into buckets. Every access is relaxed: each is a figure of its own.
+#[derive(Debug, Default)]
+pub(super) struct Histogram {
+    /// One for each bound, and one for what is above them.
+    buckets: [AtomicU64; BOUNDS.len() + 1],
+    sum_nanos: AtomicU64,
+}
+
+impl Histogram {
+    pub(super) fn observe(&self, elapsed: Duration) {
+        let nanos = u64::try_from(elapsed.as_nanos()).unwrap_or(u64::MAX);
+        let place = BOUNDS.iter().position(|bound| nanos <= *bound).unwrap_or(BOUNDS.len());
+        if let Some(bucket) = self.buckets.get(place) {
+            bucket.fetch_add(1, Ordering::Relaxed);
+        }
+        self.sum_nanos.fetch_add(nanos, Ordering::Relaxed);
+    }
+
+    pub(super) fn encode(&self, mut metric: MetricEncoder<'_>) -> fmt::Result {
+        let bounds = BOUNDS.iter().map(|nanos| *nanos as f64 / 1e9).chain([f64::INFINITY]);
+        let buckets: Vec<(f64, u64)> = bounds
+            .zip(&self.buckets)
+            .map(|(bound, bucket)| (bound, bucket.load(Ordering::Relaxed)))
+            .collect();
+        let count = buckets.iter().map(|(_, count)| count).sum();
+        let sum = self.sum_nanos.load(Ordering::Relaxed) as f64 / 1e9;
+        metric.encode_histogram::<NoLabelSet>(sum, count, &buckets, None)
+    }
+}

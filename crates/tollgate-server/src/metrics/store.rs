@@ -1,0 +1,111 @@
+//! What the service counts of a shared store.
+
+use std::fmt;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
+
+use prometheus_client::encoding::{DescriptorEncoder, NoLabelSet};
+use prometheus_client::metrics::MetricType;
+use prometheus_client::registry::Unit;
+use tollgate::StoreError;
+use tollgate_redis::StoreStatus;
+
+use super::histogram::Histogram;
+
+/// Figures of a shared store. Every access is relaxed: each is a figure of its own that guards no other memory.
+pub(crate) struct StoreMetrics {
+    duration: Histogram,
+    errors: [AtomicU64; KINDS.len()],
+    answers: AtomicBool,
+    status: Box<dyn Fn() -> StoreStatus + Send + Sync>,
+}
+
+/// What errors are called. The last is for what the library may add.
+const KINDS: [&str; 12] = [
+    "unreachable",
+    "timed_out",
+    "not_ready",
+    "overloaded",
+    "access_denied",
+    "misconfigured",
+    "script_refused",
+    "out_of_memory",
+    "wrong_type",
+    "bad_reply",
+    "full",
+    "other",
+];
+
+impl StoreMetrics {
+    /// Before anything went wrong. Which servers are connected is asked for at each scrape.
+    pub(crate) fn new(status: impl Fn() -> StoreStatus + Send + Sync + 'static) -> Self {
+        Self {
+            duration: Histogram::default(),
+            errors: Default::default(),
+            answers: AtomicBool::new(true),
+            status: Box::new(status),
+        }
+    }
+
+    /// One step of the store took so long, whatever came of it. A batch is one step.
+    pub(crate) fn took(&self, elapsed: Duration) {
+        self.duration.observe(elapsed);
+    }
+
+    pub(crate) fn failed(&self, error: &StoreError) {
+        let counters = KINDS.iter().zip(&self.errors);
+        if let Some((_, counter)) = counters.into_iter().find(|(name, _)| **name == kind(error)) {
+            counter.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    /// Whether the store did at the last step.
+    pub(crate) fn answers(&self, answers: bool) {
+        self.answers.store(answers, Ordering::Relaxed);
+    }
+
+    pub(super) fn encode(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
+        let (name, help) = ("tollgate_store_up", "Whether the last step of the store was answered");
+        let answers = i64::from(self.answers.load(Ordering::Relaxed));
+        encoder.encode_descriptor(name, help, None, MetricType::Gauge)?.encode_gauge(&answers)?;
+
+        let help = "Whether calls are sent to a server of the store; not while it is silent or away";
+        let name = "tollgate_store_server_connected";
+        let mut metric = encoder.encode_descriptor(name, help, None, MetricType::Gauge)?;
+        for server in (self.status)().servers() {
+            let connected = i64::from(server.is_connected());
+            metric.encode_family(&[("server", server.name())])?.encode_gauge(&connected)?;
+        }
+
+        let (name, help) =
+            ("tollgate_store_duration", "Time that one step of the store took; of a batch, all");
+        let unit = Some(&Unit::Seconds);
+        self.duration.encode(encoder.encode_descriptor(name, help, unit, MetricType::Histogram)?)?;
+
+        let (name, help) = ("tollgate_store_errors", "Requests that the store did not answer, by kind");
+        let mut metric = encoder.encode_descriptor(name, help, None, MetricType::Counter)?;
+        for (kind, counter) in KINDS.iter().zip(&self.errors) {
+            let count = counter.load(Ordering::Relaxed);
+            metric.encode_family(&[("kind", *kind)])?.encode_counter::<NoLabelSet, _, u64>(&count, None)?;
+        }
+        Ok(())
+    }
+}
+
+/// What an error is called where programs read it.
+fn kind(error: &StoreError) -> &'static str {
+    match error {
+        StoreError::Unreachable => "unreachable",
+        StoreError::TimedOut => "timed_out",
+        StoreError::NotReady => "not_ready",
+        StoreError::Overloaded => "overloaded",
+        StoreError::AccessDenied => "access_denied",
+        StoreError::Misconfigured(_) => "misconfigured",
+        StoreError::ScriptRefused => "script_refused",
+        StoreError::OutOfMemory => "out_of_memory",
+        StoreError::WrongType => "wrong_type",
+        StoreError::BadReply => "bad_reply",
+        StoreError::Full => "full",
+        _ => "other",
+    }
+}

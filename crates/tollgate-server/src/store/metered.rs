@@ -1,0 +1,143 @@
+//! A shared store whose steps are measured: how long it takes, which errors it gives, and a log line when it comes or goes.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use tollgate::{
+    Charge, Clock, Counted, Counter, OnStoreFailure, QuotaState, Refunded, Source, Store, StoreError,
+    SystemClock, Timestamp,
+};
+use tracing::{info, warn};
+
+use crate::log_gap::LogGap;
+use crate::metrics::StoreMetrics;
+use crate::stopwatch::Stopwatch;
+
+/// How long the log keeps quiet about an outage after a line, and about a return.
+const LOG_GAP: Duration = Duration::from_secs(10);
+
+/// See the [module](self).
+pub(crate) struct Metered<S> {
+    store: S,
+    on_failure: OnStoreFailure,
+    metrics: Arc<StoreMetrics>,
+    /// Whether the last step failed for a reason that other steps have as well.
+    is_away: AtomicBool,
+    failure_logged: LogGap,
+    return_logged: LogGap,
+}
+
+impl<S: Store> Metered<S> {
+    /// The policy is for the log, which says what an outage means.
+    pub(crate) fn new(store: S, on_failure: OnStoreFailure, metrics: Arc<StoreMetrics>) -> Self {
+        Self {
+            store,
+            on_failure,
+            metrics,
+            is_away: AtomicBool::new(false),
+            failure_logged: LogGap::default(),
+            return_logged: LogGap::default(),
+        }
+    }
+
+    async fn step<A>(&self, step: impl Future<Output = Result<A, StoreError>>) -> Result<A, StoreError> {
+        let stopwatch = Stopwatch::start();
+        let answer = step.await;
+        self.metrics.took(stopwatch.elapsed());
+        match &answer {
+            Ok(_) => self.note_answer(),
+            Err(error) => self.note_error(error),
+        }
+        answer
+    }
+
+    /// Notes the answers of one step of charges.
+    fn note(&self, answers: &[Result<Counted, StoreError>], stopwatch: Stopwatch) {
+        // Denials that the process remembers come without the store, and say nothing of it.
+        let mut from_store = answers.iter().filter(|answer| !is_local(answer)).peekable();
+        if from_store.peek().is_none() {
+            return;
+        }
+        self.metrics.took(stopwatch.elapsed());
+        for answer in from_store {
+            match answer {
+                Ok(_) => self.note_answer(),
+                Err(error) => self.note_error(error),
+            }
+        }
+    }
+
+    fn note_answer(&self) {
+        // Relaxed, here and below: the flag guards no other memory, and the swap lets one task log the return. It
+        // is read first, because that costs nothing where all is well.
+        if self.is_away.load(Ordering::Relaxed) && self.is_away.swap(false, Ordering::Relaxed) {
+            self.metrics.answers(true);
+            if self.return_logged.passes(SystemClock.now(), LOG_GAP) {
+                info!("the store answers again");
+            }
+        }
+    }
+
+    fn note_error(&self, error: &StoreError) {
+        self.metrics.failed(error);
+        if is_of_one_key(error) {
+            if self.failure_logged.passes(SystemClock.now(), LOG_GAP) {
+                warn!(%error, "the store cannot count a key");
+            }
+            return;
+        }
+        self.is_away.store(true, Ordering::Relaxed);
+        self.metrics.answers(false);
+        if self.failure_logged.passes(SystemClock.now(), LOG_GAP) {
+            let on_failure = self.on_failure.to_string();
+            warn!(%error, on_failure, "the store does not answer: decisions are made by --on-store-failure");
+        }
+    }
+}
+
+impl<S: Store> Store for Metered<S> {
+    async fn charge(&self, charges: &[Charge<'_>]) -> Result<Counted, StoreError> {
+        let stopwatch = Stopwatch::start();
+        let answer = self.store.charge(charges).await;
+        self.note(std::slice::from_ref(&answer), stopwatch);
+        answer
+    }
+
+    async fn charge_each(&self, requests: &[&[Charge<'_>]]) -> Vec<Result<Counted, StoreError>> {
+        let stopwatch = Stopwatch::start();
+        let answers = self.store.charge_each(requests).await;
+        self.note(&answers, stopwatch);
+        answers
+    }
+
+    async fn peek(&self, charges: &[Charge<'_>]) -> Result<Counted, StoreError> {
+        self.step(self.store.peek(charges)).await
+    }
+
+    async fn record(&self, charge: &Charge<'_>) -> Result<QuotaState, StoreError> {
+        self.step(self.store.record(charge)).await
+    }
+
+    async fn refund(&self, charge: &Charge<'_>, start: Timestamp) -> Result<Refunded, StoreError> {
+        self.step(self.store.refund(charge, start)).await
+    }
+
+    async fn reset(&self, counter: &Counter<'_>) -> Result<QuotaState, StoreError> {
+        self.step(self.store.reset(counter)).await
+    }
+
+    async fn set(&self, counter: &Counter<'_>, used: u64) -> Result<QuotaState, StoreError> {
+        self.step(self.store.set(counter, used)).await
+    }
+}
+
+fn is_local(answer: &Result<Counted, StoreError>) -> bool {
+    let states = answer.iter().flat_map(|counted| counted.iter());
+    states.map(QuotaState::source).any(|source| source == Source::Local)
+}
+
+/// Whether only the key that was asked for is in trouble.
+fn is_of_one_key(error: &StoreError) -> bool {
+    matches!(error, StoreError::WrongType | StoreError::Full)
+}

@@ -1,0 +1,42 @@
+//! How the store is: asked for by `/readyz`.
+
+use tollgate::{Charge, Key, MemoryStore, OnStoreFailure, PolicyQuota, Quota, Store, StoreError};
+
+use super::Shared;
+
+/// A store that says how it is.
+pub(crate) trait ServedStore: Store {
+    /// How the store is now. It is asked, and nothing is counted.
+    fn state(&self) -> impl Future<Output = StoreState> + Send;
+}
+
+/// Whether decisions come from the store.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum StoreState {
+    /// They do.
+    Answers,
+    /// They come from the policy, if it makes any.
+    Fails {
+        /// What the store gave instead of an answer.
+        error: StoreError,
+        /// What that means.
+        on_failure: OnStoreFailure,
+    },
+}
+
+impl ServedStore for MemoryStore {
+    async fn state(&self) -> StoreState {
+        StoreState::Answers
+    }
+}
+
+impl<S: Store> ServedStore for Shared<S> {
+    async fn state(&self) -> StoreState {
+        let (probe, key) = (PolicyQuota::new("readiness", Quota::per_second(1)), Key::from("readiness"));
+        // Under the policy, which would answer in any case.
+        match self.store().peek(&[Charge::new(&probe, &key, 0)]).await {
+            Ok(_) => StoreState::Answers,
+            Err(error) => StoreState::Fails { error, on_failure: self.on_failure() },
+        }
+    }
+}

@@ -1,0 +1,205 @@
+//! `tollgate doctor`: what it finds on real servers, and with which status it exits.
+
+#![allow(clippy::expect_used, clippy::disallowed_methods, reason = "this is a test, in real time")]
+
+mod support;
+
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+use support::tollgate;
+use tollgate_testkit::servers::{
+    ClientCertificates, Cluster, Persistence, Sentinels, Server, Settings, Software,
+};
+
+/// The exit status, and every check with its level.
+fn doctor(arguments: &[&str]) -> (Option<i32>, Vec<(String, String, String)>) {
+    let began = Instant::now();
+    let output = tollgate().args(["doctor", "--json"]).args(arguments).output().expect("it runs");
+    assert!(began.elapsed() < Duration::from_secs(10), "{:?}", began.elapsed());
+    let error = String::from_utf8_lossy(&output.stderr).into_owned();
+    let report: Value =
+        serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("no report: {error}"));
+    let text = |check: &Value, field: &str| check[field].as_str().expect("a text").to_owned();
+    let checks = report["checks"].as_array().expect("a list").iter();
+    let checks = checks.map(|check| {
+        assert_eq!(check["level"] == "pass", check.get("advice").is_none(), "what to do: {check}");
+        (text(check, "code"), text(check, "level"), text(check, "found"))
+    });
+    (output.status.code(), checks.collect())
+}
+
+fn url(server: &Server) -> String {
+    format!("redis://{}", server.address())
+}
+
+#[track_caller]
+fn level<'a>(checks: &'a [(String, String, String)], code: &str) -> (&'a str, &'a str) {
+    let check = checks.iter().find(|(other, ..)| other == code);
+    let (_, level, found) = check.unwrap_or_else(|| panic!("no {code} in {checks:?}"));
+    (level, found)
+}
+
+const CODES: [&str; 9] =
+    ["connect", "version", "eviction", "persistence", "clock", "round-trip", "rights", "expiry", "exact"];
+
+#[test]
+fn a_healthy_store_passes_every_check() {
+    for software in [Software::Redis, Software::Valkey] {
+        let server = Settings::new(software).persistence(Persistence::EveryWrite).start();
+        let (status, checks) = doctor(&["--store", &url(&server), "--store-timeout", "5s"]);
+        assert_eq!(status, Some(0), "{checks:?}");
+        assert_eq!(checks.iter().map(|(code, ..)| code.as_str()).collect::<Vec<_>>(), CODES);
+        assert!(checks.iter().all(|(_, level, _)| level == "pass"), "{checks:?}");
+        assert!(level(&checks, "exact").1.contains("limit of 600, 600 passed"));
+        assert_eq!(server.command::<u64>(["DBSIZE"]), 0, "it leaves nothing");
+    }
+}
+
+#[test]
+fn says_it_for_people_as_well() {
+    let server = Server::start(Software::Redis);
+    let output = tollgate()
+        .args(["doctor", "--store", &url(&server), "--store-timeout", "5s"])
+        .output()
+        .expect("it runs");
+    let said = String::from_utf8(output.stdout).expect("text");
+    assert_eq!(output.status.code(), Some(0), "{said}");
+    assert!(said.contains("warn  persistence"), "{said}");
+    assert!(said.contains("set appendonly yes"), "{said}");
+    assert!(said.ends_with("8 passed, 1 warned, 0 failed\n"), "{said}");
+}
+
+#[test]
+fn a_store_that_forgets_counters_fails() {
+    let forgetful = Settings::new(Software::Redis).config("maxmemory", "50mb");
+    let server = forgetful.config("maxmemory-policy", "allkeys-lru").start();
+    let (status, checks) = doctor(&["--store", &url(&server)]);
+    let (level, found) = level(&checks, "eviction");
+    assert_eq!((status, level), (Some(1), "fail"), "{checks:?}");
+    assert!(found.contains("allkeys-lru at 52428800 bytes"), "{found}");
+}
+
+#[test]
+fn a_key_of_ours_that_never_expires_fails_and_one_of_others_does_not() {
+    let server = Server::start(Software::Redis);
+    let _: () = server.command(["SET", "others", "1"]);
+    let _: () = server.command(["SET", "tollgate:1:default:1m:{somebody}", "1"]);
+    let (status, checks) = doctor(&["--store", &url(&server)]);
+    let (level_, found) = level(&checks, "expiry");
+    assert_eq!((status, level_), (Some(1), "fail"), "{checks:?}");
+    assert!(found.contains("1 of 1 keys under tollgate:1:*"), "{found}");
+    let (status, checks) = doctor(&["--store", &url(&server), "--store-prefix", "other"]);
+    assert_eq!((status, level(&checks, "expiry").0), (Some(0), "pass"), "{checks:?}");
+}
+
+#[test]
+fn a_clock_that_is_off_is_a_warning() {
+    let server = Settings::new(Software::Redis).steered_clock().start();
+    server.clock().step(-5_000);
+    let (status, checks) = doctor(&["--store", &url(&server), "--store-timeout", "5s"]);
+    let (level, found) = level(&checks, "clock");
+    assert_eq!((status, level), (Some(0), "warn"), "{checks:?}");
+    assert!(found.contains("-5") && found.contains("ms ahead"), "{found}");
+}
+
+#[test]
+fn a_user_without_the_rights_fails_with_what_is_missing() {
+    let rights =
+        "~tollgate:* +@connection +info +acl|whoami +acl|dryrun +script|load +evalsha +time +get +scan +pttl";
+    let server = Settings::new(Software::Redis).user("limiter", "sesame", rights).start();
+    let url = format!("redis://limiter:sesame@{}", server.address());
+    let (status, checks) = doctor(&["--store", &url]);
+    let (level_, found) = level(&checks, "rights");
+    assert_eq!((status, level_), (Some(1), "fail"), "{checks:?}");
+    assert!(found.contains("SET, INCRBY, PEXPIRETIME, PEXPIREAT, DEL"), "{found}");
+    assert_eq!(level(&checks, "exact").0, "fail", "{checks:?}");
+}
+
+/// What the advice names is enough.
+#[test]
+fn a_user_with_the_rights_that_it_advises_passes() {
+    let rights = "~tollgate:* +evalsha +script|load +time +get +set +incrby +pexpiretime +pexpireat +del +ping +hello +info";
+    let server = Settings::new(Software::Redis).user("limiter", "sesame", rights).start();
+    let url = format!("redis://limiter:sesame@{}", server.address());
+    let (status, checks) = doctor(&["--store", &url, "--store-timeout", "5s"]);
+    assert_eq!((status, level(&checks, "exact").0), (Some(0), "pass"), "{checks:?}");
+}
+
+#[test]
+fn a_store_that_is_away_hangs_or_wants_another_password_fails_in_time() {
+    let server = Settings::new(Software::Redis).password("sesame").start();
+    let away = "redis://127.0.0.1:1";
+    let wrong = format!("redis://:wrong-sesame@{}", server.address());
+    for url in [away, &wrong] {
+        let (status, checks) = doctor(&["--store", url]);
+        assert_eq!((status, level(&checks, "connect").0), (Some(1), "fail"), "{checks:?}");
+        assert_eq!(checks.len(), 1, "{checks:?}");
+        assert!(!format!("{checks:?}").contains("sesame"), "{checks:?}");
+    }
+    server.pause();
+    let (status, checks) = doctor(&["--store", &format!("redis://:sesame@{}", server.address())]);
+    assert_eq!((status, level(&checks, "connect").0), (Some(1), "fail"), "{checks:?}");
+    server.resume();
+}
+
+#[test]
+fn it_speaks_tls_with_an_authority_and_a_certificate_of_ones_own() {
+    let server = Settings::new(Software::Redis).tls(ClientCertificates::Required).start();
+    let certificates = server.certificates();
+    let url = format!("rediss://{}", server.tls_address());
+    let path = |path: &std::path::Path| path.to_str().expect("a path in UTF-8").to_owned();
+    let (authority, ours) = (path(&certificates.authority), &certificates.client);
+    let (certificate, key) = (path(&ours.certificate), path(&ours.key));
+    let with_certificate = ["--store", &url, "--store-ca", &authority, "--store-cert", &certificate];
+    let (status, checks) =
+        doctor(&[&with_certificate, &["--store-key", &key, "--store-timeout", "5s"][..]].concat());
+    assert_eq!(status, Some(0), "{checks:?}");
+    let (status, checks) = doctor(&["--store", &url, "--store-ca", &authority]);
+    assert_eq!((status, level(&checks, "connect").0), (Some(1), "fail"), "{checks:?}");
+}
+
+#[test]
+fn every_server_of_a_cluster_is_looked_at_and_unserved_slots_fail() {
+    let cluster = Cluster::start(Software::Redis);
+    let seeds: Vec<String> = cluster.nodes().iter().map(|node| node.address().to_string()).collect();
+    let url = format!("redis+cluster://{}", seeds.join(","));
+    let (status, checks) = doctor(&["--store", &url, "--store-timeout", "5s"]);
+    assert_eq!(status, Some(0), "{checks:?}");
+    let served = checks.iter().filter(|(code, level, _)| code == "cluster" && level == "pass").count();
+    assert_eq!(served, 3, "{checks:?}");
+    assert_eq!(level(&checks, "exact").0, "pass", "{checks:?}");
+
+    let primary = cluster.primary_of(0);
+    let _: () = primary.command(["CLUSTER", "DELSLOTS", "0"]);
+    let (status, checks) = doctor(&["--store", &url]);
+    assert_eq!(status, Some(1), "{checks:?}");
+    let (_, _, found) =
+        checks.iter().find(|(code, level, _)| code == "cluster" && level == "fail").expect("a failed check");
+    assert!(found.contains("16383 of 16384"), "{found}");
+}
+
+#[test]
+fn sentinels_lead_it_to_the_primary() {
+    let sentinels = Sentinels::start(Software::Redis);
+    let addresses: Vec<String> =
+        sentinels.sentinels().iter().map(|sentinel| sentinel.address().to_string()).collect();
+    let url = format!("redis+sentinel://{}/{}", addresses.join(","), Sentinels::NAME);
+    let (status, checks) = doctor(&["--store", &url, "--store-timeout", "5s"]);
+    assert_eq!(status, Some(0), "{checks:?}");
+    assert!(level(&checks, "connect").1.contains(&sentinels.primary().address().to_string()), "{checks:?}");
+}
+
+#[test]
+fn flags_that_cannot_be_are_told_with_status_2_and_without_secrets() {
+    let fails = |arguments: &[&str]| {
+        let output = tollgate().arg("doctor").args(arguments).output().expect("it runs");
+        assert_eq!(output.status.code(), Some(2), "{arguments:?}");
+        String::from_utf8_lossy(&output.stderr).into_owned()
+    };
+    assert!(fails(&[]).contains("--store <URL>"));
+    let error = fails(&["--store", "http://limiter:sesame@127.0.0.1"]);
+    assert!(error.contains("`--store`") && !error.contains("sesame"), "{error}");
+    let error = fails(&["--store", "redis://127.0.0.1", "--store-password-file", "/nowhere"]);
+    assert!(error.contains("`--store-password-file`") && error.contains("/nowhere"), "{error}");
+}

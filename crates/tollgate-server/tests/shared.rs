@@ -1,0 +1,476 @@
+//! The service on a real store that others share: exact across processes, and what each policy answers in trouble.
+//!
+//! Where a count is to be exact, the store has a generous deadline and the policy is `closed`: a machine that stalls
+//! can then not change it.
+
+#![allow(clippy::expect_used, clippy::disallowed_methods, reason = "this is a test, in real time")]
+
+mod support;
+
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+use support::{Connection, Reply, Server, get, tollgate};
+use tollgate_testkit::servers::{self, Data, Persistence, Software};
+
+const PATIENT: &str = "5s";
+const ALICE: &str = r#"{"attributes": {"user": "alice"}}"#;
+
+/// How soon full service is back after the store is.
+const RECOVERY: Duration = Duration::from_secs(2);
+
+fn redis() -> servers::Server {
+    servers::Server::start(Software::Redis)
+}
+
+fn url(store: &servers::Server) -> String {
+    format!("redis://{}", store.address())
+}
+
+/// A service on this store, exact and patient.
+fn serve(store: &servers::Server, limit: &str, more: &[&str]) -> Server {
+    let url = url(store);
+    let exact = ["--limit", limit, "--store", &url, "--on-store-failure", "closed"];
+    let patient = ["--store-timeout", PATIENT, "--store-connect-timeout", PATIENT];
+    Server::start(&[&exact[..], &patient, more].concat())
+}
+
+/// A service with the usual deadline and this policy.
+fn serve_by(store: &servers::Server, limit: &str, policy: &[&str]) -> Server {
+    let url = url(store);
+    Server::start(&[&["--limit", limit, "--store", &url, "--on-store-failure"], policy].concat())
+}
+
+fn source(reply: &Reply) -> Value {
+    reply.json()["source"].clone()
+}
+
+/// Asks until the answer is so, for as long as a store may take to be used again.
+#[track_caller]
+fn until(what: &str, server: &Server, path: &str, is_so: impl Fn(&Reply) -> bool) {
+    let began = Instant::now();
+    loop {
+        let reply = server.get(path);
+        if is_so(&reply) {
+            return;
+        }
+        let body = String::from_utf8_lossy(&reply.body).into_owned();
+        assert!(began.elapsed() < RECOVERY, "not {what} within {RECOVERY:?}: {} {body}", reply.status);
+        thread::sleep(Duration::from_millis(10));
+    }
+}
+
+fn is_from_store(reply: &Reply) -> bool {
+    matches!(reply.status, 200 | 429) && source(reply) == "store"
+}
+
+#[test]
+fn the_sixth_of_five_is_denied_on_every_process() {
+    for software in [Software::Redis, Software::Valkey] {
+        let store = servers::Server::start(software);
+        let processes = [serve(&store, "5/1d@first_hit", &[]), serve(&store, "5/1d@first_hit", &[])];
+        for used in 1..=5 {
+            let reply = processes[used % 2].post("/v1/check", ALICE);
+            assert_eq!((reply.status, reply.json()["used"].as_u64()), (200, Some(used as u64)));
+            assert_eq!(source(&reply), "store");
+            assert_eq!(reply.header("tollgate-source"), None);
+        }
+        for process in &processes {
+            let denied = process.post("/v1/check", ALICE);
+            assert_eq!((denied.status, denied.json()["remaining"].as_u64()), (429, Some(0)));
+        }
+        let keys: Vec<String> = store.command(["KEYS", "*"]);
+        assert_eq!(keys.len(), 1, "{keys:?}");
+        assert!(keys[0].starts_with("tollgate:1:default:") && !keys[0].contains("alice"), "{keys:?}");
+        assert_eq!(store.command::<u64>(["GET", &keys[0]]), 5);
+    }
+}
+
+#[test]
+fn a_count_survives_the_service() {
+    let store = redis();
+    assert_eq!(serve(&store, "5/1d@first_hit", &[]).post("/v1/check", ALICE).json()["used"], 1);
+    let again = serve(&store, "5/1d@first_hit", &[]);
+    assert_eq!(again.post("/v1/check", ALICE).json()["used"], 2);
+    // Another prefix, another set of counters.
+    let other = serve(&store, "5/1d@first_hit", &["--store-prefix", "staging"]);
+    assert_eq!(other.post("/v1/check", ALICE).json()["used"], 1);
+    // A way of writing identities that can be read.
+    let plain = serve(&store, "5/1d@first_hit", &["--key", "user", "--identity", "plain"]);
+    assert_eq!(plain.post("/v1/check", ALICE).json()["used"], 1);
+    let keys: Vec<String> = store.command(["KEYS", "*alice*"]);
+    assert_eq!(keys.len(), 1);
+}
+
+#[test]
+fn of_4000_parallel_requests_through_two_processes_exactly_1000_pass() {
+    let store = redis();
+    let processes = [serve(&store, "1000/1d@first_hit", &[]), serve(&store, "1000/1d@first_hit", &[])];
+    let mut connections: Vec<Connection> =
+        processes.iter().flat_map(|process| (0..100).map(|_| process.connect())).collect();
+    let requests = get("/v1/check?user=alice").repeat(20);
+    for connection in &mut connections {
+        connection.send(&requests);
+    }
+    let mut statuses = Vec::new();
+    for connection in &mut connections {
+        statuses.extend((0..20).map(|_| connection.reply().expect("an answer").status));
+    }
+    let count = |status| statuses.iter().filter(|other| **other == status).count();
+    assert_eq!((statuses.len(), count(200), count(429)), (4_000, 1_000, 3_000));
+    let denied_locally: f64 =
+        processes.iter().filter_map(|process| process.metric("tollgate_local_denials_total")).sum();
+    assert!(denied_locally > 0.0, "denials of a key that is used up do not all ask the store");
+}
+
+#[test]
+fn what_administrators_change_is_changed_for_all_processes() {
+    let store = redis();
+    let (one, other) = (serve(&store, "5/1d@first_hit", &[]), serve(&store, "5/1d@first_hit", &[]));
+    let start = one.post("/v1/check", ALICE).json()["window"]["start"].clone();
+    assert_eq!(other.admin_post("/v1/set", r#"{"attributes": {"user": "alice"}, "used": 4}"#).status, 200);
+    assert_eq!(one.post("/v1/check", ALICE).json()["used"], 5);
+    let refund = json!({ "attributes": { "user": "alice" }, "cost": 2, "windows": [start] }).to_string();
+    assert_eq!(other.admin_post("/v1/refund", &refund).json()["quotas"][0]["given"], 2);
+    assert_eq!(one.post("/v1/check", ALICE).json()["used"], 4);
+    assert_eq!(other.admin_post("/v1/reset", ALICE).status, 200);
+    assert_eq!(one.post("/v1/check", ALICE).json()["used"], 1);
+}
+
+/// The process's own clock stood in for the store's, and a window that had just begun there lay in the future here.
+#[test]
+fn a_refund_goes_by_the_stores_time() {
+    let store = servers::Settings::new(Software::Redis).steered_clock().start();
+    store.clock().step(3_600_000);
+    let server = serve(&store, "5/1d@first_hit", &[]);
+    let start = server.post("/v1/check", ALICE).json()["window"]["start"].clone();
+    let refund = json!({ "attributes": { "user": "alice" }, "windows": [start] }).to_string();
+    let reply = server.admin_post("/v1/refund", &refund);
+    assert_eq!((reply.status, reply.json()["quotas"][0]["given"].as_u64()), (200, Some(1)));
+}
+
+#[test]
+fn a_store_that_is_away_at_the_start_is_used_once_it_comes() {
+    for policy in [&["open"][..], &["closed"], &["local", "--local-share", "1/2"]] {
+        let store = redis();
+        store.kill();
+        let server = serve_by(&store, "4/1d@first_hit", policy);
+        assert_eq!(server.get("/healthz").status, 200);
+        let (ready, reply) = (server.get("/readyz"), server.post("/v1/check", ALICE));
+        if policy[0] == "closed" {
+            ready.assert_problem(503, None);
+            assert_eq!(reply.status, 503);
+        } else {
+            let text = String::from_utf8_lossy(&ready.body).into_owned();
+            assert_eq!(ready.status, 200);
+            let said = format!("ready; decisions by --on-store-failure {}", policy[0]);
+            assert!(text.starts_with(&said) && text.contains("cannot be reached"), "{text}");
+            assert_eq!((reply.status, source(&reply)), (200, json!("fallback")));
+        }
+        store.start_again(Data::Lost);
+        until("ready", &server, "/readyz", |reply| reply.status == 200 && reply.body == b"ready\n");
+        until("counted", &server, "/v1/check?user=bob", is_from_store);
+        assert_eq!(server.metric("tollgate_store_up"), Some(1.0));
+        server.signal("TERM");
+        let (_, log) = server.wait();
+        assert_eq!(log.matches("the store does not answer").count(), 1, "{log}");
+        assert_eq!(log.matches("the store answers again").count(), 1, "{log}");
+    }
+}
+
+type Steer = fn(&servers::Server);
+
+/// What takes the store away, and what brings it back.
+const TROUBLES: [(Steer, Steer); 2] = [
+    (servers::Server::kill, |store| store.start_again(Data::Lost)),
+    (servers::Server::pause, servers::Server::resume),
+];
+
+#[test]
+fn open_admits_says_so_and_counts_how_often() {
+    for (begin, end) in TROUBLES {
+        let store = redis();
+        let server = serve_by(&store, "1/1d@first_hit", &["open"]);
+        until("counted", &server, "/v1/check?user=bob", is_from_store);
+        let allowed = r#"tollgate_fallback_decisions_total{policy="default",verdict="allowed"}"#;
+        // A service may begin before its first connection is there.
+        let before = server.metric(allowed).expect("a metric");
+        begin(&store);
+        for _ in 0..20 {
+            let reply = server.post("/v1/check", ALICE);
+            assert_eq!((reply.status, source(&reply)), (200, json!("fallback")));
+            assert_eq!(reply.header("tollgate-source"), Some("fallback"));
+            assert_eq!((&reply.json()["used"], &reply.json()["limit"]), (&json!(0), &json!(1)));
+        }
+        assert_eq!(server.metric(allowed), Some(before + 20.0));
+        assert_eq!(server.metric("tollgate_store_up"), Some(0.0));
+        assert_eq!(server.get("/v1/check?user=alice&cost=2").status, 429);
+        end(&store);
+        until("counted", &server, "/v1/check?user=carol", is_from_store);
+    }
+}
+
+#[test]
+fn closed_refuses_with_a_problem_of_its_own() {
+    for (begin, end) in TROUBLES {
+        let store = redis();
+        let server = serve_by(&store, "5/1d@first_hit", &["closed"]);
+        until("counted", &server, "/v1/check?user=bob", is_from_store);
+        begin(&store);
+        for _ in 0..20 {
+            let reply = server.post("/v1/check", ALICE);
+            reply.assert_problem(503, None);
+            let body = reply.json();
+            assert_eq!(body["type"], "urn:problem-type:tollgate:store-unavailable");
+            let reason = body["reason"].as_str().expect("a reason");
+            assert!(matches!(reason, "store_unavailable" | "outcome_unknown"), "{reason}");
+            assert_eq!(reply.header("retry-after"), Some("1"));
+        }
+        assert_eq!(server.get("/readyz").status, 503);
+        let batch = r#"{"requests": [{"attributes": {"user": "alice"}}]}"#;
+        assert_eq!(server.post("/v1/check/batch", batch).json()["decisions"][0]["status"], 503);
+        end(&store);
+        until("counted", &server, "/v1/check?user=carol", is_from_store);
+        assert_eq!(server.get("/readyz").status, 200);
+    }
+}
+
+#[test]
+fn local_admits_its_share_and_no_more() {
+    for (begin, end) in TROUBLES {
+        let store = redis();
+        let server = serve_by(&store, "10/1d@first_hit", &["local", "--local-share", "1/3"]);
+        until("counted", &server, "/v1/check?user=bob", is_from_store);
+        begin(&store);
+        let replies: Vec<Reply> = (0..20).map(|_| server.post("/v1/check", ALICE)).collect();
+        assert_eq!(replies.iter().filter(|reply| reply.status == 200).count(), 4);
+        assert!(replies.iter().all(|reply| reply.header("tollgate-source") == Some("fallback")));
+        let denied = replies.last().expect("a reply");
+        assert_eq!((denied.status, denied.json()["limit"].as_u64()), (429, Some(4)));
+        assert!(denied.header("ratelimit").is_some_and(|limit| limit.starts_with(r#""default";r=0;t="#)));
+        assert_eq!(denied.header("ratelimit-policy"), Some(r#""default";q=10;w=86400"#));
+        let denials = r#"tollgate_fallback_decisions_total{policy="default",verdict="denied"}"#;
+        assert_eq!(server.metric(denials), Some(16.0));
+        end(&store);
+        until("counted", &server, "/v1/check?user=carol", is_from_store);
+    }
+}
+
+/// An administrator who is told 200 relies on it.
+#[test]
+fn a_change_that_the_store_did_not_make_is_a_problem_under_every_policy() {
+    for policy in [&["open"][..], &["closed"], &["local", "--local-share", "1"]] {
+        let store = redis();
+        let server = serve_by(&store, "5/1d@first_hit", policy);
+        until("counted", &server, "/v1/check?user=bob", is_from_store);
+        store.kill();
+        for (path, body) in [
+            ("/v1/reset", ALICE),
+            ("/v1/set", r#"{"attributes": {"user": "alice"}, "used": 1}"#),
+            ("/v1/refund", r#"{"attributes": {"user": "alice"}, "windows": [0]}"#),
+        ] {
+            let reply = server.admin_post(path, body);
+            reply.assert_problem(503, None);
+            assert_eq!(reply.json()["type"], "urn:problem-type:tollgate:store-unavailable");
+        }
+    }
+}
+
+/// The usual deadline is 20 ms; what is measured is a whole exchange, with a connection of its own, on a machine that
+/// runs other tests.
+#[test]
+fn no_answer_waits_long_for_a_store_that_hangs() {
+    let store = redis();
+    let server = serve_by(&store, "5/1d@first_hit", &["open"]);
+    until("counted", &server, "/v1/check?user=bob", is_from_store);
+    store.pause();
+    let mut connection = server.connect();
+    let mut times: Vec<Duration> = (0..200)
+        .map(|_| {
+            let asked = Instant::now();
+            assert_eq!(connection.ask(&get("/v1/check?user=alice")).status, 200);
+            asked.elapsed()
+        })
+        .collect();
+    times.sort_unstable();
+    assert!(times[100] < Duration::from_millis(25), "median {:?}", times[100]);
+    assert!(times[199] < Duration::from_millis(500), "longest {:?}", times[199]);
+    store.resume();
+}
+
+/// Load goes on while the store restarts and keeps its data: what was acknowledged is counted, and nothing twice.
+#[test]
+fn a_restart_of_the_store_under_load_loses_no_acknowledged_count() {
+    let store = servers::Settings::new(Software::Redis).persistence(Persistence::EveryWrite).start();
+    let server = serve(&store, "1000000/1d@first_hit", &[]);
+    let ask = |address: SocketAddr, stop: &dyn Fn() -> bool| {
+        let mut connection = Connection::open(address);
+        let (mut counted, mut unknown) = (0, 0);
+        while !stop() {
+            let reply = connection.ask(&get("/v1/check?user=alice"));
+            match (reply.status, reply.json()["reason"].as_str()) {
+                (200, _) => counted += 1,
+                (503, Some("outcome_unknown")) => unknown += 1,
+                (503, Some("store_unavailable")) => {}
+                other => panic!("{other:?}"),
+            }
+        }
+        (counted, unknown)
+    };
+    /// Also where this test fails: clients that nobody stops would keep it from ending.
+    struct StopOnDrop<'a>(&'a AtomicBool);
+
+    impl Drop for StopOnDrop<'_> {
+        fn drop(&mut self) {
+            self.0.store(true, Ordering::Relaxed);
+        }
+    }
+
+    let stop = AtomicBool::new(false);
+    let is_over = || stop.load(Ordering::Relaxed);
+    let (counted, unknown) = thread::scope(|scope| {
+        let clients: Vec<_> = (0..8).map(|_| scope.spawn(|| ask(server.public, &is_over))).collect();
+        let stopping = StopOnDrop(&stop);
+        for _ in 0..3 {
+            thread::sleep(Duration::from_millis(200));
+            store.restart(Data::Kept);
+            until("counted", &server, "/v1/check?user=bob", is_from_store);
+        }
+        thread::sleep(Duration::from_millis(200));
+        drop(stopping);
+        let sums = clients.into_iter().map(|client| client.join().expect("no panic"));
+        sums.fold((0, 0), |sum, one| (sum.0 + one.0, sum.1 + one.1))
+    });
+    let used = server.post("/v1/peek", ALICE).json()["used"].as_u64().expect("a count");
+    assert!(counted > 100, "{counted} were counted");
+    assert!((counted..=counted + unknown).contains(&used), "{used} of {counted} and {unknown} unknown");
+}
+
+#[test]
+fn a_drain_ends_in_time_while_the_store_hangs() {
+    let store = redis();
+    let server = serve_by(&store, "5/1d@first_hit", &["closed"]);
+    until("counted", &server, "/v1/check?user=bob", is_from_store);
+    store.pause();
+    let mut connection = server.connect();
+    connection.send(&get("/v1/check?user=alice"));
+    server.signal("TERM");
+    assert_eq!(connection.reply().map(|reply| reply.status), Some(503));
+    let began = Instant::now();
+    assert_eq!(server.wait().0.code(), Some(0));
+    assert!(began.elapsed() < Duration::from_secs(5), "{:?}", began.elapsed());
+}
+
+/// A key of somebody else in the place of a counter harms no other key.
+#[test]
+fn a_key_that_holds_no_count_is_a_problem_of_its_own() {
+    let store = redis();
+    let server = serve(&store, "5/1d@first_hit", &[]);
+    assert_eq!(server.post("/v1/check", ALICE).status, 200);
+    let keys: Vec<String> = store.command(["KEYS", "*"]);
+    let _: () = store.command(["SET", &keys[0], "nonsense"]);
+    assert_eq!(server.post("/v1/check", ALICE).json()["reason"], "store_unavailable");
+    assert_eq!(server.get("/v1/check?user=bob").status, 200);
+    assert_eq!(server.metric(r#"tollgate_store_errors_total{kind="wrong_type"}"#), Some(1.0));
+    assert_eq!(server.metric("tollgate_store_up"), Some(1.0));
+}
+
+#[test]
+fn every_flag_of_the_store_has_an_environment_variable() {
+    let store = servers::Settings::new(Software::Redis).password("sesame").start();
+    let url = url(&store);
+    let mut command = tollgate();
+    command.envs([
+        ("TOLLGATE_LIMIT", "4/1d@first_hit"),
+        ("TOLLGATE_STORE", url.as_str()),
+        ("TOLLGATE_STORE_TIMEOUT", "1s"),
+        ("TOLLGATE_STORE_CONNECT_TIMEOUT", "5s"),
+        ("TOLLGATE_STORE_PREFIX", "variable"),
+        ("TOLLGATE_IDENTITY", "plain"),
+        ("TOLLGATE_STORE_PASSWORD", "sesame"),
+        ("TOLLGATE_ON_STORE_FAILURE", "local"),
+        ("TOLLGATE_LOCAL_SHARE", "1/2"),
+    ]);
+    let server = Server::start_by(command, &[]);
+    until("counted", &server, "/v1/check?user=alice", is_from_store);
+    let keys: Vec<String> = store.command(["KEYS", "variable:*alice*"]);
+    assert_eq!(keys.len(), 1);
+    store.kill();
+    let limits: Vec<Value> =
+        (0..3).map(|_| server.get("/v1/check?user=bob").json()["limit"].clone()).collect();
+    assert_eq!(limits, [2, 2, 2]);
+}
+
+#[test]
+fn flags_of_the_store_that_cannot_be_are_told_with_status_2() {
+    let fails = |arguments: &[&str]| {
+        let output = tollgate().args(["serve", "--limit", "5/1m"]).args(arguments).output().expect("it runs");
+        assert_eq!(output.status.code(), Some(2), "{arguments:?}");
+        String::from_utf8_lossy(&output.stderr).into_owned()
+    };
+    let with = |more: &[&str]| fails(&[&["--store", "redis://127.0.0.1:1"], more].concat());
+    assert!(with(&["--on-store-failure", "local"]).contains("--local-share"));
+    assert!(with(&["--local-share", "1/3"]).contains("--on-store-failure local"));
+    for share in ["0", "1.5", "4/3", "-1", "a third"] {
+        let error = with(&["--on-store-failure", "local", "--local-share", share]);
+        assert!(error.contains("above 0 and at most 1"), "{error}");
+    }
+    for time in ["0ms", "20", "2m", "-1s"] {
+        assert!(with(&["--store-timeout", time]).contains("1ms to 60s"), "{time}");
+    }
+    assert!(fails(&["--on-store-failure", "closed"]).contains("--store <URL>"));
+    assert!(fails(&["--store-prefix", "x"]).contains("--store <URL>"));
+}
+
+/// Wherever the password comes from, and whether it is right or wrong, nobody reads it in what the service says.
+#[test]
+fn a_password_is_in_no_log_and_no_answer() {
+    const PASSWORD: &str = "open-sesame";
+    let folder = std::env::temp_dir().join(format!("tollgate-secret-{}", std::process::id()));
+    std::fs::write(&folder, format!("{PASSWORD}\n")).expect("a file can be written");
+    let file = folder.to_str().expect("a path in UTF-8");
+
+    for (right, status) in [(PASSWORD, 200), ("another", 503)] {
+        let store = servers::Settings::new(Software::Redis).password(right).start();
+        let with_password = format!("redis://:{PASSWORD}@{}", store.address());
+        let without = url(&store);
+        for (url, flags, variable) in [
+            (&with_password, &[][..], None),
+            (&without, &["--store-password-file", file], None),
+            (&without, &[], Some(("TOLLGATE_STORE_PASSWORD", PASSWORD))),
+        ] {
+            let mut command = tollgate();
+            command.env("RUST_LOG", "trace").env("TOLLGATE_STORE", url).envs(variable);
+            let exact =
+                ["--limit", "5/1d@first_hit", "--on-store-failure", "closed", "--store-timeout", PATIENT];
+            let server = Server::start_by(command, &[&exact, flags].concat());
+            let reply = server.post("/v1/check", ALICE);
+            assert_eq!(reply.status, status, "{:?}", reply.json());
+            let mut said = server.said.join("\n");
+            for reply in [
+                &reply,
+                &server.get("/readyz"),
+                &server.admin_get("/metrics"),
+                &server.admin_get("/openapi.json"),
+            ] {
+                said += &String::from_utf8_lossy(&reply.body);
+            }
+            server.signal("TERM");
+            said += &server.wait().1;
+            assert!(said.contains("counters are shared"), "{said}");
+            assert!(!said.contains("sesame"), "{said}");
+        }
+    }
+    let _ = std::fs::remove_file(&folder);
+
+    for arguments in [&["serve", "--help"][..], &["doctor", "--help"], &["serve", "--limit", "5/1mm"]] {
+        let mut command = tollgate();
+        command.env("TOLLGATE_STORE", "redis://:open-sesame@h").env("TOLLGATE_STORE_PASSWORD", PASSWORD);
+        let output = command.args(arguments).output().expect("it runs");
+        let said = [output.stdout, output.stderr].concat();
+        assert!(!said.is_empty() && !String::from_utf8_lossy(&said).contains("sesame"), "{arguments:?}");
+    }
+}
