@@ -224,7 +224,7 @@ fn read_length(bytes: &[u8]) -> Option<(usize, &[u8])> {
 
 #[cfg(test)]
 mod tests {
-    use std::collections::HashMap;
+    use std::collections::{HashMap, HashSet};
     use std::net::IpAddr;
 
     use proptest::prelude::*;
@@ -290,6 +290,31 @@ mod tests {
             any::<IpAddr>().prop_map(Key::from),
         ];
         leaf.prop_recursive(2, 6, 3, |inner| proptest::collection::vec(inner, 0..3).prop_map(Key::parts))
+    }
+
+    /// Up to three of these in a row.
+    fn texts() -> Vec<String> {
+        let one = [":", "1", "a", "{", "%3A"].map(str::to_owned);
+        let longer = |texts: &[String]| -> Vec<String> {
+            texts.iter().flat_map(|text| one.iter().map(move |one| format!("{text}{one}"))).collect()
+        };
+        let two = longer(&one);
+        [vec![String::new()], one.to_vec(), longer(&two), two].concat()
+    }
+
+    /// G4: no prefix runs into a policy.
+    #[test]
+    fn prefixes_and_policies_are_told_apart() {
+        let key = Key::from("alice");
+        let mut seen = HashSet::new();
+        for prefix in texts() {
+            let names = Names::new(&prefix, Identity::Digest);
+            let who = names.who(&key);
+            for policy in texts() {
+                let quota = PolicyQuota::new(&policy, "5/1m".parse().unwrap());
+                assert!(seen.insert(names.of(&quota, &who)), "{prefix:?}, {policy:?}");
+            }
+        }
     }
 
     proptest! {

@@ -42,6 +42,10 @@ const DRIVERS: usize = 2;
 /// served before the deadline.
 const QUEUE: usize = 16_384;
 
+/// How late somebody may be told that it is too late: as long as all of a batch have come within such a while, the
+/// call's own deadline does for them, and a timer of ours is saved.
+const SLACK: Duration = Duration::from_millis(2);
+
 /// Sends requests in batches. Clones share the lanes.
 #[derive(Debug, Clone)]
 pub(crate) struct Committer(Arc<Inner>);
@@ -96,12 +100,11 @@ impl Committer {
 /// Takes batches from the lane until nobody waits.
 async fn drive(inner: Arc<Inner>, slot: Slot) {
     let mut driver = inner.lane(slot).drive();
-    loop {
-        // Whoever is ready to ask, because an answer or a request of its own has just come, asks first: one batch
-        // for all instead of one for the first and one for the rest. Where nobody is ready it costs nothing.
-        tokio::task::yield_now().await;
-        let Some(batch) = driver.next_batch(BATCH) else { return };
+    while let Some(batch) = driver.next_batch(BATCH) {
         inner.commit(slot, batch).await;
+        // Those who have just been answered ask again before the next batch is taken: one for all, instead of one
+        // for whoever is first and another for the rest.
+        tokio::task::yield_now().await;
     }
 }
 
@@ -144,6 +147,9 @@ impl Inner {
         loop {
             let next = waiters.iter().filter(|it| !it.is_answered()).map(|it| it.deadline).min();
             let Some(next) = next else { return Err(StoreError::TimedOut) };
+            if last <= next + SLACK {
+                return reply.await.map_err(StoreError::from);
+            }
             tokio::select! {
                 biased;
                 reply = &mut reply => return reply.map_err(StoreError::from),
