@@ -167,16 +167,4 @@ impl<'a> Charge<'a> {
     pub const fn cost(&self) -> u32 {
         self.cost
     }
-
-    /// Units that a step of these charges takes from this one's counter: those on one counter add up.
-    pub(crate) fn cost_in(&self, charges: &[Self]) -> u64 {
-        let on_counter = charges.iter().filter(|other| other.counter == self.counter);
-        on_counter.map(|charge| u64::from(charge.cost)).sum()
-    }
-
-    /// Units that must fit for the charge to be admitted: at least one, because a charge of nothing is
-    /// answered as a charge of one would be.
-    pub(crate) fn asked_in(&self, charges: &[Self]) -> u64 {
-        self.cost_in(charges).max(1)
-    }
 }

@@ -44,6 +44,9 @@ impl Fingerprinter {
 }
 
 impl Fingerprint {
+    /// No counter's.
+    pub(super) const NONE: Self = Self { position: 0, tag: 0 };
+
     /// The upper 16 bits: what the slot keeps beside the position.
     pub(super) fn kept_tag(self) -> u64 {
         self.tag >> 48

@@ -3,22 +3,22 @@
 //! [`MemoryStore`] is the face: it sends a step on one of three ways.
 //!
 //! ```text
-//! charge of one quota ──▶ single  one compare-and-swap on the counter's slot, no lock; a denial only reads
-//! several, denied     ──▶ single  reads alone
-//! everything else     ──▶ step    the slices of its counters locked, in one order for all
-//!                           │
-//!                         table ─▶ slice ─▶ slot             where counters are; 24 bytes each
-//!                                                     │
-//!                                  fingerprint, state ┘      what a slot says, packed into three words
+//! one quota charged  ──▶ attempt  one compare-and-swap on the counter's slot, no lock; a denial only reads
+//! several charged    ──▶ attempt  read first; if all have room, changed under the locks of their slices
+//! everything else    ──▶ step     the slices of its counters locked, in one order for all
+//!                          │
+//!                        table ─▶ slice ─▶ slot             where counters are; 24 bytes each
+//!                                                    │
+//!                                 fingerprint, state ┘      what a slot says, packed into three words
 //! ```
 //!
 //! `roll` takes a stored counter into the window that holds now; `time` chooses the clock's reading.
 
+mod attempt;
 mod fingerprint;
 #[cfg(all(test, tollgate_loom))]
 mod models;
 mod roll;
-mod single;
 mod siphash;
 mod slice;
 mod slot;
@@ -36,8 +36,8 @@ use std::{fmt, io, thread};
 
 use smallvec::SmallVec;
 
+use self::attempt::Attempt;
 use self::fingerprint::Fingerprint;
-use self::single::Attempt;
 use self::step::Step;
 use self::table::{Cap, Table};
 use self::time::Time;
@@ -296,19 +296,21 @@ impl<C: Clock> SyncStore for MemoryStore<C> {
         let Inner { table, .. } = &*self.inner;
         let mut answers = Vec::with_capacity(requests.len());
         for requests in requests.chunks(BATCH) {
-            let fingerprint =
-                |charges: &&[Charge<'_>]| charges.first().map(|it| table.fingerprint(&it.counter()));
-            let fingerprints: SmallVec<[_; BATCH]> = requests.iter().map(fingerprint).collect();
-            let known: SmallVec<[Fingerprint; BATCH]> = fingerprints.iter().flatten().copied().collect();
-            table.touch(&known);
-            answers.extend(requests.iter().zip(fingerprints).map(|(charges, fingerprint)| {
-                match (charges, fingerprint) {
-                    ([charge], Some(fingerprint)) => {
-                        self.inner.charge_one(charge, fingerprint, |counted| counted)
+            let fingerprint = |charges: &&[Charge<'_>]| {
+                charges.first().map_or(Fingerprint::NONE, |charge| table.fingerprint(&charge.counter()))
+            };
+            let fingerprints: SmallVec<[Fingerprint; BATCH]> = requests.iter().map(fingerprint).collect();
+            table.touch(&fingerprints);
+            for (charges, fingerprint) in requests.iter().zip(fingerprints) {
+                match charges {
+                    [charge] => {
+                        let push = |counted| answers.push(Ok(counted));
+                        let answer = self.inner.charge_one(charge, fingerprint, push);
+                        answers.extend(answer.err().map(Err));
                     }
-                    _ => self.inner.charge_all(charges),
+                    charges => answers.push(self.inner.charge_all(charges)),
                 }
-            }));
+            }
         }
         answers
     }
@@ -343,10 +345,19 @@ impl<C: Clock> Inner<C> {
         fingerprint: Fingerprint,
         then: impl FnOnce(Counted) -> A,
     ) -> Result<A, StoreError> {
+        match self.table.attempt_open(charge, fingerprint, &self.time) {
+            Some(state) => Ok(then(Counted::one(state))),
+            None => self.charge_again(charge, fingerprint).map(then),
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn charge_again(&self, charge: &Charge<'_>, fingerprint: Fingerprint) -> Result<Counted, StoreError> {
         match self.table.attempt(charge, fingerprint, &self.time) {
-            Attempt::Done(state) => Ok(then(Counted::one(state))),
-            Attempt::Absent => self.charge_locked(&[*charge], &[fingerprint]).map(then),
-            Attempt::Locked => self.charge_all(&[*charge]).map(then),
+            Attempt::Done(state) => Ok(Counted::one(state)),
+            Attempt::Absent => self.charge_locked(&[*charge], &[fingerprint]),
+            Attempt::Locked => self.charge_all(&[*charge]),
         }
     }
 
@@ -365,7 +376,7 @@ impl<C: Clock> Inner<C> {
         let fingerprints: SmallVec<[Fingerprint; 2]> =
             charges.iter().map(|charge| self.table.fingerprint(&charge.counter())).collect();
         self.table.touch(&fingerprints);
-        match self.table.denial(charges, &fingerprints, &self.time) {
+        match self.table.attempt_all(charges, &fingerprints, &self.time) {
             Attempt::Done(counted) => Ok(counted),
             _ => self.charge_locked(charges, &fingerprints),
         }

@@ -99,19 +99,25 @@ impl<'a> Slice<'a> {
     }
 
     /// Looks for a counter's slot.
-    #[inline(always)]
     pub(super) fn find(self, fingerprint: Fingerprint) -> Look<'a> {
-        // Most counters are where they should be or close by.
-        for words in self.near(fingerprint).unwrap_or_default().iter().take(NEAR) {
+        match self.find_near(fingerprint) {
+            Some((slot, word)) => Look::Found(slot, word),
+            None => self.search(fingerprint),
+        }
+    }
+
+    /// Looks for a counter's slot where most are, where they should be or close by, if its state is compact.
+    #[inline(always)]
+    pub(super) fn find_near(self, fingerprint: Fingerprint) -> Option<(Slot<'a>, u64)> {
+        for words in self.near(fingerprint)?.iter().take(NEAR) {
             let slot = Slot(words);
             if slot.position() == fingerprint.position {
                 let word = slot.word();
-                if slot.is_of(fingerprint) && word > FORGOTTEN && word != FROZEN {
-                    return Look::Found(slot, word);
-                }
+                return (slot.is_of(fingerprint) && FORGOTTEN < word && word < FROZEN)
+                    .then_some((slot, word));
             }
         }
-        self.search(fingerprint)
+        None
     }
 
     #[inline(never)]
