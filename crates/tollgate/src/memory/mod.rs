@@ -37,7 +37,7 @@ use std::{fmt, io, thread};
 use smallvec::SmallVec;
 
 use self::attempt::Attempt;
-use self::fingerprint::Fingerprint;
+use self::fingerprint::{Fingerprint, Function};
 use self::step::Step;
 use self::table::{Cap, Table};
 use self::time::Time;
@@ -97,6 +97,7 @@ struct Inner<C> {
 pub struct MemoryStoreBuilder<C = SystemClock> {
     clock: C,
     cap: Cap,
+    hash: Function,
     remember_keys: bool,
 }
 
@@ -110,7 +111,12 @@ impl MemoryStore {
     /// Settings to change before building.
     #[must_use]
     pub const fn builder() -> MemoryStoreBuilder {
-        MemoryStoreBuilder { clock: SystemClock, cap: Cap::Keys(1_000_000), remember_keys: false }
+        MemoryStoreBuilder {
+            clock: SystemClock,
+            cap: Cap::Keys(1_000_000),
+            hash: Function::Keyed,
+            remember_keys: false,
+        }
     }
 }
 
@@ -124,7 +130,7 @@ impl<C: Clock> MemoryStoreBuilder<C> {
     /// Takes the time from this clock.
     #[must_use]
     pub fn clock<D: Clock>(self, clock: D) -> MemoryStoreBuilder<D> {
-        MemoryStoreBuilder { clock, cap: self.cap, remember_keys: self.remember_keys }
+        MemoryStoreBuilder { clock, cap: self.cap, hash: self.hash, remember_keys: self.remember_keys }
     }
 
     /// Holds at most this many counters: one for each key of each quota with a live window. Each takes about 33
@@ -139,6 +145,16 @@ impl<C: Clock> MemoryStoreBuilder<C> {
     #[must_use]
     pub fn max_bytes(self, max_bytes: usize) -> Self {
         Self { cap: Cap::Bytes(max_bytes), ..self }
+    }
+
+    /// Hashes keys by a faster function (XXH3 with a random seed, instead of SipHash-1-3): for keys that come from the
+    /// operator, such as names of tenants or routes.
+    ///
+    /// Not for keys that strangers can choose: there are ways to compute keys whose hashes collide, and such keys
+    /// would share one counter.
+    #[must_use]
+    pub fn trust_keys(self) -> Self {
+        Self { hash: Function::Trusting, ..self }
     }
 
     /// Remembers which keys the counters belong to, so that they can be [listed](MemoryStore::live_counters).
@@ -160,7 +176,7 @@ impl<C: Clock> MemoryStoreBuilder<C> {
     #[must_use]
     pub fn build(self) -> MemoryStore<C> {
         let time = Time::new(self.clock);
-        let table = Table::new(self.cap, time.base());
+        let table = Table::new(self.cap, self.hash, time.base());
         let table = if self.remember_keys { table.watched(None) } else { table };
         MemoryStore { inner: Arc::new(Inner { time, table }) }
     }
@@ -212,7 +228,7 @@ impl<C: Clock> MemoryStoreBuilder<C> {
     {
         let (sender, closed) = sync_channel(queue);
         let time = Time::new(self.clock);
-        let table = Table::new(self.cap, time.base()).watched(Some(sender));
+        let table = Table::new(self.cap, self.hash, time.base()).watched(Some(sender));
         let inner = Arc::new(Inner { time, table });
         let weak = Arc::downgrade(&inner);
         let sweep = move || weak.upgrade().map(|inner| inner.table.sweep(inner.time.precise().now));

@@ -4,7 +4,7 @@ use std::sync::mpsc::SyncSender;
 
 use smallvec::SmallVec;
 
-use super::fingerprint::{Fingerprint, Fingerprinter};
+use super::fingerprint::{Fingerprint, Fingerprinter, Function};
 use super::slice::{Dropped, Guard, Header, Look, Slice};
 use super::slot::Slot;
 use super::slots::{ROW, ROWS, SLICE_BYTES, Slots};
@@ -37,14 +37,14 @@ pub(super) enum Cap {
 }
 
 impl Table {
-    pub(super) fn new(cap: Cap, base: Base) -> Self {
+    pub(super) fn new(cap: Cap, hash: Function, base: Base) -> Self {
         let (slices, max_keys) = match cap {
             Cap::Keys(keys) => (keys.div_ceil(PLANNED), keys),
             Cap::Bytes(bytes) => (bytes / (SLICE_BYTES + size_of::<Header>()), usize::MAX),
         };
         let slices = slices.clamp(1, u32::MAX as usize);
         Self {
-            fingerprinter: Fingerprinter::new(),
+            fingerprinter: Fingerprinter::new(hash),
             base,
             headers: (0..slices).map(|_| Header::default()).collect(),
             slots: Slots::new(slices),
