@@ -28,6 +28,9 @@ mod step;
 mod sync;
 mod table;
 mod time;
+// Miri is too slow for it.
+#[cfg(all(test, not(any(tollgate_loom, miri))))]
+mod tiny;
 mod watch;
 
 use std::sync::Arc;
