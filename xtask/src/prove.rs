@@ -17,7 +17,8 @@ pub(crate) enum Proof {
         #[arg(long, default_value_t = 500)]
         examples: u32,
     },
-    /// Run the models of the memory store with more threads, and in more of their orders, than the tests do
+    /// Run the models of the memory store with more threads, and in more of their orders, than the tests do; then
+    /// crowds of threads in thousands of orders chosen by shuttle
     Memory,
 }
 
@@ -46,6 +47,12 @@ fn memory() -> Result<()> {
         .environment("LOOM_MAX_PREEMPTIONS", "3")
         // Seconds for each model, of which some would take hours; its result says whether it came to its end.
         .environment("LOOM_MAX_DURATION", "20")
+        .arguments(["--", "--nocapture"])
+        .run()?;
+    command("cargo test --locked --profile models --package tollgate --lib")
+        .environment("RUSTFLAGS", "--cfg tollgate_shuttle")
+        .environment("TOLLGATE_SCHEDULES", "10000")
+        .argument("crowds")
         .arguments(["--", "--nocapture"])
         .run()
 }

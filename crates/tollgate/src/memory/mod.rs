@@ -14,6 +14,8 @@
 //!
 //! `roll` takes a stored counter into the window that holds now; `time` chooses the clock's reading.
 
+#[cfg(all(test, not(tollgate_loom)))]
+mod crowds;
 mod fingerprint;
 #[cfg(all(test, tollgate_loom))]
 mod models;
@@ -29,7 +31,7 @@ mod sync;
 mod table;
 mod time;
 // Miri is too slow for it.
-#[cfg(all(test, not(any(tollgate_loom, miri))))]
+#[cfg(all(test, not(any(tollgate_loom, tollgate_shuttle, miri))))]
 mod tiny;
 mod watch;
 

@@ -58,14 +58,14 @@ impl Slots {
 }
 
 /// Zeroed by the allocator, which has such memory from the operating system and need not touch it.
-#[cfg(not(all(test, tollgate_loom)))]
+#[cfg(not(all(test, any(tollgate_loom, tollgate_shuttle))))]
 fn zeroed(slots: usize) -> Box<[Words]> {
     bytemuck::try_zeroed_slice_box(slots).unwrap_or_else(|()| {
         panic!("no address space for the {slots} slots of a memory store: lower its cap")
     })
 }
 
-#[cfg(all(test, tollgate_loom))]
+#[cfg(all(test, any(tollgate_loom, tollgate_shuttle)))]
 fn zeroed(slots: usize) -> Box<[Words]> {
     (0..slots).map(|_| std::array::from_fn(|_| super::sync::AtomicU64::new(0))).collect()
 }
