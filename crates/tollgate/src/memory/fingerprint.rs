@@ -29,7 +29,7 @@ pub(super) enum Function {
 /// 80 bits in all, and tell counters apart. Of ten million live counters, 5 x 10^13 pairs, two share all 80
 /// bits with a chance of 5 x 10^13 / 2^80 = 4 x 10^-11, and meet only if they share the slice as well. Keys
 /// from strangers do not change that: without the random keys of SipHash they cannot aim.
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Fingerprint {
     pub(super) position: u64,
     pub(super) tag: u64,

@@ -15,6 +15,8 @@
 //! `roll` takes a stored counter into the window that holds now; `time` chooses the clock's reading.
 
 mod attempt;
+#[cfg(all(test, not(tollgate_loom)))]
+mod crowds;
 mod fingerprint;
 #[cfg(all(test, tollgate_loom))]
 mod models;
@@ -28,6 +30,9 @@ mod step;
 mod sync;
 mod table;
 mod time;
+// Miri is too slow for it.
+#[cfg(all(test, not(any(tollgate_loom, tollgate_shuttle, miri))))]
+mod tiny;
 mod watch;
 
 use std::sync::Arc;

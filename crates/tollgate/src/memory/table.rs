@@ -128,7 +128,7 @@ impl Table {
     }
 
     #[inline(always)]
-    fn slice_at(&self, index: usize) -> Slice<'_> {
+    pub(super) fn slice_at(&self, index: usize) -> Slice<'_> {
         Slice { header: &self.headers[index], slots: &self.slots, index }
     }
 
