@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use anyhow::Result;
+use anyhow::{Result, ensure};
 use clap::Subcommand;
 
 use crate::command::{CommandLine, command, program, target_directory};
@@ -17,8 +17,11 @@ pub(crate) enum Proof {
         #[arg(long, default_value_t = 500)]
         examples: u32,
     },
-    /// Run the models of the memory store with more threads, and in more of their orders, than the tests do
+    /// Run the models of the memory store with more threads, and in more of their orders, than the tests do; then
+    /// crowds of threads in thousands of orders chosen by shuttle
     Memory,
+    /// Run the memory store's tests in miri, with the weaker memory of other machines
+    Miri,
 }
 
 /// The version that the proof is known to work with.
@@ -29,6 +32,7 @@ impl Proof {
         match self {
             Self::Http { examples } => http(examples),
             Self::Memory => memory(),
+            Self::Miri => miri(),
         }
     }
 }
@@ -47,6 +51,27 @@ fn memory() -> Result<()> {
         // Seconds for each model, of which some would take hours; its result says whether it came to its end.
         .environment("LOOM_MAX_DURATION", "20")
         .arguments(["--", "--nocapture"])
+        .run()?;
+    command("cargo test --locked --profile models --package tollgate --lib")
+        .environment("RUSTFLAGS", "--cfg tollgate_shuttle")
+        .environment("TOLLGATE_SCHEDULES", "10000")
+        .argument("crowds")
+        .arguments(["--", "--nocapture"])
+        .run()
+}
+
+fn miri() -> Result<()> {
+    let miri = "rustup run nightly cargo miri";
+    ensure!(
+        command(miri).argument("--version").succeeds(),
+        "miri is missing; install it with: rustup toolchain install nightly --component miri --component rust-src"
+    );
+    command(miri)
+        .arguments(["test", "--locked", "--package", "tollgate", "--lib"])
+        // Each seed is another course of threads, and another choice of what their loads see.
+        .environment("MIRIFLAGS", "-Zmiri-many-seeds=0..8")
+        // Not what is sequential, and slow there.
+        .arguments(["--", "memory::crowds", "memory::slice", "memory::step"])
         .run()
 }
 

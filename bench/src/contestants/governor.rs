@@ -13,7 +13,7 @@ use crate::keys::Chunk;
 
 struct Governor<C: Clock>(RateLimiter<String, DefaultKeyedStateStore<String>, C, NoOpMiddleware<C::Instant>>);
 
-pub(super) fn keyed(limit: Limit, _keys: u32) -> Box<dyn Contestant> {
+pub fn keyed(limit: Limit, _keys: u32) -> Box<dyn Contestant> {
     Box::new(Governor(RateLimiter::dashmap_with_clock(quota(limit), DefaultClock::default())))
 }
 

@@ -11,8 +11,9 @@ mod pingora;
 mod throttlecrab;
 mod tollgate;
 
+pub use self::governor::keyed as governor;
 pub use self::governor::with_fake_clock as governor_with_fake_clock;
-pub use self::tollgate::{NEVER_REACHED, two_quotas, with_clock as tollgate_with_clock};
+pub use self::tollgate::{Hashing, NEVER_REACHED, one_quota, two_quotas, with_clock as tollgate_with_clock};
 
 use std::time::Duration;
 
@@ -44,10 +45,7 @@ pub const FEW: u32 = 100;
 /// Builds a contestant for so many keys.
 pub type Build = fn(Limit, u32) -> Box<dyn Contestant>;
 
-/// Who is always in the field: ourselves first, then the peer that results are told against.
-pub const FIELD: &[(&str, Build)] = &[("ours", tollgate::one_quota), ("governor", governor::keyed)];
-
-/// Who can be asked into it: other crates, the two maps that a user would make a limiter of, and last what the
+/// Who can be asked into the field besides ourselves and governor: other crates, the two maps that a user would make a limiter of, and last what the
 /// harness itself takes.
 pub const PEERS: &[(&str, Build)] = &[
     ("throttlecrab", throttlecrab::periodic),

@@ -7,7 +7,7 @@
 //! | to prove | use |
 //! |---|---|
 //! | every rule of the semantics, one test each | [`conformance!`] |
-//! | any sequence of steps gives the answers of a simple model | [`plan`], [`replay`] |
+//! | any sequence of steps gives the answers of a simple model | [`plan`] or [`crowd`], [`replay`] |
 //! | counts are exact under any number of threads | [`race`] |
 //! | a boundary lets through twice the limit and never more | [`boundary`] |
 //! | trouble of a store is answered as the policy says | [`FaultyStore`] |
@@ -36,8 +36,10 @@ pub use self::caller::Caller;
 pub use self::faulty::{Fault, FaultyStore};
 pub use self::memory::{ManualMemory, SystemMemory};
 pub use self::model::Model;
-pub use self::plan::{Ask, Moves, Op, Plan, plan, quota};
+pub use self::plan::{Ask, Moves, Op, Plan, crowd, plan, quota};
 pub use self::replay::replay;
 pub use self::runtime::block_on;
 pub use self::seen::{Count, Counted};
 pub use self::subject::{Capped, SteeredClock, Subject, instant};
+/// The library as the testkit sees it. Inside its unit tests the library is built a second time.
+pub use tollgate;

@@ -11,6 +11,8 @@ use tollgate::{Anchor, CalendarUnit, CountDenied, PolicyQuota, Quota};
 pub struct Plan {
     /// At least one; some share counters under different limits.
     pub quotas: Vec<PolicyQuota>,
+    /// How many keys there are, at least one.
+    pub keys: u64,
     /// What is done, in this order.
     pub ops: Vec<Op>,
 }
@@ -41,9 +43,9 @@ pub enum Op {
 /// A quota of the plan, one of a few keys, and a cost.
 #[derive(Debug, Clone, Copy)]
 pub struct Ask {
-    /// Which quota.
+    /// Which quota, modulo their number.
     pub quota: usize,
-    /// Which key.
+    /// Which key, modulo their number.
     pub key: u64,
     /// How many units.
     pub cost: u32,
@@ -59,10 +61,17 @@ pub enum Moves {
     Both,
 }
 
-/// Any plan of at most so many steps.
+/// Any plan of at most so many steps on three keys.
 pub fn plan(moves: Moves, steps: usize) -> impl Strategy<Value = Plan> {
-    let quotas = vec(policy_quota(moves), 1..=4);
-    (quotas, vec(op(moves), 1..=steps)).prop_map(|(quotas, ops)| Plan { quotas, ops })
+    let ops = || vec(op(moves, asks(4), used(), stretch()), 1..=steps);
+    (vec(policy_quota(moves), 1..=4), ops()).prop_map(|(quotas, ops)| Plan { quotas, keys: 3, ops })
+}
+
+/// Plans of so many steps on up to so many keys, for stores whose counters get in each other's way: counters come,
+/// are forgotten and close all the time, by many at once, some of them in windows or with counts of odd sizes.
+pub fn crowd(keys: u64, steps: usize) -> impl Strategy<Value = Plan> {
+    let ops = vec(op(Moves::Both, asks(8), odd_used(), moment()), steps / 2..=steps);
+    (vec(short_quota(), 1..=4), 1..=keys, ops).prop_map(|(quotas, keys, ops)| Plan { quotas, keys, ops })
 }
 
 /// Any quota that can be: every anchor and unit, limits and lengths from the smallest to the largest.
@@ -91,6 +100,29 @@ fn policy_quota(moves: Moves) -> impl Strategy<Value = PolicyQuota> {
         }
     };
     let limit = prop_oneof![8 => 0..=8_u64, 1 => Just(1_000), 1 => Just(Quota::MAX_LIMIT)];
+    of_a_policy(windows, limit)
+}
+
+/// Windows of which several pass in a plan; those that are no whole seconds, and the larger limits, ask for more
+/// room in a counter.
+fn short_quota() -> impl Strategy<Value = PolicyQuota> {
+    let anchor =
+        prop::sample::select(vec![Anchor::Epoch, Anchor::Epoch, Anchor::Staggered, Anchor::FirstHit]);
+    let windows = (prop::sample::select(vec![300, 1_000, 1_000, 2_000, 5_000, 60_000]), anchor)
+        .prop_map(|(millis, anchor)| fixed(millis, anchor));
+    let limit = prop_oneof![
+        8 => 0..=8_u64,
+        1 => Just((1 << 32) + 2),
+        1 => Just((1 << 37) + 2),
+        1 => Just(Quota::MAX_LIMIT),
+    ];
+    of_a_policy(windows, limit)
+}
+
+fn of_a_policy(
+    windows: impl Strategy<Value = Quota>,
+    limit: impl Strategy<Value = u64>,
+) -> impl Strategy<Value = PolicyQuota> {
     let count_denied = prop_oneof![3 => Just(CountDenied::No), 1 => Just(CountDenied::Yes)];
     let policy = prop::sample::select(vec!["a", "b"]);
     (policy, windows, limit, count_denied).prop_map(|(policy, windows, limit, count_denied)| {
@@ -114,41 +146,57 @@ fn calendar() -> impl Strategy<Value = Quota> {
     (unit, zone).prop_map(|(unit, zone)| Quota::calendar(1, unit, zone).unwrap())
 }
 
-fn op(moves: Moves) -> BoxedStrategy<Op> {
-    let asks = || vec(ask(), 0..=4);
+/// Steps with these asks, `set`s of what is used, and moves of the clock.
+fn op(
+    moves: Moves,
+    asks: BoxedStrategy<Vec<Ask>>,
+    used: BoxedStrategy<u64>,
+    stretch: BoxedStrategy<Duration>,
+) -> BoxedStrategy<Op> {
     let step = prop_oneof![
         6 => ask().prop_map(|ask| Op::Charge(vec![ask])),
-        6 => asks().prop_map(Op::Charge),
-        1 => vec(asks(), 0..=4).prop_map(Op::ChargeEach),
-        2 => asks().prop_map(Op::Peek),
+        6 => asks.clone().prop_map(Op::Charge),
+        1 => vec(asks.clone(), 0..=4).prop_map(Op::ChargeEach),
+        2 => asks.prop_map(Op::Peek),
         1 => ask().prop_map(Op::Record),
         2 => (ask(), 0..4_usize).prop_map(|(ask, ago)| Op::Refund(ask, ago)),
         1 => ask().prop_map(Op::Reset),
-        1 => (ask(), used()).prop_map(|(ask, used)| Op::Set(ask, used)),
+        1 => (ask(), used).prop_map(|(ask, used)| Op::Set(ask, used)),
     ];
     match moves {
         Moves::None => step.boxed(),
         Moves::Both => prop_oneof![
             12 => step,
-            4 => stretch().prop_map(Op::Forward),
-            1 => stretch().prop_map(Op::Back),
+            4 => stretch.clone().prop_map(Op::Forward),
+            1 => stretch.prop_map(Op::Back),
         ]
         .boxed(),
     }
 }
 
+fn asks(most: usize) -> BoxedStrategy<Vec<Ask>> {
+    vec(ask(), 0..=most).boxed()
+}
+
 /// Few quotas and keys, so that a step often names one counter twice.
 fn ask() -> impl Strategy<Value = Ask> {
     let cost = prop_oneof![1 => Just(0), 8 => 1..=4_u32, 2 => 5..=12_u32, 1 => Just(u32::MAX)];
-    (0..4_usize, 0..3_u64, cost).prop_map(|(quota, key, cost)| Ask { quota, key, cost })
+    (0..4_usize, 0..u64::MAX, cost).prop_map(|(quota, key, cost)| Ask { quota, key, cost })
 }
 
-fn used() -> impl Strategy<Value = u64> {
-    prop_oneof![4 => 0..=9_u64, 1 => Just(Quota::MAX_LIMIT - 1), 1 => Just(u64::MAX)]
+fn used() -> BoxedStrategy<u64> {
+    prop_oneof![4 => 0..=9_u64, 1 => Just(Quota::MAX_LIMIT - 1), 1 => Just(u64::MAX)].boxed()
+}
+
+/// Also about where the words of a store may end.
+fn odd_used() -> BoxedStrategy<u64> {
+    let powers = prop::sample::select(vec![16, 31, 32, 37, 38, 40]);
+    prop_oneof![3 => used(), 1 => (powers, 0..4_u64).prop_map(|(power, more)| (1 << power) - 2 + more)]
+        .boxed()
 }
 
 /// From nothing to some windows of every length, often right to the edge of one.
-fn stretch() -> impl Strategy<Value = Duration> {
+fn stretch() -> BoxedStrategy<Duration> {
     prop_oneof![
         0..=3_u64,
         0..=2_000_u64,
@@ -158,4 +206,18 @@ fn stretch() -> impl Strategy<Value = Duration> {
         0..=40 * 86_400_000_u64,
     ]
     .prop_map(Duration::from_millis)
+    .boxed()
+}
+
+/// From nothing to a few short windows, often right to the edge of one.
+fn moment() -> BoxedStrategy<Duration> {
+    prop_oneof![
+        6 => 0..=2_u64,
+        6 => 0..=400_u64,
+        4 => (1..=3_u64, prop::sample::select(vec![300, 1_000])).prop_map(|(n, unit)| n * unit),
+        2 => 0..=5_000_u64,
+        1 => 0..=200_000_u64,
+    ]
+    .prop_map(Duration::from_millis)
+    .boxed()
 }

@@ -18,7 +18,7 @@ pub async fn replay<S: Subject>(
     plan: &Plan,
     set_back: impl Fn(&S, Timestamp),
 ) {
-    let keys: Vec<Key<'_>> = (0..3).map(|key: u64| key.into()).collect();
+    let keys: Vec<Key<'_>> = (0..plan.keys).map(Key::from).collect();
     let mut side_by_side =
         Replay { store: subject.store(), quotas: &plan.quotas, keys: &keys, seen: Vec::new() };
     for (index, op) in plan.ops.iter().enumerate() {
@@ -27,8 +27,10 @@ pub async fn replay<S: Subject>(
         match op {
             Op::Forward(by) => subject.reach(now + *by).await,
             Op::Back(by) => {
-                side_by_side.forget_closed(&mut model).await;
+                let closed = side_by_side.closed(&model);
                 set_back(subject, now - *by);
+                model.set_time(now - *by);
+                side_by_side.learn_what_was_kept(&mut model, &closed).await;
             }
             step => side_by_side.step(&mut model, step, &format!("step {index}, {step:?} at {now:?}")).await,
         }
@@ -127,15 +129,25 @@ impl<'a, S: Store> Replay<'a, S> {
         }
     }
 
-    /// Whether a store still holds a counter whose window has closed is its own affair, and would be seen if the
-    /// clock went back into that window. So it is forgotten on both sides first.
-    async fn forget_closed(&self, model: &mut Model) {
-        for quota in self.quotas {
-            for key in self.keys {
-                let counter = Counter::new(quota, key);
-                if model.has_closed(&counter) {
-                    self.store.reset(&counter).await.unwrap();
-                    model.reset(&counter);
+    fn closed(&self, model: &Model) -> Vec<Counter<'a>> {
+        let counters =
+            self.quotas.iter().flat_map(|quota| self.keys.iter().map(|key| Counter::new(quota, key)));
+        counters.filter(|counter| model.has_closed(counter)).collect()
+    }
+
+    /// Whether a store still holds a counter whose window has closed is its own affair, and is seen once the clock is
+    /// back in that window. So the store is asked: it has kept it as it was, or not at all.
+    async fn learn_what_was_kept(&self, model: &mut Model, closed: &[Counter<'_>]) {
+        for counter in closed.iter().filter(|counter| !model.has_closed(counter)).collect::<Vec<_>>() {
+            let look = [Charge::new(counter.quota(), counter.key(), 0)];
+            match self.store.peek(&look).await.map(|counted| Counted::from(counted).counts) {
+                Ok(kept) if kept[0].used > 0 => {
+                    assert_eq!(Ok(kept), model.peek(&look), "kept from {counter:?}")
+                }
+                // One with nothing used may be kept as well, and nobody could tell.
+                _ => {
+                    self.store.reset(counter).await.unwrap();
+                    model.reset(counter);
                 }
             }
         }
@@ -147,7 +159,7 @@ impl<'a, S: Store> Replay<'a, S> {
 
     fn charge(&self, ask: &Ask) -> Charge<'a> {
         let quota = &self.quotas[ask.quota % self.quotas.len()];
-        let key = &self.keys[usize::try_from(ask.key).unwrap() % self.keys.len()];
+        let key = &self.keys[usize::try_from(ask.key % self.keys.len() as u64).unwrap()];
         Charge::new(quota, key, ask.cost)
     }
 }

@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 use tollgate::MemoryStore;
 use tollgate_testkit::{
-    Capped, ManualMemory, Model, Moves, SteeredClock, SystemMemory, block_on, plan, replay,
+    Capped, ManualMemory, Model, Moves, SteeredClock, SystemMemory, block_on, crowd, plan, replay,
 };
 
 proptest! {
@@ -26,6 +26,17 @@ proptest! {
     fn answers_as_the_model_does_when_time_only_goes_on(plan in plan(Moves::None, 60)) {
         let subject = SystemMemory::new();
         block_on(replay(&subject, Model::new(subject_cap()), &plan, |_, _| ()));
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 30, failure_persistence: None, ..Default::default() })]
+
+    /// More counters than the first slots of a table, so that it grows.
+    #[test]
+    fn answers_as_the_model_does_in_a_crowd(plan in crowd(40, 400), max_keys in 0..200_usize) {
+        let subject = ManualMemory::with_max_keys(max_keys);
+        block_on(replay(&subject, Model::new(max_keys), &plan, ManualMemory::set_time));
     }
 }
 

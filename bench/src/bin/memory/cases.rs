@@ -4,13 +4,13 @@ use std::collections::HashMap;
 use std::rc::Rc;
 
 use anyhow::{Result, ensure};
-use tollgate_bench::contestants::{Contestant, FIELD, Limit, PEERS, two_quotas};
+use tollgate_bench::contestants::{Contestant, Hashing, Limit, PEERS, governor, one_quota, two_quotas};
 use tollgate_bench::keys::{self, CHUNK, Chunk, Keys, MILLION};
 use tollgate_bench::stopwatch::Stopwatch;
 
 /// One line of the result.
 pub(crate) struct Case {
-    pub(crate) name: &'static str,
+    pub(crate) name: String,
     pub(crate) threads: usize,
     pub(crate) call: Call,
     pub(crate) keys: Rc<Keys>,
@@ -48,17 +48,20 @@ enum Field {
 }
 
 const CASES: &[(&str, Field, Pattern, Call, usize)] = &[
-    ("memory/hot/1t", Field::Hot, Pattern::Hot, Call::Single, 1),
-    ("memory/hot/2t", Field::Hot, Pattern::Hot, Call::Single, 2),
-    ("memory/hot-denied/1t", Field::HotDenied, Pattern::Hot, Call::Single, 1),
-    ("memory/hot-denied/2t", Field::HotDenied, Pattern::Hot, Call::Single, 2),
-    ("memory/uniform-1m/1t", Field::Million, Pattern::Uniform, Call::Single, 1),
-    ("memory/uniform-1m/2t", Field::Million, Pattern::Uniform, Call::Single, 2),
-    ("memory/zipf-1m/1t", Field::Million, Pattern::Zipf, Call::Single, 1),
-    ("memory/zipf-1m/2t", Field::Million, Pattern::Zipf, Call::Single, 2),
-    ("memory/batch16-uniform-1m/1t", Field::Million, Pattern::Uniform, Call::By16, 1),
-    ("memory/two-quotas-uniform-1m/1t", Field::TwoQuotas, Pattern::Uniform, Call::Single, 1),
+    ("hot/1t", Field::Hot, Pattern::Hot, Call::Single, 1),
+    ("hot/2t", Field::Hot, Pattern::Hot, Call::Single, 2),
+    ("hot-denied/1t", Field::HotDenied, Pattern::Hot, Call::Single, 1),
+    ("hot-denied/2t", Field::HotDenied, Pattern::Hot, Call::Single, 2),
+    ("uniform-1m/1t", Field::Million, Pattern::Uniform, Call::Single, 1),
+    ("uniform-1m/2t", Field::Million, Pattern::Uniform, Call::Single, 2),
+    ("zipf-1m/1t", Field::Million, Pattern::Zipf, Call::Single, 1),
+    ("zipf-1m/2t", Field::Million, Pattern::Zipf, Call::Single, 2),
+    ("batch16-uniform-1m/1t", Field::Million, Pattern::Uniform, Call::By16, 1),
+    ("two-quotas-uniform-1m/1t", Field::TwoQuotas, Pattern::Uniform, Call::Single, 1),
 ];
+
+/// The same cases are measured for each way to hash keys.
+const HASHINGS: &[(&str, Hashing)] = &[("memory", Hashing::Default), ("memory-fast", Hashing::Fast)];
 
 /// Who is in the field besides ourselves and the peer of the results.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -69,11 +72,15 @@ pub(crate) enum Others {
 
 /// The cases whose names contain `filter`, their limiters filled.
 pub(crate) fn cases(filter: &str, others: Others) -> Result<Vec<Case>> {
-    let chosen: Vec<_> = CASES.iter().filter(|(name, ..)| name.contains(filter)).collect();
+    let named = HASHINGS.iter().flat_map(|(group, hashing)| {
+        CASES.iter().map(move |case| (format!("{group}/{}", case.0), *hashing, case))
+    });
+    let chosen: Vec<_> = named.filter(|(name, ..)| name.contains(filter)).collect();
     ensure!(!chosen.is_empty(), "no case has `{filter}` in its name");
     let (mut arenas, mut lists) = (HashMap::new(), HashMap::new());
-    let cases = chosen.into_iter().map(|&(name, field, pattern, call, threads)| {
-        let arena = Rc::clone(arenas.entry(field).or_insert_with(|| Rc::new(Arena::filled(field, others))));
+    let cases = chosen.into_iter().map(|(name, hashing, &(_, field, pattern, call, threads))| {
+        let arena = arenas.entry((field, hashing));
+        let arena = Rc::clone(arena.or_insert_with(|| Rc::new(Arena::filled(field, hashing, others))));
         let keys = Rc::clone(lists.entry(pattern).or_insert_with(|| Rc::new(pattern.keys())));
         Case { name, threads, call, keys, arena }
     });
@@ -107,21 +114,21 @@ impl Pattern {
 }
 
 impl Arena {
-    fn filled(field: Field, others: Others) -> Self {
+    fn filled(field: Field, hashing: Hashing, others: Others) -> Self {
         let (limit, keys) = match field {
             Field::Hot => (Limit::NeverReached, 1),
             Field::HotDenied => (Limit::Few, 1),
             Field::Million | Field::TwoQuotas => (Limit::NeverReached, MILLION),
         };
         let peers = if others == Others::Peers { PEERS } else { &[] };
-        let everybody = || FIELD.iter().chain(peers).map(|(name, build)| (*name, build(limit, keys)));
+        let ours = || one_quota(hashing, limit, keys);
         let contestants = match field {
-            // Ours against our own with one quota, which stands first in the field.
-            Field::TwoQuotas => {
-                let one_quota = everybody().take(1).map(|(_, contestant)| ("one-quota", contestant));
-                [("ours", two_quotas(keys))].into_iter().chain(one_quota).collect()
+            // Ours against our own with one quota.
+            Field::TwoQuotas => vec![("ours", two_quotas(hashing, keys)), ("one-quota", ours())],
+            _ => {
+                let peers = peers.iter().map(|(name, build)| (*name, build(limit, keys)));
+                [("ours", ours()), ("governor", governor(limit, keys))].into_iter().chain(peers).collect()
             }
-            _ => everybody().collect::<Vec<_>>(),
         };
         let fill = match limit {
             Limit::NeverReached if keys == 1 => keys::hot(),

@@ -1,6 +1,5 @@
 //! The wall clock, without its steps back.
 
-use std::sync::OnceLock;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
 
@@ -20,11 +19,12 @@ pub struct SystemClock;
 
 impl Clock for SystemClock {
     fn now(&self) -> Timestamp {
-        timeline().at(Clocks::monotonic)
+        TIMELINE.at(Clocks::monotonic)
     }
 
+    #[inline]
     fn coarse_now(&self) -> Timestamp {
-        timeline().at(Clocks::monotonic_coarse)
+        TIMELINE.at(Clocks::monotonic_coarse)
     }
 
     fn coarse_resolution(&self) -> Duration {
@@ -32,10 +32,7 @@ impl Clock for SystemClock {
     }
 }
 
-fn timeline() -> &'static Timeline<os::Clocks> {
-    static TIMELINE: OnceLock<Timeline<os::Clocks>> = OnceLock::new();
-    TIMELINE.get_or_init(|| Timeline::new(os::Clocks::start()))
-}
+static TIMELINE: Timeline<os::Clocks> = Timeline::new(os::Clocks::new());
 
 /// The clocks of an operating system, in nanoseconds.
 trait Clocks {
@@ -62,7 +59,7 @@ mod os {
     pub(super) struct Clocks;
 
     impl Clocks {
-        pub(super) const fn start() -> Self {
+        pub(super) const fn new() -> Self {
             Self
         }
     }
@@ -72,12 +69,14 @@ mod os {
             nanos(clock_gettime(ClockId::Monotonic))
         }
 
+        #[inline]
         fn monotonic_coarse(&self) -> i64 {
             nanos(clock_gettime(ClockId::MonotonicCoarse))
         }
 
         fn wall(&self) -> i64 {
-            nanos(clock_gettime(ClockId::Realtime))
+            let Timespec { tv_sec, tv_nsec } = clock_gettime(ClockId::Realtime);
+            tv_sec.saturating_mul(1_000_000_000).saturating_add(tv_nsec)
         }
     }
 
@@ -87,8 +86,9 @@ mod os {
         Duration::from_millis(nanos.div_ceil(1_000_000))
     }
 
+    /// Of a clock that begins when the machine does, and so fits for 292 years.
     fn nanos(time: Timespec) -> i64 {
-        time.tv_sec.saturating_mul(1_000_000_000).saturating_add(time.tv_nsec)
+        time.tv_sec * 1_000_000_000 + time.tv_nsec
     }
 }
 
@@ -96,23 +96,24 @@ mod os {
 mod os {
     //! The clocks that the standard library knows; none of them is coarse.
 
+    use std::sync::OnceLock;
     use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
     pub(super) struct Clocks {
-        start: Instant,
+        start: OnceLock<Instant>,
     }
 
     impl Clocks {
-        #[expect(clippy::disallowed_methods, reason = "this is the clock module")]
-        pub(super) fn start() -> Self {
-            Self { start: Instant::now() }
+        pub(super) const fn new() -> Self {
+            Self { start: OnceLock::new() }
         }
     }
 
     impl super::Clocks for Clocks {
         #[expect(clippy::disallowed_methods, reason = "this is the clock module")]
         fn monotonic(&self) -> i64 {
-            nanos(Instant::now().saturating_duration_since(self.start))
+            let now = Instant::now();
+            nanos(now.saturating_duration_since(*self.start.get_or_init(|| now)))
         }
 
         #[expect(clippy::disallowed_methods, reason = "this is the clock module")]
@@ -136,48 +137,51 @@ mod os {
 /// How long the wall clock goes unread: long enough to cost nothing, short enough to follow a step soon.
 const WALL_INTERVAL: i64 = 1_000_000_000;
 
+/// How far the wall clock is believed to be from the monotonic one: 146 years, so that no sum overflows.
+const FARTHEST: i64 = i64::MAX / 2;
+
 /// The time as `monotonic + offset`, where the offset only grows.
 struct Timeline<C> {
     clocks: C,
     /// What the wall clock is ahead of the monotonic one.
     offset: AtomicI64,
-    /// The monotonic time at which the wall clock is read next.
+    /// The monotonic time at which the wall clock is read next: at once, to begin with.
     next_wall_reading: AtomicI64,
 }
 
 impl<C: Clocks> Timeline<C> {
-    fn new(clocks: C) -> Self {
-        let offset = AtomicI64::new(i64::MIN);
-        let timeline = Self { clocks, offset, next_wall_reading: AtomicI64::new(0) };
-        timeline.follow_wall();
-        timeline
+    const fn new(clocks: C) -> Self {
+        Self { clocks, offset: AtomicI64::new(-FARTHEST), next_wall_reading: AtomicI64::new(i64::MIN) }
     }
 
     /// The time by this reading of the monotonic clock.
+    #[inline]
     fn at(&self, read: impl Fn(&C) -> i64) -> Timestamp {
-        let mut monotonic = read(&self.clocks);
-        // Relaxed: two threads may both read the wall clock, which harms nobody.
-        if monotonic >= self.next_wall_reading.load(Ordering::Relaxed) {
-            monotonic = self.follow_wall();
+        let monotonic = read(&self.clocks);
+        // Acquire, with the release where it is set: the offset is the one found then, or a later one. Two threads
+        // may both read the wall clock, which harms nobody.
+        if monotonic >= self.next_wall_reading.load(Ordering::Acquire) {
+            self.follow_wall();
         }
         // Acquire, with the release of `fetch_max`: a thread that was shown a time by another sees the offset
         // that gave it, and so shows no earlier one.
-        let nanos = monotonic.saturating_add(self.offset.load(Ordering::Acquire));
+        let nanos = monotonic + self.offset.load(Ordering::Acquire);
         // Unsigned, as the time is outside of tests, it divides in half the time.
         let millis = u64::try_from(nanos)
             .map_or_else(|_| nanos.div_euclid(1_000_000), |nanos| (nanos / 1_000_000).cast_signed());
         Timestamp::from_unix_millis(millis)
     }
 
-    /// Adopts a forward step of the wall clock and gives the monotonic time.
-    fn follow_wall(&self) -> i64 {
+    /// Adopts a forward step of the wall clock.
+    #[cold]
+    fn follow_wall(&self) {
         let wall = self.clocks.wall();
         // Read second: a pause between the two readings makes the offset too small, never too large, and a
         // later reading mends it.
         let monotonic = self.clocks.monotonic();
-        self.offset.fetch_max(wall.saturating_sub(monotonic), Ordering::AcqRel);
-        self.next_wall_reading.store(monotonic.saturating_add(WALL_INTERVAL), Ordering::Relaxed);
-        monotonic
+        let offset = wall.saturating_sub(monotonic).clamp(-FARTHEST, FARTHEST);
+        self.offset.fetch_max(offset, Ordering::AcqRel);
+        self.next_wall_reading.store(monotonic + WALL_INTERVAL, Ordering::Release);
     }
 }
 
@@ -270,7 +274,7 @@ mod tests {
 
     #[test]
     fn shows_the_time_of_the_operating_system() {
-        let clocks = os::Clocks::start();
+        let clocks = os::Clocks::new();
         let system = SystemClock.now().as_unix_millis();
         assert!((clocks.wall() / 1_000_000 - system).abs() < 1_000);
     }

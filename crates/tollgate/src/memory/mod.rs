@@ -3,22 +3,24 @@
 //! [`MemoryStore`] is the face: it sends a step on one of three ways.
 //!
 //! ```text
-//! charge of one quota ──▶ single  one compare-and-swap on the counter's slot, no lock; a denial only reads
-//! several, denied     ──▶ single  reads alone
-//! everything else     ──▶ step    the slices of its counters locked, in one order for all
-//!                           │
-//!                         table ─▶ slice ─▶ slot             where counters are; 24 bytes each
-//!                                                     │
-//!                                  fingerprint, state ┘      what a slot says, packed into three words
+//! one quota charged  ──▶ attempt  one compare-and-swap on the counter's slot, no lock; a denial only reads
+//! several charged    ──▶ attempt  read first; if all have room, changed under the locks of their slices
+//! everything else    ──▶ step     the slices of its counters locked, in one order for all
+//!                          │
+//!                        table ─▶ slice ─▶ slot             where counters are; 24 bytes each
+//!                                                    │
+//!                                 fingerprint, state ┘      what a slot says, packed into three words
 //! ```
 //!
 //! `roll` takes a stored counter into the window that holds now; `time` chooses the clock's reading.
 
+mod attempt;
+#[cfg(all(test, not(tollgate_loom)))]
+mod crowds;
 mod fingerprint;
 #[cfg(all(test, tollgate_loom))]
 mod models;
 mod roll;
-mod single;
 mod siphash;
 mod slice;
 mod slot;
@@ -28,6 +30,9 @@ mod step;
 mod sync;
 mod table;
 mod time;
+// Miri is too slow for it.
+#[cfg(all(test, not(any(tollgate_loom, tollgate_shuttle, miri))))]
+mod tiny;
 mod watch;
 
 use std::sync::Arc;
@@ -36,8 +41,8 @@ use std::{fmt, io, thread};
 
 use smallvec::SmallVec;
 
-use self::fingerprint::Fingerprint;
-use self::single::Attempt;
+use self::attempt::Attempt;
+use self::fingerprint::{Fingerprint, Function};
 use self::step::Step;
 use self::table::{Cap, Table};
 use self::time::Time;
@@ -97,6 +102,7 @@ struct Inner<C> {
 pub struct MemoryStoreBuilder<C = SystemClock> {
     clock: C,
     cap: Cap,
+    hash: Function,
     remember_keys: bool,
 }
 
@@ -110,7 +116,12 @@ impl MemoryStore {
     /// Settings to change before building.
     #[must_use]
     pub const fn builder() -> MemoryStoreBuilder {
-        MemoryStoreBuilder { clock: SystemClock, cap: Cap::Keys(1_000_000), remember_keys: false }
+        MemoryStoreBuilder {
+            clock: SystemClock,
+            cap: Cap::Keys(1_000_000),
+            hash: Function::Keyed,
+            remember_keys: false,
+        }
     }
 }
 
@@ -124,7 +135,7 @@ impl<C: Clock> MemoryStoreBuilder<C> {
     /// Takes the time from this clock.
     #[must_use]
     pub fn clock<D: Clock>(self, clock: D) -> MemoryStoreBuilder<D> {
-        MemoryStoreBuilder { clock, cap: self.cap, remember_keys: self.remember_keys }
+        MemoryStoreBuilder { clock, cap: self.cap, hash: self.hash, remember_keys: self.remember_keys }
     }
 
     /// Holds at most this many counters: one for each key of each quota with a live window. Each takes about 33
@@ -139,6 +150,16 @@ impl<C: Clock> MemoryStoreBuilder<C> {
     #[must_use]
     pub fn max_bytes(self, max_bytes: usize) -> Self {
         Self { cap: Cap::Bytes(max_bytes), ..self }
+    }
+
+    /// Hashes keys by a faster function (XXH3 with a random seed, instead of SipHash-1-3): for keys that come from the
+    /// operator, such as names of tenants or routes.
+    ///
+    /// Not for keys that strangers can choose: there are ways to compute keys whose hashes collide, and such keys
+    /// would share one counter.
+    #[must_use]
+    pub fn trust_keys(self) -> Self {
+        Self { hash: Function::Trusting, ..self }
     }
 
     /// Remembers which keys the counters belong to, so that they can be [listed](MemoryStore::live_counters).
@@ -160,7 +181,7 @@ impl<C: Clock> MemoryStoreBuilder<C> {
     #[must_use]
     pub fn build(self) -> MemoryStore<C> {
         let time = Time::new(self.clock);
-        let table = Table::new(self.cap, time.base());
+        let table = Table::new(self.cap, self.hash, time.base());
         let table = if self.remember_keys { table.watched(None) } else { table };
         MemoryStore { inner: Arc::new(Inner { time, table }) }
     }
@@ -212,7 +233,7 @@ impl<C: Clock> MemoryStoreBuilder<C> {
     {
         let (sender, closed) = sync_channel(queue);
         let time = Time::new(self.clock);
-        let table = Table::new(self.cap, time.base()).watched(Some(sender));
+        let table = Table::new(self.cap, self.hash, time.base()).watched(Some(sender));
         let inner = Arc::new(Inner { time, table });
         let weak = Arc::downgrade(&inner);
         let sweep = move || weak.upgrade().map(|inner| inner.table.sweep(inner.time.precise().now));
@@ -296,19 +317,21 @@ impl<C: Clock> SyncStore for MemoryStore<C> {
         let Inner { table, .. } = &*self.inner;
         let mut answers = Vec::with_capacity(requests.len());
         for requests in requests.chunks(BATCH) {
-            let fingerprint =
-                |charges: &&[Charge<'_>]| charges.first().map(|it| table.fingerprint(&it.counter()));
-            let fingerprints: SmallVec<[_; BATCH]> = requests.iter().map(fingerprint).collect();
-            let known: SmallVec<[Fingerprint; BATCH]> = fingerprints.iter().flatten().copied().collect();
-            table.touch(&known);
-            answers.extend(requests.iter().zip(fingerprints).map(|(charges, fingerprint)| {
-                match (charges, fingerprint) {
-                    ([charge], Some(fingerprint)) => {
-                        self.inner.charge_one(charge, fingerprint, |counted| counted)
+            let fingerprint = |charges: &&[Charge<'_>]| {
+                charges.first().map_or(Fingerprint::NONE, |charge| table.fingerprint(&charge.counter()))
+            };
+            let fingerprints: SmallVec<[Fingerprint; BATCH]> = requests.iter().map(fingerprint).collect();
+            table.touch(&fingerprints);
+            for (charges, fingerprint) in requests.iter().zip(fingerprints) {
+                match charges {
+                    [charge] => {
+                        let push = |counted| answers.push(Ok(counted));
+                        let answer = self.inner.charge_one(charge, fingerprint, push);
+                        answers.extend(answer.err().map(Err));
                     }
-                    _ => self.inner.charge_all(charges),
+                    charges => answers.push(self.inner.charge_all(charges)),
                 }
-            }));
+            }
         }
         answers
     }
@@ -343,10 +366,19 @@ impl<C: Clock> Inner<C> {
         fingerprint: Fingerprint,
         then: impl FnOnce(Counted) -> A,
     ) -> Result<A, StoreError> {
+        match self.table.attempt_open(charge, fingerprint, &self.time) {
+            Some(state) => Ok(then(Counted::one(state))),
+            None => self.charge_again(charge, fingerprint).map(then),
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn charge_again(&self, charge: &Charge<'_>, fingerprint: Fingerprint) -> Result<Counted, StoreError> {
         match self.table.attempt(charge, fingerprint, &self.time) {
-            Attempt::Done(state) => Ok(then(Counted::one(state))),
-            Attempt::Absent => self.charge_locked(&[*charge], &[fingerprint]).map(then),
-            Attempt::Locked => self.charge_all(&[*charge]).map(then),
+            Attempt::Done(state) => Ok(Counted::one(state)),
+            Attempt::Absent => self.charge_locked(&[*charge], &[fingerprint]),
+            Attempt::Locked => self.charge_all(&[*charge]),
         }
     }
 
@@ -365,7 +397,7 @@ impl<C: Clock> Inner<C> {
         let fingerprints: SmallVec<[Fingerprint; 2]> =
             charges.iter().map(|charge| self.table.fingerprint(&charge.counter())).collect();
         self.table.touch(&fingerprints);
-        match self.table.denial(charges, &fingerprints, &self.time) {
+        match self.table.attempt_all(charges, &fingerprints, &self.time) {
             Attempt::Done(counted) => Ok(counted),
             _ => self.charge_locked(charges, &fingerprints),
         }

@@ -8,11 +8,11 @@ use super::fingerprint::{Fingerprint, scale};
 use super::slot::Slot;
 use super::slots::{ROW, ROWS, Slots};
 use super::state::{Base, EMPTY, FORGOTTEN, FROZEN, State, Word};
-use super::sync::{AtomicI64, AtomicU32, AtomicU64, Backoff, MODELLED, Ordering, fence};
+use super::sync::{AtomicI64, AtomicU32, AtomicU64, Backoff, Ordering, fence};
 use crate::Timestamp;
 
 /// Slots that are looked at first: about two cache lines.
-const NEAR: usize = if MODELLED { 2 } else { 4 };
+const NEAR: usize = if cfg!(test) { 2 } else { 4 };
 
 /// What is known of a slice as a whole. On a cache line of its own, because its lock is written.
 #[repr(align(64))]
@@ -99,19 +99,25 @@ impl<'a> Slice<'a> {
     }
 
     /// Looks for a counter's slot.
-    #[inline(always)]
     pub(super) fn find(self, fingerprint: Fingerprint) -> Look<'a> {
-        // Most counters are where they should be or close by.
-        for words in self.near(fingerprint).unwrap_or_default().iter().take(NEAR) {
+        match self.find_near(fingerprint) {
+            Some((slot, word)) => Look::Found(slot, word),
+            None => self.search(fingerprint),
+        }
+    }
+
+    /// Looks for a counter's slot where most are, where they should be or close by, if its state is compact.
+    #[inline(always)]
+    pub(super) fn find_near(self, fingerprint: Fingerprint) -> Option<(Slot<'a>, u64)> {
+        for words in self.near(fingerprint)?.iter().take(NEAR) {
             let slot = Slot(words);
             if slot.position() == fingerprint.position {
                 let word = slot.word();
-                if slot.is_of(fingerprint) && word > FORGOTTEN && word != FROZEN {
-                    return Look::Found(slot, word);
-                }
+                return (slot.is_of(fingerprint) && FORGOTTEN < word && word < FROZEN)
+                    .then_some((slot, word));
             }
         }
-        self.search(fingerprint)
+        None
     }
 
     #[inline(never)]
@@ -373,23 +379,139 @@ impl Drop for Guard<'_> {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::HashMap;
     use std::time::Duration;
 
+    use proptest::collection::vec;
+    use proptest::prelude::*;
+
+    use super::super::fingerprint::Function;
+    use super::super::table::{Cap, Table};
+    use super::*;
     use crate::{Charge, Key, ManualClock, MemoryStore, PolicyQuota, Quota, StoreError, SyncStore};
 
-    /// Room was made once: by one row for 50 counters, or by dropping what had closed, if only for a few. So a
-    /// step over more than that was answered `Full` by a store that was nearly empty.
+    /// What a slice has room for.
+    const FULL: usize = ROW * ROWS * 25 / 32;
+
+    #[derive(Debug, Clone)]
+    enum Op {
+        /// Unless it is there: what is used, and after how many milliseconds the window ends.
+        Insert(Fingerprint, u64, u64),
+        Forget(Fingerprint),
+        Reap,
+        Pass(u64),
+    }
+
+    /// Fingerprints of few positions, so that they are told apart by their tags alone.
+    fn fingerprint() -> impl Strategy<Value = Fingerprint> {
+        let position = (0..4_u64, 1..3_u64).prop_map(|(home, rest)| home << 62 | rest);
+        (position, 0..4_u64).prop_map(|(position, tag)| Fingerprint { position, tag: tag << 48 })
+    }
+
+    fn op() -> impl Strategy<Value = Op> {
+        let used = prop_oneof![0..3_u64, Just(u64::from(u32::MAX)), 1 << 36..=Quota::MAX_LIMIT];
+        let length = prop_oneof![3 => 1..10_u64, 1 => Just(1_000), 3 => Just(60_000)];
+        prop_oneof![
+            12 => (fingerprint(), used, length).prop_map(|(fingerprint, used, end)| Op::Insert(fingerprint, used, end)),
+            4 => fingerprint().prop_map(Op::Forget),
+            1 => Just(Op::Reap),
+            2 => (0..9_u64).prop_map(Op::Pass),
+            1 => (0..9_u64).prop_map(|units| Op::Pass(units * 1_000)),
+        ]
+    }
+
+    /// Takes note of what a slice says to have dropped.
+    fn remove(held: &mut HashMap<(u64, u64), State>, dropped: &Dropped, now: Timestamp) {
+        assert_eq!(dropped.count, dropped.watched.len());
+        for (fingerprint, state) in &dropped.watched {
+            let was = held.remove(&(fingerprint.position, fingerprint.kept_tag() << 48));
+            assert!(was == Some(*state) && state.end <= now, "{was:?} was dropped as {state:?}");
+        }
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig {
+            cases: if cfg!(miri) { 2 } else { 300 },
+            failure_persistence: None,
+            ..Default::default()
+        })]
+
+        /// Whatever comes and goes, live counters are found with what they hold, and each is either held or said to
+        /// have been dropped.
+        #[test]
+        fn holds_what_it_was_given(ops in vec(op(), 1..if cfg!(miri) { 40 } else { 200 })) {
+            let mut now = Timestamp::from_unix_millis(1_700_000_000_000);
+            let table = Table::new(Cap::Keys(1), Function::Keyed, Base::new(now)).watched(None);
+            let mut held = HashMap::new();
+            for op in ops {
+                let guard = table.slice_at(0).lock(table.base, true);
+                match op {
+                    Op::Pass(millis) => now = now + Duration::from_millis(millis),
+                    Op::Reap => remove(&mut held, &guard.reap(now), now),
+                    Op::Forget(fingerprint) => {
+                        if let Some((slot, _)) = guard.find(fingerprint) {
+                            slot.freeze();
+                            guard.forget(slot);
+                            held.remove(&(fingerprint.position, fingerprint.tag));
+                        }
+                    }
+                    Op::Insert(fingerprint, used, end) => {
+                        let (room, dropped) = guard.make_room(1, now);
+                        remove(&mut held, &dropped, now);
+                        prop_assert!(room || held.len() == FULL, "no room beside {}", held.len());
+                        if room && guard.find(fingerprint).is_none() {
+                            let state = State { used, end: now + Duration::from_millis(end) };
+                            remove(&mut held, &guard.insert(fingerprint, state, now), now);
+                            held.insert((fingerprint.position, fingerprint.tag), state);
+                        }
+                    }
+                }
+                for ((position, tag), state) in &held {
+                    let found = guard.find(Fingerprint { position: *position, tag: *tag });
+                    prop_assert_eq!(found.and_then(|(slot, word)| slot.state(table.base, word)), Some(*state));
+                }
+                let forgotten = guard.all().filter(|slot| slot.word() == FORGOTTEN).count();
+                prop_assert_eq!(guard.slice.header.forgotten.load(Ordering::Relaxed) as usize, forgotten);
+                let slots = guard.all().filter(|slot| ![EMPTY, FORGOTTEN].contains(&slot.word())).count();
+                prop_assert_eq!(slots, held.len());
+            }
+        }
+    }
+
+    /// The least table is one slice, which refuses when it is full and takes the next when somebody has left.
+    #[test]
+    fn a_full_slice_refuses_until_a_window_closes() {
+        let clock = ManualClock::default();
+        let store = MemoryStore::builder().clock(clock.clone()).max_bytes(0).build();
+        let (minute, hour) =
+            (PolicyQuota::new("", Quota::per_minute(1)), PolicyQuota::new("", Quota::per_hour(1)));
+        let charge = |quota: &PolicyQuota, key: usize| {
+            store.charge(&[Charge::new(quota, &Key::from(key), 1)]).map(|counted| counted.is_admitted())
+        };
+        assert_eq!(charge(&minute, 0), Ok(true));
+        assert!((1..FULL).all(|key| charge(&hour, key) == Ok(true)));
+        assert_eq!(charge(&hour, FULL), Err(StoreError::Full));
+        assert_eq!(charge(&hour, 1), Ok(false));
+        clock.advance(Duration::from_secs(60));
+        assert_eq!(charge(&hour, FULL), Ok(true));
+        assert_eq!(charge(&hour, FULL + 1), Err(StoreError::Full));
+        assert_eq!(store.keys(), FULL);
+    }
+
+    /// Room was made once: by one row, or by dropping what had closed, if only for a few. So a step over more than
+    /// that was answered `Full` by a store that was nearly empty.
     #[test]
     fn a_step_over_many_new_counters_finds_the_room_there_is() -> Result<(), StoreError> {
         let quota = PolicyQuota::new("", Quota::per_minute(1));
-        let keys: Vec<Key<'_>> = (0_u64..300).map(Key::from).collect();
+        let keys: Vec<Key<'_>> = (0..5 * ROW).map(Key::from).collect();
         let charges: Vec<_> = keys.iter().map(|key| Charge::new(&quota, key, 1)).collect();
         let clock = ManualClock::default();
-        let store = MemoryStore::builder().clock(clock.clone()).max_keys(640).build();
+        // One slice.
+        let store = MemoryStore::builder().clock(clock.clone()).max_keys(ROWS * ROW * 5 / 8).build();
 
-        assert!(store.charge(&charges[..100])?.is_admitted());
+        assert!(store.charge(&charges[..2 * ROW])?.is_admitted());
         clock.advance(Duration::from_secs(60));
-        assert!(store.charge(&charges[100..])?.is_admitted());
+        assert!(store.charge(&charges[2 * ROW..])?.is_admitted());
         Ok(())
     }
 }

@@ -13,13 +13,27 @@
 //! but the counters of one slice.
 
 use super::slot::Words;
-use super::sync::MODELLED;
 
-/// Slots by which a slice grows.
-pub(super) const ROW: usize = if MODELLED { 2 } else { 64 };
+/// Slots by which a slice grows. Few in tests, so that counters are in each other's way.
+pub(super) const ROW: usize = if LOOM {
+    2
+} else if cfg!(test) {
+    4
+} else {
+    64
+};
 
 /// Rows a slice can have: with [`ROW`], 1,024 slots.
-pub(super) const ROWS: usize = if MODELLED { 2 } else { 16 };
+pub(super) const ROWS: usize = if LOOM {
+    2
+} else if cfg!(test) {
+    8
+} else {
+    16
+};
+
+/// Loom goes through all orders of all steps, so there must not be many.
+const LOOM: bool = cfg!(all(test, tollgate_loom));
 
 /// The memory that a slice's slots can take, in bytes.
 pub(super) const SLICE_BYTES: usize = ROW * ROWS * size_of::<Words>();
@@ -44,14 +58,14 @@ impl Slots {
 }
 
 /// Zeroed by the allocator, which has such memory from the operating system and need not touch it.
-#[cfg(not(all(test, tollgate_loom)))]
+#[cfg(not(all(test, any(tollgate_loom, tollgate_shuttle))))]
 fn zeroed(slots: usize) -> Box<[Words]> {
     bytemuck::try_zeroed_slice_box(slots).unwrap_or_else(|()| {
         panic!("no address space for the {slots} slots of a memory store: lower its cap")
     })
 }
 
-#[cfg(all(test, tollgate_loom))]
+#[cfg(all(test, any(tollgate_loom, tollgate_shuttle)))]
 fn zeroed(slots: usize) -> Box<[Words]> {
     (0..slots).map(|_| std::array::from_fn(|_| super::sync::AtomicU64::new(0))).collect()
 }

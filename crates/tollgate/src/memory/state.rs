@@ -87,7 +87,8 @@ impl Base {
     /// The time as far as a store can keep it: 278 years from its base its clock stands still. So a window
     /// that ends beyond what a slot can say is never taken for one that has closed.
     pub(super) fn clamp(self, now: Timestamp) -> Timestamp {
-        Timestamp::from_unix_millis(now.as_unix_millis().clamp(self.reach.0, self.reach.1))
+        // As `Ord::clamp`, without its check that the bounds are in order.
+        Timestamp::from_unix_millis(now.as_unix_millis().max(self.reach.0).min(self.reach.1))
     }
 
     pub(super) fn word(self, word: u64) -> Word {
@@ -103,6 +104,13 @@ impl Base {
                 })
             }
         }
+    }
+
+    /// When the window of a compact word ends, and what is used in it.
+    #[inline(always)]
+    pub(super) fn open(self, word: u64) -> (Timestamp, u64) {
+        let millis = (self.seconds + (word >> END_SHIFT).cast_signed()) * 1000;
+        (Timestamp::from_unix_millis(millis), word & (COMPACT_USED - 1))
     }
 
     /// The state in one word, if it fits.

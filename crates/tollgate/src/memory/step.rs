@@ -332,3 +332,36 @@ impl Drop for Step<'_> {
 fn add(used: u64, cost: u64) -> u64 {
     used.saturating_add(cost).min(Quota::MAX_LIMIT)
 }
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use crate::{Charge, Key, ManualClock, MemoryStore, PolicyQuota, Quota, StoreError, SyncStore};
+
+    /// A sweep in the middle of a step passes by the counters that the step has frozen. When their windows close,
+    /// the next sweep has to come for them.
+    #[test]
+    fn a_counter_that_was_charged_beside_a_sweep_is_swept_when_it_closes() -> Result<(), StoreError> {
+        let quota =
+            |millis| Quota::new(9, Duration::from_millis(millis)).map(|quota| PolicyQuota::new("", quota));
+        let (blink, second, minute) = (quota(300).unwrap(), quota(1_000).unwrap(), quota(60_000).unwrap());
+        let keys: Vec<Key<'_>> = (0_u64..5).map(Key::from).collect();
+        let clock = ManualClock::default();
+        let store = MemoryStore::builder().clock(clock.clone()).max_keys(3).build();
+        // So many are refused, but from now on the slice has room for them: only the cap asks for sweeps.
+        let crowd: Vec<_> = keys.iter().map(|key| Charge::new(&minute, key, 1)).collect();
+        assert_eq!(store.charge(&crowd), Err(StoreError::Full));
+        for (key, quota) in [&blink, &second, &minute].into_iter().enumerate() {
+            assert!(store.charge(&[Charge::new(quota, &keys[key], 1)])?.is_admitted());
+        }
+        clock.advance(Duration::from_millis(300));
+        // Takes the place of the first.
+        let both = [Charge::new(&second, &keys[1], 1), Charge::new(&minute, &keys[3], 1)];
+        assert!(store.charge(&both)?.is_admitted());
+        clock.advance(Duration::from_millis(700));
+        // Takes the place of the second.
+        assert!(store.charge(&[Charge::new(&minute, &keys[4], 1)])?.is_admitted());
+        Ok(())
+    }
+}

@@ -1,13 +1,16 @@
-//! The atomics of the table: those of the standard library, or loom's when its models are run.
+//! The atomics of the table: those of the standard library, or loom's or shuttle's when they run the tests.
 
-#[cfg(not(all(test, tollgate_loom)))]
+#[cfg(not(all(test, any(tollgate_loom, tollgate_shuttle))))]
 pub(super) use std::sync::atomic::{AtomicI64, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence};
 
 #[cfg(all(test, tollgate_loom))]
 pub(super) use loom::sync::atomic::{AtomicI64, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence};
 
-/// Whether loom runs the code: in the models, which need tables of a few slots and the same keys in each run.
-pub(super) const MODELLED: bool = cfg!(all(test, tollgate_loom));
+#[cfg(all(test, tollgate_shuttle))]
+pub(super) use shuttle::sync::atomic::{AtomicI64, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence};
+
+/// Whether loom or shuttle decides who goes on: then each run needs the same keys.
+pub(super) const MODELLED: bool = cfg!(all(test, any(tollgate_loom, tollgate_shuttle)));
 
 /// Waits a little for another thread's few instructions: a processor's pause at first, then the rest of the
 /// time slice, because the other thread may not be running.
@@ -18,7 +21,9 @@ impl Backoff {
     pub(super) fn wait(&mut self) {
         #[cfg(all(test, tollgate_loom))]
         loom::thread::yield_now();
-        #[cfg(not(all(test, tollgate_loom)))]
+        #[cfg(all(test, tollgate_shuttle))]
+        shuttle::thread::yield_now();
+        #[cfg(not(all(test, any(tollgate_loom, tollgate_shuttle))))]
         if self.0 < 64 {
             std::hint::spin_loop();
         } else {

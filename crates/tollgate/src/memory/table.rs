@@ -4,8 +4,9 @@ use std::sync::mpsc::SyncSender;
 
 use smallvec::SmallVec;
 
-use super::fingerprint::{Fingerprint, Fingerprinter};
+use super::fingerprint::{Fingerprint, Fingerprinter, Function};
 use super::slice::{Dropped, Guard, Header, Look, Slice};
+use super::slot::Slot;
 use super::slots::{ROW, ROWS, SLICE_BYTES, Slots};
 use super::state::{Base, State, Word};
 use super::sync::{AtomicUsize, Backoff, MODELLED, Ordering};
@@ -36,14 +37,14 @@ pub(super) enum Cap {
 }
 
 impl Table {
-    pub(super) fn new(cap: Cap, base: Base) -> Self {
+    pub(super) fn new(cap: Cap, hash: Function, base: Base) -> Self {
         let (slices, max_keys) = match cap {
             Cap::Keys(keys) => (keys.div_ceil(PLANNED), keys),
             Cap::Bytes(bytes) => (bytes / (SLICE_BYTES + size_of::<Header>()), usize::MAX),
         };
         let slices = slices.clamp(1, u32::MAX as usize);
         Self {
-            fingerprinter: Fingerprinter::new(),
+            fingerprinter: Fingerprinter::new(hash),
             base,
             headers: (0..slices).map(|_| Header::default()).collect(),
             slots: Slots::new(slices),
@@ -73,34 +74,40 @@ impl Table {
         fingerprint.slice(self.headers.len())
     }
 
-    /// Asks for the memory of all these counters before any of it is waited for.
+    /// Asks for the memory of all these counters before any of it is waited for. Nothing is computed in between that
+    /// would keep a processor from asking for the next one.
+    #[inline(always)]
     pub(super) fn touch(&self, fingerprints: &[Fingerprint]) {
         // It changes no outcome, and every load multiplies the orders that a model tries.
-        if MODELLED {
-            return;
+        if !MODELLED {
+            let touched = fingerprints.iter().map(|fingerprint| self.slice(*fingerprint).touch(*fingerprint));
+            std::hint::black_box(touched.fold(0, std::ops::BitXor::bitxor));
         }
-        let touched = fingerprints.iter().map(|fingerprint| self.slice(*fingerprint).touch(*fingerprint));
-        std::hint::black_box(touched.fold(0, std::ops::BitXor::bitxor));
     }
 
     /// Reads a counter without the lock.
-    pub(super) fn read(&self, fingerprint: Fingerprint) -> Option<State> {
+    pub(super) fn read(&self, fingerprint: Fingerprint) -> Seen<'_> {
         let slice = self.slice(fingerprint);
         let mut backoff = Backoff::default();
         loop {
+            let moves = slice.moves();
             let version = slice.version();
             match slice.find(fingerprint) {
                 Look::Found(slot, word) => match self.base.word(word) {
-                    Word::Compact(state) if slot.still_is(word) => return Some(state),
+                    Word::Compact(state) if slot.still_is(word) => {
+                        return Seen { moves, state: Some(state), compact: Some((slot, word)) };
+                    }
                     Word::Wide(_) => {
                         let state = slot.state(self.base, word);
                         if slice.unchanged(version) {
-                            return state;
+                            return Seen { moves, state, compact: None };
                         }
                     }
                     _ => {}
                 },
-                Look::Absent if slice.unchanged(version) => return None,
+                Look::Absent if slice.unchanged(version) => {
+                    return Seen { moves, state: None, compact: None };
+                }
                 Look::Absent | Look::Busy => {}
             }
             backoff.wait();
@@ -121,7 +128,7 @@ impl Table {
     }
 
     #[inline(always)]
-    fn slice_at(&self, index: usize) -> Slice<'_> {
+    pub(super) fn slice_at(&self, index: usize) -> Slice<'_> {
         Slice { header: &self.headers[index], slots: &self.slots, index }
     }
 
@@ -170,6 +177,15 @@ impl Table {
             self.keys.fetch_sub(keys, Ordering::Relaxed);
         }
     }
+}
+
+/// What was found of a counter without the lock.
+pub(super) struct Seen<'a> {
+    /// How often counters of the slice had changed places before.
+    pub(super) moves: u64,
+    pub(super) state: Option<State>,
+    /// Its slot and state word, if the state is compact.
+    pub(super) compact: Option<(Slot<'a>, u64)>,
 }
 
 /// The locked slices of one step.

@@ -19,7 +19,7 @@ use loom::model::Builder;
 use loom::sync::atomic::AtomicI64;
 
 use self::serial::{Answer, Op, Reference};
-use super::fingerprint::{Fingerprinter, scale};
+use super::fingerprint::{Fingerprinter, Function, scale};
 use super::slice::Look;
 use super::*;
 use crate::{Key, PolicyQuota, Quota};
@@ -206,7 +206,7 @@ fn keys(quota: &PolicyQuota, homes: [Home; 3]) -> [Key<'static>; 3] {
 
 impl Home {
     fn is_of(self, counter: &Counter<'_>) -> bool {
-        let fingerprint = Fingerprinter::new().of(counter);
+        let fingerprint = Fingerprinter::new(Function::Keyed).of(counter);
         match self {
             Self::Slot(slot) => scale(fingerprint.position >> 32, 4) == slot,
             Self::Slice(slice) => fingerprint.slice(2) == slice,
