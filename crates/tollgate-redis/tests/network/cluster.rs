@@ -14,7 +14,7 @@ fn url(cluster: &Cluster) -> String {
 /// The slot of the only counter that there is.
 fn only_slot(cluster: &Cluster) -> u16 {
     let keys = |node: &Server| node.command::<Vec<String>>(["KEYS", "*"]);
-    let key = cluster.nodes().iter().find_map(|node| keys(node).pop()).expect("a counter");
+    let key = cluster.nodes().iter().find_map(|node| keys(node).pop()).unwrap_or_default();
     cluster.slot_of(&key)
 }
 

@@ -258,7 +258,10 @@ fn full(seed: u64) {
             let stranger = place.caller(thread * TURNS + turn);
             match place.store.charge(&[stranger.charge(1)]) {
                 Ok(counted) => assert!(counted.is_admitted()),
-                Err(StoreError::Full) => continue,
+                Err(error) => {
+                    assert_eq!(error, StoreError::Full);
+                    continue;
+                }
             }
             held += 1;
             if dice.roll(3) == 0 {
