@@ -81,7 +81,7 @@ pub(crate) enum Health {
 
 /// How often a call is made of a server that says that it does not have the script. Others may flush it again
 /// before the call comes.
-const SCRIPT_LOADS: usize = 3;
+const SCRIPT_LOADS: usize = 10;
 
 /// What is sent in one go.
 #[derive(Clone, Copy)]
