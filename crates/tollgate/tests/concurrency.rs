@@ -19,6 +19,11 @@ fn denied_pairs_take_room_from_nobody() {
 }
 
 #[test]
+fn pairs_and_singles_are_counted_once() {
+    race::pairs_and_singles_are_counted_once(&MemoryStore::new(), 1, 100_000);
+}
+
+#[test]
 fn refunds_never_let_more_than_the_limit_out() {
     race::refunds_never_let_more_than_the_limit_out(&MemoryStore::new(), 16, 2_000);
 }

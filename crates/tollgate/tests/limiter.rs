@@ -214,6 +214,27 @@ fn who_waits_as_told_is_admitted_although_the_coarse_clock_lags() {
     }
 }
 
+/// A client may know from another source when its window ends, and come at that very instant.
+#[test]
+fn nobody_is_denied_for_a_window_that_is_over() {
+    let day = PolicyQuota::new("day", Quota::per_day(9));
+    for (missed_ticks, late) in (0..=8).flat_map(|missed| (0..4).map(move |late| (missed, late))) {
+        let clock = TickingClock { millis: AtomicI64::new(5_500), missed_ticks };
+        let store = MemoryStore::builder().clock(&clock).build();
+        let second = PolicyQuota::new("second", Quota::per_second(1));
+        let key = Key::from("alice");
+        let (one, both) =
+            ([Charge::new(&second, &key, 1)], [&second, &day].map(|it| Charge::new(it, &key, 1)));
+        for charges in [&one[..], &both] {
+            let end = 1_000 * (clock.millis.load(Ordering::Relaxed) / 1_000 + 1);
+            while SyncStore::charge(&store, charges).unwrap().is_admitted() {}
+            clock.millis.store(end + late, Ordering::Relaxed);
+            let counted = SyncStore::charge(&store, charges).unwrap();
+            assert!(counted.is_admitted(), "{late} ms after the end, {missed_ticks} ticks missed");
+        }
+    }
+}
+
 /// A window opened by a precise reading is not left again because a coarse one lags behind it.
 #[test]
 fn a_coarse_reading_does_not_move_a_counter_back() {
