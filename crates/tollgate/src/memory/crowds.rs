@@ -210,6 +210,30 @@ fn pairs(seed: u64) {
     assert!(first <= LIMIT && second <= LIMIT, "{first} and {second}");
 }
 
+/// A denial of two says what is used of both, while both change their places.
+fn denied_pairs(seed: u64) {
+    const LIMIT: u64 = 3;
+    let place = Place::new(LIMIT, SLICE);
+    place.caller(0).takes(LIMIT as u32);
+    place.caller(1).takes(1);
+    place.crowd(THREADS, move |place, thread| {
+        let mut dice = Dice(seed << 8 | thread);
+        for turn in 0..TURNS {
+            if thread % 2 == 0 {
+                let stranger = place.caller(2 + thread * 2 + turn % 4);
+                stranger.takes(1);
+                if dice.roll(3) == 0 {
+                    place.store.reset(&stranger.charge(0).counter()).unwrap();
+                }
+                continue;
+            }
+            let (full, other) = (place.caller(0), place.caller(1));
+            let counted = place.store.charge(&[full.charge(1), other.charge(1)]).unwrap();
+            assert_eq!([0, 1].map(|quota| counted[quota].used()), [LIMIT, 1], "thread {thread}, turn {turn}");
+        }
+    });
+}
+
 /// Windows pass, and the slots of those who have left go to others.
 fn passing_windows(seed: u64) {
     const LIMIT: u64 = 4;
@@ -317,6 +341,11 @@ fn a_crowd_of_counters_in_one_slice_are_kept_apart() {
 #[test]
 fn a_crowd_charges_pairs_together_or_not_at_all() {
     run(pairs);
+}
+
+#[test]
+fn a_crowd_that_is_denied_pairs_is_told_what_is_used() {
+    run(denied_pairs);
 }
 
 #[test]
