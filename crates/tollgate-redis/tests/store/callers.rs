@@ -161,6 +161,14 @@ fn a_flood_of_denied_requests_stays_in_the_process() {
     assert!((3..=20).contains(&calls), "{calls} calls in two and a half seconds");
 }
 
+/// `Duration::MAX` is how a caller says that it waits for ever; added to the time, it was a panic.
+#[test]
+fn a_deadline_may_be_as_long_as_one_likes() {
+    let server = Server::start(Software::Redis);
+    let store = build(store(&server).deadline(Duration::MAX).connect_timeout(Duration::MAX));
+    assert_eq!(block_on(charge(&store, &quota("5/1h"), 1)), Ok((true, 1)));
+}
+
 /// Told that its window was not open, a caller now and then asked again before what time it was had been noted.
 #[test]
 fn a_window_that_is_not_open_is_asked_for_once_more() {
