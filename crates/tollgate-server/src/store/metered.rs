@@ -1,7 +1,6 @@
 //! A shared store whose steps are measured: how long it takes, which errors it gives, and a log line when it comes or goes.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use tollgate::{
@@ -22,8 +21,6 @@ pub(crate) struct Metered<S> {
     store: S,
     on_failure: OnStoreFailure,
     metrics: Arc<StoreMetrics>,
-    /// Whether the last step failed for a reason that other steps have as well.
-    is_away: AtomicBool,
     failure_logged: LogGap,
     return_logged: LogGap,
 }
@@ -35,7 +32,6 @@ impl<S: Store> Metered<S> {
             store,
             on_failure,
             metrics,
-            is_away: AtomicBool::new(false),
             failure_logged: LogGap::default(),
             return_logged: LogGap::default(),
         }
@@ -69,13 +65,8 @@ impl<S: Store> Metered<S> {
     }
 
     fn note_answer(&self) {
-        // Relaxed, here and below: the flag guards no other memory, and the swap lets one task log the return. It
-        // is read first, because that costs nothing where all is well.
-        if self.is_away.load(Ordering::Relaxed) && self.is_away.swap(false, Ordering::Relaxed) {
-            self.metrics.answers(true);
-            if self.return_logged.passes(SystemClock.now(), LOG_GAP) {
-                info!("the store answers again");
-            }
+        if self.metrics.answers(true) && self.return_logged.passes(SystemClock.now(), LOG_GAP) {
+            info!("the store answers again");
         }
     }
 
@@ -87,7 +78,6 @@ impl<S: Store> Metered<S> {
             }
             return;
         }
-        self.is_away.store(true, Ordering::Relaxed);
         self.metrics.answers(false);
         if self.failure_logged.passes(SystemClock.now(), LOG_GAP) {
             let on_failure = self.on_failure.to_string();
@@ -140,4 +130,52 @@ fn is_local(answer: &Result<Counted, StoreError>) -> bool {
 /// Whether only the key that was asked for is in trouble.
 fn is_of_one_key(error: &StoreError) -> bool {
     matches!(error, StoreError::WrongType | StoreError::Full)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::thread;
+
+    use tollgate::MemoryStore;
+    use tollgate_redis::RedisStore;
+    use tollgate_testkit::block_on;
+
+    use super::*;
+
+    const ROUNDS: usize = 20_000;
+
+    fn metered<S: Store>(store: S) -> Metered<S> {
+        let nobody =
+            block_on(async { RedisStore::builder("unix:/nowhere".parse().unwrap()).build() }).unwrap();
+        let metrics = Arc::new(StoreMetrics::new(move || nobody.status()));
+        Metered::new(store, OnStoreFailure::Open, metrics)
+    }
+
+    /// An answer between the two halves of a failure left the store down in the metrics, until it failed again.
+    #[test]
+    fn a_store_that_answered_last_is_up() {
+        let (metered, round) = (metered(MemoryStore::new()), AtomicUsize::new(0));
+        // Both begin a round at the same time, as near as spinning brings them.
+        let begin = |next| while round.load(Ordering::SeqCst) < next {};
+        let mut left_down = 0;
+        thread::scope(|scope| {
+            scope.spawn(|| {
+                for next in (1..ROUNDS).step_by(2) {
+                    begin(next);
+                    metered.note_error(&StoreError::TimedOut);
+                    round.fetch_add(1, Ordering::SeqCst);
+                }
+            });
+            for _ in (1..ROUNDS).step_by(2) {
+                let this = round.fetch_add(1, Ordering::SeqCst) + 1;
+                while round.load(Ordering::SeqCst) == this {
+                    metered.note_answer();
+                }
+                metered.note_answer();
+                left_down += usize::from(!metered.metrics.is_up());
+            }
+        });
+        assert_eq!(left_down, 0);
+    }
 }
