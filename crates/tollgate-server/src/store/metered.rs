@@ -1,8 +1,10 @@
-//! A shared store whose steps are measured: how long it takes, which errors it gives, and a log line when it comes or goes.
+//! A shared store whose steps end in time and are measured: how long they take, which errors they give, and a log line
+//! when the store comes or goes.
 
 use std::sync::Arc;
 use std::time::Duration;
 
+use tokio::time;
 use tollgate::{
     Charge, Clock, Counted, Counter, OnStoreFailure, QuotaState, Refunded, Source, Store, StoreError,
     SystemClock, Timestamp,
@@ -16,9 +18,13 @@ use crate::stopwatch::Stopwatch;
 /// How long the log keeps quiet about an outage after a line, and about a return.
 const LOG_GAP: Duration = Duration::from_secs(10);
 
+/// What a store's own deadline may be late by, on a machine that is busy.
+const LATE: Duration = Duration::from_millis(5);
+
 /// See the [module](self).
 pub(crate) struct Metered<S> {
     store: S,
+    limit: Duration,
     on_failure: OnStoreFailure,
     metrics: Arc<StoreMetrics>,
     failure_logged: LogGap,
@@ -26,10 +32,17 @@ pub(crate) struct Metered<S> {
 }
 
 impl<S: Store> Metered<S> {
-    /// The policy is for the log, which says what an outage means.
-    pub(crate) fn new(store: S, on_failure: OnStoreFailure, metrics: Arc<StoreMetrics>) -> Self {
+    /// The store has a deadline of its own, after this time; a decision does not depend on that it keeps it. The policy
+    /// is for the log, which says what an outage means.
+    pub(crate) fn new(
+        store: S,
+        timeout: Duration,
+        on_failure: OnStoreFailure,
+        metrics: Arc<StoreMetrics>,
+    ) -> Self {
         Self {
             store,
+            limit: timeout + LATE,
             on_failure,
             metrics,
             failure_logged: LogGap::default(),
@@ -39,13 +52,18 @@ impl<S: Store> Metered<S> {
 
     async fn step<A>(&self, step: impl Future<Output = Result<A, StoreError>>) -> Result<A, StoreError> {
         let stopwatch = Stopwatch::start();
-        let answer = step.await;
+        let answer = self.in_time(step).await.flatten();
         self.metrics.took(stopwatch.elapsed());
         match &answer {
             Ok(_) => self.note_answer(),
             Err(error) => self.note_error(error),
         }
         answer
+    }
+
+    /// What the step gives, unless it takes too long. Here and not above, where nobody would measure what was given up.
+    async fn in_time<A>(&self, step: impl Future<Output = A>) -> Result<A, StoreError> {
+        time::timeout(self.limit, step).await.map_err(|_| StoreError::TimedOut)
     }
 
     /// Notes the answers of one step of charges.
@@ -89,14 +107,15 @@ impl<S: Store> Metered<S> {
 impl<S: Store> Store for Metered<S> {
     async fn charge(&self, charges: &[Charge<'_>]) -> Result<Counted, StoreError> {
         let stopwatch = Stopwatch::start();
-        let answer = self.store.charge(charges).await;
+        let answer = self.in_time(self.store.charge(charges)).await.flatten();
         self.note(std::slice::from_ref(&answer), stopwatch);
         answer
     }
 
     async fn charge_each(&self, requests: &[&[Charge<'_>]]) -> Vec<Result<Counted, StoreError>> {
         let stopwatch = Stopwatch::start();
-        let answers = self.store.charge_each(requests).await;
+        let answers = self.in_time(self.store.charge_each(requests)).await;
+        let answers = answers.unwrap_or_else(|late| vec![Err(late); requests.len()]);
         self.note(&answers, stopwatch);
         answers
     }
@@ -149,7 +168,7 @@ mod tests {
         let nobody =
             block_on(async { RedisStore::builder("unix:/nowhere".parse().unwrap()).build() }).unwrap();
         let metrics = Arc::new(StoreMetrics::new(move || nobody.status()));
-        Metered::new(store, OnStoreFailure::Open, metrics)
+        Metered::new(store, Duration::from_millis(20), OnStoreFailure::Open, metrics)
     }
 
     /// An answer between the two halves of a failure left the store down in the metrics, until it failed again.
