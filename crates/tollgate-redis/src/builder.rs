@@ -18,6 +18,9 @@ pub struct RedisStoreBuilder {
     settings: Settings,
 }
 
+/// No instant is so late that a wait cannot be added to it.
+const LONGEST: Duration = Duration::from_secs(86_400);
+
 impl RedisStore {
     /// Settings to change before building.
     pub fn builder(url: StoreUrl) -> RedisStoreBuilder {
@@ -48,15 +51,16 @@ impl RedisStoreBuilder {
         Self { local_denials: counters, ..self }
     }
 
-    /// How long a decision may take, 20 ms unless said otherwise.
+    /// How long a decision may take, 20 ms unless said otherwise, and at most a day.
     pub fn deadline(mut self, timeout: Duration) -> Self {
-        self.settings.timeout = timeout;
+        self.settings.timeout = timeout.min(LONGEST);
         self
     }
 
-    /// How long setting up a connection may take, with TLS and login; 250 ms unless said otherwise.
+    /// How long setting up a connection may take, with TLS and login; 250 ms unless said otherwise, and at most a
+    /// day.
     pub fn connect_timeout(mut self, timeout: Duration) -> Self {
-        self.settings.connect_timeout = timeout;
+        self.settings.connect_timeout = timeout.min(LONGEST);
         self
     }
 

@@ -104,30 +104,23 @@ impl Denials {
 
     /// Remembers, unless something was given back since.
     pub(crate) fn remember(&self, count: Remembered, version: Version) {
-        if self.update(count, version) {
+        let Some(bucket) = self.bucket(count.counter) else { return };
+        // One lock for both steps, or two who remember the same counter would each take a place for it.
+        let mut places = bucket.places();
+        if bucket.correct(&mut places, count, version) {
             return;
         }
-        let Some(bucket) = self.bucket(count.counter) else { return };
-        let mut places = bucket.places();
         let oldest = places.iter_mut().min_by_key(|place| place.map(|place| place.count.sent));
-        if let Some(oldest) = oldest.filter(|_| bucket.version.load(Ordering::Acquire) == version.0) {
+        if let Some(oldest) = oldest.filter(|_| bucket.is_at(version)) {
             *oldest = Some(Place { count, is_renewed: false });
         }
     }
 
-    /// Corrects what is known of the counter, so that nobody is told of less than somebody was told before. Whether
-    /// it was known.
-    pub(crate) fn update(&self, count: Remembered, version: Version) -> bool {
-        let Some(bucket) = self.bucket(count.counter) else { return false };
-        let mut places = bucket.places();
-        let Some(place) = places.iter_mut().flatten().find(|place| place.count.counter == count.counter)
-        else {
-            return false;
-        };
-        if bucket.version.load(Ordering::Acquire) == version.0 && !place.count.is_newer_than(&count) {
-            *place = Place { count, is_renewed: false };
+    /// Corrects what is known of the counter, if it is, so that nobody is told of less than somebody was told before.
+    pub(crate) fn update(&self, count: Remembered, version: Version) {
+        if let Some(bucket) = self.bucket(count.counter) {
+            bucket.correct(&mut bucket.places(), count, version);
         }
-        true
     }
 
     /// Forgets the counter, and what is being asked of it.
@@ -151,6 +144,23 @@ impl Bucket {
     fn places(&self) -> MutexGuard<'_, [Option<Place>; PLACES]> {
         // Nothing panics while it is held.
         self.places.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Corrects what these places say of the counter. Whether they say anything.
+    fn correct(&self, places: &mut [Option<Place>; PLACES], count: Remembered, version: Version) -> bool {
+        let Some(place) = places.iter_mut().flatten().find(|place| place.count.counter == count.counter)
+        else {
+            return false;
+        };
+        if self.is_at(version) && !place.count.is_newer_than(&count) {
+            *place = Place { count, is_renewed: false };
+        }
+        true
+    }
+
+    /// Whether nothing was given back since.
+    fn is_at(&self, version: Version) -> bool {
+        self.version.load(Ordering::Acquire) == version.0
     }
 }
 
@@ -247,9 +257,11 @@ mod tests {
         let (denials, sent) = (Denials::new(16), instant());
         let count = |used, after| Remembered { used, ..in_an_hour(1, sent + millis(after)) };
         let used = || denials.recall(1, sent + millis(60)).map(|count| count.used);
-        assert!(!denials.update(count(5, 0), denials.version(1)), "only a denial is worth a place");
+        denials.update(count(5, 0), denials.version(1));
+        assert_eq!(used(), None, "only a denial is worth a place");
         denials.remember(count(5, 0), denials.version(1));
-        assert!(denials.update(count(7, 10), denials.version(1)));
+        denials.update(count(7, 10), denials.version(1));
+        assert_eq!(used(), Some(7));
         denials.remember(count(6, 20), denials.version(1));
         assert_eq!(used(), Some(7), "both were under way at once");
         denials.remember(count(4, 50), denials.version(1));
@@ -265,6 +277,21 @@ mod tests {
         }
         assert!(denials.recall(0, sent).is_none());
         assert!((1..=counters).all(|counter| denials.recall(counter, sent).is_some()));
+    }
+
+    /// Two answers at once each found the counter unknown, and each took a place.
+    #[test]
+    fn a_counter_takes_one_place_whoever_remembers_it() {
+        let sent = instant();
+        for _ in 0..20_000 {
+            let denials = Denials::new(PLACES);
+            let remember = || denials.remember(in_an_hour(1, sent), denials.version(1));
+            std::thread::scope(|scope| {
+                scope.spawn(remember);
+                scope.spawn(remember);
+            });
+            assert_eq!(denials.buckets[0].places().iter().flatten().count(), 1);
+        }
     }
 
     #[test]

@@ -16,13 +16,13 @@ use crate::password::Password;
 /// |---|---|
 /// | `redis://[user[:password]@]host[:port][/database]` | one server; the port is 6379 unless given |
 /// | `unix:/path/to/socket[?db=database]`, `unix://[user[:password]@]/path/to/socket[?db=database]` | one server, over its Unix socket |
-/// | `redis+sentinel://[user[:password]@]host[:port],...[/]primary[/database]` | whatever server the sentinels name as the primary; their port is 26379 unless given |
+/// | `redis+sentinel://[user[:password]@]host[:port],.../primary[/database]` | whatever server the sentinels name as the primary; their port is 26379 unless given |
 /// | `redis+cluster://[user[:password]@]host[:port],...` | a cluster, found through any of these servers |
 ///
 /// With `rediss` in the place of `redis`, connections use TLS; `valkey` and `valkeys` mean the same as `redis` and
 /// `rediss`. User and password are those of the servers that count; sentinels have their own
-/// ([`sentinel_password`](crate::RedisStoreBuilder)). In them, `/ ? # @ : %` are written as `%2F %3F %23 %40 %3A
-/// %25`; a password that is in the environment or in a file need not be written so.
+/// ([`sentinel_login`](crate::RedisStoreBuilder::sentinel_login)). In them, `/ ? # @ : %` are written as
+/// `%2F %3F %23 %40 %3A %25`; a password that is in the environment or in a file need not be written so.
 ///
 /// `Debug` and `Display` show the URL without its password, and no error shows any part of it.
 ///

@@ -66,8 +66,8 @@ pub async fn serve(mut settings: Settings) -> anyhow::Result<Ended> {
     let shared = builder.build().context("`--store`")?;
     let status = shared.clone();
     let metrics = Arc::new(StoreMetrics::new(move || status.status()));
-    let metered = Metered::new(shared, on_failure, Arc::clone(&metrics));
-    let shared = store::shared(metered, on_failure, memory, timeout);
+    let metered = Metered::new(shared, timeout, on_failure, Arc::clone(&metrics));
+    let shared = store::shared(metered, on_failure, memory);
     info!(store = %url, prefix, %on_failure, "counters are shared with every service of this store and prefix");
     run(settings, shared, Some(metrics)).await
 }

@@ -3,10 +3,9 @@
 //! Any order will do, for nobody could tell in which order requests came that were under way at once. Each is
 //! answered as if all had been taken one by one in this order.
 
-use redis::Value;
-use tollgate::{StoreError, Timestamp};
+use tollgate::StoreError;
 
-use crate::script::{Answer, Group, Request, Step, decode};
+use crate::script::{Answer, Group, Reply, Request, Step};
 
 /// The requests of a batch in the order in which they are taken.
 #[derive(Debug)]
@@ -50,13 +49,12 @@ impl<'a> Merged<'a> {
         groups
     }
 
-    /// Hands every request its answer, and gives the server's time.
+    /// Hands every request its answer.
     pub(crate) fn hand_out(
         &self,
-        reply: Value,
+        mut reply: Reply,
         mut answer: impl FnMut(usize, Answer),
-    ) -> Result<Timestamp, StoreError> {
-        let mut reply = decode(reply)?;
+    ) -> Result<(), StoreError> {
         let mut order = self.order.iter().copied();
         for (request, times) in self.runs() {
             let mut next = reply.next(request)?;
@@ -65,7 +63,7 @@ impl<'a> Merged<'a> {
                 next.step_on(request);
             }
         }
-        if reply.is_over() { Ok(reply.now()) } else { Err(StoreError::BadReply) }
+        if reply.is_over() { Ok(()) } else { Err(StoreError::BadReply) }
     }
 
     /// The first request of each run, and how many there are.

@@ -125,10 +125,10 @@ impl Inner {
         let call = script::encode(&merged.groups());
         let reply = self.call(slot, &call, last, &mut waiters).await;
         let received = instant();
-        let done = reply.and_then(|reply| {
-            let now = merged.hand_out(reply, |index, answer| waiters[index].answer(Ok(answer)))?;
-            self.time.learn(now, sent, received);
-            Ok(())
+        let done = reply.and_then(script::decode).and_then(|reply| {
+            // First, because who is told that its window is not open asks again at once, by the time known then.
+            self.time.learn(reply.now(), sent, received);
+            merged.hand_out(reply, |index, answer| waiters[index].answer(Ok(answer)))
         });
         if let Err(error) = done {
             waiters.iter_mut().for_each(|waiter| waiter.answer(Err(error.clone())));

@@ -9,7 +9,7 @@ use tollgate::{Charge, Counter, Key, PolicyQuota, Quota, QuotaState, Store};
 use super::{Finding, ask};
 use crate::RedisStore;
 use crate::node::Node;
-use crate::time::{Instant, instant};
+use crate::time::instant;
 
 /// Time to look for counters in one server: a large one is looked at in part.
 const SCAN_LIMIT: Duration = Duration::from_millis(1_500);
@@ -18,11 +18,11 @@ const CHARGES: u64 = 1_000;
 const LIMIT: u32 = 600;
 
 /// Whether every counter under the prefix expires.
-pub(super) async fn expiry(node: &Node, prefix: &str, deadline: Instant) -> Finding {
-    let until = deadline.min(instant() + SCAN_LIMIT);
+pub(super) async fn expiry(node: &Node, prefix: &str) -> Finding {
+    let until = instant() + SCAN_LIMIT;
     let pattern = prefix.replace(['*', '?', '[', ']', '\\'], "?") + "*";
     let (mut cursor, mut seen, mut endless) = ("0".to_owned(), 0_u64, Vec::new());
-    loop {
+    let whole = 'scan: loop {
         let scan = cmd("SCAN").arg(&cursor).arg("MATCH").arg(&pattern).arg("COUNT").arg(500).to_owned();
         let (next, keys) = match ask::<(String, Vec<Vec<u8>>)>(node, &scan).await {
             Ok(page) => page,
@@ -36,17 +36,23 @@ pub(super) async fn expiry(node: &Node, prefix: &str, deadline: Instant) -> Find
             }
         };
         for key in keys {
+            // A page of keys is some hundred round trips, which can take far longer than the scan may.
+            if instant() > until {
+                break 'scan "; there was no time to see all";
+            }
             seen += 1;
             if ask::<i64>(node, &cmd("PTTL").arg(&key).to_owned()).await == Ok(-1) {
                 endless.push(String::from_utf8_lossy(&key).into_owned());
             }
         }
         cursor = next;
-        if cursor == "0" || instant() > until {
-            break;
+        if cursor == "0" {
+            break "";
         }
-    }
-    let whole = if cursor == "0" { "" } else { "; there was no time to see all" };
+        if instant() > until {
+            break "; there was no time to see all";
+        }
+    };
     match endless.first() {
         None => Finding::pass("expiry", format!("all of {seen} keys under {pattern} expire{whole}")),
         Some(first) => Finding::fail(

@@ -20,13 +20,16 @@ use tokio::time::{sleep, timeout_at};
 pub use self::finding::{Diagnosis, Finding, Level};
 use crate::node::Node;
 use crate::time::{Instant, instant};
-use crate::{RedisStore, RedisStoreBuilder, SettingsError};
+use crate::{RedisStoreBuilder, SettingsError};
 
 /// For everything together; what is left of the ten seconds is for the process to start and end.
 const TIME_LIMIT: Duration = Duration::from_millis(9_500);
 
 /// To reach the servers. One that needs longer is away for a service too.
 const CONNECT_LIMIT: Duration = Duration::from_secs(3);
+
+/// To look at them after that. What is left is for the charges.
+const EXAMINE_LIMIT: Duration = Duration::from_secs(4);
 
 /// For one question.
 const ANSWER_LIMIT: Duration = Duration::from_secs(1);
@@ -61,9 +64,21 @@ impl RedisStoreBuilder {
         let store = self.local_denials(0).deadline(Duration::from_secs(4)).build()?;
 
         let mut findings = Vec::new();
-        for node in reach(&store, &mut findings, deadline).await {
-            server::examine(&node, timeout, &prefix, &mut findings).await;
-            findings.push(counters::expiry(&node, &prefix, deadline).await);
+        let connected_by = instant() + CONNECT_LIMIT;
+        match store.topology().primaries(connected_by).await {
+            Ok(nodes) => {
+                // Side by side: a cluster of many servers, or of slow ones, has no more time than a single one.
+                let look = |node| tokio::spawn(look_at(node, timeout, prefix.clone(), connected_by));
+                let looked_at: Vec<_> = nodes.into_iter().map(look).collect();
+                for server in looked_at {
+                    findings.extend(server.await.unwrap_or_default());
+                }
+            }
+            Err(trouble) => findings.push(Finding::fail(
+                "connect",
+                format!("no server that counts is known: {trouble}"),
+                CONNECT_ADVICE,
+            )),
         }
         if findings.iter().all(|finding| finding.code() != "connect" || finding.level() == Level::Pass) {
             let exact = timeout_at(deadline, counters::exact(&store)).await;
@@ -73,40 +88,28 @@ impl RedisStoreBuilder {
     }
 }
 
-/// The servers that count and answer.
-async fn reach(store: &RedisStore, findings: &mut Vec<Finding>, deadline: Instant) -> Vec<Arc<Node>> {
-    const ADVICE: &str = "check host, port, user and password in the URL, TLS, and that the server runs";
-    let until = deadline.min(instant() + CONNECT_LIMIT);
-    let nodes = match store.topology().primaries(until).await {
-        Ok(nodes) => nodes,
-        Err(trouble) => {
-            findings.push(Finding::fail(
-                "connect",
-                format!("no server that counts is known: {trouble}"),
-                ADVICE,
-            ));
-            return Vec::new();
-        }
-    };
-    let mut reached = Vec::new();
-    for node in nodes {
-        let mut answer = ask::<Value>(&node, &cmd("PING")).await;
-        while answer.is_err() && instant() < until {
-            sleep(Duration::from_millis(50)).await;
-            answer = ask::<Value>(&node, &cmd("PING")).await;
-        }
-        match answer {
-            Ok(_) => {
-                findings.push(Finding::pass("connect", format!("{}: it answers", node.address())));
-                reached.push(node);
-            }
-            Err(error) => {
-                let found = format!("{}: {error}", node.address());
-                findings.push(Finding::fail("connect", found, ADVICE));
-            }
-        }
+const CONNECT_ADVICE: &str = "check host, port, user and password in the URL, TLS, and that the server runs";
+
+/// What there is to say of one server.
+async fn look_at(node: Arc<Node>, timeout: Duration, prefix: String, connected_by: Instant) -> Vec<Finding> {
+    let name = node.address();
+    let mut answer = ask::<Value>(&node, &cmd("PING")).await;
+    while answer.is_err() && instant() < connected_by {
+        sleep(Duration::from_millis(50)).await;
+        answer = ask::<Value>(&node, &cmd("PING")).await;
     }
-    reached
+    if let Err(error) = answer {
+        return vec![Finding::fail("connect", error, CONNECT_ADVICE).of(name)];
+    }
+    let mut findings = vec![Finding::pass("connect", "it answers").of(name)];
+    let examined = async {
+        server::examine(&node, timeout, &prefix, &mut findings).await;
+        findings.push(counters::expiry(&node, &prefix).await);
+    };
+    if timeout_at(connected_by + EXAMINE_LIMIT, examined).await.is_err() {
+        findings.push(server::too_slow().of(name));
+    }
+    findings
 }
 
 /// What a server answers, or why it does not, for people.

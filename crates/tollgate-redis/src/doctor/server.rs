@@ -147,6 +147,13 @@ async fn clock(node: &Node) -> Finding {
     }
 }
 
+/// Of a server that answers, and too slowly to be looked at whole.
+pub(super) fn too_slow() -> Finding {
+    Finding::fail("round-trip", "it answers too slowly to be asked everything in time", NEARER)
+}
+
+const NEARER: &str = "bring the service nearer to its store, or raise --store-timeout";
+
 async fn round_trip(node: &Node, timeout: Duration) -> Finding {
     let mut times = Vec::with_capacity(ROUND_TRIPS);
     let began = instant();
@@ -170,11 +177,10 @@ async fn round_trip(node: &Node, timeout: Duration) -> Finding {
         return Finding::fail("round-trip", "nothing was measured", "try again");
     };
     let found = format!("p50 {half:.1?}, p99 {most:.1?} of {}; a decision has {timeout:?}", times.len());
-    const ADVICE: &str = "bring the service nearer to its store, or raise --store-timeout";
     if half * 2 > timeout {
-        Finding::fail("round-trip", found, ADVICE)
+        Finding::fail("round-trip", found, NEARER)
     } else if most * 2 > timeout {
-        Finding::warn("round-trip", found, ADVICE)
+        Finding::warn("round-trip", found, NEARER)
     } else {
         Finding::pass("round-trip", found)
     }

@@ -7,7 +7,7 @@ mod decode;
 mod encode;
 mod request;
 
-pub(crate) use self::decode::{Answer, Found, Outcome, decode};
+pub(crate) use self::decode::{Answer, Found, Outcome, Reply, decode};
 pub(crate) use self::encode::{Group, encode};
 pub(crate) use self::request::{Request, Shape, Step, Windows};
 

@@ -26,7 +26,7 @@ fn take(connection: &mut Connection, requests: &[Request]) -> Vec<Answer> {
     let merged = Merged::new(requests);
     let reply: Value = encode(&merged.groups()).query(connection).unwrap();
     let mut answers = vec![None; requests.len()];
-    merged.hand_out(reply, |index, answer| answers[index] = Some(answer)).unwrap();
+    merged.hand_out(decode(reply).unwrap(), |index, answer| answers[index] = Some(answer)).unwrap();
     answers.into_iter().map(Option::unwrap).collect()
 }
 
@@ -205,7 +205,11 @@ fn a_reply_that_makes_no_sense_is_an_error() {
         keys: [b"key".as_slice().into()].into_iter().collect(),
     };
     let requests = [request];
-    let hand_out = |reply| Merged::new(&requests).hand_out(reply, |_, _| ());
+    let hand_out = |reply| {
+        let reply = decode(reply)?;
+        let now = reply.now();
+        Merged::new(&requests).hand_out(reply, |_, _| ()).map(|()| now)
+    };
     let integers = |integers: &[i64]| Value::Array(integers.iter().copied().map(Value::Int).collect());
     assert_eq!(hand_out(integers(&[7, 0])), Ok(Timestamp::from_unix_millis(7)));
     for nonsense in [

@@ -8,7 +8,7 @@ use tokio::task::JoinSet;
 use tollgate::{Charge, CountDenied, Key, PolicyQuota, Quota, Source, Store, StoreError};
 use tollgate_redis::RedisStore;
 use tollgate_testkit::block_on;
-use tollgate_testkit::servers::{Server, Software};
+use tollgate_testkit::servers::{Server, Settings, Software};
 
 use crate::servers::{build, store};
 use crate::storage::assert_everything_expires;
@@ -21,6 +21,13 @@ async fn charge(store: &RedisStore, quota: &PolicyQuota, key: u64) -> Result<(bo
     let key = Key::from(key);
     let counted = store.charge(&[Charge::new(quota, &key, 1)]).await?;
     Ok((counted.is_admitted(), counted[0].used()))
+}
+
+/// How often the script was called.
+fn calls(server: &Server) -> u64 {
+    let statistics: String = server.command(["INFO", "commandstats"]);
+    let line = statistics.lines().find_map(|line| line.strip_prefix("cmdstat_evalsha:calls="));
+    line.map_or(0, |line| line.split(',').next().unwrap().parse().unwrap())
 }
 
 /// A server forgets its scripts when it is restarted, fails over or is told to.
@@ -131,13 +138,8 @@ fn a_flood_of_denied_requests_stays_in_the_process() {
     let server = Server::start(Software::Redis);
     let store = build(store(&server));
     let quota = quota("1/1d");
-    let calls = || {
-        let statistics: String = server.command(["INFO", "commandstats"]);
-        let line = statistics.lines().find_map(|line| line.strip_prefix("cmdstat_evalsha:calls="));
-        line.map_or(0, |line| line.split(',').next().unwrap().parse::<u64>().unwrap())
-    };
     assert_eq!(block_on(charge(&store, &quota, 1)), Ok((true, 1)));
-    let before = calls();
+    let before = calls(&server);
     block_on(async {
         let mut callers = JoinSet::new();
         for _ in 0..64 {
@@ -155,6 +157,28 @@ fn a_flood_of_denied_requests_stays_in_the_process() {
             caller.unwrap();
         }
     });
-    let calls = calls() - before;
+    let calls = calls(&server) - before;
     assert!((3..=20).contains(&calls), "{calls} calls in two and a half seconds");
+}
+
+/// `Duration::MAX` is how a caller says that it waits for ever; added to the time, it was a panic.
+#[test]
+fn a_deadline_may_be_as_long_as_one_likes() {
+    let server = Server::start(Software::Redis);
+    let store = build(store(&server).deadline(Duration::MAX).connect_timeout(Duration::MAX));
+    assert_eq!(block_on(charge(&store, &quota("5/1h"), 1)), Ok((true, 1)));
+}
+
+/// Told that its window was not open, a caller now and then asked again before what time it was had been noted.
+#[test]
+fn a_window_that_is_not_open_is_asked_for_once_more() {
+    let server = Settings::new(Software::Redis).steered_clock().start();
+    server.clock().step(-3 * 366 * 86_400_000);
+    let quota = quota("1000000/year@UTC");
+    for caller in 0..400 {
+        let store = build(store(&server));
+        let before = calls(&server);
+        assert_eq!(block_on(charge(&store, &quota, caller)), Ok((true, 1)));
+        assert_eq!(calls(&server) - before, 2);
+    }
 }

@@ -59,15 +59,24 @@ impl StoreMetrics {
         }
     }
 
-    /// Whether the store did at the last step.
-    pub(crate) fn answers(&self, answers: bool) {
-        self.answers.store(answers, Ordering::Relaxed);
+    /// Notes whether the last step was answered, and tells whether that is news. One atomic holds it, so that what is
+    /// shown cannot contradict what was said.
+    pub(crate) fn answers(&self, answers: bool) -> bool {
+        // It is read first, because that costs nothing where all is well; the swap gives the news to one task.
+        self.answers.load(Ordering::Relaxed) != answers
+            && self.answers.swap(answers, Ordering::Relaxed) != answers
+    }
+
+    /// Whether the last step was answered.
+    pub(crate) fn is_up(&self) -> bool {
+        self.answers.load(Ordering::Relaxed)
     }
 
     pub(super) fn encode(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
         let (name, help) = ("tollgate_store_up", "Whether the last step of the store was answered");
-        let answers = i64::from(self.answers.load(Ordering::Relaxed));
-        encoder.encode_descriptor(name, help, None, MetricType::Gauge)?.encode_gauge(&answers)?;
+        encoder
+            .encode_descriptor(name, help, None, MetricType::Gauge)?
+            .encode_gauge(&i64::from(self.is_up()))?;
 
         let help = "Whether calls are sent to a server of the store; not while it is silent or away";
         let name = "tollgate_store_server_connected";

@@ -1,9 +1,10 @@
-//! A shared store whose steps are measured: how long it takes, which errors it gives, and a log line when it comes or goes.
+//! A shared store whose steps end in time and are measured: how long they take, which errors they give, and a log line
+//! when the store comes or goes.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use tokio::time;
 use tollgate::{
     Charge, Clock, Counted, Counter, OnStoreFailure, QuotaState, Refunded, Source, Store, StoreError,
     SystemClock, Timestamp,
@@ -17,25 +18,33 @@ use crate::stopwatch::Stopwatch;
 /// How long the log keeps quiet about an outage after a line, and about a return.
 const LOG_GAP: Duration = Duration::from_secs(10);
 
+/// What a store's own deadline may be late by, on a machine that is busy.
+const LATE: Duration = Duration::from_millis(5);
+
 /// See the [module](self).
 pub(crate) struct Metered<S> {
     store: S,
+    limit: Duration,
     on_failure: OnStoreFailure,
     metrics: Arc<StoreMetrics>,
-    /// Whether the last step failed for a reason that other steps have as well.
-    is_away: AtomicBool,
     failure_logged: LogGap,
     return_logged: LogGap,
 }
 
 impl<S: Store> Metered<S> {
-    /// The policy is for the log, which says what an outage means.
-    pub(crate) fn new(store: S, on_failure: OnStoreFailure, metrics: Arc<StoreMetrics>) -> Self {
+    /// The store has a deadline of its own, after this time; a decision does not depend on that it keeps it. The policy
+    /// is for the log, which says what an outage means.
+    pub(crate) fn new(
+        store: S,
+        timeout: Duration,
+        on_failure: OnStoreFailure,
+        metrics: Arc<StoreMetrics>,
+    ) -> Self {
         Self {
             store,
+            limit: timeout + LATE,
             on_failure,
             metrics,
-            is_away: AtomicBool::new(false),
             failure_logged: LogGap::default(),
             return_logged: LogGap::default(),
         }
@@ -43,13 +52,18 @@ impl<S: Store> Metered<S> {
 
     async fn step<A>(&self, step: impl Future<Output = Result<A, StoreError>>) -> Result<A, StoreError> {
         let stopwatch = Stopwatch::start();
-        let answer = step.await;
+        let answer = self.in_time(step).await.flatten();
         self.metrics.took(stopwatch.elapsed());
         match &answer {
             Ok(_) => self.note_answer(),
             Err(error) => self.note_error(error),
         }
         answer
+    }
+
+    /// What the step gives, unless it takes too long. Here and not above, where nobody would measure what was given up.
+    async fn in_time<A>(&self, step: impl Future<Output = A>) -> Result<A, StoreError> {
+        time::timeout(self.limit, step).await.map_err(|_| StoreError::TimedOut)
     }
 
     /// Notes the answers of one step of charges.
@@ -69,13 +83,8 @@ impl<S: Store> Metered<S> {
     }
 
     fn note_answer(&self) {
-        // Relaxed, here and below: the flag guards no other memory, and the swap lets one task log the return. It
-        // is read first, because that costs nothing where all is well.
-        if self.is_away.load(Ordering::Relaxed) && self.is_away.swap(false, Ordering::Relaxed) {
-            self.metrics.answers(true);
-            if self.return_logged.passes(SystemClock.now(), LOG_GAP) {
-                info!("the store answers again");
-            }
+        if self.metrics.answers(true) && self.return_logged.passes(SystemClock.now(), LOG_GAP) {
+            info!("the store answers again");
         }
     }
 
@@ -87,7 +96,6 @@ impl<S: Store> Metered<S> {
             }
             return;
         }
-        self.is_away.store(true, Ordering::Relaxed);
         self.metrics.answers(false);
         if self.failure_logged.passes(SystemClock.now(), LOG_GAP) {
             let on_failure = self.on_failure.to_string();
@@ -99,14 +107,15 @@ impl<S: Store> Metered<S> {
 impl<S: Store> Store for Metered<S> {
     async fn charge(&self, charges: &[Charge<'_>]) -> Result<Counted, StoreError> {
         let stopwatch = Stopwatch::start();
-        let answer = self.store.charge(charges).await;
+        let answer = self.in_time(self.store.charge(charges)).await.flatten();
         self.note(std::slice::from_ref(&answer), stopwatch);
         answer
     }
 
     async fn charge_each(&self, requests: &[&[Charge<'_>]]) -> Vec<Result<Counted, StoreError>> {
         let stopwatch = Stopwatch::start();
-        let answers = self.store.charge_each(requests).await;
+        let answers = self.in_time(self.store.charge_each(requests)).await;
+        let answers = answers.unwrap_or_else(|late| vec![Err(late); requests.len()]);
         self.note(&answers, stopwatch);
         answers
     }
@@ -140,4 +149,52 @@ fn is_local(answer: &Result<Counted, StoreError>) -> bool {
 /// Whether only the key that was asked for is in trouble.
 fn is_of_one_key(error: &StoreError) -> bool {
     matches!(error, StoreError::WrongType | StoreError::Full)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::thread;
+
+    use tollgate::MemoryStore;
+    use tollgate_redis::RedisStore;
+    use tollgate_testkit::block_on;
+
+    use super::*;
+
+    const ROUNDS: usize = 20_000;
+
+    fn metered<S: Store>(store: S) -> Metered<S> {
+        let nobody =
+            block_on(async { RedisStore::builder("unix:/nowhere".parse().unwrap()).build() }).unwrap();
+        let metrics = Arc::new(StoreMetrics::new(move || nobody.status()));
+        Metered::new(store, Duration::from_millis(20), OnStoreFailure::Open, metrics)
+    }
+
+    /// An answer between the two halves of a failure left the store down in the metrics, until it failed again.
+    #[test]
+    fn a_store_that_answered_last_is_up() {
+        let (metered, round) = (metered(MemoryStore::new()), AtomicUsize::new(0));
+        // Both begin a round at the same time, as near as spinning brings them.
+        let begin = |next| while round.load(Ordering::SeqCst) < next {};
+        let mut left_down = 0;
+        thread::scope(|scope| {
+            scope.spawn(|| {
+                for next in (1..ROUNDS).step_by(2) {
+                    begin(next);
+                    metered.note_error(&StoreError::TimedOut);
+                    round.fetch_add(1, Ordering::SeqCst);
+                }
+            });
+            for _ in (1..ROUNDS).step_by(2) {
+                let this = round.fetch_add(1, Ordering::SeqCst) + 1;
+                while round.load(Ordering::SeqCst) == this {
+                    metered.note_answer();
+                }
+                metered.note_answer();
+                left_down += usize::from(!metered.metrics.is_up());
+            }
+        });
+        assert_eq!(left_down, 0);
+    }
 }
