@@ -25,6 +25,9 @@ const RENEWED: Duration = Duration::from_millis(900);
 /// Counters a bucket remembers.
 const PLACES: usize = 4;
 
+/// Buckets at most: more than any memory holds, and few enough to round up.
+const MOST_BUCKETS: usize = 1 << 40;
+
 /// Stands for a counter in this process.
 pub(crate) type Id = u128;
 
@@ -72,7 +75,8 @@ pub(crate) struct Version(u64);
 impl Denials {
     /// Room for so many counters, rounded up; with none, nothing is remembered.
     pub(crate) fn new(counters: usize) -> Self {
-        let buckets = if counters == 0 { 0 } else { counters.div_ceil(PLACES).next_power_of_two() };
+        let buckets =
+            if counters == 0 { 0 } else { counters.div_ceil(PLACES).min(MOST_BUCKETS).next_power_of_two() };
         Self { buckets: (0..buckets).map(|_| Bucket::default()).collect() }
     }
 

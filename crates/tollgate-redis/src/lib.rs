@@ -41,7 +41,9 @@
 //! # Consistency
 //!
 //! Exact under any number of processes, as long as the server keeps its data. A failover that loses writes hands out
-//! what they had taken once more, at most one limit for each.
+//! what they had taken once more, at most one limit for each. When the server's clock steps back, counters that end
+//! more than a window away are taken with what they have used into the window that holds then: nobody waits longer
+//! than one window, and a window that is passed twice can be counted twice.
 //!
 //! A charge whose outcome is unknown, because no reply came in time, is never sent again
 //! ([`StoreError::may_have_charged`](tollgate::StoreError::may_have_charged)): it may have been counted, and then is
@@ -50,7 +52,8 @@
 //! Who was denied is denied again without asking the server until the window ends, for a second at most. Such
 //! answers have the source [`Local`](tollgate::Source::Local). They are judged by this request's own limit and cost,
 //! forgotten when this process refunds, resets or sets the counter, and not given where denials are counted. What
-//! another process gives back is seen within a second, and so is a forward step of the server's clock.
+//! another process gives back is seen within a second, and so are a forward step of the server's clock and a refund
+//! whose outcome this process does not know.
 //!
 //! On a Cluster, all quotas of a request have to count the same key, so that they lie in one slot; else it fails
 //! with [`StoreError::Misconfigured`](tollgate::StoreError::Misconfigured). On one server and with Sentinel they may

@@ -86,7 +86,8 @@ impl<S: Store> Engine<S> {
         self.decide(&charges, self.store.peek(&charges).await)
     }
 
-    /// Checks each request for itself, in order.
+    /// Checks each request for itself. The answers are in the order of the requests; a shared store may take them in
+    /// another.
     pub(crate) async fn check_each<'a, 'b: 'a>(
         &self,
         requests: impl IntoIterator<Item = (&'a Attributes<'b>, u32)>,
@@ -131,7 +132,12 @@ impl<S: Store> Engine<S> {
         self.expect_starts(&charges, starts).await?;
         let mut refunded = Vec::new();
         for (charge, start) in charges.iter().zip(starts) {
-            refunded.push(self.store.refund(charge, *start).await?);
+            match self.store.refund(charge, *start).await {
+                Ok(given) => refunded.push(given),
+                // Something was given back: who is told that nothing was would ask for it once more.
+                Err(_) if !refunded.is_empty() => return Err(StoreError::TimedOut.into()),
+                Err(error) => return Err(error.into()),
+            }
         }
         Ok(refunded.into_iter().collect())
     }

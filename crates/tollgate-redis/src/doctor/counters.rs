@@ -42,7 +42,7 @@ pub(super) async fn expiry(node: &Node, prefix: &str) -> Finding {
             }
             seen += 1;
             if ask::<i64>(node, &cmd("PTTL").arg(&key).to_owned()).await == Ok(-1) {
-                endless.push(String::from_utf8_lossy(&key).into_owned());
+                endless.push(policy_and_window(&key));
             }
         }
         cursor = next;
@@ -113,4 +113,10 @@ pub(super) fn too_slow() -> Finding {
         "there was no time for it",
         "see the lines above: the store is slow, or out of reach",
     )
+}
+
+/// What comes before the identity in a counter's key. The identity stays where it is: it may be a person.
+fn policy_and_window(key: &[u8]) -> String {
+    let public = key.split(|byte| *byte == b'{').next().unwrap_or_default();
+    format!("{}{{...}}", public.escape_ascii())
 }
