@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use tokio::runtime::Handle;
 use tokio::task::JoinHandle;
 use tollgate::{Anchor, Charge, Counted, Key, PolicyQuota, Quota, Store, StoreError};
 use tollgate_redis::{RedisStore, RedisStoreBuilder};
@@ -79,6 +80,11 @@ pub(crate) fn patient(url: &str) -> RedisStoreBuilder {
 
 pub(crate) fn build(builder: RedisStoreBuilder) -> RedisStore {
     block_on(async { builder.build() }).unwrap()
+}
+
+/// Runs the future on the runtime that the stores use.
+pub(crate) fn spawn<T: Send + 'static>(future: impl Future<Output = T> + Send + 'static) -> JoinHandle<T> {
+    block_on(async { Handle::current() }).spawn(future)
 }
 
 impl Crowd {

@@ -14,6 +14,7 @@
 
 #![allow(clippy::unwrap_used, clippy::disallowed_methods, reason = "these are tests, in real time")]
 
+mod cancel;
 mod clock;
 mod cluster;
 mod commands;

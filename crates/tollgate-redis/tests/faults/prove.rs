@@ -3,10 +3,11 @@
 use std::env;
 
 use crate::fault::{Bounds, Fault};
-use crate::{clock, cluster, commands, cut, late, process, sentinel};
+use crate::{cancel, clock, cluster, commands, cut, late, process, sentinel};
 
-const FAULTS: [&Fault; 17] = [
+const FAULTS: [&Fault; 18] = [
     &cut::CUT,
+    &cancel::CANCEL,
     &late::LATE,
     &process::HANG,
     &process::KILL_KEPT,
