@@ -1,7 +1,7 @@
 //! Callers that go away.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use tokio::time::timeout;
 use tollgate::{Charge, Key, PolicyQuota, Quota, Store};
@@ -75,7 +75,12 @@ async fn drop_and_ask(
     let mut last = 0;
     for _ in 0..DROPS {
         for wait in [Duration::from_micros(rng.u64(0..8_000)), Duration::from_secs(60)] {
-            match timeout(wait, store.charge(&charge)).await {
+            let start = Instant::now();
+            let answer = timeout(wait, store.charge(&charge)).await;
+            if answer.is_ok() {
+                found.took.push(start.elapsed());
+            }
+            match answer {
                 Ok(Ok(counted)) => {
                     tally.admitted += u64::from(counted.is_admitted());
                     let used = counted[0].used();

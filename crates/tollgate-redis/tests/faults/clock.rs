@@ -102,6 +102,7 @@ impl<'a> Witness<'a> {
     fn watch(mut self, store: &RedisStore, jumps: &Jumps, is_over: &AtomicBool) -> Found {
         let key = Key::from(self.key.clone());
         let charge = [Charge::new(self.quota, &key, 1)];
+        // To be served again takes a window here.
         let mut denied_since: Option<Instant> = None;
         while !is_over.load(Relaxed) {
             let (start, done) = (Instant::now(), read(&jumps.done));
@@ -122,6 +123,7 @@ impl<'a> Witness<'a> {
             }
             thread::sleep(Duration::from_millis(2));
         }
+        self.found.expect(self.last.is_some(), || format!("{} was never served", self.quota.windows()));
         self.found
     }
 

@@ -84,6 +84,7 @@ impl Tally {
     /// has lost its data so many times may have admitted the limit again after each, and counts less.
     pub(crate) fn check(&self, what: &str, used: u64, limit: u64, losses: u64, found: &mut Found) {
         found.expect(used <= self.most(), || format!("{what}: counted twice, {used} used: {self:?} (G7)"));
+        found.expect(used <= limit, || format!("{what}: limit {limit}, {used} used (G1)"));
         found.expect(self.admitted <= limit.saturating_mul(1 + losses), || {
             format!("{what}: limit {limit} and {losses} losses: {self:?} (G1)")
         });
@@ -92,7 +93,6 @@ impl Tally {
         });
         if losses == 0 {
             found.expect(used >= self.admitted, || format!("{what}: forgotten, {used} used: {self:?}"));
-            found.expect(used <= limit, || format!("{what}: limit {limit}, {used} used (G1)"));
             found.expect(self.denied == 0 || used == limit, || {
                 format!("{what}: denied at {used} of {limit}: {self:?} (G6)")
             });

@@ -51,6 +51,9 @@ impl Bounds {
     const GENEROUS: Self = Self { p99: Duration::from_secs(1), recovery: Duration::from_secs(20) };
 }
 
+/// One broken promise can break many.
+const SHOWN: usize = 10;
+
 impl Fault {
     /// A few rounds, of which every one has the same seed each time.
     pub(crate) fn test(&self, rounds: u64) {
@@ -67,12 +70,7 @@ impl Fault {
             if ended.is_err() {
                 round.found.violations.push("a panic, see above".to_owned());
             }
-            for violation in &round.found.violations {
-                println!("violation: {}, seed {seed}: {violation}", self.name);
-            }
-            if !round.found.violations.is_empty() {
-                println!("to replay: cargo xtask prove redis --fault {} --rounds 1 --seed {seed}", self.name);
-            }
+            self.report(seed, &round.found.violations);
             all.add(round.found);
         }
         all.judge_times(bounds);
@@ -85,6 +83,16 @@ impl Fault {
             millis(all.longest_recovery()),
         );
         all
+    }
+
+    fn report(&self, seed: u64, violations: &[String]) {
+        for violation in violations.iter().take(SHOWN) {
+            println!("violation: {}, seed {seed}: {violation}", self.name);
+        }
+        if !violations.is_empty() {
+            println!("{} violations in this round; to replay it:", violations.len());
+            println!("cargo xtask prove redis --fault {} --rounds 1 --seed {seed}", self.name);
+        }
     }
 }
 
