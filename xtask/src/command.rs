@@ -11,7 +11,7 @@ use anyhow::{Context, Result, bail};
 #[derive(Debug, Clone)]
 pub(crate) struct CommandLine {
     directory: Option<PathBuf>,
-    environment: Vec<(&'static str, &'static str)>,
+    environment: Vec<(&'static str, String)>,
     words: Vec<OsString>,
 }
 
@@ -39,8 +39,8 @@ impl CommandLine {
         Self { directory: Some(directory), ..self }
     }
 
-    pub(crate) fn environment(mut self, name: &'static str, value: &'static str) -> Self {
-        self.environment.push((name, value));
+    pub(crate) fn environment(mut self, name: &'static str, value: impl Into<String>) -> Self {
+        self.environment.push((name, value.into()));
         self
     }
 
@@ -89,7 +89,7 @@ impl CommandLine {
     fn to_command(&self) -> Result<Command> {
         let (program, arguments) = self.words.split_first().context("a command without words")?;
         let mut command = Command::new(program);
-        command.args(arguments).envs(self.environment.iter().copied());
+        command.args(arguments).envs(self.environment.iter().map(|(name, value)| (name, value)));
         if let Some(directory) = &self.directory {
             command.current_dir(directory);
         }

@@ -6,6 +6,7 @@ use anyhow::{Result, ensure};
 use clap::Subcommand;
 
 use crate::command::{CommandLine, command, program, target_directory};
+use crate::servers;
 use crate::service::Service;
 use crate::system;
 
@@ -22,6 +23,18 @@ pub(crate) enum Proof {
     Memory,
     /// Run the memory store's tests in miri, with the weaker memory of other machines
     Miri,
+    /// Bring every trouble about that there is with servers of Redis and Valkey, and print one RESULT line for each
+    Redis {
+        /// Rounds of each fault
+        #[arg(long, default_value_t = 10)]
+        rounds: u64,
+        /// Of the first round, as a violation names it; the others have those that follow. Random by default
+        #[arg(long)]
+        seed: Option<u64>,
+        /// Only this fault
+        #[arg(long)]
+        fault: Option<String>,
+    },
 }
 
 /// The version that the proof is known to work with.
@@ -33,6 +46,7 @@ impl Proof {
             Self::Http { examples } => http(examples),
             Self::Memory => memory(),
             Self::Miri => miri(),
+            Self::Redis { rounds, seed, fault } => redis(rounds, seed, fault),
         }
     }
 }
@@ -73,6 +87,19 @@ fn miri() -> Result<()> {
         // Not what is sequential, and slow there.
         .arguments(["--", "memory::crowds", "memory::slice", "memory::step"])
         .run()
+}
+
+fn redis(rounds: u64, seed: Option<u64>, fault: Option<String>) -> Result<()> {
+    servers::require()?;
+    let mut proof = command("cargo test --locked --profile models --package tollgate-redis --test faults")
+        .environment("TOLLGATE_ROUNDS", rounds.to_string());
+    if let Some(seed) = seed {
+        proof = proof.environment("TOLLGATE_SEED", seed.to_string());
+    }
+    if let Some(fault) = fault {
+        proof = proof.environment("TOLLGATE_FAULT", fault);
+    }
+    proof.arguments(["--", "--ignored", "--exact", "prove::prove", "--nocapture"]).run()
 }
 
 fn http(examples: u32) -> Result<()> {

@@ -1,0 +1,157 @@
+//! The server's clock jumps, forward and back.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use tollgate::{Charge, Key, PolicyQuota, QuotaState, Store};
+use tollgate_redis::RedisStore;
+use tollgate_testkit::block_on;
+use tollgate_testkit::servers::{Server, Settings};
+
+use crate::crowd::{build, builder};
+use crate::expiry;
+use crate::fault::{Fault, Found, Round};
+use crate::process::url;
+
+/// Jumps of a millisecond up to a day and a half, in both directions, while short windows open and close.
+pub(crate) const CLOCK: Fault = Fault { name: "clock", round: clock };
+
+#[test]
+fn a_clock_that_jumps_reopens_no_window_and_locks_nobody_out() {
+    CLOCK.test(2);
+}
+
+/// Short windows of both kinds, and one that callers declare by their estimate of the server's time.
+const QUOTAS: [&str; 3] = ["20/200ms", "20/200ms@first_hit", "1000000/day@Europe/Berlin"];
+
+const DAY: Duration = Duration::from_secs(25 * 3600);
+
+/// Jumps of a round, forward and back.
+const JUMPS: u64 = 20;
+
+fn clock(round: &mut Round) {
+    let server = Settings::new(round.software()).steered_clock().start();
+    // For how long a denial is remembered is told by this process's clock, which does not jump.
+    let store = build(builder(&url(&server)).local_denials(0));
+    let (jumps, is_over) = (Jumps::default(), AtomicBool::new(false));
+    let quotas = QUOTAS.map(|text| PolicyQuota::new("jumping", text.parse().unwrap()));
+    thread::scope(|scope| {
+        let witnesses: Vec<_> = (0..9)
+            .map(|number: usize| {
+                let witness = Witness::new(&quotas[number % quotas.len()], format!("caller-{number}"));
+                let (store, jumps, is_over) = (&store, &jumps, &is_over);
+                scope.spawn(move || witness.watch(store, jumps, is_over))
+            })
+            .collect();
+        for _ in 0..JUMPS {
+            thread::sleep(round.millis(20..120));
+            let power = round.rng.u32(0..28);
+            let millis = round.rng.i64(1..=1 << power);
+            jumps.jump(&server, if round.rng.bool() { millis } else { -millis });
+            round.found.faults += 1;
+        }
+        thread::sleep(Duration::from_millis(300));
+        is_over.store(true, Relaxed);
+        for witness in witnesses {
+            round.found.add(witness.join().unwrap());
+        }
+    });
+    // A counter that nobody has touched since the clock went back may lie there for as long as it went back.
+    let total = Duration::from_millis(JUMPS << 28);
+    expiry::check(&server, &[("jumping", DAY + total)], &mut round.found);
+}
+
+/// How often the clock went forward and back: counted before it does, and again after.
+#[derive(Default)]
+struct Jumps {
+    begun: [AtomicU64; 2],
+    done: [AtomicU64; 2],
+}
+
+impl Jumps {
+    fn jump(&self, server: &Server, millis: i64) {
+        let way = usize::from(millis < 0);
+        self.begun[way].fetch_add(1, Relaxed);
+        server.clock().step(millis);
+        self.done[way].fetch_add(1, Relaxed);
+    }
+}
+
+fn read(counts: &[AtomicU64; 2]) -> [u64; 2] {
+    [counts[0].load(Relaxed), counts[1].load(Relaxed)]
+}
+
+/// The only one who charges a counter, one charge after another, and so knows what each has to say.
+struct Witness<'a> {
+    quota: &'a PolicyQuota,
+    key: String,
+    last: Option<QuotaState>,
+    /// Charges since then whose outcome is unknown.
+    unknown: u64,
+    /// Jumps that were over when the last answer was asked for.
+    jumps: [u64; 2],
+    found: Found,
+}
+
+impl<'a> Witness<'a> {
+    fn new(quota: &'a PolicyQuota, key: String) -> Self {
+        Self { quota, key, last: None, unknown: 0, jumps: [0; 2], found: Found::default() }
+    }
+
+    fn watch(mut self, store: &RedisStore, jumps: &Jumps, is_over: &AtomicBool) -> Found {
+        let key = Key::from(self.key.clone());
+        let charge = [Charge::new(self.quota, &key, 1)];
+        // To be served again takes a window here.
+        let mut denied_since: Option<Instant> = None;
+        while !is_over.load(Relaxed) {
+            let (start, done) = (Instant::now(), read(&jumps.done));
+            let answer = block_on(store.charge(&charge));
+            self.found.took.push(start.elapsed());
+            match answer {
+                Ok(counted) => {
+                    let begun = read(&jumps.begun);
+                    self.compare(counted[0], [0, 1].map(|way| begun[way] > self.jumps[way]));
+                    (self.last, self.unknown, self.jumps) = (Some(counted[0]), 0, done);
+                    if counted.is_admitted() {
+                        self.found.recoveries.extend(denied_since.take().map(|since| since.elapsed()));
+                    } else {
+                        denied_since.get_or_insert(start);
+                    }
+                }
+                Err(error) => self.unknown += u64::from(error.may_have_charged()),
+            }
+            thread::sleep(Duration::from_millis(2));
+        }
+        self.found.expect(self.last.is_some(), || format!("{} was never served", self.quota.windows()));
+        self.found
+    }
+
+    fn compare(&mut self, state: QuotaState, [went_forward, went_back]: [bool; 2]) {
+        let (window, now, used) = (state.window(), state.now(), state.used());
+        let (unknown, last) = (self.unknown, self.last);
+        let what = || format!("{} {state:?} after {last:?}, {unknown} unknown", self.quota.windows());
+        self.found.expect(window.contains(now), || format!("not its time: {}", what()));
+        self.found.expect(used <= state.limit(), || format!("over the limit (G1): {}", what()));
+        let is_short = window.length() == Duration::from_millis(200);
+        let is_calendar = self.quota.quota().zone().is_some();
+        self.found
+            .expect(is_short || is_calendar, || format!("locked out for longer than a window: {}", what()));
+        let Some(last) = last else { return };
+        let taken = u64::from(state.has_room());
+        let goes_on = (last.used() + taken..=last.used() + taken + unknown).contains(&used);
+        let begins = (taken..=taken + unknown).contains(&used);
+        let expected = if (went_forward || unknown > 0) && went_back {
+            // It may have gone past the end, where the server forgets the counter, and come back. Or a charge of
+            // unknown outcome moved the counter into the window to which it went back, and that is over.
+            goes_on || begins
+        } else if now >= last.window().end() {
+            // A window that is over is not counted again (G5).
+            begins
+        } else {
+            // However far it went back, what was used stays used.
+            goes_on && (went_back || window == last.window())
+        };
+        self.found.expect(expected, || format!("reopened, moved, or counted after its end: {}", what()));
+    }
+}

@@ -1,0 +1,294 @@
+//! Two processes' stores on the same servers, and many who charge through them while a fault comes and goes.
+
+use std::mem;
+use std::ops::Range;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use tokio::runtime::Handle;
+use tokio::task::JoinHandle;
+use tollgate::{Anchor, Charge, Counted, Key, PolicyQuota, Quota, Store, StoreError};
+use tollgate_redis::{RedisStore, RedisStoreBuilder};
+use tollgate_testkit::block_on;
+use tollgate_testkit::servers::{Data, Server};
+
+use crate::diary::{Diary, Kind};
+use crate::expiry;
+use crate::fault::{Found, Round};
+
+/// Units of the narrow quota of a pair, and how often each pair is asked for one: often enough to be denied.
+const NARROW: u64 = 50;
+const ASKS: u64 = 200;
+
+/// Callers of each store.
+const CALLERS: usize = 6;
+
+/// Charges in a row that have to succeed before everything counts as served again, spread over so many keys that on
+/// a cluster all servers have some.
+const PROBES: u64 = 24;
+
+/// What callers share.
+struct Shared {
+    quotas: Quotas,
+    data: Data,
+    is_in_trouble: AtomicBool,
+    is_over: AtomicBool,
+    /// How many pairs were asked for.
+    pairs: AtomicU64,
+}
+
+struct Quotas {
+    lone: PolicyQuota,
+    wide: PolicyQuota,
+    narrow: PolicyQuota,
+}
+
+const DAY: Duration = Duration::from_secs(24 * 3600);
+
+/// No test crosses the end of one of these.
+const DECADE: Duration = Duration::from_secs(3653 * 24 * 3600);
+
+/// Who charges through one store of each kind: one as hasty as a store is that was told nothing, and one that waits
+/// as long as it takes.
+pub(crate) struct Crowd {
+    hasty: RedisStore,
+    patient: RedisStore,
+    shared: Arc<Shared>,
+    hurried: Vec<JoinHandle<Diary>>,
+    waiting: Vec<JoinHandle<Diary>>,
+    probed: Diary,
+    faults: u64,
+}
+
+/// What callers have to notice of a fault.
+pub(crate) enum Noticed<'a> {
+    /// Who has time notices nothing.
+    Never,
+    Perhaps,
+    /// At least once, or it did not happen.
+    As(&'a StoreError),
+}
+
+pub(crate) fn builder(url: &str) -> RedisStoreBuilder {
+    RedisStore::builder(url.parse().unwrap())
+}
+
+pub(crate) fn patient(url: &str) -> RedisStoreBuilder {
+    builder(url).deadline(Duration::from_secs(10)).connect_timeout(Duration::from_secs(10))
+}
+
+pub(crate) fn build(builder: RedisStoreBuilder) -> RedisStore {
+    block_on(async { builder.build() }).unwrap()
+}
+
+/// Runs the future on the runtime that the stores use.
+pub(crate) fn spawn<T: Send + 'static>(future: impl Future<Output = T> + Send + 'static) -> JoinHandle<T> {
+    block_on(async { Handle::current() }).spawn(future)
+}
+
+impl Crowd {
+    /// Starts to charge. `data` says what the fault leaves of the servers' data.
+    pub(crate) fn start(url: &str, data: Data) -> Self {
+        let quota = |limit, window, anchor| Quota::new(limit, window).unwrap().with_anchor(anchor).unwrap();
+        let quotas = Quotas {
+            lone: PolicyQuota::new("lone", quota(Quota::MAX_LIMIT, DAY, Anchor::FirstHit)),
+            wide: PolicyQuota::new("wide", quota(Quota::MAX_LIMIT, DAY, Anchor::FirstHit)),
+            narrow: PolicyQuota::new("narrow", quota(NARROW, DECADE, Anchor::Epoch)),
+        };
+        let shared = Arc::new(Shared {
+            quotas,
+            data,
+            is_in_trouble: AtomicBool::new(false),
+            is_over: AtomicBool::new(false),
+            pairs: AtomicU64::new(0),
+        });
+        let (hasty, patient) = (build(builder(url)), build(patient(url)));
+        let start = |store: &RedisStore, names: Range<usize>| {
+            let caller = |name| {
+                block_on(async { tokio::spawn(call(shared.clone(), store.clone(), format!("{name}"))) })
+            };
+            names.map(caller).collect()
+        };
+        let mut crowd = Self {
+            hurried: start(&hasty, 0..CALLERS),
+            waiting: start(&patient, CALLERS..2 * CALLERS),
+            hasty,
+            patient,
+            shared,
+            probed: Diary::default(),
+            faults: 0,
+        };
+        crowd.recover(&mut Found::default());
+        crowd
+    }
+
+    /// Brings the fault about and lifts it, and waits until everything is served again.
+    pub(crate) fn in_trouble(&mut self, round: &mut Round, fault: impl FnOnce(&mut Round)) {
+        self.shared.is_in_trouble.store(true, Relaxed);
+        fault(round);
+        self.shared.is_in_trouble.store(false, Relaxed);
+        round.found.faults += 1;
+        self.faults += 1;
+        self.recover(&mut round.found);
+        // Some peace between two faults.
+        thread::sleep(round.millis(0..50));
+    }
+
+    fn recover(&mut self, found: &mut Found) {
+        let start = Instant::now();
+        for store in [&self.hasty, &self.patient] {
+            let mut served_since = None;
+            let mut served = 0;
+            while served < PROBES {
+                let key = format!("probe-{served}");
+                let asked = start.elapsed();
+                let answer = block_on(self.shared.quotas.charge(store, Kind::Lone, &key));
+                if self.probed.note(Kind::Lone, &key, answer).is_some() {
+                    served_since.get_or_insert(asked);
+                    served += 1;
+                } else {
+                    (served_since, served) = (None, 0);
+                    let errors = &self.probed.errors;
+                    assert!(start.elapsed() < Duration::from_secs(30), "not served for 30 s: {errors:?}");
+                    thread::sleep(Duration::from_millis(1));
+                }
+            }
+            found.recoveries.extend(served_since);
+        }
+    }
+
+    /// Ends it, and holds what was counted against what callers were told. The servers are those that count now.
+    pub(crate) fn end(mut self, round: &mut Round, noticed: &Noticed<'_>, servers: &[&Server]) {
+        self.shared.is_over.store(true, Relaxed);
+        let mut hurried = joined(mem::take(&mut self.hurried));
+        let waiting = joined(mem::take(&mut self.waiting));
+        let found = &mut round.found;
+        found.took.append(&mut hurried.took);
+        match noticed {
+            Noticed::Never => {
+                found.expect(waiting.errors.is_empty(), || format!("seen: {:?}", waiting.errors))
+            }
+            Noticed::Perhaps => {}
+            Noticed::As(error) => found.expect(hurried.errors.contains_key(&format!("{error:?}")), || {
+                format!("nobody was told {error:?}: {:?}", hurried.errors)
+            }),
+        }
+        let mut all = mem::take(&mut self.probed);
+        all.add(hurried);
+        all.add(waiting);
+        found.violations.append(&mut all.violations);
+        for error in all.errors.keys().filter(|error| !is_expected(error, noticed)) {
+            found.violations.push(format!("an error that is not what happened: {error} (G6)"));
+        }
+        let losses = if self.shared.data == Data::Lost { self.faults } else { 0 };
+        let quotas = &self.shared.quotas;
+        for (key, tally) in all.lone {
+            let used = used(&self.patient, &[&quotas.lone], &key)[0];
+            tally.check(&format!("lone {key}"), used, Quota::MAX_LIMIT, losses, found);
+        }
+        for (key, tally) in all.pairs {
+            let used = used(&self.patient, &[&quotas.wide, &quotas.narrow], &key);
+            found.expect(used[0] == used[1], || format!("pair {key}: one of two was charged: {used:?}"));
+            tally.check(&format!("pair {key}"), used[1], NARROW, losses, found);
+        }
+        let windows = [("lone", DAY), ("wide", DAY), ("narrow", DECADE)];
+        for server in servers {
+            expiry::check(server, &windows, found);
+        }
+    }
+}
+
+/// A round that panics leaves nobody behind who goes on.
+impl Drop for Crowd {
+    fn drop(&mut self) {
+        self.shared.is_over.store(true, Relaxed);
+    }
+}
+
+impl Quotas {
+    async fn charge(&self, store: &RedisStore, kind: Kind, key: &str) -> Result<Counted, StoreError> {
+        let key = Key::from(key);
+        let [lone, wide, narrow] =
+            [&self.lone, &self.wide, &self.narrow].map(|quota| Charge::new(quota, &key, 1));
+        match kind {
+            Kind::Lone => store.charge(&[lone]).await,
+            Kind::Pair => store.charge(&[wide, narrow]).await,
+        }
+    }
+}
+
+/// One caller: a key of its own, by turns with pairs that all ask for.
+async fn call(shared: Arc<Shared>, store: RedisStore, name: String) -> Diary {
+    let mut diary = Diary::default();
+    let mut last = 0;
+    while !shared.is_over.load(Relaxed) {
+        let answer = timed(&shared, &mut diary, shared.quotas.charge(&store, Kind::Lone, &name)).await;
+        if let Some(used) = diary.note(Kind::Lone, &name, answer) {
+            // Nobody else charges this key, one after another: the reply to another question would show.
+            let tally = diary.lone[&name];
+            let least = if shared.data == Data::Kept { last + 1 } else { 1 };
+            if !(least..=tally.most()).contains(&used) || tally.denied > 0 {
+                let what = format!("{used} after {last}, {tally:?}: counted twice, or another's reply (G7)");
+                diary.violations.push(what);
+            }
+            last = used;
+        }
+        let pair = (shared.pairs.fetch_add(1, Relaxed) / ASKS).to_string();
+        let answer = timed(&shared, &mut diary, shared.quotas.charge(&store, Kind::Pair, &pair)).await;
+        diary.note(Kind::Pair, &pair, answer);
+        // A store that is away answers at once, and would be asked a million times.
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+    diary
+}
+
+/// Awaits the answer, and notes how long that took if there was trouble meanwhile.
+async fn timed(
+    shared: &Shared,
+    diary: &mut Diary,
+    asked: impl Future<Output = Result<Counted, StoreError>>,
+) -> Result<Counted, StoreError> {
+    let was_in_trouble = shared.is_in_trouble.load(Relaxed);
+    let start = Instant::now();
+    let answer = asked.await;
+    let took = start.elapsed();
+    let is_refusal = answer.as_ref().is_err_and(|error| !error.may_have_charged());
+    let asked_nobody = is_refusal && took < Duration::from_millis(1);
+    if (was_in_trouble || shared.is_in_trouble.load(Relaxed)) && !asked_nobody {
+        diary.took.push(took);
+    }
+    answer
+}
+
+fn joined(callers: Vec<JoinHandle<Diary>>) -> Diary {
+    let mut all = Diary::default();
+    for caller in callers {
+        match block_on(caller) {
+            Ok(diary) => all.add(diary),
+            Err(panic) => all.violations.push(format!("a caller panicked: {panic} (G6)")),
+        }
+    }
+    all
+}
+
+/// Units used. A look that failed charged nothing, so it may be repeated.
+fn used(store: &RedisStore, quotas: &[&PolicyQuota], key: &str) -> Vec<u64> {
+    let (key, start) = (Key::from(key), Instant::now());
+    let charges: Vec<_> = quotas.iter().map(|quota| Charge::new(quota, &key, 0)).collect();
+    loop {
+        match block_on(store.peek(&charges)) {
+            Ok(counted) => return counted.iter().map(tollgate::QuotaState::used).collect(),
+            Err(error) => assert!(start.elapsed() < Duration::from_secs(20), "no look at {key:?}: {error}"),
+        }
+    }
+}
+
+/// Whether callers may be told this in any trouble, or it is what this trouble is.
+fn is_expected(error: &str, noticed: &Noticed<'_>) -> bool {
+    let always =
+        [StoreError::Unreachable, StoreError::NotReady, StoreError::Overloaded, StoreError::TimedOut];
+    always.iter().any(|known| error == format!("{known:?}"))
+        || matches!(noticed, Noticed::As(known) if error == format!("{known:?}"))
+}

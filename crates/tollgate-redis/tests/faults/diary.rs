@@ -1,0 +1,101 @@
+//! What became of charges, counter by counter, and what that says of the promises.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use tollgate::{Counted, StoreError};
+
+use crate::fault::Found;
+
+/// What became of the charges of one who asks.
+#[derive(Debug, Default)]
+pub(crate) struct Diary {
+    /// By key. A key of a pair is charged under both quotas of the pair or under none.
+    pub(crate) lone: BTreeMap<String, Tally>,
+    pub(crate) pairs: BTreeMap<String, Tally>,
+    pub(crate) errors: BTreeMap<String, u64>,
+    pub(crate) took: Vec<Duration>,
+    pub(crate) violations: Vec<String>,
+}
+
+/// What became of the charges of one key, a unit each.
+#[derive(Debug, Default, Clone, Copy)]
+pub(crate) struct Tally {
+    pub(crate) admitted: u64,
+    /// Perhaps counted.
+    pub(crate) unknown: u64,
+    pub(crate) denied: u64,
+}
+
+impl Diary {
+    /// Takes note of one answer. Gives the units used, if it came.
+    pub(crate) fn note(&mut self, kind: Kind, key: &str, answer: Result<Counted, StoreError>) -> Option<u64> {
+        let tallies = match kind {
+            Kind::Lone => &mut self.lone,
+            Kind::Pair => &mut self.pairs,
+        };
+        let tally = tallies.entry(key.to_owned()).or_default();
+        match answer {
+            Ok(counted) => {
+                *(if counted.is_admitted() { &mut tally.admitted } else { &mut tally.denied }) += 1;
+                return Some(counted[0].used());
+            }
+            Err(error) => {
+                tally.unknown += u64::from(error.may_have_charged());
+                *self.errors.entry(format!("{error:?}")).or_default() += 1;
+            }
+        }
+        None
+    }
+
+    pub(crate) fn add(&mut self, other: Self) {
+        for (all, some) in [(&mut self.lone, other.lone), (&mut self.pairs, other.pairs)] {
+            for (key, tally) in some {
+                let sum = all.entry(key).or_default();
+                sum.admitted += tally.admitted;
+                sum.unknown += tally.unknown;
+                sum.denied += tally.denied;
+            }
+        }
+        for (error, count) in other.errors {
+            *self.errors.entry(error).or_default() += count;
+        }
+        self.took.extend(other.took);
+        self.violations.extend(other.violations);
+    }
+}
+
+/// How a key is charged.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// Under one quota that never runs out.
+    Lone,
+    /// Under two, one of which soon does.
+    Pair,
+}
+
+impl Tally {
+    /// No more than can have been asked for.
+    pub(crate) const fn most(&self) -> u64 {
+        self.admitted + self.unknown
+    }
+
+    /// G1, G6, G7: what was used in the end is what was acknowledged, and some of what is unknown. A server that
+    /// has lost its data so many times may have admitted the limit again after each, and counts less.
+    pub(crate) fn check(&self, what: &str, used: u64, limit: u64, losses: u64, found: &mut Found) {
+        found.expect(used <= self.most(), || format!("{what}: counted twice, {used} used: {self:?} (G7)"));
+        found.expect(used <= limit, || format!("{what}: limit {limit}, {used} used (G1)"));
+        found.expect(self.admitted <= limit.saturating_mul(1 + losses), || {
+            format!("{what}: limit {limit} and {losses} losses: {self:?} (G1)")
+        });
+        found.expect(self.denied == 0 || self.most() >= limit, || {
+            format!("{what}: denied while there was room: {self:?} (G6)")
+        });
+        if losses == 0 {
+            found.expect(used >= self.admitted, || format!("{what}: forgotten, {used} used: {self:?}"));
+            found.expect(self.denied == 0 || used == limit, || {
+                format!("{what}: denied at {used} of {limit}: {self:?} (G6)")
+            });
+        }
+    }
+}

@@ -1,0 +1,153 @@
+//! A fault, its rounds, and what they found.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::time::Duration;
+
+use fastrand::Rng;
+use tollgate_testkit::servers::Software;
+
+/// How long a decision may take, as a store has it that was told nothing.
+pub(crate) const DEADLINE: Duration = Duration::from_millis(20);
+
+/// One kind of trouble.
+pub(crate) struct Fault {
+    pub(crate) name: &'static str,
+    /// Brings it about on servers of its own, at moments that the seed decides.
+    pub(crate) round: fn(&mut Round),
+}
+
+/// One round of a fault.
+pub(crate) struct Round {
+    seed: u64,
+    pub(crate) rng: Rng,
+    pub(crate) found: Found,
+}
+
+/// What rounds found.
+#[derive(Debug, Default)]
+pub(crate) struct Found {
+    /// How often the fault was brought about.
+    pub(crate) faults: u64,
+    pub(crate) violations: Vec<String>,
+    /// How long decisions took while it lasted. Not of those that were refused without asking anybody, which take
+    /// microseconds and would hide the others.
+    pub(crate) took: Vec<Duration>,
+    /// How long after it everything was served again.
+    pub(crate) recoveries: Vec<Duration>,
+}
+
+/// How long decisions and recoveries may take.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Bounds {
+    p99: Duration,
+    recovery: Duration,
+}
+
+impl Bounds {
+    pub(crate) const PROMISED: Self =
+        Self { p99: DEADLINE.saturating_add(Duration::from_millis(5)), recovery: Duration::from_secs(2) };
+
+    /// For a machine that is busy with other tests: what is over these waits for no deadline at all.
+    const GENEROUS: Self = Self { p99: Duration::from_secs(1), recovery: Duration::from_secs(20) };
+}
+
+/// One broken promise can break many.
+const SHOWN: usize = 10;
+
+impl Fault {
+    /// A few rounds, of which every one has the same seed each time.
+    pub(crate) fn test(&self, rounds: u64) {
+        let found = self.run(0, rounds, Bounds::GENEROUS);
+        assert!(found.violations.is_empty(), "{} violations, see above", found.violations.len());
+    }
+
+    /// So many rounds, with this seed and those that follow it.
+    pub(crate) fn run(&self, seed: u64, rounds: u64, bounds: Bounds) -> Found {
+        let mut all = Found::default();
+        for seed in (0..rounds).map(|round| seed.wrapping_add(round)) {
+            let mut round = Round { seed, rng: Rng::with_seed(seed), found: Found::default() };
+            let ended = catch_unwind(AssertUnwindSafe(|| (self.round)(&mut round)));
+            if ended.is_err() {
+                round.found.violations.push("a panic, see above".to_owned());
+            }
+            self.report(seed, &round.found.violations);
+            all.add(round.found);
+        }
+        all.judge_times(bounds);
+        println!(
+            "RESULT prove/redis/{} rounds={rounds} faults={} violations={} p99_ms={:.1} recovery_ms={:.0}",
+            self.name,
+            all.faults,
+            all.violations.len(),
+            millis(all.p99()),
+            millis(all.longest_recovery()),
+        );
+        all
+    }
+
+    fn report(&self, seed: u64, violations: &[String]) {
+        for violation in violations.iter().take(SHOWN) {
+            println!("violation: {}, seed {seed}: {violation}", self.name);
+        }
+        if !violations.is_empty() {
+            println!("{} violations in this round; to replay it:", violations.len());
+            println!("cargo xtask prove redis --fault {} --rounds 1 --seed {seed}", self.name);
+        }
+    }
+}
+
+impl Round {
+    /// Rounds take turns.
+    pub(crate) fn software(&self) -> Software {
+        if self.seed.is_multiple_of(2) { Software::Redis } else { Software::Valkey }
+    }
+
+    /// A random time of so many milliseconds.
+    pub(crate) fn millis(&mut self, range: std::ops::Range<u64>) -> Duration {
+        Duration::from_millis(self.rng.u64(range))
+    }
+}
+
+impl Found {
+    pub(crate) fn add(&mut self, other: Self) {
+        self.faults += other.faults;
+        self.violations.extend(other.violations);
+        self.took.extend(other.took);
+        self.recoveries.extend(other.recoveries);
+    }
+
+    /// Notes a broken promise if it is broken.
+    pub(crate) fn expect(&mut self, holds: bool, broken: impl FnOnce() -> String) {
+        if !holds {
+            self.violations.push(broken());
+        }
+    }
+
+    fn judge_times(&mut self, bounds: Bounds) {
+        let (p99, recovery) = (self.p99(), self.longest_recovery());
+        for (what, took, most) in
+            [("decisions took (p99)", p99, bounds.p99), ("recovery took", recovery, bounds.recovery)]
+        {
+            if took > most {
+                println!("violation: {what} {took:?}, and {most:?} are allowed");
+                self.violations.push(what.to_owned());
+            }
+        }
+    }
+
+    fn p99(&self) -> Duration {
+        let mut took = self.took.clone();
+        took.sort_unstable();
+        // The longest, where there are fewer than a hundred.
+        let place = (took.len() * 99).div_ceil(100);
+        place.checked_sub(1).map_or(Duration::ZERO, |place| took[place])
+    }
+
+    fn longest_recovery(&self) -> Duration {
+        self.recoveries.iter().max().copied().unwrap_or_default()
+    }
+}
+
+fn millis(time: Duration) -> f64 {
+    time.as_secs_f64() * 1000.0
+}

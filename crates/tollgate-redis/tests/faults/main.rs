@@ -1,0 +1,29 @@
+//! The store in every trouble that there is with servers and networks, on real ones, again and again.
+//!
+//! A [`Fault`](fault::Fault) is brought about in rounds. Each test runs a few of them, as far as `cargo xtask test`
+//! has time; `cargo xtask prove redis` runs as many as it is told to, and is strict about time as well.
+//!
+//! | promise | how a round sees it broken |
+//! |---|---|
+//! | G1 | a counter admitted more than its limit, once for each time the server lost its data |
+//! | G5 | a key without an expiry, or with one too late, among all that a full `SCAN` finds |
+//! | G6 | a denial by a counter that had room, a panic, an error that is not what happened, a decision that took too long |
+//! | G7 | a count above the charges that were acknowledged and those whose outcome is unknown |
+//!
+//! Besides, one of a pair of quotas was charged and the other was not, or somebody got another's reply.
+
+#![allow(clippy::unwrap_used, clippy::disallowed_methods, reason = "these are tests, in real time")]
+
+mod cancel;
+mod clock;
+mod cluster;
+mod commands;
+mod crowd;
+mod cut;
+mod diary;
+mod expiry;
+mod fault;
+mod late;
+mod process;
+mod prove;
+mod sentinel;
