@@ -105,10 +105,9 @@ impl Crowd {
             pairs: AtomicU64::new(0),
         });
         let (hasty, patient) = (build(builder(url)), build(patient(url)));
+        let runtime = block_on(async { tokio::runtime::Handle::current() });
         let start = |store: &RedisStore, names: Range<usize>| {
-            let caller = |name| {
-                block_on(async { tokio::spawn(call(shared.clone(), store.clone(), format!("{name}"))) })
-            };
+            let caller = |name| runtime.spawn(call(shared.clone(), store.clone(), format!("{name}")));
             names.map(caller).collect()
         };
         let mut crowd = Self {
