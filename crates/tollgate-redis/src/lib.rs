@@ -56,6 +56,10 @@
 //! with [`StoreError::Misconfigured`](tollgate::StoreError::Misconfigured). On one server and with Sentinel they may
 //! count what they like.
 //!
+//! A slot of a Cluster may move while its counters are charged. Only a request with several quotas can meet its
+//! counters at two servers then. It waits for them to come together, for about 16 ms and within its deadline, and
+//! fails with [`StoreError::NotReady`](tollgate::StoreError::NotReady) if they do not; nothing is charged.
+//!
 //! # Cancel safety
 //!
 //! A future that is dropped before it is polled has asked nothing. Later, its charge may or may not be counted. No

@@ -143,6 +143,8 @@ pub(crate) enum Remedy<'a> {
     FollowOnce(&'a Address),
     /// Ask the same server again a little later.
     Wait,
+    /// Ask for fewer keys at once; where that cannot be, the same a little later.
+    Divide,
     /// Find out who serves now, then ask again.
     Resolve,
     /// Nothing: hand it on.
@@ -213,7 +215,8 @@ impl Trouble {
             Self::Refused(refusal) => match refusal {
                 Refusal::Moved(address) => Remedy::Follow(address),
                 Refusal::Ask(address) => Remedy::FollowOnce(address),
-                Refusal::TryAgain | Refusal::Loading | Refusal::Busy => Remedy::Wait,
+                Refusal::TryAgain => Remedy::Divide,
+                Refusal::Loading | Refusal::Busy => Remedy::Wait,
                 Refusal::ClusterDown | Refusal::ReadOnly | Refusal::MasterDown => Remedy::Resolve,
                 // A node has loaded the script and asked again before it says so.
                 Refusal::NoScript
@@ -375,7 +378,7 @@ mod tests {
             (
                 "TRYAGAIN Multiple keys request during rehashing of slot",
                 Refusal::TryAgain,
-                Remedy::Wait,
+                Remedy::Divide,
                 StoreError::NotReady,
             ),
             ("CLUSTERDOWN The cluster is down", Refusal::ClusterDown, Remedy::Resolve, StoreError::NotReady),

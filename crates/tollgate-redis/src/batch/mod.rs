@@ -9,17 +9,22 @@
 //! call is under way, others gather. So batches grow with the load, and a call's cost is shared by as many as
 //! came during the one before.
 //!
+//! While a slot of a Cluster is on its way from one server to another, some of its keys are here and some there, and
+//! no server takes a call for both. Then a batch goes as several calls, one for each set of keys.
+//!
 //! Drivers are tasks of their own. Whoever asks may go away at any time: what is under way stays under way, and
 //! its answer is dropped.
 
 mod lane;
 mod merge;
 
+use std::collections::BTreeMap;
 use std::pin::pin;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use redis::{Cmd, Value};
+use tokio::task::JoinSet;
 use tollgate::StoreError;
 
 pub(crate) use self::lane::Awaited;
@@ -28,7 +33,8 @@ pub(crate) use self::merge::Merged;
 use crate::keys::Slot;
 use crate::script::{self, Request};
 use crate::time::{Instant, ServerTime, instant};
-use crate::topology::Topology;
+use crate::topology::{Divisible, Topology};
+use crate::trouble::{Refusal, Trouble};
 
 /// How many requests go in one call: few enough that a call holds the server up for less than half a
 /// millisecond, and so many that more would save little.
@@ -45,6 +51,9 @@ const QUEUE: usize = 16_384;
 /// How late somebody may be told that it is too late: as long as all of a batch have come within such a while, the
 /// call's own deadline does for them, and a timer of ours is saved.
 const SLACK: Duration = Duration::from_millis(2);
+
+/// Requests that go in one call.
+type Batch = Vec<(Request, Waiter)>;
 
 /// Sends requests in batches. Clones share the lanes.
 #[derive(Debug, Clone)]
@@ -117,15 +126,35 @@ impl Inner {
     }
 
     /// Takes one batch, and answers everybody in it.
-    async fn commit(&self, slot: Slot, batch: Vec<(Request, Waiter)>) {
+    async fn commit(self: &Arc<Self>, slot: Slot, batch: Batch) {
+        let parts = self.take(slot, batch).await;
+        if parts.is_empty() {
+            return;
+        }
+        let mut calls = JoinSet::new();
+        for part in parts {
+            let inner = Arc::clone(self);
+            // What has one set of keys is not divided again.
+            calls.spawn(async move { inner.take(slot, part).await });
+        }
+        calls.join_all().await;
+    }
+
+    /// Makes one call of it and answers everybody. Only if the server says that it has some of the keys and not
+    /// others, nobody is answered: nothing was charged, and each of the parts that come back may be taken by itself.
+    async fn take(&self, slot: Slot, batch: Batch) -> Vec<Batch> {
         let sent = instant();
         let (requests, mut waiters) = still_awaited(batch, sent);
-        let Some(last) = waiters.iter().map(|waiter| waiter.deadline).max() else { return };
+        let Some(last) = waiters.iter().map(|waiter| waiter.deadline).max() else { return vec![] };
         let merged = Merged::new(&requests);
         let call = script::encode(&merged.groups());
-        let reply = self.call(slot, &call, last, &mut waiters).await;
+        let divisible = divisible(&requests);
+        let reply = self.call(slot, &call, divisible, last, &mut waiters).await;
         let received = instant();
-        let done = reply.and_then(script::decode).and_then(|reply| {
+        if divisible == Divisible::Yes && reply == Err(Trouble::Refused(Refusal::TryAgain)) {
+            return divide(requests, waiters);
+        }
+        let done = reply.map_err(StoreError::from).and_then(script::decode).and_then(|reply| {
             // First, because who is told that its window is not open asks again at once, by the time known then.
             self.time.learn(reply.now(), sent, received);
             merged.hand_out(reply, |index, answer| waiters[index].answer(Ok(answer)))
@@ -133,6 +162,7 @@ impl Inner {
         if let Err(error) = done {
             waiters.iter_mut().for_each(|waiter| waiter.answer(Err(error.clone())));
         }
+        vec![]
     }
 
     /// Calls, and meanwhile tells those whose deadline comes first that it is over for them.
@@ -140,19 +170,20 @@ impl Inner {
         &self,
         slot: Slot,
         call: &Cmd,
+        divisible: Divisible,
         last: Instant,
         waiters: &mut [Waiter],
-    ) -> Result<Value, StoreError> {
-        let mut reply = pin!(self.topology.call(slot, call, last));
+    ) -> Result<Value, Trouble> {
+        let mut reply = pin!(self.topology.call(slot, call, divisible, last));
         loop {
             let next = waiters.iter().filter(|it| !it.is_answered()).map(|it| it.deadline).min();
-            let Some(next) = next else { return Err(StoreError::TimedOut) };
+            let Some(next) = next else { return Err(Trouble::TimedOut) };
             if last <= next + SLACK {
-                return reply.await.map_err(StoreError::from);
+                return reply.await;
             }
             tokio::select! {
                 biased;
-                reply = &mut reply => return reply.map_err(StoreError::from),
+                reply = &mut reply => return reply,
                 () = tokio::time::sleep_until(next) => {
                     for waiter in waiters.iter_mut().filter(|waiter| waiter.deadline <= next) {
                         waiter.answer(Err(StoreError::TimedOut));
@@ -164,7 +195,7 @@ impl Inner {
 }
 
 /// Leaves out whoever has gone away, and whoever has waited too long: those were not sent, so nothing was charged.
-fn still_awaited(batch: Vec<(Request, Waiter)>, now: Instant) -> (Vec<Request>, Vec<Waiter>) {
+fn still_awaited(batch: Batch, now: Instant) -> (Vec<Request>, Vec<Waiter>) {
     let is_awaited = |(_, waiter): &mut (Request, Waiter)| {
         if waiter.deadline <= now {
             waiter.answer(Err(StoreError::Overloaded));
@@ -172,4 +203,19 @@ fn still_awaited(batch: Vec<(Request, Waiter)>, now: Instant) -> (Vec<Request>, 
         !waiter.is_gone()
     };
     batch.into_iter().filter_map(|mut it| is_awaited(&mut it).then_some(it)).unzip()
+}
+
+/// Whether the requests have more than one set of keys.
+fn divisible(requests: &[Request]) -> Divisible {
+    let same = requests.windows(2).all(|pair| pair[0].keys == pair[1].keys);
+    if same { Divisible::No } else { Divisible::Yes }
+}
+
+/// One part for each set of keys.
+fn divide(requests: Vec<Request>, waiters: Vec<Waiter>) -> Vec<Batch> {
+    let mut parts = BTreeMap::<_, Batch>::new();
+    for (request, waiter) in requests.into_iter().zip(waiters) {
+        parts.entry(request.keys.clone()).or_default().push((request, waiter));
+    }
+    parts.into_values().collect()
 }

@@ -35,6 +35,13 @@ pub(crate) enum Topology {
     Cluster(Cluster),
 }
 
+/// Whether a call can be made as several that have fewer keys each.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Divisible {
+    Yes,
+    No,
+}
+
 /// How often a call that did not run is made again. A key on its way to another server can need four: ask there,
 /// try again, ask there, it has moved. Many more are a loop.
 const REPEATS: usize = 8;
@@ -65,12 +72,19 @@ impl Topology {
         matches!(self, Self::Cluster(_))
     }
 
-    /// Calls the script on the server that has the slot.
+    /// Calls the script on the server that has the slot. If the keys are at two servers, because the slot is on its
+    /// way from one to the other, a call that is divisible is refused at once with `TRYAGAIN`.
     ///
     /// # Cancel safety
     ///
     /// The call may run although its future was dropped; its reply goes to nobody.
-    pub(crate) async fn call(&self, slot: Slot, call: &Cmd, deadline: Instant) -> Result<Value, Trouble> {
+    pub(crate) async fn call(
+        &self,
+        slot: Slot,
+        call: &Cmd,
+        divisible: Divisible,
+        deadline: Instant,
+    ) -> Result<Value, Trouble> {
         let mut node = self.serving(slot, deadline).await?;
         let mut answer = node.call(call, deadline).await;
         for _ in 0..REPEATS {
@@ -85,7 +99,8 @@ impl Topology {
                     let Some(next) = self.member(address) else { return answer };
                     next.call_asking(call, deadline).await
                 }
-                Remedy::Wait => {
+                Remedy::Divide if divisible == Divisible::Yes => return answer,
+                Remedy::Divide | Remedy::Wait => {
                     if !wait_a_little(deadline).await {
                         return answer;
                     }

@@ -1,7 +1,9 @@
 //! Many primaries, each with some of the slots.
 
+use std::collections::HashMap;
 use std::time::Duration;
 
+use tollgate_redis::Identity;
 use tollgate_testkit::servers::{Cluster, SLOTS, Server, Software};
 
 use crate::support::{Caller, builder, patient};
@@ -16,6 +18,18 @@ fn only_slot(cluster: &Cluster) -> u16 {
     let keys = |node: &Server| node.command::<Vec<String>>(["KEYS", "*"]);
     let key = cluster.nodes().iter().find_map(|node| keys(node).pop()).unwrap_or_default();
     cluster.slot_of(&key)
+}
+
+/// Two keys whose counters lie in one slot, if their identity is plain.
+fn neighbors(cluster: &Cluster) -> (u16, [String; 2]) {
+    let mut seen = HashMap::new();
+    for key in (0..).map(|n| format!("user-{n}")) {
+        let slot = cluster.slot_of(&key);
+        if let Some(other) = seen.insert(slot, key.clone()) {
+            return (slot, [other, key]);
+        }
+    }
+    unreachable!("there are more keys than slots")
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -59,6 +73,37 @@ async fn a_slot_that_moves_is_followed_and_loses_nothing() {
         assert!(tally.unknown == 0 && tally.refused.is_empty(), "{tally:?}");
         assert!(tally.acknowledged > 100, "{tally:?}");
         assert_eq!(caller.used("alice").await, tally.acknowledged + 1);
+    }
+}
+
+/// Two identities in one slot were asked for in one call, which nobody takes while one of them has moved and the
+/// other has not: all of their callers were refused, for as long as the move took.
+#[tokio::test(flavor = "multi_thread")]
+async fn identities_that_a_move_parts_are_asked_for_one_by_one() {
+    for software in Software::ALL {
+        let cluster = Cluster::start(software);
+        let patience = Duration::from_secs(10);
+        let caller = builder(&url(&cluster)).identity(Identity::Plain).deadline(patience);
+        let caller = Caller::new(caller.connect_timeout(patience));
+        let (slot, keys) = neighbors(&cluster);
+        for key in &keys {
+            assert_eq!(caller.charge(key).await, Ok(1));
+        }
+        let loads = keys.each_ref().map(|key| caller.load(key, 8));
+        let migration = cluster.migrate(slot, cluster.other_primary(slot));
+        assert_eq!(migration.move_keys(1), 1);
+        tokio::time::sleep(Duration::from_millis(300)).await;
+        let counters = [migration.from(), migration.to()].map(|node| {
+            node.command::<Vec<String>>(["CLUSTER", "GETKEYSINSLOT", &slot.to_string(), "10"]).len()
+        });
+        assert_eq!(counters, [1, 1], "the two are together");
+        migration.finish();
+        for (key, load) in keys.iter().zip(loads) {
+            let tally = load.stop().await;
+            assert!(tally.unknown == 0 && tally.refused.is_empty(), "{tally:?}");
+            assert!(tally.acknowledged > 100, "{tally:?}");
+            assert_eq!(caller.used(key).await, tally.acknowledged + 1);
+        }
     }
 }
 
