@@ -73,7 +73,7 @@ impl Topology {
     }
 
     /// Calls the script on the server that has the slot. If the keys are at two servers, because the slot is on its
-    /// way from one to the other, a call that is divisible is refused at once with [`TryAgain`](crate::trouble::Refusal::TryAgain).
+    /// way from one to the other, a call that is divisible is refused at once with `TRYAGAIN`.
     ///
     /// # Cancel safety
     ///
