@@ -103,7 +103,7 @@ pub enum ProblemKind {
         second: Box<Quota>,
     },
     /// A list that must not be empty.
-    #[error("expected at least one {0}, found an empty list")]
+    #[error("expected at least one {0}, found none")]
     Empty(&'static str),
     /// A network that cannot be.
     #[error("network `{0}`: {1}")]
@@ -118,8 +118,8 @@ pub enum ProblemKind {
     #[error("`local_share` goes with `on_store_failure: local` only")]
     NeedlessShare,
     /// A name that a policy cannot have.
-    #[error("a policy's name has 1 to 64 letters, digits, `-`, `_` and `.`, found `{0}`")]
-    PolicyName(Box<str>),
+    #[error("a policy's name has 1 to 64 letters, digits, `-`, `_` and `.`")]
+    PolicyName,
     /// Two policies of one name.
     #[error("the policy `{name}` is here already, in line {}: counters and metrics tell policies apart by their names", first.line)]
     DuplicatePolicy {

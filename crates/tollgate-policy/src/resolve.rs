@@ -122,7 +122,7 @@ fn policy_name(name: At<Box<str>>, problems: &mut Problems) -> Option<Box<str>> 
     if (1..=64).contains(&name.value.len()) && name.value.bytes().all(is_allowed) {
         return Some(name.value);
     }
-    problems.add(name.at, ProblemKind::PolicyName(name.value));
+    problems.add(name.at, ProblemKind::PolicyName);
     None
 }
 

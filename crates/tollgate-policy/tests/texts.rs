@@ -30,9 +30,20 @@ fn what_is_probably_a_mistake_is_told_with_a_code() {
 
 #[test]
 fn no_message_shows_what_a_variable_stands_for() {
-    let text = "store: { url: redis://, prefix: x }\nmode: ${REDIS_URL}\npolicies: [${REDIS_URL}]\n";
-    let error = Config::parse_with("t", text, &|_| Some("secret".to_owned())).unwrap_err();
-    assert!(!format!("{error} {error:?}").contains("secret"), "{error:?}");
+    let text = "
+mode: ${SECRET}
+defaults: { deny_status: \"${SECRET}\", local_share: \"${SECRET}\", count_denied: \"${SECRET}\" }
+policies:
+  - name: ${SECRET}
+    key: \"${SECRET}\"
+    quotas: [\"${SECRET}\"]
+    match: { ip: { cidr: \"${SECRET}\" }, path: { present: \"${SECRET}\" } }
+  - ${SECRET}
+";
+    let error = Config::parse_with("t", text, &|_| Some("s3cret ".repeat(20))).unwrap_err();
+    let ConfigError::Invalid { problems, .. } = &error else { panic!("{error}") };
+    assert_eq!(problems.len(), 10, "{error}");
+    assert!(!format!("{error} {error:?}").contains("s3cret"), "{error:?}");
 }
 
 #[test]

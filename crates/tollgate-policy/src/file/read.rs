@@ -32,6 +32,14 @@ impl Node {
         }
     }
 
+    /// The scalar as it stands in the file, for a message.
+    pub(crate) fn written(&self) -> &str {
+        match &self.value {
+            Value::Scalar { written, .. } => written,
+            _ => "",
+        }
+    }
+
     /// The text with `read` applied, of which `None` means that something else was expected.
     pub(crate) fn parsed<T>(
         &self,
@@ -153,7 +161,7 @@ macro_rules! section {
         impl Read for $name {
             fn read(node: &Node, problems: &mut Problems) -> Option<Self> {
                 const KNOWN: &[&str] = &[$($key),*];
-                let entries = problems.take(node.at, node.mapping($what))?;
+                let entries = problems.take(node.at, node.mapping(concat!("a mapping for ", $what)))?;
                 let mut section = Self { given: Vec::new(), $($field: None,)* };
                 for entry in entries {
                     match entry.key.as_ref() {
@@ -192,7 +200,7 @@ macro_rules! words {
                 match text {
                     $($word => Some($value),)*
                     _ => {
-                        let (written, hint) = (text.into(), Hint::new(text, KNOWN));
+                        let (written, hint) = (node.written().into(), Hint::new(node.written(), KNOWN));
                         problems.add(node.at, ProblemKind::UnknownWord { what: $what, written, hint });
                         None
                     }

@@ -121,7 +121,7 @@ impl Read for Pattern {
 impl Read for Network {
     fn read(node: &Node, problems: &mut Problems) -> Option<Self> {
         let text = problems.take(node.at, node.text("a network such as 10.0.0.0/8"))?;
-        let network = text.parse().map_err(|error| ProblemKind::Network(text.into(), error));
+        let network = text.parse().map_err(|error| ProblemKind::Network(node.written().into(), error));
         problems.take(node.at, network)
     }
 }

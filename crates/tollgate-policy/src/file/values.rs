@@ -124,14 +124,22 @@ impl Read for QuotaList {
 impl Read for WrittenQuota {
     fn read(node: &Node, problems: &mut Problems) -> Option<Self> {
         let text = problems.take(node.at, node.text("a quota such as 5/1m"))?;
-        problems.take(node.at, text.parse().map(Self).map_err(ProblemKind::Quota))
+        let quota = text.parse().map(Self).map_err(|error| {
+            // The error repeats its text, which here may come from a variable.
+            if text == node.written() {
+                ProblemKind::Quota(error)
+            } else {
+                node.expected("a quota such as 5/1m")
+            }
+        });
+        problems.take(node.at, quota)
     }
 }
 
 impl Read for Share {
     fn read(node: &Node, problems: &mut Problems) -> Option<Self> {
         let text = problems.take(node.at, node.text("a share such as 1/3"))?;
-        let share = text.parse().map_err(|error| ProblemKind::LocalShare(text.into(), error));
+        let share = text.parse().map_err(|error| ProblemKind::LocalShare(node.written().into(), error));
         problems.take(node.at, share.map(Self))
     }
 }
