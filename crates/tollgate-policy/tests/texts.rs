@@ -1,5 +1,7 @@
 //! The text of every problem and of every warning, the JSON Schema, and the examples.
 
+#![allow(clippy::unwrap_used, reason = "this is a test")]
+
 use std::path::{Path, PathBuf};
 
 use tollgate_policy::{Config, ConfigError};
