@@ -1,0 +1,221 @@
+//! What has to hold of an attribute.
+
+use std::fmt;
+use std::net::IpAddr;
+
+use crate::{Attributes, Network};
+
+/// An attribute, and what has to hold of its value.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Condition {
+    pub(crate) attribute: Box<str>,
+    pub(crate) test: Test,
+}
+
+/// What has to hold of a value, or of there being none.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Test {
+    /// The value fits one of these.
+    OneOf(Box<[Pattern]>),
+    /// The value is an address in one of these networks.
+    Within(Box<[Network]>),
+    /// There is a value; it may be empty.
+    Present,
+    /// There is no value.
+    Absent,
+    /// All of these hold.
+    All(Box<[Test]>),
+    /// The other does not hold. Where there is no value, nothing holds of it, so this does.
+    Not(Box<Test>),
+}
+
+/// A form of texts.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Pattern {
+    /// This text.
+    Exact(Box<str>),
+    /// Texts that begin with this one, which is written `/api/*`.
+    Prefix(Box<str>),
+    /// Texts of this form: `*` stands for any characters or none, `?` for one character.
+    Glob(Box<str>),
+}
+
+impl Condition {
+    /// The name of the attribute.
+    #[must_use]
+    pub fn attribute(&self) -> &str {
+        &self.attribute
+    }
+
+    /// What has to hold.
+    #[must_use]
+    pub const fn test(&self) -> &Test {
+        &self.test
+    }
+
+    /// Whether it holds.
+    #[must_use]
+    pub fn holds(&self, attributes: &Attributes<'_>) -> bool {
+        self.test.holds(attributes.value(&self.attribute))
+    }
+}
+
+impl Test {
+    /// Whether it holds of this value, or of there being none.
+    #[must_use]
+    pub fn holds(&self, value: Option<&str>) -> bool {
+        match self {
+            Self::OneOf(patterns) => {
+                value.is_some_and(|value| patterns.iter().any(|pattern| pattern.fits(value)))
+            }
+            Self::Within(networks) => value.and_then(address).is_some_and(|address| {
+                let host = Network::host(address);
+                networks.iter().any(|network| network.covers(&host))
+            }),
+            Self::Present => value.is_some(),
+            Self::Absent => value.is_none(),
+            Self::All(tests) => tests.iter().all(|test| test.holds(value)),
+            Self::Not(test) => !test.holds(value),
+        }
+    }
+}
+
+/// The address that a value is, if it is one.
+pub(crate) fn address(value: &str) -> Option<IpAddr> {
+    value.parse().ok()
+}
+
+impl Pattern {
+    /// The pattern as it is written where a text stands for one: `*` and `?` are special.
+    #[must_use]
+    pub fn new(text: &str) -> Self {
+        match text.find(['*', '?']) {
+            None => Self::Exact(text.into()),
+            Some(at) => match text.split_at(at) {
+                (prefix, "*") => Self::Prefix(prefix.into()),
+                _ => Self::Glob(text.into()),
+            },
+        }
+    }
+
+    /// Whether the value has this form.
+    #[must_use]
+    pub fn fits(&self, value: &str) -> bool {
+        match self {
+            Self::Exact(text) => value == text.as_ref(),
+            Self::Prefix(prefix) => value.starts_with(prefix.as_ref()),
+            Self::Glob(pattern) => glob(pattern, value),
+        }
+    }
+}
+
+/// Whether the value has the form of the glob. A star first stands for nothing; on a mismatch the last one takes
+/// another character. Earlier stars need no second try, because what they could take the last one can take as
+/// well, so the time is at most the product of both lengths.
+fn glob(pattern: &str, value: &str) -> bool {
+    let (mut pattern, mut value) = (pattern.chars(), value.chars());
+    let mut retry = None;
+    loop {
+        let remaining = value.clone();
+        match (pattern.next(), value.next()) {
+            (None, None) => return true,
+            (Some('*'), _) => {
+                // The star takes nothing yet.
+                value = remaining.clone();
+                retry = Some((pattern.clone(), remaining));
+            }
+            (Some('?'), Some(_)) => {}
+            (Some(expected), Some(found)) if expected == found => {}
+            _ => {
+                let Some((after_star, mut taken)) = retry.take() else { return false };
+                if taken.next().is_none() {
+                    return false;
+                }
+                pattern = after_star.clone();
+                value = taken.clone();
+                retry = Some((after_star, taken));
+            }
+        }
+    }
+}
+
+impl fmt::Display for Condition {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.attribute, self.test)
+    }
+}
+
+/// Nearly as it is written in a file.
+impl fmt::Display for Test {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::OneOf(patterns) => match patterns.as_ref() {
+                [pattern] => pattern.fmt(f),
+                patterns => list(f, patterns),
+            },
+            Self::Within(networks) => {
+                f.write_str("{ cidr: ")?;
+                list(f, networks)?;
+                f.write_str(" }")
+            }
+            Self::Present => f.write_str("{ present: true }"),
+            Self::Absent => f.write_str("{ absent: true }"),
+            Self::All(tests) => list(f, tests),
+            Self::Not(test) => write!(f, "{{ not: {test} }}"),
+        }
+    }
+}
+
+fn list<T: fmt::Display>(f: &mut fmt::Formatter<'_>, values: &[T]) -> fmt::Result {
+    f.write_str("[")?;
+    for (index, value) in values.iter().enumerate() {
+        let separator = if index == 0 { "" } else { ", " };
+        write!(f, "{separator}{value}")?;
+    }
+    f.write_str("]")
+}
+
+impl fmt::Display for Pattern {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Exact(text) | Self::Glob(text) => f.write_str(text),
+            Self::Prefix(prefix) => write!(f, "{prefix}*"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_star_stands_for_any_characters_and_a_question_mark_for_one() {
+        let fits = |pattern: &str, value: &str| Pattern::new(pattern).fits(value);
+        assert!(fits("/users/*/photos", "/users/1/2/photos"));
+        assert!(fits("/users/*/photos", "/users//photos"));
+        assert!(!fits("/users/*/photos", "/users/photos"));
+        assert!(fits("*.css", "a.css.css"));
+        assert!(!fits("*.css", "a.css.js"));
+        assert!(fits("v?", "vä"));
+        assert!(!fits("v?", "v"));
+        assert!(fits("**", "") && fits("*", "") && !fits("?", ""));
+        assert!(fits("*a*b*", "xxaxxbxx") && !fits("*a*b*", "xxbxxaxx"));
+    }
+
+    #[test]
+    fn a_glob_of_many_stars_is_not_exponential() {
+        assert!(!Pattern::new(&"*a".repeat(50)).fits(&"a".repeat(49)));
+        assert!(!Pattern::new(&format!("{}b", "*a".repeat(50))).fits(&"a".repeat(2_000)));
+    }
+
+    #[test]
+    fn nothing_holds_of_a_value_that_is_not_there_but_its_absence() {
+        let exact = Test::OneOf([Pattern::new("a")].into());
+        assert!(!exact.holds(None));
+        assert!(Test::Not(exact.into()).holds(None));
+        assert!(Test::Absent.holds(None) && !Test::Absent.holds(Some("")));
+        assert!(Test::Present.holds(Some("")) && !Test::Present.holds(None));
+    }
+}

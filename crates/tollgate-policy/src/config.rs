@@ -1,0 +1,143 @@
+//! A whole file: read, checked and compiled.
+
+use std::fmt;
+use std::io;
+use std::path::Path;
+
+use thiserror::Error;
+
+use crate::file::{At, Node, RawFile, Read, Variables};
+use crate::problem::Problems;
+use crate::resolve::resolve;
+use crate::{Policies, Problem, Warning};
+
+/// What a valid file says.
+#[derive(Debug)]
+pub struct Config {
+    pub(crate) store: Option<StoreSettings>,
+    pub(crate) policies: Policies,
+    pub(crate) warnings: Box<[Warning]>,
+}
+
+/// Where counters are kept.
+#[derive(Clone, PartialEq, Eq)]
+pub struct StoreSettings {
+    pub(crate) url: Box<str>,
+    pub(crate) prefix: Option<Box<str>>,
+}
+
+/// A file that cannot be used. The fault of whoever wrote it, or of where it lies.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum ConfigError {
+    /// The file cannot be read.
+    #[error("cannot read {file}")]
+    Unreadable {
+        /// The file.
+        file: Box<str>,
+        /// Why not.
+        source: io::Error,
+    },
+    /// Every problem of the file, one a line.
+    #[error("{}", Lines(file, problems))]
+    Invalid {
+        /// The file.
+        file: Box<str>,
+        /// What is wrong with it, in the order of its lines.
+        problems: Box<[Problem]>,
+    },
+}
+
+/// Each problem under the file's name, as compilers do it.
+struct Lines<'a>(&'a str, &'a [Problem]);
+
+impl Config {
+    /// Reads a file; variables are those of the process's environment.
+    ///
+    /// # Errors
+    ///
+    /// If the file cannot be read, or is not valid; then every problem is named.
+    pub fn load(path: impl AsRef<Path>) -> Result<Self, ConfigError> {
+        let path = path.as_ref();
+        let file = path.display().to_string();
+        match std::fs::read_to_string(path) {
+            Ok(text) => Self::parse(&file, &text),
+            Err(source) => Err(ConfigError::Unreadable { file: file.into(), source }),
+        }
+    }
+
+    /// Reads the text of a file that messages call `file`; variables are those of the process's environment.
+    ///
+    /// # Errors
+    ///
+    /// If the text is not valid; then every problem is named.
+    pub fn parse(file: &str, text: &str) -> Result<Self, ConfigError> {
+        Self::parse_with(file, text, &|name| std::env::var(name).ok())
+    }
+
+    /// Reads the text of a file with variables of one's own.
+    ///
+    /// # Errors
+    ///
+    /// If the text is not valid; then every problem is named.
+    pub fn parse_with(file: &str, text: &str, variables: &Variables<'_>) -> Result<Self, ConfigError> {
+        let mut problems = Problems::default();
+        let raw = Node::parse(text, variables, &mut problems)
+            .and_then(|root| At::<RawFile>::read(&root, &mut problems));
+        let config = raw.map(|raw| resolve(raw, &mut problems));
+        match config {
+            Some(config) if problems.is_empty() => Ok(config),
+            _ => Err(ConfigError::Invalid { file: file.into(), problems: problems.into_sorted() }),
+        }
+    }
+
+    /// The policies.
+    #[must_use]
+    pub const fn policies(&self) -> &Policies {
+        &self.policies
+    }
+
+    /// Where counters are kept; without a store, in memory.
+    #[must_use]
+    pub const fn store(&self) -> Option<&StoreSettings> {
+        self.store.as_ref()
+    }
+
+    /// What is valid and probably a mistake, in the order of the file.
+    #[must_use]
+    pub fn warnings(&self) -> &[Warning] {
+        &self.warnings
+    }
+}
+
+impl StoreSettings {
+    /// The server.
+    #[must_use]
+    pub fn url(&self) -> &str {
+        &self.url
+    }
+
+    /// What the names of all keys begin with, if the file says it.
+    #[must_use]
+    pub fn prefix(&self) -> Option<&str> {
+        self.prefix.as_deref()
+    }
+}
+
+/// Without the URL, which may hold a password.
+impl fmt::Debug for StoreSettings {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("StoreSettings").field("prefix", &self.prefix).finish_non_exhaustive()
+    }
+}
+
+impl fmt::Display for Lines<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self(file, problems) = self;
+        for (index, problem) in problems.iter().enumerate() {
+            let separator = if index == 0 { "" } else { "\n" };
+            write!(f, "{separator}{file}:{problem}")?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,66 @@
+//! How many units a request takes.
+
+use thiserror::Error;
+
+use crate::Attributes;
+
+/// How many units a request takes of a policy's quotas.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[non_exhaustive]
+pub enum Cost {
+    /// As many as the caller says.
+    #[default]
+    Asked,
+    /// Always as many.
+    Fixed(u32),
+    /// As many as an attribute says, at most this many. Without the attribute, as many as the caller says.
+    Attribute {
+        /// The attribute's name.
+        name: Box<str>,
+        /// The most that it may say; more is the caller's error.
+        max: u32,
+    },
+}
+
+/// A request whose cost cannot be. The caller's fault.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[non_exhaustive]
+pub enum CostError {
+    /// The attribute is no whole number.
+    #[error("the attribute `{0}` says the cost and must be a whole number")]
+    NoNumber(Box<str>),
+    /// The attribute says more than the policy takes. It is an error and not cut down, because then less would be
+    /// counted than was used.
+    #[error("the attribute `{name}` says the cost and may be at most {max}")]
+    AboveMaximum {
+        /// The attribute's name.
+        name: Box<str>,
+        /// The policy's maximum.
+        max: u32,
+    },
+}
+
+impl Cost {
+    /// The cost of a request for which the caller says `asked`. Cost 0 only looks, so then it is 0 whatever a
+    /// request would take.
+    pub(crate) fn of(&self, attributes: &Attributes<'_>, asked: u32) -> Result<u32, CostError> {
+        match self {
+            _ if asked == 0 => Ok(0),
+            Self::Asked => Ok(asked),
+            Self::Fixed(cost) => Ok(*cost),
+            Self::Attribute { name, max } => match attributes.value(name) {
+                None => Ok(asked),
+                Some(text) => match whole_number(text).ok_or_else(|| CostError::NoNumber(name.clone()))? {
+                    cost if cost <= u64::from(*max) => Ok(cost as u32),
+                    _ => Err(CostError::AboveMaximum { name: name.clone(), max: *max }),
+                },
+            },
+        }
+    }
+}
+
+/// Digits alone; what does not fit is as large as can be, and so above every maximum.
+pub(crate) fn whole_number(text: &str) -> Option<u64> {
+    let is_whole = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    is_whole.then(|| text.parse().unwrap_or(u64::MAX))
+}

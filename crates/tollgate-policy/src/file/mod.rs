@@ -1,0 +1,57 @@
+//! What a file says, as it is written: sections whose lines may all be missing.
+//!
+//! Here every value is checked alone. What goes with what, and what a missing line means, is in `resolve`.
+
+mod policy;
+mod read;
+mod store;
+mod test;
+mod tree;
+mod values;
+mod variables;
+
+use schemars::JsonSchema;
+
+pub(crate) use self::policy::{RawOverride, RawPolicy};
+use self::read::section;
+pub(crate) use self::read::{At, Read};
+pub(crate) use self::store::RawStore;
+pub(crate) use self::tree::Node;
+use self::values::Status;
+pub(crate) use self::values::{FailureWord, QuotaList, RawCost, Share};
+pub(crate) use self::variables::Variables;
+use crate::problem::Problems;
+use crate::{HeaderFormat, Mode, OnMissingKey, Position, ProblemKind};
+
+section! {
+    /// Which limits apply to whom.
+    RawFile("the file") {
+        /// Where counters are kept.
+        "store" store: RawStore,
+        /// How much all policies matter, at most: `shadow` decides nothing, and `off` counts nothing either.
+        "mode" mode: Mode,
+        /// What holds for every policy that does not say otherwise.
+        "defaults" defaults: RawDefaults,
+        /// The policies. Every one that matches applies, all or nothing together.
+        "policies" policies: Vec<At<RawPolicy>>,
+    }
+}
+
+section! {
+    /// What holds for every policy that does not say otherwise.
+    RawDefaults("defaults") {
+        /// What is answered while the store cannot: `open` admits, `closed` refuses, `local` counts in the
+        /// process against `local_share`.
+        "on_store_failure" on_store_failure: FailureWord,
+        /// The part of each limit that one process admits by itself, such as 1/3.
+        "local_share" local_share: Share,
+        /// Which headers tell a client of its limits.
+        "headers" headers: HeaderFormat,
+        /// The HTTP status of a denial.
+        "deny_status" deny_status: Status,
+        /// Whether a denied request uses up what it was denied.
+        "count_denied" count_denied: bool,
+        /// What happens to a request that does not say who is to be counted.
+        "on_missing_key" on_missing_key: OnMissingKey,
+    }
+}

@@ -1,0 +1,66 @@
+//! One policy as it is written.
+
+use schemars::JsonSchema;
+
+use super::read::{At, Read, section};
+use super::test::Conditions;
+use super::tree::Node;
+use super::values::{FailureWord, QuotaList, RawCost, Share, Status};
+use crate::problem::Problems;
+use crate::{HeaderFormat, Identity, Mode, OnMissingKey, Position, ProblemKind};
+
+section! {
+    /// A named rule: what it matches, whom it counts, its quotas.
+    RawPolicy("a policy") {
+        /// The name, under which it is counted and reported. Under another name counters start anew.
+        #[schemars(required)]
+        "name" name: Box<str>,
+        /// What it is there for.
+        "description" description: Box<str>,
+        /// Attributes and what has to hold of them; all lines. Left out: any request.
+        "match" conditions: Conditions,
+        /// Who is counted: an attribute, several together, the first there is of some, or `global`.
+        "key" key: Identity,
+        /// The quotas, all or nothing, or `unlimited`.
+        "quotas" quotas: QuotaList,
+        /// Quotas to try out: counted after the decision, which they never touch.
+        "candidate" candidate: QuotaList,
+        /// Other quotas for some; the first that holds replaces the whole list.
+        "overrides" overrides: Vec<At<RawOverride>>,
+        /// Whether a request that it matches is admitted uncounted, whatever other policies say.
+        "exempt" exempt: bool,
+        /// Whether it is there at all.
+        "enabled" enabled: bool,
+        /// Whether it decides: `shadow` is counted after the decision and does not touch it.
+        "mode" mode: Mode,
+        /// Units of a request. Left out: as many as the caller says.
+        "cost" cost: RawCost,
+        /// Whether a denied request uses up what it was denied.
+        "count_denied" count_denied: bool,
+        /// What happens to a request that does not say who is to be counted.
+        "on_missing_key" on_missing_key: OnMissingKey,
+        /// What is answered while the store cannot.
+        "on_store_failure" on_store_failure: FailureWord,
+        /// The part of each limit that one process admits by itself, such as 1/3.
+        "local_share" local_share: Share,
+        /// Which headers tell a client of its limits.
+        "headers" headers: HeaderFormat,
+        /// The HTTP status of a denial.
+        "deny_status" deny_status: Status,
+    }
+}
+
+section! {
+    /// Other quotas for some of those whom a policy matches.
+    RawOverride("an override") {
+        /// Attributes and what has to hold of them; all lines.
+        #[schemars(required)]
+        "when" when: Conditions,
+        /// The quotas in place of the policy's, or `unlimited`. What has the same windows goes on with the same
+        /// counters.
+        #[schemars(required)]
+        "quotas" quotas: QuotaList,
+        /// Quotas to try out where it holds.
+        "candidate" candidate: QuotaList,
+    }
+}

@@ -1,0 +1,227 @@
+//! From the tree to typed sections: every problem is noted, and reading goes on.
+
+use std::borrow::Cow;
+
+use schemars::{JsonSchema, Schema, SchemaGenerator};
+
+use super::tree::{Entry, Node, Value};
+use crate::problem::{Hint, Problems};
+use crate::{Position, ProblemKind};
+
+/// What can be read from a place in a file. `None` only with a problem noted.
+pub(crate) trait Read: Sized {
+    fn read(node: &Node, problems: &mut Problems) -> Option<Self>;
+}
+
+/// A value, and where it stands.
+#[derive(Debug, Clone)]
+pub(crate) struct At<T> {
+    pub(crate) at: Position,
+    pub(crate) value: T,
+}
+
+/// One value, or a list of them.
+#[derive(Debug, Clone)]
+pub(crate) struct OneOrMany<T>(pub(crate) Vec<At<T>>);
+
+impl Node {
+    pub(crate) fn text(&self, expected: &str) -> Result<&str, ProblemKind> {
+        match &self.value {
+            Value::Scalar { text, .. } => Ok(text),
+            _ => Err(self.expected(expected)),
+        }
+    }
+
+    /// The scalar as it stands in the file, for a message.
+    pub(crate) fn written(&self) -> &str {
+        match &self.value {
+            Value::Scalar { written, .. } => written,
+            _ => "",
+        }
+    }
+
+    /// The text with `read` applied, of which `None` means that something else was expected.
+    pub(crate) fn parsed<T>(
+        &self,
+        expected: &str,
+        read: impl FnOnce(&str) -> Option<T>,
+    ) -> Result<T, ProblemKind> {
+        read(self.text(expected)?).ok_or_else(|| self.expected(expected))
+    }
+
+    pub(crate) fn list(&self, expected: &str) -> Result<&[Self], ProblemKind> {
+        match &self.value {
+            Value::List(nodes) => Ok(nodes),
+            _ => Err(self.expected(expected)),
+        }
+    }
+
+    pub(crate) fn mapping(&self, expected: &str) -> Result<&[Entry], ProblemKind> {
+        match &self.value {
+            Value::Mapping(entries) => Ok(entries),
+            _ => Err(self.expected(expected)),
+        }
+    }
+}
+
+impl Entry {
+    pub(crate) fn unknown(&self, section: &'static str, known: &'static [&'static str]) -> ProblemKind {
+        ProblemKind::UnknownKey { key: self.key.clone(), section, hint: Hint::new(&self.key, known) }
+    }
+}
+
+impl<T: Read> Read for At<T> {
+    fn read(node: &Node, problems: &mut Problems) -> Option<Self> {
+        T::read(node, problems).map(|value| Self { at: node.at, value })
+    }
+}
+
+/// A list; what cannot be read of it is left out.
+impl<T: Read> Read for Vec<At<T>> {
+    fn read(node: &Node, problems: &mut Problems) -> Option<Self> {
+        let nodes = problems.take(node.at, node.list("a list"))?;
+        Some(nodes.iter().filter_map(|node| Read::read(node, problems)).collect())
+    }
+}
+
+impl<T: Read> Read for OneOrMany<T> {
+    fn read(node: &Node, problems: &mut Problems) -> Option<Self> {
+        match &node.value {
+            Value::List(_) => Read::read(node, problems).map(Self),
+            _ => At::read(node, problems).map(|one| Self(vec![one])),
+        }
+    }
+}
+
+impl Read for bool {
+    fn read(node: &Node, problems: &mut Problems) -> Option<Self> {
+        let value = node.parsed("true or false", |text| text.parse().ok());
+        problems.take(node.at, value)
+    }
+}
+
+impl Read for Box<str> {
+    fn read(node: &Node, problems: &mut Problems) -> Option<Self> {
+        problems.take(node.at, node.text("a text")).map(Into::into)
+    }
+}
+
+impl<T: JsonSchema> JsonSchema for At<T> {
+    fn inline_schema() -> bool {
+        T::inline_schema()
+    }
+
+    fn schema_name() -> Cow<'static, str> {
+        T::schema_name()
+    }
+
+    fn schema_id() -> Cow<'static, str> {
+        T::schema_id()
+    }
+
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        T::json_schema(generator)
+    }
+}
+
+impl<T: JsonSchema> JsonSchema for OneOrMany<T> {
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn schema_name() -> Cow<'static, str> {
+        format!("OneOrMany{}", T::schema_name()).into()
+    }
+
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        let one = generator.subschema_for::<T>();
+        schemars::json_schema!({ "anyOf": [one, { "type": "array", "items": one, "minItems": 1 }] })
+    }
+}
+
+/// A mapping of the file: its keys, and what they take. It is the one list of them, for the reader, for the
+/// hints and for the JSON Schema.
+macro_rules! section {
+    (
+        $(#[$meta:meta])*
+        $name:ident ($what:literal) {
+            $( $(#[$field_meta:meta])* $key:literal $field:ident: $type:ty, )*
+        }
+    ) => {
+        $(#[$meta])*
+        #[derive(Debug, JsonSchema)]
+        #[schemars(deny_unknown_fields)]
+        pub(crate) struct $name {
+            /// The keys that are there, whether or not their values can be read.
+            #[schemars(skip)]
+            pub(crate) given: Vec<(&'static str, Position)>,
+            $( $(#[$field_meta])* #[schemars(rename = $key)] pub(crate) $field: Option<At<$type>>, )*
+        }
+
+        impl Read for $name {
+            fn read(node: &Node, problems: &mut Problems) -> Option<Self> {
+                const KNOWN: &[&str] = &[$($key),*];
+                let entries = problems.take(node.at, node.mapping(concat!("a mapping for ", $what)))?;
+                let mut section = Self { given: Vec::new(), $($field: None,)* };
+                for entry in entries {
+                    match entry.key.as_ref() {
+                        $( $key => {
+                            section.given.push(($key, entry.at));
+                            section.$field = Read::read(&entry.node, problems);
+                        } )*
+                        _ => problems.add(entry.at, entry.unknown($what, KNOWN)),
+                    }
+                }
+                Some(section)
+            }
+        }
+
+        impl $name {
+            /// Notes each of these keys that is missing.
+            #[allow(dead_code)]
+            pub(crate) fn need(&self, keys: &[&'static str], at: Position, problems: &mut Problems) {
+                for key in keys {
+                    if !self.given.iter().any(|(given, _)| given == key) {
+                        problems.add(at, ProblemKind::MissingKey { section: $what, key });
+                    }
+                }
+            }
+        }
+    };
+}
+
+/// One word of several.
+macro_rules! words {
+    ($name:ty: $what:literal { $($word:literal => $value:expr,)* }) => {
+        impl Read for $name {
+            fn read(node: &Node, problems: &mut Problems) -> Option<Self> {
+                const KNOWN: &[&str] = &[$($word),*];
+                let text = problems.take(node.at, node.text(concat!("a word for the ", $what)))?;
+                match text {
+                    $($word => Some($value),)*
+                    _ => {
+                        let (written, hint) = (node.written().into(), Hint::new(node.written(), KNOWN));
+                        problems.add(node.at, ProblemKind::UnknownWord { what: $what, written, hint });
+                        None
+                    }
+                }
+            }
+        }
+
+        impl JsonSchema for $name {
+            fn inline_schema() -> bool {
+                true
+            }
+
+            fn schema_name() -> Cow<'static, str> {
+                $what.into()
+            }
+
+            fn json_schema(_: &mut SchemaGenerator) -> Schema {
+                schemars::json_schema!({ "enum": [$($word),*] })
+            }
+        }
+    };
+}
+
+pub(crate) use {section, words};

@@ -1,0 +1,18 @@
+//! Where counters are kept.
+
+use schemars::JsonSchema;
+
+use super::read::{At, Read, section};
+use super::tree::Node;
+use crate::problem::Problems;
+use crate::{Position, ProblemKind};
+
+section! {
+    /// Where counters are kept. Left out: in the memory of the process.
+    RawStore("the store") {
+        /// The server, such as `redis://10.0.0.1:6379`; `${REDIS_URL}` takes it from the environment.
+        "url" url: Box<str>,
+        /// What the names of all keys begin with.
+        "prefix" prefix: Box<str>,
+    }
+}

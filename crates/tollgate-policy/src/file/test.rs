@@ -1,0 +1,173 @@
+//! What has to hold of attributes, as it is written.
+
+use std::borrow::Cow;
+
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+
+use super::read::{At, OneOrMany, Read, section};
+use super::tree::{Node, Value};
+use super::values::attribute_name;
+use crate::problem::Problems;
+use crate::{Condition, Network, Pattern, Position, ProblemKind, Test};
+
+/// Attributes and what has to hold of them.
+#[derive(Debug, Clone)]
+pub(crate) struct Conditions(pub(crate) Vec<Condition>);
+
+section! {
+    /// Tests by their names; all of them have to hold.
+    RawTest("a test") {
+        /// This text, in which `*` and `?` are not special.
+        "equal" equal: Box<str>,
+        /// One of these; `*` and `?` are special.
+        "one_of" one_of: Vec<At<Pattern>>,
+        /// A text that begins so.
+        "prefix" prefix: Box<str>,
+        /// A text of this form: `*` stands for any characters or none, `?` for one.
+        "glob" glob: Box<str>,
+        /// An address in one of these networks.
+        "cidr" cidr: OneOrMany<Network>,
+        /// Whether there is a value.
+        "present" present: bool,
+        /// Whether there is no value.
+        "absent" absent: bool,
+        /// What must not hold.
+        "not" not: Test,
+    }
+}
+
+impl Read for Conditions {
+    fn read(node: &Node, problems: &mut Problems) -> Option<Self> {
+        let entries = problems.take(node.at, node.mapping("attributes such as { path: /search }"))?;
+        if entries.is_empty() {
+            problems.add(node.at, ProblemKind::Empty("attribute such as { path: /search }"));
+        }
+        let mut conditions = Vec::new();
+        for entry in entries {
+            let name = attribute_name(&entry.key, node, problems);
+            let (Some(attribute), Some(test)) = (name, Test::read(&entry.node, problems)) else { continue };
+            // Each for itself, so that any of them can be looked up.
+            match test {
+                Test::All(tests) => conditions
+                    .extend(tests.into_iter().map(|test| Condition { attribute: attribute.clone(), test })),
+                test => conditions.push(Condition { attribute, test }),
+            }
+        }
+        Some(Self(conditions))
+    }
+}
+
+impl Read for Test {
+    fn read(node: &Node, problems: &mut Problems) -> Option<Self> {
+        match &node.value {
+            Value::Mapping(_) => RawTest::read(node, problems)?.resolve(node, problems),
+            Value::Nothing => {
+                let expected = "a text, a list of texts or a test such as { prefix: /api/ }";
+                problems.add(node.at, node.expected(expected));
+                None
+            }
+            _ => {
+                let patterns = OneOrMany::<Pattern>::read(node, problems)?.0;
+                one_of(At { at: node.at, value: patterns }, problems)
+            }
+        }
+    }
+}
+
+fn one_of(patterns: At<Vec<At<Pattern>>>, problems: &mut Problems) -> Option<Test> {
+    if patterns.value.is_empty() {
+        problems.add(patterns.at, ProblemKind::Empty("text"));
+        return None;
+    }
+    Some(Test::OneOf(patterns.value.into_iter().map(|pattern| pattern.value).collect()))
+}
+
+impl RawTest {
+    fn resolve(self, node: &Node, problems: &mut Problems) -> Option<Test> {
+        let single = |pattern| Test::OneOf([pattern].into());
+        let presence = |is_present| if is_present { Test::Present } else { Test::Absent };
+        let mut tests = Vec::new();
+        tests.extend(self.equal.map(|text| single(Pattern::Exact(text.value))));
+        if let Some(patterns) = self.one_of {
+            tests.extend(one_of(patterns, problems));
+        }
+        tests.extend(self.prefix.map(|text| single(Pattern::Prefix(text.value))));
+        tests.extend(self.glob.map(|text| single(Pattern::new(&text.value))));
+        tests.extend(self.cidr.map(|networks| {
+            Test::Within(networks.value.0.into_iter().map(|network| network.value).collect())
+        }));
+        tests.extend(self.present.map(|present| presence(present.value)));
+        tests.extend(self.absent.map(|absent| presence(!absent.value)));
+        tests.extend(self.not.map(|test| Test::Not(test.value.into())));
+        match <[Test; 1]>::try_from(tests) {
+            Ok([only]) => Some(only),
+            Err(tests) if tests.is_empty() => {
+                if matches!(&node.value, Value::Mapping(entries) if entries.is_empty()) {
+                    problems.add(node.at, ProblemKind::Empty("test such as { prefix: /api/ }"));
+                }
+                None
+            }
+            Err(tests) => Some(Test::All(tests.into())),
+        }
+    }
+}
+
+impl Read for Pattern {
+    fn read(node: &Node, problems: &mut Problems) -> Option<Self> {
+        problems.take(node.at, node.text("a text")).map(Self::new)
+    }
+}
+
+impl Read for Network {
+    fn read(node: &Node, problems: &mut Problems) -> Option<Self> {
+        let text = problems.take(node.at, node.text("a network such as 10.0.0.0/8"))?;
+        let network = text.parse().map_err(|error| ProblemKind::Network(node.written().into(), error));
+        problems.take(node.at, network)
+    }
+}
+
+impl JsonSchema for Conditions {
+    fn schema_name() -> Cow<'static, str> {
+        "Conditions".into()
+    }
+
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        let test = generator.subschema_for::<Test>();
+        json_schema!({ "type": "object", "additionalProperties": test, "minProperties": 1 })
+    }
+}
+
+impl JsonSchema for Test {
+    fn schema_name() -> Cow<'static, str> {
+        "Test".into()
+    }
+
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        let pattern = generator.subschema_for::<Pattern>();
+        let tests = generator.subschema_for::<RawTest>();
+        json_schema!({ "anyOf": [pattern, { "type": "array", "items": pattern, "minItems": 1 }, tests] })
+    }
+}
+
+impl JsonSchema for Pattern {
+    fn schema_name() -> Cow<'static, str> {
+        "Pattern".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({
+            "description": "A text; `*` stands for any characters or none, `?` for one.",
+            "type": ["string", "number", "boolean"],
+        })
+    }
+}
+
+impl JsonSchema for Network {
+    fn schema_name() -> Cow<'static, str> {
+        "Network".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({ "type": "string", "examples": ["10.0.0.0/8", "2001:db8::/32"] })
+    }
+}

@@ -1,0 +1,185 @@
+//! The file as a tree of texts, lists and mappings that know where they stand.
+//!
+//! Scalars stay as they are written: a file means `1.10` and `no` as texts where a text is expected.
+
+use granit_parser::{Event, Parser, ScalarStyle, Span};
+
+use super::variables::{self, Variables};
+use crate::problem::Problems;
+use crate::{Position, ProblemKind};
+
+/// A value, and where it stands.
+#[derive(Debug)]
+pub(crate) struct Node {
+    pub(crate) at: Position,
+    pub(crate) value: Value,
+}
+
+#[derive(Debug)]
+pub(crate) enum Value {
+    /// There is nothing, or `null` or `~`.
+    Nothing,
+    /// A word, number or text. What is written is repeated in messages, because what variables stand for may be
+    /// a secret.
+    Scalar {
+        text: Box<str>,
+        written: Box<str>,
+    },
+    List(Vec<Node>),
+    Mapping(Vec<Entry>),
+}
+
+/// One line of a mapping.
+#[derive(Debug)]
+pub(crate) struct Entry {
+    pub(crate) key: Box<str>,
+    pub(crate) at: Position,
+    pub(crate) node: Node,
+}
+
+/// No setting is nested half as deep.
+const MAX_DEPTH: usize = 32;
+
+impl Node {
+    /// Reads one document. `None` only with a problem that ended the reading.
+    pub(crate) fn parse(text: &str, variables: &Variables<'_>, problems: &mut Problems) -> Option<Self> {
+        let mut reader = Reader { parser: Parser::new_from_str(text), variables, problems };
+        let mut root = None;
+        loop {
+            let (event, span) = reader.next()?;
+            let at = position(span);
+            match event {
+                Event::StreamEnd => break,
+                Event::StreamStart | Event::DocumentEnd => {}
+                Event::DocumentStart(..) if root.is_some() => {
+                    reader.problems.add(at, ProblemKind::SecondDocument);
+                    break;
+                }
+                Event::DocumentStart(..) => {
+                    let (event, span) = reader.next()?;
+                    root = Some(reader.node(event, span, 0)?);
+                }
+                _ => {}
+            }
+        }
+        let nothing = Self { at: Position { line: 1, column: 1 }, value: Value::Nothing };
+        Some(root.unwrap_or(nothing))
+    }
+
+    /// What is there, for a message.
+    pub(crate) fn describe(&self) -> Box<str> {
+        match &self.value {
+            Value::Nothing => "nothing".into(),
+            Value::Scalar { written, .. } => format!("`{written}`").into(),
+            Value::List(_) => "a list".into(),
+            Value::Mapping(_) => "a mapping".into(),
+        }
+    }
+
+    pub(crate) fn expected(&self, expected: &str) -> ProblemKind {
+        ProblemKind::Expected { expected: expected.into(), found: self.describe() }
+    }
+}
+
+struct Reader<'a, 'b> {
+    parser: Parser<'a, granit_parser::StrInput<'a>>,
+    variables: &'b Variables<'b>,
+    problems: &'b mut Problems,
+}
+
+impl<'a> Reader<'a, '_> {
+    /// After an error of syntax nothing of the file can be trusted, so reading ends there.
+    fn next(&mut self) -> Option<(Event<'a>, Span)> {
+        match self.parser.next_event()? {
+            Ok(event) => Some(event),
+            Err(error) => {
+                let marker = error.marker();
+                let at = Position { line: marker.line().max(1), column: marker.col() + 1 };
+                self.problems.add(at, ProblemKind::Syntax(error.info().into()));
+                None
+            }
+        }
+    }
+
+    fn node(&mut self, event: Event<'a>, span: Span, depth: usize) -> Option<Node> {
+        let at = position(span);
+        if depth > MAX_DEPTH {
+            self.problems.add(at, ProblemKind::TooDeep(MAX_DEPTH));
+            return None;
+        }
+        let (anchor, tag) = match &event {
+            Event::Scalar(_, _, anchor, tag)
+            | Event::SequenceStart(_, anchor, tag)
+            | Event::MappingStart(_, anchor, tag) => (*anchor, tag.is_some()),
+            _ => (0, false),
+        };
+        if anchor != 0 {
+            self.problems.add(at, ProblemKind::Unsupported("anchors (`&name`)"));
+        }
+        if tag {
+            self.problems.add(at, ProblemKind::Unsupported("tags (`!name`)"));
+        }
+        let value = match event {
+            Event::Scalar(text, style, ..) => self.scalar(&text, style, at),
+            Event::SequenceStart(..) => Value::List(self.list(depth)?),
+            Event::MappingStart(..) => Value::Mapping(self.mapping(depth)?),
+            _ => {
+                self.problems.add(at, ProblemKind::Unsupported("aliases (`*name`)"));
+                Value::Nothing
+            }
+        };
+        Some(Node { at, value })
+    }
+
+    fn scalar(&mut self, written: &str, style: ScalarStyle, at: Position) -> Value {
+        if style == ScalarStyle::Plain && matches!(written, "" | "~" | "null") {
+            return Value::Nothing;
+        }
+        let text = match variables::expand(written, self.variables) {
+            Ok(text) => text,
+            Err(kind) => {
+                self.problems.add(at, kind);
+                written.into()
+            }
+        };
+        Value::Scalar { text, written: written.into() }
+    }
+
+    fn list(&mut self, depth: usize) -> Option<Vec<Node>> {
+        let mut nodes = Vec::new();
+        loop {
+            match self.next()? {
+                (Event::SequenceEnd, _) => return Some(nodes),
+                (event, span) => nodes.push(self.node(event, span, depth + 1)?),
+            }
+        }
+    }
+
+    fn mapping(&mut self, depth: usize) -> Option<Vec<Entry>> {
+        let mut entries: Vec<Entry> = Vec::new();
+        loop {
+            let (event, span) = self.next()?;
+            let at = position(span);
+            let key = match event {
+                Event::MappingEnd => return Some(entries),
+                Event::Scalar(key, ..) => Some(key.as_ref().into()),
+                other => {
+                    let key = self.node(other, span, depth + 1)?;
+                    self.problems.add(at, key.expected("a word as key"));
+                    None
+                }
+            };
+            let (event, span) = self.next()?;
+            let node = self.node(event, span, depth + 1)?;
+            let Some(key) = key else { continue };
+            match entries.iter().find(|entry| entry.key == key) {
+                Some(first) => self.problems.add(at, ProblemKind::DuplicateKey { key, first: first.at }),
+                None => entries.push(Entry { key, at, node }),
+            }
+        }
+    }
+}
+
+fn position(span: Span) -> Position {
+    Position { line: span.start.line().max(1), column: span.start.col() + 1 }
+}

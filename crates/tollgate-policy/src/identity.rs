@@ -1,0 +1,168 @@
+//! Who is counted: from a request's attributes to a key.
+
+use std::fmt;
+
+use smallvec::SmallVec;
+use tollgate::Key;
+
+use crate::condition::address;
+use crate::{Attributes, Network};
+
+/// Whom a policy counts.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Identity {
+    /// Everybody together.
+    Global,
+    /// Whoever has this value.
+    Attribute(Box<str>),
+    /// Whoever is in the same network as this address.
+    Address(Box<str>, Grouping),
+    /// Whoever all of these describe together.
+    All(Box<[Identity]>),
+    /// Whoever the first of these describes that a request has. The key says which it was, so a user and an
+    /// address never share a counter.
+    FirstOf(Box<[Identity]>),
+}
+
+/// How many leading bits make addresses one client: whoever has an IPv6 address usually has a whole /64.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Grouping {
+    /// Of an IPv4 address, at most 32.
+    pub ipv4: u8,
+    /// Of an IPv6 address, at most 128.
+    pub ipv6: u8,
+}
+
+impl Default for Grouping {
+    fn default() -> Self {
+        Self { ipv4: 32, ipv6: 64 }
+    }
+}
+
+impl Identity {
+    /// The key of a request. `Err` names the attribute that is missing, empty, or no address where one is
+    /// needed: never a key that many share.
+    pub fn key<'a>(&'a self, attributes: &'a Attributes<'_>) -> Result<Key<'a>, &'a str> {
+        match self {
+            Self::Global => Ok(Key::parts(std::iter::empty::<Key<'_>>())),
+            Self::Attribute(name) => match attributes.value(name) {
+                None | Some("") => Err(name),
+                Some(value) => Ok(Key::from(value)),
+            },
+            Self::Address(name, grouping) => {
+                let address = attributes.value(name).and_then(address).ok_or(name.as_ref())?.to_canonical();
+                let prefix = if address.is_ipv4() { grouping.ipv4 } else { grouping.ipv6 };
+                Ok(Key::from(Network::of(address, prefix).first()))
+            }
+            Self::All(parts) => {
+                let keys: Result<SmallVec<[Key<'_>; 4]>, _> =
+                    parts.iter().map(|part| part.key(attributes)).collect();
+                Ok(Key::parts(keys?))
+            }
+            Self::FirstOf(choices) => {
+                let mut missing = "";
+                for choice in choices {
+                    match choice.key(attributes) {
+                        Ok(key) => return Ok(choice.named(key)),
+                        Err(name) if missing.is_empty() => missing = name,
+                        Err(_) => {}
+                    }
+                }
+                Err(missing)
+            }
+        }
+    }
+
+    /// The key under the names of the attributes that it is made of.
+    fn named<'a>(&'a self, key: Key<'a>) -> Key<'a> {
+        match self {
+            Self::Attribute(name) | Self::Address(name, _) => Key::from((name.as_ref(), key)),
+            Self::All(parts) => {
+                let mut names = SmallVec::<[&str; 4]>::new();
+                parts.iter().for_each(|part| part.names(&mut names));
+                Key::from((Key::parts(names), key))
+            }
+            Self::Global | Self::FirstOf(_) => key,
+        }
+    }
+
+    /// The names of all attributes that it may be made of, in order.
+    pub(crate) fn names<'a, const N: usize>(&'a self, names: &mut SmallVec<[&'a str; N]>)
+    where
+        [&'a str; N]: smallvec::Array<Item = &'a str>,
+    {
+        match self {
+            Self::Global => {}
+            Self::Attribute(name) | Self::Address(name, _) => names.push(name),
+            Self::All(parts) | Self::FirstOf(parts) => parts.iter().for_each(|part| part.names(names)),
+        }
+    }
+}
+
+/// As it can be written in a file.
+impl fmt::Display for Identity {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let list = |f: &mut fmt::Formatter<'_>, parts: &[Self]| {
+            f.write_str("[")?;
+            for (index, part) in parts.iter().enumerate() {
+                write!(f, "{}{part}", if index == 0 { "" } else { ", " })?;
+            }
+            f.write_str("]")
+        };
+        match self {
+            Self::Global => f.write_str("global"),
+            Self::Attribute(name) => f.write_str(name),
+            Self::Address(name, Grouping { ipv4, ipv6 }) => {
+                write!(f, "{{ address: {name}, ipv4: {ipv4}, ipv6: {ipv6} }}")
+            }
+            Self::All(parts) => list(f, parts),
+            Self::FirstOf(choices) => {
+                f.write_str("{ first_of: ")?;
+                list(f, choices)?;
+                f.write_str(" }")
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn address() -> Identity {
+        Identity::Address("ip".into(), Grouping::default())
+    }
+
+    fn key(identity: &Identity, pairs: &[(&str, &str)]) -> Result<Vec<u8>, String> {
+        let attributes = pairs.iter().copied().collect();
+        identity.key(&attributes).map(|key| key.canonical_bytes().into_owned()).map_err(str::to_owned)
+    }
+
+    #[test]
+    fn addresses_of_one_network_are_one_client() {
+        let of = |ip| key(&address(), &[("ip", ip)]).unwrap();
+        assert_eq!(of("2001:db8::1"), of("2001:db8::ffff:0:0:1"));
+        assert_ne!(of("2001:db8::1"), of("2001:db8:0:1::1"));
+        assert_ne!(of("192.0.2.1"), of("192.0.2.2"));
+        assert_eq!(of("192.0.2.1"), of("::ffff:192.0.2.1"));
+    }
+
+    #[test]
+    fn a_missing_or_empty_value_and_what_is_no_address_are_named() {
+        let pair = Identity::All([Identity::Attribute("user".into()), address()].into());
+        assert_eq!(key(&pair, &[("ip", "192.0.2.1")]), Err("user".into()));
+        assert_eq!(key(&pair, &[("user", ""), ("ip", "192.0.2.1")]), Err("user".into()));
+        assert_eq!(key(&pair, &[("user", "a"), ("ip", "unknown")]), Err("ip".into()));
+    }
+
+    /// The user `d1` is not the device `d1`.
+    #[test]
+    fn choices_never_share_a_key() {
+        let names = ["user", "device"].map(|name| Identity::Attribute(name.into()));
+        let choice = Identity::FirstOf(names.into());
+        assert_ne!(key(&choice, &[("user", "d1")]), key(&choice, &[("device", "d1")]));
+        assert_eq!(key(&choice, &[("user", "a"), ("device", "b")]), key(&choice, &[("user", "a")]));
+        assert_eq!(key(&choice, &[]), Err("user".into()));
+    }
+}

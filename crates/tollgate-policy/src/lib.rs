@@ -1,0 +1,70 @@
+//! Policies: which limits apply to whom.
+//!
+//! A file of policies turns what a caller says of its request, its [`Attributes`], into charges of a store.
+//!
+//! ```text
+//! YAML ─▶ tree ─▶ raw file ─▶ resolved policies ─▶ index ─▶ matched ─▶ charges
+//!         text    sections,   checked values,      which    conditions, keys,
+//!         with    all as      defaults filled in   policies overrides   costs
+//!         places  written                          may match
+//! ```
+//!
+//! Everything before the index happens once, when a file is loaded, and collects every [`Problem`] with its line
+//! and column. What is behind it is done for each request and fails only for what the request lacks.
+//!
+//! The crate asks no store and reads no clock.
+//!
+//! # Examples
+//!
+//! ```
+//! use tollgate_policy::{Attributes, Config, Outcome};
+//!
+//! let config = Config::parse(
+//!     "tollgate.yaml",
+//!     "
+//! policies:
+//!   - name: login
+//!     match: { path: /login }
+//!     key: [ip]
+//!     quotas: [5/1m, 100/day]
+//! ",
+//! )?;
+//!
+//! let attributes: Attributes<'_> = [("path", "/login"), ("ip", "192.0.2.7")].into_iter().collect();
+//! let Ok(Outcome::Charge(matched)) = config.policies().charges(&attributes, 1) else { unreachable!() };
+//! assert_eq!(matched.enforced().count(), 2);
+//!
+//! let attributes: Attributes<'_> = [("path", "/login")].into_iter().collect();
+//! let refusal = config.policies().charges(&attributes, 1).unwrap_err();
+//! assert_eq!(refusal.to_string(), "policy `login`: no attribute says who is to be counted: `ip` is missing");
+//! # Ok::<(), tollgate_policy::ConfigError>(())
+//! ```
+
+mod address;
+mod attributes;
+mod condition;
+mod config;
+mod cost;
+mod file;
+mod identity;
+mod index;
+mod matched;
+mod policies;
+mod policy;
+mod problem;
+mod resolve;
+mod schema;
+mod warning;
+
+pub use self::address::{Network, NetworkError};
+pub use self::attributes::Attributes;
+pub use self::condition::{Condition, Pattern, Test};
+pub use self::config::{Config, ConfigError, StoreSettings};
+pub use self::cost::{Cost, CostError};
+pub use self::identity::{Grouping, Identity};
+pub use self::matched::{Matched, Outcome, Refusal, Trial, TrialKind};
+pub use self::policies::Policies;
+pub use self::policy::{HeaderFormat, Mode, OnMissingKey, Override, Policy};
+pub use self::problem::{Hint, Position, Problem, ProblemKind};
+pub use self::schema::json_schema;
+pub use self::warning::{Warning, WarningKind};

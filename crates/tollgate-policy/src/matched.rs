@@ -1,0 +1,131 @@
+//! What the policies say of one request.
+
+use smallvec::SmallVec;
+use thiserror::Error;
+use tollgate::{Charge, Key, PolicyQuota};
+
+use crate::cost::CostError;
+use crate::policy::Quotas;
+use crate::{Mode, Policy};
+
+/// What the policies say of a request.
+#[derive(Debug)]
+#[must_use = "a request that is denied must not go on"]
+pub enum Outcome<'a> {
+    /// These charges decide; without any the request is admitted.
+    Charge(Matched<'a>),
+    /// The request is admitted without a count, by this policy.
+    Exempt(&'a Policy),
+    /// The request is denied, because it does not say whom the policy is to count.
+    DenyUnknown {
+        /// The policy, whose `on_missing_key` is `deny`.
+        policy: &'a Policy,
+        /// The attribute that is missing.
+        attribute: &'a str,
+    },
+}
+
+/// A request that lacks something. The caller's fault.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum Refusal<'a> {
+    /// The request does not say who is to be counted.
+    #[error("policy `{}`: no attribute says who is to be counted: `{attribute}` is missing", policy.name())]
+    MissingKey {
+        /// The policy.
+        policy: &'a Policy,
+        /// The attribute that is missing, empty, or no address where one is needed.
+        attribute: &'a str,
+    },
+    /// The request does not say what it costs.
+    #[error("policy `{}`: {error}", policy.name())]
+    Cost {
+        /// The policy.
+        policy: &'a Policy,
+        /// What is wrong.
+        error: CostError,
+    },
+}
+
+/// The policies that apply to a request, with the request's keys and costs.
+#[derive(Debug, Default)]
+pub struct Matched<'a>(SmallVec<[Entry<'a>; 2]>);
+
+#[derive(Debug)]
+pub(crate) struct Entry<'a> {
+    pub(crate) policy: &'a Policy,
+    pub(crate) key: Key<'a>,
+    pub(crate) cost: u32,
+    pub(crate) quotas: &'a Quotas,
+}
+
+/// Quotas that are tried out: counted all or nothing by themselves, after the decision.
+#[derive(Debug, Clone, Copy)]
+pub struct Trial<'a> {
+    entry: &'a Entry<'a>,
+    quotas: &'a [PolicyQuota],
+    kind: TrialKind,
+}
+
+/// Why quotas are only tried out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum TrialKind {
+    /// The policy is in shadow mode.
+    Shadow,
+    /// They are the policy's candidates.
+    Candidate,
+}
+
+impl<'a> Matched<'a> {
+    pub(crate) fn push(&mut self, entry: Entry<'a>) {
+        self.0.push(entry);
+    }
+
+    /// The charges that decide, all or nothing.
+    pub fn enforced(&self) -> impl Iterator<Item = Charge<'_>> {
+        let entries = self.0.iter().filter(|entry| entry.policy.mode() == Mode::Enforce);
+        entries.flat_map(|entry| entry.charges(&entry.quotas.enforced))
+    }
+
+    /// What is counted in a second step, once the request is decided on. Each is a step of its own: none decides
+    /// for another.
+    pub fn trials(&self) -> impl Iterator<Item = Trial<'_>> {
+        self.0.iter().flat_map(|entry| {
+            let is_shadow = entry.policy.mode() == Mode::Shadow;
+            let shadow = is_shadow.then_some((&entry.quotas.enforced, TrialKind::Shadow));
+            let lists = shadow.into_iter().chain([(&entry.quotas.candidates, TrialKind::Candidate)]);
+            let lists = lists.filter(|(quotas, _)| !quotas.is_empty());
+            lists.map(move |(quotas, kind)| Trial { entry, quotas, kind })
+        })
+    }
+
+    /// The policies that apply, shadows included.
+    pub fn policies(&self) -> impl Iterator<Item = &'a Policy> {
+        self.0.iter().map(|entry| entry.policy)
+    }
+}
+
+impl Entry<'_> {
+    fn charges<'a>(&'a self, quotas: &'a [PolicyQuota]) -> impl Iterator<Item = Charge<'a>> {
+        quotas.iter().map(|quota| Charge::new(quota, &self.key, self.cost))
+    }
+}
+
+impl<'a> Trial<'a> {
+    /// Whose quotas they are.
+    #[must_use]
+    pub const fn policy(&self) -> &'a Policy {
+        self.entry.policy
+    }
+
+    /// Why they are only tried out.
+    #[must_use]
+    pub const fn kind(&self) -> TrialKind {
+        self.kind
+    }
+
+    /// The charges, all or nothing.
+    pub fn charges(&self) -> impl Iterator<Item = Charge<'a>> {
+        self.entry.charges(self.quotas)
+    }
+}

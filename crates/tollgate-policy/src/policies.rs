@@ -1,0 +1,72 @@
+//! All policies of a file, compiled: from attributes to charges.
+
+use crate::index::Index;
+use crate::matched::Entry;
+use crate::{Attributes, Matched, Mode, OnMissingKey, Outcome, Policy, Refusal};
+
+/// All policies of a file.
+///
+/// Policies are independent: every one that matches applies, all or nothing together. An exempt one ends the
+/// matter first.
+#[derive(Debug)]
+pub struct Policies {
+    /// Exempt ones first, each kind in the order of the file.
+    policies: Box<[Policy]>,
+    index: Index,
+}
+
+impl Policies {
+    pub(crate) fn new(mut policies: Vec<Policy>) -> Self {
+        policies.sort_by_key(|policy| !policy.is_exempt);
+        Self { index: Index::new(&policies), policies: policies.into() }
+    }
+
+    /// All policies, exempt ones first, each kind in the order of the file.
+    #[must_use]
+    pub fn as_slice(&self) -> &[Policy] {
+        &self.policies
+    }
+
+    /// What the policies say of a request, for which its caller says this cost. Cost 0 only looks.
+    ///
+    /// # Errors
+    ///
+    /// If an enforced policy needs to know something of the request that its attributes do not say: who is to be
+    /// counted, or its cost. What is only tried out never makes a request fail; it is left out then.
+    pub fn charges<'a>(
+        &'a self,
+        attributes: &'a Attributes<'_>,
+        cost: u32,
+    ) -> Result<Outcome<'a>, Refusal<'a>> {
+        let mut matched = Matched::default();
+        for policy in self.matching(attributes) {
+            if policy.is_exempt {
+                return Ok(Outcome::Exempt(policy));
+            }
+            let is_enforced = policy.mode == Mode::Enforce;
+            let key = match policy.identity.key(attributes) {
+                Ok(key) => key,
+                Err(_) if !is_enforced => continue,
+                Err(attribute) => match policy.on_missing_key {
+                    OnMissingKey::Skip => continue,
+                    OnMissingKey::Deny => return Ok(Outcome::DenyUnknown { policy, attribute }),
+                    OnMissingKey::Error => return Err(Refusal::MissingKey { policy, attribute }),
+                },
+            };
+            let cost = match policy.cost.of(attributes, cost) {
+                Ok(cost) => cost,
+                Err(_) if !is_enforced => continue,
+                Err(error) => return Err(Refusal::Cost { policy, error }),
+            };
+            matched.push(Entry { policy, key, cost, quotas: policy.quotas_for(attributes) });
+        }
+        Ok(Outcome::Charge(matched))
+    }
+
+    /// The policies that apply to a request, exempt ones first.
+    pub fn matching<'a>(&'a self, attributes: &'a Attributes<'_>) -> impl Iterator<Item = &'a Policy> {
+        let policy = |number: u32| self.policies.get(number as usize);
+        let candidates = self.index.candidates(attributes);
+        candidates.into_iter().filter_map(policy).filter(|policy| policy.matches(attributes))
+    }
+}

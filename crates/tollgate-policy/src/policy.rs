@@ -1,0 +1,210 @@
+//! A policy: what it matches, whom it counts, and by which quotas.
+
+use tollgate::{OnStoreFailure, PolicyQuota};
+
+use crate::{Attributes, Condition, Cost, Identity, Position};
+
+/// One named rule of a file, checked, with the file's defaults filled in.
+#[derive(Debug)]
+pub struct Policy {
+    pub(crate) name: Box<str>,
+    pub(crate) at: Position,
+    pub(crate) description: Option<Box<str>>,
+    pub(crate) conditions: Box<[Condition]>,
+    pub(crate) is_exempt: bool,
+    pub(crate) mode: Mode,
+    pub(crate) identity: Identity,
+    pub(crate) on_missing_key: OnMissingKey,
+    pub(crate) cost: Cost,
+    pub(crate) quotas: Quotas,
+    pub(crate) overrides: Box<[Override]>,
+    pub(crate) on_store_failure: OnStoreFailure,
+    pub(crate) headers: HeaderFormat,
+    pub(crate) deny_status: u16,
+}
+
+/// Quotas that go together, all or nothing, and those that might replace them.
+#[derive(Debug, Default)]
+pub(crate) struct Quotas {
+    pub(crate) enforced: Box<[PolicyQuota]>,
+    /// Counted on counters of their own: where the windows are the same, a candidate would use up the quota that
+    /// it might replace.
+    pub(crate) candidates: Box<[PolicyQuota]>,
+}
+
+/// Other quotas for some of those that a policy matches.
+#[derive(Debug)]
+pub struct Override {
+    pub(crate) at: Position,
+    pub(crate) when: Box<[Condition]>,
+    pub(crate) quotas: Quotas,
+}
+
+/// How much a policy matters.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub enum Mode {
+    /// It matches nothing.
+    Off,
+    /// It is counted after the decision and does not touch it.
+    Shadow,
+    /// It decides.
+    #[default]
+    Enforce,
+}
+
+/// What happens to a request that does not say who is to be counted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub enum OnMissingKey {
+    /// It is the caller's error.
+    #[default]
+    Error,
+    /// It is denied.
+    Deny,
+    /// The policy does not apply.
+    Skip,
+}
+
+/// Which headers tell a client of its limits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+#[non_exhaustive]
+pub enum HeaderFormat {
+    /// `RateLimit-Policy` and `RateLimit` of draft 11.
+    #[default]
+    Draft11,
+    /// `RateLimit-Limit`, `-Remaining` and `-Reset` of draft 6.
+    Draft06,
+    /// The same names with `X-`, and the reset in seconds of the epoch.
+    XRateLimit,
+    /// None.
+    None,
+}
+
+impl Policy {
+    /// The name, under which it is counted, logged and reported.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Where it stands in its file.
+    #[must_use]
+    pub const fn at(&self) -> Position {
+        self.at
+    }
+
+    /// What its author says of it.
+    #[must_use]
+    pub fn description(&self) -> Option<&str> {
+        self.description.as_deref()
+    }
+
+    /// What has to hold for it to apply; all of it. Of every request, if there is nothing.
+    #[must_use]
+    pub fn conditions(&self) -> &[Condition] {
+        &self.conditions
+    }
+
+    /// Whether a request that it matches is admitted without a count.
+    #[must_use]
+    pub const fn is_exempt(&self) -> bool {
+        self.is_exempt
+    }
+
+    /// Whether it decides, with the file's mode taken into account.
+    #[must_use]
+    pub const fn mode(&self) -> Mode {
+        self.mode
+    }
+
+    /// Who is counted.
+    #[must_use]
+    pub const fn identity(&self) -> &Identity {
+        &self.identity
+    }
+
+    /// What happens if a request does not say who that is.
+    #[must_use]
+    pub const fn on_missing_key(&self) -> OnMissingKey {
+        self.on_missing_key
+    }
+
+    /// How many units a request takes.
+    #[must_use]
+    pub const fn cost(&self) -> &Cost {
+        &self.cost
+    }
+
+    /// The quotas where no override holds.
+    #[must_use]
+    pub fn quotas(&self) -> &[PolicyQuota] {
+        &self.quotas.enforced
+    }
+
+    /// Quotas that are tried out where no override holds: counted after the decision, on counters of their own.
+    #[must_use]
+    pub fn candidates(&self) -> &[PolicyQuota] {
+        &self.quotas.candidates
+    }
+
+    /// The overrides, of which the first that holds counts.
+    #[must_use]
+    pub fn overrides(&self) -> &[Override] {
+        &self.overrides
+    }
+
+    /// What is answered while the store cannot.
+    #[must_use]
+    pub const fn on_store_failure(&self) -> OnStoreFailure {
+        self.on_store_failure
+    }
+
+    /// Which headers tell of it.
+    #[must_use]
+    pub const fn headers(&self) -> HeaderFormat {
+        self.headers
+    }
+
+    /// The HTTP status of a denial.
+    #[must_use]
+    pub const fn deny_status(&self) -> u16 {
+        self.deny_status
+    }
+
+    /// Whether it applies to a request: it is not off, and all its conditions hold.
+    #[must_use]
+    pub fn matches(&self, attributes: &Attributes<'_>) -> bool {
+        self.mode != Mode::Off && self.conditions.iter().all(|condition| condition.holds(attributes))
+    }
+
+    /// The quotas for a request: those of the first override that holds, else the policy's own.
+    pub(crate) fn quotas_for(&self, attributes: &Attributes<'_>) -> &Quotas {
+        let holds = |over: &&Override| over.when.iter().all(|condition| condition.holds(attributes));
+        self.overrides.iter().find(holds).map_or(&self.quotas, |over| &over.quotas)
+    }
+}
+
+impl Override {
+    /// Where it stands in its file.
+    #[must_use]
+    pub const fn at(&self) -> Position {
+        self.at
+    }
+
+    /// What has to hold for it to count; all of it.
+    #[must_use]
+    pub fn when(&self) -> &[Condition] {
+        &self.when
+    }
+
+    /// The quotas, in place of the policy's.
+    #[must_use]
+    pub fn quotas(&self) -> &[PolicyQuota] {
+        &self.quotas.enforced
+    }
+
+    /// Quotas that are tried out where it counts.
+    #[must_use]
+    pub fn candidates(&self) -> &[PolicyQuota] {
+        &self.quotas.candidates
+    }
+}

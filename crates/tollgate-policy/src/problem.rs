@@ -1,0 +1,224 @@
+//! What is wrong with a file, and where.
+
+use std::fmt;
+
+use thiserror::Error;
+use tollgate::{LocalShareError, Quota, QuotaError};
+
+use crate::{Attributes, NetworkError};
+
+/// A place in a file; both numbers begin at 1, and a column is a character.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Position {
+    /// The line.
+    pub line: usize,
+    /// The character in the line.
+    pub column: usize,
+}
+
+/// Something that makes a file invalid. The fault of whoever wrote it; it says what to write instead.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Problem {
+    pub(crate) at: Position,
+    pub(crate) kind: ProblemKind,
+}
+
+/// What is wrong.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[non_exhaustive]
+pub enum ProblemKind {
+    /// The file is no YAML.
+    #[error("not valid YAML: {0}")]
+    Syntax(Box<str>),
+    /// A feature of YAML that is left out, so that a file means what it seems to mean.
+    #[error("{0} are not supported: write the value itself")]
+    Unsupported(&'static str),
+    /// Lists and mappings within each other, deeper than any setting is.
+    #[error("nested more than {0} deep")]
+    TooDeep(usize),
+    /// The file has more than one document.
+    #[error("a second document begins here, and a file has one")]
+    SecondDocument,
+    /// A value of another shape.
+    #[error("expected {expected}, found {found}")]
+    Expected {
+        /// What the place takes.
+        expected: Box<str>,
+        /// What is there.
+        found: Box<str>,
+    },
+    /// A key that the section does not have.
+    #[error("unknown key `{key}` in {section}: {hint}")]
+    UnknownKey {
+        /// The key as it is written.
+        key: Box<str>,
+        /// What the mapping describes.
+        section: &'static str,
+        /// What may have been meant.
+        hint: Hint,
+    },
+    /// A word that is none of those the place takes.
+    #[error("unknown {what} `{written}`: {hint}")]
+    UnknownWord {
+        /// What the place takes.
+        what: &'static str,
+        /// The word as it is written.
+        written: Box<str>,
+        /// What may have been meant.
+        hint: Hint,
+    },
+    /// The same key twice in one mapping.
+    #[error("`{key}` is here already, in line {}: keep one of them", first.line)]
+    DuplicateKey {
+        /// The key.
+        key: Box<str>,
+        /// Where it stands first.
+        first: Position,
+    },
+    /// A key without which the section means nothing.
+    #[error("{section} needs `{key}`")]
+    MissingKey {
+        /// What the mapping describes.
+        section: &'static str,
+        /// The missing key.
+        key: &'static str,
+    },
+    /// Two keys that contradict each other.
+    #[error("{section} has no `{key}`")]
+    Needless {
+        /// What is described, and why it has none.
+        section: &'static str,
+        /// The key that does not belong.
+        key: &'static str,
+    },
+    /// A quota that cannot be.
+    #[error(transparent)]
+    Quota(QuotaError),
+    /// Two quotas that would count the same units on the same counter.
+    #[error("{second} has the same window as {first}: keep one of them")]
+    SameWindow {
+        /// The quota that stands first.
+        first: Box<Quota>,
+        /// The quota that repeats its window.
+        second: Box<Quota>,
+    },
+    /// A list that must not be empty.
+    #[error("expected at least one {0}, found none")]
+    Empty(&'static str),
+    /// A network that cannot be.
+    #[error("network `{0}`: {1}")]
+    Network(Box<str>, NetworkError),
+    /// A share that cannot be.
+    #[error("`{0}`: {1}")]
+    LocalShare(Box<str>, LocalShareError),
+    /// `on_store_failure: local` without a share.
+    #[error("`on_store_failure: local` needs `local_share`, such as 1/3 for one of three processes")]
+    MissingShare,
+    /// A share for what has none.
+    #[error("`local_share` goes with `on_store_failure: local` only")]
+    NeedlessShare,
+    /// A name that a policy cannot have.
+    #[error("a policy's name has 1 to 64 letters, digits, `-`, `_` and `.`")]
+    PolicyName,
+    /// Two policies of one name.
+    #[error("the policy `{name}` is here already, in line {}: counters and metrics tell policies apart by their names", first.line)]
+    DuplicatePolicy {
+        /// The name.
+        name: Box<str>,
+        /// Where it stands first.
+        first: Position,
+    },
+    /// An attribute's name that no request can have.
+    #[error("an attribute's name has 1 to {} characters", Attributes::MAX_NAME)]
+    AttributeName,
+    /// The same attribute twice in one key.
+    #[error("`{0}` is part of this key already")]
+    RepeatedIdentity(Box<str>),
+    /// An environment variable that is not set.
+    #[error("the environment variable `{0}` is not set (`$${{` stands for `${{` itself)")]
+    UnsetVariable(Box<str>),
+    /// `${` that is no environment variable.
+    #[error("expected an environment variable such as ${{REDIS_URL}} (`$${{` stands for `${{` itself)")]
+    Variable,
+}
+
+/// What may have been meant, or all that there is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Hint {
+    meant: Option<&'static str>,
+    known: &'static [&'static str],
+}
+
+impl Problem {
+    /// Where it is.
+    #[must_use]
+    pub const fn at(&self) -> Position {
+        self.at
+    }
+
+    /// What is wrong.
+    #[must_use]
+    pub const fn kind(&self) -> &ProblemKind {
+        &self.kind
+    }
+}
+
+impl Hint {
+    /// A word is taken for a misspelling of the nearest that differs in at most a third of its characters.
+    pub(crate) fn new(written: &str, known: &'static [&'static str]) -> Self {
+        let written = written.to_ascii_lowercase().replace('-', "_");
+        let distances =
+            known.iter().map(|word| (strsim::osa_distance(&written, &word.replace('-', "_")), *word));
+        let nearest = distances.min_by_key(|(distance, _)| *distance);
+        let meant =
+            nearest.filter(|(distance, word)| *distance <= word.len().div_ceil(3)).map(|(_, word)| word);
+        Self { meant, known }
+    }
+}
+
+impl fmt::Display for Hint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.meant {
+            Some(meant) => write!(f, "did you mean `{meant}`?"),
+            None => write!(f, "expected {}", self.known.join(", ")),
+        }
+    }
+}
+
+impl fmt::Display for Position {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}", self.line, self.column)
+    }
+}
+
+/// `line:column: what is wrong`.
+impl fmt::Display for Problem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.at, self.kind)
+    }
+}
+
+/// All that is wrong with one file.
+#[derive(Debug, Default)]
+pub(crate) struct Problems(Vec<Problem>);
+
+impl Problems {
+    pub(crate) fn add(&mut self, at: Position, kind: ProblemKind) {
+        self.0.push(Problem { at, kind });
+    }
+
+    /// Notes the error, if there is one.
+    pub(crate) fn take<T>(&mut self, at: Position, result: Result<T, ProblemKind>) -> Option<T> {
+        result.map_err(|kind| self.add(at, kind)).ok()
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// In the order of the file.
+    pub(crate) fn into_sorted(mut self) -> Box<[Problem]> {
+        self.0.sort_by_key(|problem| problem.at);
+        self.0.into()
+    }
+}

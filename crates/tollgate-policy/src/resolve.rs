@@ -1,0 +1,204 @@
+//! From what a file says to what it means: defaults are filled in, and what goes with what is checked.
+
+use tollgate::{CountDenied, LocalShare, OnStoreFailure, PolicyQuota};
+
+use crate::file::{
+    At, FailureWord, QuotaList, RawCost, RawDefaults, RawFile, RawOverride, RawPolicy, RawStore, Share,
+};
+use crate::policy::Quotas;
+use crate::problem::Problems;
+use crate::{
+    Config, Cost, HeaderFormat, Identity, Mode, OnMissingKey, Override, Policies, Policy, Position,
+    ProblemKind, StoreSettings, warning,
+};
+
+/// What every policy has that does not say otherwise.
+struct Defaults {
+    mode: Mode,
+    on_store_failure: FailureWord,
+    local_share: Option<LocalShare>,
+    headers: HeaderFormat,
+    deny_status: u16,
+    count_denied: bool,
+    on_missing_key: OnMissingKey,
+}
+
+/// The keys of an exempt policy: it counts nobody.
+const EXEMPT: &[&str] = &["name", "description", "match", "exempt", "enabled"];
+
+pub(crate) fn resolve(file: At<RawFile>, problems: &mut Problems) -> Config {
+    let At { at, value: file } = file;
+    file.need(&["policies"], at, problems);
+    let store = file.store.and_then(|store| settings(store, problems));
+    let defaults =
+        Defaults::new(file.mode.map(|mode| mode.value), file.defaults.map(|defaults| defaults.value));
+    let mut policies: Vec<Policy> = Vec::new();
+    for raw in file.policies.map(|policies| policies.value).unwrap_or_default() {
+        let Some(policy) = policy(raw, &defaults, problems) else { continue };
+        match policies.iter().find(|other| other.name == policy.name) {
+            Some(other) => {
+                let (name, first) = (policy.name, other.at);
+                problems.add(policy.at, ProblemKind::DuplicatePolicy { name, first });
+            }
+            None => policies.push(policy),
+        }
+    }
+    let warnings = warning::warnings(&policies);
+    Config { store, policies: Policies::new(policies), warnings }
+}
+
+fn settings(store: At<RawStore>, problems: &mut Problems) -> Option<StoreSettings> {
+    store.value.need(&["url"], store.at, problems);
+    let prefix = store.value.prefix.map(|prefix| prefix.value);
+    Some(StoreSettings { url: store.value.url?.value, prefix })
+}
+
+impl Defaults {
+    fn new(mode: Option<Mode>, raw: Option<RawDefaults>) -> Self {
+        let raw = raw.as_ref();
+        Self {
+            mode: mode.unwrap_or_default(),
+            on_store_failure: raw.and_then(|raw| value(&raw.on_store_failure)).unwrap_or(FailureWord::Open),
+            local_share: raw.and_then(|raw| value(&raw.local_share)).map(|share| share.0),
+            headers: raw.and_then(|raw| value(&raw.headers)).unwrap_or_default(),
+            deny_status: raw.and_then(|raw| value(&raw.deny_status)).map_or(429, |status| status.0),
+            count_denied: raw.and_then(|raw| value(&raw.count_denied)).unwrap_or(false),
+            on_missing_key: raw.and_then(|raw| value(&raw.on_missing_key)).unwrap_or_default(),
+        }
+    }
+}
+
+fn value<T: Copy>(field: &Option<At<T>>) -> Option<T> {
+    field.as_ref().map(|field| field.value)
+}
+
+/// `None` only with a problem noted.
+fn policy(raw: At<RawPolicy>, defaults: &Defaults, problems: &mut Problems) -> Option<Policy> {
+    let At { at, value: raw } = raw;
+    let is_exempt = value(&raw.exempt).unwrap_or(false);
+    if is_exempt {
+        raw.need(&["name"], at, problems);
+        for (key, at) in raw.given.iter().filter(|(key, _)| !EXEMPT.contains(key)) {
+            problems.add(*at, ProblemKind::Needless { section: "an exempt policy", key });
+        }
+    } else {
+        raw.need(&["name", "key", "quotas"], at, problems);
+    }
+    let count_denied = value(&raw.count_denied).unwrap_or(defaults.count_denied);
+    let count_denied = if count_denied { CountDenied::Yes } else { CountDenied::No };
+    let on_store_failure = on_store_failure(&raw, at, defaults, problems);
+    let enabled = value(&raw.enabled).unwrap_or(true);
+    let mode = if enabled { value(&raw.mode).unwrap_or_default().min(defaults.mode) } else { Mode::Off };
+    let cost = raw.cost.map_or(Some(Cost::Asked), |cost| resolve_cost(cost, problems));
+
+    let name = raw.name.and_then(|name| policy_name(name, problems));
+    // Quotas are looked through even under a name that cannot be, because they have problems of their own.
+    let scope = Scope { policy: name.as_deref().unwrap_or_default(), count_denied };
+    let quotas = scope.quotas(raw.quotas, raw.candidate, problems);
+    let overrides = raw.overrides.map(|overrides| overrides.value).unwrap_or_default();
+    let overrides = overrides.into_iter().filter_map(|raw| scope.resolve_override(raw, problems)).collect();
+
+    Some(Policy {
+        at,
+        description: raw.description.map(|description| description.value),
+        conditions: raw.conditions.map(|conditions| conditions.value.0.into()).unwrap_or_default(),
+        is_exempt,
+        mode,
+        identity: raw.key.map_or(Identity::Global, |key| key.value),
+        on_missing_key: value(&raw.on_missing_key).unwrap_or(defaults.on_missing_key),
+        cost: cost?,
+        quotas,
+        overrides,
+        on_store_failure: on_store_failure?,
+        headers: value(&raw.headers).unwrap_or(defaults.headers),
+        deny_status: value(&raw.deny_status).map_or(defaults.deny_status, |status| status.0),
+        name: name?,
+    })
+}
+
+/// A `:` is kept for the names under which candidates are counted.
+fn policy_name(name: At<Box<str>>, problems: &mut Problems) -> Option<Box<str>> {
+    let is_allowed = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
+    if (1..=64).contains(&name.value.len()) && name.value.bytes().all(is_allowed) {
+        return Some(name.value);
+    }
+    problems.add(name.at, ProblemKind::PolicyName);
+    None
+}
+
+fn on_store_failure(
+    raw: &RawPolicy,
+    at: Position,
+    defaults: &Defaults,
+    problems: &mut Problems,
+) -> Option<OnStoreFailure> {
+    let word = value(&raw.on_store_failure).unwrap_or(defaults.on_store_failure);
+    match (word, value(&raw.local_share).map(|Share(share)| share)) {
+        (FailureWord::Local, share) => match share.or(defaults.local_share) {
+            Some(share) => Some(OnStoreFailure::Local(share)),
+            None => {
+                let at = raw.on_store_failure.as_ref().map_or(at, |word| word.at);
+                problems.add(at, ProblemKind::MissingShare);
+                None
+            }
+        },
+        (_, Some(_)) => {
+            let at = raw.local_share.as_ref().map_or(at, |share| share.at);
+            problems.add(at, ProblemKind::NeedlessShare);
+            None
+        }
+        (FailureWord::Open, None) => Some(OnStoreFailure::Open),
+        (FailureWord::Closed, None) => Some(OnStoreFailure::Closed),
+    }
+}
+
+fn resolve_cost(cost: At<RawCost>, problems: &mut Problems) -> Option<Cost> {
+    match cost.value {
+        RawCost::Fixed(units) => Some(Cost::Fixed(units)),
+        RawCost::Attribute(raw) => {
+            raw.need(&["attribute", "max"], cost.at, problems);
+            Some(Cost::Attribute { name: raw.attribute?.value, max: raw.max?.value.0 })
+        }
+    }
+}
+
+/// What the quotas of one policy have in common.
+struct Scope<'a> {
+    policy: &'a str,
+    count_denied: CountDenied,
+}
+
+impl Scope<'_> {
+    fn quotas(
+        &self,
+        enforced: Option<At<QuotaList>>,
+        candidates: Option<At<QuotaList>>,
+        problems: &mut Problems,
+    ) -> Quotas {
+        Quotas {
+            enforced: self.under(self.policy, enforced, problems),
+            candidates: self.under(&format!("{}:candidate", self.policy), candidates, problems),
+        }
+    }
+
+    fn under(&self, name: &str, list: Option<At<QuotaList>>, problems: &mut Problems) -> Box<[PolicyQuota]> {
+        let mut quotas: Vec<PolicyQuota> = Vec::new();
+        for written in list.map(|list| list.value.0).unwrap_or_default() {
+            let quota = PolicyQuota::new(name, written.value.0).with_count_denied(self.count_denied);
+            if let Some(first) = quotas.iter().find(|first| first.shares_counters_with(&quota)) {
+                let (first, second) = (first.quota().clone().into(), quota.quota().clone().into());
+                problems.add(written.at, ProblemKind::SameWindow { first, second });
+                continue;
+            }
+            quotas.push(quota);
+        }
+        quotas.into()
+    }
+
+    fn resolve_override(&self, raw: At<RawOverride>, problems: &mut Problems) -> Option<Override> {
+        let At { at, value: raw } = raw;
+        raw.need(&["when", "quotas"], at, problems);
+        let quotas = self.quotas(raw.quotas, raw.candidate, problems);
+        Some(Override { at, when: raw.when?.value.0.into(), quotas })
+    }
+}

@@ -1,0 +1,36 @@
+//! Whether some conditions hold whenever others do, as far as their written form shows it.
+
+use crate::{Condition, Pattern, Test};
+
+/// Whether all of `others` hold of everything of which all of `conditions` hold. It may answer no where nobody
+/// but a proof could tell, and never yes where it is not so.
+pub(super) fn implies(conditions: &[Condition], others: &[Condition]) -> bool {
+    others.iter().all(|other| {
+        let same = |condition: &&Condition| condition.attribute == other.attribute;
+        conditions.iter().filter(same).any(|condition| test_implies(&condition.test, &other.test))
+    })
+}
+
+fn test_implies(test: &Test, other: &Test) -> bool {
+    match (test, other) {
+        _ if test == other => true,
+        (Test::OneOf(patterns), Test::OneOf(others)) => {
+            patterns.iter().all(|pattern| others.iter().any(|other| fits_all(other, pattern)))
+        }
+        (Test::Within(networks), Test::Within(others)) => {
+            networks.iter().all(|network| others.iter().any(|other| other.covers(network)))
+        }
+        (Test::OneOf(_) | Test::Within(_), Test::Present) => true,
+        _ => false,
+    }
+}
+
+/// Whether `wide` fits every text that `pattern` fits.
+fn fits_all(wide: &Pattern, pattern: &Pattern) -> bool {
+    match (wide, pattern) {
+        _ if wide == pattern => true,
+        (_, Pattern::Exact(text)) => wide.fits(text),
+        (Pattern::Prefix(wide), Pattern::Prefix(prefix)) => prefix.starts_with(wide.as_ref()),
+        _ => false,
+    }
+}

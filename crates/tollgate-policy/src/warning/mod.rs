@@ -1,0 +1,185 @@
+//! What is valid and probably a mistake.
+
+mod implied;
+mod redundant;
+
+use std::fmt;
+use std::time::Duration;
+
+use thiserror::Error;
+use tollgate::{Quota, WindowLength};
+
+use self::implied::implies;
+use self::redundant::never_binds;
+use crate::policy::Quotas;
+use crate::{Grouping, Identity, Policy, Position};
+
+/// Something that is probably not meant.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Warning {
+    at: Position,
+    policy: Box<str>,
+    kind: WarningKind,
+}
+
+/// What is probably not meant.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[non_exhaustive]
+pub enum WarningKind {
+    /// One quota has no room before another has none.
+    #[error("{quota} can never deny: {tighter} always denies first")]
+    NeverBinds {
+        /// The quota without effect.
+        quota: Box<Quota>,
+        /// The one that denies first.
+        tighter: Box<Quota>,
+    },
+    /// Whatever the policy matches, an exempt one does.
+    #[error("it is never reached: the exempt policy `{exempt}` matches everything that it matches")]
+    HiddenByExempt {
+        /// The exempt policy.
+        exempt: Box<str>,
+    },
+    /// All of a long window may be used at once.
+    #[error(
+        "{quota} has no short quota beside it: around the end of a window, {burst} units may be used at once"
+    )]
+    LongWindowAlone {
+        /// The quota of the shortest window.
+        quota: Box<Quota>,
+        /// Twice its limit.
+        burst: u64,
+    },
+    /// An earlier override holds whenever this one does.
+    #[error("the override is never reached: the one in line {} holds whenever it does", earlier.line)]
+    UnreachableOverride {
+        /// Where the earlier one stands.
+        earlier: Position,
+    },
+    /// One choice stands for far more people than another, under one limit.
+    #[error("`first_of` mixes identities of very different sizes: `{wide}` may be many beside `{narrow}`")]
+    MixedIdentities {
+        /// The choice that many share.
+        wide: Box<str>,
+        /// A choice of one client.
+        narrow: Box<str>,
+    },
+}
+
+/// The shortest window that counts as long: in an hour, somebody notices a burst.
+const LONG: Duration = Duration::from_secs(60 * 60);
+
+impl Warning {
+    /// Where it is.
+    #[must_use]
+    pub const fn at(&self) -> Position {
+        self.at
+    }
+
+    /// The policy that it is about.
+    #[must_use]
+    pub fn policy(&self) -> &str {
+        &self.policy
+    }
+
+    /// What is probably not meant.
+    #[must_use]
+    pub const fn kind(&self) -> &WarningKind {
+        &self.kind
+    }
+
+    /// The kind's name, which never changes, to look for or to ignore.
+    #[must_use]
+    pub const fn code(&self) -> &'static str {
+        match self.kind {
+            WarningKind::NeverBinds { .. } => "quota-never-binds",
+            WarningKind::HiddenByExempt { .. } => "hidden-by-exempt",
+            WarningKind::LongWindowAlone { .. } => "long-window-alone",
+            WarningKind::UnreachableOverride { .. } => "unreachable-override",
+            WarningKind::MixedIdentities { .. } => "mixed-identities",
+        }
+    }
+}
+
+/// `line:column: policy `name`: what it is [code]`.
+impl fmt::Display for Warning {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: policy `{}`: {} [{}]", self.at, self.policy, self.kind, self.code())
+    }
+}
+
+/// All of them, in the order of the file.
+pub(crate) fn warnings(policies: &[Policy]) -> Box<[Warning]> {
+    let mut warnings = Vec::new();
+    for policy in policies {
+        let mut warn = |at, kind| warnings.push(Warning { at, policy: policy.name.clone(), kind });
+        if let Some(exempt) = hidden_by(policy, policies) {
+            warn(policy.at, WarningKind::HiddenByExempt { exempt: exempt.name.clone() });
+        }
+        if let Some(kind) = mixed(&policy.identity) {
+            warn(policy.at, kind);
+        }
+        for kind in doubtful(&policy.quotas) {
+            warn(policy.at, kind);
+        }
+        for (index, over) in policy.overrides.iter().enumerate() {
+            let mut earlier = policy.overrides.iter().take(index);
+            if let Some(earlier) = earlier.find(|earlier| implies(&over.when, &earlier.when)) {
+                warn(over.at, WarningKind::UnreachableOverride { earlier: earlier.at });
+            }
+            for kind in doubtful(&over.quotas) {
+                warn(over.at, kind);
+            }
+        }
+    }
+    warnings.into()
+}
+
+fn hidden_by<'a>(policy: &Policy, policies: &'a [Policy]) -> Option<&'a Policy> {
+    let mut exempt = policies.iter().filter(|other| other.is_exempt && other.name != policy.name);
+    exempt.find(|exempt| implies(&policy.conditions, &exempt.conditions))
+}
+
+fn doubtful(quotas: &Quotas) -> Vec<WarningKind> {
+    let mut kinds = Vec::new();
+    for list in [&quotas.enforced, &quotas.candidates] {
+        for quota in list {
+            let tighter = list.iter().find(|tighter| never_binds(quota.quota(), tighter.quota()));
+            if let Some(tighter) = tighter {
+                let (quota, tighter) = (quota.quota().clone().into(), tighter.quota().clone().into());
+                kinds.push(WarningKind::NeverBinds { quota, tighter });
+            }
+        }
+        kinds.extend(long_alone(list.iter().map(tollgate::PolicyQuota::quota)));
+    }
+    kinds
+}
+
+/// The quota of the shortest window, if even that is long. One unit in a window is no burst.
+fn long_alone<'a>(quotas: impl Iterator<Item = &'a Quota>) -> Option<WarningKind> {
+    let length = |quota: &&Quota| match quota.window() {
+        WindowLength::Fixed(length) => length,
+        // All that matters is that it is long.
+        _ => Duration::MAX,
+    };
+    let shortest = quotas.min_by_key(length)?;
+    let is_long = length(&shortest) >= LONG && shortest.limit() > 1;
+    let (quota, burst) = (shortest.clone().into(), 2 * shortest.limit());
+    is_long.then_some(WarningKind::LongWindowAlone { quota, burst })
+}
+
+fn mixed(identity: &Identity) -> Option<WarningKind> {
+    let Identity::FirstOf(choices) = identity else { return None };
+    let wide = choices.iter().find(|choice| is_wide(choice))?;
+    let narrow = choices.iter().find(|choice| !is_wide(choice))?;
+    Some(WarningKind::MixedIdentities { wide: wide.to_string().into(), narrow: narrow.to_string().into() })
+}
+
+/// Everybody, or networks larger than what one site usually has.
+fn is_wide(identity: &Identity) -> bool {
+    match identity {
+        Identity::Global => true,
+        Identity::Address(_, Grouping { ipv4, ipv6 }) => *ipv4 < 24 || *ipv6 < 48,
+        Identity::Attribute(_) | Identity::All(_) | Identity::FirstOf(_) => false,
+    }
+}

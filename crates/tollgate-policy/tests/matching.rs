@@ -1,0 +1,108 @@
+//! The index finds what a look at every policy finds.
+
+use proptest::prelude::*;
+use tollgate_policy::{Attributes, Config, Policy};
+
+/// The alphabet is small, so that values, prefixes and networks meet and lie within each other. Texts are put
+/// together here, because a regular expression would be compiled anew for each.
+fn text(alphabet: &'static [char], lengths: std::ops::Range<usize>) -> impl Strategy<Value = String> + Clone {
+    prop::collection::vec(prop::sample::select(alphabet), lengths).prop_map(String::from_iter)
+}
+
+fn plain() -> impl Strategy<Value = String> + Clone {
+    text(&['a', 'b', '/'], 0..5)
+}
+
+fn name() -> impl Strategy<Value = &'static str> {
+    prop::sample::select(&["x", "y", "z"][..])
+}
+
+fn network() -> impl Strategy<Value = String> {
+    prop_oneof![
+        Just("0.0.0.0/0".to_owned()),
+        Just("10.0.0.0/8".to_owned()),
+        (0_u8..3).prop_map(|a| format!("10.{a}.0.0/16")),
+        (0_u8..3, 0_u8..3).prop_map(|(a, b)| format!("10.{a}.0.{b}")),
+        Just("::/0".to_owned()),
+        (0_u8..3).prop_map(|a| format!("2001:db8:{a}::/48")),
+    ]
+}
+
+/// A test as it is written, quoted where YAML would take it for something else.
+fn test() -> impl Strategy<Value = String> {
+    let texts = || prop::collection::vec(plain(), 1..4).prop_map(|texts| format!("{texts:?}"));
+    let globs = prop::collection::vec(text(&['a', 'b', '/', '*', '?'], 1..5), 1..3)
+        .prop_map(|globs| format!("{globs:?}"));
+    let networks = prop::collection::vec(network(), 1..3).prop_map(|networks| format!("{networks:?}"));
+    let leaf = prop_oneof![
+        4 => plain().prop_map(|text| format!("{{ equal: {text:?} }}")),
+        3 => plain().prop_map(|text| format!("{{ prefix: {text:?} }}")),
+        2 => texts().prop_map(|texts| format!("{{ one_of: {texts} }}")),
+        2 => globs,
+        3 => networks.prop_map(|networks| format!("{{ cidr: {networks} }}")),
+        1 => any::<bool>().prop_map(|is_present| format!("{{ present: {is_present} }}")),
+        1 => (plain(), plain()).prop_map(|(a, b)| format!("{{ prefix: {a:?}, not: {{ prefix: {b:?} }} }}")),
+    ];
+    prop_oneof![5 => leaf.clone(), 1 => leaf.prop_map(|test| format!("{{ not: {test} }}"))]
+}
+
+fn file() -> impl Strategy<Value = String> {
+    let conditions = prop::collection::btree_map(name(), test(), 1..3);
+    prop::collection::vec((conditions, prop::bool::weighted(0.1)), 0..20).prop_map(|policies| {
+        let mut text = "policies:\n".to_owned();
+        if policies.is_empty() {
+            text = "policies: []\n".to_owned();
+        }
+        for (number, (conditions, is_exempt)) in policies.into_iter().enumerate() {
+            let lines: Vec<String> =
+                conditions.iter().map(|(name, test)| format!("{name:?}: {test}")).collect();
+            let rest = if is_exempt { "exempt: true" } else { "key: global, quotas: [5/1m]" };
+            text += &format!("  - {{ name: p{number}, match: {{ {} }}, {rest} }}\n", lines.join(", "));
+        }
+        text
+    })
+}
+
+/// A request for each number, because a strategy for each attribute would take most of the test's time.
+fn request(mut number: u64) -> Vec<(&'static str, String)> {
+    let mut draw = |bound: u64| {
+        let drawn = number % bound;
+        number /= bound;
+        drawn
+    };
+    let mut request = Vec::new();
+    for name in ["x", "y", "z"] {
+        let (a, b) = (draw(3), draw(3));
+        match draw(8) {
+            0 => {}
+            1 => request.push((name, format!("10.{a}.0.{b}"))),
+            2 => request.push((name, format!("::ffff:10.{a}.0.{b}"))),
+            3 => request.push((name, format!("2001:db8:{a}::{b}"))),
+            _ => request.push((name, (0..draw(5)).map(|_| ['a', 'b', '/'][draw(3) as usize]).collect())),
+        }
+    }
+    request
+}
+
+proptest! {
+    // Five hundred requests each, 100,000 in all: a file takes longer to read than to be asked.
+    #![proptest_config(ProptestConfig { cases: 200, failure_persistence: None, ..Default::default() })]
+
+    #[test]
+    fn finds_what_a_look_at_every_policy_finds(text in file(), requests in prop::collection::vec(any::<u64>(), 500)) {
+        let config = Config::parse("random.yaml", &text).unwrap();
+        let policies = config.policies();
+        for request in requests.into_iter().map(request) {
+            let attributes: Attributes<'_> =
+                request.iter().map(|(name, value)| (*name, value.as_str())).collect();
+            let found: Vec<&str> = policies.matching(&attributes).map(Policy::name).collect();
+            let scanned: Vec<&str> = policies
+                .as_slice()
+                .iter()
+                .filter(|policy| policy.conditions().iter().all(|condition| condition.holds(&attributes)))
+                .map(Policy::name)
+                .collect();
+            prop_assert_eq!(found, scanned, "{} {:?}", text, request);
+        }
+    }
+}

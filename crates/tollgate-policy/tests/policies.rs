@@ -1,0 +1,257 @@
+//! From attributes to charges.
+
+use std::time::Duration;
+
+use tollgate::{Charge, CountDenied, ManualClock, MemoryStore, OnStoreFailure, SyncStore};
+use tollgate_policy::{Attributes, Config, HeaderFormat, Matched, Mode, Outcome, TrialKind};
+
+fn config(policies: &str) -> Config {
+    Config::parse("tollgate.yaml", policies).unwrap_or_else(|error| panic!("{error}"))
+}
+
+fn attributes<'a>(pairs: &[(&'a str, &'a str)]) -> Attributes<'a> {
+    pairs.iter().copied().collect()
+}
+
+fn matched<'a>(config: &'a Config, attributes: &'a Attributes<'_>, cost: u32) -> Matched<'a> {
+    match config.policies().charges(attributes, cost) {
+        Ok(Outcome::Charge(matched)) => matched,
+        other => panic!("no charges: {other:?}"),
+    }
+}
+
+/// `policy limit/windows cost`.
+fn written<'a>(charges: impl Iterator<Item = Charge<'a>>) -> Vec<String> {
+    charges.map(|charge| format!("{:?} {}", charge.counter().quota(), charge.cost())).collect()
+}
+
+const SHOP: &str = "
+policies:
+  - name: search
+    match: { path: /search, method: [GET, POST] }
+    key: { first_of: [user, ip] }
+    quotas: [10/1s, 100/1m]
+    overrides:
+      - when: { tier: gold }
+        quotas: [1000/1m, 5000/1h]
+      - when: { tier: internal }
+        quotas: unlimited
+  - name: all
+    key: global
+    quotas: [1000/1s]
+  - name: health
+    match: { path: [/healthz, /internal/*] }
+    exempt: true
+";
+
+#[test]
+fn every_policy_that_matches_charges_all_its_quotas() {
+    let config = config(SHOP);
+    let attributes = attributes(&[("path", "/search"), ("method", "POST"), ("user", "alice")]);
+    let charges = written(matched(&config, &attributes, 3).enforced());
+    assert_eq!(charges, ["search: 10/1s 3", "search: 100/1m 3", "all: 1000/1s 3"]);
+}
+
+#[test]
+fn every_line_of_a_match_must_hold() {
+    let config = config(SHOP);
+    let attributes = attributes(&[("path", "/search"), ("method", "PUT"), ("user", "alice")]);
+    assert_eq!(written(matched(&config, &attributes, 1).enforced()), ["all: 1000/1s 1"]);
+}
+
+#[test]
+fn an_exempt_policy_ends_the_matter_wherever_it_stands() {
+    let config = config(SHOP);
+    let attributes = attributes(&[("path", "/internal/search")]);
+    let Ok(Outcome::Exempt(policy)) = config.policies().charges(&attributes, 1) else { panic!("counted") };
+    assert_eq!(policy.name(), "health");
+}
+
+#[test]
+fn the_first_override_that_holds_replaces_the_list() {
+    let config = config(SHOP);
+    let with = |tier| {
+        let attributes = attributes(&[("path", "/search"), ("method", "GET"), ("user", "a"), ("tier", tier)]);
+        written(matched(&config, &attributes, 1).enforced())
+    };
+    assert_eq!(with("gold"), ["search: 1000/1m 1", "search: 5000/1h 1", "all: 1000/1s 1"]);
+    assert_eq!(with("internal"), ["all: 1000/1s 1"]);
+    assert_eq!(with("silver"), ["search: 10/1s 1", "search: 100/1m 1", "all: 1000/1s 1"]);
+}
+
+/// Somebody who used 100 of 100 and becomes gold has 900 of 1000 left, and not 1000.
+#[test]
+fn an_override_keeps_the_counters_of_the_same_windows() {
+    let config = config(
+        "policies: [{ name: a, key: [user], quotas: [2/1m], overrides: [{ when: { tier: gold }, quotas: [3/1m] }] }]",
+    );
+    let store = MemoryStore::builder().clock(ManualClock::default()).build();
+    let admitted = |pairs: &[(&str, &str)]| {
+        let attributes = pairs.iter().copied().collect();
+        let matched = matched(&config, &attributes, 1);
+        let charges: Vec<Charge<'_>> = matched.enforced().collect();
+        store.charge(&charges).unwrap().is_admitted()
+    };
+    assert!(admitted(&[("user", "a")]) && admitted(&[("user", "a")]) && !admitted(&[("user", "a")]));
+    assert!(admitted(&[("user", "a"), ("tier", "gold")]));
+    assert!(!admitted(&[("user", "a"), ("tier", "gold")]));
+}
+
+#[test]
+fn a_missing_key_is_an_error_a_denial_or_nothing_and_never_a_shared_counter() {
+    let config = |on_missing_key| {
+        config(&format!(
+            "defaults: {{ on_missing_key: {on_missing_key} }}\n\
+             policies: [{{ name: a, key: [tenant, user], quotas: [5/1m] }}]"
+        ))
+    };
+    let attributes = attributes(&[("tenant", "t"), ("user", "")]);
+    let (error, deny, skip) = (config("error"), config("deny"), config("skip"));
+    let refusal = error.policies().charges(&attributes, 1).unwrap_err();
+    assert_eq!(refusal.to_string(), "policy `a`: no attribute says who is to be counted: `user` is missing");
+    let Ok(Outcome::DenyUnknown { policy, attribute }) = deny.policies().charges(&attributes, 1) else {
+        panic!("not denied")
+    };
+    assert_eq!((policy.name(), attribute), ("a", "user"));
+    assert_eq!(matched(&skip, &attributes, 1).enforced().count(), 0);
+}
+
+#[test]
+fn a_cost_comes_from_the_caller_the_policy_or_an_attribute() {
+    let config = config(
+        "policies:
+  - { name: asked, key: global, quotas: [9/1m] }
+  - { name: fixed, key: global, quotas: [9/1m], cost: 7 }
+  - { name: said, key: global, quotas: [9/1m], cost: { attribute: tokens, max: 100 } }",
+    );
+    let costs = |pairs: &[(&str, &str)], asked| {
+        let attributes = pairs.iter().copied().collect();
+        let costs: Vec<u32> = matched(&config, &attributes, asked).enforced().map(|c| c.cost()).collect();
+        costs
+    };
+    assert_eq!(costs(&[("tokens", "100")], 2), [2, 7, 100]);
+    assert_eq!(costs(&[], 2), [2, 7, 2]);
+    assert_eq!(costs(&[("tokens", "100")], 0), [0, 0, 0], "a peek charges nothing");
+    for (tokens, message) in [
+        ("101", "policy `said`: the attribute `tokens` says the cost and may be at most 100"),
+        (
+            "99999999999999999999",
+            "policy `said`: the attribute `tokens` says the cost and may be at most 100",
+        ),
+        ("-1", "policy `said`: the attribute `tokens` says the cost and must be a whole number"),
+    ] {
+        let attributes = attributes(&[("tokens", tokens)]);
+        assert_eq!(config.policies().charges(&attributes, 1).unwrap_err().to_string(), message);
+    }
+}
+
+const TRIALS: &str = "
+  - { name: live, key: [user], quotas: [5/1m], candidate: [3/1m, 1/1s] }
+  - { name: dark, key: [ip], quotas: [2/1m], mode: shadow, cost: { attribute: tokens, max: 1 } }
+  - { name: gone, key: [user], quotas: [1/1m], mode: off }
+  - { name: disabled, exempt: true, enabled: false }
+";
+
+#[test]
+fn what_is_tried_out_is_apart_from_what_decides() {
+    let config = config(&format!("policies:{TRIALS}"));
+    let attributes = attributes(&[("user", "a"), ("ip", "192.0.2.1"), ("tokens", "1")]);
+    let matched = matched(&config, &attributes, 1);
+    assert_eq!(written(matched.enforced()), ["live: 5/1m 1"]);
+    let trials: Vec<_> = matched.trials().map(|trial| (trial.kind(), written(trial.charges()))).collect();
+    assert_eq!(
+        trials,
+        [
+            (
+                TrialKind::Candidate,
+                vec!["live:candidate: 3/1m 1".to_owned(), "live:candidate: 1/1s 1".to_owned()]
+            ),
+            (TrialKind::Shadow, vec!["dark: 2/1m 1".to_owned()]),
+        ]
+    );
+    // On one counter the candidate would use up the quota that decides.
+    let candidate = matched.trials().next().unwrap().charges().next().unwrap();
+    assert!(matched.enforced().all(|live| live.counter() != candidate.counter()));
+}
+
+#[test]
+fn a_request_never_fails_for_what_is_only_tried_out() {
+    let config = config(&format!("policies:{TRIALS}"));
+    for pairs in [&[("user", "a")][..], &[("user", "a"), ("ip", "192.0.2.1"), ("tokens", "many")]] {
+        let attributes = attributes(pairs);
+        let matched = matched(&config, &attributes, 1);
+        assert_eq!(written(matched.enforced()), ["live: 5/1m 1"]);
+        assert!(matched.trials().all(|trial| trial.kind() == TrialKind::Candidate));
+    }
+}
+
+#[test]
+fn the_mode_of_the_file_weakens_every_policy_and_strengthens_none() {
+    let attributes = attributes(&[("user", "a"), ("ip", "192.0.2.1")]);
+    for (mode, modes) in [
+        ("enforce", [Mode::Off, Mode::Enforce, Mode::Shadow, Mode::Off]),
+        ("shadow", [Mode::Off, Mode::Shadow, Mode::Shadow, Mode::Off]),
+        ("off", [Mode::Off; 4]),
+    ] {
+        let config = config(&format!("mode: {mode}\npolicies:{TRIALS}"));
+        let found: Vec<Mode> = config.policies().as_slice().iter().map(|policy| policy.mode()).collect();
+        assert_eq!(found, modes);
+        let enforced = matched(&config, &attributes, 1).enforced().count();
+        assert_eq!(enforced, usize::from(mode == "enforce"));
+    }
+}
+
+#[test]
+fn a_policy_has_what_the_defaults_say_unless_it_says_otherwise() {
+    let config = config(
+        "defaults: { on_store_failure: local, local_share: 1/3, headers: none, deny_status: 403, count_denied: true }
+policies:
+  - { name: a, key: global, quotas: [5/1m] }
+  - { name: b, key: global, quotas: [5/1m], on_store_failure: closed, headers: draft-06, deny_status: 429,
+      count_denied: false, description: why }",
+    );
+    let [a, b] = config.policies().as_slice() else { panic!("two policies") };
+    assert_eq!(a.on_store_failure(), OnStoreFailure::Local("1/3".parse().unwrap()));
+    assert_eq!((a.headers(), a.deny_status(), a.description()), (HeaderFormat::None, 403, None));
+    assert_eq!(a.quotas()[0].count_denied(), CountDenied::Yes);
+    assert_eq!(b.on_store_failure(), OnStoreFailure::Closed);
+    assert_eq!((b.headers(), b.deny_status(), b.description()), (HeaderFormat::Draft06, 429, Some("why")));
+    assert_eq!(b.quotas()[0].count_denied(), CountDenied::No);
+}
+
+/// Read as values of YAML, these would be 1.1, false and 10.
+#[test]
+fn values_are_texts_as_they_are_written() {
+    let config = config(
+        "policies: [{ name: a, match: { version: 1.10, debug: no, zip: 0xA }, key: global, quotas: [5/1m] }]",
+    );
+    let exact = attributes(&[("version", "1.10"), ("debug", "no"), ("zip", "0xA")]);
+    assert_eq!(matched(&config, &exact, 1).enforced().count(), 1);
+    let other = attributes(&[("version", "1.1"), ("debug", "false"), ("zip", "10")]);
+    assert_eq!(matched(&config, &other, 1).enforced().count(), 0);
+}
+
+#[test]
+fn variables_stand_in_values() {
+    let text = "store: { url: \"${REDIS_URL}/1\", prefix: shop }\npolicies: []";
+    let config = Config::parse_with("t", text, &|_| Some("redis://:secret@10.0.0.1".to_owned())).unwrap();
+    let store = config.store().unwrap();
+    assert_eq!((store.url(), store.prefix()), ("redis://:secret@10.0.0.1/1", Some("shop")));
+    assert!(!format!("{store:?}").contains("secret"));
+}
+
+#[test]
+fn an_address_is_grouped_and_folded_in_keys() {
+    let config = config("policies: [{ name: a, key: [{ address: client, ipv6: 56 }], quotas: [1/1m] }]");
+    let clock = ManualClock::default();
+    clock.advance(Duration::from_secs(1));
+    let store = MemoryStore::builder().clock(clock).build();
+    let admitted = |client| {
+        let attributes = attributes(&[("client", client)]);
+        let matched = matched(&config, &attributes, 1);
+        let charges: Vec<Charge<'_>> = matched.enforced().collect();
+        store.charge(&charges).unwrap().is_admitted()
+    };
+    assert!(admitted("192.0.2.1") && !admitted("::ffff:192.0.2.1") && admitted("192.0.2.2"));
+    assert!(admitted("2001:db8::1") && !admitted("2001:db8:0:ff::1") && admitted("2001:db8:0:100::1"));
+}

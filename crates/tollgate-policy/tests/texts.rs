@@ -1,0 +1,91 @@
+//! The text of every problem and of every warning, the JSON Schema, and the examples.
+
+#![allow(clippy::unwrap_used, reason = "this is a test")]
+
+use std::path::{Path, PathBuf};
+
+use tollgate_policy::{Config, ConfigError};
+
+fn parse(path: &Path) -> Result<Config, ConfigError> {
+    let name = path.file_name().unwrap().to_str().unwrap();
+    Config::parse_with(name, &std::fs::read_to_string(path).unwrap(), &|variable| {
+        (variable == "REDIS_URL").then(|| "redis://:secret@127.0.0.1".to_owned())
+    })
+}
+
+#[test]
+fn every_problem_of_a_file_is_told_with_its_place() {
+    for path in yaml_files(&file("tests/problems")) {
+        let error = parse(&path).expect_err(&path.display().to_string());
+        expect_snapshot(&path.with_extension("txt"), &format!("{error}\n"));
+    }
+}
+
+#[test]
+fn what_is_probably_a_mistake_is_told_with_a_code() {
+    for path in yaml_files(&file("tests/warnings")) {
+        let config = parse(&path).unwrap();
+        let warnings: Vec<String> = config.warnings().iter().map(ToString::to_string).collect();
+        expect_snapshot(&path.with_extension("txt"), &format!("{}\n", warnings.join("\n")));
+    }
+}
+
+#[test]
+fn no_message_shows_what_a_variable_stands_for() {
+    let text = "
+mode: ${SECRET}
+defaults: { deny_status: \"${SECRET}\", local_share: \"${SECRET}\", count_denied: \"${SECRET}\" }
+policies:
+  - name: ${SECRET}
+    key: \"${SECRET}\"
+    quotas: [\"${SECRET}\"]
+    match: { ip: { cidr: \"${SECRET}\" }, path: { present: \"${SECRET}\" } }
+  - ${SECRET}
+";
+    let error = Config::parse_with("t", text, &|_| Some("s3cret ".repeat(20))).unwrap_err();
+    let ConfigError::Invalid { problems, .. } = &error else { panic!("{error}") };
+    assert_eq!(problems.len(), 10, "{error}");
+    assert!(!format!("{error} {error:?}").contains("s3cret"), "{error:?}");
+}
+
+#[test]
+fn the_shipped_schema_is_that_of_the_types() {
+    expect_snapshot(&file("schema/tollgate.schema.json"), &tollgate_policy::json_schema());
+}
+
+#[test]
+fn the_examples_are_valid_and_without_warnings() {
+    for path in yaml_files(&file("../../examples")) {
+        let config = parse(&path).unwrap_or_else(|error| panic!("{error}"));
+        assert_eq!(config.warnings(), [], "{}", path.display());
+        assert!(!config.policies().as_slice().is_empty());
+    }
+}
+
+/// A file of this crate.
+fn file(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join(name)
+}
+
+/// Fails unless the file holds this text; `TOLLGATE_WRITE_SNAPSHOTS=1` writes it, for a look at the difference.
+fn expect_snapshot(path: &Path, text: &str) {
+    if std::env::var_os("TOLLGATE_WRITE_SNAPSHOTS").is_some() {
+        std::fs::write(path, text).unwrap();
+    }
+    let kept = std::fs::read_to_string(path).unwrap_or_default();
+    assert!(
+        kept == text,
+        "{} is out of step; TOLLGATE_WRITE_SNAPSHOTS=1 writes:\n{text}\n\ninstead of:\n{kept}",
+        path.display()
+    );
+}
+
+/// The YAML files of a folder, by name; at least one.
+fn yaml_files(folder: &Path) -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+    let mut files: Vec<PathBuf> =
+        entries.filter(|path| path.extension().is_some_and(|extension| extension == "yaml")).collect();
+    files.sort();
+    assert!(!files.is_empty(), "no YAML files in {}", folder.display());
+    files
+}
