@@ -235,6 +235,22 @@ fn nobody_is_denied_for_a_window_that_is_over() {
     }
 }
 
+/// A step that charged one counter and only looked at another whose window was over rolled the latter over with
+/// nothing used. It then lived on, and a key that had room was told that the store was full.
+#[test]
+fn a_look_beside_a_charge_takes_no_room() {
+    let clock = ManualClock::default();
+    let store = MemoryStore::builder().clock(clock.clone()).max_keys(2).build();
+    let (second, day) =
+        (PolicyQuota::new("a", Quota::per_second(3)), PolicyQuota::new("a", Quota::per_day(3)));
+    let (alice, bob) = (Key::from("alice"), Key::from("bob"));
+    let charge = |cost| [Charge::new(&second, &alice, cost), Charge::new(&day, &alice, 1)];
+    assert!(SyncStore::charge(&store, &charge(1)).unwrap().is_admitted());
+    clock.advance(Duration::from_secs(1));
+    assert!(SyncStore::charge(&store, &charge(0)).unwrap().is_admitted());
+    assert!(SyncStore::charge(&store, &[Charge::new(&second, &bob, 1)]).unwrap().is_admitted());
+}
+
 /// A window opened by a precise reading is not left again because a coarse one lags behind it.
 #[test]
 fn a_coarse_reading_does_not_move_a_counter_back() {

@@ -218,11 +218,10 @@ impl Table {
 
     /// What becomes of a counter that is charged, if that is a matter of one word.
     fn change<'a>(&self, charge: &Charge<'_>, seen: &Seen<'a>, rolled: Rolled) -> Option<Change<'a>> {
-        let (slot, word) = seen.compact?;
+        // A look leaves a counter as it is: rolled over with nothing used, it would take room that it has no need of.
+        let (slot, word) = seen.compact.filter(|_| charge.cost() > 0)?;
         let new = State { used: rolled.used + u64::from(charge.cost()), end: rolled.window.end() };
-        // A word that stays as it is could not tell whether another thread has changed it and back.
-        let new = self.base.compact(new, generation(word)).filter(|new| *new != word)?;
-        Some(Change { slot, word, new })
+        Some(Change { slot, word, new: self.base.compact(new, generation(word))? })
     }
 
     /// Makes all changes or, if one of the words is another by now, none.
