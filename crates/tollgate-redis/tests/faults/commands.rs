@@ -3,7 +3,7 @@
 use std::thread::sleep;
 
 use tollgate::StoreError;
-use tollgate_testkit::servers::{Data, Server};
+use tollgate_testkit::servers::{Data, FaultProxy, Server, Settings};
 
 use crate::crowd::{Crowd, Noticed};
 use crate::fault::{Fault, Round};
@@ -26,6 +26,9 @@ pub(crate) const OUT_OF_MEMORY: Fault = Fault { name: "oom", round: out_of_memor
 
 /// The server is no primary any more, as after a failover, and later is one again.
 pub(crate) const READONLY: Fault = Fault { name: "readonly", round: readonly };
+
+/// Its replica takes over its name, and it goes on as a replica of that. Connections that are open stay.
+pub(crate) const FAILOVER: Fault = Fault { name: "failover", round: failover };
 
 #[test]
 fn nobody_who_waits_notices_that_scripts_are_flushed() {
@@ -55,6 +58,11 @@ fn a_server_without_memory_denies_nobody() {
 #[test]
 fn a_primary_that_is_one_no_more_denies_nobody() {
     READONLY.test(2);
+}
+
+#[test]
+fn a_primary_whose_name_went_to_its_replica_is_left() {
+    FAILOVER.test(2);
 }
 
 fn script_flush(round: &mut Round) {
@@ -131,4 +139,29 @@ fn readonly(round: &mut Round) {
         });
     }
     crowd.end(round, &Noticed::As(&StoreError::NotReady), &[&server]);
+}
+
+fn failover(round: &mut Round) {
+    let servers =
+        [(); 2].map(|()| Settings::new(round.software()).config("repl-diskless-sync-delay", "0").start());
+    let [mut primary, mut replica] = [&servers[0], &servers[1]];
+    let proxy = FaultProxy::before(primary.address());
+    let follow = |replica: &Server, primary: &Server| {
+        let port = primary.address().port().to_string();
+        replica.command::<()>(["REPLICAOF", "127.0.0.1", &port]);
+    };
+    follow(replica, primary);
+    let mut crowd = Crowd::start(&format!("redis://{}", proxy.address()), Data::Lost);
+    for _ in 0..2 {
+        while replica.info("master_link_status") != "up" {
+            sleep(round.millis(5..10));
+        }
+        crowd.in_trouble(round, |_| {
+            replica.command::<()>(["REPLICAOF", "NO", "ONE"]);
+            proxy.lead_to(replica.address());
+            follow(primary, replica);
+        });
+        (primary, replica) = (replica, primary);
+    }
+    crowd.end(round, &Noticed::Perhaps, &[primary]);
 }

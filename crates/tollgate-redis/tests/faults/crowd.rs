@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use tokio::runtime::Handle;
 use tokio::task::JoinHandle;
-use tollgate::{Anchor, Charge, Counted, Key, PolicyQuota, Quota, Store, StoreError};
+use tollgate::{Anchor, Charge, Counted, Key, PolicyQuota, Quota, QuotaState, Store, StoreError};
 use tollgate_redis::{RedisStore, RedisStoreBuilder};
 use tollgate_testkit::block_on;
 use tollgate_testkit::servers::{Data, Server};
@@ -18,7 +18,7 @@ use crate::diary::{Diary, Kind};
 use crate::expiry;
 use crate::fault::{Found, Round};
 
-/// Units of the narrow quota of a pair, and how often each pair is asked for one: often enough to be denied.
+/// Units of a narrow quota, and how often each key is asked for one: often enough to be denied.
 const NARROW: u64 = 50;
 const ASKS: u64 = 200;
 
@@ -35,14 +35,14 @@ struct Shared {
     data: Data,
     is_in_trouble: AtomicBool,
     is_over: AtomicBool,
-    /// How many pairs were asked for.
-    pairs: AtomicU64,
+    /// How often a narrow quota was asked.
+    asked: AtomicU64,
 }
 
 struct Quotas {
-    lone: PolicyQuota,
-    wide: PolicyQuota,
-    narrow: PolicyQuota,
+    lone: [PolicyQuota; 1],
+    twins: [PolicyQuota; 2],
+    narrow: [PolicyQuota; 2],
 }
 
 const DAY: Duration = Duration::from_secs(24 * 3600);
@@ -91,24 +91,17 @@ pub(crate) fn spawn<T: Send + 'static>(future: impl Future<Output = T> + Send + 
 impl Crowd {
     /// Starts to charge. `data` says what the fault leaves of the servers' data.
     pub(crate) fn start(url: &str, data: Data) -> Self {
-        let quota = |limit, window, anchor| Quota::new(limit, window).unwrap().with_anchor(anchor).unwrap();
-        let quotas = Quotas {
-            lone: PolicyQuota::new("lone", quota(Quota::MAX_LIMIT, DAY, Anchor::FirstHit)),
-            wide: PolicyQuota::new("wide", quota(Quota::MAX_LIMIT, DAY, Anchor::FirstHit)),
-            narrow: PolicyQuota::new("narrow", quota(NARROW, DECADE, Anchor::Epoch)),
-        };
+        let quotas = Quotas::new();
         let shared = Arc::new(Shared {
             quotas,
             data,
             is_in_trouble: AtomicBool::new(false),
             is_over: AtomicBool::new(false),
-            pairs: AtomicU64::new(0),
+            asked: AtomicU64::new(0),
         });
         let (hasty, patient) = (build(builder(url)), build(patient(url)));
-        let runtime = block_on(async { tokio::runtime::Handle::current() });
-        let start = |store: &RedisStore, names: Range<usize>| {
-            let caller = |name| runtime.spawn(call(shared.clone(), store.clone(), format!("{name}")));
-            names.map(caller).collect()
+        let start = |store: &RedisStore, numbers: Range<usize>| {
+            numbers.map(|number| spawn(call(shared.clone(), store.clone(), number))).collect()
         };
         let mut crowd = Self {
             hurried: start(&hasty, 0..CALLERS),
@@ -181,20 +174,19 @@ impl Crowd {
         for error in all.errors.keys().filter(|error| !is_expected(error, noticed)) {
             found.violations.push(format!("an error that is not what happened: {error} (G6)"));
         }
-        let losses = if self.shared.data == Data::Lost { self.faults } else { 0 };
-        let quotas = &self.shared.quotas;
-        for (key, tally) in all.lone {
-            let used = used(&self.patient, &[&quotas.lone], &key)[0];
-            tally.check(&format!("lone {key}"), used, Quota::MAX_LIMIT, losses, found);
-        }
-        for (key, tally) in all.pairs {
-            let used = used(&self.patient, &[&quotas.wide, &quotas.narrow], &key);
-            found.expect(used[0] == used[1], || format!("pair {key}: one of two was charged: {used:?}"));
-            tally.check(&format!("pair {key}"), used[1], NARROW, losses, found);
-        }
-        let windows = [("lone", DAY), ("wide", DAY), ("narrow", DECADE)];
+        // Before anybody looks at a counter, which would repair it.
+        let windows = [("lone", DAY), ("twins", DECADE), ("narrow", DECADE)];
         for server in servers {
             expiry::check(server, &windows, found);
+        }
+        let losses = if self.shared.data == Data::Lost { self.faults } else { 0 };
+        for ((kind, key), tally) in all.tallies {
+            let quotas = &self.shared.quotas;
+            let used = quotas.used(&self.patient, kind, &key);
+            let is_equal = used.iter().all(|each| *each == used[0]);
+            found.expect(is_equal, || format!("{kind:?} {key}: not charged alike: {used:?}"));
+            let limit = quotas.of(kind).iter().map(|quota| quota.quota().limit()).min().unwrap();
+            tally.check(&format!("{kind:?} {key}"), used[0], limit, losses, found);
         }
     }
 }
@@ -207,26 +199,56 @@ impl Drop for Crowd {
 }
 
 impl Quotas {
+    fn new() -> Self {
+        let quota = |policy, limit, window, anchor| {
+            let quota = Quota::new(limit, window).unwrap().with_anchor(anchor).unwrap();
+            PolicyQuota::new(policy, quota)
+        };
+        let unending = |policy| quota(policy, Quota::MAX_LIMIT, DAY, Anchor::FirstHit);
+        Self {
+            lone: [unending("lone")],
+            twins: [unending("twins"), quota("twins", Quota::MAX_LIMIT, DECADE, Anchor::Epoch)],
+            narrow: [unending("narrow"), quota("narrow", NARROW, DECADE, Anchor::Epoch)],
+        }
+    }
+
+    fn of(&self, kind: Kind) -> &[PolicyQuota] {
+        match kind {
+            Kind::Lone => &self.lone,
+            Kind::Twins => &self.twins,
+            Kind::Narrow => &self.narrow,
+        }
+    }
+
     async fn charge(&self, store: &RedisStore, kind: Kind, key: &str) -> Result<Counted, StoreError> {
         let key = Key::from(key);
-        let [lone, wide, narrow] =
-            [&self.lone, &self.wide, &self.narrow].map(|quota| Charge::new(quota, &key, 1));
-        match kind {
-            Kind::Lone => store.charge(&[lone]).await,
-            Kind::Pair => store.charge(&[wide, narrow]).await,
+        let charges: Vec<_> = self.of(kind).iter().map(|quota| Charge::new(quota, &key, 1)).collect();
+        store.charge(&charges).await
+    }
+
+    /// Units used under each. A look that failed charged nothing, so it may be repeated.
+    fn used(&self, store: &RedisStore, kind: Kind, key: &str) -> Vec<u64> {
+        let (key, start) = (Key::from(key), Instant::now());
+        let charges: Vec<_> = self.of(kind).iter().map(|quota| Charge::new(quota, &key, 0)).collect();
+        loop {
+            match block_on(store.peek(&charges)) {
+                Ok(counted) => return counted.iter().map(QuotaState::used).collect(),
+                Err(error) => assert!(start.elapsed() < Duration::from_secs(20), "no look: {error}"),
+            }
         }
     }
 }
 
-/// One caller: a key of its own, by turns with pairs that all ask for.
-async fn call(shared: Arc<Shared>, store: RedisStore, name: String) -> Diary {
+/// One caller: a key of its own, by turns with keys that all ask for.
+async fn call(shared: Arc<Shared>, store: RedisStore, number: usize) -> Diary {
     let mut diary = Diary::default();
+    let (own, kind) = (number.to_string(), [Kind::Lone, Kind::Twins][number % 2]);
     let mut last = 0;
     while !shared.is_over.load(Relaxed) {
-        let answer = timed(&shared, &mut diary, shared.quotas.charge(&store, Kind::Lone, &name)).await;
-        if let Some(used) = diary.note(Kind::Lone, &name, answer) {
+        let answer = timed(&shared, &mut diary, shared.quotas.charge(&store, kind, &own)).await;
+        if let Some(used) = diary.note(kind, &own, answer) {
             // Nobody else charges this key, one after another: the reply to another question would show.
-            let tally = diary.lone[&name];
+            let tally = diary.tallies[&(kind, own.clone())];
             let least = if shared.data == Data::Kept { last + 1 } else { 1 };
             if !(least..=tally.most()).contains(&used) || tally.denied > 0 {
                 let what = format!("{used} after {last}, {tally:?}: counted twice, or another's reply (G7)");
@@ -234,9 +256,9 @@ async fn call(shared: Arc<Shared>, store: RedisStore, name: String) -> Diary {
             }
             last = used;
         }
-        let pair = (shared.pairs.fetch_add(1, Relaxed) / ASKS).to_string();
-        let answer = timed(&shared, &mut diary, shared.quotas.charge(&store, Kind::Pair, &pair)).await;
-        diary.note(Kind::Pair, &pair, answer);
+        let key = (shared.asked.fetch_add(1, Relaxed) / ASKS).to_string();
+        let answer = timed(&shared, &mut diary, shared.quotas.charge(&store, Kind::Narrow, &key)).await;
+        diary.note(Kind::Narrow, &key, answer);
         // A store that is away answers at once, and would be asked a million times.
         tokio::time::sleep(Duration::from_millis(1)).await;
     }
@@ -270,18 +292,6 @@ fn joined(callers: Vec<JoinHandle<Diary>>) -> Diary {
         }
     }
     all
-}
-
-/// Units used. A look that failed charged nothing, so it may be repeated.
-fn used(store: &RedisStore, quotas: &[&PolicyQuota], key: &str) -> Vec<u64> {
-    let (key, start) = (Key::from(key), Instant::now());
-    let charges: Vec<_> = quotas.iter().map(|quota| Charge::new(quota, &key, 0)).collect();
-    loop {
-        match block_on(store.peek(&charges)) {
-            Ok(counted) => return counted.iter().map(tollgate::QuotaState::used).collect(),
-            Err(error) => assert!(start.elapsed() < Duration::from_secs(20), "no look at {key:?}: {error}"),
-        }
-    }
 }
 
 /// Whether callers may be told this in any trouble, or it is what this trouble is.

@@ -10,9 +10,7 @@ use crate::fault::Found;
 /// What became of the charges of one who asks.
 #[derive(Debug, Default)]
 pub(crate) struct Diary {
-    /// By key. A key of a pair is charged under both quotas of the pair or under none.
-    pub(crate) lone: BTreeMap<String, Tally>,
-    pub(crate) pairs: BTreeMap<String, Tally>,
+    pub(crate) tallies: BTreeMap<(Kind, String), Tally>,
     pub(crate) errors: BTreeMap<String, u64>,
     pub(crate) took: Vec<Duration>,
     pub(crate) violations: Vec<String>,
@@ -30,11 +28,7 @@ pub(crate) struct Tally {
 impl Diary {
     /// Takes note of one answer. Gives the units used, if it came.
     pub(crate) fn note(&mut self, kind: Kind, key: &str, answer: Result<Counted, StoreError>) -> Option<u64> {
-        let tallies = match kind {
-            Kind::Lone => &mut self.lone,
-            Kind::Pair => &mut self.pairs,
-        };
-        let tally = tallies.entry(key.to_owned()).or_default();
+        let tally = self.tallies.entry((kind, key.to_owned())).or_default();
         match answer {
             Ok(counted) => {
                 *(if counted.is_admitted() { &mut tally.admitted } else { &mut tally.denied }) += 1;
@@ -49,13 +43,11 @@ impl Diary {
     }
 
     pub(crate) fn add(&mut self, other: Self) {
-        for (all, some) in [(&mut self.lone, other.lone), (&mut self.pairs, other.pairs)] {
-            for (key, tally) in some {
-                let sum = all.entry(key).or_default();
-                sum.admitted += tally.admitted;
-                sum.unknown += tally.unknown;
-                sum.denied += tally.denied;
-            }
+        for (key, tally) in other.tallies {
+            let sum = self.tallies.entry(key).or_default();
+            sum.admitted += tally.admitted;
+            sum.unknown += tally.unknown;
+            sum.denied += tally.denied;
         }
         for (error, count) in other.errors {
             *self.errors.entry(error).or_default() += count;
@@ -65,13 +57,15 @@ impl Diary {
     }
 }
 
-/// How a key is charged.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// Under which quotas a key is charged; under all of them or under none.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Kind {
-    /// Under one quota that never runs out.
+    /// One that never runs out.
     Lone,
-    /// Under two, one of which soon does.
-    Pair,
+    /// Two that never run out.
+    Twins,
+    /// Two, of which one soon does.
+    Narrow,
 }
 
 impl Tally {

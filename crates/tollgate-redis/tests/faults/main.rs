@@ -10,7 +10,7 @@
 //! | G6 | a denial by a counter that had room, a panic, an error that is not what happened, a decision that took too long |
 //! | G7 | a count above the charges that were acknowledged and those whose outcome is unknown |
 //!
-//! Besides, one of a pair of quotas was charged and the other was not, or somebody got another's reply.
+//! Besides: of two quotas of a request one was charged, or somebody got another's reply.
 
 #![allow(clippy::unwrap_used, clippy::disallowed_methods, reason = "these are tests, in real time")]
 

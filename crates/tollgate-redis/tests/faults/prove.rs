@@ -5,7 +5,7 @@ use std::env;
 use crate::fault::{Bounds, Fault};
 use crate::{cancel, clock, cluster, commands, cut, late, process, sentinel};
 
-const FAULTS: [&Fault; 18] = [
+const FAULTS: [&Fault; 19] = [
     &cut::CUT,
     &cancel::CANCEL,
     &late::LATE,
@@ -18,6 +18,7 @@ const FAULTS: [&Fault; 18] = [
     &commands::CLIENT_PAUSE,
     &commands::OUT_OF_MEMORY,
     &commands::READONLY,
+    &commands::FAILOVER,
     &clock::CLOCK,
     &sentinel::FAILOVER,
     &sentinel::KILL,

@@ -218,6 +218,20 @@ fn refuses_connections_until_it_is_healed_and_keeps_those_it_has() {
 }
 
 #[test]
+fn new_connections_lead_elsewhere_and_open_ones_stay() {
+    let ((server, _told), (other, told_other)) = (echo(), echo());
+    let proxy = FaultProxy::before(server);
+    let mut open = connect(&proxy);
+    assert_eq!(ask(&mut open), MESSAGE);
+    proxy.lead_to(other);
+    let mut new = connect(&proxy);
+    assert_eq!(ask(&mut new), MESSAGE);
+    new.shutdown(Shutdown::Write).unwrap();
+    assert_eq!(told_other.recv().unwrap(), MESSAGE);
+    assert_eq!(ask(&mut open), MESSAGE);
+}
+
+#[test]
 fn a_client_is_reset_while_the_server_is_away() {
     let server = Server::start(Software::Redis);
     let proxy = FaultProxy::before(server.address());

@@ -1,5 +1,6 @@
 //! What the proxy is to do, and what has passed it.
 
+use std::net::SocketAddr;
 use std::time::Duration;
 
 /// Which way bytes go.
@@ -29,6 +30,8 @@ pub(super) struct Faults {
     pub(super) is_listening: bool,
     pub(super) is_over: bool,
     pub(super) connections: u64,
+    /// Where new connections lead instead.
+    pub(super) leads_to: Option<SocketAddr>,
     severed: Option<Ending>,
     /// How often all connections were severed; those that are older than the last time are over.
     pub(super) severings: u64,

@@ -108,6 +108,11 @@ impl FaultProxy {
         self.wait_until("a proxy that refuses", |faults| !faults.is_listening);
     }
 
+    /// Leads new connections to another server, as a name does that was given to it; those that are open stay.
+    pub fn lead_to(&self, server: SocketAddr) {
+        self.faults.send_modify(|faults| faults.leads_to = Some(server));
+    }
+
     /// Takes new connections again.
     pub fn accept(&self) {
         self.faults.send_modify(|faults| faults.refuses = false);
@@ -183,7 +188,11 @@ async fn accept(address: SocketAddr, server: SocketAddr, shared: Arc<watch::Send
         let told = loop {
             tokio::select! {
                 Ok((client, _)) = listener.accept() => {
-                    shared.send_modify(|faults| faults.connections += 1);
+                    let mut server = server;
+                    shared.send_modify(|faults| {
+                        faults.connections += 1;
+                        server = faults.leads_to.unwrap_or(server);
+                    });
                     tokio::spawn(link::carry(client, server, Arc::clone(&shared)));
                 }
                 told = faults.wait_for(|faults| faults.refuses || faults.is_over) => break told.is_ok(),
