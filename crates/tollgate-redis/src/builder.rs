@@ -6,7 +6,7 @@ use crate::denials::Denials;
 use crate::keys::Names;
 use crate::settings::Settings;
 use crate::topology::Topology;
-use crate::{Identity, Password, RedisStore, SettingsError, StoreUrl, Tls, script};
+use crate::{AcrossSlots, Identity, Password, RedisStore, SettingsError, StoreUrl, Tls, script};
 
 /// Settings of a [`RedisStore`].
 #[derive(Debug)]
@@ -15,6 +15,7 @@ pub struct RedisStoreBuilder {
     prefix: Box<str>,
     identity: Identity,
     local_denials: usize,
+    across_slots: AcrossSlots,
     settings: Settings,
 }
 
@@ -28,6 +29,7 @@ impl RedisStore {
             prefix: "tollgate".into(),
             identity: Identity::default(),
             local_denials: 65_536,
+            across_slots: AcrossSlots::default(),
             settings: Settings::new(url),
         }
     }
@@ -49,6 +51,12 @@ impl RedisStoreBuilder {
     /// unless said otherwise, at 100 bytes each; 0 asks the store every time.
     pub fn local_denials(self, counters: usize) -> Self {
         Self { local_denials: counters, ..self }
+    }
+
+    /// What becomes of requests whose counters lie in several slots of a Cluster; they are refused unless said
+    /// otherwise.
+    pub fn across_slots(self, across_slots: AcrossSlots) -> Self {
+        Self { across_slots, ..self }
     }
 
     /// How long a decision may take, 20 ms unless said otherwise, and at most a day.
@@ -126,6 +134,7 @@ impl RedisStoreBuilder {
         let timeout = self.settings.timeout;
         let names = Names::new(&self.prefix, self.identity);
         let topology = Topology::start(self.settings, script::TEXT)?;
-        Ok(RedisStore::new(topology, timeout, names, Denials::new(self.local_denials)))
+        let denials = Denials::new(self.local_denials);
+        Ok(RedisStore::new(topology, timeout, names, denials, self.across_slots))
     }
 }

@@ -55,9 +55,10 @@
 //! another process gives back is seen within a second, and so are a forward step of the server's clock and a refund
 //! whose outcome this process does not know.
 //!
-//! On a Cluster, all quotas of a request have to count the same key, so that they lie in one slot; else it fails
-//! with [`StoreError::Misconfigured`](tollgate::StoreError::Misconfigured). On one server and with Sentinel they may
-//! count what they like.
+//! On a Cluster, all quotas of a request have to count the same key, so that they lie in one slot. Else it fails
+//! with [`StoreError::Misconfigured`](tollgate::StoreError::Misconfigured), unless the store is told to
+//! [reserve](AcrossSlots::Reserve) and give back, which is all or nothing in the end but not at every instant. On one
+//! server and with Sentinel they may count what they like.
 //!
 //! A slot of a Cluster may move while its counters are charged. Only a request with several quotas can meet its
 //! counters at two servers then. It waits for them to come together, for about 16 ms and within its deadline, and
@@ -65,13 +66,14 @@
 //!
 //! # Cancel safety
 //!
-//! A future that is dropped before it is polled has asked nothing. Later, its charge may or may not be counted. No
-//! other caller is affected.
+//! A future that is dropped before it is polled has asked nothing. Later, its charge may or may not be counted, all
+//! of it or nothing. No other caller is affected.
 //!
 //! # Runtime
 //!
 //! A store is built and used inside one Tokio runtime, whose I/O and time are enabled.
 
+mod across;
 mod batch;
 mod builder;
 mod denials;
@@ -90,6 +92,7 @@ mod topology;
 mod trouble;
 mod url;
 
+pub use self::across::AcrossSlots;
 pub use self::builder::RedisStoreBuilder;
 pub use self::doctor::{Diagnosis, Finding, Level};
 pub use self::keys::Identity;

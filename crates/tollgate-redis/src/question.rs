@@ -1,6 +1,6 @@
 //! Charges on their way into the script and back: which counters they name, and what the answer means for each.
 
-use smallvec::SmallVec;
+use smallvec::{SmallVec, smallvec};
 use tollgate::{
     Anchor, Charge, CountDenied, Counted, Counter, PolicyQuota, QuotaState, Reason, Timestamp, Window,
     WindowLength,
@@ -11,7 +11,7 @@ use crate::keys::{Names, Who};
 use crate::script::{Found, Request, Shape, Step, Windows};
 
 /// Charges with the counters they name.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct Question<'a> {
     charges: &'a [Charge<'a>],
     /// Every counter once.
@@ -20,7 +20,7 @@ pub(crate) struct Question<'a> {
     indices: SmallVec<[usize; 4]>,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 struct Named<'a> {
     counter: Counter<'a>,
     who: Who,
@@ -92,6 +92,17 @@ impl<'a> Question<'a> {
             shapes: self.counters.iter().enumerate().map(shape).collect(),
             keys: self.counters.iter().map(|named| names.of(named.counter.quota(), &named.who)).collect(),
         }
+    }
+
+    /// For each counter the request that gives back what was charged at `now`, in the window it was charged in.
+    pub(crate) fn refunds(&self, names: &Names, now: Timestamp, found: &[Found]) -> Vec<(Id, Request)> {
+        let Request { step, shapes, keys } = self.request(Step::Refund, None, names, now);
+        let starts = self.windows(now, found).map(|window| window.start().as_unix_millis());
+        let refund = |((shape, key), start)| {
+            let shape = Shape { bound: start, ..shape };
+            Request { step, shapes: smallvec![shape], keys: smallvec![key] }
+        };
+        self.ids().zip(shapes.into_iter().zip(keys).zip(starts).map(refund)).collect()
     }
 
     /// Every counter's window.

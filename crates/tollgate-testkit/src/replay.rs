@@ -1,8 +1,10 @@
 //! A plan, run over a store and the model side by side.
 
-use tollgate::{Charge, Counter, Key, PerQuota, PolicyQuota, Refunded, Store, StoreError, Timestamp};
+use tollgate::{
+    Charge, Counted, Counter, Key, PerQuota, PolicyQuota, Refunded, Store, StoreError, Timestamp,
+};
 
-use crate::{Ask, Count, Counted, Model, Op, Plan, Subject};
+use crate::{Ask, Count, Model, Op, Plan, Subject};
 
 /// Takes every step of the plan on the store and on the model, and demands equal answers. Requests of one batch
 /// may be taken in any order.
@@ -64,6 +66,11 @@ fn after(
     (answers.len() == requests.len() && order.iter().all(answers_alike)).then_some(model)
 }
 
+/// What was counted. Whether all of a step was at one time is a rule of the suite's: on a Cluster each slot has its own.
+fn counts(counted: &Counted) -> PerQuota<Count> {
+    counted.iter().map(Count::from).collect()
+}
+
 struct Replay<'a, S> {
     store: &'a S,
     quotas: &'a [PolicyQuota],
@@ -77,7 +84,7 @@ impl<'a, S: Store> Replay<'a, S> {
         match op {
             Op::Charge(asks) => {
                 let charges = self.charges(asks);
-                let counted = self.store.charge(&charges).await.map(|it| Counted::from(it).counts);
+                let counted = self.store.charge(&charges).await.map(|it| counts(&it));
                 assert_eq!(counted, model.charge(&charges), "{at}");
                 self.seen.extend(counted.iter().flatten().map(|count| count.window.start()));
             }
@@ -85,14 +92,14 @@ impl<'a, S: Store> Replay<'a, S> {
                 let requests: Vec<_> = requests.iter().map(|asks| self.charges(asks)).collect();
                 let requests: Vec<&[Charge<'_>]> = requests.iter().map(Vec::as_slice).collect();
                 let answers = self.store.charge_each(&requests).await.into_iter();
-                let answers: Vec<_> = answers.map(|it| it.map(|it| Counted::from(it).counts)).collect();
+                let answers: Vec<_> = answers.map(|it| it.map(|it| counts(&it))).collect();
                 let after =
                     orders(requests.len()).find_map(|order| after(model, &order, &requests, &answers));
                 *model = after.unwrap_or_else(|| panic!("{at}: in no order of the requests {answers:?}"));
             }
             Op::Peek(asks) => {
                 let charges = self.charges(asks);
-                let counted = self.store.peek(&charges).await.map(|it| Counted::from(it).counts);
+                let counted = self.store.peek(&charges).await.map(|it| counts(&it));
                 assert_eq!(counted, model.peek(&charges), "{at}");
             }
             Op::Record(ask) => {
@@ -140,7 +147,7 @@ impl<'a, S: Store> Replay<'a, S> {
     async fn learn_what_was_kept(&self, model: &mut Model, closed: &[Counter<'_>]) {
         for counter in closed.iter().filter(|counter| !model.has_closed(counter)).collect::<Vec<_>>() {
             let look = [Charge::new(counter.quota(), counter.key(), 0)];
-            match self.store.peek(&look).await.map(|counted| Counted::from(counted).counts) {
+            match self.store.peek(&look).await.map(|counted| counts(&counted)) {
                 Ok(kept) if kept[0].used > 0 => {
                     assert_eq!(Ok(kept), model.peek(&look), "kept from {counter:?}")
                 }

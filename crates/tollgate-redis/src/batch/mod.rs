@@ -95,10 +95,15 @@ impl Committer {
         &self.0.time
     }
 
+    /// When a decision that has begun then is to be there.
+    pub(crate) fn deadline(&self, begun: Instant) -> Instant {
+        begun + self.0.timeout
+    }
+
     /// Puts the request into the next batch of its slot. The answer comes in time for a decision that has begun
     /// then.
     pub(crate) fn submit(&self, slot: Slot, request: Request, begun: Instant) -> Result<Awaited, StoreError> {
-        let (waiter, awaited) = Waiter::new(begun + self.0.timeout);
+        let (waiter, awaited) = Waiter::new(self.deadline(begun));
         if self.0.lane(slot).push(request, waiter, DRIVERS, QUEUE)? {
             tokio::spawn(drive(Arc::clone(&self.0), slot));
         }

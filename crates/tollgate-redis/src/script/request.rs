@@ -59,6 +59,10 @@ impl Shape {
     /// A bound that no count reaches.
     pub(crate) const UNBOUNDED: i64 = 1 << 53;
 
+    /// A bound that leaves no room: nothing is taken, but denials are counted where they are. For what is denied
+    /// elsewhere.
+    pub(crate) const NO_ROOM: i64 = -1;
+
     /// Whether the counter has room for this.
     fn fits(&self, used: u64) -> bool {
         i64::try_from(used.saturating_add(self.units.max(1))).is_ok_and(|after| after <= self.bound)

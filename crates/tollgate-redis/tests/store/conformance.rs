@@ -35,3 +35,21 @@ mod valkey_whose_clock_is_moved {
 
     conformance!(steered_clock: steered(Software::Valkey));
 }
+
+mod redis_cluster {
+    use tollgate_testkit::conformance;
+    use tollgate_testkit::servers::Software;
+
+    use crate::servers::clustered;
+
+    conformance!(every_store: clustered(Software::Redis));
+}
+
+mod valkey_cluster {
+    use tollgate_testkit::conformance;
+    use tollgate_testkit::servers::Software;
+
+    use crate::servers::clustered;
+
+    conformance!(every_store: clustered(Software::Valkey));
+}

@@ -2,6 +2,7 @@
 
 #![expect(clippy::unwrap_used, reason = "an error is a failed test")]
 
+mod across;
 mod callers;
 mod conformance;
 mod model;

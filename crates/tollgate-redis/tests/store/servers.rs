@@ -4,16 +4,28 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use tollgate_redis::{RedisStore, RedisStoreBuilder};
-use tollgate_testkit::block_on;
-use tollgate_testkit::servers::{Served, Server, Settings, Software, SteeredServer};
+use tollgate::Timestamp;
+use tollgate_redis::{AcrossSlots, RedisStore, RedisStoreBuilder};
+use tollgate_testkit::servers::{Cluster, Served, Server, Settings, Software, SteeredServer};
+use tollgate_testkit::{Subject, block_on};
 
 /// A store that is patient, as a stall of a busy machine must not change a count.
 pub(crate) fn store(server: &Server) -> RedisStoreBuilder {
+    patient(&format!("redis://testkit:testkit@{}", server.address()))
+}
+
+/// A store as patient on a cluster, of which it is told one node.
+pub(crate) fn on_cluster(cluster: &Cluster) -> RedisStoreBuilder {
+    patient(&format!("redis+cluster://testkit:testkit@{}", cluster.nodes()[0].address()))
+}
+
+fn patient(url: &str) -> RedisStoreBuilder {
     static STORES: AtomicU64 = AtomicU64::new(0);
     let prefix = format!("test-{}", STORES.fetch_add(1, Ordering::Relaxed));
-    let url = format!("redis://testkit:testkit@{}", server.address());
-    RedisStore::builder(url.parse().unwrap()).prefix(&prefix).deadline(Duration::from_secs(10))
+    RedisStore::builder(url.parse().unwrap())
+        .prefix(&prefix)
+        .deadline(Duration::from_secs(10))
+        .connect_timeout(Duration::from_secs(10))
 }
 
 pub(crate) fn build(builder: RedisStoreBuilder) -> RedisStore {
@@ -25,6 +37,51 @@ pub(crate) fn shared(software: Software) -> Arc<Server> {
     static SERVERS: [OnceLock<Arc<Server>>; 2] = [const { OnceLock::new() }; 2];
     let index = Software::ALL.iter().position(|known| *known == software).unwrap();
     Arc::clone(SERVERS[index].get_or_init(|| Arc::new(Server::start(software))))
+}
+
+/// A cluster that the tests of this process share.
+pub(crate) fn shared_cluster(software: Software) -> Arc<Cluster> {
+    static CLUSTERS: [OnceLock<Arc<Cluster>>; 2] = [const { OnceLock::new() }; 2];
+    let index = Software::ALL.iter().position(|known| *known == software).unwrap();
+    Arc::clone(CLUSTERS[index].get_or_init(|| Arc::new(Cluster::start(software))))
+}
+
+/// A store on a shared cluster.
+pub(crate) struct Clustered {
+    store: RedisStore,
+    cluster: Arc<Cluster>,
+}
+
+/// A fresh store on a shared cluster, that takes requests across slots.
+pub(crate) fn clustered(software: Software) -> Clustered {
+    let cluster = shared_cluster(software);
+    let store = build(on_cluster(&cluster).across_slots(AcrossSlots::Reserve));
+    Clustered { store, cluster }
+}
+
+impl Subject for Clustered {
+    type Store = RedisStore;
+
+    fn store(&self) -> &RedisStore {
+        &self.store
+    }
+
+    /// All nodes have this machine's clock.
+    async fn reach(&self, time: Timestamp) {
+        let mut now = self.now().await;
+        while now < time {
+            tokio::time::sleep(time.since(now)).await;
+            now = self.now().await;
+        }
+    }
+
+    fn short_window(&self) -> Duration {
+        Duration::from_millis(250)
+    }
+
+    async fn now(&self) -> Timestamp {
+        self.cluster.nodes()[0].time()
+    }
 }
 
 /// A fresh store on a shared server.

@@ -1,5 +1,7 @@
 //! The store: charges in, counts out.
 
+mod reserve;
+
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,6 +11,8 @@ use tollgate::{
     Charge, Counted, Counter, Quota, QuotaState, Refunded, Source, Store, StoreError, Timestamp, Window,
 };
 
+use self::reserve::{groups, in_order, parts};
+use crate::AcrossSlots;
 use crate::batch::{Awaited, Committer};
 use crate::denials::{Denials, Remembered, Version};
 use crate::keys::{Names, Slot};
@@ -29,6 +33,7 @@ struct Inner {
     committer: Committer,
     names: Names,
     denials: Denials,
+    across_slots: AcrossSlots,
 }
 
 /// What a taken step found, and when.
@@ -45,6 +50,8 @@ struct Taken {
 enum Begun<'a> {
     Known(Counted),
     Asked(Pending<'a>),
+    /// Lies in several slots, and is not begun yet.
+    Across(&'a [Charge<'a>]),
 }
 
 /// A question that is under way.
@@ -64,9 +71,15 @@ struct Changing<'a, 'q> {
 }
 
 impl RedisStore {
-    pub(crate) fn new(topology: Topology, timeout: Duration, names: Names, denials: Denials) -> Self {
+    pub(crate) fn new(
+        topology: Topology,
+        timeout: Duration,
+        names: Names,
+        denials: Denials,
+        across_slots: AcrossSlots,
+    ) -> Self {
         let committer = Committer::new(Arc::new(topology), timeout);
-        Self(Arc::new(Inner { committer, names, denials }))
+        Self(Arc::new(Inner { committer, names, denials, across_slots }))
     }
 
     pub(crate) fn topology(&self) -> &Topology {
@@ -95,8 +108,18 @@ impl Store for RedisStore {
         // All are under way before the first answer is awaited.
         let begun: Vec<Begun<'_>> = requests.iter().map(|charges| self.0.begin(charges)).collect();
         let mut answers = Vec::with_capacity(begun.len());
+        let mut across = Vec::new();
         for request in begun {
-            answers.push(self.0.finish(request).await);
+            if let Begun::Across(charges) = request {
+                across.push((answers.len(), charges));
+                answers.push(Err(StoreError::TimedOut));
+            } else {
+                answers.push(self.0.finish(request).await);
+            }
+        }
+        // One after another, once nothing else is under way: none is denied because of what another gives back.
+        for (place, charges) in across {
+            answers[place] = self.0.reserve(charges).await;
         }
         answers
     }
@@ -105,15 +128,21 @@ impl Store for RedisStore {
         if charges.is_empty() {
             return Ok(Counted::from_iter([]));
         }
-        let pending = self.0.send(Question::new(charges, &self.0.names), Step::Look, None);
-        let (question, taken) = self.0.note(pending).await?;
+        if self.0.reserves(charges) {
+            let groups = groups(charges, &self.0.names);
+            let parts = parts(&groups, &self.0.names);
+            let looked = self.0.ask_each(&parts, Step::Look, None, instant()).await?;
+            return Ok(in_order(&parts, &looked));
+        }
+        let question = Question::new(charges, &self.0.names);
+        let (question, taken) = self.0.note(self.0.send(question, Step::Look, None, instant())).await?;
         Ok(question.counted(taken.now, &taken.found))
     }
 
     async fn record(&self, charge: &Charge<'_>) -> Result<QuotaState, StoreError> {
         let charges = [*charge];
         let question = Question::new(&charges, &self.0.names);
-        let pending = self.0.send(question, Step::Charge, Some(Shape::UNBOUNDED));
+        let pending = self.0.send(question, Step::Charge, Some(Shape::UNBOUNDED), instant());
         let (_, taken) = self.0.note(pending).await?;
         taken.state(&charge.counter())
     }
@@ -156,16 +185,20 @@ impl Inner {
         if charges.is_empty() {
             return Begun::Known(Counted::from_iter([]));
         }
+        if self.reserves(charges) {
+            return Begun::Across(charges);
+        }
         let question = Question::new(charges, &self.names);
         let denied = if question.denials_are_free() { self.deny_locally(&question) } else { None };
         match denied {
             Some(denied) => Begun::Known(denied),
-            None => Begun::Asked(self.send(question, Step::Charge, None)),
+            None => Begun::Asked(self.send(question, Step::Charge, None, instant())),
         }
     }
 
-    async fn finish(&self, begun: Begun<'_>) -> Result<Counted, StoreError> {
+    async fn finish(self: &Arc<Self>, begun: Begun<'_>) -> Result<Counted, StoreError> {
         match begun {
+            Begun::Across(charges) => self.reserve(charges).await,
             Begun::Known(counted) => Ok(counted),
             Begun::Asked(pending) => {
                 let (question, taken) = self.note(pending).await?;
@@ -174,8 +207,23 @@ impl Inner {
         }
     }
 
-    fn send<'a>(&self, question: Question<'a>, step: Step, bound: Option<i64>) -> Pending<'a> {
-        let begun = instant();
+    /// Whether the charges may lie in several slots, and are then taken slot by slot.
+    fn reserves(&self, charges: &[Charge<'_>]) -> bool {
+        let mut keys = charges.iter().map(|charge| charge.counter().key());
+        let first = keys.next();
+        self.across_slots == AcrossSlots::Reserve
+            && self.committer.topology().is_cluster()
+            && keys.any(|key| Some(key) != first)
+    }
+
+    /// Puts the question into the next batch, for a decision that has begun then.
+    fn send<'a>(
+        &self,
+        question: Question<'a>,
+        step: Step,
+        bound: Option<i64>,
+        begun: Instant,
+    ) -> Pending<'a> {
         let versions = question.ids().map(|id| self.denials.version(id)).collect();
         let awaited = self.submit(&question, step, bound, begun);
         Pending { question, step, bound, begun, versions, awaited }
@@ -185,7 +233,8 @@ impl Inner {
     async fn note<'a>(&self, pending: Pending<'a>) -> Result<(Question<'a>, Taken), StoreError> {
         let Pending { question, step, bound, begun, versions, awaited } = pending;
         let taken = Taken::try_from(self.answer(&question, (step, bound), begun, awaited?).await?)?;
-        let is_denied = step == Step::Charge && question.is_denied(&taken.found);
+        let is_denied =
+            step == Step::Charge && (bound == Some(Shape::NO_ROOM) || question.is_denied(&taken.found));
         let received = instant();
         let windows = question.windows(taken.now, &taken.found);
         for (((counter, window), found), version) in
@@ -205,15 +254,22 @@ impl Inner {
     /// The denial that the store would give, if what is remembered of all counters says so for sure.
     fn deny_locally(&self, question: &Question<'_>) -> Option<Counted> {
         let at = instant();
+        self.recall(question, at).filter(|known| !known.is_admitted() && !self.is_to_renew(question, at))
+    }
+
+    /// Whether whoever asks is to ask the store, so that what is remembered stays true.
+    fn is_to_renew(&self, question: &Question<'_>, at: Instant) -> bool {
+        question.ids().any(|id| self.denials.is_to_renew(id, at))
+    }
+
+    /// Where the quotas stand, if all their counters are remembered.
+    fn recall(&self, question: &Question<'_>, at: Instant) -> Option<Counted> {
         let recall = |id| self.denials.recall(id, at);
         let known: SmallVec<[Remembered; 1]> = question.ids().map(recall).collect::<Option<_>>()?;
         // Each is at most the server's time; so is the latest.
         let now = known.iter().map(|count| count.now_at(at)).max()?;
         let counted =
             question.states(|index| (known[index].used, known[index].used, known[index].window), now);
-        if counted.is_admitted() || question.ids().any(|id| self.denials.is_to_renew(id, at)) {
-            return None;
-        }
         Some(counted.iter().map(|state| state.with_source(Source::Local)).collect())
     }
 
@@ -282,7 +338,7 @@ impl Inner {
         let first = slots.next().unwrap_or(0);
         if slots.any(|slot| slot != first) {
             return Err(StoreError::Misconfigured(
-                "on a cluster, all quotas of a request have to count the same key",
+                "on a cluster, all quotas of a request have to count the same key, unless it reserves across slots",
             ));
         }
         Ok(Slot(first))

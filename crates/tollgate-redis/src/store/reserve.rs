@@ -1,0 +1,305 @@
+//! Requests whose counters lie in several slots of a Cluster: taken slot by slot, and given back if one denies.
+//!
+//! ```text
+//! charges ─▶ parts, one a slot ─▶ charge the first ─▶ charge the next ─▶ ... ─▶ admitted
+//!                                                        │ denied, failed, or nobody waits any more
+//!                                                        ▼
+//!                                                give back what was charged; look at the rest
+//! ```
+//!
+//! Every part is all or nothing by itself. The order is the same for all, so of two requests on the same slots the
+//! one that gets through the first finds the other behind it in all the others.
+//!
+//! All of that is in a task of its own: once begun it comes to its end, whether or not somebody waits for it.
+//! What the promises become is said at [`AcrossSlots::Reserve`](crate::AcrossSlots::Reserve).
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::oneshot;
+use tokio::time::timeout_at;
+use tollgate::{Charge, Counted, Key, PolicyQuota, QuotaState, StoreError};
+
+use super::{Inner, Pending, Taken, received};
+use crate::denials::Id;
+use crate::keys::{Names, Slot};
+use crate::pace::Pace;
+use crate::question::Question;
+use crate::script::{Answer, Outcome, Request, Shape, Step};
+use crate::time::{Instant, instant};
+use crate::topology::slot;
+
+/// How long units are tried to be given back: longer than a Cluster without one of its primaries refuses to count, and
+/// shorter than it takes by default until a replica is elected, which may never have heard of the charge.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// The charges of a request that lie in one slot.
+#[derive(Debug, Default)]
+pub(super) struct Group<'a> {
+    charges: Vec<Charge<'a>>,
+    /// Their places in the request.
+    places: Vec<usize>,
+}
+
+/// What is asked of one slot.
+#[derive(Debug)]
+pub(super) struct Part<'a> {
+    places: &'a [usize],
+    question: Question<'a>,
+}
+
+/// A charge that outlives whoever asked for it.
+#[derive(Debug)]
+struct Owned {
+    quota: PolicyQuota,
+    key: Key<'static>,
+    cost: u32,
+}
+
+/// A request that is taken slot by slot.
+struct Reservation<'r, 'a> {
+    inner: &'r Arc<Inner>,
+    begun: Instant,
+    parts: &'r [Part<'a>],
+    /// Where its answer is awaited.
+    caller: &'r oneshot::Sender<Result<Counted, StoreError>>,
+}
+
+/// What was charged to one counter.
+struct Units {
+    counter: Id,
+    slot: Slot,
+    refund: Request,
+}
+
+/// The charges slot by slot, in the order of slots.
+pub(super) fn groups<'a>(charges: &[Charge<'a>], names: &Names) -> Vec<Group<'a>> {
+    let mut groups = BTreeMap::<u16, Group<'a>>::new();
+    for (place, charge) in charges.iter().enumerate() {
+        let counter = charge.counter();
+        let slot = slot::of(&names.of(counter.quota(), &names.who(counter.key())));
+        let group = groups.entry(slot).or_default();
+        group.charges.push(*charge);
+        group.places.push(place);
+    }
+    groups.into_values().collect()
+}
+
+pub(super) fn parts<'a>(groups: &'a [Group<'a>], names: &Names) -> Vec<Part<'a>> {
+    let part =
+        |Group { charges, places }: &'a Group<'a>| Part { places, question: Question::new(charges, names) };
+    groups.iter().map(part).collect()
+}
+
+/// What was counted part by part, in the order of the charges.
+pub(super) fn in_order(parts: &[Part<'_>], counted: &[Counted]) -> Counted {
+    let of_part = |(part, counted)| {
+        let (part, counted): (&Part<'_>, &Counted) = (part, counted);
+        part.places.iter().copied().zip(counted.iter().copied()).collect::<Vec<_>>()
+    };
+    let mut states: Vec<(usize, QuotaState)> = parts.iter().zip(counted).flat_map(of_part).collect();
+    states.sort_unstable_by_key(|(place, _)| *place);
+    states.into_iter().map(|(_, state)| state).collect()
+}
+
+impl Inner {
+    /// Takes the charges slot by slot: all of them, or none in the end.
+    pub(super) async fn reserve(self: &Arc<Self>, charges: &[Charge<'_>]) -> Result<Counted, StoreError> {
+        let owned = charges.iter().map(Owned::new).collect();
+        let (caller, answer) = oneshot::channel();
+        tokio::spawn(Arc::clone(self).take_across(owned, caller));
+        // There is none if the runtime shuts down.
+        answer.await.unwrap_or(Err(StoreError::TimedOut))
+    }
+
+    async fn take_across(
+        self: Arc<Self>,
+        owned: Vec<Owned>,
+        caller: oneshot::Sender<Result<Counted, StoreError>>,
+    ) {
+        let charges: Vec<Charge<'_>> = owned.iter().map(Owned::charge).collect();
+        let groups = groups(&charges, &self.names);
+        let parts = parts(&groups, &self.names);
+        let reservation = Reservation { inner: &self, begun: instant(), parts: &parts, caller: &caller };
+        let answer = reservation.take().await;
+        let _ = caller.send(answer);
+    }
+
+    /// Asks all parts at once, and gives what each counted.
+    pub(super) async fn ask_each<'a>(
+        &self,
+        parts: &[Part<'a>],
+        step: Step,
+        bound: Option<i64>,
+        begun: Instant,
+    ) -> Result<Vec<Counted>, StoreError> {
+        let send = |part: &Part<'a>| self.send(part.question.clone(), step, bound, begun);
+        let pending: Vec<Pending<'a>> = parts.iter().map(send).collect();
+        let mut counted = Vec::with_capacity(parts.len());
+        for pending in pending {
+            let (question, taken) = self.note(pending).await?;
+            counted.push(question.counted(taken.now, &taken.found));
+        }
+        Ok(counted)
+    }
+
+    async fn give_back_once(&self, units: &Units) -> Result<Answer, StoreError> {
+        // Before and after, as with every refund: what is answered meanwhile is not remembered either.
+        self.denials.forget(units.counter);
+        let answer = match self.committer.submit(units.slot, units.refund.clone(), instant()) {
+            Ok(awaited) => received(awaited).await,
+            Err(error) => Err(error),
+        };
+        self.denials.forget(units.counter);
+        answer
+    }
+}
+
+impl Owned {
+    fn new(charge: &Charge<'_>) -> Self {
+        let counter = charge.counter();
+        Self { quota: counter.quota().clone(), key: counter.key().clone().into_owned(), cost: charge.cost() }
+    }
+
+    const fn charge(&self) -> Charge<'_> {
+        Charge::new(&self.quota, &self.key, self.cost)
+    }
+}
+
+impl Reservation<'_, '_> {
+    async fn take(&self) -> Result<Counted, StoreError> {
+        if let Some(denied) = self.foresee().await? {
+            return Ok(denied);
+        }
+        let mut charged = Vec::with_capacity(self.parts.len());
+        for part in self.parts {
+            let pending = self.inner.send(part.question.clone(), Step::Charge, None, self.begun);
+            match self.inner.note(pending).await {
+                Ok((_, taken)) if part.counted(&taken).is_admitted() => charged.push(taken),
+                Ok((_, taken)) => return self.deny(charged, &part.counted(&taken)).await,
+                Err(error) => return Err(self.fail(charged, error).await),
+            }
+            if self.caller.is_closed() {
+                return Err(self.fail(charged, StoreError::TimedOut).await);
+            }
+        }
+        let counted: Vec<Counted> =
+            self.parts.iter().zip(&charged).map(|(part, taken)| part.counted(taken)).collect();
+        Ok(in_order(self.parts, &counted))
+    }
+
+    /// A denial that this process can foresee, because it knows of a counter without room. So a key that is denied
+    /// all the time does not keep taking units of others and giving them back.
+    async fn foresee(&self) -> Result<Option<Counted>, StoreError> {
+        let (at, inner) = (instant(), self.inner);
+        let known: Vec<_> = self.parts.iter().map(|part| inner.recall(&part.question, at)).collect();
+        let is_foreseen = known.iter().flatten().any(|counted| !counted.is_admitted());
+        if !self.denials_are_free() || !is_foreseen {
+            return Ok(None);
+        }
+        let is_to_renew = self.parts.iter().any(|part| inner.is_to_renew(&part.question, at));
+        let counted = match known.into_iter().collect() {
+            Some(counted) if !is_to_renew => counted,
+            _ => inner.ask_each(self.parts, Step::Charge, Some(Shape::NO_ROOM), self.begun).await?,
+        };
+        Ok(Some(in_order(self.parts, &counted)).filter(|counted| !counted.is_admitted()))
+    }
+
+    /// Answers with what a part was denied.
+    async fn deny(&self, mut charged: Vec<Taken>, denied: &Counted) -> Result<Counted, StoreError> {
+        let (before, rest) = self.parts.split_at(charged.len());
+        let (_, rest) = rest.split_at(1);
+        let (is_given_back, looked) = tokio::join!(
+            self.give_back(&mut charged),
+            self.inner.ask_each(rest, Step::Charge, Some(Shape::NO_ROOM), self.begun)
+        );
+        let looked = looked.map_err(|error| certain(error, is_given_back && self.denials_are_free()))?;
+        let mut counted: Vec<Counted> =
+            before.iter().zip(&charged).map(|(part, taken)| part.counted(taken)).collect();
+        counted.push(denied.clone());
+        counted.extend(looked);
+        Ok(in_order(self.parts, &counted))
+    }
+
+    /// Says why a part could not be taken.
+    async fn fail(&self, mut charged: Vec<Taken>, error: StoreError) -> StoreError {
+        certain(error, self.give_back(&mut charged).await)
+    }
+
+    /// Gives back what was charged, and notes what is used then. Whether that is certain in time for the answer; it
+    /// goes on if it is not.
+    async fn give_back(&self, charged: &mut [Taken]) -> bool {
+        let mut refunds = Vec::new();
+        for (part, taken) in self.parts.iter().zip(charged) {
+            let units = part.question.refunds(&self.inner.names, taken.now, &taken.found);
+            for ((counter, refund), found) in units.into_iter().zip(&mut taken.found) {
+                if found.after == found.before {
+                    continue;
+                }
+                let slot = Slot(refund.keys.first().map_or(0, |key| slot::of(key)));
+                let units = Units { counter, slot, refund };
+                refunds.push((tokio::spawn(give_back(Arc::clone(self.inner), units)), found));
+            }
+        }
+        let deadline = self.inner.committer.deadline(self.begun);
+        let mut is_certain = true;
+        for (refund, found) in refunds {
+            let used = timeout_at(deadline, refund).await;
+            is_certain &= matches!(used, Ok(Ok(Ok(_))));
+            // What is used in a window that has closed, or is not known, is what was used before.
+            found.after = if let Ok(Ok(Ok(Some(used)))) = used { used } else { found.before };
+        }
+        is_certain
+    }
+
+    fn denials_are_free(&self) -> bool {
+        self.parts.iter().all(|part| part.question.denials_are_free())
+    }
+}
+
+impl Part<'_> {
+    fn counted(&self, taken: &Taken) -> Counted {
+        self.question.counted(taken.now, &taken.found)
+    }
+}
+
+/// The error of one part as that of the whole request. It may say that nothing was charged only if that is certain
+/// of the other parts as well.
+fn certain(error: StoreError, is_certain: bool) -> StoreError {
+    if is_certain || error.may_have_charged() { error } else { StoreError::TimedOut }
+}
+
+/// Gives the units back, and says what is used then, or nothing if their window has closed. What certainly did not
+/// happen is tried again for a while. What may have happened is not: twice would make room that there is not.
+async fn give_back(inner: Arc<Inner>, units: Units) -> Result<Option<u64>, StoreError> {
+    let (mut pace, patience) = (Pace::default(), instant() + PATIENCE);
+    loop {
+        pace.wait().await;
+        match inner.give_back_once(&units).await {
+            Ok(Answer { outcome: Outcome::Taken(found), .. }) => {
+                return Ok(found.first().map(|found| found.after));
+            }
+            // Its window has closed, or somebody has written something else in its place.
+            Ok(_) => return Ok(None),
+            Err(error) if error.may_have_charged() || instant() >= patience => return Err(error),
+            Err(_) => {}
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_is_called_uncharged_that_is_not() {
+        for (error, is_certain, expected) in [
+            (StoreError::Unreachable, true, StoreError::Unreachable),
+            (StoreError::Unreachable, false, StoreError::TimedOut),
+            (StoreError::BadReply, false, StoreError::BadReply),
+        ] {
+            assert_eq!(certain(error, is_certain), expected);
+        }
+    }
+}

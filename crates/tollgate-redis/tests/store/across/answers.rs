@@ -1,0 +1,134 @@
+//! What a request across slots is answered.
+
+use std::time::Duration;
+
+use tollgate::{Charge, PolicyQuota, Source, Store, StoreError};
+use tollgate_redis::Identity;
+use tollgate_testkit::block_on;
+use tollgate_testkit::servers::{Cluster, Server, Software};
+
+use super::{Pair, reserving, stands};
+use crate::servers::{build, on_cluster, shared_cluster};
+
+#[test]
+fn several_slots_are_refused_unless_they_are_asked_for() {
+    let cluster = shared_cluster(Software::Redis);
+    let store = build(on_cluster(&cluster).identity(Identity::Plain));
+    let pair = Pair::new(&cluster, ["5/1h", "5/1h"]);
+    let asked = block_on(pair.charge(&store));
+    let looked = block_on(store.peek(&[pair.first(1), pair.second(1)]));
+    for answer in [asked, looked] {
+        assert!(matches!(answer, Err(StoreError::Misconfigured(_))), "{answer:?}");
+    }
+    assert_eq!(block_on(pair.used(&store)), [0, 0]);
+    // All quotas of one key are one step.
+    let day = PolicyQuota::new("pair", "2/1d".parse().unwrap());
+    let charges = [pair.first(2), Charge::new(&day, &pair.keys[0], 2)];
+    assert!(block_on(store.charge(&charges)).unwrap().is_admitted());
+    assert_eq!(stands(&block_on(store.charge(&charges)).unwrap()), [(2, true), (2, false)]);
+}
+
+#[test]
+fn a_denial_gives_everything_back_and_says_what_stands() {
+    for (software, local) in Software::ALL.into_iter().flat_map(|software| [(software, 0), (software, 99)]) {
+        let cluster = shared_cluster(software);
+        let store = build(reserving(&cluster, &format!("denial-{local}")).local_denials(local));
+        let pair = Pair::new(&cluster, ["5/1h", "2/1h"]);
+        let crosswise = [[pair.first(1), pair.second(1)], [pair.second(1), pair.first(1)]];
+        let ask = |charges: &[Charge<'_>; 2]| stands(&block_on(store.charge(charges)).unwrap());
+        assert_eq!(ask(&crosswise[0]), [(1, true), (1, true)]);
+        assert_eq!(ask(&crosswise[1]), [(2, true), (2, true)]);
+        // The second has no room; the first, which is charged before, has.
+        assert_eq!(ask(&crosswise[0]), [(2, true), (2, false)]);
+        assert_eq!(ask(&crosswise[1]), [(2, false), (2, true)]);
+        assert_eq!(block_on(pair.used(&store)), [2, 2]);
+        // Neither has room.
+        assert!(block_on(store.charge(&[pair.first(3)])).unwrap().is_admitted());
+        assert_eq!(ask(&crosswise[0]), [(5, false), (2, false)]);
+        assert_eq!(block_on(pair.used(&store)), [5, 2]);
+    }
+}
+
+#[test]
+fn a_peek_asks_all_slots_and_takes_nothing() {
+    let cluster = shared_cluster(Software::Redis);
+    let store = build(reserving(&cluster, "peek"));
+    let pair = Pair::new(&cluster, ["5/1h", "2/1h"]);
+    assert!(block_on(store.charge(&[pair.second(2), pair.first(1)])).unwrap().is_admitted());
+    let looked = block_on(store.peek(&[pair.second(1), pair.first(1)])).unwrap();
+    assert_eq!(stands(&looked), [(2, false), (1, true)]);
+    assert_eq!(block_on(pair.used(&store)), [1, 2]);
+}
+
+/// Also behind the one that was first to deny, and in no other.
+#[test]
+fn counted_denials_charge_the_quotas_without_room() {
+    let cluster = shared_cluster(Software::Redis);
+    let store = build(reserving(&cluster, "counted"));
+    let pair = Pair::new(&cluster, ["3/1h", "1/1h"]).count_denied();
+    for expected in [[1, 1], [1, 2], [1, 3]] {
+        block_on(pair.charge(&store)).unwrap();
+        assert_eq!(block_on(pair.used(&store)), expected);
+    }
+    assert!(block_on(store.charge(&[pair.first(2)])).unwrap().is_admitted());
+    assert_eq!(stands(&block_on(pair.charge(&store)).unwrap()), [(4, false), (4, false)]);
+    assert_eq!(block_on(pair.used(&store)), [4, 4]);
+}
+
+/// A key that is denied all the time does not keep taking units from others, be it for a moment.
+#[test]
+fn a_denial_that_can_be_foreseen_takes_nothing_on_the_way() {
+    let cluster = Cluster::start(Software::Redis);
+    let store = build(reserving(&cluster, "foreseen"));
+    let pair = Pair::new(&cluster, ["1000/1h", "1/1h"]);
+    let [first, _] = pair.servers(&cluster);
+    for admitted in [true, false, false] {
+        assert_eq!(block_on(pair.charge(&store)).unwrap().is_admitted(), admitted);
+    }
+    let before = writes(first);
+    let is_local = |_: &i32| {
+        let denied = block_on(pair.charge(&store)).unwrap();
+        assert_eq!(stands(&denied), [(1, true), (1, false)]);
+        denied.iter().all(|state| state.source() == Source::Local)
+    };
+    let local = (0..200).filter(is_local).count();
+    let writes = writes(first) - before;
+    println!("{local} of 200 answered here, {writes} writes");
+    // Each second one asks again. If a busy machine forgets meanwhile, one more writes.
+    assert!(local >= 100 && writes <= 20, "{local} of 200 answered here, {writes} writes");
+
+    // What another process gives back is seen.
+    let other = build(reserving(&cluster, "foreseen"));
+    let start = block_on(other.peek(&[pair.second(1)])).unwrap()[0].window().start();
+    block_on(other.refund(&pair.second(1), start)).unwrap();
+    block_on(async { tokio::time::sleep(Duration::from_millis(1_001)).await });
+    assert!(block_on(pair.charge(&store)).unwrap().is_admitted());
+}
+
+/// How often a counter was changed.
+fn writes(server: &Server) -> u64 {
+    let statistics: String = server.command(["INFO", "commandstats"]);
+    let writes = statistics
+        .lines()
+        .filter(|line| ["cmdstat_incrby:", "cmdstat_set:"].iter().any(|it| line.starts_with(it)));
+    let calls = |line: &str| line.split("calls=").nth(1)?.split(',').next()?.parse::<u64>().ok();
+    writes.filter_map(calls).sum()
+}
+
+/// One after another, so that none is denied by what another gives back.
+#[test]
+fn requests_of_a_batch_are_taken_one_after_another() {
+    let cluster = shared_cluster(Software::Redis);
+    let store = build(reserving(&cluster, "batch").local_denials(0));
+    let pair = Pair::new(&cluster, ["1/1h", "1/1h"]);
+    for round in 0..50 {
+        let full = PolicyQuota::new(&format!("full-{round}"), "0/1h".parse().unwrap());
+        let open = PolicyQuota::new(&format!("open-{round}"), "1/1h".parse().unwrap());
+        let contested = Charge::new(&open, &pair.keys[0], 1);
+        let denied = [contested, Charge::new(&full, &pair.keys[1], 1)];
+        let both = [contested, Charge::new(&open, &pair.keys[1], 1)];
+        let answers = block_on(store.charge_each(&[&denied, &both, &denied]));
+        let admitted = answers.into_iter().map(|answer| answer.unwrap().is_admitted());
+        assert_eq!(admitted.collect::<Vec<_>>(), [false, true, false], "round {round}");
+    }
+}

@@ -1,0 +1,190 @@
+//! Callers, connections and servers that are lost between one slot and the next.
+
+use std::time::Duration;
+
+use tollgate::{Store, StoreError};
+use tollgate_redis::RedisStore;
+use tollgate_testkit::block_on;
+use tollgate_testkit::servers::{Cluster, Software};
+
+use super::{Pair, eventually, reserving, stands};
+use crate::servers::build;
+
+#[test]
+fn a_caller_that_goes_away_half_way_leaves_nothing() {
+    let cluster = Cluster::start(Software::Redis);
+    let store = build(reserving(&cluster, "gone"));
+    let pair = Pair::new(&cluster, ["5/1h", "5/1h"]);
+    let [first, second] = pair.servers(&cluster);
+    block_on(async {
+        assert!(pair.charge(&store).await.unwrap().is_admitted());
+        second.pause();
+        let caller = pair.begin(&store);
+        pair.first_is(first, "gone", 2).await;
+        caller.abort();
+        assert!(caller.await.unwrap_err().is_cancelled());
+        second.resume();
+        pair.both_are(&store, [1, 1]).await;
+    });
+}
+
+/// What it has reserved is counted until its window closes, and no more.
+#[test]
+fn a_process_that_ends_half_way_lets_nobody_in() {
+    let cluster = Cluster::start(Software::Redis);
+    let other = build(reserving(&cluster, "ended"));
+    let pair = Pair::new(&cluster, ["5/1h", "5/1h"]);
+    let [first, second] = pair.servers(&cluster);
+    let process = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+    process.block_on(async {
+        let store = reserving(&cluster, "ended").build().unwrap();
+        assert!(pair.charge(&store).await.unwrap().is_admitted());
+        second.pause();
+        drop(pair.begin(&store));
+        pair.first_is(first, "ended", 2).await;
+    });
+    process.shutdown_background();
+    second.resume();
+    block_on(async {
+        let used = pair.used(&other).await;
+        assert!(used[0] == 2 && (1..=2).contains(&used[1]), "{used:?} used");
+        assert_eq!(admitted_of(&pair, &other, 6).await, 3);
+    });
+}
+
+/// Whether the second slot charged is not known, so nothing is given back there, nor charged again.
+#[test]
+fn a_slot_that_hangs_costs_the_others_nothing() {
+    let cluster = Cluster::start(Software::Redis);
+    let store = build(reserving(&cluster, "hangs").deadline(Duration::from_millis(800)));
+    let pair = Pair::new(&cluster, ["5/1h", "5/1h"]);
+    let [first, second] = pair.servers(&cluster);
+    block_on(async {
+        // A machine that is busy may be late by itself.
+        eventually(async || pair.charge(&store).await).await;
+        let before = pair.used(&store).await;
+        second.pause();
+        assert_eq!(pair.charge(&store).await, Err(StoreError::TimedOut));
+        pair.first_is(first, "hangs", before[0]).await;
+        second.resume();
+        let after = pair.used(&store).await;
+        assert_eq!(after[0], before[0]);
+        assert!((before[1]..=before[1] + 1).contains(&after[1]), "{after:?} used after {before:?}");
+    });
+}
+
+#[test]
+fn a_primary_that_dies_between_the_slots_admits_nobody_twice() {
+    for software in Software::ALL {
+        let cluster = Cluster::start(software);
+        let store = build(reserving(&cluster, "dies"));
+        let pair = Pair::new(&cluster, ["9/1h", "9/1h"]);
+        let [first, second] = pair.servers(&cluster);
+        block_on(async {
+            assert!(pair.charge(&store).await.unwrap().is_admitted());
+            second.command::<u64>(["WAIT", "1", "5000"]);
+            second.pause();
+            let caller = pair.begin(&store);
+            pair.first_is(first, "dies", 2).await;
+            second.kill();
+            assert_eq!(caller.await.unwrap(), Err(StoreError::TimedOut));
+            pair.first_is(first, "dies", 1).await;
+            // What fails until the replica has taken over leaves nothing behind either.
+            assert_eq!(admitted_of(&pair, &store, 20).await, 8, "{software:?}");
+            pair.both_are(&store, [9, 9]).await;
+        });
+    }
+}
+
+/// How many of so many answered requests are admitted.
+async fn admitted_of(pair: &Pair, store: &RedisStore, requests: usize) -> usize {
+    let mut admitted = 0;
+    for _ in 0..requests {
+        let answer = async || {
+            let answer = pair.charge(store).await;
+            assert!(!answer.as_ref().is_err_and(StoreError::may_have_charged), "{answer:?}");
+            answer
+        };
+        admitted += usize::from(eventually(answer).await.is_admitted());
+    }
+    admitted
+}
+
+/// The replica that takes over gives back, or counts until the window closes.
+#[test]
+fn a_primary_that_dies_before_it_gives_back_lets_nobody_in() {
+    for software in Software::ALL {
+        let cluster = Cluster::start(software);
+        let store = build(reserving(&cluster, "lost").local_denials(0));
+        let pair = Pair::new(&cluster, ["9/1h", "1/1h"]);
+        let [first, second] = pair.servers(&cluster);
+        block_on(async {
+            assert!(pair.charge(&store).await.unwrap().is_admitted());
+            first.command::<u64>(["WAIT", "1", "5000"]);
+            second.pause();
+            let caller = pair.begin(&store);
+            pair.first_is(first, "lost", 2).await;
+            first.kill();
+            second.resume();
+            assert_eq!(stands(&caller.await.unwrap().unwrap()), [(1, true), (1, false)]);
+            let [used, _] = pair.used(&store).await;
+            assert!((1..=2).contains(&used), "{used} used");
+            let mut admitted = 0;
+            for _ in 0..12 {
+                admitted += u64::from(store.charge(&[pair.first(1)]).await.unwrap().is_admitted());
+            }
+            assert_eq!(admitted, 9 - used, "{software:?}");
+        });
+    }
+}
+
+/// A server that refuses to give back is asked again.
+#[test]
+fn units_are_given_back_once_their_server_is_ready() {
+    let cluster = Cluster::start(Software::Redis);
+    let store = build(reserving(&cluster, "refused"));
+    let pair = Pair::new(&cluster, ["5/1h", "1/1h"]);
+    let [first, second] = pair.servers(&cluster);
+    let wanted_replicas = |count| first.command::<()>(["CONFIG", "SET", "min-replicas-to-write", count]);
+    block_on(async {
+        assert!(pair.charge(&store).await.unwrap().is_admitted());
+        let refused = || first.command::<String>(["INFO", "errorstats"]).contains("NOREPLICAS");
+        second.pause();
+        let caller = pair.begin(&store);
+        pair.first_is(first, "refused", 2).await;
+        wanted_replicas("9");
+        second.resume();
+        eventually(async || if refused() { Ok(()) } else { Err("nothing is refused") }).await;
+        wanted_replicas("0");
+        assert_eq!(stands(&caller.await.unwrap().unwrap()), [(1, true), (1, false)]);
+        assert_eq!(pair.used(&store).await, [1, 1]);
+    });
+}
+
+/// Whether the server gave back is not known, so it is not asked again: what it gave back twice, others would have.
+#[test]
+fn units_are_never_given_back_twice() {
+    let cluster = Cluster::start(Software::Redis);
+    let store = build(reserving(&cluster, "twice").deadline(Duration::from_millis(300)));
+    let patient = build(reserving(&cluster, "twice"));
+    let pair = Pair::new(&cluster, ["50/1h", "1/1h"]);
+    let [first, second] = pair.servers(&cluster);
+    block_on(async {
+        assert!(patient.charge(&[pair.first(20), pair.second(1)]).await.unwrap().is_admitted());
+        // Connections are there before anything hangs.
+        assert_eq!(pair.used(&store).await, [20, 1]);
+        second.pause();
+        let caller = pair.begin(&store);
+        pair.first_is(first, "twice", 21).await;
+        first.pause();
+        second.resume();
+        // The denial is known, and the refund is not waited for beyond the deadline.
+        let _ = caller.await.unwrap();
+        tokio::time::sleep(Duration::from_millis(300)).await;
+        first.resume();
+        tokio::time::sleep(Duration::from_millis(1_500)).await;
+        let [used, _] = pair.used(&patient).await;
+        // It was given back, or was not.
+        assert!((20..=21).contains(&used), "{used} used");
+    });
+}
