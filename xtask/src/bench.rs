@@ -1,10 +1,12 @@
 //! `cargo xtask bench`: builds and runs the binaries of the bench workspace.
 
+use std::path::PathBuf;
+
 use anyhow::Result;
 use clap::Subcommand;
 
 use crate::command::{CommandLine, command, target_directory};
-use crate::system;
+use crate::{servers, system};
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Bench {
@@ -38,6 +40,12 @@ pub(crate) enum Bench {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         arguments: Vec<String>,
     },
+    /// Decisions in a shared store, beside plain scripts and limitador
+    Redis {
+        /// A part of the names of the cases to run, then options: see `-- --help`
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        arguments: Vec<String>,
+    },
 }
 
 impl Bench {
@@ -49,13 +57,34 @@ impl Bench {
             Self::Soak { arguments } => binary("soak").arguments(arguments).run(),
             Self::Http { arguments } => {
                 system::WRK.require()?;
-                command("cargo build --locked --release --package tollgate-server").run()?;
+                let service = build_service()?;
                 command("cargo build --locked --release --manifest-path bench/Cargo.toml --bins").run()?;
-                let service = target_directory()?.join("release").join("tollgate");
                 binary("http").argument("--service").argument(service).arguments(arguments).run()
+            }
+            Self::Redis { arguments } => {
+                system::WRK.require()?;
+                system::OPENSSL.require()?;
+                servers::require()?;
+                let service = build_service()?;
+                command("cargo build --locked --release --manifest-path bench/Cargo.toml --features redis")
+                    .arguments(["--bin", "redis", "--bin", "limitador"])
+                    .run()?;
+                command(
+                    "cargo run --locked --quiet --release --manifest-path bench/Cargo.toml --features redis",
+                )
+                .arguments(["--bin", "redis", "--", "--service"])
+                .argument(service)
+                .arguments(arguments)
+                .run()
             }
         }
     }
+}
+
+/// The path of the service's binary.
+fn build_service() -> Result<PathBuf> {
+    command("cargo build --locked --release --package tollgate-server").run()?;
+    Ok(target_directory()?.join("release").join("tollgate"))
 }
 
 fn binary(name: &str) -> CommandLine {

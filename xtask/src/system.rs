@@ -4,7 +4,7 @@ use anyhow::{Result, bail};
 
 use crate::command::{CommandLine, command};
 
-/// A package of Debian and its descendants.
+/// A package of Debian and its descendants, or several.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Package {
     pub(crate) name: &'static str,
@@ -14,6 +14,9 @@ pub(crate) struct Package {
 
 pub(crate) const PYTHON_VENV: Package =
     Package { name: "python3-venv", probe: "python3 -c 'import ensurepip'" };
+/// For limitador's client of Redis.
+pub(crate) const OPENSSL: Package =
+    Package { name: "libssl-dev pkg-config", probe: "pkg-config --exists openssl" };
 pub(crate) const WRK: Package = Package { name: "wrk", probe: "command -v wrk" };
 
 impl Package {
@@ -41,7 +44,8 @@ impl Package {
 
     /// The command that installs it.
     pub(crate) fn install(self) -> CommandLine {
-        command("apt-get install --yes --no-install-recommends").argument(self.name)
+        let names = self.name.split_whitespace();
+        command("apt-get install --yes --no-install-recommends").arguments(names)
     }
 }
 

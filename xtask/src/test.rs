@@ -8,6 +8,7 @@ use crate::command::command;
 use crate::prove;
 use crate::servers;
 use crate::steps::{self, Checked, Step};
+use crate::system;
 
 /// What the library may cost a project that adds it, itself included.
 const MOST_CRATES: usize = 20;
@@ -24,9 +25,13 @@ pub(crate) fn run() -> Result<()> {
             "lints of the library without features",
             command("cargo clippy --locked --package tollgate --no-default-features -- -D warnings"),
         ),
+        Step::check("headers that a peer in the benches needs", || {
+            system::OPENSSL.require().map(|()| Checked::Passed)
+        }),
         Step::command(
             "lints of the benches",
-            command("cargo clippy --locked --manifest-path bench/Cargo.toml --all-targets -- -D warnings"),
+            command("cargo clippy --locked --manifest-path bench/Cargo.toml --all-targets --all-features")
+                .arguments(["--", "-D", "warnings"]),
         ),
         Step::check("servers that the tests start", servers::require),
         Step::command(

@@ -3,18 +3,20 @@
 //! Both servers run on core 0, wrk on core 1. Each round measures every case with both, one after another; the
 //! first round warms up and is dropped, and the figure is the median of the others.
 
-mod server;
-mod wrk;
-
 use std::path::PathBuf;
+use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
 use clap::Parser;
 use tollgate_bench::samples::{Samples, figure};
+use tollgate_bench::service::Service;
 use tollgate_bench::stopwatch::Stopwatch;
+use tollgate_bench::wrk::Load;
 
-use self::server::Server;
-use self::wrk::Load;
+/// Where the servers run.
+const SERVERS: usize = 0;
+/// Where wrk runs.
+const LOAD: usize = 1;
 
 /// Measures the service over HTTP, beside a bare hyper server.
 #[derive(Debug, Parser)]
@@ -37,11 +39,15 @@ struct Args {
 }
 
 const CASES: &[(&str, Load)] = &[
-    ("http/check-get/c1", Load { requests: "check-get", connections: 1 }),
-    ("http/check-get/c64", Load { requests: "check-get", connections: 64 }),
-    ("http/check-post/c1", Load { requests: "check-post", connections: 1 }),
-    ("http/check-post/c64", Load { requests: "check-post", connections: 64 }),
+    ("http/check-get/c1", load("check-get", 1)),
+    ("http/check-get/c64", load("check-get", 64)),
+    ("http/check-post/c1", load("check-post", 1)),
+    ("http/check-post/c64", load("check-post", 64)),
 ];
+
+const fn load(requests: &'static str, connections: u32) -> Load {
+    Load { requests, connections, core: LOAD }
+}
 
 /// What the rounds gave for one server in one case.
 #[derive(Debug, Default)]
@@ -67,8 +73,20 @@ fn main() -> Result<()> {
     ensure!(!cases.is_empty(), "no case has `{}` in its name", args.filter);
 
     let hello = std::env::current_exe()?.with_file_name("hello");
-    let ours = Server::service(&args.service).context("cannot start the service")?;
-    let hyper = Server::hello(&hello).context("cannot start the floor")?;
+    // The limit is never reached.
+    let ours = Service::start("ours", SERVERS, |address| {
+        let mut command = Command::new(&args.service);
+        command.args(["serve", "--limit", "1000000000/1h", "--key", "user"]);
+        command.args(["--listen", &address.to_string(), "--admin-listen", "127.0.0.1:0"]);
+        command
+    });
+    let ours = ours.context("cannot start the service")?;
+    let hyper = Service::start("hyper", SERVERS, |address| {
+        let mut command = Command::new(&hello);
+        command.arg(address.to_string());
+        command
+    });
+    let hyper = hyper.context("cannot start the floor")?;
     let mut table: Vec<Rows> = cases.iter().map(|_| Rows::default()).collect();
     for round in 0..=rounds {
         let watch = Stopwatch::start();
@@ -89,7 +107,7 @@ fn main() -> Result<()> {
     Ok(())
 }
 
-fn measure(server: &Server, load: &Load, seconds: u64, row: &mut Row) -> Result<()> {
+fn measure(server: &Service, load: &Load, seconds: u64, row: &mut Row) -> Result<()> {
     let before = server.cpu_time()?;
     let figures = load.run(server.address, seconds)?;
     let cpu = server.cpu_time()?.saturating_sub(before);

@@ -1,37 +1,37 @@
-//! The load: wrk with one thread on core 1.
+//! Load on a service: wrk with one thread on a core of its own.
 
 use std::net::SocketAddr;
 use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
-use tollgate_bench::affinity::pin_this_thread;
 
-const CORE: usize = 1;
+use crate::affinity::pin_this_thread;
 
 /// What wrk sends, and over how many connections.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Load {
+pub struct Load {
     /// As the script knows it.
-    pub(crate) requests: &'static str,
-    pub(crate) connections: u32,
+    pub requests: &'static str,
+    pub connections: u32,
+    pub core: usize,
 }
 
 /// What the script writes when it is done.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Figures {
-    pub(crate) requests: f64,
-    pub(crate) micros: f64,
-    pub(crate) p50_micros: f64,
+pub struct Figures {
+    pub requests: f64,
+    pub micros: f64,
+    pub p50_micros: f64,
 }
 
 impl Load {
     /// Runs it, and fails if a single request did.
-    pub(crate) fn run(self, address: SocketAddr, seconds: u64) -> Result<Figures> {
-        pin_this_thread(CORE)?;
+    pub fn run(self, address: SocketAddr, seconds: u64) -> Result<Figures> {
+        pin_this_thread(self.core)?;
         let mut command = Command::new("wrk");
         command.args(["--threads=1", &format!("--connections={}", self.connections)]);
         command.args([&format!("--duration={seconds}s"), "--latency", "--script"]);
-        command.arg(concat!(env!("CARGO_MANIFEST_DIR"), "/src/bin/http/requests.lua"));
+        command.arg(concat!(env!("CARGO_MANIFEST_DIR"), "/src/wrk.lua"));
         command.args([&format!("http://{address}"), "--", self.requests]);
         let output = command.output().with_context(|| format!("cannot run {command:?}"))?;
         let text = String::from_utf8_lossy(&output.stdout);

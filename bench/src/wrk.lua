@@ -1,4 +1,4 @@
--- The requests of `http`, for wrk: check-get or check-post, for ten thousand users in turn.
+-- Requests for wrk, for ten thousand users in turn: check-get and check-post as Tollgate has them, or limitador's.
 
 local requests = {}
 local turn = 0
@@ -9,6 +9,9 @@ function init(arguments)
     if arguments[1] == "check-post" then
       local body = '{"attributes":{"user":"' .. user .. '"},"cost":1}'
       requests[number] = wrk.format("POST", "/v1/check", { ["Content-Type"] = "application/json" }, body)
+    elseif arguments[1] == "limitador" then
+      local body = '{"namespace":"bench","values":{"user":"' .. user .. '"},"delta":1}'
+      requests[number] = wrk.format("POST", "/check_and_report", { ["Content-Type"] = "application/json" }, body)
     else
       requests[number] = wrk.format("GET", "/v1/check?user=" .. user .. "&cost=1")
     end

@@ -1,0 +1,216 @@
+//! What is measured: the cases, and who is asked in them.
+
+use std::path::Path;
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+use tokio::runtime::Runtime;
+use tollgate_bench::cpu_time::cpu_time;
+use tollgate_bench::keys::write_key;
+use tollgate_testkit::servers::Software;
+
+use crate::askers::{Asker, FEW, Increment, NEVER_REACHED, Ours, Script};
+use crate::bytes;
+use crate::course::{Course, Tally, runtime};
+use crate::figures::Figure;
+use crate::http::Services;
+use crate::store::Store;
+
+/// What is measured in one go.
+pub(crate) struct Case {
+    /// Names of results, and the figures that they are.
+    pub(crate) results: &'static [(&'static str, Figure)],
+    /// What else is said of us.
+    pub(crate) also: Option<(&'static str, Figure)>,
+    /// Who stands beside us.
+    pub(crate) peer: &'static str,
+    kind: Kind,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    /// So many callers, a hundred thousand keys.
+    Distinct(usize),
+    /// One caller, who asks for the next when it has its answer.
+    Lone,
+    /// 64 callers, one key.
+    Hot,
+    /// 64 callers, one key that has used up its limit.
+    Denied,
+    Http,
+    Bytes,
+}
+
+/// Ourselves, or the other of a case.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Side {
+    Ours,
+    Peer,
+}
+
+const SCRIPT: &str = "script";
+
+const CASES: &[Case] = &[
+    case(
+        &[("redis/distinct/64", Figure::Rate), ("redis/store-cpu/64", Figure::StoreMicros)],
+        SCRIPT,
+        Kind::Distinct(64),
+    ),
+    case(&[("redis/distinct/256", Figure::Rate)], SCRIPT, Kind::Distinct(256)),
+    case(&[("redis/lone/p50", Figure::Micros)], "INCR", Kind::Lone),
+    case(&[("redis/hot/64", Figure::Rate)], SCRIPT, Kind::Hot),
+    Case {
+        also: Some(("store_calls", Figure::StoreCalls)),
+        ..case(&[("redis/denied-hot", Figure::Rate)], SCRIPT, Kind::Denied)
+    },
+    case(&[("redis/http/64", Figure::Rate)], "limitador", Kind::Http),
+    case(&[("redis/bytes", Figure::Bytes)], "SET PX", Kind::Bytes),
+];
+
+const fn case(results: &'static [(&'static str, Figure)], peer: &'static str, kind: Kind) -> Case {
+    Case { results, also: None, peer, kind }
+}
+
+/// The chosen cases, and everybody who takes part in them.
+pub(crate) struct Cases {
+    chosen: Vec<&'static Case>,
+    keys: Vec<String>,
+    ours: Ours,
+    ours_denied: Ours,
+    script: Script,
+    script_denied: Script,
+    increment: Increment,
+    services: Option<Services>,
+    // Dropped after those who are connected.
+    runtime: Runtime,
+    store: Store,
+    software: Software,
+}
+
+impl Cases {
+    /// Starts the store, and connects everybody.
+    pub(crate) fn start(software: Software, service: &Path, filter: &str) -> Result<Self> {
+        let is_chosen = |case: &&Case| case.results.iter().any(|(name, _)| name.contains(filter));
+        let chosen: Vec<&Case> = CASES.iter().filter(is_chosen).collect();
+        ensure!(!chosen.is_empty(), "no case has `{filter}` in its name");
+        let store = Store::start(software)?;
+        let is_http = chosen.iter().any(|case| case.kind == Kind::Http);
+        let services = is_http.then(|| Services::start(&store, service)).transpose()?;
+        let runtime = runtime()?;
+        let _inside = runtime.enter();
+        Ok(Self {
+            chosen,
+            keys: keys(100_000),
+            ours: Ours::new(&store, NEVER_REACHED)?,
+            ours_denied: Ours::new(&store, FEW)?,
+            script: runtime.block_on(Script::new(&store, NEVER_REACHED))?,
+            script_denied: runtime.block_on(Script::new(&store, FEW))?,
+            increment: runtime.block_on(Increment::new(&store))?,
+            services,
+            runtime,
+            store,
+            software,
+        })
+    }
+
+    pub(crate) fn chosen(&self) -> impl Iterator<Item = &Case> {
+        self.chosen.iter().copied()
+    }
+
+    /// One measurement of one side.
+    pub(crate) fn measure(&self, case: &Case, side: Side, length: Duration) -> Result<Vec<(Figure, f64)>> {
+        let measured = match case.kind {
+            Kind::Distinct(callers) => self.admitted(side, &self.keys, callers, length),
+            Kind::Hot => self.admitted(side, &["hot".to_owned()], 64, length),
+            Kind::Denied => self.denied(side, &["denied".to_owned()], length),
+            Kind::Lone => self.lone(side, length),
+            Kind::Http => {
+                let services = self.services.as_ref().context("the services were not started")?;
+                services.measure(side, &self.store, length)
+            }
+            Kind::Bytes => Ok(vec![(Figure::Bytes, bytes::measure(&self.runtime, self.software, side)?)]),
+        };
+        measured.with_context(|| format!("{}, {side:?}", case.name()))
+    }
+
+    fn admitted(
+        &self,
+        side: Side,
+        keys: &[String],
+        callers: usize,
+        length: Duration,
+    ) -> Result<Vec<(Figure, f64)>> {
+        let course = Course::endless(keys);
+        let (tally, measured) = match side {
+            Side::Ours => self.crowd(&self.ours, &course, callers, length),
+            Side::Peer => self.crowd(&self.script, &course, callers, length),
+        }?;
+        ensure!(tally.admitted == tally.decisions, "{} of {} admitted", tally.admitted, tally.decisions);
+        Ok(measured)
+    }
+
+    fn denied(&self, side: Side, key: &[String], length: Duration) -> Result<Vec<(Figure, f64)>> {
+        let keys = vec![key[0].clone(); FEW as usize];
+        let (used_up, course) = (Course::once(&keys), Course::endless(key));
+        let (tally, measured) = match side {
+            Side::Ours => {
+                used_up.run(&self.runtime, &self.ours_denied, 1, length)?;
+                self.crowd(&self.ours_denied, &course, 64, length)
+            }
+            Side::Peer => {
+                used_up.run(&self.runtime, &self.script_denied, 1, length)?;
+                self.crowd(&self.script_denied, &course, 64, length)
+            }
+        }?;
+        // It may cross the end of its window.
+        ensure!(tally.admitted <= FEW.into(), "{} admitted", tally.admitted);
+        Ok(measured)
+    }
+
+    fn lone(&self, side: Side, length: Duration) -> Result<Vec<(Figure, f64)>> {
+        let course = Course::endless(&self.keys);
+        let micros = match side {
+            Side::Ours => course.lone(&self.runtime, &self.ours, length),
+            Side::Peer => course.lone(&self.runtime, &self.increment, length),
+        }?;
+        Ok(vec![(Figure::Micros, micros)])
+    }
+
+    fn crowd(
+        &self,
+        asker: &impl Asker,
+        course: &Course,
+        callers: usize,
+        length: Duration,
+    ) -> Result<(Tally, Vec<(Figure, f64)>)> {
+        let this = std::process::id();
+        let (own, of_store, calls) = (cpu_time(this)?, self.store.cpu_time()?, self.store.script_calls()?);
+        let tally = course.run(&self.runtime, asker, callers, length)?;
+        let micros = |cpu: Duration| cpu.as_secs_f64() * 1e6 / tally.decisions as f64;
+        let of_store = micros(self.store.cpu_time()?.saturating_sub(of_store));
+        let own = micros(cpu_time(this)?.saturating_sub(own));
+        let calls = (self.store.script_calls()? - calls) as f64;
+        let measured = vec![
+            (Figure::Rate, tally.decisions as f64 / tally.seconds),
+            (Figure::StoreMicros, of_store),
+            (Figure::OwnMicros, own),
+            (Figure::StoreCalls, calls / tally.seconds),
+        ];
+        Ok((tally, measured))
+    }
+}
+
+impl Case {
+    pub(crate) fn name(&self) -> &'static str {
+        self.results.first().map_or("", |(name, _)| name)
+    }
+}
+
+fn keys(count: u32) -> Vec<String> {
+    let key = |number| {
+        let mut text = String::new();
+        write_key(&mut text, number);
+        text
+    };
+    (0..count).map(key).collect()
+}

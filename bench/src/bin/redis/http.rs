@@ -1,0 +1,74 @@
+//! The service and limitador over HTTP, both over the one store. The service runs on core 1, and wrk shares core 0
+//! with the store.
+
+use std::path::Path;
+use std::process::Command;
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+use tollgate_bench::service::Service;
+use tollgate_bench::wrk::Load;
+
+use crate::cases::Side;
+use crate::course::CALLERS;
+use crate::figures::Figure;
+use crate::store::{DEADLINE, STORE, Store};
+
+const CONNECTIONS: u32 = 64;
+
+pub(crate) struct Services {
+    ours: Service,
+    limitador: Service,
+}
+
+impl Services {
+    /// Both with a limit that is never reached.
+    pub(crate) fn start(store: &Store, binary: &Path) -> Result<Self> {
+        let ours = Service::start("ours", CALLERS, |address| {
+            let mut command = Command::new(binary);
+            command.args(["serve", "--limit", "1000000000/1h", "--key", "user"]);
+            command.args(["--listen", &address.to_string(), "--admin-listen", "127.0.0.1:0"]);
+            // A store that fails has to fail the bench.
+            command.args(["--store", &store.url(), "--on-store-failure", "closed"]);
+            command.args(["--store-timeout", &format!("{}ms", DEADLINE.as_millis())]);
+            command
+        });
+        let peer = std::env::current_exe()?.with_file_name("limitador");
+        let limitador = Service::start("limitador", CALLERS, |address| {
+            let mut command = Command::new(&peer);
+            command.args([address.to_string(), store.url()]);
+            command
+        });
+        Ok(Self {
+            ours: ours.context("cannot start the service")?,
+            limitador: limitador.context("cannot start limitador")?,
+        })
+    }
+
+    pub(crate) fn measure(&self, side: Side, store: &Store, length: Duration) -> Result<Vec<(Figure, f64)>> {
+        let (service, requests) = match side {
+            Side::Ours => (&self.ours, "check-post"),
+            Side::Peer => (&self.limitador, "limitador"),
+        };
+        let load = Load { requests, connections: CONNECTIONS, core: STORE };
+        let (own, of_store, calls) = (service.cpu_time()?, store.cpu_time()?, store.script_calls()?);
+        let figures = load.run(service.address, length.as_secs().max(1));
+        let figures = figures.with_context(|| service.name)?;
+        let calls = store.script_calls()? - calls;
+        // A service that has no limit for these requests would be fast.
+        let is_counting = calls as f64 >= figures.requests || side == Side::Ours && calls > 0;
+        ensure!(
+            is_counting,
+            "{} called the store {calls} times for {} requests",
+            service.name,
+            figures.requests
+        );
+        let micros = |cpu: Duration| cpu.as_secs_f64() * 1e6 / figures.requests;
+        Ok(vec![
+            (Figure::Rate, figures.requests / (figures.micros / 1e6)),
+            (Figure::OwnMicros, micros(service.cpu_time()?.saturating_sub(own))),
+            (Figure::StoreMicros, micros(store.cpu_time()?.saturating_sub(of_store))),
+            (Figure::Micros, figures.p50_micros),
+        ])
+    }
+}

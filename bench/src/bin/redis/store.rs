@@ -1,0 +1,59 @@
+//! The store: a server of its own on core 0.
+
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use tollgate_bench::affinity::pin_this_thread;
+use tollgate_bench::cpu_time::cpu_time;
+use tollgate_redis::{RedisStore, RedisStoreBuilder};
+use tollgate_testkit::servers::{Server, Software};
+
+/// Where the store runs.
+pub(crate) const STORE: usize = 0;
+
+/// How long a decision may take: so long that a machine that does something else for a moment fails no bench.
+pub(crate) const DEADLINE: Duration = Duration::from_secs(2);
+
+pub(crate) struct Store {
+    server: Server,
+    process: u32,
+}
+
+impl Store {
+    pub(crate) fn start(software: Software) -> Result<Self> {
+        pin_this_thread(STORE)?;
+        let server = Server::start(software);
+        let process = server.info("process_id").parse().context("no number of the store's process")?;
+        Ok(Self { server, process })
+    }
+
+    pub(crate) fn url(&self) -> String {
+        format!("redis://{}", self.server.address())
+    }
+
+    pub(crate) fn builder(&self) -> Result<RedisStoreBuilder> {
+        Ok(RedisStore::builder(self.url().parse()?).deadline(DEADLINE))
+    }
+
+    /// User and system time so far.
+    pub(crate) fn cpu_time(&self) -> Result<Duration> {
+        cpu_time(self.process)
+    }
+
+    /// Scripts that were called so far.
+    pub(crate) fn script_calls(&self) -> Result<u64> {
+        let info: String = self.server.command(["INFO", "commandstats"]);
+        let Some(line) = info.lines().find_map(|line| line.strip_prefix("cmdstat_evalsha:calls=")) else {
+            return Ok(0);
+        };
+        Ok(line.split(',').next().unwrap_or_default().parse()?)
+    }
+
+    pub(crate) fn used_bytes(&self) -> Result<u64> {
+        self.server.info("used_memory").parse().context("no number of used bytes")
+    }
+
+    pub(crate) fn keys(&self) -> u64 {
+        self.server.command(["DBSIZE"])
+    }
+}
