@@ -102,7 +102,7 @@ async fn calls_that_are_given_up_hand_their_replies_to_nobody() {
         });
     }
     let given_up: u32 = callers.join_all().await.iter().sum();
-    assert!((1_000..19_000).contains(&given_up), "{given_up} of 20,000 given up: the test tells nothing");
+    assert!((100..19_900).contains(&given_up), "{given_up} of 20,000 given up: the test tells nothing");
     let all_permits = node.shared.in_flight.available_permits();
     assert_eq!(all_permits, node.shared.checked.settings.in_flight);
 }

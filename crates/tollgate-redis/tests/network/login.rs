@@ -153,15 +153,18 @@ async fn a_server_of_another_kind_is_refused_with_what_to_say() {
 async fn what_listens_there_may_be_no_store() {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("redis://{}", listener.local_addr().unwrap());
-    let answering = std::thread::spawn(move || {
+    std::thread::spawn(move || {
         use std::io::{Read as _, Write as _};
-        let (mut stream, _) = listener.accept().unwrap();
-        stream.write_all(b"HTTP/1.1 400 Bad Request\r\n\r\n").unwrap();
-        // To hang up on what was not read would take the answer back.
-        while stream.read(&mut [0; 512]).is_ok_and(|read| read > 0) {}
+        // Every connection is answered: one that is not would only be seen to be silent.
+        for mut stream in listener.incoming().map_while(Result::ok) {
+            std::thread::spawn(move || {
+                stream.write_all(b"HTTP/1.1 400 Bad Request\r\n\r\n").unwrap();
+                // To hang up on what was not read would take the answer back.
+                while stream.read(&mut [0; 512]).is_ok_and(|read| read > 0) {}
+            });
+        }
     });
     let error = patient(&url).charge("alice").await.unwrap_err();
-    answering.join().unwrap();
     assert!(matches!(error, StoreError::Misconfigured(_)), "{error}");
 }
 
