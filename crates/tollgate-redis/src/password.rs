@@ -30,6 +30,12 @@ pub enum PasswordError {
         /// What the system says.
         source: io::Error,
     },
+    /// The file is empty.
+    #[error("the file {path}, which should hold a password, is empty")]
+    Empty {
+        /// The file's name.
+        path: Box<Path>,
+    },
 }
 
 impl Password {
@@ -59,13 +65,18 @@ impl Password {
     ///
     /// # Errors
     ///
-    /// If it cannot be read, or is not UTF-8.
+    /// If it cannot be read, is not UTF-8, or is empty.
     pub fn from_file(path: impl AsRef<Path>) -> Result<Self, PasswordError> {
         let path = path.as_ref();
         let text =
             fs::read_to_string(path).map_err(|source| PasswordError::File { path: path.into(), source })?;
         let line = text.strip_suffix('\n').unwrap_or(&text);
-        Ok(Self::new(line.strip_suffix('\r').unwrap_or(line)))
+        let password = line.strip_suffix('\r').unwrap_or(line);
+        if password.is_empty() {
+            Err(PasswordError::Empty { path: path.into() })
+        } else {
+            Ok(Self::new(password))
+        }
     }
 
     /// The text itself, for the one place that sends it.
@@ -83,12 +94,25 @@ mod tests {
         for (text, password) in
             [("s3cret", "s3cret"), ("s3cret\n", "s3cret"), ("s3cret\r\n", "s3cret"), (" a b \n\n", " a b \n")]
         {
-            let path = env::temp_dir().join(format!("tollgate-password-{}", std::process::id()));
-            fs::write(&path, text).unwrap();
-            let read = Password::from_file(&path);
-            fs::remove_file(&path).unwrap();
-            assert_eq!(read.unwrap().reveal(), password);
+            assert_eq!(read_from(text).unwrap().reveal(), password);
         }
+    }
+
+    /// An empty password is sent and refused, and nobody thinks of the file then.
+    #[test]
+    fn an_empty_file_is_no_password() {
+        for text in ["", "\n", "\r\n"] {
+            assert!(matches!(read_from(text), Err(PasswordError::Empty { .. })));
+        }
+    }
+
+    fn read_from(text: &str) -> Result<Password, PasswordError> {
+        let name = format!("tollgate-password-{:?}", std::thread::current().id());
+        let path = env::temp_dir().join(format!("{name}-{}", std::process::id()));
+        fs::write(&path, text).unwrap();
+        let read = Password::from_file(&path);
+        fs::remove_file(&path).unwrap();
+        read
     }
 
     #[test]

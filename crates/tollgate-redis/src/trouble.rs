@@ -45,7 +45,7 @@ pub(crate) enum Trouble {
 pub(crate) enum Unconnected {
     #[error("the host's name is unknown")]
     UnknownHost,
-    #[error("{0}")]
+    #[error("{}", of_kind(*.0))]
     Io(io::ErrorKind),
     #[error("connecting took too long")]
     TimedOut,
@@ -149,6 +149,14 @@ pub(crate) enum Remedy<'a> {
     Resolve,
     /// Nothing: hand it on.
     None,
+}
+
+/// The system's own words fit databases.
+fn of_kind(kind: io::ErrorKind) -> String {
+    match kind {
+        io::ErrorKind::NotFound => "there is no such socket".into(),
+        other => other.to_string(),
+    }
 }
 
 impl Trouble {

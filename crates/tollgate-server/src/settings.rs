@@ -1,5 +1,6 @@
 //! What the service is built from: ready objects, made of what the user wrote.
 
+use std::error::Error;
 use std::net::SocketAddr;
 
 use thiserror::Error;
@@ -36,16 +37,16 @@ pub enum SettingsError {
     #[error("`--store`: {0}")]
     StoreUrl(#[from] UrlError),
     /// There is no password where it was to be found.
-    #[error("`--store-password-file`: {0}")]
+    #[error("`--store-password-file`: {}", with_source(.0))]
     Password(#[from] PasswordError),
     /// A certificate or key cannot be read, or is none.
-    #[error("`--store-ca`, `--store-cert`, `--store-key`: {0}")]
+    #[error("`--store-ca`, `--store-cert`, `--store-key`: {}", with_source(.0))]
     Tls(#[from] TlsError),
     /// The password comes from two places.
     #[error("both `--store-password-file` and TOLLGATE_STORE_PASSWORD are given; keep one of them")]
     TwoPasswords,
     /// The store's settings contradict each other.
-    #[error("`--store`: {0}")]
+    #[error("`--store`: {}", with_source(.0))]
     Store(#[from] tollgate_redis::SettingsError),
     /// A share for a policy that has none.
     #[error("`--local-share` goes with `--on-store-failure local` only")]
@@ -53,6 +54,11 @@ pub enum SettingsError {
     /// A policy without its share.
     #[error("`--on-store-failure local` needs `--local-share`, such as 1/3 for one of three processes")]
     MissingShare,
+}
+
+/// What is wrong with a file, and what the system or the parser says of it.
+fn with_source(error: &dyn Error) -> String {
+    error.source().map_or_else(|| error.to_string(), |source| format!("{error}: {source}"))
 }
 
 impl Settings {

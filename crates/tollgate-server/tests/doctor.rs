@@ -81,6 +81,15 @@ fn a_store_that_forgets_counters_fails() {
 }
 
 #[test]
+fn a_store_that_is_full_fails() {
+    let server = Settings::new(Software::Redis).config("maxmemory", "1").start();
+    let (status, checks) = doctor(&["--store", &url(&server)]);
+    let (level, found) = level(&checks, "eviction");
+    assert_eq!((status, level), (Some(1), "fail"), "{checks:?}");
+    assert!(found.contains("it is full"), "{found}");
+}
+
+#[test]
 fn a_key_of_ours_that_never_expires_fails_and_one_of_others_does_not() {
     let server = Server::start(Software::Redis);
     let _: () = server.command(["SET", "others", "1"]);
@@ -101,7 +110,7 @@ fn a_clock_that_is_off_is_a_warning() {
     let (status, checks) = doctor(&["--store", &url(&server), "--store-timeout", "5s"]);
     let (level, found) = level(&checks, "clock");
     assert_eq!((status, level), (Some(0), "warn"), "{checks:?}");
-    assert!(found.contains("-5") && found.contains("ms ahead"), "{found}");
+    assert!(found.contains(": it is 5") && found.contains("ms behind this machine"), "{found}");
 }
 
 #[test]
@@ -220,4 +229,7 @@ fn flags_that_cannot_be_are_told_with_status_2_and_without_secrets() {
     assert!(error.contains("`--store`") && !error.contains("sesame"), "{error}");
     let error = fails(&["--store", "redis://127.0.0.1", "--store-password-file", "/nowhere"]);
     assert!(error.contains("`--store-password-file`") && error.contains("/nowhere"), "{error}");
+    assert!(error.contains("No such file"), "{error}");
+    let error = fails(&["--store", "rediss://127.0.0.1", "--store-ca", "/nowhere"]);
+    assert!(error.contains("/nowhere") && error.contains("No such file"), "{error}");
 }

@@ -177,6 +177,7 @@ fn a_store_that_is_away_at_the_start_is_used_once_it_comes() {
         server.signal("TERM");
         let (_, log) = server.wait();
         assert_eq!(log.matches("the store does not answer").count(), 1, "{log}");
+        assert!(log.contains("connection refused"), "{log}");
         assert_eq!(log.matches("the store answers again").count(), 1, "{log}");
     }
 }
@@ -234,7 +235,25 @@ fn closed_refuses_with_a_problem_of_its_own() {
         assert_eq!(server.post("/v1/check/batch", batch).json()["decisions"][0]["status"], 503);
         end(&store);
         until("counted", &server, "/v1/check?user=carol", is_from_store);
-        assert_eq!(server.get("/readyz").status, 200);
+        until("ready", &server, "/readyz", |reply| reply.status == 200);
+    }
+}
+
+/// Who only read was answered, so that `/readyz` said ready and the log that the store is back, while every check was
+/// refused.
+#[test]
+fn a_store_that_takes_no_writes_is_away() {
+    for (setting, refusing, taking) in [("maxmemory", "1", "0"), ("min-replicas-to-write", "1", "0")] {
+        let store = redis();
+        let server = serve_by(&store, "5/1d@first_hit", &["closed"]);
+        until("counted", &server, "/v1/check?user=bob", is_from_store);
+        let _: () = store.command(["CONFIG", "SET", setting, refusing]);
+        assert_eq!(server.post("/v1/check", ALICE).status, 503);
+        assert_eq!(server.get("/readyz").status, 503, "{setting}");
+        assert_eq!(server.metric("tollgate_store_up"), Some(0.0), "{setting}");
+        let _: () = store.command(["CONFIG", "SET", setting, taking]);
+        until("ready", &server, "/readyz", |reply| reply.status == 200);
+        until("counted", &server, "/v1/check?user=alice", is_from_store);
     }
 }
 

@@ -58,7 +58,7 @@ pub(super) async fn expiry(node: &Node, prefix: &str) -> Finding {
         Some(first) => Finding::fail(
             "expiry",
             format!("{} of {seen} keys under {pattern} never expire, such as {first}{whole}", endless.len()),
-            "somebody has written or persisted them; each is mended when it is next charged, or delete it",
+            "somebody has written or persisted them; a count is mended when it is next charged, anything else is to be deleted",
         ),
     }
     .of(node.address())

@@ -1,5 +1,6 @@
 //! What was found, for people and for programs.
 
+use std::borrow::Cow;
 use std::fmt;
 
 use crate::node::Address;
@@ -17,7 +18,7 @@ pub struct Finding {
     level: Level,
     code: &'static str,
     found: Box<str>,
-    advice: Option<&'static str>,
+    advice: Option<Cow<'static, str>>,
 }
 
 /// How bad it is.
@@ -54,12 +55,20 @@ impl Finding {
         Self { level: Level::Pass, code, found: found.into(), advice: None }
     }
 
-    pub(super) fn warn(code: &'static str, found: impl Into<Box<str>>, advice: &'static str) -> Self {
-        Self { level: Level::Warn, code, found: found.into(), advice: Some(advice) }
+    pub(super) fn warn(
+        code: &'static str,
+        found: impl Into<Box<str>>,
+        advice: impl Into<Cow<'static, str>>,
+    ) -> Self {
+        Self { level: Level::Warn, code, found: found.into(), advice: Some(advice.into()) }
     }
 
-    pub(super) fn fail(code: &'static str, found: impl Into<Box<str>>, advice: &'static str) -> Self {
-        Self { level: Level::Fail, code, found: found.into(), advice: Some(advice) }
+    pub(super) fn fail(
+        code: &'static str,
+        found: impl Into<Box<str>>,
+        advice: impl Into<Cow<'static, str>>,
+    ) -> Self {
+        Self { level: Level::Fail, code, found: found.into(), advice: Some(advice.into()) }
     }
 
     /// Says of which server it was found.
@@ -87,8 +96,8 @@ impl Finding {
 
     /// What to do.
     #[must_use]
-    pub const fn advice(&self) -> Option<&'static str> {
-        self.advice
+    pub fn advice(&self) -> Option<&str> {
+        self.advice.as_deref()
     }
 }
 
@@ -108,7 +117,7 @@ impl Level {
 impl fmt::Display for Finding {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}  {:<12} {}", self.level.name(), self.code, self.found)?;
-        match self.advice {
+        match &self.advice {
             Some(advice) => write!(f, "\n      {:<12} {advice}", ""),
             None => Ok(()),
         }

@@ -7,6 +7,7 @@
 //!
 //! It changes nothing but a counter of its own, which it removes.
 
+mod advice;
 mod counters;
 mod finding;
 mod server;
@@ -20,6 +21,7 @@ use tokio::time::{sleep, timeout_at};
 pub use self::finding::{Diagnosis, Finding, Level};
 use crate::node::Node;
 use crate::time::{Instant, instant};
+use crate::trouble::Trouble;
 use crate::{RedisStoreBuilder, SettingsError};
 
 /// For everything together; what is left of the ten seconds is for the process to start and end.
@@ -41,7 +43,7 @@ impl RedisStoreBuilder {
     /// |---|---|
     /// | `connect` | a server that counts cannot be reached, or is too old |
     /// | `version` | the server does not say which it is |
-    /// | `eviction` | the server forgets live counters when its memory is full |
+    /// | `eviction` | the server forgets live counters when its memory is full, or is full and takes no new ones |
     /// | `persistence` | counters are lost when the server restarts, or it cannot save |
     /// | `cluster` | slots of a cluster are not served |
     /// | `clock` | the server's clock differs from this machine's by more than 250 ms |
@@ -77,7 +79,7 @@ impl RedisStoreBuilder {
             Err(trouble) => findings.push(Finding::fail(
                 "connect",
                 format!("no server that counts is known: {trouble}"),
-                CONNECT_ADVICE,
+                advice::on(&trouble),
             )),
         }
         if findings.iter().all(|finding| finding.code() != "connect" || finding.level() == Level::Pass) {
@@ -88,18 +90,16 @@ impl RedisStoreBuilder {
     }
 }
 
-const CONNECT_ADVICE: &str = "check host, port, user and password in the URL, TLS, and that the server runs";
-
 /// What there is to say of one server.
 async fn look_at(node: Arc<Node>, timeout: Duration, prefix: String, connected_by: Instant) -> Vec<Finding> {
     let name = node.address();
-    let mut answer = ask::<Value>(&node, &cmd("PING")).await;
+    let mut answer = ping(&node).await;
     while answer.is_err() && instant() < connected_by {
         sleep(Duration::from_millis(50)).await;
-        answer = ask::<Value>(&node, &cmd("PING")).await;
+        answer = ping(&node).await;
     }
-    if let Err(error) = answer {
-        return vec![Finding::fail("connect", error, CONNECT_ADVICE).of(name)];
+    if let Err(trouble) = answer {
+        return vec![Finding::fail("connect", trouble.to_string(), advice::on(&trouble)).of(name)];
     }
     let mut findings = vec![Finding::pass("connect", "it answers").of(name)];
     let examined = async {
@@ -110,6 +110,13 @@ async fn look_at(node: Arc<Node>, timeout: Duration, prefix: String, connected_b
         findings.push(server::too_slow().of(name));
     }
     findings
+}
+
+async fn ping(node: &Node) -> Result<(), Trouble> {
+    match node.ask(&cmd("PING"), instant() + ANSWER_LIMIT).await? {
+        Value::ServerError(error) => Err(Trouble::of_reply(&error, node.address())),
+        _ => Ok(()),
+    }
 }
 
 /// What a server answers, or why it does not, for people.

@@ -16,6 +16,10 @@ const MOST_OFFSET: i64 = 250;
 /// Round trips measured: enough for the second slowest to be the 99th percentile.
 const ROUND_TRIPS: usize = 200;
 
+/// What counting takes, and this examination.
+const RIGHTS: &str =
+    "+evalsha +script|load +time +get +set +incrby +pexpiretime +pexpireat +del +ping +hello +info";
+
 /// What `INFO` says, field by field.
 struct Info(HashMap<String, String>);
 
@@ -72,6 +76,11 @@ fn eviction(info: &Info) -> Finding {
     let policy = info.text("maxmemory_policy");
     let (most, evicted) = (info.number("maxmemory"), info.number("evicted_keys"));
     match (policy, most) {
+        ("noeviction", 1..) if info.number("used_memory") >= most => Finding::fail(
+            "eviction",
+            format!("it is full and takes no new counters: noeviction, at most {most} bytes"),
+            "raise maxmemory, or give the counters a server of their own",
+        ),
         ("noeviction", 0) => {
             Finding::pass("eviction", "it forgets no counter: noeviction, without a limit of memory")
         }
@@ -102,7 +111,7 @@ fn persistence(info: &Info) -> Finding {
     if info.number("aof_enabled") == 1 {
         return Finding::pass(
             "persistence",
-            "it keeps counters over a restart; a crash may cost the last two seconds, unless appendfsync is always",
+            "it keeps counters over a restart; a crash may cost the last two seconds; nothing with appendfsync always, more with no",
         );
     }
     Finding::warn(
@@ -139,7 +148,9 @@ async fn clock(node: &Node) -> Finding {
     let (asked, answered) = (asked.as_unix_millis(), SystemClock.now().as_unix_millis());
     let server = seconds.saturating_mul(1_000).saturating_add(micros / 1_000);
     let offset = server.saturating_sub(asked.midpoint(answered));
-    let found = format!("it is {offset} ms ahead of this machine, within {} ms", (answered - asked) / 2 + 1);
+    let side = if offset < 0 { "behind" } else { "ahead of" };
+    let within = (answered - asked) / 2 + 1;
+    let found = format!("it is {} ms {side} this machine, within {within} ms", offset.unsigned_abs());
     if offset.abs() <= MOST_OFFSET {
         Finding::pass("clock", found)
     } else {
@@ -176,7 +187,8 @@ async fn round_trip(node: &Node, timeout: Duration) -> Finding {
     let (Some(half), Some(most)) = (percentile(50), percentile(99)) else {
         return Finding::fail("round-trip", "nothing was measured", "try again");
     };
-    let found = format!("p50 {half:.1?}, p99 {most:.1?} of {}; a decision has {timeout:?}", times.len());
+    let found =
+        format!("p50 {half:.1?}, p99 {most:.1?} of {} pings; a decision has {timeout:?}", times.len());
     if half * 2 > timeout {
         Finding::fail("round-trip", found, NEARER)
     } else if most * 2 > timeout {
@@ -224,7 +236,9 @@ async fn rights(node: &Node, prefix: &str) -> Finding {
         Finding::pass("rights", format!("user {user} may do what counting takes"))
     } else {
         let found = format!("user {user} may not {} under {prefix}*", missing.join(", "));
-        const ADVICE: &str = "ACL SETUSER it ~PREFIX:* +evalsha +script|load +time +get +set +incrby +pexpiretime +pexpireat +del +ping +hello +info";
-        Finding::fail("rights", found, ADVICE)
+        let advice = format!(
+            "ACL SETUSER {user} ~{prefix}* {RIGHTS}; a database other than 0 takes +select too, a Cluster +cluster|slots"
+        );
+        Finding::fail("rights", found, advice)
     }
 }

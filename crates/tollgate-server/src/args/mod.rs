@@ -106,18 +106,19 @@ pub struct ServeArgs {
 /// Flags of `tollgate doctor`.
 #[derive(Debug, clap::Args)]
 pub struct DoctorArgs {
-    /// The store to look at, such as redis://HOST or rediss://USER@HOST:PORT/DATABASE
+    /// The store to look at, such as redis://HOST, rediss://USER@HOST:PORT/DATABASE (TLS), redis+sentinel://,
+    /// redis+cluster:// or unix:///PATH
     #[arg(long, value_name = "URL", env = "TOLLGATE_STORE", hide_env_values = true, required = true)]
     #[arg(value_parser = value::secret)]
     pub store: Secret,
 
-    /// How it is spoken to.
-    #[command(flatten)]
-    pub store_args: StoreArgs,
-
     /// Print one JSON object
     #[arg(long)]
     pub json: bool,
+
+    /// How it is spoken to.
+    #[command(flatten)]
+    pub store_args: StoreArgs,
 }
 
 /// What an unseen key is answered while the store is full.

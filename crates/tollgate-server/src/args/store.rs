@@ -46,7 +46,8 @@ pub struct StoreArgs {
     #[arg(long, value_name = "FILE", env = "TOLLGATE_STORE_KEY", requires_all = ["store", "store_cert"])]
     pub store_key: Option<PathBuf>,
 
-    /// File with the store's password; the variable TOLLGATE_STORE_PASSWORD takes the password itself
+    /// File with the store's password; the variable TOLLGATE_STORE_PASSWORD takes the password itself. Either goes
+    /// before one in the URL
     #[arg(long, value_name = "FILE", env = "TOLLGATE_STORE_PASSWORD_FILE", requires = "store")]
     pub store_password_file: Option<PathBuf>,
 

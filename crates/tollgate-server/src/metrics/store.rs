@@ -72,6 +72,14 @@ impl StoreMetrics {
         self.answers.load(Ordering::Relaxed)
     }
 
+    /// Which server is not connected, and why; the first of several. For the log.
+    pub(crate) fn trouble(&self) -> Option<String> {
+        let status = (self.status)();
+        let mut troubles =
+            status.servers().iter().filter_map(|server| Some((server.name(), server.trouble()?)));
+        troubles.next().map(|(name, trouble)| format!("{name}: {trouble}"))
+    }
+
     pub(super) fn encode(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
         let (name, help) = ("tollgate_store_up", "Whether the last step of the store was answered");
         encoder

@@ -98,8 +98,11 @@ impl<S: Store> Metered<S> {
         }
         self.metrics.answers(false);
         if self.failure_logged.passes(SystemClock.now(), LOG_GAP) {
-            let on_failure = self.on_failure.to_string();
-            warn!(%error, on_failure, "the store does not answer: decisions are made by --on-store-failure");
+            let (on_failure, server) = (self.on_failure.to_string(), self.metrics.trouble());
+            warn!(
+                %error, server, on_failure,
+                "the store does not answer: decisions are made by --on-store-failure; `tollgate doctor` says more"
+            );
         }
     }
 }

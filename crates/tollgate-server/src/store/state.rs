@@ -6,7 +6,7 @@ use super::Shared;
 
 /// A store that says how it is.
 pub(crate) trait ServedStore: Store {
-    /// How the store is now. It is asked, and nothing is counted.
+    /// How the store is now. It is asked to count something that is nobody's.
     fn state(&self) -> impl Future<Output = StoreState> + Send;
 }
 
@@ -33,8 +33,9 @@ impl ServedStore for MemoryStore {
 impl<S: Store> ServedStore for Shared<S> {
     async fn state(&self) -> StoreState {
         let (probe, key) = (PolicyQuota::new("readiness", Quota::per_second(1)), Key::from("readiness"));
-        // Under the policy, which would answer in any case.
-        match self.store().peek(&[Charge::new(&probe, &key, 0)]).await {
+        // Under the policy, which would answer in any case. It is written, because a store that is full, cannot save
+        // or misses its replicas goes on to answer who only reads.
+        match self.store().record(&Charge::new(&probe, &key, 1)).await {
             Ok(_) => StoreState::Answers,
             Err(error) => StoreState::Fails { error, on_failure: self.on_failure() },
         }
