@@ -194,6 +194,7 @@ impl Stage {
         match counted {
             Ok(counted) => Answer::new(&counted, START, self.scene.window),
             Err(StoreError::Full) => Answer::Full,
+            Err(trouble) => panic!("the memory store answers {trouble}"),
         }
     }
 }
