@@ -154,9 +154,8 @@ where
 
     async fn peek(&self, charges: &[Charge<'_>]) -> Result<Counted, StoreError> {
         let answer = self.in_time(self.store.peek(charges)).await.flatten();
-        possible(charges, answer).or_else(|error| {
-            self.instead(charges, error, |charges| SyncStore::peek(&self.memory, charges))
-        })
+        possible(charges, answer)
+            .or_else(|error| self.instead(charges, error, |charges| SyncStore::peek(&self.memory, charges)))
     }
 
     async fn record(&self, charge: &Charge<'_>) -> Result<QuotaState, StoreError> {
@@ -213,9 +212,8 @@ where
         charges: &[Charge<'_>],
         answer: Result<Counted, StoreError>,
     ) -> Result<Counted, StoreError> {
-        possible(charges, answer).or_else(|error| {
-            self.instead(charges, error, |charges| SyncStore::charge(&self.memory, charges))
-        })
+        possible(charges, answer)
+            .or_else(|error| self.instead(charges, error, |charges| SyncStore::charge(&self.memory, charges)))
     }
 
     /// What the policies of these charges answer in the store's stead. The strictest that is among them decides:
