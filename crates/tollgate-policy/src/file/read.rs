@@ -190,21 +190,19 @@ macro_rules! section {
     };
 }
 
-/// One word of several.
+/// One value of several, each written as its name.
 macro_rules! words {
-    ($name:ty: $what:literal { $($word:literal => $value:expr,)* }) => {
+    ($name:ty: $what:literal [$($value:expr),*]) => {
         impl Read for $name {
             fn read(node: &Node, problems: &mut Problems) -> Option<Self> {
-                const KNOWN: &[&str] = &[$($word),*];
+                const KNOWN: &[&str] = &[$($value.name()),*];
                 let text = problems.take(node.at, node.text(concat!("a word for the ", $what)))?;
-                match text {
-                    $($word => Some($value),)*
-                    _ => {
-                        let (written, hint) = (node.written().into(), Hint::new(node.written(), KNOWN));
-                        problems.add(node.at, ProblemKind::UnknownWord { what: $what, written, hint });
-                        None
-                    }
+                let found = [$($value),*].into_iter().find(|value| value.name() == text);
+                if found.is_none() {
+                    let (written, hint) = (node.written().into(), Hint::new(node.written(), KNOWN));
+                    problems.add(node.at, ProblemKind::UnknownWord { what: $what, written, hint });
                 }
+                found
             }
         }
 
@@ -218,7 +216,7 @@ macro_rules! words {
             }
 
             fn json_schema(_: &mut SchemaGenerator) -> Schema {
-                schemars::json_schema!({ "enum": [$($word),*] })
+                schemars::json_schema!({ "enum": [$($value.name()),*] })
             }
         }
     };

@@ -46,30 +46,28 @@ pub(crate) enum RawCost {
     Attribute(CostAttribute),
 }
 
-words!(Mode: "mode" {
-    "enforce" => Mode::Enforce,
-    "shadow" => Mode::Shadow,
-    "off" => Mode::Off,
-});
+words!(Mode: "mode" [Mode::Enforce, Mode::Shadow, Mode::Off]);
 
-words!(FailureWord: "on_store_failure" {
-    "open" => FailureWord::Open,
-    "closed" => FailureWord::Closed,
-    "local" => FailureWord::Local,
-});
+words!(FailureWord: "on_store_failure" [FailureWord::Open, FailureWord::Closed, FailureWord::Local]);
 
-words!(HeaderFormat: "header format" {
-    "draft-11" => HeaderFormat::Draft11,
-    "draft-06" => HeaderFormat::Draft06,
-    "x-ratelimit" => HeaderFormat::XRateLimit,
-    "none" => HeaderFormat::None,
-});
+words!(HeaderFormat: "header format" [
+    HeaderFormat::Draft11,
+    HeaderFormat::Draft06,
+    HeaderFormat::XRateLimit,
+    HeaderFormat::None
+]);
 
-words!(OnMissingKey: "on_missing_key" {
-    "error" => OnMissingKey::Error,
-    "deny" => OnMissingKey::Deny,
-    "skip" => OnMissingKey::Skip,
-});
+words!(OnMissingKey: "on_missing_key" [OnMissingKey::Error, OnMissingKey::Deny, OnMissingKey::Skip]);
+
+impl FailureWord {
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Open => "open",
+            Self::Closed => "closed",
+            Self::Local => "local",
+        }
+    }
+}
 
 section! {
     /// A cost that an attribute says.
