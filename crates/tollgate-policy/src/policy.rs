@@ -233,10 +233,15 @@ impl Policy {
         self.mode != Mode::Off && self.conditions.iter().all(|condition| condition.holds(attributes))
     }
 
-    /// The quotas for a request: those of the first override that holds, else the policy's own.
+    /// The override for a request: the first that holds.
+    #[must_use]
+    pub fn override_for(&self, attributes: &Attributes<'_>) -> Option<&Override> {
+        self.overrides.iter().find(|over| over.when.iter().all(|condition| condition.holds(attributes)))
+    }
+
+    /// The quotas for a request: those of its override, else the policy's own.
     pub(crate) fn quotas_for(&self, attributes: &Attributes<'_>) -> &Quotas {
-        let holds = |over: &&Override| over.when.iter().all(|condition| condition.holds(attributes));
-        self.overrides.iter().find(holds).map_or(&self.quotas, |over| &over.quotas)
+        self.override_for(attributes).map_or(&self.quotas, |over| &over.quotas)
     }
 }
 

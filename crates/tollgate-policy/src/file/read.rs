@@ -79,7 +79,7 @@ impl<T: Read> Read for At<T> {
 /// A list; what cannot be read of it is left out.
 impl<T: Read> Read for Vec<At<T>> {
     fn read(node: &Node, problems: &mut Problems) -> Option<Self> {
-        let nodes = problems.take(node.at, node.list("a list"))?;
+        let nodes = problems.take(node.at, node.list("a list, with `- ` before each entry"))?;
         Some(nodes.iter().filter_map(|node| Read::read(node, problems)).collect())
     }
 }
@@ -144,7 +144,7 @@ impl<T: JsonSchema> JsonSchema for OneOrMany<T> {
 macro_rules! section {
     (
         $(#[$meta:meta])*
-        $name:ident ($what:literal) {
+        $name:ident ($what:literal $(, $example:literal)?) {
             $( $(#[$field_meta:meta])* $key:literal $field:ident: $type:ty, )*
         }
     ) => {
@@ -161,7 +161,8 @@ macro_rules! section {
         impl Read for $name {
             fn read(node: &Node, problems: &mut Problems) -> Option<Self> {
                 const KNOWN: &[&str] = &[$($key),*];
-                let entries = problems.take(node.at, node.mapping(concat!("a mapping for ", $what)))?;
+                let expected = concat!("a mapping for ", $what $(, " such as ", $example)?);
+                let entries = problems.take(node.at, node.mapping(expected))?;
                 let mut section = Self { given: Vec::new(), $($field: None,)* };
                 for entry in entries {
                     match entry.key.as_ref() {
