@@ -45,6 +45,7 @@
 mod address;
 mod attributes;
 mod builder;
+mod changes;
 mod condition;
 mod config;
 mod cost;
@@ -63,6 +64,7 @@ mod warning;
 pub use self::address::{Network, NetworkError};
 pub use self::attributes::Attributes;
 pub use self::builder::{PolicyBuilder, PolicyError};
+pub use self::changes::{Change, ChangedSetting, Changes};
 pub use self::condition::{Condition, Pattern, Test};
 pub use self::config::{Config, ConfigError, StoreSettings};
 pub use self::cost::{Cost, CostError};

@@ -1,5 +1,7 @@
 //! A policy: what it matches, whom it counts, and by which quotas.
 
+use std::fmt;
+
 use tollgate::{OnStoreFailure, PolicyQuota};
 
 use crate::{Attributes, Condition, Cost, Identity, Position};
@@ -93,6 +95,61 @@ pub enum HeaderFormat {
     XRateLimit,
     /// None.
     None,
+}
+
+impl Mode {
+    /// As it is written in a file.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Off => "off",
+            Self::Shadow => "shadow",
+            Self::Enforce => "enforce",
+        }
+    }
+}
+
+impl OnMissingKey {
+    /// As it is written in a file.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Error => "error",
+            Self::Deny => "deny",
+            Self::Skip => "skip",
+        }
+    }
+}
+
+impl HeaderFormat {
+    /// As it is written in a file.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Draft11 => "draft-11",
+            Self::Draft06 => "draft-06",
+            Self::XRateLimit => "x-ratelimit",
+            Self::None => "none",
+        }
+    }
+}
+
+impl fmt::Display for Mode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl fmt::Display for OnMissingKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl fmt::Display for HeaderFormat {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
 }
 
 impl Policy {
@@ -190,6 +247,12 @@ impl Policy {
     #[must_use]
     pub fn matches(&self, attributes: &Attributes<'_>) -> bool {
         self.mode != Mode::Off && self.conditions.iter().all(|condition| condition.holds(attributes))
+    }
+
+    /// The override for a request: the first that holds.
+    #[must_use]
+    pub fn override_for(&self, attributes: &Attributes<'_>) -> Option<&Override> {
+        self.overrides.get(self.list_for(attributes).0?)
     }
 
     /// The list of quotas for a request: that of the first override that holds, else the policy's own.
