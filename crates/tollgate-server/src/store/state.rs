@@ -1,8 +1,8 @@
 //! How the store is: asked for by `/readyz`.
 
-use tollgate::{Charge, Key, MemoryStore, OnStoreFailure, PolicyQuota, Quota, Store, StoreError};
+use tollgate::{Charge, Key, MemoryStore, PolicyQuota, Quota, Store, StoreError};
 
-use super::Shared;
+use super::Metered;
 
 /// A store that says how it is.
 pub(crate) trait ServedStore: Store {
@@ -15,13 +15,8 @@ pub(crate) trait ServedStore: Store {
 pub(crate) enum StoreState {
     /// They do.
     Answers,
-    /// They come from the policy, if it makes any.
-    Fails {
-        /// What the store gave instead of an answer.
-        error: StoreError,
-        /// What that means.
-        on_failure: OnStoreFailure,
-    },
+    /// They come from the policies, where those make any; this is what the store gave instead of an answer.
+    Fails(StoreError),
 }
 
 impl ServedStore for MemoryStore {
@@ -30,14 +25,14 @@ impl ServedStore for MemoryStore {
     }
 }
 
-impl<S: Store> ServedStore for Shared<S> {
+impl<S: Store> ServedStore for Metered<S> {
     async fn state(&self) -> StoreState {
         let (probe, key) = (PolicyQuota::new("readiness", Quota::per_second(1)), Key::from("readiness"));
-        // Under the policy, which would answer in any case. It is written, because a store that is full, cannot save
-        // or misses its replicas goes on to answer who only reads.
-        match self.store().record(&Charge::new(&probe, &key, 1)).await {
+        // It is written, because a store that is full, cannot save or misses its replicas goes on to answer who only
+        // reads.
+        match self.record(&Charge::new(&probe, &key, 1)).await {
             Ok(_) => StoreState::Answers,
-            Err(error) => StoreState::Fails { error, on_failure: self.on_failure() },
+            Err(error) => StoreState::Fails(error),
         }
     }
 }
