@@ -3,6 +3,7 @@
 //! Whom a request is counted for is said by a [key extractor](key).
 
 mod head;
+pub mod headers;
 pub mod key;
 
 pub use self::head::Head;
