@@ -40,7 +40,6 @@
 //! # Ok::<(), tollgate_policy::ConfigError>(())
 //! ```
 
-mod address;
 mod attributes;
 mod condition;
 mod config;
@@ -56,7 +55,6 @@ mod resolve;
 mod schema;
 mod warning;
 
-pub use self::address::{Network, NetworkError};
 pub use self::attributes::Attributes;
 pub use self::condition::{Condition, Pattern, Test};
 pub use self::config::{Config, ConfigError, StoreSettings};
@@ -68,3 +66,5 @@ pub use self::policy::{HeaderFormat, Mode, OnMissingKey, Override, Policy};
 pub use self::problem::{Hint, Position, Problem, ProblemKind};
 pub use self::schema::json_schema;
 pub use self::warning::{Warning, WarningKind};
+// What `cidr` holds.
+pub use tollgate::{Network, NetworkError};
