@@ -105,7 +105,12 @@ impl Fault {
 impl Round {
     /// Rounds take turns.
     pub(crate) fn software(&self) -> Software {
-        if self.seed.is_multiple_of(2) { Software::Redis } else { Software::Valkey }
+        self.in_turn(&Software::ALL)
+    }
+
+    /// Rounds take turns.
+    pub(crate) fn in_turn<T: Copy>(&self, all: &[T]) -> T {
+        all[(self.seed % all.len() as u64) as usize]
     }
 
     /// A random time of so many milliseconds.
