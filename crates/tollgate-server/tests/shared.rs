@@ -397,6 +397,30 @@ fn a_key_that_holds_no_count_is_a_problem_of_its_own() {
     assert_eq!(server.metric("tollgate_store_up"), Some(1.0));
 }
 
+/// One gap was for all lines, so that a key without a count hid an outage. One was for returns, and after the second of
+/// two outages the log ended with the store away.
+#[test]
+fn the_log_ends_with_what_is_true() {
+    let store = redis();
+    let server = serve(&store, "5/1d@first_hit", &[]);
+    assert_eq!(server.post("/v1/check", ALICE).status, 200);
+    let keys: Vec<String> = store.command(["KEYS", "*"]);
+    let _: () = store.command(["SET", &keys[0], "nonsense"]);
+    assert_eq!(server.post("/v1/check", ALICE).status, 503);
+    for _ in 0..2 {
+        store.kill();
+        assert_eq!(server.get("/v1/check?user=bob").status, 503);
+        store.start_again(Data::Lost);
+        until("counted", &server, "/v1/check?user=bob", is_from_store);
+    }
+    server.signal("TERM");
+    let (_, log) = server.wait();
+    assert_eq!(log.matches("cannot count a key").count(), 1, "{log}");
+    let (gone, back) = ("the store does not answer", "the store answers again");
+    assert!(log.matches(gone).count() >= 1, "{log}");
+    assert!(log.rfind(back) > log.rfind(gone), "{log}");
+}
+
 #[test]
 fn every_flag_of_the_store_has_an_environment_variable() {
     let store = servers::Settings::new(Software::Redis).password("sesame").start();
