@@ -10,6 +10,7 @@
 mod address;
 mod breaker;
 mod connect;
+mod dial;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
@@ -24,6 +25,7 @@ pub(crate) use self::address::Address;
 use self::breaker::Breaker;
 use self::connect::{Driver, connect, driven};
 pub(crate) use self::connect::{Peer, ask_once};
+pub(crate) use self::dial::LookUps;
 use crate::pace::Pace;
 use crate::settings::Checked;
 use crate::time::{Instant, instant};
