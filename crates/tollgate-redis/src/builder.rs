@@ -98,9 +98,14 @@ impl RedisStoreBuilder {
         self
     }
 
-    /// User and password of the sentinels, where they want one. That of the servers is not sent to them.
-    pub fn sentinel_login(mut self, user: Option<&str>, password: Password) -> Self {
-        self.settings.sentinel_user = user.map(Into::into);
+    /// The user to log in as with the sentinels, where they want one other than their default.
+    pub fn sentinel_user(mut self, user: &str) -> Self {
+        self.settings.sentinel_user = Some(user.into());
+        self
+    }
+
+    /// The password of the sentinels, where they want one. That of the servers is not sent to them.
+    pub fn sentinel_password(mut self, password: Password) -> Self {
         self.settings.sentinel_password = Some(password);
         self
     }

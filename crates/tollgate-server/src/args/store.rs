@@ -51,9 +51,23 @@ pub struct StoreArgs {
     #[arg(long, value_name = "FILE", env = "TOLLGATE_STORE_PASSWORD_FILE", requires = "store")]
     pub store_password_file: Option<PathBuf>,
 
+    /// User to log in as with the Sentinels, where they want another than their default; the store's own is in the
+    /// URL
+    #[arg(long, value_name = "NAME", env = "TOLLGATE_STORE_SENTINEL_USER", requires = "store")]
+    pub store_sentinel_user: Option<String>,
+
+    /// File with the password of the Sentinels, to whom the store's is not sent; the variable
+    /// TOLLGATE_STORE_SENTINEL_PASSWORD takes the password itself
+    #[arg(long, value_name = "FILE", env = "TOLLGATE_STORE_SENTINEL_PASSWORD_FILE", requires = "store")]
+    pub store_sentinel_password_file: Option<PathBuf>,
+
     /// What the variable `TOLLGATE_STORE_PASSWORD` says. There is no flag: everybody on a machine can read those.
     #[arg(skip)]
     pub password: Option<Secret>,
+
+    /// What the variable `TOLLGATE_STORE_SENTINEL_PASSWORD` says.
+    #[arg(skip)]
+    pub sentinel_password: Option<Secret>,
 }
 
 /// What a shared store that cannot answer means.
