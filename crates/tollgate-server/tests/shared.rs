@@ -239,6 +239,30 @@ fn closed_refuses_with_a_problem_of_its_own() {
     }
 }
 
+/// One server was asked for all, whichever it was.
+#[test]
+fn readiness_sees_every_server_of_a_cluster() {
+    // The others go on when nobody can take the place of one.
+    let settings = servers::Settings::new(Software::Redis).config("cluster-require-full-coverage", "no");
+    let cluster = servers::Cluster::with(&settings);
+    let seeds: Vec<String> = cluster.nodes().iter().map(|node| node.address().to_string()).collect();
+    let url = format!("redis+cluster://{}", seeds.join(","));
+    let server =
+        Server::start(&["--limit", "5/1d@first_hit", "--store", &url, "--on-store-failure", "closed"]);
+    until("ready", &server, "/readyz", |reply| reply.body == b"ready\n");
+    let (replica, primary) = (cluster.replica_of(0), cluster.primary_of(0));
+    replica.kill();
+    primary.kill();
+    until("partly ready", &server, "/readyz", |reply| {
+        reply.status == 200 && reply.body.starts_with(b"ready; 1 of 3 servers of the store fail")
+    });
+    let statuses: Vec<u16> =
+        (0..100).map(|user| server.get(&format!("/v1/check?user={user}")).status).collect();
+    assert!(statuses.contains(&200) && statuses.contains(&503), "{statuses:?}");
+    cluster.nodes().iter().for_each(servers::Server::kill);
+    until("unready", &server, "/readyz", |reply| reply.status == 503);
+}
+
 /// Who only read was answered, so that `/readyz` said ready and the log that the store is back, while every check was
 /// refused.
 #[test]

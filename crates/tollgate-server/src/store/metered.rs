@@ -55,6 +55,10 @@ impl<S: Store> Metered<S> {
         }
     }
 
+    pub(super) const fn inner(&self) -> &S {
+        &self.store
+    }
+
     async fn step<A>(&self, step: impl Future<Output = Result<A, StoreError>>) -> Result<A, StoreError> {
         let stopwatch = Stopwatch::start();
         let answer = self.in_time(step).await.flatten();
