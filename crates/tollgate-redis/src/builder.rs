@@ -37,7 +37,8 @@ impl RedisStore {
 
 impl RedisStoreBuilder {
     /// What all keys begin with, `tollgate` unless said otherwise. Whoever shares a server but not counters needs
-    /// prefixes of their own.
+    /// prefixes of their own: a counter depends on its policy's name, its windows and its key, so that policies of the
+    /// same name with other limits would count together.
     pub fn prefix(self, prefix: &str) -> Self {
         Self { prefix: prefix.into(), ..self }
     }

@@ -57,6 +57,8 @@ struct Links {
     trouble: Option<Unconnected>,
     /// Since when there are connections, or are none.
     since: Instant,
+    /// Whether there ever was one.
+    was_up: bool,
 }
 
 /// One connection that works.
@@ -102,7 +104,12 @@ impl Node {
     pub(crate) fn start(address: Address, checked: Arc<Checked>) -> Self {
         let shared = Arc::new(Shared {
             address,
-            links: watch::Sender::new(Links { up: Vec::new(), trouble: None, since: instant() }),
+            links: watch::Sender::new(Links {
+                up: Vec::new(),
+                trouble: None,
+                since: instant(),
+                was_up: false,
+            }),
             in_flight: Semaphore::new(checked.settings.in_flight),
             turn: AtomicUsize::new(0),
             pace: Mutex::new(Pace::default()),
@@ -123,7 +130,8 @@ impl Node {
     pub(crate) fn health(&self) -> Health {
         let links = self.shared.links.borrow();
         if links.up.is_empty() {
-            let trouble = links.trouble.clone().unwrap_or(Unconnected::Untried);
+            let untried = if links.was_up { Unconnected::HungUp } else { Unconnected::Untried };
+            let trouble = links.trouble.clone().unwrap_or(untried);
             Health::Trying { since: links.since, trouble }
         } else {
             Health::Connected
@@ -281,6 +289,7 @@ impl Shared {
             }
             links.up.push(link);
             links.trouble = None;
+            links.was_up = true;
         });
     }
 

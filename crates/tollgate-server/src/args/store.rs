@@ -23,7 +23,8 @@ pub struct StoreArgs {
     #[arg(value_parser = value::time, requires = "store", allow_hyphen_values = true)]
     pub store_connect_timeout: Duration,
 
-    /// What every key in the store begins with: services that shall not share counters need one each
+    /// What every key in the store begins with: services that shall not share counters need one each, also where
+    /// their limits differ
     #[arg(long, value_name = "TEXT", env = "TOLLGATE_STORE_PREFIX", default_value = "tollgate")]
     #[arg(requires = "store")]
     pub store_prefix: String,
