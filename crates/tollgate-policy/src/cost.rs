@@ -43,7 +43,11 @@ pub enum CostError {
 impl Cost {
     /// The cost of a request for which the caller says `asked`. Cost 0 only looks, so then it is 0 whatever a
     /// request would take.
-    pub(crate) fn of(&self, attributes: &Attributes<'_>, asked: u32) -> Result<u32, CostError> {
+    ///
+    /// # Errors
+    ///
+    /// If the attribute that says it cannot be a cost.
+    pub fn of(&self, attributes: &Attributes<'_>, asked: u32) -> Result<u32, CostError> {
         match self {
             _ if asked == 0 => Ok(0),
             Self::Asked => Ok(asked),

@@ -40,9 +40,22 @@ impl Default for Grouping {
     }
 }
 
+impl Grouping {
+    /// The network that is one client with this address.
+    fn network(self, value: Option<&str>) -> Option<Network> {
+        let address = value.and_then(address)?.to_canonical();
+        let prefix = if address.is_ipv4() { self.ipv4 } else { self.ipv6 };
+        Some(Network::of(address, prefix))
+    }
+}
+
 impl Identity {
-    /// The key of a request. `Err` names the attribute that is missing, empty, or no address where one is
-    /// needed: never a key that many share.
+    /// The key of a request.
+    ///
+    /// # Errors
+    ///
+    /// Names the attribute that is missing, empty, or no address where one is needed: never a key that many
+    /// share.
     pub fn key<'a>(&'a self, attributes: &'a Attributes<'_>) -> Result<Key<'a>, &'a str> {
         match self {
             Self::Global => Ok(Key::parts(std::iter::empty::<Key<'_>>())),
@@ -51,9 +64,8 @@ impl Identity {
                 Some(value) => Ok(Key::from(value)),
             },
             Self::Address(name, grouping) => {
-                let address = attributes.value(name).and_then(address).ok_or(name.as_ref())?.to_canonical();
-                let prefix = if address.is_ipv4() { grouping.ipv4 } else { grouping.ipv6 };
-                Ok(Key::from(Network::of(address, prefix).first()))
+                let network = grouping.network(attributes.value(name)).ok_or(name.as_ref())?;
+                Ok(Key::from(network.first()))
             }
             Self::All(parts) => {
                 let keys: Result<SmallVec<[Key<'_>; 4]>, _> =
@@ -70,6 +82,35 @@ impl Identity {
                     }
                 }
                 Err(missing)
+            }
+        }
+    }
+
+    /// Whom a request counts, as `user=alice` or `ip=2001:db8::/64`, for whoever asked about this very request.
+    /// It is not for logs: values often are persons.
+    ///
+    /// # Errors
+    ///
+    /// As [`key`](Self::key).
+    pub fn describe<'a>(&'a self, attributes: &Attributes<'_>) -> Result<String, &'a str> {
+        match self {
+            Self::Global => Ok("everybody".to_owned()),
+            Self::Attribute(name) => match attributes.value(name) {
+                None | Some("") => Err(name),
+                Some(value) => Ok(format!("{name}={value}")),
+            },
+            Self::Address(name, grouping) => {
+                let network = grouping.network(attributes.value(name)).ok_or(name.as_ref())?;
+                Ok(format!("{name}={network}"))
+            }
+            Self::All(parts) => {
+                let parts: Result<Vec<_>, _> = parts.iter().map(|part| part.describe(attributes)).collect();
+                Ok(parts?.join(", "))
+            }
+            Self::FirstOf(choices) => {
+                let mut described = choices.iter().map(|choice| choice.describe(attributes));
+                let first = described.next().unwrap_or(Err(""));
+                first.or_else(|missing| described.find_map(Result::ok).ok_or(missing))
             }
         }
     }
@@ -113,9 +154,13 @@ impl fmt::Display for Identity {
         match self {
             Self::Global => f.write_str("global"),
             Self::Attribute(name) => f.write_str(name),
-            Self::Address(name, Grouping { ipv4, ipv6 }) => {
-                write!(f, "{{ address: {name}, ipv4: {ipv4}, ipv6: {ipv6} }}")
-            }
+            Self::Address(name, grouping) => match *grouping {
+                grouping if grouping != Grouping::default() => {
+                    write!(f, "{{ address: {name}, ipv4: {}, ipv6: {} }}", grouping.ipv4, grouping.ipv6)
+                }
+                _ if name.as_ref() == "ip" => f.write_str("ip"),
+                _ => write!(f, "{{ address: {name} }}"),
+            },
             Self::All(parts) => list(f, parts),
             Self::FirstOf(choices) => {
                 f.write_str("{ first_of: ")?;
@@ -154,6 +199,22 @@ mod tests {
         assert_eq!(key(&pair, &[("ip", "192.0.2.1")]), Err("user".into()));
         assert_eq!(key(&pair, &[("user", ""), ("ip", "192.0.2.1")]), Err("user".into()));
         assert_eq!(key(&pair, &[("user", "a"), ("ip", "unknown")]), Err("ip".into()));
+    }
+
+    #[test]
+    fn whom_a_request_counts_is_said_where_it_has_a_key() {
+        let pair = Identity::All([Identity::Attribute("user".into()), address()].into());
+        let choice = Identity::FirstOf([pair, Identity::Attribute("device".into())].into());
+        for (pairs, said) in [
+            (&[("user", "a"), ("ip", "2001:db8::1")][..], Ok("user=a, ip=2001:db8::/64")),
+            (&[("user", "a"), ("ip", "x"), ("device", "d1")], Ok("device=d1")),
+            (&[("user", "a"), ("ip", "x"), ("device", "")], Err("ip")),
+        ] {
+            let attributes = pairs.iter().copied().collect();
+            assert_eq!(choice.describe(&attributes).as_deref().map_err(|name| *name), said);
+            assert_eq!(key(&choice, pairs).err().as_deref(), said.err());
+        }
+        assert_eq!(Identity::Global.describe(&Attributes::default()).as_deref(), Ok("everybody"));
     }
 
     /// The user `d1` is not the device `d1`.

@@ -42,6 +42,7 @@
 
 mod address;
 mod attributes;
+mod changes;
 mod condition;
 mod config;
 mod cost;
@@ -58,6 +59,7 @@ mod warning;
 
 pub use self::address::{Network, NetworkError};
 pub use self::attributes::Attributes;
+pub use self::changes::{Change, ChangedSetting, Changes};
 pub use self::condition::{Condition, Pattern, Test};
 pub use self::config::{Config, ConfigError, StoreSettings};
 pub use self::cost::{Cost, CostError};

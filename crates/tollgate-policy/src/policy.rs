@@ -1,5 +1,7 @@
 //! A policy: what it matches, whom it counts, and by which quotas.
 
+use std::fmt;
+
 use tollgate::{OnStoreFailure, PolicyQuota};
 
 use crate::{Attributes, Condition, Cost, Identity, Position};
@@ -77,6 +79,61 @@ pub enum HeaderFormat {
     XRateLimit,
     /// None.
     None,
+}
+
+impl Mode {
+    /// As it is written in a file.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Off => "off",
+            Self::Shadow => "shadow",
+            Self::Enforce => "enforce",
+        }
+    }
+}
+
+impl OnMissingKey {
+    /// As it is written in a file.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Error => "error",
+            Self::Deny => "deny",
+            Self::Skip => "skip",
+        }
+    }
+}
+
+impl HeaderFormat {
+    /// As it is written in a file.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Draft11 => "draft-11",
+            Self::Draft06 => "draft-06",
+            Self::XRateLimit => "x-ratelimit",
+            Self::None => "none",
+        }
+    }
+}
+
+impl fmt::Display for Mode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl fmt::Display for OnMissingKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl fmt::Display for HeaderFormat {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
 }
 
 impl Policy {
@@ -176,10 +233,15 @@ impl Policy {
         self.mode != Mode::Off && self.conditions.iter().all(|condition| condition.holds(attributes))
     }
 
-    /// The quotas for a request: those of the first override that holds, else the policy's own.
+    /// The override for a request: the first that holds.
+    #[must_use]
+    pub fn override_for(&self, attributes: &Attributes<'_>) -> Option<&Override> {
+        self.overrides.iter().find(|over| over.when.iter().all(|condition| condition.holds(attributes)))
+    }
+
+    /// The quotas for a request: those of its override, else the policy's own.
     pub(crate) fn quotas_for(&self, attributes: &Attributes<'_>) -> &Quotas {
-        let holds = |over: &&Override| over.when.iter().all(|condition| condition.holds(attributes));
-        self.overrides.iter().find(holds).map_or(&self.quotas, |over| &over.quotas)
+        self.override_for(attributes).map_or(&self.quotas, |over| &over.quotas)
     }
 }
 
