@@ -57,12 +57,20 @@ impl Identity {
     ///
     /// # Errors
     ///
-    /// Names the attribute that is missing, empty, or no address where one is needed, and is empty where any would
-    /// do: never a key that many share.
+    /// Names the attribute that is missing, empty, or no address where one is needed, and is empty where any
+    /// would do: never a key that many share.
     pub fn key<'a>(&'a self, attributes: &'a Attributes<'_>) -> Result<Key<'a>, &'a str> {
         match self {
             Self::Global => Ok(Key::parts(std::iter::empty::<Key<'_>>())),
-            Self::Every => Ok(Key::parts(every(attributes)?.into_iter().flat_map(<[&str; 2]>::from))),
+            Self::Every => {
+                let mut pairs: SmallVec<[(&str, &str); 4]> = attributes.iter().collect();
+                pairs.sort_unstable();
+                match pairs.iter().find(|(_, value)| value.is_empty()) {
+                    Some((name, _)) => Err(name),
+                    None if pairs.is_empty() => Err(""),
+                    None => Ok(Key::parts(pairs.into_iter().flat_map(<[&str; 2]>::from))),
+                }
+            }
             Self::Attribute(name) => match attributes.value(name) {
                 None | Some("") => Err(name),
                 Some(value) => Ok(Key::from(value)),
@@ -100,8 +108,10 @@ impl Identity {
         match self {
             Self::Global => Ok("everybody".to_owned()),
             Self::Every => {
-                let pairs = every(attributes)?;
-                Ok(pairs.iter().map(|(name, value)| format!("{name}={value}")).collect::<Vec<_>>().join(", "))
+                self.key(attributes)?;
+                let pairs: Vec<_> =
+                    attributes.iter().map(|(name, value)| format!("{name}={value}")).collect();
+                Ok(pairs.join(", "))
             }
             Self::Attribute(name) => match attributes.value(name) {
                 None | Some("") => Err(name),
@@ -146,17 +156,6 @@ impl Identity {
             Self::Attribute(name) | Self::Address(name, _) => names.push(name),
             Self::All(parts) | Self::FirstOf(parts) => parts.iter().for_each(|part| part.names(names)),
         }
-    }
-}
-
-/// All attributes, by name, so that the order in which they were sent does not matter; `Err` as for a key.
-fn every<'a>(attributes: &'a Attributes<'_>) -> Result<SmallVec<[(&'a str, &'a str); 4]>, &'a str> {
-    let mut pairs: SmallVec<[(&str, &str); 4]> = attributes.iter().collect();
-    pairs.sort_unstable();
-    match pairs.iter().find(|(_, value)| value.is_empty()) {
-        Some((name, _)) => Err(name),
-        None if pairs.is_empty() => Err(""),
-        None => Ok(pairs),
     }
 }
 
@@ -222,16 +221,6 @@ mod tests {
     }
 
     #[test]
-    fn of_all_attributes_the_order_does_not_matter_but_the_names_do() {
-        let of = |pairs: &[(&str, &str)]| key(&Identity::Every, pairs);
-        assert_eq!(of(&[("a", "1"), ("b", "2")]), of(&[("b", "2"), ("a", "1")]));
-        assert_ne!(of(&[("a", "1")]), of(&[("b", "1")]));
-        assert_ne!(of(&[("a", "1"), ("b", "2")]), of(&[("a", "2"), ("b", "1")]));
-        assert_eq!(of(&[("a", "1"), ("b", "")]), Err("b".into()));
-        assert_eq!(of(&[]), Err(String::new()));
-    }
-
-    #[test]
     fn whom_a_request_counts_is_said_where_it_has_a_key() {
         let pair = Identity::All([Identity::Attribute("user".into()), address()].into());
         let choice = Identity::FirstOf([pair, Identity::Attribute("device".into())].into());
@@ -245,6 +234,16 @@ mod tests {
             assert_eq!(key(&choice, pairs).err().as_deref(), said.err());
         }
         assert_eq!(Identity::Global.describe(&Attributes::default()).as_deref(), Ok("everybody"));
+    }
+
+    #[test]
+    fn of_all_attributes_the_order_does_not_matter_but_the_names_do() {
+        let of = |pairs: &[(&str, &str)]| key(&Identity::Every, pairs);
+        assert_eq!(of(&[("a", "1"), ("b", "2")]), of(&[("b", "2"), ("a", "1")]));
+        assert_ne!(of(&[("a", "1")]), of(&[("b", "1")]));
+        assert_ne!(of(&[("a", "1"), ("b", "2")]), of(&[("a", "2"), ("b", "1")]));
+        assert_eq!(of(&[("a", "1"), ("b", "")]), Err("b".into()));
+        assert_eq!(of(&[]), Err(String::new()));
     }
 
     /// The user `d1` is not the device `d1`.

@@ -42,7 +42,6 @@
 //! # Ok::<(), tollgate_policy::ConfigError>(())
 //! ```
 
-mod address;
 mod attributes;
 mod builder;
 mod changes;
@@ -61,7 +60,6 @@ mod resolve;
 mod schema;
 mod warning;
 
-pub use self::address::{Network, NetworkError};
 pub use self::attributes::Attributes;
 pub use self::builder::{PolicyBuilder, PolicyError};
 pub use self::changes::{Change, ChangedSetting, Changes};
@@ -79,3 +77,5 @@ pub use self::policy::{HeaderFormat, Mode, OnMissingKey, Override, Policy};
 pub use self::problem::{Hint, Position, Problem, ProblemKind};
 pub use self::schema::json_schema;
 pub use self::warning::{Warning, WarningKind};
+// What `cidr` holds.
+pub use tollgate::{Network, NetworkError};

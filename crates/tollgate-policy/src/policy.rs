@@ -252,13 +252,17 @@ impl Policy {
     /// The override for a request: the first that holds.
     #[must_use]
     pub fn override_for(&self, attributes: &Attributes<'_>) -> Option<&Override> {
-        self.overrides.get(self.list_for(attributes).0?)
+        self.override_index(attributes).and_then(|number| self.overrides.get(number))
     }
 
-    /// The list of quotas for a request: that of the first override that holds, else the policy's own.
-    pub(crate) fn list_for(&self, attributes: &Attributes<'_>) -> QuotaList {
+    fn override_index(&self, attributes: &Attributes<'_>) -> Option<usize> {
         let holds = |over: &Override| over.when.iter().all(|condition| condition.holds(attributes));
-        QuotaList(self.overrides.iter().position(holds))
+        self.overrides.iter().position(holds)
+    }
+
+    /// The list of quotas for a request: that of its override, else the policy's own.
+    pub(crate) fn list_for(&self, attributes: &Attributes<'_>) -> QuotaList {
+        QuotaList(self.override_index(attributes))
     }
 
     /// A list that this policy gave.

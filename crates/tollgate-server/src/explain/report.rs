@@ -18,7 +18,7 @@ pub(super) struct Report<'a> {
 #[derive(Serialize)]
 pub(super) struct PolicyReport<'a> {
     pub(super) policy: &'a str,
-    pub(super) line: usize,
+    pub(super) line: Option<usize>,
     pub(super) mode: &'static str,
     /// Whether all its conditions hold.
     pub(super) matches: bool,
@@ -115,7 +115,7 @@ impl<'a> Request<'a, '_> {
     fn of(&self, policy: &'a Policy) -> PolicyReport<'a> {
         let mut report = PolicyReport {
             policy: policy.name(),
-            line: policy.at().map_or(0, |at| at.line),
+            line: policy.at().map(|at| at.line),
             mode: policy.mode().name(),
             matches: policy.matches(self.attributes),
             exempt: policy.is_exempt(),
@@ -146,15 +146,21 @@ impl<'a> Request<'a, '_> {
         }
         match &self.outcome {
             Ok(Outcome::Exempt(exempt)) => vec![format!("`{}` exempts the request", exempt.name())],
-            Ok(Outcome::DenyUnknown { policy: other, .. }) if other.name() != policy.name() => {
-                vec![ended_by(other.name())]
-            }
-            Err(Refusal::MissingKey { policy: other, .. } | Refusal::Cost { policy: other, .. })
-                if other.as_ref() != policy.name() =>
-            {
-                vec![ended_by(other)]
-            }
-            _ => self.what_is_missing(policy).into_iter().collect(),
+            _ => match self.ended_by() {
+                Some(other) if other != policy.name() => {
+                    vec![format!("`{other}` ends the matter before anything is counted")]
+                }
+                _ => self.what_is_missing(policy).into_iter().collect(),
+            },
+        }
+    }
+
+    /// The policy that lets the request fail, whatever the others say.
+    fn ended_by(&self) -> Option<&str> {
+        match &self.outcome {
+            Ok(Outcome::DenyUnknown { policy, .. }) => Some(policy.name()),
+            Err(Refusal::MissingKey { policy, .. } | Refusal::Cost { policy, .. }) => Some(policy),
+            _ => None,
         }
     }
 
@@ -212,8 +218,4 @@ impl<'a> Request<'a, '_> {
             zone: quota.zone().map(str::to_owned),
         }
     }
-}
-
-fn ended_by(policy: &str) -> String {
-    format!("`{policy}` ends the matter before anything is counted")
 }

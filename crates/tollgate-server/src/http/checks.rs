@@ -7,21 +7,21 @@ use tollgate_policy::PolicyDecision;
 use super::json::Object;
 use super::problem::Problem;
 use super::wire::{BatchEntry, BatchReply, BatchRequest, CheckRequest, DecisionBody, DeniedBody};
-use super::{Edge, Reply, body, json, limit_headers, query, reply};
+use super::{Edge, Reply, body, json, query, reply};
 use crate::store::ServedStore;
 
 impl<S: ServedStore> Edge<S> {
     pub(super) async fn check_query(&self, uri: &Uri) -> Result<Reply, Problem> {
         let (attributes, cost) = query::read(uri.query().unwrap_or_default())?;
         let decision = self.engine.check(&attributes, cost.units()).await;
-        Ok(verdict(&decision.map_err(|error| Problem::check(&error, "query"))?))
+        Ok(self.verdict(&decision.map_err(|error| Problem::check(&error, "query"))?))
     }
 
     pub(super) async fn check(&self, request: Request<Incoming>) -> Result<Reply, Problem> {
         let body = body::read(request).await?;
         let CheckRequest { attributes, cost } = json::read(&body)?;
         let decision = self.engine.check(&attributes, cost.units()).await;
-        Ok(verdict(&decision.map_err(|error| Problem::check(&error, "attributes"))?))
+        Ok(self.verdict(&decision.map_err(|error| Problem::check(&error, "attributes"))?))
     }
 
     /// Answers 200 whatever the verdict: nobody asked to be let through.
@@ -31,7 +31,7 @@ impl<S: ServedStore> Edge<S> {
         let decision = self.engine.peek(&attributes, cost.units()).await;
         let decision = decision.map_err(|error| Problem::check(&error, "attributes"))?;
         let mut reply = reply::json(StatusCode::OK, &DecisionBody::new(&decision));
-        limit_headers::write(&decision, reply.headers_mut());
+        self.limit_headers.write(&decision, reply.headers_mut());
         Ok(reply)
     }
 
@@ -56,15 +56,16 @@ impl<S: ServedStore> Edge<S> {
             .collect();
         Ok(reply::json(StatusCode::OK, &BatchReply { decisions }))
     }
-}
 
-fn verdict(decision: &PolicyDecision) -> Reply {
-    let mut reply = if decision.is_allowed() {
-        reply::json(StatusCode::OK, &DecisionBody::new(decision))
-    } else {
-        let status = StatusCode::from_u16(decision.deny_status()).unwrap_or(StatusCode::TOO_MANY_REQUESTS);
-        reply::problem(status, &DeniedBody::new(decision, status.as_u16()))
-    };
-    limit_headers::write(decision, reply.headers_mut());
-    reply
+    fn verdict(&self, decision: &PolicyDecision) -> Reply {
+        let mut reply = if decision.is_allowed() {
+            reply::json(StatusCode::OK, &DecisionBody::new(decision))
+        } else {
+            let status =
+                StatusCode::from_u16(decision.deny_status()).unwrap_or(StatusCode::TOO_MANY_REQUESTS);
+            reply::problem(status, &DeniedBody::new(decision, status.as_u16()))
+        };
+        self.limit_headers.write(decision, reply.headers_mut());
+        reply
+    }
 }

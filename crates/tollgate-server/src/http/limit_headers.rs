@@ -1,104 +1,89 @@
-//! The headers that tell a client its limits, allowed or denied.
+//! Which headers tell of a decision: those that the policy wants which decided, on all quotas that apply.
 //!
-//! The format is that of draft-ietf-httpapi-ratelimit-headers-11, which may still change; nothing outside this
-//! file knows it.
+//! What is the same for every decision on a policy's quotas is made once for each version of the policies. Where
+//! several policies apply, or an override, it is made for the one decision.
 
-use std::fmt;
+use std::collections::HashMap;
+use std::sync::Arc;
 
-use bytes::Bytes;
-use http::header::RETRY_AFTER;
-use http::{HeaderMap, HeaderName, HeaderValue};
-use tollgate::{Source, whole_seconds};
-use tollgate_policy::{HeaderFormat, PolicyDecision, QuotaStanding};
+use arc_swap::ArcSwap;
+use http::HeaderMap;
+use tollgate::PolicyQuota;
+use tollgate_policy::{HeaderFormat, PolicyDecision, PolicySet};
+use tollgate_tower::headers::{self, LimitHeaders};
 
-const RATELIMIT_POLICY: HeaderName = HeaderName::from_static("ratelimit-policy");
-const RATELIMIT: HeaderName = HeaderName::from_static("ratelimit");
-const TOLLGATE_SOURCE: HeaderName = HeaderName::from_static("tollgate-source");
+/// Writes the headers of decisions.
+pub(super) struct HeaderTable(ArcSwap<Made>);
 
-/// Writes the headers that the policy wants which decided.
-pub(super) fn write(decision: &PolicyDecision, headers: &mut HeaderMap) {
-    if decision.headers() != HeaderFormat::None
-        && let Some((policy, limit)) = draft_11(decision)
-    {
-        headers.insert(RATELIMIT_POLICY, policy);
-        headers.insert(RATELIMIT, limit);
-    }
-    // The usual source needs no header of its own.
-    match decision.source() {
-        Source::Fallback => drop(headers.insert(TOLLGATE_SOURCE, HeaderValue::from_static("fallback"))),
-        Source::Local => drop(headers.insert(TOLLGATE_SOURCE, HeaderValue::from_static("local"))),
-        _ => {}
-    }
-    if let Some(retry_after) = decision.quota().and_then(|denying| denying.state.retry_after()) {
-        headers.insert(RETRY_AFTER, whole_seconds(retry_after).into());
-    }
+/// What was made for one version of the policies.
+struct Made {
+    version: u64,
+    /// By the policy's name, for its own quotas.
+    alone: HashMap<Box<str>, LimitHeaders>,
 }
 
-/// Every quota that applied, with what it is called: its policy's name, and how it is written if it has several.
-pub(super) fn names(decision: &PolicyDecision) -> impl Iterator<Item = (Name<'_>, QuotaStanding<'_>)> {
-    decision.quotas().map(|standing| {
-        let of_policy = decision.quotas().filter(|other| std::ptr::eq(other.policy, standing.policy));
-        (Name { standing, is_only: of_policy.count() == 1 }, standing)
-    })
-}
+impl HeaderTable {
+    pub(super) fn new(live: &PolicySet) -> Self {
+        Self(ArcSwap::from_pointee(Made::new(live)))
+    }
 
-/// What a quota is called.
-pub(super) struct Name<'a> {
-    standing: QuotaStanding<'a>,
-    is_only: bool,
-}
-
-/// Names of policies and written forms of quotas: they have no character that a structured string would have to
-/// escape.
-impl fmt::Display for Name<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { standing, is_only } = self;
-        f.write_str(standing.policy.name())?;
-        if *is_only {
-            return Ok(());
+    pub(super) fn write(&self, decision: &PolicyDecision, headers: &mut HeaderMap) {
+        let Some(counted) = decision.decision() else { return };
+        let made = self.of(decision.policies());
+        match made.of(decision) {
+            Some(alone) => alone.write(counted, headers),
+            None => together(decision).write(counted, headers),
         }
-        write!(f, "/{}/{}", standing.quota.quota().limit(), standing.quota.windows())
     }
-}
 
-/// `"default";q=5;w=60` for so many units in so many seconds, and `"default";r=0;t=42` for so many that are left until
-/// a new window begins in so many seconds. A window below a second is told as one.
-fn draft_11(decision: &PolicyDecision) -> Option<(HeaderValue, HeaderValue)> {
-    // Both in one buffer, which they share.
-    let mut text = Vec::with_capacity(128);
-    list(&mut text, decision, |standing| {
-        [(";q=", standing.quota.quota().limit()), (";w=", whole_seconds(standing.state.window().length()))]
-    });
-    let policy = text.len();
-    list(&mut text, decision, |standing| {
-        [(";r=", standing.state.remaining()), (";t=", whole_seconds(standing.state.reset_after()))]
-    });
-    if policy == 0 {
-        return None;
-    }
-    let mut text = Bytes::from(text);
-    let limit = text.split_off(policy);
-    Some((HeaderValue::from_maybe_shared(text).ok()?, HeaderValue::from_maybe_shared(limit).ok()?))
-}
-
-/// A structured field's list of names with parameters.
-fn list<'a>(
-    text: &mut Vec<u8>,
-    decision: &'a PolicyDecision,
-    parameters: impl Fn(QuotaStanding<'a>) -> [(&'static str, u64); 2],
-) {
-    use std::io::Write as _;
-
-    for (index, (name, standing)) in names(decision).enumerate() {
-        let open: &[u8] = if index == 0 { b"\"" } else { b", \"" };
-        text.extend_from_slice(open);
-        // A vector takes every byte.
-        let _ = write!(text, "{name}");
-        text.push(b'"');
-        for (parameter, value) in parameters(standing) {
-            text.extend_from_slice(parameter.as_bytes());
-            text.extend_from_slice(itoa::Buffer::new().format(value).as_bytes());
+    fn of(&self, set: &PolicySet) -> arc_swap::Guard<Arc<Made>> {
+        let made = self.0.load();
+        // A decision may be older than what was made already, and then is told of by itself.
+        if made.version >= set.version() {
+            return made;
         }
+        self.0.store(Arc::new(Made::new(set)));
+        self.0.load()
+    }
+}
+
+/// The quotas that had no room, as the headers name them.
+pub(super) fn violated(decision: &PolicyDecision) -> Vec<String> {
+    let names = together(decision);
+    let quotas = decision.quotas().enumerate().filter(|(_, standing)| !standing.state.has_room());
+    quotas.filter_map(|(place, _)| names.name(place).map(str::to_owned)).collect()
+}
+
+impl Made {
+    fn new(set: &PolicySet) -> Self {
+        let counting = set.policies().as_slice().iter().filter(|policy| !policy.quotas().is_empty());
+        let alone = counting.map(|policy| {
+            (policy.name().into(), LimitHeaders::new(format(policy.headers()), policy.quotas()))
+        });
+        Self { version: set.version(), alone: alone.collect() }
+    }
+
+    /// What was made for the one list of quotas that applies, if it is one that it was made for.
+    fn of(&self, decision: &PolicyDecision) -> Option<&LimitHeaders> {
+        let policy = decision.policy()?;
+        let applied = decision.quotas().map(|standing| standing.quota);
+        let is_alone = self.version == decision.version()
+            && applied.map(std::ptr::from_ref).eq(policy.quotas().iter().map(std::ptr::from_ref));
+        self.alone.get(policy.name()).filter(|_| is_alone)
+    }
+}
+
+fn together(decision: &PolicyDecision) -> LimitHeaders {
+    let quotas: Vec<PolicyQuota> = decision.quotas().map(|standing| standing.quota.clone()).collect();
+    LimitHeaders::new(format(decision.headers()), &quotas)
+}
+
+fn format(format: HeaderFormat) -> headers::HeaderFormat {
+    match format {
+        HeaderFormat::Draft06 => headers::HeaderFormat::Draft06,
+        HeaderFormat::XRateLimit => headers::HeaderFormat::XRateLimit,
+        HeaderFormat::None => headers::HeaderFormat::None,
+        _ => headers::HeaderFormat::Draft11,
     }
 }
 
@@ -107,55 +92,67 @@ mod tests {
     use std::time::Duration;
 
     use tollgate::{ManualClock, MemoryStore};
-    use tollgate_policy::{Attributes, Policies, Policy, PolicyLimiter};
+    use tollgate_policy::{Attributes, Policies, Policy, PolicyBuilder, PolicyLimiter};
     use tollgate_testkit::block_on;
 
     use super::*;
 
-    fn policy(name: &str, quotas: &[&str]) -> Policy {
+    type Limiter = PolicyLimiter<MemoryStore<ManualClock>>;
+
+    fn policy(name: &str, quotas: &[&str]) -> PolicyBuilder {
         let quotas = quotas.iter().map(|quota| quota.parse().unwrap());
-        quotas.fold(Policy::builder(name), tollgate_policy::PolicyBuilder::quota).build().unwrap()
+        quotas.fold(Policy::builder(name), PolicyBuilder::quota)
     }
 
-    fn written(policies: &[Policy], cost: u32) -> HeaderMap {
+    fn policies<const N: usize>(policies: [PolicyBuilder; N]) -> Policies {
+        Policies::of(policies.map(|policy| policy.build().unwrap())).unwrap()
+    }
+
+    fn limiter(policies: Policies) -> Limiter {
         let clock = ManualClock::default();
         let store = MemoryStore::builder().clock(clock.clone()).build();
         clock.advance(Duration::from_millis(18_400));
-        let limiter = PolicyLimiter::new(store, Policies::of(policies.to_vec()).unwrap(), "test");
-        let decision = block_on(limiter.check(&Attributes::default(), cost)).unwrap();
+        PolicyLimiter::new(store, policies, "test")
+    }
+
+    fn written(table: &HeaderTable, limiter: &Limiter) -> (Option<String>, Option<String>) {
+        let decision = block_on(limiter.check(&Attributes::default(), 1)).unwrap();
         let mut headers = HeaderMap::new();
-        write(&decision, &mut headers);
-        headers
+        table.write(&decision, &mut headers);
+        let told = |name| headers.get(name).map(|value| value.to_str().unwrap().to_owned());
+        (told("ratelimit-policy"), told("ratelimit"))
     }
 
     #[test]
-    fn seconds_are_rounded_up() {
-        let headers = written(&[policy("default", &["5/1m"])], 1);
-        assert_eq!(headers[RATELIMIT_POLICY], "\"default\";q=5;w=60");
-        assert_eq!(headers[RATELIMIT], "\"default\";r=4;t=42");
-        assert!(!headers.contains_key(RETRY_AFTER));
-        let short = written(&[policy("default", &["5/300ms"])], 1);
-        assert_eq!(short[RATELIMIT_POLICY], "\"default\";q=5;w=1");
-    }
-
-    #[test]
-    fn several_quotas_of_one_policy_have_a_name_each() {
-        let headers = written(&[policy("a", &["5/1m", "9/day@UTC"]), policy("b", &["7/1h"])], 5);
-        assert_eq!(
-            headers[RATELIMIT_POLICY],
-            "\"a/5/1m\";q=5;w=60, \"a/9/day@UTC\";q=9;w=86400, \"b\";q=7;w=3600"
-        );
+    fn every_quota_that_applies_is_told_under_the_name_of_its_policy() {
+        let limiter = limiter(policies([policy("a", &["5/1m", "9/day@UTC"]), policy("b", &["7/1h"])]));
+        let (policy, limit) = written(&HeaderTable::new(&limiter.live()), &limiter);
+        assert_eq!(policy.unwrap(), r#""a/5/1m";q=5;w=60, "a/9/day@UTC";q=9;w=86400, "b";q=7;w=3600"#);
         // 2023-11-14 22:14:18.4, so that 6,342 seconds of the day are left, rounded up.
-        assert_eq!(headers[RATELIMIT], "\"a/5/1m\";r=0;t=42, \"a/9/day@UTC\";r=4;t=6342, \"b\";r=2;t=2742");
+        assert_eq!(limit.unwrap(), r#""a/5/1m";r=4;t=42, "a/9/day@UTC";r=8;t=6342, "b";r=6;t=2742"#);
     }
 
     #[test]
-    fn a_cost_that_can_never_pass_is_told_no_time() {
-        assert!(!written(&[policy("default", &["5/1m"])], 6).contains_key(RETRY_AFTER));
+    fn the_policy_that_decides_chooses_the_format() {
+        let limiter =
+            limiter(policies([policy("a", &["5/1m"]).headers(HeaderFormat::None), policy("b", &["9/1m"])]));
+        assert_eq!(written(&HeaderTable::new(&limiter.live()), &limiter), (None, None));
+        let nothing = Policies::of([]).unwrap();
+        let _ = limiter.replace(nothing, "test");
+        assert_eq!(written(&HeaderTable::new(&limiter.live()), &limiter), (None, None));
     }
 
+    /// What was made for one version told the limits of that version for all that came after it.
     #[test]
-    fn where_no_quota_applies_there_is_nothing_to_tell() {
-        assert!(written(&[], 1).is_empty());
+    fn a_new_version_has_headers_of_its_own() {
+        let limiter = limiter(policies([policy("a", &["5/1m"])]));
+        let table = HeaderTable::new(&limiter.live());
+        assert_eq!(written(&table, &limiter).0.unwrap(), r#""a";q=5;w=60"#);
+        let old = block_on(limiter.check(&Attributes::default(), 1)).unwrap();
+        let _ = limiter.replace(policies([policy("a", &["6/1m"])]), "test");
+        assert_eq!(written(&table, &limiter).0.unwrap(), r#""a";q=6;w=60"#);
+        let mut headers = HeaderMap::new();
+        table.write(&old, &mut headers);
+        assert_eq!(headers["ratelimit-policy"], r#""a";q=5;w=60"#);
     }
 }

@@ -27,6 +27,7 @@ use hyper::body::{Body, Incoming};
 use tollgate::OnStoreFailure;
 use tollgate_policy::{Mode, PolicySet};
 
+use self::limit_headers::HeaderTable;
 use self::problem::Problem;
 pub(crate) use self::route::Listener;
 use self::route::Route;
@@ -34,7 +35,7 @@ use crate::engine::Engine;
 use crate::metrics::{Metrics, Scrape};
 use crate::phase::Phase;
 use crate::reload::Reloads;
-use crate::store::{ServedStore, StoreState};
+use crate::store::{ServedStore, Servers, StoreState};
 
 /// An answer, whole in memory.
 type Reply = Response<Full<Bytes>>;
@@ -44,6 +45,7 @@ pub(crate) struct Edge<S> {
     engine: Engine<S>,
     /// If the policies are from a file.
     reloads: Option<Arc<Reloads<S>>>,
+    limit_headers: HeaderTable,
     metrics: Arc<Metrics>,
     scrape: Scrape,
     phase: Phase,
@@ -57,7 +59,8 @@ impl<S: ServedStore + 'static> Edge<S> {
         scrape: Scrape,
         phase: Phase,
     ) -> Self {
-        Self { engine, reloads, metrics, scrape, phase }
+        let limit_headers = HeaderTable::new(&engine.live());
+        Self { engine, reloads, limit_headers, metrics, scrape, phase }
     }
 
     pub(crate) async fn answer(&self, listener: Listener, request: Request<Incoming>) -> Reply {
@@ -106,6 +109,12 @@ impl<S: ServedStore + 'static> Edge<S> {
         let live = self.engine.live();
         let mut text = match self.engine.store_state().await {
             StoreState::Answers => "ready\n".to_owned(),
+            // With `closed` as well: what the other servers count is decided, and that is most of it.
+            StoreState::FailsInPart(error, Servers { failed, all }) => format!(
+                "ready; {failed} of {all} servers of the store fail, and what they count is decided by \
+                 on_store_failure ({}): {error}\n",
+                without_store(&live).join(", ")
+            ),
             StoreState::Fails(error) => {
                 let words = without_store(&live);
                 if words == [OnStoreFailure::Closed.name()] {

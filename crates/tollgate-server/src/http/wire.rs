@@ -379,10 +379,7 @@ impl<'a> DeniedBody<'a> {
                 title: "Quota exceeded",
                 status,
                 detail: denying.map(quota_exceeded).unwrap_or_default(),
-                violated_policies: limit_headers::names(decision)
-                    .filter(|(_, standing)| !standing.state.has_room())
-                    .map(|(name, _)| name.to_string())
-                    .collect(),
+                violated_policies: limit_headers::violated(decision),
                 decision: DecisionBody::new(decision),
             },
         }

@@ -14,4 +14,4 @@ mod state;
 
 pub(crate) use self::metered::Metered;
 pub(crate) use self::settings::StoreSettings;
-pub(crate) use self::state::{ServedStore, StoreState};
+pub(crate) use self::state::{ServedStore, Servers, StoreState};

@@ -110,7 +110,7 @@ fn paths(policies: &[Policy]) -> Value {
         "/healthz": read(both, "healthz", "Whether the process lives", replies([(200, text(super::reply::PLAIN))])),
         "/readyz": read(both, "readyz", "Whether requests are decided: not during a drain", replies([
             (200, text(super::reply::PLAIN)),
-            (503, problem("The service is about to stop, or its store cannot answer and checks are refused then")),
+            (503, problem("The service is about to stop, or no server of its store answers and checks are refused then")),
         ])),
     })
 }
@@ -217,7 +217,12 @@ fn no_store() -> Value {
 
 fn limit_headers(always_told: bool) -> Value {
     let header = |description: &str, pattern: &str| {
-        let schema = json!({ "type": "string", "pattern": pattern });
+        // Other policies have other formats of the same names, or none.
+        let schema = if always_told {
+            json!({ "type": "string", "pattern": pattern })
+        } else {
+            json!({ "type": "string" })
+        };
         json!({ "description": description, "required": always_told, "schema": schema })
     };
     let mut headers = no_store();
