@@ -48,6 +48,7 @@ pub enum Command {
 #[derive(Debug, clap::Args)]
 #[command(after_help = "An environment variable takes several values separated by commas, such as \
                         TOLLGATE_LIMIT=\"5/1m, 100/1h\". An empty one counts as unset.")]
+#[command(override_usage = "tollgate serve <--limit <QUOTA>|--config <FILE>> [OPTIONS]")]
 #[command(group = clap::ArgGroup::new("shared").args(["store", "config"]).multiple(true))]
 pub struct ServeArgs {
     /// File of policies: which limits apply to whom. It is read again whenever it changes
