@@ -36,7 +36,7 @@ fn neighbors(cluster: &Cluster) -> (u16, [String; 2]) {
 #[tokio::test(flavor = "multi_thread")]
 async fn every_key_is_charged_where_its_slot_is() {
     for software in Software::ALL {
-        let cluster = Cluster::start(software);
+        let cluster = Cluster::start(software).calm();
         let caller = patient(&url(&cluster));
         for round in 1..=2 {
             for key in 0..300 {
@@ -64,7 +64,7 @@ async fn every_key_is_charged_where_its_slot_is() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_slot_that_nobody_serves_has_a_key_too() {
-    let cluster = Cluster::start(Software::Redis);
+    let cluster = Cluster::start(Software::Redis).calm();
     for node in cluster.nodes() {
         node.command::<()>(["CONFIG", "SET", "cluster-require-full-coverage", "no"]);
     }
@@ -88,7 +88,7 @@ async fn a_slot_that_nobody_serves_has_a_key_too() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_slot_that_moves_is_followed_and_loses_nothing() {
     for software in Software::ALL {
-        let cluster = Cluster::start(software);
+        let cluster = Cluster::start(software).calm();
         let caller = patient(&url(&cluster));
         assert_eq!(caller.charge("alice").await, Ok(1));
         let slot = only_slot(&cluster);
@@ -113,7 +113,7 @@ async fn a_slot_that_moves_is_followed_and_loses_nothing() {
 #[tokio::test(flavor = "multi_thread")]
 async fn identities_that_a_move_parts_are_asked_for_one_by_one() {
     for software in Software::ALL {
-        let cluster = Cluster::start(software);
+        let cluster = Cluster::start(software).calm();
         let patience = Duration::from_secs(10);
         let caller = builder(&url(&cluster)).identity(Identity::Plain).deadline(patience);
         let caller = Caller::new(caller.connect_timeout(patience));
@@ -143,7 +143,7 @@ async fn identities_that_a_move_parts_are_asked_for_one_by_one() {
 /// same, after 16 ms.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_request_whose_counters_a_move_parts_waits_and_charges_nothing() {
-    let cluster = Cluster::start(Software::Redis);
+    let cluster = Cluster::start(Software::Redis).calm();
     let caller = patient(&url(&cluster));
     let quotas = ["9/1d@first_hit", "9/10d@first_hit"];
     let quotas = quotas.map(|quota| PolicyQuota::new("parted", quota.parse().unwrap()));
