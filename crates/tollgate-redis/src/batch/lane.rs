@@ -98,6 +98,8 @@ impl Driver<'_> {
         if queue.waiting.is_empty() {
             queue.drivers -= 1;
             self.is_done = true;
+            // What a crowd has left is megabytes, and a Cluster has many lanes.
+            queue.waiting.shrink_to(4 * most);
             return None;
         }
         let count = queue.waiting.len().min(most);
