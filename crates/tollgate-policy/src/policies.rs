@@ -1,5 +1,7 @@
 //! All policies of a file, compiled: from attributes to charges.
 
+use std::collections::HashSet;
+
 use crate::index::Index;
 use crate::matched::Entry;
 use crate::{Attributes, Matched, Mode, OnMissingKey, Outcome, Policy, Refusal};
@@ -18,6 +20,8 @@ pub struct Policies {
 impl Policies {
     pub(crate) fn new(mut policies: Vec<Policy>) -> Self {
         policies.sort_by_key(|policy| !policy.is_exempt);
+        let mut names = HashSet::new();
+        policies.iter_mut().for_each(|policy| policy.identity.share_names(&mut names));
         Self { index: Index::new(&policies), policies: policies.into() }
     }
 
@@ -65,8 +69,13 @@ impl Policies {
 
     /// The policies that apply to a request, exempt ones first.
     pub fn matching<'a>(&'a self, attributes: &'a Attributes<'_>) -> impl Iterator<Item = &'a Policy> {
-        let policy = |number: u32| self.policies.get(number as usize);
-        let candidates = self.index.candidates(attributes);
-        candidates.into_iter().filter_map(policy).filter(|policy| policy.matches(attributes))
+        self.index.candidates(attributes).into_iter().filter_map(|candidate| {
+            let policy = self.policies.get(candidate.number() as usize)?;
+            let matches = match candidate.is_sure() {
+                true => policy.mode != Mode::Off,
+                false => policy.matches(attributes),
+            };
+            matches.then_some(policy)
+        })
     }
 }

@@ -185,8 +185,8 @@ impl Read for Identity {
         match &node.value {
             Value::Scalar { text, .. } => match text.as_ref() {
                 "global" => Some(Self::Global),
-                "ip" => Some(Self::Address(text.clone(), Grouping::default())),
-                _ => attribute_name(text, node, problems).map(Self::Attribute),
+                "ip" => Some(Self::Address(text.as_ref().into(), Grouping::default())),
+                _ => attribute_name(text, node, problems).map(|name| Self::Attribute(name.into())),
             },
             Value::List(nodes) => {
                 identities(node, nodes, problems).map(|parts| match <[Self; 1]>::try_from(parts) {
@@ -247,9 +247,10 @@ impl RawKey {
             let ipv4 = self.ipv4.map_or(default.ipv4, |bits| bits.value.0);
             let ipv6 = self.ipv6.map_or(default.ipv6, |bits| bits.value.0);
             let name = attribute_name(&address.value, node, problems)?;
-            return Some(Identity::Address(name, Grouping { ipv4, ipv6 }));
+            return Some(Identity::Address(name.into(), Grouping { ipv4, ipv6 }));
         }
-        attribute_name(&self.attribute?.value, node, problems).map(Identity::Attribute)
+        let name = attribute_name(&self.attribute?.value, node, problems)?;
+        Some(Identity::Attribute(name.into()))
     }
 }
 
