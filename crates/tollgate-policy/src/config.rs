@@ -97,6 +97,12 @@ impl Config {
         &self.policies
     }
 
+    /// The policies, for whoever makes them live.
+    #[must_use]
+    pub fn into_policies(self) -> Policies {
+        self.policies
+    }
+
     /// Where counters are kept; without a store, in memory.
     #[must_use]
     pub const fn store(&self) -> Option<&StoreSettings> {

@@ -16,6 +16,9 @@ use crate::{Attributes, Network};
 pub enum Identity {
     /// Everybody together.
     Global,
+    /// Whoever all attributes of the request together describe, in whatever order they come. No file says it: who
+    /// adds an attribute makes everybody somebody new.
+    Every,
     /// Whoever has this value.
     Attribute(Arc<str>),
     /// Whoever is in the same network as this address.
@@ -56,11 +59,20 @@ impl Identity {
     ///
     /// # Errors
     ///
-    /// Names the attribute that is missing, empty, or no address where one is needed: never a key that many
-    /// share.
+    /// Names the attribute that is missing, empty, or no address where one is needed, and is empty where any
+    /// would do: never a key that many share.
     pub fn key<'a>(&'a self, attributes: &'a Attributes<'_>) -> Result<Key<'a>, &'a str> {
         match self {
             Self::Global => Ok(Key::parts(std::iter::empty::<Key<'_>>())),
+            Self::Every => {
+                let mut pairs: SmallVec<[(&str, &str); 4]> = attributes.iter().collect();
+                pairs.sort_unstable();
+                match pairs.iter().find(|(_, value)| value.is_empty()) {
+                    Some((name, _)) => Err(name),
+                    None if pairs.is_empty() => Err(""),
+                    None => Ok(Key::parts(pairs.into_iter().flat_map(<[&str; 2]>::from))),
+                }
+            }
             Self::Attribute(name) => match attributes.value(name) {
                 None | Some("") => Err(name),
                 Some(value) => Ok(Key::from(value)),
@@ -94,9 +106,15 @@ impl Identity {
     /// # Errors
     ///
     /// As [`key`](Self::key).
-    pub fn describe<'a>(&'a self, attributes: &Attributes<'_>) -> Result<String, &'a str> {
+    pub fn describe<'a>(&'a self, attributes: &'a Attributes<'_>) -> Result<String, &'a str> {
         match self {
             Self::Global => Ok("everybody".to_owned()),
+            Self::Every => {
+                self.key(attributes)?;
+                let pairs: Vec<_> =
+                    attributes.iter().map(|(name, value)| format!("{name}={value}")).collect();
+                Ok(pairs.join(", "))
+            }
             Self::Attribute(name) => match attributes.value(name) {
                 None | Some("") => Err(name),
                 Some(value) => Ok(format!("{name}={value}")),
@@ -126,7 +144,7 @@ impl Identity {
                 parts.iter().for_each(|part| part.names(&mut names));
                 Key::from((Key::parts(names), key))
             }
-            Self::Global | Self::FirstOf(_) => key,
+            Self::Global | Self::Every | Self::FirstOf(_) => key,
         }
     }
 
@@ -134,7 +152,7 @@ impl Identity {
     /// meet in one place, which stays in the cache.
     pub(crate) fn share_names(&mut self, names: &mut HashSet<Arc<str>>) {
         match self {
-            Self::Global => {}
+            Self::Global | Self::Every => {}
             Self::Attribute(name) | Self::Address(name, _) => match names.get(name) {
                 Some(shared) => *name = Arc::clone(shared),
                 None => _ = names.insert(Arc::clone(name)),
@@ -151,14 +169,14 @@ impl Identity {
         [&'a str; N]: smallvec::Array<Item = &'a str>,
     {
         match self {
-            Self::Global => {}
+            Self::Global | Self::Every => {}
             Self::Attribute(name) | Self::Address(name, _) => names.push(name),
             Self::All(parts) | Self::FirstOf(parts) => parts.iter().for_each(|part| part.names(names)),
         }
     }
 }
 
-/// As it can be written in a file.
+/// As it is written in a file, where it can be.
 impl fmt::Display for Identity {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let list = |f: &mut fmt::Formatter<'_>, parts: &[Self]| {
@@ -170,6 +188,7 @@ impl fmt::Display for Identity {
         };
         match self {
             Self::Global => f.write_str("global"),
+            Self::Every => f.write_str("all attributes"),
             Self::Attribute(name) => f.write_str(name),
             Self::Address(name, grouping) => match *grouping {
                 grouping if grouping != Grouping::default() => {
@@ -232,6 +251,16 @@ mod tests {
             assert_eq!(key(&choice, pairs).err().as_deref(), said.err());
         }
         assert_eq!(Identity::Global.describe(&Attributes::default()).as_deref(), Ok("everybody"));
+    }
+
+    #[test]
+    fn of_all_attributes_the_order_does_not_matter_but_the_names_do() {
+        let of = |pairs: &[(&str, &str)]| key(&Identity::Every, pairs);
+        assert_eq!(of(&[("a", "1"), ("b", "2")]), of(&[("b", "2"), ("a", "1")]));
+        assert_ne!(of(&[("a", "1")]), of(&[("b", "1")]));
+        assert_ne!(of(&[("a", "1"), ("b", "2")]), of(&[("a", "2"), ("b", "1")]));
+        assert_eq!(of(&[("a", "1"), ("b", "")]), Err("b".into()));
+        assert_eq!(of(&[]), Err(String::new()));
     }
 
     /// The user `d1` is not the device `d1`.

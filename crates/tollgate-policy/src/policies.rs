@@ -3,10 +3,10 @@
 use std::collections::HashSet;
 
 use crate::index::Index;
-use crate::matched::Entry;
-use crate::{Attributes, Matched, Mode, OnMissingKey, Outcome, Policy, Refusal};
+use crate::matched::{Applied, Entry};
+use crate::{Attributes, Matched, Mode, OnMissingKey, Outcome, Policy, PolicyError, Refusal};
 
-/// All policies of a file.
+/// All policies of a file, or of a program.
 ///
 /// Policies are independent: every one that matches applies, all or nothing together. An exempt one ends the
 /// matter first.
@@ -25,6 +25,20 @@ impl Policies {
         Self { index: Index::new(&policies), policies: policies.into() }
     }
 
+    /// Policies made in code; exempt ones go first.
+    ///
+    /// # Errors
+    ///
+    /// If two have the same name.
+    pub fn of(policies: impl IntoIterator<Item = Policy>) -> Result<Self, PolicyError> {
+        let policies: Vec<Policy> = policies.into_iter().collect();
+        let mut names = HashSet::new();
+        if let Some(again) = policies.iter().find(|policy| !names.insert(&policy.name)) {
+            return Err(PolicyError::SameName(again.name.clone()));
+        }
+        Ok(Self::new(policies))
+    }
+
     /// All policies, exempt ones first, each kind in the order of the file.
     #[must_use]
     pub fn as_slice(&self) -> &[Policy] {
@@ -37,13 +51,9 @@ impl Policies {
     ///
     /// If an enforced policy needs to know something of the request that its attributes do not say: who is to be
     /// counted, or its cost. What is only tried out never makes a request fail; it is left out then.
-    pub fn charges<'a>(
-        &'a self,
-        attributes: &'a Attributes<'_>,
-        cost: u32,
-    ) -> Result<Outcome<'a>, Refusal<'a>> {
+    pub fn charges<'a>(&'a self, attributes: &'a Attributes<'_>, cost: u32) -> Result<Outcome<'a>, Refusal> {
         let mut matched = Matched::default();
-        for policy in self.matching(attributes) {
+        for (number, policy) in self.numbered(attributes) {
             if policy.is_exempt {
                 return Ok(Outcome::Exempt(policy));
             }
@@ -54,28 +64,41 @@ impl Policies {
                 Err(attribute) => match policy.on_missing_key {
                     OnMissingKey::Skip => continue,
                     OnMissingKey::Deny => return Ok(Outcome::DenyUnknown { policy, attribute }),
-                    OnMissingKey::Error => return Err(Refusal::MissingKey { policy, attribute }),
+                    OnMissingKey::Error => {
+                        let (policy, attribute) = (policy.name.clone(), attribute.into());
+                        return Err(Refusal::MissingKey { policy, attribute });
+                    }
                 },
             };
             let cost = match policy.cost.of(attributes, cost) {
                 Ok(cost) => cost,
                 Err(_) if !is_enforced => continue,
-                Err(error) => return Err(Refusal::Cost { policy, error }),
+                Err(error) => return Err(Refusal::Cost { policy: policy.name.clone(), error }),
             };
-            matched.push(Entry { policy, key, cost, quotas: policy.quotas_for(attributes) });
+            let applied = Applied { policy: number, list: policy.list_for(attributes) };
+            matched.push(Entry { policy, applied, key, cost, quotas: policy.list(applied.list) });
         }
         Ok(Outcome::Charge(matched))
     }
 
     /// The policies that apply to a request, exempt ones first.
     pub fn matching<'a>(&'a self, attributes: &'a Attributes<'_>) -> impl Iterator<Item = &'a Policy> {
+        self.numbered(attributes).map(|(_, policy)| policy)
+    }
+
+    /// The policies that apply, with their places among all.
+    fn numbered<'a>(&'a self, attributes: &'a Attributes<'_>) -> impl Iterator<Item = (u32, &'a Policy)> {
         self.index.candidates(attributes).into_iter().filter_map(|candidate| {
-            let policy = self.policies.get(candidate.number() as usize)?;
+            let policy = self.policy(candidate.number())?;
             let matches = match candidate.is_sure() {
                 true => policy.mode != Mode::Off,
                 false => policy.matches(attributes),
             };
-            matches.then_some(policy)
+            matches.then_some((candidate.number(), policy))
         })
+    }
+
+    pub(crate) fn policy(&self, number: u32) -> Option<&Policy> {
+        self.policies.get(number as usize)
     }
 }

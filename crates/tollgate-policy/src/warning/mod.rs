@@ -197,6 +197,6 @@ fn is_wide(identity: &Identity) -> bool {
     match identity {
         Identity::Global => true,
         Identity::Address(_, Grouping { ipv4, ipv6 }) => *ipv4 < 24 || *ipv6 < 48,
-        Identity::Attribute(_) | Identity::All(_) | Identity::FirstOf(_) => false,
+        Identity::Every | Identity::Attribute(_) | Identity::All(_) | Identity::FirstOf(_) => false,
     }
 }

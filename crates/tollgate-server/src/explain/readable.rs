@@ -19,7 +19,10 @@ impl fmt::Display for Report<'_> {
 
 impl fmt::Display for PolicyReport<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} (line {})", self.policy, self.line)?;
+        match self.line {
+            Some(line) => write!(f, "{} (line {line})", self.policy)?,
+            None => write!(f, "{}", self.policy)?,
+        }
         if !self.because.is_empty() {
             let verb = if self.matches { "matches and counts nothing" } else { "does not match" };
             return writeln!(f, " {verb}: {}", self.because.join("; "));

@@ -18,7 +18,7 @@ pub(super) struct Report<'a> {
 #[derive(Serialize)]
 pub(super) struct PolicyReport<'a> {
     pub(super) policy: &'a str,
-    pub(super) line: usize,
+    pub(super) line: Option<usize>,
     pub(super) mode: &'static str,
     /// Whether all its conditions hold.
     pub(super) matches: bool,
@@ -89,7 +89,7 @@ struct Request<'a, 'b> {
     attributes: &'a Attributes<'b>,
     cost: u32,
     at: Timestamp,
-    outcome: Result<Outcome<'a>, Refusal<'a>>,
+    outcome: Result<Outcome<'a>, Refusal>,
 }
 
 impl<'a> Request<'a, '_> {
@@ -115,7 +115,7 @@ impl<'a> Request<'a, '_> {
     fn of(&self, policy: &'a Policy) -> PolicyReport<'a> {
         let mut report = PolicyReport {
             policy: policy.name(),
-            line: policy.at().line,
+            line: policy.at().map(|at| at.line),
             mode: policy.mode().name(),
             matches: policy.matches(self.attributes),
             exempt: policy.is_exempt(),
@@ -146,13 +146,21 @@ impl<'a> Request<'a, '_> {
         }
         match &self.outcome {
             Ok(Outcome::Exempt(exempt)) => vec![format!("`{}` exempts the request", exempt.name())],
-            Ok(Outcome::DenyUnknown { policy: other, .. })
-            | Err(Refusal::MissingKey { policy: other, .. } | Refusal::Cost { policy: other, .. })
-                if other.name() != policy.name() =>
-            {
-                vec![format!("`{}` ends the matter before anything is counted", other.name())]
-            }
-            _ => self.what_is_missing(policy).into_iter().collect(),
+            _ => match self.ended_by() {
+                Some(other) if other != policy.name() => {
+                    vec![format!("`{other}` ends the matter before anything is counted")]
+                }
+                _ => self.what_is_missing(policy).into_iter().collect(),
+            },
+        }
+    }
+
+    /// The policy that lets the request fail, whatever the others say.
+    fn ended_by(&self) -> Option<&str> {
+        match &self.outcome {
+            Ok(Outcome::DenyUnknown { policy, .. }) => Some(policy.name()),
+            Err(Refusal::MissingKey { policy, .. } | Refusal::Cost { policy, .. }) => Some(policy),
+            _ => None,
         }
     }
 

@@ -8,7 +8,6 @@ mod body;
 mod changes;
 mod checks;
 mod json;
-mod limit_headers;
 mod openapi;
 mod problem;
 mod query;
@@ -24,15 +23,15 @@ use http::{HeaderValue, Method, Request, Response, StatusCode, Version};
 use http_body_util::Full;
 use hyper::body::{Body, Incoming};
 use tollgate::OnStoreFailure;
+use tollgate_tower::headers::{HeaderFormat, LimitHeaders};
 
-use self::limit_headers::LimitHeaders;
 use self::problem::Problem;
 pub(crate) use self::route::Listener;
 use self::route::Route;
 use crate::engine::Engine;
 use crate::metrics::{Metrics, Scrape};
 use crate::phase::Phase;
-use crate::store::{ServedStore, StoreState};
+use crate::store::{Failure, ServedStore, Servers, StoreState};
 
 /// An answer, whole in memory.
 type Reply = Response<Full<Bytes>>;
@@ -49,7 +48,7 @@ pub(crate) struct Edge<S> {
 
 impl<S: ServedStore> Edge<S> {
     pub(crate) fn new(engine: Engine<S>, metrics: Arc<Metrics>, scrape: Scrape, phase: Phase) -> Self {
-        let limit_headers = LimitHeaders::new(engine.policy());
+        let limit_headers = LimitHeaders::new(HeaderFormat::Draft11, engine.policy().quotas());
         let openapi = openapi::document(engine.policy());
         Self { engine, limit_headers, metrics, scrape, openapi, phase }
     }
@@ -95,10 +94,18 @@ impl<S: ServedStore> Edge<S> {
     async fn ready(&self) -> Result<Reply, Problem> {
         let text = match self.engine.store_state().await {
             StoreState::Answers => Bytes::from_static(b"ready\n"),
-            StoreState::Fails { error, on_failure } if on_failure != OnStoreFailure::Closed => {
+            // With `closed` as well: what the other servers count is decided, and that is most of it.
+            StoreState::FailsInPart(Failure { error, on_failure }, Servers { failed, all }) => format!(
+                "ready; {failed} of {all} servers of the store fail, and what they count is decided by \
+                 --on-store-failure {on_failure}: {error}\n"
+            )
+            .into(),
+            StoreState::Fails(Failure { error, on_failure: OnStoreFailure::Closed }) => {
+                return Err(Problem::store(&error));
+            }
+            StoreState::Fails(Failure { error, on_failure }) => {
                 format!("ready; decisions by --on-store-failure {on_failure}: {error}\n").into()
             }
-            StoreState::Fails { error, .. } => return Err(Problem::store(&error)),
         };
         Ok(reply::text(reply::PLAIN, text))
     }

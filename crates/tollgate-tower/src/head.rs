@@ -1,0 +1,80 @@
+//! What a request says before its body.
+
+use std::fmt;
+
+use http::request::Parts;
+use http::{Extensions, HeaderMap, Method, Request, Uri, Version};
+
+/// What is known of a request before its body is read: all that a limit can go by.
+///
+/// `Debug` shows the method alone: addresses, paths and headers often are persons or secrets.
+#[derive(Clone, Copy)]
+pub struct Head<'r> {
+    method: &'r Method,
+    uri: &'r Uri,
+    version: Version,
+    headers: &'r HeaderMap,
+    extensions: &'r Extensions,
+}
+
+impl<'r> Head<'r> {
+    /// The method.
+    #[must_use]
+    pub const fn method(self) -> &'r Method {
+        self.method
+    }
+
+    /// The target, as it was sent.
+    #[must_use]
+    pub const fn uri(self) -> &'r Uri {
+        self.uri
+    }
+
+    /// The version of HTTP.
+    #[must_use]
+    pub const fn version(self) -> Version {
+        self.version
+    }
+
+    /// The headers.
+    #[must_use]
+    pub const fn headers(self) -> &'r HeaderMap {
+        self.headers
+    }
+
+    /// What outer layers and the server have left for inner ones.
+    #[must_use]
+    pub const fn extensions(self) -> &'r Extensions {
+        self.extensions
+    }
+}
+
+impl<'r, B> From<&'r Request<B>> for Head<'r> {
+    fn from(request: &'r Request<B>) -> Self {
+        Self {
+            method: request.method(),
+            uri: request.uri(),
+            version: request.version(),
+            headers: request.headers(),
+            extensions: request.extensions(),
+        }
+    }
+}
+
+impl<'r> From<&'r Parts> for Head<'r> {
+    fn from(parts: &'r Parts) -> Self {
+        Self {
+            method: &parts.method,
+            uri: &parts.uri,
+            version: parts.version,
+            headers: &parts.headers,
+            extensions: &parts.extensions,
+        }
+    }
+}
+
+impl fmt::Debug for Head<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Head").field("method", self.method).finish_non_exhaustive()
+    }
+}

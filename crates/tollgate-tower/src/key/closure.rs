@@ -1,0 +1,128 @@
+//! Extractors made of a function.
+
+use std::fmt;
+use std::future::Future;
+
+use tollgate::Key;
+
+use super::{AsyncKeyExtractor, Extracted, KeyExtractor, Missing};
+use crate::Head;
+
+/// Whoever the function finds; `None` if the request lacks `what`, which is said to the caller.
+///
+/// ```
+/// use tollgate::Key;
+/// use tollgate_tower::Head;
+/// use tollgate_tower::key::{self, Identity, KeyExtractor};
+///
+/// let by = key::from_fn("a host", |head| head.uri().host().map(Key::from));
+///
+/// let request = http::Request::get("https://example.org/").body(())?;
+/// assert_eq!(by.extract(Head::from(&request))?, Identity::Known(Key::from("example.org")));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub fn from_fn<F>(what: &'static str, find: F) -> FromFn<F>
+where
+    F: for<'r> Fn(Head<'r>) -> Option<Key<'r>> + Send + Sync,
+{
+    FromFn { what, find }
+}
+
+/// Whoever the function finds; it may say that what it found is wrong.
+pub fn try_from_fn<F>(find: F) -> TryFromFn<F>
+where
+    F: for<'r> Fn(Head<'r>) -> Extracted<'r> + Send + Sync,
+{
+    TryFromFn { find }
+}
+
+/// Whoever the function finds, which may have to wait. What it needs of the head it takes before.
+///
+/// ```
+/// use tollgate::Key;
+/// use tollgate_tower::key::{self, Identity, Missing};
+///
+/// # async fn account_of(_: http::HeaderValue) -> Option<u64> { None }
+/// let by = key::from_async_fn(|head| {
+///     let session = head.headers().get("x-session").cloned();
+///     async move {
+///         let Some(session) = session else { return Ok(Missing::by_caller("header `x-session`").into()) };
+///         match account_of(session).await {
+///             Some(account) => Ok(Identity::Known(Key::from(account))),
+///             None => Err(key::Invalid::malformed("the session is over")),
+///         }
+///     }
+/// });
+/// ```
+pub fn from_async_fn<F, T>(find: F) -> FromAsyncFn<F>
+where
+    F: Fn(Head<'_>) -> T + Send + Sync,
+    T: Future<Output = Extracted<'static>> + Send,
+{
+    FromAsyncFn { find }
+}
+
+/// Made by [`from_fn`].
+#[derive(Clone, Copy)]
+pub struct FromFn<F> {
+    what: &'static str,
+    find: F,
+}
+
+/// Made by [`try_from_fn`].
+#[derive(Clone, Copy)]
+pub struct TryFromFn<F> {
+    find: F,
+}
+
+/// Made by [`from_async_fn`].
+#[derive(Clone, Copy)]
+pub struct FromAsyncFn<F> {
+    find: F,
+}
+
+impl<F> KeyExtractor for FromFn<F>
+where
+    F: for<'r> Fn(Head<'r>) -> Option<Key<'r>> + Send + Sync,
+{
+    fn extract<'r>(&'r self, head: Head<'r>) -> Extracted<'r> {
+        Ok((self.find)(head).map_or_else(|| Missing::by_caller(self.what).into(), Into::into))
+    }
+}
+
+impl<F> KeyExtractor for TryFromFn<F>
+where
+    F: for<'r> Fn(Head<'r>) -> Extracted<'r> + Send + Sync,
+{
+    fn extract<'r>(&'r self, head: Head<'r>) -> Extracted<'r> {
+        (self.find)(head)
+    }
+}
+
+impl<F, T> AsyncKeyExtractor for FromAsyncFn<F>
+where
+    F: Fn(Head<'_>) -> T + Send + Sync,
+    T: Future<Output = Extracted<'static>> + Send,
+{
+    async fn extract_async<'r>(&'r self, head: Head<'r>) -> Extracted<'r> {
+        (self.find)(head).await
+    }
+}
+
+impl<F> fmt::Debug for FromFn<F> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("FromFn").field("what", &self.what).finish_non_exhaustive()
+    }
+}
+
+impl<F> fmt::Debug for TryFromFn<F> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("TryFromFn").finish_non_exhaustive()
+    }
+}
+
+impl<F> fmt::Debug for FromAsyncFn<F> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("FromAsyncFn").finish_non_exhaustive()
+    }
+}

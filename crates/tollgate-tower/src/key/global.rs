@@ -1,0 +1,17 @@
+//! Everybody together.
+
+use tollgate::Key;
+
+use super::{Extracted, KeyExtractor};
+use crate::Head;
+
+/// Everybody together, on one counter.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Global;
+
+impl KeyExtractor for Global {
+    fn extract<'r>(&'r self, _: Head<'r>) -> Extracted<'r> {
+        // As policies in a file have it.
+        Ok(Key::parts(std::iter::empty::<Key<'_>>()).into())
+    }
+}

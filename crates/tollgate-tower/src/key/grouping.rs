@@ -1,0 +1,102 @@
+//! How much of an address is one client.
+
+use std::net::{IpAddr, Ipv4Addr};
+
+use thiserror::Error;
+use tollgate::{Key, Network};
+
+/// How many leading bits make addresses one client: whoever has an IPv6 address usually has a whole /64, so counted
+/// one by one they would have a limit for each of 2^64 addresses.
+///
+/// The default is /32 and /64. An IPv4 address that came as IPv6 is the IPv4 address: mapped (`::ffff:192.0.2.7`), or
+/// through a translator with the well-known prefix of RFC 6052 (`64:ff9b::192.0.2.7`), whose clients all are in one
+/// /64.
+///
+/// ```
+/// use tollgate_tower::key::Grouping;
+///
+/// let grouping = Grouping::new(24, 56)?;
+/// assert_eq!(grouping.network("192.0.2.7".parse()?), "192.0.2.0".parse::<std::net::IpAddr>()?);
+/// assert_eq!(grouping.network("::ffff:192.0.2.7".parse()?), "192.0.2.0".parse::<std::net::IpAddr>()?);
+/// assert_eq!(grouping.network("2001:db8::ff:1:2:3:4".parse()?), "2001:db8::".parse::<std::net::IpAddr>()?);
+/// assert!(Grouping::new(33, 64).is_err());
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Grouping {
+    ipv4: u8,
+    ipv6: u8,
+}
+
+/// More bits than an address has. The fault of whoever wrote it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
+#[error("an IPv4 address has 32 bits to group by, and an IPv6 address 128")]
+pub struct GroupingError;
+
+impl Grouping {
+    /// So many leading bits of an IPv4 address, and so many of an IPv6 address.
+    ///
+    /// # Errors
+    ///
+    /// If that is more than 32 or 128.
+    pub const fn new(ipv4: u8, ipv6: u8) -> Result<Self, GroupingError> {
+        if ipv4 > 32 || ipv6 > 128 { Err(GroupingError) } else { Ok(Self { ipv4, ipv6 }) }
+    }
+
+    /// The first address of the client's network.
+    #[must_use]
+    pub fn network(self, address: IpAddr) -> IpAddr {
+        let address = ipv4_within(address.to_canonical());
+        let prefix = if address.is_ipv4() { self.ipv4 } else { self.ipv6 };
+        Network::of(address, prefix).first()
+    }
+
+    /// The key of the client that has this address.
+    #[must_use]
+    pub fn key(self, address: IpAddr) -> Key<'static> {
+        Key::from(self.network(address))
+    }
+}
+
+impl Default for Grouping {
+    fn default() -> Self {
+        Self { ipv4: 32, ipv6: 64 }
+    }
+}
+
+/// The address that a translator has put into one with its well-known prefix.
+fn ipv4_within(address: IpAddr) -> IpAddr {
+    let IpAddr::V6(ipv6) = address else { return address };
+    match ipv6.segments() {
+        [0x64, 0xff9b, 0, 0, 0, 0, high, low] => {
+            Ipv4Addr::from_bits((u32::from(high) << 16) | u32::from(low)).into()
+        }
+        _ => address,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_bits_and_all_bits_are_groupings_too() {
+        let (v4, v6): (IpAddr, IpAddr) =
+            ([203, 0, 113, 255].into(), [0x2001, 0xdb8, 1, 2, 3, 4, 5, 6].into());
+        let (all, none) = (Grouping::new(32, 128).unwrap(), Grouping::new(0, 0).unwrap());
+        assert_eq!((all.network(v4), all.network(v6)), (v4, v6));
+        assert_eq!(none.network(v4), IpAddr::from([0; 4]));
+        assert_eq!(none.network(v6), IpAddr::from([0_u16; 8]));
+    }
+
+    /// By their /64 they would all be one client.
+    #[test]
+    fn clients_behind_a_translator_are_their_ipv4_addresses() {
+        let of = |text: &str| Grouping::default().network(text.parse().unwrap());
+        assert_eq!(of("64:ff9b::192.0.2.7"), IpAddr::from([192, 0, 2, 7]));
+        assert_ne!(of("64:ff9b::192.0.2.7"), of("64:ff9b::192.0.2.8"));
+        // Other prefixes of translators say of themselves neither that they are some nor where the address is.
+        assert_eq!(of("64:ff9b:1::192.0.2.7"), of("64:ff9b:1::192.0.2.8"));
+        assert_eq!(of("64:ff9b::1:192.0.2.7"), "64:ff9b::".parse::<IpAddr>().unwrap());
+    }
+}

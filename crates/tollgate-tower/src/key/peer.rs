@@ -1,0 +1,78 @@
+//! The address that a connection comes from.
+
+use std::net::{IpAddr, SocketAddr};
+
+use super::{Extracted, Grouping, KeyExtractor, Missing};
+use crate::Head;
+
+/// The address that the connection comes from, grouped: behind a proxy that is the proxy's, and everybody shares one
+/// limit.
+///
+/// It is found in the request's extensions: a [`Peer`] that a server of one's own has left there, with the feature
+/// `axum` its `ConnectInfo<SocketAddr>`
+/// (`into_make_service_with_connect_info::<SocketAddr>()`), with the feature `tonic` its `TcpConnectInfo`. If there
+/// is none, the service is put together wrong, and no request passes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct PeerAddress {
+    grouping: Grouping,
+}
+
+/// The address that a connection comes from, as an extension of its requests. For servers of one's own.
+///
+/// ```
+/// use tollgate_tower::Head;
+/// use tollgate_tower::key::{Identity, KeyExtractor, Peer, PeerAddress};
+///
+/// let mut request = http::Request::new(());
+/// request.extensions_mut().insert(Peer("192.0.2.7:49152".parse()?));
+/// let Identity::Known(_) = PeerAddress::new().extract(Head::from(&request))? else { unreachable!() };
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Peer(pub SocketAddr);
+
+impl PeerAddress {
+    /// Groups IPv6 addresses by their first 64 bits.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Groups addresses so.
+    #[must_use]
+    pub const fn grouped(self, grouping: Grouping) -> Self {
+        Self { grouping }
+    }
+}
+
+impl Peer {
+    /// The address that this request's connection comes from, if anybody has left it.
+    #[must_use]
+    pub fn of(head: Head<'_>) -> Option<IpAddr> {
+        if let Some(Self(address)) = head.extensions().get() {
+            return Some(address.ip());
+        }
+        #[cfg(feature = "axum")]
+        if let Some(info) = head.extensions().get::<axum::extract::ConnectInfo<SocketAddr>>() {
+            return Some(info.0.ip());
+        }
+        #[cfg(feature = "tonic")]
+        if let Some(info) = head.extensions().get::<tonic::transport::server::TcpConnectInfo>() {
+            return info.remote_addr().map(|address| address.ip());
+        }
+        None
+    }
+}
+
+impl KeyExtractor for PeerAddress {
+    fn extract<'r>(&'r self, head: Head<'r>) -> Extracted<'r> {
+        Ok(match Peer::of(head) {
+            Some(address) => self.grouping.key(address).into(),
+            None => Missing::by_setup("the address that the connection comes from").into(),
+        })
+    }
+
+    fn counts_peers(&self) -> bool {
+        true
+    }
+}

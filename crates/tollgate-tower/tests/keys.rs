@@ -1,0 +1,137 @@
+//! What extractors find, and what they say where they find nothing.
+
+#![allow(clippy::unwrap_used, reason = "helpers of tests")]
+
+use std::net::IpAddr;
+
+use http::Request;
+use tollgate::Key;
+use tollgate_testkit::block_on;
+use tollgate_tower::Head;
+use tollgate_tower::key::{
+    self, AsyncKeyExtractor, Extracted, Fault, Global, Identity, Invalid, KeyExtractor, Missing, Peer,
+    PeerAddress,
+};
+
+fn user<'r>(head: Head<'r>) -> Option<Key<'r>> {
+    header(head, "x-user")
+}
+
+fn session<'r>(head: Head<'r>) -> Option<Key<'r>> {
+    header(head, "x-session")
+}
+
+fn device<'r>(head: Head<'r>) -> Option<Key<'r>> {
+    header(head, "x-device")
+}
+
+fn header<'r>(head: Head<'r>, name: &str) -> Option<Key<'r>> {
+    head.headers().get(name)?.to_str().ok().map(Key::from)
+}
+
+fn request(headers: &[(&'static str, &str)]) -> Request<()> {
+    let mut request = Request::new(());
+    for (name, value) in headers {
+        request.headers_mut().insert(*name, value.parse().unwrap());
+    }
+    request
+}
+
+fn from(address: &str) -> Request<()> {
+    let mut request = Request::new(());
+    request.extensions_mut().insert(Peer(address.parse().unwrap()));
+    request
+}
+
+fn known(extracted: Extracted<'_>) -> Key<'_> {
+    match extracted.unwrap() {
+        Identity::Known(key) => key,
+        Identity::Missing(missing) => panic!("{missing} is missing"),
+    }
+}
+
+#[test]
+fn a_chain_finds_the_first_that_a_request_has_and_keeps_them_apart() {
+    let by = key::from_fn("a user", user)
+        .or_else(key::from_fn("a session", session))
+        .or_else(key::from_fn("a device", device));
+    let requests =
+        [request(&[("x-user", "7")]), request(&[("x-session", "7")]), request(&[("x-device", "7")])];
+    let keys: Vec<Key<'_>> = requests.iter().map(|request| known(by.extract(Head::from(request)))).collect();
+    assert_eq!(keys[0], Key::from("7"), "the usual key is the one that was sent");
+    assert!(keys[0] != keys[1] && keys[0] != keys[2] && keys[1] != keys[2]);
+
+    let both = request(&[("x-session", "7"), ("x-user", "7")]);
+    assert_eq!(known(by.extract(Head::from(&both))), keys[0]);
+
+    let waiting = key::from_fn("a user", user)
+        .or_else_async(key::from_fn("a session", session))
+        .or_else_async(key::from_fn("a device", device));
+    for (request, key) in requests.iter().zip(&keys) {
+        let found = block_on(waiting.extract_async(Head::from(request)));
+        assert_eq!(known(found), *key, "the same key, waited for or not");
+    }
+}
+
+#[test]
+fn what_is_missing_is_said_whole() {
+    let empty = request(&[]);
+    let by = key::from_fn("a user", user).or_else(key::from_fn("a session", session));
+    let Identity::Missing(missing) = by.extract(Head::from(&empty)).unwrap() else { panic!() };
+    assert_eq!(missing.to_string(), "a user or a session");
+    assert_eq!(missing.fault(), Fault::Caller);
+
+    let by = PeerAddress::new();
+    let Identity::Missing(missing) = by.extract(Head::from(&empty)).unwrap() else { panic!() };
+    assert_eq!(missing.fault(), Fault::Setup, "no request can mend it");
+
+    let by = key::from_fn("a user", user).or_else(PeerAddress::new());
+    let Identity::Missing(missing) = by.extract(Head::from(&empty)).unwrap() else { panic!() };
+    assert_eq!(missing.fault(), Fault::Caller, "a user would have been enough");
+}
+
+#[test]
+fn what_is_wrong_is_not_passed_on_to_another_extractor() {
+    let wrong = key::try_from_fn(|_| Err(Invalid::malformed("no token")));
+    let empty = Request::new(());
+    assert!(wrong.or_else(Global).extract(Head::from(&empty)).is_err());
+    assert!(block_on(wrong.or_else_async(Global).extract_async(Head::from(&empty))).is_err());
+    assert!(Global.and(wrong).extract(Head::from(&empty)).is_err());
+}
+
+#[test]
+fn two_together_need_both() {
+    let by = key::from_fn("a user", user).and(key::from_fn("a device", device));
+    let both = request(&[("x-user", "a"), ("x-device", "b")]);
+    assert_eq!(known(by.extract(Head::from(&both))), Key::from(("a", "b")));
+    let one = request(&[("x-user", "a")]);
+    let missing = Missing::by_caller("a device");
+    assert_eq!(by.extract(Head::from(&one)).unwrap(), Identity::Missing(missing.clone()));
+    let waiting = key::from_fn("a user", user).and_async(key::from_fn("a device", device));
+    assert_eq!(known(block_on(waiting.extract_async(Head::from(&both)))), Key::from(("a", "b")));
+    assert_eq!(block_on(waiting.extract_async(Head::from(&one))).unwrap(), Identity::Missing(missing));
+}
+
+#[test]
+fn peers_of_one_network_are_one_client() {
+    let by = PeerAddress::new();
+    let (a, b, c) = (from("[2001:db8::1]:1"), from("[2001:db8::2]:2"), from("[2001:db8:0:1::1]:1"));
+    assert_eq!(known(by.extract(Head::from(&a))), known(by.extract(Head::from(&b))));
+    assert_ne!(known(by.extract(Head::from(&a))), known(by.extract(Head::from(&c))));
+    let mapped = from("[::ffff:192.0.2.7]:1");
+    assert_eq!(known(by.extract(Head::from(&mapped))), Key::from(IpAddr::from([192, 0, 2, 7])));
+}
+
+/// A closure that waits borrows nothing of the request, and its key outlives it.
+#[test]
+fn a_function_may_wait() {
+    let by = key::from_async_fn(|head| {
+        let method = head.method().to_string();
+        async move {
+            std::future::ready(()).await;
+            Ok(Identity::Known(Key::from(method)))
+        }
+    });
+    let request = Request::new(());
+    assert_eq!(known(block_on(by.extract_async(Head::from(&request)))), Key::from("GET"));
+}
