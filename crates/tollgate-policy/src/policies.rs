@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use crate::index::Index;
 use crate::matched::{Applied, Entry};
-use crate::{Attributes, Matched, Mode, OnMissingKey, Outcome, Policy, PolicyError, Refusal};
+use crate::{Attributes, Changes, Matched, Mode, OnMissingKey, Outcome, Policy, PolicyError, Refusal};
 
 /// All policies of a file, or of a program.
 ///
@@ -79,6 +79,12 @@ impl Policies {
             matched.push(Entry { policy, applied, key, cost, quotas: policy.list(applied.list) });
         }
         Ok(Outcome::Charge(matched))
+    }
+
+    /// What is different in these other policies.
+    #[must_use]
+    pub fn changes(&self, after: &Self) -> Changes {
+        Changes::between_policies(self, after)
     }
 
     /// The policies that apply to a request, exempt ones first.
