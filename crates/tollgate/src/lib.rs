@@ -40,6 +40,7 @@ pub mod guide;
 mod key;
 mod limiter;
 mod memory;
+mod network;
 mod quota;
 mod quota_state;
 mod store;
@@ -53,6 +54,7 @@ pub use self::fallback::{FallbackStore, LocalShare, LocalShareError, OnStoreFail
 pub use self::key::Key;
 pub use self::limiter::{Limiter, LimiterBuilder};
 pub use self::memory::{MemoryStore, MemoryStoreBuilder, NamedCounter};
+pub use self::network::{Network, NetworkError};
 pub use self::quota::{Anchor, CalendarUnit, Quota, QuotaError, QuotaErrorKind, WindowLength};
 pub use self::quota_state::{QuotaState, Reason};
 pub use self::store::{Counted, PerQuota, Refunded, Store, StoreError, SyncStore};

@@ -14,6 +14,10 @@ use crate::{Condition, Network, Pattern, Position, ProblemKind, Test};
 #[derive(Debug, Clone)]
 pub(crate) struct Conditions(pub(crate) Vec<Condition>);
 
+/// A network, as a file has it.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Cidr(Network);
+
 section! {
     /// Tests by their names; all of them have to hold.
     RawTest("a test") {
@@ -26,7 +30,7 @@ section! {
         /// A text of this form: `*` stands for any characters or none, `?` for one.
         "glob" glob: Box<str>,
         /// An address in one of these networks.
-        "cidr" cidr: OneOrMany<Network>,
+        "cidr" cidr: OneOrMany<Cidr>,
         /// Whether there is a value.
         "present" present: bool,
         /// Whether there is no value.
@@ -94,7 +98,7 @@ impl RawTest {
         tests.extend(self.prefix.map(|text| single(Pattern::Prefix(text.value))));
         tests.extend(self.glob.map(|text| single(Pattern::new(&text.value))));
         tests.extend(self.cidr.map(|networks| {
-            Test::Within(networks.value.0.into_iter().map(|network| network.value).collect())
+            Test::Within(networks.value.0.into_iter().map(|network| network.value.0).collect())
         }));
         tests.extend(self.present.map(|present| presence(present.value)));
         tests.extend(self.absent.map(|absent| presence(!absent.value)));
@@ -118,11 +122,11 @@ impl Read for Pattern {
     }
 }
 
-impl Read for Network {
+impl Read for Cidr {
     fn read(node: &Node, problems: &mut Problems) -> Option<Self> {
         let text = problems.take(node.at, node.text("a network such as 10.0.0.0/8"))?;
         let network = text.parse().map_err(|error| ProblemKind::Network(node.written().into(), error));
-        problems.take(node.at, network)
+        problems.take(node.at, network).map(Self)
     }
 }
 
@@ -162,7 +166,7 @@ impl JsonSchema for Pattern {
     }
 }
 
-impl JsonSchema for Network {
+impl JsonSchema for Cidr {
     fn schema_name() -> Cow<'static, str> {
         "Network".into()
     }

@@ -1,14 +1,16 @@
 //! How much of an address is one client.
 
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::net::{IpAddr, Ipv4Addr};
 
 use thiserror::Error;
-use tollgate::Key;
+use tollgate::{Key, Network};
 
 /// How many leading bits make addresses one client: whoever has an IPv6 address usually has a whole /64, so counted
 /// one by one they would have a limit for each of 2^64 addresses.
 ///
-/// The default is /32 and /64. An IPv4 address that came as IPv6 (`::ffff:192.0.2.7`) is the IPv4 address.
+/// The default is /32 and /64. An IPv4 address that came as IPv6 is the IPv4 address: mapped (`::ffff:192.0.2.7`), or
+/// through a translator with the well-known prefix of RFC 6052 (`64:ff9b::192.0.2.7`), whose clients all are in one
+/// /64.
 ///
 /// ```
 /// use tollgate_tower::key::Grouping;
@@ -44,16 +46,9 @@ impl Grouping {
     /// The first address of the client's network.
     #[must_use]
     pub fn network(self, address: IpAddr) -> IpAddr {
-        match address.to_canonical() {
-            IpAddr::V4(address) => {
-                let mask = u32::MAX.checked_shl(32 - u32::from(self.ipv4)).unwrap_or(0);
-                Ipv4Addr::from_bits(address.to_bits() & mask).into()
-            }
-            IpAddr::V6(address) => {
-                let mask = u128::MAX.checked_shl(128 - u32::from(self.ipv6)).unwrap_or(0);
-                Ipv6Addr::from_bits(address.to_bits() & mask).into()
-            }
-        }
+        let address = ipv4_within(address.to_canonical());
+        let prefix = if address.is_ipv4() { self.ipv4 } else { self.ipv6 };
+        Network::of(address, prefix).first()
     }
 
     /// The key of the client that has this address.
@@ -69,6 +64,17 @@ impl Default for Grouping {
     }
 }
 
+/// The address that a translator has put into one with its well-known prefix.
+fn ipv4_within(address: IpAddr) -> IpAddr {
+    let IpAddr::V6(ipv6) = address else { return address };
+    match ipv6.segments() {
+        [0x64, 0xff9b, 0, 0, 0, 0, high, low] => {
+            Ipv4Addr::from_bits((u32::from(high) << 16) | u32::from(low)).into()
+        }
+        _ => address,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -81,5 +87,16 @@ mod tests {
         assert_eq!((all.network(v4), all.network(v6)), (v4, v6));
         assert_eq!(none.network(v4), IpAddr::from([0; 4]));
         assert_eq!(none.network(v6), IpAddr::from([0_u16; 8]));
+    }
+
+    /// By their /64 they would all be one client.
+    #[test]
+    fn clients_behind_a_translator_are_their_ipv4_addresses() {
+        let of = |text: &str| Grouping::default().network(text.parse().unwrap());
+        assert_eq!(of("64:ff9b::192.0.2.7"), IpAddr::from([192, 0, 2, 7]));
+        assert_ne!(of("64:ff9b::192.0.2.7"), of("64:ff9b::192.0.2.8"));
+        // Other prefixes of translators say of themselves neither that they are some nor where the address is.
+        assert_eq!(of("64:ff9b:1::192.0.2.7"), of("64:ff9b:1::192.0.2.8"));
+        assert_eq!(of("64:ff9b::1:192.0.2.7"), "64:ff9b::".parse::<IpAddr>().unwrap());
     }
 }

@@ -25,6 +25,7 @@
 //! ```
 
 mod asynchronous;
+mod client;
 mod closure;
 mod combine;
 mod global;
@@ -39,6 +40,7 @@ use thiserror::Error;
 use tollgate::Key;
 
 pub use self::asynchronous::{AndAsync, AsyncKeyExtractor, OrElseAsync};
+pub use self::client::{ClientAddress, ForwardedHeader, TrustedProxies};
 pub use self::closure::{FromAsyncFn, FromFn, TryFromFn, from_async_fn, from_fn, try_from_fn};
 pub use self::combine::{And, OrElse};
 pub use self::global::Global;

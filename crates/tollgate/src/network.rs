@@ -1,4 +1,4 @@
-//! Internet addresses, and networks of them.
+//! Networks of addresses: what a policy matches, and which proxies are believed.
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -8,10 +8,21 @@ use thiserror::Error;
 
 /// All addresses that begin with the same bits, such as `10.0.0.0/8` or `2001:db8::/32`.
 ///
-/// IPv4-mapped addresses of IPv6 (`::ffff:10.0.0.1`) are the IPv4 addresses that they stand for, here and
-/// everywhere in this crate. So a network of IPv6 never holds an IPv4 address, not even `::/0`.
+/// IPv4-mapped addresses of IPv6 (`::ffff:10.0.0.1`) are the IPv4 addresses that they stand for. So a network of
+/// IPv6 never holds an IPv4 address, not even `::/0`.
 ///
 /// Networks are ordered by their first address, wider ones before those within them.
+///
+/// # Examples
+///
+/// ```
+/// use tollgate::Network;
+///
+/// let network: Network = "10.0.0.0/8".parse()?;
+/// assert!(network.covers(&Network::host("::ffff:10.1.2.3".parse()?)));
+/// assert!("10.0.0.1/8".parse::<Network>().is_err(), "this is a host, not a network");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Network {
     first: IpAddr,

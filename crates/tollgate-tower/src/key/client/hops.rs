@@ -1,0 +1,196 @@
+//! What proxies say of a request's way, read from the end.
+//!
+//! Every proxy appends whom it has heard from, so what stands at the end is from the nearest one, and what stands at
+//! the start is whatever the client has sent. Reading begins at the end and never needs to understand what is before
+//! the place that it has come to: a quote that a client has left open does not reach into what a proxy has appended.
+
+use std::net::IpAddr;
+
+use http::{HeaderMap, HeaderName, HeaderValue, header};
+use smallvec::SmallVec;
+
+use super::node;
+
+/// The header in which proxies say whom they have heard from. One is believed and the other is never read: a proxy
+/// that appends to the one passes the other on as the client has sent it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum ForwardedHeader {
+    /// `Forwarded`, of RFC 7239: `for=192.0.2.7, for="[2001:db8::1]:4711";proto=https`.
+    Forwarded,
+    /// `X-Forwarded-For`, which has no standard: `192.0.2.7, 2001:db8::1`.
+    XForwardedFor,
+}
+
+impl ForwardedHeader {
+    /// Its name.
+    #[must_use]
+    pub const fn name(self) -> HeaderName {
+        match self {
+            Self::Forwarded => header::FORWARDED,
+            Self::XForwardedFor => HeaderName::from_static("x-forwarded-for"),
+        }
+    }
+
+    /// Whom the proxies have heard from, the nearest proxy first; `None` where that is no address. Several lines are
+    /// one list, in the order in which they came.
+    pub(super) fn hops(self, headers: &HeaderMap) -> impl Iterator<Item = Option<IpAddr>> {
+        let lines = headers.get_all(self.name()).into_iter().rev().map(HeaderValue::as_bytes);
+        lines.flat_map(move |line| Elements { rest: Some(line), header: self }).map(move |element| match self
+        {
+            Self::Forwarded => forwarded_for(element?),
+            Self::XForwardedFor => node::address(element?),
+        })
+    }
+}
+
+/// The elements of a line from its end; `None` for one whose start cannot be found.
+struct Elements<'r> {
+    rest: Option<&'r [u8]>,
+    header: ForwardedHeader,
+}
+
+impl<'r> Iterator for Elements<'r> {
+    type Item = Option<&'r [u8]>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let line = self.rest.take()?;
+        let may_quote = self.header == ForwardedHeader::Forwarded;
+        let mut is_quoted = false;
+        for (at, byte) in line.iter().enumerate().rev() {
+            match byte {
+                b'"' if may_quote && !is_escaped(line, at) => is_quoted = !is_quoted,
+                b',' if !is_quoted => {
+                    self.rest = line.get(..at);
+                    return Some(line.get(at + 1..));
+                }
+                _ => {}
+            }
+        }
+        Some((!is_quoted).then_some(line))
+    }
+}
+
+/// Whether an odd number of backslashes stands before this place.
+fn is_escaped(line: &[u8], at: usize) -> bool {
+    line.iter().take(at).rev().take_while(|&&byte| byte == b'\\').count() % 2 == 1
+}
+
+/// The address of an element's `for`; `None` if there is none, or more than one.
+fn forwarded_for(element: &[u8]) -> Option<IpAddr> {
+    let (mut is_quoted, mut is_escaped) = (false, false);
+    let pairs = element.split(|&byte| {
+        if is_escaped {
+            is_escaped = false;
+        } else if byte == b'"' {
+            is_quoted = !is_quoted;
+        } else if is_quoted {
+            is_escaped = byte == b'\\';
+        } else {
+            return byte == b';';
+        }
+        false
+    });
+    let mut nodes = pairs.filter_map(|pair| {
+        let (name, value) = pair.split_at_checked(pair.iter().position(|&byte| byte == b'=')?)?;
+        name.trim_ascii().eq_ignore_ascii_case(b"for").then_some(value.get(1..)?)
+    });
+    let node = nodes.next()?.trim_ascii();
+    if nodes.next().is_some() {
+        return None;
+    }
+    match node.strip_prefix(b"\"") {
+        None => node::address(node),
+        Some(quoted) => node::address(&unescaped(quoted.strip_suffix(b"\"")?)),
+    }
+}
+
+/// What a quoted string stands for.
+fn unescaped(quoted: &[u8]) -> SmallVec<[u8; 64]> {
+    let mut is_escaped = false;
+    let kept = quoted.iter().copied().filter(|&byte| {
+        is_escaped = byte == b'\\' && !is_escaped;
+        !is_escaped
+    });
+    kept.collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn hops(header: ForwardedHeader, lines: &[&str]) -> Vec<String> {
+        let mut headers = HeaderMap::new();
+        for line in lines {
+            headers.append(header.name(), HeaderValue::from_bytes(line.as_bytes()).unwrap());
+        }
+        let hop = |hop: Option<IpAddr>| hop.map_or_else(|| "-".to_owned(), |address| address.to_string());
+        header.hops(&headers).map(hop).collect()
+    }
+
+    #[test]
+    fn x_forwarded_for_is_read_from_its_end() {
+        let cases: &[(&[&str], &[&str])] = &[
+            (&[], &[]),
+            (&["192.0.2.1"], &["192.0.2.1"]),
+            (&["192.0.2.1, 192.0.2.2"], &["192.0.2.2", "192.0.2.1"]),
+            (&["192.0.2.1,192.0.2.2 ,\t192.0.2.3:80"], &["192.0.2.3", "192.0.2.2", "192.0.2.1"]),
+            (&["192.0.2.1", "192.0.2.2, 192.0.2.3"], &["192.0.2.3", "192.0.2.2", "192.0.2.1"]),
+            (&["::1, [2001:db8::1]:80"], &["2001:db8::1", "::1"]),
+            // An empty element may be from a proxy that did not know whom it heard from; it is a hop.
+            (&[""], &["-"]),
+            (&["192.0.2.1,"], &["-", "192.0.2.1"]),
+            (&["192.0.2.1, , 192.0.2.2"], &["192.0.2.2", "-", "192.0.2.1"]),
+            (&["unknown, 192.0.2.2, _x"], &["-", "192.0.2.2", "-"]),
+            // Quotes mean nothing here.
+            (&["\", 192.0.2.2"], &["192.0.2.2", "-"]),
+            (&["\"192.0.2.1\", 192.0.2.2"], &["192.0.2.2", "-"]),
+        ];
+        for (lines, expected) in cases {
+            assert_eq!(hops(ForwardedHeader::XForwardedFor, lines), *expected, "{lines:?}");
+        }
+    }
+
+    #[test]
+    fn forwarded_is_read_from_its_end() {
+        let cases: &[(&[&str], &[&str])] = &[
+            (&[], &[]),
+            (&["for=192.0.2.1"], &["192.0.2.1"]),
+            (&["For=192.0.2.1;proto=http;by=203.0.113.43"], &["192.0.2.1"]),
+            (&["proto=http; FOR=\"192.0.2.1:47011\" ;host=a"], &["192.0.2.1"]),
+            (&["for=192.0.2.1, for=\"[2001:db8::1]:4711\""], &["2001:db8::1", "192.0.2.1"]),
+            (&["for=192.0.2.1", "for=192.0.2.2"], &["192.0.2.2", "192.0.2.1"]),
+            (&["for=\"_a\", for=_b,for=unknown"], &["-", "-", "-"]),
+            (&["proto=https"], &["-"]),
+            (&["for="], &["-"]),
+            (&["for=\"\""], &["-"]),
+            (&["192.0.2.1"], &["-"]),
+            (&["for=192.0.2.1;for=192.0.2.2"], &["-"]),
+            (&["xfor=192.0.2.1"], &["-"]),
+            (&["for=\"192.0.2.1"], &["-"]),
+            (&["for=192.0.2.1\""], &["-"]),
+            // A quoted string may escape whatever it wants.
+            (&["for=\"1\\92.0.2.1\""], &["192.0.2.1"]),
+            (&["host=\"a;for=192.0.2.9\";for=192.0.2.1"], &["192.0.2.1"]),
+            (&["host=\"a\\\";for=192.0.2.9,\";for=192.0.2.1, for=192.0.2.2"], &["192.0.2.2", "192.0.2.1"]),
+            (&["host=\"a\\\\\", for=192.0.2.2"], &["192.0.2.2", "-"]),
+        ];
+        for (lines, expected) in cases {
+            assert_eq!(hops(ForwardedHeader::Forwarded, lines), *expected, "{lines:?}");
+        }
+    }
+
+    /// Read from the start, the quote would take in what the proxy has appended.
+    #[test]
+    fn what_a_client_leaves_open_does_not_reach_into_what_a_proxy_appends() {
+        for sent in
+            ["for=\"", "for=\"a\\", "\"", "\\", "for=\"\\\"", ";", "=", "for=192.0.2.9;x=\"", "\"\"\"", ",,,"]
+        {
+            for appended in ["for=192.0.2.1", "for=\"[2001:db8::1]:80\";by=\"_\\\"\""] {
+                let line = format!("{sent}, {appended}");
+                let alone = hops(ForwardedHeader::Forwarded, &[appended]);
+                assert_eq!(hops(ForwardedHeader::Forwarded, &[&line])[..1], alone, "{line}");
+            }
+        }
+    }
+}

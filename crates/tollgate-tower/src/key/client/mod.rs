@@ -1,0 +1,98 @@
+//! The address of the client, where proxies stand before the service.
+
+mod hops;
+mod node;
+mod proxies;
+
+use std::net::IpAddr;
+
+pub use self::hops::ForwardedHeader;
+pub use self::proxies::TrustedProxies;
+
+use super::{Extracted, Grouping, KeyExtractor, Missing, Peer};
+use crate::Head;
+
+/// The address of the client, as the trusted proxies before the service know it, grouped.
+///
+/// # What it trusts
+///
+/// The address that the connection comes from (see [`PeerAddress`](super::PeerAddress) for how it is found). If that
+/// is no trusted proxy, it is the client, and the header is not read. If it is, the header's last entry says whom that
+/// proxy has heard from; if that is a trusted proxy as well, the entry before says whom that one has heard from; and
+/// so on, until an address is none of a trusted proxy. So whatever a client sends, it is counted by the address from
+/// which it has reached the first trusted proxy: what it has put into the header itself stands before that, and is
+/// never read.
+///
+/// An entry that is no address (`unknown`, an obfuscated identifier, garbage), or no entry at all, leaves the last
+/// address that was reached, which is a trusted proxy's: everybody whom a proxy hides shares one limit.
+///
+/// Each trusted proxy has to append to the header of this kind, or to replace it. One that passes it on untouched lets
+/// clients be whoever they want.
+///
+/// # What is missing
+///
+/// Without an address of the connection the service is put together wrong, and no request passes. For a connection
+/// that has none, such as a Unix socket that only the proxy can reach, the server can leave a [`Peer`] with an address
+/// that is trusted.
+///
+/// # Examples
+///
+/// ```
+/// use tollgate::Key;
+/// use tollgate_tower::Head;
+/// use tollgate_tower::key::{ClientAddress, ForwardedHeader, Identity, KeyExtractor, Peer, TrustedProxies};
+///
+/// let proxies = TrustedProxies::parse(["10.0.0.0/24"])?;
+/// let by = ClientAddress::behind(proxies, ForwardedHeader::XForwardedFor);
+///
+/// // The client says that it is 198.51.100.1, and the proxy that it has heard from 192.0.2.7.
+/// let mut request = http::Request::get("/").header("x-forwarded-for", "198.51.100.1, 192.0.2.7").body(())?;
+/// request.extensions_mut().insert(Peer("10.0.0.1:49152".parse()?));
+///
+/// let client: std::net::IpAddr = "192.0.2.7".parse()?;
+/// assert_eq!(by.extract(Head::from(&request))?, Identity::Known(Key::from(client)));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ClientAddress {
+    proxies: TrustedProxies,
+    header: ForwardedHeader,
+    grouping: Grouping,
+}
+
+impl ClientAddress {
+    /// As these proxies say in this header; groups IPv6 addresses by their first 64 bits.
+    #[must_use]
+    pub fn behind(proxies: TrustedProxies, header: ForwardedHeader) -> Self {
+        Self { proxies, header, grouping: Grouping::default() }
+    }
+
+    /// Groups addresses so.
+    #[must_use]
+    pub fn grouped(self, grouping: Grouping) -> Self {
+        Self { grouping, ..self }
+    }
+
+    /// The client's address, not grouped; `None` if nobody has left the address that the connection comes from.
+    #[must_use]
+    pub fn of(&self, head: Head<'_>) -> Option<IpAddr> {
+        let mut reached = Peer::of(head)?;
+        let mut hops = self.header.hops(head.headers());
+        while self.proxies.contain(reached) {
+            match hops.next() {
+                Some(Some(address)) => reached = address,
+                Some(None) | None => break,
+            }
+        }
+        Some(reached.to_canonical())
+    }
+}
+
+impl KeyExtractor for ClientAddress {
+    fn extract<'r>(&'r self, head: Head<'r>) -> Extracted<'r> {
+        Ok(match self.of(head) {
+            Some(address) => self.grouping.key(address).into(),
+            None => Missing::by_setup("the address that the connection comes from").into(),
+        })
+    }
+}
