@@ -28,9 +28,12 @@ mod asynchronous;
 mod client;
 mod closure;
 mod combine;
+mod cookie;
 mod global;
 mod grouping;
+mod header;
 mod peer;
+mod secrecy;
 
 use std::borrow::Cow;
 use std::fmt;
@@ -43,8 +46,10 @@ pub use self::asynchronous::{AndAsync, AsyncKeyExtractor, OrElseAsync};
 pub use self::client::{ClientAddress, ForwardedHeader, TrustedProxies};
 pub use self::closure::{FromAsyncFn, FromFn, TryFromFn, from_async_fn, from_fn, try_from_fn};
 pub use self::combine::{And, OrElse};
+pub use self::cookie::Cookie;
 pub use self::global::Global;
 pub use self::grouping::{Grouping, GroupingError};
+pub use self::header::Header;
 pub use self::peer::{Peer, PeerAddress};
 
 use crate::Head;
