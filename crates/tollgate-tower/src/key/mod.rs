@@ -32,6 +32,8 @@ mod cookie;
 mod global;
 mod grouping;
 mod header;
+#[cfg(feature = "jwt")]
+pub mod jwt;
 mod peer;
 mod secrecy;
 
