@@ -155,18 +155,18 @@ fn tokens_of_other_libraries_are_valid_with_their_own_key_alone() {
     }
 }
 
-/// Each byte of a token is signed or is the signature.
+/// Each byte of a token is signed or is the signature; every fifth is tried, another for each token.
 #[test]
 fn a_token_that_was_touched_anywhere_is_not_valid() {
     let by_set = verifier(all_keys());
-    for sample in samples() {
-        for at in 0..sample.token.len() {
+    for (index, sample) in samples().into_iter().enumerate() {
+        for at in (index % 5..sample.token.len()).step_by(5) {
             let mut touched = sample.token.clone().into_bytes();
             touched[at] = if touched[at] == b'A' { b'B' } else { b'A' };
             let touched = String::from_utf8(touched).unwrap();
             assert!(by_set.verify(&touched).is_err(), "{touched}");
         }
-        for end in 0..sample.token.len() {
+        for end in (index % 5..sample.token.len()).step_by(5) {
             assert!(by_set.verify(&sample.token[..end]).is_err());
         }
     }
@@ -186,6 +186,7 @@ fn a_key_is_of_one_algorithm() {
     matching(&[Algorithm::Ed25519], ED25519_PEM);
     for own in ALGORITHMS {
         assert_eq!(Keys::from_secret(own, &secret()).is_ok(), ALGORITHMS[..3].contains(&own), "{own}");
+        assert!(Keys::from_secret(own, RSA_PEM.as_bytes()).is_err(), "everybody knows it");
     }
 }
 
