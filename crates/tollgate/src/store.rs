@@ -195,6 +195,15 @@ pub trait Store: Send + Sync {
     /// If the store could not take the step.
     fn charge(&self, charges: &[Charge<'_>]) -> impl Future<Output = Result<Counted, StoreError>> + Send;
 
+    /// As [`charge`](Self::charge), where that never waits: so does every [`SyncStore`]. Any other store answers
+    /// `None`, and then nothing was charged.
+    ///
+    /// It is for callers that go on at once if they can, without a future to keep.
+    fn charge_now(&self, charges: &[Charge<'_>]) -> Option<Result<Counted, StoreError>> {
+        let _ = charges;
+        None
+    }
+
     /// Takes one step for each request, for those who have many at hand, and answers in the order of the requests.
     ///
     /// The answers are as if the requests had been taken one after another, in some order: a request that is
@@ -291,6 +300,10 @@ pub trait SyncStore: Send + Sync {
 impl<S: SyncStore> Store for S {
     async fn charge(&self, charges: &[Charge<'_>]) -> Result<Counted, StoreError> {
         SyncStore::charge(self, charges)
+    }
+
+    fn charge_now(&self, charges: &[Charge<'_>]) -> Option<Result<Counted, StoreError>> {
+        Some(SyncStore::charge(self, charges))
     }
 
     async fn charge_each(&self, requests: &[&[Charge<'_>]]) -> Vec<Result<Counted, StoreError>> {

@@ -9,7 +9,7 @@ use tollgate::{
     Charge, Clock, CountDenied, Decision, Key, Limiter, ManualClock, MemoryStore, PolicyQuota, Quota,
     QuotaErrorKind, Reason, Refunded, Source, SyncStore, Timestamp,
 };
-use tollgate_testkit::block_on;
+use tollgate_testkit::{FaultyStore, block_on};
 
 fn limiter(quotas: &[Quota]) -> (Limiter<MemoryStore<ManualClock>>, ManualClock) {
     let clock = ManualClock::default();
@@ -17,6 +17,20 @@ fn limiter(quotas: &[Quota]) -> (Limiter<MemoryStore<ManualClock>>, ManualClock)
     let builder =
         quotas.iter().cloned().fold(Limiter::builder("test"), |builder, quota| builder.quota(quota));
     (builder.build(store).unwrap(), clock)
+}
+
+#[test]
+fn only_a_store_that_never_waits_answers_at_once() {
+    for quotas in [&[Quota::per_minute(5)][..], &[Quota::per_minute(5), Quota::per_day(7)]] {
+        let (now, _) = limiter(quotas);
+        let (plain, _) = limiter(quotas);
+        for cost in [3, 3, 2, 1, 0, 6] {
+            assert_eq!(now.check_cost_now("alice", cost), Some(plain.check_cost("alice", cost)));
+        }
+    }
+    let waits = Limiter::with_store(Quota::per_minute(5), FaultyStore::new(MemoryStore::new()));
+    assert_eq!(waits.check_cost_now("alice", 5), None);
+    assert!(block_on(waits.check_cost_async("alice", 5)).unwrap().is_allowed(), "nothing was charged");
 }
 
 #[test]

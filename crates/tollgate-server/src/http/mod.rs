@@ -8,7 +8,6 @@ mod body;
 mod changes;
 mod checks;
 mod json;
-mod limit_headers;
 mod openapi;
 mod problem;
 mod query;
@@ -24,8 +23,8 @@ use http::{HeaderValue, Method, Request, Response, StatusCode, Version};
 use http_body_util::Full;
 use hyper::body::{Body, Incoming};
 use tollgate::OnStoreFailure;
+use tollgate_tower::headers::{HeaderFormat, LimitHeaders};
 
-use self::limit_headers::LimitHeaders;
 use self::problem::Problem;
 pub(crate) use self::route::Listener;
 use self::route::Route;
@@ -49,7 +48,7 @@ pub(crate) struct Edge<S> {
 
 impl<S: ServedStore> Edge<S> {
     pub(crate) fn new(engine: Engine<S>, metrics: Arc<Metrics>, scrape: Scrape, phase: Phase) -> Self {
-        let limit_headers = LimitHeaders::new(engine.policy());
+        let limit_headers = LimitHeaders::new(HeaderFormat::Draft11, engine.policy().quotas());
         let openapi = openapi::document(engine.policy());
         Self { engine, limit_headers, metrics, scrape, openapi, phase }
     }

@@ -7,11 +7,11 @@ use std::time::Duration;
 use serde::ser::SerializeSeq;
 use serde::{Deserialize, Serialize, Serializer};
 use tollgate::{Decision, QuotaState, Reason, Refunded, Source};
+use tollgate_tower::headers::LimitHeaders;
 use utoipa::openapi::{RefOr, Schema};
 use utoipa::{PartialSchema, ToSchema};
 
 use super::json::{Cost, Object, StartMillis, Used};
-use super::limit_headers::LimitHeaders;
 use super::problem::Problem;
 use crate::attributes::Attributes;
 use crate::policy::Policy;

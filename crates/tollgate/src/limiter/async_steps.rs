@@ -29,6 +29,36 @@ impl<S: Store> Limiter<S> {
         self.check_all_async(&self.charges(&key, cost)).await
     }
 
+    /// As [`check_cost`](Self::check_cost), over any store that never waits; `None` over any other, and then nothing
+    /// was taken. See [`Store::charge_now`].
+    ///
+    /// # Errors
+    ///
+    /// As [`check_async`](Self::check_async).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use tollgate::{Limiter, Quota};
+    ///
+    /// let limiter = Limiter::new(Quota::per_day(1));
+    /// assert!(limiter.check_cost_now("alice", 1).is_some_and(|answer| answer.unwrap().is_allowed()));
+    /// assert!(limiter.check_cost_now("alice", 1).is_some_and(|answer| !answer.unwrap().is_allowed()));
+    /// ```
+    pub fn check_cost_now<'k>(
+        &self,
+        key: impl Into<Key<'k>>,
+        cost: u32,
+    ) -> Option<Result<Decision, StoreError>> {
+        let key = key.into();
+        let counted = match self.quotas() {
+            // The usual case, without a list.
+            [quota] => self.store.charge_now(&[Charge::new(quota, &key, cost)])?,
+            _ => self.store.charge_now(&self.charges(&key, cost))?,
+        };
+        Some(counted.map(Decision::new))
+    }
+
     /// As [`check_all`](Self::check_all), over any store.
     ///
     /// # Errors

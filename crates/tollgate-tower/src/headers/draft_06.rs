@@ -1,0 +1,31 @@
+//! `RateLimit-Limit: 30`, `RateLimit-Remaining: 29`, `RateLimit-Reset: 42` and `RateLimit-Policy: 30;w=60`.
+//!
+//! Source: draft-ietf-httpapi-ratelimit-headers-06. The first three tell of one quota: of several, the one that is
+//! closest to exhaustion, which is the one that decided.
+
+use http::{HeaderMap, HeaderName, HeaderValue};
+use tollgate::{QuotaState, whole_seconds};
+
+use super::text::Text;
+
+const LIMIT: HeaderName = HeaderName::from_static("ratelimit-limit");
+const REMAINING: HeaderName = HeaderName::from_static("ratelimit-remaining");
+const RESET: HeaderName = HeaderName::from_static("ratelimit-reset");
+
+/// So many units in so many seconds, for each quota.
+pub(super) fn policy(quotas: impl Iterator<Item = (u64, u64)>) -> Option<HeaderValue> {
+    let mut text = Text::default();
+    for (limit, seconds) in quotas {
+        if !text.is_empty() {
+            text.push(", ");
+        }
+        text.push_number(limit).push(";w=").push_number(seconds);
+    }
+    text.value()
+}
+
+pub(super) fn write(limit: u64, quota: &QuotaState, headers: &mut HeaderMap) {
+    headers.insert(LIMIT, limit.into());
+    headers.insert(REMAINING, quota.remaining().into());
+    headers.insert(RESET, whole_seconds(quota.reset_after()).into());
+}

@@ -1,0 +1,104 @@
+//! What is the same for every decision on some quotas, made once.
+
+use std::time::Duration;
+
+use http::header::RETRY_AFTER;
+use http::{HeaderMap, HeaderValue};
+use tollgate::{Decision, PolicyQuota, Source, WindowLength, whole_seconds};
+
+use super::{HeaderFormat, TOLLGATE_SOURCE, draft_06, draft_11, quota_names, x_ratelimit};
+
+/// Writes the headers of decisions on these quotas.
+#[derive(Debug, Clone)]
+pub struct LimitHeaders {
+    format: HeaderFormat,
+    /// What each quota is called, in their order.
+    names: Box<[Box<str>]>,
+    /// The same as structured strings.
+    quoted: Box<[Box<str>]>,
+    /// The whole limits, also where a decision was made by a share of them.
+    limits: Box<[u64]>,
+    /// `RateLimit-Policy`, which is the same for every decision unless a calendar makes the windows.
+    policy: Option<HeaderValue>,
+}
+
+impl LimitHeaders {
+    /// For decisions on these quotas, in this order.
+    #[must_use]
+    pub fn new(format: HeaderFormat, quotas: &[PolicyQuota]) -> Self {
+        let names = quota_names(quotas);
+        let quoted = names.iter().map(|name| draft_11::quoted(name)).collect();
+        let limits = quotas.iter().map(|quota| quota.quota().limit()).collect();
+        let headers = Self { format, names, quoted, limits, policy: None };
+        let lengths: Option<Vec<Duration>> = quotas.iter().map(fixed_length).collect();
+        let policy = lengths.and_then(|lengths| headers.policy(lengths.into_iter()));
+        Self { policy, ..headers }
+    }
+
+    /// The format.
+    #[must_use]
+    pub const fn format(&self) -> HeaderFormat {
+        self.format
+    }
+
+    /// What the quota at this place is called: as in [`quota_names`].
+    #[must_use]
+    pub fn name(&self, index: usize) -> Option<&str> {
+        self.names.get(index).map(AsRef::as_ref)
+    }
+
+    /// Writes the headers of a decision; those of an earlier one are replaced. Besides those of the format that is
+    /// `Retry-After` with a denial that passes later and, unless the format is `none`,
+    /// [`Tollgate-Source`](TOLLGATE_SOURCE) with a decision that did not come from the store.
+    pub fn write(&self, decision: &Decision, headers: &mut HeaderMap) {
+        if let Some(retry_after) = decision.retry_after() {
+            headers.insert(RETRY_AFTER, whole_seconds(retry_after).into());
+        }
+        match self.format {
+            HeaderFormat::None => return,
+            HeaderFormat::Draft11 => draft_11::write(&self.quoted, decision, headers),
+            HeaderFormat::Draft06 => self.write_deciding(decision, headers, draft_06::write),
+            HeaderFormat::XRateLimit => self.write_deciding(decision, headers, x_ratelimit::write),
+        }
+        let lengths = || decision.quotas().iter().map(|quota| quota.window().length());
+        if let Some(policy) = self.policy.clone().or_else(|| self.policy(lengths())) {
+            headers.insert(draft_11::POLICY, policy);
+        }
+        // The usual source needs no header of its own.
+        match decision.source() {
+            Source::Fallback => drop(headers.insert(TOLLGATE_SOURCE, HeaderValue::from_static("fallback"))),
+            Source::Local => drop(headers.insert(TOLLGATE_SOURCE, HeaderValue::from_static("local"))),
+            _ => {}
+        }
+    }
+
+    fn write_deciding(
+        &self,
+        decision: &Decision,
+        headers: &mut HeaderMap,
+        write: fn(u64, &tollgate::QuotaState, &mut HeaderMap),
+    ) {
+        if let (Some(limit), Some(quota)) = (self.limits.get(decision.deciding()), decision.quota()) {
+            write(*limit, quota, headers);
+        }
+    }
+
+    /// The quotas in windows of these lengths. A window below a second is told as one.
+    fn policy(&self, lengths: impl Iterator<Item = Duration>) -> Option<HeaderValue> {
+        let quotas = self.limits.iter().copied().zip(lengths.map(whole_seconds));
+        match self.format {
+            HeaderFormat::Draft11 => {
+                draft_11::policy(self.quoted.iter().zip(quotas).map(|(name, (q, w))| (name, q, w)))
+            }
+            HeaderFormat::Draft06 => draft_06::policy(quotas),
+            HeaderFormat::XRateLimit | HeaderFormat::None => None,
+        }
+    }
+}
+
+fn fixed_length(quota: &PolicyQuota) -> Option<Duration> {
+    match quota.quota().window() {
+        WindowLength::Fixed(length) => Some(length),
+        _ => None,
+    }
+}

@@ -1,0 +1,46 @@
+//! What quotas are called in headers and problems.
+
+use std::fmt::Write;
+
+use tollgate::PolicyQuota;
+
+/// What each quota is called, in their order: the name of its policy, with the quota as it is written where the
+/// policy has several.
+///
+/// Headers are ASCII: other characters of a name are there percent-encoded.
+///
+/// ```
+/// use tollgate::{Limiter, MemoryStore, Quota};
+/// use tollgate_tower::headers::quota_names;
+///
+/// let login = Limiter::builder("login").quota(Quota::per_minute(5)).build(MemoryStore::new())?;
+/// assert_eq!(quota_names(login.quotas()), ["login".into()].into());
+/// let search = Limiter::builder("search").quota("10/1s".parse()?).quota("1000/1h".parse()?);
+/// let search = search.build(MemoryStore::new())?;
+/// assert_eq!(quota_names(search.quotas()), ["search/10/1s".into(), "search/1000/1h".into()].into());
+/// # Ok::<(), tollgate::QuotaError>(())
+/// ```
+#[must_use]
+pub fn quota_names(quotas: &[PolicyQuota]) -> Box<[Box<str>]> {
+    let name = |quota: &PolicyQuota| {
+        let of_same_policy = quotas.iter().filter(|other| other.policy() == quota.policy());
+        match of_same_policy.count() {
+            1 => ascii(quota.policy()),
+            _ => ascii(&format!("{}/{}", quota.policy(), quota.quota())),
+        }
+    };
+    quotas.iter().map(name).collect()
+}
+
+fn ascii(name: &str) -> Box<str> {
+    let mut ascii = String::with_capacity(name.len());
+    for byte in name.bytes() {
+        if matches!(byte, b' '..=b'~') {
+            ascii.push(byte.into());
+        } else {
+            // Nothing that is written to a string fails.
+            let _ = write!(ascii, "%{byte:02X}");
+        }
+    }
+    ascii.into()
+}

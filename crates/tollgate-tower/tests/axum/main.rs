@@ -1,0 +1,14 @@
+//! Limits in front of axum, over real sockets.
+
+#![allow(clippy::unwrap_used, reason = "helpers of tests")]
+#![cfg(feature = "axum")]
+
+mod after;
+mod answers;
+mod connections;
+mod crowd;
+mod routes;
+mod setup;
+#[path = "../support/mod.rs"]
+mod support;
+mod trouble;

@@ -1,0 +1,203 @@
+//! What the headers of each format say, read back by another's parser where there is one.
+
+#![allow(clippy::unwrap_used, reason = "helpers of tests")]
+
+use std::time::Duration;
+
+use http::HeaderMap;
+use sfv::{BareItem, Item, ListEntry, Parser};
+use tollgate::{Decision, Limiter, ManualClock, MemoryStore, Quota, QuotaState, Source};
+use tollgate_tower::headers::{HeaderFormat, LimitHeaders};
+
+/// A decision 18.4 seconds into a minute of 2023-11-14 22:14, and what writes its headers.
+fn decided(format: HeaderFormat, policy: &str, quotas: &[&str], cost: u32) -> (LimitHeaders, Decision) {
+    let clock = ManualClock::default();
+    clock.advance(Duration::from_millis(18_400));
+    let store = MemoryStore::builder().clock(clock).build();
+    let quotas = quotas.iter().map(|quota| quota.parse::<Quota>().unwrap());
+    let limiter = quotas.fold(Limiter::builder(policy), |all, quota| all.quota(quota)).build(store).unwrap();
+    let decision = limiter.check_cost("alice", cost).unwrap();
+    (LimitHeaders::new(format, limiter.quotas()), decision)
+}
+
+fn written(format: HeaderFormat, quotas: &[&str], cost: u32) -> HeaderMap {
+    let (limit_headers, decision) = decided(format, "default", quotas, cost);
+    let mut headers = HeaderMap::new();
+    limit_headers.write(&decision, &mut headers);
+    headers
+}
+
+/// As lines, sorted.
+fn lines(headers: &HeaderMap) -> Vec<String> {
+    let mut lines: Vec<String> =
+        headers.iter().map(|(name, value)| format!("{name}: {}", value.to_str().unwrap())).collect();
+    lines.sort_unstable();
+    lines
+}
+
+/// The items of a list of strings: each name and its parameters, by a parser that is not ours.
+fn parsed(headers: &HeaderMap, name: &str) -> Vec<(String, Vec<(String, i64)>)> {
+    let list = Parser::new(headers[name].as_bytes()).parse::<sfv::List>().unwrap();
+    let item = |entry: ListEntry| {
+        let ListEntry::Item(Item { bare_item: BareItem::String(name), params }) = entry else {
+            panic!("{entry:?} is no string")
+        };
+        let params = params
+            .iter()
+            .map(|(name, value)| (name.as_str().to_owned(), i64::from(value.as_integer().unwrap())));
+        (name.as_str().to_owned(), params.collect())
+    };
+    list.into_iter().map(item).collect()
+}
+
+fn items(items: &[(&str, &[(&str, i64)])]) -> Vec<(String, Vec<(String, i64)>)> {
+    let parameters = |parameters: &[(&str, i64)]| {
+        parameters.iter().map(|(name, value)| ((*name).to_owned(), *value)).collect()
+    };
+    items.iter().map(|(name, of_item)| ((*name).to_owned(), parameters(of_item))).collect()
+}
+
+#[test]
+fn draft_11_is_a_list_of_names_with_parameters() {
+    let headers = written(HeaderFormat::Draft11, &["5/1m"], 1);
+    assert_eq!(
+        lines(&headers),
+        ["ratelimit-policy: \"default\";q=5;w=60", "ratelimit: \"default\";r=4;t=42"]
+    );
+    assert_eq!(parsed(&headers, "ratelimit-policy"), items(&[("default", &[("q", 5), ("w", 60)])]));
+    assert_eq!(parsed(&headers, "ratelimit"), items(&[("default", &[("r", 4), ("t", 42)])]));
+
+    // A calendar day, of which 6,342 seconds are left, rounded up.
+    let headers = written(HeaderFormat::Draft11, &["5/1m", "9/day@UTC", "1099511627775/3653d"], 5);
+    let policy: &[(&str, &[(&str, i64)])] = &[
+        ("default/5/1m", &[("q", 5), ("w", 60)]),
+        ("default/9/day@UTC", &[("q", 9), ("w", 86_400)]),
+        ("default/1099511627775/3653d", &[("q", 1_099_511_627_775), ("w", 315_619_200)]),
+    ];
+    assert_eq!(parsed(&headers, "ratelimit-policy"), items(policy));
+    let left = parsed(&headers, "ratelimit");
+    assert_eq!(
+        left[..2],
+        items(&[("default/5/1m", &[("r", 0), ("t", 42)]), ("default/9/day@UTC", &[("r", 4), ("t", 6_342)])])
+    );
+}
+
+#[test]
+fn names_of_any_kind_can_be_read_back() {
+    for (policy, name) in [
+        (r#"a "quoted" name, with \ and ;q=1"#, r#"a "quoted" name, with \ and ;q=1"#),
+        ("straße\r\nset-cookie: a=b", "stra%C3%9Fe%0D%0Aset-cookie: a=b"),
+        ("", ""),
+    ] {
+        let (limit_headers, decision) = decided(HeaderFormat::Draft11, policy, &["5/1m"], 1);
+        let mut headers = HeaderMap::new();
+        limit_headers.write(&decision, &mut headers);
+        assert_eq!(parsed(&headers, "ratelimit"), items(&[(name, &[("r", 4), ("t", 42)])]));
+        assert_eq!(parsed(&headers, "ratelimit-policy"), items(&[(name, &[("q", 5), ("w", 60)])]));
+    }
+}
+
+#[test]
+fn older_formats_tell_of_the_quota_that_decided() {
+    // 1,700,000,058.4 s is the time; the minute ends at 1,700,000,100, the day at 1,700,006,400.
+    let table: &[(HeaderFormat, &[&str], u32, &[&str])] = &[
+        (
+            HeaderFormat::Draft06,
+            &["5/1m"],
+            1,
+            &[
+                "ratelimit-limit: 5",
+                "ratelimit-policy: 5;w=60",
+                "ratelimit-remaining: 4",
+                "ratelimit-reset: 42",
+            ],
+        ),
+        (
+            HeaderFormat::Draft06,
+            &["5/1m", "6/day@UTC"],
+            6,
+            &[
+                "ratelimit-limit: 5",
+                "ratelimit-policy: 5;w=60, 6;w=86400",
+                "ratelimit-remaining: 5",
+                "ratelimit-reset: 42",
+            ],
+        ),
+        (
+            HeaderFormat::Draft06,
+            &["50/1m", "6/day@UTC"],
+            5,
+            &[
+                "ratelimit-limit: 6",
+                "ratelimit-policy: 50;w=60, 6;w=86400",
+                "ratelimit-remaining: 1",
+                "ratelimit-reset: 6342",
+            ],
+        ),
+        (
+            HeaderFormat::XRateLimit,
+            &["5/1m"],
+            1,
+            &["x-ratelimit-limit: 5", "x-ratelimit-remaining: 4", "x-ratelimit-reset: 1700000100"],
+        ),
+        (
+            HeaderFormat::XRateLimit,
+            &["50/1m", "6/300ms"],
+            5,
+            &["x-ratelimit-limit: 6", "x-ratelimit-remaining: 1", "x-ratelimit-reset: 1700000059"],
+        ),
+        (HeaderFormat::None, &["5/1m"], 1, &[]),
+    ];
+    for (format, quotas, cost, expected) in table {
+        assert_eq!(lines(&written(*format, quotas, *cost)), *expected, "{format} {quotas:?}");
+    }
+}
+
+#[test]
+fn every_format_says_when_to_come_back() {
+    for format in HeaderFormat::ALL {
+        let clock = ManualClock::default();
+        clock.advance(Duration::from_millis(59_999));
+        let store = MemoryStore::builder().clock(clock).build();
+        let limiter = Limiter::with_store(Quota::per_minute(1), store);
+        let limit_headers = LimitHeaders::new(format, limiter.quotas());
+        let mut headers = HeaderMap::new();
+        limit_headers.write(&limiter.check("alice").unwrap(), &mut headers);
+        assert!(!headers.contains_key("retry-after"), "{format}");
+        limit_headers.write(&limiter.check("alice").unwrap(), &mut headers);
+        assert_eq!(headers["retry-after"], "1", "{format}: a millisecond is rounded up");
+        let (limit_headers, never) = decided(format, "default", &["5/1m"], 6);
+        headers.clear();
+        limit_headers.write(&never, &mut headers);
+        assert!(!headers.contains_key("retry-after"), "{format}: it can never pass");
+    }
+}
+
+#[test]
+fn a_window_below_a_second_is_told_as_one() {
+    assert_eq!(written(HeaderFormat::Draft11, &["5/300ms"], 1)["ratelimit-policy"], "\"default\";q=5;w=1");
+    assert_eq!(written(HeaderFormat::Draft06, &["5/300ms"], 1)["ratelimit-policy"], "5;w=1");
+}
+
+#[test]
+fn a_decision_from_elsewhere_says_so_and_keeps_the_whole_limit() {
+    let (limit_headers, decision) = decided(HeaderFormat::Draft11, "default", &["9/1m"], 1);
+    let share: Quota = "3/1m".parse().unwrap();
+    let state = decision.quotas()[0];
+    for (source, name) in [(Source::Fallback, "fallback"), (Source::Local, "local")] {
+        let state = QuotaState::new(&share, 1, state.window(), state.now(), None).with_source(source);
+        let mut headers = HeaderMap::new();
+        limit_headers.write(&Decision::new(tollgate::PerQuota::one(state)), &mut headers);
+        assert_eq!(headers["tollgate-source"], name);
+        assert_eq!(headers["ratelimit-policy"], "\"default\";q=9;w=60");
+        assert_eq!(headers["ratelimit"], "\"default\";r=2;t=42", "what the next request will find");
+    }
+}
+
+#[test]
+fn formats_are_read_as_they_are_written() {
+    for format in HeaderFormat::ALL {
+        assert_eq!(format.to_string().parse(), Ok(format));
+    }
+    assert!("draft-6".parse::<HeaderFormat>().is_err());
+}
