@@ -9,7 +9,7 @@ use thiserror::Error;
 use crate::file::{At, Node, RawFile, Read, Variables};
 use crate::problem::Problems;
 use crate::resolve::resolve;
-use crate::{Policies, Problem, Warning};
+use crate::{Changes, Policies, Problem, Warning};
 
 /// What a valid file says.
 #[derive(Debug)]
@@ -97,6 +97,12 @@ impl Config {
         &self.policies
     }
 
+    /// The policies, for whoever makes them live.
+    #[must_use]
+    pub fn into_policies(self) -> Policies {
+        self.policies
+    }
+
     /// Where counters are kept; without a store, in memory.
     #[must_use]
     pub const fn store(&self) -> Option<&StoreSettings> {
@@ -107,6 +113,12 @@ impl Config {
     #[must_use]
     pub fn warnings(&self) -> &[Warning] {
         &self.warnings
+    }
+
+    /// What is different in this file from the one before.
+    #[must_use]
+    pub fn changes_since(&self, before: &Self) -> Changes {
+        Changes::between(before, self)
     }
 }
 

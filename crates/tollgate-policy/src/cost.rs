@@ -41,9 +41,22 @@ pub enum CostError {
 }
 
 impl Cost {
+    /// Whether a request costs as many units as its caller says.
+    pub(crate) fn is_asked(&self, attributes: &Attributes<'_>) -> bool {
+        match self {
+            Self::Asked => true,
+            Self::Fixed(_) => false,
+            Self::Attribute { name, .. } => attributes.value(name).is_none(),
+        }
+    }
+
     /// The cost of a request for which the caller says `asked`. Cost 0 only looks, so then it is 0 whatever a
     /// request would take.
-    pub(crate) fn of(&self, attributes: &Attributes<'_>, asked: u32) -> Result<u32, CostError> {
+    ///
+    /// # Errors
+    ///
+    /// If the attribute that says it cannot be a cost.
+    pub fn of(&self, attributes: &Attributes<'_>, asked: u32) -> Result<u32, CostError> {
         match self {
             _ if asked == 0 => Ok(0),
             Self::Asked => Ok(asked),

@@ -14,6 +14,9 @@ use crate::{Attributes, Network};
 pub enum Identity {
     /// Everybody together.
     Global,
+    /// Whoever all attributes of the request together describe, in whatever order they come. No file says it: who
+    /// adds an attribute makes everybody somebody new.
+    Every,
     /// Whoever has this value.
     Attribute(Box<str>),
     /// Whoever is in the same network as this address.
@@ -40,20 +43,41 @@ impl Default for Grouping {
     }
 }
 
+impl Grouping {
+    /// The network that is one client with this address.
+    fn network(self, value: Option<&str>) -> Option<Network> {
+        let address = value.and_then(address)?.to_canonical();
+        let prefix = if address.is_ipv4() { self.ipv4 } else { self.ipv6 };
+        Some(Network::of(address, prefix))
+    }
+}
+
 impl Identity {
-    /// The key of a request. `Err` names the attribute that is missing, empty, or no address where one is
-    /// needed: never a key that many share.
+    /// The key of a request.
+    ///
+    /// # Errors
+    ///
+    /// Names the attribute that is missing, empty, or no address where one is needed, and is empty where any
+    /// would do: never a key that many share.
     pub fn key<'a>(&'a self, attributes: &'a Attributes<'_>) -> Result<Key<'a>, &'a str> {
         match self {
             Self::Global => Ok(Key::parts(std::iter::empty::<Key<'_>>())),
+            Self::Every => {
+                let mut pairs: SmallVec<[(&str, &str); 4]> = attributes.iter().collect();
+                pairs.sort_unstable();
+                match pairs.iter().find(|(_, value)| value.is_empty()) {
+                    Some((name, _)) => Err(name),
+                    None if pairs.is_empty() => Err(""),
+                    None => Ok(Key::parts(pairs.into_iter().flat_map(<[&str; 2]>::from))),
+                }
+            }
             Self::Attribute(name) => match attributes.value(name) {
                 None | Some("") => Err(name),
                 Some(value) => Ok(Key::from(value)),
             },
             Self::Address(name, grouping) => {
-                let address = attributes.value(name).and_then(address).ok_or(name.as_ref())?.to_canonical();
-                let prefix = if address.is_ipv4() { grouping.ipv4 } else { grouping.ipv6 };
-                Ok(Key::from(Network::of(address, prefix).first()))
+                let network = grouping.network(attributes.value(name)).ok_or(name.as_ref())?;
+                Ok(Key::from(network.first()))
             }
             Self::All(parts) => {
                 let keys: Result<SmallVec<[Key<'_>; 4]>, _> =
@@ -74,6 +98,41 @@ impl Identity {
         }
     }
 
+    /// Whom a request counts, as `user=alice` or `ip=2001:db8::/64`, for whoever asked about this very request.
+    /// It is not for logs: values often are persons.
+    ///
+    /// # Errors
+    ///
+    /// As [`key`](Self::key).
+    pub fn describe<'a>(&'a self, attributes: &'a Attributes<'_>) -> Result<String, &'a str> {
+        match self {
+            Self::Global => Ok("everybody".to_owned()),
+            Self::Every => {
+                self.key(attributes)?;
+                let pairs: Vec<_> =
+                    attributes.iter().map(|(name, value)| format!("{name}={value}")).collect();
+                Ok(pairs.join(", "))
+            }
+            Self::Attribute(name) => match attributes.value(name) {
+                None | Some("") => Err(name),
+                Some(value) => Ok(format!("{name}={value}")),
+            },
+            Self::Address(name, grouping) => {
+                let network = grouping.network(attributes.value(name)).ok_or(name.as_ref())?;
+                Ok(format!("{name}={network}"))
+            }
+            Self::All(parts) => {
+                let parts: Result<Vec<_>, _> = parts.iter().map(|part| part.describe(attributes)).collect();
+                Ok(parts?.join(", "))
+            }
+            Self::FirstOf(choices) => {
+                let mut described = choices.iter().map(|choice| choice.describe(attributes));
+                let first = described.next().unwrap_or(Err(""));
+                first.or_else(|missing| described.find_map(Result::ok).ok_or(missing))
+            }
+        }
+    }
+
     /// The key under the names of the attributes that it is made of.
     fn named<'a>(&'a self, key: Key<'a>) -> Key<'a> {
         match self {
@@ -83,7 +142,7 @@ impl Identity {
                 parts.iter().for_each(|part| part.names(&mut names));
                 Key::from((Key::parts(names), key))
             }
-            Self::Global | Self::FirstOf(_) => key,
+            Self::Global | Self::Every | Self::FirstOf(_) => key,
         }
     }
 
@@ -93,14 +152,14 @@ impl Identity {
         [&'a str; N]: smallvec::Array<Item = &'a str>,
     {
         match self {
-            Self::Global => {}
+            Self::Global | Self::Every => {}
             Self::Attribute(name) | Self::Address(name, _) => names.push(name),
             Self::All(parts) | Self::FirstOf(parts) => parts.iter().for_each(|part| part.names(names)),
         }
     }
 }
 
-/// As it can be written in a file.
+/// As it is written in a file, where it can be.
 impl fmt::Display for Identity {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let list = |f: &mut fmt::Formatter<'_>, parts: &[Self]| {
@@ -112,10 +171,15 @@ impl fmt::Display for Identity {
         };
         match self {
             Self::Global => f.write_str("global"),
+            Self::Every => f.write_str("all attributes"),
             Self::Attribute(name) => f.write_str(name),
-            Self::Address(name, Grouping { ipv4, ipv6 }) => {
-                write!(f, "{{ address: {name}, ipv4: {ipv4}, ipv6: {ipv6} }}")
-            }
+            Self::Address(name, grouping) => match *grouping {
+                grouping if grouping != Grouping::default() => {
+                    write!(f, "{{ address: {name}, ipv4: {}, ipv6: {} }}", grouping.ipv4, grouping.ipv6)
+                }
+                _ if name.as_ref() == "ip" => f.write_str("ip"),
+                _ => write!(f, "{{ address: {name} }}"),
+            },
             Self::All(parts) => list(f, parts),
             Self::FirstOf(choices) => {
                 f.write_str("{ first_of: ")?;
@@ -154,6 +218,32 @@ mod tests {
         assert_eq!(key(&pair, &[("ip", "192.0.2.1")]), Err("user".into()));
         assert_eq!(key(&pair, &[("user", ""), ("ip", "192.0.2.1")]), Err("user".into()));
         assert_eq!(key(&pair, &[("user", "a"), ("ip", "unknown")]), Err("ip".into()));
+    }
+
+    #[test]
+    fn whom_a_request_counts_is_said_where_it_has_a_key() {
+        let pair = Identity::All([Identity::Attribute("user".into()), address()].into());
+        let choice = Identity::FirstOf([pair, Identity::Attribute("device".into())].into());
+        for (pairs, said) in [
+            (&[("user", "a"), ("ip", "2001:db8::1")][..], Ok("user=a, ip=2001:db8::/64")),
+            (&[("user", "a"), ("ip", "x"), ("device", "d1")], Ok("device=d1")),
+            (&[("user", "a"), ("ip", "x"), ("device", "")], Err("ip")),
+        ] {
+            let attributes = pairs.iter().copied().collect();
+            assert_eq!(choice.describe(&attributes).as_deref().map_err(|name| *name), said);
+            assert_eq!(key(&choice, pairs).err().as_deref(), said.err());
+        }
+        assert_eq!(Identity::Global.describe(&Attributes::default()).as_deref(), Ok("everybody"));
+    }
+
+    #[test]
+    fn of_all_attributes_the_order_does_not_matter_but_the_names_do() {
+        let of = |pairs: &[(&str, &str)]| key(&Identity::Every, pairs);
+        assert_eq!(of(&[("a", "1"), ("b", "2")]), of(&[("b", "2"), ("a", "1")]));
+        assert_ne!(of(&[("a", "1")]), of(&[("b", "1")]));
+        assert_ne!(of(&[("a", "1"), ("b", "2")]), of(&[("a", "2"), ("b", "1")]));
+        assert_eq!(of(&[("a", "1"), ("b", "")]), Err("b".into()));
+        assert_eq!(of(&[]), Err(String::new()));
     }
 
     /// The user `d1` is not the device `d1`.

@@ -12,7 +12,9 @@
 //! Everything before the index happens once, when a file is loaded, and collects every [`Problem`] with its line
 //! and column. What is behind it is done for each request and fails only for what the request lacks.
 //!
-//! The crate asks no store and reads no clock.
+//! Above them is the [`PolicyLimiter`], which asks a store and can be given other policies while it runs. Policies can
+//! be [made in code](Policy::builder) as well. What holds where several policies apply to one request is said
+//! [there](PolicyLimiter#where-several-policies-apply).
 //!
 //! # Examples
 //!
@@ -41,12 +43,15 @@
 //! ```
 
 mod attributes;
+mod builder;
+mod changes;
 mod condition;
 mod config;
 mod cost;
 mod file;
 mod identity;
 mod index;
+mod limiter;
 mod matched;
 mod policies;
 mod policy;
@@ -56,10 +61,16 @@ mod schema;
 mod warning;
 
 pub use self::attributes::Attributes;
+pub use self::builder::{PolicyBuilder, PolicyError};
+pub use self::changes::{Change, ChangedSetting, Changes};
 pub use self::condition::{Condition, Pattern, Test};
 pub use self::config::{Config, ConfigError, StoreSettings};
 pub use self::cost::{Cost, CostError};
 pub use self::identity::{Grouping, Identity};
+pub use self::limiter::{
+    Changed, CheckError, Ground, PolicyDecision, PolicyLimiter, PolicySet, QuotaStanding, RefundError,
+    Reservation, Tally, TrialDecision, TrialTally, WhenFull,
+};
 pub use self::matched::{Matched, Outcome, Refusal, Trial, TrialKind};
 pub use self::policies::Policies;
 pub use self::policy::{HeaderFormat, Mode, OnMissingKey, Override, Policy};

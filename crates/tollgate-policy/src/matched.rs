@@ -5,7 +5,7 @@ use thiserror::Error;
 use tollgate::{Charge, Key, PolicyQuota};
 
 use crate::cost::CostError;
-use crate::policy::Quotas;
+use crate::policy::{QuotaList, Quotas};
 use crate::{Mode, Policy};
 
 /// What the policies say of a request.
@@ -20,31 +20,35 @@ pub enum Outcome<'a> {
     DenyUnknown {
         /// The policy, whose `on_missing_key` is `deny`.
         policy: &'a Policy,
-        /// The attribute that is missing.
+        /// The attribute that is missing; empty if any would do.
         attribute: &'a str,
     },
 }
 
 /// A request that lacks something. The caller's fault.
-#[derive(Debug, Error)]
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[non_exhaustive]
-pub enum Refusal<'a> {
+pub enum Refusal {
     /// The request does not say who is to be counted.
-    #[error("policy `{}`: no attribute says who is to be counted: `{attribute}` is missing", policy.name())]
+    #[error("policy `{policy}`: no attribute says who is to be counted{}", is_missing(attribute))]
     MissingKey {
-        /// The policy.
-        policy: &'a Policy,
-        /// The attribute that is missing, empty, or no address where one is needed.
-        attribute: &'a str,
+        /// The policy's name.
+        policy: Box<str>,
+        /// The attribute that is missing, empty, or no address where one is needed. Empty if any would do.
+        attribute: Box<str>,
     },
     /// The request does not say what it costs.
-    #[error("policy `{}`: {error}", policy.name())]
+    #[error("policy `{policy}`: {error}")]
     Cost {
-        /// The policy.
-        policy: &'a Policy,
+        /// The policy's name.
+        policy: Box<str>,
         /// What is wrong.
         error: CostError,
     },
+}
+
+fn is_missing(attribute: &str) -> String {
+    if attribute.is_empty() { String::new() } else { format!(": `{attribute}` is missing") }
 }
 
 /// The policies that apply to a request, with the request's keys and costs.
@@ -54,9 +58,18 @@ pub struct Matched<'a>(SmallVec<[Entry<'a>; 2]>);
 #[derive(Debug)]
 pub(crate) struct Entry<'a> {
     pub(crate) policy: &'a Policy,
+    pub(crate) applied: Applied,
     pub(crate) key: Key<'a>,
     pub(crate) cost: u32,
     pub(crate) quotas: &'a Quotas,
+}
+
+/// Which policy applies, by its place among all, and which of its lists of quotas: what is left of an entry once
+/// its request is gone.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Applied {
+    pub(crate) policy: u32,
+    pub(crate) list: QuotaList,
 }
 
 /// Quotas that are tried out: counted all or nothing by themselves, after the decision.
@@ -83,8 +96,12 @@ impl<'a> Matched<'a> {
 
     /// The charges that decide, all or nothing.
     pub fn enforced(&self) -> impl Iterator<Item = Charge<'_>> {
-        let entries = self.0.iter().filter(|entry| entry.policy.mode() == Mode::Enforce);
-        entries.flat_map(|entry| entry.charges(&entry.quotas.enforced))
+        self.deciding().flat_map(|entry| entry.charges(&entry.quotas.enforced))
+    }
+
+    /// The entries whose quotas decide.
+    pub(crate) fn deciding(&self) -> impl Iterator<Item = &Entry<'a>> {
+        self.0.iter().filter(|entry| entry.policy.mode() == Mode::Enforce)
     }
 
     /// What is counted in a second step, once the request is decided on. Each is a step of its own: none decides
@@ -116,6 +133,10 @@ impl<'a> Trial<'a> {
     #[must_use]
     pub const fn policy(&self) -> &'a Policy {
         self.entry.policy
+    }
+
+    pub(crate) const fn applied(&self) -> Applied {
+        self.entry.applied
     }
 
     /// Why they are only tried out.

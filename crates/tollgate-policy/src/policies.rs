@@ -1,10 +1,10 @@
 //! All policies of a file, compiled: from attributes to charges.
 
 use crate::index::Index;
-use crate::matched::Entry;
-use crate::{Attributes, Matched, Mode, OnMissingKey, Outcome, Policy, Refusal};
+use crate::matched::{Applied, Entry};
+use crate::{Attributes, Matched, Mode, OnMissingKey, Outcome, Policy, PolicyError, Refusal};
 
-/// All policies of a file.
+/// All policies of a file, or of a program.
 ///
 /// Policies are independent: every one that matches applies, all or nothing together. An exempt one ends the
 /// matter first.
@@ -21,6 +21,21 @@ impl Policies {
         Self { index: Index::new(&policies), policies: policies.into() }
     }
 
+    /// Policies made in code; exempt ones go first.
+    ///
+    /// # Errors
+    ///
+    /// If two have the same name.
+    pub fn of(policies: impl IntoIterator<Item = Policy>) -> Result<Self, PolicyError> {
+        let policies: Vec<Policy> = policies.into_iter().collect();
+        for (index, policy) in policies.iter().enumerate() {
+            if policies.iter().take(index).any(|other| other.name == policy.name) {
+                return Err(PolicyError::SameName(policy.name.clone()));
+            }
+        }
+        Ok(Self::new(policies))
+    }
+
     /// All policies, exempt ones first, each kind in the order of the file.
     #[must_use]
     pub fn as_slice(&self) -> &[Policy] {
@@ -33,13 +48,9 @@ impl Policies {
     ///
     /// If an enforced policy needs to know something of the request that its attributes do not say: who is to be
     /// counted, or its cost. What is only tried out never makes a request fail; it is left out then.
-    pub fn charges<'a>(
-        &'a self,
-        attributes: &'a Attributes<'_>,
-        cost: u32,
-    ) -> Result<Outcome<'a>, Refusal<'a>> {
+    pub fn charges<'a>(&'a self, attributes: &'a Attributes<'_>, cost: u32) -> Result<Outcome<'a>, Refusal> {
         let mut matched = Matched::default();
-        for policy in self.matching(attributes) {
+        for (number, policy) in self.numbered(attributes) {
             if policy.is_exempt {
                 return Ok(Outcome::Exempt(policy));
             }
@@ -50,23 +61,36 @@ impl Policies {
                 Err(attribute) => match policy.on_missing_key {
                     OnMissingKey::Skip => continue,
                     OnMissingKey::Deny => return Ok(Outcome::DenyUnknown { policy, attribute }),
-                    OnMissingKey::Error => return Err(Refusal::MissingKey { policy, attribute }),
+                    OnMissingKey::Error => {
+                        let (policy, attribute) = (policy.name.clone(), attribute.into());
+                        return Err(Refusal::MissingKey { policy, attribute });
+                    }
                 },
             };
             let cost = match policy.cost.of(attributes, cost) {
                 Ok(cost) => cost,
                 Err(_) if !is_enforced => continue,
-                Err(error) => return Err(Refusal::Cost { policy, error }),
+                Err(error) => return Err(Refusal::Cost { policy: policy.name.clone(), error }),
             };
-            matched.push(Entry { policy, key, cost, quotas: policy.quotas_for(attributes) });
+            let applied = Applied { policy: number, list: policy.list_for(attributes) };
+            matched.push(Entry { policy, applied, key, cost, quotas: policy.list(applied.list) });
         }
         Ok(Outcome::Charge(matched))
     }
 
     /// The policies that apply to a request, exempt ones first.
     pub fn matching<'a>(&'a self, attributes: &'a Attributes<'_>) -> impl Iterator<Item = &'a Policy> {
-        let policy = |number: u32| self.policies.get(number as usize);
+        self.numbered(attributes).map(|(_, policy)| policy)
+    }
+
+    /// The policies that apply, with their places among all.
+    fn numbered<'a>(&'a self, attributes: &'a Attributes<'_>) -> impl Iterator<Item = (u32, &'a Policy)> {
+        let policy = |number: u32| Some((number, self.policy(number)?));
         let candidates = self.index.candidates(attributes);
-        candidates.into_iter().filter_map(policy).filter(|policy| policy.matches(attributes))
+        candidates.into_iter().filter_map(policy).filter(|(_, policy)| policy.matches(attributes))
+    }
+
+    pub(crate) fn policy(&self, number: u32) -> Option<&Policy> {
+        self.policies.get(number as usize)
     }
 }

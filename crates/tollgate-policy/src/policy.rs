@@ -1,13 +1,27 @@
 //! A policy: what it matches, whom it counts, and by which quotas.
 
+use std::fmt;
+
 use tollgate::{OnStoreFailure, PolicyQuota};
 
 use crate::{Attributes, Condition, Cost, Identity, Position};
 
-/// One named rule of a file, checked, with the file's defaults filled in.
-#[derive(Debug)]
+/// A `:` is kept for the names under which candidates are counted.
+pub(crate) fn is_policy_name(name: &str) -> bool {
+    let is_allowed = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
+    (1..=64).contains(&name.len()) && name.bytes().all(is_allowed)
+}
+
+/// The name under which a policy's candidates are counted; no policy can have it.
+pub(crate) fn candidate_name(policy: &str) -> String {
+    format!("{policy}:candidate")
+}
+
+/// One named rule, checked: from a file, with its defaults filled in, or [made in code](Policy::builder).
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Policy {
     pub(crate) name: Box<str>,
+    /// In line 0 if it stands in no file.
     pub(crate) at: Position,
     pub(crate) description: Option<Box<str>>,
     pub(crate) conditions: Box<[Condition]>,
@@ -24,7 +38,7 @@ pub struct Policy {
 }
 
 /// Quotas that go together, all or nothing, and those that might replace them.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct Quotas {
     pub(crate) enforced: Box<[PolicyQuota]>,
     /// Counted on counters of their own: where the windows are the same, a candidate would use up the quota that
@@ -32,8 +46,12 @@ pub(crate) struct Quotas {
     pub(crate) candidates: Box<[PolicyQuota]>,
 }
 
+/// Which of a policy's lists of quotas: that of an override, or its own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct QuotaList(Option<usize>);
+
 /// Other quotas for some of those that a policy matches.
-#[derive(Debug)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Override {
     pub(crate) at: Position,
     pub(crate) when: Box<[Condition]>,
@@ -79,6 +97,61 @@ pub enum HeaderFormat {
     None,
 }
 
+impl Mode {
+    /// As it is written in a file.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Off => "off",
+            Self::Shadow => "shadow",
+            Self::Enforce => "enforce",
+        }
+    }
+}
+
+impl OnMissingKey {
+    /// As it is written in a file.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Error => "error",
+            Self::Deny => "deny",
+            Self::Skip => "skip",
+        }
+    }
+}
+
+impl HeaderFormat {
+    /// As it is written in a file.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Draft11 => "draft-11",
+            Self::Draft06 => "draft-06",
+            Self::XRateLimit => "x-ratelimit",
+            Self::None => "none",
+        }
+    }
+}
+
+impl fmt::Display for Mode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl fmt::Display for OnMissingKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl fmt::Display for HeaderFormat {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
 impl Policy {
     /// The name, under which it is counted, logged and reported.
     #[must_use]
@@ -86,10 +159,10 @@ impl Policy {
         &self.name
     }
 
-    /// Where it stands in its file.
+    /// Where it stands in its file, if it is from one.
     #[must_use]
-    pub const fn at(&self) -> Position {
-        self.at
+    pub fn at(&self) -> Option<Position> {
+        (self.at.line > 0).then_some(self.at)
     }
 
     /// What its author says of it.
@@ -176,10 +249,25 @@ impl Policy {
         self.mode != Mode::Off && self.conditions.iter().all(|condition| condition.holds(attributes))
     }
 
-    /// The quotas for a request: those of the first override that holds, else the policy's own.
-    pub(crate) fn quotas_for(&self, attributes: &Attributes<'_>) -> &Quotas {
-        let holds = |over: &&Override| over.when.iter().all(|condition| condition.holds(attributes));
-        self.overrides.iter().find(holds).map_or(&self.quotas, |over| &over.quotas)
+    /// The override for a request: the first that holds.
+    #[must_use]
+    pub fn override_for(&self, attributes: &Attributes<'_>) -> Option<&Override> {
+        self.override_index(attributes).and_then(|number| self.overrides.get(number))
+    }
+
+    fn override_index(&self, attributes: &Attributes<'_>) -> Option<usize> {
+        let holds = |over: &Override| over.when.iter().all(|condition| condition.holds(attributes));
+        self.overrides.iter().position(holds)
+    }
+
+    /// The list of quotas for a request: that of its override, else the policy's own.
+    pub(crate) fn list_for(&self, attributes: &Attributes<'_>) -> QuotaList {
+        QuotaList(self.override_index(attributes))
+    }
+
+    /// A list that this policy gave.
+    pub(crate) fn list(&self, QuotaList(number): QuotaList) -> &Quotas {
+        number.and_then(|number| self.overrides.get(number)).map_or(&self.quotas, |over| &over.quotas)
     }
 }
 

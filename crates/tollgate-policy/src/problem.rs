@@ -131,9 +131,12 @@ pub enum ProblemKind {
     /// An attribute's name that no request can have.
     #[error("an attribute's name has 1 to {} characters", Attributes::MAX_NAME)]
     AttributeName,
-    /// The same attribute twice in one key.
-    #[error("`{0}` is part of this key already")]
-    RepeatedIdentity(Box<str>),
+    /// The same part twice in one key.
+    #[error("this is part of the key already, at {first}")]
+    RepeatedIdentity {
+        /// Where it stands first.
+        first: Position,
+    },
     /// An environment variable that is not set.
     #[error("the environment variable `{0}` is not set (`$${{` stands for `${{` itself)")]
     UnsetVariable(Box<str>),
@@ -164,14 +167,14 @@ impl Problem {
 }
 
 impl Hint {
-    /// A word is taken for a misspelling of the nearest that differs in at most a third of its characters.
+    /// A word is taken for a misspelling of the nearest, if they differ in at most two fifths of the longer one.
     pub(crate) fn new(written: &str, known: &'static [&'static str]) -> Self {
         let written = written.to_ascii_lowercase().replace('-', "_");
         let distances =
             known.iter().map(|word| (strsim::osa_distance(&written, &word.replace('-', "_")), *word));
         let nearest = distances.min_by_key(|(distance, _)| *distance);
-        let meant =
-            nearest.filter(|(distance, word)| *distance <= word.len().div_ceil(3)).map(|(_, word)| word);
+        let is_near = |(distance, word): &(usize, &str)| 5 * distance <= 2 * word.len().max(written.len());
+        let meant = nearest.filter(is_near).map(|(_, word)| word);
         Self { meant, known }
     }
 }

@@ -5,7 +5,7 @@ use tollgate::{CountDenied, LocalShare, OnStoreFailure, PolicyQuota};
 use crate::file::{
     At, FailureWord, QuotaList, RawCost, RawDefaults, RawFile, RawOverride, RawPolicy, RawStore, Share,
 };
-use crate::policy::Quotas;
+use crate::policy::{Quotas, candidate_name, is_policy_name};
 use crate::problem::Problems;
 use crate::{
     Config, Cost, HeaderFormat, Identity, Mode, OnMissingKey, Override, Policies, Policy, Position,
@@ -93,7 +93,12 @@ fn policy(raw: At<RawPolicy>, defaults: &Defaults, problems: &mut Problems) -> O
 
     let name = raw.name.and_then(|name| policy_name(name, problems));
     // Quotas are looked through even under a name that cannot be, because they have problems of their own.
-    let scope = Scope { policy: name.as_deref().unwrap_or_default(), count_denied };
+    let scope = Scope {
+        policy: name.as_deref().unwrap_or_default(),
+        count_denied,
+        // Where there is none, a problem is noted, and the quotas come to nothing.
+        on_store_failure: on_store_failure.unwrap_or(OnStoreFailure::Open),
+    };
     let quotas = scope.quotas(raw.quotas, raw.candidate, problems);
     let overrides = raw.overrides.map(|overrides| overrides.value).unwrap_or_default();
     let overrides = overrides.into_iter().filter_map(|raw| scope.resolve_override(raw, problems)).collect();
@@ -116,10 +121,8 @@ fn policy(raw: At<RawPolicy>, defaults: &Defaults, problems: &mut Problems) -> O
     })
 }
 
-/// A `:` is kept for the names under which candidates are counted.
 fn policy_name(name: At<Box<str>>, problems: &mut Problems) -> Option<Box<str>> {
-    let is_allowed = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
-    if (1..=64).contains(&name.value.len()) && name.value.bytes().all(is_allowed) {
+    if is_policy_name(&name.value) {
         return Some(name.value);
     }
     problems.add(name.at, ProblemKind::PolicyName);
@@ -166,6 +169,7 @@ fn resolve_cost(cost: At<RawCost>, problems: &mut Problems) -> Option<Cost> {
 struct Scope<'a> {
     policy: &'a str,
     count_denied: CountDenied,
+    on_store_failure: OnStoreFailure,
 }
 
 impl Scope<'_> {
@@ -177,14 +181,16 @@ impl Scope<'_> {
     ) -> Quotas {
         Quotas {
             enforced: self.under(self.policy, enforced, problems),
-            candidates: self.under(&format!("{}:candidate", self.policy), candidates, problems),
+            candidates: self.under(&candidate_name(self.policy), candidates, problems),
         }
     }
 
     fn under(&self, name: &str, list: Option<At<QuotaList>>, problems: &mut Problems) -> Box<[PolicyQuota]> {
         let mut quotas: Vec<PolicyQuota> = Vec::new();
         for written in list.map(|list| list.value.0).unwrap_or_default() {
-            let quota = PolicyQuota::new(name, written.value.0).with_count_denied(self.count_denied);
+            let quota = PolicyQuota::new(name, written.value.0)
+                .with_count_denied(self.count_denied)
+                .with_on_store_failure(self.on_store_failure);
             if let Some(first) = quotas.iter().find(|first| first.shares_counters_with(&quota)) {
                 let (first, second) = (first.quota().clone().into(), quota.quota().clone().into());
                 problems.add(written.at, ProblemKind::SameWindow { first, second });

@@ -2,6 +2,10 @@
 
 #![allow(clippy::unwrap_used, reason = "this is a test")]
 
+use std::collections::BTreeSet;
+use std::error::Error;
+use std::fmt::Debug;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use tollgate_policy::{Config, ConfigError};
@@ -15,19 +19,40 @@ fn parse(path: &Path) -> Result<Config, ConfigError> {
 
 #[test]
 fn every_problem_of_a_file_is_told_with_its_place() {
+    let mut told = BTreeSet::new();
     for path in yaml_files(&file("tests/problems")) {
         let error = parse(&path).expect_err(&path.display().to_string());
         expect_snapshot(&path.with_extension("txt"), &format!("{error}\n"));
+        let ConfigError::Invalid { problems, .. } = error else { panic!("{error}") };
+        told.extend(problems.iter().map(|problem| variant(problem.kind())));
     }
+    assert_eq!(told, variants("src/problem.rs", "ProblemKind"), "each kind needs a file in tests/problems");
 }
 
 #[test]
 fn what_is_probably_a_mistake_is_told_with_a_code() {
+    let mut told = BTreeSet::new();
     for path in yaml_files(&file("tests/warnings")) {
         let config = parse(&path).unwrap();
         let warnings: Vec<String> = config.warnings().iter().map(ToString::to_string).collect();
         expect_snapshot(&path.with_extension("txt"), &format!("{}\n", warnings.join("\n")));
+        told.extend(config.warnings().iter().map(|warning| variant(warning.kind())));
     }
+    assert_eq!(
+        told,
+        variants("src/warning/mod.rs", "WarningKind"),
+        "each kind needs a file in tests/warnings"
+    );
+}
+
+#[test]
+fn a_file_that_cannot_be_read_is_named_with_the_reason() {
+    let error = Config::load("nowhere/tollgate.yaml").unwrap_err();
+    assert_eq!(error.to_string(), "cannot read nowhere/tollgate.yaml");
+    let reason = error.source().unwrap().downcast_ref::<std::io::Error>().unwrap();
+    assert_eq!(reason.kind(), ErrorKind::NotFound);
+    let told: BTreeSet<String> = [error, Config::parse("t", "").unwrap_err()].iter().map(variant).collect();
+    assert_eq!(told, variants("src/config.rs", "ConfigError"));
 }
 
 #[test]
@@ -65,6 +90,21 @@ fn the_examples_are_valid_and_without_warnings() {
 /// A file of this crate.
 fn file(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join(name)
+}
+
+/// The name of the variant that a value is of.
+fn variant(value: &impl Debug) -> String {
+    format!("{value:?}").chars().take_while(|character| character.is_alphanumeric()).collect()
+}
+
+/// The names of all variants of a public enum, from its source: a new one is not to be forgotten here.
+fn variants(source: &str, name: &str) -> BTreeSet<String> {
+    let source = std::fs::read_to_string(file(source)).unwrap();
+    let (_, body) = source.split_once(&format!("pub enum {name} {{\n")).unwrap();
+    let (body, _) = body.split_once("\n}\n").unwrap();
+    let lines = body.lines().filter_map(|line| line.strip_prefix("    "));
+    let names = lines.filter(|line| line.starts_with(char::is_uppercase));
+    names.map(|line| line.chars().take_while(|character| character.is_alphanumeric()).collect()).collect()
 }
 
 /// Fails unless the file holds this text; `TOLLGATE_WRITE_SNAPSHOTS=1` writes it, for a look at the difference.

@@ -37,7 +37,8 @@ impl RedisStore {
 
 impl RedisStoreBuilder {
     /// What all keys begin with, `tollgate` unless said otherwise. Whoever shares a server but not counters needs
-    /// prefixes of their own.
+    /// prefixes of their own: a counter depends on its policy's name, its windows and its key, so that policies of the
+    /// same name with other limits would count together.
     pub fn prefix(self, prefix: &str) -> Self {
         Self { prefix: prefix.into(), ..self }
     }
@@ -98,9 +99,14 @@ impl RedisStoreBuilder {
         self
     }
 
-    /// User and password of the sentinels, where they want one. That of the servers is not sent to them.
-    pub fn sentinel_login(mut self, user: Option<&str>, password: Password) -> Self {
-        self.settings.sentinel_user = user.map(Into::into);
+    /// The user to log in as with the sentinels, where they want one other than their default.
+    pub fn sentinel_user(mut self, user: &str) -> Self {
+        self.settings.sentinel_user = Some(user.into());
+        self
+    }
+
+    /// The password of the sentinels, where they want one. That of the servers is not sent to them.
+    pub fn sentinel_password(mut self, password: Password) -> Self {
         self.settings.sentinel_password = Some(password);
         self
     }

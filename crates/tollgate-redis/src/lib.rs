@@ -61,8 +61,8 @@
 //! server and with Sentinel they may count what they like.
 //!
 //! A slot of a Cluster may move while its counters are charged. Only a request with several quotas can meet its
-//! counters at two servers then. It waits for them to come together, for about 16 ms and within its deadline, and
-//! fails with [`StoreError::NotReady`](tollgate::StoreError::NotReady) if they do not; nothing is charged.
+//! counters at two servers then. It waits for them to come together until its deadline, and fails with
+//! [`StoreError::NotReady`](tollgate::StoreError::NotReady) if they do not; nothing is charged.
 //!
 //! # Cancel safety
 //!

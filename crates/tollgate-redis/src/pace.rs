@@ -23,9 +23,19 @@ const LONGEST: Duration = Duration::from_millis(400);
 impl Pace {
     /// Waits until the next attempt is due, and counts it.
     pub(crate) async fn wait(&mut self) {
-        if let Some(last) = self.last {
-            sleep_until(last + GAP + self.extra()).await;
+        if self.last.is_some() {
+            sleep_until(self.due()).await;
         }
+        self.begin();
+    }
+
+    /// When another attempt may be made, as of now; each time it is asked, after another random wait.
+    pub(crate) fn due(&self) -> Instant {
+        self.last.map_or_else(instant, |last| last + GAP + self.extra())
+    }
+
+    /// An attempt is made now.
+    pub(crate) fn begin(&mut self) {
         self.last = Some(instant());
         self.failures = self.failures.saturating_add(1);
     }

@@ -6,9 +6,10 @@ use std::time::Duration;
 
 use thiserror::Error;
 
+use crate::node::LookUps;
 use crate::password::{Password, PasswordError};
 use crate::tls::{Tls, TlsError};
-use crate::url::{StoreUrl, Transport, UrlError};
+use crate::url::{Place, StoreUrl, Transport, UrlError};
 
 /// How the servers of a store are reached: what the URL says and what it does not.
 #[derive(Clone)]
@@ -58,6 +59,12 @@ pub enum SettingsError {
     /// There is a user and no password.
     #[error("the store's URL names a user, and there is no password")]
     PasswordMissing,
+    /// There is a user for the sentinels and no password.
+    #[error("there is a user for the sentinels, and no password")]
+    SentinelPasswordMissing,
+    /// There is a login for sentinels and the URL names none.
+    #[error("there is a login for sentinels, and the store's URL names none: say redis+sentinel://")]
+    SentinelsMissing,
     /// There are certificates and the URL does not ask for TLS.
     #[error("there are certificates, and the store's URL does not ask for TLS: say rediss:// or valkeys://")]
     TlsUnused,
@@ -67,6 +74,7 @@ pub enum SettingsError {
 pub(crate) struct Checked {
     pub(crate) settings: Settings,
     pub(crate) tls: Option<Arc<rustls::ClientConfig>>,
+    pub(crate) look_ups: LookUps,
     /// The text of the script that servers are to know.
     pub(crate) script: &'static str,
 }
@@ -89,15 +97,20 @@ impl Settings {
     ///
     /// If certificates or keys are unfit, or parts contradict each other.
     pub(crate) fn check(self, script: &'static str) -> Result<Arc<Checked>, SettingsError> {
-        let lacks_password = self.url.user.is_some() && self.url.password.is_none();
-        if lacks_password || (self.sentinel_user.is_some() && self.sentinel_password.is_none()) {
+        if self.url.user.is_some() && self.url.password.is_none() {
             return Err(SettingsError::PasswordMissing);
+        }
+        let has_sentinels = matches!(self.url.place, Place::Sentinel { .. });
+        match (&self.sentinel_user, &self.sentinel_password) {
+            (Some(_), None) => return Err(SettingsError::SentinelPasswordMissing),
+            (_, Some(_)) if !has_sentinels => return Err(SettingsError::SentinelsMissing),
+            _ => {}
         }
         let tls = match self.url.transport {
             Transport::Tls => Some(Arc::new(self.tls.config()?)),
             Transport::Plain if !self.tls.is_empty() => return Err(SettingsError::TlsUnused),
             Transport::Plain => None,
         };
-        Ok(Arc::new(Checked { settings: self, tls, script }))
+        Ok(Arc::new(Checked { settings: self, tls, look_ups: LookUps::default(), script }))
     }
 }

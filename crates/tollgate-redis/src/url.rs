@@ -21,7 +21,7 @@ use crate::password::Password;
 ///
 /// With `rediss` in the place of `redis`, connections use TLS; `valkey` and `valkeys` mean the same as `redis` and
 /// `rediss`. User and password are those of the servers that count; sentinels have their own
-/// ([`sentinel_login`](crate::RedisStoreBuilder::sentinel_login)). In them, `/ ? # @ : %` are written as
+/// ([`sentinel_password`](crate::RedisStoreBuilder::sentinel_password)). In them, `/ ? # @ : %` are written as
 /// `%2F %3F %23 %40 %3A %25`; a password that is in the environment or in a file need not be written so.
 ///
 /// `Debug` and `Display` show the URL without its password, and no error shows any part of it.

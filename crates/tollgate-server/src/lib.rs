@@ -16,10 +16,12 @@
 mod accept;
 pub mod args;
 mod attributes;
+pub mod check_config;
 pub mod client;
 mod connection;
 pub mod doctor;
 mod engine;
+pub mod explain;
 mod http;
 mod log_gap;
 pub mod logs;

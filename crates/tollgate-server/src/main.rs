@@ -2,9 +2,11 @@
 
 use std::process::ExitCode;
 
+use tollgate_policy::ConfigError;
 use tollgate_redis::Level;
-use tollgate_server::args::{Args, CheckArgs, Command, DoctorArgs, ServeArgs};
-use tollgate_server::{Ended, Settings, client, doctor, logs};
+use tollgate_server::args::{Args, CheckArgs, CheckConfigArgs, Command, DoctorArgs, ExplainArgs, ServeArgs};
+use tollgate_server::explain::ExplainError;
+use tollgate_server::{Ended, Settings, check_config, client, doctor, explain, logs};
 
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
@@ -20,6 +22,8 @@ fn main() -> ExitCode {
         Command::Doctor(args) => (doctor(&args), ExitCode::FAILURE),
         // For a check, status 1 is a denial.
         Command::Check(args) => (check(args), ExitCode::from(client::NO_ANSWER)),
+        Command::CheckConfig(args) => (check_config(&args), ExitCode::FAILURE),
+        Command::Explain(args) => (explain(&args), ExitCode::FAILURE),
     };
     outcome.unwrap_or_else(|error| {
         eprintln!("error: {error:#}");
@@ -65,4 +69,29 @@ fn check(args: CheckArgs) -> anyhow::Result<ExitCode> {
         eprintln!("error: {error}");
     }
     Ok(ExitCode::from(client::exit_status(&outcome)))
+}
+
+fn check_config(args: &CheckConfigArgs) -> anyhow::Result<ExitCode> {
+    match check_config::run(args) {
+        Ok(true) => Ok(ExitCode::SUCCESS),
+        Ok(false) => Ok(ExitCode::FAILURE),
+        Err(error) => Ok(wrong_argument(error)),
+    }
+}
+
+fn explain(args: &ExplainArgs) -> anyhow::Result<ExitCode> {
+    match explain::run(args) {
+        Ok(()) => Ok(ExitCode::SUCCESS),
+        // Each of its lines names the file.
+        Err(ExplainError::File(error @ ConfigError::Invalid { .. })) => {
+            eprintln!("{error}");
+            Ok(ExitCode::FAILURE)
+        }
+        Err(error) => Ok(wrong_argument(error)),
+    }
+}
+
+fn wrong_argument(error: impl Into<anyhow::Error>) -> ExitCode {
+    eprintln!("error: {:#}", error.into());
+    ExitCode::from(USAGE)
 }

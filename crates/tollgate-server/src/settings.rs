@@ -37,14 +37,24 @@ pub enum SettingsError {
     #[error("`--store`: {0}")]
     StoreUrl(#[from] UrlError),
     /// There is no password where it was to be found.
-    #[error("`--store-password-file`: {}", with_source(.0))]
-    Password(#[from] PasswordError),
+    #[error("`{flag}`: {}", with_source(.source))]
+    Password {
+        /// The flag that names the file.
+        flag: &'static str,
+        /// What is wrong with it.
+        source: PasswordError,
+    },
     /// A certificate or key cannot be read, or is none.
     #[error("`--store-ca`, `--store-cert`, `--store-key`: {}", with_source(.0))]
     Tls(#[from] TlsError),
     /// The password comes from two places.
-    #[error("both `--store-password-file` and TOLLGATE_STORE_PASSWORD are given; keep one of them")]
-    TwoPasswords,
+    #[error("both `{flag}` and {variable} are given; keep one of them")]
+    TwoPasswords {
+        /// The flag that names a file with it.
+        flag: &'static str,
+        /// The variable that holds it.
+        variable: &'static str,
+    },
     /// The store's settings contradict each other.
     #[error("`--store`: {}", with_source(.0))]
     Store(#[from] tollgate_redis::SettingsError),

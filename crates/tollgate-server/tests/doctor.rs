@@ -4,6 +4,8 @@
 
 mod support;
 
+use std::io::{Read, Write};
+use std::net::TcpListener;
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
@@ -14,8 +16,17 @@ use tollgate_testkit::servers::{
 
 /// The exit status, and every check with its level.
 fn doctor(arguments: &[&str]) -> (Option<i32>, Vec<(String, String, String)>) {
+    doctor_with(&[], arguments)
+}
+
+fn doctor_with(
+    variables: &[(&str, &str)],
+    arguments: &[&str],
+) -> (Option<i32>, Vec<(String, String, String)>) {
     let began = Instant::now();
-    let output = tollgate().args(["doctor", "--json"]).args(arguments).output().expect("it runs");
+    let mut command = tollgate();
+    let output = command.envs(variables.iter().copied()).args(["doctor", "--json"]).args(arguments);
+    let output = output.output().expect("it runs");
     assert!(began.elapsed() < Duration::from_secs(10), "{:?}", began.elapsed());
     let error = String::from_utf8_lossy(&output.stderr).into_owned();
     let report: Value =
@@ -87,6 +98,62 @@ fn a_store_that_is_full_fails() {
     let (level, found) = level(&checks, "eviction");
     assert_eq!((status, level), (Some(1), "fail"), "{checks:?}");
     assert!(found.contains("it is full"), "{found}");
+}
+
+/// One server, one setting after another.
+#[test]
+fn every_setting_that_matters_is_seen() {
+    let server = Settings::new(Software::Valkey).config("maxmemory-policy", "allkeys-lru").start();
+    let url = url(&server);
+    let patient = ["--store", &url, "--store-timeout", "5s"];
+    let (status, checks) = doctor(&patient);
+    assert_eq!(status, Some(0), "{checks:?}");
+    assert_eq!(level(&checks, "eviction").0, "warn", "{checks:?}");
+    assert!(level(&checks, "eviction").1.contains("allkeys-lru, and no limit of memory yet"), "{checks:?}");
+    assert_eq!(level(&checks, "persistence").0, "warn", "{checks:?}");
+
+    let _: () = server.command(["CONFIG", "SET", "maxmemory-policy", "noeviction", "maxmemory", "200mb"]);
+    let _: () = server.command(["ACL", "SETUSER", "default", "-info", "-scan"]);
+    let (status, checks) = doctor(&patient);
+    assert_eq!(status, Some(0), "{checks:?}");
+    assert_eq!((level(&checks, "version").0, level(&checks, "expiry").0), ("warn", "warn"), "{checks:?}");
+    assert_eq!(level(&checks, "exact").0, "pass", "{checks:?}");
+
+    let _: () = server.command(["ACL", "SETUSER", "default", "+info", "-time"]);
+    let (_, folder): (String, String) = server.command(["CONFIG", "GET", "dir"]);
+    std::fs::remove_dir_all(folder).expect("a folder of its own");
+    let _: String = server.command(["BGSAVE"]);
+    while server.info("rdb_last_bgsave_status") != "err" {
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    let (status, checks) = doctor(&patient);
+    assert_eq!(status, Some(1), "{checks:?}");
+    assert_eq!(level(&checks, "eviction").0, "pass", "{checks:?}");
+    for code in ["persistence", "clock", "rights", "exact"] {
+        assert_eq!(level(&checks, code).0, "fail", "{code}: {checks:?}");
+    }
+    assert!(level(&checks, "persistence").1.contains("it failed to save"), "{checks:?}");
+    assert!(level(&checks, "rights").1.contains("may not TIME"), "{checks:?}");
+}
+
+/// No package of such a server is left to be run; what one answers to `HELLO` is known.
+#[test]
+fn a_server_that_is_too_old_is_refused_by_name() {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let url = format!("redis://{}", listener.local_addr().expect("an address"));
+    std::thread::spawn(move || {
+        for stream in listener.incoming() {
+            let mut stream = stream.expect("a connection");
+            let fields = ["server", "redis", "version", "6.2.14", "mode", "standalone", "role", "master"];
+            let texts = fields.map(|text| format!("${}\r\n{text}\r\n", text.len()));
+            let _ = stream.read(&mut [0; 1024]);
+            let _ = stream.write_all(format!("*8\r\n{}", texts.concat()).as_bytes());
+        }
+    });
+    let (status, checks) = doctor(&["--store", &url]);
+    let (level, found) = level(&checks, "connect");
+    assert_eq!((status, level), (Some(1), "fail"), "{checks:?}");
+    assert!(found.contains("Redis 6.2 is too old: Redis 7.0 or Valkey 7.2 is the oldest"), "{found}");
 }
 
 #[test]
@@ -197,6 +264,15 @@ fn every_server_of_a_cluster_is_looked_at_and_unserved_slots_fail() {
     assert_eq!(served, 3, "{checks:?}");
     assert_eq!(level(&checks, "exact").0, "pass", "{checks:?}");
 
+    for node in cluster.nodes() {
+        let _: () = node.command(["ACL", "SETUSER", "default", "-cluster|info"]);
+    }
+    let (status, checks) = doctor(&["--store", &url, "--store-timeout", "5s"]);
+    assert_eq!((status, level(&checks, "cluster").0), (Some(0), "warn"), "{checks:?}");
+
+    for node in cluster.nodes() {
+        let _: () = node.command(["ACL", "SETUSER", "default", "+cluster|info"]);
+    }
     let primary = cluster.primary_of(0);
     let _: () = primary.command(["CLUSTER", "DELSLOTS", "0"]);
     let (status, checks) = doctor(&["--store", &url]);
@@ -215,6 +291,32 @@ fn sentinels_lead_it_to_the_primary() {
     let (status, checks) = doctor(&["--store", &url, "--store-timeout", "5s"]);
     assert_eq!(status, Some(0), "{checks:?}");
     assert!(level(&checks, "connect").1.contains(&sentinels.primary().address().to_string()), "{checks:?}");
+
+    let (status, checks) = doctor(&["--store", &url.replace(Sentinels::NAME, "other")]);
+    let (level_, found) = level(&checks, "connect");
+    assert_eq!((status, level_), (Some(1), "fail"), "{checks:?}");
+    assert!(found.contains("no sentinel knows the primary"), "{found}");
+
+    // Their login is not that of the store, and may come from a file or a variable as well.
+    for sentinel in sentinels.sentinels() {
+        let _: () = sentinel.command(["ACL", "SETUSER", "default", "resetpass", ">sesame"]);
+    }
+    let (status, checks) = doctor_with(&[("TOLLGATE_STORE_PASSWORD", "sesame")], &["--store", &url]);
+    let (level_, found) = level(&checks, "connect");
+    assert_eq!((status, level_), (Some(1), "fail"), "{checks:?}");
+    assert!(found.contains("asking a sentinel: the server wants a password"), "{found}");
+    let file = std::env::temp_dir().join(format!("tollgate-sentinel-{}", std::process::id()));
+    std::fs::write(&file, "sesame\n").expect("a file can be written");
+    let path = file.to_str().expect("a path in UTF-8");
+    let from_file = ["--store-sentinel-user", "default", "--store-sentinel-password-file", path];
+    let variable = ("TOLLGATE_STORE_SENTINEL_PASSWORD", "sesame");
+    for (variables, more) in [(&[][..], &from_file[..]), (&[variable], &[])] {
+        let patient = ["--store", &url, "--store-timeout", "5s"];
+        let (status, checks) = doctor_with(variables, &[&patient, more].concat());
+        assert_eq!(status, Some(0), "{checks:?}");
+        assert!(!format!("{checks:?}").contains("sesame"), "{checks:?}");
+    }
+    let _ = std::fs::remove_file(&file);
 }
 
 #[test]
@@ -230,6 +332,10 @@ fn flags_that_cannot_be_are_told_with_status_2_and_without_secrets() {
     let error = fails(&["--store", "redis://127.0.0.1", "--store-password-file", "/nowhere"]);
     assert!(error.contains("`--store-password-file`") && error.contains("/nowhere"), "{error}");
     assert!(error.contains("No such file"), "{error}");
+    let error = fails(&["--store", "redis+sentinel://h/p", "--store-sentinel-password-file", "/nowhere"]);
+    assert!(error.contains("`--store-sentinel-password-file`") && error.contains("/nowhere"), "{error}");
+    let error = fails(&["--store", "redis+sentinel://h/p", "--store-sentinel-user", "watcher"]);
+    assert!(error.contains("a user for the sentinels, and no password"), "{error}");
     let error = fails(&["--store", "rediss://127.0.0.1", "--store-ca", "/nowhere"]);
     assert!(error.contains("/nowhere") && error.contains("No such file"), "{error}");
 }

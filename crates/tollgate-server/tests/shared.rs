@@ -239,6 +239,30 @@ fn closed_refuses_with_a_problem_of_its_own() {
     }
 }
 
+/// One server was asked for all, whichever it was.
+#[test]
+fn readiness_sees_every_server_of_a_cluster() {
+    // The others go on when nobody can take the place of one.
+    let settings = servers::Settings::new(Software::Redis).config("cluster-require-full-coverage", "no");
+    let cluster = servers::Cluster::with(&settings);
+    let seeds: Vec<String> = cluster.nodes().iter().map(|node| node.address().to_string()).collect();
+    let url = format!("redis+cluster://{}", seeds.join(","));
+    let server =
+        Server::start(&["--limit", "5/1d@first_hit", "--store", &url, "--on-store-failure", "closed"]);
+    until("ready", &server, "/readyz", |reply| reply.body == b"ready\n");
+    let (replica, primary) = (cluster.replica_of(0), cluster.primary_of(0));
+    replica.kill();
+    primary.kill();
+    until("partly ready", &server, "/readyz", |reply| {
+        reply.status == 200 && reply.body.starts_with(b"ready; 1 of 3 servers of the store fail")
+    });
+    let statuses: Vec<u16> =
+        (0..100).map(|user| server.get(&format!("/v1/check?user={user}")).status).collect();
+    assert!(statuses.contains(&200) && statuses.contains(&503), "{statuses:?}");
+    cluster.nodes().iter().for_each(servers::Server::kill);
+    until("unready", &server, "/readyz", |reply| reply.status == 503);
+}
+
 /// Who only read was answered, so that `/readyz` said ready and the log that the store is back, while every check was
 /// refused.
 #[test]
@@ -395,6 +419,30 @@ fn a_key_that_holds_no_count_is_a_problem_of_its_own() {
     assert_eq!(server.get("/v1/check?user=bob").status, 200);
     assert_eq!(server.metric(r#"tollgate_store_errors_total{kind="wrong_type"}"#), Some(1.0));
     assert_eq!(server.metric("tollgate_store_up"), Some(1.0));
+}
+
+/// One gap was for all lines, so that a key without a count hid an outage. One was for returns, and after the second of
+/// two outages the log ended with the store away.
+#[test]
+fn the_log_ends_with_what_is_true() {
+    let store = redis();
+    let server = serve(&store, "5/1d@first_hit", &[]);
+    assert_eq!(server.post("/v1/check", ALICE).status, 200);
+    let keys: Vec<String> = store.command(["KEYS", "*"]);
+    let _: () = store.command(["SET", &keys[0], "nonsense"]);
+    assert_eq!(server.post("/v1/check", ALICE).status, 503);
+    for _ in 0..2 {
+        store.kill();
+        assert_eq!(server.get("/v1/check?user=bob").status, 503);
+        store.start_again(Data::Lost);
+        until("counted", &server, "/v1/check?user=bob", is_from_store);
+    }
+    server.signal("TERM");
+    let (_, log) = server.wait();
+    assert_eq!(log.matches("cannot count a key").count(), 1, "{log}");
+    let (gone, back) = ("the store does not answer", "the store answers again");
+    assert!(log.matches(gone).count() >= 1, "{log}");
+    assert!(log.rfind(back) > log.rfind(gone), "{log}");
 }
 
 #[test]

@@ -6,7 +6,7 @@ use siphasher::sip128::SipHasher13;
 use smallvec::SmallVec;
 
 use crate::key::write_length;
-use crate::{Key, LocalShare, Quota};
+use crate::{Key, LocalShare, OnStoreFailure, Quota};
 
 /// A quota under the name of its policy: with a key, it names one counter.
 ///
@@ -18,6 +18,7 @@ pub struct PolicyQuota {
     policy: Box<str>,
     quota: Quota,
     count_denied: CountDenied,
+    on_store_failure: Option<OnStoreFailure>,
     /// The windows in their written form.
     windows: Box<str>,
     /// What a counter belongs to besides its key: policy and windows, injectively encoded.
@@ -44,13 +45,21 @@ impl PolicyQuota {
         let windows = quota.windows().to_string().into_boxed_str();
         let scope = scope(policy, &windows);
         let scope_digest = SipHasher13::new().hash(&scope).as_u64();
-        Self { policy: policy.into(), quota, count_denied: CountDenied::No, windows, scope, scope_digest }
+        let (count_denied, on_store_failure) = (CountDenied::No, None);
+        Self { policy: policy.into(), quota, count_denied, on_store_failure, windows, scope, scope_digest }
     }
 
     /// Sets whether denied requests are charged.
     #[must_use]
     pub fn with_count_denied(self, count_denied: CountDenied) -> Self {
         Self { count_denied, ..self }
+    }
+
+    /// Sets what is answered while the store cannot, where a [`FallbackStore`](crate::FallbackStore) is above it,
+    /// in place of what that one says for all.
+    #[must_use]
+    pub fn with_on_store_failure(self, on_store_failure: OnStoreFailure) -> Self {
+        Self { on_store_failure: Some(on_store_failure), ..self }
     }
 
     /// The same counters under this share of the limit.
@@ -74,6 +83,12 @@ impl PolicyQuota {
     #[must_use]
     pub const fn count_denied(&self) -> CountDenied {
         self.count_denied
+    }
+
+    /// What is answered while the store cannot, if the quota has a policy of its own for that.
+    #[must_use]
+    pub const fn on_store_failure(&self) -> Option<OnStoreFailure> {
+        self.on_store_failure
     }
 
     /// The windows in their written form: the quota's without the limit, such as `1m@first_hit`. With the policy

@@ -139,10 +139,7 @@ impl Decision {
 
     /// For each of the charges that were decided on what can be given back, and the start of the window it was
     /// charged in; a charge that took nothing has cost 0. None at all for another number of charges.
-    pub(crate) fn refunds<'a>(
-        &'a self,
-        charges: &'a [Charge<'a>],
-    ) -> impl Iterator<Item = (Charge<'a>, Timestamp)> {
+    pub fn refunds<'a>(&'a self, charges: &'a [Charge<'a>]) -> impl Iterator<Item = (Charge<'a>, Timestamp)> {
         let charges = if charges.len() == self.quotas.len() { charges } else { &[] };
         charges.iter().zip(&self.quotas).map(|(charge, quota)| {
             let counter = charge.counter();

@@ -391,3 +391,65 @@ mod without_trouble {
 
     tollgate_testkit::conformance!(every_store: untroubled());
 }
+
+/// A charge of each quota for one key, as a request that meets several policies makes them.
+fn take_all(store: &impl Store, quotas: &[&PolicyQuota]) -> Result<Decision, StoreError> {
+    let key = Key::from("alice");
+    let charges: Vec<Charge<'_>> = quotas.iter().map(|quota| Charge::new(quota, &key, 1)).collect();
+    block_on(store.charge(&charges)).map(Decision::new)
+}
+
+fn named(name: &str, limit: u32, on_failure: OnStoreFailure) -> PolicyQuota {
+    PolicyQuota::new(name, Quota::per_minute(limit)).with_on_store_failure(on_failure)
+}
+
+#[test]
+fn of_several_policies_the_strictest_decides() {
+    let shared = Shared::new();
+    let process = shared.process(OnStoreFailure::Open);
+    let open = named("open", 9, OnStoreFailure::Open);
+    let closed = named("closed", 9, OnStoreFailure::Closed);
+    let half = named("half", 4, local("1/2"));
+    let third = named("third", 9, local("1/3"));
+    shared.faulty.begin(Fault::Fails(StoreError::Unreachable));
+
+    assert!(take_all(&process, &[&open]).unwrap().is_allowed());
+    let all = [&open, &half, &closed, &third];
+    assert_eq!(take_all(&process, &all), Err(StoreError::Unreachable));
+
+    // What was refused was not counted, and what is open is not counted beside what is.
+    let three = [&half, &open, &third];
+    for used in 1..=2 {
+        let decision = take_all(&process, &three).unwrap();
+        let states = decision.quotas().iter();
+        let states: Vec<(u64, u64)> = states.map(|state| (state.used(), state.limit())).collect();
+        assert_eq!((decision.is_allowed(), states), (true, vec![(used, 2), (0, 9), (used, 3)]));
+    }
+    let denied = take_all(&process, &three).unwrap();
+    assert_eq!((denied.is_allowed(), denied.deciding(), denied.used()), (false, 0, 2));
+    assert_eq!(take_all(&process, &[&third]).unwrap().used(), 3);
+}
+
+/// All or nothing holds without the store as well.
+#[test]
+fn beside_what_can_never_pass_nothing_is_counted_here() {
+    let shared = Shared::new();
+    let process = shared.process(OnStoreFailure::Closed);
+    let (never, half) = (named("never", 0, OnStoreFailure::Open), named("half", 4, local("1/2")));
+    shared.faulty.begin(Fault::Fails(StoreError::Unreachable));
+    let denied = take_all(&process, &[&half, &never]).unwrap();
+    assert_eq!((denied.is_allowed(), denied.reason()), (false, Some(Reason::CostExceedsLimit)));
+    assert_eq!(take_all(&process, &[&half]).unwrap().used(), 1);
+}
+
+/// The memory that counted for `local` had a say in what an `open` policy of the same counters answered.
+#[test]
+fn what_is_open_now_forgets_what_was_counted_here() {
+    let shared = Shared::new();
+    let process = shared.process(OnStoreFailure::Closed);
+    shared.faulty.begin(Fault::Fails(StoreError::Unreachable));
+    let (before, after) = (named("same", 1, local("1")), named("same", 1, OnStoreFailure::Open));
+    assert!(take_all(&process, &[&before]).unwrap().is_allowed());
+    assert!(!take_all(&process, &[&before]).unwrap().is_allowed());
+    assert!(take_all(&process, &[&after]).unwrap().is_allowed());
+}

@@ -5,6 +5,7 @@
 mod policy;
 mod read;
 mod store;
+mod syntax;
 mod test;
 mod tree;
 mod values;

@@ -11,7 +11,7 @@ use crate::{HeaderFormat, Identity, Mode, OnMissingKey, Position, ProblemKind};
 
 section! {
     /// A named rule: what it matches, whom it counts, its quotas.
-    RawPolicy("a policy") {
+    RawPolicy("a policy", "{ name: login, key: [ip], quotas: [5/1m] }") {
         /// The name, under which it is counted and reported. Under another name counters start anew.
         #[schemars(required)]
         "name" name: Box<str>,

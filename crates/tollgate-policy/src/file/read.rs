@@ -79,7 +79,7 @@ impl<T: Read> Read for At<T> {
 /// A list; what cannot be read of it is left out.
 impl<T: Read> Read for Vec<At<T>> {
     fn read(node: &Node, problems: &mut Problems) -> Option<Self> {
-        let nodes = problems.take(node.at, node.list("a list"))?;
+        let nodes = problems.take(node.at, node.list("a list, with `- ` before each entry"))?;
         Some(nodes.iter().filter_map(|node| Read::read(node, problems)).collect())
     }
 }
@@ -144,7 +144,7 @@ impl<T: JsonSchema> JsonSchema for OneOrMany<T> {
 macro_rules! section {
     (
         $(#[$meta:meta])*
-        $name:ident ($what:literal) {
+        $name:ident ($what:literal $(, $example:literal)?) {
             $( $(#[$field_meta:meta])* $key:literal $field:ident: $type:ty, )*
         }
     ) => {
@@ -161,7 +161,8 @@ macro_rules! section {
         impl Read for $name {
             fn read(node: &Node, problems: &mut Problems) -> Option<Self> {
                 const KNOWN: &[&str] = &[$($key),*];
-                let entries = problems.take(node.at, node.mapping(concat!("a mapping for ", $what)))?;
+                let expected = concat!("a mapping for ", $what $(, " such as ", $example)?);
+                let entries = problems.take(node.at, node.mapping(expected))?;
                 let mut section = Self { given: Vec::new(), $($field: None,)* };
                 for entry in entries {
                     match entry.key.as_ref() {
@@ -190,21 +191,19 @@ macro_rules! section {
     };
 }
 
-/// One word of several.
+/// One value of several, each written as its name.
 macro_rules! words {
-    ($name:ty: $what:literal { $($word:literal => $value:expr,)* }) => {
+    ($name:ty: $what:literal [$($value:expr),*]) => {
         impl Read for $name {
             fn read(node: &Node, problems: &mut Problems) -> Option<Self> {
-                const KNOWN: &[&str] = &[$($word),*];
+                const KNOWN: &[&str] = &[$($value.name()),*];
                 let text = problems.take(node.at, node.text(concat!("a word for the ", $what)))?;
-                match text {
-                    $($word => Some($value),)*
-                    _ => {
-                        let (written, hint) = (node.written().into(), Hint::new(node.written(), KNOWN));
-                        problems.add(node.at, ProblemKind::UnknownWord { what: $what, written, hint });
-                        None
-                    }
+                let found = [$($value),*].into_iter().find(|value| value.name() == text);
+                if found.is_none() {
+                    let (written, hint) = (node.written().into(), Hint::new(node.written(), KNOWN));
+                    problems.add(node.at, ProblemKind::UnknownWord { what: $what, written, hint });
                 }
+                found
             }
         }
 
@@ -218,7 +217,7 @@ macro_rules! words {
             }
 
             fn json_schema(_: &mut SchemaGenerator) -> Schema {
-                schemars::json_schema!({ "enum": [$($word),*] })
+                schemars::json_schema!({ "enum": [$($value.name()),*] })
             }
         }
     };

@@ -9,7 +9,7 @@ use crate::{Position, ProblemKind};
 
 section! {
     /// Where counters are kept. Left out: in the memory of the process.
-    RawStore("the store") {
+    RawStore("the store", "{ url: \"redis://10.0.0.1\" }") {
         /// The server, such as `redis://10.0.0.1:6379`; `${REDIS_URL}` takes it from the environment.
         "url" url: Box<str>,
         /// What the names of all keys begin with.

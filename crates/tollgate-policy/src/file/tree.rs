@@ -4,6 +4,7 @@
 
 use granit_parser::{Event, Parser, ScalarStyle, Span};
 
+use super::syntax;
 use super::variables::{self, Variables};
 use crate::problem::Problems;
 use crate::{Position, ProblemKind};
@@ -70,6 +71,8 @@ impl Node {
     pub(crate) fn describe(&self) -> Box<str> {
         match &self.value {
             Value::Nothing => "nothing".into(),
+            // It may hold a password.
+            Value::Scalar { written, .. } if written.contains("://") => "a URL".into(),
             Value::Scalar { written, .. } => format!("`{written}`").into(),
             Value::List(_) => "a list".into(),
             Value::Mapping(_) => "a mapping".into(),
@@ -95,7 +98,7 @@ impl<'a> Reader<'a, '_> {
             Err(error) => {
                 let marker = error.marker();
                 let at = Position { line: marker.line().max(1), column: marker.col() + 1 };
-                self.problems.add(at, ProblemKind::Syntax(error.info().into()));
+                self.problems.add(at, ProblemKind::Syntax(syntax::explained(&error.info())));
                 None
             }
         }

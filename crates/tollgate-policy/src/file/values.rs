@@ -46,30 +46,28 @@ pub(crate) enum RawCost {
     Attribute(CostAttribute),
 }
 
-words!(Mode: "mode" {
-    "enforce" => Mode::Enforce,
-    "shadow" => Mode::Shadow,
-    "off" => Mode::Off,
-});
+words!(Mode: "mode" [Mode::Enforce, Mode::Shadow, Mode::Off]);
 
-words!(FailureWord: "on_store_failure" {
-    "open" => FailureWord::Open,
-    "closed" => FailureWord::Closed,
-    "local" => FailureWord::Local,
-});
+words!(FailureWord: "on_store_failure" [FailureWord::Open, FailureWord::Closed, FailureWord::Local]);
 
-words!(HeaderFormat: "header format" {
-    "draft-11" => HeaderFormat::Draft11,
-    "draft-06" => HeaderFormat::Draft06,
-    "x-ratelimit" => HeaderFormat::XRateLimit,
-    "none" => HeaderFormat::None,
-});
+words!(HeaderFormat: "header format" [
+    HeaderFormat::Draft11,
+    HeaderFormat::Draft06,
+    HeaderFormat::XRateLimit,
+    HeaderFormat::None
+]);
 
-words!(OnMissingKey: "on_missing_key" {
-    "error" => OnMissingKey::Error,
-    "deny" => OnMissingKey::Deny,
-    "skip" => OnMissingKey::Skip,
-});
+words!(OnMissingKey: "on_missing_key" [OnMissingKey::Error, OnMissingKey::Deny, OnMissingKey::Skip]);
+
+impl FailureWord {
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Open => "open",
+            Self::Closed => "closed",
+            Self::Local => "local",
+        }
+    }
+}
 
 section! {
     /// A cost that an attribute says.
@@ -209,8 +207,19 @@ fn identities(node: &Node, nodes: &[Node], problems: &mut Problems) -> Option<Ve
     if nodes.is_empty() {
         problems.add(node.at, ProblemKind::Empty("attribute (or `global` for one counter that all share)"));
     }
-    let identities: Vec<Identity> = nodes.iter().filter_map(|node| Read::read(node, problems)).collect();
-    (!nodes.is_empty() && identities.len() == nodes.len()).then_some(identities)
+    let identities: Vec<At<Identity>> = nodes.iter().filter_map(|node| Read::read(node, problems)).collect();
+    note_repeated(&identities, problems);
+    let is_whole = !nodes.is_empty() && identities.len() == nodes.len();
+    is_whole.then(|| identities.into_iter().map(|identity| identity.value).collect())
+}
+
+fn note_repeated(identities: &[At<Identity>], problems: &mut Problems) {
+    for (index, identity) in identities.iter().enumerate() {
+        let first = identities.iter().take(index).find(|first| first.value == identity.value);
+        if let Some(first) = first {
+            problems.add(identity.at, ProblemKind::RepeatedIdentity { first: first.at });
+        }
+    }
 }
 
 impl RawKey {
@@ -230,6 +239,7 @@ impl RawKey {
                 problems.add(choices.at, ProblemKind::Empty("attribute"));
                 return None;
             }
+            note_repeated(&choices.value, problems);
             return Some(Identity::FirstOf(choices.value.into_iter().map(|choice| choice.value).collect()));
         }
         if let Some(address) = self.address {

@@ -6,6 +6,7 @@ mod redundant;
 use std::fmt;
 use std::time::Duration;
 
+use smallvec::SmallVec;
 use thiserror::Error;
 use tollgate::{Quota, WindowLength};
 
@@ -42,7 +43,8 @@ pub enum WarningKind {
     },
     /// All of a long window may be used at once.
     #[error(
-        "{quota} has no short quota beside it: around the end of a window, {burst} units may be used at once"
+        "{quota} has no short quota beside it: around the end of a window, {burst} units may be used at once; a \
+         quota of a shorter window bounds that"
     )]
     LongWindowAlone {
         /// The quota of the shortest window.
@@ -57,12 +59,20 @@ pub enum WarningKind {
         earlier: Position,
     },
     /// One choice stands for far more people than another, under one limit.
-    #[error("`first_of` mixes identities of very different sizes: `{wide}` may be many beside `{narrow}`")]
+    #[error(
+        "`first_of` puts identities of very different sizes under one limit: `{wide}` may be many clients, and `{narrow}` is one"
+    )]
     MixedIdentities {
         /// The choice that many share.
         wide: Box<str>,
         /// A choice of one client.
         narrow: Box<str>,
+    },
+    /// One attribute where two were meant.
+    #[error("`{name}` is one attribute with a comma in its name; a list such as [user, ip] is several")]
+    CommaInName {
+        /// The attribute.
+        name: Box<str>,
     },
 }
 
@@ -97,6 +107,7 @@ impl Warning {
             WarningKind::LongWindowAlone { .. } => "long-window-alone",
             WarningKind::UnreachableOverride { .. } => "unreachable-override",
             WarningKind::MixedIdentities { .. } => "mixed-identities",
+            WarningKind::CommaInName { .. } => "comma-in-name",
         }
     }
 }
@@ -118,6 +129,11 @@ pub(crate) fn warnings(policies: &[Policy]) -> Box<[Warning]> {
         }
         if let Some(kind) = mixed(&policy.identity) {
             warn(policy.at, kind);
+        }
+        let mut names = SmallVec::<[&str; 4]>::new();
+        policy.identity.names(&mut names);
+        for name in names.into_iter().filter(|name| name.contains(',')) {
+            warn(policy.at, WarningKind::CommaInName { name: name.into() });
         }
         for kind in doubtful(&policy.quotas) {
             warn(policy.at, kind);
@@ -180,6 +196,6 @@ fn is_wide(identity: &Identity) -> bool {
     match identity {
         Identity::Global => true,
         Identity::Address(_, Grouping { ipv4, ipv6 }) => *ipv4 < 24 || *ipv6 < 48,
-        Identity::Attribute(_) | Identity::All(_) | Identity::FirstOf(_) => false,
+        Identity::Every | Identity::Attribute(_) | Identity::All(_) | Identity::FirstOf(_) => false,
     }
 }

@@ -13,6 +13,7 @@ pub(super) fn on(trouble: &Trouble) -> &'static str {
 
 const SILENT: &str = "see whether it hangs, or the network drops packets";
 const LOGIN: &str = "check the user in the URL, and the password in the URL, file or variable";
+const SENTINEL_LOGIN: &str = "Sentinels have a login of their own: check --store-sentinel-user, and --store-sentinel-password-file or TOLLGATE_STORE_SENTINEL_PASSWORD";
 const RIGHTS: &str = "give the user the rights that the README names under \"A shared store\"";
 const WAIT: &str = "wait until it is ready; if it stays so, see its log";
 
@@ -39,6 +40,13 @@ fn on_unconnected(trouble: &Unconnected) -> &'static str {
         Unconnected::NoPrimary => {
             "check the primary's name in the URL, and SENTINEL MASTERS on the Sentinels"
         }
+        Unconnected::OfSentinel(trouble) => match **trouble {
+            Unconnected::WrongPassword | Unconnected::PasswordWanted => SENTINEL_LOGIN,
+            Unconnected::NoRight(_) => {
+                "allow the user of the Sentinels +hello and +sentinel|get-master-addr-by-name"
+            }
+            ref trouble => on_unconnected(trouble),
+        },
         Unconnected::SlotUnserved => "see `redis-cli --cluster check`",
         Unconnected::Silent | Unconnected::Untried => SILENT,
     }

@@ -11,11 +11,12 @@ use redis::{AsyncConnectionConfig, Cmd, RedisConnectionInfo, RedisResult, Value,
 use rustls::pki_types::ServerName;
 use socket2::{SockRef, TcpKeepalive};
 use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::net::{TcpStream, UnixStream, lookup_host};
+use tokio::net::{TcpStream, UnixStream};
 use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
 
 use super::Address;
+use super::dial::dial;
 use crate::settings::Checked;
 use crate::trouble::{Flavor, Trouble, Unconnected};
 use crate::url::Place;
@@ -55,16 +56,16 @@ pub(super) async fn connect(
 ) -> Result<(MultiplexedConnection, Driver), Unconnected> {
     let set_up = async {
         match (address, &checked.tls) {
-            (Address::Tcp(host, port), None) => login(tcp(host, *port).await?, address, peer, checked).await,
+            (Address::Tcp(host, port), None) => {
+                login(tcp(host, *port, checked).await?, address, peer, checked).await
+            }
             (Address::Tcp(host, port), Some(tls)) => {
                 let name = ServerName::try_from(host.to_string()).map_err(|_| Unconnected::UnknownHost)?;
-                let stream = tcp(host, *port).await?;
+                let stream = tcp(host, *port, checked).await?;
                 let stream = TlsConnector::from(tls.clone()).connect(name, stream).await.map_err(of_tls)?;
                 login(stream, address, peer, checked).await
             }
-            (Address::Unix(path), _) => {
-                login(UnixStream::connect(path).await.map_err(of_io)?, address, peer, checked).await
-            }
+            (Address::Unix(path), _) => login(UnixStream::connect(path).await?, address, peer, checked).await,
         }
     };
     timeout(checked.settings.connect_timeout, set_up).await.unwrap_or(Err(Unconnected::TimedOut))
@@ -101,17 +102,13 @@ pub(super) async fn driven<T>(
     }
 }
 
-async fn tcp(host: &str, port: u16) -> Result<TcpStream, Unconnected> {
-    let addresses: Vec<_> = match lookup_host((host, port)).await {
-        Ok(addresses) => addresses.collect(),
-        Err(_) => return Err(Unconnected::UnknownHost),
-    };
-    let stream = TcpStream::connect(&*addresses).await.map_err(of_io)?;
-    stream.set_nodelay(true).map_err(of_io)?;
+async fn tcp(host: &str, port: u16, checked: &Checked) -> Result<TcpStream, Unconnected> {
+    let stream = dial(host, port, &checked.look_ups, checked.settings.connect_timeout).await?;
+    stream.set_nodelay(true)?;
     // A connection that a firewall has forgotten is noticed before a call is lost on it.
     let keepalive =
         TcpKeepalive::new().with_time(Duration::from_secs(15)).with_interval(Duration::from_secs(5));
-    SockRef::from(&stream).set_tcp_keepalive(&keepalive).map_err(of_io)?;
+    SockRef::from(&stream).set_tcp_keepalive(&keepalive)?;
     Ok(stream)
 }
 
@@ -263,14 +260,10 @@ fn text(value: &Value) -> Option<&[u8]> {
     }
 }
 
-fn of_io(error: io::Error) -> Unconnected {
-    Unconnected::Io(error.kind())
-}
-
 /// The library for TLS hides its errors in those of the system.
 fn of_tls(error: io::Error) -> Unconnected {
     let inner = error.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>());
-    inner.cloned().map_or(of_io(error), Unconnected::Tls)
+    inner.cloned().map_or_else(|| error.into(), Unconnected::Tls)
 }
 
 fn of_login(error: redis::RedisError, address: &Address) -> Unconnected {

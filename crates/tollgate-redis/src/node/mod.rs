@@ -10,6 +10,7 @@
 mod address;
 mod breaker;
 mod connect;
+mod dial;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
@@ -24,6 +25,7 @@ pub(crate) use self::address::Address;
 use self::breaker::Breaker;
 use self::connect::{Driver, connect, driven};
 pub(crate) use self::connect::{Peer, ask_once};
+pub(crate) use self::dial::LookUps;
 use crate::pace::Pace;
 use crate::settings::Checked;
 use crate::time::{Instant, instant};
@@ -55,6 +57,8 @@ struct Links {
     trouble: Option<Unconnected>,
     /// Since when there are connections, or are none.
     since: Instant,
+    /// Whether there ever was one.
+    was_up: bool,
 }
 
 /// One connection that works.
@@ -100,7 +104,12 @@ impl Node {
     pub(crate) fn start(address: Address, checked: Arc<Checked>) -> Self {
         let shared = Arc::new(Shared {
             address,
-            links: watch::Sender::new(Links { up: Vec::new(), trouble: None, since: instant() }),
+            links: watch::Sender::new(Links {
+                up: Vec::new(),
+                trouble: None,
+                since: instant(),
+                was_up: false,
+            }),
             in_flight: Semaphore::new(checked.settings.in_flight),
             turn: AtomicUsize::new(0),
             pace: Mutex::new(Pace::default()),
@@ -121,7 +130,8 @@ impl Node {
     pub(crate) fn health(&self) -> Health {
         let links = self.shared.links.borrow();
         if links.up.is_empty() {
-            let trouble = links.trouble.clone().unwrap_or(Unconnected::Untried);
+            let untried = if links.was_up { Unconnected::HungUp } else { Unconnected::Untried };
+            let trouble = links.trouble.clone().unwrap_or(untried);
             Health::Trying { since: links.since, trouble }
         } else {
             Health::Connected
@@ -279,6 +289,7 @@ impl Shared {
             }
             links.up.push(link);
             links.trouble = None;
+            links.was_up = true;
         });
     }
 

@@ -8,7 +8,8 @@ use std::time::Duration;
 
 use smallvec::SmallVec;
 use tollgate::{
-    Charge, Counted, Counter, Quota, QuotaState, Refunded, Source, Store, StoreError, Timestamp, Window,
+    Charge, Counted, Counter, Key, PolicyQuota, Quota, QuotaState, Refunded, Source, Store, StoreError,
+    Timestamp, Window,
 };
 
 use self::reserve::{groups, in_order, parts};
@@ -19,11 +20,15 @@ use crate::keys::{Names, Slot};
 use crate::question::Question;
 use crate::script::{Answer, Found, Outcome, Request, Shape, Step};
 use crate::time::{Instant, instant};
-use crate::topology::{StoreStatus, Topology, slot};
+use crate::topology::{Share, StoreStatus, Topology, slot};
 
 /// How often a request is sent when the calendar window it names is not open: once for an estimate that was off,
 /// and again where a window ended on the way.
 const TRIES: usize = 4;
+
+/// Keys that are looked at for one in each share: enough for a share of one slot to be found nearly always, which takes
+/// milliseconds. Usual shares take a few.
+const SEARCHED: u64 = 5 * slot::SLOTS as u64;
 
 /// Counters in a Redis or Valkey server, shared by all who use it. Clones share connections.
 #[derive(Clone)]
@@ -84,6 +89,26 @@ impl RedisStore {
 
     pub(crate) fn topology(&self) -> &Topology {
         self.0.committer.topology()
+    }
+
+    /// Keys whose counters of this quota lie on all servers that count, one on each: to see whether every one of them
+    /// does. Where nobody serves some slots of a Cluster, one is in such a slot; where it is not known yet who counts,
+    /// there is one at all.
+    #[must_use]
+    pub fn key_on_each_server(&self, quota: &PolicyQuota) -> Vec<Key<'static>> {
+        let names = &self.0.names;
+        let (mut shares, mut keys) = (self.topology().shares(), Vec::new());
+        let mut numbers = 0..SEARCHED;
+        while let (false, Some(number)) = (shares.is_empty(), numbers.next()) {
+            let key = Key::from(number);
+            let slot = slot::of(&names.of(quota, &names.who(&key)));
+            let is_here = |share: &Share| share.iter().any(|slots| slots.contains(&slot));
+            if let Some(place) = shares.iter().position(is_here) {
+                shares.swap_remove(place);
+                keys.push(key);
+            }
+        }
+        keys
     }
 
     /// Which servers are connected, as of now.

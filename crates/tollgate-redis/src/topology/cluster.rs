@@ -1,12 +1,14 @@
 //! Many primaries, each with some of the slots.
 
 use std::collections::HashMap;
+use std::ops::RangeInclusive;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use redis::{Cmd, Value, cmd};
 use tokio::time::Instant;
 
+use super::Share;
 use super::finder::{Find, Finder};
 use super::slot::SLOTS;
 use super::status::ServerStatus;
@@ -47,6 +49,12 @@ struct Range {
     first: u16,
     last: u16,
     node: Arc<Node>,
+}
+
+impl Range {
+    const fn slots(&self) -> RangeInclusive<u16> {
+        self.first..=self.last
+    }
 }
 
 impl Cluster {
@@ -90,6 +98,20 @@ impl Cluster {
             }
         };
         map?.node(slot).filter(|node| !Arc::ptr_eq(node, asked))
+    }
+
+    /// The slots of each server, and those that nobody serves.
+    pub(super) fn shares(&self) -> Vec<Share> {
+        let Some(map) = self.finder.found_already() else { return vec![vec![0..=SLOTS - 1]] };
+        let of_node = |node: &Arc<Node>| {
+            map.ranges.iter().filter(|range| Arc::ptr_eq(&range.node, node)).map(Range::slots).collect()
+        };
+        let mut shares: Vec<Share> = map.nodes().iter().map(of_node).collect();
+        let unserved = map.gaps();
+        if !unserved.is_empty() {
+            shares.push(unserved);
+        }
+        shares
     }
 
     pub(super) async fn primaries(&self, deadline: Instant) -> Result<Vec<Arc<Node>>, Trouble> {
@@ -206,6 +228,13 @@ impl SlotMap {
             }
         }
         nodes
+    }
+
+    /// The slots between the ranges.
+    fn gaps(&self) -> Share {
+        let ends = self.ranges.iter().map(|range| range.first).chain([SLOTS]);
+        let starts = [0].into_iter().chain(self.ranges.iter().map(|range| range.last + 1));
+        starts.zip(ends).filter(|(start, end)| start < end).map(|(start, end)| start..=end - 1).collect()
     }
 
     fn served(&self) -> u32 {

@@ -5,9 +5,10 @@ use std::time::Duration;
 
 use tokio::sync::{Notify, watch};
 use tokio::task::JoinSet;
-use tokio::time::{Instant, timeout, timeout_at};
+use tokio::time::{Instant, sleep_until, timeout, timeout_at};
 
 use crate::pace::Pace;
+use crate::time::instant;
 use crate::trouble::{Trouble, Unconnected};
 
 /// What was found last, and a task that looks again when it is told to, and now and then.
@@ -27,6 +28,8 @@ struct Finding<T> {
     /// Why the last attempt failed.
     trouble: Option<Unconnected>,
     attempts: u64,
+    /// Before then there is no other attempt.
+    due: Instant,
 }
 
 /// Finds one thing out.
@@ -42,7 +45,7 @@ pub(super) trait Find: Send + Sync + 'static {
 impl<T: Clone + Send + Sync + 'static> Finder<T> {
     /// Begins to look, and never waits.
     pub(super) fn start(search: Arc<impl Find<Found = T>>) -> Self {
-        let none = Finding { found: None, trouble: None, attempts: 0 };
+        let none = Finding { found: None, trouble: None, attempts: 0, due: instant() };
         let shared = Arc::new(Shared { finding: watch::Sender::new(none), again: Notify::new() });
         let mut task = JoinSet::new();
         task.spawn(look(shared.clone(), search));
@@ -78,11 +81,18 @@ impl<T: Clone + Send + Sync + 'static> Finder<T> {
         self.shared.again.notify_one();
     }
 
-    /// Has it looked for again, and waits for that.
+    /// Has it looked for again, and waits for that; not if that does not begin before the deadline. So while nothing
+    /// is to be found, one call in a while waits, and the others fail at once.
     pub(super) async fn found_anew(&self, deadline: Instant) -> Option<T> {
         let mut finding = self.shared.finding.subscribe();
-        let attempts = finding.borrow().attempts;
+        let (attempts, due) = {
+            let finding = finding.borrow();
+            (finding.attempts, finding.due)
+        };
         self.look_again();
+        if due >= deadline {
+            return None;
+        }
         let attempted = finding.wait_for(|finding| finding.attempts > attempts);
         let Ok(Ok(finding)) = timeout_at(deadline, attempted).await else { return None };
         finding.found.clone()
@@ -92,14 +102,15 @@ impl<T: Clone + Send + Sync + 'static> Finder<T> {
 async fn look<F: Find>(shared: Arc<Shared<F::Found>>, search: Arc<F>) {
     let mut pace = Pace::default();
     loop {
-        pace.wait().await;
+        pace.begin();
         let found = search.find().await;
         if found.is_ok() {
             pace.succeeded();
         }
-        let is_lost = found.is_err();
+        let (is_lost, due) = (found.is_err(), pace.due());
         shared.finding.send_modify(|finding| {
             finding.attempts += 1;
+            finding.due = due;
             match found {
                 Ok(found) => (finding.found, finding.trouble) = (Some(found), None),
                 Err(trouble) => finding.trouble = Some(trouble),
@@ -109,5 +120,6 @@ async fn look<F: Find>(shared: Arc<Shared<F::Found>>, search: Arc<F>) {
             // Whether the time is up or somebody wants to know, it is looked for again.
             let _ = timeout(F::KEEPS, shared.again.notified()).await;
         }
+        sleep_until(due).await;
     }
 }

@@ -12,11 +12,12 @@ pub(crate) mod slot;
 mod status;
 
 use std::fmt;
+use std::ops::RangeInclusive;
 use std::sync::Arc;
 use std::time::Duration;
 
 use redis::{Cmd, Value};
-use tokio::time::{Instant, sleep, timeout_at};
+use tokio::time::{Instant, sleep};
 
 use self::cluster::Cluster;
 use self::sentinel::Sentinel;
@@ -25,6 +26,7 @@ pub use self::status::{ServerStatus, StoreStatus};
 use crate::keys::Slot;
 use crate::node::{Address, Node};
 use crate::settings::{Settings, SettingsError};
+use crate::time::instant;
 use crate::trouble::{Remedy, Trouble};
 use crate::url::Place;
 
@@ -42,8 +44,11 @@ pub(crate) enum Divisible {
     No,
 }
 
-/// How often a call that did not run is made again. A key on its way to another server can need four: ask there,
-/// try again, ask there, it has moved. Many more are a loop.
+/// Slots that are in one place.
+pub(crate) type Share = Vec<RangeInclusive<u16>>;
+
+/// How often in a row, without a wait, a call that did not run is made again. A key on its way to another server can
+/// need two: ask there, and there it has moved. Many more are a loop.
 const REPEATS: usize = 8;
 
 impl Topology {
@@ -87,8 +92,10 @@ impl Topology {
     ) -> Result<Value, Trouble> {
         let mut node = self.serving(slot, deadline).await?;
         let mut answer = node.call(call, deadline).await;
-        for _ in 0..REPEATS {
+        let (begun, mut repeats) = (instant(), 0);
+        while repeats < REPEATS {
             let Err(trouble) = &answer else { return answer };
+            repeats += 1;
             let ask = match trouble.remedy() {
                 Remedy::Follow(address) => {
                     let Some(next) = self.moved(address) else { return answer };
@@ -101,9 +108,10 @@ impl Topology {
                 }
                 Remedy::Divide if divisible == Divisible::Yes => return answer,
                 Remedy::Divide | Remedy::Wait => {
-                    if !wait_a_little(deadline).await {
+                    if !wait_a_little(begun, deadline).await {
                         return answer;
                     }
+                    repeats = 0;
                     node.call(call, deadline).await
                 }
                 Remedy::Resolve => match self.resolve(slot, &node, trouble, deadline).await {
@@ -178,6 +186,14 @@ impl Topology {
         }
     }
 
+    /// What each server has, as far as is known; what nobody has is a share too.
+    pub(crate) fn shares(&self) -> Vec<Share> {
+        match self {
+            Self::Single(_) | Self::Sentinel(_) => vec![vec![0..=slot::SLOTS - 1]],
+            Self::Cluster(cluster) => cluster.shares(),
+        }
+    }
+
     /// Which servers are connected, as of now.
     pub(crate) fn status(&self) -> StoreStatus {
         let servers = match self {
@@ -195,8 +211,14 @@ impl fmt::Debug for Topology {
     }
 }
 
-/// Waits for what is over in a moment; not if there is no time for it.
-async fn wait_a_little(deadline: Instant) -> bool {
-    let wait = Duration::from_millis(1).mul_f64(1.0 + 2.0 * fastrand::f64());
-    timeout_at(deadline, sleep(wait)).await.is_ok()
+/// Waits for what is over in a moment, and longer for what is not; not if there is no time for it. As much time has to
+/// be left for the reply, or what was certainly not charged would end as what may have been.
+async fn wait_a_little(begun: Instant, deadline: Instant) -> bool {
+    let shortest = (begun.elapsed() / 8).clamp(Duration::from_millis(1), Duration::from_millis(20));
+    let wait = shortest.mul_f64(1.0 + 2.0 * fastrand::f64());
+    let is_time = instant() + wait * 2 <= deadline;
+    if is_time {
+        sleep(wait).await;
+    }
+    is_time
 }

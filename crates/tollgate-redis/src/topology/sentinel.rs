@@ -78,7 +78,7 @@ impl Find for Search {
                     Some(primary) => return Ok(self.node(primary)),
                     None => trouble = Unconnected::Unfit("a sentinel names no address"),
                 },
-                Err(other) => trouble = other,
+                Err(other) => trouble = Unconnected::OfSentinel(Box::new(other)),
             }
         }
         Err(trouble)

@@ -21,7 +21,7 @@ pub(crate) const CUT: Fault = Fault { name: "cut", round: cut };
 
 #[test]
 fn a_charge_that_is_cut_at_any_byte_counts_once_or_not_at_all() {
-    CUT.test(6);
+    CUT.test(3);
 }
 
 /// Connections that are cut at the same time, so that they need not wait for each other to be made anew.
@@ -40,7 +40,7 @@ const QUOTAS: [&[&str]; 3] =
 
 fn cut(round: &mut Round) {
     let server = Server::start(round.software());
-    let texts = QUOTAS[round.rng.usize(0..QUOTAS.len())];
+    let texts = round.in_turn(&QUOTAS);
     let quotas: Vec<_> = (0..).zip(texts).map(|(n, text)| policy(n, text)).collect();
     // So that each byte is cut in both ways in one round or the next.
     let parity = round.rng.u64(0..2);

@@ -1,10 +1,15 @@
 //! A fault, its rounds, and what they found.
 
+use std::mem;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::time::Duration;
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
 
 use fastrand::Rng;
+use tokio::task::JoinHandle;
 use tollgate_testkit::servers::Software;
+
+use crate::crowd::spawn;
 
 /// How long a decision may take, as a store has it that was told nothing.
 pub(crate) const DEADLINE: Duration = Duration::from_millis(20);
@@ -64,6 +69,7 @@ impl Fault {
     /// So many rounds, with this seed and those that follow it.
     pub(crate) fn run(&self, seed: u64, rounds: u64, bounds: Bounds) -> Found {
         let mut all = Found::default();
+        let timers = Timers::watch();
         for seed in (0..rounds).map(|round| seed.wrapping_add(round)) {
             let mut round = Round { seed, rng: Rng::with_seed(seed), found: Found::default() };
             let ended = catch_unwind(AssertUnwindSafe(|| (self.round)(&mut round)));
@@ -73,7 +79,7 @@ impl Fault {
             self.report(seed, &round.found.violations);
             all.add(round.found);
         }
-        all.judge_times(bounds);
+        all.judge_times(bounds, timers.p99());
         println!(
             "RESULT prove/redis/{} rounds={rounds} faults={} violations={} p99_ms={:.1} recovery_ms={:.0}",
             self.name,
@@ -99,7 +105,12 @@ impl Fault {
 impl Round {
     /// Rounds take turns.
     pub(crate) fn software(&self) -> Software {
-        if self.seed.is_multiple_of(2) { Software::Redis } else { Software::Valkey }
+        self.in_turn(&Software::ALL)
+    }
+
+    /// Rounds take turns.
+    pub(crate) fn in_turn<T: Copy>(&self, all: &[T]) -> T {
+        all[(self.seed % all.len() as u64) as usize]
     }
 
     /// A random time of so many milliseconds.
@@ -123,29 +134,56 @@ impl Found {
         }
     }
 
-    fn judge_times(&mut self, bounds: Bounds) {
+    fn judge_times(&mut self, bounds: Bounds, timers: Duration) {
         let (p99, recovery) = (self.p99(), self.longest_recovery());
         for (what, took, most) in
             [("decisions took (p99)", p99, bounds.p99), ("recovery took", recovery, bounds.recovery)]
         {
             if took > most {
                 println!("violation: {what} {took:?}, and {most:?} are allowed");
+                println!("meanwhile this machine let a timer of {DEADLINE:?} wait for {timers:?} (p99)");
                 self.violations.push(what.to_owned());
             }
         }
     }
 
     fn p99(&self) -> Duration {
-        let mut took = self.took.clone();
-        took.sort_unstable();
-        // The longest, where there are fewer than a hundred.
-        let place = (took.len() * 99).div_ceil(100);
-        place.checked_sub(1).map_or(Duration::ZERO, |place| took[place])
+        p99(self.took.clone())
     }
 
     fn longest_recovery(&self) -> Duration {
         self.recoveries.iter().max().copied().unwrap_or_default()
     }
+}
+
+/// How long timers take as long as a deadline, where the stores' run: what a machine that is busy adds to everything.
+struct Timers(JoinHandle<()>, Arc<Mutex<Vec<Duration>>>);
+
+impl Timers {
+    fn watch() -> Self {
+        let took = Arc::new(Mutex::new(Vec::new()));
+        let watched = took.clone();
+        let watch = async move {
+            loop {
+                let start = Instant::now();
+                tokio::time::sleep(DEADLINE).await;
+                watched.lock().unwrap().push(start.elapsed());
+            }
+        };
+        Self(spawn(watch), took)
+    }
+
+    fn p99(self) -> Duration {
+        self.0.abort();
+        p99(mem::take(&mut self.1.lock().unwrap()))
+    }
+}
+
+/// The longest, where there are fewer than a hundred.
+fn p99(mut times: Vec<Duration>) -> Duration {
+    times.sort_unstable();
+    let place = (times.len() * 99).div_ceil(100);
+    place.checked_sub(1).map_or(Duration::ZERO, |place| times[place])
 }
 
 fn millis(time: Duration) -> f64 {

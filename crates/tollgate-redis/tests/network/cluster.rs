@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
+use tollgate::{Charge, Counted, Key, PolicyQuota, Quota, QuotaState, Store, StoreError};
 use tollgate_redis::Identity;
 use tollgate_testkit::servers::{Cluster, SLOTS, Server, Software};
 
@@ -49,7 +50,38 @@ async fn every_key_is_charged_where_its_slot_is() {
         assert!(counters.iter().all(|count| *count > 50), "{counters:?}");
         assert!(caller.store.status().is_connected());
         assert_eq!(caller.store.status().servers().len(), 3);
+
+        let quota = PolicyQuota::new("each", Quota::per_day(5));
+        for key in caller.store.key_on_each_server(&quota) {
+            caller.store.charge(&[Charge::new(&quota, &key, 1)]).await.unwrap();
+        }
+        for n in 0..3 {
+            let keys: Vec<String> = cluster.primary_of(n * third).command(["KEYS", "*:each:*"]);
+            assert_eq!(keys.len(), 1, "one key on each server");
+        }
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_slot_that_nobody_serves_has_a_key_too() {
+    let cluster = Cluster::start(Software::Redis);
+    for node in cluster.nodes() {
+        node.command::<()>(["CONFIG", "SET", "cluster-require-full-coverage", "no"]);
+    }
+    for node in cluster.nodes() {
+        // Each believes its own until it is told otherwise.
+        let _ = node.try_command::<()>(["CLUSTER", "DELSLOTSRANGE", "100", "1099"]);
+    }
+    let caller = patient(&url(&cluster));
+    let quota = PolicyQuota::new("each", Quota::per_day(5));
+    // Somebody served another one, so it is known who serves what.
+    while caller.charge("alice").await.is_err() {}
+    let mut answers = Vec::new();
+    for key in caller.store.key_on_each_server(&quota) {
+        answers.push(caller.store.charge(&[Charge::new(&quota, &key, 1)]).await.err());
+    }
+    assert_eq!(answers.len(), 4, "{answers:?}");
+    assert_eq!(answers.iter().flatten().collect::<Vec<_>>(), [&StoreError::Unreachable], "{answers:?}");
 }
 
 /// A slot goes to and fro while its counter is charged, with nothing refused and everything counted.
@@ -105,6 +137,37 @@ async fn identities_that_a_move_parts_are_asked_for_one_by_one() {
             assert_eq!(caller.used(key).await, tally.acknowledged + 1);
         }
     }
+}
+
+/// Two counters of one request cannot be charged in one step while a move parts them. Who had time was refused all the
+/// same, after 16 ms.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_request_whose_counters_a_move_parts_waits_and_charges_nothing() {
+    let cluster = Cluster::start(Software::Redis);
+    let caller = patient(&url(&cluster));
+    let quotas = ["9/1d@first_hit", "9/10d@first_hit"];
+    let quotas = quotas.map(|quota| PolicyQuota::new("parted", quota.parse().unwrap()));
+    let alice = Key::from("alice");
+    let charges = quotas.each_ref().map(|quota| Charge::new(quota, &alice, 1));
+    let used = |counted: Counted| counted.iter().map(QuotaState::used).collect::<Vec<_>>();
+    assert_eq!(caller.store.charge(&charges).await.map(used), Ok(vec![1, 1]));
+
+    let slot = only_slot(&cluster);
+    let migration = cluster.migrate(slot, cluster.other_primary(slot));
+    assert_eq!(migration.move_keys(1), 1);
+    let hurried = builder(&url(&cluster)).connect_timeout(Duration::from_secs(10));
+    let hurried = hurried.deadline(Duration::from_secs(2)).build().unwrap();
+    assert_eq!(hurried.charge(&charges).await.map(used), Err(StoreError::NotReady));
+    for charge in charges {
+        assert_eq!(caller.store.peek(&[charge]).await.map(used), Ok(vec![1]), "nothing is charged");
+    }
+    let together = async {
+        tokio::time::sleep(Duration::from_millis(100)).await;
+        assert_eq!(migration.move_keys(1), 1);
+        migration.finish();
+    };
+    let (charged, ()) = tokio::join!(caller.store.charge(&charges), together);
+    assert_eq!(charged.map(used), Ok(vec![2, 2]));
 }
 
 #[tokio::test(flavor = "multi_thread")]

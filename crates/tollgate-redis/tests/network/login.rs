@@ -103,6 +103,42 @@ async fn a_password_from_elsewhere_goes_before_the_one_in_the_url() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn sentinels_have_a_login_of_their_own() {
+    let sentinels = Sentinels::start(Software::Redis);
+    for sentinel in sentinels.sentinels() {
+        sentinel.command::<()>(["ACL", "SETUSER", "default", "resetpass", ">Sesame"]);
+        let rights = ["+hello", "+sentinel|get-master-addr-by-name"];
+        sentinel.command::<()>(["ACL", "SETUSER", "watcher", "on", ">Sesame"].iter().chain(&rights));
+    }
+    let url = format!("redis+sentinel://{}/{}", sentinels.sentinels()[0].address(), Sentinels::NAME);
+    let patience = Duration::from_secs(10);
+    let hurried = || builder(&url).deadline(patience).connect_timeout(patience);
+    let sesame = || Password::new("Sesame");
+
+    for with in [
+        hurried().sentinel_password(sesame()),
+        hurried().sentinel_user("watcher").sentinel_password(sesame()),
+    ] {
+        assert!(Caller::new(with).charge("alice").await.is_ok());
+    }
+    for (with, trouble) in [
+        (hurried(), "asking a sentinel: the server wants a password"),
+        // What is the servers' is not sent to the sentinels.
+        (hurried().password(sesame()), "asking a sentinel: the server wants a password"),
+        (hurried().sentinel_password(Password::new("Open")), "asking a sentinel: wrong user or password"),
+    ] {
+        let caller = Caller::new(with);
+        assert_eq!(caller.charge("alice").await, Err(StoreError::AccessDenied));
+        assert_eq!(caller.store.status().servers()[0].trouble(), Some(trouble));
+    }
+
+    let error = hurried().sentinel_user("watcher").build().unwrap_err();
+    assert!(matches!(error, SettingsError::SentinelPasswordMissing), "{error}");
+    let error = builder("redis://127.0.0.1").sentinel_password(sesame()).build().unwrap_err();
+    assert!(matches!(error, SettingsError::SentinelsMissing), "{error}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn counts_in_the_database_that_is_named() {
     for software in Software::ALL {
         let server = Server::start(software);

@@ -22,16 +22,17 @@ impl Args {
         });
         let mut args = Self::from_arg_matches(&matches).unwrap_or_else(|error| error.exit());
         if let Some(store) = args.command.store_args_mut() {
-            store.password = password();
+            store.password = secret("TOLLGATE_STORE_PASSWORD");
+            store.sentinel_password = secret("TOLLGATE_STORE_SENTINEL_PASSWORD");
         }
         args
     }
 }
 
 /// What has a variable and no flag.
-fn password() -> Option<Secret> {
-    let password = std::env::var("TOLLGATE_STORE_PASSWORD").ok()?;
-    (!password.is_empty()).then(|| password.into())
+fn secret(variable: &str) -> Option<Secret> {
+    let text = std::env::var(variable).ok()?;
+    (!text.is_empty()).then(|| text.into())
 }
 
 fn without_empty_variable(arg: Arg) -> Arg {

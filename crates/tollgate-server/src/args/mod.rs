@@ -1,9 +1,10 @@
 //! What the user wrote: command-line flags and the environment variables beside them.
 //!
-//! Flags about a shared store are in `store`. How a single value is read is in `value`, what variables do besides in
+//! Flags about a shared store are in `store`, those of commands about a file of policies in `policies`. How a single value is read is in `value`, what variables do besides in
 //! `environment`.
 
 mod environment;
+mod policies;
 mod store;
 mod value;
 
@@ -15,6 +16,7 @@ use clap::{Parser, Subcommand, ValueEnum};
 use http::uri::Authority;
 use tollgate::Quota;
 
+pub use self::policies::{CheckConfigArgs, ExplainArgs};
 pub use self::store::{FailureArgs, IdentityForm, OnStoreFailure, Secret, StoreArgs};
 
 /// Exact fixed-window rate limiting: may this caller do this now?
@@ -35,6 +37,10 @@ pub enum Command {
     Check(CheckArgs),
     /// Say what is wrong with a shared store; exit status 0 if nothing fails, 1 if something does, 2 usage
     Doctor(Box<DoctorArgs>),
+    /// Say what is wrong with a file of policies; exit status 0 valid, 1 not valid, 2 usage
+    CheckConfig(CheckConfigArgs),
+    /// Say which policies of a file a request matches, why not the others, and what it is charged
+    Explain(ExplainArgs),
 }
 
 /// Flags of `tollgate serve`.
@@ -170,7 +176,7 @@ impl Command {
         match self {
             Self::Serve(args) => Some(&mut args.store_args),
             Self::Doctor(args) => Some(&mut args.store_args),
-            Self::Check(_) => None,
+            Self::Check(_) | Self::CheckConfig(_) | Self::Explain(_) => None,
         }
     }
 }

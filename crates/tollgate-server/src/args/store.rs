@@ -23,7 +23,8 @@ pub struct StoreArgs {
     #[arg(value_parser = value::time, requires = "store", allow_hyphen_values = true)]
     pub store_connect_timeout: Duration,
 
-    /// What every key in the store begins with: services that shall not share counters need one each
+    /// What every key in the store begins with: services that shall not share counters need one each, also where
+    /// their limits differ
     #[arg(long, value_name = "TEXT", env = "TOLLGATE_STORE_PREFIX", default_value = "tollgate")]
     #[arg(requires = "store")]
     pub store_prefix: String,
@@ -51,9 +52,23 @@ pub struct StoreArgs {
     #[arg(long, value_name = "FILE", env = "TOLLGATE_STORE_PASSWORD_FILE", requires = "store")]
     pub store_password_file: Option<PathBuf>,
 
+    /// User to log in as with the Sentinels, where they want another than their default; the store's own is in the
+    /// URL
+    #[arg(long, value_name = "NAME", env = "TOLLGATE_STORE_SENTINEL_USER", requires = "store")]
+    pub store_sentinel_user: Option<String>,
+
+    /// File with the password of the Sentinels, to whom the store's is not sent; the variable
+    /// TOLLGATE_STORE_SENTINEL_PASSWORD takes the password itself
+    #[arg(long, value_name = "FILE", env = "TOLLGATE_STORE_SENTINEL_PASSWORD_FILE", requires = "store")]
+    pub store_sentinel_password_file: Option<PathBuf>,
+
     /// What the variable `TOLLGATE_STORE_PASSWORD` says. There is no flag: everybody on a machine can read those.
     #[arg(skip)]
     pub password: Option<Secret>,
+
+    /// What the variable `TOLLGATE_STORE_SENTINEL_PASSWORD` says.
+    #[arg(skip)]
+    pub sentinel_password: Option<Secret>,
 }
 
 /// What a shared store that cannot answer means.

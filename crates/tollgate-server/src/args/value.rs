@@ -7,7 +7,7 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use http::uri::Authority;
-use tollgate::{LocalShare, LocalShareError};
+use tollgate::{LocalShare, LocalShareError, Timestamp};
 
 use super::Secret;
 
@@ -70,6 +70,13 @@ pub(super) fn secret(text: &str) -> Result<Secret, Infallible> {
 /// Units to take.
 pub(super) fn cost(text: &str) -> Result<u32, Expected> {
     text.parse().map_err(|_| "expected a whole number from 0 to 4294967295")
+}
+
+/// A point in time.
+pub(super) fn instant(text: &str) -> Result<Timestamp, Expected> {
+    let time: jiff::Timestamp =
+        text.parse().map_err(|_| "expected a time and its offset, such as 2026-11-21T16:00:00Z")?;
+    Ok(Timestamp::from_unix_millis(time.as_millisecond()))
 }
 
 /// Host and port of a service, with the port of HTTP where a URL names none.

@@ -31,7 +31,7 @@ use self::route::Route;
 use crate::engine::Engine;
 use crate::metrics::{Metrics, Scrape};
 use crate::phase::Phase;
-use crate::store::{ServedStore, StoreState};
+use crate::store::{Failure, ServedStore, Servers, StoreState};
 
 /// An answer, whole in memory.
 type Reply = Response<Full<Bytes>>;
@@ -94,10 +94,18 @@ impl<S: ServedStore> Edge<S> {
     async fn ready(&self) -> Result<Reply, Problem> {
         let text = match self.engine.store_state().await {
             StoreState::Answers => Bytes::from_static(b"ready\n"),
-            StoreState::Fails { error, on_failure } if on_failure != OnStoreFailure::Closed => {
+            // With `closed` as well: what the other servers count is decided, and that is most of it.
+            StoreState::FailsInPart(Failure { error, on_failure }, Servers { failed, all }) => format!(
+                "ready; {failed} of {all} servers of the store fail, and what they count is decided by \
+                 --on-store-failure {on_failure}: {error}\n"
+            )
+            .into(),
+            StoreState::Fails(Failure { error, on_failure: OnStoreFailure::Closed }) => {
+                return Err(Problem::store(&error));
+            }
+            StoreState::Fails(Failure { error, on_failure }) => {
                 format!("ready; decisions by --on-store-failure {on_failure}: {error}\n").into()
             }
-            StoreState::Fails { error, .. } => return Err(Problem::store(&error)),
         };
         Ok(reply::text(reply::PLAIN, text))
     }

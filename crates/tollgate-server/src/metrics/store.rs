@@ -59,12 +59,12 @@ impl StoreMetrics {
         }
     }
 
-    /// Notes whether the last step was answered, and tells whether that is news. One atomic holds it, so that what is
-    /// shown cannot contradict what was said.
-    pub(crate) fn answers(&self, answers: bool) -> bool {
-        // It is read first, because that costs nothing where all is well; the swap gives the news to one task.
-        self.answers.load(Ordering::Relaxed) != answers
-            && self.answers.swap(answers, Ordering::Relaxed) != answers
+    /// Notes whether the last step was answered.
+    pub(crate) fn answers(&self, answers: bool) {
+        // What is only read stays in every core's cache, and nearly always there is nothing to change.
+        if self.answers.load(Ordering::Relaxed) != answers {
+            self.answers.store(answers, Ordering::Relaxed);
+        }
     }
 
     /// Whether the last step was answered.

@@ -2,6 +2,7 @@
 //! when the store comes or goes.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use tokio::time;
@@ -15,7 +16,7 @@ use crate::log_gap::LogGap;
 use crate::metrics::StoreMetrics;
 use crate::stopwatch::Stopwatch;
 
-/// How long the log keeps quiet about an outage after a line, and about a return.
+/// How long the log keeps quiet about an outage after a line, and about keys that cannot be counted.
 const LOG_GAP: Duration = Duration::from_secs(10);
 
 /// What a store's own deadline may be late by, on a machine that is busy.
@@ -27,8 +28,11 @@ pub(crate) struct Metered<S> {
     limit: Duration,
     on_failure: OnStoreFailure,
     metrics: Arc<StoreMetrics>,
-    failure_logged: LogGap,
-    return_logged: LogGap,
+    outage_logged: LogGap,
+    /// Of its own: what is wrong with a key hides no outage.
+    key_logged: LogGap,
+    /// Whether the last line said that the store does not answer.
+    is_said_away: AtomicBool,
 }
 
 impl<S: Store> Metered<S> {
@@ -45,9 +49,14 @@ impl<S: Store> Metered<S> {
             limit: timeout + LATE,
             on_failure,
             metrics,
-            failure_logged: LogGap::default(),
-            return_logged: LogGap::default(),
+            outage_logged: LogGap::default(),
+            key_logged: LogGap::default(),
+            is_said_away: AtomicBool::new(false),
         }
+    }
+
+    pub(super) const fn inner(&self) -> &S {
+        &self.store
     }
 
     async fn step<A>(&self, step: impl Future<Output = Result<A, StoreError>>) -> Result<A, StoreError> {
@@ -83,7 +92,11 @@ impl<S: Store> Metered<S> {
     }
 
     fn note_answer(&self) {
-        if self.metrics.answers(true) && self.return_logged.passes(SystemClock.now(), LOG_GAP) {
+        self.metrics.answers(true);
+        // Only a line about an outage has one about its end, and always: the last of them is true. It is read first,
+        // because that costs nothing where all is well; the swap gives the line to one task. Relaxed: there is nothing
+        // to it but the line.
+        if self.is_said_away.load(Ordering::Relaxed) && self.is_said_away.swap(false, Ordering::Relaxed) {
             info!("the store answers again");
         }
     }
@@ -91,18 +104,19 @@ impl<S: Store> Metered<S> {
     fn note_error(&self, error: &StoreError) {
         self.metrics.failed(error);
         if is_of_one_key(error) {
-            if self.failure_logged.passes(SystemClock.now(), LOG_GAP) {
+            if self.key_logged.passes(SystemClock.now(), LOG_GAP) {
                 warn!(%error, "the store cannot count a key");
             }
             return;
         }
         self.metrics.answers(false);
-        if self.failure_logged.passes(SystemClock.now(), LOG_GAP) {
+        if self.outage_logged.passes(SystemClock.now(), LOG_GAP) {
             let (on_failure, server) = (self.on_failure.to_string(), self.metrics.trouble());
             warn!(
                 %error, server, on_failure,
                 "the store does not answer: decisions are made by --on-store-failure; `tollgate doctor` says more"
             );
+            self.is_said_away.store(true, Ordering::Relaxed);
         }
     }
 }
@@ -156,7 +170,7 @@ fn is_of_one_key(error: &StoreError) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::sync::atomic::AtomicUsize;
     use std::thread;
 
     use tollgate::MemoryStore;

@@ -15,7 +15,7 @@ use tollgate::{FallbackStore, MemoryStore, OnStoreFailure, Store};
 
 pub(crate) use self::metered::Metered;
 pub(crate) use self::settings::{SharedSettings, StoreSettings};
-pub(crate) use self::state::{ServedStore, StoreState};
+pub(crate) use self::state::{Failure, ServedStore, Servers, StoreState};
 
 /// A shared store under the service.
 pub(crate) type Shared<S> = FallbackStore<Metered<S>>;

@@ -1,6 +1,7 @@
 //! Where a shared store is and how it is spoken to, checked and not yet begun.
 
 use std::fmt;
+use std::path::Path;
 use std::time::Duration;
 
 use tollgate::OnStoreFailure;
@@ -49,8 +50,17 @@ impl StoreSettings {
                 IdentityForm::Plain => Identity::Plain,
             })
             .tls(tls(args)?);
-        if let Some(password) = password(args)? {
+        let flags = ("--store-password-file", "TOLLGATE_STORE_PASSWORD");
+        if let Some(password) = password(flags, args.store_password_file.as_deref(), &args.password)? {
             builder = builder.password(password);
+        }
+        if let Some(user) = &args.store_sentinel_user {
+            builder = builder.sentinel_user(user);
+        }
+        let flags = ("--store-sentinel-password-file", "TOLLGATE_STORE_SENTINEL_PASSWORD");
+        let file = args.store_sentinel_password_file.as_deref();
+        if let Some(password) = password(flags, file, &args.sentinel_password)? {
+            builder = builder.sentinel_password(password);
         }
         let (prefix, timeout) = (args.store_prefix.clone(), args.store_timeout);
         Ok(Self { url, prefix, timeout, builder })
@@ -68,10 +78,18 @@ fn tls(args: &StoreArgs) -> Result<Tls, SettingsError> {
     Ok(tls)
 }
 
-fn password(args: &StoreArgs) -> Result<Option<Password>, SettingsError> {
-    match (&args.store_password_file, &args.password) {
-        (Some(_), Some(_)) => Err(SettingsError::TwoPasswords),
-        (Some(file), None) => Ok(Some(Password::from_file(file)?)),
+/// The password in the file, or the one that the variable holds.
+fn password(
+    (flag, variable): (&'static str, &'static str),
+    file: Option<&Path>,
+    held: &Option<Secret>,
+) -> Result<Option<Password>, SettingsError> {
+    match (file, held) {
+        (Some(_), Some(_)) => Err(SettingsError::TwoPasswords { flag, variable }),
+        (Some(file), None) => match Password::from_file(file) {
+            Ok(password) => Ok(Some(password)),
+            Err(source) => Err(SettingsError::Password { flag, source }),
+        },
         (None, Some(password)) => Ok(Some(Password::new(password.expose()))),
         (None, None) => Ok(None),
     }

@@ -35,6 +35,10 @@ use crate::{
 /// learn that it did not happen. What was counted here ends with its window: it is not carried over to the store,
 /// and not given back.
 ///
+/// A quota may have [a policy of its own](PolicyQuota::with_on_store_failure). Where several quotas are charged, the
+/// strictest policy among them decides: `Closed`, then `Local`, then `Open`. With `Local`, those quotas that say
+/// `Local` are counted, each against its own share, and the others are not; the answer has both.
+///
 /// The policy decides only where there is no decision. A denial stays one, and [`StoreError::Full`], which asks for
 /// [a choice of its own](crate::guide#when-the-store-is-full), is given on under every policy; with `Local`, the
 /// memory of this process may be full as well.
@@ -70,7 +74,7 @@ use crate::{
 pub struct FallbackStore<S, C = SystemClock, D = fn() -> Pending<()>> {
     store: S,
     on_failure: OnStoreFailure,
-    /// Counts with `Local`. With `Open` it stays empty, and so has room for everything that a window can have.
+    /// Counts with `Local`.
     memory: MemoryStore<C>,
     deadline: D,
 }
@@ -111,6 +115,22 @@ impl<S, C, D> FallbackStore<S, C, D> {
     }
 }
 
+impl<S, C: Clock, D> FallbackStore<S, C, D> {
+    /// What `Open` answers: as if nobody had used anything, in windows of this process's clock. Also for whoever
+    /// admits keys that a full store has no room for.
+    pub fn uncounted(&self, charges: &[Charge<'_>]) -> Counted {
+        let now = self.memory.now();
+        let state = |charge: &Charge<'_>| {
+            let counter = charge.counter();
+            let quota = counter.quota().quota();
+            let reason = Reason::of(0, charge.asked_in(charges), charge.limit());
+            let window = quota.window_at(counter.key(), now);
+            QuotaState::new(quota, 0, window, now, reason).with_source(Source::Fallback)
+        };
+        charges.iter().map(state).collect()
+    }
+}
+
 impl<S, C, D, T> Store for FallbackStore<S, C, D>
 where
     S: Store,
@@ -134,23 +154,16 @@ where
 
     async fn peek(&self, charges: &[Charge<'_>]) -> Result<Counted, StoreError> {
         let answer = self.in_time(self.store.peek(charges)).await.flatten();
-        possible(charges, answer).or_else(|error| match self.policy(error)? {
-            Instead::Admit => self.uncounted(charges),
-            Instead::Count(share) => {
-                with_share(share, charges, |charges| SyncStore::peek(&self.memory, charges))
-            }
-        })
+        possible(charges, answer)
+            .or_else(|error| self.instead(charges, error, |charges| SyncStore::peek(&self.memory, charges)))
     }
 
     async fn record(&self, charge: &Charge<'_>) -> Result<QuotaState, StoreError> {
         let answer = self.in_time(self.store.record(charge)).await.flatten();
         answer.or_else(|error| {
-            let counted = match self.policy(error)? {
-                Instead::Admit => self.uncounted(&[*charge])?,
-                Instead::Count(share) => with_share(share, &[*charge], |charges| {
-                    charges.iter().map(|charge| SyncStore::record(&self.memory, charge)).collect()
-                })?,
-            };
+            let counted = self.instead(std::slice::from_ref(charge), error, |charges| {
+                charges.iter().map(|charge| SyncStore::record(&self.memory, charge)).collect()
+            })?;
             // A record does not ask, and so is not told that there is no room.
             counted.first().map(|state| state.with_reason(None)).ok_or(StoreError::BadReply)
         })
@@ -167,12 +180,6 @@ where
     async fn set(&self, counter: &Counter<'_>, used: u64) -> Result<QuotaState, StoreError> {
         self.in_time(self.store.set(counter, used)).await.flatten()
     }
-}
-
-/// What a policy does where there is no answer, if it does not give the error on.
-enum Instead {
-    Admit,
-    Count(LocalShare),
 }
 
 impl<S, C, D, T> FallbackStore<S, C, D>
@@ -205,45 +212,70 @@ where
         charges: &[Charge<'_>],
         answer: Result<Counted, StoreError>,
     ) -> Result<Counted, StoreError> {
-        possible(charges, answer).or_else(|error| match self.policy(error)? {
-            Instead::Admit => self.uncounted(charges),
-            Instead::Count(share) => {
-                with_share(share, charges, |charges| SyncStore::charge(&self.memory, charges))
-            }
-        })
+        possible(charges, answer)
+            .or_else(|error| self.instead(charges, error, |charges| SyncStore::charge(&self.memory, charges)))
     }
 
-    fn policy(&self, error: StoreError) -> Result<Instead, StoreError> {
-        match self.on_failure {
-            _ if error == StoreError::Full => Err(error),
-            OnStoreFailure::Closed => Err(error),
-            OnStoreFailure::Open => Ok(Instead::Admit),
-            OnStoreFailure::Local(share) => Ok(Instead::Count(share)),
+    /// What the policies of these charges answer in the store's stead. The strictest that is among them decides:
+    /// one `Closed` is enough to give the error on, and beside a `Local`, which counts, an `Open` only denies what
+    /// no window ever has room for.
+    fn instead(
+        &self,
+        charges: &[Charge<'_>],
+        error: StoreError,
+        step: impl FnOnce(&[Charge<'_>]) -> Result<Counted, StoreError>,
+    ) -> Result<Counted, StoreError> {
+        if error == StoreError::Full {
+            return Err(error);
         }
-    }
-
-    /// As if nobody had used anything: the memory is empty, and stays so.
-    fn uncounted(&self, charges: &[Charge<'_>]) -> Result<Counted, StoreError> {
-        let counted = SyncStore::peek(&self.memory, charges)?;
-        Ok(counted.iter().map(|state| state.with_source(Source::Fallback)).collect())
+        let mut shared = SmallVec::<[(Charge<'_>, LocalShare); 2]>::new();
+        let mut open = SmallVec::<[Charge<'_>; 2]>::new();
+        for charge in charges {
+            match charge.counter().quota().on_store_failure().unwrap_or(self.on_failure) {
+                OnStoreFailure::Closed => return Err(error),
+                OnStoreFailure::Open => open.push(*charge),
+                OnStoreFailure::Local(share) => shared.push((*charge, share)),
+            }
+        }
+        let open_states = self.uncounted(&open);
+        if shared.is_empty() {
+            return Ok(open_states);
+        }
+        // All or nothing: beside what can never pass, nothing is counted.
+        let shared_states = if open_states.is_admitted() {
+            with_shares(&shared, step)?
+        } else {
+            with_shares(&shared, |charges| SyncStore::peek(&self.memory, charges))?
+        };
+        if open.is_empty() {
+            return Ok(shared_states);
+        }
+        let (mut open_states, mut shared_states) = (open_states.iter(), shared_states.iter());
+        let states = charges.iter().filter_map(|charge| {
+            match charge.counter().quota().on_store_failure().unwrap_or(self.on_failure) {
+                OnStoreFailure::Local(_) => shared_states.next(),
+                _ => open_states.next(),
+            }
+        });
+        Ok(states.copied().collect())
     }
 }
 
-/// Takes a step on the same counters with this share of their limits.
-fn with_share(
-    share: LocalShare,
-    charges: &[Charge<'_>],
+/// Takes a step on the same counters with these shares of their limits.
+fn with_shares(
+    charges: &[(Charge<'_>, LocalShare)],
     step: impl FnOnce(&[Charge<'_>]) -> Result<Counted, StoreError>,
 ) -> Result<Counted, StoreError> {
     let quotas: SmallVec<[PolicyQuota; 2]> =
-        charges.iter().map(|charge| charge.counter().quota().with_share(share)).collect();
-    let shares = charges.iter().zip(&quotas);
+        charges.iter().map(|(charge, share)| charge.counter().quota().with_share(*share)).collect();
+    let whole: SmallVec<[Charge<'_>; 2]> = charges.iter().map(|(charge, _)| *charge).collect();
+    let shares = whole.iter().zip(&quotas);
     let shares: SmallVec<[Charge<'_>; 2]> =
         shares.map(|(charge, quota)| Charge::new(quota, charge.counter().key(), charge.cost())).collect();
     let counted = step(&shares)?;
-    let states = charges.iter().zip(&counted).map(|(charge, state)| {
+    let states = whole.iter().zip(&counted).map(|(charge, state)| {
         // What is above the share alone passes once the store is back: it may be told to come again.
-        let passes_later = charge.asked_in(charges) <= charge.limit();
+        let passes_later = charge.asked_in(&whole) <= charge.limit();
         let reason = state.reason().map(|reason| if passes_later { Reason::QuotaExceeded } else { reason });
         state.with_reason(reason).with_source(Source::Fallback)
     });

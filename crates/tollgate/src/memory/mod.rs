@@ -244,6 +244,11 @@ impl<C: Clock> MemoryStoreBuilder<C> {
 }
 
 impl<C: Clock> MemoryStore<C> {
+    /// The time now, by the store's clock.
+    pub(crate) fn now(&self) -> Timestamp {
+        self.inner.time.precise().now
+    }
+
     /// The counters whose windows are open, in no order; `None` unless keys are
     /// [remembered](MemoryStoreBuilder::remember_keys).
     ///

@@ -83,7 +83,7 @@ fn paths() -> Value {
         "/healthz": read(both, "healthz", "Whether the process lives", replies([(200, text(super::reply::PLAIN))])),
         "/readyz": read(both, "readyz", "Whether requests are decided: not during a drain", replies([
             (200, text(super::reply::PLAIN)),
-            (503, problem("The service is about to stop, or its store cannot answer and checks are refused then")),
+            (503, problem("The service is about to stop, or no server of its store answers and checks are refused then")),
         ])),
     })
 }

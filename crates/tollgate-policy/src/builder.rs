@@ -1,0 +1,223 @@
+//! Policies made in code: the same rules as in a file, without one.
+
+use thiserror::Error;
+use tollgate::{CountDenied, OnStoreFailure, PolicyQuota, Quota};
+
+use crate::policy::{Quotas, candidate_name, is_policy_name};
+use crate::{Condition, Cost, HeaderFormat, Identity, Mode, OnMissingKey, Pattern, Policy, Position, Test};
+
+/// What a policy is made of: see [`Policy::builder`].
+#[derive(Debug, Clone)]
+pub struct PolicyBuilder {
+    policy: Policy,
+    quotas: Vec<Quota>,
+    candidates: Vec<Quota>,
+    count_denied: CountDenied,
+}
+
+/// A policy that cannot be. The fault of whoever wrote it.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[non_exhaustive]
+pub enum PolicyError {
+    /// A name that would be hard to read in a header, a metric or a key.
+    #[error("a policy's name must have 1 to 64 characters out of letters, digits, `-`, `_` and `.`")]
+    Name,
+    /// Two policies have this name.
+    #[error("two policies are named `{0}`")]
+    SameName(Box<str>),
+    /// A policy neither counts nor exempts anybody.
+    #[error("policy `{0}` has no quota")]
+    NoQuota(Box<str>),
+    /// Two quotas would count the same units on the same counter.
+    #[error("{first} and {second} have the same window; keep one of them")]
+    SameWindow {
+        /// The first of the two.
+        first: Box<Quota>,
+        /// The second of the two.
+        second: Box<Quota>,
+    },
+}
+
+impl Policy {
+    /// A policy of this name, made in code. Unless told otherwise it matches every request, counts all together,
+    /// takes the cost that the caller says, admits while the store is in trouble, and is told of in the headers of
+    /// draft 11, with status 429 for a denial.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use tollgate::Quota;
+    /// use tollgate_policy::{Identity, Policies, Policy};
+    ///
+    /// let login = Policy::builder("login")
+    ///     .matching("path", ["/login"])
+    ///     .key(Identity::Attribute("ip".into()))
+    ///     .quota(Quota::per_minute(5))
+    ///     .build()?;
+    /// let health = Policy::builder("health").matching("path", ["/healthz", "/internal/*"]).exempt().build()?;
+    /// let policies = Policies::of([login, health])?;
+    /// # Ok::<(), tollgate_policy::PolicyError>(())
+    /// ```
+    #[must_use]
+    pub fn builder(name: &str) -> PolicyBuilder {
+        let policy = Self {
+            name: name.into(),
+            at: Position { line: 0, column: 0 },
+            description: None,
+            conditions: [].into(),
+            is_exempt: false,
+            mode: Mode::Enforce,
+            identity: Identity::Global,
+            on_missing_key: OnMissingKey::default(),
+            cost: Cost::Asked,
+            quotas: Quotas::default(),
+            overrides: [].into(),
+            on_store_failure: OnStoreFailure::Open,
+            headers: HeaderFormat::default(),
+            deny_status: 429,
+        };
+        let (quotas, candidates) = (Vec::new(), Vec::new());
+        PolicyBuilder { policy, quotas, candidates, count_denied: CountDenied::No }
+    }
+}
+
+impl PolicyBuilder {
+    /// Has it match only requests whose attribute has one of these forms, written as in a file: `/search`,
+    /// `/api/*`. Each call is a condition more.
+    #[must_use]
+    pub fn matching<'a>(self, attribute: &str, patterns: impl IntoIterator<Item = &'a str>) -> Self {
+        self.when(attribute, Test::OneOf(patterns.into_iter().map(Pattern::new).collect()))
+    }
+
+    /// Has it match only requests of whose attribute this holds. Each call is a condition more.
+    #[must_use]
+    pub fn when(mut self, attribute: &str, test: Test) -> Self {
+        let mut conditions = self.policy.conditions.into_vec();
+        conditions.push(Condition { attribute: attribute.into(), test });
+        self.policy.conditions = conditions.into();
+        self
+    }
+
+    /// Admits what it matches without a count. What is said of keys and quotas does not matter then.
+    #[must_use]
+    pub fn exempt(mut self) -> Self {
+        self.policy.is_exempt = true;
+        self
+    }
+
+    /// Sets who is counted.
+    #[must_use]
+    pub fn key(mut self, identity: Identity) -> Self {
+        self.policy.identity = identity;
+        self
+    }
+
+    /// Sets what happens to a request that does not say who that is.
+    #[must_use]
+    pub fn on_missing_key(mut self, on_missing_key: OnMissingKey) -> Self {
+        self.policy.on_missing_key = on_missing_key;
+        self
+    }
+
+    /// Sets how many units a request takes.
+    #[must_use]
+    pub fn cost(mut self, cost: Cost) -> Self {
+        self.policy.cost = cost;
+        self
+    }
+
+    /// Adds a quota. A request needs room in all of them.
+    #[must_use]
+    pub fn quota(mut self, quota: Quota) -> Self {
+        self.quotas.push(quota);
+        self
+    }
+
+    /// Adds a quota that is tried out: counted after the decision, on counters of its own.
+    #[must_use]
+    pub fn candidate(mut self, quota: Quota) -> Self {
+        self.candidates.push(quota);
+        self
+    }
+
+    /// Sets whether denied requests are charged.
+    #[must_use]
+    pub fn count_denied(mut self, count_denied: CountDenied) -> Self {
+        self.count_denied = count_denied;
+        self
+    }
+
+    /// Sets what is answered while the store cannot.
+    #[must_use]
+    pub fn on_store_failure(mut self, on_store_failure: OnStoreFailure) -> Self {
+        self.policy.on_store_failure = on_store_failure;
+        self
+    }
+
+    /// Sets how much it matters.
+    #[must_use]
+    pub fn mode(mut self, mode: Mode) -> Self {
+        self.policy.mode = mode;
+        self
+    }
+
+    /// Sets which headers tell of it.
+    #[must_use]
+    pub fn headers(mut self, headers: HeaderFormat) -> Self {
+        self.policy.headers = headers;
+        self
+    }
+
+    /// Sets the HTTP status of a denial.
+    #[must_use]
+    pub fn deny_status(mut self, status: u16) -> Self {
+        self.policy.deny_status = status;
+        self
+    }
+
+    /// Sets what is said of it where people read.
+    #[must_use]
+    pub fn description(mut self, description: &str) -> Self {
+        self.policy.description = Some(description.into());
+        self
+    }
+
+    /// The policy.
+    ///
+    /// # Errors
+    ///
+    /// If the name cannot be one, there is no quota and it exempts nobody, or two quotas have the same window,
+    /// anchor and zone.
+    pub fn build(self) -> Result<Policy, PolicyError> {
+        let Self { policy, quotas, candidates, count_denied } = self;
+        if !is_policy_name(&policy.name) {
+            return Err(PolicyError::Name);
+        }
+        if quotas.is_empty() && !policy.is_exempt {
+            return Err(PolicyError::NoQuota(policy.name));
+        }
+        let under = |name: &str, quotas: Vec<Quota>| {
+            let quotas = quotas.into_iter().map(|quota| {
+                PolicyQuota::new(name, quota)
+                    .with_count_denied(count_denied)
+                    .with_on_store_failure(policy.on_store_failure)
+            });
+            distinct(quotas.collect())
+        };
+        let quotas = Quotas {
+            enforced: under(&policy.name, quotas)?,
+            candidates: under(&candidate_name(&policy.name), candidates)?,
+        };
+        Ok(Policy { quotas, ..policy })
+    }
+}
+
+fn distinct(quotas: Vec<PolicyQuota>) -> Result<Box<[PolicyQuota]>, PolicyError> {
+    for (index, second) in quotas.iter().enumerate() {
+        if let Some(first) = quotas.iter().take(index).find(|first| first.shares_counters_with(second)) {
+            let (first, second) = (first.quota().clone().into(), second.quota().clone().into());
+            return Err(PolicyError::SameWindow { first, second });
+        }
+    }
+    Ok(quotas.into())
+}

@@ -1,0 +1,194 @@
+//! What is different between two files, for the log of a reload.
+
+use std::collections::HashMap;
+use std::fmt;
+
+use tollgate::{CountDenied, PolicyQuota};
+
+use crate::{Condition, Config, Policy};
+
+/// What is different between two files, in few words.
+///
+/// Only what is never a secret is shown: names of policies, quotas, and words and numbers of settings. Of all else,
+/// such as the values that a policy matches, it is only said that they are others. What stands elsewhere in the file
+/// and means the same is no change.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Changes(Box<[Change]>);
+
+/// One difference.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Change {
+    /// `store` says something else.
+    Store,
+    /// A policy that was not there.
+    Added {
+        /// Its name.
+        policy: Box<str>,
+    },
+    /// A policy that is not there any more.
+    Removed {
+        /// Its name.
+        policy: Box<str>,
+    },
+    /// A policy that says something else.
+    Changed {
+        /// Its name.
+        policy: Box<str>,
+        /// What is different, in the order in which it is documented; at least one.
+        settings: Box<[ChangedSetting]>,
+    },
+}
+
+/// A setting that is different.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ChangedSetting {
+    name: &'static str,
+    values: Option<(Box<str>, Box<str>)>,
+}
+
+impl Changes {
+    pub(crate) fn between(before: &Config, after: &Config) -> Self {
+        let mut changes = Vec::new();
+        if before.store != after.store {
+            changes.push(Change::Store);
+        }
+        let (old, new) = (by_name(before), by_name(after));
+        for policy in before.policies.as_slice() {
+            let name = policy.name.clone();
+            match new.get(policy.name()) {
+                None => changes.push(Change::Removed { policy: name }),
+                Some(new) => {
+                    let settings = settings(policy, new);
+                    if !settings.is_empty() {
+                        changes.push(Change::Changed { policy: name, settings: settings.into() });
+                    }
+                }
+            }
+        }
+        let added = after.policies.as_slice().iter().filter(|policy| !old.contains_key(policy.name()));
+        changes.extend(added.map(|policy| Change::Added { policy: policy.name.clone() }));
+        Self(changes.into())
+    }
+
+    /// Whether both files mean the same.
+    #[must_use]
+    pub const fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// The differences: the store's, then of the policies that were there before, then those that were added.
+    pub fn iter(&self) -> impl Iterator<Item = &Change> {
+        self.0.iter()
+    }
+}
+
+impl ChangedSetting {
+    /// The setting's name in the file.
+    #[must_use]
+    pub const fn name(&self) -> &'static str {
+        self.name
+    }
+
+    /// What it was and what it is, if neither can be a secret.
+    #[must_use]
+    pub fn values(&self) -> Option<(&str, &str)> {
+        self.values.as_ref().map(|(before, after)| (before.as_ref(), after.as_ref()))
+    }
+}
+
+fn by_name(config: &Config) -> HashMap<&str, &Policy> {
+    config.policies.as_slice().iter().map(|policy| (policy.name(), policy)).collect()
+}
+
+/// What is different in a policy, apart from its place in the file.
+fn settings(before: &Policy, after: &Policy) -> Vec<ChangedSetting> {
+    let mut changed = Vec::new();
+    let mut hidden = |name, is_same: bool| {
+        if !is_same {
+            changed.push(ChangedSetting { name, values: None });
+        }
+    };
+    hidden("description", before.description == after.description);
+    hidden("match", before.conditions == after.conditions);
+    hidden("key", before.identity == after.identity);
+    hidden("cost", before.cost == after.cost);
+    hidden("overrides", overrides(before).eq(overrides(after)));
+
+    let shown = [
+        ("exempt", before.is_exempt.to_string(), after.is_exempt.to_string()),
+        ("mode", before.mode.to_string(), after.mode.to_string()),
+        ("quotas", quotas(&before.quotas.enforced), quotas(&after.quotas.enforced)),
+        ("candidate", quotas(&before.quotas.candidates), quotas(&after.quotas.candidates)),
+        ("count_denied", counts_denied(before).to_string(), counts_denied(after).to_string()),
+        ("on_missing_key", before.on_missing_key.to_string(), after.on_missing_key.to_string()),
+        ("on_store_failure", before.on_store_failure.to_string(), after.on_store_failure.to_string()),
+        ("headers", before.headers.to_string(), after.headers.to_string()),
+        ("deny_status", before.deny_status.to_string(), after.deny_status.to_string()),
+    ];
+    let shown = shown.into_iter().filter(|(_, before, after)| before != after);
+    changed.extend(shown.map(|(name, before, after)| {
+        let values = Some((before.into(), after.into()));
+        ChangedSetting { name, values }
+    }));
+    changed
+}
+
+/// The overrides without their places. Whether denials count is the policy's, and said once.
+fn overrides(policy: &Policy) -> impl Iterator<Item = (&[Condition], String, String)> {
+    policy
+        .overrides
+        .iter()
+        .map(|over| (over.when.as_ref(), quotas(&over.quotas.enforced), quotas(&over.quotas.candidates)))
+}
+
+fn quotas(quotas: &[PolicyQuota]) -> String {
+    let written: Vec<String> = quotas.iter().map(|quota| quota.quota().to_string()).collect();
+    format!("[{}]", written.join(", "))
+}
+
+fn counts_denied(policy: &Policy) -> bool {
+    let overrides = policy.overrides.iter().map(|over| &over.quotas);
+    let lists = overrides.chain([&policy.quotas]).flat_map(|quotas| [&quotas.enforced, &quotas.candidates]);
+    lists.flatten().any(|quota| quota.count_denied() == CountDenied::Yes)
+}
+
+/// One difference after another, with `; ` between them.
+impl fmt::Display for Changes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.is_empty() {
+            return f.write_str("no changes");
+        }
+        separated(f, &self.0, "; ")
+    }
+}
+
+impl fmt::Display for Change {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Store => f.write_str("changed the store"),
+            Self::Added { policy } => write!(f, "added `{policy}`"),
+            Self::Removed { policy } => write!(f, "removed `{policy}`"),
+            Self::Changed { policy, settings } => {
+                write!(f, "changed `{policy}`: ")?;
+                separated(f, settings, ", ")
+            }
+        }
+    }
+}
+
+impl fmt::Display for ChangedSetting {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.values {
+            Some((before, after)) => write!(f, "{} {before} -> {after}", self.name),
+            None => f.write_str(self.name),
+        }
+    }
+}
+
+fn separated<T: fmt::Display>(f: &mut fmt::Formatter<'_>, all: &[T], separator: &str) -> fmt::Result {
+    for (index, one) in all.iter().enumerate() {
+        write!(f, "{}{one}", if index == 0 { "" } else { separator })?;
+    }
+    Ok(())
+}

@@ -1,0 +1,24 @@
+//! Errors of the YAML parser, with what to look for: it tells what it stumbled over, not what was forgotten.
+
+/// The parser's words, and what is usually the matter where they are those of a common mistake.
+pub(super) fn explained(words: &str) -> Box<str> {
+    let advice = ADVICE.iter().find(|(part, _)| words.contains(part));
+    advice.map_or_else(|| words.into(), |(_, advice)| format!("{words}: {advice}").into())
+}
+
+const ADVICE: &[(&str, &str)] = &[
+    ("tabs", "indent with spaces"),
+    (
+        "mapping values are not allowed",
+        "does a space follow each `:` here and in the line before, and is a text with `: ` in it in quotes?",
+    ),
+    ("illegal placement of ':'", "is a bracket or a quote not closed in a line before?"),
+    (
+        "flow mapping",
+        "is a `}` missing, or are there no quotes around a text with a brace in it, such as \"${HOST}\"?",
+    ),
+    ("flow sequence", "is a `]` or a `,` missing?"),
+    ("quoted scalar", "is a quote not closed?"),
+    ("anchor", "a text that begins with `*` or `&` needs quotes"),
+    ("block", "do all lines of the list or mapping begin in the same column?"),
+];

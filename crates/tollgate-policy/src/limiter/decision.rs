@@ -1,0 +1,249 @@
+//! What a limiter answers: the decision, and which policies it comes from.
+
+use std::sync::Arc;
+
+use smallvec::SmallVec;
+use tollgate::{Decision, PolicyQuota, QuotaState, Source, StoreError, Verdict};
+
+use super::PolicySet;
+use super::trials::{Trial, Trials};
+use crate::matched::Applied;
+use crate::{HeaderFormat, Matched, Outcome, Policy, TrialKind};
+
+/// What a request is answered, under which version of the policies, by which of them, and what those would have done
+/// that are only tried out.
+///
+/// It holds nothing of the request, and its clones share the policies.
+#[derive(Debug, Clone)]
+#[must_use = "a request that is denied must not go on"]
+pub struct PolicyDecision {
+    set: Arc<PolicySet>,
+    basis: Basis,
+    trials: Trials,
+}
+
+/// Why a request is answered as it is.
+#[derive(Debug, Clone, Copy)]
+#[non_exhaustive]
+pub enum Ground<'a> {
+    /// Quotas decided.
+    Quotas(&'a Decision),
+    /// No quota applies: no policy matches that counts, or those that do give this request no limit. It is admitted.
+    Unlimited,
+    /// The policy admits what it matches without a count.
+    Exempt(&'a Policy),
+    /// The policy denies who does not say whom it is to count.
+    MissingKey {
+        /// The policy.
+        policy: &'a Policy,
+        /// The attribute that is missing; empty if any would do.
+        attribute: &'a str,
+    },
+}
+
+/// Where one quota stands after a decision.
+#[derive(Debug, Clone, Copy)]
+pub struct QuotaStanding<'a> {
+    /// Whose quota it is.
+    pub policy: &'a Policy,
+    /// The quota as it is written. Where the policy for a store in trouble decided, the state has another limit.
+    pub quota: &'a PolicyQuota,
+    /// Where it stands.
+    pub state: &'a QuotaState,
+}
+
+/// What quotas would have done that are only tried out.
+#[derive(Debug, Clone, Copy)]
+pub struct TrialDecision<'a> {
+    /// Whose quotas they are.
+    pub policy: &'a Policy,
+    /// Why they are only tried out.
+    pub kind: TrialKind,
+    /// What they would have answered, or why that is not known.
+    pub answer: Result<&'a Decision, &'a StoreError>,
+}
+
+/// What a decision comes from. Policies are places among those of the set.
+#[derive(Debug, Clone)]
+pub(super) enum Basis {
+    /// Of these lists of quotas, one after another.
+    Charged(Decision, SmallVec<[Applied; 2]>),
+    Exempt(u32),
+    MissingKey(u32, Box<str>),
+}
+
+impl Basis {
+    pub(super) fn charged(matched: &Matched<'_>, decision: Decision) -> Self {
+        Self::Charged(decision, matched.deciding().map(|entry| entry.applied).collect())
+    }
+
+    /// That of an outcome without charges.
+    pub(super) fn uncharged(set: &PolicySet, outcome: Outcome<'_>) -> Self {
+        let place = |policy: &Policy| {
+            let mut all = (0_u32..).zip(set.policies().as_slice());
+            all.find_map(|(number, other)| std::ptr::eq(policy, other).then_some(number)).unwrap_or(u32::MAX)
+        };
+        match outcome {
+            Outcome::Exempt(policy) => Self::Exempt(place(policy)),
+            Outcome::DenyUnknown { policy, attribute } => Self::MissingKey(place(policy), attribute.into()),
+            Outcome::Charge(matched) => Self::charged(&matched, Decision::new(super::nothing())),
+        }
+    }
+}
+
+impl PolicyDecision {
+    pub(super) fn new(set: Arc<PolicySet>, basis: Basis, trials: Trials) -> Self {
+        Self { set, basis, trials }
+    }
+
+    /// A decision of a check: it is in the tally.
+    pub(super) fn counted(set: Arc<PolicySet>, basis: Basis, trials: Trials) -> Self {
+        let decision = Self::new(set, basis, trials);
+        match decision.deciding() {
+            Some(number) => {
+                if let Some(counters) = decision.set.counters(number) {
+                    counters.decided(decision.verdict(), decision.source());
+                }
+            }
+            None => decision.set.note_unlimited(),
+        }
+        for Trial { applied, kind, answer } in &decision.trials {
+            if let Some(counters) = decision.set.counters(applied.policy) {
+                counters.tried(*kind, answer);
+            }
+        }
+        decision
+    }
+
+    /// Whether the request may go on.
+    #[must_use]
+    pub fn is_allowed(&self) -> bool {
+        self.verdict() == Verdict::Allowed
+    }
+
+    /// Whether the request may go on, as a value to match on.
+    #[must_use]
+    pub const fn verdict(&self) -> Verdict {
+        match &self.basis {
+            Basis::Charged(decision, _) => decision.verdict(),
+            Basis::Exempt(_) => Verdict::Allowed,
+            Basis::MissingKey(..) => Verdict::Denied,
+        }
+    }
+
+    /// Why.
+    #[must_use]
+    pub fn ground(&self) -> Ground<'_> {
+        let policy = |number: &u32| self.set.policies().policy(*number);
+        match &self.basis {
+            Basis::Charged(decision, _) if decision.quotas().is_empty() => Ground::Unlimited,
+            Basis::Charged(decision, _) => Ground::Quotas(decision),
+            Basis::Exempt(number) => policy(number).map_or(Ground::Unlimited, Ground::Exempt),
+            Basis::MissingKey(number, attribute) => {
+                policy(number).map_or(Ground::Unlimited, |policy| Ground::MissingKey { policy, attribute })
+            }
+        }
+    }
+
+    /// The decision of the quotas, if any applied.
+    #[must_use]
+    pub fn decision(&self) -> Option<&Decision> {
+        match &self.basis {
+            Basis::Charged(decision, _) if !decision.quotas().is_empty() => Some(decision),
+            _ => None,
+        }
+    }
+
+    /// Where the decision came from; the store, where nobody had to be asked.
+    #[must_use]
+    pub fn source(&self) -> Source {
+        self.decision().map_or(Source::Store, Decision::source)
+    }
+
+    /// The policy that decided: whose quota did, or who exempted or denied the request. `None` if no quota applies.
+    #[must_use]
+    pub fn policy(&self) -> Option<&Policy> {
+        self.set.policies().policy(self.deciding()?)
+    }
+
+    /// The policies under which it was made.
+    #[must_use]
+    pub const fn policies(&self) -> &Arc<PolicySet> {
+        &self.set
+    }
+
+    /// Which version of the policies it was made under.
+    #[must_use]
+    pub fn version(&self) -> u64 {
+        self.set.version()
+    }
+
+    /// Where every quota stands that applied, in the order in which they were charged.
+    pub fn quotas(&self) -> impl Iterator<Item = QuotaStanding<'_>> {
+        let (states, applied) = match &self.basis {
+            Basis::Charged(decision, applied) => (decision.quotas(), applied.as_slice()),
+            _ => (&[][..], &[][..]),
+        };
+        let quotas = self.set.quotas(applied);
+        quotas.zip(states).map(|((policy, quota), state)| QuotaStanding { policy, quota, state })
+    }
+
+    /// The quota that decided.
+    #[must_use]
+    pub fn quota(&self) -> Option<QuotaStanding<'_>> {
+        self.quotas().nth(self.decision()?.deciding())
+    }
+
+    /// What quotas would have done that are only tried out. None at all while the store is in trouble.
+    pub fn trials(&self) -> impl Iterator<Item = TrialDecision<'_>> {
+        self.trials.iter().filter_map(|Trial { applied, kind, answer }| {
+            let policy = self.set.policies().policy(applied.policy)?;
+            Some(TrialDecision { policy, kind: *kind, answer: answer.as_ref() })
+        })
+    }
+
+    /// Which headers tell of it: those of the policy that decided.
+    #[must_use]
+    pub fn headers(&self) -> HeaderFormat {
+        self.policy().map_or(HeaderFormat::None, Policy::headers)
+    }
+
+    /// The HTTP status if it is a denial: that of the policy that decided.
+    #[must_use]
+    pub fn deny_status(&self) -> u16 {
+        self.policy().map_or(429, Policy::deny_status)
+    }
+
+    /// The place of the policy that decided.
+    fn deciding(&self) -> Option<u32> {
+        match &self.basis {
+            Basis::Charged(decision, applied) => {
+                let mut left = decision.deciding();
+                applied.iter().find_map(|applied| {
+                    let quotas = self.set.list(*applied).len();
+                    let is_here = left < quotas;
+                    left = left.saturating_sub(quotas);
+                    is_here.then_some(applied.policy)
+                })
+            }
+            Basis::Exempt(number) | Basis::MissingKey(number, _) => Some(*number),
+        }
+    }
+}
+
+impl PolicySet {
+    /// The quotas of these lists, one after another, as they were charged.
+    pub(super) fn quotas<'a>(
+        &'a self,
+        applied: &'a [Applied],
+    ) -> impl Iterator<Item = (&'a Policy, &'a PolicyQuota)> {
+        applied.iter().flat_map(|applied| {
+            let policy = self.policies().policy(applied.policy);
+            policy.into_iter().flat_map(|policy| self.list(*applied).iter().map(move |quota| (policy, quota)))
+        })
+    }
+
+    fn list(&self, applied: Applied) -> &[PolicyQuota] {
+        self.policies().policy(applied.policy).map_or(&[], |policy| &policy.list(applied.list).enforced)
+    }
+}

@@ -1,0 +1,332 @@
+//! Policies over a store: from attributes to a decision, under one version of the policies from begin to end.
+//!
+//! ```text
+//! Attributes ──▶ PolicySet ──▶ Matched ──▶ FallbackStore ──▶ Decision ──▶ trials ──▶ PolicyDecision
+//!                the live      charges     the store, or     what the     counted
+//!                version                   what its trouble  request      after it
+//!                                          means             is told
+//! ```
+//!
+//! How a limiter is put together and asked is here; what it answers is in `decision`, what is tried out in `trials`,
+//! the live policies in `set`, what they have come to in `tally`, what administrators change in `changes`, and costs
+//! that are known late in `reservation`.
+
+mod changes;
+mod decision;
+mod reservation;
+mod set;
+mod tally;
+mod trials;
+
+use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use arc_swap::ArcSwap;
+use smallvec::SmallVec;
+use thiserror::Error;
+use tollgate::{
+    Charge, Clock, Counted, Decision, FallbackStore, MemoryStore, OnStoreFailure, Store, StoreError,
+    SystemClock,
+};
+
+pub use self::changes::{Changed, RefundError};
+pub use self::decision::{Ground, PolicyDecision, QuotaStanding, TrialDecision};
+pub use self::reservation::Reservation;
+pub use self::set::PolicySet;
+pub use self::tally::{Tally, TrialTally};
+use crate::limiter::decision::Basis;
+use crate::limiter::trials::Trials;
+use crate::{Attributes, Matched, Outcome, Policies, Refusal};
+
+/// Policies over a store: decides which limits apply to a request, and whether it may go on.
+///
+/// The policies can be [replaced](Self::replace) at any time. A request is decided under the version that is live when
+/// it comes, from begin to end, also where the store makes it wait.
+///
+/// # Where several policies apply
+///
+/// - All quotas of all of them are charged, or none is: a request needs room everywhere.
+/// - The quota that decides is the one that denied (the longest wait, if several did), else the one with the least
+///   remaining share. Headers and status are those of [its policy](PolicyDecision::policy).
+/// - While the store cannot answer, the strictest `on_store_failure` of those that charge decides: `closed`, then
+///   `local`, then `open`. With `local`, those that say `local` are counted, each against its own share.
+/// - An exempt policy ends the matter first. A request that no policy counts is admitted, and
+///   [says so](Ground::Unlimited).
+///
+/// # What is tried out
+///
+/// Policies in shadow mode and candidate quotas are counted in a second step, once the decision is made. Whatever
+/// comes of that, the decision stays as it is, and an error there is only noted. A trial takes nothing of a request
+/// that another policy denied, because it would not have come to it. While the store is in trouble, nothing is tried
+/// out.
+///
+/// # Examples
+///
+/// ```
+/// use tollgate::MemoryStore;
+/// use tollgate_policy::{Attributes, Config, PolicyLimiter};
+///
+/// let config = Config::parse(
+///     "tollgate.yaml",
+///     "
+/// policies:
+///   - { name: login, match: { path: /login }, key: [ip], quotas: [1/1m@first_hit] }
+///   - { name: all, key: global, quotas: [1000/1s] }
+/// ",
+/// )?;
+/// let limiter = PolicyLimiter::new(MemoryStore::new(), config.into_policies(), "tollgate.yaml");
+///
+/// # tollgate_testkit::block_on(async {
+/// let login: Attributes<'_> = [("path", "/login"), ("ip", "192.0.2.7")].into_iter().collect();
+/// assert!(limiter.check(&login, 1).await?.is_allowed());
+/// let denied = limiter.check(&login, 1).await?;
+/// assert!(!denied.is_allowed());
+/// assert_eq!(denied.policy().map(|policy| policy.name()), Some("login"));
+/// assert_eq!(denied.deny_status(), 429);
+/// # Ok::<(), tollgate_policy::CheckError>(())
+/// # })?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub struct PolicyLimiter<S, C = SystemClock> {
+    store: FallbackStore<S, C>,
+    when_full: WhenFull,
+    live: ArcSwap<PolicySet>,
+    /// Held while the live set is replaced, so that each version is made from the one before it. Whoever decides
+    /// never waits for it.
+    replacing: Mutex<()>,
+}
+
+/// What an unseen key is answered while the store is full.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub enum WhenFull {
+    /// [`StoreError::Full`].
+    #[default]
+    Deny,
+    /// Admission, and nothing is counted. What no window ever has room for is denied all the same.
+    Allow,
+}
+
+/// Why there is no decision. It is never a denial.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[non_exhaustive]
+pub enum CheckError {
+    /// The request lacks something that a policy needs to know. The caller's fault.
+    #[error(transparent)]
+    Refused(#[from] Refusal),
+    /// The store could not answer, and a policy that applies is `closed`; or it has no room for an unseen key.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+type Charges<'a> = SmallVec<[Charge<'a>; 4]>;
+
+impl<S: Store> PolicyLimiter<S> {
+    /// These policies over this store. `source` says where they are from, for people.
+    ///
+    /// A store that may have to wait needs a deadline of its own. While it is in trouble, policies that say so are
+    /// counted in a [memory](Self::memory) of up to a million keys.
+    pub fn new(store: S, policies: Policies, source: &str) -> Self {
+        Self {
+            // Each quota says what the store's trouble means.
+            store: FallbackStore::new(store, OnStoreFailure::Open),
+            when_full: WhenFull::default(),
+            live: ArcSwap::from_pointee(PolicySet::first(policies, source)),
+            replacing: Mutex::new(()),
+        }
+    }
+}
+
+impl<S, C> PolicyLimiter<S, C> {
+    /// Counts in this memory while the store is in trouble, by its clock and up to its cap.
+    pub fn memory<K>(self, memory: MemoryStore<K>) -> PolicyLimiter<S, K> {
+        let Self { store, when_full, live, replacing } = self;
+        PolicyLimiter { store: store.memory(memory), when_full, live, replacing }
+    }
+
+    /// Sets what an unseen key is answered while the store is full.
+    #[must_use]
+    pub fn when_full(self, when_full: WhenFull) -> Self {
+        Self { when_full, ..self }
+    }
+
+    /// The store.
+    pub const fn store(&self) -> &S {
+        self.store.store()
+    }
+
+    /// The policies that are live now.
+    pub fn live(&self) -> Arc<PolicySet> {
+        self.live.load_full()
+    }
+
+    /// Makes other policies live, from the next request on, and gives them with their version. Counters are kept: a
+    /// quota of the same policy, window and anchor goes on with what was used.
+    pub fn replace(&self, policies: Policies, source: &str) -> Arc<PolicySet> {
+        // Nothing that is done under the lock leaves half of it undone.
+        let _guard = self.replacing.lock().unwrap_or_else(PoisonError::into_inner);
+        let next = Arc::new(self.live.load().next(policies, source));
+        self.live.store(Arc::clone(&next));
+        next
+    }
+}
+
+impl<S: Store, C: Clock> PolicyLimiter<S, C> {
+    /// Takes the request's cost of every quota that applies, if all have room. Cost 0 only looks.
+    ///
+    /// # Errors
+    ///
+    /// If the request lacks something that a policy needs to know, or the store could not answer and a policy that
+    /// applies does not do without it.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropped before it is done, the units may or may not have been taken.
+    pub async fn check(&self, attributes: &Attributes<'_>, cost: u32) -> Result<PolicyDecision, CheckError> {
+        let set = self.live();
+        let (basis, trials) = match set.policies().charges(attributes, cost)? {
+            Outcome::Charge(matched) => {
+                let decision = self.charge(&set, &matched).await?;
+                let trials = self.try_out(&[(&matched, &decision)]).await.pop().unwrap_or_default();
+                (Basis::charged(&matched, decision), trials)
+            }
+            other => (Basis::uncharged(&set, other), Trials::default()),
+        };
+        Ok(PolicyDecision::counted(set, basis, trials))
+    }
+
+    /// Answers as a check would, and takes nothing. Nothing is tried out, and the [tally](PolicySet::tally) does not
+    /// change.
+    ///
+    /// # Errors
+    ///
+    /// As [`check`](Self::check).
+    pub async fn peek(&self, attributes: &Attributes<'_>, cost: u32) -> Result<PolicyDecision, CheckError> {
+        let set = self.live();
+        let basis = match set.policies().charges(attributes, cost)? {
+            Outcome::Charge(matched) => {
+                let charges: Charges<'_> = matched.enforced().collect();
+                let counted = match charges.as_slice() {
+                    [] => Ok(nothing()),
+                    charges => self.store.peek(charges).await,
+                };
+                Basis::charged(&matched, self.decided(&charges, counted)?)
+            }
+            other => Basis::uncharged(&set, other),
+        };
+        Ok(PolicyDecision::new(set, basis, Trials::default()))
+    }
+
+    /// Checks each request for itself, all under the same version of the policies. The answers are in the order of
+    /// the requests; a shared store may take them in another.
+    ///
+    /// # Cancel safety
+    ///
+    /// As [`check`](Self::check).
+    pub async fn check_each<'a, 'b: 'a>(
+        &self,
+        requests: impl IntoIterator<Item = (&'a Attributes<'b>, u32)>,
+    ) -> Vec<Result<PolicyDecision, CheckError>> {
+        let set = self.live();
+        let outcomes: Vec<Result<Outcome<'_>, Refusal>> =
+            requests.into_iter().map(|(attributes, cost)| set.policies().charges(attributes, cost)).collect();
+        let charges: Vec<Charges<'_>> = outcomes
+            .iter()
+            .map(|outcome| match outcome {
+                Ok(Outcome::Charge(matched)) => matched.enforced().collect(),
+                _ => Charges::new(),
+            })
+            .collect();
+        let mut decisions = self.decide_each(&set, &outcomes, &charges).await;
+
+        let tried: Vec<(&Matched<'_>, &Decision)> = outcomes
+            .iter()
+            .zip(&decisions)
+            .filter_map(|(outcome, decision)| match (outcome, decision) {
+                (Ok(Outcome::Charge(matched)), Some(Ok(decision))) => Some((matched, decision)),
+                _ => None,
+            })
+            .collect();
+        let mut trials = self.try_out(&tried).await.into_iter();
+
+        drop(charges);
+        let mut taken = decisions.drain(..);
+        outcomes
+            .into_iter()
+            .map(|outcome| {
+                let decision = taken.next().flatten();
+                let (basis, trials) = match (outcome?, decision) {
+                    (Outcome::Charge(matched), Some(decision)) => {
+                        let decision = decision?;
+                        (Basis::charged(&matched, decision), trials.next().unwrap_or_default())
+                    }
+                    (other, _) => (Basis::uncharged(&set, other), Trials::default()),
+                };
+                Ok(PolicyDecision::counted(Arc::clone(&set), basis, trials))
+            })
+            .collect()
+    }
+
+    /// One decision for each request that charges something or could.
+    async fn decide_each(
+        &self,
+        set: &PolicySet,
+        outcomes: &[Result<Outcome<'_>, Refusal>],
+        charges: &[Charges<'_>],
+    ) -> Vec<Option<Result<Decision, StoreError>>> {
+        let asked: Vec<&[Charge<'_>]> =
+            charges.iter().map(SmallVec::as_slice).filter(|charges| !charges.is_empty()).collect();
+        let counted = if asked.is_empty() { Vec::new() } else { self.store.charge_each(&asked).await };
+        let mut counted = counted.into_iter();
+        outcomes
+            .iter()
+            .zip(charges)
+            .map(|(outcome, charges)| {
+                let Ok(Outcome::Charge(matched)) = outcome else { return None };
+                let counted = match charges.as_slice() {
+                    [] => Ok(nothing()),
+                    _ => counted.next().unwrap_or(Err(StoreError::BadReply)),
+                };
+                let decision = self.decided(charges, counted);
+                if decision.is_err() {
+                    set.note_failure(matched);
+                }
+                Some(decision)
+            })
+            .collect()
+    }
+
+    async fn charge(&self, set: &PolicySet, matched: &Matched<'_>) -> Result<Decision, StoreError> {
+        let charges: Charges<'_> = matched.enforced().collect();
+        let counted = match charges.as_slice() {
+            [] => Ok(nothing()),
+            charges => self.store.charge(charges).await,
+        };
+        self.decided(&charges, counted).inspect_err(|_| set.note_failure(matched))
+    }
+
+    fn decided(
+        &self,
+        charges: &[Charge<'_>],
+        counted: Result<Counted, StoreError>,
+    ) -> Result<Decision, StoreError> {
+        match (counted, self.when_full) {
+            (Err(StoreError::Full), WhenFull::Allow) => Ok(Decision::new(self.store.uncounted(charges))),
+            (counted, _) => counted.map(Decision::new),
+        }
+    }
+}
+
+/// What a store counts that is asked for nothing.
+fn nothing() -> Counted {
+    std::iter::empty().collect()
+}
+
+/// Without the store, which knows keys.
+impl<S, C> fmt::Debug for PolicyLimiter<S, C> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("PolicyLimiter")
+            .field("live", &self.live.load())
+            .field("when_full", &self.when_full)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,97 @@
+//! One version of the policies, as it is live.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use tollgate::{Clock, OnStoreFailure, SystemClock, Timestamp};
+
+use super::tally::{Counters, Tally};
+use crate::{Matched, Policies, Policy};
+
+/// One version of the policies, as it is or was live: which they are, since when, and what they have come to.
+#[derive(Debug)]
+pub struct PolicySet {
+    policies: Policies,
+    version: u64,
+    source: Box<str>,
+    since: Timestamp,
+    /// One for each policy. A policy that stays keeps its figures.
+    counters: Box<[Arc<Counters>]>,
+    unlimited: Arc<AtomicU64>,
+}
+
+impl PolicySet {
+    pub(super) fn first(policies: Policies, source: &str) -> Self {
+        let counters = policies.as_slice().iter().map(|_| Arc::default()).collect();
+        let since = SystemClock.now();
+        Self { policies, version: 1, source: source.into(), since, counters, unlimited: Arc::default() }
+    }
+
+    /// Other policies in place of these. Those with a name of these go on with its figures.
+    pub(super) fn next(&self, policies: Policies, source: &str) -> Self {
+        let kept = |policy: &Policy| {
+            let place = self.policies.as_slice().iter().position(|other| other.name() == policy.name());
+            place.and_then(|place| self.counters.get(place)).cloned().unwrap_or_default()
+        };
+        let counters = policies.as_slice().iter().map(kept).collect();
+        let (version, since) = (self.version + 1, SystemClock.now());
+        let unlimited = Arc::clone(&self.unlimited);
+        Self { policies, version, source: source.into(), since, counters, unlimited }
+    }
+
+    /// The policies.
+    #[must_use]
+    pub const fn policies(&self) -> &Policies {
+        &self.policies
+    }
+
+    /// Which version of the policies this is, counted from 1 by the limiter that holds it.
+    #[must_use]
+    pub const fn version(&self) -> u64 {
+        self.version
+    }
+
+    /// Where the policies are from, as the limiter was told.
+    #[must_use]
+    pub fn source(&self) -> &str {
+        &self.source
+    }
+
+    /// When it became live, by this process's clock.
+    #[must_use]
+    pub const fn since(&self) -> Timestamp {
+        self.since
+    }
+
+    /// For each policy what its checks have come to, earlier versions of the same name included.
+    pub fn tally(&self) -> impl Iterator<Item = (&Policy, Tally)> {
+        self.policies.as_slice().iter().zip(self.counters.iter().map(|counters| counters.tally()))
+    }
+
+    /// Checks that no quota applied to, and no exempt policy: admitted, and not counted for anybody.
+    #[must_use]
+    pub fn unlimited(&self) -> u64 {
+        self.unlimited.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn counters(&self, policy: u32) -> Option<&Counters> {
+        self.counters.get(policy as usize).map(AsRef::as_ref)
+    }
+
+    pub(super) fn note_unlimited(&self) {
+        // Relaxed: a figure of its own that guards no other memory.
+        self.unlimited.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Notes a request that came to no decision, because the store gave none: for the policies that insisted on
+    /// one, or for all where the reason was another.
+    pub(super) fn note_failure(&self, matched: &Matched<'_>) {
+        let is_closed = |policy: &Policy| policy.on_store_failure() == OnStoreFailure::Closed;
+        let any_closed = matched.deciding().any(|entry| is_closed(entry.policy));
+        for entry in matched.deciding().filter(|entry| !any_closed || is_closed(entry.policy)) {
+            if let Some(counters) = self.counters(entry.applied.policy) {
+                counters.failed();
+            }
+        }
+    }
+}

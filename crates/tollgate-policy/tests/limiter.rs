@@ -1,0 +1,424 @@
+//! Policies over a store: who decides, what is tried out, what a store in trouble means, and how policies are
+//! replaced.
+
+#![expect(clippy::unwrap_used, reason = "an error here is a failed test")]
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::Duration;
+
+use tollgate::{
+    LocalShare, ManualClock, MemoryStore, OnStoreFailure, Quota, QuotaState, Refunded, Source, StoreError,
+    Timestamp,
+};
+use tollgate_policy::{
+    Attributes, CheckError, Config, Ground, HeaderFormat, Identity, Policies, Policy, PolicyDecision,
+    PolicyError, PolicyLimiter, RefundError, Refusal, TrialKind, WhenFull,
+};
+use tollgate_testkit::{Fault, FaultyStore, block_on};
+
+type Store = FaultyStore<MemoryStore<ManualClock>>;
+type Limiter = PolicyLimiter<Store, ManualClock>;
+
+/// A limiter whose store can be brought into trouble, and whose clock stands still.
+fn limiter(policies: &str) -> Limiter {
+    let clock = ManualClock::default();
+    let memory = || MemoryStore::builder().clock(clock.clone()).max_keys(100).build();
+    PolicyLimiter::new(FaultyStore::new(memory()), policies_of(policies), "test").memory(memory())
+}
+
+fn policies_of(policies: &str) -> Policies {
+    let config = Config::parse("tollgate.yaml", &format!("policies:\n{policies}"));
+    config.unwrap_or_else(|error| panic!("{error}")).into_policies()
+}
+
+fn attributes<'a>(pairs: &[(&'a str, &'a str)]) -> Attributes<'a> {
+    pairs.iter().copied().collect()
+}
+
+const ALICE: &[(&str, &str)] = &[("user", "alice"), ("path", "/search")];
+
+fn try_check(limiter: &Limiter, pairs: &[(&str, &str)]) -> Result<PolicyDecision, CheckError> {
+    block_on(limiter.check(&attributes(pairs), 1))
+}
+
+fn check(limiter: &Limiter, pairs: &[(&str, &str)]) -> PolicyDecision {
+    try_check(limiter, pairs).unwrap()
+}
+
+fn policy(decision: &PolicyDecision) -> Option<&str> {
+    decision.policy().map(Policy::name)
+}
+
+fn used(decision: &PolicyDecision) -> Vec<(&str, u64)> {
+    decision.quotas().map(|quota| (quota.policy.name(), quota.state.used())).collect()
+}
+
+#[test]
+fn the_policy_that_decides_gives_the_headers_and_the_status() {
+    let limiter = limiter(
+        "  - { name: wide, key: [user], quotas: [9/1m, 100/1h], headers: none, deny_status: 403 }
+  - { name: narrow, match: { path: /search }, key: [user], quotas: [2/1m], headers: draft-06, deny_status: 401 }",
+    );
+    let decision = check(&limiter, ALICE);
+    assert_eq!((policy(&decision), decision.version()), (Some("narrow"), 1));
+    assert_eq!(used(&decision), [("wide", 1), ("wide", 1), ("narrow", 1)]);
+    assert!(check(&limiter, ALICE).is_allowed());
+    let denied = check(&limiter, ALICE);
+    assert_eq!((denied.is_allowed(), policy(&denied)), (false, Some("narrow")));
+    assert_eq!((denied.headers(), denied.deny_status()), (HeaderFormat::Draft06, 401));
+    assert_eq!(denied.quota().unwrap().quota.quota().to_string(), "2/1m");
+    assert_eq!(used(&denied), [("wide", 2), ("wide", 2), ("narrow", 2)], "a denial takes nothing anywhere");
+
+    let other = check(&limiter, &[("user", "alice"), ("path", "/")]);
+    assert_eq!(
+        (policy(&other), other.headers(), other.deny_status()),
+        (Some("wide"), HeaderFormat::None, 403)
+    );
+}
+
+#[test]
+fn a_request_that_nothing_limits_says_so() {
+    let limiter = limiter(
+        "  - { name: health, match: { path: /healthz }, exempt: true }
+  - name: api
+    match: { path: /api/* }
+    key: [user]
+    on_missing_key: deny
+    deny_status: 401
+    quotas: [1/1m]
+    overrides: [{ when: { tier: internal }, quotas: unlimited }]",
+    );
+    let free = check(&limiter, &[("path", "/")]);
+    assert!(matches!(free.ground(), Ground::Unlimited) && free.is_allowed() && free.policy().is_none());
+    assert!(matches!(
+        check(&limiter, &[("path", "/api/"), ("user", "a"), ("tier", "internal")]).ground(),
+        Ground::Unlimited
+    ));
+
+    let exempt = check(&limiter, &[("path", "/healthz")]);
+    assert!(matches!(exempt.ground(), Ground::Exempt(policy) if policy.name() == "health"));
+    assert!(exempt.is_allowed() && exempt.decision().is_none());
+
+    let unknown = check(&limiter, &[("path", "/api/")]);
+    assert!(matches!(unknown.ground(), Ground::MissingKey { attribute: "user", .. }));
+    assert_eq!((unknown.is_allowed(), policy(&unknown), unknown.deny_status()), (false, Some("api"), 401));
+
+    let set = limiter.live();
+    let tallies: Vec<(&str, u64, u64)> =
+        set.tally().map(|(policy, tally)| (policy.name(), tally.allowed, tally.denied)).collect();
+    assert_eq!((tallies, set.unlimited()), (vec![("health", 1, 0), ("api", 0, 1)], 2));
+}
+
+#[test]
+fn on_store_failure_is_that_of_the_strictest_policy_that_applies() {
+    let limiter = limiter(
+        "  - { name: open, key: [user], quotas: [9/1m] }
+  - { name: local, match: { path: [/local, /both] }, key: [user], quotas: [4/1m], on_store_failure: local,
+      local_share: 1/2 }
+  - { name: closed, match: { path: [/closed, /both] }, key: [user], quotas: [9/1m], on_store_failure: closed }
+  - { name: dark, mode: shadow, key: [user], quotas: [1/1m], on_store_failure: closed }",
+    );
+    limiter.store().begin(Fault::Fails(StoreError::Unreachable));
+    let at = |path| try_check(&limiter, &[("user", "alice"), ("path", path)]);
+
+    let open = at("/").unwrap();
+    assert_eq!((open.is_allowed(), open.source(), used(&open)), (true, Source::Fallback, vec![("open", 0)]));
+    for counted in 1..=2 {
+        assert_eq!(used(&at("/local").unwrap()), [("open", 0), ("local", counted)]);
+    }
+    let denied = at("/local").unwrap();
+    assert_eq!((denied.is_allowed(), policy(&denied)), (false, Some("local")));
+    for path in ["/closed", "/both"] {
+        assert_eq!(at(path).unwrap_err(), CheckError::Store(StoreError::Unreachable));
+    }
+
+    let set = limiter.live();
+    let tally = |name: &str| set.tally().find(|(policy, _)| policy.name() == name).unwrap().1;
+    assert_eq!((tally("closed").failed, tally("open").failed, tally("local").failed), (2, 0, 0));
+    assert_eq!((tally("open").allowed_by_fallback, tally("local").denied_by_fallback), (1, 1));
+    assert_eq!(tally("dark").shadow, Default::default(), "nothing is tried out meanwhile");
+}
+
+const TRIALS: &str = "
+  - { name: live, key: [user], quotas: [3/1m], candidate: [1/1m] }
+  - { name: dark, mode: shadow, key: [user], quotas: [2/1m] }";
+
+fn trials(decision: &PolicyDecision) -> Vec<(&str, TrialKind, Option<bool>)> {
+    let trials = decision.trials();
+    trials
+        .map(|trial| (trial.policy.name(), trial.kind, trial.answer.ok().map(|it| it.is_allowed())))
+        .collect()
+}
+
+#[test]
+fn what_is_tried_out_is_told_and_touches_no_decision() {
+    let (with, without) = (limiter(TRIALS), limiter("  - { name: live, key: [user], quotas: [3/1m] }"));
+    let (candidate, shadow) = (TrialKind::Candidate, TrialKind::Shadow);
+    for number in 1..=5 {
+        let (tried, plain) = (check(&with, ALICE), check(&without, ALICE));
+        assert_eq!(tried.decision(), plain.decision());
+        let expected = [("live", candidate, Some(number <= 1)), ("dark", shadow, Some(number <= 2))];
+        assert_eq!(trials(&tried), expected, "request {number}");
+    }
+    let set = with.live();
+    let tallies: Vec<_> =
+        set.tally().map(|(_, tally)| (tally.allowed, tally.candidate, tally.shadow)).collect();
+    assert_eq!(tallies[0].0, 3);
+    assert_eq!((tallies[0].1.allowed, tallies[0].1.denied), (1, 4));
+    assert_eq!((tallies[1].2.allowed, tallies[1].2.denied), (2, 3));
+    assert!(
+        check(&with, ALICE)
+            .policies()
+            .tally()
+            .all(|(policy, tally)| policy.name() != "dark" || tally.denied == 0)
+    );
+    assert!(trials(&block_on(with.peek(&attributes(ALICE), 1)).unwrap()).is_empty());
+}
+
+#[test]
+fn a_trial_takes_nothing_of_what_another_policy_denied() {
+    let limiter = limiter(
+        "  - { name: live, match: { path: /search }, key: [user], quotas: [1/1m], candidate: [3/1m] }
+  - { name: dark, mode: shadow, key: [user], quotas: [2/1m] }",
+    );
+    let (candidate, shadow) = (TrialKind::Candidate, TrialKind::Shadow);
+    // The candidate is asked in place of the quota that denies, and the shadow beside it.
+    for allowed in [[true, true], [true, true], [true, true], [false, true]] {
+        let expected = [("live", candidate, Some(allowed[0])), ("dark", shadow, Some(allowed[1]))];
+        assert_eq!(trials(&check(&limiter, ALICE)), expected);
+    }
+    let elsewhere = [("user", "alice"), ("path", "/")];
+    assert_eq!(trials(&check(&limiter, &elsewhere)), [("dark", shadow, Some(true))]);
+    assert_eq!(trials(&check(&limiter, &elsewhere)), [("dark", shadow, Some(false))]);
+}
+
+/// All that is asked for here are trials, so the store fails for them alone.
+#[test]
+fn a_trial_that_fails_is_noted_and_nothing_else() {
+    let limiter =
+        limiter("  - { name: dark, mode: shadow, key: [user], quotas: [2/1m], on_store_failure: closed }");
+    limiter.store().begin(Fault::Fails(StoreError::Unreachable));
+    let decision = check(&limiter, ALICE);
+    assert!(decision.is_allowed() && matches!(decision.ground(), Ground::Unlimited));
+    assert_eq!(trials(&decision), [("dark", TrialKind::Shadow, None)]);
+    assert_eq!(limiter.live().tally().next().unwrap().1.shadow.failed, 1);
+}
+
+#[test]
+fn replaced_policies_keep_counters_and_figures() {
+    let limiter = limiter("  - { name: a, key: [user], quotas: [2/1m] }");
+    assert!(check(&limiter, ALICE).is_allowed() && check(&limiter, ALICE).is_allowed());
+    let before = check(&limiter, ALICE);
+    let set = limiter.replace(
+        policies_of(
+            "  - { name: b, key: [user], quotas: [9/1m] }\n  - { name: a, key: [user], quotas: [3/1m] }",
+        ),
+        "other",
+    );
+    assert_eq!((set.version(), set.source(), limiter.live().version()), (2, "other", 2));
+    let after = check(&limiter, ALICE);
+    assert_eq!((after.version(), used(&after)), (2, vec![("b", 1), ("a", 3)]));
+    assert_eq!(policy(&check(&limiter, ALICE)), Some("a"));
+    // What was decided before is still said as it was.
+    assert_eq!((before.version(), before.quota().unwrap().state.limit()), (1, 2));
+    let tally = set.tally().find(|(policy, _)| policy.name() == "a").unwrap().1;
+    assert_eq!((tally.allowed, tally.denied), (3, 2));
+}
+
+/// G10: both limits and both names belong to one version, whenever it was replaced.
+#[test]
+fn no_decision_mixes_two_versions() {
+    let version = |limit: u64| {
+        let named = |name: &str| {
+            let quota = Quota::per_day(u32::try_from(limit).unwrap());
+            Policy::builder(&format!("{name}-{limit}")).quota(quota).build().unwrap()
+        };
+        Policies::of([named("one"), named("other")]).unwrap()
+    };
+    const VERSIONS: u64 = 500;
+    let limiter = PolicyLimiter::new(MemoryStore::new(), version(1_000_001), "code");
+    let over = AtomicBool::new(false);
+    let checks: u64 = thread::scope(|scope| {
+        let asking = || {
+            let (mut checks, mut last) = (0, 0);
+            let nobody = Attributes::default();
+            while !over.load(Ordering::Relaxed) || checks == 0 {
+                let batch = block_on(limiter.check_each([(&nobody, 1), (&nobody, 1)]));
+                let alone = block_on(limiter.check(&nobody, 1));
+                for decision in batch.into_iter().chain([alone]) {
+                    let decision = decision.unwrap();
+                    let expected = 1_000_000 + decision.version();
+                    let names: Vec<&str> = decision.quotas().map(|quota| quota.policy.name()).collect();
+                    assert_eq!(names, [format!("one-{expected}"), format!("other-{expected}")]);
+                    assert!(decision.quotas().all(|quota| quota.state.limit() == expected));
+                    assert!(decision.version() >= last, "versions only go forward");
+                    last = decision.version();
+                    checks += 1;
+                }
+            }
+            checks
+        };
+        let asking: Vec<_> = (0..3).map(|_| scope.spawn(asking)).collect();
+        for number in 2..=VERSIONS {
+            assert_eq!(limiter.replace(version(1_000_000 + number), "code").version(), number);
+        }
+        over.store(true, Ordering::Relaxed);
+        asking.into_iter().map(|asking| asking.join().unwrap()).sum()
+    });
+    assert!(checks >= 3);
+}
+
+#[test]
+fn a_full_store_refuses_unseen_keys_or_admits_them_uncounted() {
+    let clock = ManualClock::default();
+    let store = || MemoryStore::builder().clock(clock.clone()).max_keys(1).build();
+    let policies = || policies_of("  - { name: a, key: [user], quotas: [2/1m] }");
+    let full = |limiter: &PolicyLimiter<MemoryStore<ManualClock>>| {
+        assert!(block_on(limiter.check(&attributes(ALICE), 1)).unwrap().is_allowed());
+        block_on(limiter.check(&attributes(&[("user", "bob")]), 1))
+    };
+    let deny = PolicyLimiter::new(store(), policies(), "test");
+    assert_eq!(full(&deny).unwrap_err(), CheckError::Store(StoreError::Full));
+    let allow = PolicyLimiter::new(store(), policies(), "test").when_full(WhenFull::Allow);
+    let decision = full(&allow).unwrap();
+    assert_eq!(
+        (decision.is_allowed(), decision.source(), used(&decision)),
+        (true, Source::Fallback, vec![("a", 0)])
+    );
+    let never = block_on(allow.check(&attributes(&[("user", "bob")]), 3)).unwrap();
+    assert!(!never.is_allowed());
+}
+
+#[test]
+fn a_batch_is_decided_one_by_one_and_harms_nobody() {
+    let limiter = limiter(
+        "  - { name: health, match: { path: /healthz }, exempt: true }
+  - { name: a, match: { path: /a }, key: [user], quotas: [2/1m], candidate: [1/1m] }",
+    );
+    let requests = [
+        attributes(&[("path", "/a"), ("user", "alice")]),
+        attributes(&[("path", "/healthz")]),
+        attributes(&[("path", "/a")]),
+        attributes(&[("path", "/")]),
+        attributes(&[("path", "/a"), ("user", "alice")]),
+        attributes(&[("path", "/a"), ("user", "alice")]),
+    ];
+    let answers = block_on(limiter.check_each(requests.iter().map(|request| (request, 1))));
+    let verdicts: Vec<Option<bool>> =
+        answers.iter().map(|answer| answer.as_ref().ok().map(PolicyDecision::is_allowed)).collect();
+    assert_eq!(verdicts, [Some(true), Some(true), None, Some(true), Some(true), Some(false)]);
+    let missing = Refusal::MissingKey { policy: "a".into(), attribute: "user".into() };
+    assert_eq!(answers[2].as_ref().unwrap_err(), &CheckError::Refused(missing));
+    let tried: Vec<usize> = answers.iter().flatten().map(|answer| answer.trials().count()).collect();
+    assert_eq!(tried, [1, 0, 0, 1, 1]);
+    assert_eq!(trials(answers[0].as_ref().unwrap())[0].2, Some(true));
+    assert_eq!(trials(answers[4].as_ref().unwrap())[0].2, Some(false));
+}
+
+#[test]
+fn administrators_change_every_quota_that_applies() {
+    let limiter = limiter(
+        "  - { name: a, key: [user], quotas: [9/1m] }\n  - { name: b, key: global, quotas: [20/1h], cost: 5 }",
+    );
+    let alice = attributes(ALICE);
+    let decision = check(&limiter, ALICE);
+    let starts: Vec<Timestamp> = decision.quotas().map(|quota| quota.state.window().start()).collect();
+    let given = block_on(limiter.refund(&alice, 1, &starts)).unwrap();
+    let given: Vec<(&str, u32)> = given
+        .iter()
+        .map(|(policy, _, refunded): (_, _, &Refunded)| (policy.name(), refunded.given()))
+        .collect();
+    assert_eq!(given, [("a", 1), ("b", 5)]);
+
+    let error = block_on(limiter.refund(&alice, 1, &starts[..1])).unwrap_err();
+    assert_eq!(error.to_string(), "expected the window start of each of the quotas 9/1m of a, 20/1h of b");
+    let late = [starts[0], starts[1] + Duration::from_secs(1)];
+    assert!(matches!(
+        block_on(limiter.refund(&alice, 1, &late)).unwrap_err(),
+        RefundError::NoWindowStart { index: 1, .. }
+    ));
+
+    let states = |changed: tollgate_policy::Changed<QuotaState>| -> Vec<u64> {
+        changed.iter().map(|(_, _, state)| state.used()).collect()
+    };
+    assert_eq!(states(block_on(limiter.set(&alice, 7)).unwrap()), [7, 7]);
+    assert_eq!(used(&check(&limiter, ALICE)), [("a", 8), ("b", 12)]);
+    assert_eq!(states(block_on(limiter.reset(&alice)).unwrap()), [0, 0]);
+    let nobody = block_on(limiter.reset(&Attributes::default())).unwrap_err();
+    assert!(matches!(nobody, CheckError::Refused(Refusal::MissingKey { .. })));
+}
+
+#[test]
+fn what_was_reserved_is_given_back_to_the_windows_it_came_from() {
+    let limiter = limiter(
+        "  - { name: asked, key: [user], quotas: [9/1m, 90/1h] }\n  - { name: fixed, key: [user], quotas: [9/1m], cost: 2 }",
+    );
+    let alice = attributes(ALICE);
+    let reserve = |cost| block_on(limiter.reserve(&alice, cost)).unwrap();
+    let now = || {
+        used(&block_on(limiter.peek(&alice, 1)).unwrap())
+            .into_iter()
+            .map(|(_, used)| used)
+            .collect::<Vec<_>>()
+    };
+
+    let (decision, reservation) = reserve(6);
+    assert!(decision.is_allowed() && !reservation.is_empty());
+    block_on(limiter.commit(&reservation, 2)).unwrap();
+    assert_eq!(now(), [2, 2, 2], "the policy said its cost itself");
+    let (_, reservation) = reserve(1);
+    // Of later versions of the policies no reservation knows.
+    let _ = limiter.replace(policies_of("  - { name: other, key: global, quotas: [1/1s] }"), "test");
+    block_on(limiter.commit(&reservation, 4)).unwrap();
+    let _ = limiter.replace(
+        policies_of("  - { name: asked, key: [user], quotas: [9/1m, 90/1h] }\n  - { name: fixed, key: [user], quotas: [9/1m], cost: 2 }"),
+        "test",
+    );
+    assert_eq!(now(), [6, 6, 4]);
+    let (_, reservation) = reserve(3);
+    block_on(limiter.cancel(&reservation)).unwrap();
+    assert_eq!(now(), [6, 6, 4]);
+    let (denied, reservation) = reserve(4);
+    assert!(!denied.is_allowed() && reservation.is_empty());
+}
+
+#[test]
+fn policies_made_in_code_are_checked() {
+    let quota = || Quota::per_minute(5);
+    let error = |error: Result<Policy, PolicyError>| error.unwrap_err().to_string();
+    assert_eq!(error(Policy::builder("a").build()), "policy `a` has no quota");
+    assert!(error(Policy::builder("a:b").quota(quota()).build()).starts_with("a policy's name must have"));
+    assert_eq!(
+        error(Policy::builder("a").quota(quota()).quota("7/60s".parse().unwrap()).build()),
+        "5/1m and 7/1m have the same window; keep one of them"
+    );
+    let policy = || Policy::builder("a").quota(quota()).build().unwrap();
+    assert_eq!(Policies::of([policy(), policy()]).unwrap_err().to_string(), "two policies are named `a`");
+}
+
+#[test]
+fn a_policy_made_in_code_is_that_of_a_file() {
+    let file = policies_of(
+        "  - { name: a, match: { path: [/a, /b/*] }, key: [user], quotas: [5/1m], candidate: [6/1m], cost: 2,
+      on_store_failure: local, local_share: 1/3, headers: none, deny_status: 403, count_denied: true }",
+    );
+    let code = Policy::builder("a")
+        .matching("path", ["/a", "/b/*"])
+        .key(Identity::Attribute("user".into()))
+        .quota(Quota::per_minute(5))
+        .candidate(Quota::per_minute(6))
+        .cost(tollgate_policy::Cost::Fixed(2))
+        .on_store_failure(OnStoreFailure::Local(LocalShare::new(1, 3).unwrap()))
+        .headers(HeaderFormat::None)
+        .deny_status(403)
+        .count_denied(tollgate::CountDenied::Yes)
+        .build()
+        .unwrap();
+    let debug = |policy: &Policy| format!("{policy:?}");
+    let place = |text: String| {
+        let (before, after) = text.split_once("at: ").unwrap();
+        format!("{before}{}", after.split_once("}").unwrap().1)
+    };
+    assert_eq!(place(debug(&file.as_slice()[0])), place(debug(&code)));
+}

@@ -1,0 +1,58 @@
+//! Flags of the commands that read a file of policies and need no service.
+
+use std::path::PathBuf;
+
+use tollgate::Timestamp;
+
+use super::value;
+
+/// Flags of `tollgate check-config`.
+#[derive(Debug, clap::Args)]
+#[command(
+    after_help = "Exit status: 0 if the file is valid, 1 if it is not, 2 if the arguments are wrong or the file \
+                        cannot be read. Warnings have codes that stay the same, and count with --deny-warnings alone. \
+                        They are looked for once there are no errors."
+)]
+pub struct CheckConfigArgs {
+    /// The file of policies
+    #[arg(value_name = "FILE")]
+    pub file: PathBuf,
+
+    /// Exit with status 1 for warnings as well
+    #[arg(long)]
+    pub deny_warnings: bool,
+
+    /// Print one JSON object
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Flags of `tollgate explain`.
+#[derive(Debug, clap::Args)]
+#[command(
+    after_help = "Nothing is asked and nothing is counted: what has been used so far is not known here.\n\n\
+                        Exit status: 0 if the request is explained, whatever becomes of it, 1 if the file is not \
+                        valid, 2 if the arguments are wrong or the file cannot be read."
+)]
+pub struct ExplainArgs {
+    /// The file of policies
+    #[arg(value_name = "FILE")]
+    pub file: PathBuf,
+
+    /// Attributes of the request, such as user=alice path=/search
+    #[arg(value_name = "NAME=VALUE", value_parser = value::attribute)]
+    pub attributes: Vec<(String, String)>,
+
+    /// Units that the caller asks for
+    #[arg(long, value_name = "UNITS", default_value = "1")]
+    #[arg(value_parser = value::cost, allow_negative_numbers = true)]
+    pub cost: u32,
+
+    /// The time of the request, such as 2026-11-21T16:00:00Z or 2026-11-21T17:00:00+01:00 [default: now]
+    #[arg(long, value_name = "TIME", value_parser = value::instant, allow_negative_numbers = true)]
+    pub at: Option<Timestamp>,
+
+    /// Print one JSON object
+    #[arg(long)]
+    pub json: bool,
+}

@@ -1,0 +1,118 @@
+//! `tollgate check-config`: every error of a file of policies, and what is probably a mistake in it.
+
+use std::fmt::Write as _;
+use std::io::{self, Write as _};
+
+use serde::Serialize;
+use tollgate_policy::{Config, ConfigError, Problem, Warning};
+
+use crate::args::CheckConfigArgs;
+
+/// What `--json` prints.
+#[derive(Serialize)]
+struct Report {
+    file: String,
+    valid: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    policies: Option<usize>,
+    errors: Vec<FoundError>,
+    warnings: Vec<FoundWarning>,
+}
+
+#[derive(Serialize)]
+struct FoundError {
+    line: usize,
+    column: usize,
+    message: String,
+}
+
+#[derive(Serialize)]
+struct FoundWarning {
+    code: &'static str,
+    line: usize,
+    column: usize,
+    policy: String,
+    message: String,
+}
+
+/// Prints what is wrong with the file, and says whether it passes.
+///
+/// # Errors
+///
+/// If the file cannot be read.
+pub fn run(args: &CheckConfigArgs) -> Result<bool, ConfigError> {
+    let file = args.file.display().to_string();
+    let report = match Config::load(&args.file) {
+        Ok(config) => Report {
+            file,
+            valid: true,
+            policies: Some(config.policies().as_slice().len()),
+            errors: Vec::new(),
+            warnings: config.warnings().iter().map(FoundWarning::from).collect(),
+        },
+        Err(ConfigError::Invalid { problems, .. }) => Report {
+            file,
+            valid: false,
+            policies: None,
+            errors: problems.iter().map(FoundError::from).collect(),
+            warnings: Vec::new(),
+        },
+        Err(error) => return Err(error),
+    };
+    let text = if args.json { json(&report) } else { readable(&report) };
+    // The exit status says it too.
+    let _ = io::stdout().write_all(text.as_bytes());
+    Ok(report.valid && (!args.deny_warnings || report.warnings.is_empty()))
+}
+
+impl From<&Problem> for FoundError {
+    fn from(problem: &Problem) -> Self {
+        let at = problem.at();
+        Self { line: at.line, column: at.column, message: problem.kind().to_string() }
+    }
+}
+
+impl From<&Warning> for FoundWarning {
+    fn from(warning: &Warning) -> Self {
+        let at = warning.at();
+        Self {
+            code: warning.code(),
+            line: at.line,
+            column: at.column,
+            policy: warning.policy().to_owned(),
+            message: warning.kind().to_string(),
+        }
+    }
+}
+
+fn json(report: &Report) -> String {
+    // Nothing of it can fail: all names are texts.
+    serde_json::to_string(report).unwrap_or_default() + "\n"
+}
+
+/// As compilers write it, so that editors find the places.
+fn readable(report: &Report) -> String {
+    let Report { file, policies, errors, warnings, .. } = report;
+    let mut text = String::new();
+    // Writing into a string does not fail.
+    for FoundError { line, column, message } in errors {
+        let _ = writeln!(text, "{file}:{line}:{column}: error: {message}");
+    }
+    for FoundWarning { code, line, column, policy, message } in warnings {
+        let _ = writeln!(text, "{file}:{line}:{column}: warning: policy `{policy}`: {message} [{code}]");
+    }
+    let _ = match policies {
+        Some(policies) => writeln!(
+            text,
+            "{file} is valid: {}, {}",
+            counted(*policies, "policy", "policies"),
+            counted(warnings.len(), "warning", "warnings")
+        ),
+        None => writeln!(text, "{file} is not valid: {}", counted(errors.len(), "error", "errors")),
+    };
+    text
+}
+
+fn counted(count: usize, one: &str, many: &str) -> String {
+    format!("{count} {}", if count == 1 { one } else { many })
+}

@@ -1,0 +1,71 @@
+//! The report for people.
+
+use std::fmt;
+
+use jiff::Timestamp;
+use jiff::tz::TimeZone;
+
+use super::report::{ChargeReport, PolicyReport, Report, WindowReport};
+
+/// First what comes of the request, then the policies that count it, then the others.
+impl fmt::Display for Report<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "{} (at {})", self.message, time(self.at, None))?;
+        let (count, others): (Vec<_>, Vec<_>) =
+            self.policies.iter().partition(|policy| policy.because.is_empty());
+        count.into_iter().chain(others).try_for_each(|policy| write!(f, "{policy}"))
+    }
+}
+
+impl fmt::Display for PolicyReport<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.line {
+            Some(line) => write!(f, "{} (line {line})", self.policy)?,
+            None => write!(f, "{}", self.policy)?,
+        }
+        if !self.because.is_empty() {
+            let verb = if self.matches { "matches and counts nothing" } else { "does not match" };
+            return writeln!(f, " {verb}: {}", self.because.join("; "));
+        }
+        match &self.counts {
+            Some(who) => writeln!(f, " counts {who}")?,
+            None => writeln!(f, " exempts the request")?,
+        }
+        if let Some(over) = &self.over {
+            writeln!(f, "  by the override in line {}: {}", over.line, over.when.join(", "))?;
+        }
+        if self.charges.is_empty() && self.trials.is_empty() && self.counts.is_some() {
+            writeln!(f, "  unlimited")?;
+        }
+        for charge in &self.charges {
+            writeln!(f, "  takes {charge}")?;
+        }
+        for trial in &self.trials {
+            for charge in &trial.charges {
+                writeln!(f, "  tries {charge} ({})", trial.kind)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Display for ChargeReport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { quota, cost, window: WindowReport { start, end, first_hit }, zone, .. } = self;
+        let (start, end) = (time(*start, zone.as_deref()), time(*end, zone.as_deref()));
+        write!(f, "{cost} of {quota}, ")?;
+        if *first_hit {
+            return write!(f, "from the first request on; if it is this one until {end}");
+        }
+        write!(f, "from {start} to {end}")
+    }
+}
+
+/// In this zone, else in UTC; outside of the calendar as a number.
+fn time(millis: i64, zone: Option<&str>) -> String {
+    let Ok(time) = Timestamp::from_millisecond(millis) else { return format!("{millis} ms") };
+    match zone.and_then(|zone| TimeZone::get(zone).ok()) {
+        Some(zone) => time.display_with_offset(zone.to_offset(time)).to_string(),
+        None => time.to_string(),
+    }
+}

@@ -1,0 +1,221 @@
+//! What is said of a request: an outcome, and of each policy what it does or why it does nothing.
+
+use serde::Serialize;
+use tollgate::{Anchor, Charge, Timestamp};
+use tollgate_policy::{Attributes, Condition, Matched, Mode, Outcome, Policies, Policy, Refusal, TrialKind};
+
+/// What `--json` prints.
+#[derive(Serialize)]
+pub(super) struct Report<'a> {
+    /// Milliseconds since the Unix epoch, as all times here.
+    pub(super) at: i64,
+    pub(super) outcome: &'static str,
+    pub(super) message: String,
+    /// In the order of the file.
+    pub(super) policies: Vec<PolicyReport<'a>>,
+}
+
+#[derive(Serialize)]
+pub(super) struct PolicyReport<'a> {
+    pub(super) policy: &'a str,
+    pub(super) line: Option<usize>,
+    pub(super) mode: &'static str,
+    /// Whether all its conditions hold.
+    pub(super) matches: bool,
+    /// Whether it admits what it matches, uncounted.
+    pub(super) exempt: bool,
+    /// Why it counts nothing.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(super) because: Vec<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) counts: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none", rename = "override")]
+    pub(super) over: Option<OverrideReport>,
+    /// What decides, all or nothing with the charges of all policies.
+    pub(super) charges: Vec<ChargeReport>,
+    /// What is counted after the decision.
+    pub(super) trials: Vec<TrialReport>,
+}
+
+#[derive(Serialize)]
+pub(super) struct OverrideReport {
+    pub(super) line: usize,
+    pub(super) when: Vec<String>,
+}
+
+#[derive(Serialize)]
+pub(super) struct TrialReport {
+    pub(super) kind: &'static str,
+    pub(super) charges: Vec<ChargeReport>,
+}
+
+#[derive(Serialize)]
+pub(super) struct ChargeReport {
+    pub(super) quota: String,
+    pub(super) limit: u64,
+    pub(super) cost: u32,
+    pub(super) window: WindowReport,
+    #[serde(skip)]
+    pub(super) zone: Option<String>,
+}
+
+#[derive(Serialize)]
+pub(super) struct WindowReport {
+    pub(super) start: i64,
+    pub(super) end: i64,
+    /// Whether it is the one that would open now; the first request may have opened it before.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub(super) first_hit: bool,
+}
+
+impl<'a> Report<'a> {
+    pub(super) fn new(
+        policies: &'a Policies,
+        attributes: &'a Attributes<'_>,
+        cost: u32,
+        at: Timestamp,
+    ) -> Self {
+        let request = Request { attributes, cost, at, outcome: policies.charges(attributes, cost) };
+        let mut policies: Vec<&Policy> = policies.as_slice().iter().collect();
+        policies.sort_by_key(|policy| policy.at());
+        let policies = policies.into_iter().map(|policy| request.of(policy)).collect();
+        let (outcome, message) = request.summary();
+        Self { at: at.as_unix_millis(), outcome, message, policies }
+    }
+}
+
+/// One request, and what became of it.
+struct Request<'a, 'b> {
+    attributes: &'a Attributes<'b>,
+    cost: u32,
+    at: Timestamp,
+    outcome: Result<Outcome<'a>, Refusal>,
+}
+
+impl<'a> Request<'a, '_> {
+    /// A word for programs, and a line for people.
+    fn summary(&self) -> (&'static str, String) {
+        match &self.outcome {
+            Ok(Outcome::Charge(matched)) => match matched.enforced().count() {
+                0 => ("charge", "allowed: no policy counts it".to_owned()),
+                1 => ("charge", "allowed if its quota has room".to_owned()),
+                count => ("charge", format!("allowed if all {count} quotas have room")),
+            },
+            Ok(Outcome::Exempt(policy)) => {
+                ("exempt", format!("allowed and not counted: `{}` exempts it", policy.name()))
+            }
+            Ok(Outcome::DenyUnknown { policy, attribute }) => (
+                "deny",
+                format!("denied: `{}` does not know whom to count without `{attribute}`", policy.name()),
+            ),
+            Err(refusal) => ("refuse", format!("refused as the caller's error: {refusal}")),
+        }
+    }
+
+    fn of(&self, policy: &'a Policy) -> PolicyReport<'a> {
+        let mut report = PolicyReport {
+            policy: policy.name(),
+            line: policy.at().map(|at| at.line),
+            mode: policy.mode().name(),
+            matches: policy.matches(self.attributes),
+            exempt: policy.is_exempt(),
+            because: self.why_not(policy),
+            counts: None,
+            over: None,
+            charges: Vec::new(),
+            trials: Vec::new(),
+        };
+        if report.because.is_empty()
+            && !policy.is_exempt()
+            && let Ok(Outcome::Charge(matched)) = &self.outcome
+        {
+            self.add_counts(&mut report, policy, matched);
+        }
+        report
+    }
+
+    /// Why the policy counts nothing; nothing, if it does.
+    fn why_not(&self, policy: &Policy) -> Vec<String> {
+        if policy.mode() == Mode::Off {
+            return vec!["it is off".to_owned()];
+        }
+        let failing = policy.conditions().iter().filter(|condition| !condition.holds(self.attributes));
+        let failing: Vec<String> = failing.map(|condition| self.why_it_fails(condition)).collect();
+        if !failing.is_empty() || policy.is_exempt() {
+            return failing;
+        }
+        match &self.outcome {
+            Ok(Outcome::Exempt(exempt)) => vec![format!("`{}` exempts the request", exempt.name())],
+            _ => match self.ended_by() {
+                Some(other) if other != policy.name() => {
+                    vec![format!("`{other}` ends the matter before anything is counted")]
+                }
+                _ => self.what_is_missing(policy).into_iter().collect(),
+            },
+        }
+    }
+
+    /// The policy that lets the request fail, whatever the others say.
+    fn ended_by(&self) -> Option<&str> {
+        match &self.outcome {
+            Ok(Outcome::DenyUnknown { policy, .. }) => Some(policy.name()),
+            Err(Refusal::MissingKey { policy, .. } | Refusal::Cost { policy, .. }) => Some(policy),
+            _ => None,
+        }
+    }
+
+    fn why_it_fails(&self, condition: &Condition) -> String {
+        match self.attributes.value(condition.attribute()) {
+            Some(value) => format!("{condition} does not hold of `{value}`"),
+            None => format!("{condition} does not hold: there is no `{}`", condition.attribute()),
+        }
+    }
+
+    fn what_is_missing(&self, policy: &Policy) -> Option<String> {
+        if let Err(attribute) = policy.identity().key(self.attributes) {
+            let what = match self.attributes.value(attribute) {
+                None => "is missing",
+                Some("") => "is empty",
+                Some(_) => "is no address",
+            };
+            return Some(format!("`{attribute}` {what}, and whom to count is {}", policy.identity()));
+        }
+        policy.cost().of(self.attributes, self.cost).err().map(|error| error.to_string())
+    }
+
+    fn add_counts(&self, report: &mut PolicyReport<'a>, policy: &'a Policy, matched: &Matched<'a>) {
+        report.counts = policy.identity().describe(self.attributes).ok();
+        report.over = policy.override_for(self.attributes).map(|over| OverrideReport {
+            line: over.at().line,
+            when: over.when().iter().map(Condition::to_string).collect(),
+        });
+        let enforced = matched.enforced().filter(|charge| charge.counter().quota().policy() == policy.name());
+        report.charges = enforced.map(|charge| self.charge(&charge)).collect();
+        let trials = matched.trials().filter(|trial| trial.policy().name() == policy.name());
+        report.trials = trials
+            .map(|trial| TrialReport {
+                kind: match trial.kind() {
+                    TrialKind::Shadow => "shadow",
+                    TrialKind::Candidate => "candidate",
+                },
+                charges: trial.charges().map(|charge| self.charge(&charge)).collect(),
+            })
+            .collect();
+    }
+
+    fn charge(&self, charge: &Charge<'_>) -> ChargeReport {
+        let (quota, key) = (charge.counter().quota().quota(), charge.counter().key());
+        let window = quota.window_at(key, self.at);
+        ChargeReport {
+            quota: quota.to_string(),
+            limit: charge.limit(),
+            cost: charge.cost(),
+            window: WindowReport {
+                start: window.start().as_unix_millis(),
+                end: window.end().as_unix_millis(),
+                first_hit: quota.anchor() == Anchor::FirstHit,
+            },
+            zone: quota.zone().map(str::to_owned),
+        }
+    }
+}

@@ -1,0 +1,248 @@
+//! `tollgate check-config` and `tollgate explain`: what they say of a file, and with which status they exit.
+
+#![allow(clippy::expect_used, reason = "this is a test")]
+
+mod support;
+
+use std::path::{Path, PathBuf};
+
+use serde_json::{Value, json};
+use support::tollgate;
+
+const SHOP: &str = "
+policies:
+  - name: search
+    match: { path: /search, method: [GET, POST] }
+    key: { first_of: [user, ip] }
+    quotas: [10/1s, 10000/day@Europe/Berlin]
+    overrides:
+      - when: { tier: gold }
+        quotas: [100/1s]
+        candidate: [50/1s@first_hit]
+  - name: clients
+    key: [{ address: ip }]
+    quotas: [30/1m]
+    mode: shadow
+  - name: login
+    match: { path: /login }
+    key: [user]
+    quotas: [5/1m]
+    cost: { attribute: tokens, max: 3 }
+  - name: health
+    match: { path: [/healthz, \"/internal/*\"] }
+    exempt: true
+  - name: old
+    key: global
+    quotas: [1/1m]
+    enabled: false
+";
+
+/// Runs the command in the folder of the file, and gives its exit status and what it printed.
+fn run(command: &str, file: &Path, arguments: &[&str]) -> (Option<i32>, String, String) {
+    let folder = file.parent().expect("it is in a folder");
+    let name = file.file_name().expect("it has a name");
+    let output =
+        tollgate().current_dir(folder).arg(command).arg(name).args(arguments).output().expect("it runs");
+    let text = |bytes: Vec<u8>| String::from_utf8(bytes).expect("text");
+    (output.status.code(), text(output.stdout), text(output.stderr))
+}
+
+/// A file of this text, in the folder of tests.
+fn file(name: &str, text: &str) -> PathBuf {
+    let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
+    std::fs::write(&path, text).expect("it can be written");
+    path
+}
+
+#[test]
+fn all_errors_are_shown_with_their_places() {
+    let file = file("errors.yaml", "polices: []\npolicies:\n  - { name: a, key: [user], quotas: [5/1q] }\n");
+    let (status, said, _) = run("check-config", &file, &[]);
+    assert_eq!(status, Some(1));
+    assert_eq!(
+        said,
+        "errors.yaml:1:1: error: unknown key `polices` in the file: did you mean `policies`?
+errors.yaml:3:38: error: quota `5/1q`, column 4: unknown unit: expected ms, s, m, h, d or w (or month or year with a zone)
+errors.yaml is not valid: 2 errors
+"
+    );
+
+    let (status, said, _) = run("check-config", &file, &["--json"]);
+    let report: Value = serde_json::from_str(&said).expect("JSON");
+    assert_eq!(
+        (status, &report["valid"], &report["errors"][0]),
+        (
+            Some(1),
+            &json!(false),
+            &json!({
+                "line": 1,
+                "column": 1,
+                "message": "unknown key `polices` in the file: did you mean `policies`?"
+            })
+        )
+    );
+}
+
+#[test]
+fn warnings_have_codes_and_fail_only_where_that_is_asked() {
+    let file = file("warnings.yaml", "policies: [{ name: a, key: [user], quotas: [10/1s, 1000/1m] }]");
+    let (status, said, _) = run("check-config", &file, &[]);
+    assert_eq!(status, Some(0));
+    assert_eq!(
+        said,
+        "warnings.yaml:1:12: warning: policy `a`: 1000/1m can never deny: 10/1s always denies first \
+         [quota-never-binds]
+warnings.yaml is valid: 1 policy, 1 warning
+"
+    );
+    let (status, said, _) = run("check-config", &file, &["--deny-warnings", "--json"]);
+    let report: Value = serde_json::from_str(&said).expect("JSON");
+    assert_eq!(status, Some(1));
+    assert_eq!(
+        report,
+        json!({
+            "file": "warnings.yaml",
+            "valid": true,
+            "policies": 1,
+            "errors": [],
+            "warnings": [{
+                "code": "quota-never-binds",
+                "line": 1,
+                "column": 12,
+                "policy": "a",
+                "message": "1000/1m can never deny: 10/1s always denies first"
+            }]
+        })
+    );
+}
+
+#[test]
+fn a_file_that_is_not_there_is_a_wrong_argument() {
+    for command in ["check-config", "explain"] {
+        let (status, said, error) = run(command, &file("some.yaml", "").with_file_name("none.yaml"), &[]);
+        assert_eq!((status, said.as_str()), (Some(2), ""));
+        assert!(error.starts_with("error: cannot read none.yaml: "), "{error}");
+    }
+}
+
+#[test]
+fn a_request_is_explained() {
+    let file = file("shop.yaml", SHOP);
+    let explain = |arguments: &[&str]| {
+        let at = ["--at", "2026-11-21T16:00:00Z"];
+        let (status, said, error) = run("explain", &file, &[arguments, &at].concat());
+        assert_eq!((status, error.as_str()), (Some(0), ""));
+        said
+    };
+
+    let said = explain(&["path=/search", "method=GET", "user=alice", "tier=silver", "ip=2001:db8::1"]);
+    assert_eq!(
+        said,
+        "allowed if all 2 quotas have room (at 2026-11-21T16:00:00Z)
+search (line 3) counts user=alice
+  takes 1 of 10/1s, from 2026-11-21T16:00:00Z to 2026-11-21T16:00:01Z
+  takes 1 of 10000/day@Europe/Berlin, from 2026-11-21T00:00:00+01:00 to 2026-11-22T00:00:00+01:00
+clients (line 11) counts ip=2001:db8::/64
+  tries 1 of 30/1m, from 2026-11-21T16:00:00Z to 2026-11-21T16:01:00Z (shadow)
+login (line 15) does not match: path: /login does not hold of `/search`
+health (line 20) does not match: path: [/healthz, /internal/*] does not hold of `/search`
+old (line 23) does not match: it is off
+"
+    );
+
+    let said = explain(&["path=/search", "method=PUT", "user=alice", "--cost", "3"]);
+    assert!(said.starts_with("allowed: no policy counts it (at "), "{said}");
+    assert!(said.contains("\nsearch (line 3) does not match: method: [GET, POST] does not hold of `PUT`\n"));
+    assert!(said.contains(
+        "\nclients (line 11) matches and counts nothing: `ip` is missing, and whom to count is ip\n"
+    ));
+
+    let said = explain(&["path=/search", "method=GET", "tier=gold", "ip=192.0.2.1", "--cost", "3"]);
+    assert!(
+        said.contains(
+            "search (line 3) counts ip=192.0.2.1/32
+  by the override in line 8: tier: gold
+  takes 3 of 100/1s, from 2026-11-21T16:00:00Z to 2026-11-21T16:00:01Z
+  tries 3 of 50/1s@first_hit, from the first request on; if it is this one until 2026-11-21T16:00:01Z (candidate)
+"
+        ),
+        "{said}"
+    );
+}
+
+#[test]
+fn it_is_said_why_a_request_is_not_counted() {
+    let file = file("ends.yaml", SHOP);
+    let explain = |arguments: &[&str]| run("explain", &file, arguments).1;
+
+    let said = explain(&["path=/internal/metrics", "user=alice", "ip=192.0.2.1"]);
+    assert!(said.starts_with("allowed and not counted: `health` exempts it (at "), "{said}");
+    assert!(said.contains("\nhealth (line 20) exempts the request\n"), "{said}");
+    assert!(said.contains("\nclients (line 11) matches and counts nothing: `health` exempts the request\n"));
+
+    let said = explain(&["path=/login", "ip=192.0.2.1"]);
+    assert!(said.starts_with("refused as the caller's error: policy `login`: "), "{said}");
+    assert!(said.contains(
+        "\nlogin (line 15) matches and counts nothing: `user` is missing, and whom to count is user\n"
+    ));
+    assert!(said.contains(
+        "\nclients (line 11) matches and counts nothing: `login` ends the matter before anything is counted\n"
+    ));
+
+    let said = explain(&["path=/login", "user=alice", "tokens=4"]);
+    assert!(said.contains(
+        "\nlogin (line 15) matches and counts nothing: the attribute `tokens` says the cost and may be at most 3\n"
+    ));
+}
+
+#[test]
+fn an_explanation_is_there_for_programs() {
+    let file = file("json.yaml", SHOP);
+    let arguments =
+        ["path=/login", "user=alice", "tokens=2", "--at", "2026-11-21T17:00:30.5+01:00", "--json"];
+    let (status, said, _) = run("explain", &file, &arguments);
+    let report: Value = serde_json::from_str(&said).expect("JSON");
+    assert_eq!(status, Some(0));
+    assert_eq!(
+        (&report["at"], &report["outcome"], &report["message"]),
+        (&json!(1_795_276_830_500_i64), &json!("charge"), &json!("allowed if its quota has room"))
+    );
+    assert_eq!(
+        report["policies"][2],
+        json!({
+            "policy": "login",
+            "line": 15,
+            "mode": "enforce",
+            "matches": true,
+            "exempt": false,
+            "counts": "user=alice",
+            "charges": [{
+                "quota": "5/1m",
+                "limit": 5,
+                "cost": 2,
+                "window": { "start": 1_795_276_800_000_i64, "end": 1_795_276_860_000_i64 }
+            }],
+            "trials": []
+        })
+    );
+    assert_eq!(report["policies"][4]["because"], json!(["it is off"]));
+}
+
+#[test]
+fn what_cannot_be_explained_is_said() {
+    let invalid = file("invalid.yaml", "policies: 7");
+    let (status, said, error) = run("explain", &invalid, &["user=alice"]);
+    assert_eq!((status, said.as_str()), (Some(1), ""));
+    assert_eq!(error, "invalid.yaml:1:11: expected a list, with `- ` before each entry, found `7`\n");
+
+    let valid = file("valid.yaml", SHOP);
+    for (arguments, message) in [
+        (&["alice"][..], "expected NAME=VALUE"),
+        (&["--at", "noon"], "expected a time and its offset, such as 2026-11-21T16:00:00Z"),
+        (&["user=a", "user=b"], "the attribute `user` is given twice"),
+    ] {
+        let (status, _, error) = run("explain", &valid, arguments);
+        assert_eq!(status, Some(2), "{error}");
+        assert!(error.contains(message), "{error}");
+    }
+}
