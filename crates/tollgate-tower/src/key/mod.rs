@@ -35,6 +35,7 @@ mod header;
 #[cfg(feature = "jwt")]
 pub mod jwt;
 mod peer;
+mod route;
 mod secrecy;
 
 use std::borrow::Cow;
@@ -53,6 +54,7 @@ pub use self::global::Global;
 pub use self::grouping::{Grouping, GroupingError};
 pub use self::header::Header;
 pub use self::peer::{Peer, PeerAddress};
+pub use self::route::Route;
 
 use crate::Head;
 
