@@ -55,10 +55,14 @@
 //! None is on by default.
 //!
 //! - `axum`: the address of the peer and the matched route as axum tells them, and its bodies.
+//! - `jwt`: claims of verified tokens as keys.
+//! - `policy`: attributes of requests, for policies in files.
 //! - `tonic`: the address of the peer as tonic tells it, and its bodies.
 //! - `tokio`: a [`Reservation`] over a store that has to be waited for can be dropped; a task gives back its units.
 
 mod after;
+#[cfg(feature = "policy")]
+pub mod attributes;
 mod engine;
 mod extractor;
 mod future;

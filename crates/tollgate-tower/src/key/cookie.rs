@@ -65,6 +65,12 @@ impl Cookie {
     fn value<'r>(&self, head: Head<'r>) -> Result<Option<&'r [u8]>, Invalid> {
         sole(values(head.headers(), self.name.as_bytes()), &self.what)
     }
+
+    /// The value, or its hash in hex.
+    #[cfg(feature = "policy")]
+    pub(crate) fn text<'r>(&'r self, head: Head<'r>) -> Result<Option<std::borrow::Cow<'r, str>>, Invalid> {
+        self.value(head)?.map(|value| self.secrecy.text(value, &self.what)).transpose()
+    }
 }
 
 impl KeyExtractor for Cookie {

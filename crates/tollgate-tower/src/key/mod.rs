@@ -58,6 +58,9 @@ pub use self::route::Route;
 
 use crate::Head;
 
+/// What is missing where nobody has left the address of a connection.
+pub(crate) const NO_PEER: &str = "the address that the connection comes from";
+
 /// What an extractor finds: somebody, nobody, or something that is wrong.
 pub type Extracted<'r> = Result<Identity<'r>, Invalid>;
 

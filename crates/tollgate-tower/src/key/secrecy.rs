@@ -27,12 +27,28 @@ impl Secrecy {
 
     /// The key of whoever has sent this value, which is called `what`.
     pub(super) fn key<'r>(&self, value: &'r [u8], what: &str) -> Result<Key<'r>, Invalid> {
-        let hash: [u8; 32] = match self {
-            Self::Plain => return Ok(Key::from(text(value, what)?)),
-            Self::Hashed => Sha256::digest(value).into(),
-            Self::Keyed(mac) => mac.clone().chain_update(value).finalize().into_bytes().into(),
-        };
-        Ok(Key::from(&hash).into_owned())
+        match self.hash(value) {
+            Some(hash) => Ok(Key::from(&hash).into_owned()),
+            None => Ok(Key::from(text(value, what)?)),
+        }
+    }
+
+    /// The value, or its hash in hex.
+    #[cfg(feature = "policy")]
+    pub(super) fn text<'r>(&self, value: &'r [u8], what: &str) -> Result<std::borrow::Cow<'r, str>, Invalid> {
+        match self.hash(value) {
+            Some(hash) => Ok(hash.map(|byte| format!("{byte:02x}")).concat().into()),
+            None => Ok(text(value, what)?.into()),
+        }
+    }
+
+    /// `None` if it is plain.
+    fn hash(&self, value: &[u8]) -> Option<[u8; 32]> {
+        match self {
+            Self::Plain => None,
+            Self::Hashed => Some(Sha256::digest(value).into()),
+            Self::Keyed(mac) => Some(mac.clone().chain_update(value).finalize().into_bytes().into()),
+        }
     }
 }
 

@@ -79,6 +79,13 @@ enum Place {
     Cookie(Box<str>),
 }
 
+/// What a request says of the claim, or what of it is missing.
+enum Found<'r> {
+    Text(String),
+    Number(u64),
+    Nothing(&'r str),
+}
+
 impl Claim {
     /// This claim of a bearer token that this verifier takes.
     #[must_use]
@@ -110,22 +117,40 @@ impl Claim {
             Place::Cookie(name) => sole(cookie::values(head.headers(), name.as_bytes()), &self.what_token),
         }
     }
+
+    fn found(&self, head: Head<'_>) -> Result<Found<'_>, Invalid> {
+        let Some(token) = self.token(head)? else { return Ok(Found::Nothing(&self.what_token)) };
+        let token = std::str::from_utf8(token).map_err(|_| invalid(TokenError::Malformed.to_string()))?;
+        let mut claims = self.verifier.verify(token).map_err(|error| invalid(error.to_string()))?;
+        match claims.take(&self.name) {
+            None | Some(Value::Null) => Ok(Found::Nothing(&self.what)),
+            Some(Value::String(text)) if text.is_empty() => Ok(Found::Nothing(&self.what)),
+            Some(Value::String(text)) => Ok(Found::Text(text)),
+            Some(value) => match value.as_u64() {
+                Some(number) => Ok(Found::Number(number)),
+                None => Err(invalid(format!("{} is neither a text nor a whole number", self.what))),
+            },
+        }
+    }
+
+    /// The claim as a text.
+    #[cfg(feature = "policy")]
+    pub(crate) fn text<'r>(&'r self, head: Head<'r>) -> Result<Option<Cow<'r, str>>, Invalid> {
+        Ok(match self.found(head)? {
+            Found::Text(text) => Some(text.into()),
+            Found::Number(number) => Some(number.to_string().into()),
+            Found::Nothing(_) => None,
+        })
+    }
 }
 
 impl KeyExtractor for Claim {
     fn extract<'r>(&'r self, head: Head<'r>) -> Extracted<'r> {
-        let Some(token) = self.token(head)? else { return Ok(Missing::by_caller(&self.what_token).into()) };
-        let token = std::str::from_utf8(token).map_err(|_| invalid(TokenError::Malformed.to_string()))?;
-        let mut claims = self.verifier.verify(token).map_err(|error| invalid(error.to_string()))?;
-        match claims.take(&self.name) {
-            None | Some(Value::Null) => Ok(Missing::by_caller(&self.what).into()),
-            Some(Value::String(text)) if text.is_empty() => Ok(Missing::by_caller(&self.what).into()),
-            Some(Value::String(text)) => Ok(Key::from(text).into()),
-            Some(value) => match value.as_u64() {
-                Some(number) => Ok(Key::from(number).into()),
-                None => Err(invalid(format!("{} is neither a text nor a whole number", self.what))),
-            },
-        }
+        Ok(match self.found(head)? {
+            Found::Text(text) => Key::from(text).into(),
+            Found::Number(number) => Key::from(number).into(),
+            Found::Nothing(what) => Missing::by_caller(what).into(),
+        })
     }
 }
 
