@@ -62,7 +62,7 @@
 
 mod after;
 #[cfg(feature = "policy")]
-pub mod attributes;
+mod attributes;
 mod engine;
 mod extractor;
 mod future;
@@ -78,6 +78,8 @@ mod rule;
 mod service;
 mod warning;
 
+#[cfg(feature = "policy")]
+pub use self::attributes::{AttributeError, AttributeSource, AttributeSources};
 pub use self::future::ResponseFuture;
 pub use self::head::{Head, MatchedRoute};
 pub use self::layer::{BuildError, RateLimitLayer, RateLimitLayerBuilder};

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! Head ──▶ AttributeSources ──▶ Attributes ──▶ PolicyLimiter
-//!          path: its path       path=/search
+//!          path: its route      path=/search
 //!          ip: ClientAddress    ip=192.0.2.7
 //!          user: Claim          user=alice
 //! ```
@@ -24,10 +24,9 @@ use crate::key::Invalid;
 
 /// Which attributes policies are told of, and where each is taken from.
 ///
-/// There are always `method` and `path`, as they were sent, and `route`, which is the [matched route](Head::route)
-/// where there is one. A client can spell a path in several ways; where a router matches more than one of them, let
-/// policies match `route`. Everything else is taken from where [`with`](Self::with) says, and what a request does not
-/// have is left out: policies say what that means (`absent`, `on_missing_key`).
+/// There are always `method` and `path`, which is the [matched route](Head::route) where there is one, and the path as
+/// it was sent where there is none. Everything else is taken from where [`with`](Self::with) says, and what a request
+/// does not have is left out: policies say what that means (`absent`, `on_missing_key`).
 ///
 /// What a client sends proves nothing. An attribute that policies trust, such as `user` or `plan`, has to be from
 /// where nobody can invent it: a [claim](crate::key::jwt::Claim), or what an outer layer has left in the extensions.
@@ -37,8 +36,7 @@ use crate::key::Invalid;
 /// ```
 /// use http::HeaderName;
 /// use tollgate_policy::Config;
-/// use tollgate_tower::Head;
-/// use tollgate_tower::attributes::AttributeSources;
+/// use tollgate_tower::{AttributeSources, Head};
 /// use tollgate_tower::key::{Header, Peer, PeerAddress};
 ///
 /// /// What an outer layer has found.
@@ -61,9 +59,8 @@ use crate::key::Invalid;
 /// request.extensions_mut().insert(Plan("pro".to_owned()));
 ///
 /// let attributes = sources.read(Head::from(&request))?;
-/// let values = ["method", "path", "route", "ip", "tenant", "plan"].map(|name| attributes.value(name));
-/// let expected = [Some("GET"), Some("/search"), None, Some("192.0.2.7"), Some("acme"), Some("pro")];
-/// assert_eq!(values, expected);
+/// let values = ["method", "path", "ip", "tenant", "plan"].map(|name| attributes.value(name).unwrap_or_default());
+/// assert_eq!(values, ["GET", "/search", "192.0.2.7", "acme", "pro"]);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Default)]
@@ -93,7 +90,7 @@ pub enum AttributeError {
 }
 
 impl AttributeSources {
-    /// `method`, `path` and `route`.
+    /// `method` and `path`.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
@@ -137,15 +134,12 @@ impl AttributeSources {
         }
         // Of one name the first value counts, so a source of one's own holds.
         attributes.push("method", head.method().as_str());
-        attributes.push("path", head.uri().path());
-        if let Some(route) = head.route() {
-            attributes.push("route", route);
-        }
+        attributes.push("path", head.route().unwrap_or_else(|| head.uri().path()));
         Ok(attributes)
     }
 }
 
-const OF_EVERY: [&str; 3] = ["method", "path", "route"];
+const OF_EVERY: [&str; 2] = ["method", "path"];
 
 /// The names.
 impl fmt::Debug for AttributeSources {
