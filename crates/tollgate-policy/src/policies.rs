@@ -1,6 +1,6 @@
 //! All policies of a file, compiled: from attributes to charges.
 
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashSet};
 
 use crate::index::Index;
 use crate::matched::{Applied, Entry};
@@ -90,6 +90,13 @@ impl Policies {
     /// The policies that apply to a request, exempt ones first.
     pub fn matching<'a>(&'a self, attributes: &'a Attributes<'_>) -> impl Iterator<Item = &'a Policy> {
         self.numbered(attributes).map(|(_, policy)| policy)
+    }
+
+    /// The names of all attributes that any of them goes by, in order, each once: whoever takes attributes from
+    /// requests can tell which it lacks.
+    #[must_use]
+    pub fn attributes(&self) -> BTreeSet<&str> {
+        self.policies.iter().flat_map(Policy::attributes).collect()
     }
 
     /// The policies that apply, with their places among all.

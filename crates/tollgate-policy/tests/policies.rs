@@ -315,3 +315,21 @@ fn an_address_is_grouped_and_folded_in_keys() {
     assert!(admitted("192.0.2.1") && !admitted("::ffff:192.0.2.1") && admitted("192.0.2.2"));
     assert!(admitted("2001:db8::1") && !admitted("2001:db8:0:ff::1") && admitted("2001:db8:0:100::1"));
 }
+
+#[test]
+fn what_policies_go_by_is_known_before_any_request() {
+    let config = config(
+        "
+policies:
+  - name: a
+    match: { path: /a, tenant: { not: x } }
+    key: { first_of: [user, [ip, device]] }
+    cost: { attribute: units, max: 9 }
+    quotas: [1/1m]
+    overrides: [{ when: { plan: pro }, quotas: [2/1m] }]
+  - { name: b, match: { path: /b, vip: { present: true } }, exempt: true }
+",
+    );
+    let names = ["device", "ip", "path", "plan", "tenant", "units", "user", "vip"];
+    assert!(config.policies().attributes().into_iter().eq(names));
+}

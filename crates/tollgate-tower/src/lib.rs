@@ -56,11 +56,14 @@
 //! None is on by default.
 //!
 //! - `axum`: the address of the peer and the matched route as axum tells them, and its bodies.
+//! - `jwt`: claims of verified tokens as keys.
 //! - `policy`: policies of `tollgate-policy` in place of a limiter and a key, from a file.
 //! - `tonic`: the address of the peer as tonic tells it, and its bodies.
 //! - `tokio`: a [`Reservation`] over a store that has to be waited for can be dropped; a task gives back its units.
 
 mod after;
+#[cfg(feature = "policy")]
+mod attributes;
 mod engine;
 mod extractor;
 mod future;
@@ -79,6 +82,8 @@ mod service;
 mod taken;
 mod warning;
 
+#[cfg(feature = "policy")]
+pub use self::attributes::{AttributeError, AttributeSource, AttributeSources};
 pub use self::future::ResponseFuture;
 pub use self::head::{Head, MatchedRoute};
 pub use self::layer::{BuildError, RateLimitLayer, RateLimitLayerBuilder};

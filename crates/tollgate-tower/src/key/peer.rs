@@ -5,7 +5,7 @@ use std::net::{IpAddr, SocketAddr};
 #[cfg(feature = "tonic")]
 use tonic::transport::server::TcpConnectInfo;
 
-use super::{Extracted, Grouping, KeyExtractor, Missing};
+use super::{Extracted, Grouping, KeyExtractor, Missing, NO_PEER};
 use crate::Head;
 
 /// The address that the connection comes from, grouped: behind a proxy that is the proxy's, and everybody shares one
@@ -71,7 +71,7 @@ impl KeyExtractor for PeerAddress {
     fn extract<'r>(&'r self, head: Head<'r>) -> Extracted<'r> {
         Ok(match Peer::of(head) {
             Some(address) => self.grouping.key(address).into(),
-            None => Missing::by_setup("the address that the connection comes from").into(),
+            None => Missing::by_setup(NO_PEER).into(),
         })
     }
 
