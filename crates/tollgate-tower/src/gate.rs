@@ -98,6 +98,7 @@ pub(crate) struct Asked {
 
 impl Gate {
     /// Goes as far as it can without waiting.
+    #[inline]
     pub(crate) fn at_once(&self, head: Head<'_>) -> AtOnce {
         if self.skip.as_ref().is_some_and(|skip| skip(head)) {
             return AtOnce::Ruled(Ruling::Pass);
@@ -203,6 +204,7 @@ impl Gate {
         }
     }
 
+    #[inline]
     fn known<'r>(&self, by_key: &ByKey, head: Head<'r>, extracted: Extracted<'r>) -> Result<Key<'r>, Ruling> {
         match extracted {
             Ok(Identity::Known(key)) => Ok(key),
@@ -220,6 +222,7 @@ impl Gate {
         }
     }
 
+    #[inline]
     fn rule(
         &self,
         by_key: &ByKey,
@@ -236,15 +239,19 @@ impl Gate {
                 });
                 Ruling::Admit(decision, taken)
             }
-            Ok(decision) => {
-                let (names, quotas) = (&by_key.limit_headers, by_key.engine.quotas().iter());
-                let status = StatusCode::TOO_MANY_REQUESTS;
-                let mut denied = reply::denied(head.headers(), status, &decision, quotas, names);
-                names.write(&decision, denied.headers_mut());
-                refuse(self.denied(head, &decision, denied))
-            }
+            Ok(decision) => self.deny(by_key, head, &decision),
             Err(error) => self.trouble(head, &error),
         }
+    }
+
+    /// Apart, so that the way of those who go on is short.
+    #[cold]
+    fn deny(&self, by_key: &ByKey, head: Head<'_>, decision: &Decision) -> Ruling {
+        let (names, quotas) = (&by_key.limit_headers, by_key.engine.quotas().iter());
+        let status = StatusCode::TOO_MANY_REQUESTS;
+        let mut denied = reply::denied(head.headers(), status, decision, quotas, names);
+        names.write(decision, denied.headers_mut());
+        refuse(self.denied(head, decision, denied))
     }
 
     /// The denial, with what every rule of the layer adds to it.
