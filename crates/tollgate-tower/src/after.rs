@@ -3,22 +3,35 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
+#[cfg(feature = "policy")]
+use http::HeaderMap;
 use http::{Request, Response};
 use tollgate::Decision;
 
 use crate::engine::BoxFuture;
-use crate::gate::{Asked, Gate, Ruling};
+use crate::gate::{Counting, Gate, Ruling};
 use crate::reservation::Reservation;
+use crate::taken::Taken;
 
 /// What is to be done once there is a response.
 pub(crate) enum After {
     Nothing,
-    /// Write the headers and, where something may be given back, see whether it is.
+    /// Tell the client and, where something may be given back, see whether it is.
     Respond {
         gate: Arc<Gate>,
-        decision: Decision,
-        refundable: Option<Asked>,
+        tell: Tell,
+        refundable: Option<Box<Taken>>,
     },
+}
+
+/// What the client is told of its limits.
+pub(crate) enum Tell {
+    Nothing,
+    /// Where this decision leaves it, in the format of the rule.
+    Of(Decision),
+    /// What is written already.
+    #[cfg(feature = "policy")]
+    Written(Box<HeaderMap>),
 }
 
 impl After {
@@ -28,39 +41,61 @@ impl After {
         ruling: Ruling,
         request: &mut Request<B>,
     ) -> Result<Self, Box<Response<Bytes>>> {
-        let (decision, asked) = match ruling {
+        let extensions = request.extensions_mut();
+        let (tell, taken) = match ruling {
             Ruling::Refuse(reply) => return Err(reply),
             Ruling::Pass => return Ok(Self::Nothing),
-            Ruling::Admit(decision, asked) => (decision, asked),
+            Ruling::Admit(decision, taken) => {
+                let tell = if gate.tells() { Tell::Of(decision.clone()) } else { Tell::Nothing };
+                extensions.insert(decision);
+                (tell, taken)
+            }
+            #[cfg(feature = "policy")]
+            Ruling::AdmitByPolicies(admitted) => {
+                if let Some(decision) = admitted.decision.decision() {
+                    extensions.insert(decision.clone());
+                }
+                extensions.insert(admitted.decision);
+                (Tell::Written(Box::new(admitted.headers)), admitted.taken)
+            }
         };
-        let refundable = match asked {
-            Some(Asked { key, cost }) if gate.reserves => {
-                request.extensions_mut().insert(Reservation::new(gate, key, decision.clone(), cost));
+        let refundable = match taken {
+            Some(taken) if gate.reserves => {
+                extensions.insert(Reservation::new(gate, taken));
                 None
             }
-            asked => asked,
+            taken => taken,
         };
-        if refundable.is_none() && !gate.writes_headers() {
-            request.extensions_mut().insert(decision);
-            return Ok(Self::Nothing);
+        match (&tell, &refundable) {
+            (Tell::Nothing, None) => Ok(Self::Nothing),
+            _ => Ok(Self::Respond { gate: Arc::clone(gate), tell, refundable }),
         }
-        request.extensions_mut().insert(decision.clone());
-        Ok(Self::Respond { gate: Arc::clone(gate), decision, refundable })
     }
 
     /// Does it, and says what the response has to wait for.
-    pub(crate) fn respond<R>(self, response: Response<R>) -> (Response<R>, Option<BoxFuture<'static, ()>>) {
-        let Self::Respond { gate, decision, refundable } = self else { return (response, None) };
-        let (mut parts, body) = response.into_parts();
-        let refunds = |_: &Asked| gate.refund_if.as_ref().is_some_and(|refund_if| refund_if(&parts));
-        let refundable = refundable.filter(refunds);
-        if gate.writes_headers() {
-            gate.write_headers(&decision, &mut parts.headers);
+    pub(crate) fn respond<R>(
+        self,
+        mut response: Response<R>,
+    ) -> (Response<R>, Option<BoxFuture<'static, ()>>) {
+        let Self::Respond { gate, tell, refundable } = self else { return (response, None) };
+        match (tell, &gate.counting) {
+            (Tell::Of(decision), Counting::ByKey(by_key)) => {
+                by_key.limit_headers.write(&decision, response.headers_mut());
+                gate.expose(response.headers_mut());
+            }
+            #[cfg(feature = "policy")]
+            (Tell::Written(headers), _) if !headers.is_empty() => {
+                response.headers_mut().extend(*headers);
+                gate.expose(response.headers_mut());
+            }
+            _ => {}
         }
-        let refund = refundable.map(|Asked { key, cost }| -> BoxFuture<'static, ()> {
+        let (Some(taken), Some(refund_if)) = (refundable, &gate.refund_if) else { return (response, None) };
+        let (parts, body) = response.into_parts();
+        let refund = refund_if(&parts).then(|| -> BoxFuture<'static, ()> {
             Box::pin(async move {
                 // The response is there whether or not the store is: what was taken then counts until its window ends.
-                let _ = gate.engine.refund(&key, cost, &decision).await;
+                let _ = taken.cancel().await;
             })
         });
         (Response::from_parts(parts, body), refund)

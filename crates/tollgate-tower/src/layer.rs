@@ -10,11 +10,11 @@ use thiserror::Error;
 use tollgate::{Decision, Limiter, PolicyQuota, Store, StoreError};
 use tower_layer::Layer;
 
-use crate::gate::{Gate, OnDenied, OnTrouble, Settings, jitter_seconds};
+use crate::gate::{ByKey, Counting, Gate, OnDenied, OnTrouble, Settings, jitter_seconds};
 use crate::headers::{HeaderFormat, LimitHeaders};
 use crate::key::KeyExtractor;
 use crate::route::{Route, RouteErrorKind, Routes};
-use crate::rule::{OnInvalid, OnMissing, OnStoreError, Rule};
+use crate::rule::{By, OnInvalid, OnMissing, OnStoreError, Rule};
 use crate::warning::{Warning, Warnings};
 use crate::{Head, RateLimit};
 
@@ -130,11 +130,8 @@ impl RateLimitLayer {
     pub fn new<S: Store + 'static>(limiter: Limiter<S>, key: impl KeyExtractor + 'static) -> Self {
         let rule = Rule::new(limiter).key(key);
         let settings = Arc::new(Self::builder(Rule::unlimited()).settings());
-        let others = rule
-            .extractor
-            .clone()
-            .map(|extractor| gate(&rule, &rule, extractor, HeaderFormat::default(), &settings));
-        let limits = Limits { routes: Routes::new(Vec::new()), others: others.flatten(), needs_route: None };
+        let others = gate(&rule, &rule, HeaderFormat::default(), &settings).unwrap_or(None);
+        let limits = Limits { routes: Routes::new(Vec::new()), others, needs_route: None };
         Self { limits: Arc::new(limits) }
     }
 
@@ -243,11 +240,8 @@ impl RateLimitLayerBuilder {
         let (rule, format) = (self.rule.clone(), self.format);
         let rules = self.routes.clone();
         let settings = Arc::new(self.settings());
-        let resolve = |text: &str, own: &Rule| match own.extractor.clone().or_else(|| rule.extractor.clone())
-        {
-            Some(extractor) => Ok(gate(own, &rule, extractor, format, &settings)),
-            None if own.engine.is_some() => Err(BuildError::NoKey { route: text.into() }),
-            None => Ok(None),
+        let resolve = |text: &str, own: &Rule| {
+            gate(own, &rule, format, &settings).ok_or_else(|| BuildError::NoKey { route: text.into() })
         };
         let needs_route = routes.iter().any(Route::has_parameters).then(|| Arc::clone(&settings));
         let gates: Result<Vec<_>, _> = routes
@@ -274,12 +268,9 @@ impl RateLimitLayerBuilder {
     }
 
     fn expect_own_counters(&self) -> Result<(), BuildError> {
-        let quotas = |rule: &'_ Rule| -> Vec<PolicyQuota> {
-            rule.engine.as_ref().map_or_else(Vec::new, |engine| engine.quotas().to_vec())
-        };
-        let named = self.routes.iter().map(|(text, rule)| (format!("`{text}`"), quotas(rule)));
-        let all: Vec<(String, Vec<PolicyQuota>)> =
-            named.chain([(ALL_OTHERS.to_owned(), quotas(&self.rule))]).collect();
+        let named = self.routes.iter().map(|(text, rule)| (format!("`{text}`"), rule.by.quotas()));
+        let all: Vec<(String, &[PolicyQuota])> =
+            named.chain([(ALL_OTHERS.to_owned(), self.rule.by.quotas())]).collect();
         for (index, (second, of_second)) in all.iter().enumerate() {
             for (first, of_first) in all.iter().take(index) {
                 let meets = |one: &&PolicyQuota| {
@@ -313,22 +304,32 @@ fn routes(rules: &[(Box<str>, Rule)]) -> Result<Vec<Route>, BuildError> {
     Ok(routes)
 }
 
-/// The rule with everything filled in that it takes from the one for all other requests; `None` if it counts nothing.
+/// The rule with everything filled in that it takes from the one for all other requests: `Some(None)` if it counts
+/// nothing, `None` if it has no key.
 fn gate(
     rule: &Rule,
     others: &Rule,
-    extractor: crate::extractor::Extractor,
     format: HeaderFormat,
     settings: &Arc<Settings>,
-) -> Option<Arc<Gate>> {
-    let engine = rule.engine.clone()?;
-    let limit_headers = LimitHeaders::new(format, engine.quotas());
+) -> Option<Option<Arc<Gate>>> {
+    let counting = match &rule.by {
+        By::Nobody => return Some(None),
+        By::Limiter(engine) => {
+            let extractor = rule.extractor.clone().or_else(|| others.extractor.clone())?;
+            Counting::ByKey(ByKey {
+                limit_headers: LimitHeaders::new(format, engine.quotas()),
+                engine: Arc::clone(engine),
+                counts_peers: extractor.counts_peers(),
+                extractor,
+            })
+        }
+        #[cfg(feature = "policy")]
+        By::Policies(engine) => Counting::ByPolicies(Arc::clone(engine)),
+    };
     let on_missing = rule.on_missing.clone().or_else(|| others.on_missing.clone());
     let on_invalid = rule.on_invalid.clone().or_else(|| others.on_invalid.clone());
-    Some(Arc::new(Gate {
-        engine,
-        counts_peers: extractor.counts_peers(),
-        extractor,
+    Some(Some(Arc::new(Gate {
+        counting,
         cost: rule.cost.clone(),
         reserves: rule.reserves,
         skip: rule.skip.clone(),
@@ -337,9 +338,8 @@ fn gate(
         on_invalid: on_invalid.unwrap_or(OnInvalid::AsFound),
         on_store_error: rule.on_store_error.or(others.on_store_error).unwrap_or(OnStoreError::Refuse),
         when_full: rule.when_full.or(others.when_full).unwrap_or(OnStoreError::Refuse),
-        limit_headers,
         settings: Arc::clone(settings),
-    }))
+    })))
 }
 
 impl Limits {

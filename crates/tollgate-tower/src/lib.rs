@@ -41,6 +41,7 @@
 //! | only some responses count | [`Rule::refund_if`] |
 //! | other headers, none, or those that scripts may read | [`RateLimitLayerBuilder::header_format`], [`expose_headers`](RateLimitLayerBuilder::expose_headers) |
 //! | another response to a denial | [`RateLimitLayerBuilder::on_denied`] |
+//! | the policies of the service | `Rule::policies`, with the feature `policy` |
 //! | a store in trouble | [`Rule::on_store_error`], [`FallbackStore`](tollgate::FallbackStore) |
 //! | what is probably put together wrong | [`Warning`] |
 //!
@@ -56,7 +57,7 @@
 //!
 //! - `axum`: the address of the peer and the matched route as axum tells them, and its bodies.
 //! - `jwt`: claims of verified tokens as keys.
-//! - `policy`: attributes of requests, for policies in files.
+//! - `policy`: policies of `tollgate-policy` in place of a limiter and a key, from a file.
 //! - `tonic`: the address of the peer as tonic tells it, and its bodies.
 //! - `tokio`: a [`Reservation`] over a store that has to be waited for can be dropped; a task gives back its units.
 
@@ -71,11 +72,14 @@ mod head;
 pub mod headers;
 pub mod key;
 mod layer;
+#[cfg(feature = "policy")]
+mod policies;
 mod reply;
 mod reservation;
 mod route;
 mod rule;
 mod service;
+mod taken;
 mod warning;
 
 #[cfg(feature = "policy")]
@@ -83,6 +87,8 @@ pub use self::attributes::{AttributeError, AttributeSource, AttributeSources};
 pub use self::future::ResponseFuture;
 pub use self::head::{Head, MatchedRoute};
 pub use self::layer::{BuildError, RateLimitLayer, RateLimitLayerBuilder};
+#[cfg(feature = "policy")]
+pub use self::policies::attributes;
 pub use self::reply::ReplyBody;
 pub use self::reservation::Reservation;
 pub use self::route::RouteErrorKind;

@@ -1,13 +1,13 @@
 //! Units that were taken before it is known how many are needed.
 
 use std::fmt;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll, Waker};
 
-use tollgate::{Decision, Key, StoreError};
+use tollgate::StoreError;
 
 use crate::gate::Gate;
+use crate::taken::Taken;
 use crate::warning::Warning;
 
 /// Units that a request was admitted with: the most it may cost, until what it did cost is committed.
@@ -40,27 +40,21 @@ pub struct Reservation {
 
 struct Inner {
     gate: Arc<Gate>,
-    key: Key<'static>,
-    decision: Decision,
+    /// `None` once it is settled.
+    taken: Mutex<Option<Box<Taken>>>,
     units: u32,
-    is_settled: AtomicBool,
 }
 
 impl Reservation {
-    pub(crate) fn new(gate: &Arc<Gate>, key: Key<'static>, decision: Decision, units: u32) -> Self {
-        let is_settled = AtomicBool::new(false);
-        Self { inner: Arc::new(Inner { gate: Arc::clone(gate), key, decision, units, is_settled }) }
+    pub(crate) fn new(gate: &Arc<Gate>, taken: Box<Taken>) -> Self {
+        let units = taken.units();
+        Self { inner: Arc::new(Inner { gate: Arc::clone(gate), taken: Mutex::new(Some(taken)), units }) }
     }
 
     /// Units that were taken.
     #[must_use]
     pub fn units(&self) -> u32 {
         self.inner.units
-    }
-
-    /// The decision by which they were taken.
-    pub fn decision(&self) -> &Decision {
-        &self.inner.decision
     }
 
     /// Settles it at the actual cost. What was taken beyond it is given back. A cost beyond what was taken is charged
@@ -74,14 +68,9 @@ impl Reservation {
     ///
     /// Dropped before it is done, the difference may or may not have been given back.
     pub async fn commit(&self, actual: u32) -> Result<(), StoreError> {
-        let inner = &self.inner;
-        if !inner.settle() {
-            return Ok(());
-        }
-        match inner.units.checked_sub(actual) {
-            Some(0) => Ok(()),
-            Some(unused) => inner.gate.engine.refund(&inner.key, unused, &inner.decision).await.map(drop),
-            None => inner.gate.engine.record(&inner.key, actual - inner.units).await.map(drop),
+        match self.inner.settle() {
+            Some(taken) => taken.commit(actual).await,
+            None => Ok(()),
         }
     }
 
@@ -91,28 +80,27 @@ impl Reservation {
     ///
     /// As [`commit`](Self::commit).
     pub async fn cancel(&self) -> Result<(), StoreError> {
-        self.commit(0).await
+        match self.inner.settle() {
+            Some(taken) => taken.cancel().await,
+            None => Ok(()),
+        }
     }
 }
 
 impl Inner {
-    /// Whether it was not settled before.
-    fn settle(&self) -> bool {
-        // Relaxed: the flag guards nothing but itself; the store orders the steps.
-        !self.is_settled.swap(true, Ordering::Relaxed)
+    /// What was taken, if it was not settled before.
+    fn settle(&self) -> Option<Box<Taken>> {
+        // Nothing that is done under the lock can panic.
+        self.taken.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 }
 
 impl Drop for Inner {
     fn drop(&mut self) {
-        if self.units == 0 || !self.settle() {
-            return;
-        }
-        let (gate, units) = (Arc::clone(&self.gate), self.units);
-        let (key, decision) = (Key::from(&self.key).into_owned(), self.decision.clone());
+        let Some(taken) = self.settle() else { return };
         let mut refund = Box::pin(async move {
             // Nobody is there to be told; what was taken counts until its window ends.
-            let _ = gate.engine.refund(&key, units, &decision).await;
+            let _ = taken.cancel().await;
         });
         // Over a store in this process the first poll is the last.
         if refund.as_mut().poll(&mut Context::from_waker(Waker::noop())) == Poll::Ready(()) {
@@ -129,9 +117,6 @@ impl Drop for Inner {
 
 impl fmt::Debug for Reservation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Reservation")
-            .field("units", &self.inner.units)
-            .field("is_settled", &self.inner.is_settled)
-            .finish_non_exhaustive()
+        f.debug_struct("Reservation").field("units", &self.inner.units).finish_non_exhaustive()
     }
 }

@@ -4,12 +4,18 @@ use std::fmt;
 use std::sync::Arc;
 
 use http::{HeaderValue, response};
-use tollgate::{Limiter, Store};
+#[cfg(feature = "policy")]
+use tollgate::Clock;
+use tollgate::{Limiter, PolicyQuota, Store};
+#[cfg(feature = "policy")]
+use tollgate_policy::{Attributes, PolicyLimiter};
 
 use crate::Head;
 use crate::engine::Engine;
 use crate::extractor::Extractor;
 use crate::key::{AsyncKeyExtractor, KeyExtractor};
+#[cfg(feature = "policy")]
+use crate::policies::{Attributed, PolicyEngine};
 
 /// What holds for some requests: which limiter counts them, for whom, and how much each takes.
 ///
@@ -31,8 +37,7 @@ use crate::key::{AsyncKeyExtractor, KeyExtractor};
 /// ```
 #[derive(Clone)]
 pub struct Rule {
-    /// `None` if nothing is counted.
-    pub(crate) engine: Option<Arc<dyn Engine>>,
+    pub(crate) by: By,
     pub(crate) extractor: Option<Extractor>,
     pub(crate) cost: Cost,
     pub(crate) reserves: bool,
@@ -46,6 +51,15 @@ pub struct Rule {
 
 pub(crate) type Skip = dyn Fn(Head<'_>) -> bool + Send + Sync;
 pub(crate) type RefundIf = dyn Fn(&response::Parts) -> bool + Send + Sync;
+
+/// Who counts.
+#[derive(Clone)]
+pub(crate) enum By {
+    Nobody,
+    Limiter(Arc<dyn Engine>),
+    #[cfg(feature = "policy")]
+    Policies(Arc<dyn PolicyEngine>),
+}
 
 /// How many units a request takes.
 #[derive(Clone)]
@@ -94,14 +108,47 @@ impl Rule {
     /// Counts by this limiter, one unit a request.
     #[must_use]
     pub fn new<S: Store + 'static>(limiter: Limiter<S>) -> Self {
-        Self { engine: Some(Arc::new(limiter)), ..Self::unlimited() }
+        Self { by: By::Limiter(Arc::new(limiter)), ..Self::unlimited() }
+    }
+
+    /// Counts by policies, from a file or in code: the same that the service decides by. They say whom a request is
+    /// counted for, which quotas hold, the format of the headers and the status of a denial; what they ask of a
+    /// request it says by its attributes: [`attributes`](crate::attributes) are those that every request has.
+    ///
+    /// A request that does not say whom it is counted for is answered as the policy has it, else 400. The
+    /// [`PolicyDecision`](tollgate_policy::PolicyDecision) is in the request's extensions beside the decision of its
+    /// quotas. The limiter can be given other policies at any time.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    /// use tollgate::MemoryStore;
+    /// use tollgate_policy::{Config, PolicyLimiter};
+    /// use tollgate_tower::{RateLimitLayer, Rule, attributes};
+    ///
+    /// let config = Config::parse("limits.yaml", "policies: [{ name: all, key: [ip], quotas: [100/1m] }]")?;
+    /// let limiter = Arc::new(PolicyLimiter::new(MemoryStore::new(), config.into_policies(), "limits.yaml"));
+    /// let layer = RateLimitLayer::builder(Rule::policies(&limiter, attributes)).build()?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[cfg(feature = "policy")]
+    #[must_use]
+    pub fn policies<S, C, F>(limiter: &Arc<PolicyLimiter<S, C>>, attributes: F) -> Self
+    where
+        S: Store + 'static,
+        C: Clock + 'static,
+        F: for<'r> Fn(Head<'r>) -> Attributes<'r> + Send + Sync + 'static,
+    {
+        let limiter = Arc::clone(limiter);
+        Self { by: By::Policies(Arc::new(Attributed { limiter, attributes })), ..Self::unlimited() }
     }
 
     /// Counts nothing: the requests go on.
     #[must_use]
     pub fn unlimited() -> Self {
         Self {
-            engine: None,
+            by: By::Nobody,
             extractor: None,
             cost: Cost::Fixed(1),
             reserves: false,
@@ -189,9 +236,18 @@ impl Rule {
     }
 }
 
+impl By {
+    /// The quotas that are counted, where they are the same for every request.
+    pub(crate) fn quotas(&self) -> &[PolicyQuota] {
+        match self {
+            Self::Limiter(engine) => engine.quotas(),
+            _ => &[],
+        }
+    }
+}
+
 impl fmt::Debug for Rule {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let quotas = self.engine.as_ref().map(|engine| engine.quotas());
-        f.debug_struct("Rule").field("quotas", &quotas).finish_non_exhaustive()
+        f.debug_struct("Rule").field("quotas", &self.by.quotas()).finish_non_exhaustive()
     }
 }

@@ -2,6 +2,9 @@
 
 use std::net::{IpAddr, SocketAddr};
 
+#[cfg(feature = "tonic")]
+use tonic::transport::server::TcpConnectInfo;
+
 use super::{Extracted, Grouping, KeyExtractor, Missing, NO_PEER};
 use crate::Head;
 
@@ -9,9 +12,9 @@ use crate::Head;
 /// limit.
 ///
 /// It is found in the request's extensions: a [`Peer`] that a server of one's own has left there, with the feature
-/// `axum` its `ConnectInfo<SocketAddr>`
-/// (`into_make_service_with_connect_info::<SocketAddr>()`), with the feature `tonic` its `TcpConnectInfo`. If there
-/// is none, the service is put together wrong, and no request passes.
+/// `axum` its `ConnectInfo<SocketAddr>` (`into_make_service_with_connect_info::<SocketAddr>()`), with the feature
+/// `tonic` its `TcpConnectInfo`. (Where tonic ends TLS, a layer in front has to leave a [`Peer`], taken from its
+/// `TlsConnectInfo`.) If there is none, the service is put together wrong, and no request passes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct PeerAddress {
     grouping: Grouping,
@@ -57,7 +60,7 @@ impl Peer {
             return Some(info.0.ip());
         }
         #[cfg(feature = "tonic")]
-        if let Some(info) = head.extensions().get::<tonic::transport::server::TcpConnectInfo>() {
+        if let Some(info) = head.extensions().get::<TcpConnectInfo>() {
             return info.remote_addr().map(|address| address.ip());
         }
         None

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use http::StatusCode;
 use tollgate::{Decision, PolicyQuota, QuotaState, Reason, Source, Window, whole_seconds};
 
 use super::json::{Object, string};
@@ -10,16 +11,21 @@ use crate::headers::LimitHeaders;
 /// Source: draft-ietf-httpapi-ratelimit-headers-11, section "Problem types".
 const KIND: &str = "https://iana.org/assignments/http-problem-types#quota-exceeded";
 
-pub(super) fn body(decision: &Decision, quotas: &[PolicyQuota], names: &LimitHeaders) -> String {
-    let states = || quotas.iter().zip(decision.quotas());
+pub(super) fn body<'q>(
+    status: StatusCode,
+    decision: &Decision,
+    quotas: impl Iterator<Item = &'q PolicyQuota> + Clone,
+    names: &LimitHeaders,
+) -> String {
+    let states = || quotas.clone().zip(decision.quotas());
     let violated = decision.quotas().iter().enumerate().filter(|(_, state)| state.reason().is_some());
     let mut body = String::with_capacity(512);
     let mut object = Object::begin(&mut body);
     object
         .text("type", KIND)
         .text("title", "Quota exceeded")
-        .value("status", 429)
-        .text("detail", &detail(decision, quotas))
+        .value("status", status.as_u16())
+        .text("detail", &detail(decision, quotas.clone()))
         .list("violated-policies", violated.filter_map(|(index, _)| names.name(index)), string)
         .value("allowed", false);
     if let Some((quota, state)) = states().nth(decision.deciding()) {
@@ -40,8 +46,8 @@ pub(super) fn body(decision: &Decision, quotas: &[PolicyQuota], names: &LimitHea
     body
 }
 
-pub(super) fn detail(decision: &Decision, quotas: &[PolicyQuota]) -> String {
-    let (Some(quota), Some(state)) = (quotas.get(decision.deciding()), decision.quota()) else {
+pub(super) fn detail<'q>(decision: &Decision, mut quotas: impl Iterator<Item = &'q PolicyQuota>) -> String {
+    let (Some(quota), Some(state)) = (quotas.nth(decision.deciding()), decision.quota()) else {
         return "denied".to_owned();
     };
     let (quota, remaining, limit) = (quota.quota(), state.remaining(), state.limit());

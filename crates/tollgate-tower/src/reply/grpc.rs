@@ -27,6 +27,7 @@ pub(super) fn code(status: StatusCode) -> u8 {
     match status {
         StatusCode::TOO_MANY_REQUESTS => 8,    // RESOURCE_EXHAUSTED
         StatusCode::SERVICE_UNAVAILABLE => 14, // UNAVAILABLE
+        StatusCode::FORBIDDEN => 7,            // PERMISSION_DENIED
         StatusCode::UNAUTHORIZED => 16,        // UNAUTHENTICATED
         StatusCode::BAD_REQUEST => 3,          // INVALID_ARGUMENT
         _ => 13,                               // INTERNAL

@@ -25,18 +25,19 @@ pub(crate) fn is_grpc(headers: &HeaderMap) -> bool {
     grpc::is_asked_for(headers)
 }
 
-/// 429 without the headers of the limits, or RESOURCE_EXHAUSTED.
-pub(crate) fn denied(
+/// The status without the headers of the limits, or RESOURCE_EXHAUSTED.
+pub(crate) fn denied<'q>(
     request: &HeaderMap,
+    status: StatusCode,
     decision: &Decision,
-    quotas: &[PolicyQuota],
+    quotas: impl Iterator<Item = &'q PolicyQuota> + Clone,
     names: &LimitHeaders,
 ) -> Response<Bytes> {
     if is_grpc(request) {
         let code = grpc::code(StatusCode::TOO_MANY_REQUESTS);
         return grpc::reply(code, &denied::detail(decision, quotas), decision.retry_after());
     }
-    problem(StatusCode::TOO_MANY_REQUESTS, denied::body(decision, quotas, names))
+    problem(status, denied::body(status, decision, quotas, names))
 }
 
 /// What is missing: 400 or 401, or 500 if no request can have it.
@@ -95,7 +96,8 @@ pub(crate) fn store_error(request: &HeaderMap, error: &StoreError) -> Response<B
     reply
 }
 
-fn refused(
+/// A problem that has no type of its own.
+pub(crate) fn refused(
     request: &HeaderMap,
     status: StatusCode,
     detail: &str,

@@ -7,6 +7,8 @@ mod after;
 mod answers;
 mod connections;
 mod crowd;
+#[cfg(feature = "policy")]
+mod policies;
 mod routes;
 mod setup;
 #[path = "../support/mod.rs"]
