@@ -49,7 +49,7 @@ impl RedisStoreBuilder {
     }
 
     /// Remembers the counts of about so many counters that denied, to deny again without asking the store. 65,536
-    /// unless said otherwise, at 100 bytes each; 0 asks the store every time.
+    /// unless said otherwise, at some 100 bytes each whether they are used or not; 0 asks the store every time.
     pub fn local_denials(self, counters: usize) -> Self {
         Self { local_denials: counters, ..self }
     }

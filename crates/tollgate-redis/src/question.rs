@@ -2,12 +2,12 @@
 
 use smallvec::{SmallVec, smallvec};
 use tollgate::{
-    Anchor, Charge, CountDenied, Counted, Counter, PolicyQuota, QuotaState, Reason, Timestamp, Window,
+    Anchor, Charge, CountDenied, Counted, Counter, PolicyQuota, Quota, QuotaState, Reason, Timestamp, Window,
     WindowLength,
 };
 
 use crate::denials::Id;
-use crate::keys::{Names, Who};
+use crate::keys::{KeyText, Names, Who};
 use crate::script::{Found, Request, Shape, Step, Windows};
 
 /// Charges with the counters they name.
@@ -26,6 +26,54 @@ struct Named<'a> {
     who: Who,
     /// Units that all charges on the counter take together.
     units: u64,
+}
+
+/// What is asked of all counters of a question.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Asked {
+    /// To take the units, if all have room.
+    Charge,
+    /// To take the units, room or not.
+    Record,
+    /// To deny: nothing is taken, and denials are counted where they are. For what is denied elsewhere.
+    Deny,
+    /// To take nothing.
+    Look,
+    /// To give the units back, in the window that starts then.
+    Refund(Timestamp),
+    /// To say from now on that so much is used.
+    Set(u64),
+    /// To forget what is used.
+    Reset,
+}
+
+impl Asked {
+    const fn step(self) -> Step {
+        match self {
+            Self::Charge | Self::Record | Self::Deny => Step::Charge,
+            Self::Look => Step::Look,
+            Self::Refund(_) => Step::Refund,
+            Self::Set(_) => Step::Set,
+            Self::Reset => Step::Reset,
+        }
+    }
+
+    /// What the step has for a bound, where that is not the limit.
+    fn bound(self) -> Option<i64> {
+        match self {
+            Self::Charge | Self::Look | Self::Reset => None,
+            Self::Record => Some(Shape::UNBOUNDED),
+            Self::Deny => Some(Shape::NO_ROOM),
+            Self::Refund(start) => Some(start.as_unix_millis()),
+            Self::Set(used) => Some(used.min(Quota::MAX_LIMIT).cast_signed()),
+        }
+    }
+}
+
+impl Named<'_> {
+    fn name(&self, names: &Names) -> KeyText {
+        names.of(self.counter.quota(), &self.who)
+    }
 }
 
 impl<'a> Question<'a> {
@@ -64,45 +112,42 @@ impl<'a> Question<'a> {
         self.denials_are_free() && self.charges.iter().zip(&self.indices).filter_map(denied).next().is_some()
     }
 
-    /// What the script is asked. `now` is the server's time, of which only calendar windows depend; `bound` what
-    /// the step does not take from the limits.
-    pub(crate) fn request(&self, step: Step, bound: Option<i64>, names: &Names, now: Timestamp) -> Request {
-        let shape = |(index, named): (usize, &Named<'_>)| {
-            let on_counter = || {
-                self.charges
-                    .iter()
-                    .zip(&self.indices)
-                    .filter(|(_, at)| **at == index)
-                    .map(|(charge, _)| charge)
-            };
-            let limit = || on_counter().map(Charge::limit).min().unwrap_or(0);
-            let counted = on_counter()
-                .filter(|charge| charge.counter().quota().count_denied() == CountDenied::Yes)
-                .map(Charge::limit)
-                .filter(|limit| *limit >= named.units);
-            Shape {
-                units: named.units,
-                bound: bound.unwrap_or_else(|| limit().cast_signed()),
-                counted: counted.min().unwrap_or(0),
-                windows: windows(&named.counter, now),
-            }
-        };
+    /// What the script is asked. `now` is the server's time, of which only calendar windows depend.
+    pub(crate) fn request(&self, asked: Asked, names: &Names, now: Timestamp) -> Request {
         Request {
-            step,
-            shapes: self.counters.iter().enumerate().map(shape).collect(),
-            keys: self.counters.iter().map(|named| names.of(named.counter.quota(), &named.who)).collect(),
+            step: asked.step(),
+            shapes: (0..self.counters.len()).map(|index| self.shape(index, asked, now)).collect(),
+            keys: self.counters.iter().map(|named| named.name(names)).collect(),
         }
     }
 
     /// For each counter the request that gives back what was charged at `now`, in the window it was charged in.
     pub(crate) fn refunds(&self, names: &Names, now: Timestamp, found: &[Found]) -> Vec<(Id, Request)> {
-        let Request { step, shapes, keys } = self.request(Step::Refund, None, names, now);
-        let starts = self.windows(now, found).map(|window| window.start().as_unix_millis());
-        let refund = |((shape, key), start)| {
-            let shape = Shape { bound: start, ..shape };
-            Request { step, shapes: smallvec![shape], keys: smallvec![key] }
+        let refund = |((index, named), window): ((usize, &Named<'_>), Window)| {
+            let asked = Asked::Refund(window.start());
+            let shapes = smallvec![self.shape(index, asked, now)];
+            Request { step: asked.step(), shapes, keys: smallvec![named.name(names)] }
         };
-        self.ids().zip(shapes.into_iter().zip(keys).zip(starts).map(refund)).collect()
+        let counters = self.counters.iter().enumerate().zip(self.windows(now, found));
+        self.ids().zip(counters.map(refund)).collect()
+    }
+
+    fn shape(&self, index: usize, asked: Asked, now: Timestamp) -> Shape {
+        let named = &self.counters[index];
+        let on_counter = || {
+            self.charges.iter().zip(&self.indices).filter(|(_, at)| **at == index).map(|(charge, _)| charge)
+        };
+        let limit = || on_counter().map(Charge::limit).min().unwrap_or(0);
+        let counted = on_counter()
+            .filter(|charge| charge.counter().quota().count_denied() == CountDenied::Yes)
+            .map(Charge::limit)
+            .filter(|limit| *limit >= named.units);
+        Shape {
+            units: named.units,
+            bound: asked.bound().unwrap_or_else(|| limit().cast_signed()),
+            counted: counted.min().unwrap_or(0),
+            windows: windows(&named.counter, now),
+        }
     }
 
     /// Every counter's window.
