@@ -15,7 +15,7 @@
 //! | the client behind proxies | [`ClientAddress`] | as many as it has addresses |
 //! | the value of a header or cookie | [`Header`], [`Cookie`] | as many as it can invent, unless they are checked before |
 //! | the matched route and the method | [`Route`] | each route |
-//! | a claim of a verified token | [`jwt::Claim`](crate::key::jwt::Claim), with the feature `jwt` | whom the issuer says |
+//! | a claim of a verified token | `jwt::Claim`, with the feature `jwt` | whom the issuer says |
 //! | what a function finds | [`from_fn`], [`try_from_fn`], [`from_async_fn`] | whom the function says |
 //! | everybody together | [`Global`] | one |
 //!
