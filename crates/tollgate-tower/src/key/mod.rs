@@ -9,6 +9,16 @@
 //!                           Err(Invalid)                400 or 401, never another extractor
 //! ```
 //!
+//! | counted | extractor | a client can be |
+//! |---|---|---|
+//! | the address of the connection | [`PeerAddress`] | as many as it has addresses |
+//! | the client behind proxies | [`ClientAddress`] | as many as it has addresses |
+//! | the value of a header or cookie | [`Header`], [`Cookie`] | as many as it can invent, unless they are checked before |
+//! | the matched route and the method | [`Route`] | each route |
+//! | a claim of a verified token | `jwt::Claim`, with the feature `jwt` | whom the issuer says |
+//! | what a function finds | [`from_fn`], [`try_from_fn`], [`from_async_fn`] | whom the function says |
+//! | everybody together | [`Global`] | one |
+//!
 //! Extractors are put together by [`and`](KeyExtractor::and) and [`or_else`](KeyExtractor::or_else). One that has
 //! to wait, for a key set or a session, is an [`AsyncKeyExtractor`]; every other one is that as well.
 //!
