@@ -17,12 +17,16 @@ use tollgate::{Decision, Key, StoreError, whole_seconds};
 #[cfg(feature = "policy")]
 use tollgate_policy::CheckError;
 
+#[cfg(feature = "policy")]
+use crate::attributes::AttributeError;
 use crate::engine::Engine;
 use crate::extractor::Extractor;
 use crate::headers::{HeaderFormat, LimitHeaders};
+#[cfg(feature = "policy")]
+use crate::key::{self, Missing};
 use crate::key::{Extracted, Fault, Identity};
 #[cfg(feature = "policy")]
-use crate::policies::{self, PolicyEngine};
+use crate::policies::{self, PolicyEngine, Undecided};
 use crate::rule::{Cost, OnInvalid, OnMissing, OnStoreError, RefundIf, Skip};
 use crate::taken::Taken;
 use crate::warning::{Warning, Warnings};
@@ -176,9 +180,18 @@ impl Gate {
                 denied.headers_mut().extend(policies::headers(&decision));
                 refuse(self.denied(head, &policies::counted(&decision), denied))
             }
-            Err(CheckError::Store(error)) => self.trouble(head, &error),
-            Err(error) => {
+            Err(Undecided::Check(CheckError::Store(error))) => self.trouble(head, &error),
+            Err(Undecided::Check(error)) => {
                 refuse(reply::refused(head.headers(), StatusCode::BAD_REQUEST, &error.to_string(), None))
+            }
+            Err(Undecided::Attribute(AttributeError::Invalid(invalid))) => {
+                refuse(reply::invalid(head.headers(), &invalid, &self.on_invalid))
+            }
+            Err(Undecided::Attribute(AttributeError::Setup(what))) => {
+                let no_peer = what == key::NO_PEER;
+                let warning = if no_peer { Warning::NoPeerAddress } else { Warning::NoIdentityBySetup };
+                self.settings.warnings.give(warning);
+                refuse(reply::missing(head.headers(), &Missing::by_setup(what), &self.on_missing))
             }
         }
     }
