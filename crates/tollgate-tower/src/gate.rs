@@ -107,6 +107,10 @@ impl Gate {
         if self.skip.as_ref().is_some_and(|skip| skip(head)) {
             return AtOnce::Ruled(Ruling::Pass);
         }
+        #[allow(
+            clippy::infallible_destructuring_match,
+            reason = "with the feature `policy` there is another"
+        )]
         let by_key = match &self.counting {
             Counting::ByKey(by_key) => by_key,
             #[cfg(feature = "policy")]
@@ -129,6 +133,10 @@ impl Gate {
 
     /// Goes on from there.
     pub(crate) async fn later(&self, head: Head<'_>, known: Option<Asked>) -> Ruling {
+        #[allow(
+            clippy::infallible_destructuring_match,
+            reason = "with the feature `policy` there is another"
+        )]
         let by_key = match &self.counting {
             Counting::ByKey(by_key) => by_key,
             #[cfg(feature = "policy")]
