@@ -183,7 +183,7 @@ fn a_clock_that_is_off_is_a_warning() {
 #[test]
 fn a_user_without_the_rights_fails_with_what_is_missing() {
     let rights =
-        "~tollgate:* +@connection +info +acl|whoami +acl|dryrun +script|load +evalsha +time +get +scan +pttl";
+        "~tollgate:* +@connection +info +acl|whoami +acl|dryrun +script|load +evalsha +time +get +mget +scan +pttl";
     let server = Settings::new(Software::Redis).user("limiter", "sesame", rights).start();
     let url = format!("redis://limiter:sesame@{}", server.address());
     let (status, checks) = doctor(&["--store", &url]);
@@ -196,7 +196,7 @@ fn a_user_without_the_rights_fails_with_what_is_missing() {
 /// What the advice names is enough.
 #[test]
 fn a_user_with_the_rights_that_it_advises_passes() {
-    let rights = "~tollgate:* +evalsha +script|load +time +get +set +incrby +pexpiretime +pexpireat +del +ping +hello +info";
+    let rights = "~tollgate:* +evalsha +script|load +time +get +mget +set +incrby +pexpiretime +pexpireat +del +ping +hello +info";
     let server = Settings::new(Software::Redis).user("limiter", "sesame", rights).start();
     let url = format!("redis://limiter:sesame@{}", server.address());
     let (status, checks) = doctor(&["--store", &url, "--store-timeout", "5s"]);

@@ -18,7 +18,7 @@ const ROUND_TRIPS: usize = 200;
 
 /// What counting takes, and this examination.
 const RIGHTS: &str =
-    "+evalsha +script|load +time +get +set +incrby +pexpiretime +pexpireat +del +ping +hello +info";
+    "+evalsha +script|load +time +get +mget +set +incrby +pexpiretime +pexpireat +del +ping +hello +info";
 
 /// What `INFO` says, field by field.
 struct Info(HashMap<String, String>);
@@ -207,11 +207,12 @@ async fn rights(node: &Node, prefix: &str) -> Finding {
         }
     };
     let key = format!("{prefix}doctor:1m:{{doctor}}");
-    let commands: [&[&str]; 9] = [
+    let commands: [&[&str]; 10] = [
         &["EVALSHA", "0", "1", &key],
         &["SCRIPT", "LOAD", "return 1"],
         &["TIME"],
         &["GET", &key],
+        &["MGET", &key],
         &["SET", &key, "1"],
         &["INCRBY", &key, "1"],
         &["PEXPIRETIME", &key],

@@ -4,6 +4,7 @@ use redis::Value;
 use smallvec::SmallVec;
 use tollgate::{Quota, StoreError, Timestamp};
 
+use super::packed::Packed;
 use super::{Request, Windows};
 
 /// What one request was answered.
@@ -40,13 +41,14 @@ pub(crate) struct Found {
 #[derive(Debug)]
 pub(crate) struct Reply {
     now: Timestamp,
-    integers: std::vec::IntoIter<Value>,
+    integers: Packed,
 }
 
 /// The reply of one call.
 pub(crate) fn decode(reply: Value) -> Result<Reply, StoreError> {
-    let Value::Array(integers) = reply else { return Err(StoreError::BadReply) };
-    let mut reply = Reply { now: Timestamp::EPOCH, integers: integers.into_iter() };
+    let Value::BulkString(packed) = reply else { return Err(StoreError::BadReply) };
+    let integers = Packed::new(packed).ok_or(StoreError::BadReply)?;
+    let mut reply = Reply { now: Timestamp::EPOCH, integers };
     reply.now = Timestamp::from_unix_millis(reply.integer()?);
     Ok(reply)
 }
@@ -58,7 +60,7 @@ impl Reply {
 
     /// Whether all of it has been read.
     pub(crate) fn is_over(&self) -> bool {
-        self.integers.as_slice().is_empty()
+        self.integers.is_over()
     }
 
     /// The answer to this request, which is the next.
@@ -89,10 +91,7 @@ impl Reply {
     }
 
     fn integer(&mut self) -> Result<i64, StoreError> {
-        match self.integers.next() {
-            Some(Value::Int(integer)) => Ok(integer),
-            _ => Err(StoreError::BadReply),
-        }
+        self.integers.next().ok_or(StoreError::BadReply)
     }
 }
 

@@ -5,6 +5,7 @@
 
 mod decode;
 mod encode;
+mod packed;
 mod request;
 
 pub(crate) use self::decode::{Answer, Found, Outcome, Reply, decode};
@@ -15,7 +16,7 @@ pub(crate) use self::request::{Request, Shape, Step, Windows};
 pub(crate) const TEXT: &str = include_str!("tollgate.lua");
 
 /// The SHA-1 of [`TEXT`], by which the server knows it.
-pub(crate) const SHA1: &str = "438fa4efd5f43cb4a2fd0222d4064d96b76aed76";
+pub(crate) const SHA1: &str = "1977b01bc6b0572a558310b22e582ff83ee74a83";
 
 #[cfg(test)]
 mod tests;

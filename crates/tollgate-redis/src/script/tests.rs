@@ -210,16 +210,18 @@ fn a_reply_that_makes_no_sense_is_an_error() {
         let now = reply.now();
         Merged::new(&requests).hand_out(reply, |_, _| ()).map(|()| now)
     };
-    let integers = |integers: &[i64]| Value::Array(integers.iter().copied().map(Value::Int).collect());
-    assert_eq!(hand_out(integers(&[7, 0])), Ok(Timestamp::from_unix_millis(7)));
+    let packed = |bytes: &[u8]| Value::BulkString(bytes.to_vec());
+    assert_eq!(hand_out(packed(b"\x92\x07\x00")), Ok(Timestamp::from_unix_millis(7)));
     for nonsense in [
         Value::Nil,
         Value::Okay,
-        integers(&[]),
-        integers(&[7]),
-        integers(&[7, -9]),
-        integers(&[7, 0, 0]),
-        Value::Array(vec![Value::Int(7), Value::Okay]),
+        Value::Array(vec![Value::Int(7), Value::Int(0)]),
+        packed(b""),
+        packed(b"\x90"),
+        packed(b"\x91\x07"),
+        packed(b"\x92\x07\xf7"),
+        packed(b"\x93\x07\x00\x00"),
+        packed(b"\x92\x07\xc0"),
     ] {
         assert_eq!(hand_out(nonsense), Err(tollgate::StoreError::BadReply));
     }
