@@ -2,13 +2,13 @@
 
 use smallvec::{SmallVec, smallvec};
 use tollgate::{
-    Anchor, Charge, CountDenied, Counted, Counter, PolicyQuota, QuotaState, Reason, Timestamp, Window,
+    Charge, CountDenied, Counted, Counter, PolicyQuota, QuotaState, Reason, StoreError, Timestamp, Window,
     WindowLength,
 };
 
 use crate::denials::Id;
 use crate::keys::{Names, Who};
-use crate::script::{Found, Request, Shape, Step, Windows};
+use crate::script::{Found, Request, Shape, Step};
 
 /// Charges with the counters they name.
 #[derive(Debug, Clone)]
@@ -64,10 +64,21 @@ impl<'a> Question<'a> {
         self.denials_are_free() && self.charges.iter().zip(&self.indices).filter_map(denied).next().is_some()
     }
 
-    /// What the script is asked. `now` is the server's time, of which only calendar windows depend; `bound` what
-    /// the step does not take from the limits.
-    pub(crate) fn request(&self, step: Step, bound: Option<i64>, names: &Names, now: Timestamp) -> Request {
-        let shape = |(index, named): (usize, &Named<'_>)| {
+    /// What the script is asked. `now` is the server's time, of which only calendar windows and those in keys depend;
+    /// `bound` what the step does not take from the limits.
+    ///
+    /// # Errors
+    ///
+    /// If a counter has no name, or two have the same one.
+    pub(crate) fn request(
+        &self,
+        step: Step,
+        bound: Option<i64>,
+        names: &Names,
+        now: Timestamp,
+    ) -> Result<Request, StoreError> {
+        let mut request = Request { step, shapes: SmallVec::new(), keys: SmallVec::new() };
+        for (index, named) in self.counters.iter().enumerate() {
             let on_counter = || {
                 self.charges
                     .iter()
@@ -80,29 +91,41 @@ impl<'a> Question<'a> {
                 .filter(|charge| charge.counter().quota().count_denied() == CountDenied::Yes)
                 .map(Charge::limit)
                 .filter(|limit| *limit >= named.units);
-            Shape {
+            let (key, windows) = names.of(&named.counter, &named.who, now)?;
+            if request.keys.contains(&key) {
+                return Err(StoreError::Misconfigured(
+                    "two quotas of a request have the same key: their layout of keys needs {policy} or {windows}",
+                ));
+            }
+            request.keys.push(key);
+            request.shapes.push(Shape {
                 units: named.units,
                 bound: bound.unwrap_or_else(|| limit().cast_signed()),
                 counted: counted.min().unwrap_or(0),
-                windows: windows(&named.counter, now),
-            }
-        };
-        Request {
-            step,
-            shapes: self.counters.iter().enumerate().map(shape).collect(),
-            keys: self.counters.iter().map(|named| names.of(named.counter.quota(), &named.who)).collect(),
+                windows,
+            });
         }
+        Ok(request)
     }
 
     /// For each counter the request that gives back what was charged at `now`, in the window it was charged in.
-    pub(crate) fn refunds(&self, names: &Names, now: Timestamp, found: &[Found]) -> Vec<(Id, Request)> {
-        let Request { step, shapes, keys } = self.request(Step::Refund, None, names, now);
+    ///
+    /// # Errors
+    ///
+    /// As [`request`](Self::request): never of what was charged.
+    pub(crate) fn refunds(
+        &self,
+        names: &Names,
+        now: Timestamp,
+        found: &[Found],
+    ) -> Result<Vec<(Id, Request)>, StoreError> {
+        let Request { step, shapes, keys } = self.request(Step::Refund, None, names, now)?;
         let starts = self.windows(now, found).map(|window| window.start().as_unix_millis());
         let refund = |((shape, key), start)| {
             let shape = Shape { bound: start, ..shape };
             Request { step, shapes: smallvec![shape], keys: smallvec![key] }
         };
-        self.ids().zip(shapes.into_iter().zip(keys).zip(starts).map(refund)).collect()
+        Ok(self.ids().zip(shapes.into_iter().zip(keys).zip(starts).map(refund)).collect())
     }
 
     /// Every counter's window.
@@ -152,25 +175,4 @@ impl Found {
 fn id(quota: &PolicyQuota, who: &Who) -> Id {
     let (high, low) = quota.scope_digest();
     who.digest ^ (u128::from(high) << 64 | u128::from(low))
-}
-
-fn windows(counter: &Counter<'_>, now: Timestamp) -> Windows {
-    let quota = counter.quota().quota();
-    let window_at = |time| quota.window_at(counter.key(), time);
-    match (quota.anchor(), quota.window()) {
-        (Anchor::Epoch, WindowLength::Fixed(length)) => Windows::Grid { origin: 0, length: millis(length) },
-        (Anchor::Staggered, WindowLength::Fixed(length)) => {
-            let origin = window_at(Timestamp::EPOCH).start().as_unix_millis();
-            Windows::Grid { origin, length: millis(length) }
-        }
-        (Anchor::FirstHit, WindowLength::Fixed(length)) => Windows::FirstHit { length: millis(length) },
-        _ => {
-            let window = window_at(now);
-            Windows::Given { start: window.start().as_unix_millis(), end: window.end().as_unix_millis() }
-        }
-    }
-}
-
-fn millis(length: std::time::Duration) -> u64 {
-    u64::try_from(length.as_millis()).unwrap_or(u64::MAX)
 }
