@@ -8,7 +8,7 @@
 //! Memory is bounded: a table of fixed size, in which the latest displaces the oldest of its bucket. It is no
 //! loss to forget.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -44,6 +44,10 @@ struct Bucket {
     /// Read without the lock, before a question; what is read there is compared under the lock later. A value that
     /// is too old only means that an answer is not remembered.
     version: AtomicU64,
+    /// Whether a place was ever taken. Of most buckets none is, and then nothing else of them is looked at.
+    ///
+    /// Read without the lock. Whoever misses what is being remembered right now came a moment too early.
+    is_used: AtomicBool,
     places: Mutex<[Option<Place>; PLACES]>,
 }
 
@@ -82,7 +86,7 @@ impl Denials {
 
     /// What is known of the counter.
     pub(crate) fn recall(&self, counter: Id, at: Instant) -> Option<Remembered> {
-        let places = self.bucket(counter)?.places();
+        let places = self.bucket(counter).filter(|bucket| bucket.is_used())?.places();
         let place = places.iter().flatten().find(|place| place.count.counter == counter)?;
         (at < place.count.believed_until()).then_some(place.count)
     }
@@ -117,12 +121,14 @@ impl Denials {
         let oldest = places.iter_mut().min_by_key(|place| place.map(|place| place.count.sent));
         if let Some(oldest) = oldest.filter(|_| bucket.is_at(version)) {
             *oldest = Some(Place { count, is_renewed: false });
+            // Release: with the acquire in `is_used`, though the lock would do for what is in the places.
+            bucket.is_used.store(true, Ordering::Release);
         }
     }
 
     /// Corrects what is known of the counter, if it is, so that nobody is told of less than somebody was told before.
     pub(crate) fn update(&self, count: Remembered, version: Version) {
-        if let Some(bucket) = self.bucket(count.counter) {
+        if let Some(bucket) = self.bucket(count.counter).filter(|bucket| bucket.is_used()) {
             bucket.correct(&mut bucket.places(), count, version);
         }
     }
@@ -145,6 +151,10 @@ impl Denials {
 }
 
 impl Bucket {
+    fn is_used(&self) -> bool {
+        self.is_used.load(Ordering::Acquire)
+    }
+
     fn places(&self) -> MutexGuard<'_, [Option<Place>; PLACES]> {
         // Nothing panics while it is held.
         self.places.lock().unwrap_or_else(PoisonError::into_inner)

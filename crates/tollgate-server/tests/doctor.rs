@@ -182,8 +182,7 @@ fn a_clock_that_is_off_is_a_warning() {
 
 #[test]
 fn a_user_without_the_rights_fails_with_what_is_missing() {
-    let rights =
-        "~tollgate:* +@connection +info +acl|whoami +acl|dryrun +script|load +evalsha +time +get +mget +scan +pttl";
+    let rights = "~tollgate:* +@connection +info +acl|whoami +acl|dryrun +script|load +evalsha +time +get +mget +scan +pttl";
     let server = Settings::new(Software::Redis).user("limiter", "sesame", rights).start();
     let url = format!("redis://limiter:sesame@{}", server.address());
     let (status, checks) = doctor(&["--store", &url]);

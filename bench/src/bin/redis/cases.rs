@@ -33,6 +33,8 @@ enum Kind {
     Distinct(usize),
     /// One caller, who asks for the next when it has its answer.
     Lone,
+    /// The same, beside a plain script.
+    LoneScript,
     /// 64 callers, one key.
     Hot,
     /// 64 callers, one key that has used up its limit.
@@ -51,21 +53,23 @@ pub(crate) enum Side {
 const SCRIPT: &str = "script";
 
 const CASES: &[Case] = &[
-    case(
+    calls(
         &[("redis/distinct/64", Figure::Rate), ("redis/store-cpu/64", Figure::StoreMicros)],
-        SCRIPT,
         Kind::Distinct(64),
     ),
-    case(&[("redis/distinct/256", Figure::Rate)], SCRIPT, Kind::Distinct(256)),
+    calls(&[("redis/distinct/256", Figure::Rate)], Kind::Distinct(256)),
     case(&[("redis/lone/p50", Figure::Micros)], "INCR", Kind::Lone),
-    case(&[("redis/hot/64", Figure::Rate)], SCRIPT, Kind::Hot),
-    Case {
-        also: Some(("store_calls", Figure::StoreCalls)),
-        ..case(&[("redis/denied-hot", Figure::Rate)], SCRIPT, Kind::Denied)
-    },
+    case(&[("redis/lone-script/p50", Figure::Micros)], SCRIPT, Kind::LoneScript),
+    calls(&[("redis/hot/64", Figure::Rate)], Kind::Hot),
+    calls(&[("redis/denied-hot", Figure::Rate)], Kind::Denied),
     case(&[("redis/http/64", Figure::Rate)], "limitador", Kind::Http),
     case(&[("redis/bytes", Figure::Bytes)], "SET PX", Kind::Bytes),
 ];
+
+/// Beside one call of a script for each decision.
+const fn calls(results: &'static [(&'static str, Figure)], kind: Kind) -> Case {
+    Case { also: Some(("store_calls", Figure::StoreCalls)), ..case(results, SCRIPT, kind) }
+}
 
 const fn case(results: &'static [(&'static str, Figure)], peer: &'static str, kind: Kind) -> Case {
     Case { results, also: None, peer, kind }
@@ -123,7 +127,8 @@ impl Cases {
             Kind::Distinct(callers) => self.admitted(side, &self.keys, callers, length),
             Kind::Hot => self.admitted(side, &["hot".to_owned()], 64, length),
             Kind::Denied => self.denied(side, &["denied".to_owned()], length),
-            Kind::Lone => self.lone(side, length),
+            Kind::Lone => self.lone(side, &self.increment, length),
+            Kind::LoneScript => self.lone(side, &self.script, length),
             Kind::Http => {
                 let services = self.services.as_ref().context("the services were not started")?;
                 services.measure(side, &self.store, length)
@@ -167,11 +172,11 @@ impl Cases {
         Ok(measured)
     }
 
-    fn lone(&self, side: Side, length: Duration) -> Result<Vec<(Figure, f64)>> {
+    fn lone(&self, side: Side, peer: &impl Asker, length: Duration) -> Result<Vec<(Figure, f64)>> {
         let course = Course::endless(&self.keys);
         let micros = match side {
             Side::Ours => course.lone(&self.runtime, &self.ours, length),
-            Side::Peer => course.lone(&self.runtime, &self.increment, length),
+            Side::Peer => course.lone(&self.runtime, peer, length),
         }?;
         Ok(vec![(Figure::Micros, micros)])
     }

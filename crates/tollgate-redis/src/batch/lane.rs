@@ -1,6 +1,7 @@
 //! Requests that wait for the next batch of one node, or on a Cluster of one slot.
 
 use std::collections::VecDeque;
+use std::mem;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::oneshot;
@@ -27,6 +28,8 @@ pub(super) struct Lane(Mutex<Queue>);
 struct Queue {
     waiting: VecDeque<(Request, Waiter)>,
     drivers: usize,
+    /// How many requests the drivers have taken and not come back from.
+    under_way: usize,
 }
 
 /// The right to take batches from a lane. If it is dropped in the middle, as when its runtime shuts down, others
@@ -34,6 +37,8 @@ struct Queue {
 #[derive(Debug)]
 pub(super) struct Driver<'a> {
     lane: &'a Lane,
+    /// How many requests of the batch that it is busy with.
+    under_way: usize,
     is_done: bool,
 }
 
@@ -82,7 +87,7 @@ impl Lane {
 
     /// For a driver that `push` asked for.
     pub(super) const fn drive(&self) -> Driver<'_> {
-        Driver { lane: self, is_done: false }
+        Driver { lane: self, under_way: 0, is_done: false }
     }
 
     fn queue(&self) -> MutexGuard<'_, Queue> {
@@ -93,14 +98,22 @@ impl Lane {
 
 impl Driver<'_> {
     /// Those who have waited longest, at most so many; `None` if nobody waits, and then the driver is done.
+    ///
+    /// Takes its share of all that are asking, so that the drivers have batches of one size. If one had all and the
+    /// other next to none, server and client would take turns at waiting for each other.
     pub(super) fn next_batch(&mut self, most: usize) -> Option<Vec<(Request, Waiter)>> {
         let mut queue = self.lane.queue();
-        if queue.waiting.is_empty() {
+        queue.under_way -= mem::take(&mut self.under_way);
+        let waiting = queue.waiting.len();
+        if waiting == 0 {
             queue.drivers -= 1;
             self.is_done = true;
             return None;
         }
-        let count = queue.waiting.len().min(most);
+        let share = (waiting + queue.under_way).div_ceil(queue.drivers);
+        let count = share.min(waiting).min(most);
+        queue.under_way += count;
+        self.under_way = count;
         Some(queue.waiting.drain(..count).collect())
     }
 }
@@ -108,7 +121,58 @@ impl Driver<'_> {
 impl Drop for Driver<'_> {
     fn drop(&mut self) {
         if !self.is_done {
-            self.lane.queue().drivers -= 1;
+            let mut queue = self.lane.queue();
+            queue.drivers -= 1;
+            queue.under_way -= self.under_way;
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use smallvec::smallvec;
+
+    use super::*;
+    use crate::script::Step;
+    use crate::time::instant;
+
+    fn push(lane: &Lane, count: usize) {
+        for _ in 0..count {
+            let request = Request { step: Step::Look, shapes: smallvec![], keys: smallvec![] };
+            lane.push(request, Waiter::new(instant()).0, 2, 1_000).unwrap();
+        }
+    }
+
+    fn take(driver: &mut Driver<'_>) -> Option<usize> {
+        driver.next_batch(128).map(|batch| batch.len())
+    }
+
+    /// Of 64 callers one driver had 63 requests and the other one, for as long as they went on asking.
+    #[test]
+    fn drivers_share_what_there_is() {
+        let lane = Lane::default();
+        push(&lane, 1);
+        let mut first = lane.drive();
+        assert_eq!(take(&mut first), Some(1));
+        push(&lane, 63);
+        let mut second = lane.drive();
+        assert_eq!(take(&mut second), Some(32));
+        push(&lane, 1);
+        assert_eq!(take(&mut first), Some(32));
+        assert_eq!(take(&mut second), None);
+        push(&lane, 1);
+        let third = lane.drive();
+        drop(first);
+        let mut third = third;
+        assert_eq!(take(&mut third), Some(1), "who has gone away has nothing under way");
+    }
+
+    #[test]
+    fn a_lone_driver_takes_all_up_to_a_batch() {
+        let lane = Lane::default();
+        let mut driver = lane.drive();
+        push(&lane, 200);
+        lane.queue().drivers = 1;
+        assert_eq!([take(&mut driver), take(&mut driver), take(&mut driver)], [Some(128), Some(72), None]);
     }
 }

@@ -224,10 +224,11 @@ impl Inner {
             return Begun::Across(charges);
         }
         let question = Question::new(charges, &self.names);
-        let denied = if question.denials_are_free() { self.deny_locally(&question) } else { None };
+        let begun = instant();
+        let denied = if question.denials_are_free() { self.deny_locally(&question, begun) } else { None };
         match denied {
             Some(denied) => Begun::Known(denied),
-            None => Begun::Asked(self.send(question, Step::Charge, None, instant())),
+            None => Begun::Asked(self.send(question, Step::Charge, None, begun)),
         }
     }
 
@@ -290,8 +291,7 @@ impl Inner {
     }
 
     /// The denial that the store would give, if what is remembered of all counters says so for sure.
-    fn deny_locally(&self, question: &Question<'_>) -> Option<Counted> {
-        let at = instant();
+    fn deny_locally(&self, question: &Question<'_>, at: Instant) -> Option<Counted> {
         self.recall(question, at).filter(|known| !known.is_admitted() && !self.is_to_renew(question, at))
     }
 
