@@ -66,8 +66,7 @@ pub(crate) enum Names {
 /// Who is counted, as names say it.
 #[derive(Debug, Clone)]
 pub(crate) struct Who {
-    /// Stands for the key in tables of this process.
-    pub(crate) digest: u128,
+    digest: u128,
     tag: Tag,
 }
 
@@ -132,6 +131,18 @@ impl Names {
             Self::Layout(_) => Tag::Values(values(&key.canonical_bytes())),
         };
         Who { digest, tag }
+    }
+
+    /// Stands for the counter in tables of this process.
+    pub(crate) fn id(&self, quota: &PolicyQuota, who: &Who) -> u128 {
+        let scope = match self {
+            Self::Layout(naming) if !naming.names_policy() => naming.length(quota),
+            _ => {
+                let (high, low) = quota.scope_digest();
+                u128::from(high) << 64 | u128::from(low)
+            }
+        };
+        who.digest ^ scope
     }
 
     /// The name of the counter and which of its windows is meant, as of then.

@@ -2,8 +2,7 @@
 
 use smallvec::{SmallVec, smallvec};
 use tollgate::{
-    Charge, CountDenied, Counted, Counter, PolicyQuota, QuotaState, Reason, StoreError, Timestamp, Window,
-    WindowLength,
+    Charge, CountDenied, Counted, Counter, QuotaState, Reason, StoreError, Timestamp, Window, WindowLength,
 };
 
 use crate::denials::Id;
@@ -24,6 +23,8 @@ pub(crate) struct Question<'a> {
 struct Named<'a> {
     counter: Counter<'a>,
     who: Who,
+    /// Its stand-in.
+    id: Id,
     /// Units that all charges on the counter take together.
     units: u64,
 }
@@ -38,7 +39,8 @@ impl<'a> Question<'a> {
                 // Many quotas of one request count the same identity, whose digest is the dearest part.
                 let known = counters.iter().find(|known| known.counter.key() == counter.key());
                 let who = known.map_or_else(|| names.who(counter.key()), |known| known.who.clone());
-                counters.push(Named { counter, who, units: 0 });
+                let id = names.id(counter.quota(), &who);
+                counters.push(Named { counter, who, id, units: 0 });
                 counters.len() - 1
             });
             counters[index].units += u64::from(charge.cost());
@@ -49,7 +51,7 @@ impl<'a> Question<'a> {
 
     /// Every counter's stand-in.
     pub(crate) fn ids(&self) -> impl Iterator<Item = Id> {
-        self.counters.iter().map(|named| id(named.counter.quota(), &named.who))
+        self.counters.iter().map(|named| named.id)
     }
 
     /// Whether a denial is final: what was denied is not charged anywhere, so it can be repeated unasked.
@@ -170,9 +172,4 @@ impl Found {
             _ => quota.window_at(counter.key(), now),
         }
     }
-}
-
-fn id(quota: &PolicyQuota, who: &Who) -> Id {
-    let (high, low) = quota.scope_digest();
-    who.digest ^ (u128::from(high) << 64 | u128::from(low))
 }

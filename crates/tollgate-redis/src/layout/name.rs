@@ -3,7 +3,7 @@
 use std::io::Write;
 use std::net::{Ipv4Addr, Ipv6Addr};
 
-use tollgate::{Key, PolicyQuota, StoreError, Timestamp, Window};
+use tollgate::{Key, PolicyQuota, StoreError, Timestamp, Window, WindowLength};
 
 use super::{Form, KeyLayout, Piece, Separators};
 use crate::canonical::{Value, parse};
@@ -41,7 +41,9 @@ const SEPARATOR: StoreError =
 impl Naming {
     pub(crate) fn new(layout: KeyLayout, prefix: &str) -> Self {
         let reserved = layout.reserved();
-        let slots = if layout.has_tag_of_key() { Slots::OneEachKey } else { Slots::OneEachCounter };
+        // Braces in the prefix may come before those of the template.
+        let has_tag = layout.has_tag_of_key() && !prefix.contains(['{', '}']);
+        let slots = if has_tag { Slots::OneEachKey } else { Slots::OneEachCounter };
         Self { layout, prefix: prefix.into(), reserved, slots }
     }
 
@@ -61,6 +63,19 @@ impl Naming {
     /// Whether on a Cluster all counters of one key lie in one slot, now and later.
     pub(crate) fn has_slot_for_each_key(&self) -> bool {
         self.slots == Slots::OneEachKey
+    }
+
+    /// Whether policies have counters of their own.
+    pub(crate) fn names_policy(&self) -> bool {
+        self.layout.pieces.contains(&Piece::Policy)
+    }
+
+    /// The length of the quota's windows in milliseconds, if they can be named.
+    pub(crate) fn length(&self, quota: &PolicyQuota) -> u128 {
+        match quota.quota().window() {
+            WindowLength::Fixed(length) => length.as_millis(),
+            _ => 0,
+        }
     }
 
     /// A key that no caller has, with as many values as this takes.
@@ -299,6 +314,8 @@ mod tests {
             let naming = Naming::new(template.parse().unwrap(), "p");
             assert_eq!(naming.has_slot_for_each_key(), expected, "{template}");
         }
+        let behind_braces = Naming::new("{prefix}:{{{user}}}:{window}".parse().unwrap(), "{}");
+        assert!(!behind_braces.has_slot_for_each_key());
     }
 
     #[test]
