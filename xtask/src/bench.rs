@@ -40,6 +40,18 @@ pub(crate) enum Bench {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         arguments: Vec<String>,
     },
+    /// Finding the policies of a request in files of 100 and 10,000, beside limitador
+    Policy {
+        /// Options: see `-- --help`
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        arguments: Vec<String>,
+    },
+    /// What limits add to a request in process, beside tower_governor
+    Tower {
+        /// Options: see `-- --help`
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        arguments: Vec<String>,
+    },
     /// Decisions in a shared store, beside plain scripts and limitador
     Redis {
         /// A part of the names of the cases to run, then options: see `-- --help`
@@ -55,6 +67,8 @@ impl Bench {
             Self::MemorySize { arguments } => binary("memory-size").arguments(arguments).run(),
             Self::Keyflood { arguments } => binary("keyflood").arguments(arguments).run(),
             Self::Soak { arguments } => binary("soak").arguments(arguments).run(),
+            Self::Policy { arguments } => binary("policy").arguments(arguments).run(),
+            Self::Tower { arguments } => binary("tower").arguments(arguments).run(),
             Self::Http { arguments } => {
                 system::WRK.require()?;
                 let service = build_service()?;

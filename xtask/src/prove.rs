@@ -23,6 +23,12 @@ pub(crate) enum Proof {
     Memory,
     /// Run the memory store's tests in miri, with the weaker memory of other machines
     Miri,
+    /// Read texts as files of policies that a fuzzer makes, led by what they reach
+    Parser {
+        /// How long
+        #[arg(long, default_value_t = 300)]
+        seconds: u32,
+    },
     /// Bring every trouble about that there is with servers of Redis and Valkey, and print one RESULT line for each
     Redis {
         /// Rounds of each fault
@@ -46,6 +52,7 @@ impl Proof {
             Self::Http { examples } => http(examples),
             Self::Memory => memory(),
             Self::Miri => miri(),
+            Self::Parser { seconds } => parser(seconds),
             Self::Redis { rounds, seed, fault } => redis(rounds, seed, fault),
         }
     }
@@ -86,6 +93,22 @@ fn miri() -> Result<()> {
         .environment("MIRIFLAGS", "-Zmiri-many-seeds=0..8")
         // Not what is sequential, and slow there.
         .arguments(["--", "memory::crowds", "memory::slice", "memory::step"])
+        .run()
+}
+
+fn parser(seconds: u32) -> Result<()> {
+    let fuzz = "rustup run nightly cargo fuzz";
+    ensure!(
+        command(fuzz).argument("--version").succeeds(),
+        "cargo-fuzz is missing; install it with: rustup toolchain install nightly && cargo install --locked cargo-fuzz"
+    );
+    // What it finds goes into the first folder; the others are where it begins.
+    let corpus = "fuzz/corpus/parser";
+    std::fs::create_dir_all(corpus)?;
+    command(fuzz)
+        .arguments(["run", "parser", corpus, "examples"])
+        .arguments(["crates/tollgate-policy/tests/problems", "crates/tollgate-policy/tests/warnings"])
+        .arguments(["--", "-max_len=4096", &format!("-max_total_time={seconds}")])
         .run()
 }
 

@@ -1,11 +1,11 @@
-//! What is different between two files, for the log of a reload.
+//! What is different between two files or sets of policies, for the log of a reload.
 
 use std::collections::HashMap;
 use std::fmt;
 
 use tollgate::{CountDenied, PolicyQuota};
 
-use crate::{Condition, Config, Policy};
+use crate::{Condition, Config, Policies, Policy};
 
 /// What is different between two files, in few words.
 ///
@@ -49,12 +49,15 @@ pub struct ChangedSetting {
 
 impl Changes {
     pub(crate) fn between(before: &Config, after: &Config) -> Self {
+        let store = (before.store != after.store).then_some(Change::Store);
+        let policies = Self::between_policies(&before.policies, &after.policies).0;
+        Self(store.into_iter().chain(policies).collect())
+    }
+
+    pub(crate) fn between_policies(before: &Policies, after: &Policies) -> Self {
         let mut changes = Vec::new();
-        if before.store != after.store {
-            changes.push(Change::Store);
-        }
         let (old, new) = (by_name(before), by_name(after));
-        for policy in before.policies.as_slice() {
+        for policy in before.as_slice() {
             let name = policy.name.clone();
             match new.get(policy.name()) {
                 None => changes.push(Change::Removed { policy: name }),
@@ -66,7 +69,7 @@ impl Changes {
                 }
             }
         }
-        let added = after.policies.as_slice().iter().filter(|policy| !old.contains_key(policy.name()));
+        let added = after.as_slice().iter().filter(|policy| !old.contains_key(policy.name()));
         changes.extend(added.map(|policy| Change::Added { policy: policy.name.clone() }));
         Self(changes.into())
     }
@@ -97,8 +100,8 @@ impl ChangedSetting {
     }
 }
 
-fn by_name(config: &Config) -> HashMap<&str, &Policy> {
-    config.policies.as_slice().iter().map(|policy| (policy.name(), policy)).collect()
+fn by_name(policies: &Policies) -> HashMap<&str, &Policy> {
+    policies.as_slice().iter().map(|policy| (policy.name(), policy)).collect()
 }
 
 /// What is different in a policy, apart from its place in the file.

@@ -112,33 +112,45 @@ impl Pattern {
 }
 
 /// Whether the value has the form of the glob. A star first stands for nothing; on a mismatch the last one takes
-/// another character. Earlier stars need no second try, because what they could take the last one can take as
-/// well, so the time is at most the product of both lengths.
+/// another byte. Earlier stars need no second try, because what they could take the last one can take as well, so
+/// the time is at most the product of both lengths.
 fn glob(pattern: &str, value: &str) -> bool {
-    let (mut pattern, mut value) = (pattern.chars(), value.chars());
-    let mut retry = None;
+    // Most values end otherwise, which is seen at once.
+    let end = pattern.rsplit(['*', '?']).next().unwrap_or(pattern);
+    if !value.ends_with(end) {
+        return false;
+    }
+    let (mut pattern, mut value) = (pattern.as_bytes(), value.as_bytes());
+    let mut retry: Option<(&[u8], &[u8])> = None;
     loop {
-        let remaining = value.clone();
-        match (pattern.next(), value.next()) {
-            (None, None) => return true,
-            (Some('*'), _) => {
+        match (pattern, value) {
+            ([], []) => return true,
+            ([b'*', after @ ..], _) => {
                 // The star takes nothing yet.
-                value = remaining.clone();
-                retry = Some((pattern.clone(), remaining));
+                retry = Some((after, value));
+                pattern = after;
             }
-            (Some('?'), Some(_)) => {}
-            (Some(expected), Some(found)) if expected == found => {}
+            // A character and not a byte, so what follows of it is taken as well. Where a star has taken its
+            // beginning, both together have taken that one character.
+            ([b'?', after @ ..], [_, rest @ ..]) => {
+                let more = rest.iter().take_while(|byte| is_continuation(**byte)).count();
+                (pattern, value) = (after, rest.get(more..).unwrap_or_default());
+            }
+            ([expected, after @ ..], [found, rest @ ..]) if expected == found => {
+                (pattern, value) = (after, rest);
+            }
             _ => {
-                let Some((after_star, mut taken)) = retry.take() else { return false };
-                if taken.next().is_none() {
-                    return false;
-                }
-                pattern = after_star.clone();
-                value = taken.clone();
+                let Some((after_star, [_, taken @ ..])) = retry else { return false };
                 retry = Some((after_star, taken));
+                (pattern, value) = (after_star, taken);
             }
         }
     }
+}
+
+/// Whether a byte of UTF-8 goes on with a character.
+const fn is_continuation(byte: u8) -> bool {
+    byte & 0b1100_0000 == 0b1000_0000
 }
 
 impl fmt::Display for Condition {
@@ -202,6 +214,36 @@ mod tests {
         assert!(!fits("v?", "v"));
         assert!(fits("**", "") && fits("*", "") && !fits("?", ""));
         assert!(fits("*a*b*", "xxaxxbxx") && !fits("*a*b*", "xxbxxaxx"));
+    }
+
+    /// By the definition, character for character.
+    fn reference(pattern: &[char], value: &[char]) -> bool {
+        match (pattern, value) {
+            ([], []) => true,
+            (['*', after @ ..], _) => (0..=value.len()).any(|taken| reference(after, &value[taken..])),
+            (['?', after @ ..], [_, rest @ ..]) => reference(after, rest),
+            ([expected, after @ ..], [found, rest @ ..]) => expected == found && reference(after, rest),
+            _ => false,
+        }
+    }
+
+    #[test]
+    fn a_glob_does_as_defined_for_characters_of_any_length() {
+        let words = |alphabet: [char; 4]| {
+            let longer = move |words: &Vec<Vec<char>>| {
+                let words =
+                    words.iter().flat_map(|word| alphabet.map(|next| [word.as_slice(), &[next]].concat()));
+                Some(words.collect())
+            };
+            std::iter::successors(Some(vec![Vec::new()]), longer).take(5).flatten().collect::<Vec<_>>()
+        };
+        let (patterns, values) = (words(['a', 'ä', '?', '*']), words(['a', 'ä', '€', '*']));
+        for pattern in &patterns {
+            for value in &values {
+                let (as_text, of_text) = (String::from_iter(pattern), String::from_iter(value));
+                assert_eq!(glob(&as_text, &of_text), reference(pattern, value), "{as_text} {of_text}");
+            }
+        }
     }
 
     #[test]

@@ -40,6 +40,16 @@ pub enum CostError {
     },
 }
 
+impl CostError {
+    /// The attribute that is wrong.
+    #[must_use]
+    pub fn attribute(&self) -> &str {
+        match self {
+            Self::NoNumber(name) | Self::AboveMaximum { name, .. } => name,
+        }
+    }
+}
+
 impl Cost {
     /// Whether a request costs as many units as its caller says.
     pub(crate) fn is_asked(&self, attributes: &Attributes<'_>) -> bool {

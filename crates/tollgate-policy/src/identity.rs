@@ -1,6 +1,8 @@
 //! Who is counted: from a request's attributes to a key.
 
+use std::collections::HashSet;
 use std::fmt;
+use std::sync::Arc;
 
 use smallvec::SmallVec;
 use tollgate::Key;
@@ -18,9 +20,9 @@ pub enum Identity {
     /// adds an attribute makes everybody somebody new.
     Every,
     /// Whoever has this value.
-    Attribute(Box<str>),
+    Attribute(Arc<str>),
     /// Whoever is in the same network as this address.
-    Address(Box<str>, Grouping),
+    Address(Arc<str>, Grouping),
     /// Whoever all of these describe together.
     All(Box<[Identity]>),
     /// Whoever the first of these describes that a request has. The key says which it was, so a user and an
@@ -143,6 +145,21 @@ impl Identity {
                 Key::from((Key::parts(names), key))
             }
             Self::Global | Self::Every | Self::FirstOf(_) => key,
+        }
+    }
+
+    /// Takes the names from these, and adds those that are missing there. What many policies name, requests then
+    /// meet in one place, which stays in the cache.
+    pub(crate) fn share_names(&mut self, names: &mut HashSet<Arc<str>>) {
+        match self {
+            Self::Global | Self::Every => {}
+            Self::Attribute(name) | Self::Address(name, _) => match names.get(name) {
+                Some(shared) => *name = Arc::clone(shared),
+                None => _ = names.insert(Arc::clone(name)),
+            },
+            Self::All(parts) | Self::FirstOf(parts) => {
+                parts.iter_mut().for_each(|part| part.share_names(names));
+            }
         }
     }
 

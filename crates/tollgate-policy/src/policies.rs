@@ -1,8 +1,10 @@
 //! All policies of a file, compiled: from attributes to charges.
 
+use std::collections::{BTreeSet, HashSet};
+
 use crate::index::Index;
 use crate::matched::{Applied, Entry};
-use crate::{Attributes, Matched, Mode, OnMissingKey, Outcome, Policy, PolicyError, Refusal};
+use crate::{Attributes, Changes, Matched, Mode, OnMissingKey, Outcome, Policy, PolicyError, Refusal};
 
 /// All policies of a file, or of a program.
 ///
@@ -18,6 +20,8 @@ pub struct Policies {
 impl Policies {
     pub(crate) fn new(mut policies: Vec<Policy>) -> Self {
         policies.sort_by_key(|policy| !policy.is_exempt);
+        let mut names = HashSet::new();
+        policies.iter_mut().for_each(|policy| policy.identity.share_names(&mut names));
         Self { index: Index::new(&policies), policies: policies.into() }
     }
 
@@ -28,10 +32,9 @@ impl Policies {
     /// If two have the same name.
     pub fn of(policies: impl IntoIterator<Item = Policy>) -> Result<Self, PolicyError> {
         let policies: Vec<Policy> = policies.into_iter().collect();
-        for (index, policy) in policies.iter().enumerate() {
-            if policies.iter().take(index).any(|other| other.name == policy.name) {
-                return Err(PolicyError::SameName(policy.name.clone()));
-            }
+        let mut names = HashSet::new();
+        if let Some(again) = policies.iter().find(|policy| !names.insert(&policy.name)) {
+            return Err(PolicyError::SameName(again.name.clone()));
         }
         Ok(Self::new(policies))
     }
@@ -78,16 +81,34 @@ impl Policies {
         Ok(Outcome::Charge(matched))
     }
 
+    /// What is different in these other policies.
+    #[must_use]
+    pub fn changes(&self, after: &Self) -> Changes {
+        Changes::between_policies(self, after)
+    }
+
     /// The policies that apply to a request, exempt ones first.
     pub fn matching<'a>(&'a self, attributes: &'a Attributes<'_>) -> impl Iterator<Item = &'a Policy> {
         self.numbered(attributes).map(|(_, policy)| policy)
     }
 
+    /// The names of all attributes that any of them goes by, in order, each once: whoever takes attributes from
+    /// requests can tell which it lacks.
+    #[must_use]
+    pub fn attributes(&self) -> BTreeSet<&str> {
+        self.policies.iter().flat_map(Policy::attributes).collect()
+    }
+
     /// The policies that apply, with their places among all.
     fn numbered<'a>(&'a self, attributes: &'a Attributes<'_>) -> impl Iterator<Item = (u32, &'a Policy)> {
-        let policy = |number: u32| Some((number, self.policy(number)?));
-        let candidates = self.index.candidates(attributes);
-        candidates.into_iter().filter_map(policy).filter(|(_, policy)| policy.matches(attributes))
+        self.index.candidates(attributes).into_iter().filter_map(|candidate| {
+            let policy = self.policy(candidate.number())?;
+            let matches = match candidate.is_sure() {
+                true => policy.mode != Mode::Off,
+                false => policy.matches(attributes),
+            };
+            matches.then_some((candidate.number(), policy))
+        })
     }
 
     pub(crate) fn policy(&self, number: u32) -> Option<&Policy> {

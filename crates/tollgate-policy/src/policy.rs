@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use smallvec::SmallVec;
 use tollgate::{OnStoreFailure, PolicyQuota};
 
 use crate::{Attributes, Condition, Cost, Identity, Position};
@@ -241,6 +242,18 @@ impl Policy {
     #[must_use]
     pub const fn deny_status(&self) -> u16 {
         self.deny_status
+    }
+
+    /// The names of all attributes that it goes by; some may be there twice.
+    pub(crate) fn attributes(&self) -> impl Iterator<Item = &str> {
+        let mut names = SmallVec::<[&str; 4]>::new();
+        self.identity.names(&mut names);
+        if let Cost::Attribute { name, .. } = &self.cost {
+            names.push(name);
+        }
+        let of_overrides = self.overrides.iter().flat_map(|over| over.when.iter());
+        let conditions = self.conditions.iter().chain(of_overrides);
+        names.into_iter().chain(conditions.map(Condition::attribute))
     }
 
     /// Whether it applies to a request: it is not off, and all its conditions hold.

@@ -1,5 +1,8 @@
 //! From what a file says to what it means: defaults are filled in, and what goes with what is checked.
 
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+
 use tollgate::{CountDenied, LocalShare, OnStoreFailure, PolicyQuota};
 
 use crate::file::{
@@ -33,14 +36,18 @@ pub(crate) fn resolve(file: At<RawFile>, problems: &mut Problems) -> Config {
     let defaults =
         Defaults::new(file.mode.map(|mode| mode.value), file.defaults.map(|defaults| defaults.value));
     let mut policies: Vec<Policy> = Vec::new();
+    let mut names = HashMap::new();
     for raw in file.policies.map(|policies| policies.value).unwrap_or_default() {
         let Some(policy) = policy(raw, &defaults, problems) else { continue };
-        match policies.iter().find(|other| other.name == policy.name) {
-            Some(other) => {
-                let (name, first) = (policy.name, other.at);
+        match names.entry(policy.name.clone()) {
+            Entry::Occupied(first) => {
+                let (name, first) = (policy.name, *first.get());
                 problems.add(policy.at, ProblemKind::DuplicatePolicy { name, first });
             }
-            None => policies.push(policy),
+            Entry::Vacant(name) => {
+                name.insert(policy.at);
+                policies.push(policy);
+            }
         }
     }
     let warnings = warning::warnings(&policies);

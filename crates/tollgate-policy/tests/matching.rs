@@ -1,7 +1,7 @@
 //! The index finds what a look at every policy finds.
 
 use proptest::prelude::*;
-use tollgate_policy::{Attributes, Config, Policy};
+use tollgate_policy::{Attributes, Config, Network, Policy};
 
 /// The alphabet is small, so that values, prefixes and networks meet and lie within each other. Texts are put
 /// together here, because a regular expression would be compiled anew for each.
@@ -22,6 +22,10 @@ fn network() -> impl Strategy<Value = String> {
         Just("0.0.0.0/0".to_owned()),
         Just("10.0.0.0/8".to_owned()),
         (0_u8..3).prop_map(|a| format!("10.{a}.0.0/16")),
+        // Lengths between those that the index has steps for.
+        (8_u8..=32).prop_map(|length| format!("{}", Network::of([10, 1, 0, 1].into(), length))),
+        (32_u8..=48)
+            .prop_map(|length| format!("{}", Network::of([0x2001, 0xdb8, 1, 0, 0, 0, 0, 0].into(), length))),
         (0_u8..3, 0_u8..3).prop_map(|(a, b)| format!("10.{a}.0.{b}")),
         Just("::/0".to_owned()),
         (0_u8..3).prop_map(|a| format!("2001:db8:{a}::/48")),
@@ -47,7 +51,7 @@ fn test() -> impl Strategy<Value = String> {
 }
 
 fn file() -> impl Strategy<Value = String> {
-    let conditions = prop::collection::btree_map(name(), test(), 1..3);
+    let conditions = prop::collection::btree_map(name(), test(), 0..3);
     prop::collection::vec((conditions, prop::bool::weighted(0.1)), 0..20).prop_map(|policies| {
         let mut text = "policies:\n".to_owned();
         if policies.is_empty() {
@@ -57,7 +61,11 @@ fn file() -> impl Strategy<Value = String> {
             let lines: Vec<String> =
                 conditions.iter().map(|(name, test)| format!("{name:?}: {test}")).collect();
             let rest = if is_exempt { "exempt: true" } else { "key: global, quotas: [5/1m]" };
-            text += &format!("  - {{ name: p{number}, match: {{ {} }}, {rest} }}\n", lines.join(", "));
+            let conditions = match lines.as_slice() {
+                [] => String::new(),
+                lines => format!("match: {{ {} }}, ", lines.join(", ")),
+            };
+            text += &format!("  - {{ name: p{number}, {conditions}{rest} }}\n");
         }
         text
     })
@@ -80,6 +88,10 @@ fn request(mut number: u64) -> Vec<(&'static str, String)> {
             3 => request.push((name, format!("2001:db8:{a}::{b}"))),
             _ => request.push((name, (0..draw(5)).map(|_| ['a', 'b', '/'][draw(3) as usize]).collect())),
         }
+    }
+    // A name that is given again, of which the first value counts.
+    if draw(4) == 0 {
+        request.push((["x", "y", "z"][draw(3) as usize], "a".to_owned()));
     }
     request
 }

@@ -240,6 +240,66 @@ fn variables_stand_in_values() {
     assert!(!format!("{store:?}").contains("secret"));
 }
 
+/// Put in before the file is read, any of these would change what it says.
+#[test]
+fn what_a_variable_stands_for_is_one_text() {
+    for text in [
+        "[a, b]",
+        "{ prefix: a }",
+        "a # b",
+        "a: b",
+        "*a",
+        "&a",
+        "!t a",
+        "\"",
+        "'",
+        "~",
+        "null",
+        "",
+        " a ",
+        "a\n- b",
+    ] {
+        let config = Config::parse_with(
+            "t",
+            "policies: [{ name: a, match: { path: \"${V}\", tag: \"<${V}>\" }, key: global, quotas: [5/1m] }]",
+            &|_| Some(text.to_owned()),
+        );
+        let config = config.unwrap_or_else(|error| panic!("{text:?}: {error}"));
+        let tag = format!("<{text}>");
+        let same = attributes(&[("path", text), ("tag", &tag)]);
+        // A star is special in a text to be matched, wherever it comes from.
+        assert_eq!(matched(&config, &same, 1).enforced().count(), 1, "{text:?}");
+        let other = attributes(&[("path", "a"), ("tag", &tag)]);
+        assert_eq!(matched(&config, &other, 1).enforced().count(), usize::from(text == "*a"), "{text:?}");
+    }
+}
+
+#[test]
+fn a_variable_is_a_value_where_words_numbers_and_lists_stand() {
+    let config = Config::parse_with(
+        "t",
+        "mode: ${MODE}
+policies: [{ name: a, key: \"${KEY}\", quotas: [\"${LIMIT}/1m\"], enabled: \"${ON}\", deny_status: \"${STATUS}\" }]",
+        &|name| {
+            let values = [("MODE", "shadow"), ("KEY", "global"), ("LIMIT", "7"), ("ON", "true"), ("STATUS", "403")];
+            values.iter().find(|(other, _)| *other == name).map(|(_, value)| (*value).to_owned())
+        },
+    )
+    .unwrap_or_else(|error| panic!("{error}"));
+    let [policy] = config.policies().as_slice() else { panic!("one policy") };
+    assert_eq!(
+        (policy.mode(), policy.deny_status(), policy.quotas()[0].quota().limit()),
+        (Mode::Shadow, 403, 7)
+    );
+
+    let list = "policies: [{ name: a, key: global, quotas: \"${V}\" }]";
+    let error = Config::parse_with("t", list, &|_| Some("[5/1m]".to_owned())).unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "t:1:44: expected a list of quotas such as [5/1m], or unlimited, found `${V}`"
+    );
+}
+
 #[test]
 fn an_address_is_grouped_and_folded_in_keys() {
     let config = config("policies: [{ name: a, key: [{ address: client, ipv6: 56 }], quotas: [1/1m] }]");
@@ -254,4 +314,22 @@ fn an_address_is_grouped_and_folded_in_keys() {
     };
     assert!(admitted("192.0.2.1") && !admitted("::ffff:192.0.2.1") && admitted("192.0.2.2"));
     assert!(admitted("2001:db8::1") && !admitted("2001:db8:0:ff::1") && admitted("2001:db8:0:100::1"));
+}
+
+#[test]
+fn what_policies_go_by_is_known_before_any_request() {
+    let config = config(
+        "
+policies:
+  - name: a
+    match: { path: /a, tenant: { not: x } }
+    key: { first_of: [user, [ip, device]] }
+    cost: { attribute: units, max: 9 }
+    quotas: [1/1m]
+    overrides: [{ when: { plan: pro }, quotas: [2/1m] }]
+  - { name: b, match: { path: /b, vip: { present: true } }, exempt: true }
+",
+    );
+    let names = ["device", "ip", "path", "plan", "tenant", "units", "user", "vip"];
+    assert!(config.policies().attributes().into_iter().eq(names));
 }

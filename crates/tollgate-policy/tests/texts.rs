@@ -8,6 +8,7 @@ use std::fmt::Debug;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
+use serde_json::{Map, Value};
 use tollgate_policy::{Config, ConfigError};
 
 fn parse(path: &Path) -> Result<Config, ConfigError> {
@@ -84,6 +85,32 @@ fn the_examples_are_valid_and_without_warnings() {
         let config = parse(&path).unwrap_or_else(|error| panic!("{error}"));
         assert_eq!(config.warnings(), [], "{}", path.display());
         assert!(!config.policies().as_slice().is_empty());
+    }
+}
+
+#[test]
+fn the_guide_shows_valid_files_and_has_every_key_and_code() {
+    let guide = std::fs::read_to_string(file("../../docs/policies.md")).unwrap();
+    let blocks: Vec<&str> =
+        guide.split("```yaml\n").skip(1).map(|rest| rest.split("```").next().unwrap()).collect();
+    assert!(blocks.len() >= 4, "{}", blocks.len());
+    for block in blocks {
+        let config = Config::parse_with("docs/policies.md", block, &|_| Some("redis://127.0.0.1".to_owned()));
+        assert_eq!(config.unwrap_or_else(|error| panic!("{error}\n{block}")).warnings(), []);
+    }
+    let schema: Value = serde_json::from_str(&tollgate_policy::json_schema()).unwrap();
+    let definitions = schema["$defs"].as_object().unwrap().values().chain([&schema]);
+    let keys = definitions.filter_map(|definition| definition["properties"].as_object()).flat_map(Map::keys);
+    let keys: BTreeSet<&str> = keys.map(String::as_str).collect();
+    assert!(keys.len() > 30, "{keys:?}");
+    for key in keys {
+        let is_there = [format!("`{key}`"), format!("`{key}: "), format!("{{ {key}: "), format!(", {key}: ")]
+            .iter()
+            .any(|written| guide.contains(written));
+        assert!(is_there, "docs/policies.md says nothing of `{key}`");
+    }
+    for warning in parse(&file("tests/warnings/all.yaml")).unwrap().warnings() {
+        assert!(guide.contains(&format!("| `{}` |", warning.code())), "{}", warning.code());
     }
 }
 

@@ -54,16 +54,16 @@ impl RedisStoreBuilder {
     /// then.
     ///
     /// ```no_run
-    /// use tollgate::{CountDenied, Limiter, PolicyQuota, Quota};
+    /// use tollgate::{CountDenied, Limiter, Quota};
     /// use tollgate_redis::{KeyLayout, RedisStore};
     ///
     /// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
-    /// // As that system counts: five in each minute, and denials as well.
-    /// let quota = PolicyQuota::new("users", Quota::per_minute(5)).with_count_denied(CountDenied::Yes);
-    /// KeyLayout::RLAAS.validate(quota.quota())?;
+    /// let quota = Quota::per_minute(5);
+    /// KeyLayout::RLAAS.validate(&quota)?;
     ///
     /// let store = RedisStore::builder("redis://127.0.0.1".parse()?).layout(KeyLayout::RLAAS).build()?;
-    /// let limiter = Limiter::with_store(quota, store);
+    /// // That system counts denials as well.
+    /// let limiter = Limiter::builder("users").quota(quota).count_denied(CountDenied::Yes).build(store)?;
     /// // Counts under `rlaas:rate_limit:alice:28333335`, or whichever minute it is.
     /// let decision = limiter.check_async("alice").await?;
     /// # Ok(())
@@ -74,7 +74,7 @@ impl RedisStoreBuilder {
     }
 
     /// Remembers the counts of about so many counters that denied, to deny again without asking the store. 65,536
-    /// unless said otherwise, at 100 bytes each; 0 asks the store every time.
+    /// unless said otherwise, at some 100 bytes each whether they are used or not; 0 asks the store every time.
     pub fn local_denials(self, counters: usize) -> Self {
         Self { local_denials: counters, ..self }
     }

@@ -2,12 +2,13 @@
 
 use smallvec::{SmallVec, smallvec};
 use tollgate::{
-    Charge, CountDenied, Counted, Counter, QuotaState, Reason, StoreError, Timestamp, Window, WindowLength,
+    Charge, CountDenied, Counted, Counter, Quota, QuotaState, Reason, StoreError, Timestamp, Window,
+    WindowLength,
 };
 
 use crate::denials::Id;
 use crate::keys::{Names, Who};
-use crate::script::{Found, Request, Shape, Step};
+use crate::script::{Found, Request, Shape, Step, Windows};
 
 /// Charges with the counters they name.
 #[derive(Debug, Clone)]
@@ -27,6 +28,48 @@ struct Named<'a> {
     id: Id,
     /// Units that all charges on the counter take together.
     units: u64,
+}
+
+/// What is asked of all counters of a question.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Asked {
+    /// To take the units, if all have room.
+    Charge,
+    /// To take the units, room or not.
+    Record,
+    /// To deny: nothing is taken, and denials are counted where they are. For what is denied elsewhere.
+    Deny,
+    /// To take nothing.
+    Look,
+    /// To give the units back, in the window that starts then.
+    Refund(Timestamp),
+    /// To say from now on that so much is used.
+    Set(u64),
+    /// To forget what is used.
+    Reset,
+}
+
+impl Asked {
+    const fn step(self) -> Step {
+        match self {
+            Self::Charge | Self::Record | Self::Deny => Step::Charge,
+            Self::Look => Step::Look,
+            Self::Refund(_) => Step::Refund,
+            Self::Set(_) => Step::Set,
+            Self::Reset => Step::Reset,
+        }
+    }
+
+    /// What the step has for a bound, where that is not the limit.
+    fn bound(self) -> Option<i64> {
+        match self {
+            Self::Charge | Self::Look | Self::Reset => None,
+            Self::Record => Some(Shape::UNBOUNDED),
+            Self::Deny => Some(Shape::NO_ROOM),
+            Self::Refund(start) => Some(start.as_unix_millis()),
+            Self::Set(used) => Some(used.min(Quota::MAX_LIMIT).cast_signed()),
+        }
+    }
 }
 
 impl<'a> Question<'a> {
@@ -66,33 +109,14 @@ impl<'a> Question<'a> {
         self.denials_are_free() && self.charges.iter().zip(&self.indices).filter_map(denied).next().is_some()
     }
 
-    /// What the script is asked. `now` is the server's time, of which only calendar windows and those in keys depend;
-    /// `bound` what the step does not take from the limits.
+    /// What the script is asked. `now` is the server's time, of which only calendar windows and those in keys depend.
     ///
     /// # Errors
     ///
     /// If a counter has no name, or two have the same one.
-    pub(crate) fn request(
-        &self,
-        step: Step,
-        bound: Option<i64>,
-        names: &Names,
-        now: Timestamp,
-    ) -> Result<Request, StoreError> {
-        let mut request = Request { step, shapes: SmallVec::new(), keys: SmallVec::new() };
+    pub(crate) fn request(&self, asked: Asked, names: &Names, now: Timestamp) -> Result<Request, StoreError> {
+        let mut request = Request { step: asked.step(), shapes: SmallVec::new(), keys: SmallVec::new() };
         for (index, named) in self.counters.iter().enumerate() {
-            let on_counter = || {
-                self.charges
-                    .iter()
-                    .zip(&self.indices)
-                    .filter(|(_, at)| **at == index)
-                    .map(|(charge, _)| charge)
-            };
-            let limit = || on_counter().map(Charge::limit).min().unwrap_or(0);
-            let counted = on_counter()
-                .filter(|charge| charge.counter().quota().count_denied() == CountDenied::Yes)
-                .map(Charge::limit)
-                .filter(|limit| *limit >= named.units);
             let (key, windows) = names.of(&named.counter, &named.who, now)?;
             if request.keys.contains(&key) {
                 return Err(StoreError::Misconfigured(
@@ -100,12 +124,7 @@ impl<'a> Question<'a> {
                 ));
             }
             request.keys.push(key);
-            request.shapes.push(Shape {
-                units: named.units,
-                bound: bound.unwrap_or_else(|| limit().cast_signed()),
-                counted: counted.min().unwrap_or(0),
-                windows,
-            });
+            request.shapes.push(self.shape(index, asked, windows));
         }
         Ok(request)
     }
@@ -121,13 +140,31 @@ impl<'a> Question<'a> {
         now: Timestamp,
         found: &[Found],
     ) -> Result<Vec<(Id, Request)>, StoreError> {
-        let Request { step, shapes, keys } = self.request(Step::Refund, None, names, now)?;
-        let starts = self.windows(now, found).map(|window| window.start().as_unix_millis());
-        let refund = |((shape, key), start)| {
-            let shape = Shape { bound: start, ..shape };
-            Request { step, shapes: smallvec![shape], keys: smallvec![key] }
+        let refund = |((id, (index, named)), window): ((Id, (usize, &Named<'_>)), Window)| {
+            let asked = Asked::Refund(window.start());
+            let (key, windows) = names.of(&named.counter, &named.who, now)?;
+            let shapes = smallvec![self.shape(index, asked, windows)];
+            Ok((id, Request { step: asked.step(), shapes, keys: smallvec![key] }))
         };
-        Ok(self.ids().zip(shapes.into_iter().zip(keys).zip(starts).map(refund)).collect())
+        self.ids().zip(self.counters.iter().enumerate()).zip(self.windows(now, found)).map(refund).collect()
+    }
+
+    fn shape(&self, index: usize, asked: Asked, windows: Windows) -> Shape {
+        let named = &self.counters[index];
+        let on_counter = || {
+            self.charges.iter().zip(&self.indices).filter(|(_, at)| **at == index).map(|(charge, _)| charge)
+        };
+        let limit = || on_counter().map(Charge::limit).min().unwrap_or(0);
+        let counted = on_counter()
+            .filter(|charge| charge.counter().quota().count_denied() == CountDenied::Yes)
+            .map(Charge::limit)
+            .filter(|limit| *limit >= named.units);
+        Shape {
+            units: named.units,
+            bound: asked.bound().unwrap_or_else(|| limit().cast_signed()),
+            counted: counted.min().unwrap_or(0),
+            windows,
+        }
     }
 
     /// Every counter's window.

@@ -15,6 +15,7 @@ use thiserror::Error;
 use tokio::net::TcpStream;
 
 use crate::args::CheckArgs;
+use crate::flags;
 
 /// For the whole exchange.
 const TIME_LIMIT: Duration = Duration::from_secs(5);
@@ -179,9 +180,10 @@ fn as_given<S: Serializer>(pairs: &[(String, String)], serializer: S) -> Result<
 #[derive(Deserialize)]
 struct Decision {
     allowed: bool,
-    policy: String,
-    limit: u64,
-    source: String,
+    policy: Option<String>,
+    ground: Option<String>,
+    limit: Option<u64>,
+    source: Option<String>,
     reason: Option<String>,
     retry_after_ms: Option<u64>,
     quotas: Vec<Quota>,
@@ -189,6 +191,7 @@ struct Decision {
 
 #[derive(Deserialize)]
 struct Quota {
+    policy: String,
     quota: String,
     limit: u64,
     used: u64,
@@ -224,17 +227,22 @@ fn decision(server: &str, status: StatusCode, body: &[u8]) -> Result<Decision, C
 }
 
 fn readable(decision: &Decision) -> String {
-    let policy = match decision.policy.as_str() {
-        "default" => String::new(),
-        name => format!(" (policy {name})"),
+    let policy = match decision.policy.as_deref() {
+        None | Some(flags::NAME) => String::new(),
+        Some(name) => format!(" (policy {name})"),
     };
     let mut text = match (decision.allowed, decision.retry_after_ms, decision.reason.as_deref()) {
-        (true, ..) if decision.source == "fallback" => {
+        (true, ..) if decision.source.as_deref() == Some("fallback") => {
             format!("allowed by fallback{policy}: the store is full, or could not answer")
         }
-        (true, ..) => format!("allowed{policy}"),
+        (true, ..) => match decision.ground.as_deref() {
+            Some("unlimited") => "allowed: no policy limits it".to_owned(),
+            Some("exempt") => format!("allowed{policy}: it is exempt"),
+            _ => format!("allowed{policy}"),
+        },
         (false, Some(wait), _) => format!("denied{policy}: retry in {}", time(wait)),
-        (false, None, _) if decision.limit == 0 => {
+        (false, None, Some("missing_key")) => format!("denied{policy}: it does not say whom to count"),
+        (false, None, _) if decision.limit == Some(0) => {
             format!("denied{policy}: the limit is 0, and everything is denied")
         }
         (false, None, Some("cost_exceeds_limit")) => {
@@ -242,10 +250,16 @@ fn readable(decision: &Decision) -> String {
         }
         (false, None, _) => format!("denied{policy}"),
     };
-    for Quota { quota, limit, used, remaining, reset_after_ms } in &decision.quotas {
+    let mut policies: Vec<&str> = decision.quotas.iter().map(|quota| quota.policy.as_str()).collect();
+    policies.dedup();
+    for Quota { policy, quota, limit, used, remaining, reset_after_ms } in &decision.quotas {
         let reset = time(*reset_after_ms);
+        let whose = if policies.len() > 1 { format!("{policy} ") } else { String::new() };
         // Writing into a string does not fail.
-        let _ = write!(text, "\n  {quota}: {used} of {limit} used, {remaining} remaining, resets in {reset}");
+        let _ = write!(
+            text,
+            "\n  {whose}{quota}: {used} of {limit} used, {remaining} remaining, resets in {reset}"
+        );
     }
     text
 }
@@ -285,5 +299,8 @@ mod tests {
         let denied = r#""allowed": false, "reason": "quota_exceeded", "retry_after_ms": 41600"#;
         assert_eq!(said("default", denied), "denied: retry in 42 s");
         assert_eq!(said("search", denied), "denied (policy search): retry in 42 s");
+        let unlimited = br#"{"allowed": true, "version": 1, "ground": "unlimited", "quotas": []}"#;
+        let unlimited = decision("server", StatusCode::OK, unlimited).unwrap();
+        assert_eq!(readable(&unlimited), "allowed: no policy limits it");
     }
 }

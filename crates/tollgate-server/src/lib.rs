@@ -3,17 +3,19 @@
 //! A request takes this way through the modules:
 //!
 //! ```text
-//! accept ──▶ connection ──▶ http ──▶ attributes ──▶ policy ──▶ engine ──▶ Store ──▶ http ──▶ reply
-//! cap on     limits of      routing,  what the      whom it    charges,   one       headers,
-//! them       time and size  body,     caller says   counts     metrics,   step      body
-//!                           query                              log lines
+//! accept ──▶ connection ──▶ http ──▶ attributes ──▶ engine ──▶ PolicyLimiter ──▶ Store ──▶ http ──▶ reply
+//! cap on     limits of      routing,  what the      metrics,   which limits      one       headers,
+//! them       time and size  body,     caller says   log lines  apply to whom     step      body
+//!                           query
 //! ```
 //!
 //! [`args`] is what the user wrote, [`Settings`] the ready objects made of it, and [`serve`] puts everything
-//! together. The engine knows no HTTP, the `http` modules know no counters, and all of it works over any
+//! together. Policies come from flags (`flags`) or from a file (`policy_file`), which is `watch`ed and `reload`ed. The
+//! engine knows no HTTP, the `http` modules know no counters, and all of it works over any
 //! [`Store`](tollgate::Store); `store` has those that the service can be started with.
 
 mod accept;
+mod announced;
 pub mod args;
 mod attributes;
 pub mod check_config;
@@ -22,19 +24,22 @@ mod connection;
 pub mod doctor;
 mod engine;
 pub mod explain;
+mod flags;
 mod http;
 mod log_gap;
 pub mod logs;
 mod metrics;
 mod phase;
-mod policy;
+mod policy_file;
+mod reload;
 mod serve;
 mod settings;
 mod shutdown;
 mod stopwatch;
 mod store;
+mod watch;
 mod watchdog;
 
-pub use self::policy::PolicyError;
+pub use self::flags::FlagsError;
 pub use self::serve::{Ended, serve};
 pub use self::settings::{Settings, SettingsError};

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context;
-use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use tokio::net::TcpListener;
+use tollgate_policy::PolicyLimiter;
 use tracing::{info, warn};
 
 use crate::accept::Acceptor;
@@ -15,12 +15,15 @@ use crate::args::LogFormat;
 use crate::connection::Connections;
 use crate::engine::Engine;
 use crate::http::{Edge, Listener};
-use crate::metrics::{Metrics, Occupancy, Scrape, StoreMetrics};
+use crate::metrics::{Metrics, Occupancy, PolicyFigures, Scrape, StoreMetrics};
 use crate::phase::Phase;
-use crate::policy::{Identity, Policy};
-use crate::settings::Settings;
+use crate::policy_file::PolicyFile;
+use crate::reload::{self, Reloads};
+use crate::settings::{PolicySettings, Settings};
 use crate::shutdown::Signals;
-use crate::store::{self, Metered, ServedStore, SharedSettings, StoreSettings};
+use crate::store::{Metered, ServedStore, StoreSettings};
+use crate::watch::Watch;
+use crate::{announced, flags};
 
 /// What was accepted has this long to finish; with what comes before and after it, the process ends within
 /// five seconds of the signal.
@@ -59,17 +62,16 @@ pub enum Ended {
 /// If an address cannot be bound, signals cannot be caught, or a part of the service stopped by itself.
 pub async fn serve(mut settings: Settings) -> anyhow::Result<Ended> {
     let memory = settings.memory.clone();
-    let Some(SharedSettings { store, on_failure }) = settings.shared.take() else {
+    let Some(store) = settings.store.take() else {
         return run(settings, memory, None).await;
     };
     let StoreSettings { url, prefix, timeout, builder } = store;
-    let shared = builder.build().context("`--store`")?;
+    let shared = builder.build().context("the shared store")?;
     let status = shared.clone();
     let metrics = Arc::new(StoreMetrics::new(move || status.status()));
-    let metered = Metered::new(shared, timeout, on_failure, Arc::clone(&metrics));
-    let shared = store::shared(metered, on_failure, memory);
-    info!(store = %url, prefix, %on_failure, "counters are shared with every service of this store and prefix");
-    run(settings, shared, Some(metrics)).await
+    let metered = Metered::new(shared, timeout, Arc::clone(&metrics));
+    info!(store = %url, prefix, "counters are shared with every service of this store and prefix");
+    run(settings, metered, Some(metrics)).await
 }
 
 async fn run<S: ServedStore + 'static>(
@@ -84,19 +86,41 @@ async fn run<S: ServedStore + 'static>(
 
 impl<S: ServedStore + 'static> Server<S> {
     async fn bind(settings: Settings, store: S, shared: Option<Arc<StoreMetrics>>) -> anyhow::Result<Self> {
-        let Settings { policy, memory, when_full, listen, admin_listen, max_connections, log_format, .. } =
-            settings;
+        let Settings {
+            policies, memory, when_full, listen, admin_listen, max_connections, log_format, ..
+        } = settings;
         let public = listen_on(listen, "--listen").await?;
         let admin = listen_on(admin_listen, "--admin-listen").await?;
         // Before the addresses are announced: whoever read them may send a signal.
-        let signals = Signals::catch().context("cannot catch signals")?;
+        let mut signals = Signals::catch().context("cannot catch signals")?;
 
         let (phase, metrics) = (Phase::default(), Arc::new(Metrics::default()));
-        let (rule, example) = (rule(&policy), example(policy.identity()));
+        let PolicySettings { policies, file, warnings, other_store } = policies;
+        let (rule, example) = (announced::rule(&policies, file.as_ref()), announced::example(&policies));
+        let source = file.as_ref().map_or(flags::SOURCE, PolicyFile::name);
+        let limiter = PolicyLimiter::new(store, policies, source).memory(memory.clone()).when_full(when_full);
+        let limiter = Arc::new(limiter);
+        let reloads = file.map(|file| {
+            file.log_warnings(&warnings);
+            if other_store {
+                info!(file = file.name(), "`--store` goes before `store:` of the file");
+            }
+            let watch = Watch::start(file.path());
+            let reloads = Arc::new(Reloads::new(Arc::clone(&limiter), file));
+            tokio::spawn(reload::keep_in_step(Arc::clone(&reloads), watch, signals.take_hangup()));
+            reloads
+        });
+
+        let (counted, reloaded) = (Arc::clone(&limiter), reloads.as_ref().map(|it| Arc::clone(it.state())));
+        let figures = move || PolicyFigures {
+            live: counted.live(),
+            store_full: counted.store_full(),
+            reloads: reloaded.clone(),
+        };
         let size = move || Occupancy { keys: memory.keys(), max_keys: memory.max_keys() };
-        let scrape = Scrape::new(Arc::clone(&metrics), Box::new(size), shared);
-        let engine = Engine::new(store, policy, when_full, Arc::clone(&metrics));
-        let edge = Arc::new(Edge::new(engine, Arc::clone(&metrics), scrape, phase.clone()));
+        let scrape = Scrape::new(Arc::clone(&metrics), Box::new(figures), Box::new(size), shared);
+        let engine = Engine::new(limiter, when_full, Arc::clone(&metrics));
+        let edge = Arc::new(Edge::new(engine, reloads, Arc::clone(&metrics), scrape, phase.clone()));
 
         let acceptor = |socket, listener| {
             let (edge, metrics) = (Arc::clone(&edge), Arc::clone(&metrics));
@@ -167,22 +191,4 @@ impl<S: ServedStore + 'static> Server<S> {
 
 async fn listen_on(address: SocketAddr, flag: &str) -> anyhow::Result<TcpListener> {
     TcpListener::bind(address).await.with_context(|| format!("cannot listen on {address} (`{flag}`)"))
-}
-
-fn rule(policy: &Policy) -> String {
-    let whom = match policy.identity() {
-        Identity::Every => "set of attributes".to_owned(),
-        Identity::Named(names) => names.join(" + "),
-    };
-    format!("{} for each {whom}", policy.texts().join(" and "))
-}
-
-fn example(identity: &Identity) -> String {
-    let value = |name: &str| if name == "user" { "alice" } else { "example" };
-    let pair = |name: &str| format!("{}={}", utf8_percent_encode(name, NON_ALPHANUMERIC), value(name));
-    let query = match identity {
-        Identity::Every => pair("user"),
-        Identity::Named(names) => names.iter().map(|name| pair(name)).collect::<Vec<_>>().join("&"),
-    };
-    format!("/v1/check?{query}")
 }

@@ -2,22 +2,26 @@
 
 use std::error::Error;
 use std::net::SocketAddr;
+use std::path::Path;
 
 use thiserror::Error;
-use tollgate::{CountDenied, MemoryStore};
+use tollgate::{CountDenied, MemoryStore, OnStoreFailure};
+use tollgate_policy::{ConfigError, Policies, Warning, WhenFull};
 use tollgate_redis::{PasswordError, TlsError, UrlError};
 
-use crate::args::{LogFormat, ServeArgs, WhenFull};
-use crate::policy::{Policy, PolicyError};
-use crate::store::SharedSettings;
+use crate::args::{self, LogFormat, ServeArgs};
+use crate::flags::{self, FlagsError};
+use crate::policy_file::PolicyFile;
+use crate::store::StoreSettings;
 
 /// Everything that [`serve`](crate::serve) needs.
 #[derive(Debug)]
 pub struct Settings {
-    pub(crate) policy: Policy,
+    pub(crate) policies: PolicySettings,
     /// Counters of this process: all, or those of a shared store's trouble.
     pub(crate) memory: MemoryStore,
-    pub(crate) shared: Option<SharedSettings>,
+    /// A store that others share.
+    pub(crate) store: Option<StoreSettings>,
     pub(crate) when_full: WhenFull,
     pub(crate) listen: SocketAddr,
     pub(crate) admin_listen: SocketAddr,
@@ -26,16 +30,33 @@ pub struct Settings {
     pub log_format: LogFormat,
 }
 
+/// The policies to begin with, and the file that they are from.
+#[derive(Debug)]
+pub(crate) struct PolicySettings {
+    pub(crate) policies: Policies,
+    pub(crate) file: Option<PolicyFile>,
+    /// What is probably a mistake in it.
+    pub(crate) warnings: Box<[Warning]>,
+    /// Whether the file names a store and a flag another one.
+    pub(crate) other_store: bool,
+}
+
 /// Settings that cannot be. The fault of whoever wrote the flags, or the files that they name.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum SettingsError {
     /// The quotas or the key's attributes contradict each other.
     #[error(transparent)]
-    Policy(#[from] PolicyError),
+    Flags(#[from] FlagsError),
+    /// The file of policies cannot be read, or is not valid.
+    #[error("`--config`: {}", of_file(.0))]
+    Config(#[from] ConfigError),
     /// The store's URL is none. It is not repeated, because it may hold a password.
     #[error("`--store`: {0}")]
-    StoreUrl(#[from] UrlError),
+    StoreUrl(UrlError),
+    /// The store's URL is none in the file of policies. It is not repeated, because it may hold a password.
+    #[error("`--config`: the file's `store: url:` cannot be used: {0}")]
+    FileStoreUrl(UrlError),
     /// There is no password where it was to be found.
     #[error("`{flag}`: {}", with_source(.source))]
     Password {
@@ -71,6 +92,14 @@ fn with_source(error: &dyn Error) -> String {
     error.source().map_or_else(|| error.to_string(), |source| format!("{error}: {source}"))
 }
 
+/// The problems of a file, a line each.
+fn of_file(error: &ConfigError) -> String {
+    match error {
+        ConfigError::Invalid { file, .. } => format!("{file} is not valid\n{error}"),
+        error => with_source(error),
+    }
+}
+
 impl Settings {
     /// Resolves what the user wrote.
     ///
@@ -78,17 +107,45 @@ impl Settings {
     ///
     /// If flags contradict each other, or a file that they name cannot be read.
     pub fn new(args: ServeArgs) -> Result<Self, SettingsError> {
-        let count_denied = if args.count_denied { CountDenied::Yes } else { CountDenied::No };
-        let shared = args.store.map(|url| SharedSettings::new(&url, &args.store_args, &args.failure));
+        let flag = args.store.as_ref().map(|url| StoreSettings::new(url, &args.store_args)).transpose()?;
+        let (policies, of_file) = match &args.config {
+            Some(path) => from_file(path, &args)?,
+            None => (from_flags(&args)?, None),
+        };
         Ok(Self {
-            policy: Policy::new(args.limits, args.key, count_denied)?,
+            policies,
             memory: MemoryStore::builder().max_keys(args.max_keys.get()).build(),
-            shared: shared.transpose()?,
-            when_full: args.when_full,
+            store: flag.or(of_file),
+            when_full: args.when_full.into(),
             listen: args.listen,
             admin_listen: args.admin_listen,
             max_connections: args.max_connections.get(),
             log_format: args.log_format,
         })
     }
+}
+
+/// Policies from a file, and the store that it names.
+fn from_file(
+    path: &Path,
+    args: &ServeArgs,
+) -> Result<(PolicySettings, Option<StoreSettings>), SettingsError> {
+    let (file, config) = PolicyFile::load(path)?;
+    let store = config.store().map(|store| StoreSettings::of_file(store, &args.store_args)).transpose()?;
+    let other_store = store.is_some() && args.store.is_some();
+    let (warnings, policies) = (config.warnings().into(), config.into_policies());
+    Ok((PolicySettings { policies, file: Some(file), warnings, other_store }, store))
+}
+
+fn from_flags(args: &ServeArgs) -> Result<PolicySettings, SettingsError> {
+    let count_denied = if args.count_denied { CountDenied::Yes } else { CountDenied::No };
+    let on_store_failure = match (args.failure.on_store_failure, args.failure.local_share) {
+        (args::OnStoreFailure::Local, Some(share)) => OnStoreFailure::Local(share),
+        (args::OnStoreFailure::Local, None) => return Err(SettingsError::MissingShare),
+        (_, Some(_)) => return Err(SettingsError::NeedlessShare),
+        (args::OnStoreFailure::Open, None) => OnStoreFailure::Open,
+        (args::OnStoreFailure::Closed, None) => OnStoreFailure::Closed,
+    };
+    let policies = flags::policies(args.limits.clone(), &args.key, count_denied, on_store_failure)?;
+    Ok(PolicySettings { policies, file: None, warnings: [].into(), other_store: false })
 }

@@ -1,5 +1,6 @@
-//! The signals that end the service.
+//! The signals that end the service, and the one that may have another meaning.
 
+use std::future::pending;
 use std::io;
 
 use tokio::signal::unix::{Signal, SignalKind, signal};
@@ -9,8 +10,8 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 pub(crate) struct Signals {
     interrupt: Signal,
     terminate: Signal,
-    /// A terminal that closes. There is nothing yet that could be read anew.
-    hangup: Signal,
+    /// A terminal that closes; unless it means that the policies are to be read again.
+    hangup: Option<Signal>,
 }
 
 impl Signals {
@@ -18,16 +19,27 @@ impl Signals {
         Ok(Self {
             interrupt: signal(SignalKind::interrupt())?,
             terminate: signal(SignalKind::terminate())?,
-            hangup: signal(SignalKind::hangup())?,
+            hangup: Some(signal(SignalKind::hangup())?),
         })
+    }
+
+    /// Takes out SIGHUP, which ends nothing from now on.
+    pub(crate) fn take_hangup(&mut self) -> Option<Signal> {
+        self.hangup.take()
     }
 
     /// Waits for the next one and names it.
     pub(crate) async fn next(&mut self) -> &'static str {
+        let hangup = async {
+            match &mut self.hangup {
+                Some(hangup) => hangup.recv().await,
+                None => pending().await,
+            }
+        };
         tokio::select! {
             _ = self.interrupt.recv() => "SIGINT",
             _ = self.terminate.recv() => "SIGTERM",
-            _ = self.hangup.recv() => "SIGHUP",
+            _ = hangup => "SIGHUP",
         }
     }
 }

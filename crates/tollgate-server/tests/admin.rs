@@ -22,8 +22,14 @@ fn a_refund_gives_back_at_most_what_is_used_in_the_window_it_names() {
     };
 
     let quotas = refund(2, [start(0), start(1) - 1]);
-    assert_eq!(quotas[0], json!({ "quota": "5/1d@first_hit", "window": "open", "given": 2, "used": 1 }));
-    assert_eq!(quotas[1], json!({ "quota": "9/2d@first_hit", "window": "closed", "given": 0 }));
+    assert_eq!(
+        quotas[0],
+        json!({ "policy": "default", "quota": "5/1d@first_hit", "window": "open", "given": 2, "used": 1 })
+    );
+    assert_eq!(
+        quotas[1],
+        json!({ "policy": "default", "quota": "9/2d@first_hit", "window": "closed", "given": 0 })
+    );
     let quotas = refund(9, [start(0), start(1)]);
     assert_eq!((&quotas[0]["given"], &quotas[1]["given"]), (&json!(1), &json!(3)));
     assert_eq!(server.post("/v1/peek", ALICE).json()["used"], 0);

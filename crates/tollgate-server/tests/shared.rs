@@ -166,7 +166,7 @@ fn a_store_that_is_away_at_the_start_is_used_once_it_comes() {
         } else {
             let text = String::from_utf8_lossy(&ready.body).into_owned();
             assert_eq!(ready.status, 200);
-            let said = format!("ready; decisions by --on-store-failure {}", policy[0]);
+            let said = format!("ready; decisions by on_store_failure ({})", policy[0]);
             assert!(text.starts_with(&said) && text.contains("cannot be reached"), "{text}");
             assert_eq!((reply.status, source(&reply)), (200, json!("fallback")));
         }

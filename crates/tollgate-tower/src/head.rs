@@ -1,6 +1,7 @@
 //! What a request says before its body.
 
 use std::fmt;
+use std::sync::Arc;
 
 use http::request::Parts;
 use http::{Extensions, HeaderMap, Method, Request, Uri, Version};
@@ -46,6 +47,33 @@ impl<'r> Head<'r> {
     #[must_use]
     pub const fn extensions(self) -> &'r Extensions {
         self.extensions
+    }
+
+    /// The route that a router has matched, such as `/users/{id}`: a [`MatchedRoute`] or, with the feature `axum`,
+    /// its `MatchedPath`. `None` in front of the router, where nobody knows it yet: with axum, a layer knows it that
+    /// was added by `Router::layer` or `route_layer`.
+    #[must_use]
+    pub fn route(self) -> Option<&'r str> {
+        if let Some(MatchedRoute(route)) = self.extensions.get() {
+            return Some(route);
+        }
+        #[cfg(feature = "axum")]
+        if let Some(path) = self.extensions.get::<axum::extract::MatchedPath>() {
+            return Some(path.as_str());
+        }
+        None
+    }
+}
+
+/// The route that a router has matched, as an extension of the request: for routers other than axum's.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct MatchedRoute(Arc<str>);
+
+impl MatchedRoute {
+    /// The route as it is written, with `{name}` for a segment that varies.
+    #[must_use]
+    pub fn new(route: &str) -> Self {
+        Self(route.into())
     }
 }
 

@@ -1,9 +1,97 @@
 //! Limits in front of any [tower](https://docs.rs/tower) service: axum, hyper, tonic.
 //!
-//! Whom a request is counted for is said by a [key extractor](key).
+//! A request that is denied never reaches the service. It is answered 429 (or RESOURCE_EXHAUSTED) with the time to
+//! wait; one that goes on is told how much is left, and its handler finds the [`Decision`](tollgate::Decision) in the
+//! request's extensions.
+//!
+//! ```
+//! # #[cfg(feature = "axum")]
+//! # fn app() -> axum::Router {
+//! use axum::{Router, routing::get};
+//! use tollgate::{Limiter, Quota};
+//! use tollgate_tower::{RateLimitLayer, key::PeerAddress};
+//!
+//! let layer = RateLimitLayer::new(Limiter::new(Quota::per_minute(100)), PeerAddress::new());
+//! let app = Router::new().route("/", get(|| async { "hello" })).layer(layer);
+//! // To be served by `app.into_make_service_with_connect_info::<std::net::SocketAddr>()`.
+//! # app
+//! # }
+//! ```
+//!
+//! # The way of a request
+//!
+//! ```text
+//! request ─▶ route ─▶ skip ─▶ key ─▶ cost ─▶ limiter ─▶ inner service ─▶ headers ─▶ response
+//!            the rule         whom    how     allowed                    refunds
+//!            that holds       it is   much    or denied: 429 ──────────────────────▶
+//!                             for
+//! ```
+//!
+//! A [`RateLimitLayer`] has one [`Rule`] for all requests, and others for the routes that need them. Whom a request
+//! is counted for is found by an [extractor](key); what clients are told of their limits is chosen by
+//! [format](headers). Counters are those of a [`Limiter`](tollgate::Limiter) over any store: in this process, where a
+//! request is decided on without an allocation for a future, or in Redis or Valkey.
+//!
+//! | wanted | see |
+//! |---|---|
+//! | limits by route and method, in one layer | [`RateLimitLayerBuilder::route`] |
+//! | a limit for each user, tenant, address | [`key`], [`Rule::key`] |
+//! | requests that cost more than others | [`Rule::cost`], [`Rule::cost_of`] |
+//! | a cost that is known after the response | [`Rule::reserve`], [`Reservation`] |
+//! | only some responses count | [`Rule::refund_if`] |
+//! | other headers, none, or those that scripts may read | [`RateLimitLayerBuilder::header_format`], [`expose_headers`](RateLimitLayerBuilder::expose_headers) |
+//! | another response to a denial | [`RateLimitLayerBuilder::on_denied`] |
+//! | the policies of the service | `Rule::policies`, with the feature `policy` |
+//! | a store in trouble | [`Rule::on_store_error`], [`FallbackStore`](tollgate::FallbackStore) |
+//! | what is probably put together wrong | [`Warning`] |
+//!
+//! # gRPC
+//!
+//! Whoever sends `content-type: application/grpc` is answered as gRPC has it: RESOURCE_EXHAUSTED for a denial, with
+//! the time to wait as `google.rpc.RetryInfo`, UNAVAILABLE for a store in trouble, INVALID_ARGUMENT or UNAUTHENTICATED
+//! for a missing or wrong identity. A method is a route: `POST /package.Service/Method`.
+//!
+//! # Features
+//!
+//! None is on by default.
+//!
+//! - `axum`: the address of the peer and the matched route as axum tells them, and its bodies.
+//! - `jwt`: claims of verified tokens as keys.
+//! - `policy`: policies of `tollgate-policy` in place of a limiter and a key, from a file.
+//! - `tonic`: the address of the peer as tonic tells it, and its bodies.
+//! - `tokio`: a [`Reservation`] over a store that has to be waited for can be dropped; a task gives back its units.
 
+mod after;
+#[cfg(feature = "policy")]
+mod attributes;
+mod engine;
+mod extractor;
+mod future;
+mod gate;
 mod head;
 pub mod headers;
 pub mod key;
+mod layer;
+#[cfg(feature = "policy")]
+mod policies;
+mod reply;
+mod reservation;
+mod route;
+mod rule;
+mod service;
+mod taken;
+mod warning;
 
-pub use self::head::Head;
+#[cfg(feature = "policy")]
+pub use self::attributes::{AttributeError, AttributeSource, AttributeSources};
+pub use self::future::ResponseFuture;
+pub use self::head::{Head, MatchedRoute};
+pub use self::layer::{BuildError, RateLimitLayer, RateLimitLayerBuilder};
+#[cfg(feature = "policy")]
+pub use self::policies::attributes;
+pub use self::reply::ReplyBody;
+pub use self::reservation::Reservation;
+pub use self::route::RouteErrorKind;
+pub use self::rule::{OnInvalid, OnMissing, OnStoreError, Rule};
+pub use self::service::RateLimit;
+pub use self::warning::Warning;

@@ -29,6 +29,7 @@
 //!
 //! - `calendar`: days, weeks, months and years in a time zone.
 //! - `serde`: quotas as strings in configuration.
+//! - `testing`: a limiter whose time stands still, a store that denies nobody, and assertions, for tests of your own.
 
 #[cfg(feature = "calendar")]
 mod calendar;
@@ -44,6 +45,8 @@ mod network;
 mod quota;
 mod quota_state;
 mod store;
+#[cfg(feature = "testing")]
+pub mod testing;
 mod timestamp;
 mod window;
 

@@ -69,6 +69,12 @@ impl Network {
         self.first
     }
 
+    /// How many leading bits its addresses have in common.
+    #[must_use]
+    pub const fn prefix(&self) -> u8 {
+        self.prefix
+    }
+
     /// Whether all addresses of the other are in this one.
     #[must_use]
     pub fn covers(&self, other: &Self) -> bool {

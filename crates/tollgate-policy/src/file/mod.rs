@@ -2,7 +2,9 @@
 //!
 //! Here every value is checked alone. What goes with what, and what a missing line means, is in `resolve`.
 
+mod key;
 mod policy;
+mod quotas;
 mod read;
 mod store;
 mod syntax;
@@ -14,12 +16,13 @@ mod variables;
 use schemars::JsonSchema;
 
 pub(crate) use self::policy::{RawOverride, RawPolicy};
+pub(crate) use self::quotas::QuotaList;
 use self::read::section;
 pub(crate) use self::read::{At, Read};
 pub(crate) use self::store::RawStore;
 pub(crate) use self::tree::Node;
 use self::values::Status;
-pub(crate) use self::values::{FailureWord, QuotaList, RawCost, Share};
+pub(crate) use self::values::{FailureWord, RawCost, Share};
 pub(crate) use self::variables::Variables;
 use crate::problem::Problems;
 use crate::{HeaderFormat, Mode, OnMissingKey, Position, ProblemKind};

@@ -2,10 +2,11 @@
 
 use schemars::JsonSchema;
 
+use super::quotas::QuotaList;
 use super::read::{At, Read, section};
 use super::test::Conditions;
 use super::tree::Node;
-use super::values::{FailureWord, QuotaList, RawCost, Share, Status};
+use super::values::{FailureWord, RawCost, Share, Status};
 use crate::problem::Problems;
 use crate::{HeaderFormat, Identity, Mode, OnMissingKey, Position, ProblemKind};
 

@@ -223,4 +223,23 @@ macro_rules! words {
     };
 }
 
-pub(crate) use {section, words};
+/// What a value looks like, for editors. Everything that a text can say may come from an environment variable.
+macro_rules! schema {
+    ($({$($generics:tt)*})? $type:ty: $name:literal, $generator:ident => $schema:expr) => {
+        impl$(<$($generics)*>)? JsonSchema for $type {
+            fn inline_schema() -> bool {
+                false
+            }
+
+            fn schema_name() -> Cow<'static, str> {
+                $name.into()
+            }
+
+            fn json_schema($generator: &mut SchemaGenerator) -> Schema {
+                $schema
+            }
+        }
+    };
+}
+
+pub(crate) use {schema, section, words};

@@ -4,9 +4,9 @@ use std::borrow::Cow;
 
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 
+use super::key::attribute_name;
 use super::read::{At, OneOrMany, Read, section};
 use super::tree::{Node, Value};
-use super::values::attribute_name;
 use crate::problem::Problems;
 use crate::{Condition, Network, Pattern, Position, ProblemKind, Test};
 

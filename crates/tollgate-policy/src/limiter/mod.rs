@@ -19,6 +19,7 @@ mod tally;
 mod trials;
 
 use std::fmt;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use arc_swap::ArcSwap;
@@ -90,6 +91,8 @@ use crate::{Attributes, Matched, Outcome, Policies, Refusal};
 pub struct PolicyLimiter<S, C = SystemClock> {
     store: FallbackStore<S, C>,
     when_full: WhenFull,
+    /// Requests that the store had no room for.
+    full: AtomicU64,
     live: ArcSwap<PolicySet>,
     /// Held while the live set is replaced, so that each version is made from the one before it. Whoever decides
     /// never waits for it.
@@ -130,6 +133,7 @@ impl<S: Store> PolicyLimiter<S> {
             // Each quota says what the store's trouble means.
             store: FallbackStore::new(store, OnStoreFailure::Open),
             when_full: WhenFull::default(),
+            full: AtomicU64::new(0),
             live: ArcSwap::from_pointee(PolicySet::first(policies, source)),
             replacing: Mutex::new(()),
         }
@@ -139,8 +143,8 @@ impl<S: Store> PolicyLimiter<S> {
 impl<S, C> PolicyLimiter<S, C> {
     /// Counts in this memory while the store is in trouble, by its clock and up to its cap.
     pub fn memory<K>(self, memory: MemoryStore<K>) -> PolicyLimiter<S, K> {
-        let Self { store, when_full, live, replacing } = self;
-        PolicyLimiter { store: store.memory(memory), when_full, live, replacing }
+        let Self { store, when_full, full, live, replacing } = self;
+        PolicyLimiter { store: store.memory(memory), when_full, full, live, replacing }
     }
 
     /// Sets what an unseen key is answered while the store is full.
@@ -152,6 +156,11 @@ impl<S, C> PolicyLimiter<S, C> {
     /// The store.
     pub const fn store(&self) -> &S {
         self.store.store()
+    }
+
+    /// How many requests the store had no room for, whatever they were answered. Peeks are among them.
+    pub fn store_full(&self) -> u64 {
+        self.full.load(Ordering::Relaxed)
     }
 
     /// The policies that are live now.
@@ -309,9 +318,12 @@ impl<S: Store, C: Clock> PolicyLimiter<S, C> {
         charges: &[Charge<'_>],
         counted: Result<Counted, StoreError>,
     ) -> Result<Decision, StoreError> {
-        match (counted, self.when_full) {
-            (Err(StoreError::Full), WhenFull::Allow) => Ok(Decision::new(self.store.uncounted(charges))),
-            (counted, _) => counted.map(Decision::new),
+        let Err(StoreError::Full) = counted else { return counted.map(Decision::new) };
+        // Relaxed: a figure of its own that guards no other memory.
+        self.full.fetch_add(1, Ordering::Relaxed);
+        match self.when_full {
+            WhenFull::Deny => Err(StoreError::Full),
+            WhenFull::Allow => Ok(Decision::new(self.store.uncounted(charges))),
         }
     }
 }

@@ -28,11 +28,12 @@ impl<S: Store, C: Clock> PolicyLimiter<S, C> {
     /// Makes the trials of each request that was decided, all in one step of the store where it can be. The answers
     /// are in the order of the requests.
     pub(super) async fn try_out(&self, decided: &[(&Matched<'_>, &Decision)]) -> Vec<Trials> {
-        let planned: Vec<Vec<Planned<'_>>> =
-            decided.iter().map(|(matched, decision)| plan(matched, decision)).collect();
-        if planned.iter().all(Vec::is_empty) {
+        // Usually there is nothing to try out, and then nothing is allocated.
+        if decided.iter().all(|(matched, _)| matched.trials().next().is_none()) {
             return Vec::new();
         }
+        let planned: Vec<Vec<Planned<'_>>> =
+            decided.iter().map(|(matched, decision)| plan(matched, decision)).collect();
         let taking: Vec<&[Charge<'_>]> =
             planned.iter().flatten().filter(|plan| plan.takes).map(|plan| plan.charges.as_slice()).collect();
         // The store itself: what its trouble means is said for decisions.

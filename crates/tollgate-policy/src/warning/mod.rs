@@ -121,10 +121,11 @@ impl fmt::Display for Warning {
 
 /// All of them, in the order of the file.
 pub(crate) fn warnings(policies: &[Policy]) -> Box<[Warning]> {
+    let exempt: Vec<&Policy> = policies.iter().filter(|policy| policy.is_exempt).collect();
     let mut warnings = Vec::new();
     for policy in policies {
         let mut warn = |at, kind| warnings.push(Warning { at, policy: policy.name.clone(), kind });
-        if let Some(exempt) = hidden_by(policy, policies) {
+        if let Some(exempt) = hidden_by(policy, &exempt) {
             warn(policy.at, WarningKind::HiddenByExempt { exempt: exempt.name.clone() });
         }
         if let Some(kind) = mixed(&policy.identity) {
@@ -151,9 +152,9 @@ pub(crate) fn warnings(policies: &[Policy]) -> Box<[Warning]> {
     warnings.into()
 }
 
-fn hidden_by<'a>(policy: &Policy, policies: &'a [Policy]) -> Option<&'a Policy> {
-    let mut exempt = policies.iter().filter(|other| other.is_exempt && other.name != policy.name);
-    exempt.find(|exempt| implies(&policy.conditions, &exempt.conditions))
+fn hidden_by<'a>(policy: &Policy, exempt: &[&'a Policy]) -> Option<&'a Policy> {
+    let mut others = exempt.iter().filter(|other| other.name != policy.name);
+    others.find(|exempt| implies(&policy.conditions, &exempt.conditions)).copied()
 }
 
 fn doubtful(quotas: &Quotas) -> Vec<WarningKind> {

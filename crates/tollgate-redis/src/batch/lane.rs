@@ -108,6 +108,8 @@ impl Driver<'_> {
         if waiting == 0 {
             queue.drivers -= 1;
             self.is_done = true;
+            // What a crowd has left is megabytes, and a Cluster has many lanes.
+            queue.waiting.shrink_to(4 * most);
             return None;
         }
         let share = (waiting + queue.under_way).div_ceil(queue.drivers);

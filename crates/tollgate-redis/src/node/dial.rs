@@ -1,7 +1,6 @@
 //! A TCP connection to a host: its name is looked up, and its addresses are tried.
 
 use std::collections::HashMap;
-use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -91,14 +90,9 @@ impl LookUps {
     }
 }
 
-impl From<io::Error> for Unconnected {
-    fn from(error: io::Error) -> Self {
-        Self::Io(error.kind())
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use std::io;
     use std::net::{Ipv4Addr, TcpListener};
 
     use socket2::{Domain, SockAddr, Socket, Type};

@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use smallvec::SmallVec;
 use tollgate::{
-    Charge, Counted, Counter, Key, PolicyQuota, Quota, QuotaState, Refunded, Source, Store, StoreError,
-    Timestamp, Window,
+    Charge, Counted, Counter, Key, PolicyQuota, QuotaState, Refunded, Source, Store, StoreError, Timestamp,
+    Window,
 };
 
 use self::reserve::{groups, in_order, parts};
@@ -17,8 +17,8 @@ use crate::AcrossSlots;
 use crate::batch::{Awaited, Committer};
 use crate::denials::{Denials, Remembered, Version};
 use crate::keys::{Names, Slot};
-use crate::question::Question;
-use crate::script::{Answer, Found, Outcome, Request, Shape, Step};
+use crate::question::{Asked, Question};
+use crate::script::{Answer, Found, Outcome, Request};
 use crate::time::{Instant, instant};
 use crate::topology::{Share, StoreStatus, Topology, slot};
 
@@ -62,8 +62,7 @@ enum Begun<'a> {
 /// A question that is under way.
 struct Pending<'a> {
     question: Question<'a>,
-    step: Step,
-    bound: Option<i64>,
+    asked: Asked,
     begun: Instant,
     versions: SmallVec<[Version; 1]>,
     awaited: Result<Awaited, StoreError>,
@@ -166,18 +165,18 @@ impl Store for RedisStore {
         if self.0.reserves(charges) {
             let groups = groups(charges, &self.0.names, self.0.committer.time().estimate())?;
             let parts = parts(&groups, &self.0.names);
-            let looked = self.0.ask_each(&parts, Step::Look, None, instant()).await?;
+            let looked = self.0.ask_each(&parts, Asked::Look, instant()).await?;
             return Ok(in_order(&parts, &looked));
         }
         let question = Question::new(charges, &self.0.names);
-        let (question, taken) = self.0.note(self.0.send(question, Step::Look, None, instant())).await?;
+        let (question, taken) = self.0.note(self.0.send(question, Asked::Look, instant())).await?;
         Ok(question.counted(taken.now, &taken.found))
     }
 
     async fn record(&self, charge: &Charge<'_>) -> Result<QuotaState, StoreError> {
         let charges = [*charge];
         let question = Question::new(&charges, &self.0.names);
-        let pending = self.0.send(question, Step::Charge, Some(Shape::UNBOUNDED), instant());
+        let pending = self.0.send(question, Asked::Record, instant());
         let (_, taken) = self.0.note(pending).await?;
         taken.state(&charge.counter())
     }
@@ -186,7 +185,7 @@ impl Store for RedisStore {
         let charges = [*charge];
         let question = Question::new(&charges, &self.0.names);
         let _changing = self.0.change(&question);
-        let answer = self.0.ask(&question, Step::Refund, Some(start.as_unix_millis())).await?;
+        let answer = self.0.ask(&question, Asked::Refund(start)).await?;
         let taken = match answer.outcome {
             Outcome::Closed => return Ok(Refunded::Closed),
             _ => Taken::try_from(answer)?,
@@ -200,17 +199,14 @@ impl Store for RedisStore {
         let charges = [Charge::new(counter.quota(), counter.key(), 0)];
         let question = Question::new(&charges, &self.0.names);
         let _changing = self.0.change(&question);
-        self.0.take(&question, Step::Reset, None).await?.state(counter)
+        self.0.take(&question, Asked::Reset).await?.state(counter)
     }
 
     async fn set(&self, counter: &Counter<'_>, used: u64) -> Result<QuotaState, StoreError> {
         let charges = [Charge::new(counter.quota(), counter.key(), 0)];
         let question = Question::new(&charges, &self.0.names);
         let _changing = self.0.change(&question);
-        self.0
-            .take(&question, Step::Set, Some(used.min(Quota::MAX_LIMIT).cast_signed()))
-            .await?
-            .state(counter)
+        self.0.take(&question, Asked::Set(used)).await?.state(counter)
     }
 }
 
@@ -228,7 +224,7 @@ impl Inner {
         let denied = if question.denials_are_free() { self.deny_locally(&question, begun) } else { None };
         match denied {
             Some(denied) => Begun::Known(denied),
-            None => Begun::Asked(self.send(question, Step::Charge, None, begun)),
+            None => Begun::Asked(self.send(question, Asked::Charge, begun)),
         }
     }
 
@@ -256,24 +252,21 @@ impl Inner {
     }
 
     /// Puts the question into the next batch, for a decision that has begun then.
-    fn send<'a>(
-        &self,
-        question: Question<'a>,
-        step: Step,
-        bound: Option<i64>,
-        begun: Instant,
-    ) -> Pending<'a> {
+    fn send<'a>(&self, question: Question<'a>, asked: Asked, begun: Instant) -> Pending<'a> {
         let versions = question.ids().map(|id| self.denials.version(id)).collect();
-        let awaited = self.submit(&question, step, bound, begun);
-        Pending { question, step, bound, begun, versions, awaited }
+        let awaited = self.submit(&question, asked, begun);
+        Pending { question, asked, begun, versions, awaited }
     }
 
     /// Awaits the answer and notes what it says of counters that deny.
     async fn note<'a>(&self, pending: Pending<'a>) -> Result<(Question<'a>, Taken), StoreError> {
-        let Pending { question, step, bound, begun, versions, awaited } = pending;
-        let taken = Taken::try_from(self.answer(&question, (step, bound), begun, awaited?).await?)?;
-        let is_denied =
-            step == Step::Charge && (bound == Some(Shape::NO_ROOM) || question.is_denied(&taken.found));
+        let Pending { question, asked, begun, versions, awaited } = pending;
+        let taken = Taken::try_from(self.answer(&question, asked, begun, awaited?).await?)?;
+        let is_denied = match asked {
+            Asked::Deny => true,
+            Asked::Charge | Asked::Record => question.is_denied(&taken.found),
+            _ => false,
+        };
         let received = instant();
         let windows = question.windows(taken.now, &taken.found);
         for (((counter, window), found), version) in
@@ -317,31 +310,21 @@ impl Inner {
         changing
     }
 
-    async fn take(
-        &self,
-        question: &Question<'_>,
-        step: Step,
-        bound: Option<i64>,
-    ) -> Result<Taken, StoreError> {
-        self.ask(question, step, bound).await?.try_into()
+    async fn take(&self, question: &Question<'_>, asked: Asked) -> Result<Taken, StoreError> {
+        self.ask(question, asked).await?.try_into()
     }
 
-    async fn ask(
-        &self,
-        question: &Question<'_>,
-        step: Step,
-        bound: Option<i64>,
-    ) -> Result<Answer, StoreError> {
+    async fn ask(&self, question: &Question<'_>, asked: Asked) -> Result<Answer, StoreError> {
         let begun = instant();
-        let awaited = self.submit(question, step, bound, begun)?;
-        self.answer(question, (step, bound), begun, awaited).await
+        let awaited = self.submit(question, asked, begun)?;
+        self.answer(question, asked, begun, awaited).await
     }
 
     /// Awaits the answer, and asks again where the window it named was not open.
     async fn answer(
         &self,
         question: &Question<'_>,
-        (step, bound): (Step, Option<i64>),
+        asked: Asked,
         begun: Instant,
         mut awaited: Awaited,
     ) -> Result<Answer, StoreError> {
@@ -350,19 +333,13 @@ impl Inner {
             if answer.outcome != Outcome::Stale {
                 return Ok(answer);
             }
-            awaited = self.submit(question, step, bound, begun)?;
+            awaited = self.submit(question, asked, begun)?;
         }
         received(awaited).await
     }
 
-    fn submit(
-        &self,
-        question: &Question<'_>,
-        step: Step,
-        bound: Option<i64>,
-        begun: Instant,
-    ) -> Result<Awaited, StoreError> {
-        let request = question.request(step, bound, &self.names, self.committer.time().estimate())?;
+    fn submit(&self, question: &Question<'_>, asked: Asked, begun: Instant) -> Result<Awaited, StoreError> {
+        let request = question.request(asked, &self.names, self.committer.time().estimate())?;
         let slot = self.slot(&request)?;
         self.committer.submit(slot, request, begun)
     }

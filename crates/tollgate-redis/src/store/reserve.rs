@@ -25,8 +25,8 @@ use super::{Inner, Pending, Taken, received};
 use crate::denials::Id;
 use crate::keys::{KeyText, Names, Slot};
 use crate::pace::Pace;
-use crate::question::Question;
-use crate::script::{Answer, Outcome, Request, Shape, Step};
+use crate::question::{Asked, Question};
+use crate::script::{Answer, Outcome, Request};
 use crate::time::{Instant, instant};
 use crate::topology::slot;
 
@@ -139,11 +139,10 @@ impl Inner {
     pub(super) async fn ask_each<'a>(
         &self,
         parts: &[Part<'a>],
-        step: Step,
-        bound: Option<i64>,
+        asked: Asked,
         begun: Instant,
     ) -> Result<Vec<Counted>, StoreError> {
-        let send = |part: &Part<'a>| self.send(part.question.clone(), step, bound, begun);
+        let send = |part: &Part<'a>| self.send(part.question.clone(), asked, begun);
         let pending: Vec<Pending<'a>> = parts.iter().map(send).collect();
         let mut counted = Vec::with_capacity(parts.len());
         for pending in pending {
@@ -183,7 +182,7 @@ impl Reservation<'_, '_> {
         }
         let mut charged = Vec::with_capacity(self.parts.len());
         for part in self.parts {
-            let pending = self.inner.send(part.question.clone(), Step::Charge, None, self.begun);
+            let pending = self.inner.send(part.question.clone(), Asked::Charge, self.begun);
             match self.inner.note(pending).await {
                 Ok((_, taken)) if part.counted(&taken).is_admitted() => charged.push(taken),
                 Ok((_, taken)) => return self.deny(charged, &part.counted(&taken)).await,
@@ -210,7 +209,7 @@ impl Reservation<'_, '_> {
         let is_to_renew = self.parts.iter().any(|part| inner.is_to_renew(&part.question, at));
         let counted = match known.into_iter().collect() {
             Some(counted) if !is_to_renew => counted,
-            _ => inner.ask_each(self.parts, Step::Charge, Some(Shape::NO_ROOM), self.begun).await?,
+            _ => inner.ask_each(self.parts, Asked::Deny, self.begun).await?,
         };
         Ok(Some(in_order(self.parts, &counted)).filter(|counted| !counted.is_admitted()))
     }
@@ -219,10 +218,8 @@ impl Reservation<'_, '_> {
     async fn deny(&self, mut charged: Vec<Taken>, denied: &Counted) -> Result<Counted, StoreError> {
         let (before, rest) = self.parts.split_at(charged.len());
         let (_, rest) = rest.split_at(1);
-        let (is_given_back, looked) = tokio::join!(
-            self.give_back(&mut charged),
-            self.inner.ask_each(rest, Step::Charge, Some(Shape::NO_ROOM), self.begun)
-        );
+        let (is_given_back, looked) =
+            tokio::join!(self.give_back(&mut charged), self.inner.ask_each(rest, Asked::Deny, self.begun));
         let looked = looked.map_err(|error| certain(error, is_given_back && self.denials_are_free()))?;
         let mut counted: Vec<Counted> =
             before.iter().zip(&charged).map(|(part, taken)| part.counted(taken)).collect();

@@ -74,7 +74,7 @@ fn kill(round: &mut Round) {
 }
 
 fn migration(round: &mut Round) {
-    let cluster = Cluster::start(round.software());
+    let cluster = Cluster::start(round.software()).calm();
     let mut crowd = Crowd::start(&url(&cluster), Data::Kept);
     for _ in 0..5 {
         let slots = charged_slots(&cluster);

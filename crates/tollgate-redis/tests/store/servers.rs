@@ -43,7 +43,7 @@ pub(crate) fn shared(software: Software) -> Arc<Server> {
 pub(crate) fn shared_cluster(software: Software) -> Arc<Cluster> {
     static CLUSTERS: [OnceLock<Arc<Cluster>>; 2] = [const { OnceLock::new() }; 2];
     let index = Software::ALL.iter().position(|known| *known == software).unwrap();
-    Arc::clone(CLUSTERS[index].get_or_init(|| Arc::new(Cluster::start(software))))
+    Arc::clone(CLUSTERS[index].get_or_init(|| Arc::new(Cluster::start(software).calm())))
 }
 
 /// A store on a shared cluster.

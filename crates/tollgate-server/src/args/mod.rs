@@ -10,6 +10,7 @@ mod value;
 
 use std::net::SocketAddr;
 use std::num::{NonZeroU32, NonZeroUsize};
+use std::path::PathBuf;
 
 use clap::builder::BoolishValueParser;
 use clap::{Parser, Subcommand, ValueEnum};
@@ -47,10 +48,16 @@ pub enum Command {
 #[derive(Debug, clap::Args)]
 #[command(after_help = "An environment variable takes several values separated by commas, such as \
                         TOLLGATE_LIMIT=\"5/1m, 100/1h\". An empty one counts as unset.")]
+#[command(group = clap::ArgGroup::new("shared").args(["store", "config"]).multiple(true))]
 pub struct ServeArgs {
+    /// File of policies: which limits apply to whom. It is read again whenever it changes
+    #[arg(long, value_name = "FILE", env = "TOLLGATE_CONFIG")]
+    #[arg(conflicts_with_all = ["limits", "key", "count_denied", "on_store_failure", "local_share"])]
+    pub config: Option<PathBuf>,
+
     /// What is allowed, such as 5/1m, 100/day@Europe/Berlin or 10/1s@first_hit; for several, repeat it, or
     /// separate them by commas: a request needs room in all of them
-    #[arg(long = "limit", value_name = "QUOTA", env = "TOLLGATE_LIMIT", required = true)]
+    #[arg(long = "limit", value_name = "QUOTA", env = "TOLLGATE_LIMIT", required_unless_present = "config")]
     #[arg(value_delimiter = ',', allow_hyphen_values = true)]
     pub limits: Vec<Quota>,
 
@@ -71,7 +78,7 @@ pub struct ServeArgs {
     pub admin_listen: SocketAddr,
 
     /// Counters held in memory at most: one for each key of each quota. With a shared store, those of
-    /// `--on-store-failure local`
+    /// policies that count locally while it is away
     #[arg(long, value_name = "COUNT", env = "TOLLGATE_MAX_KEYS", default_value = "1000000")]
     #[arg(value_parser = value::max_keys, allow_negative_numbers = true)]
     pub max_keys: NonZeroUsize,
@@ -94,8 +101,8 @@ pub struct ServeArgs {
     pub log_format: LogFormat,
 
     /// Counters in Redis or Valkey, shared with every process that names the same, such as redis://HOST,
-    /// rediss://USER@HOST:PORT/DATABASE (TLS), redis+sentinel://, redis+cluster:// or unix:///PATH [default: in
-    /// memory]
+    /// rediss://USER@HOST:PORT/DATABASE (TLS), redis+sentinel://, redis+cluster:// or unix:///PATH [default: that of
+    /// the file, else in memory]
     #[arg(long, value_name = "URL", env = "TOLLGATE_STORE", hide_env_values = true)]
     #[arg(help_heading = "Shared store", value_parser = value::secret)]
     pub store: Option<Secret>,
@@ -111,6 +118,7 @@ pub struct ServeArgs {
 
 /// Flags of `tollgate doctor`.
 #[derive(Debug, clap::Args)]
+#[command(group = clap::ArgGroup::new("shared").args(["store"]))]
 pub struct DoctorArgs {
     /// The store to look at, such as redis://HOST, rediss://USER@HOST:PORT/DATABASE (TLS), redis+sentinel://,
     /// redis+cluster:// or unix:///PATH
@@ -181,13 +189,11 @@ impl Command {
     }
 }
 
-impl WhenFull {
-    /// As it is written.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Deny => "deny",
-            Self::Allow => "allow",
+impl From<WhenFull> for tollgate_policy::WhenFull {
+    fn from(when_full: WhenFull) -> Self {
+        match when_full {
+            WhenFull::Deny => Self::Deny,
+            WhenFull::Allow => Self::Allow,
         }
     }
 }

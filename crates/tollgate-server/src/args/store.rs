@@ -15,51 +15,51 @@ use super::value;
 pub struct StoreArgs {
     /// How long a decision waits for the store
     #[arg(long, value_name = "TIME", env = "TOLLGATE_STORE_TIMEOUT", default_value = "20ms")]
-    #[arg(value_parser = value::time, requires = "store", allow_hyphen_values = true)]
+    #[arg(value_parser = value::time, requires = "shared", allow_hyphen_values = true)]
     pub store_timeout: Duration,
 
     /// How long a connection to the store may take to open
     #[arg(long, value_name = "TIME", env = "TOLLGATE_STORE_CONNECT_TIMEOUT", default_value = "250ms")]
-    #[arg(value_parser = value::time, requires = "store", allow_hyphen_values = true)]
+    #[arg(value_parser = value::time, requires = "shared", allow_hyphen_values = true)]
     pub store_connect_timeout: Duration,
 
     /// What every key in the store begins with: services that shall not share counters need one each, also where
-    /// their limits differ
-    #[arg(long, value_name = "TEXT", env = "TOLLGATE_STORE_PREFIX", default_value = "tollgate")]
-    #[arg(requires = "store")]
-    pub store_prefix: String,
+    /// their limits differ [default: that of the file, else tollgate]
+    #[arg(long, value_name = "TEXT", env = "TOLLGATE_STORE_PREFIX")]
+    #[arg(requires = "shared")]
+    pub store_prefix: Option<String>,
 
     /// How who is counted is written into a key: as a digest, or readable
     #[arg(long, value_name = "FORM", env = "TOLLGATE_IDENTITY", default_value = "digest")]
-    #[arg(requires = "store")]
+    #[arg(requires = "shared")]
     pub identity: IdentityForm,
 
     /// Certificates (PEM) of the authorities that the store's certificate is to be from [default: those of the
     /// system]
-    #[arg(long, value_name = "FILE", env = "TOLLGATE_STORE_CA", requires = "store")]
+    #[arg(long, value_name = "FILE", env = "TOLLGATE_STORE_CA", requires = "shared")]
     pub store_ca: Option<PathBuf>,
 
     /// Certificate (PEM) to show to the store
-    #[arg(long, value_name = "FILE", env = "TOLLGATE_STORE_CERT", requires_all = ["store", "store_key"])]
+    #[arg(long, value_name = "FILE", env = "TOLLGATE_STORE_CERT", requires_all = ["shared", "store_key"])]
     pub store_cert: Option<PathBuf>,
 
     /// Private key (PEM) of that certificate
-    #[arg(long, value_name = "FILE", env = "TOLLGATE_STORE_KEY", requires_all = ["store", "store_cert"])]
+    #[arg(long, value_name = "FILE", env = "TOLLGATE_STORE_KEY", requires_all = ["shared", "store_cert"])]
     pub store_key: Option<PathBuf>,
 
     /// File with the store's password; the variable TOLLGATE_STORE_PASSWORD takes the password itself. Either goes
     /// before one in the URL
-    #[arg(long, value_name = "FILE", env = "TOLLGATE_STORE_PASSWORD_FILE", requires = "store")]
+    #[arg(long, value_name = "FILE", env = "TOLLGATE_STORE_PASSWORD_FILE", requires = "shared")]
     pub store_password_file: Option<PathBuf>,
 
     /// User to log in as with the Sentinels, where they want another than their default; the store's own is in the
     /// URL
-    #[arg(long, value_name = "NAME", env = "TOLLGATE_STORE_SENTINEL_USER", requires = "store")]
+    #[arg(long, value_name = "NAME", env = "TOLLGATE_STORE_SENTINEL_USER", requires = "shared")]
     pub store_sentinel_user: Option<String>,
 
     /// File with the password of the Sentinels, to whom the store's is not sent; the variable
     /// TOLLGATE_STORE_SENTINEL_PASSWORD takes the password itself
-    #[arg(long, value_name = "FILE", env = "TOLLGATE_STORE_SENTINEL_PASSWORD_FILE", requires = "store")]
+    #[arg(long, value_name = "FILE", env = "TOLLGATE_STORE_SENTINEL_PASSWORD_FILE", requires = "shared")]
     pub store_sentinel_password_file: Option<PathBuf>,
 
     /// What the variable `TOLLGATE_STORE_PASSWORD` says. There is no flag: everybody on a machine can read those.
@@ -77,7 +77,7 @@ pub struct StoreArgs {
 pub struct FailureArgs {
     /// What is answered while the store cannot: admission without a count, 503, or a count in this process alone
     #[arg(long, value_name = "POLICY", env = "TOLLGATE_ON_STORE_FAILURE", default_value = "open")]
-    #[arg(requires = "store")]
+    #[arg(requires = "shared")]
     pub on_store_failure: OnStoreFailure,
 
     /// With `--on-store-failure local`: the part of each limit that this process admits then, such as 1/3 for one

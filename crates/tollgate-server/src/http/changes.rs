@@ -2,7 +2,8 @@
 
 use http::{Request, StatusCode};
 use hyper::body::Incoming;
-use tollgate::{PerQuota, QuotaState, Timestamp};
+use tollgate::{QuotaState, Timestamp};
+use tollgate_policy::{Changed, CheckError};
 
 use super::json::StartMillis;
 use super::problem::Problem;
@@ -16,37 +17,32 @@ impl<S: ServedStore> Edge<S> {
     pub(super) async fn refund(&self, request: Request<Incoming>) -> Result<Reply, Problem> {
         let body = body::read(request).await?;
         let RefundRequest { attributes, cost, windows } = json::read(&body)?;
-        let texts = self.engine.policy().texts();
-        if windows.len() != texts.len() {
-            let detail = format!("expected the window start of each of the quotas {}", texts.join(", "));
-            return Err(Problem::bad_field("windows", detail));
-        }
         let starts: Vec<Timestamp> = windows.into_iter().map(start).collect();
         let refunded = self.engine.refund(&attributes, cost.units(), &starts).await;
-        let refunded = refunded.map_err(|refusal| Problem::refused(&refusal, "attributes"))?;
-        let quotas = texts.iter().zip(&refunded).map(|(text, one)| RefundedQuota::new(text, *one)).collect();
-        Ok(reply::json(StatusCode::OK, &RefundReply { quotas }))
+        let refunded = refunded.map_err(|error| Problem::refund(&error))?;
+        let quotas = refunded.iter().map(|(policy, quota, one)| RefundedQuota::new(policy, quota, *one));
+        let (version, quotas) = (refunded.policies().version(), quotas.collect());
+        Ok(reply::json(StatusCode::OK, &RefundReply { version, quotas }))
     }
 
     pub(super) async fn reset(&self, request: Request<Incoming>) -> Result<Reply, Problem> {
         let body = body::read(request).await?;
         let ResetRequest { attributes } = json::read(&body)?;
-        let counts = self.engine.reset(&attributes).await;
-        Ok(self.counts(&counts.map_err(|refusal| Problem::refused(&refusal, "attributes"))?))
+        counts(self.engine.reset(&attributes).await)
     }
 
     pub(super) async fn set(&self, request: Request<Incoming>) -> Result<Reply, Problem> {
         let body = body::read(request).await?;
         let SetRequest { attributes, used } = json::read(&body)?;
-        let counts = self.engine.set(&attributes, used.value()).await;
-        Ok(self.counts(&counts.map_err(|refusal| Problem::refused(&refusal, "attributes"))?))
+        counts(self.engine.set(&attributes, used.value()).await)
     }
+}
 
-    fn counts(&self, states: &PerQuota<QuotaState>) -> Reply {
-        let texts = self.engine.policy().texts();
-        let quotas = texts.iter().zip(states).map(|(text, state)| QuotaCount::new(text, state)).collect();
-        reply::json(StatusCode::OK, &CountsReply { quotas })
-    }
+fn counts(changed: Result<Changed<QuotaState>, CheckError>) -> Result<Reply, Problem> {
+    let changed = changed.map_err(|error| Problem::check(&error, "attributes"))?;
+    let quotas = changed.iter().map(|(policy, quota, state)| QuotaCount::new(policy, quota, state));
+    let (version, quotas) = (changed.policies().version(), quotas.collect());
+    Ok(reply::json(StatusCode::OK, &CountsReply { version, quotas }))
 }
 
 fn start(millis: StartMillis) -> Timestamp {

@@ -2,7 +2,7 @@
 
 use http::{Request, StatusCode, Uri};
 use hyper::body::Incoming;
-use tollgate::Decision;
+use tollgate_policy::PolicyDecision;
 
 use super::json::Object;
 use super::problem::Problem;
@@ -14,14 +14,14 @@ impl<S: ServedStore> Edge<S> {
     pub(super) async fn check_query(&self, uri: &Uri) -> Result<Reply, Problem> {
         let (attributes, cost) = query::read(uri.query().unwrap_or_default())?;
         let decision = self.engine.check(&attributes, cost.units()).await;
-        Ok(self.verdict(&decision.map_err(|refusal| Problem::refused(&refusal, "query"))?))
+        Ok(self.verdict(&decision.map_err(|error| Problem::check(&error, "query"))?))
     }
 
     pub(super) async fn check(&self, request: Request<Incoming>) -> Result<Reply, Problem> {
         let body = body::read(request).await?;
         let CheckRequest { attributes, cost } = json::read(&body)?;
         let decision = self.engine.check(&attributes, cost.units()).await;
-        Ok(self.verdict(&decision.map_err(|refusal| Problem::refused(&refusal, "attributes"))?))
+        Ok(self.verdict(&decision.map_err(|error| Problem::check(&error, "attributes"))?))
     }
 
     /// Answers 200 whatever the verdict: nobody asked to be let through.
@@ -29,8 +29,8 @@ impl<S: ServedStore> Edge<S> {
         let body = body::read(request).await?;
         let CheckRequest { attributes, cost } = json::read(&body)?;
         let decision = self.engine.peek(&attributes, cost.units()).await;
-        let decision = decision.map_err(|refusal| Problem::refused(&refusal, "attributes"))?;
-        let mut reply = reply::json(StatusCode::OK, &DecisionBody::new(&decision, self.engine.policy()));
+        let decision = decision.map_err(|error| Problem::check(&error, "attributes"))?;
+        let mut reply = reply::json(StatusCode::OK, &DecisionBody::new(&decision));
         self.limit_headers.write(&decision, reply.headers_mut());
         Ok(reply)
     }
@@ -44,27 +44,26 @@ impl<S: ServedStore> Edge<S> {
         }
         let asked = requests.iter().map(|Object(request)| (&request.attributes, request.cost.units()));
         let decisions = self.engine.check_each(asked).await;
-        let policy = self.engine.policy();
         let decisions = decisions
             .iter()
             .enumerate()
             .map(|(index, decision)| match decision {
-                Ok(decision) => BatchEntry::Decision(DecisionBody::new(decision, policy)),
-                Err(refusal) => {
-                    BatchEntry::Problem(Problem::refused(refusal, &format!("requests[{index}].attributes")))
+                Ok(decision) => BatchEntry::Decision(DecisionBody::new(decision)),
+                Err(error) => {
+                    BatchEntry::Problem(Problem::check(error, &format!("requests[{index}].attributes")))
                 }
             })
             .collect();
         Ok(reply::json(StatusCode::OK, &BatchReply { decisions }))
     }
 
-    fn verdict(&self, decision: &Decision) -> Reply {
-        let policy = self.engine.policy();
+    fn verdict(&self, decision: &PolicyDecision) -> Reply {
         let mut reply = if decision.is_allowed() {
-            reply::json(StatusCode::OK, &DecisionBody::new(decision, policy))
+            reply::json(StatusCode::OK, &DecisionBody::new(decision))
         } else {
-            let body = DeniedBody::new(decision, policy, &self.limit_headers);
-            reply::problem(StatusCode::TOO_MANY_REQUESTS, &body)
+            let status =
+                StatusCode::from_u16(decision.deny_status()).unwrap_or(StatusCode::TOO_MANY_REQUESTS);
+            reply::problem(status, &DeniedBody::new(decision, status.as_u16()))
         };
         self.limit_headers.write(decision, reply.headers_mut());
         reply

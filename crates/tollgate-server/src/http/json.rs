@@ -7,8 +7,9 @@ use std::marker::PhantomData;
 use serde::de::value::MapAccessDeserializer;
 use serde::de::{Deserialize, Deserializer, Error, MapAccess, Unexpected, Visitor};
 use serde_json::error::Category;
+use tollgate_policy::Attributes;
 
-use crate::attributes::Attributes;
+use crate::attributes;
 
 /// What of a body is wrong.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -93,29 +94,30 @@ impl<'de, T: Deserialize<'de>> Deserialize<'de> for Object<T> {
     }
 }
 
-impl<'de: 'a, 'a> Deserialize<'de> for Attributes<'a> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Pairs<'a>(PhantomData<&'a str>);
+/// Names and values, each name once.
+pub(super) fn attributes<'de: 'a, 'a, D: Deserializer<'de>>(
+    deserializer: D,
+) -> Result<Attributes<'a>, D::Error> {
+    struct Pairs<'a>(PhantomData<&'a str>);
 
-        impl<'de: 'a, 'a> Visitor<'de> for Pairs<'a> {
-            type Value = Attributes<'a>;
+    impl<'de: 'a, 'a> Visitor<'de> for Pairs<'a> {
+        type Value = Attributes<'a>;
 
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("an object of strings")
-            }
-
-            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Attributes<'a>, A::Error> {
-                let mut attributes = Attributes::default();
-                while let Some(Text(name)) = map.next_key()? {
-                    let Text(value) = map.next_value()?;
-                    attributes.insert(name, value).map_err(A::Error::custom)?;
-                }
-                Ok(attributes)
-            }
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str("an object of strings")
         }
 
-        deserializer.deserialize_map(Pairs(PhantomData))
+        fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Attributes<'a>, A::Error> {
+            let mut attributes = Attributes::default();
+            while let Some(Text(name)) = map.next_key()? {
+                let Text(value) = map.next_value()?;
+                attributes::insert(&mut attributes, name, value).map_err(A::Error::custom)?;
+            }
+            Ok(attributes)
+        }
     }
+
+    deserializer.deserialize_map(Pairs(PhantomData))
 }
 
 /// A string, borrowed where it has no escapes.

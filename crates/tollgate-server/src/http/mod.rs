@@ -1,14 +1,16 @@
 //! The HTTP edge: from a request to what the engine is asked, and from its answer to a reply.
 //!
 //! Here is the routing. What a request says is read in `query`, `body` and `json`; what goes over the wire is in
-//! `wire`; what is answered in `checks` (the caller's own), `changes` (the administrator's) and `problem` (what
-//! went wrong). `openapi` describes all of it.
+//! `wire`; what is answered in `checks` (the caller's own), `changes` and `policies` (the administrator's) and
+//! `problem` (what went wrong). `openapi` describes all of it.
 
 mod body;
 mod changes;
 mod checks;
 mod json;
+mod limit_headers;
 mod openapi;
+mod policies;
 mod problem;
 mod query;
 mod reply;
@@ -23,15 +25,17 @@ use http::{HeaderValue, Method, Request, Response, StatusCode, Version};
 use http_body_util::Full;
 use hyper::body::{Body, Incoming};
 use tollgate::OnStoreFailure;
-use tollgate_tower::headers::{HeaderFormat, LimitHeaders};
+use tollgate_policy::{Mode, PolicySet};
 
+use self::limit_headers::HeaderTable;
 use self::problem::Problem;
 pub(crate) use self::route::Listener;
 use self::route::Route;
 use crate::engine::Engine;
 use crate::metrics::{Metrics, Scrape};
 use crate::phase::Phase;
-use crate::store::{Failure, ServedStore, Servers, StoreState};
+use crate::reload::Reloads;
+use crate::store::{ServedStore, Servers, StoreState};
 
 /// An answer, whole in memory.
 type Reply = Response<Full<Bytes>>;
@@ -39,18 +43,24 @@ type Reply = Response<Full<Bytes>>;
 /// Answers the requests of both listeners.
 pub(crate) struct Edge<S> {
     engine: Engine<S>,
-    limit_headers: LimitHeaders,
+    /// If the policies are from a file.
+    reloads: Option<Arc<Reloads<S>>>,
+    limit_headers: HeaderTable,
     metrics: Arc<Metrics>,
     scrape: Scrape,
-    openapi: Bytes,
     phase: Phase,
 }
 
-impl<S: ServedStore> Edge<S> {
-    pub(crate) fn new(engine: Engine<S>, metrics: Arc<Metrics>, scrape: Scrape, phase: Phase) -> Self {
-        let limit_headers = LimitHeaders::new(HeaderFormat::Draft11, engine.policy().quotas());
-        let openapi = openapi::document(engine.policy());
-        Self { engine, limit_headers, metrics, scrape, openapi, phase }
+impl<S: ServedStore + 'static> Edge<S> {
+    pub(crate) fn new(
+        engine: Engine<S>,
+        reloads: Option<Arc<Reloads<S>>>,
+        metrics: Arc<Metrics>,
+        scrape: Scrape,
+        phase: Phase,
+    ) -> Self {
+        let limit_headers = HeaderTable::new(&engine.live());
+        Self { engine, reloads, limit_headers, metrics, scrape, phase }
     }
 
     pub(crate) async fn answer(&self, listener: Listener, request: Request<Incoming>) -> Reply {
@@ -82,33 +92,58 @@ impl<S: ServedStore> Edge<S> {
             Route::Refund => self.refund(request).await,
             Route::Reset => self.reset(request).await,
             Route::Set => self.set(request).await,
+            Route::Policies => Ok(self.policies()),
+            Route::Reload => self.reload().await,
+            Route::PolicySchema => Ok(reply::json_bytes(StatusCode::OK, policy_schema())),
             Route::Metrics => Ok(reply::text(Scrape::CONTENT_TYPE, self.scrape.text().into())),
-            Route::OpenApi => Ok(reply::json_bytes(StatusCode::OK, self.openapi.clone())),
+            Route::OpenApi => Ok(reply::json_bytes(StatusCode::OK, openapi::document(&self.engine.live()))),
             Route::Health => Ok(reply::text(reply::PLAIN, Bytes::from_static(b"ok\n"))),
             Route::Ready if self.phase.is_draining() => Err(Problem::draining()),
             Route::Ready => self.ready().await,
         }
     }
 
-    /// Ready is who decides, also where a policy does it for a store that is away.
+    /// Ready is who decides, also where policies do it for a store that is away, and by earlier policies where those
+    /// in the file are not valid.
     async fn ready(&self) -> Result<Reply, Problem> {
-        let text = match self.engine.store_state().await {
-            StoreState::Answers => Bytes::from_static(b"ready\n"),
+        let live = self.engine.live();
+        let mut text = match self.engine.store_state().await {
+            StoreState::Answers => "ready\n".to_owned(),
             // With `closed` as well: what the other servers count is decided, and that is most of it.
-            StoreState::FailsInPart(Failure { error, on_failure }, Servers { failed, all }) => format!(
+            StoreState::FailsInPart(error, Servers { failed, all }) => format!(
                 "ready; {failed} of {all} servers of the store fail, and what they count is decided by \
-                 --on-store-failure {on_failure}: {error}\n"
-            )
-            .into(),
-            StoreState::Fails(Failure { error, on_failure: OnStoreFailure::Closed }) => {
-                return Err(Problem::store(&error));
-            }
-            StoreState::Fails(Failure { error, on_failure }) => {
-                format!("ready; decisions by --on-store-failure {on_failure}: {error}\n").into()
+                 on_store_failure ({}): {error}\n",
+                without_store(&live).join(", ")
+            ),
+            StoreState::Fails(error) => {
+                let words = without_store(&live);
+                if words == [OnStoreFailure::Closed.name()] {
+                    return Err(Problem::store(&error));
+                }
+                format!("ready; decisions by on_store_failure ({}): {error}\n", words.join(", "))
             }
         };
-        Ok(reply::text(reply::PLAIN, text))
+        if self.reloads.as_ref().is_some_and(|reloads| reloads.state().failure().is_some()) {
+            // What is wrong with it is for administrators.
+            text += &format!("the file of policies is not valid: version {} goes on\n", live.version());
+        }
+        Ok(reply::text(reply::PLAIN, text.into()))
     }
+}
+
+/// What the policies that count say of a store that cannot answer, each word once.
+fn without_store(live: &PolicySet) -> Vec<&'static str> {
+    let all = live.policies().as_slice().iter();
+    let counting = all.filter(|policy| policy.mode() == Mode::Enforce && !policy.is_exempt());
+    let mut words: Vec<&str> = counting.map(|policy| policy.on_store_failure().name()).collect();
+    words.sort_unstable();
+    words.dedup();
+    words
+}
+
+/// The schema of a file of policies, for editors.
+fn policy_schema() -> Bytes {
+    tollgate_policy::json_schema().to_string().into()
 }
 
 /// The same head, and the length that the body would have had.

@@ -5,13 +5,12 @@ use std::borrow::Cow;
 use http::header::{ALLOW, RETRY_AFTER};
 use http::{HeaderValue, StatusCode};
 use tollgate::StoreError;
+use tollgate_policy::{CheckError, RefundError, Refusal};
 
 use super::json::BadField;
 use super::query::QueryError;
 use super::wire::{ProblemBody, ProblemReason};
 use super::{Reply, reply};
-use crate::engine::Refusal;
-use crate::policy::MissingIdentity;
 
 /// A reply that is no answer.
 #[derive(Debug, Clone)]
@@ -54,21 +53,30 @@ impl Problem {
         Self { field: Some(field), ..Self::new(StatusCode::BAD_REQUEST, detail) }
     }
 
-    /// What the engine refused; attributes were read from fields that begin so.
-    pub(super) fn refused(refusal: &Refusal, attributes: &str) -> Self {
-        match refusal {
-            Refusal::MissingIdentity(missing) => {
-                let field = match missing {
-                    MissingIdentity::Anyone => attributes.to_owned(),
-                    MissingIdentity::Attribute(name) => format!("{attributes}.{name}"),
+    /// Why there is no decision; attributes were read from fields that begin so.
+    pub(super) fn check(error: &CheckError, attributes: &str) -> Self {
+        match error {
+            CheckError::Refused(refusal) => {
+                let field = match refusal {
+                    Refusal::MissingKey { attribute, .. } => format!("{attributes}.{attribute}"),
+                    Refusal::Cost { error, .. } => format!("{attributes}.{}", error.attribute()),
+                    _ => attributes.to_owned(),
                 };
-                Self::bad_field(field, missing.to_string())
+                Self::bad_field(field, refusal.to_string())
             }
-            Refusal::NoWindowStart { index, .. } | Refusal::FutureStart { index } => {
-                Self::bad_field(format!("windows[{index}]"), refusal.to_string())
+            CheckError::Store(error) => Self::store(error),
+            _ => Self::store(&StoreError::BadReply),
+        }
+    }
+
+    /// Why nothing was given back.
+    pub(super) fn refund(error: &RefundError) -> Self {
+        match error {
+            RefundError::Check(error) => Self::check(error, "attributes"),
+            RefundError::NoWindowStart { index, .. } | RefundError::FutureStart { index } => {
+                Self::bad_field(format!("windows[{index}]"), error.to_string())
             }
-            Refusal::Store(error) => Self::store(error),
-            Refusal::Unanswered => Self::store(&StoreError::BadReply),
+            _ => Self::bad_field("windows", error.to_string()),
         }
     }
 

@@ -20,6 +20,9 @@ pub(super) enum Route {
     Refund,
     Reset,
     Set,
+    Policies,
+    Reload,
+    PolicySchema,
     Metrics,
     OpenApi,
     Health,
@@ -44,6 +47,9 @@ impl Route {
             (Listener::Admin, "/v1/refund") => Self::Refund,
             (Listener::Admin, "/v1/reset") => Self::Reset,
             (Listener::Admin, "/v1/set") => Self::Set,
+            (Listener::Admin, "/v1/policies") => Self::Policies,
+            (Listener::Admin, "/v1/policies/reload") => Self::Reload,
+            (Listener::Admin, "/v1/policies/schema") => Self::PolicySchema,
             (Listener::Admin, "/metrics") => Self::Metrics,
             (Listener::Admin, "/openapi.json") => Self::OpenApi,
             (_, "/healthz") => Self::Health,
@@ -73,7 +79,10 @@ impl Route {
 
     /// Whether it only reads, and so can be asked any number of times.
     fn is_read(self) -> bool {
-        matches!(self, Self::Metrics | Self::OpenApi | Self::Health | Self::Ready)
+        matches!(
+            self,
+            Self::Policies | Self::PolicySchema | Self::Metrics | Self::OpenApi | Self::Health | Self::Ready
+        )
     }
 }
 
@@ -83,7 +92,15 @@ mod tests {
 
     #[test]
     fn allow_names_the_methods_that_are_allowed() {
-        let routes = [Route::Check, Route::Peek, Route::Refund, Route::Metrics, Route::Ready];
+        let routes = [
+            Route::Check,
+            Route::Peek,
+            Route::Refund,
+            Route::Reload,
+            Route::Policies,
+            Route::Metrics,
+            Route::Ready,
+        ];
         for route in routes {
             for method in [Method::GET, Method::HEAD, Method::POST, Method::PUT, Method::OPTIONS] {
                 let named = route.allow().split(", ").any(|name| name == method.as_str());

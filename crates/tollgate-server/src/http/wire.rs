@@ -4,23 +4,21 @@
 
 use std::time::Duration;
 
-use serde::ser::SerializeSeq;
 use serde::{Deserialize, Serialize, Serializer};
-use tollgate::{Decision, QuotaState, Reason, Refunded, Source};
-use tollgate_tower::headers::LimitHeaders;
+use tollgate::{Decision, PolicyQuota, QuotaState, Reason, Refunded, Source};
+use tollgate_policy::{Attributes, Ground, Policy, PolicyDecision, QuotaStanding, TrialDecision, TrialKind};
 use utoipa::openapi::{RefOr, Schema};
 use utoipa::{PartialSchema, ToSchema};
 
-use super::json::{Cost, Object, StartMillis, Used};
+use super::json::{self, Cost, Object, StartMillis, Used};
+use super::limit_headers;
 use super::problem::Problem;
-use crate::attributes::Attributes;
-use crate::policy::Policy;
 
 /// What a request takes, and for whom.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct CheckRequest<'a> {
-    #[serde(borrow)]
+    #[serde(borrow, deserialize_with = "json::attributes")]
     pub(super) attributes: Attributes<'a>,
     #[serde(default)]
     pub(super) cost: Cost,
@@ -40,7 +38,7 @@ impl BatchRequest<'_> {
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct RefundRequest<'a> {
-    #[serde(borrow)]
+    #[serde(borrow, deserialize_with = "json::attributes")]
     pub(super) attributes: Attributes<'a>,
     #[serde(default)]
     pub(super) cost: Cost,
@@ -51,57 +49,97 @@ pub(super) struct RefundRequest<'a> {
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct ResetRequest<'a> {
-    #[serde(borrow)]
+    #[serde(borrow, deserialize_with = "json::attributes")]
     pub(super) attributes: Attributes<'a>,
 }
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct SetRequest<'a> {
-    #[serde(borrow)]
+    #[serde(borrow, deserialize_with = "json::attributes")]
     pub(super) attributes: Attributes<'a>,
     pub(super) used: Used,
 }
 
-/// The answer to a request. The single figures are those of the quota that decided.
+/// The answer to a request. The single figures are those of the quota that decided; they are absent if none did.
 #[derive(Serialize, ToSchema)]
 #[schema(as = Decision)]
 pub(super) struct DecisionBody<'a> {
     /// Whether the request may go on.
     allowed: bool,
-    /// The name of the policy.
-    policy: &'a str,
+    /// The policy that decided; absent if none limits the request.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    policy: Option<&'a str>,
+    /// The version of the policies under which it was decided.
+    version: u64,
+    /// Why no quota decided; absent if one did.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    ground: Option<GroundBody>,
     /// The quota that decided, as it is written.
-    quota: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false, value_type = Option<String>)]
+    quota: Option<Written<'a>>,
     /// Units allowed in a window.
-    limit: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    limit: Option<u64>,
     /// Units used in the window, this request's included if it was allowed.
-    used: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    used: Option<u64>,
     /// Units left in the window.
-    remaining: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    remaining: Option<u64>,
     /// Milliseconds until the window ends.
-    reset_after_ms: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    reset_after_ms: Option<u64>,
     /// Milliseconds to wait before another try; absent if allowed, or if the cost can never pass.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     retry_after_ms: Option<u64>,
-    window: Window,
-    source: DecisionSource,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    window: Option<Window>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    source: Option<DecisionSource>,
     /// Why the request is denied; absent if it is allowed.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     reason: Option<DenialReason>,
-    /// Where every quota stands.
-    #[schema(value_type = Vec<QuotaBody<'_>>, min_items = 1)]
+    /// Where every quota stands that applies.
+    #[schema(value_type = Vec<QuotaBody<'_>>)]
     quotas: Quotas<'a>,
+    /// What quotas would have done that are only tried out; absent if there are none.
+    #[serde(skip_serializing_if = "Trials::is_empty")]
+    #[schema(value_type = Vec<TrialBody<'_>>, required = false)]
+    trials: Trials<'a>,
+}
+
+/// Why a request is answered as it is where no quota decides: no policy limits it, a policy exempts it, or a policy
+/// denies who does not say whom it is to count.
+#[derive(Serialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+#[schema(as = Ground)]
+enum GroundBody {
+    Unlimited,
+    Exempt,
+    MissingKey,
 }
 
 /// Where one quota stands after a decision.
 #[derive(Serialize, ToSchema)]
 #[schema(as = Quota)]
 struct QuotaBody<'a> {
+    /// The policy that it belongs to.
+    policy: &'a str,
     /// The quota as it is written.
-    quota: &'a str,
+    #[schema(value_type = String)]
+    quota: Written<'a>,
     limit: u64,
     used: u64,
     remaining: u64,
@@ -113,6 +151,42 @@ struct QuotaBody<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     reason: Option<DenialReason>,
+}
+
+/// What quotas would have done that are only tried out.
+#[derive(Serialize, ToSchema)]
+#[schema(as = Trial)]
+struct TrialBody<'a> {
+    /// The policy that they belong to.
+    policy: &'a str,
+    kind: TrialKindBody,
+    answer: TrialAnswer,
+    /// The limit of the quota that would have decided; absent if the store did not answer.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    limit: Option<u64>,
+    /// What is used of it; absent if the store did not answer.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    used: Option<u64>,
+}
+
+/// Why quotas are only tried out: their policy is in shadow mode, or they are its candidates.
+#[derive(Serialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+#[schema(as = TrialKind)]
+enum TrialKindBody {
+    Shadow,
+    Candidate,
+}
+
+/// What they would have answered; `failed` if the store did not say.
+#[derive(Serialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+enum TrialAnswer {
+    Allowed,
+    Denied,
+    Failed,
 }
 
 /// A window in Unix milliseconds: the first that belongs to it, and the first that no longer does.
@@ -131,12 +205,13 @@ enum DecisionSource {
     Fallback,
 }
 
-/// Why a request is denied: a later window has room for it, or none ever has.
+/// Why a request is denied: a later window has room for it, none ever has, or it does not say whom to count.
 #[derive(Serialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 enum DenialReason {
     QuotaExceeded,
     CostExceedsLimit,
+    MissingKey,
 }
 
 /// A denial: a problem as RFC 9457 has it, with every field of the decision.
@@ -150,7 +225,7 @@ pub(super) struct DeniedBody<'a> {
     detail: String,
     /// The quotas that had no room, as the headers name them.
     #[serde(rename = "violated-policies")]
-    violated_policies: Vec<&'a str>,
+    violated_policies: Vec<String>,
     #[serde(flatten)]
     decision: DecisionBody<'a>,
 }
@@ -201,13 +276,17 @@ pub(super) enum ProblemReason {
 /// What was given back.
 #[derive(Serialize, ToSchema)]
 pub(super) struct RefundReply<'a> {
+    /// The version of the policies that said which quotas apply.
+    pub(super) version: u64,
     pub(super) quotas: Vec<RefundedQuota<'a>>,
 }
 
 /// What was given back to one quota.
 #[derive(Serialize, ToSchema)]
 pub(super) struct RefundedQuota<'a> {
-    quota: &'a str,
+    policy: &'a str,
+    #[schema(value_type = String)]
+    quota: Written<'a>,
     window: WindowState,
     /// Units given back.
     given: u32,
@@ -228,13 +307,17 @@ enum WindowState {
 /// Where the quotas stand after a change.
 #[derive(Serialize, ToSchema)]
 pub(super) struct CountsReply<'a> {
+    /// The version of the policies that said which quotas apply.
+    pub(super) version: u64,
     pub(super) quotas: Vec<QuotaCount<'a>>,
 }
 
 /// Where one quota stands after a change.
 #[derive(Serialize, ToSchema)]
 pub(super) struct QuotaCount<'a> {
-    quota: &'a str,
+    policy: &'a str,
+    #[schema(value_type = String)]
+    quota: Written<'a>,
     limit: u64,
     used: u64,
     remaining: u64,
@@ -242,94 +325,152 @@ pub(super) struct QuotaCount<'a> {
 }
 
 impl<'a> DecisionBody<'a> {
-    pub(super) fn new(decision: &'a Decision, policy: &'a Policy) -> Self {
-        let state = decision.quota();
-        let window = state.map_or(Window { start: 0, end: 0 }, |state| state.window().into());
+    pub(super) fn new(decision: &'a PolicyDecision) -> Self {
+        let deciding = decision.quota();
+        let state = deciding.map(|deciding| deciding.state);
+        let (ground, reason) = match decision.ground() {
+            Ground::Unlimited => (Some(GroundBody::Unlimited), None),
+            Ground::Exempt(_) => (Some(GroundBody::Exempt), None),
+            Ground::MissingKey { .. } => (Some(GroundBody::MissingKey), Some(DenialReason::MissingKey)),
+            _ => (None, state.and_then(QuotaState::reason).map(Into::into)),
+        };
         Self {
             allowed: decision.is_allowed(),
-            policy: Policy::NAME,
-            quota: policy.texts().get(decision.deciding()).map_or("", AsRef::as_ref),
-            limit: state.map_or(0, QuotaState::limit),
-            used: decision.used(),
-            remaining: decision.remaining(),
-            reset_after_ms: millis(decision.reset_after()),
-            retry_after_ms: decision.retry_after().map(millis),
-            window,
-            source: decision.source().into(),
-            reason: decision.reason().map(Into::into),
-            quotas: Quotas { states: decision.quotas(), texts: policy.texts() },
+            policy: decision.policy().map(Policy::name),
+            version: decision.version(),
+            ground,
+            quota: deciding.map(|deciding| Written(deciding.quota)),
+            limit: state.map(QuotaState::limit),
+            used: state.map(QuotaState::used),
+            remaining: state.map(QuotaState::remaining),
+            reset_after_ms: state.map(|state| millis(state.reset_after())),
+            retry_after_ms: state.and_then(QuotaState::retry_after).map(millis),
+            window: state.map(|state| state.window().into()),
+            source: state.map(|state| state.source().into()),
+            reason,
+            quotas: Quotas(decision),
+            trials: Trials(decision),
         }
     }
 }
 
 impl<'a> DeniedBody<'a> {
-    /// Source: draft-ietf-httpapi-ratelimit-headers-11, section "Problem types".
-    const KIND: &'static str = "https://iana.org/assignments/http-problem-types#quota-exceeded";
-
-    pub(super) fn new(decision: &'a Decision, policy: &'a Policy, headers: &'a LimitHeaders) -> Self {
-        let violated = decision.quotas().iter().enumerate().filter(|(_, state)| state.reason().is_some());
-        let body = DecisionBody::new(decision, policy);
-        let detail = match decision.retry_after() {
-            Some(wait) => format!(
-                "{} has {} of {} left, less than the request takes; the next window starts in {} s",
-                body.quota,
-                body.remaining,
-                body.limit,
-                tollgate::whole_seconds(wait),
-            ),
-            None if body.limit == 0 => "the limit is 0: everything is denied".to_owned(),
-            None => format!("the cost is above the limit of {} and can never pass", body.quota),
-        };
-        Self {
-            kind: Self::KIND,
-            title: "Quota exceeded",
-            status: 429,
-            detail,
-            violated_policies: violated.filter_map(|(index, _)| headers.name(index)).collect(),
-            decision: body,
+    pub(super) fn new(decision: &'a PolicyDecision, status: u16) -> Self {
+        match (decision.ground(), decision.quota()) {
+            (Ground::MissingKey { attribute, .. }, _) => Self {
+                // No document is behind it.
+                kind: "urn:problem-type:tollgate:missing-key",
+                title: "Unknown client",
+                status,
+                detail: match attribute {
+                    "" => "no attribute says who is to be counted".to_owned(),
+                    name => format!("no attribute says who is to be counted: `{name}` is missing"),
+                },
+                violated_policies: decision
+                    .policy()
+                    .map(|policy| policy.name().to_owned())
+                    .into_iter()
+                    .collect(),
+                decision: DecisionBody::new(decision),
+            },
+            (_, denying) => Self {
+                // Source: draft-ietf-httpapi-ratelimit-headers-11, section "Problem types".
+                kind: "https://iana.org/assignments/http-problem-types#quota-exceeded",
+                title: "Quota exceeded",
+                status,
+                detail: denying.map(quota_exceeded).unwrap_or_default(),
+                violated_policies: limit_headers::violated(decision),
+                decision: DecisionBody::new(decision),
+            },
         }
+    }
+}
+
+fn quota_exceeded(denying: QuotaStanding<'_>) -> String {
+    let (quota, state) = (denying.quota.quota(), denying.state);
+    match state.retry_after() {
+        Some(wait) => format!(
+            "{quota} has {} of {} left, less than the request takes; the next window starts in {} s",
+            state.remaining(),
+            state.limit(),
+            tollgate::whole_seconds(wait),
+        ),
+        None if state.limit() == 0 => "the limit is 0: everything is denied".to_owned(),
+        None => format!("the cost is above the limit of {quota} and can never pass"),
     }
 }
 
 impl<'a> RefundedQuota<'a> {
-    pub(super) fn new(quota: &'a str, refunded: Refunded) -> Self {
+    pub(super) fn new(policy: &'a Policy, quota: &'a PolicyQuota, refunded: Refunded) -> Self {
         let (window, used) = match refunded {
             Refunded::Open { used, .. } => (WindowState::Open, Some(used)),
             Refunded::Closed => (WindowState::Closed, None),
         };
-        Self { quota, window, given: refunded.given(), used }
+        Self { policy: policy.name(), quota: Written(quota), window, given: refunded.given(), used }
     }
 }
 
 impl<'a> QuotaCount<'a> {
-    pub(super) fn new(quota: &'a str, state: &QuotaState) -> Self {
+    pub(super) fn new(policy: &'a Policy, quota: &'a PolicyQuota, state: &QuotaState) -> Self {
         let (limit, used, remaining) = (state.limit(), state.used(), state.remaining());
-        Self { quota, limit, used, remaining, window: state.window().into() }
+        let (policy, quota) = (policy.name(), Written(quota));
+        Self { policy, quota, limit, used, remaining, window: state.window().into() }
+    }
+}
+
+/// A quota as it is written, put into the body without a text of its own.
+#[derive(Clone, Copy)]
+struct Written<'a>(&'a PolicyQuota);
+
+impl Serialize for Written<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(&format_args!("{}/{}", self.0.quota().limit(), self.0.windows()))
     }
 }
 
 /// Written one after another, so that no list of them is made.
-struct Quotas<'a> {
-    states: &'a [QuotaState],
-    texts: &'a [Box<str>],
-}
+struct Quotas<'a>(&'a PolicyDecision);
 
 impl Serialize for Quotas<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut list = serializer.serialize_seq(Some(self.states.len()))?;
-        for (state, text) in self.states.iter().zip(self.texts) {
-            list.serialize_element(&QuotaBody {
-                quota: text,
-                limit: state.limit(),
-                used: state.used(),
-                remaining: state.remaining(),
-                reset_after_ms: millis(state.reset_after()),
-                retry_after_ms: state.retry_after().map(millis),
-                window: state.window().into(),
-                reason: state.reason().map(Into::into),
-            })?;
-        }
-        list.end()
+        serializer.collect_seq(self.0.quotas().map(|QuotaStanding { policy, quota, state }| QuotaBody {
+            policy: policy.name(),
+            quota: Written(quota),
+            limit: state.limit(),
+            used: state.used(),
+            remaining: state.remaining(),
+            reset_after_ms: millis(state.reset_after()),
+            retry_after_ms: state.retry_after().map(millis),
+            window: state.window().into(),
+            reason: state.reason().map(Into::into),
+        }))
+    }
+}
+
+struct Trials<'a>(&'a PolicyDecision);
+
+impl Trials<'_> {
+    fn is_empty(&self) -> bool {
+        self.0.trials().next().is_none()
+    }
+}
+
+impl Serialize for Trials<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_seq(self.0.trials().map(|TrialDecision { policy, kind, answer }| TrialBody {
+            policy: policy.name(),
+            kind: match kind {
+                TrialKind::Shadow => TrialKindBody::Shadow,
+                TrialKind::Candidate => TrialKindBody::Candidate,
+            },
+            answer: match answer {
+                Ok(decision) if decision.is_allowed() => TrialAnswer::Allowed,
+                Ok(_) => TrialAnswer::Denied,
+                Err(_) => TrialAnswer::Failed,
+            },
+            limit: answer.ok().and_then(Decision::quota).map(QuotaState::limit),
+            used: answer.ok().map(Decision::used),
+        }))
     }
 }
 

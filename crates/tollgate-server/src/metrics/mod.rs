@@ -1,6 +1,7 @@
 //! What the service counts of itself, in atomics that are read when somebody asks. Never a key as a label.
 
 mod histogram;
+mod policies;
 mod store;
 
 use std::fmt;
@@ -13,28 +14,25 @@ use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric, NoLabelSet};
 use prometheus_client::metrics::MetricType;
 use prometheus_client::registry::{Registry, Unit};
-use tollgate::{Decision, Source, Verdict};
 
 use self::histogram::Histogram;
+pub(crate) use self::policies::PolicyFigures;
 pub(crate) use self::store::StoreMetrics;
 use crate::http::Listener;
-use crate::policy::Policy;
 
 /// Counters of the whole service.
 ///
 /// Every access is relaxed: each is a figure of its own that guards no other memory.
 #[derive(Debug, Default)]
 pub(crate) struct Metrics {
-    allowed: AtomicU64,
-    denied: AtomicU64,
-    allowed_by_fallback: AtomicU64,
-    denied_by_fallback: AtomicU64,
     denied_locally: AtomicU64,
     duration: Histogram,
-    store_full: AtomicU64,
     rejected: [AtomicU64; REJECTIONS.len()],
     connections: [AtomicI64; 2],
 }
+
+/// What the policies have come to; asked for at each scrape.
+pub(crate) type Policies = Box<dyn Fn() -> PolicyFigures + Send + Sync>;
 
 /// How full the memory is in which this process counts; asked for at each scrape.
 pub(crate) type MemorySize = Box<dyn Fn() -> Occupancy + Send + Sync>;
@@ -47,37 +45,27 @@ pub(crate) struct Occupancy {
 }
 
 /// The statuses of requests that never came to a decision.
-const REJECTIONS: [StatusCode; 7] = [
+const REJECTIONS: [StatusCode; 9] = [
     StatusCode::BAD_REQUEST,
     StatusCode::NOT_FOUND,
     StatusCode::METHOD_NOT_ALLOWED,
     StatusCode::REQUEST_TIMEOUT,
+    StatusCode::CONFLICT,
     StatusCode::PAYLOAD_TOO_LARGE,
     StatusCode::UNSUPPORTED_MEDIA_TYPE,
+    StatusCode::UNPROCESSABLE_ENTITY,
     StatusCode::SERVICE_UNAVAILABLE,
 ];
 
 impl Metrics {
-    pub(crate) fn decided(&self, decision: &Decision) {
-        let (all, by_fallback) = match decision.verdict() {
-            Verdict::Allowed => (&self.allowed, &self.allowed_by_fallback),
-            Verdict::Denied => (&self.denied, &self.denied_by_fallback),
-        };
-        all.fetch_add(1, Ordering::Relaxed);
-        match decision.source() {
-            Source::Fallback => by_fallback.fetch_add(1, Ordering::Relaxed),
-            Source::Local => self.denied_locally.fetch_add(1, Ordering::Relaxed),
-            _ => return,
-        };
+    /// A denial that was told without asking the store again.
+    pub(crate) fn denied_locally(&self) {
+        self.denied_locally.fetch_add(1, Ordering::Relaxed);
     }
 
     /// One step of the store, with what belongs to it, took so long. A batch is one step.
     pub(crate) fn took(&self, elapsed: Duration) {
         self.duration.observe(elapsed);
-    }
-
-    pub(crate) fn store_was_full(&self) {
-        self.store_full.fetch_add(1, Ordering::Relaxed);
     }
 
     pub(crate) fn rejected(&self, status: StatusCode) {
@@ -124,11 +112,12 @@ impl Scrape {
 
     pub(crate) fn new(
         metrics: Arc<Metrics>,
+        policies: Policies,
         memory_size: MemorySize,
         shared: Option<Arc<StoreMetrics>>,
     ) -> Self {
         let mut registry = Registry::default();
-        registry.register_collector(Box::new(Figures { metrics, memory_size, shared }));
+        registry.register_collector(Box::new(Figures { metrics, policies, memory_size, shared }));
         Self { registry }
     }
 
@@ -142,6 +131,7 @@ impl Scrape {
 
 struct Figures {
     metrics: Arc<Metrics>,
+    policies: Policies,
     memory_size: MemorySize,
     shared: Option<Arc<StoreMetrics>>,
 }
@@ -157,25 +147,8 @@ impl Collector for Figures {
         let metrics = &self.metrics;
         let count = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
 
-        let verdicts = [
-            (
-                "tollgate_decisions",
-                "Checks decided, by policy and verdict",
-                [("allowed", &metrics.allowed), ("denied", &metrics.denied)],
-            ),
-            (
-                "tollgate_fallback_decisions",
-                "Those of them that were decided without the store, which could not answer or was full",
-                [("allowed", &metrics.allowed_by_fallback), ("denied", &metrics.denied_by_fallback)],
-            ),
-        ];
-        for (name, help, counters) in verdicts {
-            let mut metric = encoder.encode_descriptor(name, help, None, MetricType::Counter)?;
-            for (verdict, counter) in counters {
-                let labels = [("policy", Policy::NAME), ("verdict", verdict)];
-                metric.encode_family(&labels)?.encode_counter::<NoLabelSet, _, u64>(&count(counter), None)?;
-            }
-        }
+        let policies = (self.policies)();
+        policies.encode(&mut encoder)?;
 
         let (name, help) =
             ("tollgate_decision_duration", "Time from attributes to decision; of a batch, to all");
@@ -202,7 +175,7 @@ impl Collector for Figures {
         let (name, help) = ("tollgate_store_full", "Requests whose key the store had no room for");
         encoder
             .encode_descriptor(name, help, None, MetricType::Counter)?
-            .encode_counter::<NoLabelSet, _, u64>(&count(&metrics.store_full), None)?;
+            .encode_counter::<NoLabelSet, _, u64>(&policies.store_full, None)?;
 
         let (name, help) =
             ("tollgate_http_requests_rejected", "Requests that came to no decision, by status");

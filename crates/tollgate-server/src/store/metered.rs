@@ -7,8 +7,7 @@ use std::time::Duration;
 
 use tokio::time;
 use tollgate::{
-    Charge, Clock, Counted, Counter, OnStoreFailure, QuotaState, Refunded, Source, Store, StoreError,
-    SystemClock, Timestamp,
+    Charge, Clock, Counted, Counter, QuotaState, Refunded, Source, Store, StoreError, SystemClock, Timestamp,
 };
 use tracing::{info, warn};
 
@@ -26,7 +25,6 @@ const LATE: Duration = Duration::from_millis(5);
 pub(crate) struct Metered<S> {
     store: S,
     limit: Duration,
-    on_failure: OnStoreFailure,
     metrics: Arc<StoreMetrics>,
     outage_logged: LogGap,
     /// Of its own: what is wrong with a key hides no outage.
@@ -36,18 +34,11 @@ pub(crate) struct Metered<S> {
 }
 
 impl<S: Store> Metered<S> {
-    /// The store has a deadline of its own, after this time; a decision does not depend on that it keeps it. The policy
-    /// is for the log, which says what an outage means.
-    pub(crate) fn new(
-        store: S,
-        timeout: Duration,
-        on_failure: OnStoreFailure,
-        metrics: Arc<StoreMetrics>,
-    ) -> Self {
+    /// The store has a deadline of its own, after this time; a decision does not depend on that it keeps it.
+    pub(crate) fn new(store: S, timeout: Duration, metrics: Arc<StoreMetrics>) -> Self {
         Self {
             store,
             limit: timeout + LATE,
-            on_failure,
             metrics,
             outage_logged: LogGap::default(),
             key_logged: LogGap::default(),
@@ -111,10 +102,10 @@ impl<S: Store> Metered<S> {
         }
         self.metrics.answers(false);
         if self.outage_logged.passes(SystemClock.now(), LOG_GAP) {
-            let (on_failure, server) = (self.on_failure.to_string(), self.metrics.trouble());
+            let server = self.metrics.trouble();
             warn!(
-                %error, server, on_failure,
-                "the store does not answer: decisions are made by --on-store-failure; `tollgate doctor` says more"
+                %error, server,
+                "the store does not answer: what each policy says of that decides; `tollgate doctor` says more"
             );
             self.is_said_away.store(true, Ordering::Relaxed);
         }
@@ -173,9 +164,9 @@ mod tests {
     use std::sync::atomic::AtomicUsize;
     use std::thread;
 
-    use tollgate::MemoryStore;
+    use tollgate::{Key, MemoryStore, PolicyQuota};
     use tollgate_redis::RedisStore;
-    use tollgate_testkit::block_on;
+    use tollgate_testkit::{Fault, FaultyStore, block_on};
 
     use super::*;
 
@@ -185,7 +176,7 @@ mod tests {
         let nobody =
             block_on(async { RedisStore::builder("unix:/nowhere".parse().unwrap()).build() }).unwrap();
         let metrics = Arc::new(StoreMetrics::new(move || nobody.status()));
-        Metered::new(store, Duration::from_millis(20), OnStoreFailure::Open, metrics)
+        Metered::new(store, Duration::from_millis(20), metrics)
     }
 
     /// An answer between the two halves of a failure left the store down in the metrics, until it failed again.
@@ -213,5 +204,17 @@ mod tests {
             }
         });
         assert_eq!(left_down, 0);
+    }
+
+    /// The deadline was above what measures, which was dropped with the step and never learned of it.
+    #[test]
+    fn a_store_that_does_not_keep_its_deadline_is_noted() {
+        let store = FaultyStore::new(MemoryStore::new());
+        store.begin(Fault::Hangs);
+        let metered = metered(store);
+        let (quota, key) = (PolicyQuota::new("test", "5/1h".parse().unwrap()), Key::from("alice"));
+        let counted = block_on(metered.charge(&[Charge::new(&quota, &key, 1)]));
+        assert_eq!(counted, Err(StoreError::TimedOut));
+        assert!(!metered.metrics.is_up());
     }
 }

@@ -4,17 +4,10 @@ use std::fmt;
 use std::path::Path;
 use std::time::Duration;
 
-use tollgate::OnStoreFailure;
 use tollgate_redis::{Identity, Password, RedisStore, RedisStoreBuilder, StoreUrl, Tls};
 
-use crate::args::{self, FailureArgs, IdentityForm, Secret, StoreArgs};
+use crate::args::{IdentityForm, Secret, StoreArgs};
 use crate::settings::SettingsError;
-
-/// A store that others share, and what its trouble means.
-pub(crate) struct SharedSettings {
-    pub(crate) store: StoreSettings,
-    pub(crate) on_failure: OnStoreFailure,
-}
 
 /// A store, and how it is spoken to.
 pub(crate) struct StoreSettings {
@@ -25,26 +18,31 @@ pub(crate) struct StoreSettings {
     pub(crate) builder: RedisStoreBuilder,
 }
 
-impl SharedSettings {
-    pub(crate) fn new(url: &Secret, args: &StoreArgs, failure: &FailureArgs) -> Result<Self, SettingsError> {
-        let on_failure = match (failure.on_store_failure, failure.local_share) {
-            (args::OnStoreFailure::Local, Some(share)) => OnStoreFailure::Local(share),
-            (args::OnStoreFailure::Local, None) => return Err(SettingsError::MissingShare),
-            (_, Some(_)) => return Err(SettingsError::NeedlessShare),
-            (args::OnStoreFailure::Open, None) => OnStoreFailure::Open,
-            (args::OnStoreFailure::Closed, None) => OnStoreFailure::Closed,
-        };
-        Ok(Self { store: StoreSettings::new(url, args)?, on_failure })
-    }
-}
-
 impl StoreSettings {
+    /// The prefix that keys have where nobody says otherwise.
+    const PREFIX: &str = "tollgate";
+
+    /// The store that a flag names.
     pub(crate) fn new(url: &Secret, args: &StoreArgs) -> Result<Self, SettingsError> {
-        let url: StoreUrl = url.expose().parse()?;
+        let url = url.expose().parse().map_err(SettingsError::StoreUrl)?;
+        Self::of(url, None, args)
+    }
+
+    /// The store that a file names. Flags say how it is spoken to, and go before the file.
+    pub(crate) fn of_file(
+        store: &tollgate_policy::StoreSettings,
+        args: &StoreArgs,
+    ) -> Result<Self, SettingsError> {
+        let url = store.url().parse().map_err(SettingsError::FileStoreUrl)?;
+        Self::of(url, store.prefix(), args)
+    }
+
+    fn of(url: StoreUrl, prefix: Option<&str>, args: &StoreArgs) -> Result<Self, SettingsError> {
+        let prefix = args.store_prefix.as_deref().or(prefix).unwrap_or(Self::PREFIX);
         let mut builder = RedisStore::builder(url.clone())
             .deadline(args.store_timeout)
             .connect_timeout(args.store_connect_timeout)
-            .prefix(&args.store_prefix)
+            .prefix(prefix)
             .identity(match args.identity {
                 IdentityForm::Digest => Identity::Digest,
                 IdentityForm::Plain => Identity::Plain,
@@ -62,7 +60,7 @@ impl StoreSettings {
         if let Some(password) = password(flags, file, &args.sentinel_password)? {
             builder = builder.sentinel_password(password);
         }
-        let (prefix, timeout) = (args.store_prefix.clone(), args.store_timeout);
+        let (prefix, timeout) = (prefix.to_owned(), args.store_timeout);
         Ok(Self { url, prefix, timeout, builder })
     }
 }
@@ -95,12 +93,9 @@ fn password(
     }
 }
 
-impl fmt::Debug for SharedSettings {
+impl fmt::Debug for StoreSettings {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (url, on_failure) = (&self.store.url, &self.on_failure);
-        f.debug_struct("SharedSettings")
-            .field("url", url)
-            .field("on_failure", on_failure)
-            .finish_non_exhaustive()
+        let (url, prefix) = (&self.url, &self.prefix);
+        f.debug_struct("StoreSettings").field("url", url).field("prefix", prefix).finish_non_exhaustive()
     }
 }

@@ -1,9 +1,9 @@
 //! How the store is: asked for by `/readyz`.
 
-use tollgate::{Charge, Key, MemoryStore, OnStoreFailure, PolicyQuota, Quota, Store, StoreError};
+use tollgate::{Charge, Key, MemoryStore, PolicyQuota, Quota, Store, StoreError};
 use tollgate_redis::RedisStore;
 
-use super::{Metered, Shared};
+use super::Metered;
 
 /// A store that says how it is.
 pub(crate) trait ServedStore: Store {
@@ -22,18 +22,10 @@ pub(crate) trait OnServers: Store {
 pub(crate) enum StoreState {
     /// They do.
     Answers,
-    /// Some come from the policy, if it makes any, because these of the servers do not count.
-    FailsInPart(Failure, Servers),
-    /// They come from the policy, if it makes any.
-    Fails(Failure),
-}
-
-/// What a store gave instead of an answer.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Failure {
-    pub(crate) error: StoreError,
-    /// What that means.
-    pub(crate) on_failure: OnStoreFailure,
+    /// Some come from the policies, where those make any, because these of the servers do not count.
+    FailsInPart(StoreError, Servers),
+    /// They come from the policies, where those make any; this is what the store gave instead of an answer.
+    Fails(StoreError),
 }
 
 /// So many of so many.
@@ -49,24 +41,24 @@ impl ServedStore for MemoryStore {
     }
 }
 
-impl<S: OnServers> ServedStore for Shared<S> {
+impl<S: OnServers> ServedStore for Metered<S> {
     async fn state(&self) -> StoreState {
         // A name that no policy of a user's can have, and a limit that is never reached.
         let probe = PolicyQuota::new("tollgate readiness", Quota::per_second(u32::MAX));
-        let keys = self.store().key_on_each_server(&probe);
+        let keys = self.key_on_each_server(&probe);
         let charges: Vec<_> = keys.iter().map(|key| [Charge::new(&probe, key, 1)]).collect();
         let requests: Vec<&[Charge<'_>]> = charges.iter().map(|charge| &charge[..]).collect();
-        // Under the policy, which would answer in any case. It is written, because a store that is full, cannot save
-        // or misses its replicas goes on to answer who only reads.
-        let answers = self.store().charge_each(&requests).await;
+        // It is written, because a store that is full, cannot save or misses its replicas goes on to answer who only
+        // reads.
+        let answers = self.charge_each(&requests).await;
         let all = answers.len();
         let mut errors = answers.into_iter().filter_map(Result::err);
         let Some(error) = errors.next() else { return StoreState::Answers };
-        let (failure, failed) = (Failure { error, on_failure: self.on_failure() }, 1 + errors.count());
+        let failed = 1 + errors.count();
         if failed < all {
-            StoreState::FailsInPart(failure, Servers { failed, all })
+            StoreState::FailsInPart(error, Servers { failed, all })
         } else {
-            StoreState::Fails(failure)
+            StoreState::Fails(error)
         }
     }
 }

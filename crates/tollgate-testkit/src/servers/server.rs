@@ -1,6 +1,8 @@
 //! One server.
 
+use std::error::Error;
 use std::fs::{self, File};
+use std::io;
 use std::mem;
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -9,7 +11,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use redis::{Client, Connection, ConnectionAddr, FromRedisValue, IntoConnectionInfo, RedisConnectionInfo};
-use redis::{RedisResult, ToRedisArgs};
+use redis::{RedisError, RedisResult, ToRedisArgs};
 use rustix::process::Signal;
 use tempfile::TempDir;
 use tollgate::Timestamp;
@@ -160,7 +162,8 @@ impl Server {
             .unwrap_or_else(|error| panic!("{} at {}: {error}", self.software().program(), self.address()))
     }
 
-    /// Sends a command, as [`command`](Self::command) does, to be judged by the caller.
+    /// Sends a command, as [`command`](Self::command) does, to be judged by the caller. It is sent again if this process
+    /// was stopped (`SIGSTOP`) meanwhile: the kernel lets whatever has a timeout fail then.
     ///
     /// # Errors
     ///
@@ -173,7 +176,12 @@ impl Server {
         for word in words {
             command.arg(word);
         }
-        command.query(&mut self.connect()?)
+        loop {
+            match self.connect().and_then(|mut connection| command.query(&mut connection)) {
+                Err(error) if is_interrupted(&error) => {}
+                answer => return answer,
+            }
+        }
     }
 
     /// Where the nodes of its cluster talk to it.
@@ -343,6 +351,11 @@ impl Server {
 }
 
 const WITHOUT_TLS: &str = "a server whose settings ask for TLS";
+
+fn is_interrupted(error: &RedisError) -> bool {
+    let cause = error.source().and_then(|cause| cause.downcast_ref::<io::Error>());
+    cause.is_some_and(|cause| cause.kind() == io::ErrorKind::Interrupted)
+}
 
 /// The value of a field in lines of `name:value`.
 pub(super) fn text_field<'a>(text: &'a str, field: &str) -> Option<&'a str> {

@@ -6,7 +6,7 @@
 use http::{HeaderMap, HeaderName, HeaderValue};
 use tollgate::{QuotaState, whole_seconds};
 
-use super::text::Text;
+use super::text::{Text, number};
 
 const LIMIT: HeaderName = HeaderName::from_static("ratelimit-limit");
 const REMAINING: HeaderName = HeaderName::from_static("ratelimit-remaining");
@@ -24,8 +24,8 @@ pub(super) fn policy(quotas: impl Iterator<Item = (u64, u64)>) -> Option<HeaderV
     text.value()
 }
 
-pub(super) fn write(limit: u64, quota: &QuotaState, headers: &mut HeaderMap) {
-    headers.insert(LIMIT, limit.into());
-    headers.insert(REMAINING, quota.remaining().into());
-    headers.insert(RESET, whole_seconds(quota.reset_after()).into());
+pub(super) fn write(limit: &HeaderValue, quota: &QuotaState, headers: &mut HeaderMap) {
+    headers.insert(LIMIT, limit.clone());
+    headers.insert(REMAINING, number(quota.remaining()));
+    headers.insert(RESET, number(whole_seconds(quota.reset_after())));
 }

@@ -4,9 +4,11 @@ use std::time::Duration;
 
 use http::header::RETRY_AFTER;
 use http::{HeaderMap, HeaderValue};
-use tollgate::{Decision, PolicyQuota, Source, WindowLength, whole_seconds};
+use tollgate::{Decision, PolicyQuota, QuotaState, Source, WindowLength, whole_seconds};
 
-use super::{HeaderFormat, TOLLGATE_SOURCE, draft_06, draft_11, quota_names, x_ratelimit};
+use super::name::names_of;
+use super::text::number;
+use super::{HeaderFormat, TOLLGATE_SOURCE, draft_06, draft_11, x_ratelimit};
 
 /// Writes the headers of decisions on these quotas.
 #[derive(Debug, Clone)]
@@ -17,7 +19,7 @@ pub struct LimitHeaders {
     /// The same as structured strings.
     quoted: Box<[Box<str>]>,
     /// The whole limits, also where a decision was made by a share of them.
-    limits: Box<[u64]>,
+    limits: Box<[(u64, HeaderValue)]>,
     /// `RateLimit-Policy`, which is the same for every decision unless a calendar makes the windows.
     policy: Option<HeaderValue>,
 }
@@ -26,11 +28,18 @@ impl LimitHeaders {
     /// For decisions on these quotas, in this order.
     #[must_use]
     pub fn new(format: HeaderFormat, quotas: &[PolicyQuota]) -> Self {
-        let names = quota_names(quotas);
+        Self::of(format, quotas.iter())
+    }
+
+    /// The same, for quotas that stand in no list.
+    #[must_use]
+    pub fn of<'q>(format: HeaderFormat, quotas: impl Iterator<Item = &'q PolicyQuota> + Clone) -> Self {
+        let names = names_of(quotas.clone());
         let quoted = names.iter().map(|name| draft_11::quoted(name)).collect();
-        let limits = quotas.iter().map(|quota| quota.quota().limit()).collect();
+        let limits = quotas.clone().map(|quota| quota.quota().limit());
+        let limits = limits.map(|limit| (limit, number(limit))).collect();
         let headers = Self { format, names, quoted, limits, policy: None };
-        let lengths: Option<Vec<Duration>> = quotas.iter().map(fixed_length).collect();
+        let lengths: Option<Vec<Duration>> = quotas.map(fixed_length).collect();
         let policy = lengths.and_then(|lengths| headers.policy(lengths.into_iter()));
         Self { policy, ..headers }
     }
@@ -41,7 +50,7 @@ impl LimitHeaders {
         self.format
     }
 
-    /// What the quota at this place is called: as in [`quota_names`].
+    /// What the quota at this place is called: as in [`quota_names`](super::quota_names).
     #[must_use]
     pub fn name(&self, index: usize) -> Option<&str> {
         self.names.get(index).map(AsRef::as_ref)
@@ -52,7 +61,7 @@ impl LimitHeaders {
     /// [`Tollgate-Source`](TOLLGATE_SOURCE) with a decision that did not come from the store.
     pub fn write(&self, decision: &Decision, headers: &mut HeaderMap) {
         if let Some(retry_after) = decision.retry_after() {
-            headers.insert(RETRY_AFTER, whole_seconds(retry_after).into());
+            headers.insert(RETRY_AFTER, number(whole_seconds(retry_after)));
         }
         match self.format {
             HeaderFormat::None => return,
@@ -76,16 +85,16 @@ impl LimitHeaders {
         &self,
         decision: &Decision,
         headers: &mut HeaderMap,
-        write: fn(u64, &tollgate::QuotaState, &mut HeaderMap),
+        write: fn(&HeaderValue, &QuotaState, &mut HeaderMap),
     ) {
-        if let (Some(limit), Some(quota)) = (self.limits.get(decision.deciding()), decision.quota()) {
-            write(*limit, quota, headers);
+        if let (Some((_, limit)), Some(quota)) = (self.limits.get(decision.deciding()), decision.quota()) {
+            write(limit, quota, headers);
         }
     }
 
     /// The quotas in windows of these lengths. A window below a second is told as one.
     fn policy(&self, lengths: impl Iterator<Item = Duration>) -> Option<HeaderValue> {
-        let quotas = self.limits.iter().copied().zip(lengths.map(whole_seconds));
+        let quotas = self.limits.iter().map(|(limit, _)| *limit).zip(lengths.map(whole_seconds));
         match self.format {
             HeaderFormat::Draft11 => {
                 draft_11::policy(self.quoted.iter().zip(quotas).map(|(name, (q, w))| (name, q, w)))

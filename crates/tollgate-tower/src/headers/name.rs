@@ -22,14 +22,18 @@ use tollgate::PolicyQuota;
 /// ```
 #[must_use]
 pub fn quota_names(quotas: &[PolicyQuota]) -> Box<[Box<str>]> {
+    names_of(quotas.iter())
+}
+
+pub(super) fn names_of<'q>(quotas: impl Iterator<Item = &'q PolicyQuota> + Clone) -> Box<[Box<str>]> {
     let name = |quota: &PolicyQuota| {
-        let of_same_policy = quotas.iter().filter(|other| other.policy() == quota.policy());
+        let of_same_policy = quotas.clone().filter(|other| other.policy() == quota.policy());
         match of_same_policy.count() {
             1 => ascii(quota.policy()),
             _ => ascii(&format!("{}/{}", quota.policy(), quota.quota())),
         }
     };
-    quotas.iter().map(name).collect()
+    quotas.clone().map(name).collect()
 }
 
 fn ascii(name: &str) -> Box<str> {

@@ -3,6 +3,12 @@
 use http::HeaderValue;
 use smallvec::SmallVec;
 
+/// A number as a value. `HeaderValue::from` would allocate twice.
+pub(super) fn number(number: u64) -> HeaderValue {
+    // Digits are always a value.
+    HeaderValue::from_str(itoa::Buffer::new().format(number)).unwrap_or(HeaderValue::from_static("0"))
+}
+
 /// Grows on the stack up to what three quotas take.
 #[derive(Default)]
 pub(super) struct Text(SmallVec<[u8; 128]>);

@@ -3,18 +3,20 @@
 //! A convention without a text. The reset is an instant, in seconds of the Unix epoch, as GitHub has it; others
 //! mean delta seconds by the same name.
 
-use http::{HeaderMap, HeaderName};
+use http::{HeaderMap, HeaderName, HeaderValue};
 use tollgate::QuotaState;
+
+use super::text::number;
 
 const LIMIT: HeaderName = HeaderName::from_static("x-ratelimit-limit");
 const REMAINING: HeaderName = HeaderName::from_static("x-ratelimit-remaining");
 const RESET: HeaderName = HeaderName::from_static("x-ratelimit-reset");
 
-pub(super) fn write(limit: u64, quota: &QuotaState, headers: &mut HeaderMap) {
+pub(super) fn write(limit: &HeaderValue, quota: &QuotaState, headers: &mut HeaderMap) {
     let end = quota.window().end().as_unix_millis();
     // Rounded up; a window that ends before 1970 is no reason to write a sign.
     let reset = u64::try_from(end).unwrap_or(0).div_ceil(1_000);
-    headers.insert(LIMIT, limit.into());
-    headers.insert(REMAINING, quota.remaining().into());
-    headers.insert(RESET, reset.into());
+    headers.insert(LIMIT, limit.clone());
+    headers.insert(REMAINING, number(quota.remaining()));
+    headers.insert(RESET, number(reset));
 }

@@ -34,6 +34,9 @@ pub struct Grouping {
 pub struct GroupingError;
 
 impl Grouping {
+    /// Each address is a client of its own.
+    pub const WHOLE: Self = Self { ipv4: 32, ipv6: 128 };
+
     /// So many leading bits of an IPv4 address, and so many of an IPv6 address.
     ///
     /// # Errors

@@ -28,9 +28,15 @@ mod asynchronous;
 mod client;
 mod closure;
 mod combine;
+mod cookie;
 mod global;
 mod grouping;
+mod header;
+#[cfg(feature = "jwt")]
+pub mod jwt;
 mod peer;
+mod route;
+mod secrecy;
 
 use std::borrow::Cow;
 use std::fmt;
@@ -43,11 +49,17 @@ pub use self::asynchronous::{AndAsync, AsyncKeyExtractor, OrElseAsync};
 pub use self::client::{ClientAddress, ForwardedHeader, TrustedProxies};
 pub use self::closure::{FromAsyncFn, FromFn, TryFromFn, from_async_fn, from_fn, try_from_fn};
 pub use self::combine::{And, OrElse};
+pub use self::cookie::Cookie;
 pub use self::global::Global;
 pub use self::grouping::{Grouping, GroupingError};
+pub use self::header::Header;
 pub use self::peer::{Peer, PeerAddress};
+pub use self::route::Route;
 
 use crate::Head;
+
+/// What is missing where nobody has left the address of a connection.
+pub(crate) const NO_PEER: &str = "the address that the connection comes from";
 
 /// What an extractor finds: somebody, nobody, or something that is wrong.
 pub type Extracted<'r> = Result<Identity<'r>, Invalid>;

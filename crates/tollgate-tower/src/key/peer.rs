@@ -2,16 +2,19 @@
 
 use std::net::{IpAddr, SocketAddr};
 
-use super::{Extracted, Grouping, KeyExtractor, Missing};
+#[cfg(feature = "tonic")]
+use tonic::transport::server::TcpConnectInfo;
+
+use super::{Extracted, Grouping, KeyExtractor, Missing, NO_PEER};
 use crate::Head;
 
 /// The address that the connection comes from, grouped: behind a proxy that is the proxy's, and everybody shares one
 /// limit.
 ///
 /// It is found in the request's extensions: a [`Peer`] that a server of one's own has left there, with the feature
-/// `axum` its `ConnectInfo<SocketAddr>`
-/// (`into_make_service_with_connect_info::<SocketAddr>()`), with the feature `tonic` its `TcpConnectInfo`. If there
-/// is none, the service is put together wrong, and no request passes.
+/// `axum` its `ConnectInfo<SocketAddr>` (`into_make_service_with_connect_info::<SocketAddr>()`), with the feature
+/// `tonic` its `TcpConnectInfo`. (Where tonic ends TLS, a layer in front has to leave a [`Peer`], taken from its
+/// `TlsConnectInfo`.) If there is none, the service is put together wrong, and no request passes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct PeerAddress {
     grouping: Grouping,
@@ -57,7 +60,7 @@ impl Peer {
             return Some(info.0.ip());
         }
         #[cfg(feature = "tonic")]
-        if let Some(info) = head.extensions().get::<tonic::transport::server::TcpConnectInfo>() {
+        if let Some(info) = head.extensions().get::<TcpConnectInfo>() {
             return info.remote_addr().map(|address| address.ip());
         }
         None
@@ -68,7 +71,7 @@ impl KeyExtractor for PeerAddress {
     fn extract<'r>(&'r self, head: Head<'r>) -> Extracted<'r> {
         Ok(match Peer::of(head) {
             Some(address) => self.grouping.key(address).into(),
-            None => Missing::by_setup("the address that the connection comes from").into(),
+            None => Missing::by_setup(NO_PEER).into(),
         })
     }
 

@@ -78,7 +78,7 @@ fn counted_denials_charge_the_quotas_without_room() {
 /// A key that is denied all the time does not keep taking units from others, be it for a moment.
 #[test]
 fn a_denial_that_can_be_foreseen_takes_nothing_on_the_way() {
-    let cluster = Cluster::start(Software::Redis);
+    let cluster = Cluster::start(Software::Redis).calm();
     let store = build(reserving(&cluster, "foreseen"));
     let pair = Pair::new(&cluster, ["1000/1h", "1/1h"]);
     let [first, _] = pair.servers(&cluster);

@@ -12,7 +12,7 @@ use crate::servers::build;
 
 #[test]
 fn a_caller_that_goes_away_half_way_leaves_nothing() {
-    let cluster = Cluster::start(Software::Redis);
+    let cluster = Cluster::start(Software::Redis).calm();
     let store = build(reserving(&cluster, "gone"));
     let pair = Pair::new(&cluster, ["5/1h", "5/1h"]);
     let [first, second] = pair.servers(&cluster);
@@ -31,7 +31,7 @@ fn a_caller_that_goes_away_half_way_leaves_nothing() {
 /// What it has reserved is counted until its window closes, and no more.
 #[test]
 fn a_process_that_ends_half_way_lets_nobody_in() {
-    let cluster = Cluster::start(Software::Redis);
+    let cluster = Cluster::start(Software::Redis).calm();
     let other = build(reserving(&cluster, "ended"));
     let pair = Pair::new(&cluster, ["5/1h", "5/1h"]);
     let [first, second] = pair.servers(&cluster);
@@ -55,7 +55,7 @@ fn a_process_that_ends_half_way_lets_nobody_in() {
 /// Whether the second slot charged is not known, so nothing is given back there, nor charged again.
 #[test]
 fn a_slot_that_hangs_costs_the_others_nothing() {
-    let cluster = Cluster::start(Software::Redis);
+    let cluster = Cluster::start(Software::Redis).calm();
     let store = build(reserving(&cluster, "hangs").deadline(Duration::from_millis(800)));
     let pair = Pair::new(&cluster, ["5/1h", "5/1h"]);
     let [first, second] = pair.servers(&cluster);
@@ -141,7 +141,7 @@ fn a_primary_that_dies_before_it_gives_back_lets_nobody_in() {
 /// A server that refuses to give back is asked again.
 #[test]
 fn units_are_given_back_once_their_server_is_ready() {
-    let cluster = Cluster::start(Software::Redis);
+    let cluster = Cluster::start(Software::Redis).calm();
     let store = build(reserving(&cluster, "refused"));
     let pair = Pair::new(&cluster, ["5/1h", "1/1h"]);
     let [first, second] = pair.servers(&cluster);
@@ -164,7 +164,7 @@ fn units_are_given_back_once_their_server_is_ready() {
 /// Whether the server gave back is not known, so it is not asked again: what it gave back twice, others would have.
 #[test]
 fn units_are_never_given_back_twice() {
-    let cluster = Cluster::start(Software::Redis);
+    let cluster = Cluster::start(Software::Redis).calm();
     let store = build(reserving(&cluster, "twice").deadline(Duration::from_millis(300)));
     let patient = build(reserving(&cluster, "twice"));
     let pair = Pair::new(&cluster, ["50/1h", "1/1h"]);

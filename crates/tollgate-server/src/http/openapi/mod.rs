@@ -1,21 +1,23 @@
 //! The description of the service that `/openapi.json` answers with.
 //!
-//! Replies are described from their types in `wire`. Requests depend on the policy, because its attributes are
-//! required and its quotas are counted; their schemas are in `requests`.
+//! Replies are described from their types in `wire` and `policies`. Requests and statuses depend on the policies that
+//! are live; the schemas of requests are in `requests`.
 
 mod requests;
 
 use bytes::Bytes;
 use serde_json::{Map, Value, json};
+use tollgate_policy::{HeaderFormat, Policy, PolicySet};
 use utoipa::{PartialSchema, ToSchema};
 
+use super::policies::{PoliciesBody, ReloadReply};
 use super::route::Listener;
 use super::wire::{BatchReply, CountsReply, DecisionBody, DeniedBody, ProblemBody, RefundReply};
 use crate::metrics::Scrape;
-use crate::policy::Policy;
 
-/// The document, for this policy.
-pub(super) fn document(policy: &Policy) -> Bytes {
+/// The document, while these policies are live.
+pub(super) fn document(live: &PolicySet) -> Bytes {
+    let policies = live.policies();
     let document = json!({
         "openapi": "3.1.0",
         "info": {
@@ -33,16 +35,24 @@ pub(super) fn document(policy: &Policy) -> Bytes {
             { "name": "public", "description": "A caller's own checks" },
             { "name": "admin", "description": "What reads or changes more than the caller's own check" },
         ],
-        "paths": paths(),
-        "components": { "schemas": schemas(policy) },
+        "paths": paths(policies.as_slice()),
+        "components": { "schemas": schemas(live) },
     });
     document.to_string().into()
 }
 
-fn paths() -> Value {
+fn paths(policies: &[Policy]) -> Value {
     let (public, admin) = (&[Listener::Public][..], &[Listener::Admin][..]);
     let both = &[Listener::Public, Listener::Admin][..];
-    let decided = || replies([(200, decision("Admitted")), (429, denied()), (503, unavailable())]);
+    let is_told = policies.iter().any(|policy| policy.headers() == HeaderFormat::Draft11);
+    let always_told = matches!(policies, [policy] if is_told && policy.conditions().is_empty());
+    let decision = |description| decision(description, always_told);
+    let decided = || {
+        let mut replies = replies([(200, decision("Admitted")), (503, unavailable())]);
+        let statuses = policies.iter().map(|policy| policy.deny_status().to_string());
+        replies.extend(statuses.map(|status| (status, denied(always_told))));
+        replies
+    };
     json!({
         "/v1/check": {
             "get": operation(public, "checkByQuery", "Take units, asked in the query", json!({
@@ -74,6 +84,23 @@ fn paths() -> Value {
             "requestBody": body("SetRequest"),
             "responses": changed("CountsReply"),
         })) },
+        "/v1/policies": read(admin, "policies", "The policies that are live", replies([
+            (200, answer("Policies", "Which they are, since when, and where they are from")),
+        ])),
+        "/v1/policies/reload": { "post": operation(admin, "reload", "Read the file of policies again", json!({
+            "responses": replies([
+                (200, answer("ReloadReply", "The file is valid, and live")),
+                (400, problem("What the request says cannot be")),
+                (409, problem("The policies are from flags")),
+                (422, problem("The file cannot be read or is not valid; nothing has changed")),
+                (503, problem("The reload was cut short")),
+            ]),
+        })) },
+        "/v1/policies/schema": read(admin, "policySchema", "The JSON Schema of a file of policies", replies([(200, json!({
+            "description": "JSON Schema 2020-12",
+            "headers": no_store(),
+            "content": { "application/json": { "schema": { "type": "object" } } },
+        }))])),
         "/metrics": read(admin, "metrics", "Metrics for Prometheus", replies([(200, text(Scrape::CONTENT_TYPE))])),
         "/openapi.json": read(admin, "openapi", "This document", replies([(200, json!({
             "description": "OpenAPI 3.1",
@@ -151,13 +178,13 @@ fn answer(schema: &str, description: &str) -> Value {
     json!({ "description": description, "headers": no_store(), "content": content })
 }
 
-fn decision(description: &str) -> Value {
+fn decision(description: &str, always_told: bool) -> Value {
     let content = json!({ "application/json": { "schema": reference("Decision") } });
-    json!({ "description": description, "headers": limit_headers(), "content": content })
+    json!({ "description": description, "headers": limit_headers(always_told), "content": content })
 }
 
-fn denied() -> Value {
-    let mut headers = limit_headers();
+fn denied(always_told: bool) -> Value {
+    let mut headers = limit_headers(always_told);
     if let Value::Object(headers) = &mut headers {
         let seconds = json!({ "type": "integer", "minimum": 1 });
         let description = "Whole seconds to wait; absent if the cost can never pass";
@@ -188,10 +215,15 @@ fn no_store() -> Value {
     json!({ "Cache-Control": { "required": true, "schema": { "type": "string", "const": "no-store" } } })
 }
 
-fn limit_headers() -> Value {
+fn limit_headers(always_told: bool) -> Value {
     let header = |description: &str, pattern: &str| {
-        let schema = json!({ "type": "string", "pattern": pattern });
-        json!({ "description": description, "required": true, "schema": schema })
+        // Other policies have other formats of the same names, or none.
+        let schema = if always_told {
+            json!({ "type": "string", "pattern": pattern })
+        } else {
+            json!({ "type": "string" })
+        };
+        json!({ "description": description, "required": always_told, "schema": schema })
     };
     let mut headers = no_store();
     if let Value::Object(headers) = &mut headers {
@@ -206,7 +238,7 @@ fn limit_headers() -> Value {
     headers
 }
 
-fn schemas(policy: &Policy) -> Map<String, Value> {
+fn schemas(live: &PolicySet) -> Map<String, Value> {
     let mut schemas = Vec::new();
     collect::<DecisionBody<'_>>(&mut schemas);
     collect::<DeniedBody<'_>>(&mut schemas);
@@ -214,9 +246,11 @@ fn schemas(policy: &Policy) -> Map<String, Value> {
     collect::<BatchReply<'_>>(&mut schemas);
     collect::<RefundReply<'_>>(&mut schemas);
     collect::<CountsReply<'_>>(&mut schemas);
+    collect::<PoliciesBody<'_>>(&mut schemas);
+    collect::<ReloadReply>(&mut schemas);
     let value = |schema| serde_json::to_value(schema).unwrap_or_default();
     let replies = schemas.into_iter().map(|(name, schema)| (name, value(schema)));
-    replies.chain(requests::schemas(policy)).collect()
+    replies.chain(requests::schemas(live.policies())).collect()
 }
 
 type Schemas = Vec<(String, utoipa::openapi::RefOr<utoipa::openapi::Schema>)>;

@@ -1,23 +1,26 @@
-//! Schemas of what is asked: with the attributes that the policy requires and as many windows as it has quotas.
+//! Schemas of what is asked: with the attributes that are required and as many windows as there are quotas, where one
+//! policy says so for every request.
 
 use serde_json::{Map, Value, json};
+use tollgate_policy::{Attributes, Identity, Mode, OnMissingKey, Policies, Policy};
 
 use super::super::json::{Cost, StartMillis, Used};
 use super::super::wire::BatchRequest;
 use super::reference;
-use crate::attributes::Attributes;
-use crate::policy::{Identity, Policy};
+use crate::attributes;
 
 /// The schemas of all request bodies, by name.
-pub(super) fn schemas(policy: &Policy) -> Map<String, Value> {
-    let windows = policy.quotas().len();
-    let starts = json!({
+pub(super) fn schemas(policies: &Policies) -> Map<String, Value> {
+    let only = only_policy(policies);
+    let mut starts = json!({
         "type": "array",
         "description": "`window.start` of each entry of the check's `quotas`, in that order",
         "items": { "type": "integer", "minimum": 0, "maximum": StartMillis::MAX },
-        "minItems": windows,
-        "maxItems": windows,
     });
+    if let (Some(policy), Value::Object(fields)) = (only, &mut starts) {
+        fields.insert("minItems".to_owned(), policy.quotas().len().into());
+        fields.insert("maxItems".to_owned(), policy.quotas().len().into());
+    }
     let used = json!({
         "type": "integer",
         "description": "Units that shall be used in each quota's window; may be above the limit",
@@ -33,7 +36,7 @@ pub(super) fn schemas(policy: &Policy) -> Map<String, Value> {
     let attributes = || ("attributes", reference("Attributes"));
     let any = ("attributes", reference("AnyAttributes"));
     [
-        ("Attributes", identifying(policy.identity())),
+        ("Attributes", only.map_or_else(any_attributes, |policy| identifying(policy.identity()))),
         ("AnyAttributes", any_attributes()),
         ("CheckRequest", object(&["attributes"], [attributes(), ("cost", cost())])),
         ("BatchEntryRequest", object(&["attributes"], [any, ("cost", cost())])),
@@ -48,6 +51,17 @@ pub(super) fn schemas(policy: &Policy) -> Map<String, Value> {
     .into_iter()
     .map(|(name, schema)| (name.to_owned(), schema))
     .collect()
+}
+
+/// The policy that counts every request, if there is one alone.
+fn only_policy(policies: &Policies) -> Option<&Policy> {
+    let [policy] = policies.as_slice() else { return None };
+    let counts_all = policy.mode() == Mode::Enforce
+        && !policy.is_exempt()
+        && policy.conditions().is_empty()
+        && policy.overrides().is_empty()
+        && policy.on_missing_key() == OnMissingKey::Error;
+    counts_all.then_some(policy)
 }
 
 /// The parameters of a check in the query: every name but `cost` is an attribute.
@@ -97,7 +111,7 @@ fn any_attributes() -> Value {
         "description": "What the caller says of its request",
         "additionalProperties": { "type": "string" },
         "propertyNames": { "minLength": 1, "maxLength": Attributes::MAX_NAME },
-        "maxProperties": Attributes::MAX,
+        "maxProperties": attributes::MAX,
     })
 }
 
@@ -111,13 +125,23 @@ fn identifying(identity: &Identity) -> Value {
             fields.insert("minProperties".to_owned(), 1.into());
             fields.insert("additionalProperties".to_owned(), text);
         }
-        Identity::Named(names) => {
+        // A policy that can do with one of several requires none of them.
+        _ => {
+            let names = names(identity);
             let named: Map<String, Value> =
-                names.iter().map(|name| (name.to_string(), text.clone())).collect();
-            let required: Vec<&str> = names.iter().map(AsRef::as_ref).collect();
+                names.iter().map(|name| ((*name).to_owned(), text.clone())).collect();
             fields.insert("properties".to_owned(), named.into());
-            fields.insert("required".to_owned(), required.into());
+            fields.insert("required".to_owned(), names.into());
         }
     }
     schema
+}
+
+/// The attributes that have to be there.
+fn names(identity: &Identity) -> Vec<&str> {
+    match identity {
+        Identity::Attribute(name) | Identity::Address(name, _) => vec![name],
+        Identity::All(parts) => parts.iter().flat_map(names).collect(),
+        _ => Vec::new(),
+    }
 }

@@ -9,7 +9,7 @@ use std::net::IpAddr;
 pub use self::hops::ForwardedHeader;
 pub use self::proxies::TrustedProxies;
 
-use super::{Extracted, Grouping, KeyExtractor, Missing, Peer};
+use super::{Extracted, Grouping, KeyExtractor, Missing, NO_PEER, Peer};
 use crate::Head;
 
 /// The address of the client, as the trusted proxies before the service know it, grouped.
@@ -92,7 +92,7 @@ impl KeyExtractor for ClientAddress {
     fn extract<'r>(&'r self, head: Head<'r>) -> Extracted<'r> {
         Ok(match self.of(head) {
             Some(address) => self.grouping.key(address).into(),
-            None => Missing::by_setup("the address that the connection comes from").into(),
+            None => Missing::by_setup(NO_PEER).into(),
         })
     }
 }

@@ -3,12 +3,13 @@
 //! The line between the two is drawn here and nowhere else. A call that may have run is never sent again.
 //! Texts of a server are not kept, because they may quote keys.
 
-use std::io;
+mod unconnected;
 
 use redis::{RedisError, ServerError};
 use thiserror::Error;
 use tollgate::StoreError;
 
+pub(crate) use self::unconnected::{Flavor, Unconnected};
 use crate::node::Address;
 
 /// Why a call brought no reply.
@@ -38,54 +39,6 @@ pub(crate) enum Trouble {
     /// The reply is no RESP, or says what no server says.
     #[error("the reply makes no sense")]
     BadReply,
-}
-
-/// Why there is no connection.
-#[derive(Debug, Clone, PartialEq, Error)]
-pub(crate) enum Unconnected {
-    #[error("the host's name is unknown")]
-    UnknownHost,
-    #[error("{}", of_kind(*.0))]
-    Io(io::ErrorKind),
-    #[error("connecting took too long")]
-    TimedOut,
-    #[error("TLS: {0}")]
-    Tls(#[from] rustls::Error),
-    #[error("the server hung up")]
-    HungUp,
-    #[error("the last calls went unanswered, and it has not answered since")]
-    Silent,
-    #[error("wrong user or password")]
-    WrongPassword,
-    #[error("the server wants a password")]
-    PasswordWanted,
-    #[error("the user has no right to {0}")]
-    NoRight(&'static str),
-    #[error("{server} {major}.{minor} is too old: Redis 7.0 or Valkey 7.2 is the oldest that will do")]
-    TooOld { server: Flavor, major: u32, minor: u32 },
-    #[error("{0}")]
-    Unfit(&'static str),
-    #[error("the server is a replica")]
-    Replica,
-    #[error("the server is not ready: {0}")]
-    NotReady(Refusal),
-    #[error("no sentinel knows the primary")]
-    NoPrimary,
-    #[error("asking a sentinel: {0}")]
-    OfSentinel(Box<Self>),
-    #[error("no server of the cluster told which serves the slot")]
-    SlotUnserved,
-    #[error("not tried yet")]
-    Untried,
-}
-
-/// Whose server it says it is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
-pub(crate) enum Flavor {
-    #[error("Redis")]
-    Redis,
-    #[error("Valkey")]
-    Valkey,
 }
 
 /// Why a server did not run a call.
@@ -151,14 +104,6 @@ pub(crate) enum Remedy<'a> {
     Resolve,
     /// Nothing: hand it on.
     None,
-}
-
-/// The system's own words fit databases.
-fn of_kind(kind: io::ErrorKind) -> String {
-    match kind {
-        io::ErrorKind::NotFound => "there is no such socket".into(),
-        other => other.to_string(),
-    }
 }
 
 impl Trouble {
@@ -252,58 +197,10 @@ impl Trouble {
     }
 }
 
-impl Unconnected {
-    /// What an error reply means while a connection is set up.
-    pub(crate) fn of_reply(error: &ServerError, asked: &Address, doing: &'static str) -> Self {
-        match (error.code(), Trouble::of_reply(error, asked)) {
-            ("WRONGPASS", _) => Self::WrongPassword,
-            (_, Trouble::Refused(Refusal::NoAuth)) => Self::PasswordWanted,
-            (_, Trouble::Refused(Refusal::NoPermission)) => Self::NoRight(doing),
-            (_, Trouble::Refused(Refusal::UnknownCommand)) => {
-                Self::Unfit("the server does not know the commands of Redis 7.0 or Valkey 7.2")
-            }
-            (_, Trouble::Refused(Refusal::ProtectedMode)) => {
-                Self::Unfit("the server is in protected mode and refuses clients from other hosts")
-            }
-            (_, Trouble::Refused(refusal)) => Self::NotReady(refusal),
-            _ if error.details().is_some_and(|details| details.starts_with("AUTH")) => {
-                Self::Unfit("there is a password, and the server's default user has none")
-            }
-            _ => Self::Unfit("the server refuses to set up a connection"),
-        }
-    }
-}
-
 impl Code {
     fn of(code: &str) -> Self {
         let is_code = code.len() <= 20 && code.bytes().all(|byte| byte.is_ascii_uppercase());
         Self(if is_code { code } else { "an error without a code" }.into())
-    }
-}
-
-/// As [`Unconnected`] is for whoever mends it, [`StoreError`] is for whoever has to go on without the store.
-impl From<&Unconnected> for StoreError {
-    fn from(trouble: &Unconnected) -> Self {
-        match trouble {
-            Unconnected::UnknownHost
-            | Unconnected::Io(_)
-            | Unconnected::TimedOut
-            | Unconnected::HungUp
-            | Unconnected::Silent
-            | Unconnected::NoPrimary
-            | Unconnected::SlotUnserved
-            | Unconnected::Untried => Self::Unreachable,
-            Unconnected::Replica | Unconnected::NotReady(_) => Self::NotReady,
-            Unconnected::WrongPassword | Unconnected::PasswordWanted | Unconnected::NoRight(_) => {
-                Self::AccessDenied
-            }
-            Unconnected::TooOld { .. } => {
-                Self::Misconfigured("its server is older than Redis 7.0 or Valkey 7.2")
-            }
-            Unconnected::Tls(_) => Self::Misconfigured("no TLS connection to it can be set up"),
-            Unconnected::Unfit(what) => Self::Misconfigured(what),
-            Unconnected::OfSentinel(trouble) => trouble.as_ref().into(),
-        }
     }
 }
 
@@ -342,6 +239,8 @@ impl From<Trouble> for StoreError {
 
 #[cfg(test)]
 mod tests {
+    use std::io;
+
     use redis::{ErrorKind, ServerErrorKind, Value, make_extension_error, parse_redis_value};
 
     use super::*;
@@ -567,45 +466,6 @@ mod tests {
         for trouble in [Trouble::Overloaded, Trouble::Late, Unconnected::Silent.into()] {
             assert!(!trouble.may_have_run());
             assert!(!StoreError::from(trouble).may_have_charged());
-        }
-    }
-
-    #[test]
-    fn says_why_a_connection_could_not_be_set_up() {
-        for (line, unconnected, error) in [
-            (
-                "WRONGPASS invalid username-password pair or user is disabled.",
-                Unconnected::WrongPassword,
-                StoreError::AccessDenied,
-            ),
-            (
-                "NOAUTH HELLO must be called with the client already authenticated, otherwise the HELLO <proto> AUTH <user> <pass> option can be used",
-                Unconnected::PasswordWanted,
-                StoreError::AccessDenied,
-            ),
-            (
-                "NOPERM User tollgate has no permissions to run the 'script|load' command",
-                Unconnected::NoRight("load scripts"),
-                StoreError::AccessDenied,
-            ),
-            (
-                "ERR AUTH <password> called without any password configured for the default user. Are you sure your configuration is correct?",
-                Unconnected::Unfit("there is a password, and the server's default user has none"),
-                StoreError::Misconfigured("there is a password, and the server's default user has none"),
-            ),
-            (
-                "LOADING Redis is loading the dataset in memory",
-                Unconnected::NotReady(Refusal::Loading),
-                StoreError::NotReady,
-            ),
-        ] {
-            let error_reply = match parse_redis_value(format!("-{line}\r\n").as_bytes()) {
-                Ok(Value::ServerError(error)) => error,
-                other => panic!("{line}: {other:?}"),
-            };
-            let said = Unconnected::of_reply(&error_reply, &asked(), "load scripts");
-            assert_eq!(said, unconnected, "{line}");
-            assert_eq!(StoreError::from(&said), error, "{line}");
         }
     }
 }

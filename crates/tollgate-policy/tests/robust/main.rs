@@ -1,0 +1,98 @@
+//! Texts that are nearly files of policies. `cargo xtask prove parser` tries more of them, led by coverage.
+
+#![allow(clippy::unwrap_used, reason = "this is a test")]
+
+mod holds;
+
+use std::path::Path;
+
+use proptest::prelude::*;
+use proptest::sample::{Index, select};
+
+use self::holds::holds;
+
+/// What is put in somewhere: pieces of YAML and of the file's language.
+const PIECES: [&str; 24] = [
+    "\n", " ", "  ", "\t", ": ", "- ", "[", "]", "{", "}", ",", "'", "\"", "#", "&a ", "*a", "!t ", "---\n",
+    "|\n", "${A}", "${UNSET}", "$${", "null", "\u{feff}",
+];
+
+/// A change of a text, at places that are found once its length is known.
+#[derive(Debug, Clone)]
+enum Change {
+    Insert(Index, &'static str),
+    Remove(Index, Index),
+    Repeat(Index, Index),
+    Swap(Index, Index),
+}
+
+impl Change {
+    fn apply(&self, text: &str) -> String {
+        let place = |index: &Index| {
+            let places: Vec<usize> = text.char_indices().map(|(at, _)| at).chain([text.len()]).collect();
+            *index.get(&places)
+        };
+        let part = |a: &Index, b: &Index| (place(a).min(place(b)), place(a).max(place(b)));
+        match self {
+            Self::Insert(at, piece) => {
+                let (before, after) = text.split_at(place(at));
+                [before, piece, after].concat()
+            }
+            Self::Remove(a, b) => {
+                let (start, end) = part(a, b);
+                [&text[..start], &text[end..]].concat()
+            }
+            Self::Repeat(a, b) => {
+                let (start, end) = part(a, b);
+                [&text[..end], &text[start..]].concat()
+            }
+            Self::Swap(a, b) => {
+                let mut lines: Vec<&str> = text.split_inclusive('\n').collect();
+                if !lines.is_empty() {
+                    let (a, b) = (a.index(lines.len()), b.index(lines.len()));
+                    lines.swap(a, b);
+                }
+                lines.concat()
+            }
+        }
+    }
+}
+
+fn change() -> impl Strategy<Value = Change> {
+    let place = any::<Index>;
+    prop_oneof![
+        4 => (place(), select(&PIECES[..])).prop_map(|(at, piece)| Change::Insert(at, piece)),
+        2 => (place(), place()).prop_map(|(a, b)| Change::Remove(a, b)),
+        1 => (place(), place()).prop_map(|(a, b)| Change::Repeat(a, b)),
+        2 => (place(), place()).prop_map(|(a, b)| Change::Swap(a, b)),
+    ]
+}
+
+/// The examples, and what the tests of texts read.
+fn seeds() -> Vec<String> {
+    let mut seeds = Vec::new();
+    for folder in ["../../examples", "tests/problems", "tests/warnings"] {
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join(folder);
+        let files = std::fs::read_dir(folder).unwrap().map(|file| file.unwrap().path());
+        let files = files.filter(|path| path.extension().is_some_and(|extension| extension == "yaml"));
+        seeds.extend(files.map(|path| std::fs::read_to_string(path).unwrap()));
+    }
+    seeds
+}
+
+#[test]
+fn every_seed_is_read() {
+    let seeds = seeds();
+    assert!(seeds.len() > 10, "{}", seeds.len());
+    seeds.iter().for_each(|text| holds(text));
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 1_000, failure_persistence: None, ..Default::default() })]
+
+    #[test]
+    fn what_is_nearly_a_file_is_read(seed in select(seeds()), changes in prop::collection::vec(change(), 1..6)) {
+        let text = changes.iter().fold(seed, |text, change| change.apply(&text));
+        holds(&text);
+    }
+}

@@ -1,0 +1,170 @@
+//! Why there is no connection, for whoever has to mend it.
+
+use std::io;
+
+use redis::ServerError;
+use thiserror::Error;
+use tollgate::StoreError;
+
+use super::{Refusal, Trouble};
+use crate::node::Address;
+
+/// Why there is no connection.
+#[derive(Debug, Clone, PartialEq, Error)]
+pub(crate) enum Unconnected {
+    #[error("the host's name is unknown")]
+    UnknownHost,
+    #[error("{}", of_kind(*.0))]
+    Io(io::ErrorKind),
+    #[error("connecting took too long")]
+    TimedOut,
+    #[error("TLS: {0}")]
+    Tls(#[from] rustls::Error),
+    #[error("the server hung up")]
+    HungUp,
+    #[error("the last calls went unanswered, and it has not answered since")]
+    Silent,
+    #[error("wrong user or password")]
+    WrongPassword,
+    #[error("the server wants a password")]
+    PasswordWanted,
+    #[error("the user has no right to {0}")]
+    NoRight(&'static str),
+    #[error("{server} {major}.{minor} is too old: Redis 7.0 or Valkey 7.2 is the oldest that will do")]
+    TooOld { server: Flavor, major: u32, minor: u32 },
+    #[error("{0}")]
+    Unfit(&'static str),
+    #[error("the server is a replica")]
+    Replica,
+    #[error("the server is not ready: {0}")]
+    NotReady(Refusal),
+    #[error("no sentinel knows the primary")]
+    NoPrimary,
+    #[error("asking a sentinel: {0}")]
+    OfSentinel(Box<Self>),
+    #[error("no server of the cluster told which serves the slot")]
+    SlotUnserved,
+    #[error("not tried yet")]
+    Untried,
+}
+
+/// Whose server it says it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
+pub(crate) enum Flavor {
+    #[error("Redis")]
+    Redis,
+    #[error("Valkey")]
+    Valkey,
+}
+
+impl Unconnected {
+    /// What an error reply means while a connection is set up.
+    pub(crate) fn of_reply(error: &ServerError, asked: &Address, doing: &'static str) -> Self {
+        match (error.code(), Trouble::of_reply(error, asked)) {
+            ("WRONGPASS", _) => Self::WrongPassword,
+            (_, Trouble::Refused(Refusal::NoAuth)) => Self::PasswordWanted,
+            (_, Trouble::Refused(Refusal::NoPermission)) => Self::NoRight(doing),
+            (_, Trouble::Refused(Refusal::UnknownCommand)) => {
+                Self::Unfit("the server does not know the commands of Redis 7.0 or Valkey 7.2")
+            }
+            (_, Trouble::Refused(Refusal::ProtectedMode)) => {
+                Self::Unfit("the server is in protected mode and refuses clients from other hosts")
+            }
+            (_, Trouble::Refused(refusal)) => Self::NotReady(refusal),
+            _ if error.details().is_some_and(|details| details.starts_with("AUTH")) => {
+                Self::Unfit("there is a password, and the server's default user has none")
+            }
+            _ => Self::Unfit("the server refuses to set up a connection"),
+        }
+    }
+}
+
+impl From<io::Error> for Unconnected {
+    fn from(error: io::Error) -> Self {
+        Self::Io(error.kind())
+    }
+}
+
+/// As [`Unconnected`] is for whoever mends it, [`StoreError`] is for whoever has to go on without the store.
+impl From<&Unconnected> for StoreError {
+    fn from(trouble: &Unconnected) -> Self {
+        match trouble {
+            Unconnected::UnknownHost
+            | Unconnected::Io(_)
+            | Unconnected::TimedOut
+            | Unconnected::HungUp
+            | Unconnected::Silent
+            | Unconnected::NoPrimary
+            | Unconnected::SlotUnserved
+            | Unconnected::Untried => Self::Unreachable,
+            Unconnected::Replica | Unconnected::NotReady(_) => Self::NotReady,
+            Unconnected::WrongPassword | Unconnected::PasswordWanted | Unconnected::NoRight(_) => {
+                Self::AccessDenied
+            }
+            Unconnected::TooOld { .. } => {
+                Self::Misconfigured("its server is older than Redis 7.0 or Valkey 7.2")
+            }
+            Unconnected::Tls(_) => Self::Misconfigured("no TLS connection to it can be set up"),
+            Unconnected::Unfit(what) => Self::Misconfigured(what),
+            Unconnected::OfSentinel(trouble) => trouble.as_ref().into(),
+        }
+    }
+}
+
+/// The system's own words fit databases.
+fn of_kind(kind: io::ErrorKind) -> String {
+    match kind {
+        io::ErrorKind::NotFound => "there is no such socket".into(),
+        other => other.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use redis::{Value, parse_redis_value};
+
+    use super::*;
+
+    fn asked() -> Address {
+        Address::Tcp("10.0.0.1".into(), 7000)
+    }
+
+    #[test]
+    fn says_why_a_connection_could_not_be_set_up() {
+        for (line, unconnected, error) in [
+            (
+                "WRONGPASS invalid username-password pair or user is disabled.",
+                Unconnected::WrongPassword,
+                StoreError::AccessDenied,
+            ),
+            (
+                "NOAUTH HELLO must be called with the client already authenticated, otherwise the HELLO <proto> AUTH <user> <pass> option can be used",
+                Unconnected::PasswordWanted,
+                StoreError::AccessDenied,
+            ),
+            (
+                "NOPERM User tollgate has no permissions to run the 'script|load' command",
+                Unconnected::NoRight("load scripts"),
+                StoreError::AccessDenied,
+            ),
+            (
+                "ERR AUTH <password> called without any password configured for the default user. Are you sure your configuration is correct?",
+                Unconnected::Unfit("there is a password, and the server's default user has none"),
+                StoreError::Misconfigured("there is a password, and the server's default user has none"),
+            ),
+            (
+                "LOADING Redis is loading the dataset in memory",
+                Unconnected::NotReady(Refusal::Loading),
+                StoreError::NotReady,
+            ),
+        ] {
+            let error_reply = match parse_redis_value(format!("-{line}\r\n").as_bytes()) {
+                Ok(Value::ServerError(error)) => error,
+                other => panic!("{line}: {other:?}"),
+            };
+            let said = Unconnected::of_reply(&error_reply, &asked(), "load scripts");
+            assert_eq!(said, unconnected, "{line}");
+            assert_eq!(StoreError::from(&said), error, "{line}");
+        }
+    }
+}

@@ -1,0 +1,74 @@
+//! What people are told at the start: what is allowed to whom, and what to try.
+
+use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
+use tollgate_policy::{Identity, Pattern, Policies, Policy, Test};
+
+use crate::policy_file::PolicyFile;
+
+/// The one policy of flags, or how many there are in a file.
+pub(crate) fn rule(policies: &Policies, file: Option<&PolicyFile>) -> String {
+    match (policies.as_slice(), file) {
+        ([policy], None) => {
+            let quotas: Vec<String> = policy.quotas().iter().map(|quota| quota.quota().to_string()).collect();
+            let whom = match policy.identity() {
+                Identity::Every => "set of attributes".to_owned(),
+                identity => names(identity).join(" + "),
+            };
+            format!("{} for each {whom}", quotas.join(" and "))
+        }
+        ([_], Some(file)) => format!("1 policy of {}", file.name()),
+        (policies, file) => {
+            format!("{} policies of {}", policies.len(), file.map_or("flags", PolicyFile::name))
+        }
+    }
+}
+
+/// The path of a check that counts, by the first policy for which such a path can be told.
+pub(crate) fn example(policies: &Policies) -> String {
+    let counting = policies.as_slice().iter().filter(|policy| !policy.is_exempt());
+    let query = counting.filter_map(example_of).next().unwrap_or_else(|| pair("user", "alice"));
+    format!("/v1/check?{query}")
+}
+
+fn example_of(policy: &Policy) -> Option<String> {
+    let mut pairs = Vec::new();
+    for condition in policy.conditions() {
+        let (attribute, Test::OneOf(patterns)) = (condition.attribute(), condition.test()) else {
+            return None;
+        };
+        match patterns.first()? {
+            // The values of others may be secrets.
+            Pattern::Exact(text) | Pattern::Prefix(text) if ["path", "method"].contains(&attribute) => {
+                pairs.push(pair(attribute, text));
+            }
+            _ => return None,
+        }
+    }
+    let named: Vec<&str> = policy.conditions().iter().map(|condition| condition.attribute()).collect();
+    let missing = names(policy.identity()).into_iter().filter(|name| !named.contains(name));
+    pairs.extend(missing.map(|name| pair(name, value(name))));
+    Some(if pairs.is_empty() { pair("user", "alice") } else { pairs.join("&") })
+}
+
+/// The attributes by which somebody is counted; of several choices the first.
+fn names(identity: &Identity) -> Vec<&str> {
+    match identity {
+        Identity::Attribute(name) | Identity::Address(name, _) => vec![name],
+        Identity::All(parts) => parts.iter().flat_map(names).collect(),
+        Identity::FirstOf(choices) => choices.first().map(names).unwrap_or_default(),
+        _ => Vec::new(),
+    }
+}
+
+fn value(name: &str) -> &'static str {
+    match name {
+        "user" => "alice",
+        "ip" => "192.0.2.1",
+        _ => "example",
+    }
+}
+
+fn pair(name: &str, value: &str) -> String {
+    let encoded = |text| utf8_percent_encode(text, NON_ALPHANUMERIC);
+    format!("{}={}", encoded(name), encoded(value))
+}

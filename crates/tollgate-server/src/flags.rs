@@ -1,0 +1,90 @@
+//! The one policy that flags describe.
+
+use thiserror::Error;
+use tollgate::{CountDenied, OnStoreFailure, Quota};
+use tollgate_policy::{Attributes, Identity, Policies, Policy, PolicyError};
+
+/// Its name.
+pub(crate) const NAME: &str = "default";
+
+/// Where it comes from, for people.
+pub(crate) const SOURCE: &str = "flags";
+
+/// A policy that cannot be. The fault of whoever wrote the flags.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[non_exhaustive]
+pub enum FlagsError {
+    /// The quotas contradict each other.
+    #[error("`--limit`: {0}")]
+    Limit(#[from] PolicyError),
+    /// An attribute name that no request can have.
+    #[error("`--key`: an attribute's name must have 1 to {} characters", Attributes::MAX_NAME)]
+    KeyNameLength,
+    /// The same attribute twice.
+    #[error("`--key`: {0} is named twice")]
+    KeyTwice(Box<str>),
+    /// In a query string the name is taken.
+    #[error("`--key`: `cost` is the number of units in a query string and cannot name an attribute there")]
+    KeyNamedCost,
+}
+
+pub(crate) fn policies(
+    limits: Vec<Quota>,
+    key: &[String],
+    count_denied: CountDenied,
+    on_store_failure: OnStoreFailure,
+) -> Result<Policies, FlagsError> {
+    let policy = Policy::builder(NAME)
+        .key(identity(key)?)
+        .count_denied(count_denied)
+        .on_store_failure(on_store_failure);
+    let policy = limits.into_iter().fold(policy, tollgate_policy::PolicyBuilder::quota).build()?;
+    Ok(Policies::of([policy])?)
+}
+
+/// Whoever these names describe; without any, whoever all attributes together do.
+fn identity(key: &[String]) -> Result<Identity, FlagsError> {
+    for (index, name) in key.iter().enumerate() {
+        if name.is_empty() || name.chars().count() > Attributes::MAX_NAME {
+            return Err(FlagsError::KeyNameLength);
+        }
+        if name == "cost" {
+            return Err(FlagsError::KeyNamedCost);
+        }
+        if key.iter().take(index).any(|earlier| earlier == name) {
+            return Err(FlagsError::KeyTwice(name.as_str().into()));
+        }
+    }
+    let attribute = |name: &String| Identity::Attribute(name.as_str().into());
+    Ok(match key {
+        [] => Identity::Every,
+        [name] => attribute(name),
+        names => Identity::All(names.iter().map(attribute).collect()),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn two_quotas_with_the_same_window_are_both_named() {
+        let quotas = vec![Quota::per_minute(5), "7/60s".parse().unwrap()];
+        let error = policies(quotas, &[], CountDenied::No, OnStoreFailure::Open).unwrap_err();
+        assert_eq!(error.to_string(), "`--limit`: 5/1m and 7/1m have the same window; keep one of them");
+    }
+
+    #[test]
+    fn a_key_of_names_ignores_other_attributes() {
+        let whom = |key: &[&str], pairs: &[(&str, &str)]| {
+            let key: Vec<String> = key.iter().map(ToString::to_string).collect();
+            let attributes: Attributes<'_> = pairs.iter().copied().collect();
+            let identity = identity(&key).unwrap();
+            identity.key(&attributes).map(|key| key.canonical_bytes().into_owned()).map_err(str::to_owned)
+        };
+        let alice = [("user", "alice"), ("path", "/")];
+        assert_eq!(whom(&["user"], &alice), whom(&["user"], &alice[..1]));
+        assert_ne!(whom(&[], &alice), whom(&[], &alice[..1]));
+        assert_eq!(whom(&["tenant", "user"], &alice), Err("tenant".to_owned()));
+    }
+}

@@ -1,0 +1,196 @@
+//! What administrators see of the policies, and how they have the file read again.
+
+use std::sync::Arc;
+
+use http::StatusCode;
+use serde::Serialize;
+use tollgate::{Clock, CountDenied, PolicyQuota, SystemClock};
+use tollgate_policy::{Condition, Cost, Override, Policy};
+use utoipa::ToSchema;
+
+use super::problem::Problem;
+use super::{Edge, Reply, reply};
+use crate::reload::{Cause, Reloaded};
+use crate::store::ServedStore;
+
+/// The policies that are live.
+#[derive(Serialize, ToSchema)]
+#[schema(as = Policies)]
+pub(super) struct PoliciesBody<'a> {
+    /// Counted from 1 since the process started.
+    version: u64,
+    /// The file that they are from, or `flags`.
+    source: &'a str,
+    /// When they became live, in Unix milliseconds.
+    since: i64,
+    /// Milliseconds since then.
+    age_ms: u64,
+    /// Why the file as it was read last is not live; absent if it is.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    not_live: Option<NotLive>,
+    /// Exempt ones first.
+    policies: Vec<PolicyBody<'a>>,
+}
+
+/// A file that did not become live.
+#[derive(Serialize, ToSchema)]
+struct NotLive {
+    /// When it was read, in Unix milliseconds.
+    since: i64,
+    /// What is wrong with it, one problem a line.
+    error: String,
+}
+
+/// One policy. What it matches is said by attribute alone, because values may be secrets.
+#[derive(Serialize, ToSchema)]
+#[schema(as = Policy)]
+struct PolicyBody<'a> {
+    name: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    description: Option<&'a str>,
+    /// Where it stands in the file.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    line: Option<usize>,
+    /// `enforce`, `shadow` or `off`.
+    mode: &'a str,
+    exempt: bool,
+    /// The attributes that it looks at.
+    #[serde(rename = "match")]
+    matches: Vec<&'a str>,
+    /// Who is counted; absent if it is exempt, as is all that follows.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    key: Option<String>,
+    quotas: Vec<String>,
+    candidate: Vec<String>,
+    overrides: Vec<OverrideBody<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    settings: Option<PolicySettings>,
+}
+
+/// Other quotas for some of those that a policy matches.
+#[derive(Serialize, ToSchema)]
+#[schema(as = Override)]
+struct OverrideBody<'a> {
+    /// The attributes that it looks at.
+    when: Vec<&'a str>,
+    quotas: Vec<String>,
+    candidate: Vec<String>,
+}
+
+/// What else a policy says, with the defaults of its file.
+#[derive(Serialize, ToSchema)]
+struct PolicySettings {
+    /// Units: those that the caller says, a number, or an attribute with its maximum.
+    cost: String,
+    count_denied: bool,
+    on_missing_key: &'static str,
+    /// `open`, `closed`, or `local` with its share.
+    on_store_failure: String,
+    headers: &'static str,
+    deny_status: u16,
+}
+
+/// What came of a reload.
+#[derive(Serialize, ToSchema)]
+pub(super) struct ReloadReply {
+    /// Whether other policies are live now.
+    replaced: bool,
+    /// The version that is live.
+    version: u64,
+}
+
+impl<S: ServedStore + 'static> Edge<S> {
+    pub(super) fn policies(&self) -> Reply {
+        let live = self.engine.live();
+        let failure = self.reloads.as_ref().and_then(|reloads| reloads.state().failure());
+        let age = SystemClock.now().since(live.since());
+        let body = PoliciesBody {
+            version: live.version(),
+            source: live.source(),
+            since: live.since().as_unix_millis(),
+            age_ms: u64::try_from(age.as_millis()).unwrap_or(u64::MAX),
+            not_live: failure.map(|failure| NotLive {
+                since: failure.since.as_unix_millis(),
+                error: failure.error.to_string(),
+            }),
+            policies: live.policies().as_slice().iter().map(PolicyBody::new).collect(),
+        };
+        reply::json(StatusCode::OK, &body)
+    }
+
+    pub(super) async fn reload(&self) -> Result<Reply, Problem> {
+        let Some(reloads) = &self.reloads else {
+            return Err(Problem::new(StatusCode::CONFLICT, "the policies are from flags: there is no file"));
+        };
+        let reloads = Arc::clone(reloads);
+        // A large file takes a while, in which other requests are answered.
+        let reloaded = tokio::task::spawn_blocking(move || reloads.reload(Cause::Request)).await;
+        match reloaded {
+            Ok(Ok(Reloaded::Replaced(version))) => {
+                Ok(reply::json(StatusCode::OK, &ReloadReply { replaced: true, version }))
+            }
+            Ok(Ok(Reloaded::Unchanged(version))) => {
+                Ok(reply::json(StatusCode::OK, &ReloadReply { replaced: false, version }))
+            }
+            Ok(Err(error)) => Err(Problem::new(StatusCode::UNPROCESSABLE_ENTITY, error.to_string())),
+            Err(_) => Err(Problem::new(StatusCode::SERVICE_UNAVAILABLE, "the reload was cut short")),
+        }
+    }
+}
+
+impl<'a> PolicyBody<'a> {
+    fn new(policy: &'a Policy) -> Self {
+        let counts = !policy.is_exempt();
+        Self {
+            name: policy.name(),
+            description: policy.description(),
+            line: policy.at().map(|at| at.line),
+            mode: policy.mode().name(),
+            exempt: policy.is_exempt(),
+            matches: attributes(policy.conditions()),
+            key: counts.then(|| policy.identity().to_string()),
+            quotas: written(policy.quotas()),
+            candidate: written(policy.candidates()),
+            overrides: policy.overrides().iter().map(OverrideBody::new).collect(),
+            settings: counts.then(|| PolicySettings::new(policy)),
+        }
+    }
+}
+
+impl<'a> OverrideBody<'a> {
+    fn new(over: &'a Override) -> Self {
+        let (quotas, candidate) = (written(over.quotas()), written(over.candidates()));
+        Self { when: attributes(over.when()), quotas, candidate }
+    }
+}
+
+impl PolicySettings {
+    fn new(policy: &Policy) -> Self {
+        let quotas = policy.overrides().iter().flat_map(|over| over.quotas()).chain(policy.quotas());
+        Self {
+            cost: match policy.cost() {
+                Cost::Fixed(units) => units.to_string(),
+                Cost::Attribute { name, max } => format!("{name}, at most {max}"),
+                _ => "as asked".to_owned(),
+            },
+            count_denied: quotas.into_iter().any(|quota| quota.count_denied() == CountDenied::Yes),
+            on_missing_key: policy.on_missing_key().name(),
+            on_store_failure: policy.on_store_failure().to_string(),
+            headers: policy.headers().name(),
+            deny_status: policy.deny_status(),
+        }
+    }
+}
+
+fn attributes(conditions: &[Condition]) -> Vec<&str> {
+    conditions.iter().map(Condition::attribute).collect()
+}
+
+fn written(quotas: &[PolicyQuota]) -> Vec<String> {
+    quotas.iter().map(|quota| quota.quota().to_string()).collect()
+}

@@ -1,0 +1,108 @@
+//! What the service counts by policy. Labels are names of policies, so there are as many as the operator wrote.
+
+use std::fmt;
+use std::sync::Arc;
+
+use prometheus_client::encoding::{DescriptorEncoder, NoLabelSet};
+use prometheus_client::metrics::MetricType;
+use tollgate::OnStoreFailure;
+use tollgate_policy::{Mode, Policy, PolicySet, Tally, TrialTally};
+
+use crate::reload::ReloadState;
+
+/// What the policies have come to by now.
+pub(crate) struct PolicyFigures {
+    pub(crate) live: Arc<PolicySet>,
+    /// Requests that the store had no room for.
+    pub(crate) store_full: u64,
+    /// What has come of reading the file again, if there is one.
+    pub(crate) reloads: Option<Arc<ReloadState>>,
+}
+
+impl PolicyFigures {
+    pub(super) fn encode(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
+        // Where the set is large, each pass over it is cheaper than a list of all figures.
+        let deciding = || self.live.tally().filter(|(policy, tally)| decides(policy, tally));
+
+        let (name, help) = ("tollgate_decisions", "Checks decided, by the policy that decided and verdict");
+        let mut metric = encoder.encode_descriptor(name, help, None, MetricType::Counter)?;
+        for (policy, tally) in deciding() {
+            for (verdict, count) in [("allowed", tally.allowed), ("denied", tally.denied)] {
+                let labels = [("policy", policy.name()), ("verdict", verdict)];
+                metric.encode_family(&labels)?.encode_counter::<NoLabelSet, _, u64>(&count, None)?;
+            }
+        }
+
+        let help = "Those of them that were decided without the store, which could not answer or was full";
+        let name = "tollgate_fallback_decisions";
+        let mut metric = encoder.encode_descriptor(name, help, None, MetricType::Counter)?;
+        for (policy, tally) in deciding().filter(|(policy, _)| !policy.is_exempt()) {
+            let counts = [("allowed", tally.allowed_by_fallback), ("denied", tally.denied_by_fallback)];
+            for (verdict, count) in counts {
+                let labels = [("policy", policy.name()), ("verdict", verdict)];
+                metric.encode_family(&labels)?.encode_counter::<NoLabelSet, _, u64>(&count, None)?;
+            }
+        }
+
+        let (name, help) = (
+            "tollgate_failed_checks",
+            "Checks left without a decision by the store, by the policy that insists",
+        );
+        let mut metric = encoder.encode_descriptor(name, help, None, MetricType::Counter)?;
+        for (policy, tally) in deciding().filter(|(policy, tally)| insists(policy) || tally.failed > 0) {
+            let labels = [("policy", policy.name())];
+            metric.encode_family(&labels)?.encode_counter::<NoLabelSet, _, u64>(&tally.failed, None)?;
+        }
+
+        let (name, help) = ("tollgate_trials", "What quotas would have done that are only tried out");
+        let mut metric = encoder.encode_descriptor(name, help, None, MetricType::Counter)?;
+        for (policy, tally) in self.live.tally() {
+            let is_shadow = policy.mode() == Mode::Shadow && !policy.is_exempt();
+            let kinds =
+                [("shadow", tally.shadow, is_shadow), ("candidate", tally.candidate, has_candidates(policy))];
+            for (kind, TrialTally { allowed, denied, failed, .. }, _) in
+                kinds.into_iter().filter(|(_, tally, is_live)| *is_live || *tally != TrialTally::default())
+            {
+                for (answer, count) in [("allowed", allowed), ("denied", denied), ("failed", failed)] {
+                    let labels = [("policy", policy.name()), ("kind", kind), ("answer", answer)];
+                    metric.encode_family(&labels)?.encode_counter::<NoLabelSet, _, u64>(&count, None)?;
+                }
+            }
+        }
+
+        let (name, help) = ("tollgate_unlimited_checks", "Checks that no policy limits");
+        encoder
+            .encode_descriptor(name, help, None, MetricType::Counter)?
+            .encode_counter::<NoLabelSet, _, u64>(&self.live.unlimited(), None)?;
+
+        let (name, help) = ("tollgate_policies_version", "The version of the policies that is live, from 1");
+        let version = i64::try_from(self.live.version()).unwrap_or(i64::MAX);
+        encoder.encode_descriptor(name, help, None, MetricType::Gauge)?.encode_gauge(&version)?;
+
+        let Some(reloads) = &self.reloads else { return Ok(()) };
+        let (name, help) = ("tollgate_policies_reloads", "Times that the file was read again, by outcome");
+        let mut metric = encoder.encode_descriptor(name, help, None, MetricType::Counter)?;
+        for (outcome, count) in reloads.counts() {
+            let labels = [("outcome", outcome)];
+            metric.encode_family(&labels)?.encode_counter::<NoLabelSet, _, u64>(&count, None)?;
+        }
+        let help = "Whether the file as it was read last is live; 0 while it is not valid";
+        let in_step = i64::from(reloads.failure().is_none());
+        encoder
+            .encode_descriptor("tollgate_policies_in_step", help, None, MetricType::Gauge)?
+            .encode_gauge(&in_step)
+    }
+}
+
+/// Whether its decisions are of interest: also those of an earlier version, in which it decided.
+fn decides(policy: &Policy, tally: &Tally) -> bool {
+    policy.mode() == Mode::Enforce || tally.allowed + tally.denied + tally.failed > 0
+}
+
+fn insists(policy: &Policy) -> bool {
+    !policy.is_exempt() && policy.on_store_failure() == OnStoreFailure::Closed
+}
+
+fn has_candidates(policy: &Policy) -> bool {
+    !policy.candidates().is_empty() || policy.overrides().iter().any(|over| !over.candidates().is_empty())
+}

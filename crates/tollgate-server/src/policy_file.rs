@@ -1,0 +1,79 @@
+//! The file of policies: what it said when it was read last.
+
+use std::path::{Path, PathBuf};
+
+use tollgate_policy::{Config, ConfigError, StoreSettings, Warning};
+use tracing::warn;
+
+/// A file of policies, and the text that it was read from last, valid or not.
+#[derive(Debug)]
+pub(crate) struct PolicyFile {
+    path: PathBuf,
+    /// The file's name as messages say it.
+    name: Box<str>,
+    text: Option<String>,
+    /// The store that the service was started with.
+    store: Option<StoreSettings>,
+}
+
+impl PolicyFile {
+    /// Reads the file for the first time.
+    ///
+    /// # Errors
+    ///
+    /// If it cannot be read, or is not valid.
+    pub(crate) fn load(path: &Path) -> Result<(Self, Config), ConfigError> {
+        let mut file =
+            Self { path: path.into(), name: path.display().to_string().into(), text: None, store: None };
+        let text = file.read()?;
+        let config = file.parse(text)?;
+        file.store = config.store().cloned();
+        Ok((file, config))
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    pub(crate) fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The text of the file as it is now.
+    ///
+    /// # Errors
+    ///
+    /// If it cannot be read.
+    pub(crate) fn read(&self) -> Result<String, ConfigError> {
+        let unreadable = |source| ConfigError::Unreadable { file: self.name.clone(), source };
+        std::fs::read_to_string(&self.path).map_err(unreadable)
+    }
+
+    /// Whether the file was read with this text last.
+    pub(crate) fn is_known(&self, text: &str) -> bool {
+        self.text.as_deref() == Some(text)
+    }
+
+    /// What the text says; from now on it is the one that was read last.
+    ///
+    /// # Errors
+    ///
+    /// If it is not valid.
+    pub(crate) fn parse(&mut self, text: String) -> Result<Config, ConfigError> {
+        let config = Config::parse(&self.name, &text);
+        self.text = Some(text);
+        config
+    }
+
+    /// Logs what is probably a mistake.
+    pub(crate) fn log_warnings(&self, warnings: &[Warning]) {
+        for warning in warnings {
+            warn!("{}:{warning}", self.name);
+        }
+    }
+
+    /// Whether the file names another store than the one in use.
+    pub(crate) fn has_another_store(&self, config: &Config) -> bool {
+        self.store.as_ref() != config.store()
+    }
+}

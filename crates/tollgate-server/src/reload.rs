@@ -1,0 +1,196 @@
+//! Reading the file of policies again while the service runs: all of it is valid and becomes live at once, or nothing
+//! changes.
+
+use std::future::pending;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use thiserror::Error;
+use tokio::signal::unix::Signal;
+use tollgate::{Clock, SystemClock, Timestamp};
+use tollgate_policy::{Change, Changes, Config, ConfigError, PolicyLimiter};
+use tracing::{error, info, warn};
+
+use crate::policy_file::PolicyFile;
+use crate::watch::Watch;
+
+/// Keeps the live policies in step with their file.
+pub(crate) struct Reloads<S> {
+    limiter: Arc<PolicyLimiter<S>>,
+    /// Held for a whole reload, so that one follows the other.
+    file: Mutex<PolicyFile>,
+    state: Arc<ReloadState>,
+}
+
+/// What has come of reloads so far.
+#[derive(Debug, Default)]
+pub(crate) struct ReloadState {
+    replaced: AtomicU64,
+    unchanged: AtomicU64,
+    failed: AtomicU64,
+    /// Why the file as it was read last did not become live.
+    failure: Mutex<Option<Arc<Failure>>>,
+}
+
+/// A file that did not become live.
+#[derive(Debug)]
+pub(crate) struct Failure {
+    pub(crate) error: ConfigError,
+    pub(crate) since: Timestamp,
+}
+
+/// Who wants the file to be read again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Cause {
+    /// Something changed where the file is.
+    Watch,
+    /// A signal.
+    Signal,
+    /// An administrator.
+    Request,
+}
+
+/// What came of a reload.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Reloaded {
+    /// Other policies are live now, under this version.
+    Replaced(u64),
+    /// The file means what is live, under this version.
+    Unchanged(u64),
+}
+
+/// Why nothing changed.
+#[derive(Debug, Clone, Error)]
+#[error("{}", .0.error)]
+pub(crate) struct ReloadError(pub(crate) Arc<Failure>);
+
+impl<S> Reloads<S> {
+    pub(crate) fn new(limiter: Arc<PolicyLimiter<S>>, file: PolicyFile) -> Self {
+        Self { limiter, file: Mutex::new(file), state: Arc::default() }
+    }
+
+    pub(crate) fn state(&self) -> &Arc<ReloadState> {
+        &self.state
+    }
+
+    /// Reads the file again and makes it live, if it is valid and says something else than before. It is read and
+    /// compiled on this thread, which takes longer the more policies there are.
+    ///
+    /// # Errors
+    ///
+    /// If it cannot be read or is not valid. Nothing has changed then, and the log has every problem.
+    pub(crate) fn reload(&self, cause: Cause) -> Result<Reloaded, ReloadError> {
+        let mut file = lock(&self.file);
+        let text = match file.read() {
+            Ok(text) if cause == Cause::Watch && file.is_known(&text) => {
+                // Something else changed in the folder.
+                return Ok(Reloaded::Unchanged(self.limiter.live().version()));
+            }
+            text => text,
+        };
+        match text.and_then(|text| file.parse(text)) {
+            Ok(config) => Ok(self.make_live(&file, config, cause)),
+            Err(error) => Err(self.fail(&file, error, cause)),
+        }
+    }
+
+    fn make_live(&self, file: &PolicyFile, config: Config, cause: Cause) -> Reloaded {
+        *lock(&self.state.failure) = None;
+        if file.has_another_store(&config) {
+            warn!(file = file.name(), "`store:` has changed: that counts from the next start on");
+        }
+        file.log_warnings(config.warnings());
+        let live = self.limiter.live();
+        let changes = live.policies().changes(config.policies());
+        if changes.is_empty() {
+            self.state.unchanged.fetch_add(1, Ordering::Relaxed);
+            info!(
+                file = file.name(),
+                cause = cause.name(),
+                version = live.version(),
+                "policies are unchanged"
+            );
+            return Reloaded::Unchanged(live.version());
+        }
+        let version = self.limiter.replace(config.into_policies(), file.name()).version();
+        self.state.replaced.fetch_add(1, Ordering::Relaxed);
+        let changes = in_short(&changes);
+        info!(file = file.name(), cause = cause.name(), version, changes, "policies are replaced");
+        Reloaded::Replaced(version)
+    }
+
+    fn fail(&self, file: &PolicyFile, error: ConfigError, cause: Cause) -> ReloadError {
+        self.state.failed.fetch_add(1, Ordering::Relaxed);
+        let version = self.limiter.live().version();
+        error!(file = file.name(), cause = cause.name(), version, "policies stay as they are\n{error}");
+        let failure = Arc::new(Failure { error, since: SystemClock.now() });
+        *lock(&self.state.failure) = Some(Arc::clone(&failure));
+        ReloadError(failure)
+    }
+}
+
+/// Reads the file again whenever it may have changed, or the signal comes.
+pub(crate) async fn keep_in_step<S: Send + Sync + 'static>(
+    reloads: Arc<Reloads<S>>,
+    watch: Watch,
+    mut hangup: Option<Signal>,
+) {
+    loop {
+        let signal = async {
+            match &mut hangup {
+                Some(hangup) => hangup.recv().await,
+                None => pending().await,
+            }
+        };
+        let cause = tokio::select! {
+            () = watch.changed() => Cause::Watch,
+            _ = signal => Cause::Signal,
+        };
+        let reloads = Arc::clone(&reloads);
+        // A large file takes a while, in which requests are answered. What came of it is in the log.
+        let _ = tokio::task::spawn_blocking(move || reloads.reload(cause)).await;
+    }
+}
+
+impl ReloadState {
+    /// Why the file as it was read last is not live, if it is not.
+    pub(crate) fn failure(&self) -> Option<Arc<Failure>> {
+        lock(&self.failure).clone()
+    }
+
+    /// How many reloads came to what.
+    pub(crate) fn counts(&self) -> [(&'static str, u64); 3] {
+        let count = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        [
+            ("replaced", count(&self.replaced)),
+            ("unchanged", count(&self.unchanged)),
+            ("failed", count(&self.failed)),
+        ]
+    }
+}
+
+impl Cause {
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Watch => "watch",
+            Self::Signal => "SIGHUP",
+            Self::Request => "request",
+        }
+    }
+}
+
+/// The first of many changes: a log line is no place for thousands.
+fn in_short(changes: &Changes) -> String {
+    const SHOWN: usize = 20;
+    let mut text = changes.iter().take(SHOWN).map(Change::to_string).collect::<Vec<_>>().join("; ");
+    let more = changes.iter().count().saturating_sub(SHOWN);
+    if more > 0 {
+        text += &format!("; and {more} more");
+    }
+    text
+}
+
+/// Nothing that is done under these locks leaves half of it undone.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

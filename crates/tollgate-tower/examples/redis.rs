@@ -1,0 +1,31 @@
+//! `cargo run --package tollgate-tower --features axum --example redis -- 3000`: processes that count together.
+//!
+//! Needs a Redis or Valkey server at 127.0.0.1:6379. Start it once more with `-- 3001`; then, in turns:
+//! `curl -i http://127.0.0.1:3000/` and `curl -i http://127.0.0.1:3001/`
+
+use std::error::Error;
+use std::net::SocketAddr;
+
+use axum::Router;
+use axum::routing::get;
+use tollgate::{FallbackStore, Limiter, LocalShare, OnStoreFailure, Quota};
+use tollgate_redis::RedisStore;
+use tollgate_tower::RateLimitLayer;
+use tollgate_tower::key::PeerAddress;
+
+#[tokio::main]
+async fn main() -> Result<(), Box<dyn Error>> {
+    let port = std::env::args().nth(1).unwrap_or_else(|| "3000".to_owned()).parse()?;
+
+    let store = RedisStore::builder("redis://127.0.0.1".parse()?).build()?;
+    // While the server is away, each of the two processes counts against half of the limit.
+    let store = FallbackStore::new(store, OnStoreFailure::Local(LocalShare::new(1, 2)?));
+    let limiter = Limiter::with_store(Quota::per_minute(5), store);
+
+    let layer = RateLimitLayer::new(limiter, PeerAddress::new());
+    let app = Router::new().route("/", get(move || async move { format!("port {port}\n") })).layer(layer);
+
+    let listener = tokio::net::TcpListener::bind(SocketAddr::from(([127, 0, 0, 1], port))).await?;
+    axum::serve(listener, app.into_make_service_with_connect_info::<SocketAddr>()).await?;
+    Ok(())
+}

@@ -1,0 +1,103 @@
+//! What is done around the inner service for a request that goes on: before it is called, and with its response.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+#[cfg(feature = "policy")]
+use http::HeaderMap;
+use http::{Request, Response};
+use tollgate::Decision;
+
+use crate::engine::BoxFuture;
+use crate::gate::{Counting, Gate, Ruling};
+use crate::reservation::Reservation;
+use crate::taken::Taken;
+
+/// What is to be done once there is a response.
+pub(crate) enum After {
+    Nothing,
+    /// Tell the client and, where something may be given back, see whether it is.
+    Respond {
+        gate: Arc<Gate>,
+        tell: Tell,
+        refundable: Option<Box<Taken>>,
+    },
+}
+
+/// What the client is told of its limits.
+pub(crate) enum Tell {
+    Nothing,
+    /// Where this decision leaves it, in the format of the rule.
+    Of(Decision),
+    /// What is written already.
+    #[cfg(feature = "policy")]
+    Written(Box<HeaderMap>),
+}
+
+impl After {
+    /// Leaves for the service what it may want to know. `Err` is the reply to a request that does not go on.
+    pub(crate) fn admitting<B>(
+        gate: &Arc<Gate>,
+        ruling: Ruling,
+        request: &mut Request<B>,
+    ) -> Result<Self, Box<Response<Bytes>>> {
+        let extensions = request.extensions_mut();
+        let (tell, taken) = match ruling {
+            Ruling::Refuse(reply) => return Err(reply),
+            Ruling::Pass => return Ok(Self::Nothing),
+            Ruling::Admit(decision, taken) => {
+                let tell = if gate.tells() { Tell::Of(decision.clone()) } else { Tell::Nothing };
+                extensions.insert(decision);
+                (tell, taken)
+            }
+            #[cfg(feature = "policy")]
+            Ruling::AdmitByPolicies(admitted) => {
+                if let Some(decision) = admitted.decision.decision() {
+                    extensions.insert(decision.clone());
+                }
+                extensions.insert(admitted.decision);
+                (Tell::Written(Box::new(admitted.headers)), admitted.taken)
+            }
+        };
+        let refundable = match taken {
+            Some(taken) if gate.reserves => {
+                extensions.insert(Reservation::new(gate, taken));
+                None
+            }
+            taken => taken,
+        };
+        match (&tell, &refundable) {
+            (Tell::Nothing, None) => Ok(Self::Nothing),
+            _ => Ok(Self::Respond { gate: Arc::clone(gate), tell, refundable }),
+        }
+    }
+
+    /// Does it, and says what the response has to wait for.
+    pub(crate) fn respond<R>(
+        self,
+        mut response: Response<R>,
+    ) -> (Response<R>, Option<BoxFuture<'static, ()>>) {
+        let Self::Respond { gate, tell, refundable } = self else { return (response, None) };
+        match (tell, &gate.counting) {
+            (Tell::Of(decision), Counting::ByKey(by_key)) => {
+                by_key.limit_headers.write(&decision, response.headers_mut());
+                gate.expose(response.headers_mut());
+            }
+            #[cfg(feature = "policy")]
+            (Tell::Written(headers), _) if !headers.is_empty() => {
+                response.headers_mut().extend(*headers);
+                gate.expose(response.headers_mut());
+            }
+            _ => {}
+        }
+        let (Some(taken), Some(refund_if)) = (refundable, &gate.refund_if) else { return (response, None) };
+        let (parts, body) = response.into_parts();
+        let refund = refund_if(&parts).then(|| -> BoxFuture<'static, ()> {
+            Box::pin(async move {
+                // The response is there whether or not the store is: what was taken then counts until its window ends.
+                let _ = taken.cancel().await;
+            })
+        });
+        (Response::from_parts(parts, body), refund)
+    }
+}

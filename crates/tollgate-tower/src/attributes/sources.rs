@@ -1,0 +1,65 @@
+//! Extractors as sources of attributes.
+//!
+//! Addresses are whole here: which of their bits are one client, policies say. What a key has as a hash is an attribute
+//! as the same hash in hex.
+
+use std::borrow::Cow;
+use std::net::IpAddr;
+
+use super::{AttributeError, AttributeSource};
+use crate::Head;
+#[cfg(feature = "jwt")]
+use crate::key::jwt::Claim;
+use crate::key::{ClientAddress, Cookie, Grouping, Header, NO_PEER, Peer, PeerAddress};
+
+type Found<'r> = Result<Option<Cow<'r, str>>, AttributeError>;
+
+/// Made by [`with_fn`](super::AttributeSources::with_fn).
+pub(super) struct FromHead<F>(pub(super) F);
+
+impl<F> AttributeSource for FromHead<F>
+where
+    F: for<'r> Fn(Head<'r>) -> Option<Cow<'r, str>> + Send + Sync,
+{
+    fn attribute<'r>(&'r self, head: Head<'r>) -> Found<'r> {
+        Ok((self.0)(head))
+    }
+}
+
+impl AttributeSource for PeerAddress {
+    fn attribute<'r>(&'r self, head: Head<'r>) -> Found<'r> {
+        address(Peer::of(head))
+    }
+}
+
+impl AttributeSource for ClientAddress {
+    fn attribute<'r>(&'r self, head: Head<'r>) -> Found<'r> {
+        address(self.of(head))
+    }
+}
+
+impl AttributeSource for Header {
+    fn attribute<'r>(&'r self, head: Head<'r>) -> Found<'r> {
+        Ok(self.text(head)?)
+    }
+}
+
+impl AttributeSource for Cookie {
+    fn attribute<'r>(&'r self, head: Head<'r>) -> Found<'r> {
+        Ok(self.text(head)?)
+    }
+}
+
+/// A number is its digits.
+#[cfg(feature = "jwt")]
+impl AttributeSource for Claim {
+    fn attribute<'r>(&'r self, head: Head<'r>) -> Found<'r> {
+        Ok(self.text(head)?)
+    }
+}
+
+fn address(address: Option<IpAddr>) -> Found<'static> {
+    let address = address.ok_or(AttributeError::Setup(NO_PEER))?;
+    // Policies know mapped addresses, and not those of translators.
+    Ok(Some(Grouping::WHOLE.network(address).to_string().into()))
+}

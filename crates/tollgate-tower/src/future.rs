@@ -1,0 +1,149 @@
+//! The way of one request as a future.
+//!
+//! ```text
+//! Waiting ──▶ Calling ──▶ Settling ──▶ response
+//!        ╰──▶ Refused ───────────────────╯
+//! ```
+//!
+//! A request that is decided on at once begins with `Calling` or `Refused`.
+
+use std::future::Future;
+use std::mem;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+
+use bytes::Bytes;
+use http::request::Parts;
+use http::{Request, Response};
+use pin_project_lite::pin_project;
+use tower_service::Service;
+
+use crate::after::After;
+use crate::engine::BoxFuture;
+use crate::gate::{Asked, Gate, Ruling};
+use crate::{Head, ReplyBody};
+
+pin_project! {
+    /// The response of a service with limits in front, or what is answered in its place.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropped while the store is waited for, the units may or may not have been taken; dropped later, they are taken,
+    /// unless a [`Reservation`](crate::Reservation) gives them back.
+    #[must_use = "futures do nothing unless polled"]
+    pub struct ResponseFuture<S, B>
+    where
+        S: Service<Request<B>>,
+    {
+        #[pin]
+        state: State<S, B, S::Future, S::Response>,
+    }
+}
+
+pin_project! {
+    #[project = Stage]
+    #[project_replace = Taken]
+    enum State<S, B, F, R> {
+        /// The store or the extractor is waited for, with what is called then.
+        Waiting { ruling: BoxFuture<'static, (Parts, Ruling)>, gate: Arc<Gate>, body: B, service: S },
+        Calling { #[pin] future: F, after: After },
+        /// A refund is waited for.
+        Settling { refund: BoxFuture<'static, ()>, response: R },
+        Refused { reply: Box<Response<Bytes>> },
+        Done,
+    }
+}
+
+impl<S, B> ResponseFuture<S, B>
+where
+    S: Service<Request<B>>,
+{
+    /// A request that is not counted.
+    pub(crate) fn passing(future: S::Future) -> Self {
+        Self { state: State::Calling { future, after: After::Nothing } }
+    }
+
+    /// A request that is decided on.
+    pub(crate) fn ruled(ruling: Ruling, gate: &Arc<Gate>, request: Request<B>, service: &mut S) -> Self {
+        Self { state: State::ruled(ruling, gate, request, service) }
+    }
+
+    /// A request that something has to be waited for. The service is ready.
+    pub(crate) fn waiting(gate: Arc<Gate>, known: Option<Asked>, request: Request<B>, service: S) -> Self {
+        let (parts, body) = request.into_parts();
+        let asking = Arc::clone(&gate);
+        let ruling = Box::pin(async move {
+            let ruling = asking.later(Head::from(&parts), known).await;
+            (parts, ruling)
+        });
+        Self { state: State::Waiting { ruling, gate, body, service } }
+    }
+}
+
+impl<S, B> State<S, B, S::Future, S::Response>
+where
+    S: Service<Request<B>>,
+{
+    fn ruled(ruling: Ruling, gate: &Arc<Gate>, mut request: Request<B>, service: &mut S) -> Self {
+        match After::admitting(gate, ruling, &mut request) {
+            Ok(after) => Self::Calling { future: service.call(request), after },
+            Err(reply) => Self::Refused { reply },
+        }
+    }
+}
+
+impl<S, B, R> Future for ResponseFuture<S, B>
+where
+    S: Service<Request<B>, Response = Response<R>>,
+    R: ReplyBody,
+{
+    type Output = Result<Response<R>, S::Error>;
+
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        let mut state = self.project().state;
+        loop {
+            match state.as_mut().project() {
+                Stage::Waiting { ruling, .. } => {
+                    let (parts, ruling) = ready!(ruling.as_mut().poll(context));
+                    if let Taken::Waiting { gate, body, mut service, .. } =
+                        state.as_mut().project_replace(State::Done)
+                    {
+                        let request = Request::from_parts(parts, body);
+                        let next = State::ruled(ruling, &gate, request, &mut service);
+                        state.set(next);
+                    }
+                }
+                Stage::Calling { future, after } => {
+                    let response = match ready!(future.poll(context)) {
+                        Ok(response) => response,
+                        Err(error) => {
+                            state.set(State::Done);
+                            return Poll::Ready(Err(error));
+                        }
+                    };
+                    let (response, refund) = mem::replace(after, After::Nothing).respond(response);
+                    match refund {
+                        Some(refund) => state.set(State::Settling { refund, response }),
+                        None => {
+                            state.set(State::Done);
+                            return Poll::Ready(Ok(response));
+                        }
+                    }
+                }
+                Stage::Settling { refund, .. } => {
+                    ready!(refund.as_mut().poll(context));
+                    if let Taken::Settling { response, .. } = state.as_mut().project_replace(State::Done) {
+                        return Poll::Ready(Ok(response));
+                    }
+                }
+                Stage::Refused { .. } => {
+                    if let Taken::Refused { reply } = state.as_mut().project_replace(State::Done) {
+                        return Poll::Ready(Ok((*reply).map(R::from_bytes)));
+                    }
+                }
+                Stage::Done => panic!("`ResponseFuture` polled after it was done"),
+            }
+        }
+    }
+}

@@ -1,0 +1,295 @@
+//! A rule as it is applied: from the head of a request to a ruling.
+//!
+//! ```text
+//! head ─▶ skip ─▶ extractor ─▶ cost ─▶ engine ─▶ ruling
+//!                 whom it is   how     one step  pass, admit
+//!                 counted for  much              or a reply
+//! ```
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::header::{ACCESS_CONTROL_EXPOSE_HEADERS, RETRY_AFTER};
+use http::{HeaderMap, HeaderValue, Response, StatusCode};
+use tollgate::{Decision, Key, StoreError, whole_seconds};
+#[cfg(feature = "policy")]
+use tollgate_policy::CheckError;
+
+use crate::engine::Engine;
+use crate::extractor::Extractor;
+use crate::headers::{HeaderFormat, LimitHeaders};
+use crate::key::{Extracted, Fault, Identity};
+#[cfg(feature = "policy")]
+use crate::policies::{self, PolicyEngine};
+use crate::rule::{Cost, OnInvalid, OnMissing, OnStoreError, RefundIf, Skip};
+use crate::taken::Taken;
+use crate::warning::{Warning, Warnings};
+use crate::{Head, reply};
+
+/// What holds for every rule of a layer.
+pub(crate) struct Settings {
+    pub(crate) exposes: Option<HeaderValue>,
+    /// The most seconds that are added to `Retry-After`.
+    pub(crate) retry_jitter: u64,
+    pub(crate) on_denied: Option<Box<OnDenied>>,
+    pub(crate) on_trouble: Option<Box<OnTrouble>>,
+    pub(crate) warnings: Warnings,
+}
+
+pub(crate) type OnDenied = dyn Fn(&Decision, Response<Bytes>) -> Response<Bytes> + Send + Sync;
+pub(crate) type OnTrouble = dyn Fn(&StoreError, Response<Bytes>) -> Response<Bytes> + Send + Sync;
+
+/// A rule with everything filled in.
+pub(crate) struct Gate {
+    pub(crate) counting: Counting,
+    pub(crate) cost: Cost,
+    pub(crate) reserves: bool,
+    pub(crate) skip: Option<Arc<Skip>>,
+    pub(crate) refund_if: Option<Arc<RefundIf>>,
+    pub(crate) on_missing: OnMissing,
+    pub(crate) on_invalid: OnInvalid,
+    pub(crate) on_store_error: OnStoreError,
+    pub(crate) when_full: OnStoreError,
+    pub(crate) settings: Arc<Settings>,
+}
+
+/// Who counts a request, and for whom.
+pub(crate) enum Counting {
+    ByKey(ByKey),
+    #[cfg(feature = "policy")]
+    ByPolicies(Arc<dyn PolicyEngine>),
+}
+
+/// One limiter, for one key.
+pub(crate) struct ByKey {
+    pub(crate) engine: Arc<dyn Engine>,
+    pub(crate) extractor: Extractor,
+    pub(crate) counts_peers: bool,
+    pub(crate) limit_headers: LimitHeaders,
+}
+
+/// What becomes of a request.
+pub(crate) enum Ruling {
+    /// It goes on uncounted.
+    Pass,
+    /// It goes on. What it took is there if some of it may be given back.
+    Admit(Decision, Option<Box<Taken>>),
+    #[cfg(feature = "policy")]
+    AdmitByPolicies(Box<policies::Admitted>),
+    /// It does not go on.
+    Refuse(Box<Response<Bytes>>),
+}
+
+/// How far a request gets without waiting.
+pub(crate) enum AtOnce {
+    /// To the end.
+    Ruled(Ruling),
+    /// The store has to be waited for or, where it is not known what to ask it, the extractor before.
+    Waits(Option<Asked>),
+}
+
+/// What is asked of the engine.
+pub(crate) struct Asked {
+    key: Key<'static>,
+    cost: u32,
+}
+
+impl Gate {
+    /// Goes as far as it can without waiting.
+    pub(crate) fn at_once(&self, head: Head<'_>) -> AtOnce {
+        if self.skip.as_ref().is_some_and(|skip| skip(head)) {
+            return AtOnce::Ruled(Ruling::Pass);
+        }
+        let by_key = match &self.counting {
+            Counting::ByKey(by_key) => by_key,
+            #[cfg(feature = "policy")]
+            Counting::ByPolicies(_) => return AtOnce::Waits(None),
+        };
+        if by_key.counts_peers {
+            self.settings.warnings.look_for_proxy(head);
+        }
+        let Extractor::Now(extractor) = &by_key.extractor else { return AtOnce::Waits(None) };
+        let key = match self.known(by_key, head, extractor.extract(head)) {
+            Ok(key) => key,
+            Err(ruling) => return AtOnce::Ruled(ruling),
+        };
+        let cost = self.cost(head);
+        match by_key.engine.check_now(&key, cost) {
+            Some(answer) => AtOnce::Ruled(self.rule(by_key, head, key, cost, answer)),
+            None => AtOnce::Waits(Some(Asked { key: key.into_owned(), cost })),
+        }
+    }
+
+    /// Goes on from there.
+    pub(crate) async fn later(&self, head: Head<'_>, known: Option<Asked>) -> Ruling {
+        let by_key = match &self.counting {
+            Counting::ByKey(by_key) => by_key,
+            #[cfg(feature = "policy")]
+            Counting::ByPolicies(engine) => return self.by_policies(engine, head).await,
+        };
+        let (key, cost) = match (known, &by_key.extractor) {
+            (Some(Asked { key, cost }), _) => (key, cost),
+            (None, extractor) => {
+                let extracted = match extractor {
+                    Extractor::Now(extractor) => extractor.extract(head),
+                    Extractor::Later(extractor) => extractor.extract(head).await,
+                };
+                match self.known(by_key, head, extracted) {
+                    Ok(key) => (key, self.cost(head)),
+                    Err(ruling) => return ruling,
+                }
+            }
+        };
+        let answer = by_key.engine.check(&key, cost).await;
+        self.rule(by_key, head, key, cost, answer)
+    }
+
+    #[cfg(feature = "policy")]
+    async fn by_policies(&self, engine: &Arc<dyn PolicyEngine>, head: Head<'_>) -> Ruling {
+        let cost = self.cost(head);
+        let answer = match self.gives_back() {
+            true => engine.reserve(head, cost).await,
+            false => engine.check(head, cost).await,
+        };
+        match answer {
+            Ok((decision, reservation)) if decision.is_allowed() => {
+                let taken = reservation.map(|reservation| {
+                    let engine = Arc::clone(engine);
+                    Box::new(Taken::ByPolicies { engine, reservation, units: cost })
+                });
+                let headers = policies::headers(&decision);
+                Ruling::AdmitByPolicies(Box::new(policies::Admitted { decision, headers, taken }))
+            }
+            Ok((decision, _)) => {
+                let mut denied = policies::denied(head.headers(), &decision);
+                denied.headers_mut().extend(policies::headers(&decision));
+                refuse(self.denied(head, &policies::counted(&decision), denied))
+            }
+            Err(CheckError::Store(error)) => self.trouble(head, &error),
+            Err(error) => {
+                refuse(reply::refused(head.headers(), StatusCode::BAD_REQUEST, &error.to_string(), None))
+            }
+        }
+    }
+
+    /// Whether something of what was taken may be given back.
+    fn gives_back(&self) -> bool {
+        self.reserves || self.refund_if.is_some()
+    }
+
+    fn cost(&self, head: Head<'_>) -> u32 {
+        match &self.cost {
+            Cost::Fixed(cost) => *cost,
+            Cost::Of(cost) => cost(head),
+        }
+    }
+
+    /// Whether an admitted request is told where its decision leaves it.
+    pub(crate) fn tells(&self) -> bool {
+        match &self.counting {
+            Counting::ByKey(by_key) => by_key.limit_headers.format() != HeaderFormat::None,
+            #[cfg(feature = "policy")]
+            Counting::ByPolicies(_) => true,
+        }
+    }
+
+    /// Lets scripts of other origins read what the client is told.
+    pub(crate) fn expose(&self, headers: &mut HeaderMap) {
+        if let Some(exposes) = &self.settings.exposes {
+            // Beside what the service exposes itself: browsers unite the lines.
+            headers.append(ACCESS_CONTROL_EXPOSE_HEADERS, exposes.clone());
+        }
+    }
+
+    fn known<'r>(&self, by_key: &ByKey, head: Head<'r>, extracted: Extracted<'r>) -> Result<Key<'r>, Ruling> {
+        match extracted {
+            Ok(Identity::Known(key)) => Ok(key),
+            Ok(Identity::Missing(missing)) => {
+                if missing.fault() == Fault::Setup {
+                    let no_peer = by_key.counts_peers;
+                    let warning = if no_peer { Warning::NoPeerAddress } else { Warning::NoIdentityBySetup };
+                    self.settings.warnings.give(warning);
+                } else if self.on_missing == OnMissing::Skip {
+                    return Err(Ruling::Pass);
+                }
+                Err(refuse(reply::missing(head.headers(), &missing, &self.on_missing)))
+            }
+            Err(invalid) => Err(refuse(reply::invalid(head.headers(), &invalid, &self.on_invalid))),
+        }
+    }
+
+    fn rule(
+        &self,
+        by_key: &ByKey,
+        head: Head<'_>,
+        key: Key<'_>,
+        cost: u32,
+        answer: Result<Decision, StoreError>,
+    ) -> Ruling {
+        match answer {
+            Ok(decision) if decision.is_allowed() => {
+                let taken = self.gives_back().then(|| {
+                    let (engine, key) = (Arc::clone(&by_key.engine), key.into_owned());
+                    Box::new(Taken::ByKey { engine, key, units: cost, decision: decision.clone() })
+                });
+                Ruling::Admit(decision, taken)
+            }
+            Ok(decision) => {
+                let (names, quotas) = (&by_key.limit_headers, by_key.engine.quotas().iter());
+                let status = StatusCode::TOO_MANY_REQUESTS;
+                let mut denied = reply::denied(head.headers(), status, &decision, quotas, names);
+                names.write(&decision, denied.headers_mut());
+                refuse(self.denied(head, &decision, denied))
+            }
+            Err(error) => self.trouble(head, &error),
+        }
+    }
+
+    /// The denial, with what every rule of the layer adds to it.
+    fn denied(&self, head: Head<'_>, decision: &Decision, mut denied: Response<Bytes>) -> Response<Bytes> {
+        self.expose(denied.headers_mut());
+        if let Some(wait) = decision.retry_after().filter(|_| self.settings.retry_jitter > 0) {
+            let jitter = fastrand::u64(0..=self.settings.retry_jitter);
+            denied.headers_mut().insert(RETRY_AFTER, whole_seconds(wait).saturating_add(jitter).into());
+        }
+        match &self.settings.on_denied {
+            Some(on_denied) if !reply::is_grpc(head.headers()) => on_denied(decision, denied),
+            _ => denied,
+        }
+    }
+
+    fn trouble(&self, head: Head<'_>, error: &StoreError) -> Ruling {
+        let answer = if *error == StoreError::Full { self.when_full } else { self.on_store_error };
+        if answer == OnStoreError::Admit {
+            return Ruling::Pass;
+        }
+        let reply = reply::store_error(head.headers(), error);
+        refuse(match &self.settings.on_trouble {
+            Some(on_trouble) if !reply::is_grpc(head.headers()) => on_trouble(error, reply),
+            _ => reply,
+        })
+    }
+}
+
+/// In a box, so that the way of those who go on moves less; a reply allocates anyhow.
+fn refuse(reply: Response<Bytes>) -> Ruling {
+    Ruling::Refuse(Box::new(reply))
+}
+
+/// Seconds, rounded up, or none at all.
+pub(crate) fn jitter_seconds(jitter: Duration) -> u64 {
+    if jitter.is_zero() { 0 } else { whole_seconds(jitter) }
+}
+
+impl fmt::Debug for Gate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let quotas = match &self.counting {
+            Counting::ByKey(by_key) => Some(by_key.engine.quotas()),
+            #[cfg(feature = "policy")]
+            Counting::ByPolicies(_) => None,
+        };
+        f.debug_struct("Gate").field("quotas", &quotas).finish_non_exhaustive()
+    }
+}

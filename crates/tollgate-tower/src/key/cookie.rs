@@ -1,0 +1,96 @@
+//! The value of a cookie.
+
+use http::{HeaderMap, HeaderValue, header};
+
+use super::secrecy::{Secrecy, sole};
+use super::{Extracted, Invalid, KeyExtractor, Missing};
+use crate::Head;
+
+/// Whoever sends this value in a cookie, such as a session.
+///
+/// The key is the value's SHA-256 and not the value, so that no session gets into a store, unless the cookie is said to
+/// be [`plain`](Self::plain). The value is compared as it was sent, without the quotes that may be around it.
+///
+/// # What it trusts
+///
+/// Nothing and nobody: whoever invents a value is somebody new, with a limit of its own, and where a service takes a
+/// value in several spellings (percent-encoded, say), whoever has a session has several limits. Better count by what
+/// the layer that checks sessions has left in the request's extensions; [`from_fn`](super::from_fn) takes it.
+///
+/// # What is missing
+///
+/// A cookie that is not there, or empty. One that is there twice with different values is
+/// [invalid](super::Invalid): who reads the other one would take the request for somebody else's.
+///
+/// # Examples
+///
+/// ```
+/// use tollgate::Key;
+/// use tollgate_tower::Head;
+/// use tollgate_tower::key::{Cookie, Identity, KeyExtractor};
+///
+/// let request = http::Request::get("/").header("cookie", "theme=dark; session=\"4711\"").body(())?;
+/// let by = Cookie::new("session").plain();
+/// assert_eq!(by.extract(Head::from(&request))?, Identity::Known(Key::from("4711")));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug, Clone)]
+pub struct Cookie {
+    name: Box<str>,
+    /// As it is said to the caller.
+    what: Box<str>,
+    secrecy: Secrecy,
+}
+
+impl Cookie {
+    /// The value of the cookie with this name, in which case matters, hashed.
+    #[must_use]
+    pub fn new(name: &str) -> Self {
+        let what = format!("cookie `{name}`").into();
+        Self { name: name.into(), what, secrecy: Secrecy::Hashed }
+    }
+
+    /// Hashes by HMAC-SHA-256 with this key: see [`Header::keyed`](super::Header::keyed).
+    #[must_use]
+    pub fn keyed(self, key: &[u8]) -> Self {
+        Self { secrecy: Secrecy::keyed(key), ..self }
+    }
+
+    /// Takes the value as it is: see [`Header::plain`](super::Header::plain).
+    #[must_use]
+    pub fn plain(self) -> Self {
+        Self { secrecy: Secrecy::Plain, ..self }
+    }
+
+    fn value<'r>(&self, head: Head<'r>) -> Result<Option<&'r [u8]>, Invalid> {
+        sole(values(head.headers(), self.name.as_bytes()), &self.what)
+    }
+
+    /// The value, or its hash in hex.
+    #[cfg(feature = "policy")]
+    pub(crate) fn text<'r>(&'r self, head: Head<'r>) -> Result<Option<std::borrow::Cow<'r, str>>, Invalid> {
+        self.value(head)?.map(|value| self.secrecy.text(value, &self.what)).transpose()
+    }
+}
+
+impl KeyExtractor for Cookie {
+    fn extract<'r>(&'r self, head: Head<'r>) -> Extracted<'r> {
+        match self.value(head)? {
+            Some(value) => Ok(self.secrecy.key(value, &self.what)?.into()),
+            None => Ok(Missing::by_caller(&self.what).into()),
+        }
+    }
+}
+
+/// The values of all cookies with this name (RFC 6265, section 4.2.1), without their quotes. HTTP/2 may send each
+/// cookie in a line of its own.
+pub(super) fn values<'r>(headers: &'r HeaderMap, name: &[u8]) -> impl Iterator<Item = &'r [u8]> {
+    let lines = headers.get_all(header::COOKIE).into_iter().map(HeaderValue::as_bytes);
+    let pairs = lines.flat_map(|line| line.split(|&byte| byte == b';'));
+    pairs.filter_map(move |pair| {
+        let (own, value) = pair.split_at_checked(pair.iter().position(|&byte| byte == b'=')?)?;
+        let value = value.get(1..)?.trim_ascii();
+        let unquoted = value.strip_prefix(b"\"").and_then(|value| value.strip_suffix(b"\""));
+        (own.trim_ascii() == name).then_some(unquoted.unwrap_or(value))
+    })
+}

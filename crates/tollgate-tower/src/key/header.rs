@@ -1,0 +1,91 @@
+//! The value of a header.
+
+use http::{HeaderName, HeaderValue};
+
+use super::secrecy::{Secrecy, sole};
+use super::{Extracted, Invalid, KeyExtractor, Missing};
+use crate::Head;
+
+/// Whoever sends this value in a header, such as an API key.
+///
+/// The key is the value's SHA-256 and not the value, so that no secret gets into a store, unless the header is said to
+/// be [`plain`](Self::plain). Space around the value does not matter, everything else does.
+///
+/// # What it trusts
+///
+/// Nothing and nobody: whoever invents a value is somebody new, with a limit of its own. So a value that nobody has
+/// checked yet limits honest clients alone. Count strangers by their address as well, in a layer around this one or
+/// by `or_else`, or let this layer run behind the one that refuses unknown API keys.
+///
+/// # What is missing
+///
+/// A header that is not there, or empty. One that is there twice with different values is
+/// [invalid](super::Invalid): who reads the other one would take the request for somebody else's.
+///
+/// # Examples
+///
+/// ```
+/// use http::HeaderName;
+/// use tollgate::Key;
+/// use tollgate_tower::Head;
+/// use tollgate_tower::key::{Header, Identity, KeyExtractor};
+///
+/// let request = http::Request::get("/").header("x-api-key", "4711").header("x-tenant", "acme").body(())?;
+///
+/// let by_key = Header::new(HeaderName::from_static("x-api-key"));
+/// let Identity::Known(key) = by_key.extract(Head::from(&request))? else { unreachable!() };
+/// assert_ne!(key, Key::from("4711"));
+///
+/// let by_tenant = Header::new(HeaderName::from_static("x-tenant")).plain();
+/// assert_eq!(by_tenant.extract(Head::from(&request))?, Identity::Known(Key::from("acme")));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug, Clone)]
+pub struct Header {
+    name: HeaderName,
+    /// As it is said to the caller.
+    what: Box<str>,
+    secrecy: Secrecy,
+}
+
+impl Header {
+    /// The value of this header, hashed.
+    #[must_use]
+    pub fn new(name: HeaderName) -> Self {
+        let what = format!("header `{name}`").into();
+        Self { name, what, secrecy: Secrecy::Hashed }
+    }
+
+    /// Hashes by HMAC-SHA-256 with this key. For values that can be guessed, such as numbers of customers: their plain
+    /// hashes could be guessed as well by whoever sees the store. Processes that share a store need the same key.
+    #[must_use]
+    pub fn keyed(self, key: &[u8]) -> Self {
+        Self { secrecy: Secrecy::keyed(key), ..self }
+    }
+
+    /// Takes the value as it is, which has to be text in UTF-8. For values that may be read by whoever sees the
+    /// store, such as the name of a tenant.
+    #[must_use]
+    pub fn plain(self) -> Self {
+        Self { secrecy: Secrecy::Plain, ..self }
+    }
+
+    fn value<'r>(&self, head: Head<'r>) -> Result<Option<&'r [u8]>, Invalid> {
+        sole(head.headers().get_all(&self.name).into_iter().map(HeaderValue::as_bytes), &self.what)
+    }
+
+    /// The value, or its hash in hex.
+    #[cfg(feature = "policy")]
+    pub(crate) fn text<'r>(&'r self, head: Head<'r>) -> Result<Option<std::borrow::Cow<'r, str>>, Invalid> {
+        self.value(head)?.map(|value| self.secrecy.text(value, &self.what)).transpose()
+    }
+}
+
+impl KeyExtractor for Header {
+    fn extract<'r>(&'r self, head: Head<'r>) -> Extracted<'r> {
+        match self.value(head)? {
+            Some(value) => Ok(self.secrecy.key(value, &self.what)?.into()),
+            None => Ok(Missing::by_caller(&self.what).into()),
+        }
+    }
+}

@@ -1,0 +1,167 @@
+//! Claims of verified tokens (JSON Web Tokens, RFC 7519).
+//!
+//! ```text
+//! Authorization: Bearer … ──▶ Verifier ──▶ Claims ──▶ Key
+//!                             signature,   of valid
+//!                             expiry,      tokens
+//!                             audience     alone
+//! ```
+//!
+//! Where an outer layer verifies tokens already, count by what it leaves in the request's extensions, and do not verify
+//! them twice: [`from_fn`](super::from_fn) takes it.
+
+mod algorithm;
+mod keys;
+mod material;
+mod verifier;
+
+use std::borrow::Cow;
+
+use http::{HeaderName, HeaderValue, header};
+use serde_json::Value;
+use tollgate::Key;
+
+pub use self::algorithm::Algorithm;
+pub use self::keys::{Keys, KeysError};
+pub use self::verifier::{Claims, TokenError, Verifier};
+
+use super::secrecy::sole;
+use super::{Extracted, Invalid, KeyExtractor, Missing, cookie};
+use crate::Head;
+
+/// Whoever a claim of a valid token names, such as `sub`: a text or a whole number.
+///
+/// The token is the one of `Authorization: Bearer`, unless another place is named.
+///
+/// # What it trusts
+///
+/// The issuer whose keys the [`Verifier`] has, and no token that is not valid: one that has expired, say, is
+/// [invalid](Invalid), answered 401, and never passed on to another extractor. Names of several issuers may be the
+/// same; name the issuer, or count by `iss` [as well](KeyExtractor::and).
+///
+/// # What is missing
+///
+/// A token that is not there (another scheme than `Bearer` is none), and a claim that a valid token does not have or
+/// that is empty.
+///
+/// # Examples
+///
+/// ```
+/// use tollgate_tower::Head;
+/// use tollgate_tower::key::jwt::{Algorithm, Claim, Keys, Verifier};
+/// use tollgate_tower::key::{KeyExtractor, PeerAddress};
+///
+/// # let secret = [1; 32];
+/// let keys = Keys::from_secret(Algorithm::Hs256, &secret)?;
+/// let verifier = Verifier::new(keys, ["https://api.example.org"]);
+/// // Each user, and each address without a token.
+/// let by = Claim::new(verifier, "sub").or_else(PeerAddress::new());
+///
+/// let forged = http::Request::get("/").header("authorization", "Bearer e30.e30.").body(())?;
+/// let invalid = by.extract(Head::from(&forged)).unwrap_err();
+/// assert_eq!(invalid.challenge().unwrap(), "Bearer error=\"invalid_token\"");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug, Clone)]
+pub struct Claim {
+    verifier: Verifier,
+    name: Box<str>,
+    /// The claim and the token, as they are said to the caller.
+    what: Box<str>,
+    what_token: Box<str>,
+    place: Place,
+}
+
+#[derive(Debug, Clone)]
+enum Place {
+    Bearer,
+    Header(HeaderName),
+    Cookie(Box<str>),
+}
+
+/// What a request says of the claim, or what of it is missing.
+enum Found<'r> {
+    Text(String),
+    Number(u64),
+    Nothing(&'r str),
+}
+
+impl Claim {
+    /// This claim of a bearer token that this verifier takes.
+    #[must_use]
+    pub fn new(verifier: Verifier, name: &str) -> Self {
+        let what = format!("claim `{name}` of the token").into();
+        Self { verifier, name: name.into(), what, what_token: "a bearer token".into(), place: Place::Bearer }
+    }
+
+    /// Takes the token from this header, which holds nothing else.
+    #[must_use]
+    pub fn in_header(self, name: HeaderName) -> Self {
+        Self { what_token: format!("header `{name}`").into(), place: Place::Header(name), ..self }
+    }
+
+    /// Takes the token from this cookie.
+    #[must_use]
+    pub fn in_cookie(self, name: &str) -> Self {
+        Self { what_token: format!("cookie `{name}`").into(), place: Place::Cookie(name.into()), ..self }
+    }
+
+    fn token<'r>(&self, head: Head<'r>) -> Result<Option<&'r [u8]>, Invalid> {
+        let header = |name| head.headers().get_all(name).into_iter().map(HeaderValue::as_bytes);
+        match &self.place {
+            Place::Bearer => {
+                let credentials = sole(header(&header::AUTHORIZATION), "header `authorization`")?;
+                Ok(credentials.and_then(bearer))
+            }
+            Place::Header(name) => sole(header(name), &self.what_token),
+            Place::Cookie(name) => sole(cookie::values(head.headers(), name.as_bytes()), &self.what_token),
+        }
+    }
+
+    fn found(&self, head: Head<'_>) -> Result<Found<'_>, Invalid> {
+        let Some(token) = self.token(head)? else { return Ok(Found::Nothing(&self.what_token)) };
+        let token = std::str::from_utf8(token).map_err(|_| invalid(TokenError::Malformed.to_string()))?;
+        let mut claims = self.verifier.verify(token).map_err(|error| invalid(error.to_string()))?;
+        match claims.take(&self.name) {
+            None | Some(Value::Null) => Ok(Found::Nothing(&self.what)),
+            Some(Value::String(text)) if text.is_empty() => Ok(Found::Nothing(&self.what)),
+            Some(Value::String(text)) => Ok(Found::Text(text)),
+            Some(value) => match value.as_u64() {
+                Some(number) => Ok(Found::Number(number)),
+                None => Err(invalid(format!("{} is neither a text nor a whole number", self.what))),
+            },
+        }
+    }
+
+    /// The claim as a text.
+    #[cfg(feature = "policy")]
+    pub(crate) fn text<'r>(&'r self, head: Head<'r>) -> Result<Option<Cow<'r, str>>, Invalid> {
+        Ok(match self.found(head)? {
+            Found::Text(text) => Some(text.into()),
+            Found::Number(number) => Some(number.to_string().into()),
+            Found::Nothing(_) => None,
+        })
+    }
+}
+
+impl KeyExtractor for Claim {
+    fn extract<'r>(&'r self, head: Head<'r>) -> Extracted<'r> {
+        Ok(match self.found(head)? {
+            Found::Text(text) => Key::from(text).into(),
+            Found::Number(number) => Key::from(number).into(),
+            Found::Nothing(what) => Missing::by_caller(what).into(),
+        })
+    }
+}
+
+/// The token of `Bearer` credentials (RFC 6750); the scheme may be in any case.
+fn bearer(credentials: &[u8]) -> Option<&[u8]> {
+    let (scheme, token) = credentials.split_at_checked(credentials.iter().position(|&byte| byte == b' ')?)?;
+    let token = token.trim_ascii();
+    (scheme.eq_ignore_ascii_case(b"bearer") && !token.is_empty()).then_some(token)
+}
+
+/// As RFC 6750 asks for.
+fn invalid(detail: impl Into<Cow<'static, str>>) -> Invalid {
+    Invalid::unauthorized(detail, HeaderValue::from_static("Bearer error=\"invalid_token\""))
+}

@@ -1,0 +1,244 @@
+//! Tokens, and what makes them valid.
+
+use std::fmt;
+use std::sync::{Arc, PoisonError, RwLock};
+use std::time::Duration;
+
+use base64ct::{Base64UrlUnpadded, Encoding};
+use serde::Deserialize;
+use serde::de::IgnoredAny;
+use serde_json::{Map, Value};
+use thiserror::Error;
+use tollgate::{Clock, SystemClock};
+
+use super::{Algorithm, Keys};
+
+/// Says whether a token is valid, and what it says.
+///
+/// A token is valid if one of the keys has signed it by its own algorithm, if it has an expiry that has not come, if its
+/// `nbf` has come where it has one, if it is for one of the audiences, and if it is from the issuer where one is named.
+/// What its header says of keys (`jwk`, `jku`, `x5u`, `x5c`) is never used, and an extension that has to be understood
+/// (`crit`) is not.
+///
+/// Clones share their keys.
+///
+/// # Examples
+///
+/// ```
+/// use tollgate_tower::key::jwt::{Algorithm, Keys, Verifier};
+///
+/// # let (old, new) = ([1; 32], [2; 32]);
+/// let verifier = Verifier::new(Keys::from_secret(Algorithm::Hs256, &old)?, ["https://api.example.org"])
+///     .issuer("https://login.example.org");
+///
+/// // Later, when the file of keys has changed. What cannot be read replaces nothing.
+/// verifier.replace_keys(Keys::from_secret(Algorithm::Hs256, &new)?);
+///
+/// assert!(verifier.verify("e30.e30.").is_err());
+/// # Ok::<(), tollgate_tower::key::jwt::KeysError>(())
+/// ```
+#[derive(Clone)]
+pub struct Verifier {
+    keys: Arc<RwLock<Arc<Keys>>>,
+    audiences: Arc<[Box<str>]>,
+    issuer: Option<Arc<str>>,
+    leeway: Duration,
+    clock: Arc<dyn Clock>,
+}
+
+/// What a valid token says. There is no other way to get one than [`Verifier::verify`].
+///
+/// `Debug` shows nothing of it: claims often are persons.
+pub struct Claims(Map<String, Value>);
+
+/// A token that is not valid. The fault of whoever sent it; the same token is not valid later either, unless it came
+/// too early.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
+#[non_exhaustive]
+pub enum TokenError {
+    /// It is no signed token in the compact form, or a claim is not what it has to be.
+    #[error("the token cannot be read")]
+    Malformed,
+    /// It is signed in a way, or with a key, that is not known here.
+    #[error("the token is signed with a key that is not known")]
+    UnknownKey,
+    /// The signature is not that of the key.
+    #[error("the token's signature is wrong")]
+    Signature,
+    /// It has expired, or never expires.
+    #[error("the token has expired")]
+    Expired,
+    /// Its time has not come.
+    #[error("the token is not valid yet")]
+    NotYetValid,
+    /// It is for somebody else.
+    #[error("the token is for another audience")]
+    Audience,
+    /// It is from somebody else.
+    #[error("the token is from another issuer")]
+    Issuer,
+}
+
+/// Longer ones are not looked at: hashing a token takes as long as it is long. Servers take no longer headers as a rule.
+const LONGEST: usize = 16 * 1024;
+
+impl Verifier {
+    /// How far clocks may be apart, unless it is set.
+    pub const LEEWAY: Duration = Duration::from_secs(60);
+
+    /// Takes tokens that are signed with these keys and are for one of these audiences. Without any audience it takes
+    /// those alone that are for none in particular.
+    #[must_use]
+    pub fn new<'a>(keys: Keys, audiences: impl IntoIterator<Item = &'a str>) -> Self {
+        Self {
+            keys: Arc::new(RwLock::new(Arc::new(keys))),
+            audiences: audiences.into_iter().map(Box::from).collect(),
+            issuer: None,
+            leeway: Self::LEEWAY,
+            clock: Arc::new(SystemClock),
+        }
+    }
+
+    /// Takes tokens from this issuer alone. Needed where several issuers' keys are in one set.
+    #[must_use]
+    pub fn issuer(self, issuer: &str) -> Self {
+        Self { issuer: Some(issuer.into()), ..self }
+    }
+
+    /// Bears a clock of the issuer's that is so far from this one.
+    #[must_use]
+    pub fn leeway(self, leeway: Duration) -> Self {
+        Self { leeway, ..self }
+    }
+
+    /// Takes the time from this clock.
+    #[must_use]
+    pub fn clock(self, clock: impl Clock + 'static) -> Self {
+        Self { clock: Arc::new(clock), ..self }
+    }
+
+    /// Verifies with these keys from now on, here and in all clones.
+    pub fn replace_keys(&self, keys: Keys) {
+        *self.keys.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(keys);
+    }
+
+    /// What a token says, if it is valid.
+    ///
+    /// # Errors
+    ///
+    /// If it is not.
+    pub fn verify(&self, token: &str) -> Result<Claims, TokenError> {
+        let claims = self.signed_claims(token)?;
+        // In seconds, which may have fractions (RFC 7519, section 2).
+        let now = self.clock.now().as_unix_millis() as f64 / 1_000.0;
+        let leeway = self.leeway.as_secs_f64();
+        if time(&claims, "exp")?.is_none_or(|expiry| now >= expiry + leeway) {
+            return Err(TokenError::Expired);
+        }
+        if time(&claims, "nbf")?.is_some_and(|start| now < start - leeway) {
+            return Err(TokenError::NotYetValid);
+        }
+        if !self.is_audience(claims.get("aud"))? {
+            return Err(TokenError::Audience);
+        }
+        let issuer = claims.get("iss").and_then(Value::as_str);
+        if self.issuer.as_deref().is_some_and(|own| issuer != Some(own)) {
+            return Err(TokenError::Issuer);
+        }
+        Ok(Claims(claims))
+    }
+
+    /// What a token says that is signed with one of the keys.
+    fn signed_claims(&self, token: &str) -> Result<Map<String, Value>, TokenError> {
+        if token.len() > LONGEST {
+            return Err(TokenError::Malformed);
+        }
+        let (message, signature) = token.rsplit_once('.').ok_or(TokenError::Malformed)?;
+        // A third dot would be in the payload, whose alphabet has none.
+        let (header, payload) = message.split_once('.').ok_or(TokenError::Malformed)?;
+        let (header, signature) = (decoded(header)?, decoded(signature)?);
+        let header: Header<'_> = serde_json::from_slice(&header).map_err(|_| TokenError::Malformed)?;
+        if header.crit.is_some() {
+            return Err(TokenError::Malformed);
+        }
+
+        let algorithm = Algorithm::named(&header.alg).ok_or(TokenError::UnknownKey)?;
+        let keys = Arc::clone(&self.keys.read().unwrap_or_else(PoisonError::into_inner));
+        let mut candidates = keys.candidates(algorithm, header.kid.as_deref()).peekable();
+        if candidates.peek().is_none() {
+            return Err(TokenError::UnknownKey);
+        }
+        if !candidates.any(|key| key.verifies(message.as_bytes(), &signature)) {
+            return Err(TokenError::Signature);
+        }
+        serde_json::from_slice(&decoded(payload)?).map_err(|_| TokenError::Malformed)
+    }
+
+    /// Whether a token is for one of the audiences: it names one of them, or none where there is none.
+    fn is_audience(&self, said: Option<&Value>) -> Result<bool, TokenError> {
+        let is_own = |name: &str| self.audiences.iter().any(|own| **own == *name);
+        match said {
+            None => Ok(self.audiences.is_empty()),
+            Some(Value::String(name)) => Ok(is_own(name)),
+            Some(Value::Array(names)) => Ok(names.iter().filter_map(Value::as_str).any(is_own)),
+            Some(_) => Err(TokenError::Malformed),
+        }
+    }
+}
+
+impl Claims {
+    /// A claim that is a text.
+    #[must_use]
+    pub fn text(&self, name: &str) -> Option<&str> {
+        self.0.get(name)?.as_str()
+    }
+
+    /// A claim that is a whole number.
+    #[must_use]
+    pub fn number(&self, name: &str) -> Option<u64> {
+        self.0.get(name)?.as_u64()
+    }
+
+    pub(super) fn take(&mut self, name: &str) -> Option<Value> {
+        self.0.remove(name)
+    }
+}
+
+/// What is used of a token's header.
+#[derive(Deserialize)]
+struct Header<'t> {
+    #[serde(borrow)]
+    alg: std::borrow::Cow<'t, str>,
+    #[serde(borrow)]
+    kid: Option<std::borrow::Cow<'t, str>>,
+    crit: Option<IgnoredAny>,
+}
+
+fn decoded(part: &str) -> Result<Vec<u8>, TokenError> {
+    Base64UrlUnpadded::decode_vec(part).map_err(|_| TokenError::Malformed)
+}
+
+/// A point in time, in seconds since 1970; an error if it is no number.
+fn time(claims: &Map<String, Value>, name: &str) -> Result<Option<f64>, TokenError> {
+    match claims.get(name) {
+        None => Ok(None),
+        Some(value) => value.as_f64().map(Some).ok_or(TokenError::Malformed),
+    }
+}
+
+impl fmt::Debug for Verifier {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Verifier")
+            .field("keys", &self.keys.read().unwrap_or_else(PoisonError::into_inner))
+            .field("audiences", &self.audiences)
+            .field("issuer", &self.issuer)
+            .field("leeway", &self.leeway)
+            .finish_non_exhaustive()
+    }
+}
+
+impl fmt::Debug for Claims {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Claims({} of them)", self.0.len())
+    }
+}

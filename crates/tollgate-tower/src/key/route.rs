@@ -1,0 +1,114 @@
+//! The route of a request.
+
+use http::Method;
+use tollgate::Key;
+
+use super::{Extracted, KeyExtractor};
+use crate::Head;
+
+/// Whoever asks for the same route by the same method: each route has a counter of its own.
+///
+/// It is the [matched route](Head::route), such as `/users/{id}`, and not the path, of which there are as many as
+/// clients care to invent. All requests that have no route share one counter for each method: those that no route
+/// matches, and all of them where the router has not run yet. HEAD is counted as GET, and all methods that HTTP does
+/// not define are one.
+///
+/// # What it trusts
+///
+/// The router. A client chooses among the routes that there are.
+///
+/// # What is missing
+///
+/// Nothing ever is.
+///
+/// # Examples
+///
+/// ```
+/// use tollgate_tower::key::{KeyExtractor, PeerAddress, Route};
+/// use tollgate_tower::{Head, MatchedRoute};
+///
+/// // A limit for each address on each route.
+/// let by = PeerAddress::new().and(Route::new());
+///
+/// let routed = |path: &str| {
+///     let mut request = http::Request::get(path).body(())?;
+///     request.extensions_mut().insert(MatchedRoute::new("/users/{id}"));
+///     Ok::<_, http::Error>(request)
+/// };
+/// let (one, other) = (routed("/users/1")?, routed("/users/2")?);
+/// assert_eq!(Route::new().extract(Head::from(&one)), Route::new().extract(Head::from(&other)));
+/// # Ok::<(), http::Error>(())
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Route {
+    _private: (),
+}
+
+impl Route {
+    /// By the matched route and the method.
+    #[must_use]
+    pub const fn new() -> Self {
+        Self { _private: () }
+    }
+}
+
+impl KeyExtractor for Route {
+    fn extract<'r>(&'r self, head: Head<'r>) -> Extracted<'r> {
+        let method = method(head.method());
+        Ok(match head.route() {
+            Some(route) => Key::from((method, route)).into(),
+            None => Key::from(method).into(),
+        })
+    }
+}
+
+/// One name for what is one to a service. A client can invent methods, and a route may answer any.
+fn method(method: &Method) -> &'static str {
+    match method.as_str() {
+        "GET" | "HEAD" => "GET",
+        "POST" => "POST",
+        "PUT" => "PUT",
+        "DELETE" => "DELETE",
+        "PATCH" => "PATCH",
+        "OPTIONS" => "OPTIONS",
+        "CONNECT" => "CONNECT",
+        "TRACE" => "TRACE",
+        _ => "other",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::MatchedRoute;
+    use crate::key::Identity;
+
+    fn key(method: &str, path: &str, route: Option<&str>) -> Key<'static> {
+        let mut request = http::Request::builder().method(method).uri(path).body(()).unwrap();
+        if let Some(route) = route {
+            request.extensions_mut().insert(MatchedRoute::new(route));
+        }
+        match Route::new().extract(Head::from(&request)) {
+            Ok(Identity::Known(key)) => key.into_owned(),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn routes_and_methods_are_counted_apart_and_paths_are_not() {
+        let users = Some("/users/{id}");
+        assert_eq!(key("GET", "/users/1", users), key("GET", "/users/%31?x", users));
+        assert_eq!(key("GET", "/users/1", users), key("HEAD", "/users/1", users));
+        assert_ne!(key("GET", "/users/1", users), key("POST", "/users/1", users));
+        assert_ne!(key("GET", "/users/1", users), key("GET", "/users/1", Some("/users/{name}")));
+        assert_eq!(key("X-1", "/users/1", users), key("X-2", "/users/1", users), "invented methods");
+    }
+
+    #[test]
+    fn what_no_route_matches_is_counted_together() {
+        assert_eq!(key("GET", "/a", None), key("GET", "/b", None));
+        assert_ne!(key("GET", "/a", None), key("POST", "/a", None));
+        assert_ne!(key("GET", "/a", None), key("GET", "/a", Some("/a")));
+        assert_ne!(key("GET", "/a", None), key("GET", "/a", Some("")));
+    }
+}

@@ -1,0 +1,86 @@
+//! What stands in a key for a value that may be a secret.
+
+use std::fmt;
+
+use hmac::{Hmac, Mac};
+use sha2::{Digest, Sha256};
+use tollgate::Key;
+
+use super::Invalid;
+
+/// How a value becomes a key.
+#[derive(Clone)]
+pub(super) enum Secrecy {
+    /// As it is.
+    Plain,
+    /// Its SHA-256.
+    Hashed,
+    /// Its HMAC-SHA-256, for which the key is worked in already.
+    Keyed(Hmac<Sha256>),
+}
+
+impl Secrecy {
+    pub(super) fn keyed(key: &[u8]) -> Self {
+        // Keys of any length are taken; longer ones than a block are hashed first (RFC 2104).
+        Hmac::new_from_slice(key).map_or(Self::Hashed, Self::Keyed)
+    }
+
+    /// The key of whoever has sent this value, which is called `what`.
+    pub(super) fn key<'r>(&self, value: &'r [u8], what: &str) -> Result<Key<'r>, Invalid> {
+        match self.hash(value) {
+            Some(hash) => Ok(Key::from(&hash).into_owned()),
+            None => Ok(Key::from(text(value, what)?)),
+        }
+    }
+
+    /// The value, or its hash in hex.
+    #[cfg(feature = "policy")]
+    pub(super) fn text<'r>(&self, value: &'r [u8], what: &str) -> Result<std::borrow::Cow<'r, str>, Invalid> {
+        match self.hash(value) {
+            Some(hash) => Ok(hash.map(|byte| format!("{byte:02x}")).concat().into()),
+            None => Ok(text(value, what)?.into()),
+        }
+    }
+
+    /// `None` if it is plain.
+    fn hash(&self, value: &[u8]) -> Option<[u8; 32]> {
+        match self {
+            Self::Plain => None,
+            Self::Hashed => Some(Sha256::digest(value).into()),
+            Self::Keyed(mac) => Some(mac.clone().chain_update(value).finalize().into_bytes().into()),
+        }
+    }
+}
+
+/// Plain values are texts, as in policies; a value in another encoding is nobody's.
+pub(super) fn text<'r>(value: &'r [u8], what: &str) -> Result<&'r str, Invalid> {
+    std::str::from_utf8(value).map_err(|_| Invalid::malformed(format!("{what} is not text in UTF-8")))
+}
+
+/// The one value that all of these are, without the space around it; `None` if there is none but empty ones.
+///
+/// # Errors
+///
+/// If they differ: which of them others go by, nobody knows.
+pub(super) fn sole<'r>(
+    values: impl IntoIterator<Item = &'r [u8]>,
+    what: &str,
+) -> Result<Option<&'r [u8]>, Invalid> {
+    let mut values = values.into_iter().map(<[u8]>::trim_ascii);
+    let Some(first) = values.next() else { return Ok(None) };
+    if values.any(|other| other != first) {
+        return Err(Invalid::malformed(format!("{what} is there more than once")));
+    }
+    Ok((!first.is_empty()).then_some(first))
+}
+
+/// Which way it is, and never the key.
+impl fmt::Debug for Secrecy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Plain => "Plain",
+            Self::Hashed => "Hashed",
+            Self::Keyed(_) => "Keyed",
+        })
+    }
+}

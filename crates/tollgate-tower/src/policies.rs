@@ -1,0 +1,161 @@
+//! Policies, from a file or in code, in place of a limiter and a key: the same that the service decides by.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use http::{HeaderMap, Response, StatusCode};
+use tollgate::{Clock, Decision, Store, StoreError};
+use tollgate_policy::{Attributes, CheckError, Ground, PolicyDecision, PolicyLimiter, Reservation};
+
+use crate::engine::BoxFuture;
+use crate::headers::{HeaderFormat, LimitHeaders};
+use crate::key::Peer;
+use crate::taken::Taken;
+use crate::{Head, reply};
+
+/// What a request says of itself, for policies: `method`, `path` (the [matched route](Head::route) where there is
+/// one) and `ip`, the address that the connection comes from. What a policy needs beyond it is added.
+///
+/// ```
+/// use tollgate_tower::{Head, attributes};
+///
+/// fn with_user<'r>(head: Head<'r>) -> tollgate_policy::Attributes<'r> {
+///     let mut attributes = attributes(head);
+///     if let Some(user) = head.headers().get("x-user").and_then(|user| user.to_str().ok()) {
+///         attributes.push("user", user);
+///     }
+///     attributes
+/// }
+/// ```
+#[must_use]
+pub fn attributes<'r>(head: Head<'r>) -> Attributes<'r> {
+    let mut attributes = Attributes::default();
+    attributes.push("method", head.method().as_str());
+    attributes.push("path", head.route().unwrap_or_else(|| head.uri().path()));
+    if let Some(address) = Peer::of(head) {
+        attributes.push("ip", address.to_string());
+    }
+    attributes
+}
+
+/// The steps of a [`PolicyLimiter`] that the middleware takes.
+pub(crate) trait PolicyEngine: Send + Sync {
+    fn check<'a>(
+        &'a self,
+        head: Head<'a>,
+        cost: u32,
+    ) -> BoxFuture<'a, Result<(PolicyDecision, Option<Reservation>), CheckError>>;
+
+    /// As `check`, with what can be given back.
+    fn reserve<'a>(
+        &'a self,
+        head: Head<'a>,
+        cost: u32,
+    ) -> BoxFuture<'a, Result<(PolicyDecision, Option<Reservation>), CheckError>>;
+
+    fn commit<'a>(&'a self, reservation: &'a Reservation, cost: u32)
+    -> BoxFuture<'a, Result<(), StoreError>>;
+
+    fn cancel<'a>(&'a self, reservation: &'a Reservation) -> BoxFuture<'a, Result<(), StoreError>>;
+}
+
+/// A limiter, and what it is told of a request.
+pub(crate) struct Attributed<S, C, F> {
+    pub(crate) limiter: Arc<PolicyLimiter<S, C>>,
+    pub(crate) attributes: F,
+}
+
+impl<S, C, F> PolicyEngine for Attributed<S, C, F>
+where
+    S: Store,
+    C: Clock,
+    F: for<'r> Fn(Head<'r>) -> Attributes<'r> + Send + Sync,
+{
+    fn check<'a>(
+        &'a self,
+        head: Head<'a>,
+        cost: u32,
+    ) -> BoxFuture<'a, Result<(PolicyDecision, Option<Reservation>), CheckError>> {
+        Box::pin(async move {
+            let attributes = (self.attributes)(head);
+            Ok((self.limiter.check(&attributes, cost).await?, None))
+        })
+    }
+
+    fn reserve<'a>(
+        &'a self,
+        head: Head<'a>,
+        cost: u32,
+    ) -> BoxFuture<'a, Result<(PolicyDecision, Option<Reservation>), CheckError>> {
+        Box::pin(async move {
+            let attributes = (self.attributes)(head);
+            let (decision, reservation) = self.limiter.reserve(&attributes, cost).await?;
+            Ok((decision, Some(reservation)))
+        })
+    }
+
+    fn commit<'a>(
+        &'a self,
+        reservation: &'a Reservation,
+        cost: u32,
+    ) -> BoxFuture<'a, Result<(), StoreError>> {
+        Box::pin(self.limiter.commit(reservation, cost))
+    }
+
+    fn cancel<'a>(&'a self, reservation: &'a Reservation) -> BoxFuture<'a, Result<(), StoreError>> {
+        Box::pin(self.limiter.cancel(reservation))
+    }
+}
+
+/// A request that policies let go on.
+pub(crate) struct Admitted {
+    pub(crate) decision: PolicyDecision,
+    /// What its client is told of its limits.
+    pub(crate) headers: HeaderMap,
+    pub(crate) taken: Option<Box<Taken>>,
+}
+
+/// What the client is told: in the format of the policy that decided.
+pub(crate) fn headers(decision: &PolicyDecision) -> HeaderMap {
+    let mut headers = HeaderMap::new();
+    if let Some(counted) = decision.decision() {
+        names(decision).write(counted, &mut headers);
+    }
+    headers
+}
+
+/// The denial, with the status of the policy that decided and without the headers of its limits.
+pub(crate) fn denied(request: &HeaderMap, decision: &PolicyDecision) -> Response<Bytes> {
+    let status = StatusCode::from_u16(decision.deny_status()).unwrap_or(StatusCode::TOO_MANY_REQUESTS);
+    match decision.ground() {
+        Ground::MissingKey { policy, attribute } => {
+            let what = if attribute.is_empty() { "whom it is counted for" } else { attribute };
+            let detail = format!("policy `{}` denies requests that do not say {what}", policy.name());
+            reply::refused(request, status, &detail, None)
+        }
+        _ => match decision.decision() {
+            Some(counted) => {
+                let quotas = decision.quotas().map(|standing| standing.quota);
+                let quotas: Vec<_> = quotas.collect();
+                reply::denied(request, status, counted, quotas.iter().copied(), &names(decision))
+            }
+            None => reply::refused(request, status, "denied", None),
+        },
+    }
+}
+
+/// The decision of quotas, or one on nothing.
+pub(crate) fn counted(decision: &PolicyDecision) -> Decision {
+    decision.decision().cloned().unwrap_or_else(|| Decision::new(std::iter::empty().collect()))
+}
+
+fn names(decision: &PolicyDecision) -> LimitHeaders {
+    let format = match decision.headers() {
+        tollgate_policy::HeaderFormat::Draft06 => HeaderFormat::Draft06,
+        tollgate_policy::HeaderFormat::XRateLimit => HeaderFormat::XRateLimit,
+        tollgate_policy::HeaderFormat::None => HeaderFormat::None,
+        _ => HeaderFormat::Draft11,
+    };
+    let quotas: Vec<_> = decision.quotas().map(|standing| standing.quota).collect();
+    LimitHeaders::of(format, quotas.iter().copied())
+}

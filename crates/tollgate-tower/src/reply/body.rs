@@ -1,0 +1,57 @@
+//! Bodies that a reply of ours can have.
+
+use bytes::Bytes;
+use http_body_util::{BodyExt, Full};
+
+/// A body of responses that can be made of bytes at hand: what a denial is sent in.
+///
+/// The middleware changes no type of the service: a denial has the body that every response has. It is implemented
+/// for the bodies of [`http_body_util`] and, by feature, for those of axum and tonic. For a body of your own:
+///
+/// ```
+/// use tollgate_tower::ReplyBody;
+///
+/// struct MyBody(bytes::Bytes);
+///
+/// impl ReplyBody for MyBody {
+///     fn from_bytes(bytes: bytes::Bytes) -> Self {
+///         Self(bytes)
+///     }
+/// }
+/// ```
+pub trait ReplyBody {
+    /// The body that has these bytes and no more.
+    fn from_bytes(bytes: Bytes) -> Self;
+}
+
+impl ReplyBody for Full<Bytes> {
+    fn from_bytes(bytes: Bytes) -> Self {
+        Self::new(bytes)
+    }
+}
+
+impl<E> ReplyBody for http_body_util::combinators::BoxBody<Bytes, E> {
+    fn from_bytes(bytes: Bytes) -> Self {
+        Self::new(Full::new(bytes).map_err(|never| match never {}))
+    }
+}
+
+impl<E> ReplyBody for http_body_util::combinators::UnsyncBoxBody<Bytes, E> {
+    fn from_bytes(bytes: Bytes) -> Self {
+        Self::new(Full::new(bytes).map_err(|never| match never {}))
+    }
+}
+
+#[cfg(feature = "axum")]
+impl ReplyBody for axum::body::Body {
+    fn from_bytes(bytes: Bytes) -> Self {
+        bytes.into()
+    }
+}
+
+#[cfg(feature = "tonic")]
+impl ReplyBody for tonic::body::Body {
+    fn from_bytes(bytes: Bytes) -> Self {
+        Self::new(Full::new(bytes))
+    }
+}

@@ -1,0 +1,133 @@
+//! What is answered in place of the service: denials and problems.
+//!
+//! A reply is a problem as RFC 9457 has it or, to whoever speaks gRPC, a status.
+
+mod body;
+mod denied;
+mod grpc;
+mod json;
+
+use bytes::Bytes;
+use http::header::{CACHE_CONTROL, CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE};
+use http::{HeaderMap, HeaderValue, Response, StatusCode};
+use tollgate::{Decision, PolicyQuota, StoreError};
+
+pub use self::body::ReplyBody;
+use crate::headers::LimitHeaders;
+use crate::key::{Fault, Invalid, Missing};
+use crate::rule::{OnInvalid, OnMissing};
+
+const PROBLEM: HeaderValue = HeaderValue::from_static("application/problem+json");
+const NO_STORE: HeaderValue = HeaderValue::from_static("no-store");
+
+/// Whether a request asks for its reply as gRPC has it.
+pub(crate) fn is_grpc(headers: &HeaderMap) -> bool {
+    grpc::is_asked_for(headers)
+}
+
+/// The status without the headers of the limits, or RESOURCE_EXHAUSTED.
+pub(crate) fn denied<'q>(
+    request: &HeaderMap,
+    status: StatusCode,
+    decision: &Decision,
+    quotas: impl Iterator<Item = &'q PolicyQuota> + Clone,
+    names: &LimitHeaders,
+) -> Response<Bytes> {
+    if is_grpc(request) {
+        let code = grpc::code(StatusCode::TOO_MANY_REQUESTS);
+        return grpc::reply(code, &denied::detail(decision, quotas), decision.retry_after());
+    }
+    problem(status, denied::body(status, decision, quotas, names))
+}
+
+/// What is missing: 400 or 401, or 500 if no request can have it.
+pub(crate) fn missing(request: &HeaderMap, missing: &Missing<'_>, on_missing: &OnMissing) -> Response<Bytes> {
+    match (missing.fault(), on_missing) {
+        (Fault::Setup, _) => {
+            let detail =
+                "whom a request is counted for cannot be found, because of how the service is set up";
+            refused(request, StatusCode::INTERNAL_SERVER_ERROR, detail, None)
+        }
+        (Fault::Caller, OnMissing::Unauthorized(challenge)) => {
+            refused(request, StatusCode::UNAUTHORIZED, &format!("{missing} is missing"), Some(challenge))
+        }
+        (Fault::Caller, OnMissing::BadRequest | OnMissing::Skip) => {
+            refused(request, StatusCode::BAD_REQUEST, &format!("{missing} is missing"), None)
+        }
+    }
+}
+
+/// What is wrong: 400 or 401.
+pub(crate) fn invalid(request: &HeaderMap, invalid: &Invalid, on_invalid: &OnInvalid) -> Response<Bytes> {
+    let challenge = match on_invalid {
+        OnInvalid::AsFound => invalid.challenge(),
+        OnInvalid::BadRequest => None,
+        OnInvalid::Unauthorized(challenge) => Some(challenge),
+    };
+    let status = if challenge.is_some() { StatusCode::UNAUTHORIZED } else { StatusCode::BAD_REQUEST };
+    refused(request, status, invalid.detail(), challenge)
+}
+
+/// A store that did not answer: 503. Which trouble it is in, and with what, is no caller's affair.
+pub(crate) fn store_error(request: &HeaderMap, error: &StoreError) -> Response<Bytes> {
+    const KIND: &str = "urn:problem-type:tollgate:store-unavailable";
+    let (reason, detail) = match error {
+        StoreError::Full => ("store_full", "the store is full: no room for another counter"),
+        error if error.may_have_charged() => {
+            ("outcome_unknown", "the store did not answer; whether it counted the request is unknown")
+        }
+        _ => ("store_unavailable", "the store cannot answer, and nothing was counted"),
+    };
+    if is_grpc(request) {
+        return grpc::reply(grpc::code(StatusCode::SERVICE_UNAVAILABLE), detail, None);
+    }
+    let mut body = String::with_capacity(256);
+    let mut object = json::Object::begin(&mut body);
+    // As the service has it: a store that is full is in no trouble.
+    match error {
+        StoreError::Full => object.text("type", "about:blank").text("title", "Service Unavailable"),
+        _ => object.text("type", KIND).text("title", "Store unavailable"),
+    };
+    object.value("status", 503).text("detail", detail).text("reason", reason);
+    object.end();
+    let mut reply = problem(StatusCode::SERVICE_UNAVAILABLE, body);
+    // When there is an answer again is not known; a second keeps clients from asking in a loop.
+    reply.headers_mut().insert(RETRY_AFTER, HeaderValue::from_static("1"));
+    reply
+}
+
+/// A problem that has no type of its own.
+pub(crate) fn refused(
+    request: &HeaderMap,
+    status: StatusCode,
+    detail: &str,
+    challenge: Option<&HeaderValue>,
+) -> Response<Bytes> {
+    if is_grpc(request) {
+        return grpc::reply(grpc::code(status), detail, None);
+    }
+    let mut body = String::with_capacity(128);
+    let mut object = json::Object::begin(&mut body);
+    object.text("type", "about:blank").text("title", status.canonical_reason().unwrap_or("Error"));
+    object.value("status", status.as_u16()).text("detail", detail);
+    object.end();
+    let mut reply = problem(status, body);
+    if let Some(challenge) = challenge {
+        reply.headers_mut().insert(WWW_AUTHENTICATE, challenge.clone());
+    }
+    reply
+}
+
+/// An answer that no cache keeps: it is true now and for this caller.
+fn problem(status: StatusCode, mut body: String) -> Response<Bytes> {
+    // For people with a terminal.
+    body.push('\n');
+    // Room for the headers of the limits as well.
+    let mut headers = HeaderMap::with_capacity(8);
+    headers.insert(CONTENT_TYPE, PROBLEM);
+    headers.insert(CACHE_CONTROL, NO_STORE);
+    let mut reply = Response::new(Bytes::from(body));
+    *reply.status_mut() = status;
+    *reply.headers_mut() = headers;
+    reply
+}

@@ -1,0 +1,122 @@
+//! Units that were taken before it is known how many are needed.
+
+use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Context, Poll, Waker};
+
+use tollgate::StoreError;
+
+use crate::gate::Gate;
+use crate::taken::Taken;
+use crate::warning::Warning;
+
+/// Units that a request was admitted with: the most it may cost, until what it did cost is committed.
+///
+/// With [`Rule::reserve`](crate::Rule::reserve) it is in the extensions of the request. Whoever knows the cost takes
+/// it from there and commits it, also after the response has begun. What is left goes back to the window that was
+/// charged; if that has closed meanwhile, nothing does. When the last clone is dropped before anything was committed,
+/// all of it is given back: so a handler that fails, or a client that goes away before the reservation was committed,
+/// costs nothing.
+///
+/// Clones are the same reservation. The first [`commit`](Self::commit) or [`cancel`](Self::cancel) settles it; later
+/// ones do nothing.
+///
+/// # Examples
+///
+/// ```
+/// use tollgate_tower::Reservation;
+///
+/// async fn answer(reservation: Reservation) -> Result<String, tollgate::StoreError> {
+///     let answer = "the answer".to_owned();
+///     reservation.commit(answer.len() as u32).await?;
+///     Ok(answer)
+/// }
+/// ```
+#[derive(Clone)]
+#[must_use = "dropped, it gives back everything"]
+pub struct Reservation {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    gate: Arc<Gate>,
+    /// `None` once it is settled.
+    taken: Mutex<Option<Box<Taken>>>,
+    units: u32,
+}
+
+impl Reservation {
+    pub(crate) fn new(gate: &Arc<Gate>, taken: Box<Taken>) -> Self {
+        let units = taken.units();
+        Self { inner: Arc::new(Inner { gate: Arc::clone(gate), taken: Mutex::new(Some(taken)), units }) }
+    }
+
+    /// Units that were taken.
+    #[must_use]
+    pub fn units(&self) -> u32 {
+        self.inner.units
+    }
+
+    /// Settles it at the actual cost. What was taken beyond it is given back. A cost beyond what was taken is charged
+    /// without asking, in the windows that hold now, so that `used` may pass the limit.
+    ///
+    /// # Errors
+    ///
+    /// If the store could not take the step. It is settled all the same: what was taken counts until its window ends.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropped before it is done, the difference may or may not have been given back.
+    pub async fn commit(&self, actual: u32) -> Result<(), StoreError> {
+        match self.inner.settle() {
+            Some(taken) => taken.commit(actual).await,
+            None => Ok(()),
+        }
+    }
+
+    /// Gives back everything.
+    ///
+    /// # Errors
+    ///
+    /// As [`commit`](Self::commit).
+    pub async fn cancel(&self) -> Result<(), StoreError> {
+        match self.inner.settle() {
+            Some(taken) => taken.cancel().await,
+            None => Ok(()),
+        }
+    }
+}
+
+impl Inner {
+    /// What was taken, if it was not settled before.
+    fn settle(&self) -> Option<Box<Taken>> {
+        // Nothing that is done under the lock can panic.
+        self.taken.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+}
+
+impl Drop for Inner {
+    fn drop(&mut self) {
+        let Some(taken) = self.settle() else { return };
+        let mut refund = Box::pin(async move {
+            // Nobody is there to be told; what was taken counts until its window ends.
+            let _ = taken.cancel().await;
+        });
+        // Over a store in this process the first poll is the last.
+        if refund.as_mut().poll(&mut Context::from_waker(Waker::noop())) == Poll::Ready(()) {
+            return;
+        }
+        #[cfg(feature = "tokio")]
+        if let Ok(runtime) = tokio::runtime::Handle::try_current() {
+            drop(runtime.spawn(refund));
+            return;
+        }
+        self.gate.settings.warnings.give(Warning::RefundNotTaken);
+    }
+}
+
+impl fmt::Debug for Reservation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Reservation").field("units", &self.inner.units).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,233 @@
+//! Which rule holds for a request: by method and matched route.
+
+use std::cmp::Ordering;
+use std::fmt;
+
+use http::Method;
+use thiserror::Error;
+
+use crate::Head;
+
+/// A method or any, and a path: `POST /login`, `/users/{id}`, `/files/{*rest}`.
+///
+/// `{name}` stands for one segment, `{*name}` at the end for one or more. A route matches the matched route of a
+/// request ([`Head::route`]) or, where there is none, its path. A route for GET is one for HEAD as well, because
+/// whoever answers GET answers HEAD by it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Route {
+    text: Box<str>,
+    method: Option<Method>,
+    segments: Box<[Segment]>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Segment {
+    Exactly(Box<str>),
+    One,
+    Rest,
+}
+
+/// A route that cannot be. The fault of whoever wrote it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
+#[non_exhaustive]
+pub enum RouteErrorKind {
+    /// The part before the path is no method.
+    #[error("expected a method and a path, such as `POST /login`")]
+    Method,
+    /// The path does not begin with a slash.
+    #[error("expected a path that begins with `/`")]
+    NoSlash,
+    /// A brace that is not the first or the last of its segment, or nothing between two.
+    #[error("expected a segment to be a text, `{{name}}` or, as the last one, `{{*name}}`")]
+    Braces,
+}
+
+impl Route {
+    pub(crate) fn new(text: &str) -> Result<Self, RouteErrorKind> {
+        let (method, path) = match text.split_once(' ') {
+            Some((method, path)) => {
+                let is_method = !method.is_empty() && method.bytes().all(|byte| byte.is_ascii_uppercase());
+                let method = Method::from_bytes(method.as_bytes()).ok().filter(|_| is_method);
+                (Some(method.ok_or(RouteErrorKind::Method)?), path.trim_start())
+            }
+            None => (None, text),
+        };
+        let path = path.strip_prefix('/').ok_or(RouteErrorKind::NoSlash)?;
+        let count = path.split('/').count();
+        let segments = path.split('/').enumerate().map(|(index, segment)| {
+            let inner = segment.strip_prefix('{').and_then(|segment| segment.strip_suffix('}'));
+            match inner.map(|name| name.strip_prefix('*').ok_or(name)) {
+                Some(Ok(rest)) if is_name(rest) && index + 1 == count => Ok(Segment::Rest),
+                Some(Err(name)) if is_name(name) => Ok(Segment::One),
+                None if !segment.contains(['{', '}']) => Ok(Segment::Exactly(segment.into())),
+                _ => Err(RouteErrorKind::Braces),
+            }
+        });
+        Ok(Self { text: text.into(), method, segments: segments.collect::<Result<_, _>>()? })
+    }
+
+    pub(crate) fn matches(&self, method: &Method, path: &str) -> bool {
+        let is_method = self
+            .method
+            .as_ref()
+            .is_none_or(|own| own == method || (own == Method::GET && method == Method::HEAD));
+        is_method && self.matches_path(path)
+    }
+
+    fn matches_path(&self, path: &str) -> bool {
+        let Some(path) = path.strip_prefix('/') else { return false };
+        let mut parts = path.split('/');
+        for segment in &self.segments {
+            match (segment, parts.next()) {
+                (Segment::Rest, Some(part)) => return !part.is_empty() || parts.next().is_some(),
+                (Segment::One, Some(part)) if !part.is_empty() => {}
+                (Segment::Exactly(text), Some(part)) if **text == *part => {}
+                _ => return false,
+            }
+        }
+        parts.next().is_none()
+    }
+
+    /// Whether it matches several paths.
+    pub(crate) fn has_parameters(&self) -> bool {
+        self.segments.iter().any(|segment| !matches!(segment, Segment::Exactly(_)))
+    }
+
+    /// Whether both match the same requests.
+    pub(crate) fn is_same_as(&self, other: &Self) -> bool {
+        self.method == other.method && self.segments == other.segments
+    }
+
+    /// The more specific first: at the first segment where they differ a text goes before one segment, and that
+    /// before the rest; then a method before any, and HEAD before GET.
+    pub(crate) fn by_specificity(&self, other: &Self) -> Ordering {
+        let rank = |segment: &Segment| match segment {
+            Segment::Exactly(_) => 0,
+            Segment::One => 1,
+            Segment::Rest => 2,
+        };
+        let method = |method: &Option<Method>| match method {
+            Some(method) if *method == Method::GET => 1,
+            Some(_) => 0,
+            None => 2,
+        };
+        let segments = self.segments.iter().map(rank).cmp(other.segments.iter().map(rank));
+        segments.then_with(|| method(&self.method).cmp(&method(&other.method)))
+    }
+}
+
+fn is_name(name: &str) -> bool {
+    !name.is_empty() && !name.contains(['{', '}', '*'])
+}
+
+/// As it was written.
+impl fmt::Display for Route {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text)
+    }
+}
+
+/// Routes and what belongs to each, the most specific first.
+#[derive(Debug)]
+pub(crate) struct Routes<T>(Box<[(Route, T)]>);
+
+impl<T> Routes<T> {
+    pub(crate) fn new(mut routes: Vec<(Route, T)>) -> Self {
+        routes.sort_by(|(one, _), (other, _)| one.by_specificity(other));
+        Self(routes.into_boxed_slice())
+    }
+
+    /// What belongs to the most specific route that matches.
+    pub(crate) fn find(&self, head: Head<'_>) -> Option<&T> {
+        if self.0.is_empty() {
+            return None;
+        }
+        let path = head.route().unwrap_or_else(|| head.uri().path());
+        self.0.iter().find(|(route, _)| route.matches(head.method(), path)).map(|(_, of_route)| of_route)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn find<'a>(routes: &[&'a str], method: &str, path: &str) -> Option<&'a str> {
+        let routes = routes.iter().map(|text| (Route::new(text).unwrap(), *text)).collect();
+        let request = http::Request::builder().method(method).uri(path).body(()).unwrap();
+        Routes::new(routes).find(Head::from(&request)).copied()
+    }
+
+    #[test]
+    fn the_most_specific_route_wins_whatever_the_order() {
+        let mut routes = vec![
+            "/{*rest}",
+            "/users/{id}",
+            "GET /users/{id}",
+            "/users/me",
+            "POST /users/{*rest}",
+            "/users/{id}/keys",
+            "HEAD /users/{id}",
+        ];
+        for _ in 0..routes.len() {
+            routes.rotate_left(1);
+            for (method, path, route) in [
+                ("GET", "/users/me", Some("/users/me")),
+                ("GET", "/users/7", Some("GET /users/{id}")),
+                ("HEAD", "/users/7", Some("HEAD /users/{id}")),
+                ("PUT", "/users/7", Some("/users/{id}")),
+                ("POST", "/users/7", Some("/users/{id}")),
+                ("POST", "/users/7/x", Some("POST /users/{*rest}")),
+                ("GET", "/users/7/x", Some("/{*rest}")),
+                ("GET", "/users/7/keys", Some("/users/{id}/keys")),
+                ("GET", "/users/", Some("/{*rest}")),
+                ("GET", "/", None),
+            ] {
+                assert_eq!(find(&routes, method, path), route, "{method} {path}");
+            }
+        }
+    }
+
+    #[test]
+    fn head_is_counted_as_get_and_a_method_matters() {
+        assert_eq!(find(&["GET /a"], "HEAD", "/a?b=c"), Some("GET /a"));
+        assert_eq!(find(&["GET /a"], "POST", "/a"), None);
+        assert_eq!(find(&["POST /a"], "HEAD", "/a"), None);
+        assert_eq!(find(&["/"], "GET", "/"), Some("/"));
+    }
+
+    #[test]
+    fn a_template_is_matched_as_the_path_that_it_stands_for() {
+        let routes = ["/api/{*rest}", "/api/users/me", "/api/users/{name}"];
+        for (template, route) in [
+            ("/api/users/{id}", "/api/users/{name}"),
+            ("/api/users/{id}/keys", "/api/{*rest}"),
+            ("/api/{*path}", "/api/{*rest}"),
+        ] {
+            let routes = routes.iter().map(|text| (Route::new(text).unwrap(), *text)).collect();
+            let mut request = http::Request::new(());
+            request.extensions_mut().insert(crate::MatchedRoute::new(template));
+            assert_eq!(Routes::new(routes).find(Head::from(&request)).copied(), Some(route));
+        }
+    }
+
+    #[test]
+    fn what_is_no_route_is_an_error() {
+        for (text, kind) in [
+            ("", RouteErrorKind::NoSlash),
+            ("login", RouteErrorKind::NoSlash),
+            ("POST login", RouteErrorKind::NoSlash),
+            ("post /login", RouteErrorKind::Method),
+            (" /login", RouteErrorKind::Method),
+            ("/a/{b", RouteErrorKind::Braces),
+            ("/a/b}", RouteErrorKind::Braces),
+            ("/a/x{b}", RouteErrorKind::Braces),
+            ("/a/{}", RouteErrorKind::Braces),
+            ("/a/{*}", RouteErrorKind::Braces),
+            ("/a/{*b}/c", RouteErrorKind::Braces),
+        ] {
+            assert_eq!(Route::new(text), Err(kind), "{text}");
+        }
+        assert!(Route::new("/a/{b}").unwrap().is_same_as(&Route::new("/a/{c}").unwrap()));
+        assert!(!Route::new("/a/{b}").unwrap().is_same_as(&Route::new("/a/{*b}").unwrap()));
+    }
+}

@@ -1,0 +1,253 @@
+//! What holds for the requests of one route, as it is written.
+
+use std::fmt;
+use std::sync::Arc;
+
+use http::{HeaderValue, response};
+#[cfg(feature = "policy")]
+use tollgate::Clock;
+use tollgate::{Limiter, PolicyQuota, Store};
+#[cfg(feature = "policy")]
+use tollgate_policy::{Attributes, PolicyLimiter};
+
+use crate::Head;
+use crate::engine::Engine;
+use crate::extractor::Extractor;
+use crate::key::{AsyncKeyExtractor, KeyExtractor};
+#[cfg(feature = "policy")]
+use crate::policies::{Attributed, PolicyEngine};
+
+/// What holds for some requests: which limiter counts them, for whom, and how much each takes.
+///
+/// A layer has one for each of its [routes](crate::RateLimitLayerBuilder::route), and one for all others. What the
+/// rule of a route does not say of [keys](Self::key), [missing](Self::on_missing) and [invalid](Self::on_invalid)
+/// ones, and of [trouble](Self::on_store_error), the rule for all others says for it.
+///
+/// # Examples
+///
+/// ```
+/// use tollgate::{Limiter, Quota};
+/// use tollgate_tower::Rule;
+/// use tollgate_tower::key::PeerAddress;
+///
+/// // Only failed logins count: what a successful one took is given back.
+/// let rule = Rule::new(Limiter::new(Quota::per_minute(5)))
+///     .key(PeerAddress::new())
+///     .refund_if(|response| response.status.is_success());
+/// ```
+#[derive(Clone)]
+pub struct Rule {
+    pub(crate) by: By,
+    pub(crate) extractor: Option<Extractor>,
+    pub(crate) cost: Cost,
+    pub(crate) reserves: bool,
+    pub(crate) skip: Option<Arc<Skip>>,
+    pub(crate) refund_if: Option<Arc<RefundIf>>,
+    pub(crate) on_missing: Option<OnMissing>,
+    pub(crate) on_invalid: Option<OnInvalid>,
+    pub(crate) on_store_error: Option<OnStoreError>,
+    pub(crate) when_full: Option<OnStoreError>,
+}
+
+pub(crate) type Skip = dyn Fn(Head<'_>) -> bool + Send + Sync;
+pub(crate) type RefundIf = dyn Fn(&response::Parts) -> bool + Send + Sync;
+
+/// Who counts.
+#[derive(Clone)]
+pub(crate) enum By {
+    Nobody,
+    Limiter(Arc<dyn Engine>),
+    #[cfg(feature = "policy")]
+    Policies(Arc<dyn PolicyEngine>),
+}
+
+/// How many units a request takes.
+#[derive(Clone)]
+pub(crate) enum Cost {
+    Fixed(u32),
+    Of(Arc<dyn Fn(Head<'_>) -> u32 + Send + Sync>),
+}
+
+/// What is answered to a request that does not say whom it is counted for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum OnMissing {
+    /// 400, and what is missing.
+    BadRequest,
+    /// 401 with this `WWW-Authenticate`, such as `Bearer`.
+    Unauthorized(HeaderValue),
+    /// It goes on uncounted. What no request can have, because the
+    /// [service is put together without it](crate::key::Fault::Setup), is answered 500 all the same.
+    Skip,
+}
+
+/// What is answered to a request that says whom it is counted for, and is wrong.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum OnInvalid {
+    /// As the extractor says: 401 where it asks for proof, else 400.
+    AsFound,
+    /// 400 in any case.
+    BadRequest,
+    /// 401 with this `WWW-Authenticate` in any case.
+    Unauthorized(HeaderValue),
+}
+
+/// What is answered while the store gives an error. It is what is left of its trouble: a
+/// [`FallbackStore`](tollgate::FallbackStore) below the limiter has answers of its own, and counts locally if told to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum OnStoreError {
+    /// 503, a problem of type `urn:problem-type:tollgate:store-unavailable`.
+    Refuse,
+    /// The request goes on uncounted.
+    Admit,
+}
+
+impl Rule {
+    /// Counts by this limiter, one unit a request.
+    #[must_use]
+    pub fn new<S: Store + 'static>(limiter: Limiter<S>) -> Self {
+        Self { by: By::Limiter(Arc::new(limiter)), ..Self::unlimited() }
+    }
+
+    /// Counts by policies, from a file or in code: the same that the service decides by. They say whom a request is
+    /// counted for, which quotas hold, the format of the headers and the status of a denial; what they ask of a
+    /// request it says by its attributes: [`attributes`](crate::attributes) are those that every request has.
+    ///
+    /// A request that does not say whom it is counted for is answered as the policy has it, else 400. The
+    /// [`PolicyDecision`](tollgate_policy::PolicyDecision) is in the request's extensions beside the decision of its
+    /// quotas. The limiter can be given other policies at any time.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    /// use tollgate::MemoryStore;
+    /// use tollgate_policy::{Config, PolicyLimiter};
+    /// use tollgate_tower::{RateLimitLayer, Rule, attributes};
+    ///
+    /// let config = Config::parse("limits.yaml", "policies: [{ name: all, key: [ip], quotas: [100/1m] }]")?;
+    /// let limiter = Arc::new(PolicyLimiter::new(MemoryStore::new(), config.into_policies(), "limits.yaml"));
+    /// let layer = RateLimitLayer::builder(Rule::policies(&limiter, attributes)).build()?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[cfg(feature = "policy")]
+    #[must_use]
+    pub fn policies<S, C, F>(limiter: &Arc<PolicyLimiter<S, C>>, attributes: F) -> Self
+    where
+        S: Store + 'static,
+        C: Clock + 'static,
+        F: for<'r> Fn(Head<'r>) -> Attributes<'r> + Send + Sync + 'static,
+    {
+        let limiter = Arc::clone(limiter);
+        Self { by: By::Policies(Arc::new(Attributed { limiter, attributes })), ..Self::unlimited() }
+    }
+
+    /// Counts nothing: the requests go on.
+    #[must_use]
+    pub fn unlimited() -> Self {
+        Self {
+            by: By::Nobody,
+            extractor: None,
+            cost: Cost::Fixed(1),
+            reserves: false,
+            skip: None,
+            refund_if: None,
+            on_missing: None,
+            on_invalid: None,
+            on_store_error: None,
+            when_full: None,
+        }
+    }
+
+    /// Counts for whoever this finds.
+    #[must_use]
+    pub fn key(self, key: impl KeyExtractor + 'static) -> Self {
+        Self { extractor: Some(Extractor::now(key)), ..self }
+    }
+
+    /// Counts for whoever this finds, which may have to wait.
+    #[must_use]
+    pub fn key_async(self, key: impl AsyncKeyExtractor + 'static) -> Self {
+        Self { extractor: Some(Extractor::later(key)), ..self }
+    }
+
+    /// Takes so many units a request instead of one. With 0 a request only looks whether there is room for one.
+    #[must_use]
+    pub fn cost(self, cost: u32) -> Self {
+        Self { cost: Cost::Fixed(cost), ..self }
+    }
+
+    /// Takes as many units as the request says.
+    #[must_use]
+    pub fn cost_of(self, cost: impl Fn(Head<'_>) -> u32 + Send + Sync + 'static) -> Self {
+        Self { cost: Cost::Of(Arc::new(cost)), ..self }
+    }
+
+    /// Takes the cost as a [`Reservation`](crate::Reservation), which is in the request's extensions: the most that
+    /// the request may cost. Its handler commits what it did cost; what it does not commit is given back. Then
+    /// [`refund_if`](Self::refund_if) is not asked: the handler decides.
+    #[must_use]
+    pub fn reserve(self) -> Self {
+        Self { reserves: true, ..self }
+    }
+
+    /// Lets requests pass uncounted for which this is true.
+    #[must_use]
+    pub fn skip(self, skip: impl Fn(Head<'_>) -> bool + Send + Sync + 'static) -> Self {
+        Self { skip: Some(Arc::new(skip)), ..self }
+    }
+
+    /// Gives back what a request took if this is true of the response, in the window that was charged; the response
+    /// waits for it. The headers of the response still tell of the time before.
+    ///
+    /// What a request took without ever getting a response (the service failed, or the client went away) is not
+    /// given back: else whoever hangs up in time would not be counted. Of gRPC it sees the headers, not the trailers.
+    #[must_use]
+    pub fn refund_if(self, refund_if: impl Fn(&response::Parts) -> bool + Send + Sync + 'static) -> Self {
+        Self { refund_if: Some(Arc::new(refund_if)), ..self }
+    }
+
+    /// What is answered to a request that does not say whom it is counted for: 400 unless this is set.
+    #[must_use]
+    pub fn on_missing(self, on_missing: OnMissing) -> Self {
+        Self { on_missing: Some(on_missing), ..self }
+    }
+
+    /// What is answered to a request that says whom it is counted for, and is wrong: as the extractor says unless
+    /// this is set.
+    #[must_use]
+    pub fn on_invalid(self, on_invalid: OnInvalid) -> Self {
+        Self { on_invalid: Some(on_invalid), ..self }
+    }
+
+    /// What is answered while the store gives an error: 503 unless this is set.
+    #[must_use]
+    pub fn on_store_error(self, on_store_error: OnStoreError) -> Self {
+        Self { on_store_error: Some(on_store_error), ..self }
+    }
+
+    /// What is answered while the store is [full](tollgate::StoreError::Full) and the request's key has no counter:
+    /// 503 unless this is set. Whoever can send many keys can fill a store, and with `Admit` is not limited then.
+    #[must_use]
+    pub fn when_full(self, when_full: OnStoreError) -> Self {
+        Self { when_full: Some(when_full), ..self }
+    }
+}
+
+impl By {
+    /// The quotas that are counted, where they are the same for every request.
+    pub(crate) fn quotas(&self) -> &[PolicyQuota] {
+        match self {
+            Self::Limiter(engine) => engine.quotas(),
+            _ => &[],
+        }
+    }
+}
+
+impl fmt::Debug for Rule {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Rule").field("quotas", &self.by.quotas()).finish_non_exhaustive()
+    }
+}

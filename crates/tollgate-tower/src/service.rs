@@ -1,0 +1,69 @@
+//! The service: asks, and goes on or answers itself.
+
+use std::mem;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use http::{Request, Response};
+use tower_service::Service;
+
+use crate::gate::AtOnce;
+use crate::layer::Limits;
+use crate::{Head, ReplyBody, ResponseFuture};
+
+/// A service with limits in front: made by [`RateLimitLayer`](crate::RateLimitLayer).
+///
+/// Ready is who the inner service is, and it is the service that was ready that is called. Its error type stays what
+/// it is: a denial is a response, and never an error. A request that is counted in this process is decided on in
+/// `call`, without an allocation for a future; only where a store or an extractor has to be waited for, the inner
+/// service is taken along and a clone of it left in its place, to be made ready anew.
+#[derive(Debug, Clone)]
+pub struct RateLimit<S> {
+    inner: S,
+    limits: Arc<Limits>,
+}
+
+impl<S> RateLimit<S> {
+    pub(crate) const fn new(inner: S, limits: Arc<Limits>) -> Self {
+        Self { inner, limits }
+    }
+
+    /// The service behind the limits.
+    pub const fn inner(&self) -> &S {
+        &self.inner
+    }
+
+    /// The service behind the limits.
+    pub fn into_inner(self) -> S {
+        self.inner
+    }
+}
+
+impl<S, B, R> Service<Request<B>> for RateLimit<S>
+where
+    S: Service<Request<B>, Response = Response<R>> + Clone,
+    R: ReplyBody,
+{
+    type Response = Response<R>;
+    type Error = S::Error;
+    type Future = ResponseFuture<S, B>;
+
+    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), S::Error>> {
+        self.inner.poll_ready(context)
+    }
+
+    fn call(&mut self, request: Request<B>) -> Self::Future {
+        let head = Head::from(&request);
+        let Some(gate) = self.limits.gate(head) else {
+            return ResponseFuture::passing(self.inner.call(request));
+        };
+        let known = match gate.at_once(head) {
+            AtOnce::Ruled(ruling) => return ResponseFuture::ruled(ruling, gate, request, &mut self.inner),
+            AtOnce::Waits(known) => known,
+        };
+        // The clone is not ready, and stays to be made so: the one that is goes along.
+        let clone = self.inner.clone();
+        let ready = mem::replace(&mut self.inner, clone);
+        ResponseFuture::waiting(Arc::clone(gate), known, request, ready)
+    }
+}

@@ -1,0 +1,186 @@
+//! What is given back once it is known what a request was worth.
+
+use std::convert::Infallible;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use axum::Router;
+use axum::body::{Body, Bytes};
+use axum::extract::Extension;
+use axum::routing::{get as on_get, post as on_post};
+use http::StatusCode;
+use hyper::body::Frame;
+use tollgate::{Key, Limiter, MemoryStore, Store};
+use tollgate_testkit::FaultyStore;
+use tollgate_tower::key::Global;
+use tollgate_tower::{RateLimitLayer, Reservation, Rule};
+
+use crate::support::{PATIENCE, clock, get, limiter, limiter_at, send, serve, until};
+
+fn all() -> Key<'static> {
+    Key::parts(std::iter::empty::<Key<'_>>())
+}
+
+fn waiting(quota: &str) -> (Limiter<FaultyStore<MemoryStore>>, MemoryStore) {
+    let memory = MemoryStore::new();
+    let limiter = Limiter::builder("search").quota(quota.parse().unwrap());
+    (limiter.build(FaultyStore::new(memory.clone())).unwrap(), memory)
+}
+
+async fn used<S: Store>(limiter: &Limiter<S>) -> u64 {
+    limiter.peek_async(all()).await.unwrap().used()
+}
+
+#[tokio::test]
+async fn only_failed_logins_count() {
+    let (shared, _) = waiting("3/day");
+    let clocked = limiter("login", "3/1m");
+    only_failed_count(Rule::new(shared.clone()), &shared).await;
+    only_failed_count(Rule::new(clocked.clone()), &clocked).await;
+}
+
+async fn only_failed_count<S: Store>(rule: Rule, limiter: &Limiter<S>) {
+    let rule = rule.key(Global).refund_if(|response| response.status.is_success());
+    let login = |body: Bytes| async move {
+        if body.is_empty() { StatusCode::FORBIDDEN } else { StatusCode::NO_CONTENT }
+    };
+    let handler = on_post(login).get(|| async { StatusCode::NO_CONTENT });
+    let layer = RateLimitLayer::builder(rule).build().unwrap();
+    let address = serve(Router::new().route("/", handler).layer(layer)).await;
+    for _ in 0..5 {
+        assert_eq!(get(address, "/").await.status, StatusCode::NO_CONTENT);
+        assert_eq!(used(limiter).await, 0, "it is given back before the response is there");
+    }
+    for failed in 1..=3 {
+        assert_eq!(send(address, "POST /", &[]).await.status, StatusCode::FORBIDDEN);
+        assert_eq!(used(limiter).await, failed);
+    }
+    assert_eq!(get(address, "/").await.status, StatusCode::TOO_MANY_REQUESTS);
+    assert_eq!(used(limiter).await, 3, "what a denial did not take is not given back");
+}
+
+#[tokio::test]
+async fn a_refund_goes_to_the_window_that_was_charged_or_nowhere() {
+    let clock = clock();
+    let limiter = limiter_at("login", "5/1m", &clock);
+    let rule = Rule::new(limiter.clone()).key(Global).refund_if(|_| true);
+    // Before the request is done its window closes, and others use the next one.
+    let next = limiter.clone();
+    let handler = move || async move {
+        clock.advance(Duration::from_secs(60));
+        assert_eq!(next.check_cost(all(), 2).unwrap().used(), 2);
+    };
+    let layer = RateLimitLayer::builder(rule).build().unwrap();
+    let address = serve(Router::new().route("/", on_get(handler)).layer(layer)).await;
+    assert_eq!(get(address, "/").await.status, StatusCode::OK);
+    assert_eq!(limiter.peek(all()).unwrap().used(), 2, "the next window keeps what it counted");
+}
+
+/// What a handler does with its reservation.
+#[derive(Debug, Clone, Copy)]
+enum Deed {
+    Commit(u32),
+    CommitTwice(u32),
+    Cancel,
+    Drop,
+    Fail,
+}
+
+async fn settle<S: Store + 'static>(limiter: Limiter<S>, deed: Deed) -> (StatusCode, Limiter<S>)
+where
+    Limiter<S>: Clone,
+{
+    let handler = move |Extension(reservation): Extension<Reservation>| async move {
+        assert_eq!(reservation.units(), 10);
+        match deed {
+            Deed::Commit(actual) => reservation.commit(actual).await.unwrap(),
+            Deed::CommitTwice(actual) => {
+                reservation.clone().commit(actual).await.unwrap();
+                reservation.commit(1).await.unwrap();
+                reservation.cancel().await.unwrap();
+            }
+            Deed::Cancel => reservation.cancel().await.unwrap(),
+            Deed::Drop => {}
+            Deed::Fail => return StatusCode::INTERNAL_SERVER_ERROR,
+        }
+        StatusCode::OK
+    };
+    let rule = Rule::new(limiter.clone()).key(Global).cost(10).reserve();
+    let layer = RateLimitLayer::builder(rule).build().unwrap();
+    let address = serve(Router::new().route("/", on_get(handler)).layer(layer)).await;
+    (get(address, "/").await.status, limiter)
+}
+
+#[tokio::test]
+async fn a_reservation_is_settled_at_what_was_committed() {
+    for (deed, expected) in [
+        (Deed::Commit(0), 0),
+        (Deed::Commit(3), 3),
+        (Deed::Commit(10), 10),
+        (Deed::Commit(12), 12),
+        (Deed::CommitTwice(3), 3),
+        (Deed::Cancel, 0),
+        (Deed::Drop, 0),
+        (Deed::Fail, 0),
+    ] {
+        let (_, at_once) = settle(limiter("search", "11/1m"), deed).await;
+        assert_eq!(used(&at_once).await, expected, "{deed:?}");
+
+        let (_, later) = settle(waiting("11/day").0, deed).await;
+        // One that was dropped is given back by a task of its own.
+        let settled = async {
+            while used(&later).await != expected {
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
+        };
+        tokio::time::timeout(PATIENCE, settled).await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn more_than_was_reserved_is_charged_without_asking() {
+    let (status, limiter) = settle(limiter("search", "11/1m"), Deed::Commit(12)).await;
+    assert_eq!(status, StatusCode::OK);
+    assert!(!limiter.peek(all()).unwrap().is_allowed());
+}
+
+/// The cost of an answer that is streamed is known when the stream ends.
+#[tokio::test]
+async fn a_stream_commits_at_its_end() {
+    let limiter = limiter("search", "100/1m");
+    let handler = |Extension(reservation): Extension<Reservation>| async move {
+        let (send, receive) = tokio::sync::mpsc::channel(1);
+        tokio::spawn(async move {
+            let mut bytes = 0;
+            for _ in 0..3 {
+                bytes += 7;
+                send.send(Bytes::from_static(b"7 bytes")).await.unwrap();
+            }
+            reservation.commit(bytes).await.unwrap();
+        });
+        Body::new(Chunks(receive))
+    };
+    let rule = Rule::new(limiter.clone()).key(Global).cost(50).reserve();
+    let layer = RateLimitLayer::builder(rule).build().unwrap();
+    let address = serve(Router::new().route("/", on_get(handler)).layer(layer)).await;
+    let answer = get(address, "/").await;
+    assert_eq!(answer.body.len(), 21);
+    assert_eq!(answer.header("ratelimit"), Some("\"search\";r=50;t=42"), "as it stood when it began");
+    until(|| limiter.peek(all()).unwrap().used() == 21).await;
+}
+
+/// What is received as a body.
+struct Chunks(tokio::sync::mpsc::Receiver<Bytes>);
+
+impl hyper::body::Body for Chunks {
+    type Data = Bytes;
+    type Error = Infallible;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+        self.0.poll_recv(context).map(|chunk| chunk.map(|chunk| Ok(Frame::data(chunk))))
+    }
+}

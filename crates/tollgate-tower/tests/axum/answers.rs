@@ -1,0 +1,197 @@
+//! What an allowed and a denied request are answered.
+
+use std::time::Duration;
+
+use axum::Router;
+use axum::extract::Extension;
+use axum::routing::get as on_get;
+use http::StatusCode;
+use tollgate::Decision;
+use tollgate_tower::headers::HeaderFormat;
+use tollgate_tower::key::PeerAddress;
+use tollgate_tower::{RateLimitLayer, Rule};
+
+use crate::support::{Runs, clock, get, limiter, limiter_at, send, serve};
+
+fn app(layer: RateLimitLayer) -> (Router, Runs) {
+    let runs = Runs::default();
+    let counting = runs.clone();
+    let handler = move || async move {
+        counting.add();
+        "here you are"
+    };
+    (Router::new().route("/", on_get(handler)).layer(layer), runs)
+}
+
+#[tokio::test]
+async fn the_sixth_of_five_is_denied_and_never_reaches_the_handler() {
+    let clock = clock();
+    let layer = RateLimitLayer::new(limiter_at("search", "5/1m", &clock), PeerAddress::new());
+    let (app, runs) = app(layer);
+    let address = serve(app).await;
+    for left in (0..5).rev() {
+        let answer = get(address, "/").await;
+        assert_eq!((answer.status, &answer.body[..]), (StatusCode::OK, &b"here you are"[..]));
+        assert_eq!(answer.header("ratelimit-policy"), Some("\"search\";q=5;w=60"));
+        assert_eq!(answer.header("ratelimit"), Some(&*format!("\"search\";r={left};t=42")));
+        assert_eq!(answer.header("retry-after"), None);
+    }
+
+    let denied = get(address, "/").await;
+    assert_eq!(denied.status, StatusCode::TOO_MANY_REQUESTS);
+    assert_eq!(denied.header("retry-after"), Some("42"), "41.6 seconds, rounded up");
+    assert_eq!(denied.header("content-type"), Some("application/problem+json"));
+    assert_eq!(denied.header("cache-control"), Some("no-store"));
+    assert_eq!(denied.header("ratelimit"), Some("\"search\";r=0;t=42"));
+    let body = serde_json::json!({
+        "type": "https://iana.org/assignments/http-problem-types#quota-exceeded",
+        "title": "Quota exceeded",
+        "status": 429,
+        "detail": "5/1m has 0 of 5 left, less than the request takes; the next window starts in 42 s",
+        "violated-policies": ["search"],
+        "allowed": false,
+        "policy": "search",
+        "quota": "5/1m",
+        "limit": 5,
+        "used": 5,
+        "remaining": 0,
+        "reset_after_ms": 41_600,
+        "retry_after_ms": 41_600,
+        "window": { "start": 1_700_000_040_000_i64, "end": 1_700_000_100_000_i64 },
+        "source": "store",
+        "reason": "quota_exceeded",
+        "quotas": [{
+            "quota": "5/1m",
+            "limit": 5,
+            "used": 5,
+            "remaining": 0,
+            "reset_after_ms": 41_600,
+            "retry_after_ms": 41_600,
+            "window": { "start": 1_700_000_040_000_i64, "end": 1_700_000_100_000_i64 },
+            "reason": "quota_exceeded",
+        }],
+    });
+    assert_eq!(denied.json(), body);
+    assert_eq!(runs.count(), 5);
+
+    clock.advance(Duration::from_secs(42));
+    assert_eq!(get(address, "/").await.status, StatusCode::OK, "whoever waited as told is let in");
+    assert_eq!(runs.count(), 6);
+}
+
+#[tokio::test]
+async fn a_handler_finds_the_decision() {
+    let layer = RateLimitLayer::new(limiter("search", "5/1m"), PeerAddress::new());
+    let handler = |Extension(decision): Extension<Decision>| async move { decision.remaining().to_string() };
+    let address = serve(Router::new().route("/", on_get(handler)).layer(layer)).await;
+    assert_eq!(get(address, "/").await.body, "4");
+    assert_eq!(get(address, "/").await.body, "3");
+}
+
+#[tokio::test]
+async fn formats_are_told_on_allowed_and_denied_answers_alike() {
+    for (format, names) in [
+        (HeaderFormat::Draft11, &["ratelimit-policy", "ratelimit"][..]),
+        (
+            HeaderFormat::Draft06,
+            &["ratelimit-limit", "ratelimit-remaining", "ratelimit-reset", "ratelimit-policy"],
+        ),
+        (HeaderFormat::XRateLimit, &["x-ratelimit-limit", "x-ratelimit-remaining", "x-ratelimit-reset"]),
+        (HeaderFormat::None, &[]),
+    ] {
+        let rule = Rule::new(limiter("search", "1/1m")).key(PeerAddress::new());
+        let layer = RateLimitLayer::builder(rule).header_format(format).expose_headers().build().unwrap();
+        let address = serve(app(layer).0).await;
+        for status in [StatusCode::OK, StatusCode::TOO_MANY_REQUESTS] {
+            let answer = get(address, "/").await;
+            assert_eq!(answer.status, status);
+            let told = answer.headers.keys().filter(|name| name.as_str().contains("ratelimit"));
+            assert_eq!(told.count(), names.len(), "{format}: {:?}", answer.headers);
+            assert!(names.iter().all(|name| answer.headers.contains_key(*name)), "{format}");
+            assert_eq!(answer.header("retry-after").is_some(), status == StatusCode::TOO_MANY_REQUESTS);
+            let exposed = answer.header("access-control-expose-headers").unwrap_or_default().to_lowercase();
+            for name in names {
+                assert!(exposed.split(", ").any(|exposed| exposed == *name), "{format}: {exposed}");
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn jitter_only_ever_adds() {
+    let rule = Rule::new(limiter("search", "0/1m")).key(PeerAddress::new()).cost(0);
+    let layer = RateLimitLayer::builder(rule).retry_jitter(Duration::from_millis(8_001)).build().unwrap();
+    let never = serve(app(layer).0).await;
+    assert_eq!(get(never, "/").await.header("retry-after"), None, "there is nothing to add to");
+
+    let rule = Rule::new(limiter("search", "1/1m")).key(PeerAddress::new());
+    let layer = RateLimitLayer::builder(rule).retry_jitter(Duration::from_millis(8_001)).build().unwrap();
+    let address = serve(app(layer).0).await;
+    get(address, "/").await;
+    let mut waits = Vec::new();
+    for _ in 0..60 {
+        waits.push(get(address, "/").await.header("retry-after").unwrap().parse::<u64>().unwrap());
+    }
+    assert!(waits.iter().all(|wait| (42..=51).contains(wait)), "{waits:?}");
+    assert!(waits.iter().any(|wait| *wait > 42), "sixty times no jitter: {waits:?}");
+}
+
+#[tokio::test]
+async fn a_denial_can_be_replaced_with_the_whole_decision_at_hand() {
+    let rule = Rule::new(limiter("search", "1/1m")).key(PeerAddress::new());
+    let layer = RateLimitLayer::builder(rule).on_denied(|decision, mut response| {
+        *response.status_mut() = StatusCode::FORBIDDEN;
+        *response.body_mut() = format!("{:?} after {} of {}", decision.reason(), decision.used(), 1).into();
+        response
+    });
+    let address = serve(app(layer.build().unwrap()).0).await;
+    get(address, "/").await;
+    let denied = get(address, "/").await;
+    assert_eq!(denied.status, StatusCode::FORBIDDEN);
+    assert_eq!(denied.body, "Some(QuotaExceeded) after 1 of 1");
+    assert_eq!(denied.header("retry-after"), Some("42"), "what was not replaced is there");
+}
+
+#[tokio::test]
+async fn head_is_answered_without_a_body_and_options_is_counted_unless_skipped() {
+    let layer = RateLimitLayer::new(limiter("search", "1/1m"), PeerAddress::new());
+    let address = serve(app(layer).0).await;
+    let allowed = send(address, "HEAD /", &[]).await;
+    assert_eq!((allowed.status, allowed.body.len()), (StatusCode::OK, 0));
+    assert_eq!(allowed.header("ratelimit"), Some("\"search\";r=0;t=42"));
+    let denied = send(address, "HEAD /", &[]).await;
+    assert_eq!((denied.status, denied.body.len()), (StatusCode::TOO_MANY_REQUESTS, 0));
+    assert_eq!(denied.header("retry-after"), Some("42"));
+    assert_eq!(send(address, "OPTIONS /", &[]).await.status, StatusCode::TOO_MANY_REQUESTS);
+
+    let rule = Rule::new(limiter("search", "1/1m"))
+        .key(PeerAddress::new())
+        .skip(|head| head.method() == http::Method::OPTIONS);
+    let address = serve(app(RateLimitLayer::builder(rule).build().unwrap()).0).await;
+    for _ in 0..3 {
+        let skipped = send(address, "OPTIONS /", &[]).await;
+        assert_eq!(skipped.status, StatusCode::METHOD_NOT_ALLOWED, "as the router answers it");
+        assert_eq!(skipped.header("ratelimit"), None);
+    }
+    assert_eq!(get(address, "/").await.header("ratelimit"), Some("\"search\";r=0;t=42"));
+}
+
+#[tokio::test]
+async fn a_cost_is_fixed_or_of_the_request() {
+    let rule = Rule::new(limiter("search", "10/1m")).key(PeerAddress::new()).cost(4);
+    let address = serve(app(RateLimitLayer::builder(rule).build().unwrap()).0).await;
+    assert_eq!(get(address, "/").await.header("ratelimit"), Some("\"search\";r=6;t=42"));
+
+    let rule = Rule::new(limiter("search", "10/1m")).key(PeerAddress::new()).cost_of(|head| {
+        head.headers().get("x-pages").and_then(|pages| pages.to_str().ok()?.parse().ok()).unwrap_or(1)
+    });
+    let address = serve(app(RateLimitLayer::builder(rule).build().unwrap()).0).await;
+    assert_eq!(
+        send(address, "GET /", &[("x-pages", "7")]).await.header("ratelimit"),
+        Some("\"search\";r=3;t=42")
+    );
+    let denied = send(address, "GET /", &[("x-pages", "11")]).await;
+    assert_eq!(denied.json()["reason"], "cost_exceeds_limit");
+    assert_eq!(denied.header("retry-after"), None, "it can never pass");
+    assert_eq!(get(address, "/").await.header("ratelimit"), Some("\"search\";r=2;t=42"));
+}

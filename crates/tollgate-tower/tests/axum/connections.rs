@@ -1,0 +1,141 @@
+//! Connections that end early, carry streams, or turn into something else.
+
+use std::convert::Infallible;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use axum::Router;
+use axum::body::Body;
+use axum::extract::{Extension, WebSocketUpgrade};
+use axum::routing::{get as on_get, post as on_post};
+use bytes::Bytes;
+use http::{Request, StatusCode};
+use http_body_util::BodyExt;
+use hyper::body::Frame;
+use hyper::client::conn::http1;
+use hyper_util::rt::TokioIo;
+use tokio::io::AsyncWriteExt;
+use tokio::net::TcpStream;
+use tokio::sync::{Notify, mpsc};
+use tokio_tungstenite::tungstenite::{Error, Message};
+use tollgate::Key;
+use tollgate_tower::key::Global;
+use tollgate_tower::{RateLimitLayer, Reservation, Rule};
+
+use crate::support::{Runs, get, limiter, serve, until};
+
+fn all() -> Key<'static> {
+    Key::parts(std::iter::empty::<Key<'_>>())
+}
+
+/// Sends a request and goes away once its handler has begun.
+async fn go_away(address: std::net::SocketAddr, has_begun: &Notify) {
+    let mut stream = TcpStream::connect(address).await.unwrap();
+    stream.write_all(b"GET / HTTP/1.1\r\nhost: localhost\r\n\r\n").await.unwrap();
+    has_begun.notified().await;
+}
+
+#[tokio::test]
+async fn whoever_goes_away_is_counted_and_whoever_reserved_is_not() {
+    for (reserves, expected) in [(false, 1), (true, 0)] {
+        let limiter = limiter("search", "10/1m");
+        let rule = Rule::new(limiter.clone()).key(Global).refund_if(|_| true);
+        let rule = if reserves { rule.reserve() } else { rule };
+        let (begin, ended) = (Arc::new(Notify::new()), Runs::default());
+        let (has_begun, end) = (Arc::clone(&begin), ended.clone());
+        let handler = move |reservation: Option<Extension<Reservation>>| async move {
+            let _ended = OnDrop(end);
+            has_begun.notify_one();
+            std::future::pending::<()>().await;
+            drop(reservation);
+        };
+        let layer = RateLimitLayer::builder(rule).build().unwrap();
+        let address = serve(Router::new().route("/", on_get(handler)).layer(layer)).await;
+        go_away(address, &begin).await;
+        until(|| ended.count() == 1).await;
+        until(|| limiter.peek(all()).unwrap().used() == expected).await;
+    }
+}
+
+struct OnDrop(Runs);
+
+impl Drop for OnDrop {
+    fn drop(&mut self) {
+        self.0.add();
+    }
+}
+
+/// A body whose frames come when they are sent.
+struct Chunks(mpsc::Receiver<Bytes>);
+
+impl hyper::body::Body for Chunks {
+    type Data = Bytes;
+    type Error = Infallible;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+        self.0.poll_recv(context).map(|chunk| chunk.map(|chunk| Ok(Frame::data(chunk))))
+    }
+}
+
+#[tokio::test]
+async fn bodies_stream_through_in_both_directions() {
+    let layer = RateLimitLayer::new(limiter("search", "1/1m"), Global);
+    // Sends back each frame as it comes.
+    let echo = |body: Body| async move { body };
+    let address = serve(Router::new().route("/", on_post(echo)).layer(layer)).await;
+    let stream = TcpStream::connect(address).await.unwrap();
+    let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await.unwrap();
+    tokio::spawn(connection);
+
+    let (chunks, receive) = mpsc::channel(1);
+    let request = Request::post("/").header("host", "localhost").body(Chunks(receive)).unwrap();
+    let response = sender.send_request(request).await.unwrap();
+    assert_eq!(response.headers()["ratelimit"], "\"search\";r=0;t=42");
+    let mut body = response.into_body();
+    for chunk in ["one", "two", "three"] {
+        chunks.send(chunk.into()).await.unwrap();
+        // The next one is not sent before this one is back: nothing waits for the end.
+        let frame = body.frame().await.unwrap().unwrap().into_data().unwrap();
+        assert_eq!(frame, chunk);
+    }
+    drop(chunks);
+    assert!(body.frame().await.is_none());
+}
+
+#[tokio::test]
+async fn a_websocket_is_upgraded_or_denied_before() {
+    let layer = RateLimitLayer::new(limiter("sockets", "1/1m"), Global);
+    let runs = Runs::default();
+    let counting = runs.clone();
+    let handler = move |upgrade: WebSocketUpgrade| async move {
+        counting.add();
+        upgrade.on_upgrade(|mut socket| async move {
+            while let Some(Ok(message)) = socket.recv().await {
+                if socket.send(message).await.is_err() {
+                    break;
+                }
+            }
+        })
+    };
+    let address = serve(Router::new().route("/", on_get(handler)).layer(layer)).await;
+    let (mut socket, response) = tokio_tungstenite::connect_async(format!("ws://{address}/")).await.unwrap();
+    assert_eq!(response.status(), StatusCode::SWITCHING_PROTOCOLS);
+    assert_eq!(response.headers()["ratelimit"], "\"sockets\";r=0;t=42");
+    for text in ["one", "two"] {
+        use futures_util::{SinkExt, StreamExt};
+        socket.send(Message::text(text)).await.unwrap();
+        assert_eq!(socket.next().await.unwrap().unwrap(), Message::text(text));
+    }
+
+    let Err(Error::Http(denied)) = tokio_tungstenite::connect_async(format!("ws://{address}/")).await else {
+        panic!("the second one is upgraded")
+    };
+    assert_eq!(denied.status(), StatusCode::TOO_MANY_REQUESTS);
+    assert_eq!(denied.headers()["retry-after"], "42");
+    assert_eq!(runs.count(), 1);
+    assert_eq!(get(address, "/").await.status, StatusCode::TOO_MANY_REQUESTS, "the others are not harmed");
+}

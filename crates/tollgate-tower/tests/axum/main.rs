@@ -1,0 +1,16 @@
+//! Limits in front of axum, over real sockets.
+
+#![allow(clippy::unwrap_used, reason = "helpers of tests")]
+#![cfg(feature = "axum")]
+
+mod after;
+mod answers;
+mod connections;
+mod crowd;
+#[cfg(feature = "policy")]
+mod policies;
+mod routes;
+mod setup;
+#[path = "../support/mod.rs"]
+mod support;
+mod trouble;

@@ -1,0 +1,162 @@
+//! Policies of a file in front of axum.
+
+use std::sync::Arc;
+
+use axum::Router;
+use axum::extract::Extension;
+use axum::routing::{get as on_get, post as on_post};
+use http::StatusCode;
+use tollgate::{Decision, ManualClock, MemoryStore, Store, StoreError};
+use tollgate_policy::{Attributes, Config, PolicyDecision, PolicyLimiter};
+use tollgate_testkit::{Fault, FaultyStore};
+use tollgate_tower::{Head, RateLimitLayer, Reservation, Rule, attributes};
+
+use crate::support::{clock, get, send, serve};
+
+const LIMITS: &str = "
+policies:
+  - name: health
+    match: { path: /health }
+    exempt: true
+  - name: login
+    match: { path: /login, method: POST }
+    key: [ip]
+    quotas: [2/1m]
+    deny_status: 403
+    headers: x-ratelimit
+  - name: users
+    match: { path: '/users/{id}' }
+    key: [user]
+    quotas: [3/1m, 100/day@UTC]
+    on_missing_key: deny
+";
+
+type Limiter<S> = Arc<PolicyLimiter<S>>;
+
+fn limiter_of<S: Store>(limits: &str, store: S) -> Limiter<S> {
+    let config = Config::parse("limits.yaml", limits).unwrap();
+    Arc::new(PolicyLimiter::new(store, config.into_policies(), "limits.yaml"))
+}
+
+fn limiter(limits: &str) -> Limiter<MemoryStore<ManualClock>> {
+    limiter_of(limits, MemoryStore::builder().clock(clock()).build())
+}
+
+fn with_user<'r>(head: Head<'r>) -> Attributes<'r> {
+    let mut attributes = attributes(head);
+    if let Some(user) = head.headers().get("x-user") {
+        attributes.push("user", user.to_str().unwrap());
+    }
+    attributes
+}
+
+fn router() -> Router {
+    let quotas = |Extension(decision): Extension<PolicyDecision>| async move {
+        decision.quotas().map(|standing| format!("{} ", standing.state.remaining())).collect::<String>()
+    };
+    Router::new()
+        .route("/health", on_get(|| async {}))
+        .route(
+            "/login",
+            on_post(
+                |Extension(decision): Extension<Decision>| async move { decision.remaining().to_string() },
+            ),
+        )
+        .route("/users/{id}", on_get(quotas))
+}
+
+#[tokio::test]
+async fn policies_say_who_how_much_and_how_it_is_told() {
+    let limiter = limiter(LIMITS);
+    let layer = RateLimitLayer::builder(Rule::policies(&limiter, with_user)).build().unwrap();
+    let address = serve(router().layer(layer)).await;
+
+    for left in ["1", "0"] {
+        let allowed = send(address, "POST /login", &[]).await;
+        assert_eq!(allowed.body, left);
+        assert_eq!(allowed.header("x-ratelimit-remaining"), Some(left));
+    }
+    let denied = send(address, "POST /login", &[]).await;
+    assert_eq!(denied.status, StatusCode::FORBIDDEN);
+    assert_eq!(
+        (denied.header("retry-after"), denied.header("x-ratelimit-remaining")),
+        (Some("42"), Some("0"))
+    );
+    assert_eq!(
+        (denied.json()["policy"].as_str(), denied.json()["status"].as_u64()),
+        (Some("login"), Some(403))
+    );
+
+    // The path is the matched route, so all users are one policy; whose they are is said by the attribute.
+    let alice = [("x-user", "alice")];
+    let answer = send(address, "GET /users/7", &alice).await;
+    assert_eq!(answer.body, "2 99 ");
+    assert_eq!(
+        answer.header("ratelimit"),
+        Some("\"users/3/1m\";r=2;t=42, \"users/100/day@UTC\";r=99;t=6342")
+    );
+    assert_eq!(send(address, "GET /users/8", &alice).await.body, "1 98 ");
+    assert_eq!(send(address, "GET /users/8", &[("x-user", "bob")]).await.body, "2 99 ");
+    let nobody = get(address, "/users/7").await;
+    assert_eq!(nobody.status, StatusCode::TOO_MANY_REQUESTS);
+    assert_eq!(nobody.json()["detail"], "policy `users` denies requests that do not say user");
+
+    for _ in 0..3 {
+        let exempt = get(address, "/health").await;
+        assert_eq!((exempt.status, exempt.header("ratelimit")), (StatusCode::OK, None));
+    }
+}
+
+#[tokio::test]
+async fn other_policies_hold_from_the_next_request_on() {
+    let limiter = limiter("policies: [{ name: all, key: [ip], quotas: [1/1m] }]");
+    let layer = RateLimitLayer::builder(Rule::policies(&limiter, attributes)).build().unwrap();
+    let address = serve(router().layer(layer)).await;
+    assert_eq!(get(address, "/health").await.status, StatusCode::OK);
+    assert_eq!(get(address, "/health").await.status, StatusCode::TOO_MANY_REQUESTS);
+    let raised =
+        Config::parse("limits.yaml", "policies: [{ name: all, key: [ip], quotas: [3/1m] }]").unwrap();
+    limiter.replace(raised.into_policies(), "limits.yaml");
+    assert_eq!(get(address, "/health").await.header("ratelimit"), Some("\"all\";r=1;t=42"));
+}
+
+#[tokio::test]
+async fn what_was_reserved_or_is_refunded_goes_back() {
+    const LIMITS: &str = "policies: [{ name: all, key: [ip], quotas: [20/1m] }]";
+    let commit = |Extension(reservation): Extension<Reservation>| async move {
+        assert_eq!(reservation.units(), 10);
+        reservation.commit(3).await.unwrap();
+    };
+    let reserving = limiter(LIMITS);
+    let rule = Rule::policies(&reserving, attributes).cost(10).reserve();
+    let layer = RateLimitLayer::builder(rule).build().unwrap();
+    let address = serve(Router::new().route("/", on_get(commit)).layer(layer)).await;
+    assert_eq!(get(address, "/").await.header("ratelimit"), Some("\"all\";r=10;t=42"));
+    assert_eq!(get(address, "/").await.header("ratelimit"), Some("\"all\";r=7;t=42"), "17 were left");
+
+    let refunding = limiter(LIMITS);
+    let rule = Rule::policies(&refunding, attributes).refund_if(|response| response.status.is_success());
+    let layer = RateLimitLayer::builder(rule).build().unwrap();
+    let address = serve(Router::new().route("/", on_get(|| async {})).layer(layer)).await;
+    for _ in 0..2 {
+        assert_eq!(get(address, "/").await.header("ratelimit"), Some("\"all\";r=19;t=42"));
+    }
+    get(address, "/nowhere").await;
+    assert_eq!(get(address, "/").await.header("ratelimit"), Some("\"all\";r=18;t=42"), "one has failed");
+}
+
+#[tokio::test]
+async fn trouble_is_answered_as_the_policy_has_it() {
+    for (on_failure, status) in [("open", StatusCode::OK), ("closed", StatusCode::SERVICE_UNAVAILABLE)] {
+        let store = FaultyStore::new(MemoryStore::new());
+        let limits =
+            format!("policies: [{{ name: all, key: [ip], quotas: [1/1m], on_store_failure: {on_failure} }}]");
+        let limiter = limiter_of(&limits, store.clone());
+        let layer = RateLimitLayer::builder(Rule::policies(&limiter, attributes)).build().unwrap();
+        let address = serve(router().layer(layer)).await;
+        store.begin(Fault::Fails(StoreError::Unreachable));
+        for _ in 0..3 {
+            assert_eq!(get(address, "/health").await.status, status, "{on_failure}");
+        }
+    }
+}

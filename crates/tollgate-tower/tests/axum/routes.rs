@@ -1,0 +1,118 @@
+//! Rules by route inside one layer, and layers around layers.
+
+use axum::Router;
+use axum::routing::{get as on_get, post as on_post};
+use http::StatusCode;
+use tollgate_tower::key::{Global, PeerAddress};
+use tollgate_tower::{BuildError, RateLimitLayer, Rule, Warning};
+
+use crate::support::{Runs, clock, get, limiter, limiter_at, send, serve};
+
+/// `/login` for GET and POST, users with a parameter and below a prefix, `/health`.
+fn router() -> Router {
+    let users = Router::new().route("/{id}", on_get(|| async {})).route("/{id}/keys", on_get(|| async {}));
+    Router::new()
+        .route("/login", on_post(|| async {}).get(|| async {}))
+        .route("/health", on_get(|| async {}))
+        .nest("/users", users)
+}
+
+#[tokio::test]
+async fn the_most_specific_route_holds_and_it_alone() {
+    let layer = RateLimitLayer::builder(Rule::new(limiter("others", "9/1m")).key(PeerAddress::new()))
+        .route("POST /login", Rule::new(limiter("login", "2/1m")))
+        .route("/users/{id}", Rule::new(limiter("user", "3/1m")))
+        .route("/health", Rule::unlimited())
+        .build()
+        .unwrap();
+    let address = serve(router().layer(layer)).await;
+    for (line, told) in [
+        ("POST /login", Some("\"login\";r=1;t=42")),
+        ("POST /login", Some("\"login\";r=0;t=42")),
+        ("POST /login", Some("\"login\";r=0;t=42")),
+        ("GET /login", Some("\"others\";r=8;t=42")),
+        // Whoever asks for another user is on the same route, whatever the spelling.
+        ("GET /users/7", Some("\"user\";r=2;t=42")),
+        ("GET /users/8", Some("\"user\";r=1;t=42")),
+        ("GET /users/%38?x=y", Some("\"user\";r=0;t=42")),
+        ("GET /users/7/keys", Some("\"others\";r=7;t=42")),
+        ("GET /nowhere", Some("\"others\";r=6;t=42")),
+        ("GET /health", None),
+    ] {
+        assert_eq!(send(address, line, &[]).await.header("ratelimit"), told, "{line}");
+    }
+    assert_eq!(send(address, "POST /login", &[]).await.status, StatusCode::TOO_MANY_REQUESTS);
+    assert_eq!(get(address, "/users/9").await.status, StatusCode::TOO_MANY_REQUESTS);
+}
+
+#[tokio::test]
+async fn of_nested_layers_the_outer_one_decides_first() {
+    let (outer, inner) = (limiter("outer", "3/1m"), limiter("inner", "2/1m"));
+    let runs = Runs::default();
+    let counting = runs.clone();
+    let router = Router::new()
+        .route("/", on_get(move || async move { counting.add() }))
+        .layer(RateLimitLayer::new(inner.clone(), Global))
+        .layer(RateLimitLayer::new(outer.clone(), Global));
+    let address = serve(router).await;
+    let used = || {
+        let key = tollgate::Key::parts(std::iter::empty::<tollgate::Key<'_>>());
+        (outer.peek(&key).unwrap().used(), inner.peek(&key).unwrap().used())
+    };
+    get(address, "/").await;
+    get(address, "/").await;
+    assert_eq!((used(), runs.count()), ((2, 2), 2));
+    assert_eq!(get(address, "/").await.json()["policy"], "inner", "the outer one was charged before");
+    assert_eq!((used(), runs.count()), ((3, 2), 2));
+    assert_eq!(get(address, "/").await.json()["policy"], "outer");
+    assert_eq!(
+        (used(), runs.count()),
+        ((3, 2), 2),
+        "a denial of the outer one takes nothing of the inner one"
+    );
+}
+
+/// In front of the router nobody knows the route yet, and a path can be spelled in other ways.
+#[tokio::test]
+async fn a_layer_in_front_of_the_router_warns_once() {
+    let (give, warnings) = std::sync::mpsc::channel();
+    let layer = RateLimitLayer::builder(Rule::new(limiter("others", "9/1m")).key(Global))
+        .route("/users/{id}", Rule::new(limiter("user", "3/1m")))
+        .on_warning(move |warning| give.send(warning).unwrap())
+        .build()
+        .unwrap();
+    let service = tower::ServiceBuilder::new().layer(layer).service(router());
+    let address = serve(Router::new().fallback_service(service)).await;
+    assert_eq!(get(address, "/users/7").await.header("ratelimit"), Some("\"user\";r=2;t=42"));
+    assert_eq!(get(address, "/users/7").await.header("ratelimit"), Some("\"user\";r=1;t=42"));
+    assert_eq!(warnings.try_iter().collect::<Vec<_>>(), [Warning::NoMatchedRoute]);
+}
+
+#[tokio::test]
+async fn what_cannot_be_meant_does_not_build() {
+    let error = |builder: tollgate_tower::RateLimitLayerBuilder| builder.build().unwrap_err().to_string();
+    let others = || RateLimitLayer::builder(Rule::new(limiter("others", "9/1m")).key(Global));
+    assert_eq!(
+        error(others().route("login", Rule::unlimited())),
+        "the route `login`: expected a path that begins with `/`"
+    );
+    assert_eq!(
+        error(others().route("/a/{b}", Rule::unlimited()).route("/a/{c}", Rule::unlimited())),
+        "the routes `/a/{b}` and `/a/{c}` match the same requests"
+    );
+    let no_key = RateLimitLayer::builder(Rule::unlimited()).route("/a", Rule::new(limiter("a", "1/1m")));
+    assert_eq!(error(no_key), "the rule for `/a` has no key, and neither has the one for all other requests");
+    assert!(matches!(
+        RateLimitLayer::builder(Rule::new(limiter("a", "1/1m"))).build(),
+        Err(BuildError::NoKey { .. })
+    ));
+    assert_eq!(
+        error(others().route("/a", Rule::new(limiter("others", "5/1m")))),
+        "the rules for `/a` and for all other requests count on the same counters by different limits: \
+         policy `others`, window 1m"
+    );
+    // One limiter for two routes is one limit for both.
+    let clock = clock();
+    let shared = limiter_at("others", "9/1m", &clock);
+    assert!(others().route("/a", Rule::new(shared)).build().is_ok());
+}

@@ -1,0 +1,107 @@
+//! A store in trouble, and one that is full.
+
+use axum::Router;
+use axum::routing::get as on_get;
+use http::StatusCode;
+use tollgate::{FallbackStore, Limiter, LocalShare, MemoryStore, OnStoreFailure, Quota, Store, StoreError};
+use tollgate_testkit::{Fault, FaultyStore};
+use tollgate_tower::key::{self, Global};
+use tollgate_tower::{OnStoreError, RateLimitLayer, Rule};
+
+use crate::support::{Runs, get, send, serve};
+
+type Shared = FaultyStore<MemoryStore>;
+
+fn shared() -> Shared {
+    FaultyStore::new(MemoryStore::new())
+}
+
+fn limiter<S: Store>(store: S) -> Limiter<S> {
+    Limiter::builder("search").quota(Quota::per_day(4)).build(store).unwrap()
+}
+
+fn app(rule: Rule) -> (Router, Runs) {
+    let runs = Runs::default();
+    let counting = runs.clone();
+    let layer = RateLimitLayer::builder(rule).build().unwrap();
+    (Router::new().route("/", on_get(move || async move { counting.add() })).layer(layer), runs)
+}
+
+#[tokio::test]
+async fn trouble_is_503_and_not_a_denial() {
+    let store = shared();
+    let (app, runs) = app(Rule::new(limiter(store.clone())).key(Global));
+    let address = serve(app).await;
+    for (fault, reason) in [
+        (Fault::Fails(StoreError::Unreachable), "store_unavailable"),
+        (Fault::Fails(StoreError::TimedOut), "outcome_unknown"),
+        (Fault::Fails(StoreError::Full), "store_full"),
+    ] {
+        store.begin(fault);
+        let answer = get(address, "/").await;
+        assert_eq!(answer.status, StatusCode::SERVICE_UNAVAILABLE);
+        assert_eq!(answer.header("content-type"), Some("application/problem+json"));
+        assert_eq!(answer.header("retry-after"), Some("1"));
+        assert_eq!(answer.header("ratelimit"), None, "nothing is known of the limit");
+        assert_eq!(answer.json()["reason"], reason);
+        assert_eq!(answer.json()["status"], 503);
+    }
+    store.begin(Fault::Fails(StoreError::Unreachable));
+    assert_eq!(get(address, "/").await.json()["type"], "urn:problem-type:tollgate:store-unavailable");
+    assert_eq!(runs.count(), 0);
+    store.end();
+    assert_eq!(get(address, "/").await.status, StatusCode::OK);
+    assert_eq!(runs.count(), 1);
+}
+
+#[tokio::test]
+async fn a_rule_may_admit_instead() {
+    let store = shared();
+    let (app, runs) = app(Rule::new(limiter(store.clone())).key(Global).on_store_error(OnStoreError::Admit));
+    let address = serve(app).await;
+    store.begin(Fault::Fails(StoreError::Unreachable));
+    for _ in 0..6 {
+        let answer = get(address, "/").await;
+        assert_eq!((answer.status, answer.header("ratelimit")), (StatusCode::OK, None));
+    }
+    assert_eq!(runs.count(), 6);
+    store.begin(Fault::Fails(StoreError::Full));
+    assert_eq!(get(address, "/").await.status, StatusCode::SERVICE_UNAVAILABLE, "a choice of its own");
+}
+
+#[tokio::test]
+async fn a_store_below_may_count_locally() {
+    let store = shared();
+    let share = LocalShare::new(1, 2).unwrap();
+    let fallback = FallbackStore::new(store.clone(), OnStoreFailure::Local(share));
+    let (app, runs) = app(Rule::new(limiter(fallback)).key(Global));
+    let address = serve(app).await;
+    store.begin(Fault::Fails(StoreError::Unreachable));
+    for left in [1, 0] {
+        let answer = get(address, "/").await;
+        assert_eq!(answer.header("tollgate-source"), Some("fallback"));
+        assert!(answer.header("ratelimit").unwrap().starts_with(&format!("\"search\";r={left};")));
+    }
+    assert_eq!(get(address, "/").await.status, StatusCode::TOO_MANY_REQUESTS);
+    assert_eq!(runs.count(), 2);
+}
+
+#[tokio::test]
+async fn a_full_memory_refuses_unseen_keys_alone() {
+    let by = || {
+        key::from_fn("header `x-user`", |head| {
+            head.headers().get("x-user").and_then(|user| user.to_str().ok()).map(Into::into)
+        })
+    };
+    for (when_full, status) in
+        [(OnStoreError::Refuse, StatusCode::SERVICE_UNAVAILABLE), (OnStoreError::Admit, StatusCode::OK)]
+    {
+        let store = MemoryStore::builder().max_keys(1).build();
+        let (app, _) = app(Rule::new(limiter(store)).key(by()).when_full(when_full));
+        let address = serve(app).await;
+        let (alice, bob) = ([("x-user", "alice")], [("x-user", "bob")]);
+        assert_eq!(send(address, "GET /", &alice).await.status, StatusCode::OK);
+        assert_eq!(send(address, "GET /", &bob).await.status, status);
+        assert_eq!(send(address, "GET /", &alice).await.status, StatusCode::OK);
+    }
+}

@@ -1,0 +1,151 @@
+//! The contract of tower: who is ready, who is called, and that nothing else changes.
+
+#![allow(clippy::unwrap_used, reason = "helpers of tests")]
+
+use std::future::{Ready, ready};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::task::{Context, Poll};
+
+use bytes::Bytes;
+use http::{Request, Response, StatusCode};
+use http_body_util::{BodyExt, Full};
+use tollgate::{Limiter, MemoryStore, Quota};
+use tollgate_testkit::{FaultyStore, block_on};
+use tollgate_tower::key::{self, Global};
+use tollgate_tower::{RateLimit, RateLimitLayer, ReplyBody, Rule};
+use tower_layer::Layer;
+use tower_service::Service;
+
+/// Panics if it is called without having been ready itself: a clone is not ready.
+#[derive(Debug, Default)]
+struct Strict {
+    is_ready: bool,
+    calls: Arc<AtomicUsize>,
+}
+
+impl Clone for Strict {
+    fn clone(&self) -> Self {
+        Self { is_ready: false, calls: Arc::clone(&self.calls) }
+    }
+}
+
+/// An error that is no error of ours.
+#[derive(Debug, PartialEq, Eq)]
+struct Broken;
+
+/// A body of a user's own.
+#[derive(Debug, PartialEq, Eq)]
+struct Own(Bytes);
+
+impl ReplyBody for Own {
+    fn from_bytes(bytes: Bytes) -> Self {
+        Self(bytes)
+    }
+}
+
+impl Service<Request<u8>> for Strict {
+    type Response = Response<Own>;
+    type Error = Broken;
+    type Future = Ready<Result<Response<Own>, Broken>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Broken>> {
+        self.is_ready = true;
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, request: Request<u8>) -> Self::Future {
+        assert!(std::mem::take(&mut self.is_ready), "called without having been ready");
+        self.calls.fetch_add(1, Ordering::SeqCst);
+        ready(if *request.body() == 0 { Err(Broken) } else { Ok(Response::new(Own("ok".into()))) })
+    }
+}
+
+/// The types can be named: by counters in the process and by others alike.
+struct Server {
+    service: RateLimit<Strict>,
+    calls: Arc<AtomicUsize>,
+}
+
+impl Server {
+    fn new(layer: &RateLimitLayer) -> Self {
+        let service = Strict::default();
+        let calls = Arc::clone(&service.calls);
+        Self { service: layer.layer(service), calls }
+    }
+
+    fn ask(&mut self, body: u8) -> Result<Response<Own>, Broken> {
+        block_on(async {
+            std::future::poll_fn(|context| self.service.poll_ready(context)).await?;
+            self.service.call(Request::new(body)).await
+        })
+    }
+
+    fn calls(&self) -> usize {
+        self.calls.load(Ordering::SeqCst)
+    }
+}
+
+fn layers() -> [RateLimitLayer; 3] {
+    let quota = || Quota::per_day(3);
+    let later = key::from_async_fn(|_| async { Ok(tollgate::Key::from(1_u64).into()) });
+    [
+        RateLimitLayer::new(Limiter::new(quota()), Global),
+        RateLimitLayer::new(Limiter::with_store(quota(), FaultyStore::new(MemoryStore::new())), Global),
+        RateLimitLayer::builder(Rule::new(Limiter::new(quota())).key_async(later)).build().unwrap(),
+    ]
+}
+
+#[test]
+fn only_the_service_that_was_ready_is_called() {
+    for layer in layers() {
+        let mut server = Server::new(&layer);
+        for calls in 1..=3 {
+            assert_eq!(server.ask(1).unwrap().into_body(), Own("ok".into()));
+            assert_eq!(server.calls(), calls);
+        }
+        for _ in 0..2 {
+            assert_eq!(server.ask(1).unwrap().status(), StatusCode::TOO_MANY_REQUESTS);
+            assert_eq!(server.calls(), 3, "a denied request reaches nobody");
+        }
+    }
+}
+
+#[test]
+fn errors_of_the_service_stay_what_they_are_and_are_counted() {
+    for layer in layers() {
+        let mut server = Server::new(&layer);
+        for _ in 0..3 {
+            assert_eq!(server.ask(0).unwrap_err(), Broken);
+        }
+        assert_eq!(server.ask(0).unwrap().status(), StatusCode::TOO_MANY_REQUESTS);
+    }
+}
+
+#[test]
+fn clones_count_together() {
+    for layer in layers() {
+        let mut servers = [Server::new(&layer), Server::new(&layer.clone())];
+        let statuses: Vec<StatusCode> =
+            (0..4).map(|number| servers[number % 2].ask(1).unwrap().status()).collect();
+        assert_eq!(statuses, [StatusCode::OK, StatusCode::OK, StatusCode::OK, StatusCode::TOO_MANY_REQUESTS]);
+    }
+}
+
+#[test]
+fn usual_bodies_can_be_replies() {
+    fn whole<B: ReplyBody + http_body::Body<Data = Bytes>>() -> Bytes
+    where
+        B::Error: std::fmt::Debug,
+    {
+        block_on(B::from_bytes("denied".into()).collect()).unwrap().to_bytes()
+    }
+    type Error = std::io::Error;
+    assert_eq!(whole::<Full<Bytes>>(), "denied");
+    assert_eq!(whole::<http_body_util::combinators::BoxBody<Bytes, Error>>(), "denied");
+    assert_eq!(whole::<http_body_util::combinators::UnsyncBoxBody<Bytes, Error>>(), "denied");
+    #[cfg(feature = "axum")]
+    assert_eq!(whole::<axum::body::Body>(), "denied");
+    #[cfg(feature = "tonic")]
+    assert_eq!(whole::<tonic::body::Body>(), "denied");
+}

@@ -1,0 +1,108 @@
+//! Limits in front of tonic, over real sockets: what its own client and its own reader of details see.
+
+#![allow(clippy::unwrap_used, reason = "helpers of tests")]
+#![cfg(feature = "tonic")]
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use tokio::net::TcpListener;
+use tollgate::{Limiter, ManualClock, MemoryStore, Store, StoreError};
+use tollgate_testkit::{Fault, FaultyStore};
+use tollgate_tower::key::{self, Global, Invalid, PeerAddress};
+use tollgate_tower::{OnMissing, RateLimitLayer, Rule};
+use tonic::transport::server::TcpIncoming;
+use tonic::transport::{Channel, Endpoint, Server};
+use tonic::{Code, Status};
+use tonic_health::pb::HealthCheckRequest;
+use tonic_health::pb::health_client::HealthClient;
+use tonic_types::StatusExt;
+
+/// 18.4 seconds into a minute.
+fn memory() -> MemoryStore<ManualClock> {
+    let clock = ManualClock::default();
+    clock.advance(Duration::from_millis(18_400));
+    MemoryStore::builder().clock(clock).build()
+}
+
+fn limiter<S: Store>(store: S) -> Limiter<S> {
+    Limiter::builder("health").quota("2/1m".parse().unwrap()).build(store).unwrap()
+}
+
+async fn serve(layer: RateLimitLayer) -> HealthClient<Channel> {
+    let (_, health) = tonic_health::server::health_reporter();
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address: SocketAddr = listener.local_addr().unwrap();
+    let server = Server::builder().layer(layer).add_service(health);
+    tokio::spawn(async move { server.serve_with_incoming(TcpIncoming::from(listener)).await.unwrap() });
+    HealthClient::new(Endpoint::new(format!("http://{address}")).unwrap().connect().await.unwrap())
+}
+
+async fn check(client: &mut HealthClient<Channel>) -> Result<tonic::metadata::MetadataMap, Status> {
+    let request = HealthCheckRequest { service: String::new() };
+    client.check(request).await.map(|response| response.metadata().clone())
+}
+
+#[tokio::test]
+async fn a_denial_is_resource_exhausted_with_the_time_to_wait() {
+    let mut client = serve(RateLimitLayer::new(limiter(memory()), PeerAddress::new())).await;
+    for left in ["\"health\";r=1;t=42", "\"health\";r=0;t=42"] {
+        assert_eq!(check(&mut client).await.unwrap().get("ratelimit").unwrap(), left);
+    }
+    let denied = check(&mut client).await.unwrap_err();
+    assert_eq!(denied.code(), Code::ResourceExhausted);
+    assert_eq!(
+        denied.message(),
+        "2/1m has 0 of 2 left, less than the request takes; the next window starts in 42 s"
+    );
+    let wait = denied.get_details_retry_info().unwrap().retry_delay;
+    assert_eq!(wait, Some(Duration::from_millis(41_600)));
+    assert_eq!(denied.metadata().get("ratelimit").unwrap(), "\"health\";r=0;t=42");
+    assert_eq!(denied.metadata().get("retry-after").unwrap(), "42");
+}
+
+#[tokio::test]
+async fn a_method_is_a_route() {
+    let layer = RateLimitLayer::builder(Rule::unlimited())
+        .route("POST /grpc.health.v1.Health/Check", Rule::new(limiter(memory())).key(Global).cost(2))
+        .build()
+        .unwrap();
+    let mut client = serve(layer).await;
+    assert!(check(&mut client).await.is_ok());
+    assert_eq!(check(&mut client).await.unwrap_err().code(), Code::ResourceExhausted);
+    let watched = client.watch(HealthCheckRequest { service: String::new() }).await;
+    assert!(watched.is_ok(), "another method has no limit");
+}
+
+#[tokio::test]
+async fn a_store_in_trouble_is_unavailable() {
+    let store = FaultyStore::new(MemoryStore::new());
+    let mut client = serve(RateLimitLayer::new(limiter(store.clone()), Global)).await;
+    store.begin(Fault::Fails(StoreError::Unreachable));
+    let error = check(&mut client).await.unwrap_err();
+    assert_eq!(error.code(), Code::Unavailable);
+    assert_eq!(error.message(), "the store cannot answer, and nothing was counted");
+    store.end();
+    assert!(check(&mut client).await.is_ok());
+}
+
+#[tokio::test]
+async fn a_missing_or_wrong_identity_has_codes_of_its_own() {
+    let by_user = || key::from_fn("metadata `x-käse`", |_| None);
+    let bearer = || http::HeaderValue::from_static("Bearer");
+    let wrong = || key::try_from_fn(|_| Err(Invalid::malformed("100 % wrong")));
+    for (rule, code, message) in [
+        (Rule::new(limiter(memory())).key(by_user()), Code::InvalidArgument, "metadata `x-käse` is missing"),
+        (
+            Rule::new(limiter(memory())).key(by_user()).on_missing(OnMissing::Unauthorized(bearer())),
+            Code::Unauthenticated,
+            "metadata `x-käse` is missing",
+        ),
+        (Rule::new(limiter(memory())).key(wrong()), Code::InvalidArgument, "100 % wrong"),
+    ] {
+        let mut client = serve(RateLimitLayer::builder(rule).build().unwrap()).await;
+        let error = check(&mut client).await.unwrap_err();
+        assert_eq!((error.code(), error.message()), (code, message));
+        assert!(error.get_details_retry_info().is_none());
+    }
+}
