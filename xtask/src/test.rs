@@ -25,6 +25,10 @@ pub(crate) fn run() -> Result<()> {
             "lints of the library without features",
             command("cargo clippy --locked --package tollgate --no-default-features -- -D warnings"),
         ),
+        Step::command(
+            "lints of the middleware without features",
+            command("cargo clippy --locked --package tollgate-tower --no-default-features -- -D warnings"),
+        ),
         Step::check("headers that a peer in the benches needs", || {
             system::OPENSSL.require().map(|()| Checked::Passed)
         }),

@@ -36,6 +36,7 @@ pub(crate) enum Tell {
 
 impl After {
     /// Leaves for the service what it may want to know. `Err` is the reply to a request that does not go on.
+    #[inline]
     pub(crate) fn admitting<B>(
         gate: &Arc<Gate>,
         ruling: Ruling,
@@ -73,24 +74,27 @@ impl After {
     }
 
     /// Does it, and says what the response has to wait for.
+    #[inline]
     pub(crate) fn respond<R>(
-        self,
+        &mut self,
         mut response: Response<R>,
     ) -> (Response<R>, Option<BoxFuture<'static, ()>>) {
         let Self::Respond { gate, tell, refundable } = self else { return (response, None) };
         match (tell, &gate.counting) {
             (Tell::Of(decision), Counting::ByKey(by_key)) => {
-                by_key.limit_headers.write(&decision, response.headers_mut());
+                by_key.limit_headers.write(decision, response.headers_mut());
                 gate.expose(response.headers_mut());
             }
             #[cfg(feature = "policy")]
             (Tell::Written(headers), _) if !headers.is_empty() => {
-                response.headers_mut().extend(*headers);
+                response.headers_mut().extend(std::mem::take(&mut **headers));
                 gate.expose(response.headers_mut());
             }
             _ => {}
         }
-        let (Some(taken), Some(refund_if)) = (refundable, &gate.refund_if) else { return (response, None) };
+        let (Some(taken), Some(refund_if)) = (refundable.take(), &gate.refund_if) else {
+            return (response, None);
+        };
         let (parts, body) = response.into_parts();
         let refund = refund_if(&parts).then(|| -> BoxFuture<'static, ()> {
             Box::pin(async move {

@@ -8,7 +8,6 @@
 //! A request that is decided on at once begins with `Calling` or `Refused`.
 
 use std::future::Future;
-use std::mem;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
@@ -65,6 +64,7 @@ where
     }
 
     /// A request that is decided on.
+    #[inline]
     pub(crate) fn ruled(ruling: Ruling, gate: &Arc<Gate>, request: Request<B>, service: &mut S) -> Self {
         Self { state: State::ruled(ruling, gate, request, service) }
     }
@@ -85,6 +85,7 @@ impl<S, B> State<S, B, S::Future, S::Response>
 where
     S: Service<Request<B>>,
 {
+    #[inline]
     fn ruled(ruling: Ruling, gate: &Arc<Gate>, mut request: Request<B>, service: &mut S) -> Self {
         match After::admitting(gate, ruling, &mut request) {
             Ok(after) => Self::Calling { future: service.call(request), after },
@@ -122,7 +123,7 @@ where
                             return Poll::Ready(Err(error));
                         }
                     };
-                    let (response, refund) = mem::replace(after, After::Nothing).respond(response);
+                    let (response, refund) = after.respond(response);
                     match refund {
                         Some(refund) => state.set(State::Settling { refund, response }),
                         None => {

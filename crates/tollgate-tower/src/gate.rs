@@ -17,12 +17,16 @@ use tollgate::{Decision, Key, StoreError, whole_seconds};
 #[cfg(feature = "policy")]
 use tollgate_policy::CheckError;
 
+#[cfg(feature = "policy")]
+use crate::attributes::AttributeError;
 use crate::engine::Engine;
 use crate::extractor::Extractor;
 use crate::headers::{HeaderFormat, LimitHeaders};
+#[cfg(feature = "policy")]
+use crate::key::{self, Missing};
 use crate::key::{Extracted, Fault, Identity};
 #[cfg(feature = "policy")]
-use crate::policies::{self, PolicyEngine};
+use crate::policies::{self, PolicyEngine, Undecided};
 use crate::rule::{Cost, OnInvalid, OnMissing, OnStoreError, RefundIf, Skip};
 use crate::taken::Taken;
 use crate::warning::{Warning, Warnings};
@@ -98,6 +102,7 @@ pub(crate) struct Asked {
 
 impl Gate {
     /// Goes as far as it can without waiting.
+    #[inline]
     pub(crate) fn at_once(&self, head: Head<'_>) -> AtOnce {
         if self.skip.as_ref().is_some_and(|skip| skip(head)) {
             return AtOnce::Ruled(Ruling::Pass);
@@ -167,9 +172,18 @@ impl Gate {
                 denied.headers_mut().extend(policies::headers(&decision));
                 refuse(self.denied(head, &policies::counted(&decision), denied))
             }
-            Err(CheckError::Store(error)) => self.trouble(head, &error),
-            Err(error) => {
+            Err(Undecided::Check(CheckError::Store(error))) => self.trouble(head, &error),
+            Err(Undecided::Check(error)) => {
                 refuse(reply::refused(head.headers(), StatusCode::BAD_REQUEST, &error.to_string(), None))
+            }
+            Err(Undecided::Attribute(AttributeError::Invalid(invalid))) => {
+                refuse(reply::invalid(head.headers(), &invalid, &self.on_invalid))
+            }
+            Err(Undecided::Attribute(AttributeError::Setup(what))) => {
+                let no_peer = what == key::NO_PEER;
+                let warning = if no_peer { Warning::NoPeerAddress } else { Warning::NoIdentityBySetup };
+                self.settings.warnings.give(warning);
+                refuse(reply::missing(head.headers(), &Missing::by_setup(what), &self.on_missing))
             }
         }
     }
@@ -203,6 +217,7 @@ impl Gate {
         }
     }
 
+    #[inline]
     fn known<'r>(&self, by_key: &ByKey, head: Head<'r>, extracted: Extracted<'r>) -> Result<Key<'r>, Ruling> {
         match extracted {
             Ok(Identity::Known(key)) => Ok(key),
@@ -220,6 +235,7 @@ impl Gate {
         }
     }
 
+    #[inline]
     fn rule(
         &self,
         by_key: &ByKey,
@@ -236,15 +252,19 @@ impl Gate {
                 });
                 Ruling::Admit(decision, taken)
             }
-            Ok(decision) => {
-                let (names, quotas) = (&by_key.limit_headers, by_key.engine.quotas().iter());
-                let status = StatusCode::TOO_MANY_REQUESTS;
-                let mut denied = reply::denied(head.headers(), status, &decision, quotas, names);
-                names.write(&decision, denied.headers_mut());
-                refuse(self.denied(head, &decision, denied))
-            }
+            Ok(decision) => self.deny(by_key, head, &decision),
             Err(error) => self.trouble(head, &error),
         }
+    }
+
+    /// Apart, so that the way of those who go on is short.
+    #[cold]
+    fn deny(&self, by_key: &ByKey, head: Head<'_>, decision: &Decision) -> Ruling {
+        let (names, quotas) = (&by_key.limit_headers, by_key.engine.quotas().iter());
+        let status = StatusCode::TOO_MANY_REQUESTS;
+        let mut denied = reply::denied(head.headers(), status, decision, quotas, names);
+        names.write(decision, denied.headers_mut());
+        refuse(self.denied(head, decision, denied))
     }
 
     /// The denial, with what every rule of the layer adds to it.

@@ -36,12 +36,13 @@
 //! |---|---|
 //! | limits by route and method, in one layer | [`RateLimitLayerBuilder::route`] |
 //! | a limit for each user, tenant, address | [`key`], [`Rule::key`] |
+//! | clients behind proxies | [`key::ClientAddress`] |
 //! | requests that cost more than others | [`Rule::cost`], [`Rule::cost_of`] |
 //! | a cost that is known after the response | [`Rule::reserve`], [`Reservation`] |
 //! | only some responses count | [`Rule::refund_if`] |
 //! | other headers, none, or those that scripts may read | [`RateLimitLayerBuilder::header_format`], [`expose_headers`](RateLimitLayerBuilder::expose_headers) |
 //! | another response to a denial | [`RateLimitLayerBuilder::on_denied`] |
-//! | the policies of the service | `Rule::policies`, with the feature `policy` |
+//! | the policies of the service | `Rule::policies` and `Rule::policies_with`, with the feature `policy` |
 //! | a store in trouble | [`Rule::on_store_error`], [`FallbackStore`](tollgate::FallbackStore) |
 //! | what is probably put together wrong | [`Warning`] |
 //!

@@ -7,6 +7,7 @@ use http::{HeaderMap, Response, StatusCode};
 use tollgate::{Clock, Decision, Store, StoreError};
 use tollgate_policy::{Attributes, CheckError, Ground, PolicyDecision, PolicyLimiter, Reservation};
 
+use crate::attributes::{AttributeError, Tell};
 use crate::engine::BoxFuture;
 use crate::headers::{HeaderFormat, LimitHeaders};
 use crate::key::Peer;
@@ -44,19 +45,37 @@ pub(crate) trait PolicyEngine: Send + Sync {
         &'a self,
         head: Head<'a>,
         cost: u32,
-    ) -> BoxFuture<'a, Result<(PolicyDecision, Option<Reservation>), CheckError>>;
+    ) -> BoxFuture<'a, Result<(PolicyDecision, Option<Reservation>), Undecided>>;
 
     /// As `check`, with what can be given back.
     fn reserve<'a>(
         &'a self,
         head: Head<'a>,
         cost: u32,
-    ) -> BoxFuture<'a, Result<(PolicyDecision, Option<Reservation>), CheckError>>;
+    ) -> BoxFuture<'a, Result<(PolicyDecision, Option<Reservation>), Undecided>>;
 
     fn commit<'a>(&'a self, reservation: &'a Reservation, cost: u32)
     -> BoxFuture<'a, Result<(), StoreError>>;
 
     fn cancel<'a>(&'a self, reservation: &'a Reservation) -> BoxFuture<'a, Result<(), StoreError>>;
+}
+
+/// Why there is no decision.
+pub(crate) enum Undecided {
+    Attribute(AttributeError),
+    Check(CheckError),
+}
+
+impl From<AttributeError> for Undecided {
+    fn from(error: AttributeError) -> Self {
+        Self::Attribute(error)
+    }
+}
+
+impl From<CheckError> for Undecided {
+    fn from(error: CheckError) -> Self {
+        Self::Check(error)
+    }
 }
 
 /// A limiter, and what it is told of a request.
@@ -69,15 +88,15 @@ impl<S, C, F> PolicyEngine for Attributed<S, C, F>
 where
     S: Store,
     C: Clock,
-    F: for<'r> Fn(Head<'r>) -> Attributes<'r> + Send + Sync,
+    F: Tell,
 {
     fn check<'a>(
         &'a self,
         head: Head<'a>,
         cost: u32,
-    ) -> BoxFuture<'a, Result<(PolicyDecision, Option<Reservation>), CheckError>> {
+    ) -> BoxFuture<'a, Result<(PolicyDecision, Option<Reservation>), Undecided>> {
         Box::pin(async move {
-            let attributes = (self.attributes)(head);
+            let attributes = self.attributes.tell(head)?;
             Ok((self.limiter.check(&attributes, cost).await?, None))
         })
     }
@@ -86,9 +105,9 @@ where
         &'a self,
         head: Head<'a>,
         cost: u32,
-    ) -> BoxFuture<'a, Result<(PolicyDecision, Option<Reservation>), CheckError>> {
+    ) -> BoxFuture<'a, Result<(PolicyDecision, Option<Reservation>), Undecided>> {
         Box::pin(async move {
-            let attributes = (self.attributes)(head);
+            let attributes = self.attributes.tell(head)?;
             let (decision, reservation) = self.limiter.reserve(&attributes, cost).await?;
             Ok((decision, Some(reservation)))
         })

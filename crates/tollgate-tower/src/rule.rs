@@ -11,6 +11,8 @@ use tollgate::{Limiter, PolicyQuota, Store};
 use tollgate_policy::{Attributes, PolicyLimiter};
 
 use crate::Head;
+#[cfg(feature = "policy")]
+use crate::attributes::AttributeSources;
 use crate::engine::Engine;
 use crate::extractor::Extractor;
 use crate::key::{AsyncKeyExtractor, KeyExtractor};
@@ -142,6 +144,42 @@ impl Rule {
     {
         let limiter = Arc::clone(limiter);
         Self { by: By::Policies(Arc::new(Attributed { limiter, attributes })), ..Self::unlimited() }
+    }
+
+    /// Counts by policies that are told of a request what these sources find: whom it is from behind proxies, say, or
+    /// what a verified token says of its user.
+    ///
+    /// What a source finds to be wrong, such as a token that has expired, is answered as
+    /// [`on_invalid`](Self::on_invalid) says, whatever the policies are.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    /// use tollgate::MemoryStore;
+    /// use tollgate_policy::{Config, PolicyLimiter};
+    /// use tollgate_tower::key::{ClientAddress, ForwardedHeader, TrustedProxies};
+    /// use tollgate_tower::{AttributeSources, RateLimitLayer, Rule};
+    ///
+    /// let config = Config::parse("limits.yaml", "policies: [{ name: all, key: [ip], quotas: [100/1m] }]")?;
+    /// let proxies = TrustedProxies::parse(["10.0.0.1"])?;
+    /// let client = ClientAddress::behind(proxies, ForwardedHeader::XForwardedFor);
+    /// let sources = AttributeSources::new().with("ip", client);
+    /// assert!(sources.lacking(config.policies()).is_empty());
+    ///
+    /// let limiter = Arc::new(PolicyLimiter::new(MemoryStore::new(), config.into_policies(), "limits.yaml"));
+    /// let layer = RateLimitLayer::builder(Rule::policies_with(&limiter, sources)).build()?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[cfg(feature = "policy")]
+    #[must_use]
+    pub fn policies_with<S, C>(limiter: &Arc<PolicyLimiter<S, C>>, sources: AttributeSources) -> Self
+    where
+        S: Store + 'static,
+        C: Clock + 'static,
+    {
+        let limiter = Arc::clone(limiter);
+        Self { by: By::Policies(Arc::new(Attributed { limiter, attributes: sources })), ..Self::unlimited() }
     }
 
     /// Counts nothing: the requests go on.

@@ -196,11 +196,16 @@ pub trait Store: Send + Sync {
     fn charge(&self, charges: &[Charge<'_>]) -> impl Future<Output = Result<Counted, StoreError>> + Send;
 
     /// As [`charge`](Self::charge), where that never waits: so does every [`SyncStore`]. Any other store answers
-    /// `None`, and then nothing was charged.
+    /// `None`, and then nothing was charged. What was counted is handed on where it is made, and not copied first.
     ///
     /// It is for callers that go on at once if they can, without a future to keep.
-    fn charge_now(&self, charges: &[Charge<'_>]) -> Option<Result<Counted, StoreError>> {
-        let _ = charges;
+    #[inline(always)]
+    fn charge_now<A>(
+        &self,
+        charges: &[Charge<'_>],
+        then: impl FnOnce(Counted) -> A,
+    ) -> Option<Result<A, StoreError>> {
+        let _ = (charges, then);
         None
     }
 
@@ -302,8 +307,13 @@ impl<S: SyncStore> Store for S {
         SyncStore::charge(self, charges)
     }
 
-    fn charge_now(&self, charges: &[Charge<'_>]) -> Option<Result<Counted, StoreError>> {
-        Some(SyncStore::charge(self, charges))
+    #[inline(always)]
+    fn charge_now<A>(
+        &self,
+        charges: &[Charge<'_>],
+        then: impl FnOnce(Counted) -> A,
+    ) -> Option<Result<A, StoreError>> {
+        Some(self.charge_then(charges, then))
     }
 
     async fn charge_each(&self, requests: &[&[Charge<'_>]]) -> Vec<Result<Counted, StoreError>> {

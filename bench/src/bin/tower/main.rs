@@ -14,7 +14,7 @@ use tollgate_bench::samples::{Samples, figure};
 use tollgate_bench::stopwatch::Stopwatch;
 
 use self::services::{Bare, DRAFT_11, GOVERNOR, GOVERNOR_HEADERS, NO_HEADERS, X_RATELIMIT};
-use self::subject::Subject;
+use self::subject::{Clients, Subject};
 
 /// Measures what limits add to a request, beside those of tower_governor.
 #[derive(Debug, Parser)]
@@ -30,6 +30,15 @@ struct Args {
     quick: bool,
 }
 
+/// Everything measured with so many clients, who take turns.
+struct Case {
+    /// What stands behind the names of its lines.
+    suffix: &'static str,
+    clients: Clients,
+    bare: Row,
+    rows: Vec<Row>,
+}
+
 /// What a service takes beyond the bare one, in nanoseconds a request.
 struct Row {
     subject: Box<dyn Subject>,
@@ -40,49 +49,76 @@ fn main() -> Result<()> {
     let args = Args::parse();
     let (rounds, requests) = if args.quick { (2, 5_000) } else { (args.rounds, args.requests) };
     pin_this_thread(0)?;
-    let mut bare = (Bare::subject(), Samples::default());
-    let row = |subject| Row { subject, added: Samples::default() };
-    let mut rows: Vec<Row> = services::subjects()?.into_iter().map(row).collect();
+    let mut cases = [Case::new("", Clients::FEW)?, Case::new("-1m", Clients::MILLION)?];
     for round in 1..=rounds {
         let watch = Stopwatch::start();
-        let nanos_bare = bare.0.nanos_a_request(requests)?;
-        bare.1.push(nanos_bare);
-        for row in &mut rows {
-            row.added.push(row.subject.nanos_a_request(requests)? - nanos_bare);
+        for case in &mut cases {
+            let bare = case.bare.subject.nanos_a_request(case.clients, requests)?;
+            case.bare.added.push(bare);
+            for row in &mut case.rows {
+                row.added.push(row.subject.nanos_a_request(case.clients, requests)? - bare);
+            }
         }
         eprintln!("round {round} of {rounds}: {:.1} s", watch.elapsed().as_secs_f64());
     }
-    print_results(&rows)?;
-    print_table(&bare.1, &rows);
-    Ok(())
-}
-
-fn print_results(rows: &[Row]) -> Result<()> {
-    let added = |name: &str| {
-        let row = rows.iter().find(|row| row.subject.name() == name);
-        row.map(|row| row.added.median()).with_context(|| format!("{name} was not measured"))
-    };
-    for name in [NO_HEADERS, DRAFT_11, X_RATELIMIT] {
-        println!("RESULT tower/allowed/{name} ns={}", figure(added(name)?));
+    for case in &cases {
+        case.print_results()?;
     }
-    // Equal work: both tell the client its limit and what is left, each in the headers it has by default.
-    let (ours, governor) = (added(DRAFT_11)?, added(GOVERNOR_HEADERS)?);
-    let line = |case: &str, ours: f64, governor: f64| {
-        let ratio = figure(ours / governor);
-        println!("RESULT tower/{case} ours={} governor={} ratio={ratio}", figure(ours), figure(governor));
-    };
-    line("vs-tower-governor", ours, governor);
-    // Not equal: it leaves no decision for the handler.
-    line("vs-tower-governor-silent", added(NO_HEADERS)?, added(GOVERNOR)?);
-    Ok(())
-}
-
-fn print_table(bare: &Samples, rows: &[Row]) {
-    println!("\n{:<28} {:>8}  {:<16}", "service", "ns", "spread");
-    println!("{:<28} {:>8}  {:<16}", "bare, in all", figure(bare.median()), bare.to_string());
-    for row in rows {
-        let (name, median) = (row.subject.name(), figure(row.added.median()));
-        println!("{name:<28} {median:>8}  {:<16}", row.added.to_string());
+    for case in &cases {
+        case.print_table();
     }
     println!("ns: what a request takes beyond the bare service");
+    Ok(())
+}
+
+impl Case {
+    /// Every client has come once, so that no request of the rounds is its first.
+    fn new(suffix: &'static str, clients: Clients) -> Result<Self> {
+        let row = |subject| Row { subject, added: Samples::default() };
+        let (bare, mut rows) =
+            (row(Bare::subject()), services::subjects()?.into_iter().map(row).collect::<Vec<_>>());
+        for row in &mut rows {
+            row.subject.meet_all(clients)?;
+        }
+        Ok(Self { suffix, clients, bare, rows })
+    }
+
+    fn added(&self, name: &str) -> Result<f64> {
+        let row = self.rows.iter().find(|row| row.subject.name() == name);
+        row.map(|row| row.added.median()).with_context(|| format!("{name} was not measured"))
+    }
+
+    fn print_results(&self) -> Result<()> {
+        let suffix = self.suffix;
+        for name in [NO_HEADERS, DRAFT_11, X_RATELIMIT] {
+            println!("RESULT tower/allowed/{name}{suffix} ns={}", figure(self.added(name)?));
+        }
+        let line = |case: &str, ours: f64, governor: f64| {
+            let ratio = figure(ours / governor);
+            println!(
+                "RESULT tower/{case}{suffix} ours={} governor={} ratio={ratio}",
+                figure(ours),
+                figure(governor)
+            );
+        };
+        // Equal work: both tell the client its limit and what is left, each in the headers it has by default.
+        line("vs-tower-governor", self.added(DRAFT_11)?, self.added(GOVERNOR_HEADERS)?);
+        // Not equal: it leaves no decision for the handler.
+        line("vs-tower-governor-silent", self.added(NO_HEADERS)?, self.added(GOVERNOR)?);
+        Ok(())
+    }
+
+    fn print_table(&self) {
+        println!("\n{:<28} {:>8}  {:<16}", format!("{} clients", self.clients.count()), "ns", "spread");
+        println!(
+            "{:<28} {:>8}  {:<16}",
+            "bare, in all",
+            figure(self.bare.added.median()),
+            self.bare.added.to_string()
+        );
+        for row in &self.rows {
+            let (name, median) = (row.subject.name(), figure(row.added.median()));
+            println!("{name:<28} {median:>8}  {:<16}", row.added.to_string());
+        }
+    }
 }

@@ -1,4 +1,4 @@
-//! The bare service, and limits in front of it: a million a day for each address, which is never reached.
+//! The bare service, and limits in front of it: a billion a day for each address, which is never reached.
 
 use std::convert::Infallible;
 use std::future::{Ready, ready};
@@ -7,7 +7,7 @@ use std::task::{Context, Poll};
 use anyhow::{Context as _, Result};
 use axum::body::Body;
 use http::{Request, Response};
-use tollgate::{Limiter, Quota};
+use tollgate::{Limiter, MemoryStore, Quota};
 use tollgate_tower::headers::HeaderFormat;
 use tollgate_tower::key::PeerAddress;
 use tollgate_tower::{RateLimitLayer, Rule};
@@ -32,7 +32,7 @@ pub(crate) struct Bare;
 
 impl Bare {
     pub(crate) fn subject() -> Box<dyn Subject> {
-        Box::new(Named { name: "bare", service: Self })
+        Named::boxed("bare", Self)
     }
 }
 
@@ -53,10 +53,12 @@ impl Service<Request<Body>> for Bare {
 
 pub(crate) fn subjects() -> Result<Vec<Box<dyn Subject>>> {
     let ours = |name, format| -> Result<Box<dyn Subject>> {
-        let limiter = Limiter::new(Quota::per_day(LIMIT));
+        // Room for a million clients is what it has by default; a little more, so that none is refused.
+        let store = MemoryStore::builder().max_keys(2_000_000).build();
+        let limiter = Limiter::with_store(Quota::per_day(LIMIT), store);
         let rule = Rule::new(limiter).key(PeerAddress::new());
         let layer = RateLimitLayer::builder(rule).header_format(format).build()?;
-        Ok(Box::new(Named { name, service: layer.layer(Bare) }))
+        Ok(Named::boxed(name, layer.layer(Bare)))
     };
     let silent = GovernorConfigBuilder::default()
         .per_nanosecond(1)
@@ -71,9 +73,9 @@ pub(crate) fn subjects() -> Result<Vec<Box<dyn Subject>>> {
         .context("a limit of tower_governor")?;
     Ok(vec![
         ours(NO_HEADERS, HeaderFormat::None)?,
-        Box::new(Named { name: GOVERNOR, service: GovernorLayer::new(silent).layer(Bare) }),
+        Named::boxed(GOVERNOR, GovernorLayer::new(silent).layer(Bare)),
         ours(DRAFT_11, HeaderFormat::Draft11)?,
         ours(X_RATELIMIT, HeaderFormat::XRateLimit)?,
-        Box::new(Named { name: GOVERNOR_HEADERS, service: GovernorLayer::new(telling).layer(Bare) }),
+        Named::boxed(GOVERNOR_HEADERS, GovernorLayer::new(telling).layer(Bare)),
     ])
 }

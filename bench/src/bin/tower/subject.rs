@@ -12,20 +12,52 @@ use http::{Request, Response, StatusCode};
 use tollgate_bench::stopwatch::time_on_core;
 use tower_service::Service;
 
-/// Clients that take turns: few enough for the first-level cache.
-const CLIENTS: u32 = 256;
+/// Clients that take turns, as if at random.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Clients(u32);
+
+impl Clients {
+    /// Few enough for the first-level cache.
+    pub(crate) const FEW: Self = Self(256);
+    /// So many that their counters are in no cache.
+    pub(crate) const MILLION: Self = Self(1_000_000);
+
+    pub(crate) const fn count(self) -> u32 {
+        self.0
+    }
+
+    /// Which of them comes now. The factor has no divisor with a power of ten in common and goes far each time
+    /// (Knuth's, 2^32 / phi).
+    fn at(self, number: u32) -> u32 {
+        (u64::from(number) * 2_654_435_769 % u64::from(self.0)) as u32
+    }
+}
 
 pub(crate) trait Subject {
     fn name(&self) -> &'static str;
 
     /// Nanoseconds on the core. Fails if the service does not admit every request.
-    fn nanos_a_request(&mut self, requests: u32) -> Result<f64>;
+    fn nanos_a_request(&mut self, clients: Clients, requests: u32) -> Result<f64>;
+
+    /// Has every client come once.
+    fn meet_all(&mut self, clients: Clients) -> Result<()>;
 }
 
 /// A service under a name.
 pub(crate) struct Named<S> {
-    pub(crate) name: &'static str,
-    pub(crate) service: S,
+    name: &'static str,
+    service: S,
+    /// Goes on from round to round, so that no client comes more often than others.
+    next: u32,
+}
+
+impl<S> Named<S>
+where
+    S: Service<Request<Body>, Response = Response<Body>> + 'static,
+{
+    pub(crate) fn boxed(name: &'static str, service: S) -> Box<dyn Subject> {
+        Box::new(Self { name, service, next: 0 })
+    }
 }
 
 impl<S> Subject for Named<S>
@@ -36,16 +68,24 @@ where
         self.name
     }
 
-    fn nanos_a_request(&mut self, requests: u32) -> Result<f64> {
+    fn nanos_a_request(&mut self, clients: Clients, requests: u32) -> Result<f64> {
         let begun = time_on_core();
         let mut admitted = 0;
-        for number in 0..requests {
-            let response = self.answer(number % CLIENTS).context("the service is not ready at once")?;
+        for _ in 0..requests {
+            self.next = self.next.wrapping_add(1);
+            let response = self.answer(clients.at(self.next)).context("the service is not ready at once")?;
             admitted += u32::from(black_box(response).status() == StatusCode::OK);
         }
         let took = time_on_core() - begun;
         ensure!(admitted == requests, "{} admitted {admitted} of {requests}", self.name);
         Ok(took.as_secs_f64() * 1e9 / f64::from(requests))
+    }
+
+    fn meet_all(&mut self, clients: Clients) -> Result<()> {
+        for client in 0..clients.count() {
+            self.answer(client).context("the service is not ready at once")?;
+        }
+        Ok(())
     }
 }
 

@@ -48,16 +48,17 @@ pub enum Command {
 #[derive(Debug, clap::Args)]
 #[command(after_help = "An environment variable takes several values separated by commas, such as \
                         TOLLGATE_LIMIT=\"5/1m, 100/1h\". An empty one counts as unset.")]
+#[command(group = clap::ArgGroup::new("policies").args(["limits", "config"]).required(true))]
 #[command(group = clap::ArgGroup::new("shared").args(["store", "config"]).multiple(true))]
 pub struct ServeArgs {
     /// File of policies: which limits apply to whom. It is read again whenever it changes
     #[arg(long, value_name = "FILE", env = "TOLLGATE_CONFIG")]
-    #[arg(conflicts_with_all = ["limits", "key", "count_denied", "on_store_failure", "local_share"])]
+    #[arg(conflicts_with_all = ["key", "count_denied", "on_store_failure", "local_share"])]
     pub config: Option<PathBuf>,
 
     /// What is allowed, such as 5/1m, 100/day@Europe/Berlin or 10/1s@first_hit; for several, repeat it, or
     /// separate them by commas: a request needs room in all of them
-    #[arg(long = "limit", value_name = "QUOTA", env = "TOLLGATE_LIMIT", required_unless_present = "config")]
+    #[arg(long = "limit", value_name = "QUOTA", env = "TOLLGATE_LIMIT")]
     #[arg(value_delimiter = ',', allow_hyphen_values = true)]
     pub limits: Vec<Quota>,
 

@@ -74,8 +74,8 @@ impl Made {
 }
 
 fn together(decision: &PolicyDecision) -> LimitHeaders {
-    let quotas: Vec<PolicyQuota> = decision.quotas().map(|standing| standing.quota.clone()).collect();
-    LimitHeaders::new(format(decision.headers()), &quotas)
+    let quotas: Vec<&PolicyQuota> = decision.quotas().map(|standing| standing.quota).collect();
+    LimitHeaders::of(format(decision.headers()), quotas.into_iter())
 }
 
 fn format(format: HeaderFormat) -> headers::HeaderFormat {

@@ -28,6 +28,8 @@ use crate::key::Invalid;
 /// it was sent where there is none. Everything else is taken from where [`with`](Self::with) says, and what a request
 /// does not have is left out: policies say what that means (`absent`, `on_missing_key`).
 ///
+/// A layer asks them for a rule of [policies](crate::Rule::policies_with).
+///
 /// What a client sends proves nothing. An attribute that policies trust, such as `user` or `plan`, has to be from
 /// where nobody can invent it: a [claim](crate::key::jwt::Claim), or what an outer layer has left in the extensions.
 ///
@@ -136,6 +138,26 @@ impl AttributeSources {
         attributes.push("method", head.method().as_str());
         attributes.push("path", head.route().unwrap_or_else(|| head.uri().path()));
         Ok(attributes)
+    }
+}
+
+/// What says of a request what policies are told: sources, or a function.
+pub(crate) trait Tell: Send + Sync {
+    fn tell<'r>(&'r self, head: Head<'r>) -> Result<Attributes<'r>, AttributeError>;
+}
+
+impl Tell for AttributeSources {
+    fn tell<'r>(&'r self, head: Head<'r>) -> Result<Attributes<'r>, AttributeError> {
+        self.read(head)
+    }
+}
+
+impl<F> Tell for F
+where
+    F: for<'r> Fn(Head<'r>) -> Attributes<'r> + Send + Sync,
+{
+    fn tell<'r>(&'r self, head: Head<'r>) -> Result<Attributes<'r>, AttributeError> {
+        Ok(self(head))
     }
 }
 

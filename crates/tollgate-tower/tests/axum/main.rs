@@ -7,6 +7,7 @@ mod after;
 mod answers;
 mod connections;
 mod crowd;
+mod keys;
 #[cfg(feature = "policy")]
 mod policies;
 mod routes;

@@ -45,18 +45,18 @@ impl<S: Store> Limiter<S> {
     /// assert!(limiter.check_cost_now("alice", 1).is_some_and(|answer| answer.unwrap().is_allowed()));
     /// assert!(limiter.check_cost_now("alice", 1).is_some_and(|answer| !answer.unwrap().is_allowed()));
     /// ```
+    #[inline]
     pub fn check_cost_now<'k>(
         &self,
         key: impl Into<Key<'k>>,
         cost: u32,
     ) -> Option<Result<Decision, StoreError>> {
         let key = key.into();
-        let counted = match self.quotas() {
+        match self.quotas() {
             // The usual case, without a list.
-            [quota] => self.store.charge_now(&[Charge::new(quota, &key, cost)])?,
-            _ => self.store.charge_now(&self.charges(&key, cost))?,
-        };
-        Some(counted.map(Decision::new))
+            [quota] => self.store.charge_now(&[Charge::new(quota, &key, cost)], Decision::new),
+            _ => self.store.charge_now(&self.charges(&key, cost), Decision::new),
+        }
     }
 
     /// As [`check_all`](Self::check_all), over any store.
