@@ -6,7 +6,7 @@ use crate::denials::Denials;
 use crate::keys::Names;
 use crate::settings::Settings;
 use crate::topology::Topology;
-use crate::{AcrossSlots, Identity, Password, RedisStore, SettingsError, StoreUrl, Tls, script};
+use crate::{AcrossSlots, Identity, KeyLayout, Password, RedisStore, SettingsError, StoreUrl, Tls, script};
 
 /// Settings of a [`RedisStore`].
 #[derive(Debug)]
@@ -14,6 +14,7 @@ use crate::{AcrossSlots, Identity, Password, RedisStore, SettingsError, StoreUrl
 pub struct RedisStoreBuilder {
     prefix: Box<str>,
     identity: Identity,
+    layout: Option<KeyLayout>,
     local_denials: usize,
     across_slots: AcrossSlots,
     settings: Settings,
@@ -28,6 +29,7 @@ impl RedisStore {
         RedisStoreBuilder {
             prefix: "tollgate".into(),
             identity: Identity::default(),
+            layout: None,
             local_denials: 65_536,
             across_slots: AcrossSlots::default(),
             settings: Settings::new(url),
@@ -46,6 +48,29 @@ impl RedisStoreBuilder {
     /// How keys show who is counted, as a digest unless said otherwise. Another choice means other counters.
     pub fn identity(self, identity: Identity) -> Self {
         Self { identity, ..self }
+    }
+
+    /// Writes keys as another system does that counts on the same server. What is said of the identity does not matter
+    /// then.
+    ///
+    /// ```no_run
+    /// use tollgate::{CountDenied, Limiter, Quota};
+    /// use tollgate_redis::{KeyLayout, RedisStore};
+    ///
+    /// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+    /// let quota = Quota::per_minute(5);
+    /// KeyLayout::RLAAS.validate(&quota)?;
+    ///
+    /// let store = RedisStore::builder("redis://127.0.0.1".parse()?).layout(KeyLayout::RLAAS).build()?;
+    /// // That system counts denials as well.
+    /// let limiter = Limiter::builder("users").quota(quota).count_denied(CountDenied::Yes).build(store)?;
+    /// // Counts under `rlaas:rate_limit:alice:28333335`, or whichever minute it is.
+    /// let decision = limiter.check_async("alice").await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn layout(self, layout: KeyLayout) -> Self {
+        Self { layout: Some(layout), ..self }
     }
 
     /// Remembers the counts of about so many counters that denied, to deny again without asking the store. 65,536
@@ -122,9 +147,12 @@ impl RedisStoreBuilder {
         self.settings.timeout
     }
 
-    /// What all keys of counters begin with.
-    pub(crate) fn key_prefix(&self) -> String {
-        String::from_utf8_lossy(Names::new(&self.prefix, self.identity).head()).into_owned()
+    /// What counters are called.
+    pub(crate) fn names(&self) -> Names {
+        match &self.layout {
+            None => Names::new(&self.prefix, self.identity),
+            Some(layout) => Names::with_layout(&self.prefix, layout.clone()),
+        }
     }
 
     /// The store. It connects in the background: a server that is away is no error.
@@ -138,7 +166,7 @@ impl RedisStoreBuilder {
     /// Outside of a Tokio runtime.
     pub fn build(self) -> Result<RedisStore, SettingsError> {
         let timeout = self.settings.timeout;
-        let names = Names::new(&self.prefix, self.identity);
+        let names = self.names();
         let topology = Topology::start(self.settings, script::TEXT)?;
         let denials = Denials::new(self.local_denials);
         Ok(RedisStore::new(topology, timeout, names, denials, self.across_slots))

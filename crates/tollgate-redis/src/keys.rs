@@ -5,13 +5,20 @@
 //!
 //! Injective, because no part but the last can hold a `:` or a brace: all others are [escaped](escape). What an
 //! identity is made of is [`Identity`].
+//!
+//! A store with a [layout](crate::KeyLayout) calls them as that one says.
 
+use std::borrow::Cow;
 use std::fmt::Write;
 use std::hash::{Hash, Hasher};
 use std::net::{Ipv4Addr, Ipv6Addr};
 
 use sha2::{Digest, Sha256};
-use tollgate::{Key, PolicyQuota};
+use tollgate::{Counter, Key, PolicyQuota, StoreError, Timestamp};
+
+use crate::canonical::{Value, parse};
+use crate::layout::{KeyLayout, Naming, Text, values};
+use crate::script::Windows;
 
 /// The name of a counter in the store.
 pub(crate) type KeyText = Box<[u8]>;
@@ -45,17 +52,21 @@ pub enum Identity {
 
 /// Makes the names of counters.
 #[derive(Debug)]
-pub(crate) struct Names {
-    /// What all names begin with.
-    head: Box<[u8]>,
-    identity: Identity,
+pub(crate) enum Names {
+    /// As above.
+    Own {
+        /// What all names begin with.
+        head: Box<[u8]>,
+        identity: Identity,
+    },
+    /// As another system does.
+    Layout(Naming),
 }
 
 /// Who is counted, as names say it.
 #[derive(Debug, Clone)]
 pub(crate) struct Who {
-    /// Stands for the key in tables of this process.
-    pub(crate) digest: u128,
+    digest: u128,
     tag: Tag,
 }
 
@@ -63,6 +74,8 @@ pub(crate) struct Who {
 enum Tag {
     Digest([u8; 22]),
     Plain(Box<str>),
+    /// What a layout has names for; nothing if a value has no text.
+    Values(Option<Box<[Text]>>),
 }
 
 impl Names {
@@ -70,35 +83,89 @@ impl Names {
         let mut head = Vec::new();
         escape(&mut head, prefix.as_bytes());
         head.extend_from_slice(b":1:");
-        Self { head: head.into_boxed_slice(), identity }
+        Self::Own { head: head.into_boxed_slice(), identity }
+    }
+
+    pub(crate) fn with_layout(prefix: &str, layout: KeyLayout) -> Self {
+        Self::Layout(Naming::new(layout, prefix))
     }
 
     /// What all names begin with.
-    pub(crate) fn head(&self) -> &[u8] {
-        &self.head
+    pub(crate) fn head(&self) -> Cow<'_, [u8]> {
+        match self {
+            Self::Own { head, .. } => Cow::Borrowed(head),
+            Self::Layout(naming) => Cow::Owned(naming.head()),
+        }
+    }
+
+    /// What of a name does not say who is counted.
+    pub(crate) fn public<'n>(&self, name: &'n [u8]) -> &'n [u8] {
+        let identity = match self {
+            Self::Own { .. } => name.iter().position(|byte| *byte == b'{'),
+            Self::Layout(naming) => Some(naming.head().len()),
+        };
+        identity.and_then(|at| name.get(..at)).unwrap_or_default()
+    }
+
+    /// Whether on a Cluster all counters of one key lie in one slot, now and later.
+    pub(crate) fn have_slot_for_each_key(&self) -> bool {
+        match self {
+            Self::Own { .. } => true,
+            Self::Layout(naming) => naming.has_slot_for_each_key(),
+        }
+    }
+
+    /// One of many keys to try the store with.
+    pub(crate) fn probe(&self, number: u64) -> Key<'static> {
+        match self {
+            Self::Own { .. } => Key::from(number),
+            Self::Layout(naming) => naming.probe(number),
+        }
     }
 
     pub(crate) fn who(&self, key: &Key<'_>) -> Who {
         let digest = digest(key);
-        let tag = match self.identity {
-            Identity::Digest => Tag::Digest(base64url(digest)),
-            Identity::Plain => Tag::Plain(plain(&key.canonical_bytes())),
+        let tag = match self {
+            Self::Own { identity: Identity::Digest, .. } => Tag::Digest(base64url(digest)),
+            Self::Own { identity: Identity::Plain, .. } => Tag::Plain(plain(&key.canonical_bytes())),
+            Self::Layout(_) => Tag::Values(values(&key.canonical_bytes())),
         };
         Who { digest, tag }
     }
 
-    pub(crate) fn of(&self, quota: &PolicyQuota, who: &Who) -> KeyText {
-        let tag = who.tag.as_bytes();
-        let (policy, windows) = (quota.policy().as_bytes(), quota.windows().as_bytes());
-        let mut name = Vec::with_capacity(self.head.len() + policy.len() + windows.len() + tag.len() + 4);
-        name.extend_from_slice(&self.head);
-        escape(&mut name, policy);
-        name.push(b':');
-        escape(&mut name, windows);
-        name.extend_from_slice(b":{");
-        name.extend_from_slice(tag);
-        name.push(b'}');
-        name.into_boxed_slice()
+    /// Stands for the counter in tables of this process.
+    pub(crate) fn id(&self, quota: &PolicyQuota, who: &Who) -> u128 {
+        let scope = match self {
+            Self::Layout(naming) if !naming.names_policy() => naming.length(quota),
+            _ => {
+                let (high, low) = quota.scope_digest();
+                u128::from(high) << 64 | u128::from(low)
+            }
+        };
+        who.digest ^ scope
+    }
+
+    /// The name of the counter and which of its windows is meant, as of then.
+    ///
+    /// # Errors
+    ///
+    /// If there is a layout, and it has no name for the counter.
+    pub(crate) fn of(
+        &self,
+        counter: &Counter<'_>,
+        who: &Who,
+        now: Timestamp,
+    ) -> Result<(KeyText, Windows), StoreError> {
+        let quota = counter.quota();
+        match self {
+            Self::Own { head, .. } => Ok((own(head, quota, who.tag.as_bytes()), Windows::of(counter, now))),
+            Self::Layout(naming) => {
+                let window = naming.window(quota, now)?;
+                let name = naming.name(quota, who.tag.values(), window)?;
+                let (start, end) = (window.start().as_unix_millis(), window.end().as_unix_millis());
+                Ok((name, Windows::Named { start, end }))
+            }
+        }
     }
 }
 
@@ -107,8 +174,29 @@ impl Tag {
         match self {
             Self::Digest(digest) => digest,
             Self::Plain(plain) => plain.as_bytes(),
+            Self::Values(_) => &[],
         }
     }
+
+    fn values(&self) -> Option<&[Text]> {
+        match self {
+            Self::Values(values) => values.as_deref(),
+            Self::Digest(_) | Self::Plain(_) => None,
+        }
+    }
+}
+
+fn own(head: &[u8], quota: &PolicyQuota, tag: &[u8]) -> KeyText {
+    let (policy, windows) = (quota.policy().as_bytes(), quota.windows().as_bytes());
+    let mut name = Vec::with_capacity(head.len() + policy.len() + windows.len() + tag.len() + 4);
+    name.extend_from_slice(head);
+    escape(&mut name, policy);
+    name.push(b':');
+    escape(&mut name, windows);
+    name.extend_from_slice(b":{");
+    name.extend_from_slice(tag);
+    name.push(b'}');
+    name.into_boxed_slice()
 }
 
 /// Every byte that is no letter, no digit and none of `-._~/@+` becomes `%` and two digits.
@@ -169,29 +257,25 @@ fn plain(canonical: &[u8]) -> Box<str> {
 
 /// Writes the first value and gives the bytes after it.
 fn plain_value<'a>(text: &mut Vec<u8>, canonical: &'a [u8]) -> Option<&'a [u8]> {
-    let (kind, rest) = canonical.split_first()?;
-    let (length, rest) = read_length(rest)?;
-    let (value, after) = rest.split_at_checked(length)?;
-    match (kind, value.len()) {
-        (1, 0) => text.push(b'\''),
-        (1, _) => escape(text, value),
-        (3, 8) => {
-            let number = value.iter().fold(0_u64, |number, byte| number << 8 | u64::from(*byte));
-            text.extend_from_slice(format!("#{number}").as_bytes());
-        }
-        (4, 4) => text.extend_from_slice(format!("={}", Ipv4Addr::from(array(value)?)).as_bytes()),
-        (4, 16) => text.extend_from_slice(format!("={}", Ipv6Addr::from(array(value)?)).as_bytes()),
-        (5, _) => plain_parts(text, value),
-        (kind, _) => {
-            // Bytes, and kinds that this version does not know, with their number.
-            let mut hex = if *kind == 2 { "$".to_owned() } else { format!("${kind}$") };
-            value.iter().for_each(|byte| {
-                let _ = write!(hex, "{byte:02x}");
-            });
-            text.extend_from_slice(hex.as_bytes());
-        }
+    let (value, after) = parse(canonical)?;
+    match value {
+        Value::Text([]) => text.push(b'\''),
+        Value::Text(value) => escape(text, value),
+        Value::Number(number) => text.extend_from_slice(format!("#{number}").as_bytes()),
+        Value::V4(address) => text.extend_from_slice(format!("={}", Ipv4Addr::from(address)).as_bytes()),
+        Value::V6(address) => text.extend_from_slice(format!("={}", Ipv6Addr::from(address)).as_bytes()),
+        Value::Parts(parts) => plain_parts(text, parts),
+        Value::Bytes(bytes) => plain_hex(text, "$".to_owned(), bytes),
+        Value::Other(kind, bytes) => plain_hex(text, format!("${kind}$"), bytes),
     }
     Some(after)
+}
+
+fn plain_hex(text: &mut Vec<u8>, mut hex: String, bytes: &[u8]) {
+    bytes.iter().for_each(|byte| {
+        let _ = write!(hex, "{byte:02x}");
+    });
+    text.extend_from_slice(hex.as_bytes());
 }
 
 fn plain_parts(text: &mut Vec<u8>, parts: &[u8]) {
@@ -206,22 +290,6 @@ fn plain_parts(text: &mut Vec<u8>, parts: &[u8]) {
     text.push(b')');
 }
 
-fn array<const N: usize>(bytes: &[u8]) -> Option<[u8; N]> {
-    bytes.try_into().ok()
-}
-
-/// Unsigned LEB128, and what comes after it.
-fn read_length(bytes: &[u8]) -> Option<(usize, &[u8])> {
-    let mut length = 0_usize;
-    for (place, byte) in bytes.iter().enumerate().take(10) {
-        length |= usize::from(byte & 0x7f).checked_shl(7 * u32::try_from(place).ok()?)?;
-        if byte & 0x80 == 0 {
-            return Some((length, bytes.get(place + 1..)?));
-        }
-    }
-    None
-}
-
 #[cfg(test)]
 mod tests {
     use std::collections::{HashMap, HashSet};
@@ -234,7 +302,11 @@ mod tests {
     fn name(prefix: &str, identity: Identity, policy: &str, quota: &str, key: &Key<'_>) -> String {
         let names = Names::new(prefix, identity);
         let quota = PolicyQuota::new(policy, quota.parse().unwrap());
-        String::from_utf8(names.of(&quota, &names.who(key)).into_vec()).unwrap()
+        String::from_utf8(named(&names, &quota, key).into_vec()).unwrap()
+    }
+
+    fn named(names: &Names, quota: &PolicyQuota, key: &Key<'_>) -> KeyText {
+        names.of(&Counter::new(quota, key), &names.who(key), Timestamp::EPOCH).unwrap().0
     }
 
     /// Names of live counters, which the next version has to find again.
@@ -309,10 +381,9 @@ mod tests {
         let mut seen = HashSet::new();
         for prefix in texts() {
             let names = Names::new(&prefix, Identity::Digest);
-            let who = names.who(&key);
             for policy in texts() {
                 let quota = PolicyQuota::new(&policy, "5/1m".parse().unwrap());
-                assert!(seen.insert(names.of(&quota, &who)), "{prefix:?}, {policy:?}");
+                assert!(seen.insert(named(&names, &quota, &key)), "{prefix:?}, {policy:?}");
             }
         }
     }

@@ -26,6 +26,9 @@
 //! [identity](Identity) as a digest unless it is asked for in plain. It expires a second after its window has ended,
 //! and that is where its window is kept.
 //!
+//! Where another system counts on the same server, a [`KeyLayout`] writes keys as that one does, and both share one
+//! count.
+//!
 //! # The way of a request
 //!
 //! ```text
@@ -76,9 +79,11 @@
 mod across;
 mod batch;
 mod builder;
+mod canonical;
 mod denials;
 mod doctor;
 mod keys;
+mod layout;
 mod node;
 mod pace;
 mod password;
@@ -96,6 +101,7 @@ pub use self::across::AcrossSlots;
 pub use self::builder::RedisStoreBuilder;
 pub use self::doctor::{Diagnosis, Finding, Level};
 pub use self::keys::Identity;
+pub use self::layout::{KeyLayout, LayoutError, Separators};
 pub use self::password::{Password, PasswordError};
 pub use self::settings::SettingsError;
 pub use self::store::RedisStore;

@@ -2,12 +2,12 @@
 
 use smallvec::{SmallVec, smallvec};
 use tollgate::{
-    Anchor, Charge, CountDenied, Counted, Counter, PolicyQuota, Quota, QuotaState, Reason, Timestamp, Window,
+    Charge, CountDenied, Counted, Counter, Quota, QuotaState, Reason, StoreError, Timestamp, Window,
     WindowLength,
 };
 
 use crate::denials::Id;
-use crate::keys::{KeyText, Names, Who};
+use crate::keys::{Names, Who};
 use crate::script::{Found, Request, Shape, Step, Windows};
 
 /// Charges with the counters they name.
@@ -24,6 +24,8 @@ pub(crate) struct Question<'a> {
 struct Named<'a> {
     counter: Counter<'a>,
     who: Who,
+    /// Its stand-in.
+    id: Id,
     /// Units that all charges on the counter take together.
     units: u64,
 }
@@ -70,12 +72,6 @@ impl Asked {
     }
 }
 
-impl Named<'_> {
-    fn name(&self, names: &Names) -> KeyText {
-        names.of(self.counter.quota(), &self.who)
-    }
-}
-
 impl<'a> Question<'a> {
     pub(crate) fn new(charges: &'a [Charge<'a>], names: &Names) -> Self {
         let mut counters = SmallVec::<[Named<'a>; 1]>::new();
@@ -86,7 +82,8 @@ impl<'a> Question<'a> {
                 // Many quotas of one request count the same identity, whose digest is the dearest part.
                 let known = counters.iter().find(|known| known.counter.key() == counter.key());
                 let who = known.map_or_else(|| names.who(counter.key()), |known| known.who.clone());
-                counters.push(Named { counter, who, units: 0 });
+                let id = names.id(counter.quota(), &who);
+                counters.push(Named { counter, who, id, units: 0 });
                 counters.len() - 1
             });
             counters[index].units += u64::from(charge.cost());
@@ -97,7 +94,7 @@ impl<'a> Question<'a> {
 
     /// Every counter's stand-in.
     pub(crate) fn ids(&self) -> impl Iterator<Item = Id> {
-        self.counters.iter().map(|named| id(named.counter.quota(), &named.who))
+        self.counters.iter().map(|named| named.id)
     }
 
     /// Whether a denial is final: what was denied is not charged anywhere, so it can be repeated unasked.
@@ -112,27 +109,47 @@ impl<'a> Question<'a> {
         self.denials_are_free() && self.charges.iter().zip(&self.indices).filter_map(denied).next().is_some()
     }
 
-    /// What the script is asked. `now` is the server's time, of which only calendar windows depend.
-    pub(crate) fn request(&self, asked: Asked, names: &Names, now: Timestamp) -> Request {
-        Request {
-            step: asked.step(),
-            shapes: (0..self.counters.len()).map(|index| self.shape(index, asked, now)).collect(),
-            keys: self.counters.iter().map(|named| named.name(names)).collect(),
+    /// What the script is asked. `now` is the server's time, of which only calendar windows and those in keys depend.
+    ///
+    /// # Errors
+    ///
+    /// If a counter has no name, or two have the same one.
+    pub(crate) fn request(&self, asked: Asked, names: &Names, now: Timestamp) -> Result<Request, StoreError> {
+        let mut request = Request { step: asked.step(), shapes: SmallVec::new(), keys: SmallVec::new() };
+        for (index, named) in self.counters.iter().enumerate() {
+            let (key, windows) = names.of(&named.counter, &named.who, now)?;
+            if request.keys.contains(&key) {
+                return Err(StoreError::Misconfigured(
+                    "two quotas of a request have the same key: their layout of keys needs {policy} or {windows}",
+                ));
+            }
+            request.keys.push(key);
+            request.shapes.push(self.shape(index, asked, windows));
         }
+        Ok(request)
     }
 
     /// For each counter the request that gives back what was charged at `now`, in the window it was charged in.
-    pub(crate) fn refunds(&self, names: &Names, now: Timestamp, found: &[Found]) -> Vec<(Id, Request)> {
-        let refund = |((index, named), window): ((usize, &Named<'_>), Window)| {
+    ///
+    /// # Errors
+    ///
+    /// As [`request`](Self::request): never of what was charged.
+    pub(crate) fn refunds(
+        &self,
+        names: &Names,
+        now: Timestamp,
+        found: &[Found],
+    ) -> Result<Vec<(Id, Request)>, StoreError> {
+        let refund = |((id, (index, named)), window): ((Id, (usize, &Named<'_>)), Window)| {
             let asked = Asked::Refund(window.start());
-            let shapes = smallvec![self.shape(index, asked, now)];
-            Request { step: asked.step(), shapes, keys: smallvec![named.name(names)] }
+            let (key, windows) = names.of(&named.counter, &named.who, now)?;
+            let shapes = smallvec![self.shape(index, asked, windows)];
+            Ok((id, Request { step: asked.step(), shapes, keys: smallvec![key] }))
         };
-        let counters = self.counters.iter().enumerate().zip(self.windows(now, found));
-        self.ids().zip(counters.map(refund)).collect()
+        self.ids().zip(self.counters.iter().enumerate()).zip(self.windows(now, found)).map(refund).collect()
     }
 
-    fn shape(&self, index: usize, asked: Asked, now: Timestamp) -> Shape {
+    fn shape(&self, index: usize, asked: Asked, windows: Windows) -> Shape {
         let named = &self.counters[index];
         let on_counter = || {
             self.charges.iter().zip(&self.indices).filter(|(_, at)| **at == index).map(|(charge, _)| charge)
@@ -146,7 +163,7 @@ impl<'a> Question<'a> {
             units: named.units,
             bound: asked.bound().unwrap_or_else(|| limit().cast_signed()),
             counted: counted.min().unwrap_or(0),
-            windows: windows(&named.counter, now),
+            windows,
         }
     }
 
@@ -192,30 +209,4 @@ impl Found {
             _ => quota.window_at(counter.key(), now),
         }
     }
-}
-
-fn id(quota: &PolicyQuota, who: &Who) -> Id {
-    let (high, low) = quota.scope_digest();
-    who.digest ^ (u128::from(high) << 64 | u128::from(low))
-}
-
-fn windows(counter: &Counter<'_>, now: Timestamp) -> Windows {
-    let quota = counter.quota().quota();
-    let window_at = |time| quota.window_at(counter.key(), time);
-    match (quota.anchor(), quota.window()) {
-        (Anchor::Epoch, WindowLength::Fixed(length)) => Windows::Grid { origin: 0, length: millis(length) },
-        (Anchor::Staggered, WindowLength::Fixed(length)) => {
-            let origin = window_at(Timestamp::EPOCH).start().as_unix_millis();
-            Windows::Grid { origin, length: millis(length) }
-        }
-        (Anchor::FirstHit, WindowLength::Fixed(length)) => Windows::FirstHit { length: millis(length) },
-        _ => {
-            let window = window_at(now);
-            Windows::Given { start: window.start().as_unix_millis(), end: window.end().as_unix_millis() }
-        }
-    }
-}
-
-fn millis(length: std::time::Duration) -> u64 {
-    u64::try_from(length.as_millis()).unwrap_or(u64::MAX)
 }

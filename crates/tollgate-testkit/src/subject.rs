@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tollgate::{Charge, Key, PolicyQuota, Quota, Store, Timestamp};
+use tollgate::{Anchor, Charge, Key, PolicyQuota, Quota, Store, Timestamp};
 
 /// A store that nobody has used yet, and its time.
 ///
@@ -20,6 +20,11 @@ pub trait Subject: Send + Sync {
 
     /// A window so long that a few steps find their place in it, and so short that it can be waited out.
     fn short_window(&self) -> Duration;
+
+    /// Where windows of a fixed length may start; anywhere unless said otherwise.
+    fn anchors(&self) -> &'static [Anchor] {
+        &[Anchor::Epoch, Anchor::Staggered, Anchor::FirstHit]
+    }
 
     /// The store's time.
     fn now(&self) -> impl Future<Output = Timestamp> + Send {

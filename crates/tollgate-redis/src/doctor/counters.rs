@@ -4,10 +4,11 @@ use std::time::Duration;
 
 use redis::cmd;
 use tokio::task::JoinSet;
-use tollgate::{Charge, Counter, Key, PolicyQuota, Quota, QuotaState, Store};
+use tollgate::{Charge, Counter, PolicyQuota, Quota, QuotaState, Store};
 
 use super::{Finding, ask};
 use crate::RedisStore;
+use crate::keys::Names;
 use crate::node::Node;
 use crate::time::instant;
 
@@ -18,7 +19,7 @@ const CHARGES: u64 = 1_000;
 const LIMIT: u32 = 600;
 
 /// Whether every counter under the prefix expires.
-pub(super) async fn expiry(node: &Node, prefix: &str) -> Finding {
+pub(super) async fn expiry(node: &Node, prefix: &str, names: &Names) -> Finding {
     let until = instant() + SCAN_LIMIT;
     let pattern = prefix.replace(['*', '?', '[', ']', '\\'], "?") + "*";
     let (mut cursor, mut seen, mut endless) = ("0".to_owned(), 0_u64, Vec::new());
@@ -42,7 +43,8 @@ pub(super) async fn expiry(node: &Node, prefix: &str) -> Finding {
             }
             seen += 1;
             if ask::<i64>(node, &cmd("PTTL").arg(&key).to_owned()).await == Ok(-1) {
-                endless.push(policy_and_window(&key));
+                // The identity stays where it is: it may be a person.
+                endless.push(format!("{}{{...}}", names.public(&key).escape_ascii()));
             }
         }
         cursor = next;
@@ -70,7 +72,7 @@ pub(super) async fn exact(store: &RedisStore) -> Finding {
         "this must not be: see the lines above, and that nobody else writes under the prefix";
     let quota = PolicyQuota::new("tollgate doctor", Quota::per_hour(LIMIT));
     // A key that nobody else has, so that two doctors do not meet.
-    let key = Key::from(fastrand::u64(..));
+    let key = store.probe(fastrand::u64(..));
     let mut charges = JoinSet::new();
     for _ in 0..CHARGES {
         let (store, quota, key) = (store.clone(), quota.clone(), key.clone().into_owned());
@@ -113,10 +115,4 @@ pub(super) fn too_slow() -> Finding {
         "there was no time for it",
         "see the lines above: the store is slow, or out of reach",
     )
-}
-
-/// What comes before the identity in a counter's key. The identity stays where it is: it may be a person.
-fn policy_and_window(key: &[u8]) -> String {
-    let public = key.split(|byte| *byte == b'{').next().unwrap_or_default();
-    format!("{}{{...}}", public.escape_ascii())
 }

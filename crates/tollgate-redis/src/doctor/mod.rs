@@ -19,6 +19,7 @@ use redis::{Cmd, FromRedisValue, Value, cmd};
 use tokio::time::{sleep, timeout_at};
 
 pub use self::finding::{Diagnosis, Finding, Level};
+use crate::keys::Names;
 use crate::node::Node;
 use crate::time::{Instant, instant};
 use crate::trouble::Trouble;
@@ -61,7 +62,7 @@ impl RedisStoreBuilder {
     /// Outside of a Tokio runtime.
     pub async fn diagnose(self) -> Result<Diagnosis, SettingsError> {
         let deadline = instant() + TIME_LIMIT;
-        let (timeout, prefix) = (self.timeout(), self.key_prefix());
+        let (timeout, names) = (self.timeout(), Arc::new(self.names()));
         // What is remembered here would answer in the store's place, and a busy machine is none of its faults.
         let store = self.local_denials(0).deadline(Duration::from_secs(4)).build()?;
 
@@ -70,7 +71,7 @@ impl RedisStoreBuilder {
         match store.topology().primaries(connected_by).await {
             Ok(nodes) => {
                 // Side by side: a cluster of many servers, or of slow ones, has no more time than a single one.
-                let look = |node| tokio::spawn(look_at(node, timeout, prefix.clone(), connected_by));
+                let look = |node| tokio::spawn(look_at(node, timeout, Arc::clone(&names), connected_by));
                 let looked_at: Vec<_> = nodes.into_iter().map(look).collect();
                 for server in looked_at {
                     findings.extend(server.await.unwrap_or_default());
@@ -91,7 +92,12 @@ impl RedisStoreBuilder {
 }
 
 /// What there is to say of one server.
-async fn look_at(node: Arc<Node>, timeout: Duration, prefix: String, connected_by: Instant) -> Vec<Finding> {
+async fn look_at(
+    node: Arc<Node>,
+    timeout: Duration,
+    names: Arc<Names>,
+    connected_by: Instant,
+) -> Vec<Finding> {
     let name = node.address();
     let mut answer = ping(&node).await;
     while answer.is_err() && instant() < connected_by {
@@ -103,8 +109,9 @@ async fn look_at(node: Arc<Node>, timeout: Duration, prefix: String, connected_b
     }
     let mut findings = vec![Finding::pass("connect", "it answers").of(name)];
     let examined = async {
+        let prefix = String::from_utf8_lossy(&names.head()).into_owned();
         server::examine(&node, timeout, &prefix, &mut findings).await;
-        findings.push(counters::expiry(&node, &prefix).await);
+        findings.push(counters::expiry(&node, &prefix, &names).await);
     };
     if timeout_at(connected_by + EXAMINE_LIMIT, examined).await.is_err() {
         findings.push(server::too_slow().of(name));

@@ -71,7 +71,7 @@ impl Reply {
             let used = self.integer()?;
             let end = match shape.windows {
                 Windows::FirstHit { .. } => Some(Timestamp::from_unix_millis(self.integer()?)),
-                Windows::Grid { .. } | Windows::Given { .. } => None,
+                Windows::Grid { .. } | Windows::Given { .. } | Windows::Named { .. } => None,
             };
             match u64::try_from(used) {
                 Ok(before) => found.push(Found { before: before.min(Quota::MAX_LIMIT), after: before, end }),

@@ -54,6 +54,7 @@ impl Windows {
             Self::Grid { origin, length } => ("grid", origin, length.cast_signed()),
             Self::FirstHit { length } => ("first_hit", 0, length.cast_signed()),
             Self::Given { start, end } => ("given", start, end),
+            Self::Named { start, end } => ("named", start, end),
         }
     }
 }

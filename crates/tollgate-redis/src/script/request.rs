@@ -1,7 +1,9 @@
 //! One step to be taken, with all it needs: it outlives whoever asked for it.
 
+use std::time::Duration;
+
 use smallvec::SmallVec;
-use tollgate::Quota;
+use tollgate::{Anchor, Counter, Quota, Timestamp, WindowLength};
 
 use crate::keys::KeyText;
 
@@ -53,6 +55,8 @@ pub(crate) enum Windows {
     FirstHit { length: u64 },
     /// This one and no other; if it is not open, the request is stale.
     Given { start: i64, end: i64 },
+    /// As `Given`, and the key says it: when it expires says nothing.
+    Named { start: i64, end: i64 },
 }
 
 impl Shape {
@@ -72,6 +76,30 @@ impl Shape {
     fn counts_denial(&self, used: u64) -> bool {
         self.units > 0 && self.counted > 0 && used.saturating_add(self.units) > self.counted
     }
+}
+
+impl Windows {
+    /// Those of a counter whose key does not say them. Of a calendar the one that is open at `now`.
+    pub(crate) fn of(counter: &Counter<'_>, now: Timestamp) -> Self {
+        let quota = counter.quota().quota();
+        let window_at = |time| quota.window_at(counter.key(), time);
+        match (quota.anchor(), quota.window()) {
+            (Anchor::Epoch, WindowLength::Fixed(length)) => Self::Grid { origin: 0, length: millis(length) },
+            (Anchor::Staggered, WindowLength::Fixed(length)) => {
+                let origin = window_at(Timestamp::EPOCH).start().as_unix_millis();
+                Self::Grid { origin, length: millis(length) }
+            }
+            (Anchor::FirstHit, WindowLength::Fixed(length)) => Self::FirstHit { length: millis(length) },
+            _ => {
+                let window = window_at(now);
+                Self::Given { start: window.start().as_unix_millis(), end: window.end().as_unix_millis() }
+            }
+        }
+    }
+}
+
+fn millis(length: Duration) -> u64 {
+    u64::try_from(length.as_millis()).unwrap_or(u64::MAX)
 }
 
 impl Request {

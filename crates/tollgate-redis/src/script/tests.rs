@@ -55,6 +55,10 @@ fn a_given_window_that_is_not_open_is_stale_and_nothing_is_written() {
         shapes: shapes.into(),
         keys: keys.iter().map(|key| key.as_bytes().into()).collect(),
     };
+    let named = |Shape { windows, .. }| match windows {
+        Windows::Given { start, end } => Shape { windows: Windows::Named { start, end }, ..shape(0, 0) },
+        _ => unreachable!("only given windows can be named"),
+    };
     let (over, yet, open) =
         (shape(now - 9_000, now), shape(now + 60_000, now + 99_000), shape(0, now + 60_000));
     let requests = [
@@ -63,9 +67,11 @@ fn a_given_window_that_is_not_open_is_stale_and_nothing_is_written() {
         request(&[open], &["open"]),
         request(&[first_hit, over], &["first", "over"]),
         request(&[open, yet], &["open", "yet"]),
+        request(&[named(over)], &["over"]),
+        request(&[named(open), named(yet)], &["open", "yet"]),
     ];
     let answers = take(&mut connection, &requests);
-    for stale in [0, 1, 3, 4] {
+    for stale in [0, 1, 3, 4, 5, 6] {
         assert_eq!(answers[stale].outcome, Outcome::Stale, "{stale}");
     }
     assert!(matches!(&answers[2].outcome, Outcome::Taken(found) if found[0].before == 0));
@@ -81,6 +87,7 @@ fn shape() -> impl Strategy<Value = Shape> {
         Windows::Grid { origin: -7, length: 7_200_000_000 },
         Windows::FirstHit { length: 3_600_000 },
         Windows::Given { start: 0, end: 1 << 50 },
+        Windows::Named { start: 0, end: 1 << 50 },
     ]);
     let counted = prop_oneof![2 => Just(false), 1 => Just(true)];
     (units, bound, counted, windows).prop_map(|(units, bound, counted, windows)| {

@@ -13,13 +13,15 @@
 --              the window it names
 --     counted  the least limit that counts denials, or 0
 --     windows, a, b
---              grid: each b ms, one of them from a on;  first_hit: b ms from the first unit;  given: from a to b
+--              grid: each b ms, one of them from a on;  first_hit: b ms from the first unit;  given: from a to b;
+--              named: from a to b, and the key says so
 --
 -- The reply is a flat list of integers, packed because that costs both sides less: the time, then for each request
 -- and counter the count before the step (or a fault), and after that of a first_hit counter the end of its window.
 -- What a step made of a count, its caller computes from that.
 --
--- A counter is an integer that expires a second after its window has ended; that is where its window is kept.
+-- A counter is an integer that expires a second after its window has ended; that is where its window is kept. Where
+-- the key says it, others may count with us and let it expire later: then that says nothing of the window.
 
 local call, try, floor = redis.call, redis.pcall, math.floor
 
@@ -32,8 +34,8 @@ local now = time[1] * 1000 + floor(time[2] / 1000)
 local reply, said = { now }, 1
 
 -- What a counter says, when it expires (nil if it is not there), and when it has to: at `expiry`, or of a first_hit
--- counter no later than `length` from now. Nothing if what is there is no count. Last, how the count is spelt. What
--- it says may be known already.
+-- counter no later than `length` from now, or if its key says its window (then it has no `length`) not before that
+-- has ended. Nothing if what is there is no count. Last, how the count is spelt. What it says may be known already.
 local function read(key, expiry, length, value)
   value = value or try('GET', key)
   if not value then return 0, nil, expiry or now + length + GRACE end
@@ -41,6 +43,7 @@ local function read(key, expiry, length, value)
   local count = tonumber(value)
   if not count or not (count >= 0 and count < 1e13 and count % 1 == 0) then return nil end
   local ends, due = call('PEXPIRETIME', key), expiry
+  if not length and ends >= expiry - GRACE then due = ends end
   if ends ~= due then
     if not due then
       due = now + length + GRACE
@@ -48,7 +51,7 @@ local function read(key, expiry, length, value)
     end
     -- INCRBY will not look at it.
     if tostring(count) ~= value then return nil end
-    if ends ~= -1 and ends <= now + GRACE then return 0, nil, due end
+    if length and ends ~= -1 and ends <= now + GRACE then return 0, nil, due end
   end
   return count, ends, due, value
 end
@@ -188,9 +191,10 @@ while ARGV[at] do
     if windows == 'grid' then
       start = now - (now - a) % b
       expiry = start + b + GRACE
-    elseif windows == 'given' then
+    elseif windows == 'given' or windows == 'named' then
       start, expiry = a, b + GRACE
       stale = stale or now < a or now >= b
+      if windows == 'named' then length = nil end
     end
     if counters > 1 then
       asked = asked or {}

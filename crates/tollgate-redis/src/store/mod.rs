@@ -48,6 +48,10 @@ struct Taken {
 }
 
 /// A request to charge.
+#[expect(
+    clippy::large_enum_variant,
+    reason = "most are asked, and an allocation would cost more than a move"
+)]
 enum Begun<'a> {
     Known(Counted),
     Asked(Pending<'a>),
@@ -95,8 +99,13 @@ impl RedisStore {
         let (mut shares, mut keys) = (self.topology().shares(), Vec::new());
         let mut numbers = 0..SEARCHED;
         while let (false, Some(number)) = (shares.is_empty(), numbers.next()) {
-            let key = Key::from(number);
-            let slot = slot::of(&names.of(quota, &names.who(&key)));
+            let key = self.probe(number);
+            let counter = Counter::new(quota, &key);
+            let Ok((name, _)) = names.of(&counter, &names.who(&key), self.0.committer.time().estimate())
+            else {
+                break;
+            };
+            let slot = slot::of(&name);
             let is_here = |share: &Share| share.iter().any(|slots| slots.contains(&slot));
             if let Some(place) = shares.iter().position(is_here) {
                 shares.swap_remove(place);
@@ -104,6 +113,11 @@ impl RedisStore {
             }
         }
         keys
+    }
+
+    /// One of many keys to try the store with, whom no caller is.
+    pub(crate) fn probe(&self, number: u64) -> Key<'static> {
+        self.0.names.probe(number)
     }
 
     /// Which servers are connected, as of now.
@@ -149,7 +163,7 @@ impl Store for RedisStore {
             return Ok(Counted::from_iter([]));
         }
         if self.0.reserves(charges) {
-            let groups = groups(charges, &self.0.names);
+            let groups = groups(charges, &self.0.names, self.0.committer.time().estimate())?;
             let parts = parts(&groups, &self.0.names);
             let looked = self.0.ask_each(&parts, Asked::Look, instant()).await?;
             return Ok(in_order(&parts, &looked));
@@ -227,11 +241,14 @@ impl Inner {
 
     /// Whether the charges may lie in several slots, and are then taken slot by slot.
     fn reserves(&self, charges: &[Charge<'_>]) -> bool {
-        let mut keys = charges.iter().map(|charge| charge.counter().key());
-        let first = keys.next();
+        let mut counters = charges.iter().map(Charge::counter);
+        let Some(first) = counters.next() else { return false };
+        let lies_elsewhere = |counter: Counter<'_>| {
+            if self.names.have_slot_for_each_key() { counter.key() != first.key() } else { counter != first }
+        };
         self.across_slots == AcrossSlots::Reserve
             && self.committer.topology().is_cluster()
-            && keys.any(|key| Some(key) != first)
+            && counters.any(lies_elsewhere)
     }
 
     /// Puts the question into the next batch, for a decision that has begun then.
@@ -322,7 +339,7 @@ impl Inner {
     }
 
     fn submit(&self, question: &Question<'_>, asked: Asked, begun: Instant) -> Result<Awaited, StoreError> {
-        let request = question.request(asked, &self.names, self.committer.time().estimate());
+        let request = question.request(asked, &self.names, self.committer.time().estimate())?;
         let slot = self.slot(&request)?;
         self.committer.submit(slot, request, begun)
     }
@@ -336,7 +353,7 @@ impl Inner {
         let first = slots.next().unwrap_or(0);
         if slots.any(|slot| slot != first) {
             return Err(StoreError::Misconfigured(
-                "on a cluster, all quotas of a request have to count the same key, unless it reserves across slots",
+                "on a cluster, all quotas of a request have to count the same key, and a layout to put it into one slot, unless the store reserves across slots",
             ));
         }
         Ok(Slot(first))

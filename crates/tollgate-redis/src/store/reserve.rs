@@ -19,11 +19,11 @@ use std::time::Duration;
 
 use tokio::sync::oneshot;
 use tokio::time::timeout_at;
-use tollgate::{Charge, Counted, Key, PolicyQuota, QuotaState, StoreError};
+use tollgate::{Charge, Counted, Key, PolicyQuota, QuotaState, StoreError, Timestamp};
 
 use super::{Inner, Pending, Taken, received};
 use crate::denials::Id;
-use crate::keys::{Names, Slot};
+use crate::keys::{KeyText, Names, Slot};
 use crate::pace::Pace;
 use crate::question::{Asked, Question};
 use crate::script::{Answer, Outcome, Request};
@@ -73,17 +73,23 @@ struct Units {
     refund: Request,
 }
 
-/// The charges slot by slot, in the order of slots.
-pub(super) fn groups<'a>(charges: &[Charge<'a>], names: &Names) -> Vec<Group<'a>> {
-    let mut groups = BTreeMap::<u16, Group<'a>>::new();
+/// The charges slot by slot, in the order of slots. Counters that are in one slot now, and may not be when they are
+/// asked, are apart.
+pub(super) fn groups<'a>(
+    charges: &[Charge<'a>],
+    names: &Names,
+    now: Timestamp,
+) -> Result<Vec<Group<'a>>, StoreError> {
+    let mut groups = BTreeMap::<(u16, Option<KeyText>), Group<'a>>::new();
     for (place, charge) in charges.iter().enumerate() {
         let counter = charge.counter();
-        let slot = slot::of(&names.of(counter.quota(), &names.who(counter.key())));
-        let group = groups.entry(slot).or_default();
+        let (name, _) = names.of(&counter, &names.who(counter.key()), now)?;
+        let slot = slot::of(&name);
+        let group = groups.entry((slot, (!names.have_slot_for_each_key()).then_some(name))).or_default();
         group.charges.push(*charge);
         group.places.push(place);
     }
-    groups.into_values().collect()
+    Ok(groups.into_values().collect())
 }
 
 pub(super) fn parts<'a>(groups: &'a [Group<'a>], names: &Names) -> Vec<Part<'a>> {
@@ -119,10 +125,13 @@ impl Inner {
         caller: oneshot::Sender<Result<Counted, StoreError>>,
     ) {
         let charges: Vec<Charge<'_>> = owned.iter().map(Owned::charge).collect();
-        let groups = groups(&charges, &self.names);
-        let parts = parts(&groups, &self.names);
-        let reservation = Reservation { inner: &self, begun: instant(), parts: &parts, caller: &caller };
-        let answer = reservation.take().await;
+        let answer = match groups(&charges, &self.names, self.committer.time().estimate()) {
+            Ok(groups) => {
+                let parts = parts(&groups, &self.names);
+                Reservation { inner: &self, begun: instant(), parts: &parts, caller: &caller }.take().await
+            }
+            Err(error) => Err(error),
+        };
         let _ = caller.send(answer);
     }
 
@@ -227,9 +236,12 @@ impl Reservation<'_, '_> {
     /// Gives back what was charged, and notes what is used then. Whether that is certain in time for the answer; it
     /// goes on if it is not.
     async fn give_back(&self, charged: &mut [Taken]) -> bool {
-        let mut refunds = Vec::new();
+        let (mut refunds, mut is_certain) = (Vec::new(), true);
         for (part, taken) in self.parts.iter().zip(charged) {
-            let units = part.question.refunds(&self.inner.names, taken.now, &taken.found);
+            let Ok(units) = part.question.refunds(&self.inner.names, taken.now, &taken.found) else {
+                is_certain = false;
+                continue;
+            };
             for ((counter, refund), found) in units.into_iter().zip(&mut taken.found) {
                 if found.after == found.before {
                     continue;
@@ -240,7 +252,6 @@ impl Reservation<'_, '_> {
             }
         }
         let deadline = self.inner.committer.deadline(self.begun);
-        let mut is_certain = true;
         for (refund, found) in refunds {
             let used = timeout_at(deadline, refund).await;
             is_certain &= matches!(used, Ok(Ok(Ok(_))));

@@ -5,6 +5,7 @@
 mod across;
 mod callers;
 mod conformance;
+mod layout;
 mod model;
 mod races;
 mod servers;

@@ -54,8 +54,16 @@ pub(crate) struct Clustered {
 
 /// A fresh store on a shared cluster, that takes requests across slots.
 pub(crate) fn clustered(software: Software) -> Clustered {
+    clustered_with(software, |builder| builder)
+}
+
+/// The same, told something besides.
+pub(crate) fn clustered_with(
+    software: Software,
+    change: impl FnOnce(RedisStoreBuilder) -> RedisStoreBuilder,
+) -> Clustered {
     let cluster = shared_cluster(software);
-    let store = build(on_cluster(&cluster).across_slots(AcrossSlots::Reserve));
+    let store = build(change(on_cluster(&cluster).across_slots(AcrossSlots::Reserve)));
     Clustered { store, cluster }
 }
 
@@ -86,13 +94,29 @@ impl Subject for Clustered {
 
 /// A fresh store on a shared server.
 pub(crate) fn served(software: Software) -> Served<RedisStore> {
+    served_with(software, |builder| builder)
+}
+
+/// The same, told something besides.
+pub(crate) fn served_with(
+    software: Software,
+    change: impl FnOnce(RedisStoreBuilder) -> RedisStoreBuilder,
+) -> Served<RedisStore> {
     let server = shared(software);
-    Served::new(build(store(&server)), server)
+    Served::new(build(change(store(&server))), server)
 }
 
 /// A fresh store on a server of its own whose clock is moved by hand. It remembers no denials: for how long it does
 /// is told by this process's clock, which goes on while the server's stands still.
 pub(crate) fn steered(software: Software) -> SteeredServer<RedisStore> {
+    steered_with(software, |builder| builder)
+}
+
+/// The same, told something besides.
+pub(crate) fn steered_with(
+    software: Software,
+    change: impl FnOnce(RedisStoreBuilder) -> RedisStoreBuilder,
+) -> SteeredServer<RedisStore> {
     let server = Settings::new(software).steered_clock().start();
-    SteeredServer::new(build(store(&server).local_denials(0)), server)
+    SteeredServer::new(build(change(store(&server).local_denials(0))), server)
 }

@@ -2,14 +2,14 @@
 
 use std::time::Duration;
 
-use tollgate::{Anchor, CountDenied, Quota, Refunded, Timestamp};
+use tollgate::{CountDenied, Quota, Refunded, Timestamp};
 
-use super::{quota, short_quota};
+use super::{anchored, quota, short_quota};
 use crate::{Caller, Subject};
 
 /// Rule 10: who waits as long as told is admitted; who comes one millisecond earlier is not.
 pub async fn who_waits_as_told_is_admitted<S: Subject>(subject: &S) {
-    for anchor in [Anchor::Epoch, Anchor::Staggered, Anchor::FirstHit] {
+    for &anchor in subject.anchors() {
         let quota = short_quota(subject, 3, anchor);
         let alice = Caller::new(subject, &quota, "alice");
         let window = alice.fills().await;
@@ -34,14 +34,14 @@ pub async fn who_waits_as_told_is_admitted<S: Subject>(subject: &S) {
 
 /// Rule 10: a refund gives back what it says, and what it gave back can be taken again.
 pub async fn a_refund_frees_what_it_gives_back<S: Subject>(subject: &S) {
-    for anchor in ["", "@staggered", "@first_hit"] {
-        let quota = quota(&format!("5/1h{anchor}"));
+    for &anchor in subject.anchors() {
+        let quota = anchored("5/1h", anchor);
         let alice = Caller::new(subject, &quota, "alice");
         let start = alice.fills().await.start();
-        assert_eq!(alice.refunds(2, start).await, Refunded::Open { given: 2, used: 3 }, "{anchor}");
+        assert_eq!(alice.refunds(2, start).await, Refunded::Open { given: 2, used: 3 }, "{anchor:?}");
         assert!(!alice.takes(3).await.is_allowed());
         let again = alice.takes(2).await;
-        assert_eq!((again.is_allowed(), again.quotas()[0].window().start()), (true, start), "{anchor}");
+        assert_eq!((again.is_allowed(), again.quotas()[0].window().start()), (true, start), "{anchor:?}");
     }
 }
 
@@ -67,8 +67,8 @@ pub async fn a_refund_of_a_large_count_is_exact<S: Subject>(subject: &S) {
 
 /// Rule 10: a window that is not the open one gives back nothing, and the refund says so.
 pub async fn a_refund_names_its_window<S: Subject>(subject: &S) {
-    for anchor in ["", "@staggered", "@first_hit"] {
-        let quota = quota(&format!("5/1h{anchor}"));
+    for &anchor in subject.anchors() {
+        let quota = anchored("5/1h", anchor);
         let alice = Caller::new(subject, &quota, "alice");
         let window = alice.fills().await;
         let millisecond = Duration::from_millis(1);
@@ -76,7 +76,7 @@ pub async fn a_refund_names_its_window<S: Subject>(subject: &S) {
             [window.start() - millisecond, window.start() + millisecond, window.end(), Timestamp::EPOCH]
         {
             let refunded = alice.refunds(1, start).await;
-            assert_eq!((refunded, refunded.given()), (Refunded::Closed, 0), "{anchor}");
+            assert_eq!((refunded, refunded.given()), (Refunded::Closed, 0), "{anchor:?}");
         }
         assert_eq!(alice.used().await, 5);
     }
@@ -84,7 +84,7 @@ pub async fn a_refund_names_its_window<S: Subject>(subject: &S) {
 
 /// Rule 10, G5: once a window has closed, a refund of it gives nothing back to the next one.
 pub async fn a_refund_of_a_closed_window_gives_nothing<S: Subject>(subject: &S) {
-    for anchor in [Anchor::Epoch, Anchor::Staggered, Anchor::FirstHit] {
+    for &anchor in subject.anchors() {
         let quota = short_quota(subject, 5, anchor);
         let alice = Caller::new(subject, &quota, "alice");
         let window = alice.fills().await;

@@ -2,7 +2,7 @@
 
 use tollgate::Key;
 
-use super::quota;
+use super::{anchored, quota};
 use crate::caller::decide;
 use crate::{Caller, Subject};
 
@@ -29,12 +29,12 @@ pub async fn a_lowered_limit_leaves_nothing_and_never_less<S: Subject>(subject: 
 
 /// Rule 4: with any anchor, a limit may change without the window moving.
 pub async fn a_new_limit_moves_no_window<S: Subject>(subject: &S) {
-    for anchor in ["", "@staggered", "@first_hit"] {
-        let (before, after) = (quota(&format!("5/1h{anchor}")), quota(&format!("6/1h{anchor}")));
+    for &anchor in subject.anchors() {
+        let (before, after) = (anchored("5/1h", anchor), anchored("6/1h", anchor));
         let alice = Caller::new(subject, &before, "alice");
         let window = alice.fills().await;
         let counted = alice.under(&after).counts(1).await;
-        assert_eq!((counted.is_admitted(), counted.counts[0].window), (true, window), "{anchor}");
+        assert_eq!((counted.is_admitted(), counted.counts[0].window), (true, window), "{anchor:?}");
     }
 }
 

@@ -23,7 +23,10 @@ use crate::{Subject, block_on};
 ///
 /// `every_store` takes an expression that makes a fresh [`Subject`]; `in_process` one whose store is a
 /// [`SyncStore`](tollgate::SyncStore); `steered_clock` one that makes a [`SteeredClock`](crate::SteeredClock);
-/// `capped` a type that is [`Capped`](crate::Capped).
+/// `capped` a type that is [`Capped`](crate::Capped). `windows_in_keys` and `windows_in_keys_steered` are the rules of
+/// `every_store` and `steered_clock` that hold where the key of a counter names its window and no kinds: those of the
+/// [anchors](crate::Subject::anchors) that the subject has, and no promise for a clock that steps back into an
+/// earlier window.
 ///
 /// ```
 /// mod manual {
@@ -33,6 +36,22 @@ use crate::{Subject, block_on};
 #[macro_export]
 macro_rules! conformance {
     (every_store: $subject:expr) => {
+        $crate::conformance! { windows_in_keys: $subject }
+        $crate::conformance! { @each $subject =>
+            changes::a_reset_closes_a_first_hit_window
+            changes::set_and_record_open_a_first_hit_window
+            identity::policies_lengths_anchors_and_zones_have_their_own_counters
+            identity::keys_that_look_alike_have_their_own_counters
+            windows::windows_lie_where_the_quota_says
+            windows::staggered_windows_of_keys_end_apart
+            windows::a_first_hit_window_is_never_extended
+            windows::only_a_charge_opens_a_first_hit_window
+            windows::the_next_hit_opens_the_next_window
+            windows::the_shortest_window_is_one_millisecond
+            windows::a_step_reads_the_clock_once
+        }
+    };
+    (windows_in_keys: $subject:expr) => {
         $crate::conformance! { @each $subject =>
             admission::admits_the_last_unit_and_denies_the_next
             admission::admits_a_cost_that_fits_exactly
@@ -57,14 +76,10 @@ macro_rules! conformance {
             changes::a_set_may_pass_the_limit_and_free_it_again
             changes::set_and_record_saturate
             changes::a_reset_forgets_one_counter
-            changes::a_reset_closes_a_first_hit_window
-            changes::set_and_record_open_a_first_hit_window
             identity::a_raised_limit_frees_the_difference
             identity::a_lowered_limit_leaves_nothing_and_never_less
             identity::a_new_limit_moves_no_window
-            identity::policies_lengths_anchors_and_zones_have_their_own_counters
             identity::the_order_of_quotas_does_not_matter
-            identity::keys_that_look_alike_have_their_own_counters
             identity::a_policy_never_runs_into_a_key
             monotone::remaining_never_rises_inside_a_window
             monotone::a_denial_stays_for_every_cost_as_large
@@ -80,13 +95,6 @@ macro_rules! conformance {
             several::a_batch_on_one_key_admits_exactly_the_limit
             windows::a_window_ends_just_before_its_end
             windows::a_closed_window_is_never_counted_again
-            windows::windows_lie_where_the_quota_says
-            windows::staggered_windows_of_keys_end_apart
-            windows::a_first_hit_window_is_never_extended
-            windows::only_a_charge_opens_a_first_hit_window
-            windows::the_next_hit_opens_the_next_window
-            windows::the_shortest_window_is_one_millisecond
-            windows::a_step_reads_the_clock_once
             windows::time_does_not_go_back
         }
     };
@@ -96,16 +104,21 @@ macro_rules! conformance {
         }
     };
     (steered_clock: $subject:expr) => {
+        $crate::conformance! { windows_in_keys_steered: $subject }
         $crate::conformance! { @each $subject =>
-            steered::a_step_happens_at_the_stores_time
-            steered::a_window_closes_to_the_millisecond
             steered::a_calendar_day_has_its_23_or_25_hours
-            steered::a_step_back_inside_a_window_changes_nothing
             steered::a_step_back_never_reopens_a_window
             steered::a_step_back_locks_nobody_out_for_longer_than_a_window
             steered::a_peek_after_a_step_back_keeps_its_promise
-            steered::a_step_forward_costs_only_the_skipped_windows
             steered::a_step_back_and_forth_admits_nothing_twice
+        }
+    };
+    (windows_in_keys_steered: $subject:expr) => {
+        $crate::conformance! { @each $subject =>
+            steered::a_step_happens_at_the_stores_time
+            steered::a_window_closes_to_the_millisecond
+            steered::a_step_back_inside_a_window_changes_nothing
+            steered::a_step_forward_costs_only_the_skipped_windows
         }
     };
     (capped: $subject:ty) => {
@@ -155,6 +168,12 @@ pub fn prove(subject: &impl Subject, rule: impl Future<Output = ()>) {
 /// The quota in its written form, under the suite's policy.
 fn quota(text: &str) -> PolicyQuota {
     PolicyQuota::new("conformance", text.parse().expect("a quota"))
+}
+
+/// The quota in its written form, with another anchor.
+fn anchored(text: &str, anchor: Anchor) -> PolicyQuota {
+    let quota = text.parse::<Quota>().and_then(|quota| quota.with_anchor(anchor));
+    PolicyQuota::new("conformance", quota.expect("a quota"))
 }
 
 /// So many in each short window of the subject.

@@ -2,7 +2,7 @@
 
 use tollgate::Timestamp;
 
-use super::quota;
+use super::{anchored, quota};
 use crate::{Caller, Subject};
 
 /// Costs in no order, enough of them to use up a limit of 100.
@@ -10,15 +10,15 @@ const COSTS: [u32; 24] = [1, 7, 30, 0, 2, 41, 19, 3, 3, 12, 55, 1, 6, 101, 9, 4,
 
 /// G9: inside a window `remaining` never rises and the reset instant never moves.
 pub async fn remaining_never_rises_inside_a_window<S: Subject>(subject: &S) {
-    for anchor in ["", "@staggered", "@first_hit"] {
-        let quota = quota(&format!("100/1h{anchor}"));
+    for &anchor in subject.anchors() {
+        let quota = anchored("100/1h", anchor);
         let alice = Caller::new(subject, &quota, "alice");
         let first = alice.counts(1).await.counts[0];
         let (mut used, end): (u64, Timestamp) = (first.used, first.window.end());
         for cost in COSTS {
             let counted = alice.counts(cost).await.counts[0];
-            assert!(counted.used >= used, "{anchor}: {counted:?}");
-            assert_eq!(counted.window.end(), end, "{anchor}");
+            assert!(counted.used >= used, "{anchor:?}: {counted:?}");
+            assert_eq!(counted.window.end(), end, "{anchor:?}");
             used = counted.used;
         }
     }

@@ -2,12 +2,11 @@
 
 use std::time::Duration;
 
-use tollgate::{Anchor, Timestamp};
+use tollgate::Timestamp;
 
 use super::{quota, short_quota};
 use crate::{Caller, SteeredClock, instant};
 
-const ANCHORS: [Anchor; 3] = [Anchor::Epoch, Anchor::Staggered, Anchor::FirstHit];
 const MILLISECOND: Duration = Duration::from_millis(1);
 
 /// Rule 11: a step happens at the store's time, and every window is found from it.
@@ -25,7 +24,7 @@ pub async fn a_step_happens_at_the_stores_time<S: SteeredClock>(subject: &S) {
 
 /// Rules 1 and 10: the last millisecond of a window denies, its end admits.
 pub async fn a_window_closes_to_the_millisecond<S: SteeredClock>(subject: &S) {
-    for anchor in ANCHORS {
+    for &anchor in subject.anchors() {
         let quota = short_quota(subject, 5, anchor);
         let alice = Caller::new(subject, &quota, "alice");
         let window = alice.fills().await;
@@ -58,7 +57,7 @@ pub async fn a_calendar_day_has_its_23_or_25_hours<S: SteeredClock>(subject: &S)
 
 /// Rule 12: a step back inside a window changes nothing but the time.
 pub async fn a_step_back_inside_a_window_changes_nothing<S: SteeredClock>(subject: &S) {
-    for anchor in ANCHORS {
+    for &anchor in subject.anchors() {
         let quota = short_quota(subject, 5, anchor);
         let alice = Caller::new(subject, &quota, "alice");
         let window = alice.counts(2).await.counts[0].window;
@@ -72,7 +71,7 @@ pub async fn a_step_back_inside_a_window_changes_nothing<S: SteeredClock>(subjec
 
 /// Rule 12: however far the clock steps back, what was used stays used.
 pub async fn a_step_back_never_reopens_a_window<S: SteeredClock>(subject: &S) {
-    for anchor in ANCHORS {
+    for &anchor in subject.anchors() {
         for windows in [1_u32, 2, 10, 100_000] {
             let quota = short_quota(subject, 5, anchor);
             let alice = Caller::new(subject, &quota, windows);
@@ -89,7 +88,7 @@ pub async fn a_step_back_never_reopens_a_window<S: SteeredClock>(subject: &S) {
 /// A store that denied by a window that has not begun, and left it there, would deny again in every window up to
 /// it, each time with a promise.
 pub async fn a_step_back_locks_nobody_out_for_longer_than_a_window<S: SteeredClock>(subject: &S) {
-    for anchor in ANCHORS {
+    for &anchor in subject.anchors() {
         let quota = short_quota(subject, 5, anchor);
         let alice = Caller::new(subject, &quota, "alice");
         let window = alice.fills().await;
@@ -111,7 +110,7 @@ pub async fn a_step_back_locks_nobody_out_for_longer_than_a_window<S: SteeredClo
 
 /// Rule 12: whoever only looks after a step back is told the truth as well.
 pub async fn a_peek_after_a_step_back_keeps_its_promise<S: SteeredClock>(subject: &S) {
-    for anchor in ANCHORS {
+    for &anchor in subject.anchors() {
         let quota = short_quota(subject, 5, anchor);
         let alice = Caller::new(subject, &quota, "alice");
         let window = alice.fills().await;
@@ -124,7 +123,7 @@ pub async fn a_peek_after_a_step_back_keeps_its_promise<S: SteeredClock>(subject
 
 /// Rule 12: a step forward costs the skipped windows and nothing else.
 pub async fn a_step_forward_costs_only_the_skipped_windows<S: SteeredClock>(subject: &S) {
-    for anchor in ANCHORS {
+    for &anchor in subject.anchors() {
         let quota = short_quota(subject, 5, anchor);
         let alice = Caller::new(subject, &quota, "alice");
         let window = alice.fills().await;
@@ -142,7 +141,7 @@ pub async fn a_step_forward_costs_only_the_skipped_windows<S: SteeredClock>(subj
 
 /// Rule 12: between a step back and the old time again, one window never admits more than its limit.
 pub async fn a_step_back_and_forth_admits_nothing_twice<S: SteeredClock>(subject: &S) {
-    for anchor in ANCHORS {
+    for &anchor in subject.anchors() {
         let quota = short_quota(subject, 5, anchor);
         let alice = Caller::new(subject, &quota, "alice");
         let window = alice.counts(3).await.counts[0].window;

@@ -11,7 +11,7 @@ const MILLISECOND: Duration = Duration::from_millis(1);
 
 /// Rule 1, G5: a window holds its start and not its end; what it counted is not counted after it.
 pub async fn a_window_ends_just_before_its_end<S: Subject>(subject: &S) {
-    for anchor in [Anchor::Epoch, Anchor::Staggered, Anchor::FirstHit] {
+    for &anchor in subject.anchors() {
         let quota = super::short_quota(subject, 5, anchor);
         let alice = Caller::new(subject, &quota, "alice");
         let window = alice.fills().await;
@@ -29,7 +29,7 @@ pub async fn a_window_ends_just_before_its_end<S: Subject>(subject: &S) {
 
 /// G5: however many windows pass unused, the next is a fresh one.
 pub async fn a_closed_window_is_never_counted_again<S: Subject>(subject: &S) {
-    for anchor in [Anchor::Epoch, Anchor::Staggered, Anchor::FirstHit] {
+    for &anchor in subject.anchors() {
         let quota = super::short_quota(subject, 5, anchor);
         let alice = Caller::new(subject, &quota, "alice");
         let window = alice.fills().await;

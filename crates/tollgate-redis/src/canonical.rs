@@ -1,0 +1,48 @@
+//! The canonical bytes of a key, read back value by value.
+
+/// One value of a key.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Value<'a> {
+    Text(&'a [u8]),
+    Bytes(&'a [u8]),
+    Number(u64),
+    V4([u8; 4]),
+    V6([u8; 16]),
+    /// The canonical bytes of the parts, one after another.
+    Parts(&'a [u8]),
+    /// A kind that this version does not know, with its number.
+    Other(u8, &'a [u8]),
+}
+
+/// The first value, and the bytes after it.
+pub(crate) fn parse(canonical: &[u8]) -> Option<(Value<'_>, &[u8])> {
+    let (kind, rest) = canonical.split_first()?;
+    let (length, rest) = read_length(rest)?;
+    let (value, after) = rest.split_at_checked(length)?;
+    let value = match (*kind, value.len()) {
+        (1, _) => Value::Text(value),
+        (2, _) => Value::Bytes(value),
+        (3, 8) => Value::Number(value.iter().fold(0, |number, byte| number << 8 | u64::from(*byte))),
+        (4, 4) => Value::V4(array(value)?),
+        (4, 16) => Value::V6(array(value)?),
+        (5, _) => Value::Parts(value),
+        (kind, _) => Value::Other(kind, value),
+    };
+    Some((value, after))
+}
+
+fn array<const N: usize>(bytes: &[u8]) -> Option<[u8; N]> {
+    bytes.try_into().ok()
+}
+
+/// Unsigned LEB128, and what comes after it.
+fn read_length(bytes: &[u8]) -> Option<(usize, &[u8])> {
+    let mut length = 0_usize;
+    for (place, byte) in bytes.iter().enumerate().take(10) {
+        length |= usize::from(byte & 0x7f).checked_shl(7 * u32::try_from(place).ok()?)?;
+        if byte & 0x80 == 0 {
+            return Some((length, bytes.get(place + 1..)?));
+        }
+    }
+    None
+}

@@ -1,0 +1,229 @@
+//! Keys as another system writes them, so that both count together: the template, and what it may be.
+//!
+//! How a template is read is in `text`, what is wrong with one in `error`, and how it becomes the name of a counter
+//! in [`keys`](crate::keys).
+
+mod error;
+mod name;
+mod text;
+
+use std::borrow::Cow;
+use std::time::Duration;
+
+use tollgate::{Anchor, Quota, WindowLength};
+
+pub use self::error::LayoutError;
+pub(crate) use self::name::{Naming, Text, values};
+
+/// How the keys of counters are written, where another system counts on the same server.
+///
+/// A template of text and of names in braces:
+///
+/// | name | stands for |
+/// |---|---|
+/// | `{window}` | the number of the window: its start divided by its length |
+/// | `{window_start}` | the start of the window, in Unix seconds |
+/// | `{window_start_ms}` | the start of the window, in Unix milliseconds |
+/// | `{prefix}` | the store's [prefix](crate::RedisStoreBuilder::prefix), as it is |
+/// | `{policy}` | the name of the policy |
+/// | `{windows}` | the length of windows in its written form, such as `1m` |
+/// | `{key}` and any other | the values of the [`Key`](tollgate::Key), the first name for the first value, and so on; nested ones in the order in which they are written |
+///
+/// `{{` and `}}` are braces. A template begins with text or the prefix, names the window and at least one value, and
+/// has text between any two names.
+///
+/// # Values
+///
+/// The last of all values is written as it is. In every other, the byte with which the template goes on behind it,
+/// and `%`, are written as `%` and two hexadecimal digits; or the request is refused, as
+/// [`separators`](Self::separators) says. So different values never make the same key. Where the template has braces
+/// of its own, those in values are treated likewise.
+///
+/// Texts, numbers and addresses are written as they are read, and a layout does not tell them apart: the number 7 and
+/// the text `7` count together, as they do in the system that it is shared with. Bytes have no text: such a key
+/// fails with [`StoreError::Misconfigured`](tollgate::StoreError::Misconfigured), and so does one that has more or
+/// fewer values than the template has names for.
+///
+/// # What counts together
+///
+/// What a template does not name does not tell counters apart. Without `{policy}`, policies count together whose
+/// windows are equally long and whose keys have the same values; two of them in one request are refused. Without
+/// `{window}` or `{windows}`, so do windows of several lengths whenever they start at the same instant.
+///
+/// # Windows
+///
+/// The window is in the key, so this process names the one that it holds to be open, and the script refuses if it is
+/// not, by the server's clock; then it is named anew. Only windows that are aligned to the epoch can be counted, of
+/// 100 ms or more, and in whole seconds for `{window_start}`: see [`validate`](Self::validate).
+///
+/// When a key expires says nothing then, and others may let it expire when they like. One that would expire before
+/// its window ends, or never, is given a second after the window's end.
+///
+/// # Consistency
+///
+/// As without a layout, with one exception: a server's clock that steps back into a window that is over finds the
+/// counters of that window, or none if they have expired. So it may count that window twice.
+///
+/// On a Cluster, every counter lies in a slot of its own, and a request with several quotas needs
+/// [`AcrossSlots::Reserve`](crate::AcrossSlots::Reserve). Braces around all values and nothing else put the counters
+/// of a key into one slot: `limit:{{{user}}}:{windows}:{window}`.
+///
+/// # Examples
+///
+/// ```
+/// use tollgate::Quota;
+/// use tollgate_redis::KeyLayout;
+///
+/// let layout: KeyLayout = "user:{user}:{endpoint}:{window}".parse()?;
+/// assert_eq!(layout, KeyLayout::LEETDEZINE);
+///
+/// layout.validate(&Quota::per_minute(5))?;
+/// let anchored = "5/1m@first_hit".parse::<Quota>()?;
+/// assert!(layout.validate(&anchored).is_err());
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct KeyLayout {
+    pieces: Cow<'static, [Piece]>,
+    separators: Separators,
+}
+
+/// What becomes of a value that holds what separates it from the next.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+#[non_exhaustive]
+pub enum Separators {
+    /// It is written as `%` and two hexadecimal digits. Systems that write it as it is count such a value under
+    /// another key.
+    #[default]
+    Escape,
+    /// The request fails with [`StoreError::Misconfigured`](tollgate::StoreError::Misconfigured). Whoever admits
+    /// requests when the store fails admits these as well, so this is for values that are checked before.
+    Refuse,
+}
+
+/// A part of a template.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Piece {
+    Text(Cow<'static, str>),
+    Prefix,
+    Policy,
+    Windows,
+    /// A value of the key, and its name.
+    Value(Cow<'static, str>),
+    Window(Form),
+}
+
+/// How a window is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Form {
+    Index,
+    StartSeconds,
+    StartMillis,
+}
+
+/// A window that is shorter could be over before its key has reached the server.
+const SHORTEST: Duration = Duration::from_millis(100);
+
+const fn text(text: &'static str) -> Piece {
+    Piece::Text(Cow::Borrowed(text))
+}
+
+const fn value(name: &'static str) -> Piece {
+    Piece::Value(Cow::Borrowed(name))
+}
+
+static RLAAS: [Piece; 4] =
+    [text("rlaas:rate_limit:"), value("userId"), text(":"), Piece::Window(Form::Index)];
+static LEETDEZINE: [Piece; 6] =
+    [text("user:"), value("user"), text(":"), value("endpoint"), text(":"), Piece::Window(Form::Index)];
+static SPRING_STARTER: [Piece; 5] =
+    [Piece::Prefix, text(":"), value("key"), text(":"), Piece::Window(Form::StartMillis)];
+static USER_RATE_LIMIT: [Piece; 4] =
+    [text("rate_limit:"), value("user"), text(":"), Piece::Window(Form::Index)];
+
+impl KeyLayout {
+    /// `rlaas:rate_limit:{userId}:{window}`, of the [RLaaS Users
+    /// Service](https://github.com/amitsaxena098/rlaas-users-service).
+    pub const RLAAS: Self = Self::new(&RLAAS);
+
+    /// `user:{user}:{endpoint}:{window}`, of the [LeetDezine case study](https://leetdezine.com/rate-limiter).
+    pub const LEETDEZINE: Self = Self::new(&LEETDEZINE);
+
+    /// `{prefix}:{key}:{window_start_ms}`, of the [Spring Boot Redis rate limiter
+    /// starter](https://github.com/V4run-Sharma/spring-boot-starter-redis-rate-limiter). Its prefix is `ratelimiter`
+    /// unless it is told otherwise.
+    pub const SPRING_STARTER: Self = Self::new(&SPRING_STARTER);
+
+    /// `rate_limit:{user}:{window}`, of the Valkey server
+    /// [user-rate-limit](https://github.com/arjunraghurama/user-rate-limit).
+    pub const USER_RATE_LIMIT: Self = Self::new(&USER_RATE_LIMIT);
+
+    const fn new(pieces: &'static [Piece]) -> Self {
+        Self { pieces: Cow::Borrowed(pieces), separators: Separators::Escape }
+    }
+
+    /// What becomes of values that hold a separator; they are escaped unless said otherwise.
+    #[must_use]
+    pub fn separators(self, separators: Separators) -> Self {
+        Self { separators, ..self }
+    }
+
+    /// Whether the windows of this quota can be put into such keys. A store refuses every request with a quota whose
+    /// windows cannot.
+    ///
+    /// # Errors
+    ///
+    /// If the windows are not aligned to the epoch, are shorter than 100 ms, or are no whole number of seconds where
+    /// keys say their start in seconds.
+    pub fn validate(&self, quota: &Quota) -> Result<(), LayoutError> {
+        let (Anchor::Epoch, WindowLength::Fixed(length)) = (quota.anchor(), quota.window()) else {
+            return Err(LayoutError::NotAligned);
+        };
+        if length < SHORTEST {
+            return Err(LayoutError::TooShort);
+        }
+        let says_seconds = self.pieces.contains(&Piece::Window(Form::StartSeconds));
+        if says_seconds && length.subsec_nanos() != 0 {
+            return Err(LayoutError::FractionOfSecond);
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_layouts_of_published_systems_are_their_templates() {
+        for (layout, template) in [
+            (KeyLayout::RLAAS, "rlaas:rate_limit:{userId}:{window}"),
+            (KeyLayout::LEETDEZINE, "user:{user}:{endpoint}:{window}"),
+            (KeyLayout::SPRING_STARTER, "{prefix}:{key}:{window_start_ms}"),
+            (KeyLayout::USER_RATE_LIMIT, "rate_limit:{user}:{window}"),
+        ] {
+            assert_eq!(template.parse(), Ok(layout.clone()));
+            assert_eq!(layout.to_string(), template);
+        }
+    }
+
+    #[test]
+    fn only_aligned_windows_that_keys_can_say_are_taken() {
+        let validate = |template: &str, quota: &str| {
+            template.parse::<KeyLayout>().unwrap().validate(&quota.parse().unwrap())
+        };
+        for (quota, expected) in [
+            ("5/1m", Ok(())),
+            ("5/100ms", Ok(())),
+            ("5/99ms", Err(LayoutError::TooShort)),
+            ("5/1m@first_hit", Err(LayoutError::NotAligned)),
+            ("5/1m@staggered", Err(LayoutError::NotAligned)),
+            ("5/day@UTC", Err(LayoutError::NotAligned)),
+        ] {
+            assert_eq!(validate("a:{key}:{window}", quota), expected, "{quota}");
+        }
+        assert_eq!(validate("a:{key}:{window_start_ms}", "5/1500ms"), Ok(()));
+        assert_eq!(validate("a:{key}:{window_start}", "5/1500ms"), Err(LayoutError::FractionOfSecond));
+        assert_eq!(validate("a:{key}:{window_start}", "5/2s"), Ok(()));
+    }
+}

@@ -1,0 +1,360 @@
+//! From a layout, a counter and a window to the key of the counter.
+
+use std::io::Write;
+use std::net::{Ipv4Addr, Ipv6Addr};
+
+use tollgate::{Key, PolicyQuota, StoreError, Timestamp, Window, WindowLength};
+
+use super::{Form, KeyLayout, Piece, Separators};
+use crate::canonical::{Value, parse};
+
+/// A layout for a store with this prefix.
+#[derive(Debug)]
+pub(crate) struct Naming {
+    layout: KeyLayout,
+    prefix: Box<str>,
+    /// The bytes that are escaped in each value, in the order of the template.
+    reserved: Box<[Box<[u8]>]>,
+    slots: Slots,
+}
+
+/// Where on a Cluster the counters of one key lie.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Slots {
+    /// All of them in one.
+    OneEachKey,
+    /// Each in its own, and the next window's in yet another.
+    OneEachCounter,
+}
+
+/// A value of a key as it is read.
+pub(crate) type Text = Box<[u8]>;
+
+const UNFIT_QUOTA: StoreError =
+    StoreError::Misconfigured("the layout of keys does not take windows as those of the quota");
+const UNFIT_KEY: StoreError = StoreError::Misconfigured(
+    "the layout of keys needs a name for every value of a key, and values with a text",
+);
+const SEPARATOR: StoreError =
+    StoreError::Misconfigured("a value of the key holds a separator of the layout of keys");
+
+impl Naming {
+    pub(crate) fn new(layout: KeyLayout, prefix: &str) -> Self {
+        let reserved = layout.reserved();
+        // Braces in the prefix may come before those of the template.
+        let has_tag = layout.has_tag_of_key() && !prefix.contains(['{', '}']);
+        let slots = if has_tag { Slots::OneEachKey } else { Slots::OneEachCounter };
+        Self { layout, prefix: prefix.into(), reserved, slots }
+    }
+
+    /// What all keys begin with.
+    pub(crate) fn head(&self) -> Vec<u8> {
+        let mut head = Vec::new();
+        for piece in self.layout.pieces.iter() {
+            match piece {
+                Piece::Text(text) => head.extend_from_slice(text.as_bytes()),
+                Piece::Prefix => head.extend_from_slice(self.prefix.as_bytes()),
+                _ => break,
+            }
+        }
+        head
+    }
+
+    /// Whether on a Cluster all counters of one key lie in one slot, now and later.
+    pub(crate) fn has_slot_for_each_key(&self) -> bool {
+        self.slots == Slots::OneEachKey
+    }
+
+    /// Whether policies have counters of their own.
+    pub(crate) fn names_policy(&self) -> bool {
+        self.layout.pieces.contains(&Piece::Policy)
+    }
+
+    /// The length of the quota's windows in milliseconds, if they can be named.
+    pub(crate) fn length(&self, quota: &PolicyQuota) -> u128 {
+        match quota.quota().window() {
+            WindowLength::Fixed(length) => length.as_millis(),
+            _ => 0,
+        }
+    }
+
+    /// A key that no caller has, with as many values as this takes.
+    pub(crate) fn probe(&self, number: u64) -> Key<'static> {
+        let named = self.layout.pieces.iter().filter(|piece| matches!(piece, Piece::Value(_)));
+        let probe = format!("tollgate-probe-{number}");
+        Key::parts(named.map(|_| probe.as_str()))
+    }
+
+    /// The window of the quota that is open then, if it can be named.
+    pub(crate) fn window(&self, quota: &PolicyQuota, now: Timestamp) -> Result<Window, StoreError> {
+        self.layout.validate(quota.quota()).map_err(|_| UNFIT_QUOTA)?;
+        // Windows that are aligned to the epoch are the same for every key.
+        Ok(quota.quota().window_at(&Key::from(""), now))
+    }
+
+    /// The key of the counter in this window.
+    pub(crate) fn name(
+        &self,
+        quota: &PolicyQuota,
+        values: Option<&[Text]>,
+        window: Window,
+    ) -> Result<Box<[u8]>, StoreError> {
+        let (mut values, mut name) = (values.ok_or(UNFIT_KEY)?.iter(), Vec::with_capacity(64));
+        let mut reserved = self.reserved.iter();
+        for piece in self.layout.pieces.iter() {
+            let value = match piece {
+                Piece::Text(text) => {
+                    name.extend_from_slice(text.as_bytes());
+                    continue;
+                }
+                Piece::Prefix => {
+                    name.extend_from_slice(self.prefix.as_bytes());
+                    continue;
+                }
+                Piece::Window(form) => {
+                    let _ = write!(name, "{}", form.number(window));
+                    continue;
+                }
+                Piece::Policy => quota.policy().as_bytes(),
+                Piece::Windows => quota.windows().as_bytes(),
+                Piece::Value(_) => values.next().ok_or(UNFIT_KEY)?,
+            };
+            self.write(&mut name, value, reserved.next().map_or(&[], |reserved| reserved))?;
+        }
+        if values.next().is_some() {
+            return Err(UNFIT_KEY);
+        }
+        Ok(name.into_boxed_slice())
+    }
+
+    fn write(&self, name: &mut Vec<u8>, value: &[u8], reserved: &[u8]) -> Result<(), StoreError> {
+        for byte in value {
+            if !reserved.contains(byte) {
+                name.push(*byte);
+            } else if self.layout.separators == Separators::Escape {
+                let _ = write!(name, "%{byte:02X}");
+            } else if *byte == b'%' {
+                // It separates nothing, and nothing is escaped.
+                name.push(*byte);
+            } else {
+                return Err(SEPARATOR);
+            }
+        }
+        Ok(())
+    }
+}
+
+impl KeyLayout {
+    /// The bytes that each value may not have as they are, or nobody could tell where it ends.
+    fn reserved(&self) -> Box<[Box<[u8]>]> {
+        let is_value = |piece: &Piece| matches!(piece, Piece::Policy | Piece::Windows | Piece::Value(_));
+        let is_brace = |text: &str| text.contains(['{', '}']);
+        let has_braces = self.pieces.iter().any(|piece| matches!(piece, Piece::Text(text) if is_brace(text)));
+        let mut reserved = Vec::new();
+        for (at, _) in self.pieces.iter().enumerate().filter(|(_, piece)| is_value(piece)) {
+            let behind = self.pieces.get(at + 1..).unwrap_or_default();
+            let mut bytes = Vec::new();
+            if let (Some(Piece::Text(text)), true) = (behind.first(), behind.iter().any(is_value)) {
+                bytes.extend(text.as_bytes().first());
+            }
+            if has_braces {
+                bytes.extend(b"{}");
+            }
+            if !bytes.is_empty() {
+                bytes.push(b'%');
+            }
+            reserved.push(bytes.into_boxed_slice());
+        }
+        reserved.into_boxed_slice()
+    }
+
+    /// Whether the first braces stand around all values of a key and nothing that changes with policy or window.
+    fn has_tag_of_key(&self) -> bool {
+        let (mut inside, mut tagged) = (false, 0);
+        for piece in self.pieces.iter() {
+            match piece {
+                Piece::Text(text) => {
+                    for at in text.chars() {
+                        match at {
+                            '{' => inside = true,
+                            '}' if inside => return tagged > 0 && tagged == self.values(),
+                            _ => {}
+                        }
+                    }
+                }
+                Piece::Value(_) if inside => tagged += 1,
+                Piece::Policy | Piece::Windows | Piece::Window(_) if inside => return false,
+                _ => {}
+            }
+        }
+        false
+    }
+
+    fn values(&self) -> usize {
+        self.pieces.iter().filter(|piece| matches!(piece, Piece::Value(_))).count()
+    }
+}
+
+impl Form {
+    fn number(self, window: Window) -> i64 {
+        let start = window.start().as_unix_millis();
+        match self {
+            Self::Index => {
+                let length = i64::try_from(window.length().as_millis()).unwrap_or(i64::MAX);
+                start.div_euclid(length.max(1))
+            }
+            Self::StartSeconds => start.div_euclid(1_000),
+            Self::StartMillis => start,
+        }
+    }
+}
+
+/// The values of a key as they are read, nested ones in the order in which they are written; `None` if one of them has
+/// no text.
+pub(crate) fn values(canonical: &[u8]) -> Option<Box<[Text]>> {
+    let (mut texts, mut rest) = (Vec::new(), canonical);
+    while !rest.is_empty() {
+        let (value, after) = parse(rest)?;
+        match value {
+            Value::Text(text) => texts.push(text.into()),
+            Value::Number(number) => texts.push(number.to_string().into_bytes().into_boxed_slice()),
+            Value::V4(address) => texts.push(Ipv4Addr::from(address).to_string().into_bytes().into()),
+            Value::V6(address) => texts.push(Ipv6Addr::from(address).to_string().into_bytes().into()),
+            Value::Parts(parts) => texts.extend(values(parts)?),
+            Value::Bytes(_) | Value::Other(..) => return None,
+        }
+        rest = after;
+    }
+    Some(texts.into_boxed_slice())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashMap;
+    use std::net::IpAddr;
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const NOW: Timestamp = Timestamp::from_unix_millis(1_700_000_100_000);
+
+    fn name(layout: KeyLayout, quota: &str, key: &Key<'_>) -> Result<String, StoreError> {
+        let naming = Naming::new(layout, "ratelimiter");
+        let quota = PolicyQuota::new("log:in", quota.parse().unwrap());
+        let window = naming.window(&quota, NOW)?;
+        let name = naming.name(&quota, values(&key.canonical_bytes()).as_deref(), window)?;
+        Ok(String::from_utf8(name.into_vec()).unwrap())
+    }
+
+    fn of(template: &str, quota: &str, key: &Key<'_>) -> String {
+        name(template.parse().unwrap(), quota, key).unwrap()
+    }
+
+    #[test]
+    fn names_are_those_of_the_published_systems() {
+        let named = |layout, quota, key: Key<'_>| name(layout, quota, &key).unwrap();
+        assert_eq!(named(KeyLayout::RLAAS, "5/1m", "alice".into()), "rlaas:rate_limit:alice:28333335");
+        assert_eq!(named(KeyLayout::USER_RATE_LIMIT, "5/1m", "alice".into()), "rate_limit:alice:28333335");
+        assert_eq!(
+            named(KeyLayout::LEETDEZINE, "5/1m", ("abc", "/search").into()),
+            "user:abc:/search:28333335"
+        );
+        assert_eq!(
+            named(KeyLayout::SPRING_STARTER, "5/10s", "global:com.example.ApiController#getData".into()),
+            "ratelimiter:global:com.example.ApiController#getData:1700000100000"
+        );
+    }
+
+    #[test]
+    fn every_name_of_a_template_is_written() {
+        let key = Key::from(("a", 7_u64));
+        let all = "{prefix}/{policy}|{windows}|{user}|{id}|{window}|{window_start}|{window_start_ms}";
+        assert_eq!(of(all, "5/10s", &key), "ratelimiter/log:in|10s|a|7|170000010|1700000100|1700000100000");
+        // Who is counted by user or else by address says which.
+        let caller = Key::from((Key::from(("ip", Key::from(IpAddr::from([10, 0, 0, 1])))), "/search"));
+        assert_eq!(
+            of("{prefix}:{kind}:{caller}:{endpoint}:{window}", "5/1m", &caller),
+            "ratelimiter:ip:10.0.0.1:/search:28333335"
+        );
+    }
+
+    #[test]
+    fn what_would_end_a_value_early_is_escaped_or_refused() {
+        let template = "user:{user}:{endpoint}:{window}";
+        let key = Key::from(("a:b%", "/c:d%"));
+        assert_eq!(of(template, "5/1m", &key), "user:a%3Ab%25:/c:d%:28333335");
+        let refusing = || template.parse::<KeyLayout>().unwrap().separators(Separators::Refuse);
+        assert_eq!(name(refusing(), "5/1m", &key), Err(SEPARATOR));
+        assert_eq!(name(refusing(), "5/1m", &("a%", "b:").into()).unwrap(), "user:a%:b::28333335");
+        assert_eq!(of("l:{{{user}}}:{window}", "5/1m", &"}{".into()), "l:{%7D%7B}:28333335");
+    }
+
+    #[test]
+    fn what_has_no_name_is_refused() {
+        for key in [Key::from(("a", "b")), Key::parts([""; 0]), Key::from(b"bytes")] {
+            assert_eq!(name(KeyLayout::RLAAS, "5/1m", &key), Err(UNFIT_KEY), "{key:?}");
+        }
+        assert_eq!(name(KeyLayout::LEETDEZINE, "5/1m", &"a".into()), Err(UNFIT_KEY));
+        assert_eq!(name(KeyLayout::RLAAS, "5/1m@first_hit", &"a".into()), Err(UNFIT_QUOTA));
+    }
+
+    #[test]
+    fn one_slot_for_all_counters_of_a_key_needs_braces_around_its_values() {
+        for (template, expected) in [
+            ("l:{{{user}}}:{windows}:{window}", true),
+            ("l:{{{user}:{endpoint}}}:{window}", true),
+            ("l:{{{prefix}:{user}}}:{window}", true),
+            ("l:{user}:{window}", false),
+            ("l:{{{user}}}:{endpoint}:{window}", false),
+            ("l:{{{user}:{window}}}", false),
+            ("l:{{{policy}:{user}}}:{window}", false),
+            ("l:{{}}:{{{user}}}:{window}", false),
+        ] {
+            let naming = Naming::new(template.parse().unwrap(), "p");
+            assert_eq!(naming.has_slot_for_each_key(), expected, "{template}");
+        }
+        let behind_braces = Naming::new("{prefix}:{{{user}}}:{window}".parse().unwrap(), "{}");
+        assert!(!behind_braces.has_slot_for_each_key());
+    }
+
+    #[test]
+    fn the_head_is_what_all_names_begin_with() {
+        let head = |layout| String::from_utf8(Naming::new(layout, "ratelimiter").head()).unwrap();
+        assert_eq!(head(KeyLayout::RLAAS), "rlaas:rate_limit:");
+        assert_eq!(head(KeyLayout::SPRING_STARTER), "ratelimiter:");
+    }
+
+    proptest! {
+        /// What differs has another name, however the values are chosen.
+        #[test]
+        fn different_counters_have_different_names(
+            template in prop::sample::select(vec![
+                "u:{user}:{endpoint}:{window}",
+                "u:{policy}:{user}:{windows}:{window}",
+                "u{{{user}:{endpoint}}}:{window}",
+                "u:{window}:{user}a{endpoint}",
+            ]),
+            counters in prop::collection::vec(
+                ("[a:1{}%]{0,4}", "[a:1{}%]{0,4}", 0..3_i64),
+                2..60,
+            ),
+        ) {
+            let naming = Naming::new(template.parse().unwrap(), "p");
+            let mut seen = HashMap::new();
+            for (first, second, minute) in counters {
+                let has_policy = template.contains("policy");
+                let quota = PolicyQuota::new(&first, "5/1m".parse().unwrap());
+                let texts: Vec<Text> = if has_policy { vec![&second] } else { vec![&first, &second] }
+                    .into_iter()
+                    .map(|text| text.as_bytes().into())
+                    .collect();
+                let window = naming.window(&quota, NOW + std::time::Duration::from_secs(60) * u32::try_from(minute).unwrap()).unwrap();
+                let name = naming.name(&quota, Some(&texts), window).unwrap();
+                let counter = (first, second, minute);
+                let known = seen.entry(name).or_insert_with(|| counter.clone());
+                prop_assert_eq!(known, &counter);
+            }
+        }
+    }
+}

@@ -1,0 +1,177 @@
+//! Templates as they are written.
+
+use std::fmt;
+use std::str::FromStr;
+
+use super::{Form, KeyLayout, LayoutError, Piece, Separators};
+
+/// Reads a template; the docs of the type say what it is made of.
+impl FromStr for KeyLayout {
+    type Err = LayoutError;
+
+    fn from_str(template: &str) -> Result<Self, LayoutError> {
+        let pieces = pieces(template)?;
+        if !matches!(pieces.first(), Some((_, Piece::Text(_) | Piece::Prefix))) {
+            return Err(LayoutError::NoHead);
+        }
+        for (at, (column, piece)) in pieces.iter().enumerate() {
+            let (before, here) = pieces.split_at(at);
+            if !piece.is_text() && before.iter().any(|(_, known)| known == piece) {
+                return Err(LayoutError::Twice { column: *column });
+            }
+            let [(_, piece), (next_column, next), ..] = here else { continue };
+            match (piece, next) {
+                (Piece::Window(_), Piece::Text(text)) if text.starts_with(is_digit) => {
+                    return Err(LayoutError::DigitBesideWindow { column: *next_column });
+                }
+                (Piece::Text(text), Piece::Window(_)) if text.ends_with(is_digit) => {
+                    return Err(LayoutError::DigitBesideWindow { column: *next_column });
+                }
+                _ if !piece.is_text() && !next.is_text() => {
+                    return Err(LayoutError::Unseparated { column: *next_column });
+                }
+                _ => {}
+            }
+        }
+        let has = |is: fn(&Piece) -> bool| pieces.iter().any(|(_, piece)| is(piece));
+        if !has(|piece| matches!(piece, Piece::Value(_))) {
+            return Err(LayoutError::NoValue);
+        }
+        if !has(|piece| matches!(piece, Piece::Window(_))) {
+            return Err(LayoutError::NoWindow);
+        }
+        let pieces = pieces.into_iter().map(|(_, piece)| piece).collect();
+        Ok(Self { pieces, separators: Separators::default() })
+    }
+}
+
+/// The template from which this layout is read again. It does not say what becomes of separators.
+impl fmt::Display for KeyLayout {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.pieces.iter().try_for_each(|piece| match piece {
+            Piece::Text(text) => f.write_str(&text.replace('{', "{{").replace('}', "}}")),
+            Piece::Prefix => f.write_str("{prefix}"),
+            Piece::Policy => f.write_str("{policy}"),
+            Piece::Windows => f.write_str("{windows}"),
+            Piece::Value(name) => write!(f, "{{{name}}}"),
+            Piece::Window(Form::Index) => f.write_str("{window}"),
+            Piece::Window(Form::StartSeconds) => f.write_str("{window_start}"),
+            Piece::Window(Form::StartMillis) => f.write_str("{window_start_ms}"),
+        })
+    }
+}
+
+impl Piece {
+    const fn is_text(&self) -> bool {
+        matches!(self, Self::Text(_))
+    }
+
+    /// What a name in braces stands for.
+    fn named(name: &str) -> Self {
+        match name {
+            "prefix" => Self::Prefix,
+            "policy" => Self::Policy,
+            "windows" => Self::Windows,
+            "window" => Self::Window(Form::Index),
+            "window_start" => Self::Window(Form::StartSeconds),
+            "window_start_ms" => Self::Window(Form::StartMillis),
+            name => Self::Value(name.to_owned().into()),
+        }
+    }
+}
+
+/// Every piece with the column at which it begins.
+fn pieces(template: &str) -> Result<Vec<(usize, Piece)>, LayoutError> {
+    let (mut pieces, mut rest) = (Vec::new(), template);
+    while !rest.is_empty() {
+        let column = template.len() - rest.len() + 1;
+        let (piece, after) = match rest.strip_prefix('{') {
+            Some(inside) if !inside.starts_with('{') => {
+                let (name, after) = inside.split_once('}').ok_or(LayoutError::Brace { column })?;
+                if name.is_empty() || !name.chars().all(|at| at.is_alphanumeric() || "_-.".contains(at)) {
+                    return Err(LayoutError::Brace { column });
+                }
+                (Piece::named(name), after)
+            }
+            _ => {
+                let (text, after) = plain(rest, column)?;
+                (Piece::Text(text.into()), after)
+            }
+        };
+        pieces.push((column, piece));
+        rest = after;
+    }
+    Ok(pieces)
+}
+
+/// Text up to the next name, and what comes behind it.
+fn plain(mut rest: &str, column: usize) -> Result<(String, &str), LayoutError> {
+    let (mut text, start) = (String::new(), rest.len());
+    loop {
+        let (before, at) = rest.split_at(rest.find(['{', '}']).unwrap_or(rest.len()));
+        text.push_str(before);
+        rest = at;
+        // Of three that open, the first two are a brace and the third opens a name.
+        match (at.strip_prefix("{{"), at.strip_prefix("}}")) {
+            (Some(after), _) => {
+                text.push('{');
+                rest = after;
+            }
+            (_, Some(after)) => {
+                text.push('}');
+                rest = after;
+            }
+            _ if at.starts_with('}') => {
+                return Err(LayoutError::Brace { column: column + start - rest.len() });
+            }
+            _ => return Ok((text, rest)),
+        }
+    }
+}
+
+fn is_digit(at: char) -> bool {
+    at.is_ascii_digit()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_template_that_is_read_and_written_is_the_same() {
+        for template in [
+            "a{key}:{window}",
+            "{prefix}:{policy}:{windows}:{user}:{endpoint}:{window_start}",
+            "limit:{{{user}}}:{window_start_ms}",
+            "{{}}{key} {window}",
+            "a:{window}:{key}",
+        ] {
+            let layout: KeyLayout = template.parse().unwrap();
+            assert_eq!(layout.to_string(), template);
+            assert_eq!(layout.to_string().parse(), Ok(layout));
+        }
+    }
+
+    #[test]
+    fn says_what_is_wrong_and_where() {
+        use LayoutError::{Brace, DigitBesideWindow, NoHead, NoValue, NoWindow, Twice, Unseparated};
+        for (template, expected) in [
+            ("", NoHead),
+            ("{key}:{window}", NoHead),
+            ("a:{window}", NoValue),
+            ("a:{key}", NoWindow),
+            ("a:{key", Brace { column: 3 }),
+            ("a:{}:{window}", Brace { column: 3 }),
+            ("a:{k y}:{window}", Brace { column: 3 }),
+            ("a:key}:{window}", Brace { column: 6 }),
+            ("a:{key}:{key}:{window}", Twice { column: 9 }),
+            ("a:{key}:{window}:{window}", Twice { column: 18 }),
+            ("a:{key}{window}", Unseparated { column: 8 }),
+            ("{prefix}{key}:{window}", Unseparated { column: 9 }),
+            ("a:{key}:1{window}", DigitBesideWindow { column: 10 }),
+            ("a:{window}1:{key}", DigitBesideWindow { column: 11 }),
+        ] {
+            assert_eq!(template.parse::<KeyLayout>(), Err(expected), "{template}");
+        }
+    }
+}
