@@ -93,7 +93,11 @@ fn policy(raw: At<RawPolicy>, defaults: &Defaults, problems: &mut Problems) -> O
     }
     let count_denied = value(&raw.count_denied).unwrap_or(defaults.count_denied);
     let count_denied = if count_denied { CountDenied::Yes } else { CountDenied::No };
-    let on_store_failure = on_store_failure(&raw, at, defaults, problems);
+    // An exempt policy counts nobody, and so has no share to say.
+    let on_store_failure = match is_exempt {
+        true => Some(OnStoreFailure::Open),
+        false => on_store_failure(&raw, at, defaults, problems),
+    };
     let enabled = value(&raw.enabled).unwrap_or(true);
     let mode = if enabled { value(&raw.mode).unwrap_or_default().min(defaults.mode) } else { Mode::Off };
     let cost = raw.cost.map_or(Some(Cost::Asked), |cost| resolve_cost(cost, problems));

@@ -216,6 +216,18 @@ fn the_mode_of_the_file_weakens_every_policy_and_strengthens_none() {
     }
 }
 
+/// The share that the defaults leave to each policy was asked of an exempt one too, which may not say one.
+#[test]
+fn an_exempt_policy_needs_no_share() {
+    let config = config(
+        "defaults: { on_store_failure: local }
+policies:
+  - { name: health, exempt: true }
+  - { name: a, key: global, quotas: [5/1m], local_share: 1/2 }",
+    );
+    assert_eq!(config.policies().as_slice().len(), 2);
+}
+
 #[test]
 fn a_policy_has_what_the_defaults_say_unless_it_says_otherwise() {
     let config = config(
