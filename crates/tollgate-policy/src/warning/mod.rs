@@ -13,7 +13,7 @@ use tollgate::{Quota, WindowLength};
 use self::implied::implies;
 use self::redundant::never_binds;
 use crate::policy::Quotas;
-use crate::{Grouping, Identity, Policy, Position};
+use crate::{Grouping, Identity, Mode, Policy, Position};
 
 /// Something that is probably not meant.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -121,7 +121,8 @@ impl fmt::Display for Warning {
 
 /// All of them, in the order of the file.
 pub(crate) fn warnings(policies: &[Policy]) -> Box<[Warning]> {
-    let exempt: Vec<&Policy> = policies.iter().filter(|policy| policy.is_exempt).collect();
+    let is_exempting = |policy: &&Policy| policy.is_exempt && policy.mode != Mode::Off;
+    let exempt: Vec<&Policy> = policies.iter().filter(is_exempting).collect();
     let mut warnings = Vec::new();
     for policy in policies {
         let mut warn = |at, kind| warnings.push(Warning { at, policy: policy.name.clone(), kind });
