@@ -321,7 +321,7 @@ fn a_bad_file_changes_nothing_and_is_told_until_a_good_one_comes() {
     let ready = server.get("/readyz");
     let text = String::from_utf8_lossy(&ready.body).into_owned();
     assert_eq!(ready.status, 200);
-    assert!(text.contains("the file of policies is not valid: version 1 goes on"), "{text}");
+    assert!(text.contains("the file of policies cannot be used: version 1 goes on"), "{text}");
     let error = server.admin_get("/v1/policies").json()["not_live"]["error"].clone();
     let error = error.as_str().expect("an error");
     assert!(error.contains("5/1mm") && error.contains("colour") && error.lines().count() == 2, "{error}");
