@@ -24,6 +24,7 @@ pub struct Config {
 pub struct StoreSettings {
     pub(crate) url: Box<str>,
     pub(crate) prefix: Option<Box<str>>,
+    pub(crate) reserves_across_slots: bool,
 }
 
 /// A file that cannot be used. The fault of whoever wrote it, or of where it lies.
@@ -133,6 +134,18 @@ impl StoreSettings {
     #[must_use]
     pub fn prefix(&self) -> Option<&str> {
         self.prefix.as_deref()
+    }
+
+    /// Whether, on a Cluster, a request that counts several keys takes its units slot by slot. Otherwise it cannot
+    /// be counted there.
+    #[must_use]
+    pub const fn reserves_across_slots(&self) -> bool {
+        self.reserves_across_slots
+    }
+
+    /// Whether the server is a Cluster, on which a step is in one slot.
+    pub(crate) fn is_cluster(&self) -> bool {
+        self.url.split_once("://").is_some_and(|(scheme, _)| scheme.ends_with("+cluster"))
     }
 }
 

@@ -53,6 +53,8 @@ impl Policies {
     /// counted, or its cost. What is only tried out never makes a request fail; it is left out then.
     pub fn charges<'a>(&'a self, attributes: &'a Attributes<'_>, cost: u32) -> Result<Outcome<'a>, Refusal> {
         let mut matched = Matched::default();
+        // A request that is in error is so under whatever other policy it is denied: the order is of no matter.
+        let mut unknown = None;
         for (number, policy) in self.numbered(attributes) {
             if policy.is_exempt {
                 return Ok(Outcome::Exempt(policy));
@@ -63,7 +65,10 @@ impl Policies {
                 Err(_) if !is_enforced => continue,
                 Err(attribute) => match policy.on_missing_key {
                     OnMissingKey::Skip => continue,
-                    OnMissingKey::Deny => return Ok(Outcome::DenyUnknown { policy, attribute }),
+                    OnMissingKey::Deny => {
+                        unknown.get_or_insert(Outcome::DenyUnknown { policy, attribute });
+                        continue;
+                    }
                     OnMissingKey::Error => {
                         let (policy, attribute) = (policy.name.clone(), attribute.into());
                         return Err(Refusal::MissingKey { policy, attribute });
@@ -78,7 +83,7 @@ impl Policies {
             let applied = Applied { policy: number, list: policy.list_for(attributes) };
             matched.push(Entry { policy, applied, key, cost, quotas: policy.list(applied.list) });
         }
-        Ok(Outcome::Charge(matched))
+        Ok(unknown.unwrap_or(Outcome::Charge(matched)))
     }
 
     /// What is different in these other policies.

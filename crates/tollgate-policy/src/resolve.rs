@@ -6,7 +6,8 @@ use std::collections::hash_map::Entry;
 use tollgate::{CountDenied, LocalShare, OnStoreFailure, PolicyQuota};
 
 use crate::file::{
-    At, FailureWord, QuotaList, RawCost, RawDefaults, RawFile, RawOverride, RawPolicy, RawStore, Share,
+    AcrossSlots, At, FailureWord, QuotaList, RawCost, RawDefaults, RawFile, RawOverride, RawPolicy, RawStore,
+    Share,
 };
 use crate::policy::{Quotas, candidate_name, is_policy_name};
 use crate::problem::Problems;
@@ -50,14 +51,15 @@ pub(crate) fn resolve(file: At<RawFile>, problems: &mut Problems) -> Config {
             }
         }
     }
-    let warnings = warning::warnings(&policies);
+    let warnings = warning::warnings(&policies, store.as_ref());
     Config { store, policies: Policies::new(policies), warnings }
 }
 
 fn settings(store: At<RawStore>, problems: &mut Problems) -> Option<StoreSettings> {
     store.value.need(&["url"], store.at, problems);
     let prefix = store.value.prefix.map(|prefix| prefix.value);
-    Some(StoreSettings { url: store.value.url?.value, prefix })
+    let reserves_across_slots = value(&store.value.across_slots) == Some(AcrossSlots::Reserve);
+    Some(StoreSettings { url: store.value.url?.value, prefix, reserves_across_slots })
 }
 
 impl Defaults {
@@ -93,7 +95,11 @@ fn policy(raw: At<RawPolicy>, defaults: &Defaults, problems: &mut Problems) -> O
     }
     let count_denied = value(&raw.count_denied).unwrap_or(defaults.count_denied);
     let count_denied = if count_denied { CountDenied::Yes } else { CountDenied::No };
-    let on_store_failure = on_store_failure(&raw, at, defaults, problems);
+    // An exempt policy counts nobody, and so has no share to say.
+    let on_store_failure = match is_exempt {
+        true => Some(OnStoreFailure::Open),
+        false => on_store_failure(&raw, at, defaults, problems),
+    };
     let enabled = value(&raw.enabled).unwrap_or(true);
     let mode = if enabled { value(&raw.mode).unwrap_or_default().min(defaults.mode) } else { Mode::Off };
     let cost = raw.cost.map_or(Some(Cost::Asked), |cost| resolve_cost(cost, problems));

@@ -27,6 +27,9 @@ fn without_null(schema: &mut Schema) {
             schema.insert("type".to_owned(), only);
         }
     }
+    if let Some(Value::Array(words)) = schema.get_mut("enum") {
+        words.retain(|word| !word.is_null());
+    }
     let Some(Value::Array(choices)) = schema.get_mut("anyOf") else { return };
     choices.retain(|choice| choice.get("type").is_none_or(|name| name != "null"));
     let [Value::Object(only)] = choices.as_slice() else { return };

@@ -116,6 +116,21 @@ fn a_missing_key_is_an_error_a_denial_or_nothing_and_never_a_shared_counter() {
     assert_eq!(matched(&skip, &attributes, 1).enforced().count(), 0);
 }
 
+/// Whichever stood first in the file decided between 400 and 429.
+#[test]
+fn a_request_in_error_is_so_wherever_another_policy_stands_that_denies_it() {
+    let strict = "{ name: strict, key: [user], quotas: [5/1m] }";
+    let denying = "{ name: denying, key: [tenant], quotas: [5/1m], on_missing_key: deny }";
+    for policies in [[strict, denying], [denying, strict]] {
+        let config = config(&format!("policies: [{}]", policies.join(", ")));
+        let refusal = config.policies().charges(&Attributes::default(), 1).unwrap_err();
+        assert!(refusal.to_string().starts_with("policy `strict`: "), "{refusal}");
+        let user = attributes(&[("user", "a")]);
+        let denied = config.policies().charges(&user, 1);
+        assert!(matches!(denied, Ok(Outcome::DenyUnknown { attribute: "tenant", .. })), "{denied:?}");
+    }
+}
+
 #[test]
 fn a_cost_comes_from_the_caller_the_policy_or_an_attribute() {
     let config = config(
@@ -199,6 +214,18 @@ fn the_mode_of_the_file_weakens_every_policy_and_strengthens_none() {
         let enforced = matched(&config, &attributes, 1).enforced().count();
         assert_eq!(enforced, usize::from(mode == "enforce"));
     }
+}
+
+/// The share that the defaults leave to each policy was asked of an exempt one too, which may not say one.
+#[test]
+fn an_exempt_policy_needs_no_share() {
+    let config = config(
+        "defaults: { on_store_failure: local }
+policies:
+  - { name: health, exempt: true }
+  - { name: a, key: global, quotas: [5/1m], local_share: 1/2 }",
+    );
+    assert_eq!(config.policies().as_slice().len(), 2);
 }
 
 #[test]

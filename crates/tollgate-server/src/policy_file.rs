@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use tollgate_policy::{Config, ConfigError, StoreSettings, Warning};
 use tracing::warn;
 
-/// A file of policies, and the text that it was read from last, valid or not.
+/// A file of policies, and the text that it was read from last, valid or not; none, if it could not be read.
 #[derive(Debug)]
 pub(crate) struct PolicyFile {
     path: PathBuf,
@@ -43,10 +43,12 @@ impl PolicyFile {
     ///
     /// # Errors
     ///
-    /// If it cannot be read.
-    pub(crate) fn read(&self) -> Result<String, ConfigError> {
-        let unreadable = |source| ConfigError::Unreadable { file: self.name.clone(), source };
-        std::fs::read_to_string(&self.path).map_err(unreadable)
+    /// If it cannot be read. No text is known then: when it is back, it is news even as it was.
+    pub(crate) fn read(&mut self) -> Result<String, ConfigError> {
+        std::fs::read_to_string(&self.path).map_err(|source| {
+            self.text = None;
+            ConfigError::Unreadable { file: self.name.clone(), source }
+        })
     }
 
     /// Whether the file was read with this text last.

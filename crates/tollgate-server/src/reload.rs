@@ -1,6 +1,8 @@
 //! Reading the file of policies again while the service runs: all of it is valid and becomes live at once, or nothing
 //! changes.
 
+use std::error::Error;
+use std::fmt;
 use std::future::pending;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -35,7 +37,7 @@ pub(crate) struct ReloadState {
 /// A file that did not become live.
 #[derive(Debug)]
 pub(crate) struct Failure {
-    pub(crate) error: ConfigError,
+    error: ConfigError,
     pub(crate) since: Timestamp,
 }
 
@@ -61,8 +63,8 @@ pub(crate) enum Reloaded {
 
 /// Why nothing changed.
 #[derive(Debug, Clone, Error)]
-#[error("{}", .0.error)]
-pub(crate) struct ReloadError(pub(crate) Arc<Failure>);
+#[error("{0}")]
+pub(crate) struct ReloadError(Arc<Failure>);
 
 impl<S> Reloads<S> {
     pub(crate) fn new(limiter: Arc<PolicyLimiter<S>>, file: PolicyFile) -> Self {
@@ -120,10 +122,18 @@ impl<S> Reloads<S> {
     }
 
     fn fail(&self, file: &PolicyFile, error: ConfigError, cause: Cause) -> ReloadError {
+        let failure = Arc::new(Failure { error, since: SystemClock.now() });
+        // The watch comes for whatever happens in the folder, and the log may be written there: a file that is away
+        // is told of once, or each line would be the cause of the next.
+        let is_same = |told: &Arc<Failure>| told.to_string() == failure.to_string();
+        if cause == Cause::Watch
+            && let Some(told) = self.state.failure().filter(is_same)
+        {
+            return ReloadError(told);
+        }
         self.state.failed.fetch_add(1, Ordering::Relaxed);
         let version = self.limiter.live().version();
-        error!(file = file.name(), cause = cause.name(), version, "policies stay as they are\n{error}");
-        let failure = Arc::new(Failure { error, since: SystemClock.now() });
+        error!(file = file.name(), cause = cause.name(), version, "policies stay as they are\n{failure}");
         *lock(&self.state.failure) = Some(Arc::clone(&failure));
         ReloadError(failure)
     }
@@ -169,6 +179,17 @@ impl ReloadState {
     }
 }
 
+/// Every problem of the file; or that it cannot be read, and why.
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { error, .. } = self;
+        match error.source() {
+            None => write!(f, "{error}"),
+            Some(source) => write!(f, "{error}: {source}"),
+        }
+    }
+}
+
 impl Cause {
     const fn name(self) -> &'static str {
         match self {
@@ -193,4 +214,40 @@ fn in_short(changes: &Changes) -> String {
 /// Nothing that is done under these locks leaves half of it undone.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use tollgate::MemoryStore;
+
+    use super::*;
+
+    /// A file that was away for a while and came back as it was stayed "not live", because its text was known. And
+    /// where the log was written beside it, each line of its absence was the cause of the next.
+    #[test]
+    fn a_file_that_is_away_is_told_of_once_and_is_live_again_once_it_is_back() {
+        let folder = std::env::temp_dir().join(format!("tollgate-reload-{}", std::process::id()));
+        fs::create_dir_all(&folder).unwrap();
+        let (path, away) = (folder.join("t.yaml"), folder.join("away.yaml"));
+        fs::write(&path, "policies: []").unwrap();
+        let (file, config) = PolicyFile::load(&path).unwrap();
+        let limiter = PolicyLimiter::new(MemoryStore::new(), config.into_policies(), file.name());
+        let reloads = Reloads::new(Arc::new(limiter), file);
+        let failed = || reloads.state().counts()[2];
+
+        fs::rename(&path, &away).unwrap();
+        let error = reloads.reload(Cause::Watch).unwrap_err().to_string();
+        assert!(error.contains("t.yaml: No such file"), "{error}");
+        assert_eq!(reloads.reload(Cause::Watch).unwrap_err().to_string(), error);
+        assert_eq!(failed(), ("failed", 1));
+        let _ = reloads.reload(Cause::Signal).unwrap_err();
+        assert_eq!(failed(), ("failed", 2), "who asks is told again");
+
+        fs::rename(&away, &path).unwrap();
+        assert_eq!(reloads.reload(Cause::Watch).unwrap(), Reloaded::Unchanged(1));
+        assert!(reloads.state().failure().is_none());
+        fs::remove_dir_all(&folder).unwrap();
+    }
 }

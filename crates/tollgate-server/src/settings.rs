@@ -107,15 +107,19 @@ impl Settings {
     ///
     /// If flags contradict each other, or a file that they name cannot be read.
     pub fn new(args: ServeArgs) -> Result<Self, SettingsError> {
-        let flag = args.store.as_ref().map(|url| StoreSettings::new(url, &args.store_args)).transpose()?;
         let (policies, of_file) = match &args.config {
             Some(path) => from_file(path, &args)?,
             None => (from_flags(&args)?, None),
         };
+        let store = match (&args.store, &of_file) {
+            (Some(url), of_file) => Some(StoreSettings::new(url, of_file.as_ref(), &args.store_args)?),
+            (None, Some(of_file)) => Some(StoreSettings::of_file(of_file, &args.store_args)?),
+            (None, None) => None,
+        };
         Ok(Self {
             policies,
             memory: MemoryStore::builder().max_keys(args.max_keys.get()).build(),
-            store: flag.or(of_file),
+            store,
             when_full: args.when_full.into(),
             listen: args.listen,
             admin_listen: args.admin_listen,
@@ -129,9 +133,9 @@ impl Settings {
 fn from_file(
     path: &Path,
     args: &ServeArgs,
-) -> Result<(PolicySettings, Option<StoreSettings>), SettingsError> {
+) -> Result<(PolicySettings, Option<tollgate_policy::StoreSettings>), SettingsError> {
     let (file, config) = PolicyFile::load(path)?;
-    let store = config.store().map(|store| StoreSettings::of_file(store, &args.store_args)).transpose()?;
+    let store = config.store().cloned();
     let other_store = store.is_some() && args.store.is_some();
     let (warnings, policies) = (config.warnings().into(), config.into_policies());
     Ok((PolicySettings { policies, file: Some(file), warnings, other_store }, store))

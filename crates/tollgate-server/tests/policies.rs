@@ -321,7 +321,7 @@ fn a_bad_file_changes_nothing_and_is_told_until_a_good_one_comes() {
     let ready = server.get("/readyz");
     let text = String::from_utf8_lossy(&ready.body).into_owned();
     assert_eq!(ready.status, 200);
-    assert!(text.contains("the file of policies is not valid: version 1 goes on"), "{text}");
+    assert!(text.contains("the file of policies cannot be used: version 1 goes on"), "{text}");
     let error = server.admin_get("/v1/policies").json()["not_live"]["error"].clone();
     let error = error.as_str().expect("an error");
     assert!(error.contains("5/1mm") && error.contains("colour") && error.lines().count() == 2, "{error}");
@@ -479,6 +479,42 @@ policies:
     assert!(log.contains("counters are shared") && log.contains("the store does not answer"), "{log}");
 }
 
+/// Without `reserve`, which the service could not be told, every request to which both apply was admitted uncounted.
+#[test]
+fn policies_that_count_different_keys_go_together_on_a_cluster() {
+    let cluster = servers::Cluster::with(&servers::Settings::new(Software::Redis));
+    let seeds: Vec<String> = cluster.nodes().iter().map(|node| node.address().to_string()).collect();
+    let folder = Folder::new("slots");
+    let text = |across: &str| {
+        format!(
+            "store: {{ url: \"redis+cluster://{}\"{across} }}
+policies:
+  - {{ name: users, match: {{ user: {{ present: true }} }}, key: [user], quotas: [9/1d@first_hit] }}
+  - {{ name: tenants, match: {{ tenant: {{ present: true }} }}, key: [tenant], quotas: [3/1d@first_hit] }}
+",
+            seeds.join(",")
+        )
+    };
+    let patient = ["--store-timeout", "5s", "--store-connect-timeout", "5s"];
+    let file = folder.write("reserve.yaml", &text(", across_slots: reserve"));
+    let server = serve(&file, &patient);
+    until("the store counts", || server.get("/v1/check?user=u&cost=0").json()["source"] == "store");
+    let checks: Vec<(u16, Value)> = (0..5)
+        .map(|user| server.get(&format!("/v1/check?tenant=t&user=u{user}")))
+        .map(|reply| (reply.status, reply.json()["source"].clone()))
+        .collect();
+    let stored = |status: u16| (status, json!("store"));
+    assert_eq!(checks, [stored(200), stored(200), stored(200), stored(429), stored(429)]);
+    drop(server);
+
+    let server = serve(&folder.write("refuse.yaml", &text("")), &patient);
+    until("the store counts", || server.get("/v1/check?user=u&cost=0").json()["source"] == "store");
+    assert_eq!(server.get("/v1/check?tenant=t&user=u0").json()["source"], "fallback");
+    server.signal("TERM");
+    let log = server.wait().1;
+    assert!(log.contains("keys-across-slots") && log.contains("across slots"), "{log}");
+}
+
 #[test]
 fn flags_go_before_the_store_of_the_file_and_a_change_of_it_waits_for_a_start() {
     let (of_file, of_flag) =
@@ -495,6 +531,11 @@ fn flags_go_before_the_store_of_the_file_and_a_change_of_it_waits_for_a_start() 
     assert_eq!(server.get("/v1/check").json()["source"], "store");
     assert_eq!(of_flag.command::<Vec<String>>(["KEYS", "two:*"]).len(), 1);
     assert_eq!(of_file.command::<Vec<String>>(["KEYS", "*"]).len(), 0);
+    drop(server);
+
+    let server = serve(&file, &[&patient[..], &["--store", &url(&of_flag)]].concat());
+    assert_eq!(server.get("/v1/check").json()["source"], "store");
+    assert_eq!(of_flag.command::<Vec<String>>(["KEYS", "one:*"]).len(), 1, "the file's prefix holds");
     drop(server);
 
     let server = serve(&file, &patient);

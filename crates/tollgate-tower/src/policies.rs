@@ -9,7 +9,7 @@ use tollgate_policy::{Attributes, CheckError, Ground, PolicyDecision, PolicyLimi
 
 use crate::attributes::{AttributeError, Tell};
 use crate::engine::BoxFuture;
-use crate::headers::{HeaderFormat, LimitHeaders};
+use crate::headers::LimitHeaders;
 use crate::key::Peer;
 use crate::taken::Taken;
 use crate::{Head, reply};
@@ -169,12 +169,6 @@ pub(crate) fn counted(decision: &PolicyDecision) -> Decision {
 }
 
 fn names(decision: &PolicyDecision) -> LimitHeaders {
-    let format = match decision.headers() {
-        tollgate_policy::HeaderFormat::Draft06 => HeaderFormat::Draft06,
-        tollgate_policy::HeaderFormat::XRateLimit => HeaderFormat::XRateLimit,
-        tollgate_policy::HeaderFormat::None => HeaderFormat::None,
-        _ => HeaderFormat::Draft11,
-    };
     let quotas: Vec<_> = decision.quotas().map(|standing| standing.quota).collect();
-    LimitHeaders::of(format, quotas.iter().copied())
+    LimitHeaders::of(decision.headers().into(), quotas.iter().copied())
 }

@@ -22,7 +22,7 @@ pub(crate) use self::read::{At, Read};
 pub(crate) use self::store::RawStore;
 pub(crate) use self::tree::Node;
 use self::values::Status;
-pub(crate) use self::values::{FailureWord, RawCost, Share};
+pub(crate) use self::values::{AcrossSlots, FailureWord, RawCost, Share};
 pub(crate) use self::variables::Variables;
 use crate::problem::Problems;
 use crate::{HeaderFormat, Mode, OnMissingKey, Position, ProblemKind};

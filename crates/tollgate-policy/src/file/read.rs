@@ -87,6 +87,10 @@ impl<T: Read> Read for Vec<At<T>> {
 impl<T: Read> Read for OneOrMany<T> {
     fn read(node: &Node, problems: &mut Problems) -> Option<Self> {
         match &node.value {
+            Value::List(nodes) if nodes.is_empty() => {
+                problems.add(node.at, ProblemKind::Empty("value"));
+                None
+            }
             Value::List(_) => Read::read(node, problems).map(Self),
             _ => At::read(node, problems).map(|one| Self(vec![one])),
         }

@@ -4,6 +4,7 @@ use schemars::JsonSchema;
 
 use super::read::{At, Read, section};
 use super::tree::Node;
+use super::values::AcrossSlots;
 use crate::problem::Problems;
 use crate::{Position, ProblemKind};
 
@@ -14,5 +15,8 @@ section! {
         "url" url: Box<str>,
         /// What the names of all keys begin with.
         "prefix" prefix: Box<str>,
+        /// On a Cluster, a request that counts several keys: `refuse` is trouble of the store, `reserve` takes its
+        /// units slot by slot and gives them back if one denies.
+        "across_slots" across_slots: AcrossSlots,
     }
 }

@@ -19,6 +19,13 @@ pub(crate) enum FailureWord {
     Local,
 }
 
+/// What happens on a Cluster to a request whose counters lie in several slots.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum AcrossSlots {
+    Refuse,
+    Reserve,
+}
+
 /// The part of a limit.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Share(pub(crate) LocalShare);
@@ -42,6 +49,8 @@ words!(Mode: "mode" [Mode::Enforce, Mode::Shadow, Mode::Off]);
 
 words!(FailureWord: "on_store_failure" [FailureWord::Open, FailureWord::Closed, FailureWord::Local]);
 
+words!(AcrossSlots: "across_slots" [AcrossSlots::Refuse, AcrossSlots::Reserve]);
+
 words!(HeaderFormat: "header format" [
     HeaderFormat::Draft11,
     HeaderFormat::Draft06,
@@ -50,6 +59,15 @@ words!(HeaderFormat: "header format" [
 ]);
 
 words!(OnMissingKey: "on_missing_key" [OnMissingKey::Error, OnMissingKey::Deny, OnMissingKey::Skip]);
+
+impl AcrossSlots {
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Refuse => "refuse",
+            Self::Reserve => "reserve",
+        }
+    }
+}
 
 impl FailureWord {
     const fn name(self) -> &'static str {

@@ -1,5 +1,6 @@
 //! One version of the policies, as it is live.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -29,11 +30,11 @@ impl PolicySet {
 
     /// Other policies in place of these. Those with a name of these go on with its figures.
     pub(super) fn next(&self, policies: Policies, source: &str) -> Self {
-        let kept = |policy: &Policy| {
-            let place = self.policies.as_slice().iter().position(|other| other.name() == policy.name());
-            place.and_then(|place| self.counters.get(place)).cloned().unwrap_or_default()
-        };
-        let counters = policies.as_slice().iter().map(kept).collect();
+        let names = self.policies.as_slice().iter().map(Policy::name);
+        let kept: HashMap<&str, &Arc<Counters>> = names.zip(&self.counters).collect();
+        let counters = |policy: &Policy| kept.get(policy.name()).map(|counters| Arc::clone(counters));
+        let counters =
+            policies.as_slice().iter().map(|policy| counters(policy).unwrap_or_default()).collect();
         let (version, since) = (self.version + 1, SystemClock.now());
         let unlimited = Arc::clone(&self.unlimited);
         Self { policies, version, source: source.into(), since, counters, unlimited }

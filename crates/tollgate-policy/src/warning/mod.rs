@@ -1,5 +1,6 @@
 //! What is valid and probably a mistake.
 
+mod across_slots;
 mod implied;
 mod redundant;
 
@@ -10,10 +11,11 @@ use smallvec::SmallVec;
 use thiserror::Error;
 use tollgate::{Quota, WindowLength};
 
+use self::across_slots::apart;
 use self::implied::implies;
 use self::redundant::never_binds;
 use crate::policy::Quotas;
-use crate::{Grouping, Identity, Policy, Position};
+use crate::{Grouping, Identity, Mode, Policy, Position, StoreSettings};
 
 /// Something that is probably not meant.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -74,6 +76,15 @@ pub enum WarningKind {
         /// The attribute.
         name: Box<str>,
     },
+    /// On a Cluster, a request to which both policies apply cannot be counted.
+    #[error(
+        "on a Cluster, a request that `{other}` matches as well cannot be counted, because they count different keys: \
+         `on_store_failure` decides; `across_slots: reserve` in `store` has it counted"
+    )]
+    KeysAcrossSlots {
+        /// An earlier policy with another key.
+        other: Box<str>,
+    },
 }
 
 /// The shortest window that counts as long: in an hour, somebody notices a burst.
@@ -108,6 +119,7 @@ impl Warning {
             WarningKind::UnreachableOverride { .. } => "unreachable-override",
             WarningKind::MixedIdentities { .. } => "mixed-identities",
             WarningKind::CommaInName { .. } => "comma-in-name",
+            WarningKind::KeysAcrossSlots { .. } => "keys-across-slots",
         }
     }
 }
@@ -120,16 +132,21 @@ impl fmt::Display for Warning {
 }
 
 /// All of them, in the order of the file.
-pub(crate) fn warnings(policies: &[Policy]) -> Box<[Warning]> {
-    let exempt: Vec<&Policy> = policies.iter().filter(|policy| policy.is_exempt).collect();
+pub(crate) fn warnings(policies: &[Policy], store: Option<&StoreSettings>) -> Box<[Warning]> {
+    let is_exempting = |policy: &&Policy| policy.is_exempt && policy.mode != Mode::Off;
+    let exempt: Vec<&Policy> = policies.iter().filter(is_exempting).collect();
+    let is_split = store.is_some_and(|store| store.is_cluster() && !store.reserves_across_slots);
     let mut warnings = Vec::new();
-    for policy in policies {
+    for (place, policy) in policies.iter().enumerate() {
         let mut warn = |at, kind| warnings.push(Warning { at, policy: policy.name.clone(), kind });
         if let Some(exempt) = hidden_by(policy, &exempt) {
             warn(policy.at, WarningKind::HiddenByExempt { exempt: exempt.name.clone() });
         }
         if let Some(kind) = mixed(&policy.identity) {
             warn(policy.at, kind);
+        }
+        if is_split && let Some(other) = policies.iter().take(place).find(|other| apart(policy, other)) {
+            warn(policy.at, WarningKind::KeysAcrossSlots { other: other.name.clone() });
         }
         let mut names = SmallVec::<[&str; 4]>::new();
         policy.identity.names(&mut names);

@@ -9,8 +9,8 @@ use std::sync::Arc;
 use arc_swap::ArcSwap;
 use http::HeaderMap;
 use tollgate::PolicyQuota;
-use tollgate_policy::{HeaderFormat, PolicyDecision, PolicySet};
-use tollgate_tower::headers::{self, LimitHeaders};
+use tollgate_policy::{PolicyDecision, PolicySet};
+use tollgate_tower::headers::LimitHeaders;
 
 /// Writes the headers of decisions.
 pub(super) struct HeaderTable(ArcSwap<Made>);
@@ -58,7 +58,7 @@ impl Made {
     fn new(set: &PolicySet) -> Self {
         let counting = set.policies().as_slice().iter().filter(|policy| !policy.quotas().is_empty());
         let alone = counting.map(|policy| {
-            (policy.name().into(), LimitHeaders::new(format(policy.headers()), policy.quotas()))
+            (policy.name().into(), LimitHeaders::new(policy.headers().into(), policy.quotas()))
         });
         Self { version: set.version(), alone: alone.collect() }
     }
@@ -75,16 +75,7 @@ impl Made {
 
 fn together(decision: &PolicyDecision) -> LimitHeaders {
     let quotas: Vec<&PolicyQuota> = decision.quotas().map(|standing| standing.quota).collect();
-    LimitHeaders::of(format(decision.headers()), quotas.into_iter())
-}
-
-fn format(format: HeaderFormat) -> headers::HeaderFormat {
-    match format {
-        HeaderFormat::Draft06 => headers::HeaderFormat::Draft06,
-        HeaderFormat::XRateLimit => headers::HeaderFormat::XRateLimit,
-        HeaderFormat::None => headers::HeaderFormat::None,
-        _ => headers::HeaderFormat::Draft11,
-    }
+    LimitHeaders::of(decision.headers().into(), quotas.into_iter())
 }
 
 #[cfg(test)]
@@ -92,7 +83,7 @@ mod tests {
     use std::time::Duration;
 
     use tollgate::{ManualClock, MemoryStore};
-    use tollgate_policy::{Attributes, Policies, Policy, PolicyBuilder, PolicyLimiter};
+    use tollgate_policy::{Attributes, HeaderFormat, Policies, Policy, PolicyBuilder, PolicyLimiter};
     use tollgate_testkit::block_on;
 
     use super::*;

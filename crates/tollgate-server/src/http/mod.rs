@@ -125,7 +125,7 @@ impl<S: ServedStore + 'static> Edge<S> {
         };
         if self.reloads.as_ref().is_some_and(|reloads| reloads.state().failure().is_some()) {
             // What is wrong with it is for administrators.
-            text += &format!("the file of policies is not valid: version {} goes on\n", live.version());
+            text += &format!("the file of policies cannot be used: version {} goes on\n", live.version());
         }
         Ok(reply::text(reply::PLAIN, text.into()))
     }

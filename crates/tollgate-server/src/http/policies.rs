@@ -38,7 +38,7 @@ pub(super) struct PoliciesBody<'a> {
 struct NotLive {
     /// When it was read, in Unix milliseconds.
     since: i64,
-    /// What is wrong with it, one problem a line.
+    /// What is wrong with it, one problem a line; or why it cannot be read.
     error: String,
 }
 
@@ -50,7 +50,7 @@ struct PolicyBody<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     description: Option<&'a str>,
-    /// Where it stands in the file.
+    /// Where it stood in the file when this version became live.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     line: Option<usize>,
@@ -114,10 +114,8 @@ impl<S: ServedStore + 'static> Edge<S> {
             source: live.source(),
             since: live.since().as_unix_millis(),
             age_ms: u64::try_from(age.as_millis()).unwrap_or(u64::MAX),
-            not_live: failure.map(|failure| NotLive {
-                since: failure.since.as_unix_millis(),
-                error: failure.error.to_string(),
-            }),
+            not_live: failure
+                .map(|failure| NotLive { since: failure.since.as_unix_millis(), error: failure.to_string() }),
             policies: live.policies().as_slice().iter().map(PolicyBody::new).collect(),
         };
         reply::json(StatusCode::OK, &body)

@@ -4,7 +4,7 @@ use std::fmt;
 use std::path::Path;
 use std::time::Duration;
 
-use tollgate_redis::{Identity, Password, RedisStore, RedisStoreBuilder, StoreUrl, Tls};
+use tollgate_redis::{AcrossSlots, Identity, Password, RedisStore, RedisStoreBuilder, StoreUrl, Tls};
 
 use crate::args::{IdentityForm, Secret, StoreArgs};
 use crate::settings::SettingsError;
@@ -22,10 +22,14 @@ impl StoreSettings {
     /// The prefix that keys have where nobody says otherwise.
     const PREFIX: &str = "tollgate";
 
-    /// The store that a flag names.
-    pub(crate) fn new(url: &Secret, args: &StoreArgs) -> Result<Self, SettingsError> {
+    /// The store that a flag names. What else a file says of its store holds for this one.
+    pub(crate) fn new(
+        url: &Secret,
+        file: Option<&tollgate_policy::StoreSettings>,
+        args: &StoreArgs,
+    ) -> Result<Self, SettingsError> {
         let url = url.expose().parse().map_err(SettingsError::StoreUrl)?;
-        Self::of(url, None, args)
+        Self::of(url, file, args)
     }
 
     /// The store that a file names. Flags say how it is spoken to, and go before the file.
@@ -34,15 +38,22 @@ impl StoreSettings {
         args: &StoreArgs,
     ) -> Result<Self, SettingsError> {
         let url = store.url().parse().map_err(SettingsError::FileStoreUrl)?;
-        Self::of(url, store.prefix(), args)
+        Self::of(url, Some(store), args)
     }
 
-    fn of(url: StoreUrl, prefix: Option<&str>, args: &StoreArgs) -> Result<Self, SettingsError> {
-        let prefix = args.store_prefix.as_deref().or(prefix).unwrap_or(Self::PREFIX);
+    fn of(
+        url: StoreUrl,
+        file: Option<&tollgate_policy::StoreSettings>,
+        args: &StoreArgs,
+    ) -> Result<Self, SettingsError> {
+        let prefix = args.store_prefix.as_deref().or(file.and_then(|file| file.prefix()));
+        let prefix = prefix.unwrap_or(Self::PREFIX);
+        let reserves = file.is_some_and(tollgate_policy::StoreSettings::reserves_across_slots);
         let mut builder = RedisStore::builder(url.clone())
             .deadline(args.store_timeout)
             .connect_timeout(args.store_connect_timeout)
             .prefix(prefix)
+            .across_slots(if reserves { AcrossSlots::Reserve } else { AcrossSlots::Refuse })
             .identity(match args.identity {
                 IdentityForm::Digest => Identity::Digest,
                 IdentityForm::Plain => Identity::Plain,

@@ -107,6 +107,19 @@ impl HeaderFormat {
     }
 }
 
+/// What a policy says is told as it says.
+#[cfg(feature = "policy")]
+impl From<tollgate_policy::HeaderFormat> for HeaderFormat {
+    fn from(format: tollgate_policy::HeaderFormat) -> Self {
+        match format {
+            tollgate_policy::HeaderFormat::Draft06 => Self::Draft06,
+            tollgate_policy::HeaderFormat::XRateLimit => Self::XRateLimit,
+            tollgate_policy::HeaderFormat::None => Self::None,
+            _ => Self::Draft11,
+        }
+    }
+}
+
 impl FromStr for HeaderFormat {
     type Err = UnknownFormat;
 

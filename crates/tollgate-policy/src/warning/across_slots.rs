@@ -1,0 +1,29 @@
+//! Whether two policies may count different keys of one request, which on a Cluster lie in different slots.
+
+use crate::{Condition, Mode, Pattern, Policy, Test};
+
+/// Whether both decide on some request and count different keys there, as far as their written form shows it.
+pub(super) fn apart(policy: &Policy, other: &Policy) -> bool {
+    let decides = |policy: &Policy| policy.mode == Mode::Enforce && !policy.is_exempt;
+    decides(policy)
+        && decides(other)
+        && policy.identity != other.identity
+        && !policy
+            .conditions
+            .iter()
+            .any(|condition| other.conditions.iter().any(|it| excludes(condition, it)))
+}
+
+/// Whether no value fits both.
+fn excludes(condition: &Condition, other: &Condition) -> bool {
+    let (Test::OneOf(patterns), Test::OneOf(others)) = (&condition.test, &other.test) else { return false };
+    condition.attribute == other.attribute && (fits_none(patterns, others) || fits_none(others, patterns))
+}
+
+/// Whether these are texts, and none of them has one of those forms.
+fn fits_none(texts: &[Pattern], forms: &[Pattern]) -> bool {
+    texts.iter().all(|text| match text {
+        Pattern::Exact(text) => !forms.iter().any(|form| form.fits(text)),
+        _ => false,
+    })
+}
