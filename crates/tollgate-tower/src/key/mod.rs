@@ -165,12 +165,6 @@ pub trait KeyExtractor: Send + Sync {
         false
     }
 
-    /// In how many ways the key can be found: by them [`or_else`](Self::or_else) keeps the keys of one apart from
-    /// those of another.
-    fn ways(&self) -> u64 {
-        1
-    }
-
     /// Whoever both find together: each user on each route, say. If either is missing, so is the whole.
     fn and<K: KeyExtractor>(self, other: K) -> And<Self, K>
     where
