@@ -62,7 +62,8 @@ impl After {
         };
         let refundable = match taken {
             Some(taken) if gate.reserves => {
-                extensions.insert(Reservation::new(gate, taken));
+                let outer = extensions.remove();
+                extensions.insert(Reservation::new(gate, taken, outer));
                 None
             }
             taken => taken,
