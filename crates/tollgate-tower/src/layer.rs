@@ -24,7 +24,8 @@ use crate::{Head, RateLimit};
 /// of the limiters.
 ///
 /// Layers do not know of each other. Of two, the outer one decides first, and what it denies takes nothing of the
-/// inner one; what the inner one denies was taken of the outer one. Where quotas are to be taken all or nothing, put
+/// inner one; what the inner one denies was taken of the outer one. An allowed response tells of the outer one's limits,
+/// and a denial of those of the one that denied. Where quotas are to be taken all or nothing, put
 /// them into one limiter; where routes are to have limits of their own, into one layer.
 ///
 /// # Examples
