@@ -23,10 +23,28 @@ use crate::{Head, RateLimit};
 /// Clones share everything. The type has no parameters, so a field or a function can name it; the counters are those
 /// of the limiters.
 ///
-/// Layers do not know of each other. Of two, the outer one decides first, and what it denies takes nothing of the
-/// inner one; what the inner one denies was taken of the outer one. An allowed response tells of the outer one's limits,
-/// and a denial of those of the one that denied. Where quotas are to be taken all or nothing, put
-/// them into one limiter; where routes are to have limits of their own, into one layer.
+/// # Layers around layers
+///
+/// Each counts for itself. Of two, the outer one decides first, and what it denies takes nothing of the inner one; what
+/// the inner one denies was taken of the outer one. An allowed response tells of the outer one's limits, and a denial of
+/// those of the one that denied. Where quotas are to be taken all or nothing, put them into one limiter; where routes
+/// are to have limits of their own, into one layer.
+///
+/// ```
+/// # #[cfg(feature = "axum")]
+/// # fn app() -> axum::Router {
+/// use axum::{Router, routing::get};
+/// use tollgate::{Limiter, Quota};
+/// use tollgate_tower::RateLimitLayer;
+/// use tollgate_tower::key::{Global, PeerAddress};
+///
+/// let everybody = RateLimitLayer::new(Limiter::new(Quota::per_second(1_000)), Global);
+/// let each_address = RateLimitLayer::new(Limiter::new(Quota::per_minute(100)), PeerAddress::new());
+/// // Of axum's layers the last one is the outermost: whom it denies takes nothing from everybody.
+/// let app = Router::new().route("/", get(|| async { "hello" })).layer(everybody).layer(each_address);
+/// # app
+/// # }
+/// ```
 ///
 /// # Examples
 ///

@@ -28,7 +28,9 @@ use crate::key::Invalid;
 /// it was sent where there is none. Everything else is taken from where [`with`](Self::with) says, and what a request
 /// does not have is left out: policies say what that means (`absent`, `on_missing_key`).
 ///
-/// A layer asks them for a rule of [policies](crate::Rule::policies_with).
+/// A layer asks them for a rule of [policies](crate::Rule::policies_with): all of them and for every request, before it
+/// is known which policies match. So a token is verified, and refused where it is not valid, also where no policy asks
+/// for its claims. Where some routes take no tokens, give them a rule of their own.
 ///
 /// What a client sends proves nothing. An attribute that policies trust, such as `user` or `plan`, has to be from
 /// where nobody can invent it: a [claim](crate::key::jwt::Claim), or what an outer layer has left in the extensions.
