@@ -13,7 +13,7 @@ use tollgate::{Quota, WindowLength};
 use self::implied::implies;
 use self::redundant::never_binds;
 use crate::policy::Quotas;
-use crate::{Grouping, Identity, Policy, Position};
+use crate::{Identity, Policy, Position};
 
 /// Something that is probably not meant.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -196,7 +196,7 @@ fn mixed(identity: &Identity) -> Option<WarningKind> {
 fn is_wide(identity: &Identity) -> bool {
     match identity {
         Identity::Global => true,
-        Identity::Address(_, Grouping { ipv4, ipv6 }) => *ipv4 < 24 || *ipv6 < 48,
+        Identity::Address(_, grouping) => grouping.ipv4() < 24 || grouping.ipv6() < 48,
         Identity::Every | Identity::Attribute(_) | Identity::All(_) | Identity::FirstOf(_) => false,
     }
 }

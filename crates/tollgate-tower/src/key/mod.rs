@@ -40,7 +40,6 @@ mod closure;
 mod combine;
 mod cookie;
 mod global;
-mod grouping;
 mod header;
 #[cfg(feature = "jwt")]
 pub mod jwt;
@@ -54,6 +53,7 @@ use std::fmt;
 use http::HeaderValue;
 use thiserror::Error;
 use tollgate::Key;
+pub use tollgate::{Grouping, GroupingError};
 
 pub use self::asynchronous::{AndAsync, AsyncKeyExtractor, OrElseAsync};
 pub use self::client::{ClientAddress, ForwardedHeader, TrustedProxies};
@@ -61,7 +61,6 @@ pub use self::closure::{FromAsyncFn, FromFn, TryFromFn, from_async_fn, from_fn, 
 pub use self::combine::{And, OrElse};
 pub use self::cookie::Cookie;
 pub use self::global::Global;
-pub use self::grouping::{Grouping, GroupingError};
 pub use self::header::Header;
 pub use self::peer::{Peer, PeerAddress};
 pub use self::route::Route;
