@@ -165,6 +165,9 @@ impl Gate {
 
     #[cfg(feature = "policy")]
     async fn by_policies(&self, engine: &Arc<dyn PolicyEngine>, head: Head<'_>) -> Ruling {
+        if engine.tells_peers() {
+            self.settings.warnings.look_for_proxy(head);
+        }
         let cost = self.cost(head);
         let answer = match self.gives_back() {
             true => engine.reserve(head, cost).await,

@@ -63,6 +63,9 @@ pub(crate) trait PolicyEngine: Send + Sync {
     -> BoxFuture<'a, Result<(), StoreError>>;
 
     fn cancel<'a>(&'a self, reservation: &'a Reservation) -> BoxFuture<'a, Result<(), StoreError>>;
+
+    /// See [`AttributeSource::tells_peers`](crate::AttributeSource::tells_peers).
+    fn tells_peers(&self) -> bool;
 }
 
 /// Why there is no decision.
@@ -128,6 +131,10 @@ where
 
     fn cancel<'a>(&'a self, reservation: &'a Reservation) -> BoxFuture<'a, Result<(), StoreError>> {
         Box::pin(self.limiter.cancel(reservation))
+    }
+
+    fn tells_peers(&self) -> bool {
+        self.attributes.tells_peers()
     }
 }
 

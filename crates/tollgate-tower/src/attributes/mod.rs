@@ -78,6 +78,12 @@ pub trait AttributeSource: Send + Sync {
     ///
     /// If what the request has is wrong, or if no request can have it.
     fn attribute<'r>(&'r self, head: Head<'r>) -> Result<Option<Cow<'r, str>>, AttributeError>;
+
+    /// Whether the value is the address that the connection comes from. A layer warns where that seems to be the
+    /// address of a proxy.
+    fn tells_peers(&self) -> bool {
+        false
+    }
 }
 
 /// A request of which policies cannot be told what they have to be told.
@@ -146,11 +152,21 @@ impl AttributeSources {
 /// What says of a request what policies are told: sources, or a function.
 pub(crate) trait Tell: Send + Sync {
     fn tell<'r>(&'r self, head: Head<'r>) -> Result<Attributes<'r>, AttributeError>;
+
+    /// See [`AttributeSource::tells_peers`]; of a function nobody knows.
+    fn tells_peers(&self) -> bool {
+        false
+    }
 }
 
 impl Tell for AttributeSources {
     fn tell<'r>(&'r self, head: Head<'r>) -> Result<Attributes<'r>, AttributeError> {
         self.read(head)
+    }
+
+    fn tells_peers(&self) -> bool {
+        // Under another name it is there to be told from the client, as in a policy for one's own networks.
+        self.0.iter().any(|(name, source)| **name == *"ip" && source.tells_peers())
     }
 }
 

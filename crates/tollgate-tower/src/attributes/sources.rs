@@ -30,6 +30,10 @@ impl AttributeSource for PeerAddress {
     fn attribute<'r>(&'r self, head: Head<'r>) -> Found<'r> {
         address(Peer::of(head))
     }
+
+    fn tells_peers(&self) -> bool {
+        true
+    }
 }
 
 impl AttributeSource for ClientAddress {
