@@ -202,8 +202,9 @@ impl RateLimitLayerBuilder {
         Self { exposes: Exposes::LimitHeaders, ..self }
     }
 
-    /// Adds up to so much to the `Retry-After` of a denial, in whole seconds and at random, so that clients do not all
-    /// come back at once. It never takes anything away.
+    /// Adds up to so much, rounded up to whole seconds, to the `Retry-After` of a denial, at random, so that clients do
+    /// not all come back at once. It never takes anything away. The other headers and the body tell the time as it is, and
+    /// so does the `RetryInfo` of gRPC.
     #[must_use]
     pub fn retry_jitter(self, most: Duration) -> Self {
         Self { retry_jitter: most, ..self }

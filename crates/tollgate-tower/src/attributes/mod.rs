@@ -33,7 +33,7 @@ use crate::key::Invalid;
 /// for its claims. Where some routes take no tokens, give them a rule of their own.
 ///
 /// What a client sends proves nothing. An attribute that policies trust, such as `user` or `plan`, has to be from
-/// where nobody can invent it: a [claim](crate::key::jwt::Claim), or what an outer layer has left in the extensions.
+/// where nobody can invent it: a claim of a verified token, or what an outer layer has left in the extensions.
 ///
 /// # Examples
 ///
