@@ -5,10 +5,10 @@ use std::fmt;
 use std::sync::Arc;
 
 use smallvec::SmallVec;
-use tollgate::Key;
+use tollgate::{Grouping, Key};
 
+use crate::Attributes;
 use crate::condition::address;
-use crate::{Attributes, Network};
 
 /// Whom a policy counts.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -28,30 +28,6 @@ pub enum Identity {
     /// Whoever the first of these describes that a request has. The key says which it was, so a user and an
     /// address never share a counter.
     FirstOf(Box<[Identity]>),
-}
-
-/// How many leading bits make addresses one client: whoever has an IPv6 address usually has a whole /64.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct Grouping {
-    /// Of an IPv4 address, at most 32.
-    pub ipv4: u8,
-    /// Of an IPv6 address, at most 128.
-    pub ipv6: u8,
-}
-
-impl Default for Grouping {
-    fn default() -> Self {
-        Self { ipv4: 32, ipv6: 64 }
-    }
-}
-
-impl Grouping {
-    /// The network that is one client with this address.
-    fn network(self, value: Option<&str>) -> Option<Network> {
-        let address = value.and_then(address)?.to_canonical();
-        let prefix = if address.is_ipv4() { self.ipv4 } else { self.ipv6 };
-        Some(Network::of(address, prefix))
-    }
 }
 
 impl Identity {
@@ -78,8 +54,8 @@ impl Identity {
                 Some(value) => Ok(Key::from(value)),
             },
             Self::Address(name, grouping) => {
-                let network = grouping.network(attributes.value(name)).ok_or(name.as_ref())?;
-                Ok(Key::from(network.first()))
+                let address = attributes.value(name).and_then(address).ok_or(name.as_ref())?;
+                Ok(grouping.key(address))
             }
             Self::All(parts) => {
                 let keys: Result<SmallVec<[Key<'_>; 4]>, _> =
@@ -120,8 +96,8 @@ impl Identity {
                 Some(value) => Ok(format!("{name}={value}")),
             },
             Self::Address(name, grouping) => {
-                let network = grouping.network(attributes.value(name)).ok_or(name.as_ref())?;
-                Ok(format!("{name}={network}"))
+                let address = attributes.value(name).and_then(address).ok_or(name.as_ref())?;
+                Ok(format!("{name}={}", grouping.network(address)))
             }
             Self::All(parts) => {
                 let parts: Result<Vec<_>, _> = parts.iter().map(|part| part.describe(attributes)).collect();
@@ -192,7 +168,7 @@ impl fmt::Display for Identity {
             Self::Attribute(name) => f.write_str(name),
             Self::Address(name, grouping) => match *grouping {
                 grouping if grouping != Grouping::default() => {
-                    write!(f, "{{ address: {name}, ipv4: {}, ipv6: {} }}", grouping.ipv4, grouping.ipv6)
+                    write!(f, "{{ address: {name}, ipv4: {}, ipv6: {} }}", grouping.ipv4(), grouping.ipv6())
                 }
                 _ if name.as_ref() == "ip" => f.write_str("ip"),
                 _ => write!(f, "{{ address: {name} }}"),
@@ -227,6 +203,7 @@ mod tests {
         assert_ne!(of("2001:db8::1"), of("2001:db8:0:1::1"));
         assert_ne!(of("192.0.2.1"), of("192.0.2.2"));
         assert_eq!(of("192.0.2.1"), of("::ffff:192.0.2.1"));
+        assert_eq!(of("192.0.2.1"), of("64:ff9b::192.0.2.1"), "through a translator");
     }
 
     #[test]

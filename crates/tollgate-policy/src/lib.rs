@@ -66,7 +66,7 @@ pub use self::changes::{Change, ChangedSetting, Changes};
 pub use self::condition::{Condition, Pattern, Test};
 pub use self::config::{Config, ConfigError, StoreSettings};
 pub use self::cost::{Cost, CostError};
-pub use self::identity::{Grouping, Identity};
+pub use self::identity::Identity;
 pub use self::limiter::{
     Changed, CheckError, Ground, PolicyDecision, PolicyLimiter, PolicySet, QuotaStanding, RefundError,
     Reservation, Tally, TrialDecision, TrialTally, WhenFull,
@@ -78,4 +78,4 @@ pub use self::problem::{Hint, Position, Problem, ProblemKind};
 pub use self::schema::json_schema;
 pub use self::warning::{Warning, WarningKind};
 // What `cidr` holds.
-pub use tollgate::{Network, NetworkError};
+pub use tollgate::{Grouping, Network, NetworkError};

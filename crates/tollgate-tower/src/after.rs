@@ -9,7 +9,7 @@ use http::{Request, Response};
 use tollgate::Decision;
 
 use crate::engine::BoxFuture;
-use crate::gate::{Counting, Gate, Ruling};
+use crate::gate::{Counting, Denied, Gate, Ruling};
 use crate::reservation::Reservation;
 use crate::taken::Taken;
 
@@ -62,7 +62,8 @@ impl After {
         };
         let refundable = match taken {
             Some(taken) if gate.reserves => {
-                extensions.insert(Reservation::new(gate, taken));
+                let outer = extensions.remove();
+                extensions.insert(Reservation::new(gate, taken, outer));
                 None
             }
             taken => taken,
@@ -81,6 +82,8 @@ impl After {
     ) -> (Response<R>, Option<BoxFuture<'static, ()>>) {
         let Self::Respond { gate, tell, refundable } = self else { return (response, None) };
         match (tell, &gate.counting) {
+            // What a layer within has denied says when to come back, and this one would say something else.
+            _ if response.extensions().get::<Denied>().is_some() => {}
             (Tell::Of(decision), Counting::ByKey(by_key)) => {
                 by_key.limit_headers.write(decision, response.headers_mut());
                 gate.expose(response.headers_mut());

@@ -28,8 +28,9 @@ pin_project! {
     ///
     /// # Cancel safety
     ///
-    /// Dropped while the store is waited for, the units may or may not have been taken; dropped later, they are taken,
-    /// unless a [`Reservation`](crate::Reservation) gives them back.
+    /// Dropped while the store is waited for, the units may or may not have been taken, and none of them is given back,
+    /// because there is no [`Reservation`](crate::Reservation) yet; dropped later, they are taken, unless one gives them
+    /// back.
     #[must_use = "futures do nothing unless polled"]
     pub struct ResponseFuture<S, B>
     where

@@ -45,6 +45,10 @@ pub(crate) struct Settings {
 pub(crate) type OnDenied = dyn Fn(&Decision, Response<Bytes>) -> Response<Bytes> + Send + Sync;
 pub(crate) type OnTrouble = dyn Fn(&StoreError, Response<Bytes>) -> Response<Bytes> + Send + Sync;
 
+/// In the extensions of a denial: layers around this one leave it as it is.
+#[derive(Clone, Copy)]
+pub(crate) struct Denied;
+
 /// A rule with everything filled in.
 pub(crate) struct Gate {
     pub(crate) counting: Counting,
@@ -161,6 +165,9 @@ impl Gate {
 
     #[cfg(feature = "policy")]
     async fn by_policies(&self, engine: &Arc<dyn PolicyEngine>, head: Head<'_>) -> Ruling {
+        if engine.tells_peers() {
+            self.settings.warnings.look_for_proxy(head);
+        }
         let cost = self.cost(head);
         let answer = match self.gives_back() {
             true => engine.reserve(head, cost).await,
@@ -282,10 +289,12 @@ impl Gate {
             let jitter = fastrand::u64(0..=self.settings.retry_jitter);
             denied.headers_mut().insert(RETRY_AFTER, whole_seconds(wait).saturating_add(jitter).into());
         }
-        match &self.settings.on_denied {
+        let mut denied = match &self.settings.on_denied {
             Some(on_denied) if !reply::is_grpc(head.headers()) => on_denied(decision, denied),
             _ => denied,
-        }
+        };
+        denied.extensions_mut().insert(Denied);
+        denied
     }
 
     fn trouble(&self, head: Head<'_>, error: &StoreError) -> Ruling {

@@ -23,9 +23,28 @@ use crate::{Head, RateLimit};
 /// Clones share everything. The type has no parameters, so a field or a function can name it; the counters are those
 /// of the limiters.
 ///
-/// Layers do not know of each other. Of two, the outer one decides first, and what it denies takes nothing of the
-/// inner one; what the inner one denies was taken of the outer one. Where quotas are to be taken all or nothing, put
-/// them into one limiter; where routes are to have limits of their own, into one layer.
+/// # Layers around layers
+///
+/// Each counts for itself. Of two, the outer one decides first, and what it denies takes nothing of the inner one; what
+/// the inner one denies was taken of the outer one. An allowed response tells of the outer one's limits, and a denial of
+/// those of the one that denied. Where quotas are to be taken all or nothing, put them into one limiter; where routes
+/// are to have limits of their own, into one layer.
+///
+/// ```
+/// # #[cfg(feature = "axum")]
+/// # fn app() -> axum::Router {
+/// use axum::{Router, routing::get};
+/// use tollgate::{Limiter, Quota};
+/// use tollgate_tower::RateLimitLayer;
+/// use tollgate_tower::key::{Global, PeerAddress};
+///
+/// let everybody = RateLimitLayer::new(Limiter::new(Quota::per_second(1_000)), Global);
+/// let each_address = RateLimitLayer::new(Limiter::new(Quota::per_minute(100)), PeerAddress::new());
+/// // Of axum's layers the last one is the outermost: whom it denies takes nothing from everybody.
+/// let app = Router::new().route("/", get(|| async { "hello" })).layer(everybody).layer(each_address);
+/// # app
+/// # }
+/// ```
 ///
 /// # Examples
 ///
@@ -183,8 +202,9 @@ impl RateLimitLayerBuilder {
         Self { exposes: Exposes::LimitHeaders, ..self }
     }
 
-    /// Adds up to so much to the `Retry-After` of a denial, in whole seconds and at random, so that clients do not all
-    /// come back at once. It never takes anything away.
+    /// Adds up to so much, rounded up to whole seconds, to the `Retry-After` of a denial, at random, so that clients do
+    /// not all come back at once. It never takes anything away. The other headers and the body tell the time as it is, and
+    /// so does the `RetryInfo` of gRPC.
     #[must_use]
     pub fn retry_jitter(self, most: Duration) -> Self {
         Self { retry_jitter: most, ..self }

@@ -17,6 +17,11 @@ use crate::{Head, reply};
 /// What a request says of itself, for policies: `method`, `path` (the [matched route](Head::route) where there is
 /// one) and `ip`, the address that the connection comes from. What a policy needs beyond it is added.
 ///
+/// Behind a proxy that address is the proxy's, and everybody shares one limit: there
+/// [`Rule::policies_with`](crate::Rule::policies_with) takes `ip` from a [`ClientAddress`](crate::key::ClientAddress).
+/// Where nobody has left the address of the connection, there is no `ip`, and the policies say what that means
+/// (`on_missing_key`); with `policies_with` no request passes then.
+///
 /// ```
 /// use tollgate_tower::{Head, attributes};
 ///
@@ -58,6 +63,9 @@ pub(crate) trait PolicyEngine: Send + Sync {
     -> BoxFuture<'a, Result<(), StoreError>>;
 
     fn cancel<'a>(&'a self, reservation: &'a Reservation) -> BoxFuture<'a, Result<(), StoreError>>;
+
+    /// See [`AttributeSource::tells_peers`](crate::AttributeSource::tells_peers).
+    fn tells_peers(&self) -> bool;
 }
 
 /// Why there is no decision.
@@ -123,6 +131,10 @@ where
 
     fn cancel<'a>(&'a self, reservation: &'a Reservation) -> BoxFuture<'a, Result<(), StoreError>> {
         Box::pin(self.limiter.cancel(reservation))
+    }
+
+    fn tells_peers(&self) -> bool {
+        self.attributes.tells_peers()
     }
 }
 

@@ -4,6 +4,7 @@ use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll, Waker};
 
+use smallvec::SmallVec;
 use tollgate::StoreError;
 
 use crate::gate::Gate;
@@ -20,6 +21,10 @@ use crate::warning::Warning;
 ///
 /// Clones are the same reservation. The first [`commit`](Self::commit) or [`cancel`](Self::cancel) settles it; later
 /// ones do nothing.
+///
+/// Where two layers reserve, the reservation of the inner one settles that of the outer one as well, at the same cost.
+/// If the outer one counts something else, such as requests and not words, a layer between the two takes its
+/// reservation out of the extensions and settles it itself.
 ///
 /// # Examples
 ///
@@ -43,15 +48,17 @@ struct Inner {
     /// `None` once it is settled.
     taken: Mutex<Option<Box<Taken>>>,
     units: u32,
+    /// That of the layer around this one: in the extensions of a request there is room for one.
+    outer: Option<Reservation>,
 }
 
 impl Reservation {
-    pub(crate) fn new(gate: &Arc<Gate>, taken: Box<Taken>) -> Self {
-        let units = taken.units();
-        Self { inner: Arc::new(Inner { gate: Arc::clone(gate), taken: Mutex::new(Some(taken)), units }) }
+    pub(crate) fn new(gate: &Arc<Gate>, taken: Box<Taken>, outer: Option<Self>) -> Self {
+        let (gate, units) = (Arc::clone(gate), taken.units());
+        Self { inner: Arc::new(Inner { gate, taken: Mutex::new(Some(taken)), units, outer }) }
     }
 
-    /// Units that were taken.
+    /// Units that were taken by the innermost layer.
     #[must_use]
     pub fn units(&self) -> u32 {
         self.inner.units
@@ -68,10 +75,11 @@ impl Reservation {
     ///
     /// Dropped before it is done, the difference may or may not have been given back.
     pub async fn commit(&self, actual: u32) -> Result<(), StoreError> {
-        match self.inner.settle() {
-            Some(taken) => taken.commit(actual).await,
-            None => Ok(()),
+        let mut settled = Ok(());
+        for taken in self.settle() {
+            settled = settled.and(taken.commit(actual).await);
         }
+        settled
     }
 
     /// Gives back everything.
@@ -80,10 +88,19 @@ impl Reservation {
     ///
     /// As [`commit`](Self::commit).
     pub async fn cancel(&self) -> Result<(), StoreError> {
-        match self.inner.settle() {
-            Some(taken) => taken.cancel().await,
-            None => Ok(()),
+        let mut settled = Ok(());
+        for taken in self.settle() {
+            settled = settled.and(taken.cancel().await);
         }
+        settled
+    }
+
+    /// What was taken by this layer and by those around it. All is settled before the first step: if nobody waits for
+    /// the end of it, what is left is not taken for a reservation that was dropped.
+    fn settle(&self) -> SmallVec<[Box<Taken>; 2]> {
+        std::iter::successors(Some(self), |reservation| reservation.inner.outer.as_ref())
+            .filter_map(|reservation| reservation.inner.settle())
+            .collect()
     }
 }
 

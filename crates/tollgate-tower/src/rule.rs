@@ -149,8 +149,8 @@ impl Rule {
     /// Counts by policies that are told of a request what these sources find: whom it is from behind proxies, say, or
     /// what a verified token says of its user.
     ///
-    /// What a source finds to be wrong, such as a token that has expired, is answered as
-    /// [`on_invalid`](Self::on_invalid) says, whatever the policies are.
+    /// All sources are asked for every request, whichever policies match. What a source finds to be wrong, such as a
+    /// token that has expired, is answered as [`on_invalid`](Self::on_invalid) says, whatever the policies are.
     ///
     /// # Examples
     ///
@@ -226,6 +226,9 @@ impl Rule {
     /// Takes the cost as a [`Reservation`](crate::Reservation), which is in the request's extensions: the most that
     /// the request may cost. Its handler commits what it did cost; what it does not commit is given back. Then
     /// [`refund_if`](Self::refund_if) is not asked: the handler decides.
+    ///
+    /// A request that goes on uncounted has none: where some are [skipped](Self::skip), or
+    /// [admitted](OnStoreError::Admit) while the store is in trouble, the handler takes an `Option` of it.
     #[must_use]
     pub fn reserve(self) -> Self {
         Self { reserves: true, ..self }

@@ -18,7 +18,9 @@ use crate::key::Peer;
 #[non_exhaustive]
 pub enum Warning {
     /// `TG1001`: requests are counted for the address that the connection comes from, and that is a private one while
-    /// the request says that a proxy has forwarded it. Then everybody behind the proxy shares one limit.
+    /// the request says that a proxy has forwarded it. Then everybody behind the proxy shares one limit. Of
+    /// [policies](crate::Rule) it shows where their source of `ip` is a
+    /// [`PeerAddress`](crate::key::PeerAddress).
     PeerIsProxy,
     /// `TG1002`: requests are counted for the address that the connection comes from, and no request has it. All
     /// are answered 500. With axum: `into_make_service_with_connect_info::<SocketAddr>()`.

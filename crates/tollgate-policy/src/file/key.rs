@@ -94,10 +94,11 @@ impl RawKey {
         }
         if let Some(address) = self.address {
             let default = Grouping::default();
-            let ipv4 = self.ipv4.map_or(default.ipv4, |bits| bits.value.0);
-            let ipv6 = self.ipv6.map_or(default.ipv6, |bits| bits.value.0);
+            let ipv4 = self.ipv4.map_or(default.ipv4(), |bits| bits.value.0);
+            let ipv6 = self.ipv6.map_or(default.ipv6(), |bits| bits.value.0);
             let name = attribute_name(&address.value, node, problems)?;
-            return Some(Identity::Address(name.into(), Grouping { ipv4, ipv6 }));
+            // The bits were checked when they were read.
+            return Some(Identity::Address(name.into(), Grouping::new(ipv4, ipv6).ok()?));
         }
         let name = attribute_name(&self.attribute?.value, node, problems)?;
         Some(Identity::Attribute(name.into()))

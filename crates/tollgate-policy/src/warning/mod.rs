@@ -15,7 +15,7 @@ use self::across_slots::apart;
 use self::implied::implies;
 use self::redundant::never_binds;
 use crate::policy::Quotas;
-use crate::{Grouping, Identity, Mode, Policy, Position, StoreSettings};
+use crate::{Identity, Mode, Policy, Position, StoreSettings};
 
 /// Something that is probably not meant.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -213,7 +213,7 @@ fn mixed(identity: &Identity) -> Option<WarningKind> {
 fn is_wide(identity: &Identity) -> bool {
     match identity {
         Identity::Global => true,
-        Identity::Address(_, Grouping { ipv4, ipv6 }) => *ipv4 < 24 || *ipv6 < 48,
+        Identity::Address(_, grouping) => grouping.ipv4() < 24 || grouping.ipv6() < 48,
         Identity::Every | Identity::Attribute(_) | Identity::All(_) | Identity::FirstOf(_) => false,
     }
 }

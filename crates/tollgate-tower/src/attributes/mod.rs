@@ -28,10 +28,12 @@ use crate::key::Invalid;
 /// it was sent where there is none. Everything else is taken from where [`with`](Self::with) says, and what a request
 /// does not have is left out: policies say what that means (`absent`, `on_missing_key`).
 ///
-/// A layer asks them for a rule of [policies](crate::Rule::policies_with).
+/// A layer asks them for a rule of [policies](crate::Rule::policies_with): all of them and for every request, before it
+/// is known which policies match. So a token is verified, and refused where it is not valid, also where no policy asks
+/// for its claims. Where some routes take no tokens, give them a rule of their own.
 ///
 /// What a client sends proves nothing. An attribute that policies trust, such as `user` or `plan`, has to be from
-/// where nobody can invent it: a [claim](crate::key::jwt::Claim), or what an outer layer has left in the extensions.
+/// where nobody can invent it: a claim of a verified token, or what an outer layer has left in the extensions.
 ///
 /// # Examples
 ///
@@ -76,6 +78,12 @@ pub trait AttributeSource: Send + Sync {
     ///
     /// If what the request has is wrong, or if no request can have it.
     fn attribute<'r>(&'r self, head: Head<'r>) -> Result<Option<Cow<'r, str>>, AttributeError>;
+
+    /// Whether the value is the address that the connection comes from. A layer warns where that seems to be the
+    /// address of a proxy.
+    fn tells_peers(&self) -> bool {
+        false
+    }
 }
 
 /// A request of which policies cannot be told what they have to be told.
@@ -144,11 +152,21 @@ impl AttributeSources {
 /// What says of a request what policies are told: sources, or a function.
 pub(crate) trait Tell: Send + Sync {
     fn tell<'r>(&'r self, head: Head<'r>) -> Result<Attributes<'r>, AttributeError>;
+
+    /// See [`AttributeSource::tells_peers`]; of a function nobody knows.
+    fn tells_peers(&self) -> bool {
+        false
+    }
 }
 
 impl Tell for AttributeSources {
     fn tell<'r>(&'r self, head: Head<'r>) -> Result<Attributes<'r>, AttributeError> {
         self.read(head)
+    }
+
+    fn tells_peers(&self) -> bool {
+        // Under another name it is there to be told from the client, as in a policy for one's own networks.
+        self.0.iter().any(|(name, source)| **name == *"ip" && source.tells_peers())
     }
 }
 

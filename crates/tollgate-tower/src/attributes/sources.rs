@@ -30,6 +30,10 @@ impl AttributeSource for PeerAddress {
     fn attribute<'r>(&'r self, head: Head<'r>) -> Found<'r> {
         address(Peer::of(head))
     }
+
+    fn tells_peers(&self) -> bool {
+        true
+    }
 }
 
 impl AttributeSource for ClientAddress {
@@ -60,6 +64,6 @@ impl AttributeSource for Claim {
 
 fn address(address: Option<IpAddr>) -> Found<'static> {
     let address = address.ok_or(AttributeError::Setup(NO_PEER))?;
-    // Policies know mapped addresses, and not those of translators.
-    Ok(Some(Grouping::WHOLE.network(address).to_string().into()))
+    // Networks that policies match hold mapped addresses, and not those of translators.
+    Ok(Some(Grouping::WHOLE.network(address).first().to_string().into()))
 }

@@ -2,7 +2,7 @@
 
 use std::future::Future;
 
-use super::combine::{apart, together};
+use super::combine::{Way, apart, together};
 use super::{Extracted, Identity, KeyExtractor};
 use crate::Head;
 
@@ -25,11 +25,6 @@ pub trait AsyncKeyExtractor: Send + Sync {
     /// See [`KeyExtractor::counts_peers`].
     fn counts_peers_async(&self) -> bool {
         false
-    }
-
-    /// See [`KeyExtractor::ways`].
-    fn ways_async(&self) -> u64 {
-        1
     }
 
     /// As [`KeyExtractor::and`], where one of the two may have to wait. The second is asked once the first is known.
@@ -56,10 +51,6 @@ impl<K: KeyExtractor> AsyncKeyExtractor for K {
 
     fn counts_peers_async(&self) -> bool {
         self.counts_peers()
-    }
-
-    fn ways_async(&self) -> u64 {
-        self.ways()
     }
 }
 
@@ -94,19 +85,15 @@ impl<A: AsyncKeyExtractor, B: AsyncKeyExtractor> AsyncKeyExtractor for OrElseAsy
     async fn extract_async<'r>(&'r self, head: Head<'r>) -> Extracted<'r> {
         let missing = match self.first.extract_async(head).await? {
             Identity::Missing(missing) => missing,
-            known => return Ok(known),
+            Identity::Known(key) => return Ok(apart(Way::First, key).into()),
         };
         Ok(match self.second.extract_async(head).await? {
             Identity::Missing(other) => missing.or(other).into(),
-            Identity::Known(key) => apart(self.first.ways_async(), key).into(),
+            Identity::Known(key) => apart(Way::Second, key).into(),
         })
     }
 
     fn counts_peers_async(&self) -> bool {
         self.first.counts_peers_async() || self.second.counts_peers_async()
-    }
-
-    fn ways_async(&self) -> u64 {
-        self.first.ways_async() + self.second.ways_async()
     }
 }

@@ -19,6 +19,14 @@ pub struct OrElse<A, B> {
     second: B,
 }
 
+/// Which of two has found a key; the numbers are part of it and never change.
+#[derive(Debug, Clone, Copy)]
+#[repr(u8)]
+pub(super) enum Way {
+    First = 0,
+    Second = 1,
+}
+
 impl<A, B> And<A, B> {
     pub(super) const fn new(first: A, second: B) -> Self {
         Self { first, second }
@@ -45,20 +53,16 @@ impl<A: KeyExtractor, B: KeyExtractor> KeyExtractor for OrElse<A, B> {
     fn extract<'r>(&'r self, head: Head<'r>) -> Extracted<'r> {
         let missing = match self.first.extract(head)? {
             Identity::Missing(missing) => missing,
-            known => return Ok(known),
+            Identity::Known(key) => return Ok(apart(Way::First, key).into()),
         };
         Ok(match self.second.extract(head)? {
             Identity::Missing(other) => missing.or(other).into(),
-            Identity::Known(key) => apart(self.first.ways(), key).into(),
+            Identity::Known(key) => apart(Way::Second, key).into(),
         })
     }
 
     fn counts_peers(&self) -> bool {
         self.first.counts_peers() || self.second.counts_peers()
-    }
-
-    fn ways(&self) -> u64 {
-        self.first.ways() + self.second.ways()
     }
 }
 
@@ -70,8 +74,8 @@ pub(super) fn together<'r>(first: Identity<'r>, second: Identity<'r>) -> Identit
     }
 }
 
-/// The key as one that was found in this way and no other. The first way stands for itself, so that the usual key is
-/// borrowed; the others count from one, as a chain of `or_else` has them.
-pub(super) fn apart(way: u64, key: Key<'_>) -> Key<'_> {
-    Key::from((way, key))
+/// The key as one that was found in this way and not in the other. Both are marked: a key that stood for itself could
+/// look like one that is marked. The mark is one byte, so that an address or a hash beside it needs no allocation.
+pub(super) fn apart(way: Way, key: Key<'_>) -> Key<'_> {
+    Key::from((&[way as u8], key))
 }

@@ -40,7 +40,6 @@ mod closure;
 mod combine;
 mod cookie;
 mod global;
-mod grouping;
 mod header;
 #[cfg(feature = "jwt")]
 pub mod jwt;
@@ -54,6 +53,7 @@ use std::fmt;
 use http::HeaderValue;
 use thiserror::Error;
 use tollgate::Key;
+pub use tollgate::{Grouping, GroupingError};
 
 pub use self::asynchronous::{AndAsync, AsyncKeyExtractor, OrElseAsync};
 pub use self::client::{ClientAddress, ForwardedHeader, TrustedProxies};
@@ -61,7 +61,6 @@ pub use self::closure::{FromAsyncFn, FromFn, TryFromFn, from_async_fn, from_fn, 
 pub use self::combine::{And, OrElse};
 pub use self::cookie::Cookie;
 pub use self::global::Global;
-pub use self::grouping::{Grouping, GroupingError};
 pub use self::header::Header;
 pub use self::peer::{Peer, PeerAddress};
 pub use self::route::Route;
@@ -163,12 +162,6 @@ pub trait KeyExtractor: Send + Sync {
     /// seems to be the address of a proxy.
     fn counts_peers(&self) -> bool {
         false
-    }
-
-    /// In how many ways the key can be found: by them [`or_else`](Self::or_else) keeps the keys of one apart from
-    /// those of another.
-    fn ways(&self) -> u64 {
-        1
     }
 
     /// Whoever both find together: each user on each route, say. If either is missing, so is the whole.

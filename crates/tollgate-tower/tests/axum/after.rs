@@ -138,6 +138,34 @@ async fn a_reservation_is_settled_at_what_was_committed() {
     }
 }
 
+/// Of two layers the inner one once took the place of the outer one's reservation, which so was dropped: the outer layer
+/// gave everything back at once and never denied anybody.
+#[tokio::test]
+async fn reservations_of_two_layers_are_settled_together() {
+    for (deed, used_up) in [(Deed::Commit(3), 3), (Deed::Commit(12), 12), (Deed::Cancel, 0), (Deed::Drop, 0)]
+    {
+        let (inner, outer) = (limiter("inner", "100/1m"), limiter("outer", "100/1m"));
+        let (within, seen) = (outer.clone(), inner.clone());
+        let handler = move |Extension(reservation): Extension<Reservation>| async move {
+            assert_eq!((reservation.units(), within.peek(all()).unwrap().used()), (10, 20));
+            assert_eq!(seen.peek(all()).unwrap().used(), 10);
+            match deed {
+                Deed::Commit(actual) => reservation.commit(actual).await.unwrap(),
+                Deed::Cancel => reservation.cancel().await.unwrap(),
+                _ => {}
+            }
+        };
+        let reserves = |limiter: &Limiter<_>, cost| {
+            let rule = Rule::new(limiter.clone()).key(Global).cost(cost).reserve();
+            RateLimitLayer::builder(rule).build().unwrap()
+        };
+        let app = Router::new().route("/", on_get(handler));
+        let address = serve(app.layer(reserves(&inner, 10)).layer(reserves(&outer, 20))).await;
+        assert_eq!(get(address, "/").await.status, StatusCode::OK);
+        assert_eq!((used(&inner).await, used(&outer).await), (used_up, used_up), "{deed:?}");
+    }
+}
+
 #[tokio::test]
 async fn more_than_was_reserved_is_charged_without_asking() {
     let (status, limiter) = settle(limiter("search", "11/1m"), Deed::Commit(12)).await;

@@ -195,3 +195,23 @@ async fn a_cost_is_fixed_or_of_the_request() {
     assert_eq!(denied.header("retry-after"), None, "it can never pass");
     assert_eq!(get(address, "/").await.header("ratelimit"), Some("\"search\";r=2;t=42"));
 }
+
+/// The headers of the outer layer once were written over those of a denial of the inner one: 429, and much left.
+#[tokio::test]
+async fn a_denial_tells_of_the_layer_that_denied() {
+    let layer = |name, quota, format| {
+        let rule = Rule::new(limiter(name, quota)).key(PeerAddress::new());
+        RateLimitLayer::builder(rule).header_format(format).build().unwrap()
+    };
+    for (format, name, told) in [
+        (HeaderFormat::Draft11, "ratelimit", ["\"outer\";r=8;t=42", "\"inner\";r=0;t=42"]),
+        (HeaderFormat::XRateLimit, "x-ratelimit-limit", ["9", "1"]),
+    ] {
+        let (app, _) = app(layer("inner", "1/1m", format));
+        let address = serve(app.layer(layer("outer", "9/1m", format))).await;
+        for (status, told) in [StatusCode::OK, StatusCode::TOO_MANY_REQUESTS].into_iter().zip(told) {
+            let answer = get(address, "/").await;
+            assert_eq!((answer.status, answer.header(name)), (status, Some(told)));
+        }
+    }
+}

@@ -1,6 +1,7 @@
 //! Policies of a file in front of axum.
 
 use std::sync::Arc;
+use std::sync::mpsc::channel;
 
 use axum::Router;
 use axum::extract::Extension;
@@ -9,7 +10,8 @@ use http::StatusCode;
 use tollgate::{Decision, ManualClock, MemoryStore, Store, StoreError};
 use tollgate_policy::{Attributes, Config, PolicyDecision, PolicyLimiter};
 use tollgate_testkit::{Fault, FaultyStore};
-use tollgate_tower::{Head, RateLimitLayer, Reservation, Rule, attributes};
+use tollgate_tower::key::PeerAddress;
+use tollgate_tower::{AttributeSources, Head, RateLimitLayer, Reservation, Rule, Warning, attributes};
 
 use crate::support::{clock, get, send, serve};
 
@@ -158,5 +160,24 @@ async fn trouble_is_answered_as_the_policy_has_it() {
         for _ in 0..3 {
             assert_eq!(get(address, "/health").await.status, status, "{on_failure}");
         }
+    }
+}
+
+#[tokio::test]
+async fn a_proxy_in_front_of_policies_shows_as_well() {
+    for (name, expected) in [("ip", &[Warning::PeerIsProxy][..]), ("peer", &[])] {
+        let (give, warnings) = channel();
+        let sources = AttributeSources::new().with(name, PeerAddress::new());
+        let rule =
+            Rule::policies_with(&limiter("policies: [{ name: all, key: global, quotas: [9/1m] }]"), sources);
+        let layer = RateLimitLayer::builder(rule).on_warning(move |warning| give.send(warning).unwrap());
+        let address = serve(router().layer(layer.build().unwrap())).await;
+        for _ in 0..2 {
+            assert_eq!(
+                send(address, "GET /health", &[("forwarded", "for=192.0.2.7")]).await.status,
+                StatusCode::OK
+            );
+        }
+        assert_eq!(warnings.try_iter().collect::<Vec<_>>(), expected, "{name}");
     }
 }

@@ -3,7 +3,8 @@
 use std::net::{IpAddr, Ipv4Addr};
 
 use thiserror::Error;
-use tollgate::{Key, Network};
+
+use crate::{Key, Network};
 
 /// How many leading bits make addresses one client: whoever has an IPv6 address usually has a whole /64, so counted
 /// one by one they would have a limit for each of 2^64 addresses.
@@ -13,12 +14,12 @@ use tollgate::{Key, Network};
 /// /64.
 ///
 /// ```
-/// use tollgate_tower::key::Grouping;
+/// use tollgate::Grouping;
 ///
 /// let grouping = Grouping::new(24, 56)?;
-/// assert_eq!(grouping.network("192.0.2.7".parse()?), "192.0.2.0".parse::<std::net::IpAddr>()?);
-/// assert_eq!(grouping.network("::ffff:192.0.2.7".parse()?), "192.0.2.0".parse::<std::net::IpAddr>()?);
-/// assert_eq!(grouping.network("2001:db8::ff:1:2:3:4".parse()?), "2001:db8::".parse::<std::net::IpAddr>()?);
+/// assert_eq!(grouping.network("192.0.2.7".parse()?), "192.0.2.0/24".parse()?);
+/// assert_eq!(grouping.network("::ffff:192.0.2.7".parse()?), "192.0.2.0/24".parse()?);
+/// assert_eq!(grouping.network("2001:db8::ff:1:2:3:4".parse()?), "2001:db8::/56".parse()?);
 /// assert!(Grouping::new(33, 64).is_err());
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
@@ -46,18 +47,30 @@ impl Grouping {
         if ipv4 > 32 || ipv6 > 128 { Err(GroupingError) } else { Ok(Self { ipv4, ipv6 }) }
     }
 
-    /// The first address of the client's network.
+    /// How many bits of an IPv4 address are one client.
     #[must_use]
-    pub fn network(self, address: IpAddr) -> IpAddr {
-        let address = ipv4_within(address.to_canonical());
-        let prefix = if address.is_ipv4() { self.ipv4 } else { self.ipv6 };
-        Network::of(address, prefix).first()
+    pub const fn ipv4(self) -> u8 {
+        self.ipv4
     }
 
-    /// The key of the client that has this address.
+    /// How many bits of an IPv6 address are one client.
+    #[must_use]
+    pub const fn ipv6(self) -> u8 {
+        self.ipv6
+    }
+
+    /// The network that is one client with this address.
+    #[must_use]
+    pub fn network(self, address: IpAddr) -> Network {
+        let address = ipv4_within(address.to_canonical());
+        let prefix = if address.is_ipv4() { self.ipv4 } else { self.ipv6 };
+        Network::of(address, prefix)
+    }
+
+    /// The key of the client that has this address: the first one of its network.
     #[must_use]
     pub fn key(self, address: IpAddr) -> Key<'static> {
-        Key::from(self.network(address))
+        Key::from(self.network(address).first())
     }
 }
 
@@ -87,15 +100,15 @@ mod tests {
         let (v4, v6): (IpAddr, IpAddr) =
             ([203, 0, 113, 255].into(), [0x2001, 0xdb8, 1, 2, 3, 4, 5, 6].into());
         let (all, none) = (Grouping::new(32, 128).unwrap(), Grouping::new(0, 0).unwrap());
-        assert_eq!((all.network(v4), all.network(v6)), (v4, v6));
-        assert_eq!(none.network(v4), IpAddr::from([0; 4]));
-        assert_eq!(none.network(v6), IpAddr::from([0_u16; 8]));
+        assert_eq!((all.network(v4).first(), all.network(v6).first()), (v4, v6));
+        assert_eq!(none.network(v4), "0.0.0.0/0".parse().unwrap());
+        assert_eq!(none.network(v6), "::/0".parse().unwrap());
     }
 
     /// By their /64 they would all be one client.
     #[test]
     fn clients_behind_a_translator_are_their_ipv4_addresses() {
-        let of = |text: &str| Grouping::default().network(text.parse().unwrap());
+        let of = |text: &str| Grouping::default().network(text.parse().unwrap()).first();
         assert_eq!(of("64:ff9b::192.0.2.7"), IpAddr::from([192, 0, 2, 7]));
         assert_ne!(of("64:ff9b::192.0.2.7"), of("64:ff9b::192.0.2.8"));
         // Other prefixes of translators say of themselves neither that they are some nor where the address is.
