@@ -183,7 +183,7 @@ macro_rules! section {
 
         impl $name {
             /// Notes each of these keys that is missing.
-            #[allow(dead_code)]
+            #[allow(dead_code, reason = "not every section has a key that must be there")]
             pub(crate) fn need(&self, keys: &[&'static str], at: Position, problems: &mut Problems) {
                 for key in keys {
                     if !self.given.iter().any(|(given, _)| given == key) {

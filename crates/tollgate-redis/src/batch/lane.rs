@@ -149,7 +149,7 @@ mod tests {
         driver.next_batch(128).map(|batch| batch.len())
     }
 
-    /// Of 64 callers one driver had 63 requests and the other one, for as long as they went on asking.
+    /// Else one driver could have 63 requests of 64 callers and the other one, for as long as they go on asking.
     #[test]
     fn drivers_share_what_there_is() {
         let lane = Lane::default();
