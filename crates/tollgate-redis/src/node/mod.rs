@@ -10,21 +10,23 @@
 mod address;
 mod breaker;
 mod connect;
+mod connection;
 mod dial;
+mod frame;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 
-use redis::aio::MultiplexedConnection;
-use redis::{Cmd, Pipeline, RedisResult, Value, cmd};
+use redis::{Cmd, Value, cmd};
 use tokio::sync::{Mutex, Notify, Semaphore, SemaphorePermit, watch};
 use tokio::task::JoinSet;
 use tokio::time::{timeout, timeout_at};
 
 pub(crate) use self::address::Address;
 use self::breaker::Breaker;
-use self::connect::{Driver, connect, driven};
 pub(crate) use self::connect::{Peer, ask_once};
+use self::connect::{connect, driven};
+use self::connection::{Awaited, Connection, Driver};
 pub(crate) use self::dial::LookUps;
 use crate::pace::Pace;
 use crate::settings::Checked;
@@ -63,7 +65,7 @@ struct Links {
 
 /// One connection that works.
 struct Link {
-    connection: MultiplexedConnection,
+    connection: Connection,
     breaker: Breaker,
     /// Told when the connection is to be closed and another one made.
     renew: Notify,
@@ -92,7 +94,7 @@ const SCRIPT_LOADS: usize = 10;
 enum Sent<'a> {
     Call(&'a Cmd),
     /// `ASKING` and the call.
-    Asking(&'a Pipeline),
+    Asking(&'a Cmd),
 }
 
 impl Node {
@@ -149,9 +151,7 @@ impl Node {
 
     /// As [`call`](Self::call), to a server that is about to take over the slot.
     pub(crate) async fn call_asking(&self, call: &Cmd, deadline: Instant) -> Result<Value, Trouble> {
-        let mut asking = Pipeline::with_capacity(2);
-        asking.add_command(cmd("ASKING")).add_command(call.clone());
-        self.call_script(Sent::Asking(&asking), deadline).await
+        self.call_script(Sent::Asking(call), deadline).await
     }
 
     /// Asks anything else, and hands on the reply as it is, be it an error of the server.
@@ -222,12 +222,12 @@ impl Node {
         if deadline <= sent {
             return Err(Trouble::Late);
         }
-        match timeout_at(deadline, what.to(link.connection.clone())).await {
-            Ok(Ok(reply)) => {
+        match timeout_at(deadline, what.over(&link.connection)?).await {
+            Ok(reply) => {
+                let reply = reply.unwrap_or(Err(Trouble::Cut))?;
                 link.breaker.answered();
                 Ok(reply)
             }
-            Ok(Err(error)) => Err(Trouble::of_client(error, &self.shared.address)),
             Err(_) => {
                 if link.breaker.unanswered(sent, instant()) {
                     self.shared.close(link, Some(Unconnected::Silent));
@@ -260,13 +260,14 @@ impl Node {
 }
 
 impl Sent<'_> {
-    async fn to(self, mut connection: MultiplexedConnection) -> RedisResult<Value> {
+    fn over(self, connection: &Connection) -> Result<Awaited, Trouble> {
         match self {
-            Self::Call(call) => connection.send_packed_command(call).await,
-            Self::Asking(asking) => {
-                let replies = connection.send_packed_commands(asking, 0, 2).await?;
+            Self::Call(call) => connection.send(call.get_packed_command(), 1),
+            Self::Asking(call) => {
+                let mut both = cmd("ASKING").get_packed_command();
+                call.write_packed_command(&mut both);
                 // A server that refuses ASKING refuses the call as well.
-                Ok(replies.into_iter().last().unwrap_or(Value::Nil))
+                connection.send(both, 2)
             }
         }
     }
@@ -353,12 +354,10 @@ async fn keep_connected(shared: Arc<Shared>) {
 
 /// Connects. A server that was away has to answer in time besides, or calls would be sent into the next silence.
 async fn set_up(shared: &Shared) -> Result<(Arc<Link>, Driver), Unconnected> {
-    let (mut connection, mut driver) = connect(&shared.address, Peer::Store, &shared.checked).await?;
+    let (connection, mut driver) = connect(&shared.address, Peer::Store, &shared.checked).await?;
     let deadline = shared.checked.settings.timeout;
     if shared.is_away() {
-        let ping = cmd("PING");
-        let pong = driven(&mut driver, connection.send_packed_command(&ping));
-        match timeout(deadline, pong).await {
+        match timeout(deadline, driven(&mut driver, &connection, &cmd("PING"))).await {
             Ok(Ok(_)) => {}
             Ok(Err(_)) => return Err(Unconnected::HungUp),
             Err(_) => return Err(Unconnected::Silent),
