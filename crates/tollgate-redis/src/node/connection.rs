@@ -243,10 +243,7 @@ mod tests {
         let [first, second, third] = awaited.map(reply);
         assert_eq!(first.await, Ok(Value::Int(1)));
         assert_eq!(second.await, Ok(Value::BulkString(b"two\r\n".to_vec())));
-        assert_eq!(
-            third.await,
-            Ok(Value::Array(vec![Value::Int(3), Value::SimpleString("x".to_owned())]))
-        );
+        assert_eq!(third.await, Ok(Value::Array(vec![Value::Int(3), Value::SimpleString("x".to_owned())])));
     }
 
     #[tokio::test]

@@ -94,7 +94,9 @@ mod tests {
 
     #[test]
     fn what_no_server_says_is_refused_at_its_first_byte() {
-        for bytes in [&b"HTTP/1.1 400"[..], b"\0", b"\r\n", b">2", b"*1\r\n?", b"$x\r\n", b"*-2\r\n", b"$\r\n"] {
+        for bytes in
+            [&b"HTTP/1.1 400"[..], b"\0", b"\r\n", b">2", b"*1\r\n?", b"$x\r\n", b"*-2\r\n", b"$\r\n"]
+        {
             assert_eq!(length(bytes), Err(Nonsense), "{bytes:?}");
         }
     }

@@ -24,8 +24,8 @@ use tokio::time::{timeout, timeout_at};
 
 pub(crate) use self::address::Address;
 use self::breaker::Breaker;
-use self::connect::{connect, driven};
 pub(crate) use self::connect::{Peer, ask_once};
+use self::connect::{connect, driven};
 use self::connection::{Awaited, Connection, Driver};
 pub(crate) use self::dial::LookUps;
 use crate::pace::Pace;
