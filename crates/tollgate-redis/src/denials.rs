@@ -8,7 +8,7 @@
 //! Memory is bounded: a table of fixed size, in which the latest displaces the oldest of its bucket. It is no
 //! loss to forget.
 
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -34,21 +34,29 @@ pub(crate) type Id = u128;
 /// The last counts of counters at which somebody was denied.
 #[derive(Debug)]
 pub(crate) struct Denials {
-    buckets: Box<[Bucket]>,
+    /// One for each bucket, and apart from them: of most buckets nothing else is ever looked at, and all marks
+    /// together fit into a cache.
+    marks: Box<[Mark]>,
+    buckets: Box<[Mutex<Places>]>,
 }
 
+type Places = [Option<Place>; PLACES];
+
+/// The lowest bit says whether a place of the bucket was ever taken. The others are its version, which goes up when
+/// something is given back: what was asked before is not remembered then.
+///
+/// Read without the lock. The version is read before a question, and compared under the lock later: one that is too
+/// old only means that an answer is not remembered. Whoever misses what is being remembered right now came a moment
+/// too early.
 #[derive(Debug, Default)]
-struct Bucket {
-    /// Goes up when something is given back. What was asked before is not remembered then.
-    ///
-    /// Read without the lock, before a question; what is read there is compared under the lock later. A value that
-    /// is too old only means that an answer is not remembered.
-    version: AtomicU64,
-    /// Whether a place was ever taken. Of most buckets none is, and then nothing else of them is looked at.
-    ///
-    /// Read without the lock. Whoever misses what is being remembered right now came a moment too early.
-    is_used: AtomicBool,
-    places: Mutex<[Option<Place>; PLACES]>,
+struct Mark(AtomicU64);
+
+const USED: u64 = 1;
+
+#[derive(Debug, Clone, Copy)]
+struct Bucket<'a> {
+    mark: &'a Mark,
+    places: &'a Mutex<Places>,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -81,12 +89,15 @@ impl Denials {
     pub(crate) fn new(counters: usize) -> Self {
         let buckets =
             if counters == 0 { 0 } else { counters.div_ceil(PLACES).min(MOST_BUCKETS).next_power_of_two() };
-        Self { buckets: (0..buckets).map(|_| Bucket::default()).collect() }
+        Self {
+            marks: (0..buckets).map(|_| Mark::default()).collect(),
+            buckets: (0..buckets).map(|_| Mutex::default()).collect(),
+        }
     }
 
     /// What is known of the counter.
     pub(crate) fn recall(&self, counter: Id, at: Instant) -> Option<Remembered> {
-        let places = self.bucket(counter).filter(|bucket| bucket.is_used())?.places();
+        let places = self.bucket(counter).filter(|bucket| bucket.mark.is_used())?.places();
         let place = places.iter().flatten().find(|place| place.count.counter == counter)?;
         (at < place.count.believed_until()).then_some(place.count)
     }
@@ -105,9 +116,7 @@ impl Denials {
 
     /// To be read before a question is sent whose answer may be remembered.
     pub(crate) fn version(&self, counter: Id) -> Version {
-        // Acquire: with the release in `forget`, so that a question sent after a change is not taken for one
-        // from before it.
-        Version(self.bucket(counter).map_or(0, |bucket| bucket.version.load(Ordering::Acquire)))
+        self.bucket(counter).map_or(Version(0), |bucket| bucket.mark.version())
     }
 
     /// Remembers, unless something was given back since.
@@ -119,16 +128,20 @@ impl Denials {
             return;
         }
         let oldest = places.iter_mut().min_by_key(|place| place.map(|place| place.count.sent));
-        if let Some(oldest) = oldest.filter(|_| bucket.is_at(version)) {
+        if let Some(oldest) = oldest.filter(|_| bucket.mark.version() == version) {
             *oldest = Some(Place { count, is_renewed: false });
-            // Release: with the acquire in `is_used`, though the lock would do for what is in the places.
-            bucket.is_used.store(true, Ordering::Release);
+            bucket.mark.use_up();
         }
+    }
+
+    /// Whether anything may be known of the counter. Costs less than to ask what.
+    pub(crate) fn may_know(&self, counter: Id) -> bool {
+        self.bucket(counter).is_some_and(|bucket| bucket.mark.is_used())
     }
 
     /// Corrects what is known of the counter, if it is, so that nobody is told of less than somebody was told before.
     pub(crate) fn update(&self, count: Remembered, version: Version) {
-        if let Some(bucket) = self.bucket(count.counter).filter(|bucket| bucket.is_used()) {
+        if let Some(bucket) = self.bucket(count.counter) {
             bucket.correct(&mut bucket.places(), count, version);
         }
     }
@@ -137,44 +150,56 @@ impl Denials {
     pub(crate) fn forget(&self, counter: Id) {
         let Some(bucket) = self.bucket(counter) else { return };
         let mut places = bucket.places();
-        bucket.version.fetch_add(1, Ordering::Release);
+        bucket.mark.raise();
         for place in places.iter_mut() {
             place.take_if(|place| place.count.counter == counter);
         }
     }
 
-    fn bucket(&self, counter: Id) -> Option<&Bucket> {
+    fn bucket(&self, counter: Id) -> Option<Bucket<'_>> {
         // An id is part of a digest already; its low bits are as good as any.
-        let mask = self.buckets.len().checked_sub(1)?;
-        self.buckets.get(counter as usize & mask)
+        let index = counter as usize & self.buckets.len().checked_sub(1)?;
+        Some(Bucket { mark: self.marks.get(index)?, places: self.buckets.get(index)? })
     }
 }
 
-impl Bucket {
+impl Mark {
     fn is_used(&self) -> bool {
-        self.is_used.load(Ordering::Acquire)
+        // Acquire: with the release in `use_up`, though the lock would do for what is in the places.
+        self.0.load(Ordering::Acquire) & USED != 0
     }
 
-    fn places(&self) -> MutexGuard<'_, [Option<Place>; PLACES]> {
+    fn use_up(&self) {
+        self.0.fetch_or(USED, Ordering::Release);
+    }
+
+    fn version(&self) -> Version {
+        // Acquire: with the release in `raise`, so that a question sent after a change is not taken for one from
+        // before it.
+        Version(self.0.load(Ordering::Acquire) & !USED)
+    }
+
+    fn raise(&self) {
+        self.0.fetch_add(USED + 1, Ordering::Release);
+    }
+}
+
+impl<'a> Bucket<'a> {
+    fn places(self) -> MutexGuard<'a, Places> {
         // Nothing panics while it is held.
         self.places.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Corrects what these places say of the counter. Whether they say anything.
-    fn correct(&self, places: &mut [Option<Place>; PLACES], count: Remembered, version: Version) -> bool {
+    fn correct(self, places: &mut Places, count: Remembered, version: Version) -> bool {
         let Some(place) = places.iter_mut().flatten().find(|place| place.count.counter == count.counter)
         else {
             return false;
         };
-        if self.is_at(version) && !place.count.is_newer_than(&count) {
+        if self.mark.version() == version && !place.count.is_newer_than(&count) {
             *place = Place { count, is_renewed: false };
         }
         true
-    }
-
-    /// Whether nothing was given back since.
-    fn is_at(&self, version: Version) -> bool {
-        self.version.load(Ordering::Acquire) == version.0
     }
 }
 
@@ -304,7 +329,7 @@ mod tests {
                 scope.spawn(remember);
                 scope.spawn(remember);
             });
-            assert_eq!(denials.buckets[0].places().iter().flatten().count(), 1);
+            assert_eq!(denials.bucket(1).unwrap().places().iter().flatten().count(), 1);
         }
     }
 

@@ -32,6 +32,11 @@ impl<S: Store, C: Clock> PolicyLimiter<S, C> {
         if decided.iter().all(|(matched, _)| matched.trials().next().is_none()) {
             return Vec::new();
         }
+        // Apart, so that a request that tries out nothing does not carry this along.
+        Box::pin(self.make_trials(decided)).await
+    }
+
+    async fn make_trials(&self, decided: &[(&Matched<'_>, &Decision)]) -> Vec<Trials> {
         let planned: Vec<Vec<Planned<'_>>> =
             decided.iter().map(|(matched, decision)| plan(matched, decision)).collect();
         let taking: Vec<&[Charge<'_>]> =

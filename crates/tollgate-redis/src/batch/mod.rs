@@ -12,7 +12,8 @@
 //! While a slot of a Cluster is on its way from one server to another, some of its keys are here and some there, and
 //! no server takes a call for both. Then a batch goes as several calls, one for each set of keys.
 //!
-//! Drivers are tasks of their own. Whoever asks may go away at any time: what is under way stays under way, and
+//! Drivers are tasks of their own, but for what one does before it waits for the first time: that is done where the
+//! lone request is made that starts it. Whoever asks may go away at any time: what is under way stays under way, and
 //! its answer is dropped.
 
 mod lane;
@@ -21,6 +22,7 @@ mod merge;
 use std::collections::BTreeMap;
 use std::pin::pin;
 use std::sync::{Arc, OnceLock};
+use std::task::{Context, Waker};
 use std::time::Duration;
 
 use redis::{Cmd, Value};
@@ -68,6 +70,16 @@ struct Inner {
     time: ServerTime,
 }
 
+/// Whether more requests of the same caller follow at once.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Company {
+    /// None does. Then what a driver does before it waits for the store is done here and now: the call is on its way
+    /// before there is a task that waits for the reply.
+    Alone,
+    /// They go together.
+    Others,
+}
+
 /// A lane takes requests whose keys may be in one call together.
 #[derive(Debug)]
 enum Lanes {
@@ -102,10 +114,20 @@ impl Committer {
 
     /// Puts the request into the next batch of its slot. The answer comes in time for a decision that has begun
     /// then.
-    pub(crate) fn submit(&self, slot: Slot, request: Request, begun: Instant) -> Result<Awaited, StoreError> {
+    pub(crate) fn submit(
+        &self,
+        slot: Slot,
+        request: Request,
+        begun: Instant,
+        company: Company,
+    ) -> Result<Awaited, StoreError> {
         let (waiter, awaited) = Waiter::new(self.deadline(begun));
         if self.0.lane(slot).push(request, waiter, DRIVERS, QUEUE)? {
-            tokio::spawn(drive(Arc::clone(&self.0), slot));
+            let mut driver = Box::pin(drive(Arc::clone(&self.0), slot));
+            let mut context = Context::from_waker(Waker::noop());
+            if company == Company::Others || driver.as_mut().poll(&mut context).is_pending() {
+                tokio::spawn(driver);
+            }
         }
         Ok(awaited)
     }

@@ -1,41 +1,21 @@
 //! Setting up one connection: a stream, then login, database, script, and whether this is a server to count on.
 
-use std::future::Future;
 use std::io;
-use std::pin::{Pin, pin};
-use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
-use redis::aio::MultiplexedConnection;
-use redis::{AsyncConnectionConfig, Cmd, RedisConnectionInfo, RedisResult, Value, cmd};
+use redis::{Cmd, Value, cmd};
 use rustls::pki_types::ServerName;
 use socket2::{SockRef, TcpKeepalive};
-use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpStream, UnixStream};
 use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
 
 use super::Address;
+use super::connection::{Connection, Driver, Stream};
 use super::dial::dial;
 use crate::settings::Checked;
 use crate::trouble::{Flavor, Trouble, Unconnected};
 use crate::url::Place;
-
-/// What has to be polled for a connection to work. Once it ends, the connection has broken; it may be polled
-/// again, and has still ended then.
-pub(super) struct Driver(Option<Pin<Box<dyn Future<Output = ()> + Send>>>);
-
-impl Future for Driver {
-    type Output = ();
-
-    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
-        if let Some(driver) = &mut self.0 {
-            ready!(driver.as_mut().poll(context));
-            self.0 = None;
-        }
-        Poll::Ready(())
-    }
-}
 
 /// What a server is to us, which decides over login, script and what it has to be.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -53,7 +33,7 @@ pub(super) async fn connect(
     address: &Address,
     peer: Peer,
     checked: &Checked,
-) -> Result<(MultiplexedConnection, Driver), Unconnected> {
+) -> Result<(Connection, Driver), Unconnected> {
     let set_up = async {
         match (address, &checked.tls) {
             (Address::Tcp(host, port), None) => {
@@ -78,28 +58,29 @@ pub(crate) async fn ask_once(
     checked: &Checked,
     question: &Cmd,
 ) -> Result<Value, Unconnected> {
-    let (mut connection, mut driver) = connect(address, peer, checked).await?;
-    let answer = driven(&mut driver, connection.send_packed_command(question));
-    match timeout(checked.settings.connect_timeout, answer).await {
+    let (connection, mut driver) = connect(address, peer, checked).await?;
+    match timeout(checked.settings.connect_timeout, driven(&mut driver, &connection, question)).await {
         Ok(Ok(Value::ServerError(error))) => Err(Unconnected::of_reply(&error, address, "ask who serves")),
         Ok(Ok(answer)) => Ok(answer),
-        Ok(Err(error)) => Err(of_login(error, address)),
+        Ok(Err(trouble)) => Err(of_login(&trouble)),
         Err(_) => Err(Unconnected::TimedOut),
     }
 }
 
 /// The answer to a question, which comes only while the connection is driven.
-pub(super) async fn driven<T>(
+pub(super) async fn driven(
     driver: &mut Driver,
-    answer: impl Future<Output = RedisResult<T>>,
-) -> RedisResult<T> {
-    let mut answer = pin!(answer);
+    connection: &Connection,
+    question: &Cmd,
+) -> Result<Value, Trouble> {
+    let mut answer = connection.send(question.get_packed_command(), 1)?;
     tokio::select! {
         biased;
-        answer = &mut answer => answer,
-        // With its last step it may have handed out the answer, or the reason why there is none.
-        () = driver => answer.await,
+        () = driver => {}
+        answer = &mut answer => return answer.unwrap_or(Err(Trouble::Cut)),
     }
+    // With its last step it has handed out the answer, or the reason why there is none.
+    answer.await.unwrap_or(Err(Trouble::Cut))
 }
 
 async fn tcp(host: &str, port: u16, checked: &Checked) -> Result<TcpStream, Unconnected> {
@@ -112,26 +93,15 @@ async fn tcp(host: &str, port: u16, checked: &Checked) -> Result<TcpStream, Unco
     Ok(stream)
 }
 
-async fn login<S>(
-    stream: S,
+/// All of it is ours, because a client's own gives no version and no typed errors.
+async fn login(
+    stream: impl Stream + 'static,
     address: &Address,
     peer: Peer,
     checked: &Checked,
-) -> Result<(MultiplexedConnection, Driver), Unconnected>
-where
-    S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
-{
-    // All of the login is ours, because the client's own gives no version and no typed errors.
-    let info = RedisConnectionInfo::default().set_skip_set_lib_name();
-    // Deadlines are ours as well: a caller knows its own.
-    let config = AsyncConnectionConfig::new()
-        .set_response_timeout(None)
-        .set_connection_timeout(None)
-        .set_pipeline_buffer_size(checked.settings.in_flight);
-    let (connection, driver) = MultiplexedConnection::new_with_config(&info, stream, config)
-        .await
-        .map_err(|_| Unconnected::HungUp)?;
-    let mut link = Opening { connection, driver: Driver(Some(Box::pin(driver))), address };
+) -> Result<(Connection, Driver), Unconnected> {
+    let (connection, driver) = Connection::new(stream);
+    let mut link = Opening { connection, driver, address };
 
     // Alone and first: who does not greet as it should is sent nothing else.
     let greeting = link.ask(hello(peer, checked), "log in").await?;
@@ -153,17 +123,17 @@ where
 
 /// A connection that is being set up.
 struct Opening<'a> {
-    connection: MultiplexedConnection,
+    connection: Connection,
     driver: Driver,
     address: &'a Address,
 }
 
 impl Opening<'_> {
     async fn ask(&mut self, question: Cmd, doing: &'static str) -> Result<Value, Unconnected> {
-        match driven(&mut self.driver, self.connection.send_packed_command(&question)).await {
+        match driven(&mut self.driver, &self.connection, &question).await {
             Ok(Value::ServerError(error)) => Err(Unconnected::of_reply(&error, self.address, doing)),
             Ok(reply) => Ok(reply),
-            Err(error) => Err(of_login(error, self.address)),
+            Err(trouble) => Err(of_login(&trouble)),
         }
     }
 }
@@ -266,8 +236,8 @@ fn of_tls(error: io::Error) -> Unconnected {
     inner.cloned().map_or_else(|| error.into(), Unconnected::Tls)
 }
 
-fn of_login(error: redis::RedisError, address: &Address) -> Unconnected {
-    match Trouble::of_client(error, address) {
+fn of_login(trouble: &Trouble) -> Unconnected {
+    match trouble {
         Trouble::BadReply => NONSENSE,
         _ => Unconnected::HungUp,
     }
@@ -276,16 +246,6 @@ fn of_login(error: redis::RedisError, address: &Address) -> Unconnected {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    /// A connection that broke with the very step that brought the last reply of its login was taken for one that
-    /// works, and polled once more.
-    #[tokio::test]
-    async fn a_driver_that_has_ended_stays_ended() {
-        let mut driver = Driver(Some(Box::pin(async {})));
-        for _ in 0..3 {
-            (&mut driver).await;
-        }
-    }
 
     fn greeting(server: &str, version: &str, mode: &str, role: &str) -> Result<Greeting, Unconnected> {
         let texts = ["server", server, "version", version, "mode", mode, "role", role];

@@ -10,21 +10,23 @@
 mod address;
 mod breaker;
 mod connect;
+mod connection;
 mod dial;
+mod frame;
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-use redis::aio::MultiplexedConnection;
-use redis::{Cmd, Pipeline, RedisResult, Value, cmd};
+use redis::{Cmd, Value, cmd};
 use tokio::sync::{Mutex, Notify, Semaphore, SemaphorePermit, watch};
 use tokio::task::JoinSet;
 use tokio::time::{timeout, timeout_at};
 
 pub(crate) use self::address::Address;
 use self::breaker::Breaker;
-use self::connect::{Driver, connect, driven};
 pub(crate) use self::connect::{Peer, ask_once};
+use self::connect::{connect, driven};
+use self::connection::{Awaited, Connection, Driver};
 pub(crate) use self::dial::LookUps;
 use crate::pace::Pace;
 use crate::settings::Checked;
@@ -43,8 +45,6 @@ struct Shared {
     checked: Arc<Checked>,
     links: watch::Sender<Links>,
     in_flight: Semaphore,
-    /// Which connection is next.
-    turn: AtomicUsize,
     /// Held by whoever connects, so that the server is tried by one at a time.
     pace: Mutex<Pace>,
     script: Script,
@@ -63,7 +63,7 @@ struct Links {
 
 /// One connection that works.
 struct Link {
-    connection: MultiplexedConnection,
+    connection: Connection,
     breaker: Breaker,
     /// Told when the connection is to be closed and another one made.
     renew: Notify,
@@ -92,7 +92,7 @@ const SCRIPT_LOADS: usize = 10;
 enum Sent<'a> {
     Call(&'a Cmd),
     /// `ASKING` and the call.
-    Asking(&'a Pipeline),
+    Asking(&'a Cmd),
 }
 
 impl Node {
@@ -111,7 +111,6 @@ impl Node {
                 was_up: false,
             }),
             in_flight: Semaphore::new(checked.settings.in_flight),
-            turn: AtomicUsize::new(0),
             pace: Mutex::new(Pace::default()),
             script: Script { loading: Mutex::new(()), loads: AtomicU64::new(0) },
             checked,
@@ -149,9 +148,7 @@ impl Node {
 
     /// As [`call`](Self::call), to a server that is about to take over the slot.
     pub(crate) async fn call_asking(&self, call: &Cmd, deadline: Instant) -> Result<Value, Trouble> {
-        let mut asking = Pipeline::with_capacity(2);
-        asking.add_command(cmd("ASKING")).add_command(call.clone());
-        self.call_script(Sent::Asking(&asking), deadline).await
+        self.call_script(Sent::Asking(call), deadline).await
     }
 
     /// Asks anything else, and hands on the reply as it is, be it an error of the server.
@@ -222,15 +219,16 @@ impl Node {
         if deadline <= sent {
             return Err(Trouble::Late);
         }
-        match timeout_at(deadline, what.to(link.connection.clone())).await {
-            Ok(Ok(reply)) => {
+        match timeout_at(deadline, what.over(&link.connection)?).await {
+            Ok(reply) => {
+                let reply = reply.unwrap_or(Err(Trouble::Cut))?;
                 link.breaker.answered();
                 Ok(reply)
             }
-            Ok(Err(error)) => Err(Trouble::of_client(error, &self.shared.address)),
             Err(_) => {
                 if link.breaker.unanswered(sent, instant()) {
                     self.shared.close(link, Some(Unconnected::Silent));
+                    self.shared.links.borrow().up.iter().for_each(|other| other.breaker.doubt());
                 }
                 Err(Trouble::TimedOut)
             }
@@ -246,13 +244,13 @@ impl Node {
 
     /// A connection that works. Waits for the first attempt to get one, and for no later one.
     async fn link(&self, deadline: Instant) -> Result<Arc<Link>, Trouble> {
-        if let Some(link) = self.shared.next_link(&self.shared.links.borrow())? {
+        if let Some(link) = self.shared.links.borrow().first()? {
             return Ok(link);
         }
         let mut links = self.shared.links.subscribe();
         let settled = links.wait_for(|links| !links.up.is_empty() || links.trouble.is_some());
         match timeout_at(deadline, settled).await {
-            Ok(Ok(links)) => self.shared.next_link(&links)?.ok_or(Trouble::Late),
+            Ok(Ok(links)) => links.first()?.ok_or(Trouble::Late),
             // Only the deadline passes: the sender lives as long as the node.
             Ok(Err(_)) | Err(_) => Err(Trouble::Late),
         }
@@ -260,28 +258,31 @@ impl Node {
 }
 
 impl Sent<'_> {
-    async fn to(self, mut connection: MultiplexedConnection) -> RedisResult<Value> {
+    fn over(self, connection: &Connection) -> Result<Awaited, Trouble> {
         match self {
-            Self::Call(call) => connection.send_packed_command(call).await,
-            Self::Asking(asking) => {
-                let replies = connection.send_packed_commands(asking, 0, 2).await?;
+            Self::Call(call) => connection.send(call.get_packed_command(), 1),
+            Self::Asking(call) => {
+                let mut both = cmd("ASKING").get_packed_command();
+                call.write_packed_command(&mut both);
                 // A server that refuses ASKING refuses the call as well.
-                Ok(replies.into_iter().last().unwrap_or(Value::Nil))
+                connection.send(both, 2)
             }
         }
     }
 }
 
-impl Shared {
-    fn next_link(&self, links: &Links) -> Result<Option<Arc<Link>>, Unconnected> {
-        let count = links.up.len();
-        if count > 0 {
-            let turn = self.turn.fetch_add(1, Relaxed) % count;
-            return Ok(links.up.get(turn).cloned());
+impl Links {
+    /// The connection that calls go over: always the same, as long as it works. One carries what a server can count,
+    /// and what is used all the time is in the caches of both sides.
+    fn first(&self) -> Result<Option<Arc<Link>>, Unconnected> {
+        match self.up.first() {
+            Some(link) => Ok(Some(link.clone())),
+            None => self.trouble.clone().map_or(Ok(None), Err),
         }
-        links.trouble.clone().map_or(Ok(None), Err)
     }
+}
 
+impl Shared {
     fn open(&self, link: Arc<Link>) {
         self.links.send_modify(|links| {
             if links.up.is_empty() {
@@ -353,12 +354,10 @@ async fn keep_connected(shared: Arc<Shared>) {
 
 /// Connects. A server that was away has to answer in time besides, or calls would be sent into the next silence.
 async fn set_up(shared: &Shared) -> Result<(Arc<Link>, Driver), Unconnected> {
-    let (mut connection, mut driver) = connect(&shared.address, Peer::Store, &shared.checked).await?;
+    let (connection, mut driver) = connect(&shared.address, Peer::Store, &shared.checked).await?;
     let deadline = shared.checked.settings.timeout;
     if shared.is_away() {
-        let ping = cmd("PING");
-        let pong = driven(&mut driver, connection.send_packed_command(&ping));
-        match timeout(deadline, pong).await {
+        match timeout(deadline, driven(&mut driver, &connection, &cmd("PING"))).await {
             Ok(Ok(_)) => {}
             Ok(Err(_)) => return Err(Unconnected::HungUp),
             Err(_) => return Err(Unconnected::Silent),

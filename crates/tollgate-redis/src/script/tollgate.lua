@@ -33,150 +33,146 @@ local time = call('TIME')
 local now = time[1] * 1000 + floor(time[2] / 1000)
 local reply, said = { now }, 1
 
--- What a counter says, when it expires (nil if it is not there), and when it has to: at `expiry`, or of a first_hit
--- counter no later than `length` from now, or if its key says its window (then it has no `length`) not before that
--- has ended. Nothing if what is there is no count. Last, how the count is spelt. What it says may be known already.
-local function read(key, expiry, length, value)
-  value = value or try('GET', key)
-  if not value then return 0, nil, expiry or now + length + GRACE end
-  -- Of what is no string GET says an error, and that is no number.
-  local count = tonumber(value)
-  if not count or not (count >= 0 and count < 1e13 and count % 1 == 0) then return nil end
-  local ends, due = call('PEXPIRETIME', key), expiry
-  if not length and ends >= expiry - GRACE then due = ends end
-  if ends ~= due then
-    if not due then
-      due = now + length + GRACE
-      if ends > now + GRACE and ends < due then due = ends end
+-- All that is not usual. Lua makes functions anew at each call of a script, and nearly no call needs these.
+local function unusual()
+  -- What a counter says, when it expires (nil if it is not there), and when it has to: at `expiry`, or of a first_hit
+  -- counter no later than `length` from now, or if its key says its window (then it has no `length`) not before that
+  -- has ended. Nothing if what is there is no count. Last, how the count is spelt. What it says may be known already.
+  local function read(key, expiry, length, value)
+    value = value or try('GET', key)
+    if not value then return 0, nil, expiry or now + length + GRACE end
+    -- Of what is no string GET says an error, and that is no number.
+    local count = tonumber(value)
+    if not count or not (count >= 0 and count < 1e13 and count % 1 == 0) then return nil end
+    local ends, due = call('PEXPIRETIME', key), expiry
+    if not length and ends >= expiry - GRACE then due = ends end
+    if ends ~= due then
+      if not due then
+        due = now + length + GRACE
+        if ends > now + GRACE and ends < due then due = ends end
+      end
+      -- INCRBY will not look at it.
+      if tostring(count) ~= value then return nil end
+      if length and ends ~= -1 and ends <= now + GRACE then return 0, nil, due end
     end
-    -- INCRBY will not look at it.
-    if tostring(count) ~= value then return nil end
-    if length and ends ~= -1 and ends <= now + GRACE then return 0, nil, due end
+    return count, ends, due, value
   end
-  return count, ends, due, value
-end
 
--- How often, out of so many times, so many units fit into this room.
-local function fit(times, unit, room)
-  if room < (unit > 0 and unit or 1) then return 0 end
-  if room >= unit * times then return times end
-  return floor(room / unit)
-end
-
--- What a counter says once it was charged and then denied so often.
-local function charged(count, unit, admitted, denied, counted)
-  count = count + admitted * unit
-  if denied > 0 and unit > 0 and counted > 0 and count + unit > counted then count = count + denied * unit end
-  return count <= MOST and count or MOST
-end
-
--- Adds to a counter so that it says `after`. Says a fault if it cannot: what looked like a number is spelt as INCRBY
--- does not spell it.
-local function add(key, units, after)
-  local sum = try('INCRBY', key, units)
-  if sum == after then return nil end
-  -- Any other error is the server's, which refuses to write. It does so at the first write or not at all, so nothing
-  -- has been written.
-  if not string.find(sum.err, 'integer', 1, true) then return call('INCRBY', key, units) end
-  return NO_COUNT
-end
-
--- Makes a counter that says `before` say `after`, until it is due. Says a fault if it cannot.
-local function write(key, before, after, ends, due)
-  if after == before then
-    -- A clock that was set back has left it a window too long, or somebody took its expiry away.
-    if ends and ends ~= due then call('PEXPIREAT', key, due) end
-  elseif ends ~= due then
-    call('SET', key, after, 'PXAT', due)
-  else
-    return add(key, after - before, after)
+  -- How often, out of so many times, so many units fit into this room.
+  local function fit(times, unit, room)
+    if room < (unit > 0 and unit or 1) then return 0 end
+    if room >= unit * times then return times end
+    return floor(room / unit)
   end
-end
 
--- Says of a counter what it was, or a fault, and if nobody knows when its window starts, when it ends.
-local function say(answer, start, due)
-  said = said + 1
-  reply[said] = answer
-  if not start then
+  -- What a counter says once it was charged and then denied so often.
+  local function charged(count, unit, admitted, denied, counted)
+    count = count + admitted * unit
+    if denied > 0 and unit > 0 and counted > 0 and count + unit > counted then count = count + denied * unit end
+    return count <= MOST and count or MOST
+  end
+
+  -- Adds to a counter so that it says `after`. Says a fault if it cannot: what looked like a number is spelt as INCRBY
+  -- does not spell it.
+  local function add(key, units, after)
+    local sum = try('INCRBY', key, units)
+    if sum == after then return nil end
+    -- Any other error is the server's, which refuses to write. It does so at the first write or not at all, so nothing
+    -- has been written.
+    if not string.find(sum.err, 'integer', 1, true) then return call('INCRBY', key, units) end
+    return NO_COUNT
+  end
+
+  -- Makes a counter that says `before` say `after`, until it is due. Says a fault if it cannot.
+  local function write(key, before, after, ends, due)
+    if after == before then
+      -- A clock that was set back has left it a window too long, or somebody took its expiry away.
+      if ends and ends ~= due then call('PEXPIREAT', key, due) end
+    elseif ends ~= due then
+      call('SET', key, after, 'PXAT', due)
+    else
+      return add(key, after - before, after)
+    end
+  end
+
+  -- Says of a counter what it was, or a fault, and if nobody knows when its window starts, when it ends.
+  local function say(answer, start, due)
     said = said + 1
-    reply[said] = answer < 0 and answer or due - GRACE
+    reply[said] = answer
+    if not start then
+      said = said + 1
+      reply[said] = answer < 0 and answer or due - GRACE
+    end
   end
-end
 
--- Charges and looks at one counter each, no two alike.
-local function charge_singles(times, requests, key, unit, bound, counted, start, expiry, length)
-  -- One command for all is a third of the work. It says nothing of what is no string, as if it were not there.
-  local values = requests > 1 and call('MGET', unpack(KEYS, key + 1, key + requests)) or {}
-  local all = unit * times
-  local room, spelt = (bound < MOST and bound or MOST) - all, string.format('%.0f', all)
-  for i = 1, requests do
-    local name, fault = KEYS[key + i], nil
-    local count, ends, due = read(name, expiry, length, values[i])
+  -- Charges and looks at one counter. What it says may be known already.
+  local function charge_single(name, value, times, unit, bound, counted, start, expiry, length)
+    local count, ends, due = read(name, expiry, length, value)
+    local fault
     if not count then
       fault = NO_COUNT
-    elseif ends == due and all > 0 and count <= room then
-      -- Nearly always: what the rest would come to, without its steps.
-      fault = add(name, spelt, count + all)
     else
       local admitted = fit(times, unit, bound - count)
       fault = write(name, count, charged(count, unit, admitted, times - admitted, counted), ends, due)
     end
     say(fault or count, start, due)
   end
-end
 
--- Sets, refunds and resets one counter each.
-local function change_singles(op, requests, key, unit, bound, start, expiry, length)
-  for key = key + 1, key + requests do
-    local name = KEYS[key]
-    local count, ends, due, fault
-    if op == 'reset' then
-      call('DEL', name)
-      count, due = 0, expiry or now + length + GRACE
-    else
-      count, ends, due = read(name, expiry, length)
-      if not count then
-        fault = NO_COUNT
-      elseif op == 'set' then
-        fault = write(name, count, bound, ends, due)
-      elseif (start or due - GRACE - length) ~= bound then
-        fault = CLOSED
+  -- Sets, refunds and resets one counter each.
+  local function change_singles(op, requests, key, unit, bound, start, expiry, length)
+    for key = key + 1, key + requests do
+      local name = KEYS[key]
+      local count, ends, due, fault
+      if op == 'reset' then
+        call('DEL', name)
+        count, due = 0, expiry or now + length + GRACE
       else
-        fault = write(name, count, count > unit and count - unit or 0, ends, due)
+        count, ends, due = read(name, expiry, length)
+        if not count then
+          fault = NO_COUNT
+        elseif op == 'set' then
+          fault = write(name, count, bound, ends, due)
+        elseif (start or due - GRACE - length) ~= bound then
+          fault = CLOSED
+        else
+          fault = write(name, count, count > unit and count - unit or 0, ends, due)
+        end
       end
+      say(fault or count, start, due)
     end
-    say(fault or count, start, due)
   end
-end
 
--- Charges and looks at several counters each; `asked` says of every counter in turn its unit, bound, counted, start,
--- expiry and length.
-local function take_several(times, requests, key, counters, asked)
-  local count, ends, due, spelt = {}, {}, {}, nil
-  for _ = 1, requests do
-    local admitted, fault = times, nil
-    for i = 1, counters do
-      local unit, bound, _, _, expiry, length = unpack(asked[i], 1, 6)
-      count[i], ends[i], due[i], spelt = read(KEYS[key + i], expiry, length)
-      -- The first write must not fail after others.
-      if not count[i] or (spelt and tostring(count[i]) ~= spelt) then
-        fault = NO_COUNT
-      else
-        admitted = fit(admitted, unit, bound - count[i])
+  -- Charges and looks at several counters each; `asked` says of every counter in turn its unit, bound, counted, start,
+  -- expiry and length.
+  local function take_several(times, requests, key, counters, asked)
+    local count, ends, due, spelt = {}, {}, {}, nil
+    for _ = 1, requests do
+      local admitted, fault = times, nil
+      for i = 1, counters do
+        local unit, bound, _, _, expiry, length = unpack(asked[i], 1, 6)
+        count[i], ends[i], due[i], spelt = read(KEYS[key + i], expiry, length)
+        -- The first write must not fail after others.
+        if not count[i] or (spelt and tostring(count[i]) ~= spelt) then
+          fault = NO_COUNT
+        else
+          admitted = fit(admitted, unit, bound - count[i])
+        end
       end
-    end
-    for i = 1, counters do
-      local unit, _, counted, start = unpack(asked[i], 1, 4)
-      if not fault then
-        local after = charged(count[i], unit, admitted, times - admitted, counted)
-        write(KEYS[key + i], count[i], after, ends[i], due[i])
+      for i = 1, counters do
+        local unit, _, counted, start = unpack(asked[i], 1, 4)
+        if not fault then
+          local after = charged(count[i], unit, admitted, times - admitted, counted)
+          write(KEYS[key + i], count[i], after, ends[i], due[i])
+        end
+        say(fault or count[i], start, due[i])
       end
-      say(fault or count[i], start, due[i])
+      key = key + counters
     end
-    key = key + counters
   end
-end
 
+  return { say = say, charge_single = charge_single, change_singles = change_singles, take_several = take_several }
+end
+local others
 local at, key = 1, 0
 while ARGV[at] do
   local op, times, counters, requests = ARGV[at], ARGV[at + 1] + 0, ARGV[at + 2] + 0, ARGV[at + 3] + 0
@@ -201,19 +197,42 @@ while ARGV[at] do
       asked[i] = { unit, bound, counted, start, expiry, length }
     end
   end
-  if stale then
-    for _ = 1, requests do
-      for i = 1, counters do
-        if asked then start = asked[i][4] end
-        say(STALE, start)
+  if not stale and not asked and (op == 'charge' or op == 'look') then
+    -- No two keys are alike. One command for all is a third of the work; of what is no string it says nothing, as if it
+    -- were not there.
+    local values = requests > 1 and call('MGET', unpack(KEYS, key + 1, key + requests)) or { try('GET', KEYS[key + 1]) }
+    local all = unit * times
+    local room, spelt = (bound < MOST and bound or MOST) - all, string.format('%.0f', all)
+    for i = 1, requests do
+      local name, value = KEYS[key + i], values[i]
+      local count = tonumber(value)
+      if
+        count and count >= 0 and count <= room and all > 0
+        and call('PEXPIRETIME', name) == expiry
+        and try('INCRBY', name, spelt) == count + all
+      then
+        -- Nearly always: what the rest would come to, without its steps. INCRBY changes nothing of what is no count.
+        said = said + 1
+        reply[said] = count
+      else
+        others = others or unusual()
+        others.charge_single(name, value, times, unit, bound, counted, start, expiry, length)
       end
     end
-  elseif asked then
-    take_several(times, requests, key, counters, asked)
-  elseif op == 'charge' or op == 'look' then
-    charge_singles(times, requests, key, unit, bound, counted, start, expiry, length)
   else
-    change_singles(op, requests, key, unit, bound, start, expiry, length)
+    others = others or unusual()
+    if stale then
+      for _ = 1, requests do
+        for i = 1, counters do
+          if asked then start = asked[i][4] end
+          others.say(STALE, start)
+        end
+      end
+    elseif asked then
+      others.take_several(times, requests, key, counters, asked)
+    else
+      others.change_singles(op, requests, key, unit, bound, start, expiry, length)
+    end
   end
   key = key + requests * counters
 end

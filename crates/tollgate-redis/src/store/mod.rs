@@ -14,7 +14,7 @@ use tollgate::{
 
 use self::reserve::{groups, in_order, parts};
 use crate::AcrossSlots;
-use crate::batch::{Awaited, Committer};
+use crate::batch::{Awaited, Committer, Company};
 use crate::denials::{Denials, Remembered, Version};
 use crate::keys::{Names, Slot};
 use crate::question::{Asked, Question};
@@ -135,12 +135,13 @@ impl fmt::Debug for RedisStore {
 
 impl Store for RedisStore {
     async fn charge(&self, charges: &[Charge<'_>]) -> Result<Counted, StoreError> {
-        self.0.finish(self.0.begin(charges)).await
+        self.0.finish(self.0.begin(charges, Company::Alone)).await
     }
 
     async fn charge_each(&self, requests: &[&[Charge<'_>]]) -> Vec<Result<Counted, StoreError>> {
         // All are under way before the first answer is awaited.
-        let begun: Vec<Begun<'_>> = requests.iter().map(|charges| self.0.begin(charges)).collect();
+        let begun: Vec<Begun<'_>> =
+            requests.iter().map(|charges| self.0.begin(charges, Company::Others)).collect();
         let mut answers = Vec::with_capacity(begun.len());
         let mut across = Vec::new();
         for request in begun {
@@ -169,14 +170,15 @@ impl Store for RedisStore {
             return Ok(in_order(&parts, &looked));
         }
         let question = Question::new(charges, &self.0.names);
-        let (question, taken) = self.0.note(self.0.send(question, Asked::Look, instant())).await?;
+        let (question, taken) =
+            self.0.note(self.0.send(question, Asked::Look, instant(), Company::Alone)).await?;
         Ok(question.counted(taken.now, &taken.found))
     }
 
     async fn record(&self, charge: &Charge<'_>) -> Result<QuotaState, StoreError> {
         let charges = [*charge];
         let question = Question::new(&charges, &self.0.names);
-        let pending = self.0.send(question, Asked::Record, instant());
+        let pending = self.0.send(question, Asked::Record, instant(), Company::Alone);
         let (_, taken) = self.0.note(pending).await?;
         taken.state(&charge.counter())
     }
@@ -212,7 +214,7 @@ impl Store for RedisStore {
 
 impl Inner {
     /// The answer, if it is known here; else the question is under way.
-    fn begin<'a>(&self, charges: &'a [Charge<'a>]) -> Begun<'a> {
+    fn begin<'a>(&self, charges: &'a [Charge<'a>], company: Company) -> Begun<'a> {
         if charges.is_empty() {
             return Begun::Known(Counted::from_iter([]));
         }
@@ -224,7 +226,7 @@ impl Inner {
         let denied = if question.denials_are_free() { self.deny_locally(&question, begun) } else { None };
         match denied {
             Some(denied) => Begun::Known(denied),
-            None => Begun::Asked(self.send(question, Asked::Charge, begun)),
+            None => Begun::Asked(self.send(question, Asked::Charge, begun, company)),
         }
     }
 
@@ -252,9 +254,15 @@ impl Inner {
     }
 
     /// Puts the question into the next batch, for a decision that has begun then.
-    fn send<'a>(&self, question: Question<'a>, asked: Asked, begun: Instant) -> Pending<'a> {
+    fn send<'a>(
+        &self,
+        question: Question<'a>,
+        asked: Asked,
+        begun: Instant,
+        company: Company,
+    ) -> Pending<'a> {
         let versions = question.ids().map(|id| self.denials.version(id)).collect();
-        let awaited = self.submit(&question, asked, begun);
+        let awaited = self.submit(&question, asked, begun, company);
         Pending { question, asked, begun, versions, awaited }
     }
 
@@ -267,17 +275,20 @@ impl Inner {
             Asked::Charge | Asked::Record => question.is_denied(&taken.found),
             _ => false,
         };
-        let received = instant();
-        let windows = question.windows(taken.now, &taken.found);
-        for (((counter, window), found), version) in
-            question.ids().zip(windows).zip(&taken.found).zip(&versions)
-        {
-            let (used, now) = (found.after, taken.now);
-            let count = Remembered { counter, used, window, now, sent: begun, received };
-            if is_denied {
-                self.denials.remember(count, *version);
-            } else {
-                self.denials.update(count, *version);
+        // Nearly always nobody was denied and nothing is known, and then there is nothing to do.
+        if is_denied || question.ids().any(|id| self.denials.may_know(id)) {
+            let received = instant();
+            let windows = question.windows(taken.now, &taken.found);
+            for (((counter, window), found), version) in
+                question.ids().zip(windows).zip(&taken.found).zip(&versions)
+            {
+                let (used, now) = (found.after, taken.now);
+                let count = Remembered { counter, used, window, now, sent: begun, received };
+                if is_denied {
+                    self.denials.remember(count, *version);
+                } else {
+                    self.denials.update(count, *version);
+                }
             }
         }
         Ok((question, taken))
@@ -316,7 +327,7 @@ impl Inner {
 
     async fn ask(&self, question: &Question<'_>, asked: Asked) -> Result<Answer, StoreError> {
         let begun = instant();
-        let awaited = self.submit(question, asked, begun)?;
+        let awaited = self.submit(question, asked, begun, Company::Alone)?;
         self.answer(question, asked, begun, awaited).await
     }
 
@@ -333,15 +344,21 @@ impl Inner {
             if answer.outcome != Outcome::Stale {
                 return Ok(answer);
             }
-            awaited = self.submit(question, asked, begun)?;
+            awaited = self.submit(question, asked, begun, Company::Others)?;
         }
         received(awaited).await
     }
 
-    fn submit(&self, question: &Question<'_>, asked: Asked, begun: Instant) -> Result<Awaited, StoreError> {
+    fn submit(
+        &self,
+        question: &Question<'_>,
+        asked: Asked,
+        begun: Instant,
+        company: Company,
+    ) -> Result<Awaited, StoreError> {
         let request = question.request(asked, &self.names, self.committer.time().estimate())?;
         let slot = self.slot(&request)?;
-        self.committer.submit(slot, request, begun)
+        self.committer.submit(slot, request, begun, company)
     }
 
     /// Where the keys of the request lie.

@@ -22,6 +22,7 @@ use tokio::time::timeout_at;
 use tollgate::{Charge, Counted, Key, PolicyQuota, QuotaState, StoreError, Timestamp};
 
 use super::{Inner, Pending, Taken, received};
+use crate::batch::Company;
 use crate::denials::Id;
 use crate::keys::{KeyText, Names, Slot};
 use crate::pace::Pace;
@@ -142,7 +143,7 @@ impl Inner {
         asked: Asked,
         begun: Instant,
     ) -> Result<Vec<Counted>, StoreError> {
-        let send = |part: &Part<'a>| self.send(part.question.clone(), asked, begun);
+        let send = |part: &Part<'a>| self.send(part.question.clone(), asked, begun, Company::Others);
         let pending: Vec<Pending<'a>> = parts.iter().map(send).collect();
         let mut counted = Vec::with_capacity(parts.len());
         for pending in pending {
@@ -155,7 +156,8 @@ impl Inner {
     async fn give_back_once(&self, units: &Units) -> Result<Answer, StoreError> {
         // Before and after, as with every refund: what is answered meanwhile is not remembered either.
         self.denials.forget(units.counter);
-        let answer = match self.committer.submit(units.slot, units.refund.clone(), instant()) {
+        let answer = match self.committer.submit(units.slot, units.refund.clone(), instant(), Company::Others)
+        {
             Ok(awaited) => received(awaited).await,
             Err(error) => Err(error),
         };
@@ -182,7 +184,7 @@ impl Reservation<'_, '_> {
         }
         let mut charged = Vec::with_capacity(self.parts.len());
         for part in self.parts {
-            let pending = self.inner.send(part.question.clone(), Asked::Charge, self.begun);
+            let pending = self.inner.send(part.question.clone(), Asked::Charge, self.begun, Company::Others);
             match self.inner.note(pending).await {
                 Ok((_, taken)) if part.counted(&taken).is_admitted() => charged.push(taken),
                 Ok((_, taken)) => return self.deny(charged, &part.counted(&taken)).await,

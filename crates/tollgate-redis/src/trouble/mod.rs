@@ -5,7 +5,7 @@
 
 mod unconnected;
 
-use redis::{RedisError, ServerError};
+use redis::ServerError;
 use thiserror::Error;
 use tollgate::StoreError;
 
@@ -145,17 +145,6 @@ impl Trouble {
         Self::Refused(refusal)
     }
 
-    /// What an error of the client means, once a call has been handed to a connection.
-    pub(crate) fn of_client(error: RedisError, asked: &Address) -> Self {
-        if error.is_io_error() {
-            return Self::Cut;
-        }
-        match ServerError::try_from(error) {
-            Ok(error) => Self::of_reply(&error, asked),
-            Err(_) => Self::BadReply,
-        }
-    }
-
     /// Whether the call may have run, or may still run.
     pub(crate) const fn may_have_run(&self) -> bool {
         match self {
@@ -239,9 +228,7 @@ impl From<Trouble> for StoreError {
 
 #[cfg(test)]
 mod tests {
-    use std::io;
-
-    use redis::{ErrorKind, ServerErrorKind, Value, make_extension_error, parse_redis_value};
+    use redis::{Value, parse_redis_value};
 
     use super::*;
 
@@ -420,41 +407,7 @@ mod tests {
     }
 
     #[test]
-    fn an_error_of_the_client_leaves_the_outcome_unknown() {
-        for kind in [
-            io::ErrorKind::BrokenPipe,
-            io::ErrorKind::ConnectionReset,
-            io::ErrorKind::ConnectionRefused,
-            io::ErrorKind::UnexpectedEof,
-            io::ErrorKind::TimedOut,
-            io::ErrorKind::NotConnected,
-            io::ErrorKind::Other,
-        ] {
-            let error = RedisError::from(io::Error::from(kind));
-            assert_eq!(Trouble::of_client(error, &asked()), Trouble::Cut, "{kind}");
-        }
-        for kind in [
-            ErrorKind::Parse,
-            ErrorKind::AuthenticationFailed,
-            ErrorKind::UnexpectedReturnType,
-            ErrorKind::InvalidClientConfig,
-            ErrorKind::Client,
-            ErrorKind::Extension,
-            ErrorKind::MasterNameNotFoundBySentinel,
-            ErrorKind::NoValidReplicasFoundBySentinel,
-            ErrorKind::EmptySentinelList,
-            ErrorKind::ClusterConnectionNotFound,
-            ErrorKind::RESP3NotSupported,
-            // Made by the client and not by a server, which the kind does not tell.
-            ErrorKind::Server(ServerErrorKind::ReadOnly),
-            ErrorKind::Server(ServerErrorKind::Moved),
-        ] {
-            let trouble = Trouble::of_client((kind, "made by the client").into(), &asked());
-            assert_eq!(trouble, Trouble::BadReply, "{kind:?}");
-        }
-        assert_eq!(Trouble::of_client((ErrorKind::Io, "closed").into(), &asked()), Trouble::Cut);
-        let error = make_extension_error("OOM".into(), Some("command not allowed".into()));
-        assert_eq!(Trouble::of_client(error, &asked()), Trouble::Refused(Refusal::OutOfMemory));
+    fn what_brought_no_reply_may_have_run_and_is_not_sent_again() {
         for trouble in [Trouble::Cut, Trouble::TimedOut, Trouble::BadReply] {
             assert!(trouble.may_have_run() && trouble.remedy() == Remedy::None);
             assert!(StoreError::from(trouble).may_have_charged());

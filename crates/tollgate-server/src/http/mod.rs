@@ -87,19 +87,21 @@ impl<S: ServedStore + 'static> Edge<S> {
         match route {
             Route::Check if request.method() == Method::GET => self.check_query(request.uri()).await,
             Route::Check => self.check(request).await,
-            Route::Peek => self.peek(request).await,
-            Route::Batch => self.check_batch(request).await,
-            Route::Refund => self.refund(request).await,
-            Route::Reset => self.reset(request).await,
-            Route::Set => self.set(request).await,
+            // Each of these apart: a connection has room for the largest future in here, and moves all of it for each
+            // request.
+            Route::Peek => Box::pin(self.peek(request)).await,
+            Route::Batch => Box::pin(self.check_batch(request)).await,
+            Route::Refund => Box::pin(self.refund(request)).await,
+            Route::Reset => Box::pin(self.reset(request)).await,
+            Route::Set => Box::pin(self.set(request)).await,
             Route::Policies => Ok(self.policies()),
-            Route::Reload => self.reload().await,
+            Route::Reload => Box::pin(self.reload()).await,
             Route::PolicySchema => Ok(reply::json_bytes(StatusCode::OK, policy_schema())),
             Route::Metrics => Ok(reply::text(Scrape::CONTENT_TYPE, self.scrape.text().into())),
             Route::OpenApi => Ok(reply::json_bytes(StatusCode::OK, openapi::document(&self.engine.live()))),
             Route::Health => Ok(reply::text(reply::PLAIN, Bytes::from_static(b"ok\n"))),
             Route::Ready if self.phase.is_draining() => Err(Problem::draining()),
-            Route::Ready => self.ready().await,
+            Route::Ready => Box::pin(self.ready()).await,
         }
     }
 

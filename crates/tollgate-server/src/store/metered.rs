@@ -1,6 +1,7 @@
 //! A shared store whose steps end in time and are measured: how long they take, which errors they give, and a log line
 //! when the store comes or goes.
 
+use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -50,7 +51,10 @@ impl<S: Store> Metered<S> {
         &self.store
     }
 
-    async fn step<A>(&self, step: impl Future<Output = Result<A, StoreError>>) -> Result<A, StoreError> {
+    async fn step<A>(
+        &self,
+        step: Pin<&mut impl Future<Output = Result<A, StoreError>>>,
+    ) -> Result<A, StoreError> {
         let stopwatch = Stopwatch::start();
         let answer = self.in_time(step).await.flatten();
         self.metrics.took(stopwatch.elapsed());
@@ -62,7 +66,8 @@ impl<S: Store> Metered<S> {
     }
 
     /// What the step gives, unless it takes too long. Here and not above, where nobody would measure what was given up.
-    async fn in_time<A>(&self, step: impl Future<Output = A>) -> Result<A, StoreError> {
+    /// The step stays where it is, because a future that is handed on is kept twice.
+    async fn in_time<A>(&self, step: Pin<&mut impl Future<Output = A>>) -> Result<A, StoreError> {
         time::timeout(self.limit, step).await.map_err(|_| StoreError::TimedOut)
     }
 
@@ -115,37 +120,37 @@ impl<S: Store> Metered<S> {
 impl<S: Store> Store for Metered<S> {
     async fn charge(&self, charges: &[Charge<'_>]) -> Result<Counted, StoreError> {
         let stopwatch = Stopwatch::start();
-        let answer = self.in_time(self.store.charge(charges)).await.flatten();
+        let answer = self.in_time(pin!(self.store.charge(charges))).await.flatten();
         self.note(std::slice::from_ref(&answer), stopwatch);
         answer
     }
 
     async fn charge_each(&self, requests: &[&[Charge<'_>]]) -> Vec<Result<Counted, StoreError>> {
         let stopwatch = Stopwatch::start();
-        let answers = self.in_time(self.store.charge_each(requests)).await;
+        let answers = self.in_time(pin!(self.store.charge_each(requests))).await;
         let answers = answers.unwrap_or_else(|late| vec![Err(late); requests.len()]);
         self.note(&answers, stopwatch);
         answers
     }
 
     async fn peek(&self, charges: &[Charge<'_>]) -> Result<Counted, StoreError> {
-        self.step(self.store.peek(charges)).await
+        self.step(pin!(self.store.peek(charges))).await
     }
 
     async fn record(&self, charge: &Charge<'_>) -> Result<QuotaState, StoreError> {
-        self.step(self.store.record(charge)).await
+        self.step(pin!(self.store.record(charge))).await
     }
 
     async fn refund(&self, charge: &Charge<'_>, start: Timestamp) -> Result<Refunded, StoreError> {
-        self.step(self.store.refund(charge, start)).await
+        self.step(pin!(self.store.refund(charge, start))).await
     }
 
     async fn reset(&self, counter: &Counter<'_>) -> Result<QuotaState, StoreError> {
-        self.step(self.store.reset(counter)).await
+        self.step(pin!(self.store.reset(counter))).await
     }
 
     async fn set(&self, counter: &Counter<'_>, used: u64) -> Result<QuotaState, StoreError> {
-        self.step(self.store.set(counter, used)).await
+        self.step(pin!(self.store.set(counter, used))).await
     }
 }
 

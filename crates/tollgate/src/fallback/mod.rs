@@ -7,7 +7,7 @@ mod on_store_failure;
 
 use std::fmt;
 use std::future::{Pending, pending, poll_fn};
-use std::pin::pin;
+use std::pin::{Pin, pin};
 use std::task::Poll;
 
 use smallvec::SmallVec;
@@ -139,12 +139,12 @@ where
     T: Future<Output = ()> + Send,
 {
     async fn charge(&self, charges: &[Charge<'_>]) -> Result<Counted, StoreError> {
-        let answer = self.in_time(self.store.charge(charges)).await.flatten();
+        let answer = self.in_time(pin!(self.store.charge(charges))).await.flatten();
         self.charged(charges, answer)
     }
 
     async fn charge_each(&self, requests: &[&[Charge<'_>]]) -> Vec<Result<Counted, StoreError>> {
-        let answers = match self.in_time(self.store.charge_each(requests)).await {
+        let answers = match self.in_time(pin!(self.store.charge_each(requests))).await {
             Ok(answers) if answers.len() == requests.len() => answers,
             Ok(_) => vec![Err(StoreError::BadReply); requests.len()],
             Err(late) => vec![Err(late); requests.len()],
@@ -153,13 +153,13 @@ where
     }
 
     async fn peek(&self, charges: &[Charge<'_>]) -> Result<Counted, StoreError> {
-        let answer = self.in_time(self.store.peek(charges)).await.flatten();
+        let answer = self.in_time(pin!(self.store.peek(charges))).await.flatten();
         possible(charges, answer)
             .or_else(|error| self.instead(charges, error, |charges| SyncStore::peek(&self.memory, charges)))
     }
 
     async fn record(&self, charge: &Charge<'_>) -> Result<QuotaState, StoreError> {
-        let answer = self.in_time(self.store.record(charge)).await.flatten();
+        let answer = self.in_time(pin!(self.store.record(charge))).await.flatten();
         answer.or_else(|error| {
             let counted = self.instead(std::slice::from_ref(charge), error, |charges| {
                 charges.iter().map(|charge| SyncStore::record(&self.memory, charge)).collect()
@@ -170,15 +170,15 @@ where
     }
 
     async fn refund(&self, charge: &Charge<'_>, start: Timestamp) -> Result<Refunded, StoreError> {
-        self.in_time(self.store.refund(charge, start)).await.flatten()
+        self.in_time(pin!(self.store.refund(charge, start))).await.flatten()
     }
 
     async fn reset(&self, counter: &Counter<'_>) -> Result<QuotaState, StoreError> {
-        self.in_time(self.store.reset(counter)).await.flatten()
+        self.in_time(pin!(self.store.reset(counter))).await.flatten()
     }
 
     async fn set(&self, counter: &Counter<'_>, used: u64) -> Result<QuotaState, StoreError> {
-        self.in_time(self.store.set(counter, used)).await.flatten()
+        self.in_time(pin!(self.store.set(counter, used))).await.flatten()
     }
 }
 
@@ -188,9 +188,10 @@ where
     D: Fn() -> T,
     T: Future<Output = ()>,
 {
-    /// What the step gives, unless the deadline passes before.
-    async fn in_time<A>(&self, step: impl Future<Output = A>) -> Result<A, StoreError> {
-        let (mut step, mut deadline) = (pin!(step), pin!(None));
+    /// What the step gives, unless the deadline passes before. It stays where it is, because a future that is handed
+    /// on is kept twice.
+    async fn in_time<A>(&self, mut step: Pin<&mut impl Future<Output = A>>) -> Result<A, StoreError> {
+        let mut deadline = pin!(None);
         poll_fn(|context| {
             // The step first: an answer that is there counts, however late this task gets its turn.
             if let Poll::Ready(answer) = step.as_mut().poll(context) {

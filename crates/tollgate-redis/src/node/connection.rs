@@ -1,0 +1,316 @@
+//! One connection that many calls share: whoever sends also writes, and one task reads.
+//!
+//! Replies come in the order of the calls. So each call has a place in a queue, and keeps it although its caller may
+//! have gone away: then its reply is dropped. Whatever else comes closes the connection, for nobody could tell any
+//! more which reply is whose.
+
+use std::collections::VecDeque;
+use std::future::Future;
+use std::io;
+use std::mem::MaybeUninit;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll, Waker, ready};
+
+use redis::{Value, parse_redis_value};
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::sync::oneshot;
+
+use super::frame;
+use crate::trouble::{Trouble, Unconnected};
+
+/// How much is read in one go: the replies to a few batches.
+const READ: usize = 16 * 1024;
+
+/// What calls are sent over. Clones share it.
+#[derive(Clone)]
+pub(super) struct Connection(Arc<Mutex<Wire>>);
+
+/// What has to be polled for replies to come. Once it ends, the connection has broken, and all who waited have been
+/// told. Dropping it breaks the connection.
+pub(super) struct Driver(Arc<Mutex<Wire>>);
+
+/// Where a reply is awaited; be it an error of the server.
+pub(super) type Awaited = oneshot::Receiver<Result<Value, Trouble>>;
+
+/// What a connection is made over.
+pub(super) trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
+
+impl<S: AsyncRead + AsyncWrite + Send + Unpin> Stream for S {}
+
+struct Wire {
+    /// `None` once it is over.
+    stream: Option<Box<dyn Stream>>,
+    /// What the system has not taken yet.
+    unwritten: Vec<u8>,
+    /// Whether a stream that keeps what it was given has to be told to let go of it.
+    is_unflushed: bool,
+    /// How many bytes the stream was given.
+    written: u64,
+    /// What came, as far as it is no whole reply.
+    unread: Vec<u8>,
+    /// Who waits, in the order of the replies.
+    waiting: VecDeque<Waiting>,
+    /// The driver's.
+    waker: Waker,
+}
+
+struct Waiting {
+    /// `None` if nobody wants the reply.
+    reply: Option<oneshot::Sender<Result<Value, Trouble>>>,
+    /// Bytes that were written before the call.
+    from: u64,
+}
+
+impl Connection {
+    pub(super) fn new(stream: impl Stream + 'static) -> (Self, Driver) {
+        let wire = Arc::new(Mutex::new(Wire {
+            stream: Some(Box::new(stream)),
+            unwritten: Vec::new(),
+            is_unflushed: false,
+            written: 0,
+            unread: Vec::new(),
+            waiting: VecDeque::new(),
+            waker: Waker::noop().clone(),
+        }));
+        (Self(wire.clone()), Driver(wire))
+    }
+
+    /// Sends packed commands, so many of them, and gives where the reply to the last is awaited; those to the others
+    /// are dropped.
+    ///
+    /// # Errors
+    ///
+    /// If the connection is over. Then nothing was sent.
+    pub(super) fn send(&self, packed: Vec<u8>, commands: usize) -> Result<Awaited, Trouble> {
+        let mut wire = wire(&self.0);
+        if wire.stream.is_none() {
+            return Err(Unconnected::HungUp.into());
+        }
+        let (reply, awaited) = oneshot::channel();
+        let from = wire.written + wire.unwritten.len() as u64;
+        wire.waiting.extend((1..commands).map(|_| Waiting { reply: None, from }));
+        wire.waiting.push_back(Waiting { reply: Some(reply), from });
+        if wire.unwritten.is_empty() {
+            wire.unwritten = packed;
+        } else {
+            wire.unwritten.extend_from_slice(&packed);
+        }
+        // Nobody is woken when there is room for more: the driver goes on with what is left, and asks to be woken.
+        match wire.write(&mut Context::from_waker(Waker::noop())) {
+            Ok(()) if wire.unwritten.is_empty() && !wire.is_unflushed => {}
+            Ok(()) => wire.waker.wake_by_ref(),
+            Err(_) => wire.close(&Trouble::Cut),
+        }
+        Ok(awaited)
+    }
+}
+
+impl Future for Driver {
+    type Output = ();
+
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
+        let mut wire = wire(&self.0);
+        wire.waker.clone_from(context.waker());
+        // Both ways each time: a server that waits for us to read would else keep us from writing for ever.
+        if wire.write(context).is_err() {
+            wire.close(&Trouble::Cut);
+        }
+        let trouble = ready!(wire.read(context));
+        wire.close(&trouble);
+        Poll::Ready(())
+    }
+}
+
+impl Drop for Driver {
+    fn drop(&mut self) {
+        wire(&self.0).close(&Trouble::Cut);
+    }
+}
+
+fn wire(wire: &Mutex<Wire>) -> MutexGuard<'_, Wire> {
+    // Nothing that panics leaves it half changed.
+    wire.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Wire {
+    /// Writes what the system takes at once.
+    fn write(&mut self, context: &mut Context<'_>) -> io::Result<()> {
+        let Some(stream) = &mut self.stream else { return Ok(()) };
+        while !self.unwritten.is_empty() {
+            let Poll::Ready(written) = Pin::new(&mut *stream).poll_write(context, &self.unwritten) else {
+                break;
+            };
+            // What has failed may have been sent in part, as TLS sends it.
+            let count = *written.as_ref().unwrap_or(&self.unwritten.len());
+            self.written += count as u64;
+            self.unwritten.drain(..count);
+            self.is_unflushed = true;
+            if written? == 0 {
+                return Err(io::ErrorKind::WriteZero.into());
+            }
+        }
+        if self.is_unflushed {
+            self.is_unflushed = Pin::new(stream).poll_flush(context)?.is_pending();
+        }
+        Ok(())
+    }
+
+    /// Reads and hands out replies for as long as there are any; gives why there will be no more.
+    fn read(&mut self, context: &mut Context<'_>) -> Poll<Trouble> {
+        let mut space = [const { MaybeUninit::uninit() }; READ];
+        while let Some(stream) = &mut self.stream {
+            let mut chunk = ReadBuf::uninit(&mut space);
+            let read = ready!(Pin::new(stream).poll_read(context, &mut chunk));
+            if read.is_err() || chunk.filled().is_empty() {
+                break;
+            }
+            self.unread.extend_from_slice(chunk.filled());
+            if self.hand_out().is_none() {
+                return Poll::Ready(Trouble::BadReply);
+            }
+        }
+        Poll::Ready(Trouble::Cut)
+    }
+
+    /// Hands out all whole replies; `None` if what came is no reply, or nobody asked.
+    fn hand_out(&mut self) -> Option<()> {
+        let mut end = 0;
+        while let Some(bytes) = self.unread.get(end..)
+            && let Some(length) = frame::length(bytes).ok()?
+        {
+            let reply = parse_redis_value(bytes.get(..length)?).ok()?;
+            let waiting = self.waiting.pop_front()?;
+            if let Some(waiting) = waiting.reply {
+                // Whoever has gone away misses nothing.
+                let _ = waiting.send(Ok(reply));
+            }
+            end += length;
+        }
+        self.unread.drain(..end);
+        Some(())
+    }
+
+    /// Ends it, and tells all who wait: why, or if nothing of a call was written, that it was not sent.
+    fn close(&mut self, trouble: &Trouble) {
+        self.stream = None;
+        for Waiting { reply, from } in self.waiting.drain(..) {
+            let is_unsent = from >= self.written;
+            let trouble = if is_unsent { Unconnected::HungUp.into() } else { trouble.clone() };
+            if let Some(reply) = reply {
+                let _ = reply.send(Err(trouble));
+            }
+        }
+        self.waker.wake_by_ref();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream, duplex};
+    use tokio::time::timeout;
+
+    use super::*;
+
+    /// A connection whose system keeps so many bytes, and its other end.
+    fn connection(bytes: usize) -> (Connection, Driver, DuplexStream) {
+        let (near, far) = duplex(bytes);
+        let (connection, driver) = Connection::new(near);
+        (connection, driver, far)
+    }
+
+    fn send(connection: &Connection, packed: &str) -> Awaited {
+        connection.send(packed.into(), 1).unwrap()
+    }
+
+    async fn reply(awaited: Awaited) -> Result<Value, Trouble> {
+        timeout(Duration::from_secs(20), awaited).await.expect("nobody was told").unwrap()
+    }
+
+    const HUNG_UP: Trouble = Trouble::Unconnected(Unconnected::HungUp);
+
+    #[tokio::test]
+    async fn each_gets_the_reply_to_its_own_call_however_slowly_bytes_pass() {
+        let (connection, driver, mut far) = connection(3);
+        tokio::spawn(driver);
+        // It waits for replies by now, and has to be told that there is something to write.
+        tokio::task::yield_now().await;
+        let awaited = [send(&connection, "first"), send(&connection, "second"), send(&connection, "third")];
+        let mut written = [0; 16];
+        far.read_exact(&mut written).await.unwrap();
+        assert_eq!(&written, b"firstsecondthird");
+        far.write_all(b":1\r\n$5\r\ntwo\r\n\r\n*2\r\n:3\r\n+x\r\n").await.unwrap();
+        let [first, second, third] = awaited.map(reply);
+        assert_eq!(first.await, Ok(Value::Int(1)));
+        assert_eq!(second.await, Ok(Value::BulkString(b"two\r\n".to_vec())));
+        assert_eq!(third.await, Ok(Value::Array(vec![Value::Int(3), Value::SimpleString("x".to_owned())])));
+    }
+
+    #[tokio::test]
+    async fn who_goes_away_leaves_its_place_and_so_does_who_wants_no_reply() {
+        let (connection, driver, mut far) = connection(99);
+        tokio::spawn(driver);
+        drop(send(&connection, "gone"));
+        let last = connection.send("two".into(), 2).unwrap();
+        far.write_all(b":1\r\n:2\r\n:3\r\n").await.unwrap();
+        assert_eq!(reply(last).await, Ok(Value::Int(3)));
+    }
+
+    #[tokio::test]
+    async fn a_reply_that_nobody_asked_for_ends_it() {
+        let (connection, driver, mut far) = connection(99);
+        let driver = tokio::spawn(driver);
+        let first = send(&connection, "call");
+        far.write_all(b":1\r\n:2\r\n").await.unwrap();
+        assert_eq!(reply(first).await, Ok(Value::Int(1)));
+        timeout(Duration::from_secs(20), driver).await.expect("it goes on").unwrap();
+        assert_eq!(connection.send("call".into(), 1).unwrap_err(), HUNG_UP);
+        assert_eq!(far.read_to_end(&mut Vec::new()).await.unwrap(), 4, "it was not closed");
+    }
+
+    #[tokio::test]
+    async fn what_is_no_reply_ends_it_for_all() {
+        let (connection, driver, mut far) = connection(99);
+        tokio::spawn(driver);
+        let awaited = [send(&connection, "first"), send(&connection, "second")];
+        far.write_all(b"HTTP/1.1 400 Bad Request\r\n\r\n").await.unwrap();
+        for awaited in awaited {
+            assert_eq!(reply(awaited).await, Err(Trouble::BadReply));
+        }
+    }
+
+    /// Only what was not sent may be sent again.
+    #[tokio::test]
+    async fn what_was_sent_in_part_may_have_run_and_what_was_not_has_not() {
+        let (connection, driver, far) = connection(8);
+        let awaited = [send(&connection, "whole"), send(&connection, "parted"), send(&connection, "unsent")];
+        drop((driver, far));
+        let [whole, parted, unsent] = awaited.map(reply);
+        assert_eq!(whole.await, Err(Trouble::Cut));
+        assert_eq!(parted.await, Err(Trouble::Cut));
+        assert_eq!(unsent.await, Err(HUNG_UP));
+    }
+
+    #[tokio::test]
+    async fn a_peer_that_goes_away_ends_it() {
+        let (connection, driver, far) = connection(99);
+        let driver = tokio::spawn(driver);
+        let awaited = send(&connection, "call");
+        drop(far);
+        assert_eq!(reply(awaited).await, Err(Trouble::Cut));
+        timeout(Duration::from_secs(20), driver).await.expect("it goes on").unwrap();
+    }
+
+    /// A connection that broke with the very step that brought the last reply of its login was taken for one that
+    /// works, and polled once more.
+    #[tokio::test]
+    async fn a_driver_that_has_ended_stays_ended() {
+        let (_connection, mut driver, far) = connection(99);
+        drop(far);
+        for _ in 0..3 {
+            (&mut driver).await;
+        }
+    }
+}
