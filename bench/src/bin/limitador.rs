@@ -1,8 +1,8 @@
 //! The peer of `redis/http`: limitador over its Redis storage, behind a bare hyper server.
 //!
 //! The one request is that of limitador's own server: `POST /check_and_report` with namespace, values and delta,
-//! answered with 200 or 429. Its other routes, its metrics and its framework are left out, which is to its
-//! advantage.
+//! answered with 200 or 429, and with what is left and until when in headers, as our answer has it. Its other routes,
+//! its metrics and its framework are left out, which is to its advantage.
 
 use std::collections::HashMap;
 use std::convert::Infallible;
@@ -15,11 +15,12 @@ use http_body_util::{BodyExt, Full};
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
-use hyper::{Request, Response, StatusCode};
+use hyper::{HeaderMap, Request, Response, StatusCode};
 use hyper_util::rt::TokioIo;
-use limitador_redis::AsyncRateLimiter;
+use limitador_redis::counter::Counter;
 use limitador_redis::limit::{Limit, Namespace};
 use limitador_redis::storage::redis::AsyncRedisStorage;
+use limitador_redis::{AsyncRateLimiter, CheckResult};
 use serde::Deserialize;
 use tokio::net::TcpListener;
 
@@ -59,7 +60,7 @@ async fn answer(
     request: Request<Incoming>,
 ) -> Result<Response<Full<Bytes>>, Infallible> {
     let mut response = Response::new(Full::default());
-    *response.status_mut() = match check(&limiter, request).await {
+    *response.status_mut() = match check(&limiter, request, response.headers_mut()).await {
         Ok(true) => StatusCode::OK,
         Ok(false) => StatusCode::TOO_MANY_REQUESTS,
         Err(_) => StatusCode::INTERNAL_SERVER_ERROR,
@@ -68,11 +69,31 @@ async fn answer(
 }
 
 /// Whether it may pass.
-async fn check(limiter: &AsyncRateLimiter, request: Request<Incoming>) -> Result<bool> {
+async fn check(
+    limiter: &AsyncRateLimiter,
+    request: Request<Incoming>,
+    headers: &mut HeaderMap,
+) -> Result<bool> {
     let body = request.into_body().collect().await?.to_bytes();
     let Check { namespace, values, delta } = serde_json::from_slice(&body)?;
-    // Without the time that is left, which nobody asked for, it needs one script less.
-    let answer =
-        limiter.check_rate_limited_and_update(&Namespace::from(namespace), &values, delta, false).await?;
-    Ok(!answer.limited)
+    let namespace = Namespace::from(namespace);
+    // With what is left and until when: one more script, and the least that our answer says.
+    let CheckResult { limited, counters, .. } =
+        limiter.check_rate_limited_and_update(&namespace, &values, delta, true).await?;
+    if let Some(counter) = counters.first() {
+        tell(counter, headers)?;
+    }
+    Ok(!limited)
+}
+
+/// The three headers that limitador's own server has for it.
+fn tell(counter: &Counter, headers: &mut HeaderMap) -> Result<()> {
+    headers.insert("x-ratelimit-limit", counter.max_value().to_string().try_into()?);
+    headers.insert(
+        "x-ratelimit-remaining",
+        counter.remaining().unwrap_or_default().max(0).to_string().try_into()?,
+    );
+    let seconds = counter.expires_in().unwrap_or_default().as_secs();
+    headers.insert("x-ratelimit-reset", seconds.to_string().try_into()?);
+    Ok(())
 }

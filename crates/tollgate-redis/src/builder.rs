@@ -98,8 +98,8 @@ impl RedisStoreBuilder {
         self
     }
 
-    /// Connections to each server, 2 unless said otherwise, and at least 1. Each carries any number of calls; a
-    /// second one goes on while the first is set up anew.
+    /// Connections to each server, 2 unless said otherwise, and at least 1. All calls go over one, which carries any
+    /// number of them; a second one goes on while the first is set up anew.
     pub fn connections(mut self, connections: usize) -> Self {
         self.settings.connections = connections.max(1);
         self

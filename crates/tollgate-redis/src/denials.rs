@@ -134,9 +134,14 @@ impl Denials {
         }
     }
 
+    /// Whether anything may be known of the counter. Costs less than to ask what.
+    pub(crate) fn may_know(&self, counter: Id) -> bool {
+        self.bucket(counter).is_some_and(|bucket| bucket.mark.is_used())
+    }
+
     /// Corrects what is known of the counter, if it is, so that nobody is told of less than somebody was told before.
     pub(crate) fn update(&self, count: Remembered, version: Version) {
-        if let Some(bucket) = self.bucket(count.counter).filter(|bucket| bucket.mark.is_used()) {
+        if let Some(bucket) = self.bucket(count.counter) {
             bucket.correct(&mut bucket.places(), count, version);
         }
     }

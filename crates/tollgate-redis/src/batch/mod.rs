@@ -12,7 +12,8 @@
 //! While a slot of a Cluster is on its way from one server to another, some of its keys are here and some there, and
 //! no server takes a call for both. Then a batch goes as several calls, one for each set of keys.
 //!
-//! Drivers are tasks of their own. Whoever asks may go away at any time: what is under way stays under way, and
+//! Drivers are tasks of their own, but for what one does before it waits for the first time: that is done where the
+//! lone request is made that starts it. Whoever asks may go away at any time: what is under way stays under way, and
 //! its answer is dropped.
 
 mod lane;

@@ -43,6 +43,12 @@ impl Breaker {
         u128::from(self.nanos(now).saturating_sub(since)) >= self.patience.as_nanos()
     }
 
+    /// Another connection to the server, over which all calls went, has been silent for too long. Until there is a
+    /// reply over this one, the next call in vain is enough.
+    pub(super) fn doubt(&self) {
+        self.silent_since.store(0, Relaxed);
+    }
+
     fn nanos(&self, at: Instant) -> u64 {
         // 584 years fit.
         u64::try_from(at.saturating_duration_since(self.origin).as_nanos()).unwrap_or(ANSWERED - 1)
@@ -90,6 +96,18 @@ mod tests {
             assert!(!call_in_vain(&breaker).await);
             breaker.answered();
         }
+    }
+
+    /// Each connection took its hundred milliseconds of calls in vain, one after another.
+    #[tokio::test(start_paused = true)]
+    async fn who_is_doubted_opens_at_the_first_call_in_vain_unless_it_answers() {
+        let breaker = Breaker::new(DEADLINE, Instant::now());
+        advance(Duration::from_secs(1)).await;
+        breaker.doubt();
+        assert!(call_in_vain(&breaker).await);
+        breaker.doubt();
+        breaker.answered();
+        assert!(!call_in_vain(&breaker).await);
     }
 
     #[tokio::test(start_paused = true)]

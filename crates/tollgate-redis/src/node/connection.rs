@@ -244,6 +244,8 @@ mod tests {
     async fn each_gets_the_reply_to_its_own_call_however_slowly_bytes_pass() {
         let (connection, driver, mut far) = connection(3);
         tokio::spawn(driver);
+        // It waits for replies by now, and has to be told that there is something to write.
+        tokio::task::yield_now().await;
         let awaited = [send(&connection, "first"), send(&connection, "second"), send(&connection, "third")];
         let mut written = [0; 16];
         far.read_exact(&mut written).await.unwrap();

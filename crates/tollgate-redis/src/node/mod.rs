@@ -15,7 +15,7 @@ mod dial;
 mod frame;
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use redis::{Cmd, Value, cmd};
 use tokio::sync::{Mutex, Notify, Semaphore, SemaphorePermit, watch};
@@ -45,8 +45,6 @@ struct Shared {
     checked: Arc<Checked>,
     links: watch::Sender<Links>,
     in_flight: Semaphore,
-    /// Which connection is next.
-    turn: AtomicUsize,
     /// Held by whoever connects, so that the server is tried by one at a time.
     pace: Mutex<Pace>,
     script: Script,
@@ -113,7 +111,6 @@ impl Node {
                 was_up: false,
             }),
             in_flight: Semaphore::new(checked.settings.in_flight),
-            turn: AtomicUsize::new(0),
             pace: Mutex::new(Pace::default()),
             script: Script { loading: Mutex::new(()), loads: AtomicU64::new(0) },
             checked,
@@ -231,6 +228,7 @@ impl Node {
             Err(_) => {
                 if link.breaker.unanswered(sent, instant()) {
                     self.shared.close(link, Some(Unconnected::Silent));
+                    self.shared.links.borrow().up.iter().for_each(|other| other.breaker.doubt());
                 }
                 Err(Trouble::TimedOut)
             }
@@ -246,13 +244,13 @@ impl Node {
 
     /// A connection that works. Waits for the first attempt to get one, and for no later one.
     async fn link(&self, deadline: Instant) -> Result<Arc<Link>, Trouble> {
-        if let Some(link) = self.shared.next_link(&self.shared.links.borrow())? {
+        if let Some(link) = self.shared.links.borrow().first()? {
             return Ok(link);
         }
         let mut links = self.shared.links.subscribe();
         let settled = links.wait_for(|links| !links.up.is_empty() || links.trouble.is_some());
         match timeout_at(deadline, settled).await {
-            Ok(Ok(links)) => self.shared.next_link(&links)?.ok_or(Trouble::Late),
+            Ok(Ok(links)) => links.first()?.ok_or(Trouble::Late),
             // Only the deadline passes: the sender lives as long as the node.
             Ok(Err(_)) | Err(_) => Err(Trouble::Late),
         }
@@ -273,16 +271,18 @@ impl Sent<'_> {
     }
 }
 
-impl Shared {
-    fn next_link(&self, links: &Links) -> Result<Option<Arc<Link>>, Unconnected> {
-        let count = links.up.len();
-        if count > 0 {
-            let turn = self.turn.fetch_add(1, Relaxed) % count;
-            return Ok(links.up.get(turn).cloned());
+impl Links {
+    /// The connection that calls go over: always the same, as long as it works. One carries what a server can count,
+    /// and what is used all the time is in the caches of both sides.
+    fn first(&self) -> Result<Option<Arc<Link>>, Unconnected> {
+        match self.up.first() {
+            Some(link) => Ok(Some(link.clone())),
+            None => self.trouble.clone().map_or(Ok(None), Err),
         }
-        links.trouble.clone().map_or(Ok(None), Err)
     }
+}
 
+impl Shared {
     fn open(&self, link: Arc<Link>) {
         self.links.send_modify(|links| {
             if links.up.is_empty() {

@@ -203,7 +203,7 @@ while ARGV[at] do
     local values = requests > 1 and call('MGET', unpack(KEYS, key + 1, key + requests)) or { try('GET', KEYS[key + 1]) }
     local all = unit * times
     local room, spelt = (bound < MOST and bound or MOST) - all, string.format('%.0f', all)
-    local is_usual = expiry and length and all > 0 and room >= 0
+    local is_usual = expiry and all > 0 and room >= 0
     for i = 1, requests do
       local name, value = KEYS[key + i], values[i]
       local count = tonumber(value)

@@ -275,17 +275,20 @@ impl Inner {
             Asked::Charge | Asked::Record => question.is_denied(&taken.found),
             _ => false,
         };
-        let received = instant();
-        let windows = question.windows(taken.now, &taken.found);
-        for (((counter, window), found), version) in
-            question.ids().zip(windows).zip(&taken.found).zip(&versions)
-        {
-            let (used, now) = (found.after, taken.now);
-            let count = Remembered { counter, used, window, now, sent: begun, received };
-            if is_denied {
-                self.denials.remember(count, *version);
-            } else {
-                self.denials.update(count, *version);
+        // Nearly always nobody was denied and nothing is known, and then there is nothing to do.
+        if is_denied || question.ids().any(|id| self.denials.may_know(id)) {
+            let received = instant();
+            let windows = question.windows(taken.now, &taken.found);
+            for (((counter, window), found), version) in
+                question.ids().zip(windows).zip(&taken.found).zip(&versions)
+            {
+                let (used, now) = (found.after, taken.now);
+                let count = Remembered { counter, used, window, now, sent: begun, received };
+                if is_denied {
+                    self.denials.remember(count, *version);
+                } else {
+                    self.denials.update(count, *version);
+                }
             }
         }
         Ok((question, taken))

@@ -1,7 +1,10 @@
 //! What callers do and do not notice: scripts that are flushed, others that go away, a server that is full.
 
+use std::future::poll_fn;
+use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::Poll;
 use std::time::Duration;
 
 use tokio::task::JoinSet;
@@ -66,6 +69,26 @@ fn nobody_notices_that_the_scripts_are_flushed() {
     done.store(true, Ordering::Relaxed);
     assert!(flusher.join().unwrap() > 10, "flushes came while callers asked");
     assert_everything_expires(&server);
+}
+
+/// A lone caller waited for a task to be started and to come to its turn.
+#[tokio::test]
+async fn a_lone_charge_is_sent_before_its_caller_waits() {
+    let server = Server::start(Software::Redis);
+    let store = store(&server).build().unwrap();
+    let quota = quota("5/1h");
+    assert_eq!(charge(&store, &quota, 1).await, Ok((true, 1)));
+    let before = calls(&server);
+    let mut second = pin!(charge(&store, &quota, 1));
+    let is_pending = poll_fn(|context| Poll::Ready(second.as_mut().poll(context).is_pending())).await;
+    assert!(is_pending, "nobody can have been answered yet");
+    // While this thread, the runtime's only one, is kept, no task of it runs.
+    let arrived = (0..10_000).any(|_| {
+        std::thread::sleep(Duration::from_millis(1));
+        calls(&server) > before
+    });
+    assert!(arrived, "it waits for a task");
+    assert_eq!(second.await, Ok((true, 2)));
 }
 
 /// Dropped at any point, a decision's future takes nothing from the others: no answer of theirs, no place in a queue.
