@@ -31,6 +31,8 @@ pub(crate) struct Case {
 enum Kind {
     /// So many callers, a hundred thousand keys.
     Distinct(usize),
+    /// The same on a Cluster, where only keys of one slot go in one call.
+    Slots(usize),
     /// One caller, who asks for the next when it has its answer.
     Lone,
     /// The same, beside a plain script.
@@ -58,6 +60,10 @@ const CASES: &[Case] = &[
         Kind::Distinct(64),
     ),
     calls(&[("redis/distinct/256", Figure::Rate)], Kind::Distinct(256)),
+    calls(
+        &[("redis/slots/256", Figure::Rate), ("redis/slots-store-cpu/256", Figure::StoreMicros)],
+        Kind::Slots(256),
+    ),
     case(&[("redis/lone/p50", Figure::Micros)], "INCR", Kind::Lone),
     case(&[("redis/lone-script/p50", Figure::Micros)], SCRIPT, Kind::LoneScript),
     calls(&[("redis/hot/64", Figure::Rate)], Kind::Hot),
@@ -84,11 +90,19 @@ pub(crate) struct Cases {
     script: Script,
     script_denied: Script,
     increment: Increment,
+    slots: Option<Slots>,
     services: Option<Services>,
     // Dropped after those who are connected.
     runtime: Runtime,
     store: Store,
     software: Software,
+}
+
+/// A Cluster, and both who ask it.
+struct Slots {
+    ours: Ours,
+    script: Script,
+    store: Store,
 }
 
 impl Cases {
@@ -98,10 +112,14 @@ impl Cases {
         let chosen: Vec<&Case> = CASES.iter().filter(is_chosen).collect();
         ensure!(!chosen.is_empty(), "no case has `{filter}` in its name");
         let store = Store::start(software)?;
-        let is_http = chosen.iter().any(|case| case.kind == Kind::Http);
-        let services = is_http.then(|| Services::start(&store, service)).transpose()?;
+        let has = |is_it: fn(Kind) -> bool| chosen.iter().any(|case| is_it(case.kind));
+        let services =
+            has(|kind| kind == Kind::Http).then(|| Services::start(&store, service)).transpose()?;
+        let with_slots = has(|kind| matches!(kind, Kind::Slots(_)));
+        let with_slots = with_slots.then(|| Store::start_with_slots(software)).transpose()?;
         let runtime = runtime()?;
         let _inside = runtime.enter();
+        let slots = with_slots.map(|store| Slots::new(store, &runtime)).transpose()?;
         Ok(Self {
             chosen,
             keys: keys(100_000),
@@ -110,6 +128,7 @@ impl Cases {
             script: runtime.block_on(Script::new(&store, NEVER_REACHED))?,
             script_denied: runtime.block_on(Script::new(&store, FEW))?,
             increment: runtime.block_on(Increment::new(&store))?,
+            slots,
             services,
             runtime,
             store,
@@ -124,8 +143,17 @@ impl Cases {
     /// One measurement of one side.
     pub(crate) fn measure(&self, case: &Case, side: Side, length: Duration) -> Result<Vec<(Figure, f64)>> {
         let measured = match case.kind {
-            Kind::Distinct(callers) => self.admitted(side, &self.keys, callers, length),
-            Kind::Hot => self.admitted(side, &["hot".to_owned()], 64, length),
+            Kind::Distinct(callers) => {
+                self.admitted(side, (&self.ours, &self.script, &self.store), &self.keys, callers, length)
+            }
+            Kind::Slots(callers) => {
+                let Slots { ours, script, store } = self.slots.as_ref().context("there is no Cluster")?;
+                self.admitted(side, (ours, script, store), &self.keys, callers, length)
+            }
+            Kind::Hot => {
+                let hot = ["hot".to_owned()];
+                self.admitted(side, (&self.ours, &self.script, &self.store), &hot, 64, length)
+            }
             Kind::Denied => self.denied(side, &["denied".to_owned()], length),
             Kind::Lone => self.lone(side, &self.increment, length),
             Kind::LoneScript => self.lone(side, &self.script, length),
@@ -141,14 +169,15 @@ impl Cases {
     fn admitted(
         &self,
         side: Side,
+        (ours, script, store): (&Ours, &Script, &Store),
         keys: &[String],
         callers: usize,
         length: Duration,
     ) -> Result<Vec<(Figure, f64)>> {
         let course = Course::endless(keys);
         let (tally, measured) = match side {
-            Side::Ours => self.crowd(&self.ours, &course, callers, length),
-            Side::Peer => self.crowd(&self.script, &course, callers, length),
+            Side::Ours => self.crowd(ours, store, &course, callers, length),
+            Side::Peer => self.crowd(script, store, &course, callers, length),
         }?;
         ensure!(tally.admitted == tally.decisions, "{} of {} admitted", tally.admitted, tally.decisions);
         Ok(measured)
@@ -160,11 +189,11 @@ impl Cases {
         let (tally, measured) = match side {
             Side::Ours => {
                 used_up.run(&self.runtime, &self.ours_denied, 1, length)?;
-                self.crowd(&self.ours_denied, &course, 64, length)
+                self.crowd(&self.ours_denied, &self.store, &course, 64, length)
             }
             Side::Peer => {
                 used_up.run(&self.runtime, &self.script_denied, 1, length)?;
-                self.crowd(&self.script_denied, &course, 64, length)
+                self.crowd(&self.script_denied, &self.store, &course, 64, length)
             }
         }?;
         // It may cross the end of its window.
@@ -184,17 +213,18 @@ impl Cases {
     fn crowd(
         &self,
         asker: &impl Asker,
+        store: &Store,
         course: &Course,
         callers: usize,
         length: Duration,
     ) -> Result<(Tally, Vec<(Figure, f64)>)> {
         let this = std::process::id();
-        let (own, of_store, calls) = (cpu_time(this)?, self.store.cpu_time()?, self.store.script_calls()?);
+        let (own, of_store, calls) = (cpu_time(this)?, store.cpu_time()?, store.script_calls()?);
         let tally = course.run(&self.runtime, asker, callers, length)?;
         let micros = |cpu: Duration| cpu.as_secs_f64() * 1e6 / tally.decisions as f64;
-        let of_store = micros(self.store.cpu_time()?.saturating_sub(of_store));
+        let of_store = micros(store.cpu_time()?.saturating_sub(of_store));
         let own = micros(cpu_time(this)?.saturating_sub(own));
-        let calls = (self.store.script_calls()? - calls) as f64;
+        let calls = (store.script_calls()? - calls) as f64;
         let measured = vec![
             (Figure::Rate, tally.decisions as f64 / tally.seconds),
             (Figure::StoreMicros, of_store),
@@ -202,6 +232,14 @@ impl Cases {
             (Figure::StoreCalls, calls / tally.seconds),
         ];
         Ok((tally, measured))
+    }
+}
+
+impl Slots {
+    fn new(store: Store, runtime: &Runtime) -> Result<Self> {
+        let ours = Ours::new(&store, NEVER_REACHED)?;
+        let script = runtime.block_on(Script::new(&store, NEVER_REACHED))?;
+        Ok(Self { ours, script, store })
     }
 }
 

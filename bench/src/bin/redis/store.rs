@@ -6,7 +6,7 @@ use anyhow::{Context, Result};
 use tollgate_bench::affinity::pin_this_thread;
 use tollgate_bench::cpu_time::cpu_time;
 use tollgate_redis::{RedisStore, RedisStoreBuilder};
-use tollgate_testkit::servers::{Server, Software};
+use tollgate_testkit::servers::{Server, Software, cluster_of_one};
 
 /// Where the store runs.
 pub(crate) const STORE: usize = 0;
@@ -16,23 +16,37 @@ pub(crate) const DEADLINE: Duration = Duration::from_secs(2);
 
 pub(crate) struct Store {
     server: Server,
+    /// Whether calls may not have keys of two slots.
+    has_slots: bool,
     process: u32,
 }
 
 impl Store {
     pub(crate) fn start(software: Software) -> Result<Self> {
-        pin_this_thread(STORE)?;
-        let server = Server::start(software);
-        let process = server.info("process_id").parse().context("no number of the store's process")?;
-        Ok(Self { server, process })
+        Self::of(false, || Server::start(software))
     }
 
+    /// A node of a Cluster, which has it to itself.
+    pub(crate) fn start_with_slots(software: Software) -> Result<Self> {
+        Self::of(true, || cluster_of_one(software))
+    }
+
+    fn of(has_slots: bool, start: impl FnOnce() -> Server) -> Result<Self> {
+        pin_this_thread(STORE)?;
+        let server = start();
+        let process = server.info("process_id").parse().context("no number of the store's process")?;
+        Ok(Self { server, has_slots, process })
+    }
+
+    /// As a client sees it that follows no redirection.
     pub(crate) fn url(&self) -> String {
         format!("redis://{}", self.server.address())
     }
 
     pub(crate) fn builder(&self) -> Result<RedisStoreBuilder> {
-        Ok(RedisStore::builder(self.url().parse()?).deadline(DEADLINE))
+        let scheme = if self.has_slots { "redis+cluster" } else { "redis" };
+        let url = format!("{scheme}://{}", self.server.address());
+        Ok(RedisStore::builder(url.parse()?).deadline(DEADLINE))
     }
 
     /// User and system time so far.

@@ -22,6 +22,10 @@ use crate::trouble::{Trouble, Unconnected};
 /// How much is read in one go: the replies to a few batches.
 const READ: usize = 16 * 1024;
 
+/// With more calls under way than this, further ones are left to the driver, which writes all that have come at once:
+/// to write and to read each by itself would cost both sides more than the call. Below it, a call is on its way sooner.
+const FEW: usize = 4;
+
 /// What calls are sent over. Clones share it.
 #[derive(Clone)]
 pub(super) struct Connection(Arc<Mutex<Wire>>);
@@ -89,12 +93,17 @@ impl Connection {
         }
         let (reply, awaited) = oneshot::channel();
         let from = wire.written + wire.unwritten.len() as u64;
+        let is_busy = wire.waiting.len() > FEW;
         wire.waiting.extend((1..commands).map(|_| Waiting { reply: None, from }));
         wire.waiting.push_back(Waiting { reply: Some(reply), from });
         if wire.unwritten.is_empty() {
             wire.unwritten = packed;
         } else {
             wire.unwritten.extend_from_slice(&packed);
+        }
+        if is_busy {
+            wire.waker.wake_by_ref();
+            return Ok(awaited);
         }
         // Nobody is woken when there is room for more: the driver goes on with what is left, and asks to be woken.
         match wire.write(&mut Context::from_waker(Waker::noop())) {

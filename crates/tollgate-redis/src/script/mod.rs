@@ -16,7 +16,7 @@ pub(crate) use self::request::{Request, Shape, Step, Windows};
 pub(crate) const TEXT: &str = include_str!("tollgate.lua");
 
 /// The SHA-1 of [`TEXT`], by which the server knows it.
-pub(crate) const SHA1: &str = "410bfc125ed067a0fa202b7586c2a65a1195db27";
+pub(crate) const SHA1: &str = "0e77edaac6984bbe49f1d70c943130b7300643b4";
 
 #[cfg(test)]
 mod tests;

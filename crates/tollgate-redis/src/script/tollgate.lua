@@ -203,17 +203,23 @@ while ARGV[at] do
     local values = requests > 1 and call('MGET', unpack(KEYS, key + 1, key + requests)) or { try('GET', KEYS[key + 1]) }
     local all = unit * times
     local room, spelt = (bound < MOST and bound or MOST) - all, string.format('%.0f', all)
+    local is_usual = expiry and all > 0 and room >= 0
     for i = 1, requests do
       local name, value = KEYS[key + i], values[i]
       local count = tonumber(value)
+      -- Nearly always, what the rest would come to, without its steps: a counter that is there and has room, or a new
+      -- one. INCRBY and SET NX change nothing of what is no count.
       if
-        count and count >= 0 and count <= room and all > 0
-        and call('PEXPIRETIME', name) == expiry
-        and try('INCRBY', name, spelt) == count + all
+        is_usual
+        and (
+          count and count >= 0 and count <= room
+            and call('PEXPIRETIME', name) == expiry
+            and try('INCRBY', name, spelt) == count + all
+          or not value and call('SET', name, spelt, 'PXAT', expiry, 'NX')
+        )
       then
-        -- Nearly always: what the rest would come to, without its steps. INCRBY changes nothing of what is no count.
         said = said + 1
-        reply[said] = count
+        reply[said] = count or 0
       else
         others = others or unusual()
         others.charge_single(name, value, times, unit, bound, counted, start, expiry, length)

@@ -27,7 +27,7 @@ mod subject;
 mod tls;
 
 pub use self::clock::ServerClock;
-pub use self::cluster::{Cluster, Migration, SLOTS};
+pub use self::cluster::{Cluster, Migration, SLOTS, cluster_of_one};
 pub use self::proxy::{Ending, FaultProxy, Way};
 pub use self::sentinels::Sentinels;
 pub use self::server::{Data, Server};

@@ -251,6 +251,22 @@ impl Cluster {
     }
 }
 
+/// Starts a cluster of one server, which serves every slot and has no replica: for figures of what slots cost.
+///
+/// # Panics
+///
+/// If it does not come about.
+#[must_use]
+pub fn cluster_of_one(software: Software) -> Server {
+    let server = Settings::new(software).role(Role::ClusterNode).start();
+    server.command::<()>(["CLUSTER", "ADDSLOTSRANGE", "0", &(SLOTS - 1).to_string()]);
+    wait_for("a server that serves every slot", AGREEMENT_LIMIT, || {
+        let info: String = server.command(["CLUSTER", "INFO"]);
+        (text_field(&info, "cluster_state") == Some("ok")).then_some(())
+    });
+    server
+}
+
 /// Starts servers at the same time.
 pub(super) fn start_all(settings: Vec<Settings>) -> Vec<Server> {
     thread::scope(|scope| {
