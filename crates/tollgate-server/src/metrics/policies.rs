@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use prometheus_client::encoding::{DescriptorEncoder, NoLabelSet};
 use prometheus_client::metrics::MetricType;
+use prometheus_client::registry::Unit;
 use tollgate::OnStoreFailure;
 use tollgate_policy::{Mode, Policy, PolicySet, Tally, TrialTally};
 
@@ -90,7 +91,13 @@ impl PolicyFigures {
         let in_step = i64::from(reloads.failure().is_none());
         encoder
             .encode_descriptor("tollgate_policies_in_step", help, None, MetricType::Gauge)?
-            .encode_gauge(&in_step)
+            .encode_gauge(&in_step)?;
+
+        let help = "Time since the file was read and meant what is live";
+        let unit = Some(&Unit::Seconds);
+        encoder
+            .encode_descriptor("tollgate_policies_age", help, unit, MetricType::Gauge)?
+            .encode_gauge(&reloads.age().as_secs_f64())
     }
 }
 
