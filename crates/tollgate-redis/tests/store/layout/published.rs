@@ -75,6 +75,18 @@ fn leetdezine(connection: &mut Connection, user: &str, window: Window) -> u64 {
     count
 }
 
+/// Hammer on Redis: a pipeline that increments and has the counter expire with its window, in whole seconds, unless it has
+/// an expiry.
+fn hammer(connection: &mut Connection, user: &str, window: Window) -> u64 {
+    let index = window.now_millis / 1_000 / window.seconds;
+    let name = format!("ratelimiter:{user}:{index}");
+    let mut pipeline = redis::pipe();
+    let expiry = (index + 1) * window.seconds;
+    pipeline.incr(&name, 1).cmd("EXPIREAT").arg(&name).arg(expiry).arg("NX").ignore();
+    let (count,): (u64,) = pipeline.query(connection).unwrap();
+    count
+}
+
 /// The Valkey server: a transaction that increments and has the counter expire ten seconds after a window, each time.
 fn user_rate_limit(connection: &mut Connection, user: &str, window: Window) -> u64 {
     let name = format!("rate_limit:{user}:{}", window.now_millis / 1_000 / window.seconds);
@@ -103,6 +115,8 @@ fn systems() -> Vec<System> {
             ..plain(KeyLayout::LEETDEZINE, leetdezine, Software::Redis)
         },
         plain(KeyLayout::USER_RATE_LIMIT, user_rate_limit, Software::Valkey),
+        // It has no name here: the template says it all.
+        plain("{prefix}:{key}:{window}".parse().unwrap(), hammer, Software::Redis),
     ]
 }
 
