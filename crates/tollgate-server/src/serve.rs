@@ -87,7 +87,15 @@ async fn run<S: ServedStore + 'static>(
 impl<S: ServedStore + 'static> Server<S> {
     async fn bind(settings: Settings, store: S, shared: Option<Arc<StoreMetrics>>) -> anyhow::Result<Self> {
         let Settings {
-            policies, memory, when_full, listen, admin_listen, max_connections, log_format, ..
+            policies,
+            memory,
+            when_full,
+            answers,
+            listen,
+            admin_listen,
+            max_connections,
+            log_format,
+            ..
         } = settings;
         let public = listen_on(listen, "--listen").await?;
         let admin = listen_on(admin_listen, "--admin-listen").await?;
@@ -96,7 +104,9 @@ impl<S: ServedStore + 'static> Server<S> {
 
         let (phase, metrics) = (Phase::default(), Arc::new(Metrics::default()));
         let PolicySettings { policies, file, warnings, other_store } = policies;
-        let (rule, example) = (announced::rule(&policies, file.as_ref()), announced::example(&policies));
+        let rule = announced::rule(&policies, file.as_ref());
+        let example =
+            answers.map_or_else(|| announced::example(&policies), |system| system.example.to_owned());
         let source = file.as_ref().map_or(flags::SOURCE, PolicyFile::name);
         let limiter = PolicyLimiter::new(store, policies, source).memory(memory.clone()).when_full(when_full);
         let limiter = Arc::new(limiter);
@@ -120,7 +130,7 @@ impl<S: ServedStore + 'static> Server<S> {
         let size = move || Occupancy { keys: memory.keys(), max_keys: memory.max_keys() };
         let scrape = Scrape::new(Arc::clone(&metrics), Box::new(figures), Box::new(size), shared);
         let engine = Engine::new(limiter, when_full, Arc::clone(&metrics));
-        let edge = Arc::new(Edge::new(engine, reloads, Arc::clone(&metrics), scrape, phase.clone()));
+        let edge = Arc::new(Edge::new(engine, reloads, answers, Arc::clone(&metrics), scrape, phase.clone()));
 
         let acceptor = |socket, listener| {
             let (edge, metrics) = (Arc::clone(&edge), Arc::clone(&metrics));

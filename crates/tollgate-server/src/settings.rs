@@ -11,6 +11,7 @@ use tollgate_redis::{PasswordError, TlsError, UrlError};
 
 use crate::args::{self, LogFormat, ServeArgs};
 use crate::flags::{self, FlagsError};
+use crate::http::System;
 use crate::policy_file::PolicyFile;
 use crate::store::StoreSettings;
 
@@ -23,6 +24,8 @@ pub struct Settings {
     /// A store that others share.
     pub(crate) store: Option<StoreSettings>,
     pub(crate) when_full: WhenFull,
+    /// The other system that it answers as besides.
+    pub(crate) answers: Option<&'static System>,
     pub(crate) listen: SocketAddr,
     pub(crate) admin_listen: SocketAddr,
     pub(crate) max_connections: u32,
@@ -121,6 +124,7 @@ impl Settings {
             memory: MemoryStore::builder().max_keys(args.max_keys.get()).build(),
             store,
             when_full: args.when_full.into(),
+            answers: args.answers.map(System::of),
             listen: args.listen,
             admin_listen: args.admin_listen,
             max_connections: args.max_connections.get(),

@@ -92,6 +92,10 @@ pub struct ServeArgs {
     #[arg(long, env = "TOLLGATE_COUNT_DENIED", value_parser = BoolishValueParser::new())]
     pub count_denied: bool,
 
+    /// Answer as this published system does too, besides on our own paths: its callers go on as they are
+    #[arg(long, value_name = "SYSTEM", env = "TOLLGATE_ANSWERS")]
+    pub answers: Option<Answers>,
+
     /// Connections open at once on each listener; further ones wait
     #[arg(long, value_name = "COUNT", env = "TOLLGATE_MAX_CONNECTIONS", default_value = "10000")]
     #[arg(value_parser = value::positive::<NonZeroU32>, allow_negative_numbers = true)]
@@ -143,6 +147,16 @@ pub enum WhenFull {
     Deny,
     /// Admitted, and not counted.
     Allow,
+}
+
+/// A published system whose callers are answered as it does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Answers {
+    /// GET /check?userId=, of the RLaaS Users Service; the attribute is `userId`.
+    Rlaas,
+    /// GET /api/v1/rate_limit?user_id=&ip_address=&endpoint=&tier=, of the LeetDezine case study; the attributes are
+    /// `user`, `ip`, `endpoint` and `tier`.
+    Leetdezine,
 }
 
 /// How log lines are written.
