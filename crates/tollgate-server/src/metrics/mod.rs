@@ -1,5 +1,6 @@
 //! What the service counts of itself, in atomics that are read when somebody asks. Never a key as a label.
 
+mod aliases;
 mod checks;
 mod histogram;
 mod policies;
@@ -21,6 +22,7 @@ use self::checks::Checks;
 use self::histogram::Histogram;
 pub(crate) use self::policies::PolicyFigures;
 pub(crate) use self::store::StoreMetrics;
+use crate::args::MetricAliases;
 use crate::http::Listener;
 
 /// Counters of the whole service.
@@ -118,9 +120,10 @@ impl Scrape {
         policies: Policies,
         memory_size: MemorySize,
         shared: Option<Arc<StoreMetrics>>,
+        aliases: Option<MetricAliases>,
     ) -> Self {
         let mut registry = Registry::default();
-        registry.register_collector(Box::new(Figures { metrics, policies, memory_size, shared }));
+        registry.register_collector(Box::new(Figures { metrics, policies, memory_size, shared, aliases }));
         Self { registry }
     }
 
@@ -137,6 +140,7 @@ struct Figures {
     policies: Policies,
     memory_size: MemorySize,
     shared: Option<Arc<StoreMetrics>>,
+    aliases: Option<MetricAliases>,
 }
 
 impl fmt::Debug for Figures {
@@ -195,6 +199,10 @@ impl Collector for Figures {
             let labels = [("listener", listener.name())];
             let open = metrics.connections(listener).load(Ordering::Relaxed);
             metric.encode_family(&labels)?.encode_gauge(&open)?;
+        }
+
+        if let Some(MetricAliases::SpringStarter) = self.aliases {
+            aliases::spring_starter(&policies.live, &metrics.duration, &mut encoder)?;
         }
 
         let help = "The version that runs";

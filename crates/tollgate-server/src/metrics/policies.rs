@@ -22,8 +22,7 @@ pub(crate) struct PolicyFigures {
 
 impl PolicyFigures {
     pub(super) fn encode(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
-        // Where the set is large, each pass over it is cheaper than a list of all figures.
-        let deciding = || self.live.tally().filter(|(policy, tally)| decides(policy, tally));
+        let deciding = || deciding(&self.live);
 
         let (name, help) = ("tollgate_decisions", "Checks decided, by the policy that decided and verdict");
         let mut metric = encoder.encode_descriptor(name, help, None, MetricType::Counter)?;
@@ -99,6 +98,12 @@ impl PolicyFigures {
             .encode_descriptor("tollgate_policies_age", help, unit, MetricType::Gauge)?
             .encode_gauge(&reloads.age().as_secs_f64())
     }
+}
+
+/// The policies that decide, and what their checks have come to. Where the set is large, each pass over it is cheaper
+/// than a list of all figures.
+pub(super) fn deciding(live: &PolicySet) -> impl Iterator<Item = (&Policy, Tally)> {
+    live.tally().filter(|(policy, tally)| decides(policy, tally))
 }
 
 /// Whether its decisions are of interest: also those of an earlier version, in which it decided.
