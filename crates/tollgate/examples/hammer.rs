@@ -14,11 +14,12 @@ use tollgate::{
 fn main() -> Result<(), Box<dyn Error>> {
     let store =
         MemoryStore::builder().build_with_hook(1_000, |counter| println!("{}", before_clean(counter)))?;
-    for line in calls(store)? {
+    for line in calls(store.clone())? {
         println!("{line}");
     }
-    // The hook is told within a second or two of the window's end.
+    // The hook is told within a second or two of the window's end, unless the store is dropped before.
     sleep(Duration::from_secs(5));
+    drop(store);
     Ok(())
 }
 
