@@ -97,6 +97,7 @@ impl<S: ServedStore + 'static> Server<S> {
             memory,
             when_full,
             answers,
+            metric_aliases,
             listen,
             admin_listen,
             max_connections,
@@ -135,7 +136,8 @@ impl<S: ServedStore + 'static> Server<S> {
             reloads: reloaded.clone(),
         };
         let size = move || Occupancy { keys: memory.keys(), max_keys: memory.max_keys() };
-        let scrape = Scrape::new(Arc::clone(&metrics), Box::new(figures), Box::new(size), shared);
+        let scrape =
+            Scrape::new(Arc::clone(&metrics), Box::new(figures), Box::new(size), shared, metric_aliases);
         let engine = Engine::new(limiter, when_full, Arc::clone(&metrics));
         let edge = Arc::new(Edge::new(engine, reloads, answers, Arc::clone(&metrics), scrape, phase.clone()));
 

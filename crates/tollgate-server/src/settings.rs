@@ -9,7 +9,7 @@ use tollgate::{CountDenied, MemoryStore, OnStoreFailure};
 use tollgate_policy::{ConfigError, Policies, Warning, WhenFull};
 use tollgate_redis::{PasswordError, TlsError, UrlError};
 
-use crate::args::{self, Answers, LogFormat, ServeArgs};
+use crate::args::{self, Answers, LogFormat, MetricAliases, ServeArgs};
 use crate::flags::{self, FlagsError};
 use crate::http::System;
 use crate::import::{Import, ImportError};
@@ -28,6 +28,8 @@ pub struct Settings {
     pub(crate) when_full: WhenFull,
     /// The other system that it answers as besides.
     pub(crate) answers: Option<&'static System>,
+    /// The other system by whose names metrics are called besides.
+    pub(crate) metric_aliases: Option<MetricAliases>,
     pub(crate) listen: SocketAddr,
     pub(crate) admin_listen: SocketAddr,
     pub(crate) max_connections: u32,
@@ -151,6 +153,7 @@ impl Settings {
             store,
             when_full: args.when_full.into(),
             answers: args.answers.or(answers).map(System::of),
+            metric_aliases: args.metric_aliases,
             listen: args.listen,
             admin_listen: args.admin_listen,
             max_connections: args.max_connections.get(),

@@ -37,19 +37,22 @@ fn every_operation_is_answered_on_its_listener_and_nowhere_else() {
 /// What it answers as another system, it tells as well.
 #[test]
 fn the_path_of_another_system_is_there_while_it_is_answered() {
-    for (system, path, allowed, denied) in [
-        ("rlaas", "/check", "/check?userId=alice", "text/plain"),
-        ("leetdezine", "/api/v1/rate_limit", "/api/v1/rate_limit?user_id=a&endpoint=/", "application/json"),
+    let (text, json, problem) = ("text/plain", "application/json", "application/problem+json");
+    for (system, query, kinds) in [
+        ("rlaas", "/check?userId=alice", [text, text]),
+        ("leetdezine", "/api/v1/rate_limit?user_id=a&endpoint=/", [json, json]),
+        ("spring-starter", "/evaluate?key=a", [json, problem]),
     ] {
+        let path = query.split_once('?').expect("a query").0;
         let server = Server::start(&["--limit", "1/1d@first_hit", "--answers", system]);
         let document = server.admin_get("/openapi.json").json();
         assert_answered(&server, &document);
         let responses = &document["paths"][path]["get"]["responses"];
-        for status in ["200", "429"] {
-            let reply = server.get(allowed);
+        for (status, kind) in ["200", "429"].into_iter().zip(kinds) {
+            let reply = server.get(query);
             assert_eq!(reply.status.to_string(), status);
-            assert!(responses[status]["content"][denied].is_object(), "{responses}");
-            assert!(reply.header("content-type").is_some_and(|kind| kind.starts_with(denied)));
+            assert!(responses[status]["content"][kind].is_object(), "{responses}");
+            assert!(reply.header("content-type").is_some_and(|told| told.starts_with(kind)));
         }
     }
 }

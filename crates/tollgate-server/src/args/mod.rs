@@ -104,6 +104,10 @@ pub struct ServeArgs {
     #[arg(long, value_name = "SYSTEM", env = "TOLLGATE_ANSWERS")]
     pub answers: Option<Answers>,
 
+    /// Metrics by the names of this published system too, besides our own: its dashboards go on as they are
+    #[arg(long, value_name = "SYSTEM", env = "TOLLGATE_METRIC_ALIASES")]
+    pub metric_aliases: Option<MetricAliases>,
+
     /// Connections open at once on each listener; further ones wait
     #[arg(long, value_name = "COUNT", env = "TOLLGATE_MAX_CONNECTIONS", default_value = "10000")]
     #[arg(value_parser = value::positive::<NonZeroU32>, allow_negative_numbers = true)]
@@ -165,6 +169,17 @@ pub enum Answers {
     /// GET /api/v1/rate_limit?user_id=&ip_address=&endpoint=&tier=, of the LeetDezine case study; the attributes are
     /// `user`, `ip`, `endpoint` and `tier`.
     Leetdezine,
+    /// GET /evaluate?key=&name=&scope=, with the decisions and the problem body of the Spring Boot Redis rate limiter
+    /// starter; the attributes are `key`, `name` and `scope`.
+    SpringStarter,
+}
+
+/// A published system whose names metrics have too.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum MetricAliases {
+    /// ratelimiter_requests_total, ratelimiter_errors_total and ratelimiter_evaluate_latency_seconds, of the Spring Boot
+    /// Redis rate limiter starter.
+    SpringStarter,
 }
 
 /// How log lines are written.

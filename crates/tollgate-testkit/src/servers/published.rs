@@ -84,3 +84,15 @@ pub fn user_rate_limit(connection: &mut Connection, user: &str, window: Window) 
     let (count,): (u64,) = transaction.query(connection).expect("it answers");
     count
 }
+
+/// Hammer on Redis: a pipeline that increments and has the counter expire with its window, in whole seconds, unless it
+/// has an expiry.
+pub fn hammer(connection: &mut Connection, user: &str, window: Window) -> u64 {
+    let index = window.index();
+    let name = format!("ratelimiter:{user}:{index}");
+    let mut pipeline = redis::pipe();
+    let expiry = (index + 1) * window.seconds;
+    pipeline.incr(&name, 1).cmd("EXPIREAT").arg(&name).arg(expiry).arg("NX").ignore();
+    let (count,): (u64,) = pipeline.query(connection).expect("it answers");
+    count
+}

@@ -7,14 +7,16 @@
 mod leetdezine;
 mod parameters;
 mod rlaas;
+mod spring_starter;
 
 use http::Uri;
 use serde_json::Value;
 use tollgate_policy::{Attributes, PolicyDecision};
+use tollgate_tower::headers::HeaderFormat;
 
 use self::parameters::Parameters;
 use super::problem::Problem;
-use super::{Edge, Reply};
+use super::{Edge, Reply, limit_headers};
 use crate::args;
 use crate::store::ServedStore;
 
@@ -25,6 +27,8 @@ pub(crate) struct System {
     pub(super) path: &'static str,
     /// A request that counts, for people to try.
     pub(crate) example: &'static str,
+    /// The headers that tell of limits; `None` leaves them to the policy that decided, as on our own paths.
+    pub(super) headers: Option<HeaderFormat>,
     /// What a query tells of its caller.
     attributes: for<'a> fn(&Parameters<'a>) -> Result<Attributes<'a>, Problem>,
     /// What a decision is told as; `None` if the system has no words for it.
@@ -46,6 +50,7 @@ impl System {
         match answers {
             args::Answers::Rlaas => &rlaas::SYSTEM,
             args::Answers::Leetdezine => &leetdezine::SYSTEM,
+            args::Answers::SpringStarter => &spring_starter::SYSTEM,
         }
     }
 }
@@ -58,7 +63,10 @@ impl<S: ServedStore> Edge<S> {
         let decision = self.engine.check(&attributes, 1).await;
         let decision = decision.map_err(|error| Problem::check(&error, "query"))?;
         let Some(mut reply) = (system.reply)(&decision) else { return Ok(self.verdict(&decision)) };
-        self.limit_headers.write(&decision, reply.headers_mut());
+        match system.headers {
+            Some(format) => limit_headers::write_as(format, &decision, reply.headers_mut()),
+            None => self.limit_headers.write(&decision, reply.headers_mut()),
+        }
         Ok(reply)
     }
 }

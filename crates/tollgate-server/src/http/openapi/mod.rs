@@ -8,6 +8,7 @@ mod requests;
 use bytes::Bytes;
 use serde_json::{Map, Value, json};
 use tollgate_policy::{HeaderFormat, Policy, PolicySet};
+use tollgate_tower::headers;
 use utoipa::{PartialSchema, ToSchema};
 
 use super::answers::{Description, System};
@@ -124,13 +125,20 @@ fn paths(policies: &[Policy], answers: Option<&System>) -> Value {
 fn other(system: &System, mut decided: Map<String, Value>) -> Value {
     let Description { operation: id, parameters, allowed, denied } = (system.description)();
     for (status, reply) in &mut decided {
+        if status != "503" && system.headers == Some(headers::HeaderFormat::Draft06) {
+            tell_by_draft_06(&mut reply["headers"]);
+        }
         match (status.as_str(), &mut reply["content"]) {
             ("200", content) => *content = allowed.clone(),
             ("503", _) => {}
             (_, Value::Object(content)) => {
-                content.extend(
-                    denied.as_object().into_iter().flatten().map(|(kind, body)| (kind.clone(), body.clone())),
-                );
+                for (kind, body) in denied.as_object().into_iter().flatten() {
+                    let body = match content.get(kind) {
+                        Some(ours) => json!({ "schema": { "anyOf": [body["schema"], ours["schema"]] } }),
+                        None => body.clone(),
+                    };
+                    content.insert(kind.clone(), body);
+                }
             }
             _ => {}
         }
@@ -139,6 +147,20 @@ fn other(system: &System, mut decided: Map<String, Value>) -> Value {
         "parameters": parameters,
         "responses": with_bad_request(decided),
     })) })
+}
+
+fn tell_by_draft_06(headers: &mut Value) {
+    let Value::Object(headers) = headers else { return };
+    headers.remove("RateLimit");
+    for (name, description) in [
+        ("RateLimit-Policy", "Units and seconds of each quota's window"),
+        ("RateLimit-Limit", "Units in a window"),
+        ("RateLimit-Remaining", "Units left"),
+        ("RateLimit-Reset", "Seconds until the window ends"),
+    ] {
+        let schema = json!({ "type": "string" });
+        headers.insert(name.to_owned(), json!({ "description": description, "schema": schema }));
+    }
 }
 
 fn operation(listeners: &[Listener], id: &str, summary: &str, rest: Value) -> Value {
