@@ -12,6 +12,8 @@ use crate::system;
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Proof {
+    /// Check the alert rules in examples/alerts, and what they do minute by minute
+    Alerts,
     /// Try to break what /openapi.json promises, with generated requests on both listeners
     Http {
         /// Generated requests for each operation and phase
@@ -49,6 +51,7 @@ const SCHEMATHESIS: &str = "schemathesis==4.32.5";
 impl Proof {
     pub(crate) fn run(self) -> Result<()> {
         match self {
+            Self::Alerts => alerts(),
             Self::Http { examples } => http(examples),
             Self::Memory => memory(),
             Self::Miri => miri(),
@@ -56,6 +59,33 @@ impl Proof {
             Self::Redis { rounds, seed, fault } => redis(rounds, seed, fault),
         }
     }
+}
+
+fn alerts() -> Result<()> {
+    let promtool = promtool()?;
+    let run = |words: [&str; 3]| program(&promtool).arguments(words).run();
+    run(["check", "rules", "examples/alerts/tollgate.rules.yml"])?;
+    run(["test", "rules", "examples/alerts/tollgate.test.yml"])
+}
+
+/// The program that is installed, or the one in Debian's package, which is not installed: it would start a server.
+fn promtool() -> Result<PathBuf> {
+    if command("promtool --version").succeeds() {
+        return Ok("promtool".into());
+    }
+    let folder = target_directory()?.join("promtool");
+    let promtool = folder.join("usr/bin/promtool");
+    if !promtool.exists() {
+        ensure!(
+            command("apt-get --version").succeeds(),
+            "promtool is missing; it is part of Prometheus: https://prometheus.io/download/"
+        );
+        std::fs::create_dir_all(&folder)?;
+        command("apt-get download prometheus").directory(folder.clone()).run()?;
+        let unpack = "for package in prometheus_*.deb; do dpkg-deb --extract \"$package\" .; done";
+        command("sh -c").argument(unpack).directory(folder).run()?;
+    }
+    Ok(promtool)
 }
 
 /// The models of the memory store's slots, with two preemptions.

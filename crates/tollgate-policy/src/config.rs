@@ -1,7 +1,8 @@
 //! A whole file: read, checked and compiled.
 
 use std::fmt;
-use std::io;
+use std::fs::File;
+use std::io::{self, Read as _};
 use std::path::Path;
 
 use thiserror::Error;
@@ -9,12 +10,13 @@ use thiserror::Error;
 use crate::file::{At, Node, RawFile, Read, Variables};
 use crate::problem::Problems;
 use crate::resolve::resolve;
-use crate::{Changes, Policies, Problem, Warning};
+use crate::{Changes, Policies, Position, Problem, Warning};
 
 /// What a valid file says.
 #[derive(Debug)]
 pub struct Config {
     pub(crate) store: Option<StoreSettings>,
+    pub(crate) layout_at: Option<Position>,
     pub(crate) policies: Policies,
     pub(crate) warnings: Box<[Warning]>,
 }
@@ -24,6 +26,7 @@ pub struct Config {
 pub struct StoreSettings {
     pub(crate) url: Box<str>,
     pub(crate) prefix: Option<Box<str>>,
+    pub(crate) layout: Option<Box<str>>,
     pub(crate) reserves_across_slots: bool,
 }
 
@@ -39,6 +42,12 @@ pub enum ConfigError {
         /// Why not.
         source: io::Error,
     },
+    /// The file is larger than [`Config::MAX_BYTES`].
+    #[error("{file} is larger than 16 MiB, and no file of policies")]
+    TooLarge {
+        /// The file.
+        file: Box<str>,
+    },
     /// Every problem of the file, one a line.
     #[error("{}", Lines(file, problems))]
     Invalid {
@@ -53,6 +62,10 @@ pub enum ConfigError {
 struct Lines<'a>(&'a str, &'a [Problem]);
 
 impl Config {
+    /// How large a file may be: 16 MiB. What is larger is no file of policies, and would fill the memory when it is
+    /// read.
+    pub const MAX_BYTES: u64 = 16 * 1024 * 1024;
+
     /// Reads a file; variables are those of the process's environment.
     ///
     /// # Errors
@@ -60,11 +73,25 @@ impl Config {
     /// If the file cannot be read, or is not valid; then every problem is named.
     pub fn load(path: impl AsRef<Path>) -> Result<Self, ConfigError> {
         let path = path.as_ref();
-        let file = path.display().to_string();
-        match std::fs::read_to_string(path) {
-            Ok(text) => Self::parse(&file, &text),
-            Err(source) => Err(ConfigError::Unreadable { file: file.into(), source }),
+        Self::parse(&path.display().to_string(), &Self::read(path)?)
+    }
+
+    /// The text of a file, for whoever wants to compare it before it is parsed.
+    ///
+    /// # Errors
+    ///
+    /// If the file cannot be read, is no text, or is larger than [`MAX_BYTES`](Self::MAX_BYTES).
+    pub fn read(path: impl AsRef<Path>) -> Result<String, ConfigError> {
+        let path = path.as_ref();
+        let file = || path.display().to_string().into();
+        let unreadable = |source| ConfigError::Unreadable { file: file(), source };
+        let mut bytes = Vec::new();
+        let read = File::open(path).and_then(|open| open.take(Self::MAX_BYTES + 1).read_to_end(&mut bytes));
+        if read.map_err(unreadable)? as u64 > Self::MAX_BYTES {
+            return Err(ConfigError::TooLarge { file: file() });
         }
+        String::from_utf8(bytes)
+            .map_err(|error| unreadable(io::Error::new(io::ErrorKind::InvalidData, error)))
     }
 
     /// Reads the text of a file that messages call `file`; variables are those of the process's environment.
@@ -110,6 +137,12 @@ impl Config {
         self.store.as_ref()
     }
 
+    /// Where the file says the layout of keys, if it does.
+    #[must_use]
+    pub const fn layout_at(&self) -> Option<Position> {
+        self.layout_at
+    }
+
     /// What is valid and probably a mistake, in the order of the file.
     #[must_use]
     pub fn warnings(&self) -> &[Warning] {
@@ -134,6 +167,13 @@ impl StoreSettings {
     #[must_use]
     pub fn prefix(&self) -> Option<&str> {
         self.prefix.as_deref()
+    }
+
+    /// How keys are written where another system counts as well, if the file says it: a name or a template, which the
+    /// store knows to read.
+    #[must_use]
+    pub fn layout(&self) -> Option<&str> {
+        self.layout.as_deref()
     }
 
     /// Whether, on a Cluster, a request that counts several keys takes its units slot by slot. Otherwise it cannot

@@ -11,7 +11,7 @@ use tollgate_policy::{
 use tracing::{info, warn};
 
 use crate::log_gap::LogGap;
-use crate::metrics::Metrics;
+use crate::metrics::{CheckSource, Metrics};
 use crate::stopwatch::Stopwatch;
 use crate::store::{ServedStore, StoreState};
 
@@ -120,17 +120,22 @@ impl<S: ServedStore> Engine<S> {
     fn note(&self, decision: &Result<PolicyDecision, CheckError>) {
         match decision {
             Ok(decision) => {
-                match decision.source() {
-                    Source::Store => {}
-                    Source::Local => self.metrics.denied_locally(),
-                    _ => self.note_full(),
+                self.metrics.checked(CheckSource::of(decision));
+                if decision.source() == Source::Fallback {
+                    self.note_full();
                 }
                 if !decision.is_allowed() {
                     self.denials.note(decision);
                 }
             }
-            Err(CheckError::Store(StoreError::Full)) => self.note_full(),
-            Err(_) => {}
+            // Refused is who asked for what cannot be answered: no check at all.
+            Err(CheckError::Refused(_)) => {}
+            Err(error) => {
+                self.metrics.checked(CheckSource::None);
+                if matches!(error, CheckError::Store(StoreError::Full)) {
+                    self.note_full();
+                }
+            }
         }
     }
 

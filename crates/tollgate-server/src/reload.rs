@@ -6,6 +6,7 @@ use std::fmt;
 use std::future::pending;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use thiserror::Error;
 use tokio::signal::unix::Signal;
@@ -14,6 +15,7 @@ use tollgate_policy::{Change, Changes, Config, ConfigError, PolicyLimiter};
 use tracing::{error, info, warn};
 
 use crate::policy_file::PolicyFile;
+use crate::stopwatch::Stopwatch;
 use crate::watch::Watch;
 
 /// Keeps the live policies in step with their file.
@@ -25,8 +27,10 @@ pub(crate) struct Reloads<S> {
 }
 
 /// What has come of reloads so far.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct ReloadState {
+    /// Since the file was read and meant what is live.
+    in_step: Mutex<Stopwatch>,
     replaced: AtomicU64,
     unchanged: AtomicU64,
     failed: AtomicU64,
@@ -68,7 +72,7 @@ pub(crate) struct ReloadError(Arc<Failure>);
 
 impl<S> Reloads<S> {
     pub(crate) fn new(limiter: Arc<PolicyLimiter<S>>, file: PolicyFile) -> Self {
-        Self { limiter, file: Mutex::new(file), state: Arc::default() }
+        Self { limiter, file: Mutex::new(file), state: Arc::new(ReloadState::new()) }
     }
 
     pub(crate) fn state(&self) -> &Arc<ReloadState> {
@@ -86,6 +90,7 @@ impl<S> Reloads<S> {
         let text = match file.read() {
             Ok(text) if cause == Cause::Watch && file.is_known(&text) => {
                 // Something else changed in the folder.
+                self.state.found_in_step();
                 return Ok(Reloaded::Unchanged(self.limiter.live().version()));
             }
             text => text,
@@ -98,6 +103,7 @@ impl<S> Reloads<S> {
 
     fn make_live(&self, file: &PolicyFile, config: Config, cause: Cause) -> Reloaded {
         *lock(&self.state.failure) = None;
+        self.state.found_in_step();
         if file.has_another_store(&config) {
             warn!(file = file.name(), "`store:` has changed: that counts from the next start on");
         }
@@ -163,6 +169,26 @@ pub(crate) async fn keep_in_step<S: Send + Sync + 'static>(
 }
 
 impl ReloadState {
+    /// Of a file that has just become live.
+    fn new() -> Self {
+        let (replaced, unchanged, failed) = Default::default();
+        let in_step = Mutex::new(Stopwatch::start());
+        Self { in_step, replaced, unchanged, failed, failure: Mutex::default() }
+    }
+
+    /// The file has been read. Unless it was not valid then, it means what is live.
+    fn found_in_step(&self) {
+        if self.failure().is_none() {
+            *lock(&self.in_step) = Stopwatch::start();
+        }
+    }
+
+    /// How long ago the file was read and meant what is live: half a minute at most, unless it cannot be read or is
+    /// not valid.
+    pub(crate) fn age(&self) -> Duration {
+        lock(&self.in_step).elapsed()
+    }
+
     /// Why the file as it was read last is not live, if it is not.
     pub(crate) fn failure(&self) -> Option<Arc<Failure>> {
         lock(&self.failure).clone()
@@ -232,7 +258,7 @@ mod tests {
         fs::create_dir_all(&folder).unwrap();
         let (path, away) = (folder.join("t.yaml"), folder.join("away.yaml"));
         fs::write(&path, "policies: []").unwrap();
-        let (file, config) = PolicyFile::load(&path).unwrap();
+        let (file, config) = PolicyFile::load(&path, None).unwrap();
         let limiter = PolicyLimiter::new(MemoryStore::new(), config.into_policies(), file.name());
         let reloads = Reloads::new(Arc::new(limiter), file);
         let failed = || reloads.state().counts()[2];

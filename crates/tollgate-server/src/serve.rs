@@ -11,19 +11,18 @@ use tollgate_policy::PolicyLimiter;
 use tracing::{info, warn};
 
 use crate::accept::Acceptor;
+use crate::announced;
 use crate::args::LogFormat;
 use crate::connection::Connections;
 use crate::engine::Engine;
 use crate::http::{Edge, Listener};
 use crate::metrics::{Metrics, Occupancy, PolicyFigures, Scrape, StoreMetrics};
 use crate::phase::Phase;
-use crate::policy_file::PolicyFile;
 use crate::reload::{self, Reloads};
 use crate::settings::{PolicySettings, Settings};
 use crate::shutdown::Signals;
 use crate::store::{Metered, ServedStore, StoreSettings};
 use crate::watch::Watch;
-use crate::{announced, flags};
 
 /// What was accepted has this long to finish; with what comes before and after it, the process ends within
 /// five seconds of the signal.
@@ -65,12 +64,19 @@ pub async fn serve(mut settings: Settings) -> anyhow::Result<Ended> {
     let Some(store) = settings.store.take() else {
         return run(settings, memory, None).await;
     };
-    let StoreSettings { url, prefix, timeout, builder } = store;
+    let StoreSettings { url, prefix, layout, timeout, builder } = store;
     let shared = builder.build().context("the shared store")?;
     let status = shared.clone();
     let metrics = Arc::new(StoreMetrics::new(move || status.status()));
     let metered = Metered::new(shared, timeout, Arc::clone(&metrics));
-    info!(store = %url, prefix, "counters are shared with every service of this store and prefix");
+    match layout {
+        None => {
+            info!(store = %url, prefix, "counters are shared with every service of this store and prefix")
+        }
+        Some(layout) => {
+            info!(store = %url, prefix, %layout, "counters are shared with whoever writes such keys in this store");
+        }
+    }
     run(settings, metered, Some(metrics)).await
 }
 
@@ -87,7 +93,16 @@ async fn run<S: ServedStore + 'static>(
 impl<S: ServedStore + 'static> Server<S> {
     async fn bind(settings: Settings, store: S, shared: Option<Arc<StoreMetrics>>) -> anyhow::Result<Self> {
         let Settings {
-            policies, memory, when_full, listen, admin_listen, max_connections, log_format, ..
+            policies,
+            memory,
+            when_full,
+            answers,
+            metric_aliases,
+            listen,
+            admin_listen,
+            max_connections,
+            log_format,
+            ..
         } = settings;
         let public = listen_on(listen, "--listen").await?;
         let admin = listen_on(admin_listen, "--admin-listen").await?;
@@ -95,10 +110,13 @@ impl<S: ServedStore + 'static> Server<S> {
         let mut signals = Signals::catch().context("cannot catch signals")?;
 
         let (phase, metrics) = (Phase::default(), Arc::new(Metrics::default()));
-        let PolicySettings { policies, file, warnings, other_store } = policies;
-        let (rule, example) = (announced::rule(&policies, file.as_ref()), announced::example(&policies));
-        let source = file.as_ref().map_or(flags::SOURCE, PolicyFile::name);
-        let limiter = PolicyLimiter::new(store, policies, source).memory(memory.clone()).when_full(when_full);
+        let PolicySettings { policies, source, file, notes, warnings, other_store } = policies;
+        let rule = announced::rule(&policies, file.as_ref());
+        let example =
+            answers.map_or_else(|| announced::example(&policies), |system| system.example.to_owned());
+        notes.iter().for_each(|note| info!(source, "{note}"));
+        let limiter =
+            PolicyLimiter::new(store, policies, &source).memory(memory.clone()).when_full(when_full);
         let limiter = Arc::new(limiter);
         let reloads = file.map(|file| {
             file.log_warnings(&warnings);
@@ -118,9 +136,10 @@ impl<S: ServedStore + 'static> Server<S> {
             reloads: reloaded.clone(),
         };
         let size = move || Occupancy { keys: memory.keys(), max_keys: memory.max_keys() };
-        let scrape = Scrape::new(Arc::clone(&metrics), Box::new(figures), Box::new(size), shared);
+        let scrape =
+            Scrape::new(Arc::clone(&metrics), Box::new(figures), Box::new(size), shared, metric_aliases);
         let engine = Engine::new(limiter, when_full, Arc::clone(&metrics));
-        let edge = Arc::new(Edge::new(engine, reloads, Arc::clone(&metrics), scrape, phase.clone()));
+        let edge = Arc::new(Edge::new(engine, reloads, answers, Arc::clone(&metrics), scrape, phase.clone()));
 
         let acceptor = |socket, listener| {
             let (edge, metrics) = (Arc::clone(&edge), Arc::clone(&metrics));

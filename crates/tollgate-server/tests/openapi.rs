@@ -31,8 +31,35 @@ fn every_operation_is_answered_on_its_listener_and_nowhere_else() {
         "/readyz",
     ];
     assert_eq!(named, BTreeSet::from(expected));
+    assert_answered(&server, &document);
+}
 
-    for (path, operations) in paths {
+/// What it answers as another system, it tells as well.
+#[test]
+fn the_path_of_another_system_is_there_while_it_is_answered() {
+    let (text, json, problem) = ("text/plain", "application/json", "application/problem+json");
+    for (system, query, kinds) in [
+        ("rlaas", "/check?userId=alice", [text, text]),
+        ("leetdezine", "/api/v1/rate_limit?user_id=a&endpoint=/", [json, json]),
+        ("spring-starter", "/evaluate?key=a", [json, problem]),
+    ] {
+        let path = query.split_once('?').expect("a query").0;
+        let server = Server::start(&["--limit", "1/1d@first_hit", "--answers", system]);
+        let document = server.admin_get("/openapi.json").json();
+        assert_answered(&server, &document);
+        let responses = &document["paths"][path]["get"]["responses"];
+        for (status, kind) in ["200", "429"].into_iter().zip(kinds) {
+            let reply = server.get(query);
+            assert_eq!(reply.status.to_string(), status);
+            assert!(responses[status]["content"][kind].is_object(), "{responses}");
+            assert!(reply.header("content-type").is_some_and(|told| told.starts_with(kind)));
+        }
+    }
+}
+
+#[track_caller]
+fn assert_answered(server: &Server, document: &Value) {
+    for (path, operations) in document["paths"].as_object().expect("paths") {
         for (method, operation) in operations.as_object().expect("operations") {
             for (listener, address) in [("public", server.public), ("admin", server.admin)] {
                 let request = format!("{} {path} HTTP/1.1\r\nHost: test\r\n\r\n", method.to_uppercase());

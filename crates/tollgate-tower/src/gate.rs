@@ -30,7 +30,7 @@ use crate::policies::{self, PolicyEngine, Undecided};
 use crate::rule::{Cost, OnInvalid, OnMissing, OnStoreError, RefundIf, Skip};
 use crate::taken::Taken;
 use crate::warning::{Warning, Warnings};
-use crate::{Head, reply};
+use crate::{Denial, Head, reply};
 
 /// What holds for every rule of a layer.
 pub(crate) struct Settings {
@@ -42,7 +42,7 @@ pub(crate) struct Settings {
     pub(crate) warnings: Warnings,
 }
 
-pub(crate) type OnDenied = dyn Fn(&Decision, Response<Bytes>) -> Response<Bytes> + Send + Sync;
+pub(crate) type OnDenied = dyn Fn(&Denial<'_>, Response<Bytes>) -> Response<Bytes> + Send + Sync;
 pub(crate) type OnTrouble = dyn Fn(&StoreError, Response<Bytes>) -> Response<Bytes> + Send + Sync;
 
 /// In the extensions of a denial: layers around this one leave it as it is.
@@ -185,7 +185,8 @@ impl Gate {
             Ok((decision, _)) => {
                 let mut denied = policies::denied(head.headers(), &decision);
                 denied.headers_mut().extend(policies::headers(&decision));
-                refuse(self.denied(head, &policies::counted(&decision), denied))
+                let quota = decision.quota().map(|standing| standing.quota);
+                refuse(self.denied(&Denial::new(&policies::counted(&decision), quota, head), denied))
             }
             Err(Undecided::Check(CheckError::Store(error))) => self.trouble(head, &error),
             Err(Undecided::Check(error)) => {
@@ -279,18 +280,19 @@ impl Gate {
         let status = StatusCode::TOO_MANY_REQUESTS;
         let mut denied = reply::denied(head.headers(), status, decision, quotas, names);
         names.write(decision, denied.headers_mut());
-        refuse(self.denied(head, decision, denied))
+        let quota = by_key.engine.quotas().get(decision.deciding());
+        refuse(self.denied(&Denial::new(decision, quota, head), denied))
     }
 
     /// The denial, with what every rule of the layer adds to it.
-    fn denied(&self, head: Head<'_>, decision: &Decision, mut denied: Response<Bytes>) -> Response<Bytes> {
+    fn denied(&self, denial: &Denial<'_>, mut denied: Response<Bytes>) -> Response<Bytes> {
         self.expose(denied.headers_mut());
-        if let Some(wait) = decision.retry_after().filter(|_| self.settings.retry_jitter > 0) {
+        if let Some(wait) = denial.retry_after().filter(|_| self.settings.retry_jitter > 0) {
             let jitter = fastrand::u64(0..=self.settings.retry_jitter);
             denied.headers_mut().insert(RETRY_AFTER, whole_seconds(wait).saturating_add(jitter).into());
         }
         let mut denied = match &self.settings.on_denied {
-            Some(on_denied) if !reply::is_grpc(head.headers()) => on_denied(decision, denied),
+            Some(on_denied) if !reply::is_grpc(denial.head().headers()) => on_denied(denial, denied),
             _ => denied,
         };
         denied.extensions_mut().insert(Denied);

@@ -7,7 +7,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use http::{HeaderValue, Response};
 use thiserror::Error;
-use tollgate::{Decision, Limiter, PolicyQuota, Store, StoreError};
+use tollgate::{Limiter, PolicyQuota, Store, StoreError};
 use tower_layer::Layer;
 
 use crate::gate::{ByKey, Counting, Gate, OnDenied, OnTrouble, Settings, jitter_seconds};
@@ -16,7 +16,7 @@ use crate::key::KeyExtractor;
 use crate::route::{Route, RouteErrorKind, Routes};
 use crate::rule::{By, OnInvalid, OnMissing, OnStoreError, Rule};
 use crate::warning::{Warning, Warnings};
-use crate::{Head, RateLimit};
+use crate::{Denial, Head, RateLimit};
 
 /// Limits in front of a service: a request that is denied never reaches it.
 ///
@@ -211,15 +211,15 @@ impl RateLimitLayerBuilder {
     }
 
     /// Changes or replaces the response to a denial, which is given with all its headers. Denials of gRPC stay as they
-    /// are.
+    /// are. The [`Denial`] is also the decision.
     ///
     /// ```
     /// use http::{HeaderValue, StatusCode};
     /// # use tollgate_tower::{RateLimitLayer, Rule};
     ///
     /// # let rule = Rule::unlimited();
-    /// let layer = RateLimitLayer::builder(rule).on_denied(|decision, mut response| {
-    ///     *response.body_mut() = format!("{} left\n", decision.remaining()).into();
+    /// let layer = RateLimitLayer::builder(rule).on_denied(|denial, mut response| {
+    ///     *response.body_mut() = format!("{} left\n", denial.remaining()).into();
     ///     response.headers_mut().insert("content-type", HeaderValue::from_static("text/plain"));
     ///     response
     /// });
@@ -227,7 +227,7 @@ impl RateLimitLayerBuilder {
     #[must_use]
     pub fn on_denied(
         self,
-        on_denied: impl Fn(&Decision, Response<Bytes>) -> Response<Bytes> + Send + Sync + 'static,
+        on_denied: impl Fn(&Denial<'_>, Response<Bytes>) -> Response<Bytes> + Send + Sync + 'static,
     ) -> Self {
         Self { on_denied: Some(Box::new(on_denied)), ..self }
     }

@@ -65,6 +65,7 @@
 mod after;
 #[cfg(feature = "policy")]
 mod attributes;
+mod denial;
 mod engine;
 mod extractor;
 mod future;
@@ -85,6 +86,7 @@ mod warning;
 
 #[cfg(feature = "policy")]
 pub use self::attributes::{AttributeError, AttributeSource, AttributeSources};
+pub use self::denial::Denial;
 pub use self::future::ResponseFuture;
 pub use self::head::{Head, MatchedRoute};
 pub use self::layer::{BuildError, RateLimitLayer, RateLimitLayerBuilder};

@@ -4,6 +4,10 @@
 
 #![expect(clippy::unwrap_used, reason = "an error here is a failed test")]
 
+#[path = "../examples/hammer.rs"]
+#[allow(dead_code, reason = "its `main` is not called")]
+mod example;
+
 use std::collections::HashSet;
 use std::net::{IpAddr, Ipv6Addr};
 use std::sync::mpsc;
@@ -262,4 +266,45 @@ fn the_hook_is_told_before_a_counter_is_dropped() {
     ladder.clock.advance(SCALE);
     let rest: HashSet<u64> = [next().used, next().used].into();
     assert_eq!(rest, HashSet::from([1, 4]));
+}
+
+/// The example, by a clock that stands still 400 ms into a window.
+#[test]
+fn the_example_answers_as_hammer_does() {
+    let (told, dropped) = mpsc::channel();
+    let clock = ManualClock::default();
+    clock.advance(Duration::from_millis(400));
+    let store = MemoryStore::builder().clock(clock.clone());
+    let store = store.build_with_hook(100, move |counter| drop(told.send(example::before_clean(counter))));
+    let store = store.unwrap();
+    let answers = example::calls(store.clone()).unwrap();
+    let answers: Vec<&str> =
+        answers.iter().map(|line| line.split_once("  ").unwrap().1.trim_start()).collect();
+    let expected = [
+        "{:allow, 1}",
+        "{:allow, 9}",
+        "9",
+        "{:deny, 1600}",
+        // What was denied is counted.
+        "12",
+        "4",
+        "9",
+        "{:allow, 9}",
+        "1700000042000",
+        "{:allow, 1}",
+        "0",
+        "0",
+        "{:allow, 7}",
+    ];
+    assert_eq!(answers, expected);
+    clock.advance(Duration::from_millis(1_600));
+    // Whichever of the two keys is dropped first.
+    let hooked: HashSet<String> =
+        (0..2).map(|_| dropped.recv_timeout(Duration::from_secs(30)).unwrap()).collect();
+    let told = |policy: &str, used: u64, end: i64| {
+        format!("before_clean: a key of `{policy}` had {used} until {end}")
+    };
+    let expected = [told("api", 7, 1_700_000_042_000), told("called", 1, 1_700_000_041_000)];
+    assert_eq!(hooked, HashSet::from(expected));
+    drop(store);
 }

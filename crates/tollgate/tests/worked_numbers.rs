@@ -364,3 +364,45 @@ fn the_load_client_is_denied_five_times_or_never() {
         assert_eq!(passed, expected, "from {begins}");
     }
 }
+
+/// LeetDezine: WRONG on the page of its base architecture, which reads the count, compares, and increments if there is
+/// room: two who have read 4 of 5 both go on. Here both are told that there is room, and one of them gets it: a check
+/// looks and takes in one step, and takes nothing where it denies.
+#[test]
+fn of_two_who_saw_the_last_unit_one_gets_it() {
+    let limiter = &Limiter::new(Quota::per_day(5));
+    for round in 0..100_u64 {
+        assert!(limiter.check_cost(round, 4).unwrap().is_allowed());
+        let admitted: u64 = std::thread::scope(|scope| {
+            let looks_and_takes = || {
+                let sees_room = limiter.peek(round).unwrap().is_allowed();
+                (sees_room, limiter.check(round).unwrap().is_allowed())
+            };
+            let both = [scope.spawn(looks_and_takes), scope.spawn(looks_and_takes)];
+            let both = both.map(|one| one.join().unwrap());
+            assert!(both.iter().any(|(sees_room, _)| *sees_room));
+            both.iter().map(|(_, is_admitted)| u64::from(*is_admitted)).sum()
+        });
+        assert_eq!((admitted, limiter.peek(round).unwrap().used()), (1, 5));
+    }
+}
+
+/// Valkey server: WRONG on its page of sliding logs. Its rule logs a request before it counts, so the one that was denied
+/// at second 50 is in the log at second 80: that makes 4 of 3, and 429 where the page says 3 and 200. Whether denials
+/// count is said here: with `count_denied` there are 4 at second 50, else 3.
+#[test]
+fn a_denial_is_in_the_count_or_is_not() {
+    let log = |times: &[i64]| times.iter().filter(|time| (21..=80).contains(*time)).count();
+    assert_eq!(log(&[10, 25, 45, 50, 80]), 4, "by its rule");
+    assert_eq!(log(&[10, 25, 45, 80]), 3, "as it is said");
+    for (count_denied, used) in [(CountDenied::Yes, 4), (CountDenied::No, 3)] {
+        let (store, clock) = at(Timestamp::EPOCH);
+        let builder = Limiter::builder("log").quota(Quota::per_minute(3)).count_denied(count_denied);
+        let limiter = builder.build(store).unwrap();
+        for (second, expected) in [(10, true), (25, true), (45, true), (50, false)] {
+            clock.set(Timestamp::from_unix_millis(second * 1_000));
+            assert_eq!(limiter.check("alice").unwrap().is_allowed(), expected, "second {second}");
+        }
+        assert_eq!(limiter.peek("alice").unwrap().used(), used);
+    }
+}

@@ -16,8 +16,14 @@ pub(super) fn apart(policy: &Policy, other: &Policy) -> bool {
 
 /// Whether no value fits both.
 fn excludes(condition: &Condition, other: &Condition) -> bool {
-    let (Test::OneOf(patterns), Test::OneOf(others)) = (&condition.test, &other.test) else { return false };
-    condition.attribute == other.attribute && (fits_none(patterns, others) || fits_none(others, patterns))
+    condition.attribute == other.attribute
+        && match (&condition.test, &other.test) {
+            (Test::OneOf(patterns), Test::OneOf(others)) => {
+                fits_none(patterns, others) || fits_none(others, patterns)
+            }
+            (Test::Absent, test) | (test, Test::Absent) => matches!(test, Test::OneOf(_) | Test::Present),
+            _ => false,
+        }
 }
 
 /// Whether these are texts, and none of them has one of those forms.

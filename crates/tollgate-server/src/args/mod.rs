@@ -8,6 +8,7 @@ mod policies;
 mod store;
 mod value;
 
+use std::ffi::OsString;
 use std::net::SocketAddr;
 use std::num::{NonZeroU32, NonZeroUsize};
 use std::path::PathBuf;
@@ -48,13 +49,20 @@ pub enum Command {
 #[derive(Debug, clap::Args)]
 #[command(after_help = "An environment variable takes several values separated by commas, such as \
                         TOLLGATE_LIMIT=\"5/1m, 100/1h\". An empty one counts as unset.")]
-#[command(group = clap::ArgGroup::new("policies").args(["limits", "config"]).required(true))]
-#[command(group = clap::ArgGroup::new("shared").args(["store", "config"]).multiple(true))]
+#[command(group = clap::ArgGroup::new("policies").args(["limits", "config", "import"]).required(true))]
+#[command(group = clap::ArgGroup::new("shared").args(["store", "config", "import"]).multiple(true))]
 pub struct ServeArgs {
     /// File of policies: which limits apply to whom. It is read again whenever it changes
     #[arg(long, value_name = "FILE", env = "TOLLGATE_CONFIG")]
     #[arg(conflicts_with_all = ["key", "count_denied", "on_store_failure", "local_share"])]
     pub config: Option<PathBuf>,
+
+    /// Start with what another system is started with: `rlaas FILE`, the application.yaml of the RLaaS Users Service
+    /// (and REDIS_URL); or `valkey-env`, the variables of user-rate-limit. Keys in the store are then as they are
+    /// there, denials are counted, and for RLaaS its own path is answered
+    #[arg(long, value_names = ["SYSTEM", "FILE"], num_args = 1..=2, env = "TOLLGATE_IMPORT")]
+    #[arg(value_delimiter = ',', conflicts_with_all = ["key", "count_denied"])]
+    pub import: Vec<OsString>,
 
     /// What is allowed, such as 5/1m, 100/day@Europe/Berlin or 10/1s@first_hit; for several, repeat it, or
     /// separate them by commas: a request needs room in all of them
@@ -91,6 +99,14 @@ pub struct ServeArgs {
     /// Count denied requests as well
     #[arg(long, env = "TOLLGATE_COUNT_DENIED", value_parser = BoolishValueParser::new())]
     pub count_denied: bool,
+
+    /// Answer as this published system does too, besides on our own paths: its callers go on as they are
+    #[arg(long, value_name = "SYSTEM", env = "TOLLGATE_ANSWERS")]
+    pub answers: Option<Answers>,
+
+    /// Metrics by the names of this published system too, besides our own: its dashboards go on as they are
+    #[arg(long, value_name = "SYSTEM", env = "TOLLGATE_METRIC_ALIASES")]
+    pub metric_aliases: Option<MetricAliases>,
 
     /// Connections open at once on each listener; further ones wait
     #[arg(long, value_name = "COUNT", env = "TOLLGATE_MAX_CONNECTIONS", default_value = "10000")]
@@ -143,6 +159,27 @@ pub enum WhenFull {
     Deny,
     /// Admitted, and not counted.
     Allow,
+}
+
+/// A published system whose callers are answered as it does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Answers {
+    /// GET /check?userId=, of the RLaaS Users Service; the attribute is `userId`.
+    Rlaas,
+    /// GET /api/v1/rate_limit?user_id=&ip_address=&endpoint=&tier=, of the LeetDezine case study; the attributes are
+    /// `user`, `ip`, `endpoint` and `tier`.
+    Leetdezine,
+    /// GET /evaluate?key=&name=&scope=, with the decisions and the problem body of the Spring Boot Redis rate limiter
+    /// starter; the attributes are `key`, `name` and `scope`.
+    SpringStarter,
+}
+
+/// A published system whose names metrics have too.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum MetricAliases {
+    /// ratelimiter_requests_total, ratelimiter_errors_total and ratelimiter_evaluate_latency_seconds, of the Spring Boot
+    /// Redis rate limiter starter.
+    SpringStarter,
 }
 
 /// How log lines are written.

@@ -57,12 +57,11 @@ impl<S: ServedStore> Edge<S> {
         Ok(reply::json(StatusCode::OK, &BatchReply { decisions }))
     }
 
-    fn verdict(&self, decision: &PolicyDecision) -> Reply {
+    pub(super) fn verdict(&self, decision: &PolicyDecision) -> Reply {
         let mut reply = if decision.is_allowed() {
             reply::json(StatusCode::OK, &DecisionBody::new(decision))
         } else {
-            let status =
-                StatusCode::from_u16(decision.deny_status()).unwrap_or(StatusCode::TOO_MANY_REQUESTS);
+            let status = reply::deny_status(decision);
             reply::problem(status, &DeniedBody::new(decision, status.as_u16()))
         };
         self.limit_headers.write(decision, reply.headers_mut());

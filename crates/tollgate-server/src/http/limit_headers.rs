@@ -10,7 +10,7 @@ use arc_swap::ArcSwap;
 use http::HeaderMap;
 use tollgate::PolicyQuota;
 use tollgate_policy::{PolicyDecision, PolicySet};
-use tollgate_tower::headers::LimitHeaders;
+use tollgate_tower::headers::{HeaderFormat, LimitHeaders};
 
 /// Writes the headers of decisions.
 pub(super) struct HeaderTable(ArcSwap<Made>);
@@ -47,6 +47,13 @@ impl HeaderTable {
     }
 }
 
+/// Writes headers in this format, whatever the policy wants.
+pub(super) fn write_as(format: HeaderFormat, decision: &PolicyDecision, headers: &mut HeaderMap) {
+    if let Some(counted) = decision.decision() {
+        of_all(format, decision).write(counted, headers);
+    }
+}
+
 /// The quotas that had no room, as the headers name them.
 pub(super) fn violated(decision: &PolicyDecision) -> Vec<String> {
     let names = together(decision);
@@ -74,8 +81,12 @@ impl Made {
 }
 
 fn together(decision: &PolicyDecision) -> LimitHeaders {
+    of_all(decision.headers().into(), decision)
+}
+
+fn of_all(format: HeaderFormat, decision: &PolicyDecision) -> LimitHeaders {
     let quotas: Vec<&PolicyQuota> = decision.quotas().map(|standing| standing.quota).collect();
-    LimitHeaders::of(decision.headers().into(), quotas.into_iter())
+    LimitHeaders::of(format, quotas.into_iter())
 }
 
 #[cfg(test)]
@@ -83,7 +94,7 @@ mod tests {
     use std::time::Duration;
 
     use tollgate::{ManualClock, MemoryStore};
-    use tollgate_policy::{Attributes, HeaderFormat, Policies, Policy, PolicyBuilder, PolicyLimiter};
+    use tollgate_policy::{Attributes, Policies, Policy, PolicyBuilder, PolicyLimiter};
     use tollgate_testkit::block_on;
 
     use super::*;
@@ -125,8 +136,10 @@ mod tests {
 
     #[test]
     fn the_policy_that_decides_chooses_the_format() {
-        let limiter =
-            limiter(policies([policy("a", &["5/1m"]).headers(HeaderFormat::None), policy("b", &["9/1m"])]));
+        let limiter = limiter(policies([
+            policy("a", &["5/1m"]).headers(tollgate_policy::HeaderFormat::None),
+            policy("b", &["9/1m"]),
+        ]));
         assert_eq!(written(&HeaderTable::new(&limiter.live()), &limiter), (None, None));
         let nothing = Policies::of([]).unwrap();
         let _ = limiter.replace(nothing, "test");

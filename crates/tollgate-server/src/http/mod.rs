@@ -2,8 +2,9 @@
 //!
 //! Here is the routing. What a request says is read in `query`, `body` and `json`; what goes over the wire is in
 //! `wire`; what is answered in `checks` (the caller's own), `changes` and `policies` (the administrator's) and
-//! `problem` (what went wrong). `openapi` describes all of it.
+//! `problem` (what went wrong). `answers` has the paths and words of other systems. `openapi` describes all of it.
 
+mod answers;
 mod body;
 mod changes;
 mod checks;
@@ -27,6 +28,7 @@ use hyper::body::{Body, Incoming};
 use tollgate::OnStoreFailure;
 use tollgate_policy::{Mode, PolicySet};
 
+pub(crate) use self::answers::System;
 use self::limit_headers::HeaderTable;
 use self::problem::Problem;
 pub(crate) use self::route::Listener;
@@ -45,6 +47,8 @@ pub(crate) struct Edge<S> {
     engine: Engine<S>,
     /// If the policies are from a file.
     reloads: Option<Arc<Reloads<S>>>,
+    /// The other system that answers besides.
+    answers: Option<&'static System>,
     limit_headers: HeaderTable,
     metrics: Arc<Metrics>,
     scrape: Scrape,
@@ -55,12 +59,13 @@ impl<S: ServedStore + 'static> Edge<S> {
     pub(crate) fn new(
         engine: Engine<S>,
         reloads: Option<Arc<Reloads<S>>>,
+        answers: Option<&'static System>,
         metrics: Arc<Metrics>,
         scrape: Scrape,
         phase: Phase,
     ) -> Self {
         let limit_headers = HeaderTable::new(&engine.live());
-        Self { engine, reloads, limit_headers, metrics, scrape, phase }
+        Self { engine, reloads, answers, limit_headers, metrics, scrape, phase }
     }
 
     pub(crate) async fn answer(&self, listener: Listener, request: Request<Incoming>) -> Reply {
@@ -77,7 +82,7 @@ impl<S: ServedStore + 'static> Edge<S> {
 
     async fn route(&self, listener: Listener, request: Request<Incoming>) -> Result<Reply, Problem> {
         let path = request.uri().path();
-        let route = Route::at(listener, path).ok_or_else(Problem::not_found)?;
+        let route = Route::at(listener, path, self.answers).ok_or_else(Problem::not_found)?;
         if !route.allows(request.method()) {
             return Err(Problem::method_not_allowed(route.allow()));
         }
@@ -89,6 +94,7 @@ impl<S: ServedStore + 'static> Edge<S> {
             Route::Check => self.check(request).await,
             // Each of these apart: a connection has room for the largest future in here, and moves all of it for each
             // request.
+            Route::Other(system) => Box::pin(self.answer_as(system, request.uri())).await,
             Route::Peek => Box::pin(self.peek(request)).await,
             Route::Batch => Box::pin(self.check_batch(request)).await,
             Route::Refund => Box::pin(self.refund(request)).await,
@@ -98,7 +104,9 @@ impl<S: ServedStore + 'static> Edge<S> {
             Route::Reload => Box::pin(self.reload()).await,
             Route::PolicySchema => Ok(reply::json_bytes(StatusCode::OK, policy_schema())),
             Route::Metrics => Ok(reply::text(Scrape::CONTENT_TYPE, self.scrape.text().into())),
-            Route::OpenApi => Ok(reply::json_bytes(StatusCode::OK, openapi::document(&self.engine.live()))),
+            Route::OpenApi => {
+                Ok(reply::json_bytes(StatusCode::OK, openapi::document(&self.engine.live(), self.answers)))
+            }
             Route::Health => Ok(reply::text(reply::PLAIN, Bytes::from_static(b"ok\n"))),
             Route::Ready if self.phase.is_draining() => Err(Problem::draining()),
             Route::Ready => Box::pin(self.ready()).await,

@@ -46,10 +46,8 @@ impl QueryError {
 /// the cost is no whole number in its range.
 pub(super) fn read(query: &str) -> Result<(Attributes<'_>, Cost), QueryError> {
     let (mut attributes, mut cost) = (Attributes::default(), None);
-    for pair in query.split('&').filter(|pair| !pair.is_empty()) {
-        let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
-        let name = decode(name, None)?;
-        let value = decode(value, Some(&name))?;
+    for pair in pairs(query) {
+        let (name, value) = pair?;
         if name == "cost" {
             if cost.is_some() {
                 return Err(QueryError::CostTwice);
@@ -61,6 +59,16 @@ pub(super) fn read(query: &str) -> Result<(Attributes<'_>, Cost), QueryError> {
         }
     }
     Ok((attributes, cost.unwrap_or_default()))
+}
+
+/// The `name=value` pairs of a query, decoded.
+pub(super) fn pairs(query: &str) -> impl Iterator<Item = Result<(Cow<'_, str>, Cow<'_, str>), QueryError>> {
+    query.split('&').filter(|pair| !pair.is_empty()).map(|pair| {
+        let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
+        let name = decode(name, None)?;
+        let value = decode(value, Some(&name))?;
+        Ok((name, value))
+    })
 }
 
 fn units(value: &str) -> Option<Cost> {

@@ -5,6 +5,7 @@ use http::header::{CACHE_CONTROL, CONTENT_TYPE};
 use http::{HeaderMap, HeaderValue, Response, StatusCode};
 use http_body_util::Full;
 use serde::Serialize;
+use tollgate_policy::PolicyDecision;
 
 use super::Reply;
 
@@ -29,6 +30,11 @@ pub(super) fn problem(status: StatusCode, body: &impl Serialize) -> Reply {
 
 pub(super) fn text(content_type: &'static str, body: Bytes) -> Reply {
     whole(StatusCode::OK, HeaderValue::from_static(content_type), body)
+}
+
+/// The status of a denial.
+pub(super) fn deny_status(decision: &PolicyDecision) -> StatusCode {
+    StatusCode::from_u16(decision.deny_status()).unwrap_or(StatusCode::TOO_MANY_REQUESTS)
 }
 
 fn whole(status: StatusCode, content_type: HeaderValue, body: Bytes) -> Reply {

@@ -2,6 +2,8 @@
 
 use http::Method;
 
+use super::System;
+
 /// The two sockets of the service.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Listener {
@@ -12,7 +14,7 @@ pub(crate) enum Listener {
 }
 
 /// What a path leads to.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy)]
 pub(super) enum Route {
     Check,
     Peek,
@@ -27,6 +29,8 @@ pub(super) enum Route {
     OpenApi,
     Health,
     Ready,
+    /// A check as another system is asked.
+    Other(&'static System),
 }
 
 impl Listener {
@@ -39,7 +43,7 @@ impl Listener {
 }
 
 impl Route {
-    pub(super) fn at(listener: Listener, path: &str) -> Option<Self> {
+    pub(super) fn at(listener: Listener, path: &str, answers: Option<&'static System>) -> Option<Self> {
         Some(match (listener, path) {
             (Listener::Public, "/v1/check") => Self::Check,
             (Listener::Public, "/v1/peek") => Self::Peek,
@@ -54,16 +58,17 @@ impl Route {
             (Listener::Admin, "/openapi.json") => Self::OpenApi,
             (_, "/healthz") => Self::Health,
             (_, "/readyz") => Self::Ready,
+            (Listener::Public, path) => Self::Other(answers.filter(|system| system.path == path)?),
             _ => return None,
         })
     }
 
     pub(super) fn allows(self, method: &Method) -> bool {
         match *method {
-            Method::GET => matches!(self, Self::Check) || self.is_read(),
+            Method::GET => matches!(self, Self::Check | Self::Other(_)) || self.is_read(),
             // A check by HEAD would take units and could not say how many are left.
             Method::HEAD => self.is_read(),
-            Method::POST => !self.is_read(),
+            Method::POST => !matches!(self, Self::Other(_)) && !self.is_read(),
             _ => false,
         }
     }
@@ -72,6 +77,7 @@ impl Route {
     pub(super) fn allow(self) -> &'static str {
         match self {
             Self::Check => "GET, POST",
+            Self::Other(_) => "GET",
             _ if self.is_read() => "GET, HEAD",
             _ => "POST",
         }
@@ -89,6 +95,7 @@ impl Route {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::args::Answers;
 
     #[test]
     fn allow_names_the_methods_that_are_allowed() {
@@ -100,11 +107,12 @@ mod tests {
             Route::Policies,
             Route::Metrics,
             Route::Ready,
+            Route::Other(System::of(Answers::Rlaas)),
         ];
         for route in routes {
             for method in [Method::GET, Method::HEAD, Method::POST, Method::PUT, Method::OPTIONS] {
                 let named = route.allow().split(", ").any(|name| name == method.as_str());
-                assert_eq!(route.allows(&method), named, "{route:?} {method}");
+                assert_eq!(route.allows(&method), named, "{} {method}", route.allow());
             }
         }
     }

@@ -7,7 +7,8 @@ use std::time::Duration;
 use prometheus_client::encoding::{MetricEncoder, NoLabelSet};
 
 /// Upper bounds in nanoseconds: from what memory takes to what a store over a network takes at its worst.
-const BOUNDS: [u64; 17] = [
+/// Among them what alerts are about (`examples/alerts`), so that a quantile there is not a guess between two.
+const BOUNDS: [u64; 20] = [
     500,
     1_000,
     2_500,
@@ -20,9 +21,12 @@ const BOUNDS: [u64; 17] = [
     500_000,
     1_000_000,
     2_500_000,
+    3_000_000,
     5_000_000,
+    8_000_000,
     10_000_000,
     25_000_000,
+    50_000_000,
     100_000_000,
     1_000_000_000,
 ];

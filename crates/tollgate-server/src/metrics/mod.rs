@@ -1,5 +1,7 @@
 //! What the service counts of itself, in atomics that are read when somebody asks. Never a key as a label.
 
+mod aliases;
+mod checks;
 mod histogram;
 mod policies;
 mod store;
@@ -15,9 +17,12 @@ use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric, NoLabelSet};
 use prometheus_client::metrics::MetricType;
 use prometheus_client::registry::{Registry, Unit};
 
+pub(crate) use self::checks::CheckSource;
+use self::checks::Checks;
 use self::histogram::Histogram;
 pub(crate) use self::policies::PolicyFigures;
 pub(crate) use self::store::StoreMetrics;
+use crate::args::MetricAliases;
 use crate::http::Listener;
 
 /// Counters of the whole service.
@@ -25,7 +30,7 @@ use crate::http::Listener;
 /// Every access is relaxed: each is a figure of its own that guards no other memory.
 #[derive(Debug, Default)]
 pub(crate) struct Metrics {
-    denied_locally: AtomicU64,
+    checks: Checks,
     duration: Histogram,
     rejected: [AtomicU64; REJECTIONS.len()],
     connections: [AtomicI64; 2],
@@ -58,9 +63,9 @@ const REJECTIONS: [StatusCode; 9] = [
 ];
 
 impl Metrics {
-    /// A denial that was told without asking the store again.
-    pub(crate) fn denied_locally(&self) {
-        self.denied_locally.fetch_add(1, Ordering::Relaxed);
+    /// A check came to its end.
+    pub(crate) fn checked(&self, source: CheckSource) {
+        self.checks.count(source);
     }
 
     /// One step of the store, with what belongs to it, took so long. A batch is one step.
@@ -115,9 +120,10 @@ impl Scrape {
         policies: Policies,
         memory_size: MemorySize,
         shared: Option<Arc<StoreMetrics>>,
+        aliases: Option<MetricAliases>,
     ) -> Self {
         let mut registry = Registry::default();
-        registry.register_collector(Box::new(Figures { metrics, policies, memory_size, shared }));
+        registry.register_collector(Box::new(Figures { metrics, policies, memory_size, shared, aliases }));
         Self { registry }
     }
 
@@ -134,6 +140,7 @@ struct Figures {
     policies: Policies,
     memory_size: MemorySize,
     shared: Option<Arc<StoreMetrics>>,
+    aliases: Option<MetricAliases>,
 }
 
 impl fmt::Debug for Figures {
@@ -148,6 +155,7 @@ impl Collector for Figures {
         let count = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
 
         let policies = (self.policies)();
+        metrics.checks.encode(&mut encoder)?;
         policies.encode(&mut encoder)?;
 
         let (name, help) =
@@ -159,7 +167,7 @@ impl Collector for Figures {
             let (name, help) = ("tollgate_local_denials", "Denials told without asking the store again");
             encoder
                 .encode_descriptor(name, help, None, MetricType::Counter)?
-                .encode_counter::<NoLabelSet, _, u64>(&count(&metrics.denied_locally), None)?;
+                .encode_counter::<NoLabelSet, _, u64>(&metrics.checks.of(CheckSource::Local), None)?;
             shared.encode(&mut encoder)?;
         }
 
@@ -191,6 +199,10 @@ impl Collector for Figures {
             let labels = [("listener", listener.name())];
             let open = metrics.connections(listener).load(Ordering::Relaxed);
             metric.encode_family(&labels)?.encode_gauge(&open)?;
+        }
+
+        if let Some(MetricAliases::SpringStarter) = self.aliases {
+            aliases::spring_starter(&policies.live, &metrics.duration, &mut encoder)?;
         }
 
         let help = "The version that runs";

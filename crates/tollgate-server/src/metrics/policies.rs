@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use prometheus_client::encoding::{DescriptorEncoder, NoLabelSet};
 use prometheus_client::metrics::MetricType;
+use prometheus_client::registry::Unit;
 use tollgate::OnStoreFailure;
 use tollgate_policy::{Mode, Policy, PolicySet, Tally, TrialTally};
 
@@ -21,8 +22,7 @@ pub(crate) struct PolicyFigures {
 
 impl PolicyFigures {
     pub(super) fn encode(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
-        // Where the set is large, each pass over it is cheaper than a list of all figures.
-        let deciding = || self.live.tally().filter(|(policy, tally)| decides(policy, tally));
+        let deciding = || deciding(&self.live);
 
         let (name, help) = ("tollgate_decisions", "Checks decided, by the policy that decided and verdict");
         let mut metric = encoder.encode_descriptor(name, help, None, MetricType::Counter)?;
@@ -90,8 +90,20 @@ impl PolicyFigures {
         let in_step = i64::from(reloads.failure().is_none());
         encoder
             .encode_descriptor("tollgate_policies_in_step", help, None, MetricType::Gauge)?
-            .encode_gauge(&in_step)
+            .encode_gauge(&in_step)?;
+
+        let help = "Time since the file was read and meant what is live";
+        let unit = Some(&Unit::Seconds);
+        encoder
+            .encode_descriptor("tollgate_policies_age", help, unit, MetricType::Gauge)?
+            .encode_gauge(&reloads.age().as_secs_f64())
     }
+}
+
+/// The policies that decide, and what their checks have come to. Where the set is large, each pass over it is cheaper
+/// than a list of all figures.
+pub(super) fn deciding(live: &PolicySet) -> impl Iterator<Item = (&Policy, Tally)> {
+    live.tally().filter(|(policy, tally)| decides(policy, tally))
 }
 
 /// Whether its decisions are of interest: also those of an earlier version, in which it decided.

@@ -181,3 +181,26 @@ async fn a_proxy_in_front_of_policies_shows_as_well() {
         assert_eq!(warnings.try_iter().collect::<Vec<_>>(), expected, "{name}");
     }
 }
+
+/// The policy that decided, its quota and the request; no quota where a policy denies who does not say who they are.
+#[tokio::test]
+async fn a_denial_knows_the_policy_that_denied_and_the_request() {
+    let limiter = limiter(LIMITS);
+    let rule = Rule::policies(&limiter, with_user);
+    let layer = RateLimitLayer::builder(rule).on_denied(|denial, mut response| {
+        let quota = denial.quota().map(|quota| format!("{} {}", quota.policy(), quota.quota()));
+        let path = denial.head().uri().path();
+        *response.body_mut() = format!("{path}: {quota:?}, {} left", denial.decision().remaining()).into();
+        response
+    });
+    let address = serve(router().layer(layer.build().unwrap())).await;
+    let alice = [("x-user", "alice")];
+    for _ in 0..3 {
+        assert_eq!(send(address, "GET /users/7", &alice).await.status, StatusCode::OK);
+    }
+    let denied = send(address, "GET /users/7", &alice).await;
+    assert_eq!(denied.body, "/users/7: Some(\"users 3/1m\"), 0 left");
+    let unknown = get(address, "/users/8").await;
+    assert_eq!(unknown.status, StatusCode::TOO_MANY_REQUESTS);
+    assert!(unknown.body.starts_with(b"/users/8: None, "), "{unknown:?}");
+}

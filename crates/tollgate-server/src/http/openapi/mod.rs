@@ -8,15 +8,17 @@ mod requests;
 use bytes::Bytes;
 use serde_json::{Map, Value, json};
 use tollgate_policy::{HeaderFormat, Policy, PolicySet};
+use tollgate_tower::headers;
 use utoipa::{PartialSchema, ToSchema};
 
+use super::answers::{Description, System};
 use super::policies::{PoliciesBody, ReloadReply};
 use super::route::Listener;
 use super::wire::{BatchReply, CountsReply, DecisionBody, DeniedBody, ProblemBody, RefundReply};
 use crate::metrics::Scrape;
 
-/// The document, while these policies are live.
-pub(super) fn document(live: &PolicySet) -> Bytes {
+/// The document, while these policies are live and the service answers as this system besides.
+pub(super) fn document(live: &PolicySet, answers: Option<&System>) -> Bytes {
     let policies = live.policies();
     let document = json!({
         "openapi": "3.1.0",
@@ -35,13 +37,13 @@ pub(super) fn document(live: &PolicySet) -> Bytes {
             { "name": "public", "description": "A caller's own checks" },
             { "name": "admin", "description": "What reads or changes more than the caller's own check" },
         ],
-        "paths": paths(policies.as_slice()),
+        "paths": paths(policies.as_slice(), answers),
         "components": { "schemas": schemas(live) },
     });
     document.to_string().into()
 }
 
-fn paths(policies: &[Policy]) -> Value {
+fn paths(policies: &[Policy], answers: Option<&System>) -> Value {
     let (public, admin) = (&[Listener::Public][..], &[Listener::Admin][..]);
     let both = &[Listener::Public, Listener::Admin][..];
     let is_told = policies.iter().any(|policy| policy.headers() == HeaderFormat::Draft11);
@@ -53,7 +55,7 @@ fn paths(policies: &[Policy]) -> Value {
         replies.extend(statuses.map(|status| (status, denied(always_told))));
         replies
     };
-    json!({
+    let mut paths = json!({
         "/v1/check": {
             "get": operation(public, "checkByQuery", "Take units, asked in the query", json!({
                 "parameters": requests::query(),
@@ -112,7 +114,53 @@ fn paths(policies: &[Policy]) -> Value {
             (200, text(super::reply::PLAIN)),
             (503, problem("The service is about to stop, or no server of its store answers and checks are refused then")),
         ])),
-    })
+    });
+    if let (Some(system), Value::Object(paths)) = (answers, &mut paths) {
+        paths.insert(system.path.to_owned(), other(system, decided()));
+    }
+    paths
+}
+
+/// How another system is asked: a check, of which the bodies are its own. Where it has no words, they are ours.
+fn other(system: &System, mut decided: Map<String, Value>) -> Value {
+    let Description { operation: id, parameters, allowed, denied } = (system.description)();
+    for (status, reply) in &mut decided {
+        if status != "503" && system.headers == Some(headers::HeaderFormat::Draft06) {
+            tell_by_draft_06(&mut reply["headers"]);
+        }
+        match (status.as_str(), &mut reply["content"]) {
+            ("200", content) => *content = allowed.clone(),
+            ("503", _) => {}
+            (_, Value::Object(content)) => {
+                for (kind, body) in denied.as_object().into_iter().flatten() {
+                    let body = match content.get(kind) {
+                        Some(ours) => json!({ "schema": { "anyOf": [body["schema"], ours["schema"]] } }),
+                        None => body.clone(),
+                    };
+                    content.insert(kind.clone(), body);
+                }
+            }
+            _ => {}
+        }
+    }
+    json!({ "get": operation(&[Listener::Public], id, "Take a unit, asked as in another system", json!({
+        "parameters": parameters,
+        "responses": with_bad_request(decided),
+    })) })
+}
+
+fn tell_by_draft_06(headers: &mut Value) {
+    let Value::Object(headers) = headers else { return };
+    headers.remove("RateLimit");
+    for (name, description) in [
+        ("RateLimit-Policy", "Units and seconds of each quota's window"),
+        ("RateLimit-Limit", "Units in a window"),
+        ("RateLimit-Remaining", "Units left"),
+        ("RateLimit-Reset", "Seconds until the window ends"),
+    ] {
+        let schema = json!({ "type": "string" });
+        headers.insert(name.to_owned(), json!({ "description": description, "schema": schema }));
+    }
 }
 
 fn operation(listeners: &[Listener], id: &str, summary: &str, rest: Value) -> Value {

@@ -1,0 +1,53 @@
+//! The [RLaaS Users Service](https://github.com/amitsaxena098/rlaas-users-service): one path, and a sentence each.
+//!
+//! The seconds that a denial names are those to the window's end, which RLaaS takes from the time to live of a key
+//! and so tells up to a window too long. Its attribute is named as its parameter is.
+
+use serde_json::json;
+use tollgate_policy::{Attributes, PolicyDecision};
+
+use super::super::problem::Problem;
+use super::super::{Reply, reply};
+use super::parameters::Parameters;
+use super::{Description, System, seconds_left};
+
+pub(super) const SYSTEM: System = System {
+    path: "/check",
+    example: "/check?userId=alice",
+    headers: None,
+    attributes,
+    reply,
+    description: || Description {
+        operation: "checkAsRlaas",
+        parameters: json!([{
+            "name": USER,
+            "in": "query",
+            "required": true,
+            "description": "Who asks",
+            "schema": { "type": "string", "minLength": 1 },
+        }]),
+        allowed: json!({ "text/plain": { "schema": { "type": "string", "const": ALLOWED } } }),
+        denied: json!({ "text/plain": { "schema": {
+            "type": "string",
+            "pattern": r"^User is not allowed\.\.\.Try after [1-9][0-9]* seconds\.$",
+        } } }),
+    },
+};
+
+const USER: &str = "userId";
+const ALLOWED: &str = "User is allowed";
+
+fn attributes<'a>(query: &Parameters<'a>) -> Result<Attributes<'a>, Problem> {
+    Ok([(USER, query.required(USER)?)].into_iter().collect())
+}
+
+fn reply(decision: &PolicyDecision) -> Option<Reply> {
+    if decision.is_allowed() {
+        return Some(reply::text(reply::PLAIN, ALLOWED.into()));
+    }
+    let seconds = seconds_left(decision)?;
+    let mut denied =
+        reply::text(reply::PLAIN, format!("User is not allowed...Try after {seconds} seconds.").into());
+    *denied.status_mut() = reply::deny_status(decision);
+    Some(denied)
+}

@@ -1,0 +1,156 @@
+//! The [Spring Boot Redis rate limiter starter](https://github.com/V4run-Sharma/spring-boot-starter-redis-rate-limiter):
+//! its applications ask a bean in their process, `RateLimiter.evaluate(key, policy)`, which can ask here instead.
+//!
+//! The key is the attribute `key`, and `name` and `scope` of the annotation are attributes of the same names, so that
+//! policies can be told apart by them. What is answered are the fields of a `RateLimitDecision`, in milliseconds; a
+//! denial is the problem that the starter has its callers answered, to be passed on as it is.
+//!
+//! It leaves two of its fields out. `key` is a person or a secret, and who asks knows it. `instance` is a path that is
+//! not known here.
+
+use std::time::Duration;
+
+use http::StatusCode;
+use serde::Serialize;
+use serde_json::{Value, json};
+use tollgate::{Source, Timestamp, whole_seconds};
+use tollgate_policy::{Attributes, PolicyDecision};
+use tollgate_tower::headers::HeaderFormat;
+
+use super::super::problem::Problem;
+use super::super::{Reply, reply};
+use super::parameters::Parameters;
+use super::{Description, System};
+
+pub(super) const SYSTEM: System = System {
+    path: "/evaluate",
+    example: "/evaluate?key=global:com.example.ApiController%23getData&name=get-data",
+    headers: Some(HeaderFormat::Draft06),
+    attributes,
+    reply,
+    description,
+};
+
+const TITLE: &str = "Rate limit exceeded";
+
+/// A `RateLimitDecision`. Where the store has not counted, it says -1 and this null.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Allowed {
+    allowed: bool,
+    remaining_time: Option<u64>,
+    retry_after: Option<u64>,
+    /// None without a limit, of which the starter knows nothing.
+    reset_after: Option<u64>,
+}
+
+/// A `ProblemDetail`.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Denied<'a> {
+    #[serde(rename = "type")]
+    kind: &'static str,
+    title: &'static str,
+    status: u16,
+    detail: String,
+    timestamp: String,
+    limit: u64,
+    window_seconds: Value,
+    name: &'a str,
+    /// Rounded up, where the starter rounds down and has who obeys come too early. None for what can never pass.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    retry_after_seconds: Option<u64>,
+}
+
+impl Allowed {
+    fn new(decision: &PolicyDecision) -> Self {
+        let is_counted = decision.source() != Source::Fallback;
+        let reset_after = decision.quota().map(|deciding| millis(deciding.state.reset_after()).max(1));
+        Self { allowed: true, remaining_time: is_counted.then_some(0), retry_after: None, reset_after }
+    }
+}
+
+fn attributes<'a>(query: &Parameters<'a>) -> Result<Attributes<'a>, Problem> {
+    let (key, name, scope) = (query.required("key")?, query.optional("name")?, query.optional("scope")?);
+    let known = [("key", Some(key)), ("name", name), ("scope", scope)];
+    Ok(known.into_iter().filter_map(|(name, value)| Some((name, value?))).collect())
+}
+
+fn reply(decision: &PolicyDecision) -> Option<Reply> {
+    if decision.is_allowed() {
+        return Some(reply::json(StatusCode::OK, &Allowed::new(decision)));
+    }
+    let deciding = decision.quota()?;
+    let (name, limit) = (deciding.policy.name(), deciding.state.limit());
+    let window = deciding.state.window().length();
+    let status = reply::deny_status(decision);
+    let denied = Denied {
+        kind: "about:blank",
+        title: TITLE,
+        status: status.as_u16(),
+        detail: format!("{TITLE}: {name} (limit={limit}, window=PT{}S)", window.as_secs_f64()),
+        timestamp: instant(deciding.state.now()),
+        limit,
+        window_seconds: seconds(window),
+        name,
+        retry_after_seconds: deciding.state.retry_after().map(whole_seconds),
+    };
+    Some(reply::problem(status, &denied))
+}
+
+/// A whole number where it is one, as the starter has it; of half a second it makes 0.
+fn seconds(window: Duration) -> Value {
+    if window.subsec_nanos() == 0 { window.as_secs().into() } else { window.as_secs_f64().into() }
+}
+
+/// Rounded up, so that nobody is told to come back too early.
+fn millis(duration: Duration) -> u64 {
+    u64::try_from(duration.as_nanos().div_ceil(1_000_000)).unwrap_or(u64::MAX)
+}
+
+/// As `Instant.toString` writes it.
+fn instant(time: Timestamp) -> String {
+    jiff::Timestamp::from_millisecond(time.as_unix_millis()).unwrap_or_default().to_string()
+}
+
+fn description() -> Description {
+    let parameter = |name, required, description| {
+        let schema = json!({ "type": "string", "minLength": 1 });
+        json!({ "name": name, "in": "query", "required": required, "description": description, "schema": schema })
+    };
+    let (count, time) =
+        (json!({ "type": "integer", "minimum": 0 }), json!({ "type": "integer", "minimum": 1 }));
+    Description {
+        operation: "checkAsSpringStarter",
+        parameters: json!([
+            parameter("key", true, "Who is counted, as the application resolves it"),
+            parameter("name", false, "The annotation's name"),
+            parameter("scope", false, "The annotation's scope"),
+        ]),
+        allowed: json!({ "application/json": { "schema": {
+            "type": "object",
+            "properties": {
+                "allowed": { "const": true },
+                "remainingTime": { "enum": [0, null] },
+                "retryAfter": { "type": "null" },
+                "resetAfter": { "type": ["integer", "null"], "minimum": 1 },
+            },
+            "required": ["allowed", "remainingTime", "retryAfter", "resetAfter"],
+        } } }),
+        denied: json!({ "application/problem+json": { "schema": {
+            "type": "object",
+            "properties": {
+                "type": { "const": "about:blank" },
+                "title": { "const": TITLE },
+                "status": { "type": "integer" },
+                "detail": { "type": "string" },
+                "timestamp": { "type": "string", "format": "date-time" },
+                "limit": count,
+                "windowSeconds": { "type": "number", "exclusiveMinimum": 0 },
+                "name": { "type": "string" },
+                "retryAfterSeconds": time,
+            },
+            "required": ["type", "title", "status", "detail", "timestamp", "limit", "windowSeconds", "name"],
+        } } }),
+    }
+}

@@ -1,0 +1,61 @@
+//! Figures of ours by the names that another system has for them, so that its dashboards go on.
+
+use std::fmt;
+
+use prometheus_client::encoding::{DescriptorEncoder, NoLabelSet};
+use prometheus_client::metrics::MetricType;
+use prometheus_client::registry::Unit;
+use tollgate_policy::{Identity, Policy, PolicySet};
+
+use super::histogram::Histogram;
+use super::policies::deciding;
+
+/// The names of the [Spring Boot Redis rate limiter
+/// starter](https://github.com/V4run-Sharma/spring-boot-starter-redis-rate-limiter), as Prometheus has them from
+/// Micrometer.
+pub(super) fn spring_starter(
+    live: &PolicySet,
+    duration: &Histogram,
+    encoder: &mut DescriptorEncoder<'_>,
+) -> fmt::Result {
+    let (name, help) = ("ratelimiter_requests", "Checks decided: tollgate_decisions_total");
+    let mut metric = encoder.encode_descriptor(name, help, None, MetricType::Counter)?;
+    for (policy, tally) in deciding(live) {
+        for (outcome, count) in [("allowed", tally.allowed), ("blocked", tally.denied)] {
+            let labels = [("name", policy.name()), ("scope", scope(policy)), ("outcome", outcome)];
+            metric.encode_family(&labels)?.encode_counter::<NoLabelSet, _, u64>(&count, None)?;
+        }
+    }
+
+    let (name, help) = ("ratelimiter_errors", "Checks without a decision: tollgate_failed_checks_total");
+    let mut metric = encoder.encode_descriptor(name, help, None, MetricType::Counter)?;
+    for (policy, tally) in deciding(live) {
+        // The only exception that it counts.
+        let exception = ("exception", "RateLimiterBackendException");
+        let labels = [("name", policy.name()), ("scope", scope(policy)), exception];
+        metric.encode_family(&labels)?.encode_counter::<NoLabelSet, _, u64>(&tally.failed, None)?;
+    }
+
+    let (name, help) = (
+        "ratelimiter_evaluate_latency",
+        "Time from attributes to decision: tollgate_decision_duration_seconds",
+    );
+    duration.encode(encoder.encode_descriptor(name, help, Some(&Unit::Seconds), MetricType::Histogram)?)
+}
+
+/// Its scope is a label of the annotation; here it says whom the policy counts.
+fn scope(policy: &Policy) -> &'static str {
+    match policy.identity() {
+        Identity::Global => "GLOBAL",
+        identity if counts_addresses(identity) => "IP",
+        _ => "USER",
+    }
+}
+
+fn counts_addresses(identity: &Identity) -> bool {
+    match identity {
+        Identity::Address(..) => true,
+        Identity::Attribute(name) => &**name == "ip",
+        _ => false,
+    }
+}

@@ -1,0 +1,85 @@
+//! Checks by where their answers come from: each is counted once, so that parts of them are ratios.
+
+use std::fmt;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use prometheus_client::encoding::{DescriptorEncoder, NoLabelSet};
+use prometheus_client::metrics::MetricType;
+use tollgate::{OnStoreFailure, Source};
+use tollgate_policy::PolicyDecision;
+
+/// Where the answer to a check comes from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum CheckSource {
+    /// The store counted.
+    Store,
+    /// A denial that an answer of the store proves, told without asking it again.
+    Local,
+    /// Nobody was asked, because the policies say it all: no quota applies, or it is not said whom one counts.
+    Policies,
+    /// The store could not answer, and this process counted against its share.
+    FallbackLocal,
+    /// The store could not answer or was full, and nobody counted.
+    FallbackOpen,
+    /// There is no decision.
+    None,
+}
+
+/// How many came from where. Every access is relaxed: each is a figure of its own that guards no other memory.
+#[derive(Debug, Default)]
+pub(super) struct Checks([AtomicU64; CheckSource::ALL.len()]);
+
+impl CheckSource {
+    const ALL: [Self; 6] =
+        [Self::Store, Self::Local, Self::Policies, Self::FallbackLocal, Self::FallbackOpen, Self::None];
+
+    pub(crate) fn of(decision: &PolicyDecision) -> Self {
+        let Some(counted) = decision.decision() else { return Self::Policies };
+        match counted.source() {
+            Source::Store => Self::Store,
+            Source::Local => Self::Local,
+            _ => {
+                let is_local = decision
+                    .quotas()
+                    .any(|standing| matches!(standing.policy.on_store_failure(), OnStoreFailure::Local(_)));
+                // A share that admits has something used; a full store has nothing used under any policy.
+                let is_counted =
+                    !decision.is_allowed() || counted.quotas().iter().any(|quota| quota.used() > 0);
+                if is_local && is_counted { Self::FallbackLocal } else { Self::FallbackOpen }
+            }
+        }
+    }
+
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Store => "store",
+            Self::Local => "local",
+            Self::Policies => "policies",
+            Self::FallbackLocal => "fallback_local",
+            Self::FallbackOpen => "fallback_open",
+            Self::None => "none",
+        }
+    }
+}
+
+impl Checks {
+    pub(super) fn count(&self, source: CheckSource) {
+        if let Some(counter) = self.0.get(source as usize) {
+            counter.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    pub(super) fn of(&self, source: CheckSource) -> u64 {
+        self.0.get(source as usize).map_or(0, |counter| counter.load(Ordering::Relaxed))
+    }
+
+    pub(super) fn encode(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
+        let (name, help) = ("tollgate_checks", "Checks, each once, by where the answer comes from");
+        let mut metric = encoder.encode_descriptor(name, help, None, MetricType::Counter)?;
+        for source in CheckSource::ALL {
+            let labels = [("source", source.name())];
+            metric.encode_family(&labels)?.encode_counter::<NoLabelSet, _, u64>(&self.of(source), None)?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,242 @@
+//! What is measured: two availabilities, the age of policies, and that alerts and documents name what is there.
+
+#![allow(clippy::expect_used, clippy::disallowed_methods, reason = "this is a test, in real time")]
+
+mod support;
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::PathBuf;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use support::Server;
+use tollgate_testkit::servers::{self, Software};
+
+const RULES: &str = include_str!("../../../examples/alerts/tollgate.rules.yml");
+const DOCUMENT: &str = include_str!("../../../docs/metrics.md");
+
+/// Whatever a store in trouble means, and what needs no store.
+const POLICIES: &str = "
+policies:
+  - { name: open, match: { path: /open }, key: [user], quotas: [2/1d@first_hit] }
+  - { name: local, match: { path: /local }, key: [user], quotas: [2/1d@first_hit],
+      on_store_failure: local, local_share: 1/2 }
+  - { name: closed, match: { path: /closed }, key: [user], quotas: [2/1d@first_hit], on_store_failure: closed }
+  - { name: health, match: { path: /health }, exempt: true }
+  - { name: trial, match: { path: /trial }, mode: shadow, key: [user], quotas: [2/1d@first_hit] }
+";
+
+/// A service by a file of policies, which is removed at the end.
+struct ByFile {
+    server: Server,
+    file: PathBuf,
+}
+
+impl ByFile {
+    fn start(name: &str, policies: &str, more: &[&str]) -> Self {
+        let file = std::env::temp_dir().join(format!("tollgate-metrics-{name}-{}.yaml", std::process::id()));
+        fs::write(&file, policies).expect("it can be written");
+        let config = file.display().to_string();
+        Self { server: Server::start(&[&["--config", &config], more].concat()), file }
+    }
+}
+
+impl Drop for ByFile {
+    fn drop(&mut self) {
+        let _ = fs::remove_file(&self.file);
+    }
+}
+
+fn on_store(store: &servers::Server) -> ByFile {
+    let url = format!("redis://{}", store.address());
+    let patient = ["--store-timeout", "1s", "--store-connect-timeout", "5s"];
+    let service = ByFile::start("store", POLICIES, &[&["--store", &url], &patient[..]].concat());
+    let until = Instant::now() + Duration::from_secs(20);
+    while service.server.get("/v1/check?path=/open&user=first").json()["source"] != "store" {
+        assert!(Instant::now() < until, "the store is not used");
+        thread::sleep(Duration::from_millis(10));
+    }
+    service
+}
+
+const SOURCES: [&str; 6] = ["store", "local", "policies", "fallback_local", "fallback_open", "none"];
+
+fn checks(server: &Server) -> [f64; 6] {
+    SOURCES.map(|source| {
+        server
+            .metric(&format!("tollgate_checks_total{{source=\"{source}\"}}"))
+            .expect("every source is there")
+    })
+}
+
+/// What each source has more than before.
+fn more(server: &Server, before: [f64; 6]) -> [f64; 6] {
+    let now = checks(server);
+    std::array::from_fn(|place| now[place] - before[place])
+}
+
+#[test]
+fn each_check_is_counted_once_by_where_its_answer_comes_from() {
+    let store = servers::Server::start(Software::Redis);
+    let ByFile { server, .. } = &on_store(&store);
+    let ask = |path: &str, times: usize| {
+        for _ in 0..times {
+            server.get(&format!("/v1/check?path={path}&user=alice"));
+        }
+    };
+    let before = checks(server);
+    ask("/open", 2);
+    ask("/health", 3);
+    ask("/nowhere", 1);
+    assert_eq!(more(server, before), [2.0, 0.0, 4.0, 0.0, 0.0, 0.0]);
+
+    // The third is denied by the store, and what follows by what the store said. How many of them is a matter of time.
+    ask("/open", 10);
+    let [store_said, known, ..] = more(server, before);
+    assert_eq!(store_said + known, 12.0);
+    assert!(known > 0.0, "denials are told without asking again");
+    assert_eq!(server.metric("tollgate_local_denials_total"), Some(checks(server)[1]));
+
+    store.kill();
+    let before = checks(server);
+    ask("/local", 3);
+    ask("/health", 1);
+    ask("/closed", 4);
+    let batch = r#"{"requests": [{"attributes": {"path": "/closed", "user": "bob"}},
+                                 {"attributes": {"path": "/open", "user": "bob"}}]}"#;
+    server.post("/v1/check/batch", batch);
+    // Two ways of asking for what cannot be answered, and a look: none of them is a check.
+    server.get("/v1/check?path=/open").assert_problem(400, Some("query.user"));
+    server.get("/v1/check?cost=x").assert_problem(400, Some("query.cost"));
+    server.post("/v1/peek", r#"{"attributes": {"path": "/open", "user": "bob"}}"#);
+    assert_eq!(more(server, before), [0.0, 0.0, 1.0, 3.0, 1.0, 5.0]);
+}
+
+#[test]
+fn what_memory_has_no_room_for_has_no_decision_or_is_admitted_uncounted() {
+    for (when_full, source) in [("deny", 5), ("allow", 4)] {
+        let arguments = ["--limit", "5/1d@first_hit", "--max-keys", "1", "--when-full", when_full];
+        let server = Server::start(&arguments);
+        for user in 0..2_000 {
+            server.get(&format!("/v1/check?user={user}"));
+        }
+        let counts = checks(&server);
+        assert!(counts[source] > 0.0, "{when_full}: {counts:?}");
+        assert_eq!(counts.iter().sum::<f64>(), 2_000.0);
+        assert_eq!(counts[0] + counts[source], 2_000.0, "{when_full}: {counts:?}");
+    }
+}
+
+#[test]
+fn policies_are_as_old_as_the_last_look_at_a_file_that_means_them() {
+    let service = ByFile::start("age", POLICIES, &[]);
+    let (server, age) = (&service.server, || {
+        service.server.metric("tollgate_policies_age_seconds").map(Duration::from_secs_f64).expect("an age")
+    });
+    let reload = || server.admin_post("/v1/policies/reload", "").status;
+
+    let asked = Instant::now();
+    assert_eq!(reload(), 200);
+    assert!(age() <= asked.elapsed(), "it was read just now");
+
+    let broken = Instant::now();
+    fs::write(&service.file, "policies: [{ name: broken }]").expect("it can be written");
+    assert_eq!(reload(), 422);
+    let since = broken.elapsed();
+    assert!(age() >= since, "what is not valid makes nothing younger");
+    let first = age();
+    assert_eq!(reload(), 422);
+    assert!(age() >= first);
+    assert_eq!(server.metric("tollgate_policies_in_step"), Some(0.0));
+
+    let mended = Instant::now();
+    fs::write(&service.file, POLICIES).expect("it can be written");
+    assert_eq!(reload(), 200);
+    assert!(age() <= mended.elapsed());
+    let of_flags = Server::start(&["--limit", "1/1d"]);
+    assert_eq!(of_flags.metric("tollgate_policies_age_seconds"), None, "flags do not grow old");
+}
+
+#[test]
+fn alerts_name_metrics_and_labels_that_are_exported() {
+    let store = servers::Server::start(Software::Redis);
+    let service = on_store(&store);
+    service.server.get("/v1/check?path=/open&user=alice");
+    let exported = exported(&service.server);
+    let named = expressions(RULES);
+    assert!(named.len() >= 5, "{named:?}");
+    for selector in named {
+        // A text may speak of a histogram as a whole.
+        let is_named = |line: &&String| [name(line), &family(name(line))].contains(&name(&selector));
+        let of_name: Vec<&String> = exported.iter().filter(is_named).collect();
+        assert!(!of_name.is_empty(), "{selector} is not exported");
+        for (label, values) in matchers(&selector) {
+            for value in values.split('|') {
+                let wanted = format!("{label}=\"{value}\"");
+                assert!(of_name.iter().any(|line| line.contains(&wanted)), "{selector}: no {wanted}");
+            }
+        }
+    }
+    for figure in RULES.split_whitespace().filter(|word| word.starts_with("tollgate:")) {
+        assert!(RULES.contains(&format!("record: {}", name(figure))), "{figure} is recorded nowhere");
+    }
+}
+
+#[test]
+fn every_metric_is_in_the_document_and_the_document_names_no_other() {
+    let store = servers::Server::start(Software::Redis);
+    let service = on_store(&store);
+    let exported: BTreeSet<String> =
+        exported(&service.server).iter().map(|line| family(name(line))).collect();
+    let rows = DOCUMENT.lines().filter_map(|line| line.strip_prefix("| `")?.split_once('`'));
+    let documented: BTreeSet<String> =
+        rows.map(|(text, _)| family(name(text))).filter(|name| name.starts_with("tollgate_")).collect();
+    assert_eq!(exported, documented);
+    let named = DOCUMENT.split(|c: char| !(c.is_ascii_alphanumeric() || c == '_'));
+    for word in named.filter(|word| word.starts_with("tollgate_")) {
+        assert!(exported.contains(&family(word)), "{word} is not exported");
+    }
+}
+
+/// Each series with its labels.
+fn exported(server: &Server) -> Vec<String> {
+    let text = String::from_utf8(server.admin_get("/metrics").body).expect("metrics are text");
+    let series = text.lines().filter(|line| !line.starts_with('#'));
+    series.filter_map(|line| Some(line.rsplit_once(' ')?.0.to_owned())).collect()
+}
+
+/// The exported metrics that the rules name, with their matchers.
+fn expressions(rules: &str) -> Vec<String> {
+    let mut found = Vec::new();
+    for (start, _) in rules.match_indices("tollgate_") {
+        let rest = &rules[start..];
+        let end = rest.find(|c: char| !(c.is_ascii_lowercase() || c == '_' || c.is_ascii_digit()));
+        let name = &rest[..end.unwrap_or(rest.len())];
+        let matchers = rest[name.len()..].strip_prefix('{').and_then(|rest| rest.split_once('}'));
+        found.push(matchers.map_or(name.to_owned(), |(matchers, _)| format!("{name}{{{matchers}}}")));
+    }
+    found
+}
+
+fn name(series: &str) -> &str {
+    series.split(['{', '[']).next().unwrap_or(series)
+}
+
+/// Labels, and the values that are matched or not.
+fn matchers(selector: &str) -> Vec<(&str, &str)> {
+    let inside = selector.split_once('{').and_then(|(_, rest)| rest.strip_suffix('}')).unwrap_or_default();
+    inside
+        .split(',')
+        .filter_map(|matcher| {
+            let (label, value) = matcher.split_once(['=', '!'])?;
+            Some((label.trim(), value.trim_matches(['=', '~', '"'])))
+        })
+        .collect()
+}
+
+/// A histogram is one metric, by whatever of its series.
+fn family(name: &str) -> String {
+    let parts = ["_bucket", "_sum", "_count"];
+    parts.iter().find_map(|part| name.strip_suffix(part)).unwrap_or(name).to_owned()
+}
