@@ -9,12 +9,13 @@ use thiserror::Error;
 use crate::file::{At, Node, RawFile, Read, Variables};
 use crate::problem::Problems;
 use crate::resolve::resolve;
-use crate::{Changes, Policies, Problem, Warning};
+use crate::{Changes, Policies, Position, Problem, Warning};
 
 /// What a valid file says.
 #[derive(Debug)]
 pub struct Config {
     pub(crate) store: Option<StoreSettings>,
+    pub(crate) layout_at: Option<Position>,
     pub(crate) policies: Policies,
     pub(crate) warnings: Box<[Warning]>,
 }
@@ -24,6 +25,7 @@ pub struct Config {
 pub struct StoreSettings {
     pub(crate) url: Box<str>,
     pub(crate) prefix: Option<Box<str>>,
+    pub(crate) layout: Option<Box<str>>,
     pub(crate) reserves_across_slots: bool,
 }
 
@@ -110,6 +112,12 @@ impl Config {
         self.store.as_ref()
     }
 
+    /// Where the file says the layout of keys, if it does.
+    #[must_use]
+    pub const fn layout_at(&self) -> Option<Position> {
+        self.layout_at
+    }
+
     /// What is valid and probably a mistake, in the order of the file.
     #[must_use]
     pub fn warnings(&self) -> &[Warning] {
@@ -134,6 +142,13 @@ impl StoreSettings {
     #[must_use]
     pub fn prefix(&self) -> Option<&str> {
         self.prefix.as_deref()
+    }
+
+    /// How keys are written where another system counts as well, if the file says it: a name or a template, which the
+    /// store knows to read.
+    #[must_use]
+    pub fn layout(&self) -> Option<&str> {
+        self.layout.as_deref()
     }
 
     /// Whether, on a Cluster, a request that counts several keys takes its units slot by slot. Otherwise it cannot

@@ -137,6 +137,9 @@ pub enum ProblemKind {
         /// Where it stands first.
         first: Position,
     },
+    /// What whoever uses the file found wrong with it, in their words.
+    #[error("{0}")]
+    Other(Box<str>),
     /// An environment variable that is not set.
     #[error("the environment variable `{0}` is not set (`$${{` stands for `${{` itself)")]
     UnsetVariable(Box<str>),
@@ -153,6 +156,12 @@ pub struct Hint {
 }
 
 impl Problem {
+    /// What whoever uses the file found wrong with it, beyond what can be said of it alone.
+    #[must_use]
+    pub const fn new(at: Position, kind: ProblemKind) -> Self {
+        Self { at, kind }
+    }
+
     /// Where it is.
     #[must_use]
     pub const fn at(&self) -> Position {

@@ -33,6 +33,8 @@ const EXEMPT: &[&str] = &["name", "description", "match", "exempt", "enabled"];
 pub(crate) fn resolve(file: At<RawFile>, problems: &mut Problems) -> Config {
     let At { at, value: file } = file;
     file.need(&["policies"], at, problems);
+    let layout = file.store.as_ref().and_then(|store| store.value.layout.as_ref());
+    let layout_at = layout.map(|layout| layout.at);
     let store = file.store.and_then(|store| settings(store, problems));
     let defaults =
         Defaults::new(file.mode.map(|mode| mode.value), file.defaults.map(|defaults| defaults.value));
@@ -52,14 +54,15 @@ pub(crate) fn resolve(file: At<RawFile>, problems: &mut Problems) -> Config {
         }
     }
     let warnings = warning::warnings(&policies, store.as_ref());
-    Config { store, policies: Policies::new(policies), warnings }
+    Config { store, layout_at, policies: Policies::new(policies), warnings }
 }
 
 fn settings(store: At<RawStore>, problems: &mut Problems) -> Option<StoreSettings> {
     store.value.need(&["url"], store.at, problems);
     let prefix = store.value.prefix.map(|prefix| prefix.value);
+    let layout = store.value.layout.map(|layout| layout.value);
     let reserves_across_slots = value(&store.value.across_slots) == Some(AcrossSlots::Reserve);
-    Some(StoreSettings { url: store.value.url?.value, prefix, reserves_across_slots })
+    Some(StoreSettings { url: store.value.url?.value, prefix, layout, reserves_across_slots })
 }
 
 impl Defaults {

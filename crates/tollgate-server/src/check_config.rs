@@ -7,6 +7,7 @@ use serde::Serialize;
 use tollgate_policy::{Config, ConfigError, Problem, Warning};
 
 use crate::args::CheckConfigArgs;
+use crate::layout;
 
 /// What `--json` prints.
 #[derive(Serialize)]
@@ -42,7 +43,11 @@ struct FoundWarning {
 /// If the file cannot be read.
 pub fn run(args: &CheckConfigArgs) -> Result<bool, ConfigError> {
     let file = args.file.display().to_string();
-    let report = match Config::load(&args.file) {
+    let loaded = Config::load(&args.file).and_then(|config| {
+        layout::of_file(&file, &config, None)?;
+        Ok(config)
+    });
+    let report = match loaded {
         Ok(config) => Report {
             file,
             valid: true,

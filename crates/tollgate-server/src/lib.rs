@@ -10,7 +10,8 @@
 //! ```
 //!
 //! [`args`] is what the user wrote, [`Settings`] the ready objects made of it, and [`serve`] puts everything
-//! together. Policies come from flags (`flags`) or from a file (`policy_file`), which is `watch`ed and `reload`ed. The
+//! together. Policies come from flags (`flags`), from what another system is started with (`import`), or from a file
+//! (`policy_file`), which is `watch`ed and `reload`ed. The
 //! engine knows no HTTP, the `http` modules know no counters, and all of it works over any
 //! [`Store`](tollgate::Store); `store` has those that the service can be started with.
 
@@ -26,6 +27,8 @@ mod engine;
 pub mod explain;
 mod flags;
 mod http;
+mod import;
+mod layout;
 mod log_gap;
 pub mod logs;
 mod metrics;
@@ -41,5 +44,6 @@ mod watch;
 mod watchdog;
 
 pub use self::flags::FlagsError;
+pub use self::import::ImportError;
 pub use self::serve::{Ended, serve};
 pub use self::settings::{Settings, SettingsError};

@@ -3,7 +3,10 @@
 use std::path::{Path, PathBuf};
 
 use tollgate_policy::{Config, ConfigError, StoreSettings, Warning};
+use tollgate_redis::KeyLayout;
 use tracing::warn;
+
+use crate::layout;
 
 /// A file of policies, and the text that it was read from last, valid or not; none, if it could not be read.
 #[derive(Debug)]
@@ -14,21 +17,30 @@ pub(crate) struct PolicyFile {
     text: Option<String>,
     /// The store that the service was started with.
     store: Option<StoreSettings>,
+    /// The layout of its keys, under which all policies must be countable.
+    layout: Option<KeyLayout>,
 }
 
 impl PolicyFile {
-    /// Reads the file for the first time.
+    /// Reads the file for the first time. A layout of a flag goes before its own.
     ///
     /// # Errors
     ///
     /// If it cannot be read, or is not valid.
-    pub(crate) fn load(path: &Path) -> Result<(Self, Config), ConfigError> {
-        let mut file =
-            Self { path: path.into(), name: path.display().to_string().into(), text: None, store: None };
+    pub(crate) fn load(path: &Path, layout: Option<KeyLayout>) -> Result<(Self, Config), ConfigError> {
+        let name = path.display().to_string().into();
+        let mut file = Self { path: path.into(), name, text: None, store: None, layout };
         let text = file.read()?;
-        let config = file.parse(text)?;
+        let config = Config::parse(&file.name, &text)?;
+        file.text = Some(text);
+        file.layout = layout::of_file(&file.name, &config, file.layout.as_ref())?;
         file.store = config.store().cloned();
         Ok((file, config))
+    }
+
+    /// The layout of the store's keys, if it is not our own.
+    pub(crate) fn layout(&self) -> Option<&KeyLayout> {
+        self.layout.as_ref()
     }
 
     pub(crate) fn path(&self) -> &Path {
@@ -64,7 +76,9 @@ impl PolicyFile {
     pub(crate) fn parse(&mut self, text: String) -> Result<Config, ConfigError> {
         let config = Config::parse(&self.name, &text);
         self.text = Some(text);
-        config
+        let config = config?;
+        layout::of_file(&self.name, &config, self.layout.as_ref())?;
+        Ok(config)
     }
 
     /// Logs what is probably a mistake.

@@ -258,7 +258,7 @@ mod tests {
         fs::create_dir_all(&folder).unwrap();
         let (path, away) = (folder.join("t.yaml"), folder.join("away.yaml"));
         fs::write(&path, "policies: []").unwrap();
-        let (file, config) = PolicyFile::load(&path).unwrap();
+        let (file, config) = PolicyFile::load(&path, None).unwrap();
         let limiter = PolicyLimiter::new(MemoryStore::new(), config.into_policies(), file.name());
         let reloads = Reloads::new(Arc::new(limiter), file);
         let failed = || reloads.state().counts()[2];

@@ -11,19 +11,18 @@ use tollgate_policy::PolicyLimiter;
 use tracing::{info, warn};
 
 use crate::accept::Acceptor;
+use crate::announced;
 use crate::args::LogFormat;
 use crate::connection::Connections;
 use crate::engine::Engine;
 use crate::http::{Edge, Listener};
 use crate::metrics::{Metrics, Occupancy, PolicyFigures, Scrape, StoreMetrics};
 use crate::phase::Phase;
-use crate::policy_file::PolicyFile;
 use crate::reload::{self, Reloads};
 use crate::settings::{PolicySettings, Settings};
 use crate::shutdown::Signals;
 use crate::store::{Metered, ServedStore, StoreSettings};
 use crate::watch::Watch;
-use crate::{announced, flags};
 
 /// What was accepted has this long to finish; with what comes before and after it, the process ends within
 /// five seconds of the signal.
@@ -65,12 +64,19 @@ pub async fn serve(mut settings: Settings) -> anyhow::Result<Ended> {
     let Some(store) = settings.store.take() else {
         return run(settings, memory, None).await;
     };
-    let StoreSettings { url, prefix, timeout, builder } = store;
+    let StoreSettings { url, prefix, layout, timeout, builder } = store;
     let shared = builder.build().context("the shared store")?;
     let status = shared.clone();
     let metrics = Arc::new(StoreMetrics::new(move || status.status()));
     let metered = Metered::new(shared, timeout, Arc::clone(&metrics));
-    info!(store = %url, prefix, "counters are shared with every service of this store and prefix");
+    match layout {
+        None => {
+            info!(store = %url, prefix, "counters are shared with every service of this store and prefix")
+        }
+        Some(layout) => {
+            info!(store = %url, prefix, %layout, "counters are shared with whoever writes such keys in this store");
+        }
+    }
     run(settings, metered, Some(metrics)).await
 }
 
@@ -104,12 +110,13 @@ impl<S: ServedStore + 'static> Server<S> {
         let mut signals = Signals::catch().context("cannot catch signals")?;
 
         let (phase, metrics) = (Phase::default(), Arc::new(Metrics::default()));
-        let PolicySettings { policies, file, warnings, other_store } = policies;
+        let PolicySettings { policies, source, file, notes, warnings, other_store } = policies;
         let rule = announced::rule(&policies, file.as_ref());
         let example =
             answers.map_or_else(|| announced::example(&policies), |system| system.example.to_owned());
-        let source = file.as_ref().map_or(flags::SOURCE, PolicyFile::name);
-        let limiter = PolicyLimiter::new(store, policies, source).memory(memory.clone()).when_full(when_full);
+        notes.iter().for_each(|note| info!(source, "{note}"));
+        let limiter =
+            PolicyLimiter::new(store, policies, &source).memory(memory.clone()).when_full(when_full);
         let limiter = Arc::new(limiter);
         let reloads = file.map(|file| {
             file.log_warnings(&warnings);

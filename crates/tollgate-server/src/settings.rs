@@ -9,9 +9,11 @@ use tollgate::{CountDenied, MemoryStore, OnStoreFailure};
 use tollgate_policy::{ConfigError, Policies, Warning, WhenFull};
 use tollgate_redis::{PasswordError, TlsError, UrlError};
 
-use crate::args::{self, LogFormat, MetricAliases, ServeArgs};
+use crate::args::{self, Answers, LogFormat, MetricAliases, ServeArgs};
 use crate::flags::{self, FlagsError};
 use crate::http::System;
+use crate::import::{Import, ImportError};
+use crate::layout;
 use crate::policy_file::PolicyFile;
 use crate::store::StoreSettings;
 
@@ -35,11 +37,15 @@ pub struct Settings {
     pub log_format: LogFormat,
 }
 
-/// The policies to begin with, and the file that they are from.
+/// The policies to begin with, and where they are from.
 #[derive(Debug)]
 pub(crate) struct PolicySettings {
     pub(crate) policies: Policies,
+    /// For people.
+    pub(crate) source: Box<str>,
     pub(crate) file: Option<PolicyFile>,
+    /// What is worth a line of the log each.
+    pub(crate) notes: Vec<String>,
     /// What is probably a mistake in it.
     pub(crate) warnings: Box<[Warning]>,
     /// Whether the file names a store and a flag another one.
@@ -62,6 +68,23 @@ pub enum SettingsError {
     /// The store's URL is none in the file of policies. It is not repeated, because it may hold a password.
     #[error("`--config`: the file's `store: url:` cannot be used: {0}")]
     FileStoreUrl(UrlError),
+    /// What another system says cannot be imported.
+    #[error("`--import`: {}", of_import(.0))]
+    Import(#[from] ImportError),
+    /// The store's URL is none where another system says it. It is not repeated, because it may hold a password.
+    #[error("`--import`: {place} cannot be used: {source}")]
+    ImportedStoreUrl {
+        /// The variable or setting.
+        place: &'static str,
+        /// What is wrong with it.
+        source: UrlError,
+    },
+    /// Another system needs a store, and nobody names one.
+    #[error("`--import`: nothing says where the store is: set REDIS_URL, or say `--store`")]
+    StoreMissing,
+    /// A policy cannot be counted under the layout of keys.
+    #[error("`--store-layout`: {0}")]
+    Layout(String),
     /// There is no password where it was to be found.
     #[error("`{flag}`: {}", with_source(.source))]
     Password {
@@ -105,6 +128,13 @@ fn of_file(error: &ConfigError) -> String {
     }
 }
 
+fn of_import(error: &ImportError) -> String {
+    match error {
+        ImportError::File(error) => of_file(error),
+        error => error.to_string(),
+    }
+}
+
 impl Settings {
     /// Resolves what the user wrote.
     ///
@@ -112,21 +142,17 @@ impl Settings {
     ///
     /// If flags contradict each other, or a file that they name cannot be read.
     pub fn new(args: ServeArgs) -> Result<Self, SettingsError> {
-        let (policies, of_file) = match &args.config {
+        let Resolved { policies, store, answers } = match &args.config {
             Some(path) => from_file(path, &args)?,
-            None => (from_flags(&args)?, None),
-        };
-        let store = match (&args.store, &of_file) {
-            (Some(url), of_file) => Some(StoreSettings::new(url, of_file.as_ref(), &args.store_args)?),
-            (None, Some(of_file)) => Some(StoreSettings::of_file(of_file, &args.store_args)?),
-            (None, None) => None,
+            None if args.import.is_empty() => from_flags(&args)?,
+            None => from_import(&args)?,
         };
         Ok(Self {
             policies,
             memory: MemoryStore::builder().max_keys(args.max_keys.get()).build(),
             store,
             when_full: args.when_full.into(),
-            answers: args.answers.map(System::of),
+            answers: args.answers.or(answers).map(System::of),
             metric_aliases: args.metric_aliases,
             listen: args.listen,
             admin_listen: args.admin_listen,
@@ -136,27 +162,75 @@ impl Settings {
     }
 }
 
-/// Policies from a file, and the store that it names.
-fn from_file(
-    path: &Path,
-    args: &ServeArgs,
-) -> Result<(PolicySettings, Option<tollgate_policy::StoreSettings>), SettingsError> {
-    let (file, config) = PolicyFile::load(path)?;
-    let store = config.store().cloned();
-    let other_store = store.is_some() && args.store.is_some();
-    let (warnings, policies) = (config.warnings().into(), config.into_policies());
-    Ok((PolicySettings { policies, file: Some(file), warnings, other_store }, store))
+/// What depends on where policies come from.
+struct Resolved {
+    policies: PolicySettings,
+    store: Option<StoreSettings>,
+    answers: Option<Answers>,
 }
 
-fn from_flags(args: &ServeArgs) -> Result<PolicySettings, SettingsError> {
-    let count_denied = if args.count_denied { CountDenied::Yes } else { CountDenied::No };
-    let on_store_failure = match (args.failure.on_store_failure, args.failure.local_share) {
-        (args::OnStoreFailure::Local, Some(share)) => OnStoreFailure::Local(share),
-        (args::OnStoreFailure::Local, None) => return Err(SettingsError::MissingShare),
-        (_, Some(_)) => return Err(SettingsError::NeedlessShare),
-        (args::OnStoreFailure::Open, None) => OnStoreFailure::Open,
-        (args::OnStoreFailure::Closed, None) => OnStoreFailure::Closed,
+/// Policies from a file, and the store that it or a flag names.
+fn from_file(path: &Path, args: &ServeArgs) -> Result<Resolved, SettingsError> {
+    let (file, config) = PolicyFile::load(path, args.store_args.store_layout.clone())?;
+    let (of_file, layout) = (config.store(), file.layout());
+    let store = match (&args.store, of_file) {
+        (Some(url), of_file) => Some(StoreSettings::new(url, of_file, layout, &args.store_args)?),
+        (None, Some(of_file)) => Some(StoreSettings::of_file(of_file, layout, &args.store_args)?),
+        (None, None) => None,
     };
+    let other_store = of_file.is_some() && args.store.is_some();
+    let (source, warnings) = (file.name().into(), config.warnings().into());
+    let policies = config.into_policies();
+    let policies =
+        PolicySettings { policies, source, file: Some(file), notes: Vec::new(), warnings, other_store };
+    Ok(Resolved { policies, store, answers: None })
+}
+
+fn from_flags(args: &ServeArgs) -> Result<Resolved, SettingsError> {
+    let count_denied = if args.count_denied { CountDenied::Yes } else { CountDenied::No };
+    let on_store_failure = on_store_failure(args)?.unwrap_or(OnStoreFailure::Open);
     let policies = flags::policies(args.limits.clone(), &args.key, count_denied, on_store_failure)?;
-    Ok(PolicySettings { policies, file: None, warnings: [].into(), other_store: false })
+    let layout = args.store_args.store_layout.as_ref();
+    if let Some(layout) = layout {
+        layout::check(layout, &policies).map_err(SettingsError::Layout)?;
+    }
+    let store = args.store.as_ref().map(|url| StoreSettings::new(url, None, layout, &args.store_args));
+    let policies = PolicySettings::without_file(policies, flags::SOURCE.into(), Vec::new());
+    Ok(Resolved { policies, store: store.transpose()?, answers: None })
+}
+
+/// What another system says. Flags go before it.
+fn from_import(args: &ServeArgs) -> Result<Resolved, SettingsError> {
+    let imported = Import::new(&args.import)?.read(on_store_failure(args)?)?;
+    let layout = args.store_args.store_layout.as_ref().unwrap_or(&imported.layout);
+    layout::check(layout, &imported.policies).map_err(SettingsError::Layout)?;
+    let store = match (&args.store, &imported.store) {
+        (Some(url), _) => StoreSettings::new(url, None, Some(layout), &args.store_args)?,
+        (None, Some((place, url))) => {
+            let url = url.expose().parse();
+            let url = url.map_err(|source| SettingsError::ImportedStoreUrl { place, source })?;
+            StoreSettings::of(url, None, Some(layout), &args.store_args)?
+        }
+        (None, None) => return Err(SettingsError::StoreMissing),
+    };
+    let policies = PolicySettings::without_file(imported.policies, imported.source, imported.notes);
+    Ok(Resolved { policies, store: Some(store), answers: imported.answers })
+}
+
+/// What flags say of a store in trouble, if they do.
+fn on_store_failure(args: &ServeArgs) -> Result<Option<OnStoreFailure>, SettingsError> {
+    Ok(match (args.failure.on_store_failure, args.failure.local_share) {
+        (Some(args::OnStoreFailure::Local), Some(share)) => Some(OnStoreFailure::Local(share)),
+        (Some(args::OnStoreFailure::Local), None) => return Err(SettingsError::MissingShare),
+        (_, Some(_)) => return Err(SettingsError::NeedlessShare),
+        (Some(args::OnStoreFailure::Open), None) => Some(OnStoreFailure::Open),
+        (Some(args::OnStoreFailure::Closed), None) => Some(OnStoreFailure::Closed),
+        (None, None) => None,
+    })
+}
+
+impl PolicySettings {
+    fn without_file(policies: Policies, source: Box<str>, notes: Vec<String>) -> Self {
+        Self { policies, source, file: None, notes, warnings: [].into(), other_store: false }
+    }
 }

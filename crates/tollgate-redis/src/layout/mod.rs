@@ -158,6 +158,14 @@ impl KeyLayout {
     /// [user-rate-limit](https://github.com/arjunraghurama/user-rate-limit).
     pub const USER_RATE_LIMIT: Self = Self::new(&USER_RATE_LIMIT);
 
+    /// The layouts of published systems, by the names under which configuration has them.
+    pub const NAMED: [(&'static str, Self); 4] = [
+        ("rlaas", Self::RLAAS),
+        ("leetdezine", Self::LEETDEZINE),
+        ("spring-starter", Self::SPRING_STARTER),
+        ("user-rate-limit", Self::USER_RATE_LIMIT),
+    ];
+
     const fn new(pieces: &'static [Piece]) -> Self {
         Self { pieces: Cow::Borrowed(pieces), separators: Separators::Escape }
     }
@@ -166,6 +174,12 @@ impl KeyLayout {
     #[must_use]
     pub fn separators(self, separators: Separators) -> Self {
         Self { separators, ..self }
+    }
+
+    /// How many values a key must have. A store refuses every request whose key has more or fewer.
+    #[must_use]
+    pub fn values(&self) -> usize {
+        self.pieces.iter().filter(|piece| matches!(piece, Piece::Value(_))).count()
     }
 
     /// Whether the windows of this quota can be put into such keys. A store refuses every request with a quota whose
@@ -204,7 +218,9 @@ mod tests {
         ] {
             assert_eq!(template.parse(), Ok(layout.clone()));
             assert_eq!(layout.to_string(), template);
+            assert!(KeyLayout::NAMED.iter().any(|(_, named)| *named == layout));
         }
+        assert_eq!(KeyLayout::NAMED.map(|(_, layout)| layout.values()), [1, 2, 1, 1]);
     }
 
     #[test]

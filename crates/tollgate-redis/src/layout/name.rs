@@ -80,9 +80,8 @@ impl Naming {
 
     /// A key that no caller has, with as many values as this takes.
     pub(crate) fn probe(&self, number: u64) -> Key<'static> {
-        let named = self.layout.pieces.iter().filter(|piece| matches!(piece, Piece::Value(_)));
         let probe = format!("tollgate-probe-{number}");
-        Key::parts(named.map(|_| probe.as_str()))
+        Key::parts(std::iter::repeat_n(probe.as_str(), self.layout.values()))
     }
 
     /// The window of the quota that is open then, if it can be named.
@@ -188,10 +187,6 @@ impl KeyLayout {
             }
         }
         false
-    }
-
-    fn values(&self) -> usize {
-        self.pieces.iter().filter(|piece| matches!(piece, Piece::Value(_))).count()
     }
 }
 

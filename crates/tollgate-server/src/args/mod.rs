@@ -8,6 +8,7 @@ mod policies;
 mod store;
 mod value;
 
+use std::ffi::OsString;
 use std::net::SocketAddr;
 use std::num::{NonZeroU32, NonZeroUsize};
 use std::path::PathBuf;
@@ -48,13 +49,20 @@ pub enum Command {
 #[derive(Debug, clap::Args)]
 #[command(after_help = "An environment variable takes several values separated by commas, such as \
                         TOLLGATE_LIMIT=\"5/1m, 100/1h\". An empty one counts as unset.")]
-#[command(group = clap::ArgGroup::new("policies").args(["limits", "config"]).required(true))]
-#[command(group = clap::ArgGroup::new("shared").args(["store", "config"]).multiple(true))]
+#[command(group = clap::ArgGroup::new("policies").args(["limits", "config", "import"]).required(true))]
+#[command(group = clap::ArgGroup::new("shared").args(["store", "config", "import"]).multiple(true))]
 pub struct ServeArgs {
     /// File of policies: which limits apply to whom. It is read again whenever it changes
     #[arg(long, value_name = "FILE", env = "TOLLGATE_CONFIG")]
     #[arg(conflicts_with_all = ["key", "count_denied", "on_store_failure", "local_share"])]
     pub config: Option<PathBuf>,
+
+    /// Start with what another system is started with: `rlaas FILE`, the application.yaml of the RLaaS Users Service
+    /// (and REDIS_URL); or `valkey-env`, the variables of user-rate-limit. Keys in the store are then as they are
+    /// there, denials are counted, and for RLaaS its own path is answered
+    #[arg(long, value_names = ["SYSTEM", "FILE"], num_args = 1..=2, env = "TOLLGATE_IMPORT")]
+    #[arg(value_delimiter = ',', conflicts_with_all = ["key", "count_denied"])]
+    pub import: Vec<OsString>,
 
     /// What is allowed, such as 5/1m, 100/day@Europe/Berlin or 10/1s@first_hit; for several, repeat it, or
     /// separate them by commas: a request needs room in all of them

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use clap::ValueEnum;
 use tollgate::LocalShare;
+use tollgate_redis::KeyLayout;
 
 use super::value;
 
@@ -28,6 +29,12 @@ pub struct StoreArgs {
     #[arg(long, value_name = "TEXT", env = "TOLLGATE_STORE_PREFIX")]
     #[arg(requires = "shared")]
     pub store_prefix: Option<String>,
+
+    /// Keys as another system writes them, which counts together with this one: rlaas, leetdezine, spring-starter,
+    /// user-rate-limit, or a template such as limit:{user}:{window} [default: that of the file, else our own]
+    #[arg(long, value_name = "LAYOUT", env = "TOLLGATE_STORE_LAYOUT")]
+    #[arg(value_parser = value::layout, requires = "shared")]
+    pub store_layout: Option<KeyLayout>,
 
     /// How who is counted is written into a key: as a digest, or readable
     #[arg(long, value_name = "FORM", env = "TOLLGATE_IDENTITY", default_value = "digest")]
@@ -76,14 +83,14 @@ pub struct StoreArgs {
 #[command(next_help_heading = "Shared store")]
 pub struct FailureArgs {
     /// What is answered while the store cannot: admission without a count, 503, or a count in this process alone
-    #[arg(long, value_name = "POLICY", env = "TOLLGATE_ON_STORE_FAILURE", default_value = "open")]
-    #[arg(requires = "shared")]
-    pub on_store_failure: OnStoreFailure,
+    /// [default: open; with --import, what that system does]
+    #[arg(long, value_name = "POLICY", env = "TOLLGATE_ON_STORE_FAILURE", requires = "shared")]
+    pub on_store_failure: Option<OnStoreFailure>,
 
     /// With `--on-store-failure local`: the part of each limit that this process admits then, such as 1/3 for one
     /// of three
     #[arg(long, value_name = "SHARE", env = "TOLLGATE_LOCAL_SHARE", value_parser = value::share)]
-    #[arg(required_if_eq("on_store_failure", "local"), requires = "store", allow_negative_numbers = true)]
+    #[arg(required_if_eq("on_store_failure", "local"), requires = "shared", allow_negative_numbers = true)]
     pub local_share: Option<LocalShare>,
 }
 

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use http::uri::Authority;
 use tollgate::{LocalShare, LocalShareError, Timestamp};
+use tollgate_redis::KeyLayout;
 
 use super::Secret;
 
@@ -65,6 +66,11 @@ pub(super) fn share(text: &str) -> Result<LocalShare, LocalShareError> {
 /// What may hold a password, and so is judged where nothing repeats it.
 pub(super) fn secret(text: &str) -> Result<Secret, Infallible> {
     Ok(text.to_owned().into())
+}
+
+/// A layout of keys, by its name or as a template.
+pub(super) fn layout(text: &str) -> Result<KeyLayout, String> {
+    crate::layout::read(text)
 }
 
 /// Units to take.

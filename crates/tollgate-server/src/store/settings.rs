@@ -4,7 +4,9 @@ use std::fmt;
 use std::path::Path;
 use std::time::Duration;
 
-use tollgate_redis::{AcrossSlots, Identity, Password, RedisStore, RedisStoreBuilder, StoreUrl, Tls};
+use tollgate_redis::{
+    AcrossSlots, Identity, KeyLayout, Password, RedisStore, RedisStoreBuilder, StoreUrl, Tls,
+};
 
 use crate::args::{IdentityForm, Secret, StoreArgs};
 use crate::settings::SettingsError;
@@ -14,6 +16,8 @@ pub(crate) struct StoreSettings {
     /// To be shown: it hides its password.
     pub(crate) url: StoreUrl,
     pub(crate) prefix: String,
+    /// How keys are written, if not in our own way.
+    pub(crate) layout: Option<KeyLayout>,
     pub(crate) timeout: Duration,
     pub(crate) builder: RedisStoreBuilder,
 }
@@ -26,24 +30,28 @@ impl StoreSettings {
     pub(crate) fn new(
         url: &Secret,
         file: Option<&tollgate_policy::StoreSettings>,
+        layout: Option<&KeyLayout>,
         args: &StoreArgs,
     ) -> Result<Self, SettingsError> {
         let url = url.expose().parse().map_err(SettingsError::StoreUrl)?;
-        Self::of(url, file, args)
+        Self::of(url, file, layout, args)
     }
 
     /// The store that a file names. Flags say how it is spoken to, and go before the file.
     pub(crate) fn of_file(
         store: &tollgate_policy::StoreSettings,
+        layout: Option<&KeyLayout>,
         args: &StoreArgs,
     ) -> Result<Self, SettingsError> {
         let url = store.url().parse().map_err(SettingsError::FileStoreUrl)?;
-        Self::of(url, Some(store), args)
+        Self::of(url, Some(store), layout, args)
     }
 
-    fn of(
+    /// The store of this URL.
+    pub(crate) fn of(
         url: StoreUrl,
         file: Option<&tollgate_policy::StoreSettings>,
+        layout: Option<&KeyLayout>,
         args: &StoreArgs,
     ) -> Result<Self, SettingsError> {
         let prefix = args.store_prefix.as_deref().or(file.and_then(|file| file.prefix()));
@@ -59,6 +67,9 @@ impl StoreSettings {
                 IdentityForm::Plain => Identity::Plain,
             })
             .tls(tls(args)?);
+        if let Some(layout) = layout {
+            builder = builder.layout(layout.clone());
+        }
         let flags = ("--store-password-file", "TOLLGATE_STORE_PASSWORD");
         if let Some(password) = password(flags, args.store_password_file.as_deref(), &args.password)? {
             builder = builder.password(password);
@@ -71,8 +82,8 @@ impl StoreSettings {
         if let Some(password) = password(flags, file, &args.sentinel_password)? {
             builder = builder.sentinel_password(password);
         }
-        let (prefix, timeout) = (prefix.to_owned(), args.store_timeout);
-        Ok(Self { url, prefix, timeout, builder })
+        let (prefix, layout, timeout) = (prefix.to_owned(), layout.cloned(), args.store_timeout);
+        Ok(Self { url, prefix, layout, timeout, builder })
     }
 }
 

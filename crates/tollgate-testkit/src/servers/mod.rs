@@ -10,6 +10,7 @@
 //! | a primary that sentinels replace | [`Sentinels`] |
 //! | connections that are cut, late, slow or refused | [`FaultProxy`] |
 //! | a server's time moved both ways | [`ServerClock`] |
+//! | what other systems do on a server, for tests beside them | [`published`] |
 //! | a store on a server in the conformance suite | [`Served`], [`SteeredServer`] |
 
 mod clock;
@@ -19,6 +20,7 @@ mod patience;
 mod port;
 mod process;
 mod proxy;
+pub mod published;
 mod sentinels;
 mod server;
 mod settings;

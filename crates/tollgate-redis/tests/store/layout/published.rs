@@ -3,24 +3,18 @@
 
 use std::time::Duration;
 
-use redis::{Connection, RedisResult};
+use redis::Connection;
 use tollgate::{Charge, CountDenied, Key, PolicyQuota, Quota, Store};
 use tollgate_redis::{KeyLayout, RedisStore};
 use tollgate_testkit::block_on;
+use tollgate_testkit::servers::published::{
+    Steps, Window, hammer, leetdezine, rlaas, rlaas_script, spring_starter, user_rate_limit,
+};
 use tollgate_testkit::servers::{Server, Software};
 
 use crate::servers::{build, on_cluster, shared, shared_cluster, store};
 
 const LONG: Duration = Duration::from_secs(3_650 * 86_400);
-
-/// What each of them does for one request, told the window that the server's clock says: how many it has counted then.
-type Steps = fn(&mut Connection, user: &str, window: Window) -> u64;
-
-#[derive(Clone, Copy)]
-struct Window {
-    now_millis: i64,
-    seconds: i64,
-}
 
 /// A system and how Tollgate is set up beside it.
 struct System {
@@ -30,70 +24,6 @@ struct System {
     /// The key of a user, where the system has the user's name.
     key: fn(&str) -> Key<'_>,
     software: Software,
-}
-
-/// RLaaS: a script that reads the time, increments, and has a new counter expire a window later.
-fn rlaas(connection: &mut Connection, user: &str, window: Window) -> u64 {
-    let (_allowed, count, ttl) =
-        rlaas_script(connection, &format!("rlaas:rate_limit:{user}"), window.seconds).unwrap();
-    assert!(ttl > 0, "its counter expires");
-    count
-}
-
-/// The steps of its script, whose reply is (allowed, count, ttl). It names the counter itself, from the time it reads.
-fn rlaas_script(connection: &mut Connection, key: &str, window: i64) -> RedisResult<(u64, u64, i64)> {
-    const STEPS: &str = "
-        local seconds = tonumber(redis.call('TIME')[1])
-        local counter = KEYS[1] .. ':' .. math.floor(seconds / tonumber(ARGV[1]))
-        local count = redis.call('INCR', counter)
-        if count == 1 then redis.call('EXPIRE', counter, ARGV[1]) end
-        local allowed = count <= tonumber(ARGV[2]) and 1 or 0
-        return { allowed, count, redis.call('TTL', counter) }
-    ";
-    redis::cmd("EVAL").arg(STEPS).arg(1).arg(key).arg(window).arg(5).query(connection)
-}
-
-/// The Spring starter: `INCR`, and a new counter expires a second after it could have been a window old.
-fn spring_starter(connection: &mut Connection, user: &str, window: Window) -> u64 {
-    let length = window.seconds * 1_000;
-    let start = window.now_millis - window.now_millis % length;
-    let name = format!("ratelimiter:user:{user}:{start}");
-    let count: u64 = redis::cmd("INCR").arg(&name).query(connection).unwrap();
-    if count == 1 {
-        redis::cmd("EXPIRE").arg(&name).arg(window.seconds + 1).exec(connection).unwrap();
-    }
-    count
-}
-
-/// The case study: as the starter, for a user and an endpoint, and expiring a window later.
-fn leetdezine(connection: &mut Connection, user: &str, window: Window) -> u64 {
-    let name = format!("user:{user}:/search:{}", window.now_millis / 1_000 / window.seconds);
-    let count: u64 = redis::cmd("INCR").arg(&name).query(connection).unwrap();
-    if count == 1 {
-        redis::cmd("EXPIRE").arg(&name).arg(window.seconds).exec(connection).unwrap();
-    }
-    count
-}
-
-/// Hammer on Redis: a pipeline that increments and has the counter expire with its window, in whole seconds, unless it has
-/// an expiry.
-fn hammer(connection: &mut Connection, user: &str, window: Window) -> u64 {
-    let index = window.now_millis / 1_000 / window.seconds;
-    let name = format!("ratelimiter:{user}:{index}");
-    let mut pipeline = redis::pipe();
-    let expiry = (index + 1) * window.seconds;
-    pipeline.incr(&name, 1).cmd("EXPIREAT").arg(&name).arg(expiry).arg("NX").ignore();
-    let (count,): (u64,) = pipeline.query(connection).unwrap();
-    count
-}
-
-/// The Valkey server: a transaction that increments and has the counter expire ten seconds after a window, each time.
-fn user_rate_limit(connection: &mut Connection, user: &str, window: Window) -> u64 {
-    let name = format!("rate_limit:{user}:{}", window.now_millis / 1_000 / window.seconds);
-    let mut transaction = redis::pipe();
-    transaction.atomic().incr(&name, 1).expire(&name, window.seconds + 10).ignore();
-    let (count,): (u64,) = transaction.query(connection).unwrap();
-    count
 }
 
 fn systems() -> Vec<System> {
@@ -128,11 +58,7 @@ impl System {
     /// Whether the published system admits a request, by what it has counted then.
     fn admits(&self, server: &Server, connection: &mut Connection, user: &str, quota: &Quota) -> bool {
         let tollgate::WindowLength::Fixed(length) = quota.window() else { panic!("a calendar") };
-        let window = Window {
-            now_millis: server.time().as_unix_millis(),
-            seconds: i64::try_from(length.as_secs()).unwrap(),
-        };
-        (self.steps)(connection, user, window) <= quota.limit()
+        (self.steps)(connection, user, Window::now(server, length)) <= quota.limit()
     }
 }
 

@@ -1,0 +1,96 @@
+//! Starting as another system is started: with its own file, or its own variables.
+//!
+//! What it says becomes one policy, the address of a store and the layout of the keys there. Each system is a file;
+//! `spring` reads what Spring writes. Nothing is guessed: what has no meaning here ends the start, and says what to do.
+
+mod rlaas;
+mod spring;
+mod valkey_env;
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+use thiserror::Error;
+use tollgate::OnStoreFailure;
+use tollgate_policy::{ConfigError, Policies, PolicyError};
+use tollgate_redis::KeyLayout;
+
+use crate::args::{Answers, Secret};
+
+/// What another system is started with.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Import {
+    /// The `application.yaml` of the RLaaS Users Service.
+    Rlaas(PathBuf),
+    /// The environment of user-rate-limit, the Valkey server.
+    ValkeyEnv,
+}
+
+/// What that means here.
+#[derive(Debug)]
+pub(crate) struct Imported {
+    pub(crate) policies: Policies,
+    /// Where they are from, for people.
+    pub(crate) source: Box<str>,
+    /// The store that the system itself would use, under the name of where it says so; `None` if it does not say.
+    pub(crate) store: Option<(&'static str, Secret)>,
+    pub(crate) layout: KeyLayout,
+    pub(crate) answers: Option<Answers>,
+    /// What is worth a line of the log each.
+    pub(crate) notes: Vec<String>,
+}
+
+/// What cannot be imported. The fault of whoever wrote it, or started the service.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum ImportError {
+    /// There is no such system, or its file is missing.
+    #[error("expected `rlaas FILE`, its application.yaml, or `valkey-env`")]
+    Unknown,
+    /// The file cannot be read, or says what cannot be.
+    #[error(transparent)]
+    File(ConfigError),
+    /// A variable says what cannot be.
+    #[error("{variable}: expected {expected}, found `{found}`")]
+    Variable {
+        /// Its name.
+        variable: &'static str,
+        /// What it may say.
+        expected: &'static str,
+        /// What it says.
+        found: Box<str>,
+    },
+    /// What it says is no policy.
+    #[error(transparent)]
+    Policy(#[from] PolicyError),
+}
+
+impl Import {
+    /// # Errors
+    ///
+    /// If the words name no system, or not what it needs.
+    pub(crate) fn new(words: &[OsString]) -> Result<Self, ImportError> {
+        match words {
+            [system, file] if system == "rlaas" => Ok(Self::Rlaas(file.into())),
+            [system] if system == "valkey-env" => Ok(Self::ValkeyEnv),
+            _ => Err(ImportError::Unknown),
+        }
+    }
+
+    /// Reads what the system would read. In trouble of the store, `failure` is said instead of what the system does.
+    ///
+    /// # Errors
+    ///
+    /// If that cannot be read, or says what cannot be.
+    pub(crate) fn read(self, failure: Option<OnStoreFailure>) -> Result<Imported, ImportError> {
+        match self {
+            Self::Rlaas(file) => rlaas::read(&file, failure),
+            Self::ValkeyEnv => valkey_env::read(&variable, failure),
+        }
+    }
+}
+
+/// A variable of the environment; an empty one counts as unset.
+fn variable(name: &str) -> Option<String> {
+    std::env::var(name).ok().filter(|value| !value.is_empty())
+}

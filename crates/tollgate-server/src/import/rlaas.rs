@@ -1,0 +1,123 @@
+//! The `application.yaml` of the [RLaaS Users Service](https://github.com/amitsaxena098/rlaas-users-service).
+//!
+//! Windows are checked here, which RLaaS does not do: it takes a window of 0 seconds for no limit at all, and one of
+//! half a second for counters that never go away.
+
+use std::path::Path;
+use std::time::Duration;
+
+use tollgate::{CountDenied, OnStoreFailure, Quota};
+use tollgate_policy::{ConfigError, Identity, Policies, Policy, Position, Problem, ProblemKind};
+use tollgate_redis::KeyLayout;
+
+use super::spring::SpringFile;
+use super::{ImportError, Imported, variable};
+use crate::args::{Answers, Secret};
+
+const ALGORITHM: &str = "rate-limiter.use-algo";
+const WINDOW: &str = "rate-limiter.window-size";
+const LIMIT: &str = "rate-limiter.max-requests";
+const STORE: &str = "spring.data.redis.url";
+const KNOWN: [&str; 4] = [ALGORITHM, WINDOW, LIMIT, STORE];
+const STORE_VARIABLE: &str = "REDIS_URL";
+
+pub(super) fn read(path: &Path, failure: Option<OnStoreFailure>) -> Result<Imported, ImportError> {
+    let name: Box<str> = path.display().to_string().into();
+    let text = std::fs::read_to_string(path)
+        .map_err(|source| ImportError::File(ConfigError::Unreadable { file: name.clone(), source }))?;
+    let invalid =
+        |problems: Box<[Problem]>| ImportError::File(ConfigError::Invalid { file: name.clone(), problems });
+    let file = SpringFile::parse(&text).map_err(|problem| invalid([problem].into()))?;
+
+    let (quota, store) = match (quota(&file), store(&file)) {
+        (Ok(quota), Ok(store)) => (quota, store),
+        (quota, store) => {
+            let problems = quota.err().into_iter().flatten().chain(store.err());
+            return Err(invalid(problems.collect()));
+        }
+    };
+    // Without its store it fails each request.
+    let failure = failure.unwrap_or(OnStoreFailure::Closed);
+    let policy = Policy::builder("rlaas")
+        .key(Identity::Attribute("userId".into()))
+        .quota(quota)
+        .count_denied(CountDenied::Yes)
+        .on_store_failure(failure)
+        .build()?;
+    let mut notes = vec![format!("while the store is away, on_store_failure is `{failure}`")];
+    let ignored = file.others(&KNOWN);
+    if !ignored.is_empty() {
+        notes.push(format!("settings of {name} that mean nothing here: {}", ignored.join(", ")));
+    }
+    Ok(Imported {
+        policies: Policies::of([policy])?,
+        source: name,
+        store,
+        layout: KeyLayout::RLAAS,
+        answers: Some(Answers::Rlaas),
+        notes,
+    })
+}
+
+fn quota(file: &SpringFile) -> Result<Quota, Vec<Problem>> {
+    let (algorithm, window, limit) = (algorithm(file), number(file, WINDOW, 1), number(file, LIMIT, 0));
+    let mut problems: Vec<Problem> = algorithm.err().into_iter().collect();
+    let (window, limit) = match (window, limit) {
+        (Ok(window), Ok(limit)) if problems.is_empty() => (window, limit),
+        (window, limit) => {
+            problems.extend(window.err());
+            problems.extend(limit.err());
+            problems.sort_by_key(Problem::at);
+            return Err(problems);
+        }
+    };
+    Quota::new(limit.0, Duration::from_secs(window.0)).map_err(|error| {
+        // Of a quota that cannot be, whichever of the two is too large.
+        let at = if Quota::new(0, Duration::from_secs(window.0)).is_err() { window.1 } else { limit.1 };
+        vec![Problem::new(at, ProblemKind::Quota(error))]
+    })
+}
+
+fn algorithm(file: &SpringFile) -> Result<(), Problem> {
+    let setting = file.setting(ALGORITHM).ok_or_else(|| missing(file, ALGORITHM))?;
+    let message = match setting.resolve(&variable)?.as_str() {
+        "fixed-window-algo" => return Ok(()),
+        "sliding-window-algo" => "`sliding-window-algo` is not there: Tollgate counts in fixed windows. Say \
+                                  `fixed-window-algo`, and mind that around the end of a window up to twice \
+                                  `max-requests` pass"
+            .to_owned(),
+        _ => format!("unknown algorithm `{}`: expected `fixed-window-algo`", setting.text),
+    };
+    Err(Problem::new(setting.at, ProblemKind::Other(message.into())))
+}
+
+/// A whole number, and where it stands.
+fn number(file: &SpringFile, name: &'static str, from: u64) -> Result<(u64, Position), Problem> {
+    let setting = file.setting(name).ok_or_else(|| missing(file, name))?;
+    let text = setting.resolve(&variable)?;
+    let is_whole = text.bytes().all(|byte| byte.is_ascii_digit());
+    let number = text.parse().ok().filter(|number| is_whole && *number >= from);
+    number.map(|number| (number, setting.at)).ok_or_else(|| {
+        let expected = format!("a whole number from {from} for `{name}`").into();
+        let found = format!("`{}`", setting.text).into();
+        Problem::new(setting.at, ProblemKind::Expected { expected, found })
+    })
+}
+
+fn missing(file: &SpringFile, key: &'static str) -> Problem {
+    let at = file.section("rate-limiter").unwrap_or(Position { line: 1, column: 1 });
+    Problem::new(at, ProblemKind::MissingKey { section: "RLaaS", key })
+}
+
+/// Where it is said where the store is, and where that is.
+fn store(file: &SpringFile) -> Result<Option<(&'static str, Secret)>, Problem> {
+    match file.setting(STORE) {
+        Some(setting) => match setting.resolve(&variable) {
+            Ok(url) => Ok(Some((STORE, url.into()))),
+            // A flag may name the store.
+            Err(problem) if matches!(problem.kind(), ProblemKind::UnsetVariable(_)) => Ok(None),
+            Err(problem) => Err(problem),
+        },
+        None => Ok(variable(STORE_VARIABLE).map(|url| (STORE_VARIABLE, url.into()))),
+    }
+}

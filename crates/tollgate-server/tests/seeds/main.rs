@@ -1,0 +1,84 @@
+//! Published systems, each started with its own file or variables: what its callers are told, and what lies in the
+//! store, where the system itself counts as well.
+//!
+//! The clocks of most servers stand still at the numbers of the documents, so that no window ends in a test.
+
+#![allow(clippy::expect_used, clippy::disallowed_methods, reason = "this is a test, in real time")]
+
+mod layout;
+mod leetdezine;
+mod rlaas;
+mod spring_starter;
+#[path = "../support/mod.rs"]
+mod support;
+mod valkey_server;
+
+use std::path::PathBuf;
+
+use support::{Reply, Server, tollgate};
+use tollgate::Timestamp;
+use tollgate_testkit::servers::{self, Software};
+
+/// Generous, so that a stall of a busy machine changes no count.
+const PATIENT: [&str; 4] = ["--store-timeout", "5s", "--store-connect-timeout", "5s"];
+
+/// A server whose clock stands still at this second of the epoch.
+fn still(software: Software, second: i64) -> servers::Server {
+    let server = servers::Settings::new(software).steered_clock().start();
+    server.clock().set(Timestamp::from_unix_millis(second * 1_000));
+    server
+}
+
+fn url(store: &servers::Server) -> String {
+    format!("redis://{}", store.address())
+}
+
+/// A file of `examples/seeds`.
+fn example(name: &str) -> String {
+    format!("{}/../../examples/seeds/{name}", env!("CARGO_MANIFEST_DIR"))
+}
+
+/// A file with this text, of this test's own name.
+fn written(name: &str, text: &str) -> String {
+    let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("seeds-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).expect("a folder can be made");
+    let path = folder.join(name);
+    std::fs::write(&path, text).expect("a file can be written");
+    path.to_str().expect("a path in UTF-8").to_owned()
+}
+
+/// A service that is patient with its store, in this environment.
+fn serve(variables: &[(&str, &str)], arguments: &[&str]) -> Server {
+    let mut command = tollgate();
+    command.envs(variables.iter().copied());
+    Server::start_by(command, &[arguments, &PATIENT].concat())
+}
+
+/// What a start that cannot be says, with status 2.
+#[track_caller]
+fn refused(variables: &[(&str, &str)], arguments: &[&str]) -> String {
+    let mut command = tollgate();
+    command.envs(variables.iter().copied());
+    // An address of nobody's, so that a start which should have been refused ends as well.
+    command.env("TOLLGATE_LISTEN", "192.0.2.1:1");
+    let output = command.arg("serve").args(arguments).output().expect("it runs");
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(2), "{said}");
+    said
+}
+
+fn text(reply: &Reply) -> &str {
+    std::str::from_utf8(&reply.body).expect("text")
+}
+
+fn keys(store: &servers::Server) -> Vec<String> {
+    let mut keys: Vec<String> = store.command(["KEYS", "*"]);
+    keys.sort_unstable();
+    keys
+}
+
+/// Ends the service, and says what it logged.
+fn log(server: Server) -> String {
+    server.signal("TERM");
+    server.wait().1
+}

@@ -1,0 +1,209 @@
+//! The RLaaS Users Service, by its own `application.yaml`.
+
+use std::time::Duration;
+
+use tollgate_testkit::servers::published::{self, Window};
+use tollgate_testkit::servers::{Cluster, Software};
+
+use super::{example, keys, log, refused, serve, still, text, url, written};
+use crate::support::{Reply, Server};
+
+/// The document's example: a boundary, so that all of the minute is left.
+const SECOND: i64 = 1_700_000_100;
+const MINUTE: Duration = Duration::from_secs(60);
+
+fn check(server: &Server, user: &str) -> Reply {
+    server.get(&format!("/check?userId={user}"))
+}
+
+#[track_caller]
+fn assert_allowed(reply: &Reply) {
+    assert_eq!((reply.status, text(reply)), (200, "User is allowed"));
+}
+
+#[track_caller]
+fn assert_denied(reply: &Reply, seconds: u64) {
+    let expected = format!("User is not allowed...Try after {seconds} seconds.");
+    assert_eq!((reply.status, text(reply)), (429, expected.as_str()));
+    assert_eq!(reply.header("retry-after"), Some(seconds.to_string().as_str()));
+}
+
+#[test]
+fn its_own_file_starts_the_service_and_both_share_one_count() {
+    let store = still(Software::Redis, SECOND);
+    let file = example("rlaas/application.yaml");
+    let server = serve(&[("REDIS_URL", &url(&store))], &["--import", "rlaas", &file]);
+    assert!(server.said.iter().any(|line| line.contains("5/1m for each userId")), "{:?}", server.said);
+    assert!(server.said.iter().any(|line| line.contains("/check?userId=alice")), "{:?}", server.said);
+
+    let mut rlaas = store.connect().expect("it listens");
+    let window = || Window::now(&store, MINUTE);
+    // In turn: of five, three are admitted here and two there.
+    for attempt in 1..=5 {
+        match attempt % 2 {
+            1 => assert_allowed(&check(&server, "alice")),
+            _ => assert_eq!(published::rlaas(&mut rlaas, "alice", window()), attempt),
+        }
+    }
+    assert_eq!(published::rlaas(&mut rlaas, "alice", window()), 6);
+    assert_denied(&check(&server, "alice"), 60);
+    // Denied attempts are counted, as it counts them.
+    assert_eq!(store.command::<u64>(["GET", "rlaas:rate_limit:alice:28333335"]), 7);
+    assert_eq!(keys(&store), ["rlaas:rate_limit:alice:28333335"]);
+
+    store.clock().step(59_999);
+    assert_denied(&check(&server, "alice"), 1);
+    store.clock().step(1);
+    assert_allowed(&check(&server, "alice"));
+    assert_eq!(store.command::<u64>(["GET", "rlaas:rate_limit:alice:28333336"]), 1);
+
+    let log = log(server);
+    assert!(log.contains("on_store_failure is `closed`"), "{log}");
+    assert!(log.contains("mean nothing here: spring.application.name, management.endpoints"), "{log}");
+    assert!(log.contains("rlaas:rate_limit:{userId}:{window}"), "{log}");
+}
+
+/// It told the time to live of a key, which its first hit had set to a whole window: whoever came late in a window was
+/// sent away for up to a window too long.
+#[test]
+fn the_seconds_to_wait_are_those_to_the_windows_end() {
+    let store = still(Software::Redis, SECOND + 52);
+    let file = example("rlaas/application.yaml");
+    let server = serve(&[("REDIS_URL", &url(&store))], &["--import", "rlaas", &file]);
+    let mut rlaas = store.connect().expect("it listens");
+    let (_, count, ttl) = published::rlaas_script(&mut rlaas, "rlaas:rate_limit:carol", 60).expect("a reply");
+    assert_eq!((count, ttl), (1, 60), "what it tells, 8 seconds before the end");
+    for user in ["bob", "carol"] {
+        let admitted = if user == "carol" { 4 } else { 5 };
+        (0..admitted).for_each(|_| assert_allowed(&check(&server, user)));
+        assert_denied(&check(&server, user), 8);
+    }
+    store.clock().step(400);
+    assert_denied(&check(&server, "bob"), 8);
+}
+
+/// Everybody who did not say who they are was one user, whom probes used up as well.
+#[test]
+fn who_does_not_say_who_asks_is_told_so_and_nobody_is_counted() {
+    let store = still(Software::Redis, SECOND);
+    let file = example("rlaas/application.yaml");
+    let server = serve(&[("REDIS_URL", &url(&store))], &["--import", "rlaas", &file]);
+    for path in ["/check", "/check?userId=", "/check?user=alice"] {
+        server.get(path).assert_problem(400, Some("query.userId"));
+    }
+    assert_eq!((server.get("/healthz").status, server.admin_get("/metrics").status), (200, 200));
+    assert_eq!(keys(&store), [""; 0]);
+}
+
+/// Its script asks with one key and counts on another, which a Cluster refuses wherever that one lies elsewhere.
+#[test]
+fn it_works_on_a_cluster_where_its_own_script_does_not() {
+    const YEARS: i64 = 315_360_000;
+    let cluster = Cluster::start(Software::Redis).calm();
+    let seeds: Vec<String> = cluster.nodes().iter().map(|node| node.address().to_string()).collect();
+    let file = written(
+        "cluster.yaml",
+        &format!("rate-limiter: {{ use-algo: fixed-window-algo, window-size: {YEARS}, max-requests: 5 }}\n"),
+    );
+    let store = format!("redis+cluster://{}", seeds.join(","));
+    let server = serve(&[], &["--import", "rlaas", &file, "--store", &store]);
+    let (mut users, mut failed, mut shared) = (0.., 0, 0);
+    while failed < 3 || shared < 2 {
+        let user = format!("user-{}", users.next().expect("no end"));
+        (0..5).for_each(|_| assert_allowed(&check(&server, &user)));
+        assert_eq!(check(&server, &user).status, 429);
+        let declared = format!("rlaas:rate_limit:{user}");
+        let window = Window::now(&cluster.nodes()[0], Duration::from_secs(YEARS as u64));
+        let used = format!("{declared}:{}", window.index());
+        let [asked, holder] = [&declared, &used].map(|name| cluster.primary_of(cluster.slot_of(name)));
+        let its_own = published::rlaas_script(&mut asked.connect().expect("it listens"), &declared, YEARS);
+        if asked.address() == holder.address() {
+            assert!(matches!(its_own, Ok((0, 7, _))), "{its_own:?}");
+            shared += 1;
+        } else {
+            assert!(its_own.is_err(), "{its_own:?}");
+            assert_eq!(holder.command::<u64>(["GET", &used]), 6);
+            failed += 1;
+        }
+    }
+}
+
+#[test]
+fn while_its_store_is_away_it_refuses_unless_it_is_told_otherwise() {
+    let store = still(Software::Redis, SECOND);
+    store.kill();
+    let (redis, file) = (url(&store), example("rlaas/application.yaml"));
+    let start =
+        |more: &[&str]| serve(&[("REDIS_URL", &redis)], &[&["--import", "rlaas", &file], more].concat());
+    check(&start(&[]), "alice").assert_problem(503, None);
+    let open = start(&["--on-store-failure", "open"]);
+    let reply = check(&open, "alice");
+    assert_allowed(&reply);
+    assert_eq!(reply.header("tollgate-source"), Some("fallback"));
+    let fallback = r#"tollgate_fallback_decisions_total{policy="rlaas",verdict="allowed"}"#;
+    assert_eq!(open.metric(fallback), Some(1.0));
+}
+
+/// A window of 0 seconds was no limit at all, one of half a second left counters for ever, and an unknown algorithm
+/// was told of by a stack trace.
+#[test]
+fn what_cannot_be_ends_the_start_with_its_place() {
+    let settings = |algorithm: &str, window: &str, limit: &str| {
+        format!("rate-limiter:\n  use-algo: {algorithm}\n  window-size: {window}\n  max-requests: {limit}\n")
+    };
+    let valid = "fixed-window-algo";
+    for (place, (text, said)) in [
+        (settings("sliding-window-algo", "60", "5"), "2:13: `sliding-window-algo` is not there: "),
+        (
+            settings("token-bucket", "60", "5"),
+            "2:13: unknown algorithm `token-bucket`: expected `fixed-window-algo`",
+        ),
+        (
+            settings(valid, "0", "5"),
+            "3:16: expected a whole number from 1 for `rate-limiter.window-size`, found `0`",
+        ),
+        (settings(valid, "0.5", "5"), "3:16: expected a whole number from 1"),
+        (settings(valid, "-60", "5"), "3:16: expected a whole number from 1"),
+        (settings(valid, "1m", "5"), "3:16: expected a whole number from 1"),
+        (settings(valid, "315619201", "5"), "3:16: "),
+        (
+            settings(valid, "60", "-1"),
+            "4:17: expected a whole number from 0 for `rate-limiter.max-requests`, found `-1`",
+        ),
+        (settings(valid, "60", "${NO_SUCH}"), "4:17: the environment variable `NO_SUCH` is not set"),
+        ("rate-limiter:\n  max-requests: 5\n".to_owned(), "2:17: RLaaS needs `rate-limiter.use-algo`"),
+        ("rate-limiter:\n  max-requests: 5\n".to_owned(), "2:17: RLaaS needs `rate-limiter.window-size`"),
+        (String::new(), "1:1: RLaaS needs `rate-limiter.use-algo`"),
+        ("a: [1".to_owned(), "1:"),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let file = written(&format!("wrong-{place}.yaml"), &text);
+        let error = refused(&[("REDIS_URL", "redis://127.0.0.1:1")], &["--import", "rlaas", &file]);
+        assert!(error.contains(&format!("{file}:{said}")), "{text}\n{error}");
+    }
+}
+
+#[test]
+fn placeholders_are_read_and_the_address_of_its_store_is_never_repeated() {
+    let text = "rateLimiter.useAlgo: fixed-window-algo\nrate_limiter: { window_size: \"${WINDOW:60}\", max-requests: \"${LIMIT}\" }\n";
+    let file = written("relaxed.yaml", text);
+    let import = ["--import", "rlaas", file.as_str()];
+    let store = still(Software::Redis, SECOND);
+    let server = serve(&[("REDIS_URL", &url(&store)), ("LIMIT", "1")], &import);
+    assert_allowed(&check(&server, "alice"));
+    assert_denied(&check(&server, "alice"), 60);
+
+    let missing = refused(&[("LIMIT", "1")], &import);
+    assert!(missing.contains("REDIS_URL") && missing.contains("--store"), "{missing}");
+    let wrong = refused(&[("LIMIT", "1"), ("REDIS_URL", "http://:sesame@h")], &import);
+    assert!(wrong.contains("REDIS_URL cannot be used") && !wrong.contains("sesame"), "{wrong}");
+    for import in [&["--import", "rlaas"][..], &["--import", "rlass", "f"], &["--import", "valkey-env", "f"]]
+    {
+        let said = refused(&[], import);
+        assert!(said.contains("expected `rlaas FILE`"), "{said}");
+    }
+    let unread = refused(&[], &["--import", "rlaas", "/no/such.yaml"]);
+    assert!(unread.contains("cannot read /no/such.yaml"), "{unread}");
+}

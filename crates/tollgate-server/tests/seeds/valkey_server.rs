@@ -1,0 +1,82 @@
+//! user-rate-limit, the Valkey server, by its environment.
+
+use std::time::Duration;
+
+use tollgate_testkit::servers::published::{self, Window};
+use tollgate_testkit::servers::{self, Software};
+
+use super::{example, keys, log, refused, serve, still};
+use crate::support::Server;
+
+/// Noon, for a server that counts in minutes.
+const NOON: i64 = 1_700_006_400;
+const ASK: &str = "/v1/check?user=user_val";
+
+/// The variables of the example, with the address of this store.
+fn start(store: &servers::Server, more: &[&str]) -> Server {
+    let text = std::fs::read_to_string(example("valkey-server/limits.env")).expect("the example");
+    let lines = text.lines().filter(|line| !line.starts_with('#'));
+    let mut variables: Vec<(&str, &str)> = lines.filter_map(|line| line.split_once('=')).collect();
+    assert_eq!(variables.len(), 4);
+    let (host, port) = (store.address().ip().to_string(), store.address().port().to_string());
+    variables.extend([("VALKEY_HOST", host.as_str()), ("VALKEY_PORT", port.as_str())]);
+    serve(&variables, &[&["--import", "valkey-env"], more].concat())
+}
+
+/// Its diagram: 12:00:10, :30, :45 and :55 under a limit of 3, and the window ends at 12:01:00.
+#[test]
+fn its_diagram_is_answered_200_200_200_429() {
+    let store = still(Software::Valkey, NOON);
+    let server = start(&store, &[]);
+    let status_after = |seconds: i64| {
+        store.clock().step(seconds * 1_000);
+        server.get(ASK).status
+    };
+    assert_eq!([10, 20, 15, 10].map(status_after), [200, 200, 200, 429]);
+    let bucket = NOON / 60;
+    assert_eq!(keys(&store), [format!("rate_limit:user_val:{bucket}")]);
+    // What it would count next, and Tollgate after it.
+    let window = Window::now(&store, Duration::from_secs(60));
+    let mut connection = store.connect().expect("it listens");
+    assert_eq!(published::user_rate_limit(&mut connection, "user_val", window), 5);
+    assert_eq!(server.get(ASK).status, 429);
+    assert_eq!(store.command::<u64>(["GET", &format!("rate_limit:user_val:{bucket}")]), 6);
+    assert_eq!(status_after(5), 200);
+    assert_eq!(keys(&store).len(), 2);
+    server.get("/v1/check").assert_problem(400, Some("query.user"));
+}
+
+#[test]
+fn while_its_store_is_away_everybody_is_admitted_and_the_log_says_so() {
+    let store = still(Software::Valkey, NOON);
+    let server = start(&store, &[]);
+    store.kill();
+    for _ in 0..5 {
+        let reply = server.get(ASK);
+        assert_eq!((reply.status, reply.json()["source"].as_str()), (200, Some("fallback")));
+    }
+    let fallback = r#"tollgate_fallback_decisions_total{policy="user-rate-limit",verdict="allowed"}"#;
+    assert_eq!(server.metric(fallback), Some(5.0));
+    assert!(log(server).contains("on_store_failure is `open`"));
+    let closed = start(&store, &["--on-store-failure", "closed"]);
+    closed.get(ASK).assert_problem(503, None);
+    // An environment has one format for all: a list is separated by commas.
+    let by_variable = serve(&[("TOLLGATE_IMPORT", "valkey-env"), ("VALKEY_PORT", "1")], &[]);
+    assert!(by_variable.said[0].contains("5/1m for each user"), "{:?}", by_variable.said);
+}
+
+#[test]
+fn a_variable_that_cannot_be_is_refused_by_its_name() {
+    for (variable, value) in [
+        ("RATE_LIMIT_REQUESTS", "five"),
+        ("RATE_LIMIT_WINDOW_SECONDS", "0"),
+        ("VALKEY_HOST", "valkey://h"),
+        ("VALKEY_PORT", "70000"),
+    ] {
+        let said = refused(&[(variable, value)], &["--import", "valkey-env"]);
+        assert!(said.starts_with(&format!("error: `--import`: {variable}: expected a ")), "{said}");
+        assert!(said.contains(&format!("found `{value}`")), "{said}");
+    }
+    let said = refused(&[], &["--import", "valkey-env", "--limit", "5/1m"]);
+    assert!(said.contains("cannot be used with"), "{said}");
+}
