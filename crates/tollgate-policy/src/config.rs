@@ -1,7 +1,8 @@
 //! A whole file: read, checked and compiled.
 
 use std::fmt;
-use std::io;
+use std::fs::File;
+use std::io::{self, Read as _};
 use std::path::Path;
 
 use thiserror::Error;
@@ -41,6 +42,12 @@ pub enum ConfigError {
         /// Why not.
         source: io::Error,
     },
+    /// The file is larger than [`Config::MAX_BYTES`].
+    #[error("{file} is larger than 16 MiB, and no file of policies")]
+    TooLarge {
+        /// The file.
+        file: Box<str>,
+    },
     /// Every problem of the file, one a line.
     #[error("{}", Lines(file, problems))]
     Invalid {
@@ -55,6 +62,10 @@ pub enum ConfigError {
 struct Lines<'a>(&'a str, &'a [Problem]);
 
 impl Config {
+    /// How large a file may be: 16 MiB. What is larger is no file of policies, and would fill the memory when it is
+    /// read.
+    pub const MAX_BYTES: u64 = 16 * 1024 * 1024;
+
     /// Reads a file; variables are those of the process's environment.
     ///
     /// # Errors
@@ -62,11 +73,25 @@ impl Config {
     /// If the file cannot be read, or is not valid; then every problem is named.
     pub fn load(path: impl AsRef<Path>) -> Result<Self, ConfigError> {
         let path = path.as_ref();
-        let file = path.display().to_string();
-        match std::fs::read_to_string(path) {
-            Ok(text) => Self::parse(&file, &text),
-            Err(source) => Err(ConfigError::Unreadable { file: file.into(), source }),
+        Self::parse(&path.display().to_string(), &Self::read(path)?)
+    }
+
+    /// The text of a file, for whoever wants to compare it before it is parsed.
+    ///
+    /// # Errors
+    ///
+    /// If the file cannot be read, is no text, or is larger than [`MAX_BYTES`](Self::MAX_BYTES).
+    pub fn read(path: impl AsRef<Path>) -> Result<String, ConfigError> {
+        let path = path.as_ref();
+        let file = || path.display().to_string().into();
+        let unreadable = |source| ConfigError::Unreadable { file: file(), source };
+        let mut bytes = Vec::new();
+        let read = File::open(path).and_then(|open| open.take(Self::MAX_BYTES + 1).read_to_end(&mut bytes));
+        if read.map_err(unreadable)? as u64 > Self::MAX_BYTES {
+            return Err(ConfigError::TooLarge { file: file() });
         }
+        String::from_utf8(bytes)
+            .map_err(|error| unreadable(io::Error::new(io::ErrorKind::InvalidData, error)))
     }
 
     /// Reads the text of a file that messages call `file`; variables are those of the process's environment.

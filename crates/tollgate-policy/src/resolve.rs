@@ -12,8 +12,8 @@ use crate::file::{
 use crate::policy::{Quotas, candidate_name, is_policy_name};
 use crate::problem::Problems;
 use crate::{
-    Config, Cost, HeaderFormat, Identity, Mode, OnMissingKey, Override, Policies, Policy, Position,
-    ProblemKind, StoreSettings, warning,
+    Attributes, Config, Cost, HeaderFormat, Identity, Mode, OnMissingKey, Override, Policies, Policy,
+    Position, ProblemKind, StoreSettings, warning,
 };
 
 /// What every policy has that does not say otherwise.
@@ -176,7 +176,12 @@ fn resolve_cost(cost: At<RawCost>, problems: &mut Problems) -> Option<Cost> {
         RawCost::Fixed(units) => Some(Cost::Fixed(units)),
         RawCost::Attribute(raw) => {
             raw.need(&["attribute", "max"], cost.at, problems);
-            Some(Cost::Attribute { name: raw.attribute?.value, max: raw.max?.value.0 })
+            let name = raw.attribute?;
+            if !(1..=Attributes::MAX_NAME).contains(&name.value.chars().count()) {
+                problems.add(name.at, ProblemKind::AttributeName);
+                return None;
+            }
+            Some(Cost::Attribute { name: name.value, max: raw.max?.value.0 })
         }
     }
 }

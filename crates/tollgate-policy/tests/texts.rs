@@ -48,12 +48,24 @@ fn what_is_probably_a_mistake_is_told_with_a_code() {
 }
 
 #[test]
-fn a_file_that_cannot_be_read_is_named_with_the_reason() {
+fn a_file_that_cannot_be_read_or_is_too_large_is_named() {
     let error = Config::load("nowhere/tollgate.yaml").unwrap_err();
     assert_eq!(error.to_string(), "cannot read nowhere/tollgate.yaml");
     let reason = error.source().unwrap().downcast_ref::<std::io::Error>().unwrap();
     assert_eq!(reason.kind(), ErrorKind::NotFound);
-    let told: BTreeSet<String> = [error, Config::parse("t", "").unwrap_err()].iter().map(variant).collect();
+    let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("large-{}.yaml", std::process::id()));
+    let file = std::fs::File::create(&path).unwrap();
+    file.set_len(Config::MAX_BYTES + 1).unwrap();
+    let large = Config::load(&path).unwrap_err();
+    assert_eq!(
+        large.to_string(),
+        format!("{} is larger than 16 MiB, and no file of policies", path.display())
+    );
+    file.set_len(Config::MAX_BYTES).unwrap();
+    assert_eq!(Config::read(&path).unwrap().len() as u64, Config::MAX_BYTES);
+    std::fs::remove_file(&path).unwrap();
+    let told: BTreeSet<String> =
+        [error, large, Config::parse("t", "").unwrap_err()].iter().map(variant).collect();
     assert_eq!(told, variants("src/config.rs", "ConfigError"));
 }
 

@@ -57,10 +57,7 @@ impl PolicyFile {
     ///
     /// If it cannot be read. No text is known then: when it is back, it is news even as it was.
     pub(crate) fn read(&mut self) -> Result<String, ConfigError> {
-        std::fs::read_to_string(&self.path).map_err(|source| {
-            self.text = None;
-            ConfigError::Unreadable { file: self.name.clone(), source }
-        })
+        Config::read(&self.path).inspect_err(|_| self.text = None)
     }
 
     /// Whether the file was read with this text last.

@@ -7,7 +7,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use tollgate::{CountDenied, OnStoreFailure, Quota};
-use tollgate_policy::{ConfigError, Identity, Policies, Policy, Position, Problem, ProblemKind};
+use tollgate_policy::{Config, ConfigError, Identity, Policies, Policy, Position, Problem, ProblemKind};
 use tollgate_redis::KeyLayout;
 
 use super::spring::SpringFile;
@@ -23,8 +23,7 @@ const STORE_VARIABLE: &str = "REDIS_URL";
 
 pub(super) fn read(path: &Path, failure: Option<OnStoreFailure>) -> Result<Imported, ImportError> {
     let name: Box<str> = path.display().to_string().into();
-    let text = std::fs::read_to_string(path)
-        .map_err(|source| ImportError::File(ConfigError::Unreadable { file: name.clone(), source }))?;
+    let text = Config::read(path).map_err(ImportError::File)?;
     let invalid =
         |problems: Box<[Problem]>| ImportError::File(ConfigError::Invalid { file: name.clone(), problems });
     let file = SpringFile::parse(&text).map_err(|problem| invalid([problem].into()))?;
