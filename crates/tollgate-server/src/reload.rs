@@ -276,4 +276,28 @@ mod tests {
         assert!(reloads.state().failure().is_none());
         fs::remove_dir_all(&folder).unwrap();
     }
+
+    /// A look at a file that is still not valid made the policies young again.
+    #[test]
+    fn policies_grow_old_while_their_file_is_not_valid() {
+        let folder = std::env::temp_dir().join(format!("tollgate-age-{}", std::process::id()));
+        fs::create_dir_all(&folder).unwrap();
+        let path = folder.join("t.yaml");
+        fs::write(&path, "policies: []").unwrap();
+        let (file, config) = PolicyFile::load(&path, None).unwrap();
+        let limiter = PolicyLimiter::new(MemoryStore::new(), config.into_policies(), file.name());
+        let reloads = Reloads::new(Arc::new(limiter), file);
+
+        let looked = Stopwatch::start();
+        assert_eq!(reloads.reload(Cause::Watch).unwrap(), Reloaded::Unchanged(1));
+        assert!(reloads.state().age() <= looked.elapsed());
+
+        let broken = Stopwatch::start();
+        fs::write(&path, "policies: [{ name: broken }]").unwrap();
+        let _ = reloads.reload(Cause::Watch).unwrap_err();
+        assert_eq!(reloads.reload(Cause::Watch).unwrap(), Reloaded::Unchanged(1), "it is told of once");
+        let since = broken.elapsed();
+        assert!(reloads.state().age() >= since);
+        fs::remove_dir_all(&folder).unwrap();
+    }
 }

@@ -8,6 +8,7 @@
 mod layout;
 mod leetdezine;
 mod rlaas;
+mod spring_starter;
 #[path = "../support/mod.rs"]
 mod support;
 mod valkey_server;

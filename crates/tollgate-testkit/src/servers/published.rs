@@ -76,23 +76,22 @@ pub fn leetdezine(connection: &mut Connection, user: &str, window: Window) -> u6
     count
 }
 
+/// Hammer on Redis: a pipeline that increments and has the counter expire with its window, in whole seconds, unless it
+/// has an expiry. Its prefix is the name of a module.
+pub fn hammer(connection: &mut Connection, user: &str, window: Window) -> u64 {
+    let name = format!("ratelimiter:{user}:{}", window.index());
+    let end = (window.index() + 1) * window.seconds;
+    let mut pipeline = redis::pipe();
+    pipeline.incr(&name, 1).cmd("EXPIREAT").arg(&name).arg(end).arg("NX").ignore();
+    let (count,): (u64,) = pipeline.query(connection).expect("it answers");
+    count
+}
+
 /// The Valkey server: a transaction that increments and has the counter expire ten seconds after a window, each time.
 pub fn user_rate_limit(connection: &mut Connection, user: &str, window: Window) -> u64 {
     let name = format!("rate_limit:{user}:{}", window.index());
     let mut transaction = redis::pipe();
     transaction.atomic().incr(&name, 1).expire(&name, window.seconds + 10).ignore();
     let (count,): (u64,) = transaction.query(connection).expect("it answers");
-    count
-}
-
-/// Hammer on Redis: a pipeline that increments and has the counter expire with its window, in whole seconds, unless it
-/// has an expiry.
-pub fn hammer(connection: &mut Connection, user: &str, window: Window) -> u64 {
-    let index = window.index();
-    let name = format!("ratelimiter:{user}:{index}");
-    let mut pipeline = redis::pipe();
-    let expiry = (index + 1) * window.seconds;
-    pipeline.incr(&name, 1).cmd("EXPIREAT").arg(&name).arg(expiry).arg("NX").ignore();
-    let (count,): (u64,) = pipeline.query(connection).expect("it answers");
     count
 }

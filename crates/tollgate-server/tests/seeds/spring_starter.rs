@@ -1,16 +1,15 @@
-//! The service for applications of the Spring Boot Redis rate limiter starter: its answers, and its names of metrics.
+//! The Spring Boot Redis rate limiter starter, whose applications ask a service: its decisions and problem body, its
+//! counters, and its names of metrics.
 
-#![allow(clippy::expect_used, clippy::disallowed_methods, reason = "this is a test, in real time")]
-
-mod support;
-
-use std::fs;
-use std::path::PathBuf;
+use std::time::Duration;
 
 use serde_json::{Value, json};
-use support::{Reply, Server};
 use tollgate_testkit::instant;
+use tollgate_testkit::servers::published::{self, Window};
 use tollgate_testkit::servers::{self, Settings, Software};
+
+use super::{example, keys, serve, url, written};
+use crate::support::{Reply, Server};
 
 const POLICIES: &str = "
 policies:
@@ -19,27 +18,9 @@ policies:
   - { name: address, match: { name: invoice-create }, key: [ip], quotas: [9/1m], on_missing_key: skip }
 ";
 
-/// A file of policies that is removed at the end.
-struct File(PathBuf);
-
-impl File {
-    fn new(name: &str) -> Self {
-        let file = std::env::temp_dir().join(format!("tollgate-spring-{name}-{}.yaml", std::process::id()));
-        fs::write(&file, POLICIES).expect("it can be written");
-        Self(file)
-    }
-
-    fn serve(&self, store: &servers::Server, more: &[&str]) -> Server {
-        let (file, url) = (self.0.display().to_string(), format!("redis://{}", store.address()));
-        let patient = ["--store-timeout", "5s", "--store-connect-timeout", "5s"];
-        Server::start(&[&["--config", &file, "--store", &url], &patient[..], more].concat())
-    }
-}
-
-impl Drop for File {
-    fn drop(&mut self) {
-        let _ = fs::remove_file(&self.0);
-    }
+fn start(store: &servers::Server, name: &str, more: &[&str]) -> Server {
+    let (file, url) = (written(&format!("spring-{name}.yaml"), POLICIES), url(store));
+    serve(&[], &[&["--config", &file, "--store", &url], more].concat())
 }
 
 /// A server whose clock stands still.
@@ -58,8 +39,8 @@ fn told(reply: &Reply) -> [Option<&str>; 4] {
 
 #[test]
 fn decisions_have_the_starters_fields_and_denials_its_body() {
-    let (store, file) = (redis(), File::new("answers"));
-    let server = file.serve(&store, &["--answers", "spring-starter"]);
+    let store = redis();
+    let server = start(&store, "answers", &["--answers", "spring-starter"]);
     let allowed = |reply: &Reply, reset_after: u64| {
         let body = json!({
             "allowed": true,
@@ -106,39 +87,41 @@ fn decisions_have_the_starters_fields_and_denials_its_body() {
     let own = server.get("/v1/check?key=user:alice&name=invoice-create");
     assert_eq!((own.status, &own.json()["policy"]), (429, &json!("invoice-create")));
     assert!(own.header("ratelimit").is_some());
-    let usual = file.serve(&store, &[]);
+    let usual = start(&store, "usual", &[]);
     usual.get(ALICE).assert_problem(404, None);
 }
 
-/// The file of the example: a limit for each name, and one that is switched off.
+/// The file of the example: a limit for each name, one that is switched off, and counters where the starter has them.
 #[test]
-fn the_example_limits_by_the_names_of_annotations() {
+fn the_example_limits_by_the_names_of_annotations_beside_the_starter() {
     let store = redis();
-    let file = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/seeds/spring-starter/tollgate.yaml");
-    let url = format!("redis://{}", store.address());
-    let patient = ["--store-timeout", "5s", "--store-connect-timeout", "5s"];
-    let arguments = ["--config", file, "--store", &url, "--answers", "spring-starter"];
-    let server = Server::start(&[&arguments[..], &patient].concat());
+    let file = example("spring-starter/tollgate.yaml");
+    let arguments = ["--config", &file, "--answers", "spring-starter"];
+    let server = serve(&[("REDIS_URL", &url(&store))], &arguments);
     let statuses = |query: &str, times: usize| -> Vec<u16> {
         (0..times).map(|_| server.get(&format!("/evaluate?{query}")).status).collect()
     };
-    assert_eq!(statuses("name=invoice-create&key=user:alice", 3), [200, 200, 429]);
+    // It counts denials, and so do we beside it.
+    let (mut application, minute) =
+        (store.connect().expect("it listens"), Window::now(&store, Duration::from_secs(60)));
+    assert_eq!(published::spring_starter(&mut application, "alice", minute), 1);
+    assert_eq!(statuses("name=invoice-create&key=user:alice", 3), [200, 429, 429]);
+    assert_eq!(published::spring_starter(&mut application, "alice", minute), 5);
     assert_eq!(statuses("name=invoice-create&key=user:bob", 1), [200]);
+
     let billing = statuses("name=billing&key=global:com.example.BillingService", 21);
     assert_eq!(billing, [vec![200; 20], vec![429]].concat());
     assert_eq!(statuses("name=status&key=global:com.example.BillingService%23status", 3), [200, 200, 200]);
     let unlimited = server.get("/evaluate?name=other&key=any").json();
     assert_eq!((&unlimited["allowed"], &unlimited["resetAfter"]), (&json!(true), &Value::Null));
-    // It counts denials as the starter does.
-    let counted =
-        server.post("/v1/peek", r#"{"attributes": {"name": "invoice-create", "key": "user:alice"}}"#);
-    assert_eq!(counted.json()["used"], 3);
+    let counters = ["global:com.example.BillingService", "user:alice", "user:bob"];
+    assert_eq!(keys(&store), counters.map(|key| format!("ratelimiter:{key}:1773576000000")));
 }
 
 #[test]
 fn without_the_store_it_says_that_nobody_knows_or_refuses() {
-    let (store, file) = (redis(), File::new("trouble"));
-    let server = file.serve(&store, &["--answers", "spring-starter"]);
+    let store = redis();
+    let server = start(&store, "trouble", &["--answers", "spring-starter"]);
     assert_eq!(server.get(ALICE).status, 200);
     store.kill();
     let open = server.get(ALICE);
@@ -153,8 +136,8 @@ fn without_the_store_it_says_that_nobody_knows_or_refuses() {
 
 #[test]
 fn its_names_of_metrics_are_there_if_they_are_asked_for() {
-    let (store, file) = (redis(), File::new("aliases"));
-    let server = file.serve(&store, &["--metric-aliases", "spring-starter"]);
+    let store = redis();
+    let server = start(&store, "aliases", &["--metric-aliases", "spring-starter"]);
     for _ in 0..3 {
         server.get("/v1/check?key=user:alice&name=invoice-create");
     }
