@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use anyhow::{Result, ensure};
 
 use crate::command::command;
+use crate::node;
 use crate::prove;
 use crate::servers;
 use crate::steps::{self, Checked, Step};
@@ -42,6 +43,7 @@ pub(crate) fn run() -> Result<()> {
             "tests",
             command("cargo test --locked --workspace --all-features --lib --bins --tests"),
         ),
+        Step::check("older headers as a client on node reads them", node::older_headers),
         Step::command(
             "tests of the library with default features",
             command("cargo test --locked --package tollgate --lib --tests"),
