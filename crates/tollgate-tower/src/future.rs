@@ -28,9 +28,9 @@ pin_project! {
     ///
     /// # Cancel safety
     ///
-    /// Dropped while the store is waited for, the units may or may not have been taken, and none of them is given back,
-    /// because there is no [`Reservation`](crate::Reservation) yet; dropped later, they are taken, unless one gives them
-    /// back.
+    /// Dropped while the store is waited for, the units may or may not have been taken; dropped later, they are taken.
+    /// Where a rule [reserves](crate::Rule::reserve), they are given back either way: a task waits for the store's
+    /// answer, unless that is [too late](crate::Warning::RefundNotTaken).
     #[must_use = "futures do nothing unless polled"]
     pub struct ResponseFuture<S, B>
     where
@@ -117,21 +117,24 @@ where
                     }
                 }
                 Stage::Calling { future, after } => {
-                    let response = match ready!(future.poll(context)) {
-                        Ok(response) => response,
-                        Err(error) => {
-                            state.set(State::Done);
-                            return Poll::Ready(Err(error));
-                        }
-                    };
-                    let (response, refund) = after.respond(response);
-                    match refund {
-                        Some(refund) => state.set(State::Settling { refund, response }),
-                        None => {
-                            state.set(State::Done);
-                            return Poll::Ready(Ok(response));
-                        }
+                    // The response stays where it is unless it has to wait: it is large.
+                    let mut polled = future.poll(context);
+                    let Poll::Ready(Ok(response)) = &mut polled else { return polled };
+                    after.tell(response);
+                    let Some((taken, refund_if)) = after.refundable() else { return polled };
+                    let Poll::Ready(Ok(response)) = polled else { return polled };
+                    let (parts, body) = response.into_parts();
+                    let is_refunded = refund_if(&parts);
+                    let response = Response::from_parts(parts, body);
+                    if !is_refunded {
+                        return Poll::Ready(Ok(response));
                     }
+                    let refund = Box::pin(async move {
+                        // The response is there whether or not the store is: what was taken then counts until its
+                        // window ends.
+                        let _ = taken.cancel().await;
+                    });
+                    state.set(State::Settling { refund, response });
                 }
                 Stage::Settling { refund, .. } => {
                     ready!(refund.as_mut().poll(context));

@@ -19,8 +19,8 @@ use crate::key::Peer;
 pub enum Warning {
     /// `TG1001`: requests are counted for the address that the connection comes from, and that is a private one while
     /// the request says that a proxy has forwarded it. Then everybody behind the proxy shares one limit. Of
-    /// [policies](crate::Rule) it shows where their source of `ip` is a
-    /// [`PeerAddress`](crate::key::PeerAddress).
+    /// [policies](crate::Rule) that go by `ip` it shows where the source of that is a
+    /// [`PeerAddress`](crate::key::PeerAddress), or a function tells this address.
     PeerIsProxy,
     /// `TG1002`: requests are counted for the address that the connection comes from, and no request has it. All
     /// are answered 500. With axum: `into_make_service_with_connect_info::<SocketAddr>()`.
@@ -101,8 +101,8 @@ impl Warnings {
         }
     }
 
-    /// Looks at one of the first requests that are counted for their peers.
-    pub(crate) fn look_for_proxy(&self, head: Head<'_>) {
+    /// Looks at one of the first requests that may be counted for their peers.
+    pub(crate) fn look_for_proxy(&self, head: Head<'_>, counts_peers: impl FnOnce() -> bool) {
         // Relaxed: one look more or less does not matter. Read before it is changed, so that threads do not pull the
         // line from each other for ever.
         if self.looked_at.load(Ordering::Relaxed) >= LOOKS {
@@ -111,7 +111,7 @@ impl Warnings {
         self.looked_at.fetch_add(1, Ordering::Relaxed);
         let is_forwarded =
             head.headers().contains_key(&X_FORWARDED_FOR) || head.headers().contains_key(FORWARDED);
-        if is_forwarded && Peer::of(head).is_some_and(is_private) {
+        if is_forwarded && Peer::of(head).is_some_and(is_private) && counts_peers() {
             self.give(Warning::PeerIsProxy);
         }
     }

@@ -168,8 +168,8 @@ async fn a_proxy_in_front_of_policies_shows_as_well() {
     for (name, expected) in [("ip", &[Warning::PeerIsProxy][..]), ("peer", &[])] {
         let (give, warnings) = channel();
         let sources = AttributeSources::new().with(name, PeerAddress::new());
-        let rule =
-            Rule::policies_with(&limiter("policies: [{ name: all, key: global, quotas: [9/1m] }]"), sources);
+        let limits = "policies: [{ name: all, key: [ip], quotas: [9/1m], on_missing_key: skip }]";
+        let rule = Rule::policies_with(&limiter(limits), sources);
         let layer = RateLimitLayer::builder(rule).on_warning(move |warning| give.send(warning).unwrap());
         let address = serve(router().layer(layer.build().unwrap())).await;
         for _ in 0..2 {
