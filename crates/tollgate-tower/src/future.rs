@@ -59,15 +59,15 @@ impl<S, B> ResponseFuture<S, B>
 where
     S: Service<Request<B>>,
 {
-    /// A request that is not counted.
-    pub(crate) fn passing(future: S::Future) -> Self {
-        Self { state: State::Calling { future, after: After::Nothing } }
+    /// A request that goes on.
+    #[inline]
+    pub(crate) fn calling(future: S::Future, after: After) -> Self {
+        Self { state: State::Calling { future, after } }
     }
 
-    /// A request that is decided on.
-    #[inline]
-    pub(crate) fn ruled(ruling: Ruling, gate: &Arc<Gate>, request: Request<B>, service: &mut S) -> Self {
-        Self { state: State::ruled(ruling, gate, request, service) }
+    /// A request that does not.
+    pub(crate) fn refused(reply: Box<Response<Bytes>>) -> Self {
+        Self { state: State::Refused { reply } }
     }
 
     /// A request that something has to be waited for. The service is ready.
@@ -79,19 +79,6 @@ where
             (parts, ruling)
         });
         Self { state: State::Waiting { ruling, gate, body, service } }
-    }
-}
-
-impl<S, B> State<S, B, S::Future, S::Response>
-where
-    S: Service<Request<B>>,
-{
-    #[inline]
-    fn ruled(ruling: Ruling, gate: &Arc<Gate>, mut request: Request<B>, service: &mut S) -> Self {
-        match After::admitting(gate, ruling, &mut request) {
-            Ok(after) => Self::Calling { future: service.call(request), after },
-            Err(reply) => Self::Refused { reply },
-        }
     }
 }
 
@@ -111,9 +98,11 @@ where
                     if let Taken::Waiting { gate, body, mut service, .. } =
                         state.as_mut().project_replace(State::Done)
                     {
-                        let request = Request::from_parts(parts, body);
-                        let next = State::ruled(ruling, &gate, request, &mut service);
-                        state.set(next);
+                        let mut request = Request::from_parts(parts, body);
+                        state.set(match After::admitting(&gate, ruling, &mut request) {
+                            Ok(after) => State::Calling { future: service.call(request), after },
+                            Err(reply) => State::Refused { reply },
+                        });
                     }
                 }
                 Stage::Calling { future, after } => {

@@ -143,3 +143,31 @@ fn is_private(address: IpAddr) -> bool {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn proxies_of_ones_own_have_private_addresses() {
+        let is_private = |text: &str| is_private(text.parse().unwrap());
+        for private in [
+            "10.0.0.1",
+            "172.31.0.1",
+            "192.168.0.1",
+            "127.0.0.1",
+            "169.254.0.1",
+            "100.64.0.0",
+            "100.127.255.255",
+            "::1",
+            "fd00::1",
+            "fe80::1",
+            "::ffff:10.0.0.1",
+        ] {
+            assert!(is_private(private), "{private}");
+        }
+        for public in ["100.63.255.255", "100.128.0.0", "101.64.0.0", "192.0.2.7", "2001:db8::1"] {
+            assert!(!is_private(public), "{public}");
+        }
+    }
+}

@@ -181,3 +181,18 @@ async fn a_proxy_in_front_of_policies_shows_as_well() {
         assert_eq!(warnings.try_iter().collect::<Vec<_>>(), expected, "{name}");
     }
 }
+
+#[tokio::test]
+async fn a_layer_may_leave_no_decision_of_policies() {
+    let handler = |decision: Option<Extension<Decision>>, of_policies: Option<Extension<PolicyDecision>>| async move {
+        format!("{} {}", decision.is_some(), of_policies.is_some())
+    };
+    let rule = Rule::policies(&limiter("policies: [{ name: all, key: global, quotas: [9/1m] }]"), attributes);
+    for (builder, body) in [
+        (RateLimitLayer::builder(rule.clone()), "true true"),
+        (RateLimitLayer::builder(rule).without_decisions(), "false false"),
+    ] {
+        let address = serve(Router::new().route("/", on_get(handler)).layer(builder.build().unwrap())).await;
+        assert_eq!(get(address, "/").await.body, body);
+    }
+}
