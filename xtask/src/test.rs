@@ -30,6 +30,7 @@ pub(crate) fn run() -> Result<()> {
             "lints of the middleware without features",
             command("cargo clippy --locked --package tollgate-tower --no-default-features -- -D warnings"),
         ),
+        Step::check("lints of the middleware with each feature alone", middleware_by_feature),
         Step::check("headers that a peer in the benches needs", || {
             system::OPENSSL.require().map(|()| Checked::Passed)
         }),
@@ -63,6 +64,17 @@ pub(crate) fn run() -> Result<()> {
         Step::check("size of the library's dependency tree", library_stays_small),
         Step::check("licences, bans, sources and advisories", supply_chain),
     ])
+}
+
+/// What one feature lacks, another may bring: with all of them it does not show.
+fn middleware_by_feature() -> Result<Checked> {
+    for feature in ["axum", "jwt", "policy", "tokio", "tonic"] {
+        let lints = command("cargo clippy --locked --package tollgate-tower --features")
+            .arguments([feature, "--", "-D", "warnings"]);
+        eprintln!("$ {lints}");
+        lints.run()?;
+    }
+    Ok(Checked::Passed)
 }
 
 fn library_stays_small() -> Result<Checked> {
