@@ -29,8 +29,8 @@ pin_project! {
     /// # Cancel safety
     ///
     /// Dropped while the store is waited for, the units may or may not have been taken; dropped later, they are taken.
-    /// Where a rule [reserves](crate::Rule::reserve), they are given back either way: a task waits for the store's
-    /// answer, unless that is [too late](crate::Warning::RefundNotTaken).
+    /// Where a rule [reserves](crate::Rule::reserve) they are given back either way: while the store is waited for by
+    /// a task, which needs a Tokio runtime and the feature `tokio`.
     #[must_use = "futures do nothing unless polled"]
     pub struct ResponseFuture<S, B>
     where

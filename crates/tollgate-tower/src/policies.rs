@@ -8,7 +8,9 @@ use std::task::{Context, Poll, Waker};
 use bytes::Bytes;
 use http::{HeaderMap, Response, StatusCode};
 use tollgate::{Clock, Decision, Store, StoreError};
-use tollgate_policy::{Attributes, CheckError, Ground, PolicyDecision, PolicyLimiter, Reservation};
+use tollgate_policy::{
+    Attributes, CheckError, Ground, HeaderFormat, PolicyDecision, PolicyLimiter, Reservation,
+};
 
 use crate::attributes::{AttributeError, Tell};
 use crate::engine::BoxFuture;
@@ -164,7 +166,8 @@ pub(crate) struct Admitted {
 /// What the client is told: in the format of the policy that decided.
 pub(crate) fn headers(decision: &PolicyDecision) -> HeaderMap {
     let mut headers = HeaderMap::new();
-    if let Some(counted) = decision.decision() {
+    let is_told = !decision.is_allowed() || decision.headers() != HeaderFormat::None;
+    if let Some(counted) = decision.decision().filter(|_| is_told) {
         names(decision).write(counted, &mut headers);
     }
     headers

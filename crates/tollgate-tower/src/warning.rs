@@ -32,7 +32,8 @@ pub enum Warning {
     /// is matched instead, which a client can spell in other ways. With axum: add the layer by `Router::layer`.
     NoMatchedRoute,
     /// `TG1005`: a reservation was dropped where its units cannot be given back: over a store that has to be waited
-    /// for, outside of a Tokio runtime or without the feature `tokio`. They count until their window ends.
+    /// for, outside of a Tokio runtime or without the feature `tokio`. They count until their window ends. So it is
+    /// with a client that goes away while the store is asked for one.
     RefundNotTaken,
 }
 
