@@ -4,6 +4,7 @@
 
 mod bench;
 mod command;
+mod node;
 mod prove;
 mod servers;
 mod service;

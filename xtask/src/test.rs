@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use anyhow::{Result, ensure};
 
 use crate::command::command;
+use crate::node;
 use crate::prove;
 use crate::servers;
 use crate::steps::{self, Checked, Step};
@@ -29,6 +30,7 @@ pub(crate) fn run() -> Result<()> {
             "lints of the middleware without features",
             command("cargo clippy --locked --package tollgate-tower --no-default-features -- -D warnings"),
         ),
+        Step::check("lints of the middleware with each feature alone", middleware_by_feature),
         Step::check("headers that a peer in the benches needs", || {
             system::OPENSSL.require().map(|()| Checked::Passed)
         }),
@@ -42,6 +44,7 @@ pub(crate) fn run() -> Result<()> {
             "tests",
             command("cargo test --locked --workspace --all-features --lib --bins --tests"),
         ),
+        Step::check("older headers as a client on node reads them", node::older_headers),
         Step::command(
             "tests of the library with default features",
             command("cargo test --locked --package tollgate --lib --tests"),
@@ -61,6 +64,17 @@ pub(crate) fn run() -> Result<()> {
         Step::check("size of the library's dependency tree", library_stays_small),
         Step::check("licences, bans, sources and advisories", supply_chain),
     ])
+}
+
+/// What one feature lacks, another may bring: with all of them it does not show.
+fn middleware_by_feature() -> Result<Checked> {
+    for feature in ["axum", "jwt", "policy", "tokio", "tonic"] {
+        let lints = command("cargo clippy --locked --package tollgate-tower --features")
+            .arguments([feature, "--", "-D", "warnings"]);
+        eprintln!("$ {lints}");
+        lints.run()?;
+    }
+    Ok(Checked::Passed)
 }
 
 fn library_stays_small() -> Result<Checked> {

@@ -1,7 +1,8 @@
 //! A store that breaks its promises when told to: it fails, hangs, loses its answers or lies.
 
-use std::future::pending;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::future::{pending, poll_fn};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Poll, Waker};
 
 use tollgate::{Charge, Counter, PerQuota, Quota, QuotaState, Refunded, Store, StoreError, Timestamp};
 
@@ -9,7 +10,14 @@ use tollgate::{Charge, Counter, PerQuota, Quota, QuotaState, Refunded, Store, St
 #[derive(Debug, Clone)]
 pub struct FaultyStore<S> {
     store: S,
-    fault: Arc<Mutex<Option<Fault>>>,
+    now: Arc<Mutex<Now>>,
+}
+
+#[derive(Debug, Default)]
+struct Now {
+    fault: Option<Fault>,
+    /// Those whose answers are held.
+    held: Vec<Waker>,
 }
 
 /// What goes wrong with every step.
@@ -19,6 +27,8 @@ pub enum Fault {
     Fails(StoreError),
     /// The step is taken, and its answer lost.
     LosesAnswers,
+    /// The step is taken, and its answer comes once the fault has ended.
+    HoldsAnswers,
     /// No answer comes, ever.
     Hangs,
     /// Charges and peeks are answered with one quota less than was asked for, and batches with one request less.
@@ -32,27 +42,60 @@ pub enum Fault {
 impl<S: Store> FaultyStore<S> {
     /// The store, and no fault.
     pub fn new(store: S) -> Self {
-        Self { store, fault: Arc::default() }
+        Self { store, now: Arc::default() }
     }
 
     /// From the next step on, this goes wrong and nothing else.
     pub fn begin(&self, fault: Fault) {
-        *self.fault.lock().unwrap_or_else(PoisonError::into_inner) = Some(fault);
+        self.become_of(Some(fault));
     }
 
     /// From the next step on, all is well.
     pub fn end(&self) {
-        *self.fault.lock().unwrap_or_else(PoisonError::into_inner) = None;
+        self.become_of(None);
+    }
+
+    /// How many answers are held.
+    pub fn held(&self) -> usize {
+        self.now().held.len()
+    }
+
+    fn become_of(&self, fault: Option<Fault>) {
+        let mut now = self.now();
+        now.fault = fault;
+        now.held.drain(..).for_each(Waker::wake);
     }
 
     fn fault(&self) -> Option<Fault> {
-        self.fault.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.now().fault.clone()
+    }
+
+    fn now(&self) -> MutexGuard<'_, Now> {
+        self.now.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Until another fault begins, or all is well.
+    async fn hold(&self) {
+        poll_fn(|context| {
+            let mut now = self.now();
+            if now.fault != Some(Fault::HoldsAnswers) {
+                return Poll::Ready(());
+            }
+            now.held.push(context.waker().clone());
+            Poll::Pending
+        })
+        .await;
     }
 
     async fn step<A>(&self, step: impl Future<Output = Result<A, StoreError>>) -> Result<A, StoreError> {
         match self.fault() {
             Some(Fault::Fails(error)) => Err(error),
             Some(Fault::Hangs) => pending().await,
+            Some(Fault::HoldsAnswers) => {
+                let answer = step.await;
+                self.hold().await;
+                answer
+            }
             Some(Fault::LosesAnswers) => step.await.and(Err(StoreError::TimedOut)),
             Some(Fault::ForgetsQuotas | Fault::AnswersForAnotherLimit | Fault::AdmitsPastTheLimit) | None => {
                 step.await

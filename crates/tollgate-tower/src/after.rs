@@ -8,9 +8,9 @@ use http::HeaderMap;
 use http::{Request, Response};
 use tollgate::Decision;
 
-use crate::engine::BoxFuture;
-use crate::gate::{Counting, Denied, Gate, Ruling};
+use crate::gate::{Counting, Denied, Gate, Leaves, Ruling};
 use crate::reservation::Reservation;
+use crate::rule::RefundIf;
 use crate::taken::Taken;
 
 /// What is to be done once there is a response.
@@ -47,16 +47,19 @@ impl After {
             Ruling::Refuse(reply) => return Err(reply),
             Ruling::Pass => return Ok(Self::Nothing),
             Ruling::Admit(decision, taken) => {
-                let tell = if gate.tells() { Tell::Of(decision.clone()) } else { Tell::Nothing };
-                extensions.insert(decision);
-                (tell, taken)
+                if gate.settings.leaves == Leaves::Decisions {
+                    extensions.insert(decision.clone());
+                }
+                (if gate.tells() { Tell::Of(decision) } else { Tell::Nothing }, taken)
             }
             #[cfg(feature = "policy")]
             Ruling::AdmitByPolicies(admitted) => {
-                if let Some(decision) = admitted.decision.decision() {
-                    extensions.insert(decision.clone());
+                if gate.settings.leaves == Leaves::Decisions {
+                    if let Some(decision) = admitted.decision.decision() {
+                        extensions.insert(decision.clone());
+                    }
+                    extensions.insert(admitted.decision);
                 }
-                extensions.insert(admitted.decision);
                 (Tell::Written(Box::new(admitted.headers)), admitted.taken)
             }
         };
@@ -74,13 +77,10 @@ impl After {
         }
     }
 
-    /// Does it, and says what the response has to wait for.
+    /// Tells the client of its limits.
     #[inline]
-    pub(crate) fn respond<R>(
-        &mut self,
-        mut response: Response<R>,
-    ) -> (Response<R>, Option<BoxFuture<'static, ()>>) {
-        let Self::Respond { gate, tell, refundable } = self else { return (response, None) };
+    pub(crate) fn tell<R>(&mut self, response: &mut Response<R>) {
+        let Self::Respond { gate, tell, .. } = self else { return };
         match (tell, &gate.counting) {
             // What a layer within has denied says when to come back, and this one would say something else.
             _ if response.extensions().get::<Denied>().is_some() => {}
@@ -95,16 +95,12 @@ impl After {
             }
             _ => {}
         }
-        let (Some(taken), Some(refund_if)) = (refundable.take(), &gate.refund_if) else {
-            return (response, None);
-        };
-        let (parts, body) = response.into_parts();
-        let refund = refund_if(&parts).then(|| -> BoxFuture<'static, ()> {
-            Box::pin(async move {
-                // The response is there whether or not the store is: what was taken then counts until its window ends.
-                let _ = taken.cancel().await;
-            })
-        });
-        (Response::from_parts(parts, body), refund)
+    }
+
+    /// What may be given back for this response, and who says whether it is.
+    #[inline]
+    pub(crate) fn refundable(&mut self) -> Option<(Box<Taken>, &RefundIf)> {
+        let Self::Respond { gate, refundable, .. } = self else { return None };
+        Some((refundable.take()?, gate.refund_if.as_deref()?))
     }
 }

@@ -3,7 +3,9 @@
 use std::future::Future;
 use std::pin::Pin;
 
-use tollgate::{Decision, Key, Limiter, PerQuota, PolicyQuota, QuotaState, Refunded, Store, StoreError};
+use tollgate::{
+    Charge, Decision, Key, Limiter, PerQuota, PolicyQuota, QuotaState, Refunded, Store, StoreError,
+};
 
 pub(crate) type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
@@ -36,7 +38,11 @@ pub(crate) trait Engine: Send + Sync {
 
 impl<S: Store> Engine for Limiter<S> {
     fn check_now(&self, key: &Key<'_>, cost: u32) -> Option<Result<Decision, StoreError>> {
-        self.check_cost_now(key, cost)
+        match self.quotas() {
+            // The key is not moved, which it would be as a `Key` of the limiter's own.
+            [quota] => self.store().charge_now(&[Charge::new(quota, key, cost)], Decision::new),
+            _ => self.check_cost_now(key, cost),
+        }
     }
 
     fn check<'a>(&'a self, key: &'a Key<'a>, cost: u32) -> BoxFuture<'a, Result<Decision, StoreError>> {

@@ -28,9 +28,9 @@ pin_project! {
     ///
     /// # Cancel safety
     ///
-    /// Dropped while the store is waited for, the units may or may not have been taken, and none of them is given back,
-    /// because there is no [`Reservation`](crate::Reservation) yet; dropped later, they are taken, unless one gives them
-    /// back.
+    /// Dropped while the store is waited for, the units may or may not have been taken; dropped later, they are taken.
+    /// Where a rule [reserves](crate::Rule::reserve) they are given back either way: while the store is waited for by
+    /// a task, which needs a Tokio runtime and the feature `tokio`.
     #[must_use = "futures do nothing unless polled"]
     pub struct ResponseFuture<S, B>
     where
@@ -59,15 +59,15 @@ impl<S, B> ResponseFuture<S, B>
 where
     S: Service<Request<B>>,
 {
-    /// A request that is not counted.
-    pub(crate) fn passing(future: S::Future) -> Self {
-        Self { state: State::Calling { future, after: After::Nothing } }
+    /// A request that goes on.
+    #[inline]
+    pub(crate) fn calling(future: S::Future, after: After) -> Self {
+        Self { state: State::Calling { future, after } }
     }
 
-    /// A request that is decided on.
-    #[inline]
-    pub(crate) fn ruled(ruling: Ruling, gate: &Arc<Gate>, request: Request<B>, service: &mut S) -> Self {
-        Self { state: State::ruled(ruling, gate, request, service) }
+    /// A request that does not.
+    pub(crate) fn refused(reply: Box<Response<Bytes>>) -> Self {
+        Self { state: State::Refused { reply } }
     }
 
     /// A request that something has to be waited for. The service is ready.
@@ -79,19 +79,6 @@ where
             (parts, ruling)
         });
         Self { state: State::Waiting { ruling, gate, body, service } }
-    }
-}
-
-impl<S, B> State<S, B, S::Future, S::Response>
-where
-    S: Service<Request<B>>,
-{
-    #[inline]
-    fn ruled(ruling: Ruling, gate: &Arc<Gate>, mut request: Request<B>, service: &mut S) -> Self {
-        match After::admitting(gate, ruling, &mut request) {
-            Ok(after) => Self::Calling { future: service.call(request), after },
-            Err(reply) => Self::Refused { reply },
-        }
     }
 }
 
@@ -111,27 +98,32 @@ where
                     if let Taken::Waiting { gate, body, mut service, .. } =
                         state.as_mut().project_replace(State::Done)
                     {
-                        let request = Request::from_parts(parts, body);
-                        let next = State::ruled(ruling, &gate, request, &mut service);
-                        state.set(next);
+                        let mut request = Request::from_parts(parts, body);
+                        state.set(match After::admitting(&gate, ruling, &mut request) {
+                            Ok(after) => State::Calling { future: service.call(request), after },
+                            Err(reply) => State::Refused { reply },
+                        });
                     }
                 }
                 Stage::Calling { future, after } => {
-                    let response = match ready!(future.poll(context)) {
-                        Ok(response) => response,
-                        Err(error) => {
-                            state.set(State::Done);
-                            return Poll::Ready(Err(error));
-                        }
-                    };
-                    let (response, refund) = after.respond(response);
-                    match refund {
-                        Some(refund) => state.set(State::Settling { refund, response }),
-                        None => {
-                            state.set(State::Done);
-                            return Poll::Ready(Ok(response));
-                        }
+                    // The response stays where it is unless it has to wait: it is large.
+                    let mut polled = future.poll(context);
+                    let Poll::Ready(Ok(response)) = &mut polled else { return polled };
+                    after.tell(response);
+                    let Some((taken, refund_if)) = after.refundable() else { return polled };
+                    let Poll::Ready(Ok(response)) = polled else { return polled };
+                    let (parts, body) = response.into_parts();
+                    let is_refunded = refund_if(&parts);
+                    let response = Response::from_parts(parts, body);
+                    if !is_refunded {
+                        return Poll::Ready(Ok(response));
                     }
+                    let refund = Box::pin(async move {
+                        // The response is there whether or not the store is: what was taken then counts until its
+                        // window ends.
+                        let _ = taken.cancel().await;
+                    });
+                    state.set(State::Settling { refund, response });
                 }
                 Stage::Settling { refund, .. } => {
                     ready!(refund.as_mut().poll(context));

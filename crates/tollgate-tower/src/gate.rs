@@ -14,19 +14,14 @@ use bytes::Bytes;
 use http::header::{ACCESS_CONTROL_EXPOSE_HEADERS, RETRY_AFTER};
 use http::{HeaderMap, HeaderValue, Response, StatusCode};
 use tollgate::{Decision, Key, StoreError, whole_seconds};
-#[cfg(feature = "policy")]
-use tollgate_policy::CheckError;
 
-#[cfg(feature = "policy")]
-use crate::attributes::AttributeError;
 use crate::engine::Engine;
 use crate::extractor::Extractor;
 use crate::headers::{HeaderFormat, LimitHeaders};
+use crate::key::{Fault, Identity, Invalid, Missing};
 #[cfg(feature = "policy")]
-use crate::key::{self, Missing};
-use crate::key::{Extracted, Fault, Identity};
-#[cfg(feature = "policy")]
-use crate::policies::{self, PolicyEngine, Undecided};
+use crate::policies::{Admitted, PolicyEngine};
+use crate::reserving::Reserving;
 use crate::rule::{Cost, OnInvalid, OnMissing, OnStoreError, RefundIf, Skip};
 use crate::taken::Taken;
 use crate::warning::{Warning, Warnings};
@@ -34,12 +29,20 @@ use crate::{Denial, Head, reply};
 
 /// What holds for every rule of a layer.
 pub(crate) struct Settings {
+    pub(crate) leaves: Leaves,
     pub(crate) exposes: Option<HeaderValue>,
     /// The most seconds that are added to `Retry-After`.
     pub(crate) retry_jitter: u64,
     pub(crate) on_denied: Option<Box<OnDenied>>,
     pub(crate) on_trouble: Option<Box<OnTrouble>>,
     pub(crate) warnings: Warnings,
+}
+
+/// What is left for the inner service in the extensions of a request, beside a reservation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Leaves {
+    Decisions,
+    Nothing,
 }
 
 pub(crate) type OnDenied = dyn Fn(&Denial<'_>, Response<Bytes>) -> Response<Bytes> + Send + Sync;
@@ -85,7 +88,7 @@ pub(crate) enum Ruling {
     /// It goes on. What it took is there if some of it may be given back.
     Admit(Decision, Option<Box<Taken>>),
     #[cfg(feature = "policy")]
-    AdmitByPolicies(Box<policies::Admitted>),
+    AdmitByPolicies(Box<Admitted>),
     /// It does not go on.
     Refuse(Box<Response<Bytes>>),
 }
@@ -118,25 +121,31 @@ impl Gate {
         let by_key = match &self.counting {
             Counting::ByKey(by_key) => by_key,
             #[cfg(feature = "policy")]
-            Counting::ByPolicies(_) => return AtOnce::Waits(None),
+            Counting::ByPolicies(engine) => return self.by_policies_at_once(engine, head),
         };
         if by_key.counts_peers {
-            self.settings.warnings.look_for_proxy(head);
+            self.settings.warnings.look_for_proxy(head, || true);
         }
         let Extractor::Now(extractor) = &by_key.extractor else { return AtOnce::Waits(None) };
-        let key = match self.known(by_key, head, extractor.extract(head)) {
-            Ok(key) => key,
-            Err(ruling) => return AtOnce::Ruled(ruling),
+        let extracted = extractor.extract(head);
+        // The key stays where it is: a processor waits for what it has just written in other pieces than it reads.
+        let key = match &extracted {
+            Ok(Identity::Known(key)) => key,
+            Ok(Identity::Missing(missing)) => return AtOnce::Ruled(self.missing(by_key, head, missing)),
+            Err(invalid) => return AtOnce::Ruled(self.invalid(head, invalid)),
         };
         let cost = self.cost(head);
-        match by_key.engine.check_now(&key, cost) {
-            Some(answer) => AtOnce::Ruled(self.rule(by_key, head, key, cost, answer)),
-            None => AtOnce::Waits(Some(Asked { key: key.into_owned(), cost })),
+        match by_key.engine.check_now(key, cost) {
+            Some(answer) => {
+                let taken = self.taken(by_key, key, cost, &answer);
+                AtOnce::Ruled(self.rule(by_key, head, answer, taken))
+            }
+            None => AtOnce::Waits(Some(Asked { key: key.clone().into_owned(), cost })),
         }
     }
 
     /// Goes on from there.
-    pub(crate) async fn later(&self, head: Head<'_>, known: Option<Asked>) -> Ruling {
+    pub(crate) async fn later(self: &Arc<Self>, head: Head<'_>, known: Option<Asked>) -> Ruling {
         #[allow(
             clippy::infallible_destructuring_match,
             reason = "with the feature `policy` there is another"
@@ -144,7 +153,7 @@ impl Gate {
         let by_key = match &self.counting {
             Counting::ByKey(by_key) => by_key,
             #[cfg(feature = "policy")]
-            Counting::ByPolicies(engine) => return self.by_policies(engine, head).await,
+            Counting::ByPolicies(engine) => return self.by_policies_later(engine, head).await,
         };
         let (key, cost) = match (known, &by_key.extractor) {
             (Some(Asked { key, cost }), _) => (key, cost),
@@ -153,63 +162,49 @@ impl Gate {
                     Extractor::Now(extractor) => extractor.extract(head),
                     Extractor::Later(extractor) => extractor.extract(head).await,
                 };
-                match self.known(by_key, head, extracted) {
-                    Ok(key) => (key, self.cost(head)),
-                    Err(ruling) => return ruling,
+                match extracted {
+                    Ok(Identity::Known(key)) => (key, self.cost(head)),
+                    Ok(Identity::Missing(missing)) => return self.missing(by_key, head, &missing),
+                    Err(invalid) => return self.invalid(head, &invalid),
                 }
             }
         };
-        let answer = by_key.engine.check(&key, cost).await;
-        self.rule(by_key, head, key, cost, answer)
+        let (answer, taken) = if self.reserves {
+            let (engine, key) = (Arc::clone(&by_key.engine), key.into_owned());
+            let step = async move {
+                let answer = engine.check(&key, cost).await;
+                let taken = Taken::by_key(&engine, key, cost, &answer);
+                (answer, taken)
+            };
+            Reserving::new(self, step).await
+        } else {
+            let answer = by_key.engine.check(&key, cost).await;
+            let taken = self.taken(by_key, &key, cost, &answer);
+            (answer, taken)
+        };
+        self.rule(by_key, head, answer, taken)
     }
 
-    #[cfg(feature = "policy")]
-    async fn by_policies(&self, engine: &Arc<dyn PolicyEngine>, head: Head<'_>) -> Ruling {
-        if engine.tells_peers() {
-            self.settings.warnings.look_for_proxy(head);
+    /// What was taken, if something of it may be given back.
+    fn taken(
+        &self,
+        by_key: &ByKey,
+        key: &Key<'_>,
+        cost: u32,
+        answer: &Result<Decision, StoreError>,
+    ) -> Option<Box<Taken>> {
+        if !self.gives_back() {
+            return None;
         }
-        let cost = self.cost(head);
-        let answer = match self.gives_back() {
-            true => engine.reserve(head, cost).await,
-            false => engine.check(head, cost).await,
-        };
-        match answer {
-            Ok((decision, reservation)) if decision.is_allowed() => {
-                let taken = reservation.map(|reservation| {
-                    let engine = Arc::clone(engine);
-                    Box::new(Taken::ByPolicies { engine, reservation, units: cost })
-                });
-                let headers = policies::headers(&decision);
-                Ruling::AdmitByPolicies(Box::new(policies::Admitted { decision, headers, taken }))
-            }
-            Ok((decision, _)) => {
-                let mut denied = policies::denied(head.headers(), &decision);
-                denied.headers_mut().extend(policies::headers(&decision));
-                let quota = decision.quota().map(|standing| standing.quota);
-                refuse(self.denied(&Denial::new(&policies::counted(&decision), quota, head), denied))
-            }
-            Err(Undecided::Check(CheckError::Store(error))) => self.trouble(head, &error),
-            Err(Undecided::Check(error)) => {
-                refuse(reply::refused(head.headers(), StatusCode::BAD_REQUEST, &error.to_string(), None))
-            }
-            Err(Undecided::Attribute(AttributeError::Invalid(invalid))) => {
-                refuse(reply::invalid(head.headers(), &invalid, &self.on_invalid))
-            }
-            Err(Undecided::Attribute(AttributeError::Setup(what))) => {
-                let no_peer = what == key::NO_PEER;
-                let warning = if no_peer { Warning::NoPeerAddress } else { Warning::NoIdentityBySetup };
-                self.settings.warnings.give(warning);
-                refuse(reply::missing(head.headers(), &Missing::by_setup(what), &self.on_missing))
-            }
-        }
+        Taken::by_key(&by_key.engine, key.clone().into_owned(), cost, answer)
     }
 
     /// Whether something of what was taken may be given back.
-    fn gives_back(&self) -> bool {
+    pub(crate) fn gives_back(&self) -> bool {
         self.reserves || self.refund_if.is_some()
     }
 
-    fn cost(&self, head: Head<'_>) -> u32 {
+    pub(crate) fn cost(&self, head: Head<'_>) -> u32 {
         match &self.cost {
             Cost::Fixed(cost) => *cost,
             Cost::Of(cost) => cost(head),
@@ -233,22 +228,21 @@ impl Gate {
         }
     }
 
-    #[inline]
-    fn known<'r>(&self, by_key: &ByKey, head: Head<'r>, extracted: Extracted<'r>) -> Result<Key<'r>, Ruling> {
-        match extracted {
-            Ok(Identity::Known(key)) => Ok(key),
-            Ok(Identity::Missing(missing)) => {
-                if missing.fault() == Fault::Setup {
-                    let no_peer = by_key.counts_peers;
-                    let warning = if no_peer { Warning::NoPeerAddress } else { Warning::NoIdentityBySetup };
-                    self.settings.warnings.give(warning);
-                } else if self.on_missing == OnMissing::Skip {
-                    return Err(Ruling::Pass);
-                }
-                Err(refuse(reply::missing(head.headers(), &missing, &self.on_missing)))
-            }
-            Err(invalid) => Err(refuse(reply::invalid(head.headers(), &invalid, &self.on_invalid))),
+    #[cold]
+    fn missing(&self, by_key: &ByKey, head: Head<'_>, missing: &Missing<'_>) -> Ruling {
+        if missing.fault() == Fault::Setup {
+            let no_peer = by_key.counts_peers;
+            let warning = if no_peer { Warning::NoPeerAddress } else { Warning::NoIdentityBySetup };
+            self.settings.warnings.give(warning);
+        } else if self.on_missing == OnMissing::Skip {
+            return Ruling::Pass;
         }
+        refuse(reply::missing(head.headers(), missing, &self.on_missing))
+    }
+
+    #[cold]
+    pub(crate) fn invalid(&self, head: Head<'_>, invalid: &Invalid) -> Ruling {
+        refuse(reply::invalid(head.headers(), invalid, &self.on_invalid))
     }
 
     #[inline]
@@ -256,18 +250,11 @@ impl Gate {
         &self,
         by_key: &ByKey,
         head: Head<'_>,
-        key: Key<'_>,
-        cost: u32,
         answer: Result<Decision, StoreError>,
+        taken: Option<Box<Taken>>,
     ) -> Ruling {
         match answer {
-            Ok(decision) if decision.is_allowed() => {
-                let taken = self.gives_back().then(|| {
-                    let (engine, key) = (Arc::clone(&by_key.engine), key.into_owned());
-                    Box::new(Taken::ByKey { engine, key, units: cost, decision: decision.clone() })
-                });
-                Ruling::Admit(decision, taken)
-            }
+            Ok(decision) if decision.is_allowed() => Ruling::Admit(decision, taken),
             Ok(decision) => self.deny(by_key, head, &decision),
             Err(error) => self.trouble(head, &error),
         }
@@ -285,7 +272,7 @@ impl Gate {
     }
 
     /// The denial, with what every rule of the layer adds to it.
-    fn denied(&self, denial: &Denial<'_>, mut denied: Response<Bytes>) -> Response<Bytes> {
+    pub(crate) fn denied(&self, denial: &Denial<'_>, mut denied: Response<Bytes>) -> Response<Bytes> {
         self.expose(denied.headers_mut());
         if let Some(wait) = denial.retry_after().filter(|_| self.settings.retry_jitter > 0) {
             let jitter = fastrand::u64(0..=self.settings.retry_jitter);
@@ -299,7 +286,7 @@ impl Gate {
         denied
     }
 
-    fn trouble(&self, head: Head<'_>, error: &StoreError) -> Ruling {
+    pub(crate) fn trouble(&self, head: Head<'_>, error: &StoreError) -> Ruling {
         let answer = if *error == StoreError::Full { self.when_full } else { self.on_store_error };
         if answer == OnStoreError::Admit {
             return Ruling::Pass;
@@ -313,7 +300,7 @@ impl Gate {
 }
 
 /// In a box, so that the way of those who go on moves less; a reply allocates anyhow.
-fn refuse(reply: Response<Bytes>) -> Ruling {
+pub(crate) fn refuse(reply: Response<Bytes>) -> Ruling {
     Ruling::Refuse(Box::new(reply))
 }
 

@@ -10,7 +10,7 @@ use thiserror::Error;
 use tollgate::{Limiter, PolicyQuota, Store, StoreError};
 use tower_layer::Layer;
 
-use crate::gate::{ByKey, Counting, Gate, OnDenied, OnTrouble, Settings, jitter_seconds};
+use crate::gate::{ByKey, Counting, Gate, Leaves, OnDenied, OnTrouble, Settings, jitter_seconds};
 use crate::headers::{HeaderFormat, LimitHeaders};
 use crate::key::KeyExtractor;
 use crate::route::{Route, RouteErrorKind, Routes};
@@ -75,6 +75,7 @@ pub struct RateLimitLayerBuilder {
     rule: Rule,
     routes: Vec<(Box<str>, Rule)>,
     format: HeaderFormat,
+    leaves: Leaves,
     exposes: Exposes,
     retry_jitter: Duration,
     on_denied: Option<Box<OnDenied>>,
@@ -161,6 +162,7 @@ impl RateLimitLayer {
             rule,
             routes: Vec::new(),
             format: HeaderFormat::default(),
+            leaves: Leaves::Decisions,
             exposes: Exposes::Nothing,
             retry_jitter: Duration::ZERO,
             on_denied: None,
@@ -194,6 +196,13 @@ impl RateLimitLayerBuilder {
     #[must_use]
     pub fn header_format(self, format: HeaderFormat) -> Self {
         Self { format, ..self }
+    }
+
+    /// Leaves no [`Decision`] in the extensions of a request, nor that of policies, for services that read none. To
+    /// leave it takes an allocation, which is the only one that a request without headers needs.
+    #[must_use]
+    pub fn without_decisions(self) -> Self {
+        Self { leaves: Leaves::Nothing, ..self }
     }
 
     /// Lets scripts of other origins read the headers of the limits, by `Access-Control-Expose-Headers`.
@@ -279,6 +288,7 @@ impl RateLimitLayerBuilder {
             Exposes::LimitHeaders => Some(HeaderValue::from_static(self.format.exposed())),
         };
         Settings {
+            leaves: self.leaves,
             exposes,
             retry_jitter: jitter_seconds(self.retry_jitter),
             on_denied: self.on_denied,

@@ -65,6 +65,8 @@
 mod after;
 #[cfg(feature = "policy")]
 mod attributes;
+#[cfg(feature = "policy")]
+mod by_policies;
 mod denial;
 mod engine;
 mod extractor;
@@ -78,6 +80,7 @@ mod layer;
 mod policies;
 mod reply;
 mod reservation;
+mod reserving;
 mod route;
 mod rule;
 mod service;

@@ -1,11 +1,16 @@
 //! Policies, from a file or in code, in place of a limiter and a key: the same that the service decides by.
 
+use std::future::Future;
+use std::pin::pin;
 use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
 
 use bytes::Bytes;
 use http::{HeaderMap, Response, StatusCode};
 use tollgate::{Clock, Decision, Store, StoreError};
-use tollgate_policy::{Attributes, CheckError, Ground, PolicyDecision, PolicyLimiter, Reservation};
+use tollgate_policy::{
+    Attributes, CheckError, Ground, HeaderFormat, PolicyDecision, PolicyLimiter, Reservation,
+};
 
 use crate::attributes::{AttributeError, Tell};
 use crate::engine::BoxFuture;
@@ -46,50 +51,59 @@ pub fn attributes<'r>(head: Head<'r>) -> Attributes<'r> {
 
 /// The steps of a [`PolicyLimiter`] that the middleware takes.
 pub(crate) trait PolicyEngine: Send + Sync {
-    fn check<'a>(
-        &'a self,
-        head: Head<'a>,
-        cost: u32,
-    ) -> BoxFuture<'a, Result<(PolicyDecision, Option<Reservation>), Undecided>>;
+    /// What the policies are told of this request.
+    fn tell<'r>(&'r self, head: Head<'r>) -> Result<Attributes<'r>, AttributeError>;
 
-    /// As `check`, with what can be given back.
-    fn reserve<'a>(
+    /// Whether requests that are told so are counted for the address that their connection comes from.
+    fn counts_peers(&self, head: Head<'_>, attributes: &Attributes<'_>) -> bool;
+
+    /// See [`PolicyLimiter::never_waits`].
+    fn never_waits(&self) -> bool;
+
+    /// See [`PolicyLimiter::check`] and [`PolicyLimiter::reserve`].
+    fn decide<'a, 'r: 'a>(
         &'a self,
-        head: Head<'a>,
+        attributes: &'a Attributes<'r>,
         cost: u32,
-    ) -> BoxFuture<'a, Result<(PolicyDecision, Option<Reservation>), Undecided>>;
+        step: Step,
+    ) -> BoxFuture<'a, Answer>;
+
+    /// The same, of a limiter that never waits.
+    fn decide_now(&self, attributes: &Attributes<'_>, cost: u32, step: Step) -> Answer;
 
     fn commit<'a>(&'a self, reservation: &'a Reservation, cost: u32)
     -> BoxFuture<'a, Result<(), StoreError>>;
 
     fn cancel<'a>(&'a self, reservation: &'a Reservation) -> BoxFuture<'a, Result<(), StoreError>>;
-
-    /// See [`AttributeSource::tells_peers`](crate::AttributeSource::tells_peers).
-    fn tells_peers(&self) -> bool;
 }
 
-/// Why there is no decision.
-pub(crate) enum Undecided {
-    Attribute(AttributeError),
-    Check(CheckError),
+/// What is asked of policies.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Step {
+    Check,
+    /// A check, with what can be given back.
+    Reserve,
 }
 
-impl From<AttributeError> for Undecided {
-    fn from(error: AttributeError) -> Self {
-        Self::Attribute(error)
-    }
-}
-
-impl From<CheckError> for Undecided {
-    fn from(error: CheckError) -> Self {
-        Self::Check(error)
-    }
-}
+/// What policies say, with what they took where that was asked for.
+pub(crate) type Answer = Result<(PolicyDecision, Option<Reservation>), CheckError>;
 
 /// A limiter, and what it is told of a request.
 pub(crate) struct Attributed<S, C, F> {
     pub(crate) limiter: Arc<PolicyLimiter<S, C>>,
     pub(crate) attributes: F,
+}
+
+impl<S: Store, C: Clock, F> Attributed<S, C, F> {
+    async fn answer(&self, attributes: &Attributes<'_>, cost: u32, step: Step) -> Answer {
+        match step {
+            Step::Check => Ok((self.limiter.check(attributes, cost).await?, None)),
+            Step::Reserve => {
+                let (decision, reservation) = self.limiter.reserve(attributes, cost).await?;
+                Ok((decision, Some(reservation)))
+            }
+        }
+    }
 }
 
 impl<S, C, F> PolicyEngine for Attributed<S, C, F>
@@ -98,27 +112,34 @@ where
     C: Clock,
     F: Tell,
 {
-    fn check<'a>(
-        &'a self,
-        head: Head<'a>,
-        cost: u32,
-    ) -> BoxFuture<'a, Result<(PolicyDecision, Option<Reservation>), Undecided>> {
-        Box::pin(async move {
-            let attributes = self.attributes.tell(head)?;
-            Ok((self.limiter.check(&attributes, cost).await?, None))
-        })
+    fn tell<'r>(&'r self, head: Head<'r>) -> Result<Attributes<'r>, AttributeError> {
+        self.attributes.tell(head)
     }
 
-    fn reserve<'a>(
+    fn counts_peers(&self, head: Head<'_>, attributes: &Attributes<'_>) -> bool {
+        self.attributes.tells_peers(head, attributes)
+            && self.limiter.live().policies().attributes().contains("ip")
+    }
+
+    fn never_waits(&self) -> bool {
+        self.limiter.never_waits()
+    }
+
+    fn decide<'a, 'r: 'a>(
         &'a self,
-        head: Head<'a>,
+        attributes: &'a Attributes<'r>,
         cost: u32,
-    ) -> BoxFuture<'a, Result<(PolicyDecision, Option<Reservation>), Undecided>> {
-        Box::pin(async move {
-            let attributes = self.attributes.tell(head)?;
-            let (decision, reservation) = self.limiter.reserve(&attributes, cost).await?;
-            Ok((decision, Some(reservation)))
-        })
+        step: Step,
+    ) -> BoxFuture<'a, Answer> {
+        Box::pin(self.answer(attributes, cost, step))
+    }
+
+    fn decide_now(&self, attributes: &Attributes<'_>, cost: u32, step: Step) -> Answer {
+        match pin!(self.answer(attributes, cost, step)).poll(&mut Context::from_waker(Waker::noop())) {
+            Poll::Ready(answer) => answer,
+            // A store waits that has said it never does: nobody will know whether it charged.
+            Poll::Pending => Err(StoreError::TimedOut.into()),
+        }
     }
 
     fn commit<'a>(
@@ -131,10 +152,6 @@ where
 
     fn cancel<'a>(&'a self, reservation: &'a Reservation) -> BoxFuture<'a, Result<(), StoreError>> {
         Box::pin(self.limiter.cancel(reservation))
-    }
-
-    fn tells_peers(&self) -> bool {
-        self.attributes.tells_peers()
     }
 }
 
@@ -149,7 +166,8 @@ pub(crate) struct Admitted {
 /// What the client is told: in the format of the policy that decided.
 pub(crate) fn headers(decision: &PolicyDecision) -> HeaderMap {
     let mut headers = HeaderMap::new();
-    if let Some(counted) = decision.decision() {
+    let is_told = !decision.is_allowed() || decision.headers() != HeaderFormat::None;
+    if let Some(counted) = decision.decision().filter(|_| is_told) {
         names(decision).write(counted, &mut headers);
     }
     headers

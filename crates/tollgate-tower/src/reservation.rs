@@ -1,6 +1,7 @@
 //! Units that were taken before it is known how many are needed.
 
 use std::fmt;
+use std::future::Future;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll, Waker};
 
@@ -115,21 +116,26 @@ impl Inner {
 impl Drop for Inner {
     fn drop(&mut self) {
         let Some(taken) = self.settle() else { return };
-        let mut refund = Box::pin(async move {
+        go_on(&self.gate, async move {
             // Nobody is there to be told; what was taken counts until its window ends.
             let _ = taken.cancel().await;
         });
-        // Over a store in this process the first poll is the last.
-        if refund.as_mut().poll(&mut Context::from_waker(Waker::noop())) == Poll::Ready(()) {
-            return;
-        }
-        #[cfg(feature = "tokio")]
-        if let Ok(runtime) = tokio::runtime::Handle::try_current() {
-            drop(runtime.spawn(refund));
-            return;
-        }
-        self.gate.settings.warnings.give(Warning::RefundNotTaken);
     }
+}
+
+/// Goes on with this though nobody waits for it: here if it is done at once, else in a task of its own.
+pub(crate) fn go_on(gate: &Gate, step: impl Future<Output = ()> + Send + 'static) {
+    let mut step = Box::pin(step);
+    // Over a store in this process the first poll is the last.
+    if step.as_mut().poll(&mut Context::from_waker(Waker::noop())) == Poll::Ready(()) {
+        return;
+    }
+    #[cfg(feature = "tokio")]
+    if let Ok(runtime) = tokio::runtime::Handle::try_current() {
+        drop(runtime.spawn(step));
+        return;
+    }
+    gate.settings.warnings.give(Warning::RefundNotTaken);
 }
 
 impl fmt::Debug for Reservation {

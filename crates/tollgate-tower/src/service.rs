@@ -7,6 +7,7 @@ use std::task::{Context, Poll};
 use http::{Request, Response};
 use tower_service::Service;
 
+use crate::after::After;
 use crate::gate::AtOnce;
 use crate::layer::Limits;
 use crate::{Head, ReplyBody, ResponseFuture};
@@ -52,13 +53,18 @@ where
         self.inner.poll_ready(context)
     }
 
-    fn call(&mut self, request: Request<B>) -> Self::Future {
+    fn call(&mut self, mut request: Request<B>) -> Self::Future {
         let head = Head::from(&request);
         let Some(gate) = self.limits.gate(head) else {
-            return ResponseFuture::passing(self.inner.call(request));
+            return ResponseFuture::calling(self.inner.call(request), After::Nothing);
         };
         let known = match gate.at_once(head) {
-            AtOnce::Ruled(ruling) => return ResponseFuture::ruled(ruling, gate, request, &mut self.inner),
+            AtOnce::Ruled(ruling) => {
+                return match After::admitting(gate, ruling, &mut request) {
+                    Ok(after) => ResponseFuture::calling(self.inner.call(request), after),
+                    Err(reply) => ResponseFuture::refused(reply),
+                };
+            }
             AtOnce::Waits(known) => known,
         };
         // The clone is not ready, and stays to be made so: the one that is goes along.

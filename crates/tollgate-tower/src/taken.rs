@@ -25,6 +25,17 @@ pub(crate) enum Taken {
 }
 
 impl Taken {
+    /// What this answer took; `None` if that was nothing.
+    pub(crate) fn by_key(
+        engine: &Arc<dyn Engine>,
+        key: Key<'static>,
+        units: u32,
+        answer: &Result<Decision, StoreError>,
+    ) -> Option<Box<Self>> {
+        let decision = answer.as_ref().ok().filter(|decision| decision.is_allowed())?.clone();
+        Some(Box::new(Self::ByKey { engine: Arc::clone(engine), key, units, decision }))
+    }
+
     pub(crate) const fn units(&self) -> u32 {
         match self {
             Self::ByKey { units, .. } => *units,

@@ -19,8 +19,8 @@ use crate::key::Peer;
 pub enum Warning {
     /// `TG1001`: requests are counted for the address that the connection comes from, and that is a private one while
     /// the request says that a proxy has forwarded it. Then everybody behind the proxy shares one limit. Of
-    /// [policies](crate::Rule) it shows where their source of `ip` is a
-    /// [`PeerAddress`](crate::key::PeerAddress).
+    /// [policies](crate::Rule) that go by `ip` it shows where the source of that is a
+    /// [`PeerAddress`](crate::key::PeerAddress), or a function tells this address.
     PeerIsProxy,
     /// `TG1002`: requests are counted for the address that the connection comes from, and no request has it. All
     /// are answered 500. With axum: `into_make_service_with_connect_info::<SocketAddr>()`.
@@ -32,7 +32,8 @@ pub enum Warning {
     /// is matched instead, which a client can spell in other ways. With axum: add the layer by `Router::layer`.
     NoMatchedRoute,
     /// `TG1005`: a reservation was dropped where its units cannot be given back: over a store that has to be waited
-    /// for, outside of a Tokio runtime or without the feature `tokio`. They count until their window ends.
+    /// for, outside of a Tokio runtime or without the feature `tokio`. They count until their window ends. So it is
+    /// with a client that goes away while the store is asked for one.
     RefundNotTaken,
 }
 
@@ -101,8 +102,8 @@ impl Warnings {
         }
     }
 
-    /// Looks at one of the first requests that are counted for their peers.
-    pub(crate) fn look_for_proxy(&self, head: Head<'_>) {
+    /// Looks at one of the first requests that may be counted for their peers.
+    pub(crate) fn look_for_proxy(&self, head: Head<'_>, counts_peers: impl FnOnce() -> bool) {
         // Relaxed: one look more or less does not matter. Read before it is changed, so that threads do not pull the
         // line from each other for ever.
         if self.looked_at.load(Ordering::Relaxed) >= LOOKS {
@@ -111,7 +112,7 @@ impl Warnings {
         self.looked_at.fetch_add(1, Ordering::Relaxed);
         let is_forwarded =
             head.headers().contains_key(&X_FORWARDED_FOR) || head.headers().contains_key(FORWARDED);
-        if is_forwarded && Peer::of(head).is_some_and(is_private) {
+        if is_forwarded && Peer::of(head).is_some_and(is_private) && counts_peers() {
             self.give(Warning::PeerIsProxy);
         }
     }
@@ -140,6 +141,34 @@ fn is_private(address: IpAddr) -> bool {
         }
         IpAddr::V6(address) => {
             address.is_loopback() || address.is_unique_local() || address.is_unicast_link_local()
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn proxies_of_ones_own_have_private_addresses() {
+        let is_private = |text: &str| is_private(text.parse().unwrap());
+        for private in [
+            "10.0.0.1",
+            "172.31.0.1",
+            "192.168.0.1",
+            "127.0.0.1",
+            "169.254.0.1",
+            "100.64.0.0",
+            "100.127.255.255",
+            "::1",
+            "fd00::1",
+            "fe80::1",
+            "::ffff:10.0.0.1",
+        ] {
+            assert!(is_private(private), "{private}");
+        }
+        for public in ["100.63.255.255", "100.128.0.0", "101.64.0.0", "192.0.2.7", "2001:db8::1"] {
+            assert!(!is_private(public), "{public}");
         }
     }
 }

@@ -14,7 +14,7 @@ use http_body_util::Full;
 use tollgate::{Decision, Limiter, Quota};
 use tollgate_tower::headers::HeaderFormat;
 use tollgate_tower::key::{Peer, PeerAddress};
-use tollgate_tower::{RateLimitLayer, Rule};
+use tollgate_tower::{RateLimitLayer, RateLimitLayerBuilder, Rule};
 use tower_layer::Layer;
 use tower_service::Service;
 
@@ -52,9 +52,13 @@ fn answer<S: Service<Request<()>>>(service: &mut S, request: Request<()>) -> S::
     }
 }
 
-fn allocations(format: HeaderFormat) -> u64 {
+fn builder(format: HeaderFormat) -> RateLimitLayerBuilder {
     let rule = Rule::new(Limiter::new(Quota::per_day(1_000_000))).key(PeerAddress::new());
-    let mut service = RateLimitLayer::builder(rule).header_format(format).build().unwrap().layer(Bare);
+    RateLimitLayer::builder(rule).header_format(format)
+}
+
+fn allocations(builder: RateLimitLayerBuilder) -> u64 {
+    let mut service = builder.build().unwrap().layer(Bare);
     // The first request of a key, and of a layer, pays for what all others share.
     drop(answer(&mut service, request()));
     let request = request();
@@ -66,7 +70,8 @@ fn beside_the_decision_in_the_extensions_nothing_is_allocated() {
     let decision = Limiter::new(Quota::per_day(1)).check("alice").unwrap();
     let mut bare = request();
     let inserting = measure(|| drop::<Option<Decision>>(bare.extensions_mut().insert(decision)));
-    assert_eq!(allocations(HeaderFormat::None), inserting.count_total);
+    assert_eq!(allocations(builder(HeaderFormat::None)), inserting.count_total);
     // The map of the headers is two allocations, a value one; the policy is shared by all.
-    assert!(allocations(HeaderFormat::Draft11) <= inserting.count_total + 3);
+    assert!(allocations(builder(HeaderFormat::Draft11)) <= inserting.count_total + 3);
+    assert_eq!(allocations(builder(HeaderFormat::None).without_decisions()), 0);
 }

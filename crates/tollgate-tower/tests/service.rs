@@ -111,6 +111,47 @@ fn only_the_service_that_was_ready_is_called() {
     }
 }
 
+/// Where nothing is waited for, nothing is kept that would need a clone.
+#[test]
+fn over_a_store_in_this_process_no_service_is_cloned() {
+    #[derive(Debug)]
+    struct Sole;
+
+    impl Clone for Sole {
+        fn clone(&self) -> Self {
+            panic!("cloned");
+        }
+    }
+
+    impl Service<Request<u8>> for Sole {
+        type Response = Response<Own>;
+        type Error = Broken;
+        type Future = Ready<Result<Response<Own>, Broken>>;
+
+        fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Broken>> {
+            Poll::Ready(Ok(()))
+        }
+
+        fn call(&mut self, _: Request<u8>) -> Self::Future {
+            ready(Ok(Response::new(Own("ok".into()))))
+        }
+    }
+
+    let mut rules = vec![Rule::new(Limiter::new(Quota::per_day(2))).key(Global)];
+    #[cfg(feature = "policy")]
+    {
+        let limits = "policies: [{ name: all, key: global, quotas: [2/day] }]";
+        let policies = tollgate_policy::Config::parse("limits.yaml", limits).unwrap().into_policies();
+        let limiter = tollgate_policy::PolicyLimiter::new(MemoryStore::new(), policies, "limits.yaml");
+        rules.push(Rule::policies(&Arc::new(limiter), tollgate_tower::attributes));
+    }
+    for rule in rules.iter().flat_map(|rule| [rule.clone(), rule.clone().reserve()]) {
+        let mut service = RateLimitLayer::builder(rule).build().unwrap().layer(Sole);
+        let mut ask = || block_on(service.call(Request::new(1))).unwrap().status();
+        assert_eq!(ask(), StatusCode::OK);
+    }
+}
+
 #[test]
 fn errors_of_the_service_stay_what_they_are_and_are_counted() {
     for layer in layers() {

@@ -70,7 +70,11 @@ impl Grouping {
     /// The key of the client that has this address: the first one of its network.
     #[must_use]
     pub fn key(self, address: IpAddr) -> Key<'static> {
-        Key::from(self.network(address).first())
+        match address {
+            // The usual one, which stands for itself.
+            IpAddr::V4(address) if self.ipv4 == 32 => Key::from(address),
+            address => Key::from(self.network(address).first()),
+        }
     }
 }
 
@@ -101,6 +105,7 @@ mod tests {
             ([203, 0, 113, 255].into(), [0x2001, 0xdb8, 1, 2, 3, 4, 5, 6].into());
         let (all, none) = (Grouping::new(32, 128).unwrap(), Grouping::new(0, 0).unwrap());
         assert_eq!((all.network(v4).first(), all.network(v6).first()), (v4, v6));
+        assert_eq!((all.key(v4), all.key(v6)), (Key::from(v4), Key::from(v6)));
         assert_eq!(none.network(v4), "0.0.0.0/0".parse().unwrap());
         assert_eq!(none.network(v6), "::/0".parse().unwrap());
     }

@@ -209,6 +209,13 @@ pub trait Store: Send + Sync {
         None
     }
 
+    /// Whether no step ever waits, so that each future is done when it is first polled: so is every [`SyncStore`].
+    ///
+    /// It is for callers that have several steps to take, and go on at once if they can.
+    fn never_waits(&self) -> bool {
+        false
+    }
+
     /// Takes one step for each request, for those who have many at hand, and answers in the order of the requests.
     ///
     /// The answers are as if the requests had been taken one after another, in some order: a request that is
@@ -314,6 +321,10 @@ impl<S: SyncStore> Store for S {
         then: impl FnOnce(Counted) -> A,
     ) -> Option<Result<A, StoreError>> {
         Some(self.charge_then(charges, then))
+    }
+
+    fn never_waits(&self) -> bool {
+        true
     }
 
     async fn charge_each(&self, requests: &[&[Charge<'_>]]) -> Vec<Result<Counted, StoreError>> {

@@ -13,7 +13,10 @@ use tollgate_bench::affinity::pin_this_thread;
 use tollgate_bench::samples::{Samples, figure};
 use tollgate_bench::stopwatch::Stopwatch;
 
-use self::services::{Bare, DRAFT_11, GOVERNOR, GOVERNOR_HEADERS, NO_HEADERS, X_RATELIMIT};
+use self::services::{
+    Bare, DRAFT_11, DRAFT_11_NO_DECISION, GOVERNOR, GOVERNOR_HEADERS, NO_HEADERS, NO_HEADERS_NO_DECISION,
+    POLICIES, X_RATELIMIT,
+};
 use self::subject::{Clients, Subject};
 
 /// Measures what limits add to a request, beside those of tower_governor.
@@ -101,10 +104,13 @@ impl Case {
                 figure(governor)
             );
         };
-        // Equal work: both tell the client its limit and what is left, each in the headers it has by default.
-        line("vs-tower-governor", self.added(DRAFT_11)?, self.added(GOVERNOR_HEADERS)?);
-        // Not equal: it leaves no decision for the handler.
-        line("vs-tower-governor-silent", self.added(NO_HEADERS)?, self.added(GOVERNOR)?);
+        println!("RESULT tower/policies{suffix} ns={}", figure(self.added(POLICIES)?));
+        // Equal work: both tell the client its limit and what is left, and leave nothing for the handler.
+        let governor = self.added(GOVERNOR_HEADERS)?;
+        line("vs-tower-governor", self.added(DRAFT_11_NO_DECISION)?, governor);
+        // Not equal: ours leaves the decision for the handler, as it does by default.
+        line("vs-tower-governor-default", self.added(DRAFT_11)?, governor);
+        line("vs-tower-governor-silent", self.added(NO_HEADERS_NO_DECISION)?, self.added(GOVERNOR)?);
         Ok(())
     }
 

@@ -2,15 +2,17 @@
 
 use std::convert::Infallible;
 use std::future::{Ready, ready};
+use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use anyhow::{Context as _, Result};
 use axum::body::Body;
 use http::{Request, Response};
 use tollgate::{Limiter, MemoryStore, Quota};
+use tollgate_policy::{Config, PolicyLimiter};
 use tollgate_tower::headers::HeaderFormat;
 use tollgate_tower::key::PeerAddress;
-use tollgate_tower::{RateLimitLayer, Rule};
+use tollgate_tower::{RateLimitLayer, Rule, attributes};
 use tower_governor::GovernorLayer;
 use tower_governor::governor::GovernorConfigBuilder;
 use tower_layer::Layer;
@@ -21,6 +23,9 @@ use crate::subject::{Named, Subject};
 pub(crate) const NO_HEADERS: &str = "no-headers";
 pub(crate) const DRAFT_11: &str = "draft-11";
 pub(crate) const X_RATELIMIT: &str = "x-ratelimit";
+pub(crate) const NO_HEADERS_NO_DECISION: &str = "no-headers, no decision";
+pub(crate) const DRAFT_11_NO_DECISION: &str = "draft-11, no decision";
+pub(crate) const POLICIES: &str = "policies";
 pub(crate) const GOVERNOR: &str = "tower_governor";
 pub(crate) const GOVERNOR_HEADERS: &str = "tower_governor, headers";
 
@@ -51,15 +56,37 @@ impl Service<Request<Body>> for Bare {
     }
 }
 
-pub(crate) fn subjects() -> Result<Vec<Box<dyn Subject>>> {
-    let ours = |name, format| -> Result<Box<dyn Subject>> {
-        // Room for a million clients is what it has by default; a little more, so that none is refused.
-        let store = MemoryStore::builder().max_keys(2_000_000).build();
-        let limiter = Limiter::with_store(Quota::per_day(LIMIT), store);
-        let rule = Rule::new(limiter).key(PeerAddress::new());
-        let layer = RateLimitLayer::builder(rule).header_format(format).build()?;
-        Ok(Named::boxed(name, layer.layer(Bare)))
+/// Whether handlers find the decision.
+#[derive(Debug, Clone, Copy)]
+enum Handlers {
+    Find,
+    FindNot,
+}
+
+fn ours(name: &'static str, format: HeaderFormat, handlers: Handlers) -> Result<Box<dyn Subject>> {
+    // Room for a million clients is what it has by default; a little more, so that none is refused.
+    let store = MemoryStore::builder().max_keys(2_000_000).build();
+    let limiter = Limiter::with_store(Quota::per_day(LIMIT), store);
+    let rule = Rule::new(limiter).key(PeerAddress::new());
+    let builder = RateLimitLayer::builder(rule).header_format(format);
+    let layer = match handlers {
+        Handlers::Find => builder.build()?,
+        Handlers::FindNot => builder.without_decisions().build()?,
     };
+    Ok(Named::boxed(name, layer.layer(Bare)))
+}
+
+/// As without headers, by a policy of a file.
+fn by_policies() -> Result<Box<dyn Subject>> {
+    let limits = format!("policies: [{{ name: default, key: [ip], quotas: [{LIMIT}/1d], headers: none }}]");
+    let policies = Config::parse("limits.yaml", &limits).map_err(anyhow::Error::msg)?.into_policies();
+    let store = MemoryStore::builder().max_keys(2_000_000).build();
+    let limiter = Arc::new(PolicyLimiter::new(store, policies, "limits.yaml"));
+    let layer = RateLimitLayer::builder(Rule::policies(&limiter, attributes)).build()?;
+    Ok(Named::boxed(POLICIES, layer.layer(Bare)))
+}
+
+pub(crate) fn subjects() -> Result<Vec<Box<dyn Subject>>> {
     let silent = GovernorConfigBuilder::default()
         .per_nanosecond(1)
         .burst_size(LIMIT)
@@ -72,10 +99,13 @@ pub(crate) fn subjects() -> Result<Vec<Box<dyn Subject>>> {
         .finish()
         .context("a limit of tower_governor")?;
     Ok(vec![
-        ours(NO_HEADERS, HeaderFormat::None)?,
+        ours(NO_HEADERS, HeaderFormat::None, Handlers::Find)?,
+        ours(NO_HEADERS_NO_DECISION, HeaderFormat::None, Handlers::FindNot)?,
         Named::boxed(GOVERNOR, GovernorLayer::new(silent).layer(Bare)),
-        ours(DRAFT_11, HeaderFormat::Draft11)?,
-        ours(X_RATELIMIT, HeaderFormat::XRateLimit)?,
+        by_policies()?,
+        ours(DRAFT_11, HeaderFormat::Draft11, Handlers::Find)?,
+        ours(DRAFT_11_NO_DECISION, HeaderFormat::Draft11, Handlers::FindNot)?,
+        ours(X_RATELIMIT, HeaderFormat::XRateLimit, Handlers::Find)?,
         Named::boxed(GOVERNOR_HEADERS, GovernorLayer::new(telling).layer(Bare)),
     ])
 }

@@ -180,6 +180,11 @@ impl<S, C> PolicyLimiter<S, C> {
 }
 
 impl<S: Store, C: Clock> PolicyLimiter<S, C> {
+    /// Whether no step ever waits: see [`Store::never_waits`].
+    pub fn never_waits(&self) -> bool {
+        self.store.never_waits()
+    }
+
     /// Takes the request's cost of every quota that applies, if all have room. Cost 0 only looks.
     ///
     /// # Errors

@@ -14,13 +14,14 @@ mod sources;
 
 use std::borrow::Cow;
 use std::fmt;
+use std::net::IpAddr;
 
 use thiserror::Error;
 use tollgate_policy::{Attributes, Policies};
 
 use self::sources::FromHead;
 use crate::Head;
-use crate::key::Invalid;
+use crate::key::{Invalid, Peer};
 
 /// Which attributes policies are told of, and where each is taken from.
 ///
@@ -153,10 +154,8 @@ impl AttributeSources {
 pub(crate) trait Tell: Send + Sync {
     fn tell<'r>(&'r self, head: Head<'r>) -> Result<Attributes<'r>, AttributeError>;
 
-    /// See [`AttributeSource::tells_peers`]; of a function nobody knows.
-    fn tells_peers(&self) -> bool {
-        false
-    }
+    /// Whether `ip` of what is told of this request is the address that its connection comes from.
+    fn tells_peers(&self, head: Head<'_>, told: &Attributes<'_>) -> bool;
 }
 
 impl Tell for AttributeSources {
@@ -164,7 +163,7 @@ impl Tell for AttributeSources {
         self.read(head)
     }
 
-    fn tells_peers(&self) -> bool {
+    fn tells_peers(&self, _: Head<'_>, _: &Attributes<'_>) -> bool {
         // Under another name it is there to be told from the client, as in a policy for one's own networks.
         self.0.iter().any(|(name, source)| **name == *"ip" && source.tells_peers())
     }
@@ -176,6 +175,12 @@ where
 {
     fn tell<'r>(&'r self, head: Head<'r>) -> Result<Attributes<'r>, AttributeError> {
         Ok(self(head))
+    }
+
+    /// Where a function has it from nobody knows: it is the same, or it is not.
+    fn tells_peers(&self, head: Head<'_>, told: &Attributes<'_>) -> bool {
+        let told: Option<IpAddr> = told.value("ip").and_then(|address| address.parse().ok());
+        told.is_some_and(|told| Peer::of(head).is_some_and(|peer| peer.to_canonical() == told.to_canonical()))
     }
 }
 

@@ -6,7 +6,7 @@
 use http::{HeaderMap, HeaderName, HeaderValue};
 use tollgate::{QuotaState, whole_seconds};
 
-use super::text::{Text, number};
+use super::text::{number, push_item, value};
 
 const LIMIT: HeaderName = HeaderName::from_static("ratelimit-limit");
 const REMAINING: HeaderName = HeaderName::from_static("ratelimit-remaining");
@@ -14,14 +14,11 @@ const RESET: HeaderName = HeaderName::from_static("ratelimit-reset");
 
 /// So many units in so many seconds, for each quota.
 pub(super) fn policy(quotas: impl Iterator<Item = (u64, u64)>) -> Option<HeaderValue> {
-    let mut text = Text::default();
+    let mut list = String::new();
     for (limit, seconds) in quotas {
-        if !text.is_empty() {
-            text.push(", ");
-        }
-        text.push_number(limit).push(";w=").push_number(seconds);
+        push_item(&mut list, [&limit.to_string(), ";w=", &seconds.to_string()]);
     }
-    text.value()
+    value(list)
 }
 
 pub(super) fn write(limit: &HeaderValue, quota: &QuotaState, headers: &mut HeaderMap) {

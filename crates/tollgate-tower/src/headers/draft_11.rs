@@ -5,28 +5,30 @@
 use http::{HeaderMap, HeaderName, HeaderValue};
 use tollgate::{Decision, whole_seconds};
 
-use super::text::Text;
+use super::text::{push_item, value};
 
 pub(super) const POLICY: HeaderName = HeaderName::from_static("ratelimit-policy");
 const LIMIT: HeaderName = HeaderName::from_static("ratelimit");
 
 /// So many units in so many seconds, for each quota.
 pub(super) fn policy(quotas: impl Iterator<Item = (impl AsRef<str>, u64, u64)>) -> Option<HeaderValue> {
-    let mut text = Text::default();
+    let mut list = String::new();
     for (name, limit, seconds) in quotas {
-        item(&mut text, name.as_ref()).push(";q=").push_number(limit).push(";w=").push_number(seconds);
+        push_item(&mut list, [name.as_ref(), ";q=", &limit.to_string(), ";w=", &seconds.to_string()]);
     }
-    text.value()
+    value(list)
 }
 
 /// So many units left, and a new window in so many seconds, for each quota.
 pub(super) fn write(quoted: &[Box<str>], decision: &Decision, headers: &mut HeaderMap) {
-    let mut text = Text::default();
+    let mut list = String::new();
     for (name, quota) in quoted.iter().zip(decision.quotas()) {
-        let reset = whole_seconds(quota.reset_after());
-        item(&mut text, name).push(";r=").push_number(quota.remaining()).push(";t=").push_number(reset);
+        let (mut left, mut reset) = (itoa::Buffer::new(), itoa::Buffer::new());
+        let (left, reset) =
+            (left.format(quota.remaining()), reset.format(whole_seconds(quota.reset_after())));
+        push_item(&mut list, [name, ";r=", left, ";t=", reset]);
     }
-    if let Some(value) = text.value() {
+    if let Some(value) = value(list) {
         headers.insert(LIMIT, value);
     }
 }
@@ -35,11 +37,4 @@ pub(super) fn write(quoted: &[Box<str>], decision: &Decision, headers: &mut Head
 pub(super) fn quoted(name: &str) -> Box<str> {
     let escaped = name.replace('\\', "\\\\").replace('"', "\\\"");
     format!("\"{escaped}\"").into()
-}
-
-fn item<'t>(text: &'t mut Text, quoted: &str) -> &'t mut Text {
-    if !text.is_empty() {
-        text.push(", ");
-    }
-    text.push(quoted)
 }

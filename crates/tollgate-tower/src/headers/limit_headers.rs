@@ -69,8 +69,10 @@ impl LimitHeaders {
             HeaderFormat::Draft06 => self.write_deciding(decision, headers, draft_06::write),
             HeaderFormat::XRateLimit => self.write_deciding(decision, headers, x_ratelimit::write),
         }
-        let lengths = || decision.quotas().iter().map(|quota| quota.window().length());
-        if let Some(policy) = self.policy.clone().or_else(|| self.policy(lengths())) {
+        let lengths = decision.quotas().iter().map(|quota| quota.window().length());
+        if let Some(policy) = &self.policy {
+            headers.insert(draft_11::POLICY, policy.clone());
+        } else if let Some(policy) = self.policy(lengths) {
             headers.insert(draft_11::POLICY, policy);
         }
         // The usual source needs no header of its own.

@@ -1,34 +1,28 @@
-//! A header's value while it is written: no allocation but the value's own.
+//! Texts as values of headers: no allocation but the value's own.
 
+use bytes::Bytes;
 use http::HeaderValue;
-use smallvec::SmallVec;
 
 /// A number as a value. `HeaderValue::from` would allocate twice.
 pub(super) fn number(number: u64) -> HeaderValue {
     // Digits are always a value.
-    HeaderValue::from_str(itoa::Buffer::new().format(number)).unwrap_or(HeaderValue::from_static("0"))
+    value(itoa::Buffer::new().format(number).to_owned()).unwrap_or(HeaderValue::from_static("0"))
 }
 
-/// Grows on the stack up to what three quotas take.
-#[derive(Default)]
-pub(super) struct Text(SmallVec<[u8; 128]>);
-
-impl Text {
-    pub(super) fn push(&mut self, text: &str) -> &mut Self {
-        self.0.extend_from_slice(text.as_bytes());
-        self
+/// Adds an item to a list. A list of one, which is the usual one, has no more room than it needs, and so becomes a
+/// value without being copied.
+#[inline]
+pub(super) fn push_item<const N: usize>(list: &mut String, pieces: [&str; N]) {
+    if list.is_empty() {
+        *list = pieces.concat();
+    } else {
+        list.push_str(", ");
+        list.extend(pieces);
     }
+}
 
-    pub(super) fn push_number(&mut self, number: u64) -> &mut Self {
-        self.push(itoa::Buffer::new().format(number))
-    }
-
-    pub(super) fn is_empty(&self) -> bool {
-        self.0.is_empty()
-    }
-
-    /// `None` only for a byte that no value may have.
-    pub(super) fn value(&self) -> Option<HeaderValue> {
-        HeaderValue::from_bytes(&self.0).ok()
-    }
+/// The text as a value; `None` if it is empty, or has a byte that no value may have.
+pub(super) fn value(text: String) -> Option<HeaderValue> {
+    let bytes = Bytes::from(text.into_bytes().into_boxed_slice());
+    HeaderValue::from_maybe_shared(bytes).ok().filter(|value| !value.is_empty())
 }

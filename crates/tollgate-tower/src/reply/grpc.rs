@@ -115,3 +115,23 @@ fn base64(bytes: &[u8]) -> String {
     }
     encoded
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_grpc_itself_is_answered_as_grpc() {
+        let is_asked_for = |content_type| {
+            let headers = HeaderMap::from_iter([(CONTENT_TYPE, HeaderValue::from_static(content_type))]);
+            is_asked_for(&headers)
+        };
+        for grpc in ["application/grpc", "application/grpc+proto", "application/grpc;charset=utf-8"] {
+            assert!(is_asked_for(grpc), "{grpc}");
+        }
+        for other in ["application/grpc-web", "application/grpc-web+proto", "application/json", ""] {
+            assert!(!is_asked_for(other), "{other}");
+        }
+        assert!(!super::is_asked_for(&HeaderMap::new()));
+    }
+}

@@ -91,3 +91,23 @@ pub(super) fn string(text: &mut String, value: &str) {
     }
     text.push('"');
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn any_text_can_be_read_back() {
+        let value: String = ('\0'..='\u{2ff}').chain(['\u{2028}', '😀']).collect();
+        let mut text = String::new();
+        let mut object = Object::begin(&mut text);
+        object.text("a \"name\"", &value).maybe("left", None::<u64>).list(
+            "list",
+            [&*value].into_iter(),
+            string,
+        );
+        object.end();
+        let read: serde_json::Value = serde_json::from_str(&text).unwrap();
+        assert_eq!(read, serde_json::json!({ "a \"name\"": value, "list": [value] }));
+    }
+}

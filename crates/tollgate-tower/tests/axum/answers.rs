@@ -215,3 +215,23 @@ async fn a_denial_tells_of_the_layer_that_denied() {
         }
     }
 }
+
+#[tokio::test]
+async fn a_layer_may_leave_no_decision() {
+    for leaves in [true, false] {
+        let builder = RateLimitLayer::builder(Rule::new(limiter("search", "1/1m")).key(PeerAddress::new()));
+        let layer = if leaves { builder } else { builder.without_decisions() }.build().unwrap();
+        let handler = |decision: Option<Extension<Decision>>| async move {
+            decision.map_or("nothing", |_| "a decision")
+        };
+        let address = serve(Router::new().route("/", on_get(handler)).layer(layer)).await;
+        let answer = get(address, "/").await;
+        assert_eq!(answer.body, if leaves { "a decision" } else { "nothing" });
+        assert_eq!(
+            answer.header("ratelimit"),
+            Some("\"search\";r=0;t=42"),
+            "the client is told all the same"
+        );
+        assert_eq!(get(address, "/").await.status, StatusCode::TOO_MANY_REQUESTS);
+    }
+}

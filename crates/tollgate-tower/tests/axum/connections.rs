@@ -19,9 +19,13 @@ use tokio::io::AsyncWriteExt;
 use tokio::net::TcpStream;
 use tokio::sync::{Notify, mpsc};
 use tokio_tungstenite::tungstenite::{Error, Message};
-use tollgate::Key;
+use tollgate::{Key, Limiter, MemoryStore, Quota};
+use tollgate_policy::{Config, PolicyLimiter};
+use tollgate_testkit::{Fault, FaultyStore};
 use tollgate_tower::key::Global;
 use tollgate_tower::{RateLimitLayer, Reservation, Rule};
+use tower_layer::Layer;
+use tower_service::Service;
 
 use crate::support::{Runs, get, limiter, serve, until};
 
@@ -29,10 +33,16 @@ fn all() -> Key<'static> {
     Key::parts(std::iter::empty::<Key<'_>>())
 }
 
-/// Sends a request and goes away once its handler has begun.
-async fn go_away(address: std::net::SocketAddr, has_begun: &Notify) {
+/// Sends a request; goes away when the connection is dropped.
+async fn ask(address: std::net::SocketAddr) -> TcpStream {
     let mut stream = TcpStream::connect(address).await.unwrap();
     stream.write_all(b"GET / HTTP/1.1\r\nhost: localhost\r\n\r\n").await.unwrap();
+    stream
+}
+
+/// Sends a request and goes away once its handler has begun.
+async fn go_away(address: std::net::SocketAddr, has_begun: &Notify) {
+    let _stream = ask(address).await;
     has_begun.notified().await;
 }
 
@@ -55,6 +65,85 @@ async fn whoever_goes_away_is_counted_and_whoever_reserved_is_not() {
         go_away(address, &begin).await;
         until(|| ended.count() == 1).await;
         until(|| limiter.peek(all()).unwrap().used() == expected).await;
+    }
+}
+
+/// What was reserved for a client that went away while the store was asked stayed taken until its window ended: there
+/// was no reservation yet that could have given it back.
+#[tokio::test]
+async fn what_the_store_answers_too_late_is_given_back() {
+    for reserves in [true, false] {
+        let memory = MemoryStore::new();
+        let store = FaultyStore::new(memory.clone());
+        let limiter =
+            |policy| Limiter::builder(policy).quota(Quota::per_day(10)).build(memory.clone()).unwrap();
+        let policy = "policies: [{ name: policies, key: global, quotas: [10/day] }]";
+        let policies = Config::parse("limits.yaml", policy).unwrap().into_policies();
+        let policies = Arc::new(PolicyLimiter::new(store.clone(), policies, "limits.yaml"));
+        let by_key = Limiter::builder("key").quota(Quota::per_day(10)).build(store.clone()).unwrap();
+        for (name, rule) in [
+            ("key", Rule::new(by_key).key(Global)),
+            ("policies", Rule::policies(&policies, tollgate_tower::attributes)),
+        ] {
+            let rule = if reserves { rule.cost(7).reserve() } else { rule.cost(7).refund_if(|_| true) };
+            let (asked, left) = (Runs::default(), Runs::default());
+            let layer = RateLimitLayer::builder(rule).build().unwrap();
+            let runs = asked.clone();
+            let app = Router::new().route("/", on_get(move || async move { runs.add() })).layer(layer);
+            let address = serve(app.layer(Left(left.clone()))).await;
+            let used = || limiter(name).peek(all()).unwrap().used();
+
+            store.begin(Fault::HoldsAnswers);
+            drop(ask(address).await);
+            until(|| store.held() > 0 && left.count() == 1).await;
+            assert_eq!(used(), 7, "it was taken before the client went away");
+            store.end();
+            if reserves {
+                until(|| used() == 0).await;
+            } else {
+                assert_eq!(used(), 7, "whoever hangs up in time is counted");
+            }
+            assert_eq!(asked.count(), 0, "nobody runs a handler for a client that is gone");
+        }
+    }
+}
+
+/// Notes that a request was dropped.
+#[derive(Clone)]
+struct Left(Runs);
+
+impl<S> Layer<S> for Left {
+    type Service = Leaving<S>;
+
+    fn layer(&self, inner: S) -> Leaving<S> {
+        Leaving { inner, left: self.0.clone() }
+    }
+}
+
+#[derive(Clone)]
+struct Leaving<S> {
+    inner: S,
+    left: Runs,
+}
+
+impl<S: Service<Request<Body>>> Service<Request<Body>> for Leaving<S>
+where
+    S::Future: Send + 'static,
+{
+    type Response = S::Response;
+    type Error = S::Error;
+    type Future = Pin<Box<dyn Future<Output = Result<S::Response, S::Error>> + Send>>;
+
+    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), S::Error>> {
+        self.inner.poll_ready(context)
+    }
+
+    fn call(&mut self, request: Request<Body>) -> Self::Future {
+        let (left, response) = (OnDrop(self.left.clone()), self.inner.call(request));
+        Box::pin(async move {
+            let _left = left;
+            response.await
+        })
     }
 }
 

@@ -168,8 +168,8 @@ async fn a_proxy_in_front_of_policies_shows_as_well() {
     for (name, expected) in [("ip", &[Warning::PeerIsProxy][..]), ("peer", &[])] {
         let (give, warnings) = channel();
         let sources = AttributeSources::new().with(name, PeerAddress::new());
-        let rule =
-            Rule::policies_with(&limiter("policies: [{ name: all, key: global, quotas: [9/1m] }]"), sources);
+        let limits = "policies: [{ name: all, key: [ip], quotas: [9/1m], on_missing_key: skip }]";
+        let rule = Rule::policies_with(&limiter(limits), sources);
         let layer = RateLimitLayer::builder(rule).on_warning(move |warning| give.send(warning).unwrap());
         let address = serve(router().layer(layer.build().unwrap())).await;
         for _ in 0..2 {
@@ -203,4 +203,19 @@ async fn a_denial_knows_the_policy_that_denied_and_the_request() {
     let unknown = get(address, "/users/8").await;
     assert_eq!(unknown.status, StatusCode::TOO_MANY_REQUESTS);
     assert!(unknown.body.starts_with(b"/users/8: None, "), "{unknown:?}");
+}
+
+#[tokio::test]
+async fn a_layer_may_leave_no_decision_of_policies() {
+    let handler = |decision: Option<Extension<Decision>>, of_policies: Option<Extension<PolicyDecision>>| async move {
+        format!("{} {}", decision.is_some(), of_policies.is_some())
+    };
+    let rule = Rule::policies(&limiter("policies: [{ name: all, key: global, quotas: [9/1m] }]"), attributes);
+    for (builder, body) in [
+        (RateLimitLayer::builder(rule.clone()), "true true"),
+        (RateLimitLayer::builder(rule).without_decisions(), "false false"),
+    ] {
+        let address = serve(Router::new().route("/", on_get(handler)).layer(builder.build().unwrap())).await;
+        assert_eq!(get(address, "/").await.body, body);
+    }
 }

@@ -133,3 +133,45 @@ async fn a_proxy_in_front_shows_and_is_said_once() {
     send(serve(router).await, "GET /", &[("x-forwarded-for", "192.0.2.7")]).await;
     assert_eq!(warnings.try_iter().count(), 0, "nobody is counted for an address");
 }
+
+/// Policies are told by a function, of which nobody knows where it has its `ip` from.
+#[cfg(feature = "policy")]
+#[tokio::test]
+async fn a_proxy_in_front_shows_where_a_function_tells_its_address() {
+    fn by_header<'r>(head: Head<'r>) -> tollgate_policy::Attributes<'r> {
+        let client = head.headers().get("x-forwarded-for").and_then(|client| client.to_str().ok());
+        client.map(|client| ("ip", client)).into_iter().collect()
+    }
+    type Function = for<'r> fn(Head<'r>) -> tollgate_policy::Attributes<'r>;
+
+    for (key, function, expected) in [
+        ("ip", tollgate_tower::attributes as Function, &[Warning::PeerIsProxy][..]),
+        ("ip", by_header, &[]),
+        // It is told, and no policy goes by it.
+        ("path", tollgate_tower::attributes, &[]),
+    ] {
+        let limits =
+            format!("policies: [{{ name: all, key: [{key}], quotas: [9/1m], on_missing_key: skip }}]");
+        let policies = || tollgate_policy::Config::parse("limits.yaml", &limits).unwrap().into_policies();
+        for waits in [false, true] {
+            let memory = tollgate::MemoryStore::new();
+            let rule = if waits {
+                let store = tollgate_testkit::FaultyStore::new(memory);
+                let limiter = tollgate_policy::PolicyLimiter::new(store, policies(), "limits.yaml");
+                Rule::policies(&std::sync::Arc::new(limiter), function)
+            } else {
+                let limiter = tollgate_policy::PolicyLimiter::new(memory, policies(), "limits.yaml");
+                Rule::policies(&std::sync::Arc::new(limiter), function)
+            };
+            let (router, runs, warnings) = app(rule);
+            let address = serve(router).await;
+            get(address, "/").await;
+            assert_eq!(warnings.try_iter().count(), 0, "no proxy shows yet");
+            for _ in 0..2 {
+                send(address, "GET /", &[("x-forwarded-for", "192.0.2.7")]).await;
+            }
+            assert_eq!(warnings.try_iter().collect::<Vec<_>>(), expected, "{key}");
+            assert_eq!(runs.count(), 3);
+        }
+    }
+}

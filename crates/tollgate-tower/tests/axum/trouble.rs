@@ -2,11 +2,13 @@
 
 use axum::Router;
 use axum::routing::get as on_get;
-use http::StatusCode;
-use tollgate::{FallbackStore, Limiter, LocalShare, MemoryStore, OnStoreFailure, Quota, Store, StoreError};
+use http::{HeaderValue, StatusCode};
+use tollgate::{
+    FallbackStore, Key, Limiter, LocalShare, MemoryStore, OnStoreFailure, Quota, Store, StoreError,
+};
 use tollgate_testkit::{Fault, FaultyStore};
-use tollgate_tower::key::{self, Global};
-use tollgate_tower::{OnStoreError, RateLimitLayer, Rule};
+use tollgate_tower::key::{self, Global, Invalid, Missing};
+use tollgate_tower::{Head, OnInvalid, OnMissing, OnStoreError, RateLimitLayer, Rule};
 
 use crate::support::{Runs, get, send, serve};
 
@@ -103,5 +105,52 @@ async fn a_full_memory_refuses_unseen_keys_alone() {
         assert_eq!(send(address, "GET /", &alice).await.status, StatusCode::OK);
         assert_eq!(send(address, "GET /", &bob).await.status, status);
         assert_eq!(send(address, "GET /", &alice).await.status, StatusCode::OK);
+    }
+}
+
+#[tokio::test]
+async fn a_route_takes_what_it_does_not_say_from_the_rule_for_all_others() {
+    fn by_token<'r>(head: Head<'r>) -> key::Extracted<'r> {
+        match head.headers().get("authorization").map(|token| token.as_bytes()) {
+            None => Ok(Missing::by_caller("header `authorization`").into()),
+            Some(b"good") => Ok(Key::from("alice").into()),
+            Some(_) => Err(Invalid::malformed("the token is not valid")),
+        }
+    }
+
+    let store = shared();
+    let limiter = |policy| Limiter::builder(policy).quota(Quota::per_day(100)).build(store.clone()).unwrap();
+    let challenge = || HeaderValue::from_static("Bearer");
+    let lenient = Rule::new(limiter("others"))
+        .key(key::try_from_fn(by_token))
+        .on_missing(OnMissing::Skip)
+        .on_invalid(OnInvalid::Unauthorized(challenge()))
+        .on_store_error(OnStoreError::Admit)
+        .when_full(OnStoreError::Admit);
+    let strict = Rule::new(limiter("strict"))
+        .on_missing(OnMissing::BadRequest)
+        .on_invalid(OnInvalid::BadRequest)
+        .on_store_error(OnStoreError::Refuse)
+        .when_full(OnStoreError::Refuse);
+    let layer = RateLimitLayer::builder(lenient)
+        .route("/inherits", Rule::new(limiter("inherits")))
+        .route("/strict", strict)
+        .build()
+        .unwrap();
+    let router = Router::new().route("/inherits", on_get(|| async {})).route("/strict", on_get(|| async {}));
+    let address = serve(router.layer(layer)).await;
+    let (ok, trouble) = (StatusCode::OK, StatusCode::SERVICE_UNAVAILABLE);
+    for (fault, token, inherited, own) in [
+        (None, &[][..], ok, StatusCode::BAD_REQUEST),
+        (None, &[("authorization", "bad")], StatusCode::UNAUTHORIZED, StatusCode::BAD_REQUEST),
+        (Some(StoreError::Unreachable), &[("authorization", "good")], ok, trouble),
+        (Some(StoreError::Full), &[("authorization", "good")], ok, trouble),
+    ] {
+        match &fault {
+            Some(error) => store.begin(Fault::Fails(error.clone())),
+            None => store.end(),
+        }
+        assert_eq!(send(address, "GET /inherits", token).await.status, inherited, "{fault:?}");
+        assert_eq!(send(address, "GET /strict", token).await.status, own, "{fault:?}");
     }
 }

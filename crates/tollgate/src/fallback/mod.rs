@@ -143,6 +143,10 @@ where
         self.charged(charges, answer)
     }
 
+    fn never_waits(&self) -> bool {
+        self.store.never_waits()
+    }
+
     async fn charge_each(&self, requests: &[&[Charge<'_>]]) -> Vec<Result<Counted, StoreError>> {
         let answers = match self.in_time(pin!(self.store.charge_each(requests))).await {
             Ok(answers) if answers.len() == requests.len() => answers,

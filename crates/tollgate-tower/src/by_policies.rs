@@ -1,0 +1,120 @@
+//! A rule of policies as it is applied: from the head of a request to a ruling.
+
+use std::sync::Arc;
+
+use http::StatusCode;
+use tollgate_policy::{Attributes, CheckError, PolicyDecision};
+
+use crate::attributes::AttributeError;
+use crate::gate::{AtOnce, Gate, Ruling, refuse};
+use crate::key::{self, Missing};
+use crate::policies::{self, Admitted, Answer, PolicyEngine, Step};
+use crate::reserving::Reserving;
+use crate::taken::Taken;
+use crate::warning::Warning;
+use crate::{Denial, Head, reply};
+
+impl Gate {
+    /// To the end, unless the store may have to wait.
+    pub(crate) fn by_policies_at_once(&self, engine: &Arc<dyn PolicyEngine>, head: Head<'_>) -> AtOnce {
+        if !engine.never_waits() {
+            return AtOnce::Waits(None);
+        }
+        let attributes = match self.told(engine, head) {
+            Ok(attributes) => attributes,
+            Err(ruling) => return AtOnce::Ruled(ruling),
+        };
+        let cost = self.cost(head);
+        let answer = engine.decide_now(&attributes, cost, self.step());
+        let (answer, taken) = with_taken(engine, cost, answer);
+        AtOnce::Ruled(self.rule_by_policies(head, answer, taken))
+    }
+
+    pub(crate) async fn by_policies_later(
+        self: &Arc<Self>,
+        engine: &Arc<dyn PolicyEngine>,
+        head: Head<'_>,
+    ) -> Ruling {
+        let attributes = match self.told(engine, head) {
+            Ok(attributes) => attributes,
+            Err(ruling) => return ruling,
+        };
+        let cost = self.cost(head);
+        let (answer, taken) = if self.reserves {
+            // It may outlive the request.
+            let attributes: Attributes<'static> =
+                attributes.iter().map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
+            let engine = Arc::clone(engine);
+            let step = async move {
+                let answer = engine.decide(&attributes, cost, Step::Reserve).await;
+                with_taken(&engine, cost, answer)
+            };
+            Reserving::new(self, step).await
+        } else {
+            with_taken(engine, cost, engine.decide(&attributes, cost, self.step()).await)
+        };
+        self.rule_by_policies(head, answer, taken)
+    }
+
+    /// What the policies are told of this request. `Err` is its end.
+    fn told<'r>(&self, engine: &'r Arc<dyn PolicyEngine>, head: Head<'r>) -> Result<Attributes<'r>, Ruling> {
+        match engine.tell(head) {
+            Ok(attributes) => {
+                self.settings.warnings.look_for_proxy(head, || engine.counts_peers(head, &attributes));
+                Ok(attributes)
+            }
+            Err(AttributeError::Invalid(invalid)) => Err(self.invalid(head, &invalid)),
+            Err(AttributeError::Setup(what)) => {
+                let no_peer = what == key::NO_PEER;
+                let warning = if no_peer { Warning::NoPeerAddress } else { Warning::NoIdentityBySetup };
+                self.settings.warnings.give(warning);
+                Err(refuse(reply::missing(head.headers(), &Missing::by_setup(what), &self.on_missing)))
+            }
+        }
+    }
+
+    fn step(&self) -> Step {
+        if self.gives_back() { Step::Reserve } else { Step::Check }
+    }
+
+    fn rule_by_policies(
+        &self,
+        head: Head<'_>,
+        answer: Result<PolicyDecision, CheckError>,
+        taken: Option<Box<Taken>>,
+    ) -> Ruling {
+        match answer {
+            Ok(decision) if decision.is_allowed() => {
+                let headers = policies::headers(&decision);
+                Ruling::AdmitByPolicies(Box::new(Admitted { decision, headers, taken }))
+            }
+            Ok(decision) => {
+                let mut denied = policies::denied(head.headers(), &decision);
+                denied.headers_mut().extend(policies::headers(&decision));
+                let quota = decision.quota().map(|standing| standing.quota);
+                refuse(self.denied(&Denial::new(&policies::counted(&decision), quota, head), denied))
+            }
+            Err(CheckError::Store(error)) => self.trouble(head, &error),
+            Err(error) => {
+                refuse(reply::refused(head.headers(), StatusCode::BAD_REQUEST, &error.to_string(), None))
+            }
+        }
+    }
+}
+
+/// The answer, and what it took.
+fn with_taken(
+    engine: &Arc<dyn PolicyEngine>,
+    units: u32,
+    answer: Answer,
+) -> (Result<PolicyDecision, CheckError>, Option<Box<Taken>>) {
+    match answer {
+        Ok((decision, reservation)) => {
+            let taken = reservation.filter(|_| decision.is_allowed()).map(|reservation| {
+                Box::new(Taken::ByPolicies { engine: Arc::clone(engine), reservation, units })
+            });
+            (Ok(decision), taken)
+        }
+        Err(error) => (Err(error), None),
+    }
+}
