@@ -198,8 +198,8 @@ impl RateLimitLayerBuilder {
         Self { format, ..self }
     }
 
-    /// Leaves no [`Decision`] in the extensions of a request, nor that of policies, for services that read none. To
-    /// leave it takes an allocation, which is the only one that a request without headers needs.
+    /// Leaves no [`Decision`](tollgate::Decision) in the extensions of a request, nor that of policies, for services
+    /// that read none. To leave it takes an allocation, which is the only one that a request without headers needs.
     #[must_use]
     pub fn without_decisions(self) -> Self {
         Self { leaves: Leaves::Nothing, ..self }
