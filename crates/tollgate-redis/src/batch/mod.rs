@@ -175,7 +175,7 @@ impl Inner {
         let Some(last) = waiters.iter().map(|waiter| waiter.deadline).max() else { return vec![] };
         let merged = Merged::new(&requests);
         let call = script::encode(&merged.groups());
-        let divisible = divisible(&requests);
+        let divisible = if merged.has_one_set_of_keys() { Divisible::No } else { Divisible::Yes };
         let reply = self.call(slot, &call, divisible, last, &mut waiters).await;
         let received = instant();
         if divisible == Divisible::Yes && reply == Err(Trouble::Refused(Refusal::TryAgain)) {
@@ -235,12 +235,6 @@ fn still_awaited(batch: Batch, now: Instant) -> (Vec<Request>, Vec<Waiter>) {
         !waiter.is_gone()
     };
     batch.into_iter().filter_map(|mut it| is_awaited(&mut it).then_some(it)).unzip()
-}
-
-/// Whether the requests have more than one set of keys.
-fn divisible(requests: &[Request]) -> Divisible {
-    let same = requests.windows(2).all(|pair| pair[0].keys == pair[1].keys);
-    if same { Divisible::No } else { Divisible::Yes }
 }
 
 /// One part for each set of keys.
