@@ -123,6 +123,11 @@ impl Driver<'_> {
         Some(queue.waiting.drain(..count).collect())
     }
 
+    /// Whether fewer wait than were in its last batch. The others may be about to ask again.
+    pub(super) fn has_more_to_come(&self) -> bool {
+        self.lane.queue().waiting.len() < self.under_way
+    }
+
     /// To be called when answers are there. Whether another driver has handed out answers as well, and not yet taken
     /// what those ask next whom it has answered.
     pub(super) fn hand_out(&mut self) -> bool {
@@ -200,6 +205,21 @@ mod tests {
         assert_eq!(take(&mut second), Some(32));
         drop(first);
         assert!(!second.hand_out(), "who has gone away hands nothing out");
+    }
+
+    #[test]
+    fn more_are_to_come_until_as_many_wait_as_were_in_the_batch() {
+        let lane = Lane::default();
+        push(&lane, 3);
+        let mut driver = lane.drive();
+        lane.queue().drivers = 1;
+        assert!(!driver.has_more_to_come());
+        assert_eq!(take(&mut driver), Some(3));
+        for expected in [true, true, false] {
+            push(&lane, 1);
+            lane.queue().drivers = 1;
+            assert_eq!(driver.has_more_to_come(), expected);
+        }
     }
 
     #[test]

@@ -141,6 +141,10 @@ async fn drive(inner: Arc<Inner>, slot: Slot) {
         // Those who have just been answered ask again before the next batch is taken: one for all, instead of one
         // for whoever is first and another for the rest.
         tokio::task::yield_now().await;
+        // A worker with many tasks comes back before it has been to all of them, once.
+        if driver.has_more_to_come() {
+            tokio::task::yield_now().await;
+        }
     }
 }
 
