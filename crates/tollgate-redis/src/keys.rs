@@ -236,11 +236,15 @@ fn digest(key: &Key<'_>) -> u128 {
 /// RFC 4648, section 5, without padding.
 fn base64url(bits: u128) -> [u8; 22] {
     const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
-    let digit = |six: u128| DIGITS[(six & 63) as usize];
     let mut text = [0; 22];
-    for (place, byte) in text.iter_mut().enumerate() {
-        // 21 digits of six bits, and the last with two.
-        *byte = if place < 21 { digit(bits >> (122 - 6 * place)) } else { digit(bits << 4) };
+    // Three bytes are four digits; the last byte is two.
+    for (digits, bytes) in text.chunks_mut(4).zip(bits.to_be_bytes().chunks(3)) {
+        let mut three = [0; 4];
+        three[1..=bytes.len()].copy_from_slice(bytes);
+        let number = u32::from_be_bytes(three);
+        for (digit, shift) in digits.iter_mut().zip([18, 12, 6, 0]) {
+            *digit = DIGITS[(number >> shift & 63) as usize];
+        }
     }
     text
 }

@@ -29,7 +29,12 @@ impl ServerTime {
     }
 
     pub(crate) fn estimate(&self) -> Timestamp {
-        let since_base = self.millis(instant());
+        self.estimate_at(instant())
+    }
+
+    /// What it was then, or will be.
+    pub(crate) fn estimate_at(&self, instant: Instant) -> Timestamp {
+        let since_base = self.millis(instant);
         Timestamp::from_unix_millis(self.at_base.load(Ordering::Relaxed).saturating_add(since_base))
     }
 

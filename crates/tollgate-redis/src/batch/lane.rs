@@ -30,6 +30,8 @@ struct Queue {
     drivers: usize,
     /// How many requests the drivers have taken and not come back from.
     under_way: usize,
+    /// How many drivers have handed out answers since they last took requests.
+    handing_out: usize,
 }
 
 /// The right to take batches from a lane. If it is dropped in the middle, as when its runtime shuts down, others
@@ -39,6 +41,7 @@ pub(super) struct Driver<'a> {
     lane: &'a Lane,
     /// How many requests of the batch that it is busy with.
     under_way: usize,
+    is_handing_out: bool,
     is_done: bool,
 }
 
@@ -87,7 +90,7 @@ impl Lane {
 
     /// For a driver that `push` asked for.
     pub(super) const fn drive(&self) -> Driver<'_> {
-        Driver { lane: self, under_way: 0, is_done: false }
+        Driver { lane: self, under_way: 0, is_handing_out: false, is_done: false }
     }
 
     fn queue(&self) -> MutexGuard<'_, Queue> {
@@ -104,6 +107,7 @@ impl Driver<'_> {
     pub(super) fn next_batch(&mut self, most: usize) -> Option<Vec<(Request, Waiter)>> {
         let mut queue = self.lane.queue();
         queue.under_way -= mem::take(&mut self.under_way);
+        queue.handing_out -= usize::from(mem::take(&mut self.is_handing_out));
         let waiting = queue.waiting.len();
         if waiting == 0 {
             queue.drivers -= 1;
@@ -118,6 +122,21 @@ impl Driver<'_> {
         self.under_way = count;
         Some(queue.waiting.drain(..count).collect())
     }
+
+    /// Whether fewer wait than were in its last batch. The others may be about to ask again. One of them is not worth
+    /// waiting for: on a Cluster most batches are of one, who next asks in another lane.
+    pub(super) fn has_more_to_come(&self) -> bool {
+        self.lane.queue().waiting.len() + 1 < self.under_way
+    }
+
+    /// To be called when answers are there. Whether another driver has handed out answers as well, and not yet taken
+    /// what those ask next whom it has answered.
+    pub(super) fn hand_out(&mut self) -> bool {
+        let mut queue = self.lane.queue();
+        let others = queue.handing_out > usize::from(self.is_handing_out);
+        queue.handing_out += usize::from(!mem::replace(&mut self.is_handing_out, true));
+        others
+    }
 }
 
 impl Drop for Driver<'_> {
@@ -126,6 +145,7 @@ impl Drop for Driver<'_> {
             let mut queue = self.lane.queue();
             queue.drivers -= 1;
             queue.under_way -= self.under_way;
+            queue.handing_out -= usize::from(self.is_handing_out);
         }
     }
 }
@@ -167,6 +187,40 @@ mod tests {
         drop(first);
         let mut third = third;
         assert_eq!(take(&mut third), Some(1), "who has gone away has nothing under way");
+    }
+
+    /// Else batches whose replies came together would go together again, and so on for ever.
+    #[test]
+    fn who_hands_out_is_told_while_another_has_not_taken_its_next_batch() {
+        let lane = Lane::default();
+        push(&lane, 64);
+        let (mut first, mut second) = (lane.drive(), lane.drive());
+        assert_eq!([take(&mut first), take(&mut second)], [Some(32), Some(32)]);
+        assert!(!first.hand_out());
+        assert!(!first.hand_out(), "of itself it need not be told");
+        assert!(second.hand_out());
+        push(&lane, 32);
+        assert_eq!(take(&mut first), Some(32));
+        assert!(first.hand_out(), "the second has not taken its next");
+        push(&lane, 32);
+        assert_eq!(take(&mut second), Some(32));
+        drop(first);
+        assert!(!second.hand_out(), "who has gone away hands nothing out");
+    }
+
+    #[test]
+    fn more_are_to_come_until_nearly_as_many_wait_as_were_in_the_batch() {
+        let lane = Lane::default();
+        push(&lane, 3);
+        let mut driver = lane.drive();
+        lane.queue().drivers = 1;
+        assert!(!driver.has_more_to_come());
+        assert_eq!(take(&mut driver), Some(3));
+        for expected in [true, false, false] {
+            push(&lane, 1);
+            lane.queue().drivers = 1;
+            assert_eq!(driver.has_more_to_come(), expected);
+        }
     }
 
     #[test]

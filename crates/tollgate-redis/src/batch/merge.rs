@@ -32,6 +32,12 @@ impl<'a> Merged<'a> {
         self.order.iter().copied()
     }
 
+    /// Whether all requests are of the same counters.
+    pub(crate) fn has_one_set_of_keys(&self) -> bool {
+        let mut firsts = self.runs().map(|(first, _)| &first.keys);
+        firsts.next().is_none_or(|keys| firsts.all(|others| others == keys))
+    }
+
     /// One group for all runs with the same shapes and as many requests in them.
     pub(crate) fn groups(&self) -> Vec<Group<'a>> {
         let mut groups = Vec::<Group<'a>>::new();

@@ -30,7 +30,7 @@ use tokio::task::JoinSet;
 use tollgate::StoreError;
 
 pub(crate) use self::lane::Awaited;
-use self::lane::{Lane, Waiter};
+use self::lane::{Driver, Lane, Waiter};
 pub(crate) use self::merge::Merged;
 use crate::keys::Slot;
 use crate::script::{self, Request};
@@ -137,10 +137,14 @@ impl Committer {
 async fn drive(inner: Arc<Inner>, slot: Slot) {
     let mut driver = inner.lane(slot).drive();
     while let Some(batch) = driver.next_batch(BATCH) {
-        inner.commit(slot, batch).await;
+        inner.commit(slot, batch, &mut driver).await;
         // Those who have just been answered ask again before the next batch is taken: one for all, instead of one
         // for whoever is first and another for the rest.
         tokio::task::yield_now().await;
+        // A worker with many tasks comes back before it has been to all of them, once.
+        if driver.has_more_to_come() {
+            tokio::task::yield_now().await;
+        }
     }
 }
 
@@ -153,8 +157,8 @@ impl Inner {
     }
 
     /// Takes one batch, and answers everybody in it.
-    async fn commit(self: &Arc<Self>, slot: Slot, batch: Batch) {
-        let parts = self.take(slot, batch).await;
+    async fn commit(self: &Arc<Self>, slot: Slot, batch: Batch, driver: &mut Driver<'_>) {
+        let parts = self.take(slot, batch, Some(driver)).await;
         if parts.is_empty() {
             return;
         }
@@ -162,24 +166,29 @@ impl Inner {
         for part in parts {
             let inner = Arc::clone(self);
             // What has one set of keys is not divided again.
-            calls.spawn(async move { inner.take(slot, part).await });
+            calls.spawn(async move { inner.take(slot, part, None).await });
         }
         calls.join_all().await;
     }
 
     /// Makes one call of it and answers everybody. Only if the server says that it has some of the keys and not
     /// others, nobody is answered: nothing was charged, and each of the parts that come back may be taken by itself.
-    async fn take(&self, slot: Slot, batch: Batch) -> Vec<Batch> {
+    async fn take(&self, slot: Slot, batch: Batch, driver: Option<&mut Driver<'_>>) -> Vec<Batch> {
         let sent = instant();
         let (requests, mut waiters) = still_awaited(batch, sent);
         let Some(last) = waiters.iter().map(|waiter| waiter.deadline).max() else { return vec![] };
         let merged = Merged::new(&requests);
         let call = script::encode(&merged.groups());
-        let divisible = divisible(&requests);
+        let divisible = if merged.has_one_set_of_keys() { Divisible::No } else { Divisible::Yes };
         let reply = self.call(slot, &call, divisible, last, &mut waiters).await;
         let received = instant();
         if divisible == Divisible::Yes && reply == Err(Trouble::Refused(Refusal::TryAgain)) {
             return divide(requests, waiters);
+        }
+        // Replies that came together would else be followed by batches that go together, and then server and client
+        // take turns at waiting for each other.
+        if driver.is_some_and(Driver::hand_out) {
+            tokio::task::yield_now().await;
         }
         let done = reply.map_err(StoreError::from).and_then(script::decode).and_then(|reply| {
             // First, because who is told that its window is not open asks again at once, by the time known then.
@@ -230,12 +239,6 @@ fn still_awaited(batch: Batch, now: Instant) -> (Vec<Request>, Vec<Waiter>) {
         !waiter.is_gone()
     };
     batch.into_iter().filter_map(|mut it| is_awaited(&mut it).then_some(it)).unzip()
-}
-
-/// Whether the requests have more than one set of keys.
-fn divisible(requests: &[Request]) -> Divisible {
-    let same = requests.windows(2).all(|pair| pair[0].keys == pair[1].keys);
-    if same { Divisible::No } else { Divisible::Yes }
 }
 
 /// One part for each set of keys.

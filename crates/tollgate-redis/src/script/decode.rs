@@ -105,10 +105,8 @@ impl Answer {
     }
 
     fn step(&mut self, request: &Request) {
-        let Outcome::Taken(found) = &mut self.outcome else { return };
-        let before: SmallVec<[u64; 1]> = found.iter().map(|found| found.before).collect();
-        for (found, after) in found.iter_mut().zip(request.after(&before)) {
-            found.after = after;
+        if let Outcome::Taken(found) = &mut self.outcome {
+            request.step(found);
         }
     }
 }

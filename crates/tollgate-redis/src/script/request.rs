@@ -5,6 +5,7 @@ use std::time::Duration;
 use smallvec::SmallVec;
 use tollgate::{Anchor, Counter, Quota, Timestamp, WindowLength};
 
+use super::Found;
 use crate::keys::KeyText;
 
 /// One step on one or several counters, all or nothing.
@@ -103,19 +104,20 @@ fn millis(length: Duration) -> u64 {
 }
 
 impl Request {
-    /// What the counters say after this step, if they said `used` before. The script does the same.
-    pub(crate) fn after(&self, used: &[u64]) -> SmallVec<[u64; 1]> {
-        let counters = || self.shapes.iter().zip(used);
-        let admitted = counters().all(|(shape, used)| shape.fits(*used));
-        let after = |(shape, &used): (&Shape, &u64)| match self.step {
-            Step::Charge if admitted || shape.counts_denial(used) => {
-                used.saturating_add(shape.units).min(Quota::MAX_LIMIT)
-            }
-            Step::Charge | Step::Look => used,
-            Step::Set => shape.bound.unsigned_abs(),
-            Step::Refund => used.saturating_sub(shape.units),
-            Step::Reset => 0,
-        };
-        counters().map(after).collect()
+    /// Takes the step as the script does: says of each counter what is used after it, by what was used before.
+    pub(super) fn step(&self, counters: &mut [Found]) {
+        let admitted = self.shapes.iter().zip(&*counters).all(|(shape, found)| shape.fits(found.before));
+        for (shape, found) in self.shapes.iter().zip(counters) {
+            let used = found.before;
+            found.after = match self.step {
+                Step::Charge if admitted || shape.counts_denial(used) => {
+                    used.saturating_add(shape.units).min(Quota::MAX_LIMIT)
+                }
+                Step::Charge | Step::Look => used,
+                Step::Set => shape.bound.unsigned_abs(),
+                Step::Refund => used.saturating_sub(shape.units),
+                Step::Reset => 0,
+            };
+        }
     }
 }

@@ -135,7 +135,12 @@ impl fmt::Debug for RedisStore {
 
 impl Store for RedisStore {
     async fn charge(&self, charges: &[Charge<'_>]) -> Result<Counted, StoreError> {
-        self.0.finish(self.0.begin(charges, Company::Alone)).await
+        let mut begun = self.0.begin(charges, Company::Alone);
+        match begun {
+            Begun::Known(counted) => Ok(counted),
+            Begun::Asked(ref mut pending) => self.0.counted(pending).await,
+            Begun::Across(charges) => self.0.reserve(charges).await,
+        }
     }
 
     async fn charge_each(&self, requests: &[&[Charge<'_>]]) -> Vec<Result<Counted, StoreError>> {
@@ -144,13 +149,16 @@ impl Store for RedisStore {
             requests.iter().map(|charges| self.0.begin(charges, Company::Others)).collect();
         let mut answers = Vec::with_capacity(begun.len());
         let mut across = Vec::new();
-        for request in begun {
-            if let Begun::Across(charges) = request {
-                across.push((answers.len(), charges));
-                answers.push(Err(StoreError::TimedOut));
-            } else {
-                answers.push(self.0.finish(request).await);
-            }
+        for mut request in begun {
+            let answer = match request {
+                Begun::Known(counted) => Ok(counted),
+                Begun::Asked(ref mut pending) => self.0.counted(pending).await,
+                Begun::Across(charges) => {
+                    across.push((answers.len(), charges));
+                    Err(StoreError::TimedOut)
+                }
+            };
+            answers.push(answer);
         }
         // One after another, once nothing else is under way: none is denied because of what another gives back.
         for (place, charges) in across {
@@ -170,17 +178,14 @@ impl Store for RedisStore {
             return Ok(in_order(&parts, &looked));
         }
         let question = Question::new(charges, &self.0.names);
-        let (question, taken) =
-            self.0.note(self.0.send(question, Asked::Look, instant(), Company::Alone)).await?;
-        Ok(question.counted(taken.now, &taken.found))
+        self.0.counted(&mut self.0.send(question, Asked::Look, instant(), Company::Alone)).await
     }
 
     async fn record(&self, charge: &Charge<'_>) -> Result<QuotaState, StoreError> {
         let charges = [*charge];
         let question = Question::new(&charges, &self.0.names);
-        let pending = self.0.send(question, Asked::Record, instant(), Company::Alone);
-        let (_, taken) = self.0.note(pending).await?;
-        taken.state(&charge.counter())
+        let mut pending = self.0.send(question, Asked::Record, instant(), Company::Alone);
+        self.0.note(&mut pending).await?.state(&charge.counter())
     }
 
     async fn refund(&self, charge: &Charge<'_>, start: Timestamp) -> Result<Refunded, StoreError> {
@@ -230,15 +235,10 @@ impl Inner {
         }
     }
 
-    async fn finish(self: &Arc<Self>, begun: Begun<'_>) -> Result<Counted, StoreError> {
-        match begun {
-            Begun::Across(charges) => self.reserve(charges).await,
-            Begun::Known(counted) => Ok(counted),
-            Begun::Asked(pending) => {
-                let (question, taken) = self.note(pending).await?;
-                Ok(question.counted(taken.now, &taken.found))
-            }
-        }
+    /// Awaits the answer, and gives where the quotas stand.
+    async fn counted(&self, pending: &mut Pending<'_>) -> Result<Counted, StoreError> {
+        let taken = self.note(pending).await?;
+        Ok(pending.question.counted(taken.now, &taken.found))
     }
 
     /// Whether the charges may lie in several slots, and are then taken slot by slot.
@@ -262,14 +262,17 @@ impl Inner {
         company: Company,
     ) -> Pending<'a> {
         let versions = question.ids().map(|id| self.denials.version(id)).collect();
-        let awaited = self.submit(&question, asked, begun, company);
+        let now = self.committer.time().estimate_at(begun);
+        let awaited = self.submit(&question, asked, begun, now, company);
         Pending { question, asked, begun, versions, awaited }
     }
 
     /// Awaits the answer and notes what it says of counters that deny.
-    async fn note<'a>(&self, pending: Pending<'a>) -> Result<(Question<'a>, Taken), StoreError> {
+    async fn note(&self, pending: &mut Pending<'_>) -> Result<Taken, StoreError> {
         let Pending { question, asked, begun, versions, awaited } = pending;
-        let taken = Taken::try_from(self.answer(&question, asked, begun, awaited?).await?)?;
+        let (question, asked, begun) = (&*question, *asked, *begun);
+        let awaited = awaited.as_mut().map_err(|error| error.clone())?;
+        let taken = Taken::try_from(self.answer(question, asked, begun, awaited).await?)?;
         let is_denied = match asked {
             Asked::Deny => true,
             Asked::Charge | Asked::Record => question.is_denied(&taken.found),
@@ -280,7 +283,7 @@ impl Inner {
             let received = instant();
             let windows = question.windows(taken.now, &taken.found);
             for (((counter, window), found), version) in
-                question.ids().zip(windows).zip(&taken.found).zip(&versions)
+                question.ids().zip(windows).zip(&taken.found).zip(&*versions)
             {
                 let (used, now) = (found.after, taken.now);
                 let count = Remembered { counter, used, window, now, sent: begun, received };
@@ -291,7 +294,7 @@ impl Inner {
                 }
             }
         }
-        Ok((question, taken))
+        Ok(taken)
     }
 
     /// The denial that the store would give, if what is remembered of all counters says so for sure.
@@ -327,8 +330,9 @@ impl Inner {
 
     async fn ask(&self, question: &Question<'_>, asked: Asked) -> Result<Answer, StoreError> {
         let begun = instant();
-        let awaited = self.submit(question, asked, begun, Company::Alone)?;
-        self.answer(question, asked, begun, awaited).await
+        let now = self.committer.time().estimate_at(begun);
+        let mut awaited = self.submit(question, asked, begun, now, Company::Alone)?;
+        self.answer(question, asked, begun, &mut awaited).await
     }
 
     /// Awaits the answer, and asks again where the window it named was not open.
@@ -337,26 +341,29 @@ impl Inner {
         question: &Question<'_>,
         asked: Asked,
         begun: Instant,
-        mut awaited: Awaited,
+        awaited: &mut Awaited,
     ) -> Result<Answer, StoreError> {
         for _ in 1..TRIES {
             let answer = received(awaited).await?;
             if answer.outcome != Outcome::Stale {
                 return Ok(answer);
             }
-            awaited = self.submit(question, asked, begun, Company::Others)?;
+            let now = self.committer.time().estimate();
+            *awaited = self.submit(question, asked, begun, now, Company::Others)?;
         }
         received(awaited).await
     }
 
+    /// Puts the question into the next batch, by what the server's time is believed to be.
     fn submit(
         &self,
         question: &Question<'_>,
         asked: Asked,
         begun: Instant,
+        now: Timestamp,
         company: Company,
     ) -> Result<Awaited, StoreError> {
-        let request = question.request(asked, &self.names, self.committer.time().estimate())?;
+        let request = question.request(asked, &self.names, now)?;
         let slot = self.slot(&request)?;
         self.committer.submit(slot, request, begun, company)
     }
@@ -378,7 +385,7 @@ impl Inner {
 }
 
 /// The answer, once it is there. There is none if the runtime shuts down.
-async fn received(awaited: Awaited) -> Result<Answer, StoreError> {
+async fn received(awaited: &mut Awaited) -> Result<Answer, StoreError> {
     awaited.await.unwrap_or(Err(StoreError::TimedOut))
 }
 

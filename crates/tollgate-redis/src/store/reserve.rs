@@ -146,9 +146,8 @@ impl Inner {
         let send = |part: &Part<'a>| self.send(part.question.clone(), asked, begun, Company::Others);
         let pending: Vec<Pending<'a>> = parts.iter().map(send).collect();
         let mut counted = Vec::with_capacity(parts.len());
-        for pending in pending {
-            let (question, taken) = self.note(pending).await?;
-            counted.push(question.counted(taken.now, &taken.found));
+        for mut pending in pending {
+            counted.push(self.counted(&mut pending).await?);
         }
         Ok(counted)
     }
@@ -158,7 +157,7 @@ impl Inner {
         self.denials.forget(units.counter);
         let answer = match self.committer.submit(units.slot, units.refund.clone(), instant(), Company::Others)
         {
-            Ok(awaited) => received(awaited).await,
+            Ok(mut awaited) => received(&mut awaited).await,
             Err(error) => Err(error),
         };
         self.denials.forget(units.counter);
@@ -184,10 +183,11 @@ impl Reservation<'_, '_> {
         }
         let mut charged = Vec::with_capacity(self.parts.len());
         for part in self.parts {
-            let pending = self.inner.send(part.question.clone(), Asked::Charge, self.begun, Company::Others);
-            match self.inner.note(pending).await {
-                Ok((_, taken)) if part.counted(&taken).is_admitted() => charged.push(taken),
-                Ok((_, taken)) => return self.deny(charged, &part.counted(&taken)).await,
+            let mut pending =
+                self.inner.send(part.question.clone(), Asked::Charge, self.begun, Company::Others);
+            match self.inner.note(&mut pending).await {
+                Ok(taken) if part.counted(&taken).is_admitted() => charged.push(taken),
+                Ok(taken) => return self.deny(charged, &part.counted(&taken)).await,
                 Err(error) => return Err(self.fail(charged, error).await),
             }
             if self.caller.is_closed() {
