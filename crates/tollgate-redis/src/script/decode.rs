@@ -22,7 +22,7 @@ pub(crate) enum Outcome {
     Taken(SmallVec<[Found; 1]>),
     /// The window it names is not open. Nothing was written.
     Stale,
-    /// The window of a refund is not the open one. Nothing was written.
+    /// The window of a refund is not the open one. Nothing was given back.
     Closed,
     /// What is stored under one of the keys is no count. Nothing was written.
     NoCount,

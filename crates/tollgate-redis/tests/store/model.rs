@@ -1,8 +1,11 @@
 //! Any sequence of steps gives the answers of the reference model.
 
+use std::time::Duration;
+
 use proptest::prelude::*;
+use tollgate::PolicyQuota;
 use tollgate_testkit::servers::Software;
-use tollgate_testkit::{Model, Moves, SteeredClock, block_on, plan, replay};
+use tollgate_testkit::{Ask, Model, Moves, Op, Plan, SteeredClock, block_on, plan, replay};
 
 use crate::servers::{clustered, served, steered};
 
@@ -28,4 +31,24 @@ proptest! {
         let subject = steered(Software::Redis);
         block_on(replay(&subject, Model::new(UNCAPPED), &plan, |subject, time| subject.set_time(time)));
     }
+}
+
+/// It wrote nothing, so after a step back and forth of the clock the counter still had its first window.
+#[test]
+fn a_refund_that_comes_too_late_leaves_the_counter_in_the_window_that_holds() {
+    const DAY: Duration = Duration::from_hours(24);
+    let (ask, refund) = (Ask { quota: 0, key: 0, cost: 1 }, Op::Refund(Ask { quota: 0, key: 0, cost: 1 }, 0));
+    let plan = Plan {
+        quotas: vec![PolicyQuota::new("a", "3/1d".parse().unwrap())],
+        keys: 1,
+        ops: vec![
+            Op::Charge(vec![ask]),
+            Op::Back(3 * DAY),
+            refund,
+            Op::Forward(3 * DAY),
+            Op::Charge(vec![ask]),
+        ],
+    };
+    let subject = steered(Software::Redis);
+    block_on(replay(&subject, Model::new(UNCAPPED), &plan, |subject, time| subject.set_time(time)));
 }
