@@ -16,6 +16,7 @@ use crate::{Changes, Policies, Position, Problem, Warning};
 #[derive(Debug)]
 pub struct Config {
     pub(crate) store: Option<StoreSettings>,
+    pub(crate) store_url_at: Option<Position>,
     pub(crate) layout_at: Option<Position>,
     pub(crate) policies: Policies,
     pub(crate) warnings: Box<[Warning]>,
@@ -135,6 +136,12 @@ impl Config {
     #[must_use]
     pub const fn store(&self) -> Option<&StoreSettings> {
         self.store.as_ref()
+    }
+
+    /// Where the file says the URL of the store, if it does. Whether it is one is for the store to say.
+    #[must_use]
+    pub const fn store_url_at(&self) -> Option<Position> {
+        self.store_url_at
     }
 
     /// Where the file says the layout of keys, if it does.

@@ -33,8 +33,9 @@ const EXEMPT: &[&str] = &["name", "description", "match", "exempt", "enabled"];
 pub(crate) fn resolve(file: At<RawFile>, problems: &mut Problems) -> Config {
     let At { at, value: file } = file;
     file.need(&["policies"], at, problems);
-    let layout = file.store.as_ref().and_then(|store| store.value.layout.as_ref());
-    let layout_at = layout.map(|layout| layout.at);
+    let raw_store = file.store.as_ref().map(|store| &store.value);
+    let store_url_at = raw_store.and_then(|store| Some(store.url.as_ref()?.at));
+    let layout_at = raw_store.and_then(|store| Some(store.layout.as_ref()?.at));
     let store = file.store.and_then(|store| settings(store, problems));
     let defaults =
         Defaults::new(file.mode.map(|mode| mode.value), file.defaults.map(|defaults| defaults.value));
@@ -54,7 +55,7 @@ pub(crate) fn resolve(file: At<RawFile>, problems: &mut Problems) -> Config {
         }
     }
     let warnings = warning::warnings(&policies, store.as_ref());
-    Config { store, layout_at, policies: Policies::new(policies), warnings }
+    Config { store, store_url_at, layout_at, policies: Policies::new(policies), warnings }
 }
 
 fn settings(store: At<RawStore>, problems: &mut Problems) -> Option<StoreSettings> {

@@ -4,7 +4,8 @@ use std::fmt::Write as _;
 use std::io::{self, Write as _};
 
 use serde::Serialize;
-use tollgate_policy::{Config, ConfigError, Problem, Warning};
+use tollgate_policy::{Config, ConfigError, Problem, ProblemKind, Warning};
+use tollgate_redis::StoreUrl;
 
 use crate::args::CheckConfigArgs;
 use crate::layout;
@@ -44,6 +45,7 @@ struct FoundWarning {
 pub fn run(args: &CheckConfigArgs) -> Result<bool, ConfigError> {
     let file = args.file.display().to_string();
     let loaded = Config::load(&args.file).and_then(|config| {
+        check_store_url(&file, &config)?;
         layout::of_file(&file, &config, None)?;
         Ok(config)
     });
@@ -68,6 +70,14 @@ pub fn run(args: &CheckConfigArgs) -> Result<bool, ConfigError> {
     // The exit status says it too.
     let _ = io::stdout().write_all(text.as_bytes());
     Ok(report.valid && (!args.deny_warnings || report.warnings.is_empty()))
+}
+
+/// That the store which the file names can be one. `serve` does not look at it where `--store` goes before it.
+fn check_store_url(file: &str, config: &Config) -> Result<(), ConfigError> {
+    let Some((store, at)) = config.store().zip(config.store_url_at()) else { return Ok(()) };
+    let Err(error) = store.url().parse::<StoreUrl>() else { return Ok(()) };
+    let problem = Problem::new(at, ProblemKind::Other(error.to_string().into()));
+    Err(ConfigError::Invalid { file: file.into(), problems: [problem].into() })
 }
 
 impl From<&Problem> for FoundError {

@@ -217,11 +217,6 @@ fn decision(server: &str, status: StatusCode, body: &[u8]) -> Result<Decision, C
     let server = server.to_owned();
     Err(match status {
         StatusCode::BAD_REQUEST => ClientError::Rejected { detail },
-        StatusCode::NOT_FOUND => {
-            let detail =
-                format!("{detail}; checks are answered where `serve --listen` says, by default on port 8080");
-            ClientError::Unexpected { server, status, detail }
-        }
         _ => ClientError::Unexpected { server, status, detail },
     })
 }

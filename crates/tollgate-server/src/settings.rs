@@ -85,6 +85,11 @@ pub enum SettingsError {
     /// A policy cannot be counted under the layout of keys.
     #[error("`--store-layout`: {0}")]
     Layout(String),
+    /// A layout of keys, and no attributes that are its values.
+    #[error(
+        "`--store-layout` needs `--key`: the attributes that are the values of its keys, such as `--key user`"
+    )]
+    LayoutWithoutKey,
     /// There is no password where it was to be found.
     #[error("`{flag}`: {}", with_source(.source))]
     Password {
@@ -192,6 +197,9 @@ fn from_flags(args: &ServeArgs) -> Result<Resolved, SettingsError> {
     let policies = flags::policies(args.limits.clone(), &args.key, count_denied, on_store_failure)?;
     let layout = args.store_args.store_layout.as_ref();
     if let Some(layout) = layout {
+        if args.key.is_empty() {
+            return Err(SettingsError::LayoutWithoutKey);
+        }
         layout::check(layout, &policies).map_err(SettingsError::Layout)?;
     }
     let store = args.store.as_ref().map(|url| StoreSettings::new(url, None, layout, &args.store_args));

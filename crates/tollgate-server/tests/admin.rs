@@ -108,7 +108,12 @@ fn each_listener_answers_its_own_paths_alone() {
     for path in ["/metrics", "/openapi.json", "/", "/v1", "/v1/check/", "//v1/check", "/v1/checks"] {
         server.get(path).assert_problem(404, None);
     }
-    server.admin_get("/v1/check?user=alice").assert_problem(404, None);
+    let (check, refund) =
+        (server.admin_get("/v1/check?user=alice").json(), server.post("/v1/refund", ALICE).json());
+    assert!(check["detail"].as_str().expect("a text").contains("`serve --listen`"), "{check}");
+    assert!(refund["detail"].as_str().expect("a text").contains("`serve --admin-listen`"), "{refund}");
+    let nowhere = server.get("/v1/checks").json();
+    assert!(nowhere["detail"].as_str().expect("a text").contains("/openapi.json"), "{nowhere}");
     for path in ["/v1/check", "/v1/peek", "/v1/check/batch"] {
         server.admin_post(path, ALICE).assert_problem(404, None);
     }

@@ -17,6 +17,8 @@ fn nothing_is_answered_at_the_paths_of_others_unless_it_is_asked_for() {
     for path in ["/check?userId=alice", "/api/v1/rate_limit?user_id=a&endpoint=/"] {
         assert_eq!(server.get(path).status, 404);
     }
+    let evaluate = server.get("/evaluate?key=user:alice").json();
+    assert_eq!(evaluate["detail"], "this path is answered with `serve --answers spring-starter`");
     let rlaas = Server::start(&["--limit", "5/1d", "--answers", "rlaas"]);
     assert_eq!(rlaas.get("/api/v1/rate_limit?user_id=a&endpoint=/").status, 404);
     assert_eq!(rlaas.admin_get("/check?userId=alice").status, 404);

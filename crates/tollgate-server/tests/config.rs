@@ -84,6 +84,15 @@ errors.yaml is not valid: 2 errors
 }
 
 #[test]
+fn a_store_that_cannot_be_is_an_error_and_its_url_is_not_repeated() {
+    let file = file("store.yaml", "store: { url: \"http://:sesame@h\" }\npolicies: []\n");
+    let (status, said, _) = run("check-config", &file, &[]);
+    assert_eq!(status, Some(1), "{said}");
+    assert!(said.starts_with("store.yaml:1:15: error: the store's URL has to begin with redis://"), "{said}");
+    assert!(!said.contains("sesame"), "{said}");
+}
+
+#[test]
 fn warnings_have_codes_and_fail_only_where_that_is_asked() {
     let file = file("warnings.yaml", "policies: [{ name: a, key: [user], quotas: [10/1s, 1000/1m] }]");
     let (status, said, _) = run("check-config", &file, &[]);

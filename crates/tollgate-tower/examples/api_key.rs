@@ -17,6 +17,7 @@ use axum::middleware::{Next, from_fn};
 use axum::response::{IntoResponse, Response};
 use axum::{Router, routing::get};
 use tollgate::{Limiter, Quota};
+use tollgate_tower::headers::HeaderFormat;
 use tollgate_tower::key::{Header, PeerAddress};
 use tollgate_tower::{RateLimitLayer, Rule};
 
@@ -36,7 +37,8 @@ async fn main() -> Result<(), Box<dyn Error>> {
         .route("/", get(|| async { "hello\n" }))
         .layer(RateLimitLayer::builder(requests).build()?)
         .layer(from_fn(known))
-        .layer(RateLimitLayer::builder(guesses).build()?);
+        // Headers tell of the limit of the key, which the outermost layer would write over.
+        .layer(RateLimitLayer::builder(guesses).header_format(HeaderFormat::None).build()?);
     let listener = tokio::net::TcpListener::bind("127.0.0.1:3000").await?;
     axum::serve(listener, app.into_make_service_with_connect_info::<SocketAddr>()).await?;
     Ok(())

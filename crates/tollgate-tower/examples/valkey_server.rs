@@ -49,7 +49,8 @@ pub(crate) async fn limited(
     let valkey = format!("redis://{}:{}", or("VALKEY_HOST", "localhost"), or("VALKEY_PORT", "6379"));
     let store = RedisStore::builder(valkey.parse()?).layout(KeyLayout::USER_RATE_LIMIT);
     let store = store.deadline(PATIENCE).connect_timeout(PATIENCE).build()?;
-    let quota = Quota::new(requests, Duration::from_secs(seconds))?;
+    let quota = Quota::new(requests, Duration::from_secs(seconds));
+    let quota = quota.map_err(|e| format!("RATE_LIMIT_REQUESTS, RATE_LIMIT_WINDOW_SECONDS: {e}"))?;
     let limiter = Limiter::builder("users").quota(quota).count_denied(CountDenied::Yes).build(store)?;
 
     let (server, realm) =
@@ -106,10 +107,14 @@ fn detail(detail: &str) -> String {
 
 /// The keys that the realm signs with, as it publishes them.
 async fn keys(uri: &Uri) -> Result<Keys, Box<dyn Error>> {
-    let host = uri.authority().ok_or("KEYCLOAK_SERVER_URL: expected http://HOST[:PORT]")?;
-    let stream = TcpStream::connect((host.host(), host.port_u16().unwrap_or(80))).await?;
+    let authority = uri.authority().ok_or("KEYCLOAK_SERVER_URL: expected http://HOST[:PORT]")?;
+    let (host, port) = (authority.host(), authority.port_u16().unwrap_or(80));
+    let stream = TcpStream::connect((host, port)).await;
+    let stream = stream.map_err(|e| format!("KEYCLOAK_SERVER_URL: cannot reach {host}:{port}: {e}"))?;
     let (mut sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(stream)).await?;
     tokio::spawn(connection);
-    let request = Request::get(uri.path()).header(header::HOST, host.as_str()).body(Empty::<&[u8]>::new())?;
-    Ok(Keys::from_jwks(&sender.send_request(request).await?.into_body().collect().await?.to_bytes())?)
+    let request =
+        Request::get(uri.path()).header(header::HOST, authority.as_str()).body(Empty::<&[u8]>::new())?;
+    let answer = sender.send_request(request).await?.into_body().collect().await?.to_bytes();
+    Ok(Keys::from_jwks(&answer).map_err(|e| format!("KEYCLOAK_REALM: {}: {e}", uri.path()))?)
 }

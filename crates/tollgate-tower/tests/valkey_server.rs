@@ -235,10 +235,11 @@ async fn what_cannot_be_is_named() {
     for (name, value, says) in [
         ("RATE_LIMIT_REQUESTS", "many", "RATE_LIMIT_REQUESTS: invalid digit"),
         ("RATE_LIMIT_WINDOW_SECONDS", "-1", "RATE_LIMIT_WINDOW_SECONDS: invalid digit"),
-        ("RATE_LIMIT_WINDOW_SECONDS", "0", "window"),
+        ("RATE_LIMIT_WINDOW_SECONDS", "0", "RATE_LIMIT_WINDOW_SECONDS: the window"),
         ("VALKEY_PORT", "x", "port"),
         ("KEYCLOAK_SERVER_URL", "/nowhere", "KEYCLOAK_SERVER_URL"),
-        ("KEYCLOAK_REALM", "other", "JSON Web Key Set"),
+        ("KEYCLOAK_SERVER_URL", "http://127.0.0.1:1", "KEYCLOAK_SERVER_URL: cannot reach 127.0.0.1:1:"),
+        ("KEYCLOAK_REALM", "other", "KEYCLOAK_REALM: /realms/other/"),
     ] {
         let with = |other: &str| if other == name { Some(value.to_owned()) } else { known(other) };
         let error = valkey_server::app(with).await.unwrap_err().to_string();

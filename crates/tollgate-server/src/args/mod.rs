@@ -48,7 +48,8 @@ pub enum Command {
 /// Flags of `tollgate serve`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "An environment variable takes several values separated by commas, such as \
-                        TOLLGATE_LIMIT=\"5/1m, 100/1h\". An empty one counts as unset.")]
+                        TOLLGATE_LIMIT=\"5/1m, 100/1h\". An empty one counts as unset; one that is set stands for its \
+                        flag, also where flags exclude each other.")]
 #[command(group = clap::ArgGroup::new("policies").args(["limits", "config", "import"]).required(true))]
 #[command(group = clap::ArgGroup::new("shared").args(["store", "config", "import"]).multiple(true))]
 pub struct ServeArgs {

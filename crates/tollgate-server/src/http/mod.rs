@@ -82,7 +82,8 @@ impl<S: ServedStore + 'static> Edge<S> {
 
     async fn route(&self, listener: Listener, request: Request<Incoming>) -> Result<Reply, Problem> {
         let path = request.uri().path();
-        let route = Route::at(listener, path, self.answers).ok_or_else(Problem::not_found)?;
+        let route =
+            Route::at(listener, path, self.answers).ok_or_else(|| Problem::not_found(listener, path))?;
         if !route.allows(request.method()) {
             return Err(Problem::method_not_allowed(route.allow()));
         }

@@ -9,6 +9,7 @@ use tollgate_policy::{CheckError, RefundError, Refusal};
 
 use super::json::BadField;
 use super::query::QueryError;
+use super::route::{Elsewhere, Listener, Route};
 use super::wire::{ProblemBody, ProblemReason};
 use super::{Reply, reply};
 
@@ -31,8 +32,24 @@ impl Problem {
         Self { status, detail: detail.into(), field: None, reason: None, allow: None }
     }
 
-    pub(super) fn not_found() -> Self {
-        Self::new(StatusCode::NOT_FOUND, "nothing is answered at this path on this listener")
+    /// Nothing is answered at a path on this listener; says where it would be.
+    pub(super) fn not_found(listener: Listener, path: &str) -> Self {
+        let detail = match Route::elsewhere(listener, path) {
+            Some(Elsewhere::Listener(Listener::Public)) => {
+                "this path is answered where checks are (`serve --listen`, by default port 8080)".into()
+            }
+            Some(Elsewhere::Listener(Listener::Admin)) => {
+                "this path is answered on the admin listener (`serve --admin-listen`, by default port 8090)"
+                    .into()
+            }
+            Some(Elsewhere::Answers(name)) => {
+                format!("this path is answered with `serve --answers {name}`").into()
+            }
+            None => Cow::from(
+                "nothing is answered at this path; `/openapi.json` of the admin listener has all paths",
+            ),
+        };
+        Self::new(StatusCode::NOT_FOUND, detail)
     }
 
     pub(super) fn method_not_allowed(allow: &'static str) -> Self {

@@ -1,8 +1,10 @@
 //! Which paths there are, on which listener, and what may be done there.
 
+use clap::ValueEnum;
 use http::Method;
 
 use super::System;
+use crate::args::Answers;
 
 /// The two sockets of the service.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -33,6 +35,14 @@ pub(super) enum Route {
     Other(&'static System),
 }
 
+/// Where a path is answered that is not answered here.
+pub(super) enum Elsewhere {
+    /// On the other listener.
+    Listener(Listener),
+    /// As the system of this name, if that is asked for.
+    Answers(String),
+}
+
 impl Listener {
     pub(crate) const fn name(self) -> &'static str {
         match self {
@@ -61,6 +71,19 @@ impl Route {
             (Listener::Public, path) => Self::Other(answers.filter(|system| system.path == path)?),
             _ => return None,
         })
+    }
+
+    /// Where a path is answered that this listener does not answer; `None` if nowhere.
+    pub(super) fn elsewhere(listener: Listener, path: &str) -> Option<Elsewhere> {
+        let other = match listener {
+            Listener::Public => Listener::Admin,
+            Listener::Admin => Listener::Public,
+        };
+        if Self::at(other, path, None).is_some() {
+            return Some(Elsewhere::Listener(other));
+        }
+        let answers = Answers::value_variants().iter().find(|answers| System::of(**answers).path == path)?;
+        Some(Elsewhere::Answers(answers.to_possible_value()?.get_name().to_owned()))
     }
 
     pub(super) fn allows(self, method: &Method) -> bool {
@@ -95,7 +118,6 @@ impl Route {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::args::Answers;
 
     #[test]
     fn allow_names_the_methods_that_are_allowed() {

@@ -45,7 +45,7 @@ pub(crate) struct Imported {
 #[non_exhaustive]
 pub enum ImportError {
     /// There is no such system, or its file is missing.
-    #[error("expected `rlaas FILE`, its application.yaml, or `valkey-env`")]
+    #[error("expected `rlaas FILE`, its application.yaml, or `valkey-env`; in TOLLGATE_IMPORT, `rlaas,FILE`")]
     Unknown,
     /// The file cannot be read, or says what cannot be.
     #[error(transparent)]

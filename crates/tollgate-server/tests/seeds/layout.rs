@@ -96,7 +96,7 @@ fn policies_that_the_layout_cannot_take_are_refused_by_name() {
         flags(&["--limit", "5/1m@first_hit", "--key", "user"], "rlaas")
             .contains("`--store-layout`: policy `default`")
     );
-    assert!(flags(&["--limit", "5/1m"], "rlaas").contains("how many values its key has"));
+    assert!(flags(&["--limit", "5/1m"], "rlaas").contains("`--store-layout` needs `--key`"));
     assert!(flags(&["--limit", "5/1m"], "rlas").contains("expected rlaas, leetdezine"));
 }
 

@@ -204,6 +204,8 @@ fn placeholders_are_read_and_the_address_of_its_store_is_never_repeated() {
         let said = refused(&[], import);
         assert!(said.contains("expected `rlaas FILE`"), "{said}");
     }
+    let spaced = refused(&[("TOLLGATE_IMPORT", "rlaas application.yaml")], &[]);
+    assert!(spaced.contains("in TOLLGATE_IMPORT, `rlaas,FILE`"), "{spaced}");
     let unread = refused(&[], &["--import", "rlaas", "/no/such.yaml"]);
     assert!(unread.contains("cannot read /no/such.yaml"), "{unread}");
 }

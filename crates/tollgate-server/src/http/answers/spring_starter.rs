@@ -24,7 +24,7 @@ use super::{Description, System};
 
 pub(super) const SYSTEM: System = System {
     path: "/evaluate",
-    example: "/evaluate?key=global:com.example.ApiController%23getData&name=get-data",
+    example: "/evaluate?key=user:alice&name=invoice-create&scope=USER",
     headers: Some(HeaderFormat::Draft06),
     attributes,
     reply,
