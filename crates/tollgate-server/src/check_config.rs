@@ -7,7 +7,7 @@ use serde::Serialize;
 use tollgate_policy::{Config, ConfigError, Problem, Warning};
 
 use crate::args::CheckConfigArgs;
-use crate::layout;
+use crate::layout::{Keys, StoreFlags};
 
 /// What `--json` prints.
 #[derive(Serialize)]
@@ -44,7 +44,9 @@ struct FoundWarning {
 pub fn run(args: &CheckConfigArgs) -> Result<bool, ConfigError> {
     let file = args.file.display().to_string();
     let loaded = Config::load(&args.file).and_then(|config| {
-        layout::of_file(&file, &config, None)?;
+        if let Some(keys) = Keys::of_file(&file, &config, &StoreFlags::default())? {
+            keys.check_file(&file, &config)?;
+        }
         Ok(config)
     });
     let report = match loaded {

@@ -4,8 +4,12 @@
 //! everybody. So policies are looked through before they are live.
 
 use tollgate::PolicyQuota;
-use tollgate_policy::{Config, ConfigError, Identity, Policies, Policy, Position, Problem, ProblemKind};
-use tollgate_redis::KeyLayout;
+use tollgate_policy::{
+    Config, ConfigError, Identity, Override, Policies, Policy, Position, Problem, ProblemKind, StoreSettings,
+};
+use tollgate_redis::{KeyLayout, StoreUrl};
+
+use crate::store::DEFAULT_PREFIX;
 
 /// The layout of this name, or the template.
 ///
@@ -25,68 +29,149 @@ pub(crate) fn read(text: &str) -> Result<KeyLayout, String> {
     text.parse::<KeyLayout>().map_err(|error| error.to_string())
 }
 
-/// The layout that counts, and that all policies of the file can be counted under it: the one of a flag, or else the
-/// file's own.
-///
-/// # Errors
-///
-/// If the file's own is none, or cannot say what a policy counts.
-pub(crate) fn of_file(
-    file: &str,
-    config: &Config,
-    flag: Option<&KeyLayout>,
-) -> Result<Option<KeyLayout>, ConfigError> {
-    let invalid = |problems| Err(ConfigError::Invalid { file: file.into(), problems });
-    let own = match config.store().and_then(|store| store.layout()).map(read).transpose() {
-        Ok(own) => own,
-        Err(error) => {
-            let at = config.layout_at().unwrap_or(Position { line: 1, column: 1 });
-            return invalid([Problem::new(at, ProblemKind::Other(error.into()))].into());
-        }
-    };
-    let Some(layout) = flag.cloned().or(own) else { return Ok(None) };
-    let misfits: Box<[Problem]> = misfits(&layout, config.policies())
-        .map(|(policy, reason)| {
-            let at = policy.at().unwrap_or(Position { line: 1, column: 1 });
-            Problem::new(at, ProblemKind::Other(not_in_layout(policy, &reason).into()))
-        })
-        .collect();
-    if misfits.is_empty() { Ok(Some(layout)) } else { invalid(misfits) }
+/// How keys are written, and what the store can take of those.
+#[derive(Debug, Clone)]
+pub(crate) struct Keys {
+    layout: KeyLayout,
+    slots: Slots,
 }
 
-/// That no policy is one that cannot be counted under the layout.
-///
-/// # Errors
-///
-/// Names the first one, and why not.
-pub(crate) fn check(layout: &KeyLayout, policies: &Policies) -> Result<(), String> {
-    misfits(layout, policies).next().map_or(Ok(()), |(policy, reason)| Err(not_in_layout(policy, &reason)))
+/// Where the counters of one key lie that one request counts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Slots {
+    /// In one place, or the store takes them wherever they are.
+    Any,
+    /// In several slots of a Cluster, and the store refuses such a request.
+    Several,
+}
+
+/// What flags say of the store. They go before the file.
+#[derive(Debug, Default)]
+pub(crate) struct StoreFlags<'a> {
+    pub(crate) layout: Option<&'a KeyLayout>,
+    pub(crate) url: Option<&'a StoreUrl>,
+    pub(crate) prefix: Option<&'a str>,
+}
+
+impl Keys {
+    /// Of a store that other than a file describes, and so takes no requests across slots.
+    pub(crate) fn new(layout: &KeyLayout, is_cluster: bool, prefix: &str) -> Self {
+        let slots = if is_cluster && !layout.keeps_to_slot(prefix) { Slots::Several } else { Slots::Any };
+        Self { layout: layout.clone(), slots }
+    }
+
+    /// Those of a file and of the flags beside it; `None` if keys are written in our own way.
+    ///
+    /// # Errors
+    ///
+    /// If the file's layout is none.
+    pub(crate) fn of_file(
+        file: &str,
+        config: &Config,
+        flags: &StoreFlags<'_>,
+    ) -> Result<Option<Self>, ConfigError> {
+        let store = config.store();
+        let own = store.and_then(|store| store.layout()).map(read).transpose().map_err(|error| {
+            let at = config.layout_at().unwrap_or(Position { line: 1, column: 1 });
+            invalid(file, [Problem::new(at, ProblemKind::Other(error.into()))].into())
+        })?;
+        let Some(layout) = flags.layout.cloned().or(own) else { return Ok(None) };
+        let is_cluster = flags.url.map_or(store.is_some_and(StoreSettings::is_cluster), StoreUrl::is_cluster);
+        let prefix = flags.prefix.or(store.and_then(|store| store.prefix())).unwrap_or(DEFAULT_PREFIX);
+        let reserves = store.is_some_and(StoreSettings::reserves_across_slots);
+        Ok(Some(Self::new(&layout, is_cluster && !reserves, prefix)))
+    }
+
+    pub(crate) const fn layout(&self) -> &KeyLayout {
+        &self.layout
+    }
+
+    /// That all policies of the file can be counted.
+    ///
+    /// # Errors
+    ///
+    /// Names all that cannot, and why not.
+    pub(crate) fn check_file(&self, file: &str, config: &Config) -> Result<(), ConfigError> {
+        let misfits: Box<[Problem]> = self
+            .misfits(config.policies())
+            .map(|(policy, reason)| {
+                let at = policy.at().unwrap_or(Position { line: 1, column: 1 });
+                Problem::new(at, ProblemKind::Other(not_in_layout(policy, &reason).into()))
+            })
+            .collect();
+        if misfits.is_empty() { Ok(()) } else { Err(invalid(file, misfits)) }
+    }
+
+    /// That all policies can be counted.
+    ///
+    /// # Errors
+    ///
+    /// Names the first one that cannot, and why not.
+    pub(crate) fn check(&self, policies: &Policies) -> Result<(), String> {
+        self.misfits(policies).next().map_or(Ok(()), |(policy, reason)| Err(not_in_layout(policy, &reason)))
+    }
+
+    /// The policies that cannot be counted, and why not.
+    fn misfits<'a>(&'a self, policies: &'a Policies) -> impl Iterator<Item = (&'a Policy, String)> {
+        policies.as_slice().iter().filter_map(|policy| Some((policy, self.misfit(policy)?)))
+    }
+
+    fn misfit(&self, policy: &Policy) -> Option<String> {
+        let Self { layout, slots } = self;
+        let overrides = policy.overrides();
+        let enforced = || overrides.iter().map(Override::quotas).chain([policy.quotas()]);
+        let candidates = || overrides.iter().map(Override::candidates).chain([policy.candidates()]);
+        let mut quotas = enforced().chain(candidates()).flatten().map(PolicyQuota::quota).peekable();
+        // Without a quota, nobody is counted.
+        quotas.peek()?;
+        if let Some((quota, error)) = quotas.find_map(|quota| Some((quota, layout.validate(quota).err()?))) {
+            return Some(format!("{quota}: {error}"));
+        }
+        let needed = layout.values();
+        match values(policy.identity()) {
+            Some(values) if values == needed => {}
+            Some(values) => {
+                return Some(format!("its key has {}, and `{layout}` names {needed}", counted(values)));
+            }
+            None => return Some("how many values its key has depends on the request".to_owned()),
+        }
+        let mut together = enforced().chain(candidates()).flat_map(pairs);
+        if let Some((one, other)) = together.find(|(one, other)| !layout.tells_apart(one, other)) {
+            let (one, other) = (one.quota(), other.quota());
+            return Some(format!(
+                "`{layout}` does not always tell {one} from {other}, which {{windows}} does"
+            ));
+        }
+        // A candidate would use up a quota whose counter it shares.
+        let tried = candidates().flatten();
+        let mut beside = tried.flat_map(|tried| enforced().flatten().map(move |quota| (quota, tried)));
+        if let Some((quota, tried)) = beside.find(|(quota, tried)| !layout.tells_apart(quota, tried)) {
+            let (quota, tried) = (quota.quota(), tried.quota());
+            return Some(format!(
+                "`{layout}` does not always tell {quota} from the candidate {tried}, which {{policy}} does"
+            ));
+        }
+        let has_several = enforced().chain(candidates()).any(|quotas| quotas.len() > 1);
+        (has_several && *slots == Slots::Several).then(|| {
+            "on a Cluster its quotas lie in several slots; braces around all values and nothing else keep them in \
+             one, such as {{{user}}}, or `across_slots: reserve` in `store` takes them slot by slot"
+                .to_owned()
+        })
+    }
+}
+
+fn invalid(file: &str, problems: Box<[Problem]>) -> ConfigError {
+    ConfigError::Invalid { file: file.into(), problems }
 }
 
 fn not_in_layout(policy: &Policy, reason: &str) -> String {
     format!("policy `{}` cannot be counted under the layout of keys: {reason}", policy.name())
 }
 
-/// The policies that cannot be counted under the layout, and why not.
-fn misfits<'a>(layout: &'a KeyLayout, policies: &'a Policies) -> impl Iterator<Item = (&'a Policy, String)> {
-    policies.as_slice().iter().filter_map(|policy| Some((policy, misfit(layout, policy)?)))
-}
-
-fn misfit(layout: &KeyLayout, policy: &Policy) -> Option<String> {
-    let lists = policy.overrides().iter().flat_map(|over| [over.quotas(), over.candidates()]);
-    let lists = lists.chain([policy.quotas(), policy.candidates()]);
-    let mut quotas = lists.flatten().map(PolicyQuota::quota).peekable();
-    // Without a quota, nobody is counted.
-    quotas.peek()?;
-    if let Some((quota, error)) = quotas.find_map(|quota| Some((quota, layout.validate(quota).err()?))) {
-        return Some(format!("{quota}: {error}"));
-    }
-    let needed = layout.values();
-    match values(policy.identity()) {
-        Some(values) if values == needed => None,
-        Some(values) => Some(format!("its key has {}, and `{layout}` names {needed}", counted(values))),
-        None => Some("how many values its key has depends on the request".to_owned()),
-    }
+/// All that are charged together, two by two.
+fn pairs(quotas: &[PolicyQuota]) -> impl Iterator<Item = (&PolicyQuota, &PolicyQuota)> {
+    let others = |(place, one)| quotas.iter().skip(place + 1).map(move |other| (one, other));
+    quotas.iter().enumerate().flat_map(others)
 }
 
 /// How many values its keys have; `None` if that varies. A choice says which it was, so it has the names as well.
