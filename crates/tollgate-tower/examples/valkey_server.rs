@@ -106,7 +106,9 @@ fn detail(detail: &str) -> String {
 
 /// The keys that the realm signs with, as it publishes them.
 async fn keys(uri: &Uri) -> Result<Keys, Box<dyn Error>> {
-    let host = uri.authority().ok_or("KEYCLOAK_SERVER_URL: expected http://HOST[:PORT]")?;
+    // Keys that came over a connection without TLS, where TLS was asked for, could be anybody's.
+    let host = uri.authority().filter(|_| uri.scheme_str() == Some("http"));
+    let host = host.ok_or("KEYCLOAK_SERVER_URL: expected http://HOST[:PORT]")?;
     let stream = TcpStream::connect((host.host(), host.port_u16().unwrap_or(80))).await?;
     let (mut sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(stream)).await?;
     tokio::spawn(connection);
