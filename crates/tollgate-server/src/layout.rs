@@ -5,7 +5,8 @@
 
 use tollgate::PolicyQuota;
 use tollgate_policy::{
-    Config, ConfigError, Identity, Override, Policies, Policy, Position, Problem, ProblemKind, StoreSettings,
+    Config, ConfigError, Identity, Mode, Override, Policies, Policy, Position, Problem, ProblemKind,
+    StoreSettings,
 };
 use tollgate_redis::{KeyLayout, StoreUrl};
 
@@ -113,15 +114,23 @@ impl Keys {
 
     /// The policies that cannot be counted, and why not.
     fn misfits<'a>(&'a self, policies: &'a Policies) -> impl Iterator<Item = (&'a Policy, String)> {
-        policies.as_slice().iter().filter_map(|policy| Some((policy, self.misfit(policy)?)))
+        let policies = policies.as_slice();
+        policies.iter().enumerate().filter_map(|(place, policy)| {
+            let earlier = policies.iter().take(place);
+            let misfit = self
+                .unwritable(policy)
+                .or_else(|| self.mixed_up(policy))
+                .or_else(|| self.scattered(policy))
+                .or_else(|| self.shared(policy, earlier))?;
+            Some((policy, misfit))
+        })
     }
 
-    fn misfit(&self, policy: &Policy) -> Option<String> {
-        let Self { layout, slots } = self;
-        let overrides = policy.overrides();
-        let enforced = || overrides.iter().map(Override::quotas).chain([policy.quotas()]);
-        let candidates = || overrides.iter().map(Override::candidates).chain([policy.candidates()]);
-        let mut quotas = enforced().chain(candidates()).flatten().map(PolicyQuota::quota).peekable();
+    /// What of its keys the layout cannot say.
+    fn unwritable(&self, policy: &Policy) -> Option<String> {
+        let layout = &self.layout;
+        let mut quotas =
+            enforced(policy).chain(candidates(policy)).flatten().map(PolicyQuota::quota).peekable();
         // Without a quota, nobody is counted.
         quotas.peek()?;
         if let Some((quota, error)) = quotas.find_map(|quota| Some((quota, layout.validate(quota).err()?))) {
@@ -129,34 +138,65 @@ impl Keys {
         }
         let needed = layout.values();
         match values(policy.identity()) {
-            Some(values) if values == needed => {}
-            Some(values) => {
-                return Some(format!("its key has {}, and `{layout}` names {needed}", counted(values)));
-            }
-            None => return Some("how many values its key has depends on the request".to_owned()),
+            Some(values) if values == needed => None,
+            Some(values) => Some(format!("its key has {}, and `{layout}` names {needed}", counted(values))),
+            None => Some("how many values its key has depends on the request".to_owned()),
         }
-        let mut together = enforced().chain(candidates()).flat_map(pairs);
-        if let Some((one, other)) = together.find(|(one, other)| !layout.tells_apart(one, other)) {
+    }
+
+    /// Which of its own quotas the layout takes for another: the store refuses such a request, or a candidate uses up
+    /// the quota beside it.
+    fn mixed_up(&self, policy: &Policy) -> Option<String> {
+        let layout = &self.layout;
+        let is_mixed_up = |(one, other): &(&PolicyQuota, &PolicyQuota)| !layout.tells_apart(one, other);
+        if let Some((one, other)) =
+            enforced(policy).chain(candidates(policy)).flat_map(pairs).find(is_mixed_up)
+        {
             let (one, other) = (one.quota(), other.quota());
             return Some(format!(
                 "`{layout}` does not always tell {one} from {other}, which {{windows}} does"
             ));
         }
-        // A candidate would use up a quota whose counter it shares.
-        let tried = candidates().flatten();
-        let mut beside = tried.flat_map(|tried| enforced().flatten().map(move |quota| (quota, tried)));
-        if let Some((quota, tried)) = beside.find(|(quota, tried)| !layout.tells_apart(quota, tried)) {
-            let (quota, tried) = (quota.quota(), tried.quota());
-            return Some(format!(
-                "`{layout}` does not always tell {quota} from the candidate {tried}, which {{policy}} does"
-            ));
-        }
-        let has_several = enforced().chain(candidates()).any(|quotas| quotas.len() > 1);
-        (has_several && *slots == Slots::Several).then(|| {
+        let beside = |tried| enforced(policy).flatten().map(move |quota| (quota, tried));
+        let (quota, tried) = candidates(policy).flatten().flat_map(beside).find(is_mixed_up)?;
+        let (quota, tried) = (quota.quota(), tried.quota());
+        Some(format!(
+            "`{layout}` does not always tell {quota} from the candidate {tried}, which {{policy}} does"
+        ))
+    }
+
+    /// That on a Cluster its quotas are not in one slot, and the store refuses each request.
+    fn scattered(&self, policy: &Policy) -> Option<String> {
+        let has_several = enforced(policy).chain(candidates(policy)).any(|quotas| quotas.len() > 1);
+        (has_several && self.slots == Slots::Several).then(|| {
             "on a Cluster its quotas lie in several slots; braces around all values and nothing else keep them in \
              one, such as {{{user}}}, or `across_slots: reserve` in `store` takes them slot by slot"
                 .to_owned()
         })
+    }
+
+    /// What a policy shares with an earlier one that certainly applies to the same requests: the store refuses those, or
+    /// counts them twice where one of the two is a shadow.
+    fn shared<'a>(&self, policy: &'a Policy, earlier: impl Iterator<Item = &'a Policy>) -> Option<String> {
+        let counts = |policy: &Policy| policy.mode() != Mode::Off && !policy.is_exempt();
+        let is_beside = |other: &&Policy| {
+            counts(policy)
+                && counts(other)
+                && policy.identity() == other.identity()
+                && (policy.covers(other) || other.covers(policy))
+        };
+        let mut together = earlier.filter(is_beside).flat_map(|other| {
+            let with_other = |quota| other.quotas().iter().map(move |known| (quota, known));
+            policy.quotas().iter().flat_map(with_other)
+        });
+        let (quota, known) = together.find(|(quota, known)| !self.layout.tells_apart(quota, known))?;
+        Some(format!(
+            "`{}` does not always tell {} from {} of policy `{}`, which matches the same requests; {{policy}} does",
+            self.layout,
+            quota.quota(),
+            known.quota(),
+            known.policy()
+        ))
     }
 }
 
@@ -166,6 +206,16 @@ fn invalid(file: &str, problems: Box<[Problem]>) -> ConfigError {
 
 fn not_in_layout(policy: &Policy, reason: &str) -> String {
     format!("policy `{}` cannot be counted under the layout of keys: {reason}", policy.name())
+}
+
+/// The lists of quotas that decide, of which one is charged at a time.
+fn enforced(policy: &Policy) -> impl Iterator<Item = &[PolicyQuota]> {
+    policy.overrides().iter().map(Override::quotas).chain([policy.quotas()])
+}
+
+/// The lists of quotas that are tried out.
+fn candidates(policy: &Policy) -> impl Iterator<Item = &[PolicyQuota]> {
+    policy.overrides().iter().map(Override::candidates).chain([policy.candidates()])
 }
 
 /// All that are charged together, two by two.

@@ -105,11 +105,12 @@ fn policies_that_the_layout_cannot_take_are_refused_by_name() {
 #[test]
 fn quotas_that_the_layout_does_not_tell_apart_are_refused_by_name() {
     let policies = "
-- { name: fine, key: [user], quotas: [5/1m], candidate: [9/1h] }
-- { name: starts, key: [user], quotas: [5/1m, 100/1h] }
-- { name: tried, key: [user], quotas: [5/1m], candidate: [9/1m] }
-- { name: both, key: [user], quotas: [5/1m], candidate: [9/1h, 9/1d] }
+- { name: fine, match: { path: /fine }, key: [user], quotas: [5/1m], candidate: [9/1h] }
+- { name: starts, match: { path: /starts }, key: [user], quotas: [5/1m, 100/1h] }
+- { name: tried, match: { path: /tried }, key: [user], quotas: [5/1m], candidate: [9/1m] }
+- { name: both, match: { path: /both }, key: [user], quotas: [5/1m], candidate: [9/1h, 9/1d] }
 - name: over
+  match: { path: /over }
   key: [user]
   quotas: [5/1m]
   overrides: [{ when: { tier: gold }, quotas: [5/1m, 50/1h] }]
@@ -140,6 +141,34 @@ fn quotas_that_the_layout_does_not_tell_apart_are_refused_by_name() {
     let check =
         tollgate().args(["check-config", &path]).env("REDIS_URL", "redis://h").output().expect("it runs");
     assert_eq!(check.status.code(), Some(0), "{}", String::from_utf8_lossy(&check.stdout));
+}
+
+/// Whoever asked for what both match was refused by the store, or counted twice where one was a shadow.
+#[test]
+fn policies_of_the_same_requests_that_share_counters_are_refused_by_name() {
+    let policies = "
+- { name: api, match: { path: /api/* }, key: [user], quotas: [100/1m] }
+- { name: login, match: { path: /api/login }, key: [user], quotas: [5/1m, 50/1h] }
+- { name: hourly, match: { path: /api/hour }, key: [user], quotas: [50/1h] }
+- { name: elsewhere, match: { path: /web }, key: [user], quotas: [5/1m] }
+- { name: others, match: { path: /api/login }, key: [ip], quotas: [5/1m] }
+- { name: tried, match: { path: /web, tier: gold }, mode: shadow, key: [user], quotas: [9/1m] }
+- { name: away, match: { path: /web }, enabled: false, key: [user], quotas: [9/1m] }
+- { name: health, match: { path: /web }, exempt: true }
+";
+    let said = |layout: &str| {
+        let path = file("shared.yaml", layout, policies);
+        let mut check = tollgate();
+        let output =
+            check.args(["check-config", &path]).env("REDIS_URL", "redis://h").output().expect("it runs");
+        let said = String::from_utf8_lossy(&output.stdout).into_owned();
+        said.lines().filter(|line| line.contains("error:")).map(str::to_owned).collect::<Vec<_>>()
+    };
+    let [login, tried] = said("user-rate-limit").try_into().expect("two");
+    let shares = "does not always tell 5/1m from 100/1m of policy `api`, which matches the same requests; {policy} does";
+    assert!(login.contains("policy `login`") && login.ends_with(shares), "{login}");
+    assert!(tried.contains("policy `tried`") && tried.contains("of policy `elsewhere`"), "{tried}");
+    assert_eq!(said("\"l:{policy}:{user}:{window}\""), [""; 0]);
 }
 
 /// On a Cluster the store refused each of their requests, because the keys of one lay in several slots.
