@@ -17,6 +17,12 @@ impl<'a> Attributes<'a> {
     /// Characters in a name, at most.
     pub const MAX_NAME: usize = 128;
 
+    /// Whether an attribute can have this name: it has 1 to [`MAX_NAME`](Self::MAX_NAME) characters.
+    #[must_use]
+    pub fn is_name(name: &str) -> bool {
+        !name.is_empty() && (name.len() <= Self::MAX_NAME || name.chars().count() <= Self::MAX_NAME)
+    }
+
     /// Adds a name and its value.
     pub fn push(&mut self, name: impl Into<Cow<'a, str>>, value: impl Into<Cow<'a, str>>) {
         self.0.push((name.into(), value.into()));

@@ -4,7 +4,9 @@ use thiserror::Error;
 use tollgate::{CountDenied, OnStoreFailure, PolicyQuota, Quota};
 
 use crate::policy::{Quotas, candidate_name, is_policy_name};
-use crate::{Condition, Cost, HeaderFormat, Identity, Mode, OnMissingKey, Pattern, Policy, Position, Test};
+use crate::{
+    Attributes, Condition, Cost, HeaderFormat, Identity, Mode, OnMissingKey, Pattern, Policy, Position, Test,
+};
 
 /// What a policy is made of: see [`Policy::builder`].
 #[derive(Debug, Clone)]
@@ -28,6 +30,9 @@ pub enum PolicyError {
     /// A policy neither counts nor exempts anybody.
     #[error("policy `{0}` has no quota")]
     NoQuota(Box<str>),
+    /// An attribute name that no request can have.
+    #[error("policy `{0}`: an attribute's name has 1 to {max} characters", max = Attributes::MAX_NAME)]
+    AttributeName(Box<str>),
     /// Two quotas would count the same units on the same counter.
     #[error("{first} and {second} have the same window; keep one of them")]
     SameWindow {
@@ -186,12 +191,15 @@ impl PolicyBuilder {
     ///
     /// # Errors
     ///
-    /// If the name cannot be one, there is no quota and it exempts nobody, or two quotas have the same window,
-    /// anchor and zone.
+    /// If the name cannot be one, an attribute's name is empty or too long, there is no quota and it exempts nobody, or
+    /// two quotas have the same window, anchor and zone.
     pub fn build(self) -> Result<Policy, PolicyError> {
         let Self { policy, quotas, candidates, count_denied } = self;
         if !is_policy_name(&policy.name) {
             return Err(PolicyError::Name);
+        }
+        if !policy.attributes().all(Attributes::is_name) {
+            return Err(PolicyError::AttributeName(policy.name));
         }
         if quotas.is_empty() && !policy.is_exempt {
             return Err(PolicyError::NoQuota(policy.name));

@@ -191,7 +191,8 @@ impl StoreSettings {
     }
 
     /// Whether the server is a Cluster, on which a step is in one slot.
-    pub(crate) fn is_cluster(&self) -> bool {
+    #[must_use]
+    pub fn is_cluster(&self) -> bool {
         self.url.split_once("://").is_some_and(|(scheme, _)| scheme.ends_with("+cluster"))
     }
 }

@@ -5,6 +5,7 @@ use std::fmt;
 use smallvec::SmallVec;
 use tollgate::{OnStoreFailure, PolicyQuota};
 
+use crate::warning::implies;
 use crate::{Attributes, Condition, Cost, Identity, Position};
 
 /// A `:` is kept for the names under which candidates are counted.
@@ -260,6 +261,13 @@ impl Policy {
     #[must_use]
     pub fn matches(&self, attributes: &Attributes<'_>) -> bool {
         self.mode != Mode::Off && self.conditions.iter().all(|condition| condition.holds(attributes))
+    }
+
+    /// Whether its conditions hold of every request of which those of the other hold, as far as their written form shows
+    /// it: never yes where it is not so.
+    #[must_use]
+    pub fn covers(&self, other: &Self) -> bool {
+        implies(&other.conditions, &self.conditions)
     }
 
     /// The override for a request: the first that holds.

@@ -178,7 +178,7 @@ fn resolve_cost(cost: At<RawCost>, problems: &mut Problems) -> Option<Cost> {
         RawCost::Attribute(raw) => {
             raw.need(&["attribute", "max"], cost.at, problems);
             let name = raw.attribute?;
-            if !(1..=Attributes::MAX_NAME).contains(&name.value.chars().count()) {
+            if !Attributes::is_name(&name.value) {
                 problems.add(name.at, ProblemKind::AttributeName);
                 return None;
             }

@@ -393,6 +393,18 @@ fn policies_made_in_code_are_checked() {
         error(Policy::builder("a").quota(quota()).quota("7/60s".parse().unwrap()).build()),
         "5/1m and 7/1m have the same window; keep one of them"
     );
+    // Of a cost that no request can say, everybody was charged what they asked for.
+    let cost = |name: &str| tollgate_policy::Cost::Attribute { name: name.into(), max: 5 };
+    let priced = |name: &str| Policy::builder("a").quota(quota()).cost(cost(name)).build();
+    let keyed =
+        |name: &str| Policy::builder("a").quota(quota()).key(Identity::Attribute(name.into())).build();
+    let matching = |name: &str| Policy::builder("a").quota(quota()).matching(name, ["/"]).build();
+    for name in [String::new(), "x".repeat(129)] {
+        for policy in [priced(&name), keyed(&name), matching(&name)] {
+            assert_eq!(error(policy), "policy `a`: an attribute's name has 1 to 128 characters");
+        }
+    }
+    assert!(priced(&"ä".repeat(128)).is_ok());
     let policy = || Policy::builder("a").quota(quota()).build().unwrap();
     assert_eq!(Policies::of([policy(), policy()]).unwrap_err().to_string(), "two policies are named `a`");
 }

@@ -124,6 +124,14 @@ pub enum UrlError {
     Query,
 }
 
+impl StoreUrl {
+    /// Whether the store is a Cluster, on which a step is in one slot.
+    #[must_use]
+    pub const fn is_cluster(&self) -> bool {
+        matches!(self.place, Place::Cluster { .. })
+    }
+}
+
 impl FromStr for StoreUrl {
     type Err = UrlError;
 

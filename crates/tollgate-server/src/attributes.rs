@@ -25,8 +25,7 @@ pub(crate) fn insert<'a>(
     name: Cow<'a, str>,
     value: Cow<'a, str>,
 ) -> Result<(), AttributeError> {
-    let too_long = name.len() > Attributes::MAX_NAME && name.chars().count() > Attributes::MAX_NAME;
-    if name.is_empty() || too_long {
+    if !Attributes::is_name(&name) {
         return Err(AttributeError::NameLength);
     }
     if attributes.value(&name).is_some() {

@@ -8,7 +8,7 @@ use tollgate_policy::{Config, ConfigError, Problem, ProblemKind, Warning};
 use tollgate_redis::StoreUrl;
 
 use crate::args::CheckConfigArgs;
-use crate::layout;
+use crate::layout::{Keys, StoreFlags};
 
 /// What `--json` prints.
 #[derive(Serialize)]
@@ -46,7 +46,9 @@ pub fn run(args: &CheckConfigArgs) -> Result<bool, ConfigError> {
     let file = args.file.display().to_string();
     let loaded = Config::load(&args.file).and_then(|config| {
         check_store_url(&file, &config)?;
-        layout::of_file(&file, &config, None)?;
+        if let Some(keys) = Keys::of_file(&file, &config, &StoreFlags::default())? {
+            keys.check_file(&file, &config)?;
+        }
         Ok(config)
     });
     let report = match loaded {

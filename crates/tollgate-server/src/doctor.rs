@@ -35,7 +35,7 @@ struct Check<'a> {
 /// If flags contradict each other, or a file that they name cannot be read.
 pub async fn run(args: &DoctorArgs) -> Result<Level, SettingsError> {
     let StoreSettings { url, builder, .. } =
-        StoreSettings::new(&args.store, None, args.store_args.store_layout.as_ref(), &args.store_args)?;
+        StoreSettings::new(&args.store, args.store_args.store_layout.as_ref(), &args.store_args)?;
     let diagnosis = builder.diagnose().await?;
     let text = if args.json { json(url.to_string(), &diagnosis) } else { readable(&diagnosis) };
     // The exit status says it too.

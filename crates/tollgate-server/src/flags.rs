@@ -45,7 +45,7 @@ pub(crate) fn policies(
 /// Whoever these names describe; without any, whoever all attributes together do.
 fn identity(key: &[String]) -> Result<Identity, FlagsError> {
     for (index, name) in key.iter().enumerate() {
-        if name.is_empty() || name.chars().count() > Attributes::MAX_NAME {
+        if !Attributes::is_name(name) {
             return Err(FlagsError::KeyNameLength);
         }
         if name == "cost" {

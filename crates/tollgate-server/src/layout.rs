@@ -4,8 +4,13 @@
 //! everybody. So policies are looked through before they are live.
 
 use tollgate::PolicyQuota;
-use tollgate_policy::{Config, ConfigError, Identity, Policies, Policy, Position, Problem, ProblemKind};
-use tollgate_redis::KeyLayout;
+use tollgate_policy::{
+    Config, ConfigError, Identity, Mode, Override, Policies, Policy, Position, Problem, ProblemKind,
+    StoreSettings,
+};
+use tollgate_redis::{KeyLayout, StoreUrl};
+
+use crate::store::DEFAULT_PREFIX;
 
 /// The layout of this name, or the template.
 ///
@@ -25,68 +30,198 @@ pub(crate) fn read(text: &str) -> Result<KeyLayout, String> {
     text.parse::<KeyLayout>().map_err(|error| error.to_string())
 }
 
-/// The layout that counts, and that all policies of the file can be counted under it: the one of a flag, or else the
-/// file's own.
-///
-/// # Errors
-///
-/// If the file's own is none, or cannot say what a policy counts.
-pub(crate) fn of_file(
-    file: &str,
-    config: &Config,
-    flag: Option<&KeyLayout>,
-) -> Result<Option<KeyLayout>, ConfigError> {
-    let invalid = |problems| Err(ConfigError::Invalid { file: file.into(), problems });
-    let own = match config.store().and_then(|store| store.layout()).map(read).transpose() {
-        Ok(own) => own,
-        Err(error) => {
-            let at = config.layout_at().unwrap_or(Position { line: 1, column: 1 });
-            return invalid([Problem::new(at, ProblemKind::Other(error.into()))].into());
-        }
-    };
-    let Some(layout) = flag.cloned().or(own) else { return Ok(None) };
-    let misfits: Box<[Problem]> = misfits(&layout, config.policies())
-        .map(|(policy, reason)| {
-            let at = policy.at().unwrap_or(Position { line: 1, column: 1 });
-            Problem::new(at, ProblemKind::Other(not_in_layout(policy, &reason).into()))
-        })
-        .collect();
-    if misfits.is_empty() { Ok(Some(layout)) } else { invalid(misfits) }
+/// How keys are written, and what the store can take of those.
+#[derive(Debug, Clone)]
+pub(crate) struct Keys {
+    layout: KeyLayout,
+    slots: Slots,
 }
 
-/// That no policy is one that cannot be counted under the layout.
-///
-/// # Errors
-///
-/// Names the first one, and why not.
-pub(crate) fn check(layout: &KeyLayout, policies: &Policies) -> Result<(), String> {
-    misfits(layout, policies).next().map_or(Ok(()), |(policy, reason)| Err(not_in_layout(policy, &reason)))
+/// Where the counters of one key lie that one request counts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Slots {
+    /// In one place, or the store takes them wherever they are.
+    Any,
+    /// In several slots of a Cluster, and the store refuses such a request.
+    Several,
+}
+
+/// What flags say of the store. They go before the file.
+#[derive(Debug, Default)]
+pub(crate) struct StoreFlags<'a> {
+    pub(crate) layout: Option<&'a KeyLayout>,
+    pub(crate) url: Option<&'a StoreUrl>,
+    pub(crate) prefix: Option<&'a str>,
+}
+
+impl Keys {
+    /// Of a store that other than a file describes, and so takes no requests across slots.
+    pub(crate) fn new(layout: &KeyLayout, is_cluster: bool, prefix: &str) -> Self {
+        let slots = if is_cluster && !layout.keeps_to_slot(prefix) { Slots::Several } else { Slots::Any };
+        Self { layout: layout.clone(), slots }
+    }
+
+    /// Those of a file and of the flags beside it; `None` if keys are written in our own way.
+    ///
+    /// # Errors
+    ///
+    /// If the file's layout is none.
+    pub(crate) fn of_file(
+        file: &str,
+        config: &Config,
+        flags: &StoreFlags<'_>,
+    ) -> Result<Option<Self>, ConfigError> {
+        let store = config.store();
+        let own = store.and_then(|store| store.layout()).map(read).transpose().map_err(|error| {
+            let at = config.layout_at().unwrap_or(Position { line: 1, column: 1 });
+            invalid(file, [Problem::new(at, ProblemKind::Other(error.into()))].into())
+        })?;
+        let Some(layout) = flags.layout.cloned().or(own) else { return Ok(None) };
+        let is_cluster = flags.url.map_or(store.is_some_and(StoreSettings::is_cluster), StoreUrl::is_cluster);
+        let prefix = flags.prefix.or(store.and_then(|store| store.prefix())).unwrap_or(DEFAULT_PREFIX);
+        let reserves = store.is_some_and(StoreSettings::reserves_across_slots);
+        Ok(Some(Self::new(&layout, is_cluster && !reserves, prefix)))
+    }
+
+    pub(crate) const fn layout(&self) -> &KeyLayout {
+        &self.layout
+    }
+
+    /// That all policies of the file can be counted.
+    ///
+    /// # Errors
+    ///
+    /// Names all that cannot, and why not.
+    pub(crate) fn check_file(&self, file: &str, config: &Config) -> Result<(), ConfigError> {
+        let misfits: Box<[Problem]> = self
+            .misfits(config.policies())
+            .map(|(policy, reason)| {
+                let at = policy.at().unwrap_or(Position { line: 1, column: 1 });
+                Problem::new(at, ProblemKind::Other(not_in_layout(policy, &reason).into()))
+            })
+            .collect();
+        if misfits.is_empty() { Ok(()) } else { Err(invalid(file, misfits)) }
+    }
+
+    /// That all policies can be counted.
+    ///
+    /// # Errors
+    ///
+    /// Names the first one that cannot, and why not.
+    pub(crate) fn check(&self, policies: &Policies) -> Result<(), String> {
+        self.misfits(policies).next().map_or(Ok(()), |(policy, reason)| Err(not_in_layout(policy, &reason)))
+    }
+
+    /// The policies that cannot be counted, and why not.
+    fn misfits<'a>(&'a self, policies: &'a Policies) -> impl Iterator<Item = (&'a Policy, String)> {
+        let policies = policies.as_slice();
+        policies.iter().enumerate().filter_map(|(place, policy)| {
+            let earlier = policies.iter().take(place);
+            let misfit = self
+                .unwritable(policy)
+                .or_else(|| self.mixed_up(policy))
+                .or_else(|| self.scattered(policy))
+                .or_else(|| self.shared(policy, earlier))?;
+            Some((policy, misfit))
+        })
+    }
+
+    /// What of its keys the layout cannot say.
+    fn unwritable(&self, policy: &Policy) -> Option<String> {
+        let layout = &self.layout;
+        let mut quotas =
+            enforced(policy).chain(candidates(policy)).flatten().map(PolicyQuota::quota).peekable();
+        // Without a quota, nobody is counted.
+        quotas.peek()?;
+        if let Some((quota, error)) = quotas.find_map(|quota| Some((quota, layout.validate(quota).err()?))) {
+            return Some(format!("{quota}: {error}"));
+        }
+        let needed = layout.values();
+        match values(policy.identity()) {
+            Some(values) if values == needed => None,
+            Some(values) => Some(format!("its key has {}, and `{layout}` names {needed}", counted(values))),
+            None => Some("how many values its key has depends on the request".to_owned()),
+        }
+    }
+
+    /// Which of its own quotas the layout takes for another: the store refuses such a request, or a candidate uses up
+    /// the quota beside it.
+    fn mixed_up(&self, policy: &Policy) -> Option<String> {
+        let layout = &self.layout;
+        let is_mixed_up = |(one, other): &(&PolicyQuota, &PolicyQuota)| !layout.tells_apart(one, other);
+        if let Some((one, other)) =
+            enforced(policy).chain(candidates(policy)).flat_map(pairs).find(is_mixed_up)
+        {
+            let (one, other) = (one.quota(), other.quota());
+            return Some(format!(
+                "`{layout}` does not always tell {one} from {other}, which {{windows}} does"
+            ));
+        }
+        let beside = |tried| enforced(policy).flatten().map(move |quota| (quota, tried));
+        let (quota, tried) = candidates(policy).flatten().flat_map(beside).find(is_mixed_up)?;
+        let (quota, tried) = (quota.quota(), tried.quota());
+        Some(format!(
+            "`{layout}` does not always tell {quota} from the candidate {tried}, which {{policy}} does"
+        ))
+    }
+
+    /// That on a Cluster its quotas are not in one slot, and the store refuses each request.
+    fn scattered(&self, policy: &Policy) -> Option<String> {
+        let has_several = enforced(policy).chain(candidates(policy)).any(|quotas| quotas.len() > 1);
+        (has_several && self.slots == Slots::Several).then(|| {
+            "on a Cluster its quotas lie in several slots; braces around all values and nothing else keep them in \
+             one, such as {{{user}}}, or `across_slots: reserve` in `store` takes them slot by slot"
+                .to_owned()
+        })
+    }
+
+    /// What a policy shares with an earlier one that certainly applies to the same requests: the store refuses those, or
+    /// counts them twice where one of the two is a shadow.
+    fn shared<'a>(&self, policy: &'a Policy, earlier: impl Iterator<Item = &'a Policy>) -> Option<String> {
+        let counts = |policy: &Policy| policy.mode() != Mode::Off && !policy.is_exempt();
+        let is_beside = |other: &&Policy| {
+            counts(policy)
+                && counts(other)
+                && policy.identity() == other.identity()
+                && (policy.covers(other) || other.covers(policy))
+        };
+        let mut together = earlier.filter(is_beside).flat_map(|other| {
+            let with_other = |quota| other.quotas().iter().map(move |known| (quota, known));
+            policy.quotas().iter().flat_map(with_other)
+        });
+        let (quota, known) = together.find(|(quota, known)| !self.layout.tells_apart(quota, known))?;
+        Some(format!(
+            "`{}` does not always tell {} from {} of policy `{}`, which matches the same requests; {{policy}} does",
+            self.layout,
+            quota.quota(),
+            known.quota(),
+            known.policy()
+        ))
+    }
+}
+
+fn invalid(file: &str, problems: Box<[Problem]>) -> ConfigError {
+    ConfigError::Invalid { file: file.into(), problems }
 }
 
 fn not_in_layout(policy: &Policy, reason: &str) -> String {
     format!("policy `{}` cannot be counted under the layout of keys: {reason}", policy.name())
 }
 
-/// The policies that cannot be counted under the layout, and why not.
-fn misfits<'a>(layout: &'a KeyLayout, policies: &'a Policies) -> impl Iterator<Item = (&'a Policy, String)> {
-    policies.as_slice().iter().filter_map(|policy| Some((policy, misfit(layout, policy)?)))
+/// The lists of quotas that decide, of which one is charged at a time.
+fn enforced(policy: &Policy) -> impl Iterator<Item = &[PolicyQuota]> {
+    policy.overrides().iter().map(Override::quotas).chain([policy.quotas()])
 }
 
-fn misfit(layout: &KeyLayout, policy: &Policy) -> Option<String> {
-    let lists = policy.overrides().iter().flat_map(|over| [over.quotas(), over.candidates()]);
-    let lists = lists.chain([policy.quotas(), policy.candidates()]);
-    let mut quotas = lists.flatten().map(PolicyQuota::quota).peekable();
-    // Without a quota, nobody is counted.
-    quotas.peek()?;
-    if let Some((quota, error)) = quotas.find_map(|quota| Some((quota, layout.validate(quota).err()?))) {
-        return Some(format!("{quota}: {error}"));
-    }
-    let needed = layout.values();
-    match values(policy.identity()) {
-        Some(values) if values == needed => None,
-        Some(values) => Some(format!("its key has {}, and `{layout}` names {needed}", counted(values))),
-        None => Some("how many values its key has depends on the request".to_owned()),
-    }
+/// The lists of quotas that are tried out.
+fn candidates(policy: &Policy) -> impl Iterator<Item = &[PolicyQuota]> {
+    policy.overrides().iter().map(Override::candidates).chain([policy.candidates()])
+}
+
+/// All that are charged together, two by two.
+fn pairs(quotas: &[PolicyQuota]) -> impl Iterator<Item = (&PolicyQuota, &PolicyQuota)> {
+    let others = |(place, one)| quotas.iter().skip(place + 1).map(move |other| (one, other));
+    quotas.iter().enumerate().flat_map(others)
 }
 
 /// How many values its keys have; `None` if that varies. A choice says which it was, so it has the names as well.

@@ -6,7 +6,7 @@ use tollgate_policy::{Config, ConfigError, StoreSettings, Warning};
 use tollgate_redis::KeyLayout;
 use tracing::warn;
 
-use crate::layout;
+use crate::layout::{Keys, StoreFlags};
 
 /// A file of policies, and the text that it was read from last, valid or not; none, if it could not be read.
 #[derive(Debug)]
@@ -17,30 +17,31 @@ pub(crate) struct PolicyFile {
     text: Option<String>,
     /// The store that the service was started with.
     store: Option<StoreSettings>,
-    /// The layout of its keys, under which all policies must be countable.
-    layout: Option<KeyLayout>,
+    /// How its keys are written, if not in our own way: all policies must be countable under them.
+    keys: Option<Keys>,
 }
 
 impl PolicyFile {
-    /// Reads the file for the first time. A layout of a flag goes before its own.
+    /// Reads the file for the first time. Flags go before what it says of its store.
     ///
     /// # Errors
     ///
     /// If it cannot be read, or is not valid.
-    pub(crate) fn load(path: &Path, layout: Option<KeyLayout>) -> Result<(Self, Config), ConfigError> {
+    pub(crate) fn load(path: &Path, flags: &StoreFlags<'_>) -> Result<(Self, Config), ConfigError> {
         let name = path.display().to_string().into();
-        let mut file = Self { path: path.into(), name, text: None, store: None, layout };
+        let mut file = Self { path: path.into(), name, text: None, store: None, keys: None };
         let text = file.read()?;
         let config = Config::parse(&file.name, &text)?;
         file.text = Some(text);
-        file.layout = layout::of_file(&file.name, &config, file.layout.as_ref())?;
+        file.keys = Keys::of_file(&file.name, &config, flags)?;
+        file.check_keys(&config)?;
         file.store = config.store().cloned();
         Ok((file, config))
     }
 
     /// The layout of the store's keys, if it is not our own.
     pub(crate) fn layout(&self) -> Option<&KeyLayout> {
-        self.layout.as_ref()
+        self.keys.as_ref().map(Keys::layout)
     }
 
     pub(crate) fn path(&self) -> &Path {
@@ -74,8 +75,12 @@ impl PolicyFile {
         let config = Config::parse(&self.name, &text);
         self.text = Some(text);
         let config = config?;
-        layout::of_file(&self.name, &config, self.layout.as_ref())?;
+        self.check_keys(&config)?;
         Ok(config)
+    }
+
+    fn check_keys(&self, config: &Config) -> Result<(), ConfigError> {
+        self.keys.as_ref().map_or(Ok(()), |keys| keys.check_file(&self.name, config))
     }
 
     /// Logs what is probably a mistake.

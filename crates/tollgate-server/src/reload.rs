@@ -249,6 +249,7 @@ mod tests {
     use tollgate::MemoryStore;
 
     use super::*;
+    use crate::layout::StoreFlags;
 
     /// A file that was away for a while and came back as it was stayed "not live", because its text was known. And
     /// where the log was written beside it, each line of its absence was the cause of the next.
@@ -258,7 +259,7 @@ mod tests {
         fs::create_dir_all(&folder).unwrap();
         let (path, away) = (folder.join("t.yaml"), folder.join("away.yaml"));
         fs::write(&path, "policies: []").unwrap();
-        let (file, config) = PolicyFile::load(&path, None).unwrap();
+        let (file, config) = PolicyFile::load(&path, &StoreFlags::default()).unwrap();
         let limiter = PolicyLimiter::new(MemoryStore::new(), config.into_policies(), file.name());
         let reloads = Reloads::new(Arc::new(limiter), file);
         let failed = || reloads.state().counts()[2];
@@ -284,7 +285,7 @@ mod tests {
         fs::create_dir_all(&folder).unwrap();
         let path = folder.join("t.yaml");
         fs::write(&path, "policies: []").unwrap();
-        let (file, config) = PolicyFile::load(&path, None).unwrap();
+        let (file, config) = PolicyFile::load(&path, &StoreFlags::default()).unwrap();
         let limiter = PolicyLimiter::new(MemoryStore::new(), config.into_policies(), file.name());
         let reloads = Reloads::new(Arc::new(limiter), file);
 

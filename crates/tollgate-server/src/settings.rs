@@ -9,11 +9,11 @@ use tollgate::{CountDenied, MemoryStore, OnStoreFailure};
 use tollgate_policy::{ConfigError, Policies, Warning, WhenFull};
 use tollgate_redis::{PasswordError, TlsError, UrlError};
 
-use crate::args::{self, Answers, LogFormat, MetricAliases, ServeArgs};
+use crate::args::{self, Answers, LogFormat, MetricAliases, ServeArgs, StoreArgs};
 use crate::flags::{self, FlagsError};
 use crate::http::System;
 use crate::import::{Import, ImportError};
-use crate::layout;
+use crate::layout::{Keys, StoreFlags};
 use crate::policy_file::PolicyFile;
 use crate::store::StoreSettings;
 
@@ -176,10 +176,14 @@ struct Resolved {
 
 /// Policies from a file, and the store that it or a flag names.
 fn from_file(path: &Path, args: &ServeArgs) -> Result<Resolved, SettingsError> {
-    let (file, config) = PolicyFile::load(path, args.store_args.store_layout.clone())?;
+    let url = args.store.as_ref().map(StoreSettings::url_of_flag).transpose()?;
+    let StoreArgs { store_layout, store_prefix, .. } = &args.store_args;
+    let flags =
+        StoreFlags { layout: store_layout.as_ref(), url: url.as_ref(), prefix: store_prefix.as_deref() };
+    let (file, config) = PolicyFile::load(path, &flags)?;
     let (of_file, layout) = (config.store(), file.layout());
-    let store = match (&args.store, of_file) {
-        (Some(url), of_file) => Some(StoreSettings::new(url, of_file, layout, &args.store_args)?),
+    let store = match (url, of_file) {
+        (Some(url), of_file) => Some(StoreSettings::of(url, of_file, layout, &args.store_args)?),
         (None, Some(of_file)) => Some(StoreSettings::of_file(of_file, layout, &args.store_args)?),
         (None, None) => None,
     };
@@ -196,24 +200,24 @@ fn from_flags(args: &ServeArgs) -> Result<Resolved, SettingsError> {
     let on_store_failure = on_store_failure(args)?.unwrap_or(OnStoreFailure::Open);
     let policies = flags::policies(args.limits.clone(), &args.key, count_denied, on_store_failure)?;
     let layout = args.store_args.store_layout.as_ref();
-    if let Some(layout) = layout {
-        if args.key.is_empty() {
-            return Err(SettingsError::LayoutWithoutKey);
-        }
-        layout::check(layout, &policies).map_err(SettingsError::Layout)?;
+    if layout.is_some() && args.key.is_empty() {
+        return Err(SettingsError::LayoutWithoutKey);
     }
-    let store = args.store.as_ref().map(|url| StoreSettings::new(url, None, layout, &args.store_args));
+    let store = args.store.as_ref().map(|url| StoreSettings::new(url, layout, &args.store_args));
+    let store = store.transpose()?;
+    if let Some(store) = &store {
+        check_keys(store, &policies)?;
+    }
     let policies = PolicySettings::without_file(policies, flags::SOURCE.into(), Vec::new());
-    Ok(Resolved { policies, store: store.transpose()?, answers: None })
+    Ok(Resolved { policies, store, answers: None })
 }
 
 /// What another system says. Flags go before it.
 fn from_import(args: &ServeArgs) -> Result<Resolved, SettingsError> {
     let imported = Import::new(&args.import)?.read(on_store_failure(args)?)?;
     let layout = args.store_args.store_layout.as_ref().unwrap_or(&imported.layout);
-    layout::check(layout, &imported.policies).map_err(SettingsError::Layout)?;
     let store = match (&args.store, &imported.store) {
-        (Some(url), _) => StoreSettings::new(url, None, Some(layout), &args.store_args)?,
+        (Some(url), _) => StoreSettings::new(url, Some(layout), &args.store_args)?,
         (None, Some((place, url))) => {
             let url = url.expose().parse();
             let url = url.map_err(|source| SettingsError::ImportedStoreUrl { place, source })?;
@@ -221,8 +225,16 @@ fn from_import(args: &ServeArgs) -> Result<Resolved, SettingsError> {
         }
         (None, None) => return Err(SettingsError::StoreMissing),
     };
+    check_keys(&store, &imported.policies)?;
     let policies = PolicySettings::without_file(imported.policies, imported.source, imported.notes);
     Ok(Resolved { policies, store: Some(store), answers: imported.answers })
+}
+
+/// That all policies can be counted under the layout of keys.
+fn check_keys(store: &StoreSettings, policies: &Policies) -> Result<(), SettingsError> {
+    let Some(layout) = &store.layout else { return Ok(()) };
+    let keys = Keys::new(layout, store.url.is_cluster(), &store.prefix);
+    keys.check(policies).map_err(SettingsError::Layout)
 }
 
 /// What flags say of a store in trouble, if they do.

@@ -93,6 +93,8 @@ fn leetdezine_tells_who_asks_by_user_or_else_by_address() {
         // Its keys do not tell a user from an address.
         ("user_id=192.0.2.1&endpoint=/", "query.user_id"),
         ("user_id=2001:db8::1&endpoint=/", "query.user_id"),
+        ("ip_address=alice&endpoint=/", "query.ip_address"),
+        ("user_id=a&ip=alice&endpoint=/", "query.ip_address"),
     ] {
         server.get(&path(query)).assert_problem(400, Some(field));
     }

@@ -10,7 +10,7 @@ use axum::response::IntoResponse;
 use axum::routing::{get, post};
 use bytes::Bytes;
 use http::{Response, header};
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use serde_json::json;
 use tokio::net::TcpListener;
 use tollgate::{
@@ -122,16 +122,17 @@ fn user<'r>(head: Head<'r>) -> Option<Key<'r>> {
 /// The starter's `ProblemDetail`, in place of ours.
 fn problem(properties: &Properties, denial: &Denial<'_>, mut response: Response<Bytes>) -> Response<Bytes> {
     let (Some(quota), Some(state)) = (denial.quota(), denial.decision().quota()) else { return response };
-    let (name, limit, window) = (quota.policy(), state.limit(), state.window().length().as_secs());
+    let (name, limit, window) = (quota.policy(), state.limit(), state.window().length());
+    let period = SignedDuration::try_from(window).unwrap_or_default();
     let wait = denial.retry_after().map(whole_seconds);
     let mut body = json!({
         "type": "about:blank",
         "title": "Rate limit exceeded",
         "status": 429,
-        "detail": format!("Rate limit exceeded: {name} (limit={limit}, window=PT{window}S)"),
+        "detail": format!("Rate limit exceeded: {name} (limit={limit}, window={period})"),
         "timestamp": Timestamp::from_millisecond(state.now().as_unix_millis()).map(|now| now.to_string()).ok(),
         "limit": limit,
-        "windowSeconds": window,
+        "windowSeconds": window.as_secs(),
         "name": name,
         "retryAfterSeconds": wait,
     });

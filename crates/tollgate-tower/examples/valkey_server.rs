@@ -107,7 +107,9 @@ fn detail(detail: &str) -> String {
 
 /// The keys that the realm signs with, as it publishes them.
 async fn keys(uri: &Uri) -> Result<Keys, Box<dyn Error>> {
-    let authority = uri.authority().ok_or("KEYCLOAK_SERVER_URL: expected http://HOST[:PORT]")?;
+    // Keys that came over a connection without TLS, where TLS was asked for, could be anybody's.
+    let authority = uri.authority().filter(|_| uri.scheme_str() == Some("http"));
+    let authority = authority.ok_or("KEYCLOAK_SERVER_URL: expected http://HOST[:PORT]")?;
     let (host, port) = (authority.host(), authority.port_u16().unwrap_or(80));
     let stream = TcpStream::connect((host, port)).await;
     let stream = stream.map_err(|e| format!("KEYCLOAK_SERVER_URL: cannot reach {host}:{port}: {e}"))?;

@@ -130,7 +130,7 @@ async fn a_denial_has_the_starters_body_and_headers() {
         "type": "about:blank",
         "title": "Rate limit exceeded",
         "status": 429,
-        "detail": "Rate limit exceeded: invoice-create (limit=2, window=PT60S)",
+        "detail": "Rate limit exceeded: invoice-create (limit=2, window=PT1M)",
         "timestamp": "2026-03-15T12:00:25.001Z",
         "limit": 2,
         "windowSeconds": 60,

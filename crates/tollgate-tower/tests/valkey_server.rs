@@ -232,12 +232,14 @@ async fn the_public_route_asks_nobody_and_a_store_that_is_away_lets_all_pass() {
 async fn what_cannot_be_is_named() {
     let (issuer, valkey) = (Issuer::start().await, Server::start(Software::Valkey));
     let known = variables(&issuer, &valkey, 3, 60);
+    let with_tls = format!("https://{}", issuer.address);
     for (name, value, says) in [
         ("RATE_LIMIT_REQUESTS", "many", "RATE_LIMIT_REQUESTS: invalid digit"),
         ("RATE_LIMIT_WINDOW_SECONDS", "-1", "RATE_LIMIT_WINDOW_SECONDS: invalid digit"),
         ("RATE_LIMIT_WINDOW_SECONDS", "0", "RATE_LIMIT_WINDOW_SECONDS: the window"),
         ("VALKEY_PORT", "x", "port"),
         ("KEYCLOAK_SERVER_URL", "/nowhere", "KEYCLOAK_SERVER_URL"),
+        ("KEYCLOAK_SERVER_URL", with_tls.as_str(), "KEYCLOAK_SERVER_URL: expected http://"),
         ("KEYCLOAK_SERVER_URL", "http://127.0.0.1:1", "KEYCLOAK_SERVER_URL: cannot reach 127.0.0.1:1:"),
         ("KEYCLOAK_REALM", "other", "KEYCLOAK_REALM: /realms/other/"),
     ] {

@@ -4,6 +4,7 @@
 //! The documents, by the names of their systems: RLaaS Users Service, Hammer, the LeetDezine case study, the Spring Boot
 //! Redis rate limiter starter, and the Valkey server user-rate-limit. `docs/parity.md` says where they are.
 
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use tollgate::{
@@ -370,20 +371,32 @@ fn the_load_client_is_denied_five_times_or_never() {
 /// looks and takes in one step, and takes nothing where it denies.
 #[test]
 fn of_two_who_saw_the_last_unit_one_gets_it() {
+    const ROUNDS: u64 = 2_000;
     let limiter = &Limiter::new(Quota::per_day(5));
-    for round in 0..100_u64 {
+    for round in 0..ROUNDS {
         assert!(limiter.check_cost(round, 4).unwrap().is_allowed());
-        let admitted: u64 = std::thread::scope(|scope| {
-            let looks_and_takes = || {
-                let sees_room = limiter.peek(round).unwrap().is_allowed();
-                (sees_room, limiter.check(round).unwrap().is_allowed())
-            };
-            let both = [scope.spawn(looks_and_takes), scope.spawn(looks_and_takes)];
-            let both = both.map(|one| one.join().unwrap());
-            assert!(both.iter().any(|(sees_room, _)| *sees_room));
-            both.iter().map(|(_, is_admitted)| u64::from(*is_admitted)).sum()
-        });
-        assert_eq!((admitted, limiter.peek(round).unwrap().used()), (1, 5));
+    }
+    // Both look, and only then take: at once, so that a check of two steps would be found out.
+    let looked = &AtomicU64::new(0);
+    let looks_and_takes = |round| {
+        let sees_room = limiter.peek(round).unwrap().is_allowed();
+        looked.fetch_add(1, Ordering::SeqCst);
+        let mut turns = 0;
+        while looked.load(Ordering::SeqCst) < 2 * (round + 1) {
+            turns += 1;
+            if turns % 1_000 == 0 { std::thread::yield_now() } else { std::hint::spin_loop() }
+        }
+        (sees_room, limiter.check(round).unwrap().is_allowed())
+    };
+    let all = || (0..ROUNDS).map(looks_and_takes).collect::<Vec<_>>();
+    let (one, other) = std::thread::scope(|scope| {
+        let both = [scope.spawn(all), scope.spawn(all)].map(|thread| thread.join().unwrap());
+        both.into()
+    });
+    for (round, (one, other)) in (0_u64..).zip(one.into_iter().zip(other)) {
+        assert!(one.1 != other.1, "round {round}: {one:?}, {other:?}");
+        assert_eq!(limiter.peek(round).unwrap().used(), 5);
+        assert!(one.0 && other.0, "round {round}");
     }
 }
 

@@ -107,7 +107,7 @@ impl RawKey {
 
 /// The name, if a request can have it.
 pub(super) fn attribute_name(name: &str, node: &Node, problems: &mut Problems) -> Option<Box<str>> {
-    if !(1..=Attributes::MAX_NAME).contains(&name.chars().count()) {
+    if !Attributes::is_name(name) {
         problems.add(node.at, ProblemKind::AttributeName);
         return None;
     }

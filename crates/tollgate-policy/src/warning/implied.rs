@@ -4,7 +4,7 @@ use crate::{Condition, Pattern, Test};
 
 /// Whether all of `others` hold of everything of which all of `conditions` hold. It may answer no where nobody
 /// but a proof could tell, and never yes where it is not so.
-pub(super) fn implies(conditions: &[Condition], others: &[Condition]) -> bool {
+pub(crate) fn implies(conditions: &[Condition], others: &[Condition]) -> bool {
     others.iter().all(|other| {
         let same = |condition: &&Condition| condition.attribute == other.attribute;
         conditions.iter().filter(same).any(|condition| test_implies(&condition.test, &other.test))

@@ -12,7 +12,7 @@ use thiserror::Error;
 use tollgate::{Quota, WindowLength};
 
 use self::across_slots::apart;
-use self::implied::implies;
+pub(crate) use self::implied::implies;
 use self::redundant::never_binds;
 use crate::policy::Quotas;
 use crate::{Identity, Mode, Policy, Position, StoreSettings};

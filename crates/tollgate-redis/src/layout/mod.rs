@@ -10,7 +10,7 @@ mod text;
 use std::borrow::Cow;
 use std::time::Duration;
 
-use tollgate::{Anchor, Quota, WindowLength};
+use tollgate::{Anchor, PolicyQuota, Quota, Timestamp, WindowLength};
 
 pub use self::error::LayoutError;
 pub(crate) use self::name::{Naming, Text, values};
@@ -47,8 +47,9 @@ pub(crate) use self::name::{Naming, Text, values};
 /// # What counts together
 ///
 /// What a template does not name does not tell counters apart. Without `{policy}`, policies count together whose
-/// windows are equally long and whose keys have the same values; two of them in one request are refused. Without
-/// `{window}` or `{windows}`, so do windows of several lengths whenever they start at the same instant.
+/// windows are equally long and whose keys have the same values. Without `{window}` or `{windows}`, so do windows of
+/// several lengths whenever they start at the same instant. Two of them in one request are refused, so quotas that are
+/// charged together have to be [told apart](Self::tells_apart).
 ///
 /// # Windows
 ///
@@ -66,7 +67,7 @@ pub(crate) use self::name::{Naming, Text, values};
 ///
 /// On a Cluster, every counter lies in a slot of its own, and a request with several quotas needs
 /// [`AcrossSlots::Reserve`](crate::AcrossSlots::Reserve). Braces around all values and nothing else put the counters
-/// of a key into one slot: `limit:{{{user}}}:{windows}:{window}`.
+/// of a key into one slot: `limit:{{{user}}}:{windows}:{window}`. [`keeps_to_slot`](Self::keeps_to_slot) says which.
 ///
 /// # Examples
 ///
@@ -123,6 +124,12 @@ enum Form {
 
 /// A window that is shorter could be over before its key has reached the server.
 const SHORTEST: Duration = Duration::from_millis(100);
+
+/// 2020-01-01. Where a server's clock says an earlier time, it is wrong.
+const EARLIEST: Timestamp = Timestamp::from_unix_millis(1_577_836_800_000);
+
+/// How many of its windows a key lives at most, also where another system says how long.
+const LIFE: u128 = 4;
 
 const fn text(text: &'static str) -> Piece {
     Piece::Text(Cow::Borrowed(text))
@@ -202,6 +209,46 @@ impl KeyLayout {
         }
         Ok(())
     }
+
+    /// Whether the counters that one key has under these two quotas never have the same name. A store refuses every
+    /// request in which they have.
+    ///
+    /// By `{policy}` they are told apart if their policies have different names, and by `{windows}` if their windows
+    /// are not equally long. By the number of the window, if that is never the same for both: almost equal windows,
+    /// such as those of nine and of ten years, have the same numbers for a while. By the start of the window they are
+    /// not: in the first minute of an hour, both start at the same instant.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use tollgate::{PolicyQuota, Quota};
+    /// use tollgate_redis::KeyLayout;
+    ///
+    /// let minute = PolicyQuota::new("search", Quota::per_minute(5));
+    /// let hour = PolicyQuota::new("search", Quota::per_hour(100));
+    /// assert!(KeyLayout::RLAAS.tells_apart(&minute, &hour));
+    /// assert!(!KeyLayout::SPRING_STARTER.tells_apart(&minute, &hour));
+    /// ```
+    #[must_use]
+    pub fn tells_apart(&self, quota: &PolicyQuota, other: &PolicyQuota) -> bool {
+        self.pieces.iter().any(|piece| match piece {
+            Piece::Policy => quota.policy() != other.policy(),
+            Piece::Windows => quota.windows() != other.windows(),
+            Piece::Window(Form::Index) => have_different_numbers(quota.quota(), other.quota()),
+            _ => false,
+        })
+    }
+}
+
+/// Whether no window of the one has the number of a window of the other while a key of that may be there.
+fn have_different_numbers(quota: &Quota, other: &Quota) -> bool {
+    let (WindowLength::Fixed(one), WindowLength::Fixed(other)) = (quota.window(), other.window()) else {
+        return false;
+    };
+    let (one, other) = (one.as_millis(), other.as_millis());
+    // At a time t the numbers are t / one and t / other, and the longer t, the farther they are from each other.
+    let earliest = u128::from(EARLIEST.as_unix_millis().unsigned_abs());
+    earliest * one.abs_diff(other) >= LIFE * one * other
 }
 
 #[cfg(test)]
@@ -241,5 +288,35 @@ mod tests {
         assert_eq!(validate("a:{key}:{window_start_ms}", "5/1500ms"), Ok(()));
         assert_eq!(validate("a:{key}:{window_start}", "5/1500ms"), Err(LayoutError::FractionOfSecond));
         assert_eq!(validate("a:{key}:{window_start}", "5/2s"), Ok(()));
+    }
+
+    /// Quotas of one policy whose windows started at the same instant were one counter, and were refused only then.
+    #[test]
+    fn quotas_are_told_apart_by_what_differs_whenever_they_are_charged() {
+        let apart = |template: &str, one: (&str, &str), other: (&str, &str)| {
+            let quota = |(policy, quota): (&str, &str)| PolicyQuota::new(policy, quota.parse().unwrap());
+            let layout: KeyLayout = template.parse().unwrap();
+            let told = layout.tells_apart(&quota(one), &quota(other));
+            assert_eq!(layout.tells_apart(&quota(other), &quota(one)), told, "{template}");
+            told
+        };
+        for (form, one, other, expected) in [
+            ("{window}", "5/1m", "100/1h", true),
+            ("{window}", "5/1m", "7/1m", false),
+            ("{window}", "5/100ms", "5/101ms", true),
+            ("{window}", "5/1825d", "5/3650d", true),
+            ("{window}", "5/3285d", "5/3650d", false),
+            ("{window}", "5/86400s", "5/86404s", false),
+            ("{window_start}", "5/1m", "100/1h", false),
+            ("{window_start_ms}", "5/1m", "5/61s", false),
+            ("{windows}:{window_start}", "5/1m", "100/1h", true),
+            ("{windows}:{window_start}", "5/1m", "7/60s", false),
+            ("{policy}:{window}", "5/1m", "7/1m", false),
+        ] {
+            let template = format!("a:{{key}}:{form}");
+            assert_eq!(apart(&template, ("p", one), ("p", other)), expected, "{template} {one} {other}");
+        }
+        assert!(apart("a:{policy}:{key}:{window_start}", ("p", "5/1m"), ("q", "5/1m")));
+        assert!(!apart("a:{key}:{window}", ("p", "5/1m"), ("q", "5/1m")));
     }
 }

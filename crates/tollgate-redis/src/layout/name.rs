@@ -41,9 +41,8 @@ const SEPARATOR: StoreError =
 impl Naming {
     pub(crate) fn new(layout: KeyLayout, prefix: &str) -> Self {
         let reserved = layout.reserved();
-        // Braces in the prefix may come before those of the template.
-        let has_tag = layout.has_tag_of_key() && !prefix.contains(['{', '}']);
-        let slots = if has_tag { Slots::OneEachKey } else { Slots::OneEachCounter };
+        let keeps_to_slot = layout.keeps_to_slot(prefix);
+        let slots = if keeps_to_slot { Slots::OneEachKey } else { Slots::OneEachCounter };
         Self { layout, prefix: prefix.into(), reserved, slots }
     }
 
@@ -144,6 +143,15 @@ impl Naming {
 }
 
 impl KeyLayout {
+    /// Whether on a Cluster all counters of one key lie in one slot, now and later, in a store with this prefix. Where
+    /// they do not, a store refuses every request with several quotas, unless it
+    /// [reserves](crate::AcrossSlots::Reserve).
+    #[must_use]
+    pub fn keeps_to_slot(&self, prefix: &str) -> bool {
+        // Braces in the prefix may come before those of the template.
+        self.has_tag_of_key() && !prefix.contains(['{', '}'])
+    }
+
     /// The bytes that each value may not have as they are, or nobody could tell where it ends.
     fn reserved(&self) -> Box<[Box<[u8]>]> {
         let is_value = |piece: &Piece| matches!(piece, Piece::Policy | Piece::Windows | Piece::Value(_));

@@ -51,18 +51,22 @@ pub enum ImportError {
     #[error(transparent)]
     File(ConfigError),
     /// A variable says what cannot be.
-    #[error("{variable}: expected {expected}, found `{found}`")]
+    #[error("{variable}: expected {expected}{}", found.as_deref().map(is_found).unwrap_or_default())]
     Variable {
         /// Its name.
         variable: &'static str,
         /// What it may say.
         expected: &'static str,
-        /// What it says.
-        found: Box<str>,
+        /// What it says; `None` if that may hold a password.
+        found: Option<Box<str>>,
     },
     /// What it says is no policy.
     #[error(transparent)]
     Policy(#[from] PolicyError),
+}
+
+fn is_found(found: &str) -> String {
+    format!(", found `{found}`")
 }
 
 impl Import {

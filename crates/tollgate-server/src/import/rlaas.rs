@@ -21,6 +21,9 @@ const STORE: &str = "spring.data.redis.url";
 const KNOWN: [&str; 4] = [ALGORITHM, WINDOW, LIMIT, STORE];
 const STORE_VARIABLE: &str = "REDIS_URL";
 
+/// A log line is no place for thousands.
+const SHOWN: usize = 20;
+
 pub(super) fn read(path: &Path, failure: Option<OnStoreFailure>) -> Result<Imported, ImportError> {
     let name: Box<str> = path.display().to_string().into();
     let text = Config::read(path).map_err(ImportError::File)?;
@@ -46,7 +49,9 @@ pub(super) fn read(path: &Path, failure: Option<OnStoreFailure>) -> Result<Impor
     let mut notes = vec![format!("while the store is away, on_store_failure is `{failure}`")];
     let ignored = file.others(&KNOWN);
     if !ignored.is_empty() {
-        notes.push(format!("settings of {name} that mean nothing here: {}", ignored.join(", ")));
+        let (shown, more) = ignored.split_at(ignored.len().min(SHOWN));
+        let more = if more.is_empty() { String::new() } else { format!(" and {} more", more.len()) };
+        notes.push(format!("settings of {name} that mean nothing here: {}{more}", shown.join(", ")));
     }
     Ok(Imported {
         policies: Policies::of([policy])?,

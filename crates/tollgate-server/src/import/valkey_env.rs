@@ -56,10 +56,11 @@ fn store(variables: Variables<'_>) -> Result<String, ImportError> {
     let port = read_as(variables, PORT, "6379", "a port from 1 to 65535", |text| {
         u16::try_from(whole(text)?).ok().filter(|port| *port > 0)
     })?;
-    read_as(variables, HOST, "localhost", "a host", |host| {
-        let is_host = !host.contains(['/', '@', '?', '#', ',']);
-        Some(url(host, port)).filter(|url| is_host && url.parse::<StoreUrl>().is_ok())
-    })
+    let host = variables(HOST).unwrap_or_else(|| "localhost".to_owned());
+    let is_host = !host.contains(['/', '@', '?', '#', ',']);
+    let url = Some(url(&host, port)).filter(|url| is_host && url.parse::<StoreUrl>().is_ok());
+    // It is not repeated: who takes it for a URL may have a password in it.
+    url.ok_or(ImportError::Variable { variable: HOST, expected: "a host", found: None })
 }
 
 fn read_as<T>(
@@ -70,7 +71,7 @@ fn read_as<T>(
     read: impl FnOnce(&str) -> Option<T>,
 ) -> Result<T, ImportError> {
     let text = variables(variable).unwrap_or_else(|| default.to_owned());
-    read(&text).ok_or_else(|| ImportError::Variable { variable, expected, found: text.into() })
+    read(&text).ok_or_else(|| ImportError::Variable { variable, expected, found: Some(text.into()) })
 }
 
 /// Digits alone: `parse` would take a plus sign.
@@ -103,7 +104,6 @@ mod tests {
         for (variable, values) in [
             (LIMIT, &["five", "-1", "+5", "5.0", "1099511627776"][..]),
             (WINDOW, &["0", "-60", "0.5", "1m", "315619201", "99999999999999999999"]),
-            (HOST, &["redis://h", "a b", "h/1", "u:p@h", "h,i"]),
             (PORT, &["0", "65536", "-1", "redis"]),
         ] {
             for value in values {
@@ -111,6 +111,9 @@ mod tests {
                 assert!(error.starts_with(&format!("{variable}: expected a ")), "{error}");
                 assert!(error.ends_with(&format!("found `{value}`")), "{error}");
             }
+        }
+        for host in ["redis://:sesame@h", "a b", "h/1", "u:sesame@h", "h,i"] {
+            assert_eq!(imported(&[(HOST, host)]).unwrap_err(), "VALKEY_HOST: expected a host", "{host}");
         }
     }
 }

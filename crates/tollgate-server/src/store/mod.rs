@@ -13,5 +13,5 @@ mod settings;
 mod state;
 
 pub(crate) use self::metered::Metered;
-pub(crate) use self::settings::StoreSettings;
+pub(crate) use self::settings::{DEFAULT_PREFIX, StoreSettings};
 pub(crate) use self::state::{ServedStore, Servers, StoreState};

@@ -22,19 +22,22 @@ pub(crate) struct StoreSettings {
     pub(crate) builder: RedisStoreBuilder,
 }
 
-impl StoreSettings {
-    /// The prefix that keys have where nobody says otherwise.
-    const PREFIX: &str = "tollgate";
+/// The prefix that keys have where nobody says otherwise.
+pub(crate) const DEFAULT_PREFIX: &str = "tollgate";
 
-    /// The store that a flag names. What else a file says of its store holds for this one.
+impl StoreSettings {
+    /// The store that a flag names, where there is no file.
     pub(crate) fn new(
         url: &Secret,
-        file: Option<&tollgate_policy::StoreSettings>,
         layout: Option<&KeyLayout>,
         args: &StoreArgs,
     ) -> Result<Self, SettingsError> {
-        let url = url.expose().parse().map_err(SettingsError::StoreUrl)?;
-        Self::of(url, file, layout, args)
+        Self::of(Self::url_of_flag(url)?, None, layout, args)
+    }
+
+    /// Where a flag says that the store is.
+    pub(crate) fn url_of_flag(url: &Secret) -> Result<StoreUrl, SettingsError> {
+        url.expose().parse().map_err(SettingsError::StoreUrl)
     }
 
     /// The store that a file names. Flags say how it is spoken to, and go before the file.
@@ -47,7 +50,7 @@ impl StoreSettings {
         Self::of(url, Some(store), layout, args)
     }
 
-    /// The store of this URL.
+    /// The store of this URL. What else a file says of its store holds for this one.
     pub(crate) fn of(
         url: StoreUrl,
         file: Option<&tollgate_policy::StoreSettings>,
@@ -55,7 +58,7 @@ impl StoreSettings {
         args: &StoreArgs,
     ) -> Result<Self, SettingsError> {
         let prefix = args.store_prefix.as_deref().or(file.and_then(|file| file.prefix()));
-        let prefix = prefix.unwrap_or(Self::PREFIX);
+        let prefix = prefix.unwrap_or(DEFAULT_PREFIX);
         let reserves = file.is_some_and(tollgate_policy::StoreSettings::reserves_across_slots);
         let mut builder = RedisStore::builder(url.clone())
             .deadline(args.store_timeout)

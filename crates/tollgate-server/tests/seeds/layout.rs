@@ -100,6 +100,115 @@ fn policies_that_the_layout_cannot_take_are_refused_by_name() {
     assert!(flags(&["--limit", "5/1m"], "rlas").contains("expected rlaas, leetdezine"));
 }
 
+/// Two windows that started at the same instant had one key: whoever asked in the first minute of an hour was refused
+/// by the store, and admitted by a policy that admits in trouble. A candidate used up the quota beside it.
+#[test]
+fn quotas_that_the_layout_does_not_tell_apart_are_refused_by_name() {
+    let policies = "
+- { name: fine, match: { path: /fine }, key: [user], quotas: [5/1m], candidate: [9/1h] }
+- { name: starts, match: { path: /starts }, key: [user], quotas: [5/1m, 100/1h] }
+- { name: tried, match: { path: /tried }, key: [user], quotas: [5/1m], candidate: [9/1m] }
+- { name: both, match: { path: /both }, key: [user], quotas: [5/1m], candidate: [9/1h, 9/1d] }
+- name: over
+  match: { path: /over }
+  key: [user]
+  quotas: [5/1m]
+  overrides: [{ when: { tier: gold }, quotas: [5/1m, 50/1h] }]
+";
+    let said = |layout: &str| {
+        let path = file("alike.yaml", layout, policies);
+        let said = refused(&[("REDIS_URL", "redis://h")], &["--config", &path]);
+        said.lines().filter(|line| line.contains("policy `")).map(str::to_owned).collect::<Vec<_>>()
+    };
+    let same = "`l:{user}:{window_start}` does not always tell";
+    let starts = said("\"l:{user}:{window_start}\"");
+    for (policy, quotas) in [
+        ("fine", "5/1m from the candidate 9/1h, which {policy} does"),
+        ("starts", "5/1m from 100/1h, which {windows} does"),
+        ("tried", "5/1m from the candidate 9/1m, which {policy} does"),
+        ("both", "9/1h from 9/1d, which {windows} does"),
+        ("over", "5/1m from 50/1h, which {windows} does"),
+    ] {
+        let problem =
+            format!("policy `{policy}` cannot be counted under the layout of keys: {same} {quotas}");
+        assert!(starts.iter().any(|line| line.ends_with(&problem)), "{problem}\n{starts:#?}");
+    }
+    let [numbers] = said("\"l:{user}:{window}\"").try_into().expect("one");
+    assert!(numbers.contains("policy `tried`"), "{numbers}");
+    let [windows] = said("\"l:{user}:{windows}:{window_start}\"").try_into().expect("one");
+    assert!(windows.contains("policy `tried`"), "{windows}");
+    let path = file("alike.yaml", "\"l:{policy}:{user}:{windows}:{window_start}\"", policies);
+    let check =
+        tollgate().args(["check-config", &path]).env("REDIS_URL", "redis://h").output().expect("it runs");
+    assert_eq!(check.status.code(), Some(0), "{}", String::from_utf8_lossy(&check.stdout));
+}
+
+/// Whoever asked for what both match was refused by the store, or counted twice where one was a shadow.
+#[test]
+fn policies_of_the_same_requests_that_share_counters_are_refused_by_name() {
+    let policies = "
+- { name: api, match: { path: /api/* }, key: [user], quotas: [100/1m] }
+- { name: login, match: { path: /api/login }, key: [user], quotas: [5/1m, 50/1h] }
+- { name: hourly, match: { path: /api/hour }, key: [user], quotas: [50/1h] }
+- { name: elsewhere, match: { path: /web }, key: [user], quotas: [5/1m] }
+- { name: others, match: { path: /api/login }, key: [ip], quotas: [5/1m] }
+- { name: tried, match: { path: /web, tier: gold }, mode: shadow, key: [user], quotas: [9/1m] }
+- { name: away, match: { path: /web }, enabled: false, key: [user], quotas: [9/1m] }
+- { name: health, match: { path: /web }, exempt: true }
+";
+    let said = |layout: &str| {
+        let path = file("shared.yaml", layout, policies);
+        let mut check = tollgate();
+        let output =
+            check.args(["check-config", &path]).env("REDIS_URL", "redis://h").output().expect("it runs");
+        let said = String::from_utf8_lossy(&output.stdout).into_owned();
+        said.lines().filter(|line| line.contains("error:")).map(str::to_owned).collect::<Vec<_>>()
+    };
+    let [login, tried] = said("user-rate-limit").try_into().expect("two");
+    let shares = "does not always tell 5/1m from 100/1m of policy `api`, which matches the same requests; {policy} does";
+    assert!(login.contains("policy `login`") && login.ends_with(shares), "{login}");
+    assert!(tried.contains("policy `tried`") && tried.contains("of policy `elsewhere`"), "{tried}");
+    assert_eq!(said("\"l:{policy}:{user}:{window}\""), [""; 0]);
+}
+
+/// On a Cluster the store refused each of their requests, because the keys of one lay in several slots.
+#[test]
+fn several_quotas_on_a_cluster_need_one_slot_or_a_store_that_reserves() {
+    let several = "- { name: several, key: [user], quotas: [5/1m, 100/1h] }\n";
+    let (plain, cluster) = ([("REDIS_URL", "redis://h")], [("REDIS_URL", "redis+cluster://h")]);
+    let split =
+        "policy `several` cannot be counted under the layout of keys: on a Cluster its quotas lie in several";
+    let is_valid = |variables: &[(&str, &str)], path: &str| {
+        let mut check = tollgate();
+        check.envs(variables.iter().copied()).args(["check-config", path]);
+        let output = check.output().expect("it runs");
+        let said = String::from_utf8_lossy(&output.stdout).into_owned();
+        assert_eq!(output.status.success(), !said.contains(split), "{said}");
+        output.status.success()
+    };
+    let apart = file("apart.yaml", "\"l:{user}:{window}\"", several);
+    assert!(is_valid(&plain, &apart));
+    assert!(!is_valid(&cluster, &apart));
+    assert!(is_valid(&cluster, &file("single.yaml", "\"l:{user}:{window}\"", BY_USER)));
+    assert!(is_valid(&cluster, &file("tagged.yaml", "\"l:{{{user}}}:{window}\"", several)));
+    let reserving = file("reserving.yaml", "\"l:{user}:{window}\", across_slots: reserve", several);
+    assert!(is_valid(&cluster, &reserving));
+
+    // Whoever names the store says what it is: a flag goes before the file.
+    let serve = |variables: &[(&str, &str)], arguments: &[&str]| refused(variables, arguments);
+    assert!(serve(&cluster, &["--config", &apart]).contains(split));
+    assert!(serve(&plain, &["--config", &apart, "--store", "redis+cluster://h"]).contains(split));
+    let tagged = "{prefix}:{{{user}}}:{window}";
+    let flags = ["--config", &apart, "--store", "redis+cluster://h", "--store-layout", tagged];
+    assert!(serve(&plain, &[&flags[..], &["--store-prefix", "{}"]].concat()).contains(split));
+    let limits = ["--limit", "5/1m,100/1h", "--key", "user", "--store-layout", "rlaas", "--store"];
+    let flags = [&limits[..], &["redis+cluster://h"]].concat();
+    assert!(
+        serve(&[], &flags)
+            .contains("policy `default` cannot be counted under the layout of keys: on a Cluster")
+    );
+}
+
 #[test]
 fn a_reload_that_the_layout_cannot_take_changes_nothing() {
     let store = still(Software::Redis, SECOND);

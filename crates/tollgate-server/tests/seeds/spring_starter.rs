@@ -14,7 +14,8 @@ use crate::support::{Reply, Server};
 const POLICIES: &str = "
 policies:
   - { name: invoice-create, match: { name: invoice-create }, key: [key], quotas: [2/1m] }
-  - { name: api, match: { name: { not: invoice-create } }, key: global, quotas: [5/1500ms], on_store_failure: closed }
+  - { name: api, match: { name: api }, key: global, quotas: [5/1500ms], on_store_failure: closed }
+  - { name: quiet, match: { name: quiet }, key: [key], quotas: [5/1h], headers: none }
   - { name: address, match: { name: invoice-create }, key: [ip], quotas: [9/1m], on_missing_key: skip }
 ";
 
@@ -63,7 +64,7 @@ fn decisions_have_the_starters_fields_and_denials_its_body() {
         "type": "about:blank",
         "title": "Rate limit exceeded",
         "status": 429,
-        "detail": "Rate limit exceeded: invoice-create (limit=2, window=PT60S)",
+        "detail": "Rate limit exceeded: invoice-create (limit=2, window=PT1M)",
         "timestamp": "2026-03-15T12:00:25.001Z",
         "limit": 2,
         "windowSeconds": 60,
@@ -79,6 +80,10 @@ fn decisions_have_the_starters_fields_and_denials_its_body() {
     }
     let denied = server.get("/evaluate?key=other&name=api").json();
     assert_eq!((&denied["windowSeconds"], &denied["retryAfterSeconds"]), (&json!(1.5), &json!(1)));
+    assert_eq!(denied["detail"], "Rate limit exceeded: api (limit=5, window=PT1.5S)");
+    // `ratelimiter.include-http-headers` is said by the policy.
+    let quiet = server.get("/evaluate?key=any&name=quiet");
+    assert_eq!((quiet.status, told(&quiet)), (200, [None; 4]));
 
     server.get("/evaluate?name=api").assert_problem(400, Some("query.key"));
     server.get("/evaluate?key=&name=api").assert_problem(400, Some("query.key"));

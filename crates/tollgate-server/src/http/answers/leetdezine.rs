@@ -4,6 +4,7 @@
 //! They are the attributes `user`, `ip`, `endpoint` and `tier`. Who is counted is for the policies to say: by user, or
 //! else by address.
 
+use std::borrow::Cow;
 use std::net::IpAddr;
 
 use http::StatusCode;
@@ -50,10 +51,15 @@ fn attributes<'a>(query: &Parameters<'a>) -> Result<Attributes<'a>, Problem> {
         None => query.optional("ip")?,
         address => address,
     };
-    // In its keys nothing tells a user from an address, and so somebody could use up a stranger's.
-    if user.as_ref().is_some_and(|user| user.parse::<IpAddr>().is_ok()) {
+    // In its keys nothing tells a user from an address, and so one could use up the other's.
+    let is_address = |text: &Cow<'_, str>| text.parse::<IpAddr>().is_ok();
+    if user.as_ref().is_some_and(is_address) {
         let detail = "this is an address, which would be counted as that of a client: say it as `ip_address`";
         return Err(Problem::bad_field("query.user_id", detail));
+    }
+    if !address.as_ref().is_none_or(is_address) {
+        let detail = "this is no address, and would be counted as a user of this name: say it as `user_id`";
+        return Err(Problem::bad_field("query.ip_address", detail));
     }
     if user.is_none() && address.is_none() {
         return Err(Problem::bad_field("query.user_id", "who asks? `user_id` and `ip_address` are missing"));
@@ -85,7 +91,7 @@ fn description() -> Description {
             parameter(
                 "ip_address",
                 false,
-                "From where; also `ip`. Without `user_id` it has to be there",
+                "From which address; also `ip`. Without `user_id` it has to be there",
                 text()
             ),
             parameter("ip", false, "The same by its other name", text()),

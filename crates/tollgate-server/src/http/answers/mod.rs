@@ -27,7 +27,8 @@ pub(crate) struct System {
     pub(super) path: &'static str,
     /// A request that counts, for people to try.
     pub(crate) example: &'static str,
-    /// The headers that tell of limits; `None` leaves them to the policy that decided, as on our own paths.
+    /// The headers that tell of limits, unless the policy that decided wants none; `None` leaves all of it to that
+    /// policy, as on our own paths.
     pub(super) headers: Option<HeaderFormat>,
     /// What a query tells of its caller.
     attributes: for<'a> fn(&Parameters<'a>) -> Result<Attributes<'a>, Problem>,
@@ -64,8 +65,10 @@ impl<S: ServedStore> Edge<S> {
         let decision = decision.map_err(|error| Problem::check(&error, "query"))?;
         let Some(mut reply) = (system.reply)(&decision) else { return Ok(self.verdict(&decision)) };
         match system.headers {
-            Some(format) => limit_headers::write_as(format, &decision, reply.headers_mut()),
-            None => self.limit_headers.write(&decision, reply.headers_mut()),
+            Some(format) if decision.headers() != tollgate_policy::HeaderFormat::None => {
+                limit_headers::write_as(format, &decision, reply.headers_mut());
+            }
+            _ => self.limit_headers.write(&decision, reply.headers_mut()),
         }
         Ok(reply)
     }

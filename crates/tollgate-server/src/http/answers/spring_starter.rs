@@ -11,6 +11,7 @@
 use std::time::Duration;
 
 use http::StatusCode;
+use jiff::SignedDuration;
 use serde::Serialize;
 use serde_json::{Value, json};
 use tollgate::{Source, Timestamp, whole_seconds};
@@ -88,7 +89,7 @@ fn reply(decision: &PolicyDecision) -> Option<Reply> {
         kind: "about:blank",
         title: TITLE,
         status: status.as_u16(),
-        detail: format!("{TITLE}: {name} (limit={limit}, window=PT{}S)", window.as_secs_f64()),
+        detail: format!("{TITLE}: {name} (limit={limit}, window={})", period(window)),
         timestamp: instant(deciding.state.now()),
         limit,
         window_seconds: seconds(window),
@@ -96,6 +97,11 @@ fn reply(decision: &PolicyDecision) -> Option<Reply> {
         retry_after_seconds: deciding.state.retry_after().map(whole_seconds),
     };
     Some(reply::problem(status, &denied))
+}
+
+/// As `Duration.toString` writes it: `PT1M` of a minute.
+fn period(window: Duration) -> SignedDuration {
+    SignedDuration::try_from(window).unwrap_or(SignedDuration::MAX)
 }
 
 /// A whole number where it is one, as the starter has it; of half a second it makes 0.
