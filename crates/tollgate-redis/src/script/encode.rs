@@ -16,6 +16,9 @@ pub(crate) struct Group<'a> {
     pub(crate) requests: Vec<&'a [KeyText]>,
 }
 
+/// One argument of many numbers and words.
+struct Text(Vec<u8>);
+
 /// The call that takes these requests in this order.
 pub(crate) fn encode(groups: &[Group<'_>]) -> Cmd {
     let keys = || groups.iter().flat_map(|group| &group.requests).flat_map(|keys| keys.iter());
@@ -25,15 +28,45 @@ pub(crate) fn encode(groups: &[Group<'_>]) -> Cmd {
         call.arg(&**key);
     }
     for group in groups {
-        // Looking writes nothing, however often.
-        let times = if group.step == Step::Look { 0 } else { group.times };
-        call.arg(group.step.name()).arg(times).arg(group.shapes.len()).arg(group.requests.len());
-        for shape in group.shapes {
-            let (windows, a, b) = shape.windows.arguments();
-            call.arg(shape.units).arg(shape.bound).arg(shape.counted).arg(windows).arg(a).arg(b);
-        }
+        call.arg(group.text().0);
     }
     call
+}
+
+impl Group<'_> {
+    /// All but the keys.
+    fn text(&self) -> Text {
+        // Looking writes nothing, however often.
+        let times = if self.step == Step::Look { 0 } else { self.times };
+        let mut text = Text(Vec::with_capacity(128));
+        text.word(self.step.name());
+        for count in [times, self.shapes.len(), self.requests.len()] {
+            text.integer(count as i64);
+        }
+        for shape in self.shapes {
+            let (windows, a, b) = shape.windows.arguments();
+            text.word(&shape.units.to_string());
+            text.integer(shape.bound);
+            text.integer(shape.counted.cast_signed());
+            text.word(windows);
+            text.integer(a);
+            text.integer(b);
+        }
+        text
+    }
+}
+
+impl Text {
+    /// Ends with a zero.
+    fn word(&mut self, word: &str) {
+        self.0.extend_from_slice(word.as_bytes());
+        self.0.push(0);
+    }
+
+    /// Eight bytes, the lowest first.
+    fn integer(&mut self, integer: i64) {
+        self.0.extend_from_slice(&integer.to_le_bytes());
+    }
 }
 
 impl Step {
