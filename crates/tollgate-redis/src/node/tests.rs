@@ -24,8 +24,8 @@ fn node(server: &Server, change: impl FnOnce(&mut Settings)) -> Arc<Node> {
     Arc::new(Node::start(address, settings.check(SCRIPT).unwrap()))
 }
 
-fn evalsha() -> redis::Cmd {
-    cmd("EVALSHA").arg(SHA1).arg(1).arg("counter").take()
+fn evalsha() -> Vec<u8> {
+    cmd("EVALSHA").arg(SHA1).arg(1).arg("counter").get_packed_command()
 }
 
 fn in_ten_seconds() -> crate::time::Instant {
@@ -95,7 +95,12 @@ async fn calls_that_are_given_up_hand_their_replies_to_nobody() {
             for call in 0..1_000 {
                 let mine = format!("{caller}-{call}");
                 let patience = Duration::from_micros(fastrand::u64(0..2_000));
-                match timeout(patience, node.call(cmd("ECHO").arg(&mine), in_ten_seconds())).await {
+                match timeout(
+                    patience,
+                    node.call(&cmd("ECHO").arg(&mine).get_packed_command(), in_ten_seconds()),
+                )
+                .await
+                {
                     Ok(reply) => assert_eq!(reply, Ok(Value::BulkString(mine.into_bytes()))),
                     Err(_) => given_up += 1,
                 }

@@ -1,6 +1,6 @@
 //! Requests as keys and arguments of one call; the script says what they mean.
 
-use redis::Cmd;
+use smallvec::SmallVec;
 
 use super::{SHA1, Shape, Step, Windows};
 use crate::keys::KeyText;
@@ -13,24 +13,48 @@ pub(crate) struct Group<'a> {
     /// How often each is taken.
     pub(crate) times: usize,
     /// The keys of each request.
-    pub(crate) requests: Vec<&'a [KeyText]>,
+    pub(crate) requests: SmallVec<[&'a [KeyText]; 1]>,
 }
 
-/// One argument of many numbers and words.
-struct Text(Vec<u8>);
+/// A call as it is sent. A [`Cmd`](redis::Cmd) would keep its arguments apart before it packs them.
+struct Call(Vec<u8>);
+
+/// One argument of many words and numbers.
+struct Text(SmallVec<[u8; 128]>);
 
 /// The call that takes these requests in this order.
-pub(crate) fn encode(groups: &[Group<'_>]) -> Cmd {
+pub(crate) fn encode(groups: &[Group<'_>]) -> Vec<u8> {
     let keys = || groups.iter().flat_map(|group| &group.requests).flat_map(|keys| keys.iter());
-    let mut call = Cmd::new();
-    call.arg("EVALSHA").arg(SHA1).arg(keys().count());
+    let count = keys().count();
+    // Room for keys of usual lengths.
+    let mut call = Call(Vec::with_capacity(128 * (1 + groups.len() + count)));
+    call.head(b'*', 3 + count + groups.len());
+    call.argument(b"EVALSHA");
+    call.argument(SHA1.as_bytes());
+    call.argument(itoa::Buffer::new().format(count).as_bytes());
     for key in keys() {
-        call.arg(&**key);
+        call.argument(key);
     }
     for group in groups {
-        call.arg(group.text().0);
+        call.argument(&group.text().0);
     }
-    call
+    call.0
+}
+
+impl Call {
+    /// An argument of the call.
+    fn argument(&mut self, bytes: &[u8]) {
+        self.head(b'$', bytes.len());
+        self.0.extend_from_slice(bytes);
+        self.0.extend_from_slice(b"\r\n");
+    }
+
+    /// How many arguments or bytes follow.
+    fn head(&mut self, kind: u8, count: usize) {
+        self.0.push(kind);
+        self.0.extend_from_slice(itoa::Buffer::new().format(count).as_bytes());
+        self.0.extend_from_slice(b"\r\n");
+    }
 }
 
 impl Group<'_> {
@@ -38,14 +62,14 @@ impl Group<'_> {
     fn text(&self) -> Text {
         // Looking writes nothing, however often.
         let times = if self.step == Step::Look { 0 } else { self.times };
-        let mut text = Text(Vec::with_capacity(128));
+        let mut text = Text(SmallVec::new());
         text.word(self.step.name());
         for count in [times, self.shapes.len(), self.requests.len()] {
             text.integer(count as i64);
         }
         for shape in self.shapes {
             let (windows, a, b) = shape.windows.arguments();
-            text.word(&shape.units.to_string());
+            text.word(itoa::Buffer::new().format(shape.units));
             text.integer(shape.bound);
             text.integer(shape.counted.cast_signed());
             text.word(windows);
