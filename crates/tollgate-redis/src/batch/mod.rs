@@ -142,6 +142,10 @@ async fn drive(inner: Arc<Inner>, slot: Slot) {
             // In a box, as all that is seldom waited for: what is started for a lone request has to be small.
             Box::pin(inner.take_each(slot, parts)).await;
         }
+        // What one asks next can go at once.
+        if driver.had_one() {
+            continue;
+        }
         // Those who have just been answered ask again before the next batch is taken: one for all, instead of one
         // for whoever is first and another for the rest.
         tokio::task::yield_now().await;
