@@ -1,15 +1,18 @@
-use std::sync::Arc;
+use std::pin::pin;
+use std::sync::{Arc, OnceLock};
+use std::task::{Context, Wake, Waker};
 use std::time::Duration;
 
 use redis::{Value, cmd};
+use tokio::sync::Notify;
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 use tollgate_testkit::servers::{Server, Software};
 
-use super::{Address, Node};
+use super::{Address, Breaker, Connection, Link, Node, Shared};
 use crate::settings::Settings;
 use crate::time::instant;
-use crate::trouble::Trouble;
+use crate::trouble::{Trouble, Unconnected};
 
 const SCRIPT: &str = "return redis.call('INCR', KEYS[1])";
 
@@ -107,4 +110,35 @@ async fn calls_that_are_given_up_hand_their_replies_to_nobody() {
     assert!((100..19_900).contains(&given_up), "{given_up} of 20,000 given up: the test tells nothing");
     let all_permits = node.shared.in_flight.available_permits();
     assert_eq!(all_permits, node.shared.checked.settings.in_flight);
+}
+
+/// The task that keeps the connection was told before it was noted why it is closed, and could be the first to note
+/// that it is gone, for no reason. Then calls waited for another one until their deadline, and were told in the end that
+/// the server cannot be reached, be it that it had said that it is a replica.
+#[tokio::test]
+async fn why_a_connection_is_closed_is_known_when_its_keeper_hears_of_it() {
+    struct Keeper {
+        shared: Arc<Shared>,
+        heard: OnceLock<Option<Unconnected>>,
+    }
+
+    impl Wake for Keeper {
+        fn wake(self: Arc<Self>) {
+            let _ = self.heard.set(self.shared.links.borrow().trouble.clone());
+        }
+    }
+
+    let settings = Settings::new("redis://127.0.0.1".parse().unwrap());
+    let address = Address::Tcp("127.0.0.1".into(), 6379);
+    let shared = Arc::new(Shared::new(address, settings.check(SCRIPT).unwrap()));
+    let (connection, _driver) = Connection::new(tokio::io::empty());
+    let breaker = Breaker::new(Duration::from_secs(10), instant());
+    let link = Arc::new(Link { connection, breaker, renew: Notify::new() });
+    shared.open(link.clone());
+
+    let keeper = Arc::new(Keeper { shared: shared.clone(), heard: OnceLock::new() });
+    let mut renewed = pin!(link.renew.notified());
+    assert!(renewed.as_mut().poll(&mut Context::from_waker(&Waker::from(keeper.clone()))).is_pending());
+    shared.close(&link, Some(Unconnected::Replica));
+    assert_eq!(keeper.heard.get(), Some(&Some(Unconnected::Replica)));
 }
