@@ -138,6 +138,27 @@ impl Cluster {
         replica
     }
 
+    /// Makes the replica of a slot's primary that is dead take over at once, without waiting for the others to find that
+    /// out. Comes back when all nodes know, and gives the new primary.
+    ///
+    /// # Panics
+    ///
+    /// If it does not come about within a minute, or the primary was not killed.
+    pub fn take_over(&self, slot: u16, dead: &Server) -> &Server {
+        assert!(!dead.is_running(), "the primary of slot {slot} is alive");
+        let port = dead.address().port();
+        let replica = wait_for("a replica of the dead primary", AGREEMENT_LIMIT, || {
+            let view = self.view(self.running().next()?).ok()?;
+            let dead = view.iter().find(|node| node.port == port)?;
+            self.node(view.iter().find(|node| node.primary.as_ref() == Some(&dead.id))?)
+        });
+        replica.command::<()>(["CLUSTER", "FAILOVER", "TAKEOVER"]);
+        wait_for("a replica that takes over", AGREEMENT_LIMIT, || {
+            (self.primary_of(slot).address() == replica.address()).then_some(())
+        });
+        replica
+    }
+
     /// Begins to move a slot to another primary; no key is moved yet.
     ///
     /// # Panics
