@@ -31,7 +31,7 @@ const PRIMARIES: u16 = 3;
 /// How long nodes may take to agree: a failover takes about two seconds, and the machine may be busy.
 const AGREEMENT_LIMIT: Duration = Duration::from_secs(60);
 
-/// How often one looks whether a failover has come about before it is asked for again: for five seconds or more.
+/// How often one looks whether something has come about before it is asked for again: for a few seconds at least.
 const LOOKS: u32 = 500;
 
 impl Cluster {
@@ -209,11 +209,17 @@ impl Cluster {
 
     fn introduce(&self) {
         let (first, others) = self.nodes.split_first().expect("there are six");
-        for node in others {
+        let meet = |node: &Server| {
             let (port, bus) = (node.address().port().to_string(), node.bus_address().port().to_string());
             first.command::<()>(["CLUSTER", "MEET", "127.0.0.1", &port, &bus]);
-        }
+        };
+        let mut looks = 0;
         wait_for("nodes that know each other", AGREEMENT_LIMIT, || {
+            // Who stands still for a second while they shake hands is forgotten, and has to be met again.
+            if looks % LOOKS == 0 {
+                others.iter().for_each(meet);
+            }
+            looks += 1;
             let knows_all = |node| {
                 self.view(node)
                     .is_ok_and(|view| view.len() == self.nodes.len() && view.iter().all(|other| other.linked))
