@@ -82,7 +82,7 @@ fn a_primary_that_dies_between_the_slots_admits_nobody_twice() {
         let [first, second] = pair.servers(&cluster);
         block_on(async {
             assert!(pair.charge(&store).await.unwrap().is_admitted());
-            second.command::<u64>(["WAIT", "1", "5000"]);
+            is_copied(&cluster, pair.slots[1]).await;
             second.pause();
             let caller = pair.begin(&store);
             pair.first_is(first, "dies", 2).await;
@@ -100,6 +100,14 @@ fn a_primary_that_dies_between_the_slots_admits_nobody_twice() {
             pair.both_are(&store, [9, 9]).await;
         });
     }
+}
+
+/// Comes back once the replica has what its primary had.
+async fn is_copied(cluster: &Cluster, slot: u16) {
+    let offset = |server: &Server| server.info("master_repl_offset").parse::<u64>().unwrap();
+    let (written, replica) = (offset(cluster.primary_of(slot)), cluster.replica_of(slot));
+    eventually(async || if offset(replica) >= written { Ok(()) } else { Err("the replica lags behind") })
+        .await;
 }
 
 /// Comes back once the store has noticed that the server is gone: what it sends before, it sends into the void.
@@ -137,7 +145,7 @@ fn a_primary_that_dies_before_it_gives_back_lets_nobody_in() {
         let [first, second] = pair.servers(&cluster);
         block_on(async {
             assert!(pair.charge(&store).await.unwrap().is_admitted());
-            first.command::<u64>(["WAIT", "1", "5000"]);
+            is_copied(&cluster, pair.slots[0]).await;
             second.pause();
             let caller = pair.begin(&store);
             pair.first_is(first, "lost", 2).await;
