@@ -107,7 +107,7 @@ pub(crate) fn builder(url: &str) -> RedisStoreBuilder {
 }
 
 pub(crate) fn patient(url: &str) -> RedisStoreBuilder {
-    builder(url).deadline(Duration::from_secs(10)).connect_timeout(Duration::from_secs(10))
+    builder(url).deadline(Duration::from_secs(30)).connect_timeout(Duration::from_secs(30))
 }
 
 pub(crate) fn build(builder: RedisStoreBuilder) -> RedisStore {
