@@ -37,9 +37,11 @@ impl Folder {
         self.0.join(name)
     }
 
+    /// At once, as no reader may see half of it or nothing, however long this process is stopped in between.
     fn write(&self, name: &str, text: &str) -> PathBuf {
-        let path = self.path(name);
-        fs::write(&path, text).expect("a file can be written");
+        let (path, new) = (self.path(name), self.path(&format!("{name}.new")));
+        fs::write(&new, text).expect("a file can be written");
+        fs::rename(&new, &path).expect("it can be renamed");
         path
     }
 }
@@ -274,7 +276,7 @@ fn a_change_is_noticed_however_the_file_is_changed() {
     let file = folder.write("t.yaml", &limit(1));
     let server = serve(&file, &[]);
     // Written in place.
-    folder.write("t.yaml", &limit(2));
+    fs::write(&file, limit(2)).expect("a file can be written");
     until("written in place", || live_limit(&server) == 2);
     // As editors do it: the new file takes the place of the old one.
     fs::rename(folder.write(".t.yaml.swp", &limit(3)), &file).expect("it can be renamed");
@@ -315,7 +317,7 @@ fn a_bad_file_changes_nothing_and_is_told_until_a_good_one_comes() {
     let server = serve(&file, &[]);
     folder.write("t.yaml", "policies: [{ name: all, key: global, quotas: [5/1mm], colour: red }]\n");
     let failed = || server.metric(r#"tollgate_policies_reloads_total{outcome="failed"}"#);
-    until("it is noticed", || failed() == Some(1.0));
+    until("it is noticed", || failed() >= Some(1.0));
     assert_eq!((live_limit(&server), live_version(&server)), (json!(2), 1));
     assert_eq!(server.metric("tollgate_policies_in_step"), Some(0.0));
     let ready = server.get("/readyz");
@@ -429,7 +431,7 @@ policies:
 "
     );
     let file = folder.write("t.yaml", &policies);
-    let server = serve(&file, &["--store-timeout", "1s", "--store-connect-timeout", "5s"]);
+    let server = serve(&file, &["--store-timeout", "30s", "--store-connect-timeout", "30s"]);
     until("the store counts", || server.get("/v1/check?user=bob&path=/open").json()["source"] == "store");
     let keys: Vec<String> = store.command(["KEYS", "shop:*"]);
     assert_eq!(keys.len(), 2, "one for each policy, that in shadow mode too: {keys:?}");
@@ -495,7 +497,7 @@ policies:
             seeds.join(",")
         )
     };
-    let patient = ["--store-timeout", "5s", "--store-connect-timeout", "5s"];
+    let patient = ["--store-timeout", "30s", "--store-connect-timeout", "30s"];
     let file = folder.write("reserve.yaml", &text(", across_slots: reserve"));
     let server = serve(&file, &patient);
     until("the store counts", || server.get("/v1/check?user=u&cost=0").json()["source"] == "store");
@@ -524,7 +526,7 @@ fn flags_go_before_the_store_of_the_file_and_a_change_of_it_waits_for_a_start() 
     let text =
         |prefix: &str| format!("store: {{ url: \"{}\", prefix: {prefix} }}\n{}", url(&of_file), limit(3));
     let file = folder.write("t.yaml", &text("one"));
-    let patient = ["--store-timeout", "5s", "--store-connect-timeout", "5s"];
+    let patient = ["--store-timeout", "30s", "--store-connect-timeout", "30s"];
 
     let server =
         serve(&file, &[&patient[..], &["--store", &url(&of_flag), "--store-prefix", "two"]].concat());

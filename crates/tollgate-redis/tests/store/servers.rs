@@ -24,8 +24,8 @@ fn patient(url: &str) -> RedisStoreBuilder {
     let prefix = format!("test-{}", STORES.fetch_add(1, Ordering::Relaxed));
     RedisStore::builder(url.parse().unwrap())
         .prefix(&prefix)
-        .deadline(Duration::from_secs(10))
-        .connect_timeout(Duration::from_secs(10))
+        .deadline(Duration::from_secs(30))
+        .connect_timeout(Duration::from_secs(30))
 }
 
 pub(crate) fn build(builder: RedisStoreBuilder) -> RedisStore {
