@@ -18,6 +18,7 @@ pub struct Config {
     pub(crate) store: Option<StoreSettings>,
     pub(crate) store_url_at: Option<Position>,
     pub(crate) layout_at: Option<Position>,
+    pub(crate) prefix_at: Option<Position>,
     pub(crate) policies: Policies,
     pub(crate) warnings: Box<[Warning]>,
 }
@@ -148,6 +149,12 @@ impl Config {
     #[must_use]
     pub const fn layout_at(&self) -> Option<Position> {
         self.layout_at
+    }
+
+    /// Where the file says the prefix of keys, if it does.
+    #[must_use]
+    pub const fn prefix_at(&self) -> Option<Position> {
+        self.prefix_at
     }
 
     /// What is valid and probably a mistake, in the order of the file.

@@ -36,6 +36,7 @@ pub(crate) fn resolve(file: At<RawFile>, problems: &mut Problems) -> Config {
     let raw_store = file.store.as_ref().map(|store| &store.value);
     let store_url_at = raw_store.and_then(|store| Some(store.url.as_ref()?.at));
     let layout_at = raw_store.and_then(|store| Some(store.layout.as_ref()?.at));
+    let prefix_at = raw_store.and_then(|store| Some(store.prefix.as_ref()?.at));
     let store = file.store.and_then(|store| settings(store, problems));
     let defaults =
         Defaults::new(file.mode.map(|mode| mode.value), file.defaults.map(|defaults| defaults.value));
@@ -55,7 +56,7 @@ pub(crate) fn resolve(file: At<RawFile>, problems: &mut Problems) -> Config {
         }
     }
     let warnings = warning::warnings(&policies, store.as_ref());
-    Config { store, store_url_at, layout_at, policies: Policies::new(policies), warnings }
+    Config { store, store_url_at, layout_at, prefix_at, policies: Policies::new(policies), warnings }
 }
 
 fn settings(store: At<RawStore>, problems: &mut Problems) -> Option<StoreSettings> {

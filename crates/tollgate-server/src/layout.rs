@@ -65,7 +65,7 @@ impl Keys {
     ///
     /// # Errors
     ///
-    /// If the file's layout is none.
+    /// If the file's layout is none, or the file has a prefix that is not in it.
     pub(crate) fn of_file(
         file: &str,
         config: &Config,
@@ -77,6 +77,14 @@ impl Keys {
             invalid(file, [Problem::new(at, ProblemKind::Other(error.into()))].into())
         })?;
         let Some(layout) = flags.layout.cloned().or(own) else { return Ok(None) };
+        let needless = config.prefix_at().filter(|_| !layout.names_prefix());
+        if let Some(at) = needless {
+            let message = format!(
+                "`prefix` would mean nothing: the layout of keys, `{layout}`, does not name {{prefix}}; leave out the one, or \
+                 name it in the other"
+            );
+            return Err(invalid(file, [Problem::new(at, ProblemKind::Other(message.into()))].into()));
+        }
         let is_cluster = flags.url.map_or(store.is_some_and(StoreSettings::is_cluster), StoreUrl::is_cluster);
         let prefix = flags.prefix.or(store.and_then(|store| store.prefix())).unwrap_or(DEFAULT_PREFIX);
         let reserves = store.is_some_and(StoreSettings::reserves_across_slots);

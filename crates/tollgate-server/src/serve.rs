@@ -73,8 +73,7 @@ pub async fn serve(mut settings: Settings) -> anyhow::Result<Ended> {
         None => {
             info!(store = %url, prefix, "counters are shared with every service of this store and prefix")
         }
-        // A layout that does not name the prefix has none.
-        Some(layout) if !layout.to_string().contains("{prefix}") => {
+        Some(layout) if !layout.names_prefix() => {
             info!(store = %url, %layout, "counters are shared with whoever writes such keys in this store");
         }
         Some(layout) => {

@@ -90,6 +90,12 @@ pub enum SettingsError {
         "`--store-layout` needs `--key`: the attributes that are the values of its keys, such as `--key user`"
     )]
     LayoutWithoutKey,
+    /// A prefix that would be in no key.
+    #[error(
+        "`--store-prefix` would mean nothing: the layout of keys, `{0}`, does not name {{prefix}}; leave out the prefix, \
+         or name it in a layout of your own (`--store-layout`)"
+    )]
+    NeedlessPrefix(String),
     /// There is no password where it was to be found.
     #[error("`{flag}`: {}", with_source(.source))]
     Password {

@@ -57,6 +57,10 @@ impl StoreSettings {
         layout: Option<&KeyLayout>,
         args: &StoreArgs,
     ) -> Result<Self, SettingsError> {
+        if let (Some(_), Some(layout)) = (&args.store_prefix, layout.filter(|layout| !layout.names_prefix()))
+        {
+            return Err(SettingsError::NeedlessPrefix(layout.to_string()));
+        }
         let prefix = args.store_prefix.as_deref().or(file.and_then(|file| file.prefix()));
         let prefix = prefix.unwrap_or(DEFAULT_PREFIX);
         let reserves = file.is_some_and(tollgate_policy::StoreSettings::reserves_across_slots);

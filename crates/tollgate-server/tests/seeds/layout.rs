@@ -2,16 +2,15 @@
 
 use tollgate_testkit::servers::Software;
 
-use super::{keys, refused, serve, still, url, written};
+use super::{example, keys, refused, serve, still, url, written};
 use crate::support::tollgate;
 
 const SECOND: i64 = 1_700_000_100;
 
 fn file(name: &str, layout: &str, policies: &str) -> String {
-    let text = format!(
-        "store: {{ url: \"${{REDIS_URL}}\", prefix: shop, layout: {layout} }}\npolicies:\n{policies}"
-    );
-    written(name, &text)
+    let prefix = if layout == "spring-starter" { "prefix: shop, " } else { "" };
+    let store = format!("store: {{ url: \"${{REDIS_URL}}\", {prefix}layout: {layout} }}");
+    written(name, &format!("{store}\npolicies:\n{policies}"))
 }
 
 const BY_USER: &str = "- { name: a, key: [user], quotas: [5/1m] }\n";
@@ -34,6 +33,36 @@ fn a_file_or_a_flag_says_how_keys_are_written_and_the_flag_wins() {
     assert_eq!(counted(&flag), ["rate_limit:alice:28333335"]);
     let flags = ["--limit", "5/1m", "--key", "user", "--store", &redis, "--store-layout", "rlaas"];
     assert_eq!(counted(&flags), ["rlaas:rate_limit:alice:28333335"]);
+}
+
+/// It was left out without a word, so that whoever counted on it shared counters with everybody on that server.
+#[test]
+fn a_prefix_that_no_key_would_have_is_refused() {
+    let store = "store: { url: \"redis://h\", prefix: shop, layout: rlaas }";
+    let path = written("prefix.yaml", &format!("{store}\npolicies:\n{BY_USER}"));
+    let needless =
+        "would mean nothing: the layout of keys, `rlaas:rate_limit:{userId}:{window}`, does not name";
+    let said = refused(&[], &["--config", &path]);
+    assert!(said.contains(&format!("prefix.yaml:1:36: `prefix` {needless} {{prefix}}")), "{said}");
+    let output = tollgate().args(["check-config", &path]).output().expect("it runs");
+    assert_eq!(output.status.code(), Some(1));
+    let checked = String::from_utf8_lossy(&output.stdout);
+    assert!(checked.contains(&format!("prefix.yaml:1:36: error: `prefix` {needless}")), "{checked}");
+
+    let ours = store.replace(", layout: rlaas", "");
+    let ours = written("ours.yaml", &format!("{ours}\npolicies:\n{BY_USER}"));
+    let said = refused(&[], &["--config", &ours, "--store-layout", "rlaas"]);
+    assert!(said.contains(&format!("ours.yaml:1:36: `prefix` {needless}")), "{said}");
+    let theirs = file("theirs.yaml", "rlaas", BY_USER);
+    let import = ["--import", "rlaas", &example("rlaas/application.yaml")];
+    let (prefix, named) = (["--store-prefix", "shop"], ["--store-layout", "rlaas"]);
+    let flags = ["--limit", "5/1m", "--key", "user"];
+    for arguments in
+        [&["--config", &theirs][..], &import, &[&flags[..], &["--store", "redis://h"], &named].concat()]
+    {
+        let said = refused(&[("REDIS_URL", "redis://h")], &[arguments, &prefix].concat());
+        assert!(said.contains(&format!("`--store-prefix` {needless} {{prefix}}")), "{said}");
+    }
 }
 
 /// The store refused such requests one by one, and a policy that admits in trouble admitted everybody.
@@ -81,10 +110,10 @@ fn policies_that_the_layout_cannot_take_are_refused_by_name() {
     for (layout, problem) in [
         (
             "rlas",
-            ":1:53: unknown layout of keys: expected rlaas, leetdezine, spring-starter, user-rate-limit, or a template",
+            ":1:39: unknown layout of keys: expected rlaas, leetdezine, spring-starter, user-rate-limit, or a template",
         ),
-        ("\"l:{user}{window}\"", ":1:53: layout of keys, column 9: there has to be text between two names"),
-        ("\"l:{user}\"", ":1:53: layout of keys: it has to name the window"),
+        ("\"l:{user}{window}\"", ":1:39: layout of keys, column 9: there has to be text between two names"),
+        ("\"l:{user}\"", ":1:39: layout of keys: it has to name the window"),
     ] {
         let said =
             refused(&[("REDIS_URL", "redis://h")], &["--config", &file("wrong.yaml", layout, BY_USER)]);
