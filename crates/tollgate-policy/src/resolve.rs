@@ -42,7 +42,10 @@ pub(crate) fn resolve(file: At<RawFile>, problems: &mut Problems) -> Config {
         Defaults::new(file.mode.map(|mode| mode.value), file.defaults.map(|defaults| defaults.value));
     let mut policies: Vec<Policy> = Vec::new();
     let mut names = HashMap::new();
-    for raw in file.policies.map(|policies| policies.value).unwrap_or_default() {
+    let mut raw_policies =
+        file.policies.map(|policies| policies.value).unwrap_or_default().into_iter().peekable();
+    while let Some(raw) = raw_policies.next() {
+        let (at, end) = (raw.at, raw_policies.peek().map(|next| next.at));
         let Some(policy) = policy(raw, &defaults, problems) else { continue };
         match names.entry(policy.name.clone()) {
             Entry::Occupied(first) => {
@@ -51,7 +54,10 @@ pub(crate) fn resolve(file: At<RawFile>, problems: &mut Problems) -> Config {
             }
             Entry::Vacant(name) => {
                 name.insert(policy.at);
-                policies.push(policy);
+                // What is wrong in itself is not looked at further.
+                if !problems.has_between(at, end) {
+                    policies.push(policy);
+                }
             }
         }
     }

@@ -129,6 +129,36 @@ fn policies_that_the_layout_cannot_take_are_refused_by_name() {
     assert!(flags(&["--limit", "5/1m"], "rlas").contains("expected rlaas, leetdezine"));
 }
 
+/// They came one after another: those of the layout once the file had no other.
+#[test]
+fn problems_of_the_layout_are_told_with_those_of_the_file() {
+    let told = |layout: &str, policies: &str| {
+        let path = file("together.yaml", layout, policies);
+        let mut check = tollgate();
+        let output = check.args(["check-config", &path]).env("REDIS_URL", "http://h").output();
+        let said = String::from_utf8_lossy(&output.expect("it runs").stdout).into_owned();
+        let served = refused(&[("REDIS_URL", "http://h")], &["--config", &path]);
+        let places =
+            said.lines().filter_map(|line| line.split_once("together.yaml:")?.1.split_once(": error: "));
+        let told: Vec<(String, bool)> =
+            places.map(|(at, problem)| (at.to_owned(), served.contains(problem))).collect();
+        told
+    };
+    let told_by_both = |at: &str| (at.to_owned(), true);
+    // Without a key, whom the second counts is not known, which is no problem of the layout.
+    let policies = "- { name: pair, key: [user, path], quotas: [5/1m] }
+- { name: nobody, quotas: [5/1m] }
+- { name: unknown, key: [user, path], quotas: [5/1x] }
+- { name: anchored, key: [user], quotas: [5/1m@first_hit] }
+";
+    // Which store there is, is not looked at by `serve` before the file is valid.
+    let url = ("1:15".to_owned(), false);
+    let rest = ["3:3", "4:3", "5:48", "6:3"].map(told_by_both);
+    assert_eq!(told("rlaas", policies), [&[url.clone()][..], &rest].concat());
+    let rest = ["1:39", "4:3", "5:48"].map(told_by_both);
+    assert_eq!(told("rlas", policies), [&[url][..], &rest].concat());
+}
+
 /// Two windows that started at the same instant had one key: whoever asked in the first minute of an hour was refused
 /// by the store, and admitted by a policy that admits in trouble. A candidate used up the quota beside it.
 #[test]
