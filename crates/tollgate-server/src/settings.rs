@@ -79,6 +79,16 @@ pub enum SettingsError {
         /// What is wrong with it.
         source: UrlError,
     },
+    /// The callers of a system that is imported, answered as those of another.
+    #[error(
+        "`--answers {asked}` does not go with `--import {imported}`, whose callers are answered as there"
+    )]
+    OtherAnswers {
+        /// The system that is to be answered as.
+        asked: Answers,
+        /// The one that is imported.
+        imported: Answers,
+    },
     /// Another system needs a store, and nobody names one.
     #[error("`--import`: nothing says where the store is: set REDIS_URL, or say `--store`")]
     StoreMissing,
@@ -231,6 +241,11 @@ fn from_import(args: &ServeArgs) -> Result<Resolved, SettingsError> {
         }
         (None, None) => return Err(SettingsError::StoreMissing),
     };
+    if let (Some(asked), Some(imported)) = (args.answers, imported.answers)
+        && asked != imported
+    {
+        return Err(SettingsError::OtherAnswers { asked, imported });
+    }
     check_keys(&store, &imported.policies)?;
     let policies = PolicySettings::without_file(imported.policies, imported.source, imported.notes);
     Ok(Resolved { policies, store: Some(store), answers: imported.answers })

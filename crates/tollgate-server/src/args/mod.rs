@@ -9,6 +9,7 @@ mod store;
 mod value;
 
 use std::ffi::OsString;
+use std::fmt;
 use std::net::SocketAddr;
 use std::num::{NonZeroU32, NonZeroUsize};
 use std::path::PathBuf;
@@ -225,6 +226,13 @@ impl Command {
             Self::Doctor(args) => Some(&mut args.store_args),
             Self::Check(_) | Self::CheckConfig(_) | Self::Explain(_) => None,
         }
+    }
+}
+
+/// As the flag has it.
+impl fmt::Display for Answers {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.to_possible_value().map_or(Ok(()), |value| f.write_str(value.get_name()))
     }
 }
 

@@ -185,6 +185,17 @@ fn what_cannot_be_ends_the_start_with_its_place() {
     }
 }
 
+/// It started, answered no path of its own, and told the other system's callers that they have no `userId`.
+#[test]
+fn its_callers_are_answered_as_it_does_and_not_as_another_system() {
+    let store = still(Software::Redis, SECOND);
+    let (redis, file) = (url(&store), example("rlaas/application.yaml"));
+    let import = |answers| ["--import", "rlaas", &file, "--answers", answers];
+    let said = refused(&[("REDIS_URL", &redis)], &import("leetdezine"));
+    assert!(said.contains("`--answers leetdezine` does not go with `--import rlaas`"), "{said}");
+    assert_allowed(&check(&serve(&[("REDIS_URL", &redis)], &import("rlaas")), "alice"));
+}
+
 #[test]
 fn placeholders_are_read_and_the_address_of_its_store_is_never_repeated() {
     let text = "rateLimiter.useAlgo: fixed-window-algo\nrate_limiter: { window_size: \"${WINDOW:60}\", max-requests: \"${LIMIT}\" }\n";
