@@ -63,7 +63,7 @@ pub struct ServeArgs {
     /// (and REDIS_URL); or `valkey-env`, the variables of user-rate-limit. Keys in the store are then as they are
     /// there, denials are counted, and for RLaaS its own path is answered
     #[arg(long, value_names = ["SYSTEM", "FILE"], num_args = 1..=2, env = "TOLLGATE_IMPORT")]
-    #[arg(value_delimiter = ',', conflicts_with_all = ["key", "count_denied"])]
+    #[arg(conflicts_with_all = ["key", "count_denied"])]
     pub import: Vec<OsString>,
 
     /// What is allowed, such as 5/1m, 100/day@Europe/Berlin or 10/1s@first_hit; for several, repeat it, or

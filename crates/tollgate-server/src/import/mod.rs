@@ -77,6 +77,11 @@ impl Import {
         match words {
             [system, file] if system == "rlaas" => Ok(Self::Rlaas(file.into())),
             [system] if system == "valkey-env" => Ok(Self::ValkeyEnv),
+            // A variable is one word.
+            [both] => match both.to_str().and_then(|both| both.strip_prefix("rlaas,")) {
+                Some(file) => Ok(Self::Rlaas(file.into())),
+                None => Err(ImportError::Unknown),
+            },
             _ => Err(ImportError::Unknown),
         }
     }

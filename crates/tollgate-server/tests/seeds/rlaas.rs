@@ -198,13 +198,16 @@ fn its_callers_are_answered_as_it_does_and_not_as_another_system() {
 
 #[test]
 fn placeholders_are_read_and_the_address_of_its_store_is_never_repeated() {
+    // A comma in a file's name separates nothing.
     let text = "rateLimiter.useAlgo: fixed-window-algo\nrate_limiter: { window_size: \"${WINDOW:60}\", max-requests: \"${LIMIT}\" }\n";
-    let file = written("relaxed.yaml", text);
+    let file = written("relaxed,local.yaml", text);
     let import = ["--import", "rlaas", file.as_str()];
     let store = still(Software::Redis, SECOND);
     let server = serve(&[("REDIS_URL", &url(&store)), ("LIMIT", "1")], &import);
     assert_allowed(&check(&server, "alice"));
     assert_denied(&check(&server, "alice"), 60);
+    let variable = format!("rlaas,{file}");
+    serve(&[("REDIS_URL", &url(&store)), ("LIMIT", "1"), ("TOLLGATE_IMPORT", &variable)], &[]);
 
     let missing = refused(&[("LIMIT", "1")], &import);
     assert!(missing.contains("REDIS_URL") && missing.contains("--store"), "{missing}");
