@@ -175,6 +175,10 @@ fn what_cannot_be_ends_the_start_with_its_place() {
         ("rate-limiter:\n  max-requests: 5\n".to_owned(), "2:17: RLaaS needs `rate-limiter.window-size`"),
         (String::new(), "1:1: RLaaS needs `rate-limiter.use-algo`"),
         ("a: [1".to_owned(), "1:"),
+        (
+            settings(valid, "60", "5") + "---\nspring.config.activate.on-profile: prod\n",
+            "5:1: a second document begins here, such as that of a profile",
+        ),
     ]
     .into_iter()
     .enumerate()
@@ -220,6 +224,9 @@ fn placeholders_are_read_and_the_address_of_its_store_is_never_repeated() {
     }
     let spaced = refused(&[("TOLLGATE_IMPORT", "rlaas application.yaml")], &[]);
     assert!(spaced.contains("in TOLLGATE_IMPORT, `rlaas,FILE`"), "{spaced}");
+    let properties = written("application.properties", "rate-limiter.window-size=60\n");
+    let said = refused(&[], &["--import", "rlaas", &properties]);
+    assert!(said.contains(&format!("{properties} is a file of properties: only YAML is read")), "{said}");
     let unread = refused(&[], &["--import", "rlaas", "/no/such.yaml"]);
     assert!(unread.contains("cannot read /no/such.yaml"), "{unread}");
 }
