@@ -201,8 +201,14 @@ fn administrators_change_every_quota_that_applies() {
 #[test]
 fn administrators_see_the_policies_and_no_value_that_may_be_secret() {
     let folder = Folder::new("admin");
-    let text =
-        format!("{SHOP}  - {{ name: partner, match: {{ token: hunter2 }}, key: global, quotas: [9/1d] }}\n");
+    let text = format!(
+        "{SHOP}  - name: partner
+    match: {{ token: hunter2 }}
+    key: global
+    quotas: [9/1d]
+    overrides: [{{ when: {{ tier: gold }}, quotas: unlimited }}]
+"
+    );
     let file = folder.write("t.yaml", &text);
     let server = serve(&file, &[]);
     let reply = server.admin_get("/v1/policies");
@@ -224,7 +230,11 @@ fn administrators_see_the_policies_and_no_value_that_may_be_secret() {
     );
     assert_eq!(search["overrides"][0]["quotas"], json!(["5/1d@first_hit"]));
     assert_eq!(search["settings"]["on_store_failure"], "open");
+    assert_eq!(search["overrides"][0]["unlimited"], false);
     assert_eq!(body["policies"][3]["mode"], "shadow");
+    let partner = &body["policies"][4];
+    assert_eq!((&partner["unlimited"], &partner["overrides"][0]["unlimited"]), (&json!(false), &json!(true)));
+    assert_eq!(partner["overrides"][0]["quotas"], json!([]));
 
     let schema = server.admin_get("/v1/policies/schema").json();
     assert!(schema["properties"]["policies"].is_object(), "{schema}");
