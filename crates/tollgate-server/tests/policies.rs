@@ -198,6 +198,33 @@ fn administrators_change_every_quota_that_applies() {
     server.admin_post("/v1/refund", &short).assert_problem(400, Some("windows"));
 }
 
+/// `ip=unknown` was told that `ip` is missing.
+#[test]
+fn a_request_that_says_nobody_learns_what_is_wrong_with_it() {
+    let folder = Folder::new("nobody");
+    let policies = "policies:
+- { name: asked, match: { path: /asked }, key: [ip], quotas: [5/1d] }
+- { name: either, match: { path: /either }, key: { first_of: [user, ip] }, quotas: [5/1d] }
+- { name: denied, match: { path: /denied }, key: [ip], on_missing_key: deny, quotas: [5/1d] }
+";
+    let server = serve(&folder.write("t.yaml", policies), &[]);
+    for (request, status, wrong) in [
+        ("path=/asked", 400, "`ip` is missing"),
+        ("path=/asked&ip=", 400, "`ip` is empty"),
+        ("path=/asked&ip=unknown", 400, "`ip` is no address"),
+        ("path=/either&ip=unknown", 400, "`ip` is no address"),
+        ("path=/either", 400, "`user` is missing"),
+        ("path=/denied&ip=unknown", 429, "`ip` is no address"),
+    ] {
+        let reply = server.get(&format!("/v1/check?{request}"));
+        assert_eq!(reply.status, status, "{request}");
+        let body = reply.json();
+        assert!(body["detail"].as_str().is_some_and(|detail| detail.ends_with(wrong)), "{request}: {body}");
+        let field = wrong.split('`').nth(1).map(|name| format!("query.{name}"));
+        assert_eq!(body["field"].as_str(), field.as_deref().filter(|_| status == 400), "{request}");
+    }
+}
+
 #[test]
 fn administrators_see_the_policies_and_no_value_that_may_be_secret() {
     let folder = Folder::new("admin");

@@ -8,7 +8,7 @@ use tollgate::{Decision, PolicyQuota, QuotaState, Source, StoreError, Verdict};
 use super::PolicySet;
 use super::trials::{Trial, Trials};
 use crate::matched::Applied;
-use crate::{HeaderFormat, Matched, Outcome, Policy, TrialKind};
+use crate::{HeaderFormat, KeyFault, Matched, NoKey, Outcome, Policy, TrialKind};
 
 /// What a request is answered, under which version of the policies, by which of them, and what those would have done
 /// that are only tried out.
@@ -36,8 +36,8 @@ pub enum Ground<'a> {
     MissingKey {
         /// The policy.
         policy: &'a Policy,
-        /// The attribute that is missing; empty if any would do.
-        attribute: &'a str,
+        /// The attribute that says nobody, and why.
+        no_key: NoKey<'a>,
     },
 }
 
@@ -69,7 +69,7 @@ pub(super) enum Basis {
     /// Of these lists of quotas, one after another.
     Charged(Decision, SmallVec<[Applied; 2]>),
     Exempt(u32),
-    MissingKey(u32, Box<str>),
+    MissingKey(u32, Box<str>, KeyFault),
 }
 
 impl Basis {
@@ -85,7 +85,9 @@ impl Basis {
         };
         match outcome {
             Outcome::Exempt(policy) => Self::Exempt(place(policy)),
-            Outcome::DenyUnknown { policy, attribute } => Self::MissingKey(place(policy), attribute.into()),
+            Outcome::DenyUnknown { policy, no_key: NoKey { attribute, fault } } => {
+                Self::MissingKey(place(policy), attribute.into(), fault)
+            }
             Outcome::Charge(matched) => Self::charged(&matched, Decision::new(super::nothing())),
         }
     }
@@ -139,8 +141,9 @@ impl PolicyDecision {
             Basis::Charged(decision, _) if decision.quotas().is_empty() => Ground::Unlimited,
             Basis::Charged(decision, _) => Ground::Quotas(decision),
             Basis::Exempt(number) => policy(number).map_or(Ground::Unlimited, Ground::Exempt),
-            Basis::MissingKey(number, attribute) => {
-                policy(number).map_or(Ground::Unlimited, |policy| Ground::MissingKey { policy, attribute })
+            Basis::MissingKey(number, attribute, fault) => {
+                let no_key = NoKey { attribute, fault: *fault };
+                policy(number).map_or(Ground::Unlimited, |policy| Ground::MissingKey { policy, no_key })
             }
         }
     }
@@ -226,7 +229,7 @@ impl PolicyDecision {
                     is_here.then_some(applied.policy)
                 })
             }
-            Basis::Exempt(number) | Basis::MissingKey(number, _) => Some(*number),
+            Basis::Exempt(number) | Basis::MissingKey(number, ..) => Some(*number),
         }
     }
 }

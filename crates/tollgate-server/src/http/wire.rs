@@ -6,7 +6,9 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize, Serializer};
 use tollgate::{Decision, PolicyQuota, QuotaState, Reason, Refunded, Source};
-use tollgate_policy::{Attributes, Ground, Policy, PolicyDecision, QuotaStanding, TrialDecision, TrialKind};
+use tollgate_policy::{
+    Attributes, Ground, NoKey, Policy, PolicyDecision, QuotaStanding, TrialDecision, TrialKind,
+};
 use utoipa::openapi::{RefOr, Schema};
 use utoipa::{PartialSchema, ToSchema};
 
@@ -357,14 +359,14 @@ impl<'a> DecisionBody<'a> {
 impl<'a> DeniedBody<'a> {
     pub(super) fn new(decision: &'a PolicyDecision, status: u16) -> Self {
         match (decision.ground(), decision.quota()) {
-            (Ground::MissingKey { attribute, .. }, _) => Self {
+            (Ground::MissingKey { no_key: NoKey { attribute, fault }, .. }, _) => Self {
                 // No document is behind it.
                 kind: "urn:problem-type:tollgate:missing-key",
                 title: "Unknown client",
                 status,
                 detail: match attribute {
                     "" => "no attribute says who is to be counted".to_owned(),
-                    name => format!("no attribute says who is to be counted: `{name}` is missing"),
+                    name => format!("no attribute says who is to be counted: `{name}` {fault}"),
                 },
                 violated_policies: decision
                     .policy()
