@@ -125,8 +125,14 @@ pub enum SettingsError {
         /// The variable that holds it.
         variable: &'static str,
     },
+    /// A user for the Sentinels without a password.
+    #[error(
+        "`--store-sentinel-user` needs a password: say `--store-sentinel-password-file`, or set \
+         TOLLGATE_STORE_SENTINEL_PASSWORD"
+    )]
+    SentinelPasswordMissing,
     /// The store's settings contradict each other.
-    #[error("`--store`: {}", with_source(.0))]
+    #[error("the store: {}", with_source(.0))]
     Store(#[from] tollgate_redis::SettingsError),
     /// A share for a policy that has none.
     #[error("`--local-share` goes with `--on-store-failure local` only")]

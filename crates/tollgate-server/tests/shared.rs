@@ -490,6 +490,10 @@ fn flags_of_the_store_that_cannot_be_are_told_with_status_2() {
     }
     assert!(fails(&["--on-store-failure", "closed"]).contains("--store <URL>"));
     assert!(fails(&["--store-prefix", "x"]).contains("--store <URL>"));
+    // They ended it with status 1, and the flag was left to guess.
+    let sentinels = ["--store", "redis+sentinel://h/p", "--store-sentinel-user", "watcher"];
+    assert!(fails(&sentinels).contains("`--store-sentinel-user` needs a password: say `--store-sentinel-p"));
+    assert!(fails(&["--store", "redis://ann@h"]).contains("the store's URL names a user, and there is no"));
 }
 
 /// Wherever the password comes from, and whether it is right or wrong, nobody reads it in what the service says.

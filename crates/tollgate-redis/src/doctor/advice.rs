@@ -40,7 +40,7 @@ fn on_unconnected(trouble: &Unconnected) -> &'static str {
         Unconnected::NoPrimary => {
             "check the primary's name in the URL, and SENTINEL MASTERS on the Sentinels"
         }
-        Unconnected::OfSentinel(trouble) => match **trouble {
+        Unconnected::OfSentinel(_, trouble) => match **trouble {
             Unconnected::WrongPassword | Unconnected::PasswordWanted => SENTINEL_LOGIN,
             Unconnected::NoRight(_) => {
                 "allow the user of the Sentinels +hello and +sentinel|get-master-addr-by-name"

@@ -81,14 +81,19 @@ impl StoreSettings {
         if let Some(password) = password(flags, args.store_password_file.as_deref(), &args.password)? {
             builder = builder.password(password);
         }
-        if let Some(user) = &args.store_sentinel_user {
-            builder = builder.sentinel_user(user);
-        }
         let flags = ("--store-sentinel-password-file", "TOLLGATE_STORE_SENTINEL_PASSWORD");
         let file = args.store_sentinel_password_file.as_deref();
-        if let Some(password) = password(flags, file, &args.sentinel_password)? {
+        let sentinel_password = password(flags, file, &args.sentinel_password)?;
+        if let Some(user) = &args.store_sentinel_user {
+            if sentinel_password.is_none() {
+                return Err(SettingsError::SentinelPasswordMissing);
+            }
+            builder = builder.sentinel_user(user);
+        }
+        if let Some(password) = sentinel_password {
             builder = builder.sentinel_password(password);
         }
+        builder.validate()?;
         let (prefix, layout, timeout) = (prefix.to_owned(), layout.cloned(), args.store_timeout);
         Ok(Self { url, prefix, layout, timeout, builder })
     }
