@@ -138,6 +138,11 @@ pub struct ServeArgs {
 /// Flags of `tollgate doctor`.
 #[derive(Debug, clap::Args)]
 #[command(group = clap::ArgGroup::new("shared").args(["store"]))]
+// Beside it there is no file that could say them.
+#[command(mut_arg("store_prefix", |arg| arg.help("What every key in the store begins with [default: tollgate]")))]
+#[command(mut_arg("store_layout", |arg| {
+    arg.help("Keys as another system writes them: the name of a layout or a template [default: our own]")
+}))]
 pub struct DoctorArgs {
     /// The store to look at, such as redis://HOST, rediss://USER@HOST:PORT/DATABASE (TLS), redis+sentinel://,
     /// redis+cluster:// or unix:///PATH
@@ -254,6 +259,17 @@ mod tests {
     #[test]
     fn flags_do_not_contradict_each_other() {
         Args::command().debug_assert();
+    }
+
+    /// Its help said what holds unless the file says otherwise, and it reads none.
+    #[test]
+    fn the_doctor_has_no_defaults_of_a_file() {
+        let mut args = Args::command();
+        let mut help = |command| {
+            let command = args.find_subcommand_mut(command).unwrap();
+            command.render_long_help().to_string().contains("that of the file")
+        };
+        assert_eq!((help("serve"), help("doctor")), (true, false));
     }
 
     #[test]
