@@ -19,6 +19,7 @@ pub(crate) struct StoreSettings {
     /// How keys are written, if not in our own way.
     pub(crate) layout: Option<KeyLayout>,
     pub(crate) timeout: Duration,
+    pub(crate) connect_timeout: Duration,
     pub(crate) builder: RedisStoreBuilder,
 }
 
@@ -94,8 +95,14 @@ impl StoreSettings {
             builder = builder.sentinel_password(password);
         }
         builder.validate()?;
-        let (prefix, layout, timeout) = (prefix.to_owned(), layout.cloned(), args.store_timeout);
-        Ok(Self { url, prefix, layout, timeout, builder })
+        Ok(Self {
+            url,
+            prefix: prefix.to_owned(),
+            layout: layout.cloned(),
+            timeout: args.store_timeout,
+            connect_timeout: args.store_connect_timeout,
+            builder,
+        })
     }
 }
 
