@@ -268,6 +268,20 @@ fn several_quotas_on_a_cluster_need_one_slot_or_a_store_that_reserves() {
     );
 }
 
+/// A shadow denies nobody, and the counter is the one that the other system reads: a request that both are asked is
+/// counted twice.
+#[test]
+fn what_is_tried_out_is_counted_where_the_other_system_counts() {
+    let store = still(Software::Redis, SECOND);
+    let shadow = BY_USER.replace("name: a", "name: a, mode: shadow");
+    let server = serve(&[("REDIS_URL", &url(&store))], &["--config", &file("shadow.yaml", "rlaas", &shadow)]);
+    let counter = "rlaas:rate_limit:alice:28333335";
+    store.command::<()>(["SET", counter, "4", "EX", "60"]);
+    let tried = |_| server.get("/v1/check?user=alice").json()["trials"][0]["answer"].clone();
+    assert_eq!((0..2).map(tried).collect::<Vec<_>>(), ["allowed", "denied"]);
+    assert_eq!(store.command::<u64>(["GET", counter]), 5);
+}
+
 #[test]
 fn a_reload_that_the_layout_cannot_take_changes_nothing() {
     let store = still(Software::Redis, SECOND);
