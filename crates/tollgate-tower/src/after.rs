@@ -5,7 +5,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 #[cfg(feature = "policy")]
 use http::HeaderMap;
-use http::{Request, Response};
+use http::{Extensions, Request, Response};
 use tollgate::Decision;
 
 use crate::gate::{Counting, Denied, Gate, Leaves, Ruling};
@@ -26,7 +26,6 @@ pub(crate) enum After {
 
 /// What the client is told of its limits.
 pub(crate) enum Tell {
-    Nothing,
     /// Where this decision leaves it, in the format of the rule.
     Of(Decision),
     /// What is written already.
@@ -36,44 +35,38 @@ pub(crate) enum Tell {
 
 impl After {
     /// Leaves for the service what it may want to know. `Err` is the reply to a request that does not go on.
-    #[inline]
     pub(crate) fn admitting<B>(
         gate: &Arc<Gate>,
         ruling: Ruling,
         request: &mut Request<B>,
     ) -> Result<Self, Box<Response<Bytes>>> {
         let extensions = request.extensions_mut();
-        let (tell, taken) = match ruling {
-            Ruling::Refuse(reply) => return Err(reply),
-            Ruling::Pass => return Ok(Self::Nothing),
+        let leaves = gate.settings.leaves == Leaves::Decisions;
+        match ruling {
+            Ruling::Refuse(reply) => Err(reply),
+            Ruling::Pass => Ok(Self::Nothing),
             Ruling::Admit(decision, taken) => {
-                if gate.settings.leaves == Leaves::Decisions {
+                if leaves {
                     extensions.insert(decision.clone());
                 }
-                (if gate.tells() { Tell::Of(decision) } else { Tell::Nothing }, taken)
+                let refundable = refundable(gate, taken, extensions);
+                if !gate.tells() && refundable.is_none() {
+                    return Ok(Self::Nothing);
+                }
+                Ok(Self::Respond { gate: Arc::clone(gate), tell: Tell::Of(decision), refundable })
             }
             #[cfg(feature = "policy")]
             Ruling::AdmitByPolicies(admitted) => {
-                if gate.settings.leaves == Leaves::Decisions {
+                if leaves {
                     if let Some(decision) = admitted.decision.decision() {
                         extensions.insert(decision.clone());
                     }
                     extensions.insert(admitted.decision);
                 }
-                (Tell::Written(Box::new(admitted.headers)), admitted.taken)
+                let refundable = refundable(gate, admitted.taken, extensions);
+                let tell = Tell::Written(Box::new(admitted.headers));
+                Ok(Self::Respond { gate: Arc::clone(gate), tell, refundable })
             }
-        };
-        let refundable = match taken {
-            Some(taken) if gate.reserves => {
-                let outer = extensions.remove();
-                extensions.insert(Reservation::new(gate, taken, outer));
-                None
-            }
-            taken => taken,
-        };
-        match (&tell, &refundable) {
-            (Tell::Nothing, None) => Ok(Self::Nothing),
-            _ => Ok(Self::Respond { gate: Arc::clone(gate), tell, refundable }),
         }
     }
 
@@ -84,7 +77,7 @@ impl After {
         match (tell, &gate.counting) {
             // What a layer within has denied says when to come back, and this one would say something else.
             _ if response.extensions().get::<Denied>().is_some() => {}
-            (Tell::Of(decision), Counting::ByKey(by_key)) => {
+            (Tell::Of(decision), Counting::ByKey(by_key)) if gate.tells() => {
                 by_key.limit_headers.write(decision, response.headers_mut());
                 gate.expose(response.headers_mut());
             }
@@ -103,4 +96,16 @@ impl After {
         let Self::Respond { gate, refundable, .. } = self else { return None };
         Some((refundable.take()?, gate.refund_if.as_deref()?))
     }
+}
+
+/// What may be given back for the response. What is reserved is the handler's to give back.
+fn refundable(gate: &Arc<Gate>, taken: Option<Box<Taken>>, extensions: &mut Extensions) -> Option<Box<Taken>> {
+    if !gate.reserves {
+        return taken;
+    }
+    if let Some(taken) = taken {
+        let outer = extensions.remove();
+        extensions.insert(Reservation::new(gate, taken, outer));
+    }
+    None
 }
