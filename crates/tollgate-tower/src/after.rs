@@ -1,11 +1,12 @@
 //! What is done around the inner service for a request that goes on: before it is called, and with its response.
 
 use std::sync::Arc;
+use std::task::Poll;
 
 use bytes::Bytes;
 #[cfg(feature = "policy")]
 use http::HeaderMap;
-use http::{Extensions, Request, Response};
+use http::{Extensions, Response};
 use tollgate::Decision;
 
 use crate::gate::{Counting, Denied, Gate, Leaves, Ruling};
@@ -35,26 +36,16 @@ pub(crate) enum Tell {
 
 impl After {
     /// Leaves for the service what it may want to know. `Err` is the reply to a request that does not go on.
-    pub(crate) fn admitting<B>(
+    pub(crate) fn admitting(
         gate: &Arc<Gate>,
         ruling: Ruling,
-        request: &mut Request<B>,
+        extensions: &mut Extensions,
     ) -> Result<Self, Box<Response<Bytes>>> {
-        let extensions = request.extensions_mut();
         let leaves = gate.settings.leaves == Leaves::Decisions;
         match ruling {
             Ruling::Refuse(reply) => Err(reply),
             Ruling::Pass => Ok(Self::Nothing),
-            Ruling::Admit(decision, taken) => {
-                if leaves {
-                    extensions.insert(decision.clone());
-                }
-                let refundable = refundable(gate, taken, extensions);
-                if !gate.tells() && refundable.is_none() {
-                    return Ok(Self::Nothing);
-                }
-                Ok(Self::Respond { gate: Arc::clone(gate), tell: Tell::Of(decision), refundable })
-            }
+            Ruling::Admit(decision, taken) => Ok(Self::admitted(gate, decision, taken, extensions)),
             #[cfg(feature = "policy")]
             Ruling::AdmitByPolicies(admitted) => {
                 if leaves {
@@ -70,9 +61,37 @@ impl After {
         }
     }
 
-    /// Tells the client of its limits.
+    /// The same for a request that goes on by this decision.
+    pub(crate) fn admitted(
+        gate: &Arc<Gate>,
+        decision: Decision,
+        taken: Option<Box<Taken>>,
+        extensions: &mut Extensions,
+    ) -> Self {
+        if gate.settings.leaves == Leaves::Decisions {
+            extensions.insert(decision.clone());
+        }
+        let refundable = refundable(gate, taken, extensions);
+        if !gate.tells() && refundable.is_none() {
+            return Self::Nothing;
+        }
+        Self::Respond { gate: Arc::clone(gate), tell: Tell::Of(decision), refundable }
+    }
+
+    /// Tells the client of its limits, once there is a response.
     #[inline]
-    pub(crate) fn tell<R>(&mut self, response: &mut Response<R>) {
+    pub(crate) fn told<R, E>(
+        &mut self,
+        mut polled: Poll<Result<Response<R>, E>>,
+    ) -> Poll<Result<Response<R>, E>> {
+        if let Poll::Ready(Ok(response)) = &mut polled {
+            self.tell(response);
+        }
+        polled
+    }
+
+    #[inline]
+    fn tell<R>(&mut self, response: &mut Response<R>) {
         let Self::Respond { gate, tell, .. } = self else { return };
         match (tell, &gate.counting) {
             // What a layer within has denied says when to come back, and this one would say something else.
@@ -90,6 +109,12 @@ impl After {
         }
     }
 
+    /// Whether something may be given back for the response.
+    #[inline]
+    pub(crate) const fn may_give_back(&self) -> bool {
+        matches!(self, Self::Respond { refundable: Some(_), .. })
+    }
+
     /// What may be given back for this response, and who says whether it is.
     #[inline]
     pub(crate) fn refundable(&mut self) -> Option<(Box<Taken>, &RefundIf)> {
@@ -99,7 +124,11 @@ impl After {
 }
 
 /// What may be given back for the response. What is reserved is the handler's to give back.
-fn refundable(gate: &Arc<Gate>, taken: Option<Box<Taken>>, extensions: &mut Extensions) -> Option<Box<Taken>> {
+fn refundable(
+    gate: &Arc<Gate>,
+    taken: Option<Box<Taken>>,
+    extensions: &mut Extensions,
+) -> Option<Box<Taken>> {
     if !gate.reserves {
         return taken;
     }
