@@ -41,14 +41,13 @@ impl After {
         ruling: Ruling,
         extensions: &mut Extensions,
     ) -> Result<Self, Box<Response<Bytes>>> {
-        let leaves = gate.settings.leaves == Leaves::Decisions;
         match ruling {
             Ruling::Refuse(reply) => Err(reply),
             Ruling::Pass => Ok(Self::Nothing),
             Ruling::Admit(decision, taken) => Ok(Self::admitted(gate, decision, taken, extensions)),
             #[cfg(feature = "policy")]
             Ruling::AdmitByPolicies(admitted) => {
-                if leaves {
+                if gate.settings.leaves == Leaves::Decisions {
                     if let Some(decision) = admitted.decision.decision() {
                         extensions.insert(decision.clone());
                     }

@@ -113,14 +113,13 @@ impl Gate {
     /// Goes as far as it can without waiting.
     #[inline]
     pub(crate) fn at_once<B>(self: &Arc<Self>, request: &mut Request<B>) -> AtOnce {
-        let head = Head::from(&*request);
-        if self.skip.as_ref().is_some_and(|skip| skip(head)) {
+        if self.skip.as_ref().is_some_and(|skip| skip(Head::from(&*request))) {
             return AtOnce::GoesOn(After::Nothing);
         }
         match &self.counting {
             Counting::ByKey(by_key) => self.by_key_at_once(by_key, request),
             #[cfg(feature = "policy")]
-            Counting::ByPolicies(engine) => match self.by_policies_at_once(engine, head) {
+            Counting::ByPolicies(engine) => match self.by_policies_at_once(engine, Head::from(&*request)) {
                 Some(ruling) => self.ruled(ruling, request.extensions_mut()),
                 None => AtOnce::Waits(None),
             },
