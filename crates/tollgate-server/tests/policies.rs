@@ -200,11 +200,44 @@ fn administrators_change_every_quota_that_applies() {
     server.admin_post("/v1/refund", &short).assert_problem(400, Some("windows"));
 }
 
+/// `ip=unknown` was told that `ip` is missing.
+#[test]
+fn a_request_that_says_nobody_learns_what_is_wrong_with_it() {
+    let folder = Folder::new("nobody");
+    let policies = "policies:
+- { name: asked, match: { path: /asked }, key: [ip], quotas: [5/1d] }
+- { name: either, match: { path: /either }, key: { first_of: [user, ip] }, quotas: [5/1d] }
+- { name: denied, match: { path: /denied }, key: [ip], on_missing_key: deny, quotas: [5/1d] }
+";
+    let server = serve(&folder.write("t.yaml", policies), &[]);
+    for (request, status, wrong) in [
+        ("path=/asked", 400, "`ip` is missing"),
+        ("path=/asked&ip=", 400, "`ip` is empty"),
+        ("path=/asked&ip=unknown", 400, "`ip` is no address"),
+        ("path=/either&ip=unknown", 400, "`ip` is no address"),
+        ("path=/either", 400, "`user` is missing"),
+        ("path=/denied&ip=unknown", 429, "`ip` is no address"),
+    ] {
+        let reply = server.get(&format!("/v1/check?{request}"));
+        assert_eq!(reply.status, status, "{request}");
+        let body = reply.json();
+        assert!(body["detail"].as_str().is_some_and(|detail| detail.ends_with(wrong)), "{request}: {body}");
+        let field = wrong.split('`').nth(1).map(|name| format!("query.{name}"));
+        assert_eq!(body["field"].as_str(), field.as_deref().filter(|_| status == 400), "{request}");
+    }
+}
+
 #[test]
 fn administrators_see_the_policies_and_no_value_that_may_be_secret() {
     let folder = Folder::new("admin");
-    let text =
-        format!("{SHOP}  - {{ name: partner, match: {{ token: hunter2 }}, key: global, quotas: [9/1d] }}\n");
+    let text = format!(
+        "{SHOP}  - name: partner
+    match: {{ token: hunter2 }}
+    key: global
+    quotas: [9/1d]
+    overrides: [{{ when: {{ tier: gold }}, quotas: unlimited }}]
+"
+    );
     let file = folder.write("t.yaml", &text);
     let server = serve(&file, &[]);
     let reply = server.admin_get("/v1/policies");
@@ -226,7 +259,11 @@ fn administrators_see_the_policies_and_no_value_that_may_be_secret() {
     );
     assert_eq!(search["overrides"][0]["quotas"], json!(["5/1d@first_hit"]));
     assert_eq!(search["settings"]["on_store_failure"], "open");
+    assert_eq!(search["overrides"][0]["unlimited"], false);
     assert_eq!(body["policies"][3]["mode"], "shadow");
+    let partner = &body["policies"][4];
+    assert_eq!((&partner["unlimited"], &partner["overrides"][0]["unlimited"]), (&json!(false), &json!(true)));
+    assert_eq!(partner["overrides"][0]["quotas"], json!([]));
 
     let schema = server.admin_get("/v1/policies/schema").json();
     assert!(schema["properties"]["policies"].is_object(), "{schema}");

@@ -7,8 +7,11 @@
 
 mod support;
 
+use std::io::{BufRead, BufReader};
 use std::net::SocketAddr;
+use std::process::Stdio;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::mpsc;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -489,6 +492,39 @@ fn flags_of_the_store_that_cannot_be_are_told_with_status_2() {
     }
     assert!(fails(&["--on-store-failure", "closed"]).contains("--store <URL>"));
     assert!(fails(&["--store-prefix", "x"]).contains("--store <URL>"));
+    // They ended it with status 1, and the flag was left to guess.
+    let sentinels = ["--store", "redis+sentinel://h/p", "--store-sentinel-user", "watcher"];
+    assert!(fails(&sentinels).contains("`--store-sentinel-user` needs a password: say `--store-sentinel-p"));
+    assert!(fails(&["--store", "redis://ann@h"]).contains("the store's URL names a user, and there is no"));
+}
+
+/// It showed with the first check, in whatever hour that came.
+#[test]
+fn a_wrong_password_is_said_at_the_start_with_what_to_mend() {
+    let store = servers::Settings::new(Software::Redis).password("right").start();
+    let mut command = tollgate();
+    command.env("TOLLGATE_STORE", url(&store)).env("TOLLGATE_STORE_PASSWORD", "wrong");
+    command.args(["serve", "--limit", "5/1m", "--listen", "127.0.0.1:0", "--admin-listen", "127.0.0.1:0"]);
+    let mut service = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().expect("it starts");
+    let log = BufReader::new(service.stderr.take().expect("its log is piped"));
+    let (sender, said) = mpsc::channel();
+    thread::spawn(move || log.lines().map_while(Result::ok).try_for_each(|line| sender.send(line)));
+    let line = |part: &str| {
+        let next = || said.recv_timeout(Duration::from_secs(60)).ok();
+        std::iter::from_fn(next).find(|line| line.contains(part))
+    };
+    let warned = line("no connection to the store yet");
+    store.command::<()>(["CONFIG", "SET", "requirepass", "wrong"]);
+    let mended = line("connected to the store");
+    service.kill().expect("it can be killed");
+    service.wait().expect("it ends");
+    let warned = warned.expect("a warning");
+    assert!(warned.contains("wrong user or password") && warned.contains("WARN"), "{warned}");
+    assert!(
+        warned.contains("TOLLGATE_STORE_PASSWORD") && warned.contains("--store-password-file"),
+        "{warned}"
+    );
+    assert!(mended.is_some());
 }
 
 /// Wherever the password comes from, and whether it is right or wrong, nobody reads it in what the service says.
