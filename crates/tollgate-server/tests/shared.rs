@@ -505,6 +505,9 @@ fn a_wrong_password_is_said_at_the_start_with_what_to_mend() {
     let mut command = tollgate();
     command.env("TOLLGATE_STORE", url(&store)).env("TOLLGATE_STORE_PASSWORD", "wrong");
     command.args(["serve", "--limit", "5/1m", "--listen", "127.0.0.1:0", "--admin-listen", "127.0.0.1:0"]);
+    // Longer than this machine stands still, or what is said is that connecting takes too long; it is said after twice
+    // that time.
+    command.args(["--store-connect-timeout", "3s"]);
     let mut service = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().expect("it starts");
     let log = BufReader::new(service.stderr.take().expect("its log is piped"));
     let (sender, said) = mpsc::channel();

@@ -2,8 +2,8 @@
 
 use std::future::poll_fn;
 use std::pin::pin;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::task::Poll;
 use std::time::Duration;
 
@@ -11,9 +11,9 @@ use tokio::task::JoinSet;
 use tollgate::{Charge, CountDenied, Key, PolicyQuota, Quota, Source, Store, StoreError};
 use tollgate_redis::RedisStore;
 use tollgate_testkit::block_on;
-use tollgate_testkit::servers::{Server, Settings, Software};
+use tollgate_testkit::servers::{FaultProxy, Server, Settings, Software, Way};
 
-use crate::servers::{build, store};
+use crate::servers::{behind, build, store};
 use crate::storage::assert_everything_expires;
 
 fn quota(text: &str) -> Arc<PolicyQuota> {
@@ -89,6 +89,52 @@ async fn a_lone_charge_is_sent_before_its_caller_waits() {
     });
     assert!(arrived, "it waits for a task");
     assert_eq!(second.await, Ok((true, 2)));
+}
+
+/// Replies that came together were handed out together, and what was asked next went together again: server and client
+/// took turns at waiting for each other.
+#[tokio::test]
+async fn who_is_answered_first_has_asked_again_before_the_next_is_answered() {
+    let server = Server::start(Software::Redis);
+    let proxy = Arc::new(FaultProxy::before(server.address()));
+    let store = behind(&proxy).connections(1).build().unwrap();
+    let quota = quota("1000000/1h");
+    let mut replies = 0;
+    for key in [1, 2] {
+        let before = proxy.arrived(Way::Reply);
+        charge(&store, &quota, key).await.unwrap();
+        replies = proxy.arrived(Way::Reply) + 2 * (proxy.arrived(Way::Reply) - before);
+    }
+    proxy.hold(Way::Reply);
+    let requests = Arc::new(OnceLock::new());
+    let first = tokio::spawn({
+        let (store, quota) = (store.clone(), Arc::clone(&quota));
+        async move {
+            charge(&store, &quota, 1).await.unwrap();
+            charge(&store, &quota, 1).await
+        }
+    });
+    let second = tokio::spawn({
+        let (store, quota) = (store.clone(), Arc::clone(&quota));
+        let (proxy, requests) = (Arc::clone(&proxy), Arc::clone(&requests));
+        async move {
+            charge(&store, &quota, 2).await.unwrap();
+            // While this thread, the runtime's only one, is kept, nothing more is sent.
+            (0..10_000).any(|_| {
+                std::thread::sleep(Duration::from_millis(1));
+                Some(&proxy.arrived(Way::Request)) > requests.get()
+            })
+        }
+    });
+    tokio::task::yield_now().await;
+    proxy.wait_until_arrived(Way::Reply, replies);
+    requests.set(proxy.arrived(Way::Request)).unwrap();
+    proxy.release(Way::Reply);
+    while proxy.passed(Way::Reply) < replies {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    assert!(second.await.unwrap(), "both were answered, and neither had asked again");
+    assert!(first.await.unwrap().is_ok());
 }
 
 /// Dropped at any point, a decision's future takes nothing from the others: no answer of theirs, no place in a queue.
