@@ -123,6 +123,11 @@ impl Driver<'_> {
         Some(queue.waiting.drain(..count).collect())
     }
 
+    /// Whether its last batch was a single request.
+    pub(super) const fn had_one(&self) -> bool {
+        self.under_way == 1
+    }
+
     /// Whether fewer wait than were in its last batch. The others may be about to ask again. One of them is not worth
     /// waiting for: on a Cluster most batches are of one, who next asks in another lane.
     pub(super) fn has_more_to_come(&self) -> bool {

@@ -3,6 +3,7 @@
 //! Any order will do, for nobody could tell in which order requests came that were under way at once. Each is
 //! answered as if all had been taken one by one in this order.
 
+use smallvec::{SmallVec, smallvec};
 use tollgate::StoreError;
 
 use crate::script::{Answer, Group, Reply, Request, Step};
@@ -12,14 +13,14 @@ use crate::script::{Answer, Group, Reply, Request, Step};
 pub(crate) struct Merged<'a> {
     requests: &'a [Request],
     /// Indices of requests.
-    order: Vec<usize>,
+    order: SmallVec<[usize; 1]>,
     /// How many of the order are taken as one.
-    runs: Vec<usize>,
+    runs: SmallVec<[usize; 1]>,
 }
 
 impl<'a> Merged<'a> {
     pub(crate) fn new(requests: &'a [Request]) -> Self {
-        let mut order: Vec<usize> = (0..requests.len()).collect();
+        let mut order: SmallVec<[usize; 1]> = (0..requests.len()).collect();
         order.sort_unstable_by(|a, b| requests[*a].cmp(&requests[*b]));
         let equal = |a: &usize, b: &usize| requests[*a].step.merges() && requests[*a] == requests[*b];
         let runs = order.chunk_by(equal).map(<[usize]>::len).collect();
@@ -39,8 +40,8 @@ impl<'a> Merged<'a> {
     }
 
     /// One group for all runs with the same shapes and as many requests in them.
-    pub(crate) fn groups(&self) -> Vec<Group<'a>> {
-        let mut groups = Vec::<Group<'a>>::new();
+    pub(crate) fn groups(&self) -> SmallVec<[Group<'a>; 1]> {
+        let mut groups = SmallVec::<[Group<'a>; 1]>::new();
         for (first, times) in self.runs() {
             let Request { step, shapes, keys } = first;
             match groups.last_mut() {
@@ -49,7 +50,7 @@ impl<'a> Merged<'a> {
                 {
                     group.requests.push(keys);
                 }
-                _ => groups.push(Group { step: *step, shapes, times, requests: vec![keys] }),
+                _ => groups.push(Group { step: *step, shapes, times, requests: smallvec![keys.as_slice()] }),
             }
         }
         groups

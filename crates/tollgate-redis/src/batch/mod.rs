@@ -25,7 +25,7 @@ use std::sync::{Arc, OnceLock};
 use std::task::{Context, Waker};
 use std::time::Duration;
 
-use redis::{Cmd, Value};
+use redis::Value;
 use tokio::task::JoinSet;
 use tollgate::StoreError;
 
@@ -137,7 +137,15 @@ impl Committer {
 async fn drive(inner: Arc<Inner>, slot: Slot) {
     let mut driver = inner.lane(slot).drive();
     while let Some(batch) = driver.next_batch(BATCH) {
-        inner.commit(slot, batch, &mut driver).await;
+        let parts = inner.take(slot, batch, Some(&mut driver)).await;
+        if !parts.is_empty() {
+            // In a box, as all that is seldom waited for: what is started for a lone request has to be small.
+            Box::pin(inner.take_each(slot, parts)).await;
+        }
+        // What one asks next can go at once.
+        if driver.had_one() {
+            continue;
+        }
         // Those who have just been answered ask again before the next batch is taken: one for all, instead of one
         // for whoever is first and another for the rest.
         tokio::task::yield_now().await;
@@ -156,12 +164,8 @@ impl Inner {
         }
     }
 
-    /// Takes one batch, and answers everybody in it.
-    async fn commit(self: &Arc<Self>, slot: Slot, batch: Batch, driver: &mut Driver<'_>) {
-        let parts = self.take(slot, batch, Some(driver)).await;
-        if parts.is_empty() {
-            return;
-        }
+    /// Takes parts of a batch, each by itself.
+    async fn take_each(self: &Arc<Self>, slot: Slot, parts: Vec<Batch>) {
         let mut calls = JoinSet::new();
         for part in parts {
             let inner = Arc::clone(self);
@@ -180,7 +184,12 @@ impl Inner {
         let merged = Merged::new(&requests);
         let call = script::encode(&merged.groups());
         let divisible = if merged.has_one_set_of_keys() { Divisible::No } else { Divisible::Yes };
-        let reply = self.call(slot, &call, divisible, last, &mut waiters).await;
+        let first = waiters.iter().map(|waiter| waiter.deadline).min().unwrap_or(last);
+        let reply = if last <= first + SLACK {
+            self.topology.call(slot, &call, divisible, last).await
+        } else {
+            Box::pin(self.call_for_all(slot, &call, divisible, last, &mut waiters)).await
+        };
         let received = instant();
         if divisible == Divisible::Yes && reply == Err(Trouble::Refused(Refusal::TryAgain)) {
             return divide(requests, waiters);
@@ -202,10 +211,10 @@ impl Inner {
     }
 
     /// Calls, and meanwhile tells those whose deadline comes first that it is over for them.
-    async fn call(
+    async fn call_for_all(
         &self,
         slot: Slot,
-        call: &Cmd,
+        call: &[u8],
         divisible: Divisible,
         last: Instant,
         waiters: &mut [Waiter],

@@ -73,7 +73,7 @@ pub(super) async fn driven(
     connection: &Connection,
     question: &Cmd,
 ) -> Result<Value, Trouble> {
-    let mut answer = connection.send(question.get_packed_command(), 1)?;
+    let mut answer = connection.send(&question.get_packed_command(), 1)?;
     tokio::select! {
         biased;
         () = driver => {}

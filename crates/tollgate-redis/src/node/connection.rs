@@ -22,6 +22,9 @@ use crate::trouble::{Trouble, Unconnected};
 /// How much is read in one go: the replies to a few batches.
 const READ: usize = 16 * 1024;
 
+/// How much room is kept for what is written next: that of a few batches.
+const KEPT: usize = 64 * 1024;
+
 /// With more calls under way than this, further ones are left to the driver, which writes all that have come at once:
 /// to write and to read each by itself would cost both sides more than the call. Below it, a call is on its way sooner.
 const FEW: usize = 4;
@@ -86,7 +89,7 @@ impl Connection {
     /// # Errors
     ///
     /// If the connection is over. Then nothing was sent.
-    pub(super) fn send(&self, packed: Vec<u8>, commands: usize) -> Result<Awaited, Trouble> {
+    pub(super) fn send(&self, packed: &[u8], commands: usize) -> Result<Awaited, Trouble> {
         let mut wire = wire(&self.0);
         if wire.stream.is_none() {
             return Err(Unconnected::HungUp.into());
@@ -96,11 +99,7 @@ impl Connection {
         let is_busy = wire.waiting.len() > FEW;
         wire.waiting.extend((1..commands).map(|_| Waiting { reply: None, from }));
         wire.waiting.push_back(Waiting { reply: Some(reply), from });
-        if wire.unwritten.is_empty() {
-            wire.unwritten = packed;
-        } else {
-            wire.unwritten.extend_from_slice(&packed);
-        }
+        wire.unwritten.extend_from_slice(packed);
         if is_busy {
             wire.waker.wake_by_ref();
             return Ok(awaited);
@@ -159,6 +158,8 @@ impl Wire {
                 return Err(io::ErrorKind::WriteZero.into());
             }
         }
+        // What has piled up while the server did not read may be megabytes.
+        self.unwritten.shrink_to(KEPT);
         if self.is_unflushed {
             self.is_unflushed = Pin::new(stream).poll_flush(context)?.is_pending();
         }
@@ -231,7 +232,7 @@ mod tests {
     }
 
     fn send(connection: &Connection, packed: &str) -> Awaited {
-        connection.send(packed.into(), 1).unwrap()
+        connection.send(packed.as_bytes(), 1).unwrap()
     }
 
     async fn reply(awaited: Awaited) -> Result<Value, Trouble> {
@@ -262,7 +263,7 @@ mod tests {
         let (connection, driver, mut far) = connection(99);
         tokio::spawn(driver);
         drop(send(&connection, "gone"));
-        let last = connection.send("two".into(), 2).unwrap();
+        let last = connection.send(b"two", 2).unwrap();
         far.write_all(b":1\r\n:2\r\n:3\r\n").await.unwrap();
         assert_eq!(reply(last).await, Ok(Value::Int(3)));
     }
@@ -275,7 +276,7 @@ mod tests {
         far.write_all(b":1\r\n:2\r\n").await.unwrap();
         assert_eq!(reply(first).await, Ok(Value::Int(1)));
         timeout(Duration::from_secs(20), driver).await.expect("it goes on").unwrap();
-        assert_eq!(connection.send("call".into(), 1).unwrap_err(), HUNG_UP);
+        assert_eq!(connection.send(b"call", 1).unwrap_err(), HUNG_UP);
         assert_eq!(far.read_to_end(&mut Vec::new()).await.unwrap(), 4, "it was not closed");
     }
 

@@ -87,12 +87,12 @@ pub(crate) enum Health {
 /// before the call comes.
 const SCRIPT_LOADS: usize = 10;
 
-/// What is sent in one go.
+/// What is sent in one go, packed.
 #[derive(Clone, Copy)]
 enum Sent<'a> {
-    Call(&'a Cmd),
+    Call(&'a [u8]),
     /// `ASKING` and the call.
-    Asking(&'a Cmd),
+    Asking(&'a [u8]),
 }
 
 impl Node {
@@ -130,45 +130,52 @@ impl Node {
     /// # Cancel safety
     ///
     /// The call may run although its future was dropped; its reply goes to nobody.
-    pub(crate) async fn call(&self, call: &Cmd, deadline: Instant) -> Result<Value, Trouble> {
-        self.call_script(Sent::Call(call), deadline).await
+    pub(crate) fn call(
+        &self,
+        call: &[u8],
+        deadline: Instant,
+    ) -> impl Future<Output = Result<Value, Trouble>> {
+        self.call_script(Sent::Call(call), deadline)
     }
 
     /// As [`call`](Self::call), to a server that is about to take over the slot.
-    pub(crate) async fn call_asking(&self, call: &Cmd, deadline: Instant) -> Result<Value, Trouble> {
-        self.call_script(Sent::Asking(call), deadline).await
+    pub(crate) fn call_asking(
+        &self,
+        call: &[u8],
+        deadline: Instant,
+    ) -> impl Future<Output = Result<Value, Trouble>> {
+        self.call_script(Sent::Asking(call), deadline)
     }
 
     /// Asks anything else, and hands on the reply as it is, be it an error of the server.
     pub(crate) async fn ask(&self, question: &Cmd, deadline: Instant) -> Result<Value, Trouble> {
         let link = self.link(deadline).await?;
-        self.send(&link, Sent::Call(question), deadline).await
+        self.send(&link, Sent::Call(&question.get_packed_command()), deadline).await
     }
 
     async fn call_script(&self, call: Sent<'_>, deadline: Instant) -> Result<Value, Trouble> {
         let link = self.link(deadline).await?;
         let _permit = self.permit(deadline).await?;
-        let mut answer = Err(Trouble::Refused(Refusal::NoScript));
         for _ in 0..SCRIPT_LOADS {
             let loads = self.shared.script.loads.load(Relaxed);
-            answer = self.checked(self.send(&link, call, deadline).await?);
+            let answer = self.checked(self.send(&link, call, deadline).await?);
             match &answer {
                 Err(Trouble::Refused(Refusal::NoScript)) => {}
                 Err(Trouble::Refused(Refusal::ReadOnly | Refusal::MasterDown)) => {
                     // It is no primary any more, and would go on refusing for as long as we stay connected.
                     // Behind its name there may be another server now.
                     self.shared.close(&link, Some(Unconnected::Replica));
-                    break;
+                    return answer;
                 }
-                _ => break,
+                _ => return answer,
             }
             // It did not run. If the script cannot be loaded in time, that is all there is to be said.
-            match timeout_at(deadline, self.load_script(&link, loads, deadline)).await {
+            match Box::pin(timeout_at(deadline, self.load_script(&link, loads, deadline))).await {
                 Ok(loaded) => loaded?,
                 Err(_) => break,
             }
         }
-        answer
+        Err(Trouble::Refused(Refusal::NoScript))
     }
 
     /// The right to have a call under way. Given back also if the caller goes away.
@@ -177,7 +184,7 @@ impl Node {
         if let Ok(permit) = in_flight.try_acquire() {
             return Ok(permit);
         }
-        match timeout_at(deadline, in_flight.acquire()).await {
+        match Box::pin(timeout_at(deadline, in_flight.acquire())).await {
             Ok(Ok(permit)) => Ok(permit),
             // Only the deadline passes: nobody closes the semaphore.
             Ok(Err(_)) | Err(_) => Err(Trouble::Overloaded),
@@ -191,7 +198,7 @@ impl Node {
         if script.loads.load(Relaxed) != loads {
             return Ok(());
         }
-        let load = cmd("SCRIPT").arg("LOAD").arg(self.shared.checked.script).take();
+        let load = cmd("SCRIPT").arg("LOAD").arg(self.shared.checked.script).get_packed_command();
         // Whatever becomes of the load, the call did not run.
         let unloaded = |_| Trouble::Refused(Refusal::NoScript);
         let reply = self.send(link, Sent::Call(&load), deadline).await.map_err(unloaded)?;
@@ -235,6 +242,10 @@ impl Node {
         if let Some(link) = self.shared.links.borrow().first()? {
             return Ok(link);
         }
+        Box::pin(self.first_link(deadline)).await
+    }
+
+    async fn first_link(&self, deadline: Instant) -> Result<Arc<Link>, Trouble> {
         let mut links = self.shared.links.subscribe();
         let settled = links.wait_for(|links| !links.up.is_empty() || links.trouble.is_some());
         match timeout_at(deadline, settled).await {
@@ -248,13 +259,9 @@ impl Node {
 impl Sent<'_> {
     fn over(self, connection: &Connection) -> Result<Awaited, Trouble> {
         match self {
-            Self::Call(call) => connection.send(call.get_packed_command(), 1),
-            Self::Asking(call) => {
-                let mut both = cmd("ASKING").get_packed_command();
-                call.write_packed_command(&mut both);
-                // A server that refuses ASKING refuses the call as well.
-                connection.send(both, 2)
-            }
+            Self::Call(call) => connection.send(call, 1),
+            // A server that refuses ASKING refuses the call as well.
+            Self::Asking(call) => connection.send(&[&cmd("ASKING").get_packed_command(), call].concat(), 2),
         }
     }
 }

@@ -1,6 +1,6 @@
 //! Requests as keys and arguments of one call; the script says what they mean.
 
-use redis::Cmd;
+use smallvec::SmallVec;
 
 use super::{SHA1, Shape, Step, Windows};
 use crate::keys::KeyText;
@@ -13,27 +13,84 @@ pub(crate) struct Group<'a> {
     /// How often each is taken.
     pub(crate) times: usize,
     /// The keys of each request.
-    pub(crate) requests: Vec<&'a [KeyText]>,
+    pub(crate) requests: SmallVec<[&'a [KeyText]; 1]>,
 }
 
+/// A call as it is sent. A [`Cmd`](redis::Cmd) would keep its arguments apart before it packs them.
+struct Call(Vec<u8>);
+
+/// One argument of many words and numbers.
+struct Text(SmallVec<[u8; 128]>);
+
 /// The call that takes these requests in this order.
-pub(crate) fn encode(groups: &[Group<'_>]) -> Cmd {
+pub(crate) fn encode(groups: &[Group<'_>]) -> Vec<u8> {
     let keys = || groups.iter().flat_map(|group| &group.requests).flat_map(|keys| keys.iter());
-    let mut call = Cmd::new();
-    call.arg("EVALSHA").arg(SHA1).arg(keys().count());
+    let count = keys().count();
+    // Room for keys of usual lengths.
+    let mut call = Call(Vec::with_capacity(128 * (1 + groups.len() + count)));
+    call.head(b'*', 3 + count + groups.len());
+    call.argument(b"EVALSHA");
+    call.argument(SHA1.as_bytes());
+    call.argument(itoa::Buffer::new().format(count).as_bytes());
     for key in keys() {
-        call.arg(&**key);
+        call.argument(key);
     }
     for group in groups {
-        // Looking writes nothing, however often.
-        let times = if group.step == Step::Look { 0 } else { group.times };
-        call.arg(group.step.name()).arg(times).arg(group.shapes.len()).arg(group.requests.len());
-        for shape in group.shapes {
-            let (windows, a, b) = shape.windows.arguments();
-            call.arg(shape.units).arg(shape.bound).arg(shape.counted).arg(windows).arg(a).arg(b);
-        }
+        call.argument(&group.text().0);
     }
-    call
+    call.0
+}
+
+impl Call {
+    /// An argument of the call.
+    fn argument(&mut self, bytes: &[u8]) {
+        self.head(b'$', bytes.len());
+        self.0.extend_from_slice(bytes);
+        self.0.extend_from_slice(b"\r\n");
+    }
+
+    /// How many arguments or bytes follow.
+    fn head(&mut self, kind: u8, count: usize) {
+        self.0.push(kind);
+        self.0.extend_from_slice(itoa::Buffer::new().format(count).as_bytes());
+        self.0.extend_from_slice(b"\r\n");
+    }
+}
+
+impl Group<'_> {
+    /// All but the keys.
+    fn text(&self) -> Text {
+        // Looking writes nothing, however often.
+        let times = if self.step == Step::Look { 0 } else { self.times };
+        let mut text = Text(SmallVec::new());
+        text.word(self.step.name());
+        for count in [times, self.shapes.len(), self.requests.len()] {
+            text.integer(count as i64);
+        }
+        for shape in self.shapes {
+            let (windows, a, b) = shape.windows.arguments();
+            text.word(itoa::Buffer::new().format(shape.units));
+            text.integer(shape.bound);
+            text.integer(shape.counted.cast_signed());
+            text.word(windows);
+            text.integer(a);
+            text.integer(b);
+        }
+        text
+    }
+}
+
+impl Text {
+    /// Ends with a zero.
+    fn word(&mut self, word: &str) {
+        self.0.extend_from_slice(word.as_bytes());
+        self.0.push(0);
+    }
+
+    /// Eight bytes, the lowest first.
+    fn integer(&mut self, integer: i64) {
+        self.0.extend_from_slice(&integer.to_le_bytes());
+    }
 }
 
 impl Step {

@@ -3,7 +3,7 @@
 use std::sync::OnceLock;
 
 use proptest::prelude::*;
-use redis::{Connection, Value};
+use redis::{Connection, ConnectionLike, Value};
 use tollgate::Timestamp;
 use tollgate_testkit::servers::{Server, Software};
 
@@ -24,7 +24,7 @@ fn connect() -> Connection {
 /// Takes these requests in one call, as a batch.
 fn take(connection: &mut Connection, requests: &[Request]) -> Vec<Answer> {
     let merged = Merged::new(requests);
-    let reply: Value = encode(&merged.groups()).query(connection).unwrap();
+    let reply = connection.req_packed_command(&encode(&merged.groups())).unwrap();
     let mut answers = vec![None; requests.len()];
     merged.hand_out(decode(reply).unwrap(), |index, answer| answers[index] = Some(answer)).unwrap();
     answers.into_iter().map(Option::unwrap).collect()

@@ -1,14 +1,16 @@
 -- Takes many requests in one step, at one reading of the clock, one after another. Each is all or nothing: all it
 -- needs is read and checked before its first write.
 --
--- KEYS: the counters, request by request. ARGV: groups of requests that differ in their keys alone:
+-- KEYS: the counters, request by request. ARGV: groups of requests that differ in their keys alone, each packed into
+-- one text, because ten arguments cost more than what is done with them. Words end with a zero, integers have eight
+-- bytes, the lowest first:
 --
 --   op        charge, look, set, refund or reset
 --   times     how often each request is taken; 0 for `look`
 --   counters  how many keys a request has
 --   requests  how many there are
 --   and for each of its counters:
---     units    units to take or to give back
+--     units    units to take or to give back, as a word of digits
 --     bound    the limit that charged units must stay within; of `set` the count to write, of `refund` the start of
 --              the window it names
 --     counted  the least limit that counts denials, or 0
@@ -23,18 +25,20 @@
 -- A counter is an integer that expires a second after its window has ended; that is where its window is kept. Where
 -- the key says it, others may count with us and let it expire later: then that says nothing of the window.
 
-local call, try, floor = redis.call, redis.pcall, math.floor
+local call, try, from_packed = redis.call, redis.pcall, struct.unpack
 
 local GRACE = 1000
 local MOST = 1099511627775
 local STALE, NO_COUNT, CLOSED = -1, -2, -3
 
 local time = call('TIME')
-local now = time[1] * 1000 + floor(time[2] / 1000)
-local reply, said = { now }, 1
+local now = time[1] * 1000 + math.floor(time[2] / 1000)
+-- With room for one answer, which nearly every reply has: a table that has to grow costs as much as a packed number.
+local reply, said = { now, 0 }, 1
 
--- All that is not usual. Lua makes functions anew at each call of a script, and nearly no call needs these.
-local function unusual()
+-- All that is not usual. Lua makes functions anew at each call of a script, and nearly no call needs these. This one
+-- takes no variable from around it, for each would be one more thing to make.
+local function unusual(now, reply, call, try, GRACE, MOST, NO_COUNT, CLOSED)
   -- What a counter says, when it expires (nil if it is not there), and when it has to: at `expiry`, or of a first_hit
   -- counter no later than `length` from now, or if its key says its window (then it has no `length`) not before that
   -- has ended. Nothing if what is there is no count. Last, how the count is spelt. What it says may be known already.
@@ -62,7 +66,7 @@ local function unusual()
   local function fit(times, unit, room)
     if room < (unit > 0 and unit or 1) then return 0 end
     if room >= unit * times then return times end
-    return floor(room / unit)
+    return math.floor(room / unit)
   end
 
   -- What a counter says once it was charged and then denied so often.
@@ -95,18 +99,17 @@ local function unusual()
     end
   end
 
-  -- Says of a counter what it was, or a fault, and if nobody knows when its window starts, when it ends.
-  local function say(answer, start, due)
-    said = said + 1
-    reply[said] = answer
-    if not start then
-      said = said + 1
-      reply[said] = answer < 0 and answer or due - GRACE
-    end
+  -- Says of a counter what it was, or a fault, and if nobody knows when its window starts, when it ends. Gives how
+  -- much is said by then, as all do that call it.
+  local function say(said, answer, start, due)
+    reply[said + 1] = answer
+    if start then return said + 1 end
+    reply[said + 2] = answer < 0 and answer or due - GRACE
+    return said + 2
   end
 
   -- Charges and looks at one counter. What it says may be known already.
-  local function charge_single(name, value, times, unit, bound, counted, start, expiry, length)
+  local function charge_single(said, name, value, times, unit, bound, counted, start, expiry, length)
     local count, ends, due = read(name, expiry, length, value)
     local fault
     if not count then
@@ -115,11 +118,11 @@ local function unusual()
       local admitted = fit(times, unit, bound - count)
       fault = write(name, count, charged(count, unit, admitted, times - admitted, counted), ends, due)
     end
-    say(fault or count, start, due)
+    return say(said, fault or count, start, due)
   end
 
   -- Sets, refunds and resets one counter each.
-  local function change_singles(op, requests, key, unit, bound, start, expiry, length)
+  local function change_singles(said, op, requests, key, unit, bound, start, expiry, length)
     for key = key + 1, key + requests do
       local name = KEYS[key]
       local count, ends, due, fault
@@ -139,13 +142,14 @@ local function unusual()
           fault = write(name, count, count > unit and count - unit or 0, ends, due)
         end
       end
-      say(fault or count, start, due)
+      said = say(said, fault or count, start, due)
     end
+    return said
   end
 
   -- Charges and looks at several counters each; `asked` says of every counter in turn its unit, bound, counted, start,
   -- expiry and length.
-  local function take_several(times, requests, key, counters, asked)
+  local function take_several(said, times, requests, key, counters, asked)
     local count, ends, due, spelt = {}, {}, {}, nil
     for _ = 1, requests do
       local admitted, fault = times, nil
@@ -165,26 +169,26 @@ local function unusual()
           local after = charged(count[i], unit, admitted, times - admitted, counted)
           write(KEYS[key + i], count[i], after, ends[i], due[i])
         end
-        say(fault or count[i], start, due[i])
+        said = say(said, fault or count[i], start, due[i])
       end
       key = key + counters
     end
+    return said
   end
 
   return { say = say, charge_single = charge_single, change_singles = change_singles, take_several = take_several }
 end
 local others
-local at, key = 1, 0
-while ARGV[at] do
-  local op, times, counters, requests = ARGV[at], ARGV[at + 1] + 0, ARGV[at + 2] + 0, ARGV[at + 3] + 0
-  at = at + 4
+local key = 0
+for group = 1, #ARGV do
+  -- The first counter, which is nearly always the only one, at one go with what is before it.
+  local op, times, counters, requests, spelt, bound, counted, windows, a, b, at =
+    from_packed('<si8i8i8si8i8si8i8', ARGV[group])
   local asked, stale = nil, false
-  local unit, bound, counted, start, expiry, length
+  local unit, start, expiry, length
   for i = 1, counters do
-    local windows, a, b = ARGV[at + 3], ARGV[at + 4] + 0, ARGV[at + 5] + 0
-    unit, bound, counted = ARGV[at] + 0, ARGV[at + 1] + 0, ARGV[at + 2] + 0
-    at = at + 6
-    start, expiry, length = nil, nil, b
+    if i > 1 then spelt, bound, counted, windows, a, b, at = from_packed('<si8i8si8i8', ARGV[group], at) end
+    unit, start, expiry, length = spelt + 0, nil, nil, b
     if windows == 'grid' then
       start = now - (now - a) % b
       expiry = start + b + GRACE
@@ -201,12 +205,14 @@ while ARGV[at] do
   if not stale and not asked and (op == 'charge' or op == 'look') then
     -- No two keys are alike. One command for all is a third of the work; of what is no string it says nothing, as if it
     -- were not there.
-    local values = requests > 1 and call('MGET', unpack(KEYS, key + 1, key + requests)) or { try('GET', KEYS[key + 1]) }
+    local values = requests > 1 and call('MGET', unpack(KEYS, key + 1, key + requests))
     local all = unit * times
-    local room, spelt = (bound < MOST and bound or MOST) - all, string.format('%.0f', all)
+    if times > 1 then spelt = string.format('%.0f', all) end
+    local room = (bound < MOST and bound or MOST) - all
     local is_usual = expiry and all > 0 and room >= 0
     for i = 1, requests do
-      local name, value = KEYS[key + i], values[i]
+      local name, value = KEYS[key + i], nil
+      if values then value = values[i] else value = try('GET', name) end
       local count = tonumber(value)
       -- Nearly always, what the rest would come to, without its steps: a counter that is there and has room, or a new
       -- one. INCRBY and SET NX change nothing of what is no count.
@@ -222,23 +228,23 @@ while ARGV[at] do
         said = said + 1
         reply[said] = count or 0
       else
-        others = others or unusual()
-        others.charge_single(name, value, times, unit, bound, counted, start, expiry, length)
+        others = others or unusual(now, reply, call, try, GRACE, MOST, NO_COUNT, CLOSED)
+        said = others.charge_single(said, name, value, times, unit, bound, counted, start, expiry, length)
       end
     end
   else
-    others = others or unusual()
+    others = others or unusual(now, reply, call, try, GRACE, MOST, NO_COUNT, CLOSED)
     if stale then
       for _ = 1, requests do
         for i = 1, counters do
           if asked then start = asked[i][4] end
-          others.say(STALE, start)
+          said = others.say(said, STALE, start)
         end
       end
     elseif asked then
-      others.take_several(times, requests, key, counters, asked)
+      said = others.take_several(said, times, requests, key, counters, asked)
     else
-      others.change_singles(op, requests, key, unit, bound, start, expiry, length)
+      said = others.change_singles(said, op, requests, key, unit, bound, start, expiry, length)
     end
   end
   key = key + requests * counters

@@ -54,9 +54,14 @@ impl<T: Clone + Send + Sync + 'static> Finder<T> {
 
     /// What was found. Waits for the first attempt, and for no later one.
     pub(super) async fn found(&self, deadline: Instant) -> Result<T, Trouble> {
-        if let Some(found) = self.found_already() {
-            return Ok(found);
+        match self.found_already() {
+            Some(found) => Ok(found),
+            // In a box, as all that calls hardly ever wait for: each call is as large as what it may wait for.
+            None => Box::pin(self.found_first(deadline)).await,
         }
+    }
+
+    async fn found_first(&self, deadline: Instant) -> Result<T, Trouble> {
         let mut finding = self.shared.finding.subscribe();
         let settled = finding.wait_for(|finding| finding.found.is_some() || finding.trouble.is_some());
         let Ok(Ok(finding)) = timeout_at(deadline, settled).await else { return Err(Trouble::Late) };

@@ -16,7 +16,7 @@ use std::ops::RangeInclusive;
 use std::sync::Arc;
 use std::time::Duration;
 
-use redis::{Cmd, Value};
+use redis::Value;
 use tokio::time::{Instant, sleep};
 
 use self::cluster::Cluster;
@@ -86,12 +86,28 @@ impl Topology {
     pub(crate) async fn call(
         &self,
         slot: Slot,
-        call: &Cmd,
+        call: &[u8],
         divisible: Divisible,
         deadline: Instant,
     ) -> Result<Value, Trouble> {
-        let mut node = self.serving(slot, deadline).await?;
-        let mut answer = node.call(call, deadline).await;
+        let node = self.serving(slot, deadline).await?;
+        let answer = node.call(call, deadline).await;
+        if answer.is_ok() {
+            return answer;
+        }
+        Box::pin(self.call_again(slot, call, divisible, deadline, node, answer)).await
+    }
+
+    /// Makes a call again for as long as its trouble says how.
+    async fn call_again(
+        &self,
+        slot: Slot,
+        call: &[u8],
+        divisible: Divisible,
+        deadline: Instant,
+        mut node: Arc<Node>,
+        mut answer: Result<Value, Trouble>,
+    ) -> Result<Value, Trouble> {
         let (begun, mut repeats) = (instant(), 0);
         while repeats < REPEATS {
             let Err(trouble) = &answer else { return answer };
