@@ -18,6 +18,7 @@ pub struct Config {
     pub(crate) store: Option<StoreSettings>,
     pub(crate) store_url_at: Option<Position>,
     pub(crate) layout_at: Option<Position>,
+    pub(crate) prefix_at: Option<Position>,
     pub(crate) policies: Policies,
     pub(crate) warnings: Box<[Warning]>,
 }
@@ -101,7 +102,23 @@ impl Config {
     ///
     /// If the text is not valid; then every problem is named.
     pub fn parse(file: &str, text: &str) -> Result<Self, ConfigError> {
-        Self::parse_with(file, text, &|name| std::env::var(name).ok())
+        Self::parse_checked(file, text, |_| Vec::new())
+    }
+
+    /// Reads the text of a file, as [`parse`](Self::parse) does, and has whoever uses it look through what it says.
+    /// What they find is named with the problems of the file itself.
+    ///
+    /// They see an invalid file as well, as far as it can be understood, without the policies that have problems.
+    ///
+    /// # Errors
+    ///
+    /// If the text is not valid, or `check` finds a problem; then every problem is named.
+    pub fn parse_checked(
+        file: &str,
+        text: &str,
+        check: impl FnOnce(&Self) -> Vec<Problem>,
+    ) -> Result<Self, ConfigError> {
+        Self::parse_all(file, text, &|name| std::env::var(name).ok(), check)
     }
 
     /// Reads the text of a file with variables of one's own.
@@ -110,10 +127,20 @@ impl Config {
     ///
     /// If the text is not valid; then every problem is named.
     pub fn parse_with(file: &str, text: &str, variables: &Variables<'_>) -> Result<Self, ConfigError> {
+        Self::parse_all(file, text, variables, |_| Vec::new())
+    }
+
+    fn parse_all(
+        file: &str,
+        text: &str,
+        variables: &Variables<'_>,
+        check: impl FnOnce(&Self) -> Vec<Problem>,
+    ) -> Result<Self, ConfigError> {
         let mut problems = Problems::default();
         let raw = Node::parse(text, variables, &mut problems)
             .and_then(|root| At::<RawFile>::read(&root, &mut problems));
         let config = raw.map(|raw| resolve(raw, &mut problems));
+        problems.extend(config.as_ref().map(check).unwrap_or_default());
         match config {
             Some(config) if problems.is_empty() => Ok(config),
             _ => Err(ConfigError::Invalid { file: file.into(), problems: problems.into_sorted() }),
@@ -148,6 +175,12 @@ impl Config {
     #[must_use]
     pub const fn layout_at(&self) -> Option<Position> {
         self.layout_at
+    }
+
+    /// Where the file says the prefix of keys, if it does.
+    #[must_use]
+    pub const fn prefix_at(&self) -> Option<Position> {
+        self.prefix_at
     }
 
     /// What is valid and probably a mistake, in the order of the file.

@@ -2,13 +2,14 @@
 
 use std::collections::HashSet;
 use std::fmt;
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use smallvec::SmallVec;
+use thiserror::Error;
 use tollgate::{Grouping, Key};
 
-use crate::Attributes;
-use crate::condition::address;
+use crate::{Attributes, condition};
 
 /// Whom a policy counts.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -30,48 +31,66 @@ pub enum Identity {
     FirstOf(Box<[Identity]>),
 }
 
+/// Why a request does not say who is counted: never a key that many share.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct NoKey<'a> {
+    /// The attribute; empty if any would do.
+    pub attribute: &'a str,
+    /// What is wrong with it.
+    pub fault: KeyFault,
+}
+
+/// What is wrong with an attribute that is to say who is counted. Of several choices, the greatest is told.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Error)]
+#[non_exhaustive]
+pub enum KeyFault {
+    /// The request does not have it.
+    #[error("is missing")]
+    Missing,
+    /// It says nothing.
+    #[error("is empty")]
+    Empty,
+    /// An address is needed, and it says something else.
+    #[error("is no address")]
+    NoAddress,
+}
+
 impl Identity {
     /// The key of a request.
     ///
     /// # Errors
     ///
-    /// Names the attribute that is missing, empty, or no address where one is needed, and is empty where any
-    /// would do: never a key that many share.
-    pub fn key<'a>(&'a self, attributes: &'a Attributes<'_>) -> Result<Key<'a>, &'a str> {
+    /// Names the attribute that says nobody.
+    pub fn key<'a>(&'a self, attributes: &'a Attributes<'_>) -> Result<Key<'a>, NoKey<'a>> {
         match self {
             Self::Global => Ok(Key::parts(std::iter::empty::<Key<'_>>())),
             Self::Every => {
                 let mut pairs: SmallVec<[(&str, &str); 4]> = attributes.iter().collect();
                 pairs.sort_unstable();
                 match pairs.iter().find(|(_, value)| value.is_empty()) {
-                    Some((name, _)) => Err(name),
-                    None if pairs.is_empty() => Err(""),
+                    Some((name, _)) => Err(NoKey { attribute: name, fault: KeyFault::Empty }),
+                    None if pairs.is_empty() => Err(NoKey { attribute: "", fault: KeyFault::Missing }),
                     None => Ok(Key::parts(pairs.into_iter().flat_map(<[&str; 2]>::from))),
                 }
             }
-            Self::Attribute(name) => match attributes.value(name) {
-                None | Some("") => Err(name),
-                Some(value) => Ok(Key::from(value)),
-            },
-            Self::Address(name, grouping) => {
-                let address = attributes.value(name).and_then(address).ok_or(name.as_ref())?;
-                Ok(grouping.key(address))
-            }
+            Self::Attribute(name) => value(attributes, name).map(Key::from),
+            Self::Address(name, grouping) => address(attributes, name).map(|address| grouping.key(address)),
             Self::All(parts) => {
                 let keys: Result<SmallVec<[Key<'_>; 4]>, _> =
                     parts.iter().map(|part| part.key(attributes)).collect();
                 Ok(Key::parts(keys?))
             }
             Self::FirstOf(choices) => {
-                let mut missing = "";
+                let mut said = NoKey { attribute: "", fault: KeyFault::Missing };
                 for choice in choices {
                     match choice.key(attributes) {
                         Ok(key) => return Ok(choice.named(key)),
-                        Err(name) if missing.is_empty() => missing = name,
+                        // Whoever sends something wrong learns of that, and not of what was not sent.
+                        Err(other) if said.attribute.is_empty() || other.fault > said.fault => said = other,
                         Err(_) => {}
                     }
                 }
-                Err(missing)
+                Err(said)
             }
         }
     }
@@ -82,7 +101,7 @@ impl Identity {
     /// # Errors
     ///
     /// As [`key`](Self::key).
-    pub fn describe<'a>(&'a self, attributes: &'a Attributes<'_>) -> Result<String, &'a str> {
+    pub fn describe<'a>(&'a self, attributes: &'a Attributes<'_>) -> Result<String, NoKey<'a>> {
         match self {
             Self::Global => Ok("everybody".to_owned()),
             Self::Every => {
@@ -91,22 +110,18 @@ impl Identity {
                     attributes.iter().map(|(name, value)| format!("{name}={value}")).collect();
                 Ok(pairs.join(", "))
             }
-            Self::Attribute(name) => match attributes.value(name) {
-                None | Some("") => Err(name),
-                Some(value) => Ok(format!("{name}={value}")),
-            },
+            Self::Attribute(name) => value(attributes, name).map(|value| format!("{name}={value}")),
             Self::Address(name, grouping) => {
-                let address = attributes.value(name).and_then(address).ok_or(name.as_ref())?;
-                Ok(format!("{name}={}", grouping.network(address)))
+                address(attributes, name).map(|address| format!("{name}={}", grouping.network(address)))
             }
             Self::All(parts) => {
                 let parts: Result<Vec<_>, _> = parts.iter().map(|part| part.describe(attributes)).collect();
                 Ok(parts?.join(", "))
             }
             Self::FirstOf(choices) => {
+                self.key(attributes)?;
                 let mut described = choices.iter().map(|choice| choice.describe(attributes));
-                let first = described.next().unwrap_or(Err(""));
-                first.or_else(|missing| described.find_map(Result::ok).ok_or(missing))
+                Ok(described.find_map(Result::ok).unwrap_or_default())
             }
         }
     }
@@ -152,6 +167,21 @@ impl Identity {
     }
 }
 
+/// What the attribute says, if it says anything.
+fn value<'a>(attributes: &'a Attributes<'_>, attribute: &'a str) -> Result<&'a str, NoKey<'a>> {
+    match attributes.value(attribute) {
+        None => Err(NoKey { attribute, fault: KeyFault::Missing }),
+        Some("") => Err(NoKey { attribute, fault: KeyFault::Empty }),
+        Some(value) => Ok(value),
+    }
+}
+
+/// The address that the attribute says.
+fn address<'a>(attributes: &'a Attributes<'_>, attribute: &'a str) -> Result<IpAddr, NoKey<'a>> {
+    let value = value(attributes, attribute)?;
+    condition::address(value).ok_or(NoKey { attribute, fault: KeyFault::NoAddress })
+}
+
 /// As it is written in a file, where it can be.
 impl fmt::Display for Identity {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -193,7 +223,8 @@ mod tests {
 
     fn key(identity: &Identity, pairs: &[(&str, &str)]) -> Result<Vec<u8>, String> {
         let attributes = pairs.iter().copied().collect();
-        identity.key(&attributes).map(|key| key.canonical_bytes().into_owned()).map_err(str::to_owned)
+        let key = identity.key(&attributes).map(|key| key.canonical_bytes().into_owned());
+        key.map_err(|NoKey { attribute, fault }| format!("{attribute} {fault}"))
     }
 
     #[test]
@@ -209,9 +240,9 @@ mod tests {
     #[test]
     fn a_missing_or_empty_value_and_what_is_no_address_are_named() {
         let pair = Identity::All([Identity::Attribute("user".into()), address()].into());
-        assert_eq!(key(&pair, &[("ip", "192.0.2.1")]), Err("user".into()));
-        assert_eq!(key(&pair, &[("user", ""), ("ip", "192.0.2.1")]), Err("user".into()));
-        assert_eq!(key(&pair, &[("user", "a"), ("ip", "unknown")]), Err("ip".into()));
+        assert_eq!(key(&pair, &[("ip", "192.0.2.1")]), Err("user is missing".into()));
+        assert_eq!(key(&pair, &[("user", ""), ("ip", "192.0.2.1")]), Err("user is empty".into()));
+        assert_eq!(key(&pair, &[("user", "a"), ("ip", "unknown")]), Err("ip is no address".into()));
     }
 
     #[test]
@@ -221,10 +252,14 @@ mod tests {
         for (pairs, said) in [
             (&[("user", "a"), ("ip", "2001:db8::1")][..], Ok("user=a, ip=2001:db8::/64")),
             (&[("user", "a"), ("ip", "x"), ("device", "d1")], Ok("device=d1")),
-            (&[("user", "a"), ("ip", "x"), ("device", "")], Err("ip")),
+            (&[("user", "a"), ("ip", "x"), ("device", "")], Err("ip is no address")),
+            (&[("ip", "2001:db8::1"), ("device", "")], Err("device is empty")),
+            (&[("user", "")], Err("user is empty")),
         ] {
             let attributes = pairs.iter().copied().collect();
-            assert_eq!(choice.describe(&attributes).as_deref().map_err(|name| *name), said);
+            let described = choice.describe(&attributes).map_err(|no_key| no_key.attribute.to_owned());
+            assert_eq!(described.is_ok(), said.is_ok());
+            assert_eq!(described.as_deref().ok(), said.ok());
             assert_eq!(key(&choice, pairs).err().as_deref(), said.err());
         }
         assert_eq!(Identity::Global.describe(&Attributes::default()).as_deref(), Ok("everybody"));
@@ -236,8 +271,8 @@ mod tests {
         assert_eq!(of(&[("a", "1"), ("b", "2")]), of(&[("b", "2"), ("a", "1")]));
         assert_ne!(of(&[("a", "1")]), of(&[("b", "1")]));
         assert_ne!(of(&[("a", "1"), ("b", "2")]), of(&[("a", "2"), ("b", "1")]));
-        assert_eq!(of(&[("a", "1"), ("b", "")]), Err("b".into()));
-        assert_eq!(of(&[]), Err(String::new()));
+        assert_eq!(of(&[("a", "1"), ("b", "")]), Err("b is empty".into()));
+        assert_eq!(of(&[]), Err(" is missing".into()));
     }
 
     /// The user `d1` is not the device `d1`.
@@ -247,6 +282,6 @@ mod tests {
         let choice = Identity::FirstOf(names.into());
         assert_ne!(key(&choice, &[("user", "d1")]), key(&choice, &[("device", "d1")]));
         assert_eq!(key(&choice, &[("user", "a"), ("device", "b")]), key(&choice, &[("user", "a")]));
-        assert_eq!(key(&choice, &[]), Err("user".into()));
+        assert_eq!(key(&choice, &[]), Err("user is missing".into()));
     }
 }

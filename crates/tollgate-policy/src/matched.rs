@@ -6,7 +6,7 @@ use tollgate::{Charge, Key, PolicyQuota};
 
 use crate::cost::CostError;
 use crate::policy::{QuotaList, Quotas};
-use crate::{Mode, Policy};
+use crate::{KeyFault, Mode, NoKey, Policy};
 
 /// What the policies say of a request.
 #[derive(Debug)]
@@ -20,8 +20,8 @@ pub enum Outcome<'a> {
     DenyUnknown {
         /// The policy, whose `on_missing_key` is `deny`.
         policy: &'a Policy,
-        /// The attribute that is missing; empty if any would do.
-        attribute: &'a str,
+        /// The attribute that says nobody, and why.
+        no_key: NoKey<'a>,
     },
 }
 
@@ -30,12 +30,14 @@ pub enum Outcome<'a> {
 #[non_exhaustive]
 pub enum Refusal {
     /// The request does not say who is to be counted.
-    #[error("policy `{policy}`: no attribute says who is to be counted{}", is_missing(attribute))]
+    #[error("policy `{policy}`: no attribute says who is to be counted{}", and_why(attribute, *fault))]
     MissingKey {
         /// The policy's name.
         policy: Box<str>,
-        /// The attribute that is missing, empty, or no address where one is needed. Empty if any would do.
+        /// The attribute that says nobody; empty if any would do.
         attribute: Box<str>,
+        /// What is wrong with it.
+        fault: KeyFault,
     },
     /// The request does not say what it costs.
     #[error("policy `{policy}`: {error}")]
@@ -47,8 +49,15 @@ pub enum Refusal {
     },
 }
 
-fn is_missing(attribute: &str) -> String {
-    if attribute.is_empty() { String::new() } else { format!(": `{attribute}` is missing") }
+impl Refusal {
+    pub(crate) fn missing_key(policy: &Policy, no_key: NoKey<'_>) -> Self {
+        let NoKey { attribute, fault } = no_key;
+        Self::MissingKey { policy: policy.name().into(), attribute: attribute.into(), fault }
+    }
+}
+
+fn and_why(attribute: &str, fault: KeyFault) -> String {
+    if attribute.is_empty() { String::new() } else { format!(": `{attribute}` {fault}") }
 }
 
 /// The policies that apply to a request, with the request's keys and costs.

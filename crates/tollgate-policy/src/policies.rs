@@ -63,15 +63,14 @@ impl Policies {
             let key = match policy.identity.key(attributes) {
                 Ok(key) => key,
                 Err(_) if !is_enforced => continue,
-                Err(attribute) => match policy.on_missing_key {
+                Err(no_key) => match policy.on_missing_key {
                     OnMissingKey::Skip => continue,
                     OnMissingKey::Deny => {
-                        unknown.get_or_insert(Outcome::DenyUnknown { policy, attribute });
+                        unknown.get_or_insert(Outcome::DenyUnknown { policy, no_key });
                         continue;
                     }
                     OnMissingKey::Error => {
-                        let (policy, attribute) = (policy.name.clone(), attribute.into());
-                        return Err(Refusal::MissingKey { policy, attribute });
+                        return Err(Refusal::missing_key(policy, no_key));
                     }
                 },
             };

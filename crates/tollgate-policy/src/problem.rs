@@ -219,6 +219,15 @@ impl Problems {
         self.0.push(Problem { at, kind });
     }
 
+    pub(crate) fn extend(&mut self, others: Vec<Problem>) {
+        self.0.extend(others);
+    }
+
+    /// Whether there is one from the first place on, up to the other.
+    pub(crate) fn has_between(&self, from: Position, to: Option<Position>) -> bool {
+        self.0.iter().any(|problem| problem.at >= from && to.is_none_or(|to| problem.at < to))
+    }
+
     /// Notes the error, if there is one.
     pub(crate) fn take<T>(&mut self, at: Position, result: Result<T, ProblemKind>) -> Option<T> {
         result.map_err(|kind| self.add(at, kind)).ok()

@@ -36,12 +36,16 @@ pub(crate) fn resolve(file: At<RawFile>, problems: &mut Problems) -> Config {
     let raw_store = file.store.as_ref().map(|store| &store.value);
     let store_url_at = raw_store.and_then(|store| Some(store.url.as_ref()?.at));
     let layout_at = raw_store.and_then(|store| Some(store.layout.as_ref()?.at));
+    let prefix_at = raw_store.and_then(|store| Some(store.prefix.as_ref()?.at));
     let store = file.store.and_then(|store| settings(store, problems));
     let defaults =
         Defaults::new(file.mode.map(|mode| mode.value), file.defaults.map(|defaults| defaults.value));
     let mut policies: Vec<Policy> = Vec::new();
     let mut names = HashMap::new();
-    for raw in file.policies.map(|policies| policies.value).unwrap_or_default() {
+    let mut raw_policies =
+        file.policies.map(|policies| policies.value).unwrap_or_default().into_iter().peekable();
+    while let Some(raw) = raw_policies.next() {
+        let (at, end) = (raw.at, raw_policies.peek().map(|next| next.at));
         let Some(policy) = policy(raw, &defaults, problems) else { continue };
         match names.entry(policy.name.clone()) {
             Entry::Occupied(first) => {
@@ -50,12 +54,15 @@ pub(crate) fn resolve(file: At<RawFile>, problems: &mut Problems) -> Config {
             }
             Entry::Vacant(name) => {
                 name.insert(policy.at);
-                policies.push(policy);
+                // What is wrong in itself is not looked at further.
+                if !problems.has_between(at, end) {
+                    policies.push(policy);
+                }
             }
         }
     }
     let warnings = warning::warnings(&policies, store.as_ref());
-    Config { store, store_url_at, layout_at, policies: Policies::new(policies), warnings }
+    Config { store, store_url_at, layout_at, prefix_at, policies: Policies::new(policies), warnings }
 }
 
 fn settings(store: At<RawStore>, problems: &mut Problems) -> Option<StoreSettings> {

@@ -12,8 +12,8 @@ use tollgate::{
     Timestamp,
 };
 use tollgate_policy::{
-    Attributes, CheckError, Config, Ground, HeaderFormat, Identity, Policies, Policy, PolicyDecision,
-    PolicyError, PolicyLimiter, RefundError, Refusal, TrialKind, WhenFull,
+    Attributes, CheckError, Config, Ground, HeaderFormat, Identity, KeyFault, Policies, Policy,
+    PolicyDecision, PolicyError, PolicyLimiter, RefundError, Refusal, TrialKind, WhenFull,
 };
 use tollgate_testkit::{Fault, FaultyStore, block_on};
 
@@ -101,7 +101,7 @@ fn a_request_that_nothing_limits_says_so() {
     assert!(exempt.is_allowed() && exempt.decision().is_none());
 
     let unknown = check(&limiter, &[("path", "/api/")]);
-    assert!(matches!(unknown.ground(), Ground::MissingKey { attribute: "user", .. }));
+    assert!(matches!(unknown.ground(), Ground::MissingKey { no_key, .. } if no_key.attribute == "user"));
     assert_eq!((unknown.is_allowed(), policy(&unknown), unknown.deny_status()), (false, Some("api"), 401));
 
     let set = limiter.live();
@@ -308,7 +308,8 @@ fn a_batch_is_decided_one_by_one_and_harms_nobody() {
     let verdicts: Vec<Option<bool>> =
         answers.iter().map(|answer| answer.as_ref().ok().map(PolicyDecision::is_allowed)).collect();
     assert_eq!(verdicts, [Some(true), Some(true), None, Some(true), Some(true), Some(false)]);
-    let missing = Refusal::MissingKey { policy: "a".into(), attribute: "user".into() };
+    let fault = KeyFault::Missing;
+    let missing = Refusal::MissingKey { policy: "a".into(), attribute: "user".into(), fault };
     assert_eq!(answers[2].as_ref().unwrap_err(), &CheckError::Refused(missing));
     let tried: Vec<usize> = answers.iter().flatten().map(|answer| answer.trials().count()).collect();
     assert_eq!(tried, [1, 0, 0, 1, 1]);

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use tollgate::{Charge, CountDenied, ManualClock, MemoryStore, OnStoreFailure, SyncStore};
-use tollgate_policy::{Attributes, Config, HeaderFormat, Matched, Mode, Outcome, TrialKind};
+use tollgate_policy::{Attributes, Config, HeaderFormat, KeyFault, Matched, Mode, Outcome, TrialKind};
 
 fn config(policies: &str) -> Config {
     Config::parse("tollgate.yaml", policies).unwrap_or_else(|error| panic!("{error}"))
@@ -108,11 +108,11 @@ fn a_missing_key_is_an_error_a_denial_or_nothing_and_never_a_shared_counter() {
     let attributes = attributes(&[("tenant", "t"), ("user", "")]);
     let (error, deny, skip) = (config("error"), config("deny"), config("skip"));
     let refusal = error.policies().charges(&attributes, 1).unwrap_err();
-    assert_eq!(refusal.to_string(), "policy `a`: no attribute says who is to be counted: `user` is missing");
-    let Ok(Outcome::DenyUnknown { policy, attribute }) = deny.policies().charges(&attributes, 1) else {
+    assert_eq!(refusal.to_string(), "policy `a`: no attribute says who is to be counted: `user` is empty");
+    let Ok(Outcome::DenyUnknown { policy, no_key }) = deny.policies().charges(&attributes, 1) else {
         panic!("not denied")
     };
-    assert_eq!((policy.name(), attribute), ("a", "user"));
+    assert_eq!((policy.name(), no_key.attribute, no_key.fault), ("a", "user", KeyFault::Empty));
     assert_eq!(matched(&skip, &attributes, 1).enforced().count(), 0);
 }
 
@@ -127,7 +127,8 @@ fn a_request_in_error_is_so_wherever_another_policy_stands_that_denies_it() {
         assert!(refusal.to_string().starts_with("policy `strict`: "), "{refusal}");
         let user = attributes(&[("user", "a")]);
         let denied = config.policies().charges(&user, 1);
-        assert!(matches!(denied, Ok(Outcome::DenyUnknown { attribute: "tenant", .. })), "{denied:?}");
+        let Ok(Outcome::DenyUnknown { no_key, .. }) = denied else { panic!("{denied:?}") };
+        assert_eq!(no_key.attribute, "tenant");
     }
 }
 

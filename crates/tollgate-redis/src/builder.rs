@@ -155,6 +155,15 @@ impl RedisStoreBuilder {
         }
     }
 
+    /// What [`build`](Self::build) would find wrong, without beginning anything.
+    ///
+    /// # Errors
+    ///
+    /// If the settings contradict each other, or certificates are unfit.
+    pub fn validate(&self) -> Result<(), SettingsError> {
+        self.settings.clone().check(script::TEXT).map(drop)
+    }
+
     /// The store. It connects in the background: a server that is away is no error.
     ///
     /// # Errors

@@ -44,14 +44,11 @@ struct FoundWarning {
 /// If the file cannot be read.
 pub fn run(args: &CheckConfigArgs) -> Result<bool, ConfigError> {
     let file = args.file.display().to_string();
-    let loaded = Config::load(&args.file).and_then(|config| {
-        check_store_url(&file, &config)?;
-        if let Some(keys) = Keys::of_file(&file, &config, &StoreFlags::default())? {
-            keys.check_file(&file, &config)?;
-        }
-        Ok(config)
+    let checked = Config::parse_checked(&file, &Config::read(&args.file)?, |config| {
+        let (_, problems) = Keys::of_file(config, &StoreFlags::default());
+        problems.into_iter().chain(wrong_store_url(config)).collect()
     });
-    let report = match loaded {
+    let report = match checked {
         Ok(config) => Report {
             file,
             valid: true,
@@ -74,12 +71,11 @@ pub fn run(args: &CheckConfigArgs) -> Result<bool, ConfigError> {
     Ok(report.valid && (!args.deny_warnings || report.warnings.is_empty()))
 }
 
-/// That the store which the file names can be one. `serve` does not look at it where `--store` goes before it.
-fn check_store_url(file: &str, config: &Config) -> Result<(), ConfigError> {
-    let Some((store, at)) = config.store().zip(config.store_url_at()) else { return Ok(()) };
-    let Err(error) = store.url().parse::<StoreUrl>() else { return Ok(()) };
-    let problem = Problem::new(at, ProblemKind::Other(error.to_string().into()));
-    Err(ConfigError::Invalid { file: file.into(), problems: [problem].into() })
+/// Why the store that the file names can be none. `serve` does not look at it where `--store` goes before it.
+fn wrong_store_url(config: &Config) -> Option<Problem> {
+    let (store, at) = config.store().zip(config.store_url_at())?;
+    let error = store.url().parse::<StoreUrl>().err()?;
+    Some(Problem::new(at, ProblemKind::Other(error.to_string().into())))
 }
 
 impl From<&Problem> for FoundError {

@@ -80,7 +80,8 @@ mod tests {
             let key: Vec<String> = key.iter().map(ToString::to_string).collect();
             let attributes: Attributes<'_> = pairs.iter().copied().collect();
             let identity = identity(&key).unwrap();
-            identity.key(&attributes).map(|key| key.canonical_bytes().into_owned()).map_err(str::to_owned)
+            let key = identity.key(&attributes).map(|key| key.canonical_bytes().into_owned());
+            key.map_err(|no_key| no_key.attribute.to_owned())
         };
         let alice = [("user", "alice"), ("path", "/")];
         assert_eq!(whom(&["user"], &alice), whom(&["user"], &alice[..1]));

@@ -5,8 +5,7 @@
 
 use tollgate::PolicyQuota;
 use tollgate_policy::{
-    Config, ConfigError, Identity, Mode, Override, Policies, Policy, Position, Problem, ProblemKind,
-    StoreSettings,
+    Config, Identity, Mode, Override, Policies, Policy, Position, Problem, ProblemKind, StoreSettings,
 };
 use tollgate_redis::{KeyLayout, StoreUrl};
 
@@ -61,22 +60,36 @@ impl Keys {
         Self { layout: layout.clone(), slots }
     }
 
-    /// Those of a file and of the flags beside it; `None` if keys are written in our own way.
-    ///
+    /// Those of a file and of the flags beside it, and what is wrong with them or with policies under them. None if
+    /// keys are written in our own way.
+    pub(crate) fn of_file(config: &Config, flags: &StoreFlags<'_>) -> (Option<Self>, Vec<Problem>) {
+        match Self::said(config, flags) {
+            Ok(keys) => {
+                let problems = keys.as_ref().map(|keys| keys.problems(config)).unwrap_or_default();
+                (keys, problems)
+            }
+            Err(problem) => (None, vec![problem]),
+        }
+    }
+
     /// # Errors
     ///
-    /// If the file's layout is none.
-    pub(crate) fn of_file(
-        file: &str,
-        config: &Config,
-        flags: &StoreFlags<'_>,
-    ) -> Result<Option<Self>, ConfigError> {
+    /// If the file's layout is none, or the file has a prefix that is not in it.
+    fn said(config: &Config, flags: &StoreFlags<'_>) -> Result<Option<Self>, Problem> {
         let store = config.store();
         let own = store.and_then(|store| store.layout()).map(read).transpose().map_err(|error| {
             let at = config.layout_at().unwrap_or(Position { line: 1, column: 1 });
-            invalid(file, [Problem::new(at, ProblemKind::Other(error.into()))].into())
+            Problem::new(at, ProblemKind::Other(error.into()))
         })?;
         let Some(layout) = flags.layout.cloned().or(own) else { return Ok(None) };
+        let needless = config.prefix_at().filter(|_| !layout.names_prefix());
+        if let Some(at) = needless {
+            let message = format!(
+                "`prefix` would mean nothing: the layout of keys, `{layout}`, does not name {{prefix}}; leave out the one, or \
+                 name it in the other"
+            );
+            return Err(Problem::new(at, ProblemKind::Other(message.into())));
+        }
         let is_cluster = flags.url.map_or(store.is_some_and(StoreSettings::is_cluster), StoreUrl::is_cluster);
         let prefix = flags.prefix.or(store.and_then(|store| store.prefix())).unwrap_or(DEFAULT_PREFIX);
         let reserves = store.is_some_and(StoreSettings::reserves_across_slots);
@@ -87,20 +100,13 @@ impl Keys {
         &self.layout
     }
 
-    /// That all policies of the file can be counted.
-    ///
-    /// # Errors
-    ///
-    /// Names all that cannot, and why not.
-    pub(crate) fn check_file(&self, file: &str, config: &Config) -> Result<(), ConfigError> {
-        let misfits: Box<[Problem]> = self
-            .misfits(config.policies())
-            .map(|(policy, reason)| {
-                let at = policy.at().unwrap_or(Position { line: 1, column: 1 });
-                Problem::new(at, ProblemKind::Other(not_in_layout(policy, &reason).into()))
-            })
-            .collect();
-        if misfits.is_empty() { Ok(()) } else { Err(invalid(file, misfits)) }
+    /// The policies of the file that cannot be counted, and why not.
+    pub(crate) fn problems(&self, config: &Config) -> Vec<Problem> {
+        let problem = |(policy, reason): (&Policy, String)| {
+            let at = policy.at().unwrap_or(Position { line: 1, column: 1 });
+            Problem::new(at, ProblemKind::Other(not_in_layout(policy, &reason).into()))
+        };
+        self.misfits(config.policies()).map(problem).collect()
     }
 
     /// That all policies can be counted.
@@ -198,10 +204,6 @@ impl Keys {
             known.policy()
         ))
     }
-}
-
-fn invalid(file: &str, problems: Box<[Problem]>) -> ConfigError {
-    ConfigError::Invalid { file: file.into(), problems }
 }
 
 fn not_in_layout(policy: &Policy, reason: &str) -> String {

@@ -31,10 +31,12 @@ impl PolicyFile {
         let name = path.display().to_string().into();
         let mut file = Self { path: path.into(), name, text: None, store: None, keys: None };
         let text = file.read()?;
-        let config = Config::parse(&file.name, &text)?;
+        let config = Config::parse_checked(&file.name, &text, |config| {
+            let (keys, problems) = Keys::of_file(config, flags);
+            file.keys = keys;
+            problems
+        })?;
         file.text = Some(text);
-        file.keys = Keys::of_file(&file.name, &config, flags)?;
-        file.check_keys(&config)?;
         file.store = config.store().cloned();
         Ok((file, config))
     }
@@ -72,15 +74,11 @@ impl PolicyFile {
     ///
     /// If it is not valid.
     pub(crate) fn parse(&mut self, text: String) -> Result<Config, ConfigError> {
-        let config = Config::parse(&self.name, &text);
+        let config = Config::parse_checked(&self.name, &text, |config| {
+            self.keys.as_ref().map_or_else(Vec::new, |keys| keys.problems(config))
+        });
         self.text = Some(text);
-        let config = config?;
-        self.check_keys(&config)?;
-        Ok(config)
-    }
-
-    fn check_keys(&self, config: &Config) -> Result<(), ConfigError> {
-        self.keys.as_ref().map_or(Ok(()), |keys| keys.check_file(&self.name, config))
+        config
     }
 
     /// Logs what is probably a mistake.

@@ -21,7 +21,7 @@ use crate::phase::Phase;
 use crate::reload::{self, Reloads};
 use crate::settings::{PolicySettings, Settings};
 use crate::shutdown::Signals;
-use crate::store::{Metered, ServedStore, StoreSettings};
+use crate::store::{self, Metered, ServedStore, StoreSettings};
 use crate::watch::Watch;
 
 /// What was accepted has this long to finish; with what comes before and after it, the process ends within
@@ -64,7 +64,7 @@ pub async fn serve(mut settings: Settings) -> anyhow::Result<Ended> {
     let Some(store) = settings.store.take() else {
         return run(settings, memory, None).await;
     };
-    let StoreSettings { url, prefix, layout, timeout, builder } = store;
+    let StoreSettings { url, prefix, layout, timeout, connect_timeout, builder } = store;
     let shared = builder.build().context("the shared store")?;
     let status = shared.clone();
     let metrics = Arc::new(StoreMetrics::new(move || status.status()));
@@ -73,14 +73,14 @@ pub async fn serve(mut settings: Settings) -> anyhow::Result<Ended> {
         None => {
             info!(store = %url, prefix, "counters are shared with every service of this store and prefix")
         }
-        // A layout that does not name the prefix has none.
-        Some(layout) if !layout.to_string().contains("{prefix}") => {
+        Some(layout) if !layout.names_prefix() => {
             info!(store = %url, %layout, "counters are shared with whoever writes such keys in this store");
         }
         Some(layout) => {
             info!(store = %url, prefix, %layout, "counters are shared with whoever writes such keys in this store");
         }
     }
+    tokio::spawn(store::note_start(Arc::clone(&metrics), connect_timeout));
     run(settings, metered, Some(metrics)).await
 }
 

@@ -79,6 +79,16 @@ pub enum SettingsError {
         /// What is wrong with it.
         source: UrlError,
     },
+    /// The callers of a system that is imported, answered as those of another.
+    #[error(
+        "`--answers {asked}` does not go with `--import {imported}`, whose callers are answered as there"
+    )]
+    OtherAnswers {
+        /// The system that is to be answered as.
+        asked: Answers,
+        /// The one that is imported.
+        imported: Answers,
+    },
     /// Another system needs a store, and nobody names one.
     #[error("`--import`: nothing says where the store is: set REDIS_URL, or say `--store`")]
     StoreMissing,
@@ -90,6 +100,12 @@ pub enum SettingsError {
         "`--store-layout` needs `--key`: the attributes that are the values of its keys, such as `--key user`"
     )]
     LayoutWithoutKey,
+    /// A prefix that would be in no key.
+    #[error(
+        "`--store-prefix` would mean nothing: the layout of keys, `{0}`, does not name {{prefix}}; leave out the prefix, \
+         or name it in a layout of your own (`--store-layout`)"
+    )]
+    NeedlessPrefix(String),
     /// There is no password where it was to be found.
     #[error("`{flag}`: {}", with_source(.source))]
     Password {
@@ -109,8 +125,14 @@ pub enum SettingsError {
         /// The variable that holds it.
         variable: &'static str,
     },
+    /// A user for the Sentinels without a password.
+    #[error(
+        "`--store-sentinel-user` needs a password: say `--store-sentinel-password-file`, or set \
+         TOLLGATE_STORE_SENTINEL_PASSWORD"
+    )]
+    SentinelPasswordMissing,
     /// The store's settings contradict each other.
-    #[error("`--store`: {}", with_source(.0))]
+    #[error("the store: {}", with_source(.0))]
     Store(#[from] tollgate_redis::SettingsError),
     /// A share for a policy that has none.
     #[error("`--local-share` goes with `--on-store-failure local` only")]
@@ -225,6 +247,11 @@ fn from_import(args: &ServeArgs) -> Result<Resolved, SettingsError> {
         }
         (None, None) => return Err(SettingsError::StoreMissing),
     };
+    if let (Some(asked), Some(imported)) = (args.answers, imported.answers)
+        && asked != imported
+    {
+        return Err(SettingsError::OtherAnswers { asked, imported });
+    }
     check_keys(&store, &imported.policies)?;
     let policies = PolicySettings::without_file(imported.policies, imported.source, imported.notes);
     Ok(Resolved { policies, store: Some(store), answers: imported.answers })

@@ -240,7 +240,7 @@ fn a_full_store_refuses_unseen_keys_and_answers_those_it_knows() {
 
 #[test]
 fn a_full_store_may_admit_without_a_count() {
-    let server = Server::start(&["--limit", "5/1d", "--max-keys", "1", "--when-full", "allow"]);
+    let server = Server::start(&["--limit", "5/1d@first_hit", "--max-keys", "1", "--when-full", "allow"]);
     assert_eq!(server.get("/v1/check?user=alice").status, 200);
     for _ in 0..9 {
         let body = server.get("/v1/check?user=bob").json();

@@ -9,14 +9,17 @@ use std::net::TcpListener;
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
-use support::tollgate;
+use support::{HANG, tollgate};
 use tollgate_testkit::servers::{
     ClientCertificates, Cluster, FaultProxy, Persistence, Sentinels, Server, Settings, Software, Way,
 };
 
+/// So that a machine that is busy is not taken for a store that is slow.
+const PATIENT: [&str; 4] = ["--store-timeout", "5s", "--store-connect-timeout", "5s"];
+
 /// The exit status, and every check with its level.
 fn doctor(arguments: &[&str]) -> (Option<i32>, Vec<(String, String, String)>) {
-    doctor_with(&[], arguments)
+    doctor_with(&[], &[arguments, &PATIENT].concat())
 }
 
 fn doctor_with(
@@ -27,7 +30,8 @@ fn doctor_with(
     let mut command = tollgate();
     let output = command.envs(variables.iter().copied()).args(["doctor", "--json"]).args(arguments);
     let output = output.output().expect("it runs");
-    assert!(began.elapsed() < Duration::from_secs(10), "{:?}", began.elapsed());
+    // It takes ten seconds at most, and this machine may stand still meanwhile.
+    assert!(began.elapsed() < HANG, "{:?}", began.elapsed());
     let error = String::from_utf8_lossy(&output.stderr).into_owned();
     let report: Value =
         serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("no report: {error}"));
@@ -58,7 +62,7 @@ const CODES: [&str; 9] =
 fn a_healthy_store_passes_every_check() {
     for software in [Software::Redis, Software::Valkey] {
         let server = Settings::new(software).persistence(Persistence::EveryWrite).start();
-        let (status, checks) = doctor(&["--store", &url(&server), "--store-timeout", "5s"]);
+        let (status, checks) = doctor(&["--store", &url(&server)]);
         assert_eq!(status, Some(0), "{checks:?}");
         assert_eq!(checks.iter().map(|(code, ..)| code.as_str()).collect::<Vec<_>>(), CODES);
         assert!(checks.iter().all(|(_, level, _)| level == "pass"), "{checks:?}");
@@ -70,10 +74,8 @@ fn a_healthy_store_passes_every_check() {
 #[test]
 fn says_it_for_people_as_well() {
     let server = Server::start(Software::Redis);
-    let output = tollgate()
-        .args(["doctor", "--store", &url(&server), "--store-timeout", "5s"])
-        .output()
-        .expect("it runs");
+    let output =
+        tollgate().args(["doctor", "--store", &url(&server)]).args(PATIENT).output().expect("it runs");
     let said = String::from_utf8(output.stdout).expect("text");
     assert_eq!(output.status.code(), Some(0), "{said}");
     assert!(said.contains("warn  persistence"), "{said}");
@@ -105,7 +107,7 @@ fn a_store_that_is_full_fails() {
 fn every_setting_that_matters_is_seen() {
     let server = Settings::new(Software::Valkey).config("maxmemory-policy", "allkeys-lru").start();
     let url = url(&server);
-    let patient = ["--store", &url, "--store-timeout", "5s"];
+    let patient = ["--store", &url];
     let (status, checks) = doctor(&patient);
     assert_eq!(status, Some(0), "{checks:?}");
     assert_eq!(level(&checks, "eviction").0, "warn", "{checks:?}");
@@ -172,12 +174,12 @@ fn a_key_of_ours_that_never_expires_fails_and_one_of_others_does_not() {
 #[test]
 fn a_clock_that_is_off_is_a_warning() {
     let server = Settings::new(Software::Redis).steered_clock().start();
-    // Half a second more than is looked for: what it takes to ask is not known to the millisecond.
-    server.clock().step(-5_500);
-    let (status, checks) = doctor(&["--store", &url(&server), "--store-timeout", "5s"]);
+    // Far more than is looked for: what it takes to ask is not known, if this machine stands still meanwhile.
+    server.clock().step(-65_000);
+    let (status, checks) = doctor(&["--store", &url(&server)]);
     let (level, found) = level(&checks, "clock");
     assert_eq!((status, level), (Some(0), "warn"), "{checks:?}");
-    assert!(found.contains(": it is 5") && found.contains("ms behind this machine"), "{found}");
+    assert!(found.contains(": it is 6") && found.contains("ms behind this machine"), "{found}");
 }
 
 #[test]
@@ -198,7 +200,7 @@ fn a_user_with_the_rights_that_it_advises_passes() {
     let rights = "~tollgate:* +evalsha +script|load +time +get +mget +set +incrby +pexpiretime +pexpireat +del +ping +hello +info";
     let server = Settings::new(Software::Redis).user("limiter", "sesame", rights).start();
     let url = format!("redis://limiter:sesame@{}", server.address());
-    let (status, checks) = doctor(&["--store", &url, "--store-timeout", "5s"]);
+    let (status, checks) = doctor(&["--store", &url]);
     assert_eq!((status, level(&checks, "exact").0), (Some(0), "pass"), "{checks:?}");
 }
 
@@ -230,7 +232,7 @@ fn a_store_that_is_far_away_is_looked_at_in_time() {
     let proxy = FaultProxy::before(server.address());
     proxy.delay(Way::Reply, Duration::from_millis(40));
     let url = format!("redis://{}", proxy.address());
-    let (_, checks) = doctor(&["--store", &url, "--store-connect-timeout", "2s"]);
+    let (_, checks) = doctor_with(&[], &["--store", &url, "--store-connect-timeout", "5s"]);
     assert_eq!(level(&checks, "round-trip").0, "fail", "{checks:?}");
     assert!(level(&checks, "expiry").1.contains("no time to see all"), "{checks:?}");
     assert_eq!(level(&checks, "exact").0, "pass", "{checks:?}");
@@ -245,8 +247,7 @@ fn it_speaks_tls_with_an_authority_and_a_certificate_of_ones_own() {
     let (authority, ours) = (path(&certificates.authority), &certificates.client);
     let (certificate, key) = (path(&ours.certificate), path(&ours.key));
     let with_certificate = ["--store", &url, "--store-ca", &authority, "--store-cert", &certificate];
-    let (status, checks) =
-        doctor(&[&with_certificate, &["--store-key", &key, "--store-timeout", "5s"][..]].concat());
+    let (status, checks) = doctor(&[&with_certificate, &["--store-key", &key][..]].concat());
     assert_eq!(status, Some(0), "{checks:?}");
     let (status, checks) = doctor(&["--store", &url, "--store-ca", &authority]);
     assert_eq!((status, level(&checks, "connect").0), (Some(1), "fail"), "{checks:?}");
@@ -257,7 +258,7 @@ fn every_server_of_a_cluster_is_looked_at_and_unserved_slots_fail() {
     let cluster = Cluster::start(Software::Redis);
     let seeds: Vec<String> = cluster.nodes().iter().map(|node| node.address().to_string()).collect();
     let url = format!("redis+cluster://{}", seeds.join(","));
-    let (status, checks) = doctor(&["--store", &url, "--store-timeout", "5s"]);
+    let (status, checks) = doctor(&["--store", &url]);
     assert_eq!(status, Some(0), "{checks:?}");
     let served = checks.iter().filter(|(code, level, _)| code == "cluster" && level == "pass").count();
     assert_eq!(served, 3, "{checks:?}");
@@ -266,7 +267,7 @@ fn every_server_of_a_cluster_is_looked_at_and_unserved_slots_fail() {
     for node in cluster.nodes() {
         let _: () = node.command(["ACL", "SETUSER", "default", "-cluster|info"]);
     }
-    let (status, checks) = doctor(&["--store", &url, "--store-timeout", "5s"]);
+    let (status, checks) = doctor(&["--store", &url]);
     assert_eq!((status, level(&checks, "cluster").0), (Some(0), "warn"), "{checks:?}");
 
     for node in cluster.nodes() {
@@ -287,7 +288,7 @@ fn sentinels_lead_it_to_the_primary() {
     let addresses: Vec<String> =
         sentinels.sentinels().iter().map(|sentinel| sentinel.address().to_string()).collect();
     let url = format!("redis+sentinel://{}/{}", addresses.join(","), Sentinels::NAME);
-    let (status, checks) = doctor(&["--store", &url, "--store-timeout", "5s"]);
+    let (status, checks) = doctor(&["--store", &url]);
     assert_eq!(status, Some(0), "{checks:?}");
     assert!(level(&checks, "connect").1.contains(&sentinels.primary().address().to_string()), "{checks:?}");
 
@@ -300,18 +301,21 @@ fn sentinels_lead_it_to_the_primary() {
     for sentinel in sentinels.sentinels() {
         let _: () = sentinel.command(["ACL", "SETUSER", "default", "resetpass", ">sesame"]);
     }
-    let (status, checks) = doctor_with(&[("TOLLGATE_STORE_PASSWORD", "sesame")], &["--store", &url]);
+    let (status, checks) =
+        doctor_with(&[("TOLLGATE_STORE_PASSWORD", "sesame")], &[&["--store", &url], &PATIENT[..]].concat());
     let (level_, found) = level(&checks, "connect");
     assert_eq!((status, level_), (Some(1), "fail"), "{checks:?}");
-    assert!(found.contains("asking a sentinel: the server wants a password"), "{found}");
+    let is_named = |address: &String| {
+        found.contains(&format!("asking the sentinel {address}: the server wants a password"))
+    };
+    assert!(addresses.iter().any(is_named), "{found}");
     let file = std::env::temp_dir().join(format!("tollgate-sentinel-{}", std::process::id()));
     std::fs::write(&file, "sesame\n").expect("a file can be written");
     let path = file.to_str().expect("a path in UTF-8");
     let from_file = ["--store-sentinel-user", "default", "--store-sentinel-password-file", path];
     let variable = ("TOLLGATE_STORE_SENTINEL_PASSWORD", "sesame");
     for (variables, more) in [(&[][..], &from_file[..]), (&[variable], &[])] {
-        let patient = ["--store", &url, "--store-timeout", "5s"];
-        let (status, checks) = doctor_with(variables, &[&patient, more].concat());
+        let (status, checks) = doctor_with(variables, &[&["--store", &url], &PATIENT[..], more].concat());
         assert_eq!(status, Some(0), "{checks:?}");
         assert!(!format!("{checks:?}").contains("sesame"), "{checks:?}");
     }
@@ -334,7 +338,7 @@ fn flags_that_cannot_be_are_told_with_status_2_and_without_secrets() {
     let error = fails(&["--store", "redis+sentinel://h/p", "--store-sentinel-password-file", "/nowhere"]);
     assert!(error.contains("`--store-sentinel-password-file`") && error.contains("/nowhere"), "{error}");
     let error = fails(&["--store", "redis+sentinel://h/p", "--store-sentinel-user", "watcher"]);
-    assert!(error.contains("a user for the sentinels, and no password"), "{error}");
+    assert!(error.contains("`--store-sentinel-user` needs a password"), "{error}");
     let error = fails(&["--store", "rediss://127.0.0.1", "--store-ca", "/nowhere"]);
     assert!(error.contains("/nowhere") && error.contains("No such file"), "{error}");
 }

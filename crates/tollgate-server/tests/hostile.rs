@@ -7,7 +7,7 @@ mod support;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use support::{Connection, Server, get, post};
+use support::{Connection, HANG, Server, get, post};
 
 #[test]
 fn what_is_wrong_is_named() {
@@ -93,37 +93,40 @@ fn slow_heads_are_cut_off_after_five_seconds_and_idle_connections_are_not() {
     assert_eq!(idle.ask(&get("/healthz")).status, 200);
 
     // A byte a second keeps nobody here.
-    while started.elapsed() < Duration::from_secs(4) {
-        slow.send(b"x");
+    while slow.try_send(b"x") {
         std::thread::sleep(Duration::from_secs(1));
+        assert!(started.elapsed() < HANG, "a slow head is waited for");
     }
     slow_body.reply().expect("an answer").assert_problem(408, None);
     for connection in [&mut silent, &mut slow, &mut slow_second, &mut http2] {
         assert!(connection.is_closed());
     }
-    let elapsed = started.elapsed();
-    assert!(elapsed > Duration::from_millis(4_500) && elapsed < Duration::from_secs(8), "{elapsed:?}");
+    assert!(started.elapsed() > Duration::from_millis(4_500), "{:?}", started.elapsed());
     assert_eq!(idle.ask(&get("/healthz")).status, 200);
 }
 
 /// Ten lines a second filled the log for as long as there were no file descriptors.
 #[test]
 fn that_no_connection_can_be_accepted_is_logged_once() {
-    let mut few_files = Command::new("sh");
-    few_files.args(["-c", r#"ulimit -n 24; exec "$@""#, "sh", env!("CARGO_BIN_EXE_tollgate")]);
-    let server = Server::start_by(few_files, &["--limit", "5/1d"]);
-    let connections: Vec<_> = (0..40).map(|_| server.connect()).collect();
-    std::thread::sleep(Duration::from_millis(600));
-    drop(connections);
-    server.signal("TERM");
-    let (_, log) = server.wait();
-    assert_eq!(log.matches("cannot accept connections").count(), 1, "{log}");
+    let log_after = |wait| {
+        let mut few_files = Command::new("sh");
+        few_files.args(["-c", r#"ulimit -n 24; exec "$@""#, "sh", env!("CARGO_BIN_EXE_tollgate")]);
+        let server = Server::start_by(few_files, &["--limit", "5/1d"]);
+        let connections: Vec<_> = (0..40).map(|_| server.connect()).collect();
+        std::thread::sleep(wait);
+        drop(connections);
+        server.signal("TERM");
+        server.wait().1
+    };
+    // On a machine that is busy it may not have come to it sooner.
+    let logs = [600, 3_000, 15_000].map(Duration::from_millis).into_iter().map(log_after);
+    let lines = |log: String| log.matches("cannot accept connections").count();
+    assert_eq!(logs.map(lines).find(|count| *count > 0), Some(1));
 }
 
 #[test]
 fn thousands_of_malformed_requests_are_refused_and_harm_nothing() {
     let server = Server::start(&["--limit", "1000000/1d", "--key", "user"]);
-    let started = Instant::now();
     let mut random = Random(0x7011_6a7e);
     let (mut taken, mut refused) = (0, 0);
     let mut kept = server.connect();
@@ -157,7 +160,6 @@ fn thousands_of_malformed_requests_are_refused_and_harm_nothing() {
         }
     }
     assert!(taken > 50 && refused > 1_500, "{taken} taken, {refused} refused");
-    assert!(started.elapsed() < Duration::from_secs(60), "{:?}", started.elapsed());
     assert_eq!(server.get("/v1/check?user=alice").status, 200);
     assert_eq!(server.admin_get("/readyz").status, 200);
     server.signal("TERM");

@@ -8,11 +8,18 @@ use std::net::TcpListener;
 use std::process::Stdio;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use support::{Connection, Server, get, post, tollgate};
 
 const ALICE: &str = r#"{"attributes": {"user": "alice"}}"#;
+
+/// Nobody listens any more.
+fn wait_until_it_drains(server: &Server) {
+    while std::net::TcpStream::connect(server.public).is_ok() {
+        thread::sleep(Duration::from_millis(1));
+    }
+}
 
 #[test]
 fn says_its_addresses_and_a_line_to_paste_that_works() {
@@ -154,7 +161,6 @@ fn a_drain_under_load_loses_no_request() {
         while answered.load(Ordering::Relaxed) < 2_000 {
             thread::sleep(Duration::from_millis(1));
         }
-        let started = Instant::now();
         server.signal("TERM");
         let lost = clients.into_iter().map(|client| client.join().expect("no panic"));
         let (lost, lost_fresh) = lost.fold((0, 0), |sum, lost| (sum.0 + lost.0, sum.1 + lost.1));
@@ -165,8 +171,7 @@ fn a_drain_under_load_loses_no_request() {
         // wait and the end of the listener was accepted by nobody; seldom there is one.
         assert!(lost_fresh <= 1, "{lost_fresh} of {} requests", answered.load(Ordering::Relaxed));
         assert_eq!(status.code(), Some(0), "{log}");
-        assert!(started.elapsed() < Duration::from_secs(5));
-        assert!(log.contains("draining") && log.contains("stopped"), "{log}");
+        assert!(log.contains("draining") && log.contains("stopped") && !log.contains("left"), "{log}");
     });
 }
 
@@ -200,9 +205,7 @@ fn a_drain_finishes_a_request_that_is_half_sent_and_says_it_is_not_ready() {
     other.send(b"GET /readyz HTTP/1.1\r\n");
 
     server.signal("INT");
-    while std::net::TcpStream::connect(server.public).is_ok() {
-        thread::sleep(Duration::from_millis(1));
-    }
+    wait_until_it_drains(&server);
     other.send(b"Host: test\r\n\r\n");
     let ready = other.reply().expect("an answer");
     ready.assert_problem(503, None);
@@ -218,24 +221,24 @@ fn a_drain_finishes_a_request_that_is_half_sent_and_says_it_is_not_ready() {
 fn a_drain_takes_no_more_than_five_seconds() {
     let server = Server::start(&["--limit", "5/1d"]);
     let mut stuck = server.connect();
-    // A client that never finishes its body, but has begun just now.
     let request = post("/v1/check", ALICE);
-    thread::sleep(Duration::from_millis(500));
-    stuck.send(&request[..request.len() - 1]);
-    let started = Instant::now();
+    stuck.send(&request[..5]);
     server.signal("TERM");
-    let (status, _) = server.wait();
+    wait_until_it_drains(&server);
+    // A client that never finishes its body, which may take five seconds by itself, but has begun just now.
+    stuck.send(&request[5..request.len() - 1]);
+    let (status, log) = server.wait();
     assert_eq!(status.code(), Some(0));
-    assert!(started.elapsed() < Duration::from_secs(5), "{:?}", started.elapsed());
+    assert!(log.contains("stopped: connections were left after 4.7s"), "{log}");
 }
 
 #[test]
 fn without_connections_a_drain_ends_at_once() {
     let server = Server::start(&["--limit", "5/1d"]);
-    let started = Instant::now();
     server.signal("TERM");
-    assert_eq!(server.wait().0.code(), Some(0));
-    assert!(started.elapsed() < Duration::from_secs(1), "{:?}", started.elapsed());
+    let (status, log) = server.wait();
+    assert_eq!(status.code(), Some(0));
+    assert!(log.contains("stopped") && !log.contains("left"), "{log}");
 }
 
 #[test]
@@ -260,7 +263,7 @@ fn an_admin_listener_that_others_can_reach_is_warned_of() {
 
 #[test]
 fn a_full_store_is_logged_with_what_to_do() {
-    let server = Server::start(&["--limit", "5/1d", "--max-keys", "1"]);
+    let server = Server::start(&["--limit", "5/1d@first_hit", "--max-keys", "1"]);
     for user in ["alice", "bob", "carol"] {
         server.get(&format!("/v1/check?user={user}"));
     }
@@ -276,15 +279,13 @@ fn a_second_signal_exits_at_once() {
     let mut stuck = server.connect();
     let request = post("/v1/check", ALICE);
     stuck.send(&request[..request.len() - 1]);
-    let started = Instant::now();
     server.signal("INT");
-    while std::net::TcpStream::connect(server.public).is_ok() {
-        thread::sleep(Duration::from_millis(1));
-    }
+    wait_until_it_drains(&server);
     server.signal("INT");
     let (status, log) = server.wait();
+    // A drain that had gone on would have ended with 0.
     assert_eq!(status.code(), Some(130), "{log}");
-    assert!(started.elapsed() < Duration::from_secs(2), "{:?}", started.elapsed());
+    assert!(log.contains("stopped at once"), "{log}");
 }
 
 #[test]

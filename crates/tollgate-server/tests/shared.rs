@@ -7,20 +7,20 @@
 
 mod support;
 
+use std::io::{BufRead, BufReader};
 use std::net::SocketAddr;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::process::Stdio;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::mpsc;
 use std::thread;
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
-use support::{Connection, Reply, Server, get, tollgate};
+use support::{Connection, HANG, Reply, Server, get, tollgate};
 use tollgate_testkit::servers::{self, Data, Persistence, Software};
 
-const PATIENT: &str = "5s";
+const PATIENT: &str = "30s";
 const ALICE: &str = r#"{"attributes": {"user": "alice"}}"#;
-
-/// How soon full service is back after the store is.
-const RECOVERY: Duration = Duration::from_secs(2);
 
 fn redis() -> servers::Server {
     servers::Server::start(Software::Redis)
@@ -48,7 +48,7 @@ fn source(reply: &Reply) -> Value {
     reply.json()["source"].clone()
 }
 
-/// Asks until the answer is so, for as long as a store may take to be used again.
+/// Asks until the answer is so. How soon a store is used again is measured by `cargo xtask prove redis`.
 #[track_caller]
 fn until(what: &str, server: &Server, path: &str, is_so: impl Fn(&Reply) -> bool) {
     let began = Instant::now();
@@ -58,7 +58,7 @@ fn until(what: &str, server: &Server, path: &str, is_so: impl Fn(&Reply) -> bool
             return;
         }
         let body = String::from_utf8_lossy(&reply.body).into_owned();
-        assert!(began.elapsed() < RECOVERY, "not {what} within {RECOVERY:?}: {} {body}", reply.status);
+        assert!(began.elapsed() < HANG, "not {what} within {HANG:?}: {} {body}", reply.status);
         thread::sleep(Duration::from_millis(10));
     }
 }
@@ -157,7 +157,8 @@ fn a_store_that_is_away_at_the_start_is_used_once_it_comes() {
     for policy in [&["open"][..], &["closed"], &["local", "--local-share", "1/2"]] {
         let store = redis();
         store.kill();
-        let server = serve_by(&store, "4/1d@first_hit", policy);
+        let patient = ["--store-timeout", PATIENT, "--store-connect-timeout", PATIENT];
+        let server = serve_by(&store, "4/1d@first_hit", &[policy, &patient].concat());
         assert_eq!(server.get("/healthz").status, 200);
         let (ready, reply) = (server.get("/readyz"), server.post("/v1/check", ALICE));
         if policy[0] == "closed" {
@@ -322,25 +323,22 @@ fn a_change_that_the_store_did_not_make_is_a_problem_under_every_policy() {
     }
 }
 
-/// The usual deadline is 20 ms; what is measured is a whole exchange, with a connection of its own, on a machine that
-/// runs other tests.
+/// A few calls find out, until their deadline, and the others are answered without asking. How long that takes is measured
+/// by `cargo xtask prove redis`.
 #[test]
-fn no_answer_waits_long_for_a_store_that_hangs() {
+fn few_answers_wait_for_a_store_that_hangs() {
     let store = redis();
-    let server = serve_by(&store, "5/1d@first_hit", &["open"]);
+    let server = serve_by(&store, "5/1d@first_hit", &["open", "--store-timeout", "500ms"]);
     until("counted", &server, "/v1/check?user=bob", is_from_store);
     store.pause();
     let mut connection = server.connect();
-    let mut times: Vec<Duration> = (0..200)
-        .map(|_| {
-            let asked = Instant::now();
-            assert_eq!(connection.ask(&get("/v1/check?user=alice")).status, 200);
-            asked.elapsed()
-        })
-        .collect();
-    times.sort_unstable();
-    assert!(times[100] < Duration::from_millis(25), "median {:?}", times[100]);
-    assert!(times[199] < Duration::from_millis(500), "longest {:?}", times[199]);
+    let waits = |_: &usize| {
+        let asked = Instant::now();
+        assert_eq!(connection.ask(&get("/v1/check?user=alice")).status, 200);
+        asked.elapsed() >= Duration::from_millis(500)
+    };
+    let waited = (0..100).filter(waits).count();
+    assert!((1..50).contains(&waited), "{waited} of 100 answers waited until their deadline");
     store.resume();
 }
 
@@ -349,19 +347,18 @@ fn no_answer_waits_long_for_a_store_that_hangs() {
 fn a_restart_of_the_store_under_load_loses_no_acknowledged_count() {
     let store = servers::Settings::new(Software::Redis).persistence(Persistence::EveryWrite).start();
     let server = serve(&store, "1000000/1d@first_hit", &[]);
+    let (counted, unknown) = (AtomicU64::new(0), AtomicU64::new(0));
     let ask = |address: SocketAddr, stop: &dyn Fn() -> bool| {
         let mut connection = Connection::open(address);
-        let (mut counted, mut unknown) = (0, 0);
         while !stop() {
             let reply = connection.ask(&get("/v1/check?user=alice"));
             match (reply.status, reply.json()["reason"].as_str()) {
-                (200, _) => counted += 1,
-                (503, Some("outcome_unknown")) => unknown += 1,
-                (503, Some("store_unavailable")) => {}
+                (200, _) => counted.fetch_add(1, Ordering::Relaxed),
+                (503, Some("outcome_unknown")) => unknown.fetch_add(1, Ordering::Relaxed),
+                (503, Some("store_unavailable")) => 0,
                 other => panic!("{other:?}"),
-            }
+            };
         }
-        (counted, unknown)
     };
     /// Also where this test fails: clients that nobody stops would keep it from ending.
     struct StopOnDrop<'a>(&'a AtomicBool);
@@ -374,21 +371,26 @@ fn a_restart_of_the_store_under_load_loses_no_acknowledged_count() {
 
     let stop = AtomicBool::new(false);
     let is_over = || stop.load(Ordering::Relaxed);
-    let (counted, unknown) = thread::scope(|scope| {
-        let clients: Vec<_> = (0..8).map(|_| scope.spawn(|| ask(server.public, &is_over))).collect();
-        let stopping = StopOnDrop(&stop);
-        for _ in 0..3 {
-            thread::sleep(Duration::from_millis(200));
-            store.restart(Data::Kept);
-            until("counted", &server, "/v1/check?user=bob", is_from_store);
+    let goes_on = || {
+        let (began, enough) = (Instant::now(), counted.load(Ordering::Relaxed) + 50);
+        while counted.load(Ordering::Relaxed) < enough {
+            assert!(began.elapsed() < HANG, "nothing is counted any more");
+            thread::sleep(Duration::from_millis(1));
         }
-        thread::sleep(Duration::from_millis(200));
-        drop(stopping);
-        let sums = clients.into_iter().map(|client| client.join().expect("no panic"));
-        sums.fold((0, 0), |sum, one| (sum.0 + one.0, sum.1 + one.1))
+    };
+    thread::scope(|scope| {
+        for _ in 0..8 {
+            scope.spawn(|| ask(server.public, &is_over));
+        }
+        let _stopping = StopOnDrop(&stop);
+        for _ in 0..3 {
+            goes_on();
+            store.restart(Data::Kept);
+        }
+        goes_on();
     });
     let used = server.post("/v1/peek", ALICE).json()["used"].as_u64().expect("a count");
-    assert!(counted > 100, "{counted} were counted");
+    let (counted, unknown) = (counted.into_inner(), unknown.into_inner());
     assert!((counted..=counted + unknown).contains(&used), "{used} of {counted} and {unknown} unknown");
 }
 
@@ -402,9 +404,9 @@ fn a_drain_ends_in_time_while_the_store_hangs() {
     connection.send(&get("/v1/check?user=alice"));
     server.signal("TERM");
     assert_eq!(connection.reply().map(|reply| reply.status), Some(503));
-    let began = Instant::now();
-    assert_eq!(server.wait().0.code(), Some(0));
-    assert!(began.elapsed() < Duration::from_secs(5), "{:?}", began.elapsed());
+    let (status, log) = server.wait();
+    assert_eq!(status.code(), Some(0));
+    assert!(log.contains("stopped") && !log.contains("left"), "{log}");
 }
 
 /// A key of somebody else in the place of a counter harms no other key.
@@ -490,6 +492,42 @@ fn flags_of_the_store_that_cannot_be_are_told_with_status_2() {
     }
     assert!(fails(&["--on-store-failure", "closed"]).contains("--store <URL>"));
     assert!(fails(&["--store-prefix", "x"]).contains("--store <URL>"));
+    // They ended it with status 1, and the flag was left to guess.
+    let sentinels = ["--store", "redis+sentinel://h/p", "--store-sentinel-user", "watcher"];
+    assert!(fails(&sentinels).contains("`--store-sentinel-user` needs a password: say `--store-sentinel-p"));
+    assert!(fails(&["--store", "redis://ann@h"]).contains("the store's URL names a user, and there is no"));
+}
+
+/// It showed with the first check, in whatever hour that came.
+#[test]
+fn a_wrong_password_is_said_at_the_start_with_what_to_mend() {
+    let store = servers::Settings::new(Software::Redis).password("right").start();
+    let mut command = tollgate();
+    command.env("TOLLGATE_STORE", url(&store)).env("TOLLGATE_STORE_PASSWORD", "wrong");
+    command.args(["serve", "--limit", "5/1m", "--listen", "127.0.0.1:0", "--admin-listen", "127.0.0.1:0"]);
+    // Longer than this machine stands still, or what is said is that connecting takes too long; it is said after twice
+    // that time.
+    command.args(["--store-connect-timeout", "3s"]);
+    let mut service = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().expect("it starts");
+    let log = BufReader::new(service.stderr.take().expect("its log is piped"));
+    let (sender, said) = mpsc::channel();
+    thread::spawn(move || log.lines().map_while(Result::ok).try_for_each(|line| sender.send(line)));
+    let line = |part: &str| {
+        let next = || said.recv_timeout(Duration::from_secs(60)).ok();
+        std::iter::from_fn(next).find(|line| line.contains(part))
+    };
+    let warned = line("no connection to the store yet");
+    store.command::<()>(["CONFIG", "SET", "requirepass", "wrong"]);
+    let mended = line("connected to the store");
+    service.kill().expect("it can be killed");
+    service.wait().expect("it ends");
+    let warned = warned.expect("a warning");
+    assert!(warned.contains("wrong user or password") && warned.contains("WARN"), "{warned}");
+    assert!(
+        warned.contains("TOLLGATE_STORE_PASSWORD") && warned.contains("--store-password-file"),
+        "{warned}"
+    );
+    assert!(mended.is_some());
 }
 
 /// Wherever the password comes from, and whether it is right or wrong, nobody reads it in what the service says.
@@ -513,7 +551,8 @@ fn a_password_is_in_no_log_and_no_answer() {
             command.env("RUST_LOG", "trace").env("TOLLGATE_STORE", url).envs(variable);
             let exact =
                 ["--limit", "5/1d@first_hit", "--on-store-failure", "closed", "--store-timeout", PATIENT];
-            let server = Server::start_by(command, &[&exact, flags].concat());
+            let patient = ["--store-connect-timeout", PATIENT];
+            let server = Server::start_by(command, &[&exact[..], &patient, flags].concat());
             let reply = server.post("/v1/check", ALICE);
             assert_eq!(reply.status, status, "{:?}", reply.json());
             let mut said = server.said.join("\n");

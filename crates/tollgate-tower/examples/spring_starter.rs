@@ -21,6 +21,8 @@ use tollgate_tower::headers::HeaderFormat;
 use tollgate_tower::key::from_fn;
 use tollgate_tower::{Denial, Head, RateLimitLayer, Rule};
 
+const ADDRESS: &str = "127.0.0.1:3000";
+
 /// The properties `ratelimiter.*`, with their defaults, and where Redis is.
 pub(crate) struct Properties {
     pub(crate) redis: String,
@@ -74,7 +76,8 @@ const STATUS: RateLimit = RateLimit { name: "status", limit: 1, enabled: false, 
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn Error>> {
-    axum::serve(TcpListener::bind("127.0.0.1:3000").await?, app(Properties::default())?).await?;
+    let (listener, app) = (TcpListener::bind(ADDRESS).await, app(Properties::default())?);
+    axum::serve(listener.map_err(|error| format!("cannot listen on {ADDRESS}: {error}"))?, app).await?;
     Ok(())
 }
 

@@ -19,13 +19,16 @@ use tollgate_tower::{Head, OnStoreError, RateLimitLayer, Rule};
 
 const JSON: (HeaderName, HeaderValue) = (header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
 
+const ADDRESS: &str = "0.0.0.0:8000";
+
 /// The published server waits for Valkey without end.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn Error>> {
     let app = app(|name| env::var(name).ok()).await?;
-    axum::serve(TcpListener::bind("0.0.0.0:8000").await?, app).await?;
+    let listener = TcpListener::bind(ADDRESS).await;
+    axum::serve(listener.map_err(|error| format!("cannot listen on {ADDRESS}: {error}"))?, app).await?;
     Ok(())
 }
 

@@ -1,11 +1,12 @@
 //! What is done around the inner service for a request that goes on: before it is called, and with its response.
 
 use std::sync::Arc;
+use std::task::Poll;
 
 use bytes::Bytes;
 #[cfg(feature = "policy")]
 use http::HeaderMap;
-use http::{Request, Response};
+use http::{Extensions, Response};
 use tollgate::Decision;
 
 use crate::gate::{Counting, Denied, Gate, Leaves, Ruling};
@@ -26,7 +27,6 @@ pub(crate) enum After {
 
 /// What the client is told of its limits.
 pub(crate) enum Tell {
-    Nothing,
     /// Where this decision leaves it, in the format of the rule.
     Of(Decision),
     /// What is written already.
@@ -36,22 +36,15 @@ pub(crate) enum Tell {
 
 impl After {
     /// Leaves for the service what it may want to know. `Err` is the reply to a request that does not go on.
-    #[inline]
-    pub(crate) fn admitting<B>(
+    pub(crate) fn admitting(
         gate: &Arc<Gate>,
         ruling: Ruling,
-        request: &mut Request<B>,
+        extensions: &mut Extensions,
     ) -> Result<Self, Box<Response<Bytes>>> {
-        let extensions = request.extensions_mut();
-        let (tell, taken) = match ruling {
-            Ruling::Refuse(reply) => return Err(reply),
-            Ruling::Pass => return Ok(Self::Nothing),
-            Ruling::Admit(decision, taken) => {
-                if gate.settings.leaves == Leaves::Decisions {
-                    extensions.insert(decision.clone());
-                }
-                (if gate.tells() { Tell::Of(decision) } else { Tell::Nothing }, taken)
-            }
+        match ruling {
+            Ruling::Refuse(reply) => Err(reply),
+            Ruling::Pass => Ok(Self::Nothing),
+            Ruling::Admit(decision, taken) => Ok(Self::admitted(gate, decision, taken, extensions)),
             #[cfg(feature = "policy")]
             Ruling::AdmitByPolicies(admitted) => {
                 if gate.settings.leaves == Leaves::Decisions {
@@ -60,31 +53,49 @@ impl After {
                     }
                     extensions.insert(admitted.decision);
                 }
-                (Tell::Written(Box::new(admitted.headers)), admitted.taken)
+                let refundable = refundable(gate, admitted.taken, extensions);
+                let tell = Tell::Written(Box::new(admitted.headers));
+                Ok(Self::Respond { gate: Arc::clone(gate), tell, refundable })
             }
-        };
-        let refundable = match taken {
-            Some(taken) if gate.reserves => {
-                let outer = extensions.remove();
-                extensions.insert(Reservation::new(gate, taken, outer));
-                None
-            }
-            taken => taken,
-        };
-        match (&tell, &refundable) {
-            (Tell::Nothing, None) => Ok(Self::Nothing),
-            _ => Ok(Self::Respond { gate: Arc::clone(gate), tell, refundable }),
         }
     }
 
-    /// Tells the client of its limits.
+    /// The same for a request that goes on by this decision.
+    pub(crate) fn admitted(
+        gate: &Arc<Gate>,
+        decision: Decision,
+        taken: Option<Box<Taken>>,
+        extensions: &mut Extensions,
+    ) -> Self {
+        if gate.settings.leaves == Leaves::Decisions {
+            extensions.insert(decision.clone());
+        }
+        let refundable = refundable(gate, taken, extensions);
+        if !gate.tells() && refundable.is_none() {
+            return Self::Nothing;
+        }
+        Self::Respond { gate: Arc::clone(gate), tell: Tell::Of(decision), refundable }
+    }
+
+    /// Tells the client of its limits, once there is a response.
     #[inline]
-    pub(crate) fn tell<R>(&mut self, response: &mut Response<R>) {
+    pub(crate) fn told<R, E>(
+        &mut self,
+        mut polled: Poll<Result<Response<R>, E>>,
+    ) -> Poll<Result<Response<R>, E>> {
+        if let Poll::Ready(Ok(response)) = &mut polled {
+            self.tell(response);
+        }
+        polled
+    }
+
+    #[inline]
+    fn tell<R>(&mut self, response: &mut Response<R>) {
         let Self::Respond { gate, tell, .. } = self else { return };
         match (tell, &gate.counting) {
             // What a layer within has denied says when to come back, and this one would say something else.
             _ if response.extensions().get::<Denied>().is_some() => {}
-            (Tell::Of(decision), Counting::ByKey(by_key)) => {
+            (Tell::Of(decision), Counting::ByKey(by_key)) if gate.tells() => {
                 by_key.limit_headers.write(decision, response.headers_mut());
                 gate.expose(response.headers_mut());
             }
@@ -97,10 +108,32 @@ impl After {
         }
     }
 
+    /// Whether something may be given back for the response.
+    #[inline]
+    pub(crate) const fn may_give_back(&self) -> bool {
+        matches!(self, Self::Respond { refundable: Some(_), .. })
+    }
+
     /// What may be given back for this response, and who says whether it is.
     #[inline]
     pub(crate) fn refundable(&mut self) -> Option<(Box<Taken>, &RefundIf)> {
         let Self::Respond { gate, refundable, .. } = self else { return None };
         Some((refundable.take()?, gate.refund_if.as_deref()?))
     }
+}
+
+/// What may be given back for the response. What is reserved is the handler's to give back.
+fn refundable(
+    gate: &Arc<Gate>,
+    taken: Option<Box<Taken>>,
+    extensions: &mut Extensions,
+) -> Option<Box<Taken>> {
+    if !gate.reserves {
+        return taken;
+    }
+    if let Some(taken) = taken {
+        let outer = extensions.remove();
+        extensions.insert(Reservation::new(gate, taken, outer));
+    }
+    None
 }

@@ -6,7 +6,7 @@ use http::StatusCode;
 use tollgate_policy::{Attributes, CheckError, PolicyDecision};
 
 use crate::attributes::AttributeError;
-use crate::gate::{AtOnce, Gate, Ruling, refuse};
+use crate::gate::{Gate, Ruling, refuse};
 use crate::key::{self, Missing};
 use crate::policies::{self, Admitted, Answer, PolicyEngine, Step};
 use crate::reserving::Reserving;
@@ -15,19 +15,23 @@ use crate::warning::Warning;
 use crate::{Denial, Head, reply};
 
 impl Gate {
-    /// To the end, unless the store may have to wait.
-    pub(crate) fn by_policies_at_once(&self, engine: &Arc<dyn PolicyEngine>, head: Head<'_>) -> AtOnce {
+    /// `None` if the store may have to wait.
+    pub(crate) fn by_policies_at_once(
+        &self,
+        engine: &Arc<dyn PolicyEngine>,
+        head: Head<'_>,
+    ) -> Option<Ruling> {
         if !engine.never_waits() {
-            return AtOnce::Waits(None);
+            return None;
         }
         let attributes = match self.told(engine, head) {
             Ok(attributes) => attributes,
-            Err(ruling) => return AtOnce::Ruled(ruling),
+            Err(ruling) => return Some(ruling),
         };
         let cost = self.cost(head);
         let answer = engine.decide_now(&attributes, cost, self.step());
         let (answer, taken) = with_taken(engine, cost, answer);
-        AtOnce::Ruled(self.rule_by_policies(head, answer, taken))
+        Some(self.rule_by_policies(head, answer, taken))
     }
 
     pub(crate) async fn by_policies_later(

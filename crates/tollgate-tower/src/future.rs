@@ -99,19 +99,21 @@ where
                         state.as_mut().project_replace(State::Done)
                     {
                         let mut request = Request::from_parts(parts, body);
-                        state.set(match After::admitting(&gate, ruling, &mut request) {
+                        state.set(match After::admitting(&gate, ruling, request.extensions_mut()) {
                             Ok(after) => State::Calling { future: service.call(request), after },
                             Err(reply) => State::Refused { reply },
                         });
                     }
                 }
                 Stage::Calling { future, after } => {
-                    // The response stays where it is unless it has to wait: it is large.
-                    let mut polled = future.poll(context);
-                    let Poll::Ready(Ok(response)) = &mut polled else { return polled };
-                    after.tell(response);
-                    let Some((taken, refund_if)) = after.refundable() else { return polled };
-                    let Poll::Ready(Ok(response)) = polled else { return polled };
+                    // A response is large: one that nothing is given back for goes to the caller without a stop here.
+                    if !after.may_give_back() {
+                        return after.told(future.poll(context));
+                    }
+                    let response = ready!(after.told(future.poll(context)))?;
+                    let Some((taken, refund_if)) = after.refundable() else {
+                        return Poll::Ready(Ok(response));
+                    };
                     let (parts, body) = response.into_parts();
                     let is_refunded = refund_if(&parts);
                     let response = Response::from_parts(parts, body);

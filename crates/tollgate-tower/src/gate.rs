@@ -12,9 +12,10 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http::header::{ACCESS_CONTROL_EXPOSE_HEADERS, RETRY_AFTER};
-use http::{HeaderMap, HeaderValue, Response, StatusCode};
+use http::{Extensions, HeaderMap, HeaderValue, Request, Response, StatusCode};
 use tollgate::{Decision, Key, StoreError, whole_seconds};
 
+use crate::after::After;
 use crate::engine::Engine;
 use crate::extractor::Extractor;
 use crate::headers::{HeaderFormat, LimitHeaders};
@@ -95,8 +96,9 @@ pub(crate) enum Ruling {
 
 /// How far a request gets without waiting.
 pub(crate) enum AtOnce {
-    /// To the end.
-    Ruled(Ruling),
+    GoesOn(After),
+    /// It does not go on.
+    Refused(Box<Response<Bytes>>),
     /// The store has to be waited for or, where it is not known what to ask it, the extractor before.
     Waits(Option<Asked>),
 }
@@ -110,37 +112,65 @@ pub(crate) struct Asked {
 impl Gate {
     /// Goes as far as it can without waiting.
     #[inline]
-    pub(crate) fn at_once(&self, head: Head<'_>) -> AtOnce {
-        if self.skip.as_ref().is_some_and(|skip| skip(head)) {
-            return AtOnce::Ruled(Ruling::Pass);
+    pub(crate) fn at_once<B>(self: &Arc<Self>, request: &mut Request<B>) -> AtOnce {
+        if self.skip.as_ref().is_some_and(|skip| skip(Head::from(&*request))) {
+            return AtOnce::GoesOn(After::Nothing);
         }
-        #[allow(
-            clippy::infallible_destructuring_match,
-            reason = "with the feature `policy` there is another"
-        )]
-        let by_key = match &self.counting {
-            Counting::ByKey(by_key) => by_key,
+        match &self.counting {
+            Counting::ByKey(by_key) => self.by_key_at_once(by_key, request),
             #[cfg(feature = "policy")]
-            Counting::ByPolicies(engine) => return self.by_policies_at_once(engine, head),
-        };
+            Counting::ByPolicies(engine) => match self.by_policies_at_once(engine, Head::from(&*request)) {
+                Some(ruling) => self.ruled(ruling, request.extensions_mut()),
+                None => AtOnce::Waits(None),
+            },
+        }
+    }
+
+    /// A processor waits for what it has just written in other pieces than it reads. So the key stays where it is, and
+    /// a decision by which the request goes on is put at once to where it is kept, and never into a [`Ruling`].
+    #[inline]
+    fn by_key_at_once<B>(self: &Arc<Self>, by_key: &ByKey, request: &mut Request<B>) -> AtOnce {
+        let head = Head::from(&*request);
         if by_key.counts_peers {
             self.settings.warnings.look_for_proxy(head, || true);
         }
         let Extractor::Now(extractor) = &by_key.extractor else { return AtOnce::Waits(None) };
         let extracted = extractor.extract(head);
-        // The key stays where it is: a processor waits for what it has just written in other pieces than it reads.
         let key = match &extracted {
             Ok(Identity::Known(key)) => key,
-            Ok(Identity::Missing(missing)) => return AtOnce::Ruled(self.missing(by_key, head, missing)),
-            Err(invalid) => return AtOnce::Ruled(self.invalid(head, invalid)),
+            Ok(Identity::Missing(missing)) => {
+                let ruling = self.missing(by_key, head, missing);
+                drop(extracted);
+                return self.ruled(ruling, request.extensions_mut());
+            }
+            Err(invalid) => {
+                let ruling = self.invalid(head, invalid);
+                drop(extracted);
+                return self.ruled(ruling, request.extensions_mut());
+            }
         };
         let cost = self.cost(head);
-        match by_key.engine.check_now(key, cost) {
-            Some(answer) => {
-                let taken = self.taken(by_key, key, cost, &answer);
-                AtOnce::Ruled(self.rule(by_key, head, answer, taken))
+        let Some(answer) = by_key.engine.check_now(key, cost) else {
+            return AtOnce::Waits(Some(Asked { key: key.clone().into_owned(), cost }));
+        };
+        let taken = self.taken(by_key, key, cost, &answer);
+        drop(extracted);
+        let ruling = match answer {
+            Ok(decision) if decision.is_allowed() => {
+                return AtOnce::GoesOn(After::admitted(self, decision, taken, request.extensions_mut()));
             }
-            None => AtOnce::Waits(Some(Asked { key: key.clone().into_owned(), cost })),
+            Ok(decision) => self.deny(by_key, Head::from(&*request), &decision),
+            Err(error) => self.trouble(Head::from(&*request), &error),
+        };
+        self.ruled(ruling, request.extensions_mut())
+    }
+
+    /// Apart, so that the way of those who are counted by key and go on is short.
+    #[inline(never)]
+    fn ruled(self: &Arc<Self>, ruling: Ruling, extensions: &mut Extensions) -> AtOnce {
+        match After::admitting(self, ruling, extensions) {
+            Ok(after) => AtOnce::GoesOn(after),
+            Err(reply) => AtOnce::Refused(reply),
         }
     }
 

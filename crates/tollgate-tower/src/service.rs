@@ -54,17 +54,12 @@ where
     }
 
     fn call(&mut self, mut request: Request<B>) -> Self::Future {
-        let head = Head::from(&request);
-        let Some(gate) = self.limits.gate(head) else {
+        let Some(gate) = self.limits.gate(Head::from(&request)) else {
             return ResponseFuture::calling(self.inner.call(request), After::Nothing);
         };
-        let known = match gate.at_once(head) {
-            AtOnce::Ruled(ruling) => {
-                return match After::admitting(gate, ruling, &mut request) {
-                    Ok(after) => ResponseFuture::calling(self.inner.call(request), after),
-                    Err(reply) => ResponseFuture::refused(reply),
-                };
-            }
+        let known = match gate.at_once(&mut request) {
+            AtOnce::GoesOn(after) => return ResponseFuture::calling(self.inner.call(request), after),
+            AtOnce::Refused(reply) => return ResponseFuture::refused(reply),
             AtOnce::Waits(known) => known,
         };
         // The clone is not ready, and stays to be made so: the one that is goes along.

@@ -69,6 +69,7 @@ impl Grouping {
 
     /// The key of the client that has this address: the first one of its network.
     #[must_use]
+    #[inline]
     pub fn key(self, address: IpAddr) -> Key<'static> {
         match address {
             // The usual one, which stands for itself.

@@ -138,6 +138,7 @@ impl<'a> Key<'a> {
 }
 
 impl Payload<'_> {
+    #[inline]
     fn own(bytes: &[u8]) -> Payload<'static> {
         let mut inline = [0; INLINE];
         match inline.get_mut(..bytes.len()) {
@@ -238,6 +239,7 @@ impl From<IpAddr> for Key<'_> {
 }
 
 impl From<Ipv4Addr> for Key<'_> {
+    #[inline]
     fn from(address: Ipv4Addr) -> Self {
         Self { kind: Kind::Address, payload: Payload::own(&address.octets()) }
     }

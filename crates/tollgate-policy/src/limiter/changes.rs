@@ -163,9 +163,7 @@ fn matched<'a>(
     match set.policies().charges(attributes, cost)? {
         Outcome::Charge(matched) => Ok(matched),
         Outcome::Exempt(_) => Ok(Matched::default()),
-        Outcome::DenyUnknown { policy, attribute } => {
-            Err(Refusal::MissingKey { policy: policy.name().into(), attribute: attribute.into() }.into())
-        }
+        Outcome::DenyUnknown { policy, no_key } => Err(Refusal::missing_key(policy, no_key).into()),
     }
 }
 

@@ -3,12 +3,12 @@
 use std::sync::Arc;
 
 use smallvec::SmallVec;
-use tollgate::{Decision, PolicyQuota, QuotaState, Source, StoreError, Verdict};
+use tollgate::{Counted, Decision, PolicyQuota, QuotaState, Source, StoreError, Verdict};
 
 use super::PolicySet;
 use super::trials::{Trial, Trials};
 use crate::matched::Applied;
-use crate::{HeaderFormat, Matched, Outcome, Policy, TrialKind};
+use crate::{HeaderFormat, KeyFault, Matched, NoKey, Outcome, Policy, TrialKind};
 
 /// What a request is answered, under which version of the policies, by which of them, and what those would have done
 /// that are only tried out.
@@ -36,8 +36,8 @@ pub enum Ground<'a> {
     MissingKey {
         /// The policy.
         policy: &'a Policy,
-        /// The attribute that is missing; empty if any would do.
-        attribute: &'a str,
+        /// The attribute that says nobody, and why.
+        no_key: NoKey<'a>,
     },
 }
 
@@ -63,18 +63,37 @@ pub struct TrialDecision<'a> {
     pub answer: Result<&'a Decision, &'a StoreError>,
 }
 
+/// What the charges of a request came to.
+#[derive(Debug, Clone)]
+pub(super) struct Decided {
+    pub(super) decision: Decision,
+    /// Whether the store had no room for them.
+    is_full: bool,
+}
+
+impl Decided {
+    pub(super) fn counted(counted: Counted) -> Self {
+        Self { decision: Decision::new(counted), is_full: false }
+    }
+
+    /// What is answered where the store had no room.
+    pub(super) fn without_room(uncounted: Counted) -> Self {
+        Self { decision: Decision::new(uncounted), is_full: true }
+    }
+}
+
 /// What a decision comes from. Policies are places among those of the set.
 #[derive(Debug, Clone)]
 pub(super) enum Basis {
     /// Of these lists of quotas, one after another.
-    Charged(Decision, SmallVec<[Applied; 2]>),
+    Charged(Decided, SmallVec<[Applied; 2]>),
     Exempt(u32),
-    MissingKey(u32, Box<str>),
+    MissingKey(u32, Box<str>, KeyFault),
 }
 
 impl Basis {
-    pub(super) fn charged(matched: &Matched<'_>, decision: Decision) -> Self {
-        Self::Charged(decision, matched.deciding().map(|entry| entry.applied).collect())
+    pub(super) fn charged(matched: &Matched<'_>, decided: Decided) -> Self {
+        Self::Charged(decided, matched.deciding().map(|entry| entry.applied).collect())
     }
 
     /// That of an outcome without charges.
@@ -85,8 +104,10 @@ impl Basis {
         };
         match outcome {
             Outcome::Exempt(policy) => Self::Exempt(place(policy)),
-            Outcome::DenyUnknown { policy, attribute } => Self::MissingKey(place(policy), attribute.into()),
-            Outcome::Charge(matched) => Self::charged(&matched, Decision::new(super::nothing())),
+            Outcome::DenyUnknown { policy, no_key: NoKey { attribute, fault } } => {
+                Self::MissingKey(place(policy), attribute.into(), fault)
+            }
+            Outcome::Charge(matched) => Self::charged(&matched, Decided::counted(super::nothing())),
         }
     }
 }
@@ -125,7 +146,7 @@ impl PolicyDecision {
     #[must_use]
     pub const fn verdict(&self) -> Verdict {
         match &self.basis {
-            Basis::Charged(decision, _) => decision.verdict(),
+            Basis::Charged(decided, _) => decided.decision.verdict(),
             Basis::Exempt(_) => Verdict::Allowed,
             Basis::MissingKey(..) => Verdict::Denied,
         }
@@ -136,11 +157,12 @@ impl PolicyDecision {
     pub fn ground(&self) -> Ground<'_> {
         let policy = |number: &u32| self.set.policies().policy(*number);
         match &self.basis {
-            Basis::Charged(decision, _) if decision.quotas().is_empty() => Ground::Unlimited,
-            Basis::Charged(decision, _) => Ground::Quotas(decision),
+            Basis::Charged(decided, _) if decided.decision.quotas().is_empty() => Ground::Unlimited,
+            Basis::Charged(decided, _) => Ground::Quotas(&decided.decision),
             Basis::Exempt(number) => policy(number).map_or(Ground::Unlimited, Ground::Exempt),
-            Basis::MissingKey(number, attribute) => {
-                policy(number).map_or(Ground::Unlimited, |policy| Ground::MissingKey { policy, attribute })
+            Basis::MissingKey(number, attribute, fault) => {
+                let no_key = NoKey { attribute, fault: *fault };
+                policy(number).map_or(Ground::Unlimited, |policy| Ground::MissingKey { policy, no_key })
             }
         }
     }
@@ -149,9 +171,16 @@ impl PolicyDecision {
     #[must_use]
     pub fn decision(&self) -> Option<&Decision> {
         match &self.basis {
-            Basis::Charged(decision, _) if !decision.quotas().is_empty() => Some(decision),
+            Basis::Charged(Decided { decision, .. }, _) if !decision.quotas().is_empty() => Some(decision),
             _ => None,
         }
+    }
+
+    /// Whether the store had no room for the request, which is then admitted uncounted
+    /// ([`WhenFull::Allow`](crate::WhenFull::Allow)).
+    #[must_use]
+    pub const fn is_without_room(&self) -> bool {
+        matches!(&self.basis, Basis::Charged(Decided { is_full: true, .. }, _))
     }
 
     /// Where the decision came from; the store, where nobody had to be asked.
@@ -181,7 +210,7 @@ impl PolicyDecision {
     /// Where every quota stands that applied, in the order in which they were charged.
     pub fn quotas(&self) -> impl Iterator<Item = QuotaStanding<'_>> {
         let (states, applied) = match &self.basis {
-            Basis::Charged(decision, applied) => (decision.quotas(), applied.as_slice()),
+            Basis::Charged(decided, applied) => (decided.decision.quotas(), applied.as_slice()),
             _ => (&[][..], &[][..]),
         };
         let quotas = self.set.quotas(applied);
@@ -217,8 +246,8 @@ impl PolicyDecision {
     /// The place of the policy that decided.
     fn deciding(&self) -> Option<u32> {
         match &self.basis {
-            Basis::Charged(decision, applied) => {
-                let mut left = decision.deciding();
+            Basis::Charged(decided, applied) => {
+                let mut left = decided.decision.deciding();
                 applied.iter().find_map(|applied| {
                     let quotas = self.set.list(*applied).len();
                     let is_here = left < quotas;
@@ -226,7 +255,7 @@ impl PolicyDecision {
                     is_here.then_some(applied.policy)
                 })
             }
-            Basis::Exempt(number) | Basis::MissingKey(number, _) => Some(*number),
+            Basis::Exempt(number) | Basis::MissingKey(number, ..) => Some(*number),
         }
     }
 }

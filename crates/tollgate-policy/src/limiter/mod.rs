@@ -35,7 +35,7 @@ pub use self::decision::{Ground, PolicyDecision, QuotaStanding, TrialDecision};
 pub use self::reservation::Reservation;
 pub use self::set::PolicySet;
 pub use self::tally::{Tally, TrialTally};
-use crate::limiter::decision::Basis;
+use crate::limiter::decision::{Basis, Decided};
 use crate::limiter::trials::Trials;
 use crate::{Attributes, Matched, Outcome, Policies, Refusal};
 
@@ -199,9 +199,9 @@ impl<S: Store, C: Clock> PolicyLimiter<S, C> {
         let set = self.live();
         let (basis, trials) = match set.policies().charges(attributes, cost)? {
             Outcome::Charge(matched) => {
-                let decision = self.charge(&set, &matched).await?;
-                let trials = self.try_out(&[(&matched, &decision)]).await.pop().unwrap_or_default();
-                (Basis::charged(&matched, decision), trials)
+                let decided = self.charge(&set, &matched).await?;
+                let trials = self.try_out(&[(&matched, &decided.decision)]).await.pop().unwrap_or_default();
+                (Basis::charged(&matched, decided), trials)
             }
             other => (Basis::uncharged(&set, other), Trials::default()),
         };
@@ -256,7 +256,7 @@ impl<S: Store, C: Clock> PolicyLimiter<S, C> {
             .iter()
             .zip(&decisions)
             .filter_map(|(outcome, decision)| match (outcome, decision) {
-                (Ok(Outcome::Charge(matched)), Some(Ok(decision))) => Some((matched, decision)),
+                (Ok(Outcome::Charge(matched)), Some(Ok(decided))) => Some((matched, &decided.decision)),
                 _ => None,
             })
             .collect();
@@ -286,7 +286,7 @@ impl<S: Store, C: Clock> PolicyLimiter<S, C> {
         set: &PolicySet,
         outcomes: &[Result<Outcome<'_>, Refusal>],
         charges: &[Charges<'_>],
-    ) -> Vec<Option<Result<Decision, StoreError>>> {
+    ) -> Vec<Option<Result<Decided, StoreError>>> {
         let asked: Vec<&[Charge<'_>]> =
             charges.iter().map(SmallVec::as_slice).filter(|charges| !charges.is_empty()).collect();
         let counted = if asked.is_empty() { Vec::new() } else { self.store.charge_each(&asked).await };
@@ -309,7 +309,7 @@ impl<S: Store, C: Clock> PolicyLimiter<S, C> {
             .collect()
     }
 
-    async fn charge(&self, set: &PolicySet, matched: &Matched<'_>) -> Result<Decision, StoreError> {
+    async fn charge(&self, set: &PolicySet, matched: &Matched<'_>) -> Result<Decided, StoreError> {
         let charges: Charges<'_> = matched.enforced().collect();
         let counted = match charges.as_slice() {
             [] => Ok(nothing()),
@@ -322,13 +322,13 @@ impl<S: Store, C: Clock> PolicyLimiter<S, C> {
         &self,
         charges: &[Charge<'_>],
         counted: Result<Counted, StoreError>,
-    ) -> Result<Decision, StoreError> {
-        let Err(StoreError::Full) = counted else { return counted.map(Decision::new) };
+    ) -> Result<Decided, StoreError> {
+        let Err(StoreError::Full) = counted else { return counted.map(Decided::counted) };
         // Relaxed: a figure of its own that guards no other memory.
         self.full.fetch_add(1, Ordering::Relaxed);
         match self.when_full {
             WhenFull::Deny => Err(StoreError::Full),
-            WhenFull::Allow => Ok(Decision::new(self.store.uncounted(charges))),
+            WhenFull::Allow => Ok(Decided::without_room(self.store.uncounted(charges))),
         }
     }
 }

@@ -12,12 +12,12 @@ pub(super) fn on(trouble: &Trouble) -> &'static str {
 }
 
 const SILENT: &str = "see whether it hangs, or the network drops packets";
-const LOGIN: &str = "check the user in the URL, and the password in the URL, file or variable";
+const LOGIN: &str = "check the user in the URL, and the password there, in --store-password-file or in TOLLGATE_STORE_PASSWORD";
 const SENTINEL_LOGIN: &str = "Sentinels have a login of their own: check --store-sentinel-user, and --store-sentinel-password-file or TOLLGATE_STORE_SENTINEL_PASSWORD";
 const RIGHTS: &str = "give the user the rights that the README names under \"A shared store\"";
 const WAIT: &str = "wait until it is ready; if it stays so, see its log";
 
-fn on_unconnected(trouble: &Unconnected) -> &'static str {
+pub(crate) fn on_unconnected(trouble: &Unconnected) -> &'static str {
     match trouble {
         Unconnected::UnknownHost => "check the host in the URL, and that this machine can look it up",
         Unconnected::Io(_) => {
@@ -40,7 +40,7 @@ fn on_unconnected(trouble: &Unconnected) -> &'static str {
         Unconnected::NoPrimary => {
             "check the primary's name in the URL, and SENTINEL MASTERS on the Sentinels"
         }
-        Unconnected::OfSentinel(trouble) => match **trouble {
+        Unconnected::OfSentinel(_, trouble) => match **trouble {
             Unconnected::WrongPassword | Unconnected::PasswordWanted => SENTINEL_LOGIN,
             Unconnected::NoRight(_) => {
                 "allow the user of the Sentinels +hello and +sentinel|get-master-addr-by-name"

@@ -7,7 +7,7 @@
 //!
 //! It changes nothing but a counter of its own, which it removes.
 
-mod advice;
+pub(crate) mod advice;
 mod counters;
 mod finding;
 mod server;

@@ -189,6 +189,12 @@ impl KeyLayout {
         self.pieces.iter().filter(|piece| matches!(piece, Piece::Value(_))).count()
     }
 
+    /// Whether keys have the store's [prefix](crate::RedisStoreBuilder::prefix) in them; elsewhere it means nothing.
+    #[must_use]
+    pub fn names_prefix(&self) -> bool {
+        self.pieces.contains(&Piece::Prefix)
+    }
+
     /// Whether the windows of this quota can be put into such keys. A store refuses every request with a quota whose
     /// windows cannot.
     ///
@@ -268,6 +274,8 @@ mod tests {
             assert!(KeyLayout::NAMED.iter().any(|(_, named)| *named == layout));
         }
         assert_eq!(KeyLayout::NAMED.map(|(_, layout)| layout.values()), [1, 2, 1, 1]);
+        assert_eq!(KeyLayout::NAMED.map(|(_, layout)| layout.names_prefix()), [false, false, true, false]);
+        assert!(!"l{{prefix}}:{key}:{window}".parse::<KeyLayout>().unwrap().names_prefix());
     }
 
     #[test]

@@ -102,19 +102,7 @@ impl Node {
     ///
     /// Outside of a tokio runtime.
     pub(crate) fn start(address: Address, checked: Arc<Checked>) -> Self {
-        let shared = Arc::new(Shared {
-            address,
-            links: watch::Sender::new(Links {
-                up: Vec::new(),
-                trouble: None,
-                since: instant(),
-                was_up: false,
-            }),
-            in_flight: Semaphore::new(checked.settings.in_flight),
-            pace: Mutex::new(Pace::default()),
-            script: Script { loading: Mutex::new(()), loads: AtomicU64::new(0) },
-            checked,
-        });
+        let shared = Arc::new(Shared::new(address, checked));
         let mut keepers = JoinSet::new();
         for _ in 0..shared.checked.settings.connections {
             keepers.spawn(keep_connected(shared.clone()));
@@ -290,6 +278,18 @@ impl Links {
 }
 
 impl Shared {
+    fn new(address: Address, checked: Arc<Checked>) -> Self {
+        let links = Links { up: Vec::new(), trouble: None, since: instant(), was_up: false };
+        Self {
+            address,
+            links: watch::Sender::new(links),
+            in_flight: Semaphore::new(checked.settings.in_flight),
+            pace: Mutex::new(Pace::default()),
+            script: Script { loading: Mutex::new(()), loads: AtomicU64::new(0) },
+            checked,
+        }
+    }
+
     fn open(&self, link: Arc<Link>) {
         self.links.send_modify(|links| {
             if links.up.is_empty() {
@@ -304,7 +304,6 @@ impl Shared {
     /// Calls no longer go over this connection. If it was the last one, they fail by this trouble until there is
     /// another, or wait for one if there is none.
     fn close(&self, link: &Arc<Link>, trouble: Option<Unconnected>) {
-        link.renew.notify_one();
         self.links.send_if_modified(|links| {
             let count = links.up.len();
             links.up.retain(|other| !Arc::ptr_eq(other, link));
@@ -317,6 +316,8 @@ impl Shared {
             }
             true
         });
+        // Only now: whoever keeps the connection closes it as well, and knows of no trouble.
+        link.renew.notify_one();
     }
 
     fn fail(&self, trouble: Unconnected) {

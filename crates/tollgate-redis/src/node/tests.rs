@@ -1,15 +1,18 @@
-use std::sync::Arc;
+use std::pin::pin;
+use std::sync::{Arc, OnceLock};
+use std::task::{Context, Wake, Waker};
 use std::time::Duration;
 
 use redis::{Value, cmd};
+use tokio::sync::Notify;
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 use tollgate_testkit::servers::{Server, Software};
 
-use super::{Address, Node};
+use super::{Address, Breaker, Connection, Link, Node, Shared};
 use crate::settings::Settings;
 use crate::time::instant;
-use crate::trouble::Trouble;
+use crate::trouble::{Trouble, Unconnected};
 
 const SCRIPT: &str = "return redis.call('INCR', KEYS[1])";
 
@@ -18,7 +21,7 @@ const SHA1: &str = "61636018f4e6b5817b89791bbed242f93fa089e3";
 
 fn node(server: &Server, change: impl FnOnce(&mut Settings)) -> Arc<Node> {
     let mut settings = Settings::new(format!("redis://{}", server.address()).parse().unwrap());
-    settings.connect_timeout = Duration::from_secs(10);
+    settings.connect_timeout = Duration::from_secs(60);
     change(&mut settings);
     let address = Address::Tcp("127.0.0.1".into(), server.address().port());
     Arc::new(Node::start(address, settings.check(SCRIPT).unwrap()))
@@ -28,21 +31,21 @@ fn evalsha() -> Vec<u8> {
     cmd("EVALSHA").arg(SHA1).arg(1).arg("counter").get_packed_command()
 }
 
-fn in_ten_seconds() -> crate::time::Instant {
-    instant() + Duration::from_secs(10)
+fn in_a_minute() -> crate::time::Instant {
+    instant() + Duration::from_secs(60)
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn many_calls_that_miss_the_script_load_it_once() {
     let server = Server::start(Software::Redis);
     let node = node(&server, |settings| settings.connections = 1);
-    assert_eq!(node.call(&evalsha(), in_ten_seconds()).await, Ok(Value::Int(1)));
+    assert_eq!(node.call(&evalsha(), in_a_minute()).await, Ok(Value::Int(1)));
     server.command::<()>(["SCRIPT", "FLUSH"]);
     server.command::<()>(["CONFIG", "RESETSTAT"]);
     let mut calls = JoinSet::new();
     for _ in 0..500 {
         let node = node.clone();
-        calls.spawn(async move { node.call(&evalsha(), in_ten_seconds()).await });
+        calls.spawn(async move { node.call(&evalsha(), in_a_minute()).await });
     }
     for answer in calls.join_all().await {
         assert!(matches!(answer, Ok(Value::Int(_))), "{answer:?}");
@@ -56,11 +59,11 @@ async fn many_calls_that_miss_the_script_load_it_once() {
 async fn no_more_calls_are_under_way_than_are_allowed() {
     let server = Server::start(Software::Redis);
     let node = node(&server, |settings| settings.in_flight = 2);
-    node.call(&evalsha(), in_ten_seconds()).await.unwrap();
+    node.call(&evalsha(), in_a_minute()).await.unwrap();
     server.pause();
     let call = || {
         let node = node.clone();
-        tokio::spawn(async move { node.call(&evalsha(), in_ten_seconds()).await })
+        tokio::spawn(async move { node.call(&evalsha(), in_a_minute()).await })
     };
     let under_way = [call(), call()];
     while node.shared.in_flight.available_permits() > 0 {
@@ -91,16 +94,15 @@ async fn calls_that_are_given_up_hand_their_replies_to_nobody() {
     for caller in 0..20 {
         let node = node.clone();
         callers.spawn(async move {
-            let mut given_up = 0;
+            let (mut given_up, mut patience) = (0, Duration::from_millis(1));
             for call in 0..1_000 {
                 let mine = format!("{caller}-{call}");
-                let patience = Duration::from_micros(fastrand::u64(0..2_000));
-                match timeout(
-                    patience,
-                    node.call(&cmd("ECHO").arg(&mine).get_packed_command(), in_ten_seconds()),
-                )
-                .await
-                {
+                let echo = cmd("ECHO").arg(&mine).get_packed_command();
+                let answer = timeout(patience, node.call(&echo, in_a_minute())).await;
+                // About as long as a reply takes, so that some come and some do not.
+                patience =
+                    if answer.is_ok() { patience / 2 } else { patience * 3 / 2 + Duration::from_micros(50) };
+                match answer {
                     Ok(reply) => assert_eq!(reply, Ok(Value::BulkString(mine.into_bytes()))),
                     Err(_) => given_up += 1,
                 }
@@ -112,4 +114,35 @@ async fn calls_that_are_given_up_hand_their_replies_to_nobody() {
     assert!((100..19_900).contains(&given_up), "{given_up} of 20,000 given up: the test tells nothing");
     let all_permits = node.shared.in_flight.available_permits();
     assert_eq!(all_permits, node.shared.checked.settings.in_flight);
+}
+
+/// The task that keeps the connection was told before it was noted why it is closed, and could be the first to note
+/// that it is gone, for no reason. Then calls waited for another one until their deadline, and were told in the end that
+/// the server cannot be reached, be it that it had said that it is a replica.
+#[tokio::test]
+async fn why_a_connection_is_closed_is_known_when_its_keeper_hears_of_it() {
+    struct Keeper {
+        shared: Arc<Shared>,
+        heard: OnceLock<Option<Unconnected>>,
+    }
+
+    impl Wake for Keeper {
+        fn wake(self: Arc<Self>) {
+            let _ = self.heard.set(self.shared.links.borrow().trouble.clone());
+        }
+    }
+
+    let settings = Settings::new("redis://127.0.0.1".parse().unwrap());
+    let address = Address::Tcp("127.0.0.1".into(), 6379);
+    let shared = Arc::new(Shared::new(address, settings.check(SCRIPT).unwrap()));
+    let (connection, _driver) = Connection::new(tokio::io::empty());
+    let breaker = Breaker::new(Duration::from_secs(10), instant());
+    let link = Arc::new(Link { connection, breaker, renew: Notify::new() });
+    shared.open(link.clone());
+
+    let keeper = Arc::new(Keeper { shared: shared.clone(), heard: OnceLock::new() });
+    let mut renewed = pin!(link.renew.notified());
+    assert!(renewed.as_mut().poll(&mut Context::from_waker(&Waker::from(keeper.clone()))).is_pending());
+    shared.close(&link, Some(Unconnected::Replica));
+    assert_eq!(keeper.heard.get(), Some(&Some(Unconnected::Replica)));
 }

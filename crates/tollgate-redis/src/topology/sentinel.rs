@@ -72,13 +72,14 @@ impl Find for Search {
         fastrand::shuffle(&mut sentinels);
         let mut trouble = Unconnected::NoPrimary;
         for sentinel in sentinels {
+            let of_sentinel = |other| Unconnected::OfSentinel(sentinel.clone(), Box::new(other));
             match ask_once(sentinel, Peer::Sentinel, &self.checked, &self.question).await {
                 Ok(Value::Nil) => trouble = Unconnected::NoPrimary,
                 Ok(told) => match address(sentinel, told) {
                     Some(primary) => return Ok(self.node(primary)),
-                    None => trouble = Unconnected::Unfit("a sentinel names no address"),
+                    None => trouble = of_sentinel(Unconnected::Unfit("a sentinel names no address")),
                 },
-                Err(other) => trouble = Unconnected::OfSentinel(Box::new(other)),
+                Err(other) => trouble = of_sentinel(other),
             }
         }
         Err(trouble)

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use crate::doctor::advice;
 use crate::node::{Health, Node};
 use crate::trouble::Unconnected;
 
@@ -15,7 +16,15 @@ pub struct StoreStatus {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ServerStatus {
     name: Box<str>,
-    trouble: Option<(Duration, Box<str>)>,
+    trying: Option<Trying>,
+}
+
+/// Why there is no connection, and for how long.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Trying {
+    since: Duration,
+    trouble: Box<str>,
+    advice: &'static str,
 }
 
 impl StoreStatus {
@@ -38,15 +47,15 @@ impl StoreStatus {
 
 impl ServerStatus {
     pub(super) fn of(node: &Node) -> Self {
-        let trouble = match node.health() {
+        let trying = match node.health() {
             Health::Connected => None,
-            Health::Trying { since, trouble } => Some((since.elapsed(), trouble.to_string().into())),
+            Health::Trying { since, trouble } => Some(Trying::new(since.elapsed(), &trouble)),
         };
-        Self { name: node.address().to_string().into(), trouble }
+        Self { name: node.address().to_string().into(), trying }
     }
 
     pub(super) fn unknown(name: &str, trouble: &Unconnected) -> Self {
-        Self { name: name.into(), trouble: Some((Duration::ZERO, trouble.to_string().into())) }
+        Self { name: name.into(), trying: Some(Trying::new(Duration::ZERO, trouble)) }
     }
 
     /// Its address; or what is looked for, where the address is not known.
@@ -58,18 +67,30 @@ impl ServerStatus {
     /// Whether calls can be sent to it.
     #[must_use]
     pub fn is_connected(&self) -> bool {
-        self.trouble.is_none()
+        self.trying.is_none()
     }
 
     /// How long there has been no connection to it.
     #[must_use]
     pub fn trying_for(&self) -> Option<Duration> {
-        self.trouble.as_ref().map(|(trying_for, _)| *trying_for)
+        self.trying.as_ref().map(|trying| trying.since)
     }
 
     /// Why there is no connection to it: what the last attempt ran into. Holds no password and no key.
     #[must_use]
     pub fn trouble(&self) -> Option<&str> {
-        self.trouble.as_ref().map(|(_, trouble)| &**trouble)
+        self.trying.as_ref().map(|trying| &*trying.trouble)
+    }
+
+    /// What whoever runs the service can do about that.
+    #[must_use]
+    pub fn advice(&self) -> Option<&str> {
+        self.trying.as_ref().map(|trying| trying.advice)
+    }
+}
+
+impl Trying {
+    fn new(since: Duration, trouble: &Unconnected) -> Self {
+        Self { since, trouble: trouble.to_string().into(), advice: advice::on_unconnected(trouble) }
     }
 }

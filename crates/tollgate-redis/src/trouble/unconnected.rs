@@ -40,8 +40,8 @@ pub(crate) enum Unconnected {
     NotReady(Refusal),
     #[error("no sentinel knows the primary")]
     NoPrimary,
-    #[error("asking a sentinel: {0}")]
-    OfSentinel(Box<Self>),
+    #[error("asking the sentinel {0}: {1}")]
+    OfSentinel(Address, Box<Self>),
     #[error("no server of the cluster told which serves the slot")]
     SlotUnserved,
     #[error("not tried yet")]
@@ -106,7 +106,7 @@ impl From<&Unconnected> for StoreError {
             }
             Unconnected::Tls(_) => Self::Misconfigured("no TLS connection to it can be set up"),
             Unconnected::Unfit(what) => Self::Misconfigured(what),
-            Unconnected::OfSentinel(trouble) => trouble.as_ref().into(),
+            Unconnected::OfSentinel(_, trouble) => trouble.as_ref().into(),
         }
     }
 }

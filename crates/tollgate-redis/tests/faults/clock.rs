@@ -104,7 +104,9 @@ impl<'a> Witness<'a> {
         let charge = [Charge::new(self.quota, &key, 1)];
         // To be served again takes a window here.
         let mut denied_since: Option<Instant> = None;
-        while !is_over.load(Relaxed) {
+        let began = Instant::now();
+        // Who is hasty on a machine that is busy may not have been served yet.
+        while !is_over.load(Relaxed) || (self.last.is_none() && began.elapsed() < Duration::from_secs(60)) {
             let (start, done) = (Instant::now(), read(&jumps.done));
             let answer = block_on(store.charge(&charge));
             self.found.took.push(start.elapsed());

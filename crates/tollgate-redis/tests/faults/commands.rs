@@ -104,11 +104,18 @@ fn client_kill(round: &mut Round) {
 fn client_pause(round: &mut Round) {
     let server = Server::start(round.software());
     let mut crowd = Crowd::start(&url(&server), Data::Kept);
+    let told = crowd.told();
     for what in ["WRITE", "ALL"] {
         crowd.in_trouble(round, |round| {
             let time = round.millis(50..400);
-            server.command::<()>(["CLIENT", "PAUSE", &time.as_millis().to_string(), what]);
-            sleep(time);
+            // Once, unless this machine stood still for as long.
+            for _ in 0..50 {
+                server.command::<()>(["CLIENT", "PAUSE", &time.as_millis().to_string(), what]);
+                sleep(time);
+                if told.has(&StoreError::TimedOut) {
+                    break;
+                }
+            }
         });
     }
     crowd.end(round, &Noticed::As(&StoreError::TimedOut), &[&server]);
@@ -117,10 +124,12 @@ fn client_pause(round: &mut Round) {
 fn out_of_memory(round: &mut Round) {
     let server = Server::start(round.software());
     let mut crowd = Crowd::start(&url(&server), Data::Kept);
+    let told = crowd.told();
     for _ in 0..3 {
         crowd.in_trouble(round, |round| {
             server.command::<()>(["CONFIG", "SET", "maxmemory", "1"]);
             sleep(round.millis(20..200));
+            told.wait_for(&StoreError::OutOfMemory);
             server.command::<()>(["CONFIG", "SET", "maxmemory", "0"]);
         });
     }
@@ -130,11 +139,13 @@ fn out_of_memory(round: &mut Round) {
 fn readonly(round: &mut Round) {
     let server = Server::start(round.software());
     let mut crowd = Crowd::start(&url(&server), Data::Kept);
+    let told = crowd.told();
     for _ in 0..3 {
         crowd.in_trouble(round, |round| {
             // Nobody is there, so it keeps what it has.
             server.command::<()>(["REPLICAOF", "127.0.0.1", "1"]);
             sleep(round.millis(20..300));
+            told.wait_for(&StoreError::NotReady);
             server.command::<()>(["REPLICAOF", "NO", "ONE"]);
         });
     }

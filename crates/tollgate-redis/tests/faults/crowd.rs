@@ -1,9 +1,10 @@
 //! Two processes' stores on the same servers, and many who charge through them while a fault comes and goes.
 
+use std::collections::BTreeSet;
 use std::mem;
 use std::ops::Range;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -41,7 +42,15 @@ struct Shared {
     is_over: AtomicBool,
     /// How often a narrow quota was asked.
     asked: AtomicU64,
+    told: Told,
 }
+
+/// Every error that somebody was told.
+#[derive(Debug, Default, Clone)]
+pub(crate) struct Told(Arc<Mutex<BTreeSet<String>>>);
+
+/// For how long a fault lasts that nobody notices.
+const UNNOTICED: Duration = Duration::from_secs(60);
 
 struct Quotas {
     lone: [PolicyQuota; 1],
@@ -75,12 +84,30 @@ pub(crate) enum Noticed<'a> {
     As(&'a StoreError),
 }
 
+impl Told {
+    fn note(&self, error: &StoreError) {
+        self.0.lock().unwrap().insert(format!("{error:?}"));
+    }
+
+    pub(crate) fn has(&self, error: &StoreError) -> bool {
+        self.0.lock().unwrap().contains(&format!("{error:?}"))
+    }
+
+    /// Comes back once somebody has been told, so that a fault is not lifted before anybody has come to notice it.
+    pub(crate) fn wait_for(&self, error: &StoreError) {
+        let start = Instant::now();
+        while !self.has(error) && start.elapsed() < UNNOTICED {
+            thread::sleep(Duration::from_millis(1));
+        }
+    }
+}
+
 pub(crate) fn builder(url: &str) -> RedisStoreBuilder {
     RedisStore::builder(url.parse().unwrap())
 }
 
 pub(crate) fn patient(url: &str) -> RedisStoreBuilder {
-    builder(url).deadline(Duration::from_secs(10)).connect_timeout(Duration::from_secs(10))
+    builder(url).deadline(Duration::from_secs(30)).connect_timeout(Duration::from_secs(30))
 }
 
 pub(crate) fn build(builder: RedisStoreBuilder) -> RedisStore {
@@ -102,6 +129,7 @@ impl Crowd {
             is_in_trouble: AtomicBool::new(false),
             is_over: AtomicBool::new(false),
             asked: AtomicU64::new(0),
+            told: Told::default(),
         });
         let (hasty, patient) = (build(builder(url)), build(patient(url)));
         let start = |store: &RedisStore, numbers: Range<usize>| {
@@ -118,6 +146,11 @@ impl Crowd {
         };
         crowd.recover(&mut Found::default());
         crowd
+    }
+
+    /// What its callers have been told.
+    pub(crate) fn told(&self) -> Told {
+        self.shared.told.clone()
     }
 
     /// Brings the fault about and lifts it, and waits until everything is served again.
@@ -150,7 +183,10 @@ impl Crowd {
                         served = 0;
                     }
                     let errors = &self.probed.errors;
-                    assert!(start.elapsed() < Duration::from_secs(30), "not served for 30 s: {errors:?}");
+                    assert!(
+                        start.elapsed() < Duration::from_secs(120),
+                        "not served for 2 minutes: {errors:?}"
+                    );
                     thread::sleep(Duration::from_millis(1));
                 }
             }
@@ -161,6 +197,7 @@ impl Crowd {
     /// Ends it, and holds what was counted against what callers were told. The servers are those that count now.
     pub(crate) fn end(mut self, round: &mut Round, noticed: &Noticed<'_>, servers: &[&Server]) {
         self.shared.is_over.store(true, Relaxed);
+        let told = self.told();
         let mut hurried = joined(mem::take(&mut self.hurried));
         let waiting = joined(mem::take(&mut self.waiting));
         let found = &mut round.found;
@@ -170,9 +207,9 @@ impl Crowd {
                 found.expect(waiting.errors.is_empty(), || format!("seen: {:?}", waiting.errors))
             }
             Noticed::Perhaps => {}
-            Noticed::As(error) => found.expect(hurried.errors.contains_key(&format!("{error:?}")), || {
-                format!("nobody was told {error:?}: {:?}", hurried.errors)
-            }),
+            Noticed::As(error) => {
+                found.expect(told.has(error), || format!("nobody was told {error:?}: {told:?}"))
+            }
         }
         let mut all = mem::take(&mut self.probed);
         all.add(hurried);
@@ -240,7 +277,7 @@ impl Quotas {
         loop {
             match block_on(store.peek(&charges)) {
                 Ok(counted) => return counted.iter().map(QuotaState::used).collect(),
-                Err(error) => assert!(start.elapsed() < Duration::from_secs(20), "no look: {error}"),
+                Err(error) => assert!(start.elapsed() < Duration::from_secs(60), "no look: {error}"),
             }
         }
     }
@@ -282,6 +319,9 @@ async fn timed(
     let start = Instant::now();
     let answer = asked.await;
     let took = start.elapsed();
+    if let Err(error) = &answer {
+        shared.told.note(error);
+    }
     let is_refusal = answer.as_ref().is_err_and(|error| !error.may_have_charged());
     let asked_nobody = is_refusal && took < Duration::from_millis(1);
     if (was_in_trouble || shared.is_in_trouble.load(Relaxed)) && !asked_nobody {

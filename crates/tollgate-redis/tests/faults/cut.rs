@@ -129,7 +129,7 @@ impl<'a> Lane<'a> {
         // What is sent before the cut is noticed comes to nothing.
         let start = Instant::now();
         let mut served = self.charge(1);
-        while served.is_err() && start.elapsed() < Duration::from_secs(20) {
+        while served.is_err() && start.elapsed() < Duration::from_secs(60) {
             served = self.charge(1);
         }
         self.found.recoveries.push(start.elapsed());

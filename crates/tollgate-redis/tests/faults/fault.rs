@@ -43,17 +43,29 @@ pub(crate) struct Found {
 
 /// How long decisions and recoveries may take.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Bounds {
-    p99: Duration,
-    recovery: Duration,
+pub(crate) enum Bounds {
+    /// What is promised, on a machine that does nothing else.
+    Promised,
+    /// For a machine that is busy with other tests and stands still now and then. What is over these, and over what
+    /// the machine itself was late, waits for no deadline at all.
+    Generous,
 }
 
 impl Bounds {
-    pub(crate) const PROMISED: Self =
-        Self { p99: DEADLINE.saturating_add(Duration::from_millis(5)), recovery: Duration::from_secs(2) };
+    /// For decisions, where the machine was late by so much.
+    fn p99(self, machine: Duration) -> Duration {
+        match self {
+            Self::Promised => DEADLINE + Duration::from_millis(5),
+            Self::Generous => Duration::from_secs(1) + machine,
+        }
+    }
 
-    /// For a machine that is busy with other tests: what is over these waits for no deadline at all.
-    const GENEROUS: Self = Self { p99: Duration::from_secs(1), recovery: Duration::from_secs(20) };
+    fn recovery(self) -> Duration {
+        Duration::from_secs(match self {
+            Self::Promised => 2,
+            Self::Generous => 60,
+        })
+    }
 }
 
 /// One broken promise can break many.
@@ -62,7 +74,7 @@ const SHOWN: usize = 10;
 impl Fault {
     /// A few rounds, of which every one has the same seed each time.
     pub(crate) fn test(&self, rounds: u64) {
-        let found = self.run(0, rounds, Bounds::GENEROUS);
+        let found = self.run(0, rounds, Bounds::Generous);
         assert!(found.violations.is_empty(), "{} violations, see above", found.violations.len());
     }
 
@@ -79,7 +91,7 @@ impl Fault {
             self.report(seed, &round.found.violations);
             all.add(round.found);
         }
-        all.judge_times(bounds, timers.p99());
+        all.judge_times(bounds, timers.took());
         println!(
             "RESULT prove/redis/{} rounds={rounds} faults={} violations={} p99_ms={:.1} recovery_ms={:.0}",
             self.name,
@@ -134,14 +146,18 @@ impl Found {
         }
     }
 
-    fn judge_times(&mut self, bounds: Bounds, timers: Duration) {
-        let (p99, recovery) = (self.p99(), self.longest_recovery());
-        for (what, took, most) in
-            [("decisions took (p99)", p99, bounds.p99), ("recovery took", recovery, bounds.recovery)]
-        {
+    fn judge_times(&mut self, bounds: Bounds, timers: Vec<Duration>) {
+        let longest = timers.iter().max().copied().unwrap_or_default();
+        let timers = p99(timers);
+        for (what, took, most) in [
+            ("decisions took (p99)", self.p99(), bounds.p99(longest)),
+            ("recovery took", self.longest_recovery(), bounds.recovery()),
+        ] {
             if took > most {
                 println!("violation: {what} {took:?}, and {most:?} are allowed");
-                println!("meanwhile this machine let a timer of {DEADLINE:?} wait for {timers:?} (p99)");
+                println!(
+                    "meanwhile this machine let a timer of {DEADLINE:?} wait for {timers:?} (p99), {longest:?} at most"
+                );
                 self.violations.push(what.to_owned());
             }
         }
@@ -173,9 +189,9 @@ impl Timers {
         Self(spawn(watch), took)
     }
 
-    fn p99(self) -> Duration {
+    fn took(self) -> Vec<Duration> {
         self.0.abort();
-        p99(mem::take(&mut self.1.lock().unwrap()))
+        mem::take(&mut self.1.lock().unwrap())
     }
 }
 

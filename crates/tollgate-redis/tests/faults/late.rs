@@ -20,6 +20,7 @@ fn late(round: &mut Round) {
     let server = Server::start(round.software());
     let proxy = FaultProxy::before(server.address());
     let mut crowd = Crowd::start(&format!("redis://{}", proxy.address()), Data::Kept);
+    let told = crowd.told();
     for way in [Way::Request, Way::Reply, Way::Request, Way::Reply] {
         crowd.in_trouble(round, |round| {
             proxy.hold(way);
@@ -38,6 +39,7 @@ fn late(round: &mut Round) {
     crowd.in_trouble(round, |round| {
         proxy.hold(Way::Reply);
         sleep(round.millis(5..30));
+        told.wait_for(&StoreError::TimedOut);
         // What was counted is never told.
         proxy.sever(Ending::Reset);
         proxy.release(Way::Reply);

@@ -40,11 +40,13 @@ pub(crate) fn url(server: &Server) -> String {
 fn hang(round: &mut Round) {
     let server = Server::start(round.software());
     let mut crowd = Crowd::start(&url(&server), Data::Kept);
+    let told = crowd.told();
     // One that is longer than anybody waits who has no deadline, then some of about a deadline or a few.
     for time in [1_500, round.rng.u64(5..30), round.rng.u64(20..300)].map(Duration::from_millis) {
         crowd.in_trouble(round, |_| {
             server.pause();
             sleep(time);
+            told.wait_for(&StoreError::TimedOut);
             server.resume();
         });
     }
@@ -58,10 +60,12 @@ fn kill(round: &mut Round, data: Data) {
     };
     let server = Settings::new(round.software()).persistence(persistence).start();
     let mut crowd = Crowd::start(&url(&server), data);
+    let told = crowd.told();
     for _ in 0..3 {
         crowd.in_trouble(round, |round| {
             server.kill();
             sleep(round.millis(20..200));
+            told.wait_for(&StoreError::Unreachable);
             server.start_again(data);
         });
     }

@@ -36,7 +36,7 @@ fn prove() {
     let rounds = number("TOLLGATE_ROUNDS").unwrap_or(10);
     let seed = number("TOLLGATE_SEED").unwrap_or_else(|| fastrand::u64(0..1 << 32));
     let violations: usize =
-        chosen().map(|fault| fault.run(seed, rounds, Bounds::PROMISED).violations.len()).sum();
+        chosen().map(|fault| fault.run(seed, rounds, Bounds::Promised).violations.len()).sum();
     assert_eq!(violations, 0, "violations, see above");
 }
 

@@ -7,7 +7,7 @@ use tollgate::{Charge, Counted, Key, PolicyQuota, Quota, QuotaState, Store, Stor
 use tollgate_redis::Identity;
 use tollgate_testkit::servers::{Cluster, SLOTS, Server, Software};
 
-use crate::support::{Caller, builder, patient};
+use crate::support::{Caller, builder, patient, patient_builder, until};
 
 /// One server is enough to find the others.
 fn url(cluster: &Cluster) -> String {
@@ -67,21 +67,26 @@ async fn every_key_is_charged_where_its_slot_is() {
 #[tokio::test(flavor = "multi_thread")]
 async fn slots_that_nobody_serves_hold_nobody_up() {
     let cluster = Cluster::start(Software::Redis).calm();
-    let hasty = Caller::new(builder(&url(&cluster)));
-    hasty.expect_recovery("alice").await;
+    const DEADLINE: Duration = Duration::from_millis(40);
+    let hasty = Caller::new(builder(&url(&cluster)).deadline(DEADLINE));
+    hasty.until_served("alice").await;
     for node in cluster.nodes() {
         // Some know of it from others already.
         let _ = node.try_command::<()>(["CLUSTER", "DELSLOTSRANGE", "100", "1099"]);
     }
     while hasty.charge("alice").await != Err(StoreError::NotReady) {}
-    let mut took = Vec::new();
-    for _ in 0..300 {
-        let asked = Instant::now();
-        let _ = hasty.refusal("alice").await;
-        took.push(asked.elapsed());
-    }
-    took.sort_unstable();
-    assert!(took[150] < Duration::from_millis(10), "the deadline is 20 ms, the median {:?}", took[150]);
+    // On a machine that is busy a reply itself may take as long, but not for ever. If each waited, about one of four
+    // would be lucky: who comes shortly before the next look.
+    let most_are_refused_at_once = async || {
+        let mut waited = 0;
+        for _ in 0..20 {
+            let asked = Instant::now();
+            let _ = hasty.refusal("alice").await;
+            waited += usize::from(asked.elapsed() >= DEADLINE);
+        }
+        (waited < 10).then_some(())
+    };
+    until("calls that do not wait until their deadline", most_are_refused_at_once).await;
 
     // Now the other slots are served again, and those have a key among one for each server.
     for node in cluster.nodes() {
@@ -92,7 +97,7 @@ async fn slots_that_nobody_serves_hold_nobody_up() {
         while !node.command::<String>(["CLUSTER", "INFO"]).contains("cluster_state:ok") {}
     }
     let caller = patient(&url(&cluster));
-    while caller.charge("alice").await.is_err() {}
+    caller.until_served("alice").await;
     let (quota, mut answers) = (PolicyQuota::new("each", Quota::per_day(5)), Vec::new());
     for key in caller.store.key_on_each_server(&quota) {
         answers.push(caller.store.charge(&[Charge::new(&quota, &key, 1)]).await.err());
@@ -129,15 +134,14 @@ async fn a_slot_that_moves_is_followed_and_loses_nothing() {
         let load = caller.load("alice", 8);
         for _ in 0..5 {
             let migration = cluster.migrate(slot, cluster.other_primary(slot));
-            tokio::time::sleep(Duration::from_millis(50)).await;
+            load.goes_on(20).await;
             assert_eq!(migration.move_keys(10), 1);
             // From here on the old owner says ASK.
-            tokio::time::sleep(Duration::from_millis(50)).await;
+            load.goes_on(20).await;
             migration.finish();
         }
         let tally = load.stop().await;
         assert!(tally.unknown == 0 && tally.refused.is_empty(), "{tally:?}");
-        assert!(tally.acknowledged > 100, "{tally:?}");
         assert_eq!(caller.used("alice").await, tally.acknowledged + 1);
     }
 }
@@ -148,9 +152,7 @@ async fn a_slot_that_moves_is_followed_and_loses_nothing() {
 async fn identities_that_a_move_parts_are_asked_for_one_by_one() {
     for software in Software::ALL {
         let cluster = Cluster::start(software).calm();
-        let patience = Duration::from_secs(10);
-        let caller = builder(&url(&cluster)).identity(Identity::Plain).deadline(patience);
-        let caller = Caller::new(caller.connect_timeout(patience));
+        let caller = Caller::new(patient_builder(&url(&cluster)).identity(Identity::Plain));
         let (slot, keys) = neighbors(&cluster);
         for key in &keys {
             assert_eq!(caller.charge(key).await, Ok(1));
@@ -158,7 +160,9 @@ async fn identities_that_a_move_parts_are_asked_for_one_by_one() {
         let loads = keys.each_ref().map(|key| caller.load(key, 8));
         let migration = cluster.migrate(slot, cluster.other_primary(slot));
         assert_eq!(migration.move_keys(1), 1);
-        tokio::time::sleep(Duration::from_millis(300)).await;
+        for load in &loads {
+            load.goes_on(50).await;
+        }
         let counters = [migration.from(), migration.to()].map(|node| {
             node.command::<Vec<String>>(["CLUSTER", "GETKEYSINSLOT", &slot.to_string(), "10"]).len()
         });
@@ -167,7 +171,6 @@ async fn identities_that_a_move_parts_are_asked_for_one_by_one() {
         for (key, load) in keys.iter().zip(loads) {
             let tally = load.stop().await;
             assert!(tally.unknown == 0 && tally.refused.is_empty(), "{tally:?}");
-            assert!(tally.acknowledged > 100, "{tally:?}");
             assert_eq!(caller.used(key).await, tally.acknowledged + 1);
         }
     }
@@ -189,9 +192,13 @@ async fn a_request_whose_counters_a_move_parts_waits_and_charges_nothing() {
     let slot = only_slot(&cluster);
     let migration = cluster.migrate(slot, cluster.other_primary(slot));
     assert_eq!(migration.move_keys(1), 1);
-    let hurried = builder(&url(&cluster)).connect_timeout(Duration::from_secs(10));
-    let hurried = hurried.deadline(Duration::from_secs(2)).build().unwrap();
-    assert_eq!(hurried.charge(&charges).await.map(used), Err(StoreError::NotReady));
+    let hurried = patient_builder(&url(&cluster)).deadline(Duration::from_secs(2)).build().unwrap();
+    let refused = async || match hurried.charge(&charges).await {
+        // A stall of this machine, for as long as is left for a reply.
+        Err(StoreError::TimedOut | StoreError::Overloaded) => None,
+        answer => Some(answer),
+    };
+    assert_eq!(until("an answer", refused).await.map(used), Err(StoreError::NotReady));
     for charge in charges {
         assert_eq!(caller.store.peek(&[charge]).await.map(used), Ok(vec![1]), "nothing is charged");
     }
@@ -207,15 +214,16 @@ async fn a_request_whose_counters_a_move_parts_waits_and_charges_nothing() {
 #[tokio::test(flavor = "multi_thread")]
 async fn follows_a_slot_to_the_replica_that_takes_over() {
     for software in Software::ALL {
-        let cluster = Cluster::start(software);
+        let cluster = Cluster::start(software).calm();
         let caller = Caller::new(builder(&url(&cluster)));
-        caller.expect_recovery("alice").await;
+        let before = caller.until_served("alice").await;
         let slot = only_slot(&cluster);
         let load = caller.load("alice", 8);
         cluster.fail_over(slot);
-        caller.expect_recovery("alice").await;
+        let after = caller.until_served("alice").await;
         let mut tally = load.stop().await;
-        tally.acknowledged += 2;
+        tally.acknowledged += before.acknowledged + after.acknowledged;
+        tally.unknown += before.unknown + after.unknown;
         // Nothing is lost by an exchange that was agreed on.
         tally.expect_counted(caller.used("alice").await);
     }
@@ -226,13 +234,13 @@ async fn goes_over_to_the_replica_of_a_primary_that_is_killed() {
     for software in Software::ALL {
         let cluster = Cluster::start(software);
         let caller = Caller::new(builder(&url(&cluster)));
-        caller.expect_recovery("alice").await;
+        caller.until_served("alice").await;
         let slot = only_slot(&cluster);
         let load = caller.load("alice", 8);
         cluster.kill_primary_of(slot);
         // Comes back when the replica has taken over.
         let _ = cluster.primary_of(slot);
-        caller.expect_recovery("alice").await;
+        caller.until_served("alice").await;
         let tally = load.stop().await;
         assert!(!tally.refused.is_empty() || tally.unknown > 0, "the primary was killed, and nobody noticed");
     }
@@ -241,23 +249,36 @@ async fn goes_over_to_the_replica_of_a_primary_that_is_killed() {
 /// A primary that hangs is left at once, and the others go on.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_primary_that_hangs_harms_no_other() {
-    let cluster = Cluster::start(Software::Redis);
+    let cluster = Cluster::start(Software::Redis).calm();
     let caller = Caller::new(builder(&url(&cluster)));
-    caller.expect_recovery("alice").await;
+    caller.until_served("alice").await;
     let slot = only_slot(&cluster);
     // A key of each of the others.
     for key in 0..100 {
-        let _ = caller.until_served(&format!("user-{key}")).await;
+        caller.until_served(&format!("user-{key}")).await;
     }
     let hanging = cluster.primary_of(slot);
     hanging.pause();
     let mut served = 0;
-    for key in 0..100 {
-        served += usize::from(caller.charge(&format!("user-{key}")).await.is_ok());
+    for key in (0..100).map(|key| format!("user-{key}")) {
+        // More than once, because on a machine that is busy those who are hasty are not always served.
+        let mut attempts = 0;
+        while attempts < 50 {
+            attempts += 1;
+            if caller.charge(&key).await.is_ok() {
+                served += 1;
+                break;
+            }
+        }
     }
-    assert!(served > 40, "{served} of 100 served while one of three hangs");
-    let _ = cluster.primary_of(slot);
-    caller.expect_recovery("alice").await;
+    assert!((40..100).contains(&served), "{served} of 100 served while one of three hangs");
+    assert!(caller.charge("alice").await.is_err(), "it hangs, and has no replica that takes over");
+
+    // Now one does, and the other comes back as its replica.
+    for node in cluster.nodes().iter().filter(|node| node.is_running()) {
+        node.command::<()>(["CONFIG", "SET", "cluster-node-timeout", "1000"]);
+    }
+    caller.until_served("alice").await;
     hanging.resume();
-    caller.expect_recovery("alice").await;
+    caller.until_served("alice").await;
 }

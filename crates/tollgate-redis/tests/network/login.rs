@@ -1,12 +1,10 @@
 //! Every way to reach one server, and what is said when it fails.
 
-use std::time::Duration;
-
 use tollgate::StoreError;
 use tollgate_redis::{Password, SettingsError, StoreUrl, Tls};
 use tollgate_testkit::servers::{ClientCertificates, Cluster, Sentinels, Server, Settings, Software};
 
-use crate::support::{Caller, builder, patient};
+use crate::support::{Caller, builder, patient, patient_builder};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn serves_over_tls_with_its_own_authority_and_a_client_certificate() {
@@ -18,11 +16,11 @@ async fn serves_over_tls_with_its_own_authority_and_a_client_certificate() {
         let client = &certificates.client;
         let known = trusting.clone().with_client_files(&client.certificate, &client.key).unwrap();
 
-        let caller = Caller::new(builder(&url).deadline(Duration::from_secs(10)).tls(known));
+        let caller = Caller::new(patient_builder(&url).tls(known));
         assert_eq!(caller.charge("alice").await, Ok(1));
         assert!(caller.store.status().is_connected());
 
-        let stranger = Caller::new(builder(&url).deadline(Duration::from_secs(10)).tls(trusting));
+        let stranger = Caller::new(patient_builder(&url).tls(trusting));
         let error = stranger.charge("alice").await.unwrap_err();
         assert!(!error.may_have_charged(), "{error}");
         assert!(!stranger.store.status().is_connected());
@@ -35,7 +33,7 @@ async fn refuses_a_server_whose_certificate_nobody_vouches_for() {
     let stranger = Settings::new(Software::Redis).tls(ClientCertificates::Ignored).start();
     let url = format!("rediss://{}", server.tls_address());
     let tls = Tls::new().with_ca_file(&stranger.certificates().authority).unwrap();
-    let caller = Caller::new(builder(&url).deadline(Duration::from_secs(10)).tls(tls));
+    let caller = Caller::new(patient_builder(&url).tls(tls));
     let error = caller.charge("alice").await.unwrap_err();
     assert_eq!(error, StoreError::Misconfigured("no TLS connection to it can be set up"));
     let status = caller.store.status();
@@ -98,7 +96,7 @@ async fn a_password_that_is_needless_is_said() {
 async fn a_password_from_elsewhere_goes_before_the_one_in_the_url() {
     let server = Settings::new(Software::Redis).password("right").start();
     let url = format!("redis://:wrong@{}", server.address());
-    let with = builder(&url).deadline(Duration::from_secs(10)).password(Password::new("right"));
+    let with = patient_builder(&url).password(Password::new("right"));
     assert_eq!(Caller::new(with).charge("alice").await, Ok(1));
 }
 
@@ -111,28 +109,28 @@ async fn sentinels_have_a_login_of_their_own() {
         sentinel.command::<()>(["ACL", "SETUSER", "watcher", "on", ">Sesame"].iter().chain(&rights));
     }
     let url = format!("redis+sentinel://{}/{}", sentinels.sentinels()[0].address(), Sentinels::NAME);
-    let patience = Duration::from_secs(10);
-    let hurried = || builder(&url).deadline(patience).connect_timeout(patience);
+    let with_none = || patient_builder(&url);
     let sesame = || Password::new("Sesame");
 
     for with in [
-        hurried().sentinel_password(sesame()),
-        hurried().sentinel_user("watcher").sentinel_password(sesame()),
+        with_none().sentinel_password(sesame()),
+        with_none().sentinel_user("watcher").sentinel_password(sesame()),
     ] {
         assert!(Caller::new(with).charge("alice").await.is_ok());
     }
     for (with, trouble) in [
-        (hurried(), "asking a sentinel: the server wants a password"),
+        (with_none(), "the server wants a password"),
         // What is the servers' is not sent to the sentinels.
-        (hurried().password(sesame()), "asking a sentinel: the server wants a password"),
-        (hurried().sentinel_password(Password::new("Open")), "asking a sentinel: wrong user or password"),
+        (with_none().password(sesame()), "the server wants a password"),
+        (with_none().sentinel_password(Password::new("Open")), "wrong user or password"),
     ] {
         let caller = Caller::new(with);
         assert_eq!(caller.charge("alice").await, Err(StoreError::AccessDenied));
-        assert_eq!(caller.store.status().servers()[0].trouble(), Some(trouble));
+        let asked = format!("asking the sentinel {}: {trouble}", sentinels.sentinels()[0].address());
+        assert_eq!(caller.store.status().servers()[0].trouble(), Some(&*asked));
     }
 
-    let error = hurried().sentinel_user("watcher").build().unwrap_err();
+    let error = with_none().sentinel_user("watcher").build().unwrap_err();
     assert!(matches!(error, SettingsError::SentinelPasswordMissing), "{error}");
     let error = builder("redis://127.0.0.1").sentinel_password(sesame()).build().unwrap_err();
     assert!(matches!(error, SettingsError::SentinelsMissing), "{error}");

@@ -5,34 +5,46 @@ use std::time::{Duration, Instant};
 use tollgate::StoreError;
 use tollgate_testkit::servers::{Data, Server, Software};
 
-use crate::support::{Caller, builder, patient};
+use crate::support::{Caller, PATIENCE, builder, patient, patient_builder, until};
+
+fn url(server: &Server) -> String {
+    format!("redis://{}", server.address())
+}
 
 fn hasty(server: &Server) -> Caller {
-    Caller::new(builder(&format!("redis://{}", server.address())))
+    Caller::new(builder(&url(server)))
+}
+
+/// So many calls, none of which waits for the server: those of a defect that lets each wait for a deadline of half a
+/// minute would take hours.
+async fn expect_refusals_at_once(caller: &Caller, count: usize, expected: &StoreError) {
+    let refusals = async {
+        for _ in 0..count {
+            assert_eq!(&caller.refusal("alice").await, expected, "{:?}", caller.store.status());
+        }
+    };
+    let refused = tokio::time::timeout(PATIENCE, refusals).await;
+    assert!(refused.is_ok(), "{count} refusals take longer than {PATIENCE:?}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_server_that_is_killed_is_missed_at_once_and_found_again() {
     for software in Software::ALL {
         let server = Server::start(software);
-        let caller = hasty(&server);
-        caller.expect_recovery("alice").await;
+        let caller = patient(&url(&server));
+        caller.until_served("alice").await;
 
         server.kill();
+        // What was sent before the end was noticed may have been counted.
         while caller.charge("alice").await != Err(StoreError::Unreachable) {}
-        let start = Instant::now();
-        for _ in 0..1_000 {
-            assert_eq!(caller.refusal("alice").await, StoreError::Unreachable);
-        }
-        // Had each waited for its deadline, that would be 20 seconds.
-        assert!(start.elapsed() < Duration::from_secs(10), "{:?} for 1,000 refusals", start.elapsed());
+        expect_refusals_at_once(&caller, 1_000, &StoreError::Unreachable).await;
         let status = caller.store.status();
         assert!(!status.is_connected());
         assert_eq!(status.servers()[0].name(), server.address().to_string());
         assert_eq!(status.servers()[0].trouble(), Some("connection refused"));
 
         server.start_again(Data::Lost);
-        caller.expect_recovery("alice").await;
+        caller.until_served("alice").await;
         assert!(caller.store.status().is_connected());
     }
 }
@@ -41,10 +53,10 @@ async fn a_server_that_is_killed_is_missed_at_once_and_found_again() {
 async fn a_server_that_is_away_at_first_keeps_nobody_from_starting() {
     let server = Server::start(Software::Redis);
     server.kill();
-    let caller = hasty(&server);
+    let caller = patient(&url(&server));
     assert_eq!(caller.refusal("alice").await, StoreError::Unreachable);
     server.start_again(Data::Lost);
-    caller.expect_recovery("alice").await;
+    caller.until_served("alice").await;
 }
 
 /// Calls of a server that hangs end at their deadline, and after a few of them at once. What they asked for is
@@ -54,40 +66,36 @@ async fn a_server_that_hangs_costs_a_few_deadlines_and_then_nothing() {
     for software in Software::ALL {
         let server = Server::start(software);
         let caller = hasty(&server);
-        caller.expect_recovery("alice").await;
+        let before = caller.until_served("alice").await;
 
         server.pause();
-        let start = Instant::now();
-        let mut late = Vec::new();
-        let mut took_until_open = None;
-        while took_until_open.is_none() && start.elapsed() < Duration::from_secs(5) {
-            let asked = Instant::now();
+        let mut late = 0;
+        while caller.store.status().is_connected() {
             match caller.refusal("alice").await {
-                StoreError::TimedOut => late.push(asked.elapsed()),
-                StoreError::Unreachable => took_until_open = Some(start.elapsed()),
+                StoreError::TimedOut => late += 1,
+                // A stall of this machine between the look at the connection and the first byte.
+                StoreError::Unreachable => {}
                 other => panic!("{other}"),
             }
+            // Three of the first connection, and one of the other, which is in doubt by then.
+            assert!(late <= 4, "{late} calls waited, and the server is still asked");
         }
-        let took_until_open = took_until_open.expect("a breaker that opens");
-        println!("{software:?}: open after {took_until_open:?}, calls until then {late:?}");
-        assert!(took_until_open < Duration::from_millis(250), "open after {took_until_open:?}: {late:?}");
-        assert!(late.len() <= 6, "{late:?}");
-        // What is over 5 ms late was held up by the machine, which other tests keep busy.
-        late.sort();
-        assert!(late[0] <= Duration::from_millis(25), "{late:?}");
-        assert!(late[late.len() - 1] <= Duration::from_millis(100), "{late:?}");
-
+        assert!(late >= 1, "nobody noticed that it hangs");
         let start = Instant::now();
+        let mut waited = 0;
         for _ in 0..1_000 {
+            let asked = Instant::now();
             assert_eq!(caller.refusal("alice").await, StoreError::Unreachable);
+            waited += usize::from(asked.elapsed() >= Duration::from_millis(20));
         }
-        // Had each waited for its deadline, that would be 20 seconds.
-        assert!(start.elapsed() < Duration::from_secs(10), "{:?} for 1,000 refusals", start.elapsed());
+        // Of a machine that stands still now and then, a few; had they waited for their deadline, all.
+        assert!(waited < 500, "{waited} of 1,000 waited for a server that hangs, in {:?}", start.elapsed());
 
         server.resume();
-        caller.expect_recovery("alice").await;
+        let after = caller.until_served("alice").await;
         let used = caller.used("alice").await;
-        assert!((2..=2 + late.len() as u64).contains(&used), "{used} used, {} unknown", late.len());
+        let unknown = before.unknown + late + after.unknown;
+        assert!((2..=2 + unknown).contains(&used), "{used} used, {unknown} unknown");
     }
 }
 
@@ -95,29 +103,36 @@ async fn a_server_that_hangs_costs_a_few_deadlines_and_then_nothing() {
 async fn a_server_that_hangs_is_not_flooded_with_connections() {
     let server = Server::start(Software::Redis);
     let caller = hasty(&server);
-    caller.expect_recovery("alice").await;
+    caller.until_served("alice").await;
     let connected = || server.info("total_connections_received").parse::<u64>().unwrap();
-    let before = connected();
+    let (before, start) = (connected(), Instant::now());
     server.pause();
     let load = caller.load("alice", 8);
+    let tried = async || {
+        (caller.store.status().servers()[0].trouble() == Some("connecting took too long")).then_some(())
+    };
+    until("an attempt to connect", tried).await;
     tokio::time::sleep(Duration::from_secs(2)).await;
     load.stop().await;
+    let took = start.elapsed();
     server.resume();
-    // One of them is ours.
+    // One of them is ours. Ten a second are allowed, and the other connection may have begun to be set up before.
     let attempts = connected() - before - 1;
-    assert!((1..=20).contains(&attempts), "{attempts} connections in 2 seconds");
+    let most = 2 + took.as_millis() as u64 / 100;
+    assert!((1..=most).contains(&attempts), "{attempts} connections in {took:?}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_script_that_is_flushed_is_loaded_again_unseen() {
     for software in Software::ALL {
         let server = Server::start(software);
-        let caller = patient(&format!("redis://{}", server.address()));
-        caller.expect_recovery("alice").await;
+        let caller = patient(&url(&server));
+        caller.until_served("alice").await;
         let load = caller.load("alice", 16);
         for _ in 0..50 {
             server.command::<()>(["SCRIPT", "FLUSH"]);
-            tokio::time::sleep(Duration::from_millis(10)).await;
+            // More than can have been under way when it was flushed.
+            load.goes_on(20).await;
         }
         let tally = load.stop().await;
         assert!(tally.unknown == 0 && tally.refused.is_empty(), "{tally:?}");
@@ -126,7 +141,7 @@ async fn a_script_that_is_flushed_is_loaded_again_unseen() {
         let loads = stats.lines().find_map(|line| line.strip_prefix("cmdstat_script|load:calls="));
         let loads: u64 = loads.and_then(|rest| rest.split(',').next()?.parse().ok()).unwrap();
         // Two when connecting, and as a rule one for each flush.
-        assert!((10..=110).contains(&loads), "{loads} loads for 50 flushes");
+        assert!((50..=110).contains(&loads), "{loads} loads for 50 flushes");
     }
 }
 
@@ -134,17 +149,21 @@ async fn a_script_that_is_flushed_is_loaded_again_unseen() {
 async fn connections_that_are_cut_charge_nothing_twice() {
     for software in Software::ALL {
         let server = Server::start(software);
-        let caller = patient(&format!("redis://{}", server.address()));
+        let caller = patient(&url(&server));
         let load = caller.load("alice", 16);
-        for _ in 0..20 {
-            tokio::time::sleep(Duration::from_millis(150)).await;
+        let mut cuts = 0;
+        // Now and then nothing was under way.
+        while cuts < 20 || load.tally().unknown == 0 {
+            load.goes_on(20).await;
             server.command::<u64>(["CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes"]);
+            cuts += 1;
+            assert!(cuts < 1_000, "nothing is ever lost by a cut");
         }
-        caller.expect_recovery("alice").await;
-        let mut tally = load.stop().await;
-        tally.acknowledged += 1;
-        assert!(tally.acknowledged > 100 && tally.unknown > 0, "{tally:?}");
-        tally.expect_counted(caller.used("alice").await);
+        let mut last = caller.until_served("alice").await;
+        let tally = load.stop().await;
+        last.acknowledged += tally.acknowledged;
+        last.unknown += tally.unknown;
+        last.expect_counted(caller.used("alice").await);
     }
 }
 
@@ -152,16 +171,14 @@ async fn connections_that_are_cut_charge_nothing_twice() {
 async fn a_primary_that_becomes_a_replica_is_left_and_taken_back() {
     for software in Software::ALL {
         let (server, other) = (Server::start(software), Server::start(software));
-        let caller = hasty(&server);
-        caller.expect_recovery("alice").await;
+        let caller = patient(&url(&server));
+        caller.until_served("alice").await;
         let port = other.address().port().to_string();
         server.command::<()>(["REPLICAOF", "127.0.0.1", &port]);
-        for _ in 0..20 {
-            assert_eq!(caller.refusal("alice").await, StoreError::NotReady);
-        }
+        expect_refusals_at_once(&caller, 100, &StoreError::NotReady).await;
         assert_eq!(caller.store.status().servers()[0].trouble(), Some("the server is a replica"));
         server.command::<()>(["REPLICAOF", "NO", "ONE"]);
-        caller.expect_recovery("alice").await;
+        caller.until_served("alice").await;
     }
 }
 
@@ -172,18 +189,12 @@ async fn there_are_as_many_connections_as_were_asked_for() {
         let clients: String = server.command(["CLIENT", "LIST"]);
         clients.lines().filter(|client| client.contains("name=tollgate ")).count()
     };
-    let caller = Caller::new(builder(&format!("redis://{}", server.address())).connections(3));
-    let start = Instant::now();
-    while ours() < 3 && start.elapsed() < Duration::from_secs(5) {
-        tokio::time::sleep(Duration::from_millis(10)).await;
-    }
+    let caller = Caller::new(patient_builder(&url(&server)).connections(3));
+    until("three connections", async || (ours() == 3).then_some(())).await;
     let load = caller.load("alice", 64);
-    tokio::time::sleep(Duration::from_millis(500)).await;
+    load.goes_on(1_000).await;
     assert_eq!(ours(), 3);
     load.stop().await;
     drop(caller);
-    while ours() > 0 && start.elapsed() < Duration::from_secs(10) {
-        tokio::time::sleep(Duration::from_millis(10)).await;
-    }
-    assert_eq!(ours(), 0, "connections outlive the store");
+    until("the end of connections whose store is gone", async || (ours() == 0).then_some(())).await;
 }

@@ -6,12 +6,17 @@ use std::time::Duration;
 
 use tollgate::Timestamp;
 use tollgate_redis::{AcrossSlots, RedisStore, RedisStoreBuilder};
-use tollgate_testkit::servers::{Cluster, Served, Server, Settings, Software, SteeredServer};
+use tollgate_testkit::servers::{Cluster, FaultProxy, Served, Server, Settings, Software, SteeredServer};
 use tollgate_testkit::{Subject, block_on};
 
 /// A store that is patient, as a stall of a busy machine must not change a count.
 pub(crate) fn store(server: &Server) -> RedisStoreBuilder {
     patient(&format!("redis://testkit:testkit@{}", server.address()))
+}
+
+/// A store as patient on the server behind a proxy.
+pub(crate) fn behind(proxy: &FaultProxy) -> RedisStoreBuilder {
+    patient(&format!("redis://testkit:testkit@{}", proxy.address()))
 }
 
 /// A store as patient on a cluster, of which it is told one node.
@@ -24,8 +29,8 @@ fn patient(url: &str) -> RedisStoreBuilder {
     let prefix = format!("test-{}", STORES.fetch_add(1, Ordering::Relaxed));
     RedisStore::builder(url.parse().unwrap())
         .prefix(&prefix)
-        .deadline(Duration::from_secs(10))
-        .connect_timeout(Duration::from_secs(10))
+        .deadline(Duration::from_secs(30))
+        .connect_timeout(Duration::from_secs(30))
 }
 
 pub(crate) fn build(builder: RedisStoreBuilder) -> RedisStore {

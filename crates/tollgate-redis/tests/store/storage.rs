@@ -146,8 +146,10 @@ fn a_denied_key_is_answered_locally_and_asked_again_each_second() {
     let start = block_on(local.charge(&full)).unwrap()[0].window().start();
     let denied = block_on(local.charge(&one)).unwrap()[0];
     assert_eq!((denied.has_room(), denied.source()), (false, Source::Store));
-    let again = block_on(local.charge(&one)).unwrap()[0];
-    assert_eq!((again.has_room(), again.source(), again.used()), (false, Source::Local, 5));
+    // Whoever comes a second later is not the next one, and this machine may stand still for as long.
+    let mut next = (0..20).map(|_| block_on(local.charge(&one)).unwrap()[0]);
+    let again = next.find(|again| again.source() == Source::Local).expect("a denial that is remembered");
+    assert_eq!((again.has_room(), again.used()), (false, 5));
     assert_eq!(again.window(), denied.window());
 
     // Whoever gives back here is not denied from memory.

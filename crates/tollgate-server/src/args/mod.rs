@@ -9,6 +9,7 @@ mod store;
 mod value;
 
 use std::ffi::OsString;
+use std::fmt;
 use std::net::SocketAddr;
 use std::num::{NonZeroU32, NonZeroUsize};
 use std::path::PathBuf;
@@ -62,7 +63,7 @@ pub struct ServeArgs {
     /// (and REDIS_URL); or `valkey-env`, the variables of user-rate-limit. Keys in the store are then as they are
     /// there, denials are counted, and for RLaaS its own path is answered
     #[arg(long, value_names = ["SYSTEM", "FILE"], num_args = 1..=2, env = "TOLLGATE_IMPORT")]
-    #[arg(value_delimiter = ',', conflicts_with_all = ["key", "count_denied"])]
+    #[arg(conflicts_with_all = ["key", "count_denied"])]
     pub import: Vec<OsString>,
 
     /// What is allowed, such as 5/1m, 100/day@Europe/Berlin or 10/1s@first_hit; for several, repeat it, or
@@ -137,6 +138,11 @@ pub struct ServeArgs {
 /// Flags of `tollgate doctor`.
 #[derive(Debug, clap::Args)]
 #[command(group = clap::ArgGroup::new("shared").args(["store"]))]
+// Beside it there is no file that could say them.
+#[command(mut_arg("store_prefix", |arg| arg.help("What every key in the store begins with [default: tollgate]")))]
+#[command(mut_arg("store_layout", |arg| {
+    arg.help("Keys as another system writes them: the name of a layout or a template [default: our own]")
+}))]
 pub struct DoctorArgs {
     /// The store to look at, such as redis://HOST, rediss://USER@HOST:PORT/DATABASE (TLS), redis+sentinel://,
     /// redis+cluster:// or unix:///PATH
@@ -228,6 +234,13 @@ impl Command {
     }
 }
 
+/// As the flag has it.
+impl fmt::Display for Answers {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.to_possible_value().map_or(Ok(()), |value| f.write_str(value.get_name()))
+    }
+}
+
 impl From<WhenFull> for tollgate_policy::WhenFull {
     fn from(when_full: WhenFull) -> Self {
         match when_full {
@@ -246,6 +259,17 @@ mod tests {
     #[test]
     fn flags_do_not_contradict_each_other() {
         Args::command().debug_assert();
+    }
+
+    /// Its help said what holds unless the file says otherwise, and it reads none.
+    #[test]
+    fn the_doctor_has_no_defaults_of_a_file() {
+        let mut args = Args::command();
+        let mut help = |command| {
+            let command = args.find_subcommand_mut(command).unwrap();
+            command.render_long_help().to_string().contains("that of the file")
+        };
+        assert_eq!((help("serve"), help("doctor")), (true, false));
     }
 
     #[test]

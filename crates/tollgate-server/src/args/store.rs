@@ -25,7 +25,7 @@ pub struct StoreArgs {
     pub store_connect_timeout: Duration,
 
     /// What every key in the store begins with: services that shall not share counters need one each, also where
-    /// their limits differ. A layout begins with it only if it names {prefix} [default: that of the file, else
+    /// their limits differ. A layout takes one only if it names {prefix} [default: that of the file, else
     /// tollgate]
     #[arg(long, value_name = "TEXT", env = "TOLLGATE_STORE_PREFIX")]
     #[arg(requires = "shared")]

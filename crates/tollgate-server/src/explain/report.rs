@@ -2,7 +2,9 @@
 
 use serde::Serialize;
 use tollgate::{Anchor, Charge, Timestamp};
-use tollgate_policy::{Attributes, Condition, Matched, Mode, Outcome, Policies, Policy, Refusal, TrialKind};
+use tollgate_policy::{
+    Attributes, Condition, Matched, Mode, NoKey, Outcome, Policies, Policy, Refusal, TrialKind,
+};
 
 /// What `--json` prints.
 #[derive(Serialize)]
@@ -104,9 +106,9 @@ impl<'a> Request<'a, '_> {
             Ok(Outcome::Exempt(policy)) => {
                 ("exempt", format!("allowed and not counted: `{}` exempts it", policy.name()))
             }
-            Ok(Outcome::DenyUnknown { policy, attribute }) => (
+            Ok(Outcome::DenyUnknown { policy, no_key: NoKey { attribute, fault } }) => (
                 "deny",
-                format!("denied: `{}` does not know whom to count without `{attribute}`", policy.name()),
+                format!("denied: `{}` does not know whom to count: `{attribute}` {fault}", policy.name()),
             ),
             Err(refusal) => ("refuse", format!("refused as the caller's error: {refusal}")),
         }
@@ -172,13 +174,8 @@ impl<'a> Request<'a, '_> {
     }
 
     fn what_is_missing(&self, policy: &Policy) -> Option<String> {
-        if let Err(attribute) = policy.identity().key(self.attributes) {
-            let what = match self.attributes.value(attribute) {
-                None => "is missing",
-                Some("") => "is empty",
-                Some(_) => "is no address",
-            };
-            return Some(format!("`{attribute}` {what}, and whom to count is {}", policy.identity()));
+        if let Err(NoKey { attribute, fault }) = policy.identity().key(self.attributes) {
+            return Some(format!("`{attribute}` {fault}, and whom to count is {}", policy.identity()));
         }
         policy.cost().of(self.attributes, self.cost).err().map(|error| error.to_string())
     }

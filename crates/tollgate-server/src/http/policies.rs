@@ -60,11 +60,13 @@ struct PolicyBody<'a> {
     /// The attributes that it looks at.
     #[serde(rename = "match")]
     matches: Vec<&'a str>,
-    /// Who is counted; absent if it is exempt, as is all that follows.
+    /// Who is counted; absent if it is exempt, as `settings` are.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     key: Option<String>,
     quotas: Vec<String>,
+    /// Whether it counts nothing, because the file says so in place of `quotas`; those are empty then.
+    unlimited: bool,
     candidate: Vec<String>,
     overrides: Vec<OverrideBody<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -79,6 +81,8 @@ struct OverrideBody<'a> {
     /// The attributes that it looks at.
     when: Vec<&'a str>,
     quotas: Vec<String>,
+    /// Whether it counts nothing, because the file says so in place of `quotas`; those are empty then.
+    unlimited: bool,
     candidate: Vec<String>,
 }
 
@@ -153,6 +157,7 @@ impl<'a> PolicyBody<'a> {
             matches: attributes(policy.conditions()),
             key: counts.then(|| policy.identity().to_string()),
             quotas: written(policy.quotas()),
+            unlimited: counts && policy.quotas().is_empty(),
             candidate: written(policy.candidates()),
             overrides: policy.overrides().iter().map(OverrideBody::new).collect(),
             settings: counts.then(|| PolicySettings::new(policy)),
@@ -163,7 +168,8 @@ impl<'a> PolicyBody<'a> {
 impl<'a> OverrideBody<'a> {
     fn new(over: &'a Override) -> Self {
         let (quotas, candidate) = (written(over.quotas()), written(over.candidates()));
-        Self { when: attributes(over.when()), quotas, candidate }
+        let unlimited = over.quotas().is_empty();
+        Self { when: attributes(over.when()), quotas, unlimited, candidate }
     }
 }
 

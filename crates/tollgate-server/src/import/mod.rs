@@ -50,6 +50,9 @@ pub enum ImportError {
     /// The file cannot be read, or says what cannot be.
     #[error(transparent)]
     File(ConfigError),
+    /// The file has the other form that Spring reads.
+    #[error("{0} is a file of properties: only YAML is read; write its settings into an application.yaml")]
+    Properties(Box<str>),
     /// A variable says what cannot be.
     #[error("{variable}: expected {expected}{}", found.as_deref().map(is_found).unwrap_or_default())]
     Variable {
@@ -77,6 +80,11 @@ impl Import {
         match words {
             [system, file] if system == "rlaas" => Ok(Self::Rlaas(file.into())),
             [system] if system == "valkey-env" => Ok(Self::ValkeyEnv),
+            // A variable is one word.
+            [both] => match both.to_str().and_then(|both| both.strip_prefix("rlaas,")) {
+                Some(file) => Ok(Self::Rlaas(file.into())),
+                None => Err(ImportError::Unknown),
+            },
             _ => Err(ImportError::Unknown),
         }
     }

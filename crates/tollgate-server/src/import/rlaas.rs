@@ -26,6 +26,9 @@ const SHOWN: usize = 20;
 
 pub(super) fn read(path: &Path, failure: Option<OnStoreFailure>) -> Result<Imported, ImportError> {
     let name: Box<str> = path.display().to_string().into();
+    if path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("properties")) {
+        return Err(ImportError::Properties(name));
+    }
     let text = Config::read(path).map_err(ImportError::File)?;
     let invalid =
         |problems: Box<[Problem]>| ImportError::File(ConfigError::Invalid { file: name.clone(), problems });

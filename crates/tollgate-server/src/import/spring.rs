@@ -35,7 +35,9 @@ impl SpringFile {
                 Event::DocumentStart(..) => {
                     documents += 1;
                     if documents > 1 {
-                        return Err(Problem::new(position(span), ProblemKind::SecondDocument));
+                        let message = "a second document begins here, such as that of a profile: which of them \
+                                       hold is not known here, so write one document that says what holds";
+                        return Err(Problem::new(position(span), ProblemKind::Other(message.into())));
                     }
                 }
                 Event::StreamStart | Event::StreamEnd | Event::DocumentEnd => {}

@@ -42,10 +42,8 @@ impl CheckSource {
                 let is_local = decision
                     .quotas()
                     .any(|standing| matches!(standing.policy.on_store_failure(), OnStoreFailure::Local(_)));
-                // A share that admits has something used; a full store has nothing used under any policy.
-                let is_counted =
-                    !decision.is_allowed() || counted.quotas().iter().any(|quota| quota.used() > 0);
-                if is_local && is_counted { Self::FallbackLocal } else { Self::FallbackOpen }
+                let is_counted = is_local && !decision.is_without_room();
+                if is_counted { Self::FallbackLocal } else { Self::FallbackOpen }
             }
         }
     }

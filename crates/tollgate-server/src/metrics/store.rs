@@ -8,7 +8,7 @@ use prometheus_client::encoding::{DescriptorEncoder, NoLabelSet};
 use prometheus_client::metrics::MetricType;
 use prometheus_client::registry::Unit;
 use tollgate::StoreError;
-use tollgate_redis::StoreStatus;
+use tollgate_redis::{ServerStatus, StoreStatus};
 
 use super::histogram::Histogram;
 
@@ -72,12 +72,10 @@ impl StoreMetrics {
         self.answers.load(Ordering::Relaxed)
     }
 
-    /// Which server is not connected, and why; the first of several. For the log.
-    pub(crate) fn trouble(&self) -> Option<String> {
+    /// Which server is not connected; the first of several. For the log.
+    pub(crate) fn unconnected(&self) -> Option<ServerStatus> {
         let status = (self.status)();
-        let mut troubles =
-            status.servers().iter().filter_map(|server| Some((server.name(), server.trouble()?)));
-        troubles.next().map(|(name, trouble)| format!("{name}: {trouble}"))
+        status.servers().iter().find(|server| !server.is_connected()).cloned()
     }
 
     pub(super) fn encode(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {

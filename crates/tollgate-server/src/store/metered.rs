@@ -10,6 +10,7 @@ use tokio::time;
 use tollgate::{
     Charge, Clock, Counted, Counter, QuotaState, Refunded, Source, Store, StoreError, SystemClock, Timestamp,
 };
+use tollgate_redis::ServerStatus;
 use tracing::{info, warn};
 
 use crate::log_gap::LogGap;
@@ -18,6 +19,9 @@ use crate::stopwatch::Stopwatch;
 
 /// How long the log keeps quiet about an outage after a line, and about keys that cannot be counted.
 const LOG_GAP: Duration = Duration::from_secs(10);
+
+/// How often a store that was away at the start is looked at.
+const LOOKS_AGAIN: Duration = Duration::from_secs(1);
 
 /// What a store's own deadline may be late by, on a machine that is busy.
 const LATE: Duration = Duration::from_millis(5);
@@ -107,9 +111,10 @@ impl<S: Store> Metered<S> {
         }
         self.metrics.answers(false);
         if self.outage_logged.passes(SystemClock.now(), LOG_GAP) {
-            let server = self.metrics.trouble();
+            let unconnected = self.metrics.unconnected();
+            let (server, trouble, advice) = said(unconnected.as_ref());
             warn!(
-                %error, server,
+                %error, server, trouble, advice,
                 "the store does not answer: what each policy says of that decides; `tollgate doctor` says more"
             );
             self.is_said_away.store(true, Ordering::Relaxed);
@@ -152,6 +157,34 @@ impl<S: Store> Store for Metered<S> {
     async fn set(&self, counter: &Counter<'_>, used: u64) -> Result<QuotaState, StoreError> {
         self.step(pin!(self.store.set(counter, used))).await
     }
+}
+
+/// Says in the log if there is no connection by the time that opening one may take, and when there is one. Otherwise a
+/// mistake in how the store is spoken to would show with the first check.
+pub(crate) async fn note_start(metrics: Arc<StoreMetrics>, connect_timeout: Duration) {
+    // A Sentinel is asked first, or a member of a Cluster.
+    time::sleep(2 * connect_timeout).await;
+    let Some(unconnected) = metrics.unconnected() else { return };
+    let (server, trouble, advice) = said(Some(&unconnected));
+    warn!(
+        server,
+        trouble,
+        advice,
+        "no connection to the store yet: until there is one, what each policy says of that decides"
+    );
+    while metrics.unconnected().is_some() {
+        time::sleep(LOOKS_AGAIN).await;
+    }
+    info!("connected to the store");
+}
+
+/// What the log says of a server that is not connected: its name, why, and what to do.
+fn said(server: Option<&ServerStatus>) -> (Option<&str>, Option<&str>, Option<&str>) {
+    (
+        server.map(ServerStatus::name),
+        server.and_then(ServerStatus::trouble),
+        server.and_then(ServerStatus::advice),
+    )
 }
 
 fn is_local(answer: &Result<Counted, StoreError>) -> bool {

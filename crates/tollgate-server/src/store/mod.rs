@@ -12,6 +12,6 @@ mod metered;
 mod settings;
 mod state;
 
-pub(crate) use self::metered::Metered;
+pub(crate) use self::metered::{Metered, note_start};
 pub(crate) use self::settings::{DEFAULT_PREFIX, StoreSettings};
 pub(crate) use self::state::{ServedStore, Servers, StoreState};

@@ -19,6 +19,7 @@ pub(crate) struct StoreSettings {
     /// How keys are written, if not in our own way.
     pub(crate) layout: Option<KeyLayout>,
     pub(crate) timeout: Duration,
+    pub(crate) connect_timeout: Duration,
     pub(crate) builder: RedisStoreBuilder,
 }
 
@@ -57,6 +58,10 @@ impl StoreSettings {
         layout: Option<&KeyLayout>,
         args: &StoreArgs,
     ) -> Result<Self, SettingsError> {
+        if let (Some(_), Some(layout)) = (&args.store_prefix, layout.filter(|layout| !layout.names_prefix()))
+        {
+            return Err(SettingsError::NeedlessPrefix(layout.to_string()));
+        }
         let prefix = args.store_prefix.as_deref().or(file.and_then(|file| file.prefix()));
         let prefix = prefix.unwrap_or(DEFAULT_PREFIX);
         let reserves = file.is_some_and(tollgate_policy::StoreSettings::reserves_across_slots);
@@ -77,16 +82,27 @@ impl StoreSettings {
         if let Some(password) = password(flags, args.store_password_file.as_deref(), &args.password)? {
             builder = builder.password(password);
         }
-        if let Some(user) = &args.store_sentinel_user {
-            builder = builder.sentinel_user(user);
-        }
         let flags = ("--store-sentinel-password-file", "TOLLGATE_STORE_SENTINEL_PASSWORD");
         let file = args.store_sentinel_password_file.as_deref();
-        if let Some(password) = password(flags, file, &args.sentinel_password)? {
+        let sentinel_password = password(flags, file, &args.sentinel_password)?;
+        if let Some(user) = &args.store_sentinel_user {
+            if sentinel_password.is_none() {
+                return Err(SettingsError::SentinelPasswordMissing);
+            }
+            builder = builder.sentinel_user(user);
+        }
+        if let Some(password) = sentinel_password {
             builder = builder.sentinel_password(password);
         }
-        let (prefix, layout, timeout) = (prefix.to_owned(), layout.cloned(), args.store_timeout);
-        Ok(Self { url, prefix, layout, timeout, builder })
+        builder.validate()?;
+        Ok(Self {
+            url,
+            prefix: prefix.to_owned(),
+            layout: layout.cloned(),
+            timeout: args.store_timeout,
+            connect_timeout: args.store_connect_timeout,
+            builder,
+        })
     }
 }
 

@@ -2,16 +2,15 @@
 
 use tollgate_testkit::servers::Software;
 
-use super::{keys, refused, serve, still, url, written};
+use super::{example, keys, refused, serve, still, url, written};
 use crate::support::tollgate;
 
 const SECOND: i64 = 1_700_000_100;
 
 fn file(name: &str, layout: &str, policies: &str) -> String {
-    let text = format!(
-        "store: {{ url: \"${{REDIS_URL}}\", prefix: shop, layout: {layout} }}\npolicies:\n{policies}"
-    );
-    written(name, &text)
+    let prefix = if layout == "spring-starter" { "prefix: shop, " } else { "" };
+    let store = format!("store: {{ url: \"${{REDIS_URL}}\", {prefix}layout: {layout} }}");
+    written(name, &format!("{store}\npolicies:\n{policies}"))
 }
 
 const BY_USER: &str = "- { name: a, key: [user], quotas: [5/1m] }\n";
@@ -34,6 +33,36 @@ fn a_file_or_a_flag_says_how_keys_are_written_and_the_flag_wins() {
     assert_eq!(counted(&flag), ["rate_limit:alice:28333335"]);
     let flags = ["--limit", "5/1m", "--key", "user", "--store", &redis, "--store-layout", "rlaas"];
     assert_eq!(counted(&flags), ["rlaas:rate_limit:alice:28333335"]);
+}
+
+/// It was left out without a word, so that whoever counted on it shared counters with everybody on that server.
+#[test]
+fn a_prefix_that_no_key_would_have_is_refused() {
+    let store = "store: { url: \"redis://h\", prefix: shop, layout: rlaas }";
+    let path = written("prefix.yaml", &format!("{store}\npolicies:\n{BY_USER}"));
+    let needless =
+        "would mean nothing: the layout of keys, `rlaas:rate_limit:{userId}:{window}`, does not name";
+    let said = refused(&[], &["--config", &path]);
+    assert!(said.contains(&format!("prefix.yaml:1:36: `prefix` {needless} {{prefix}}")), "{said}");
+    let output = tollgate().args(["check-config", &path]).output().expect("it runs");
+    assert_eq!(output.status.code(), Some(1));
+    let checked = String::from_utf8_lossy(&output.stdout);
+    assert!(checked.contains(&format!("prefix.yaml:1:36: error: `prefix` {needless}")), "{checked}");
+
+    let ours = store.replace(", layout: rlaas", "");
+    let ours = written("ours.yaml", &format!("{ours}\npolicies:\n{BY_USER}"));
+    let said = refused(&[], &["--config", &ours, "--store-layout", "rlaas"]);
+    assert!(said.contains(&format!("ours.yaml:1:36: `prefix` {needless}")), "{said}");
+    let theirs = file("theirs.yaml", "rlaas", BY_USER);
+    let import = ["--import", "rlaas", &example("rlaas/application.yaml")];
+    let (prefix, named) = (["--store-prefix", "shop"], ["--store-layout", "rlaas"]);
+    let flags = ["--limit", "5/1m", "--key", "user"];
+    for arguments in
+        [&["--config", &theirs][..], &import, &[&flags[..], &["--store", "redis://h"], &named].concat()]
+    {
+        let said = refused(&[("REDIS_URL", "redis://h")], &[arguments, &prefix].concat());
+        assert!(said.contains(&format!("`--store-prefix` {needless} {{prefix}}")), "{said}");
+    }
 }
 
 /// The store refused such requests one by one, and a policy that admits in trouble admitted everybody.
@@ -81,10 +110,10 @@ fn policies_that_the_layout_cannot_take_are_refused_by_name() {
     for (layout, problem) in [
         (
             "rlas",
-            ":1:53: unknown layout of keys: expected rlaas, leetdezine, spring-starter, user-rate-limit, or a template",
+            ":1:39: unknown layout of keys: expected rlaas, leetdezine, spring-starter, user-rate-limit, or a template",
         ),
-        ("\"l:{user}{window}\"", ":1:53: layout of keys, column 9: there has to be text between two names"),
-        ("\"l:{user}\"", ":1:53: layout of keys: it has to name the window"),
+        ("\"l:{user}{window}\"", ":1:39: layout of keys, column 9: there has to be text between two names"),
+        ("\"l:{user}\"", ":1:39: layout of keys: it has to name the window"),
     ] {
         let said =
             refused(&[("REDIS_URL", "redis://h")], &["--config", &file("wrong.yaml", layout, BY_USER)]);
@@ -98,6 +127,36 @@ fn policies_that_the_layout_cannot_take_are_refused_by_name() {
     );
     assert!(flags(&["--limit", "5/1m"], "rlaas").contains("`--store-layout` needs `--key`"));
     assert!(flags(&["--limit", "5/1m"], "rlas").contains("expected rlaas, leetdezine"));
+}
+
+/// They came one after another: those of the layout once the file had no other.
+#[test]
+fn problems_of_the_layout_are_told_with_those_of_the_file() {
+    let told = |layout: &str, policies: &str| {
+        let path = file("together.yaml", layout, policies);
+        let mut check = tollgate();
+        let output = check.args(["check-config", &path]).env("REDIS_URL", "http://h").output();
+        let said = String::from_utf8_lossy(&output.expect("it runs").stdout).into_owned();
+        let served = refused(&[("REDIS_URL", "http://h")], &["--config", &path]);
+        let places =
+            said.lines().filter_map(|line| line.split_once("together.yaml:")?.1.split_once(": error: "));
+        let told: Vec<(String, bool)> =
+            places.map(|(at, problem)| (at.to_owned(), served.contains(problem))).collect();
+        told
+    };
+    let told_by_both = |at: &str| (at.to_owned(), true);
+    // Without a key, whom the second counts is not known, which is no problem of the layout.
+    let policies = "- { name: pair, key: [user, path], quotas: [5/1m] }
+- { name: nobody, quotas: [5/1m] }
+- { name: unknown, key: [user, path], quotas: [5/1x] }
+- { name: anchored, key: [user], quotas: [5/1m@first_hit] }
+";
+    // Which store there is, is not looked at by `serve` before the file is valid.
+    let url = ("1:15".to_owned(), false);
+    let rest = ["3:3", "4:3", "5:48", "6:3"].map(told_by_both);
+    assert_eq!(told("rlaas", policies), [&[url.clone()][..], &rest].concat());
+    let rest = ["1:39", "4:3", "5:48"].map(told_by_both);
+    assert_eq!(told("rlas", policies), [&[url][..], &rest].concat());
 }
 
 /// Two windows that started at the same instant had one key: whoever asked in the first minute of an hour was refused
@@ -207,6 +266,20 @@ fn several_quotas_on_a_cluster_need_one_slot_or_a_store_that_reserves() {
         serve(&[], &flags)
             .contains("policy `default` cannot be counted under the layout of keys: on a Cluster")
     );
+}
+
+/// A shadow denies nobody, and the counter is the one that the other system reads: a request that both are asked is
+/// counted twice.
+#[test]
+fn what_is_tried_out_is_counted_where_the_other_system_counts() {
+    let store = still(Software::Redis, SECOND);
+    let shadow = BY_USER.replace("name: a", "name: a, mode: shadow");
+    let server = serve(&[("REDIS_URL", &url(&store))], &["--config", &file("shadow.yaml", "rlaas", &shadow)]);
+    let counter = "rlaas:rate_limit:alice:28333335";
+    store.command::<()>(["SET", counter, "4", "EX", "60"]);
+    let tried = |_| server.get("/v1/check?user=alice").json()["trials"][0]["answer"].clone();
+    assert_eq!((0..2).map(tried).collect::<Vec<_>>(), ["allowed", "denied"]);
+    assert_eq!(store.command::<u64>(["GET", counter]), 5);
 }
 
 #[test]

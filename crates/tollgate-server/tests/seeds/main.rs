@@ -20,7 +20,7 @@ use tollgate::Timestamp;
 use tollgate_testkit::servers::{self, Software};
 
 /// Generous, so that a stall of a busy machine changes no count.
-const PATIENT: [&str; 4] = ["--store-timeout", "5s", "--store-connect-timeout", "5s"];
+const PATIENT: [&str; 4] = ["--store-timeout", "30s", "--store-connect-timeout", "30s"];
 
 /// A server whose clock stands still at this second of the epoch.
 fn still(software: Software, second: i64) -> servers::Server {

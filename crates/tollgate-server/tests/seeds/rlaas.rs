@@ -175,6 +175,10 @@ fn what_cannot_be_ends_the_start_with_its_place() {
         ("rate-limiter:\n  max-requests: 5\n".to_owned(), "2:17: RLaaS needs `rate-limiter.window-size`"),
         (String::new(), "1:1: RLaaS needs `rate-limiter.use-algo`"),
         ("a: [1".to_owned(), "1:"),
+        (
+            settings(valid, "60", "5") + "---\nspring.config.activate.on-profile: prod\n",
+            "5:1: a second document begins here, such as that of a profile",
+        ),
     ]
     .into_iter()
     .enumerate()
@@ -185,15 +189,29 @@ fn what_cannot_be_ends_the_start_with_its_place() {
     }
 }
 
+/// It started, answered no path of its own, and told the other system's callers that they have no `userId`.
+#[test]
+fn its_callers_are_answered_as_it_does_and_not_as_another_system() {
+    let store = still(Software::Redis, SECOND);
+    let (redis, file) = (url(&store), example("rlaas/application.yaml"));
+    let import = |answers| ["--import", "rlaas", &file, "--answers", answers];
+    let said = refused(&[("REDIS_URL", &redis)], &import("leetdezine"));
+    assert!(said.contains("`--answers leetdezine` does not go with `--import rlaas`"), "{said}");
+    assert_allowed(&check(&serve(&[("REDIS_URL", &redis)], &import("rlaas")), "alice"));
+}
+
 #[test]
 fn placeholders_are_read_and_the_address_of_its_store_is_never_repeated() {
+    // A comma in a file's name separates nothing.
     let text = "rateLimiter.useAlgo: fixed-window-algo\nrate_limiter: { window_size: \"${WINDOW:60}\", max-requests: \"${LIMIT}\" }\n";
-    let file = written("relaxed.yaml", text);
+    let file = written("relaxed,local.yaml", text);
     let import = ["--import", "rlaas", file.as_str()];
     let store = still(Software::Redis, SECOND);
     let server = serve(&[("REDIS_URL", &url(&store)), ("LIMIT", "1")], &import);
     assert_allowed(&check(&server, "alice"));
     assert_denied(&check(&server, "alice"), 60);
+    let variable = format!("rlaas,{file}");
+    serve(&[("REDIS_URL", &url(&store)), ("LIMIT", "1"), ("TOLLGATE_IMPORT", &variable)], &[]);
 
     let missing = refused(&[("LIMIT", "1")], &import);
     assert!(missing.contains("REDIS_URL") && missing.contains("--store"), "{missing}");
@@ -206,6 +224,9 @@ fn placeholders_are_read_and_the_address_of_its_store_is_never_repeated() {
     }
     let spaced = refused(&[("TOLLGATE_IMPORT", "rlaas application.yaml")], &[]);
     assert!(spaced.contains("in TOLLGATE_IMPORT, `rlaas,FILE`"), "{spaced}");
+    let properties = written("application.properties", "rate-limiter.window-size=60\n");
+    let said = refused(&[], &["--import", "rlaas", &properties]);
+    assert!(said.contains(&format!("{properties} is a file of properties: only YAML is read")), "{said}");
     let unread = refused(&[], &["--import", "rlaas", "/no/such.yaml"]);
     assert!(unread.contains("cannot read /no/such.yaml"), "{unread}");
 }

@@ -54,7 +54,9 @@ fn read_out(stream: &mut TcpStream) -> (Vec<u8>, Result<(), ErrorKind>) {
 
 fn has_nothing_to_read(stream: &mut TcpStream) -> bool {
     stream.set_read_timeout(Some(Duration::from_millis(100))).unwrap();
-    let nothing = stream.read(&mut [0]).is_err_and(|error| error.kind() == ErrorKind::WouldBlock);
+    // The other is what comes of a timeout if this process is stopped meanwhile.
+    let kinds = [ErrorKind::WouldBlock, ErrorKind::Interrupted];
+    let nothing = stream.read(&mut [0]).is_err_and(|error| kinds.contains(&error.kind()));
     stream.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
     nothing
 }

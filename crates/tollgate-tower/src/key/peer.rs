@@ -51,6 +51,7 @@ impl PeerAddress {
 impl Peer {
     /// The address that this request's connection comes from, if anybody has left it.
     #[must_use]
+    #[inline]
     pub fn of(head: Head<'_>) -> Option<IpAddr> {
         if let Some(Self(address)) = head.extensions().get() {
             return Some(address.ip());

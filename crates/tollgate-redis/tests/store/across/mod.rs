@@ -114,9 +114,9 @@ fn stands(counted: &Counted) -> Vec<(u64, bool)> {
     counted.iter().map(|state| (state.used(), state.has_room())).collect()
 }
 
-/// Asks until it goes well, for 20 seconds.
+/// Asks until it goes well, for a minute.
 async fn eventually<T, E: std::fmt::Display>(mut ask: impl AsyncFnMut() -> Result<T, E>) -> T {
-    for _ in 0..2_000 {
+    for _ in 0..6_000 {
         if let Ok(answer) = ask().await {
             return answer;
         }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use tollgate::{Store, StoreError};
 use tollgate_redis::RedisStore;
 use tollgate_testkit::block_on;
-use tollgate_testkit::servers::{Cluster, Software};
+use tollgate_testkit::servers::{Cluster, Server, Software};
 
 use super::{Pair, eventually, reserving, stands};
 use crate::servers::build;
@@ -76,24 +76,49 @@ fn a_slot_that_hangs_costs_the_others_nothing() {
 #[test]
 fn a_primary_that_dies_between_the_slots_admits_nobody_twice() {
     for software in Software::ALL {
-        let cluster = Cluster::start(software);
+        let cluster = Cluster::start(software).calm();
         let store = build(reserving(&cluster, "dies"));
         let pair = Pair::new(&cluster, ["9/1h", "9/1h"]);
         let [first, second] = pair.servers(&cluster);
         block_on(async {
             assert!(pair.charge(&store).await.unwrap().is_admitted());
-            second.command::<u64>(["WAIT", "1", "5000"]);
+            is_copied(&cluster, pair.slots[1]).await;
             second.pause();
             let caller = pair.begin(&store);
             pair.first_is(first, "dies", 2).await;
             second.kill();
             assert_eq!(caller.await.unwrap(), Err(StoreError::TimedOut));
             pair.first_is(first, "dies", 1).await;
+            is_missed(&store, second).await;
             // What fails until the replica has taken over leaves nothing behind either.
+            for _ in 0..5 {
+                let answer = pair.charge(&store).await;
+                assert!(answer.is_err_and(|error| !error.may_have_charged()));
+            }
+            cluster.take_over(pair.slots[1], second);
             assert_eq!(admitted_of(&pair, &store, 20).await, 8, "{software:?}");
             pair.both_are(&store, [9, 9]).await;
         });
     }
+}
+
+/// Comes back once the replica has what its primary had.
+async fn is_copied(cluster: &Cluster, slot: u16) {
+    let offset = |server: &Server| server.info("master_repl_offset").parse::<u64>().unwrap();
+    let (written, replica) = (offset(cluster.primary_of(slot)), cluster.replica_of(slot));
+    eventually(async || if offset(replica) >= written { Ok(()) } else { Err("the replica lags behind") })
+        .await;
+}
+
+/// Comes back once the store has noticed that the server is gone: what it sends before, it sends into the void.
+async fn is_missed(store: &RedisStore, server: &Server) {
+    let name = server.address().to_string();
+    eventually(async || {
+        let status = store.status();
+        let missed = status.servers().iter().all(|it| it.name() != name || it.trouble().is_some());
+        if missed { Ok(()) } else { Err("nobody misses the server that was killed") }
+    })
+    .await;
 }
 
 /// How many of so many answered requests are admitted.
@@ -114,18 +139,19 @@ async fn admitted_of(pair: &Pair, store: &RedisStore, requests: usize) -> usize 
 #[test]
 fn a_primary_that_dies_before_it_gives_back_lets_nobody_in() {
     for software in Software::ALL {
-        let cluster = Cluster::start(software);
+        let cluster = Cluster::start(software).calm();
         let store = build(reserving(&cluster, "lost").local_denials(0));
         let pair = Pair::new(&cluster, ["9/1h", "1/1h"]);
         let [first, second] = pair.servers(&cluster);
         block_on(async {
             assert!(pair.charge(&store).await.unwrap().is_admitted());
-            first.command::<u64>(["WAIT", "1", "5000"]);
+            is_copied(&cluster, pair.slots[0]).await;
             second.pause();
             let caller = pair.begin(&store);
             pair.first_is(first, "lost", 2).await;
             first.kill();
             second.resume();
+            cluster.take_over(pair.slots[0], first);
             assert_eq!(stands(&caller.await.unwrap().unwrap()), [(1, true), (1, false)]);
             let [used, _] = pair.used(&store).await;
             assert!((1..=2).contains(&used), "{used} used");

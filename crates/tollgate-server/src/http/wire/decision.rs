@@ -1,70 +1,18 @@
-//! What goes over the wire: JSON requests and replies, and their conversion.
-//!
-//! The comments on these types are the descriptions in `/openapi.json`.
+//! What a check, a peek and a batch are answered.
 
-use std::time::Duration;
+use serde::{Serialize, Serializer};
+use tollgate::{Decision, QuotaState, Reason, Source};
+use tollgate_policy::{Ground, NoKey, Policy, PolicyDecision, QuotaStanding, TrialDecision, TrialKind};
+use utoipa::ToSchema;
 
-use serde::{Deserialize, Serialize, Serializer};
-use tollgate::{Decision, PolicyQuota, QuotaState, Reason, Refunded, Source};
-use tollgate_policy::{Attributes, Ground, Policy, PolicyDecision, QuotaStanding, TrialDecision, TrialKind};
-use utoipa::openapi::{RefOr, Schema};
-use utoipa::{PartialSchema, ToSchema};
-
-use super::json::{self, Cost, Object, StartMillis, Used};
-use super::limit_headers;
-use super::problem::Problem;
-
-/// What a request takes, and for whom.
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(super) struct CheckRequest<'a> {
-    #[serde(borrow, deserialize_with = "json::attributes")]
-    pub(super) attributes: Attributes<'a>,
-    #[serde(default)]
-    pub(super) cost: Cost,
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(super) struct BatchRequest<'a> {
-    #[serde(borrow)]
-    pub(super) requests: Vec<Object<CheckRequest<'a>>>,
-}
-
-impl BatchRequest<'_> {
-    pub(super) const MAX: usize = 100;
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(super) struct RefundRequest<'a> {
-    #[serde(borrow, deserialize_with = "json::attributes")]
-    pub(super) attributes: Attributes<'a>,
-    #[serde(default)]
-    pub(super) cost: Cost,
-    /// The start of the window that was charged, for each quota.
-    pub(super) windows: Vec<StartMillis>,
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(super) struct ResetRequest<'a> {
-    #[serde(borrow, deserialize_with = "json::attributes")]
-    pub(super) attributes: Attributes<'a>,
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(super) struct SetRequest<'a> {
-    #[serde(borrow, deserialize_with = "json::attributes")]
-    pub(super) attributes: Attributes<'a>,
-    pub(super) used: Used,
-}
+use super::{Window, Written, millis};
+use crate::http::limit_headers;
+use crate::http::problem::Problem;
 
 /// The answer to a request. The single figures are those of the quota that decided; they are absent if none did.
 #[derive(Serialize, ToSchema)]
 #[schema(as = Decision)]
-pub(super) struct DecisionBody<'a> {
+pub(in crate::http) struct DecisionBody<'a> {
     /// Whether the request may go on.
     allowed: bool,
     /// The policy that decided; absent if none limits the request.
@@ -189,13 +137,6 @@ enum TrialAnswer {
     Failed,
 }
 
-/// A window in Unix milliseconds: the first that belongs to it, and the first that no longer does.
-#[derive(Serialize, ToSchema)]
-struct Window {
-    start: i64,
-    end: i64,
-}
-
 /// Where a decision came from: the store, what the process remembers of it, or the rule for a store in trouble.
 #[derive(Serialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
@@ -217,7 +158,7 @@ enum DenialReason {
 /// A denial: a problem as RFC 9457 has it, with every field of the decision.
 #[derive(Serialize, ToSchema)]
 #[schema(as = QuotaExceeded)]
-pub(super) struct DeniedBody<'a> {
+pub(in crate::http) struct DeniedBody<'a> {
     #[serde(rename = "type")]
     kind: &'a str,
     title: &'a str,
@@ -232,100 +173,20 @@ pub(super) struct DeniedBody<'a> {
 
 /// The answers to a batch, in the order of its requests.
 #[derive(Serialize, ToSchema)]
-pub(super) struct BatchReply<'a> {
-    pub(super) decisions: Vec<BatchEntry<'a>>,
+pub(in crate::http) struct BatchReply<'a> {
+    pub(in crate::http) decisions: Vec<BatchEntry<'a>>,
 }
 
 /// A decision, or why there is none.
 #[derive(Serialize, ToSchema)]
 #[serde(untagged)]
-pub(super) enum BatchEntry<'a> {
+pub(in crate::http) enum BatchEntry<'a> {
     Decision(DecisionBody<'a>),
     Problem(Problem),
 }
 
-/// What went wrong, as RFC 9457 has it.
-#[derive(Serialize, ToSchema)]
-#[schema(as = Problem)]
-pub(super) struct ProblemBody<'a> {
-    #[serde(rename = "type")]
-    pub(super) kind: &'a str,
-    pub(super) title: &'a str,
-    pub(super) status: u16,
-    pub(super) detail: &'a str,
-    /// The field of the request that is wrong.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(nullable = false)]
-    pub(super) field: Option<&'a str>,
-    /// What the service has run into, for programs; absent if the request is what is wrong.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(nullable = false)]
-    pub(super) reason: Option<ProblemReason>,
-}
-
-/// What the service has run into: its store has no room for an unseen key, did not take the request, or was asked
-/// and did not answer, so that it may have taken it or not.
-#[derive(Debug, Clone, Copy, Serialize, ToSchema)]
-#[serde(rename_all = "snake_case")]
-pub(super) enum ProblemReason {
-    StoreFull,
-    StoreUnavailable,
-    OutcomeUnknown,
-}
-
-/// What was given back.
-#[derive(Serialize, ToSchema)]
-pub(super) struct RefundReply<'a> {
-    /// The version of the policies that said which quotas apply.
-    pub(super) version: u64,
-    pub(super) quotas: Vec<RefundedQuota<'a>>,
-}
-
-/// What was given back to one quota.
-#[derive(Serialize, ToSchema)]
-pub(super) struct RefundedQuota<'a> {
-    policy: &'a str,
-    #[schema(value_type = String)]
-    quota: Written<'a>,
-    window: WindowState,
-    /// Units given back.
-    given: u32,
-    /// Units still used; absent if the window has closed.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(nullable = false)]
-    used: Option<u64>,
-}
-
-/// Whether the window that was named still counts.
-#[derive(Serialize, ToSchema)]
-#[serde(rename_all = "snake_case")]
-enum WindowState {
-    Open,
-    Closed,
-}
-
-/// Where the quotas stand after a change.
-#[derive(Serialize, ToSchema)]
-pub(super) struct CountsReply<'a> {
-    /// The version of the policies that said which quotas apply.
-    pub(super) version: u64,
-    pub(super) quotas: Vec<QuotaCount<'a>>,
-}
-
-/// Where one quota stands after a change.
-#[derive(Serialize, ToSchema)]
-pub(super) struct QuotaCount<'a> {
-    policy: &'a str,
-    #[schema(value_type = String)]
-    quota: Written<'a>,
-    limit: u64,
-    used: u64,
-    remaining: u64,
-    window: Window,
-}
-
 impl<'a> DecisionBody<'a> {
-    pub(super) fn new(decision: &'a PolicyDecision) -> Self {
+    pub(in crate::http) fn new(decision: &'a PolicyDecision) -> Self {
         let deciding = decision.quota();
         let state = deciding.map(|deciding| deciding.state);
         let (ground, reason) = match decision.ground() {
@@ -355,16 +216,16 @@ impl<'a> DecisionBody<'a> {
 }
 
 impl<'a> DeniedBody<'a> {
-    pub(super) fn new(decision: &'a PolicyDecision, status: u16) -> Self {
+    pub(in crate::http) fn new(decision: &'a PolicyDecision, status: u16) -> Self {
         match (decision.ground(), decision.quota()) {
-            (Ground::MissingKey { attribute, .. }, _) => Self {
+            (Ground::MissingKey { no_key: NoKey { attribute, fault }, .. }, _) => Self {
                 // No document is behind it.
                 kind: "urn:problem-type:tollgate:missing-key",
                 title: "Unknown client",
                 status,
                 detail: match attribute {
                     "" => "no attribute says who is to be counted".to_owned(),
-                    name => format!("no attribute says who is to be counted: `{name}` is missing"),
+                    name => format!("no attribute says who is to be counted: `{name}` {fault}"),
                 },
                 violated_policies: decision
                     .policy()
@@ -397,34 +258,6 @@ fn quota_exceeded(denying: QuotaStanding<'_>) -> String {
         ),
         None if state.limit() == 0 => "the limit is 0: everything is denied".to_owned(),
         None => format!("the cost is above the limit of {quota} and can never pass"),
-    }
-}
-
-impl<'a> RefundedQuota<'a> {
-    pub(super) fn new(policy: &'a Policy, quota: &'a PolicyQuota, refunded: Refunded) -> Self {
-        let (window, used) = match refunded {
-            Refunded::Open { used, .. } => (WindowState::Open, Some(used)),
-            Refunded::Closed => (WindowState::Closed, None),
-        };
-        Self { policy: policy.name(), quota: Written(quota), window, given: refunded.given(), used }
-    }
-}
-
-impl<'a> QuotaCount<'a> {
-    pub(super) fn new(policy: &'a Policy, quota: &'a PolicyQuota, state: &QuotaState) -> Self {
-        let (limit, used, remaining) = (state.limit(), state.used(), state.remaining());
-        let (policy, quota) = (policy.name(), Written(quota));
-        Self { policy, quota, limit, used, remaining, window: state.window().into() }
-    }
-}
-
-/// A quota as it is written, put into the body without a text of its own.
-#[derive(Clone, Copy)]
-struct Written<'a>(&'a PolicyQuota);
-
-impl Serialize for Written<'_> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_str(&format_args!("{}/{}", self.0.quota().limit(), self.0.windows()))
     }
 }
 
@@ -474,12 +307,6 @@ impl Serialize for Trials<'_> {
     }
 }
 
-impl From<tollgate::Window> for Window {
-    fn from(window: tollgate::Window) -> Self {
-        Self { start: window.start().as_unix_millis(), end: window.end().as_unix_millis() }
-    }
-}
-
 impl From<Source> for DecisionSource {
     fn from(source: Source) -> Self {
         match source {
@@ -497,23 +324,4 @@ impl From<Reason> for DenialReason {
             _ => Self::QuotaExceeded,
         }
     }
-}
-
-impl PartialSchema for Problem {
-    fn schema() -> RefOr<Schema> {
-        ProblemBody::schema()
-    }
-}
-
-impl ToSchema for Problem {}
-
-impl Serialize for Problem {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        self.body().serialize(serializer)
-    }
-}
-
-/// Rounded up, so that nobody is told to come back too early.
-fn millis(duration: Duration) -> u64 {
-    u64::try_from(duration.as_nanos().div_ceil(1_000_000)).unwrap_or(u64::MAX)
 }

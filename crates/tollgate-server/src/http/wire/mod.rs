@@ -1,0 +1,47 @@
+//! What goes over the wire: JSON requests and replies, and their conversion.
+//!
+//! The comments on the types of replies are the descriptions in `/openapi.json`.
+
+mod changes;
+mod decision;
+mod problem;
+mod requests;
+
+use std::time::Duration;
+
+use serde::{Serialize, Serializer};
+use tollgate::PolicyQuota;
+use utoipa::ToSchema;
+
+pub(super) use self::changes::{CountsReply, QuotaCount, RefundReply, RefundedQuota};
+pub(super) use self::decision::{BatchEntry, BatchReply, DecisionBody, DeniedBody};
+pub(super) use self::problem::{ProblemBody, ProblemReason};
+pub(super) use self::requests::{BatchRequest, CheckRequest, RefundRequest, ResetRequest, SetRequest};
+
+/// A window in Unix milliseconds: the first that belongs to it, and the first that no longer does.
+#[derive(Serialize, ToSchema)]
+struct Window {
+    start: i64,
+    end: i64,
+}
+
+/// A quota as it is written, put into the body without a text of its own.
+#[derive(Clone, Copy)]
+struct Written<'a>(&'a PolicyQuota);
+
+impl Serialize for Written<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(&format_args!("{}/{}", self.0.quota().limit(), self.0.windows()))
+    }
+}
+
+impl From<tollgate::Window> for Window {
+    fn from(window: tollgate::Window) -> Self {
+        Self { start: window.start().as_unix_millis(), end: window.end().as_unix_millis() }
+    }
+}
+
+/// Rounded up, so that nobody is told to come back too early.
+fn millis(duration: Duration) -> u64 {
+    u64::try_from(duration.as_nanos().div_ceil(1_000_000)).unwrap_or(u64::MAX)
+}

@@ -1,0 +1,50 @@
+//! What is answered where there is no decision.
+
+use serde::{Serialize, Serializer};
+use utoipa::openapi::{RefOr, Schema};
+use utoipa::{PartialSchema, ToSchema};
+
+use crate::http::problem::Problem;
+
+/// What went wrong, as RFC 9457 has it.
+#[derive(Serialize, ToSchema)]
+#[schema(as = Problem)]
+pub(in crate::http) struct ProblemBody<'a> {
+    #[serde(rename = "type")]
+    pub(in crate::http) kind: &'a str,
+    pub(in crate::http) title: &'a str,
+    pub(in crate::http) status: u16,
+    pub(in crate::http) detail: &'a str,
+    /// The field of the request that is wrong.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub(in crate::http) field: Option<&'a str>,
+    /// What the service has run into, for programs; absent if the request is what is wrong.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub(in crate::http) reason: Option<ProblemReason>,
+}
+
+/// What the service has run into: its store has no room for an unseen key, did not take the request, or was asked
+/// and did not answer, so that it may have taken it or not.
+#[derive(Debug, Clone, Copy, Serialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub(in crate::http) enum ProblemReason {
+    StoreFull,
+    StoreUnavailable,
+    OutcomeUnknown,
+}
+
+impl PartialSchema for Problem {
+    fn schema() -> RefOr<Schema> {
+        ProblemBody::schema()
+    }
+}
+
+impl ToSchema for Problem {}
+
+impl Serialize for Problem {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        self.body().serialize(serializer)
+    }
+}
