@@ -91,6 +91,22 @@ async fn a_lone_charge_is_sent_before_its_caller_waits() {
     assert_eq!(second.await, Ok((true, 2)));
 }
 
+/// Two at once, so that each of two callers has a batch of its own to itself: one alone is not waited for.
+async fn charge_two(store: &RedisStore, quota: &PolicyQuota, keys: [u64; 2]) {
+    let keys = keys.map(Key::from);
+    let [first, second] = keys.each_ref().map(|key| [Charge::new(quota, key, 1)]);
+    for answer in store.charge_each(&[&first, &second]).await {
+        assert!(answer.unwrap().is_admitted());
+    }
+}
+
+/// Until all tasks of the runtime's only thread wait.
+async fn let_others_go_on() {
+    for _ in 0..10 {
+        tokio::task::yield_now().await;
+    }
+}
+
 /// Replies that came together were handed out together, and what was asked next went together again: server and client
 /// took turns at waiting for each other.
 #[tokio::test]
@@ -99,18 +115,17 @@ async fn who_is_answered_first_has_asked_again_before_the_next_is_answered() {
     let proxy = Arc::new(FaultProxy::before(server.address()));
     let store = behind(&proxy).connections(1).build().unwrap();
     let quota = quota("1000000/1h");
-    let mut replies = 0;
-    for key in [1, 2] {
-        let before = proxy.arrived(Way::Reply);
-        charge(&store, &quota, key).await.unwrap();
-        replies = proxy.arrived(Way::Reply) + 2 * (proxy.arrived(Way::Reply) - before);
-    }
+    charge(&store, &quota, 1).await.unwrap();
+    let before = proxy.arrived(Way::Reply);
+    tokio::join!(charge_two(&store, &quota, [1, 2]), charge_two(&store, &quota, [3, 4]));
+    let replies = 2 * proxy.arrived(Way::Reply) - before;
+    let_others_go_on().await;
     proxy.hold(Way::Reply);
     let requests = Arc::new(OnceLock::new());
     let first = tokio::spawn({
         let (store, quota) = (store.clone(), Arc::clone(&quota));
         async move {
-            charge(&store, &quota, 1).await.unwrap();
+            charge_two(&store, &quota, [1, 2]).await;
             charge(&store, &quota, 1).await
         }
     });
@@ -118,7 +133,7 @@ async fn who_is_answered_first_has_asked_again_before_the_next_is_answered() {
         let (store, quota) = (store.clone(), Arc::clone(&quota));
         let (proxy, requests) = (Arc::clone(&proxy), Arc::clone(&requests));
         async move {
-            charge(&store, &quota, 2).await.unwrap();
+            charge_two(&store, &quota, [3, 4]).await;
             // While this thread, the runtime's only one, is kept, nothing more is sent.
             (0..10_000).any(|_| {
                 std::thread::sleep(Duration::from_millis(1));
@@ -126,7 +141,8 @@ async fn who_is_answered_first_has_asked_again_before_the_next_is_answered() {
             })
         }
     });
-    tokio::task::yield_now().await;
+    // Both ask, and then their batches go.
+    let_others_go_on().await;
     proxy.wait_until_arrived(Way::Reply, replies);
     requests.set(proxy.arrived(Way::Request)).unwrap();
     proxy.release(Way::Reply);
