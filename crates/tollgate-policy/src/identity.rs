@@ -32,7 +32,8 @@ pub enum Identity {
 }
 
 /// Why a request does not say who is counted: never a key that many share.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
+#[error("no attribute says who is to be counted{}", and_why(attribute, *fault))]
 pub struct NoKey<'a> {
     /// The attribute; empty if any would do.
     pub attribute: &'a str,
@@ -165,6 +166,10 @@ impl Identity {
             Self::All(parts) | Self::FirstOf(parts) => parts.iter().for_each(|part| part.names(names)),
         }
     }
+}
+
+fn and_why(attribute: &str, fault: KeyFault) -> String {
+    if attribute.is_empty() { String::new() } else { format!(": `{attribute}` {fault}") }
 }
 
 /// What the attribute says, if it says anything.

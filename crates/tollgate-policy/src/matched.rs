@@ -30,7 +30,7 @@ pub enum Outcome<'a> {
 #[non_exhaustive]
 pub enum Refusal {
     /// The request does not say who is to be counted.
-    #[error("policy `{policy}`: no attribute says who is to be counted{}", and_why(attribute, *fault))]
+    #[error("policy `{policy}`: {}", NoKey { attribute, fault: *fault })]
     MissingKey {
         /// The policy's name.
         policy: Box<str>,
@@ -54,10 +54,6 @@ impl Refusal {
         let NoKey { attribute, fault } = no_key;
         Self::MissingKey { policy: policy.name().into(), attribute: attribute.into(), fault }
     }
-}
-
-fn and_why(attribute: &str, fault: KeyFault) -> String {
-    if attribute.is_empty() { String::new() } else { format!(": `{attribute}` {fault}") }
 }
 
 /// The policies that apply to a request, with the request's keys and costs.

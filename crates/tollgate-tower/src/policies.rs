@@ -9,7 +9,7 @@ use bytes::Bytes;
 use http::{HeaderMap, Response, StatusCode};
 use tollgate::{Clock, Decision, Store, StoreError};
 use tollgate_policy::{
-    Attributes, CheckError, Ground, HeaderFormat, NoKey, PolicyDecision, PolicyLimiter, Reservation,
+    Attributes, CheckError, Ground, HeaderFormat, PolicyDecision, PolicyLimiter, Reservation,
 };
 
 use crate::attributes::{AttributeError, Tell};
@@ -177,9 +177,8 @@ pub(crate) fn headers(decision: &PolicyDecision) -> HeaderMap {
 pub(crate) fn denied(request: &HeaderMap, decision: &PolicyDecision) -> Response<Bytes> {
     let status = StatusCode::from_u16(decision.deny_status()).unwrap_or(StatusCode::TOO_MANY_REQUESTS);
     match decision.ground() {
-        Ground::MissingKey { policy, no_key: NoKey { attribute, .. } } => {
-            let what = if attribute.is_empty() { "whom it is counted for" } else { attribute };
-            let detail = format!("policy `{}` denies requests that do not say {what}", policy.name());
+        Ground::MissingKey { policy, no_key } => {
+            let detail = format!("policy `{}`: {no_key}", policy.name());
             reply::refused(request, status, &detail, None)
         }
         _ => match decision.decision() {

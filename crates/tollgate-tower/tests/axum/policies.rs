@@ -101,7 +101,10 @@ async fn policies_say_who_how_much_and_how_it_is_told() {
     assert_eq!(send(address, "GET /users/8", &[("x-user", "bob")]).await.body, "2 99 ");
     let nobody = get(address, "/users/7").await;
     assert_eq!(nobody.status, StatusCode::TOO_MANY_REQUESTS);
-    assert_eq!(nobody.json()["detail"], "policy `users` denies requests that do not say user");
+    assert_eq!(
+        nobody.json()["detail"],
+        "policy `users`: no attribute says who is to be counted: `user` is missing"
+    );
 
     for _ in 0..3 {
         let exempt = get(address, "/health").await;

@@ -2,7 +2,7 @@
 
 use serde::{Serialize, Serializer};
 use tollgate::{Decision, QuotaState, Reason, Source};
-use tollgate_policy::{Ground, NoKey, Policy, PolicyDecision, QuotaStanding, TrialDecision, TrialKind};
+use tollgate_policy::{Ground, Policy, PolicyDecision, QuotaStanding, TrialDecision, TrialKind};
 use utoipa::ToSchema;
 
 use super::{Window, Written, millis};
@@ -218,15 +218,12 @@ impl<'a> DecisionBody<'a> {
 impl<'a> DeniedBody<'a> {
     pub(in crate::http) fn new(decision: &'a PolicyDecision, status: u16) -> Self {
         match (decision.ground(), decision.quota()) {
-            (Ground::MissingKey { no_key: NoKey { attribute, fault }, .. }, _) => Self {
+            (Ground::MissingKey { no_key, .. }, _) => Self {
                 // No document is behind it.
                 kind: "urn:problem-type:tollgate:missing-key",
                 title: "Unknown client",
                 status,
-                detail: match attribute {
-                    "" => "no attribute says who is to be counted".to_owned(),
-                    name => format!("no attribute says who is to be counted: `{name}` {fault}"),
-                },
+                detail: no_key.to_string(),
                 violated_policies: decision
                     .policy()
                     .map(|policy| policy.name().to_owned())
