@@ -64,9 +64,11 @@ impl Keys {
     /// keys are written in our own way.
     pub(crate) fn of_file(config: &Config, flags: &StoreFlags<'_>) -> (Option<Self>, Vec<Problem>) {
         match Self::said(config, flags) {
-            Ok(keys) => {
-                let problems = keys.as_ref().map(|keys| keys.problems(config)).unwrap_or_default();
-                (keys, problems)
+            Ok(None) => (None, Vec::new()),
+            Ok(Some(keys)) => {
+                let problems =
+                    keys.needless_prefix(config).into_iter().chain(keys.problems(config)).collect();
+                (Some(keys), problems)
             }
             Err(problem) => (None, vec![problem]),
         }
@@ -74,7 +76,7 @@ impl Keys {
 
     /// # Errors
     ///
-    /// If the file's layout is none, or the file has a prefix that is not in it.
+    /// If the file's layout is none.
     fn said(config: &Config, flags: &StoreFlags<'_>) -> Result<Option<Self>, Problem> {
         let store = config.store();
         let own = store.and_then(|store| store.layout()).map(read).transpose().map_err(|error| {
@@ -82,14 +84,6 @@ impl Keys {
             Problem::new(at, ProblemKind::Other(error.into()))
         })?;
         let Some(layout) = flags.layout.cloned().or(own) else { return Ok(None) };
-        let needless = config.prefix_at().filter(|_| !layout.names_prefix());
-        if let Some(at) = needless {
-            let message = format!(
-                "`prefix` would mean nothing: the layout of keys, `{layout}`, does not name {{prefix}}; leave out the one, or \
-                 name it in the other"
-            );
-            return Err(Problem::new(at, ProblemKind::Other(message.into())));
-        }
         let is_cluster = flags.url.map_or(store.is_some_and(StoreSettings::is_cluster), StoreUrl::is_cluster);
         let prefix = flags.prefix.or(store.and_then(|store| store.prefix())).unwrap_or(DEFAULT_PREFIX);
         let reserves = store.is_some_and(StoreSettings::reserves_across_slots);
@@ -98,6 +92,17 @@ impl Keys {
 
     pub(crate) const fn layout(&self) -> &KeyLayout {
         &self.layout
+    }
+
+    /// That the file has a prefix, and no key would.
+    fn needless_prefix(&self, config: &Config) -> Option<Problem> {
+        let at = config.prefix_at().filter(|_| !self.layout.names_prefix())?;
+        let message = format!(
+            "`prefix` would mean nothing: the layout of keys, `{}`, does not name {{prefix}}; leave out the prefix, or name \
+             it in a layout of your own",
+            self.layout
+        );
+        Some(Problem::new(at, ProblemKind::Other(message.into())))
     }
 
     /// The policies of the file that cannot be counted, and why not.

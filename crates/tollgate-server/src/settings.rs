@@ -125,6 +125,12 @@ pub enum SettingsError {
         /// The variable that holds it.
         variable: &'static str,
     },
+    /// A user in the URL without a password.
+    #[error(
+        "the store's URL names a user, who needs a password: say `--store-password-file`, or set \
+         TOLLGATE_STORE_PASSWORD"
+    )]
+    PasswordMissing,
     /// A user for the Sentinels without a password.
     #[error(
         "`--store-sentinel-user` needs a password: say `--store-sentinel-password-file`, or set \

@@ -495,7 +495,10 @@ fn flags_of_the_store_that_cannot_be_are_told_with_status_2() {
     // They ended it with status 1, and the flag was left to guess.
     let sentinels = ["--store", "redis+sentinel://h/p", "--store-sentinel-user", "watcher"];
     assert!(fails(&sentinels).contains("`--store-sentinel-user` needs a password: say `--store-sentinel-p"));
-    assert!(fails(&["--store", "redis://ann@h"]).contains("the store's URL names a user, and there is no"));
+    let error = fails(&["--store", "redis://ann@h"]);
+    assert!(
+        error.contains("the store's URL names a user, who needs a password: say `--store-password-file`")
+    );
 }
 
 /// It showed with the first check, in whatever hour that came.

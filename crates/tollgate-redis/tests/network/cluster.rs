@@ -250,7 +250,8 @@ async fn goes_over_to_the_replica_of_a_primary_that_is_killed() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_primary_that_hangs_harms_no_other() {
     let cluster = Cluster::start(Software::Redis).calm();
-    let caller = Caller::new(builder(&url(&cluster)));
+    // Each is asked once, and so long that a machine which is busy is not taken for harm.
+    let caller = Caller::new(builder(&url(&cluster)).deadline(Duration::from_millis(200)));
     caller.until_served("alice").await;
     let slot = only_slot(&cluster);
     // A key of each of the others.
@@ -260,16 +261,16 @@ async fn a_primary_that_hangs_harms_no_other() {
     let hanging = cluster.primary_of(slot);
     hanging.pause();
     let mut served = 0;
-    for key in (0..100).map(|key| format!("user-{key}")) {
-        // More than once, because on a machine that is busy those who are hasty are not always served.
-        let mut attempts = 0;
-        while attempts < 50 {
-            attempts += 1;
-            if caller.charge(&key).await.is_ok() {
-                served += 1;
-                break;
-            }
+    // Again if this machine stood still for so long that another one was taken for hanging.
+    for _ in 0..3 {
+        served = 0;
+        for key in 0..100 {
+            served += usize::from(caller.charge(&format!("user-{key}")).await.is_ok());
         }
+        if served >= 40 {
+            break;
+        }
+        tokio::time::sleep(Duration::from_secs(1)).await;
     }
     assert!((40..100).contains(&served), "{served} of 100 served while one of three hangs");
     assert!(caller.charge("alice").await.is_err(), "it hangs, and has no replica that takes over");

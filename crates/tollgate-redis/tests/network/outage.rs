@@ -69,7 +69,7 @@ async fn a_server_that_hangs_costs_a_few_deadlines_and_then_nothing() {
         let before = caller.until_served("alice").await;
 
         server.pause();
-        let mut late = 0;
+        let (mut late, start) = (0, Instant::now());
         while caller.store.status().is_connected() {
             match caller.refusal("alice").await {
                 StoreError::TimedOut => late += 1,
@@ -79,6 +79,7 @@ async fn a_server_that_hangs_costs_a_few_deadlines_and_then_nothing() {
             }
             // Three of the first connection, and one of the other, which is in doubt by then.
             assert!(late <= 4, "{late} calls waited, and the server is still asked");
+            assert!(start.elapsed() < PATIENCE, "a server that hangs is taken for connected");
         }
         assert!(late >= 1, "nobody noticed that it hangs");
         let start = Instant::now();

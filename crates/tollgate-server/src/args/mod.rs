@@ -15,7 +15,7 @@ use std::num::{NonZeroU32, NonZeroUsize};
 use std::path::PathBuf;
 
 use clap::builder::BoolishValueParser;
-use clap::{Parser, Subcommand, ValueEnum};
+use clap::{Arg, Parser, Subcommand, ValueEnum};
 use http::uri::Authority;
 use tollgate::Quota;
 
@@ -138,11 +138,7 @@ pub struct ServeArgs {
 /// Flags of `tollgate doctor`.
 #[derive(Debug, clap::Args)]
 #[command(group = clap::ArgGroup::new("shared").args(["store"]))]
-// Beside it there is no file that could say them.
-#[command(mut_arg("store_prefix", |arg| arg.help("What every key in the store begins with [default: tollgate]")))]
-#[command(mut_arg("store_layout", |arg| {
-    arg.help("Keys as another system writes them: the name of a layout or a template [default: our own]")
-}))]
+#[command(mut_args(without_file))]
 pub struct DoctorArgs {
     /// The store to look at, such as redis://HOST, rediss://USER@HOST:PORT/DATABASE (TLS), redis+sentinel://,
     /// redis+cluster:// or unix:///PATH
@@ -232,6 +228,12 @@ impl Command {
             Self::Check(_) | Self::CheckConfig(_) | Self::Explain(_) => None,
         }
     }
+}
+
+/// Where there is no file that could say what a flag leaves out.
+fn without_file(arg: Arg) -> Arg {
+    let Some(help) = arg.get_help().map(ToString::to_string) else { return arg };
+    arg.help(help.replace("that of the file, else ", ""))
 }
 
 /// As the flag has it.

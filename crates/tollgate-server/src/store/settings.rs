@@ -84,17 +84,17 @@ impl StoreSettings {
         }
         let flags = ("--store-sentinel-password-file", "TOLLGATE_STORE_SENTINEL_PASSWORD");
         let file = args.store_sentinel_password_file.as_deref();
-        let sentinel_password = password(flags, file, &args.sentinel_password)?;
-        if let Some(user) = &args.store_sentinel_user {
-            if sentinel_password.is_none() {
-                return Err(SettingsError::SentinelPasswordMissing);
-            }
-            builder = builder.sentinel_user(user);
-        }
-        if let Some(password) = sentinel_password {
+        if let Some(password) = password(flags, file, &args.sentinel_password)? {
             builder = builder.sentinel_password(password);
         }
-        builder.validate()?;
+        if let Some(user) = &args.store_sentinel_user {
+            builder = builder.sentinel_user(user);
+        }
+        builder.validate().map_err(|error| match error {
+            tollgate_redis::SettingsError::PasswordMissing => SettingsError::PasswordMissing,
+            tollgate_redis::SettingsError::SentinelPasswordMissing => SettingsError::SentinelPasswordMissing,
+            other => other.into(),
+        })?;
         Ok(Self {
             url,
             prefix: prefix.to_owned(),

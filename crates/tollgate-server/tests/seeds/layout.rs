@@ -49,6 +49,11 @@ fn a_prefix_that_no_key_would_have_is_refused() {
     let checked = String::from_utf8_lossy(&output.stdout);
     assert!(checked.contains(&format!("prefix.yaml:1:36: error: `prefix` {needless}")), "{checked}");
 
+    let misfit =
+        written("misfit.yaml", &format!("{store}\npolicies:\n{}", BY_USER.replace("user", "user, path")));
+    let said = refused(&[], &["--config", &misfit]);
+    assert!(said.contains("misfit.yaml:1:36: ") && said.contains("misfit.yaml:3:3: "), "{said}");
+
     let ours = store.replace(", layout: rlaas", "");
     let ours = written("ours.yaml", &format!("{ours}\npolicies:\n{BY_USER}"));
     let said = refused(&[], &["--config", &ours, "--store-layout", "rlaas"]);
