@@ -186,6 +186,11 @@ impl Hint {
         let meant = nearest.filter(is_near).map(|(_, word)| word);
         Self { meant, known }
     }
+
+    /// The word that was probably meant.
+    pub(crate) const fn meant(&self) -> Option<&'static str> {
+        self.meant
+    }
 }
 
 impl fmt::Display for Hint {
@@ -237,9 +242,15 @@ impl Problems {
         self.0.is_empty()
     }
 
-    /// In the order of the file.
+    /// In the order of the file. A value whose variable is missing was judged by the text `${NAME}`, so nothing else
+    /// is said of it. The variable's problem comes first: the order keeps that of the notes, and variables are
+    /// replaced before anything is read.
     pub(crate) fn into_sorted(mut self) -> Box<[Problem]> {
         self.0.sort_by_key(|problem| problem.at);
+        self.0.dedup_by(|later, first| {
+            let of_variable = matches!(first.kind, ProblemKind::UnsetVariable(_) | ProblemKind::Variable);
+            of_variable && later.at == first.at
+        });
         self.0.into()
     }
 }

@@ -93,6 +93,19 @@ fn a_store_that_cannot_be_is_an_error_and_its_url_is_not_repeated() {
 }
 
 #[test]
+fn a_store_url_whose_variable_is_not_set_is_one_error() {
+    let file = file("unset.yaml", "store: { url: \"${TOLLGATE_TEST_UNSET}\" }\npolicies: []\n");
+    let (status, said, _) = run("check-config", &file, &[]);
+    assert_eq!(status, Some(1));
+    assert_eq!(
+        said,
+        "unset.yaml:1:15: error: the environment variable `TOLLGATE_TEST_UNSET` is not set (`$${` stands for `${` itself)
+unset.yaml is not valid: 1 error
+"
+    );
+}
+
+#[test]
 fn warnings_have_codes_and_fail_only_where_that_is_asked() {
     let file = file("warnings.yaml", "policies: [{ name: a, key: [user], quotas: [10/1s, 1000/1m] }]");
     let (status, said, _) = run("check-config", &file, &[]);

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 
 use super::tree::{Entry, Node, Value};
-use crate::problem::{Hint, Problems};
+use crate::problem::Problems;
 use crate::{Position, ProblemKind};
 
 /// What can be read from a place in a file. `None` only with a problem noted.
@@ -61,12 +61,6 @@ impl Node {
             Value::Mapping(entries) => Ok(entries),
             _ => Err(self.expected(expected)),
         }
-    }
-}
-
-impl Entry {
-    pub(crate) fn unknown(&self, section: &'static str, known: &'static [&'static str]) -> ProblemKind {
-        ProblemKind::UnknownKey { key: self.key.clone(), section, hint: Hint::new(&self.key, known) }
     }
 }
 
@@ -159,6 +153,9 @@ macro_rules! section {
             /// The keys that are there, whether or not their values can be read.
             #[schemars(skip)]
             pub(crate) given: Vec<(&'static str, Position)>,
+            /// The keys that unknown ones were taken for.
+            #[schemars(skip)]
+            meant: Vec<&'static str>,
             $( $(#[$field_meta])* #[schemars(rename = $key)] pub(crate) $field: Option<At<$type>>, )*
         }
 
@@ -167,14 +164,19 @@ macro_rules! section {
                 const KNOWN: &[&str] = &[$($key),*];
                 let expected = concat!("a mapping for ", $what $(, " such as ", $example)?);
                 let entries = problems.take(node.at, node.mapping(expected))?;
-                let mut section = Self { given: Vec::new(), $($field: None,)* };
+                let mut section = Self { given: Vec::new(), meant: Vec::new(), $($field: None,)* };
                 for entry in entries {
                     match entry.key.as_ref() {
                         $( $key => {
                             section.given.push(($key, entry.at));
                             section.$field = Read::read(&entry.node, problems);
                         } )*
-                        _ => problems.add(entry.at, entry.unknown($what, KNOWN)),
+                        _ => {
+                            let hint = $crate::problem::Hint::new(&entry.key, KNOWN);
+                            section.meant.extend(hint.meant());
+                            let key = entry.key.clone();
+                            problems.add(entry.at, ProblemKind::UnknownKey { key, section: $what, hint });
+                        }
                     }
                 }
                 Some(section)
@@ -182,11 +184,12 @@ macro_rules! section {
         }
 
         impl $name {
-            /// Notes each of these keys that is missing.
+            /// Notes each of these keys that is missing, but for one that is there misspelt: that is noted already.
             #[allow(dead_code, reason = "not every section has a key that must be there")]
             pub(crate) fn need(&self, keys: &[&'static str], at: Position, problems: &mut Problems) {
                 for key in keys {
-                    if !self.given.iter().any(|(given, _)| given == key) {
+                    let is_given = self.given.iter().any(|(given, _)| given == key);
+                    if !is_given && !self.meant.contains(key) {
                         problems.add(at, ProblemKind::MissingKey { section: $what, key });
                     }
                 }

@@ -213,7 +213,9 @@ impl Greeting {
             (Peer::Sentinel, ..) => "a server that is to name the primary is no sentinel",
             (_, _, Mode::Sentinel) => "the server is a sentinel: say redis+sentinel:// and name the primary",
             (_, Place::Cluster { .. }, Mode::Cluster) => return Ok(()),
-            (_, Place::Cluster { .. }, Mode::Standalone) => "the server is not part of a cluster",
+            (_, Place::Cluster { .. }, Mode::Standalone) => {
+                "the server is not part of a cluster: say redis://"
+            }
             (_, _, Mode::Cluster) => "the server is part of a cluster: say redis+cluster://",
             (_, _, Mode::Standalone) if !self.is_primary => return Err(Unconnected::Replica),
             (_, _, Mode::Standalone) => return Ok(()),

@@ -167,7 +167,10 @@ async fn a_server_of_another_kind_is_refused_with_what_to_say() {
             format!("redis://{}", cluster.nodes()[0].address()),
             "the server is part of a cluster: say redis+cluster://",
         ),
-        (format!("redis+cluster://{}", single.address()), "the server is not part of a cluster"),
+        (
+            format!("redis+cluster://{}", single.address()),
+            "the server is not part of a cluster: say redis://",
+        ),
         (
             format!("redis://{}", sentinel.address()),
             "the server is a sentinel: say redis+sentinel:// and name the primary",

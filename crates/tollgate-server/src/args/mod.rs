@@ -36,7 +36,7 @@ pub struct Args {
 pub enum Command {
     /// Answer checks over HTTP, with counters in memory or in a store that others share
     Serve(Box<ServeArgs>),
-    /// Ask a running service; exit status 0 allowed, 1 denied, 2 usage, 3 no answer
+    /// Ask a running service; exit status 0 allowed, 1 denied, 2 usage, 3 no decision
     Check(CheckArgs),
     /// Say what is wrong with a shared store; exit status 0 if nothing fails, 1 if something does, 2 usage
     Doctor(Box<DoctorArgs>),
@@ -54,7 +54,8 @@ pub enum Command {
 #[command(group = clap::ArgGroup::new("policies").args(["limits", "config", "import"]).required(true))]
 #[command(group = clap::ArgGroup::new("shared").args(["store", "config", "import"]).multiple(true))]
 pub struct ServeArgs {
-    /// File of policies: which limits apply to whom. It is read again whenever it changes
+    /// File of policies: which limits apply to whom. It is read again whenever it changes. It says for each policy
+    /// what `--key`, `--count-denied`, `--on-store-failure` and `--local-share` say of `--limit`
     #[arg(long, value_name = "FILE", env = "TOLLGATE_CONFIG")]
     #[arg(conflicts_with_all = ["key", "count_denied", "on_store_failure", "local_share"])]
     pub config: Option<PathBuf>,
