@@ -123,13 +123,14 @@ impl Driver<'_> {
         Some(queue.waiting.drain(..count).collect())
     }
 
-    /// Whether its last batch was a single request.
+    /// Whether its last batch was a single request, who is not worth waiting for: on a Cluster most batches are of
+    /// one, who next asks in another lane.
     pub(super) const fn had_one(&self) -> bool {
         self.under_way == 1
     }
 
-    /// Whether fewer wait than were in its last batch. The others may be about to ask again. One of them is not worth
-    /// waiting for: on a Cluster most batches are of one, who next asks in another lane.
+    /// Whether fewer wait than were in its last batch. The others may be about to ask again; for one of them alone
+    /// nobody waits.
     pub(super) fn has_more_to_come(&self) -> bool {
         self.lane.queue().waiting.len() + 1 < self.under_way
     }
