@@ -286,6 +286,20 @@ mod tests {
         fs::remove_dir_all(&folder).unwrap();
     }
 
+    #[test]
+    fn of_many_changes_the_first_are_said_and_the_rest_counted() {
+        let policies = |count: usize| {
+            let policy = |index| format!("{{ name: p{index}, key: global, quotas: [1/1m] }}");
+            let all: Vec<_> = (0..count).map(policy).collect();
+            Config::parse("t.yaml", &format!("policies: [{}]", all.join(", "))).unwrap().into_policies()
+        };
+        let none = policies(0);
+        assert!(!in_short(&none.changes(&policies(20))).contains("more"));
+        let text = in_short(&none.changes(&policies(22)));
+        assert!(text.ends_with("; and 2 more"), "{text}");
+        assert_eq!(text.matches("; ").count(), 20, "{text}");
+    }
+
     /// A look at a file that is still not valid made the policies young again.
     #[test]
     fn policies_grow_old_while_their_file_is_not_valid() {

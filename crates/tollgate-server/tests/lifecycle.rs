@@ -336,6 +336,26 @@ fn a_denial_is_logged_once_a_window() {
     }
 }
 
+#[test]
+fn denials_in_windows_shorter_than_a_second_are_logged_once_a_second() {
+    let server = Server::start(&["--limit", "1/10ms"]);
+    let (mut connection, began, mut denied) = (server.connect(), Instant::now(), 0);
+    while denied < 50 {
+        let reply = connection.ask(&get("/v1/check?user=alice"));
+        denied += usize::from(reply.status == 429);
+        assert!(began.elapsed() < HANG, "a limit is not kept");
+        if reply.status == 429 {
+            // Its next denial is in another window.
+            thread::sleep(Duration::from_millis(10));
+        }
+    }
+    let most = began.elapsed().as_secs() as usize + 2;
+    server.signal("TERM");
+    let (_, log) = server.wait();
+    let lines = log.matches("first denial").count();
+    assert!((1..=most).contains(&lines), "{lines} lines, at most {most}: {log}");
+}
+
 /// One gap for all quotas let a denial by the one silence the other's for as long as the longer window.
 #[test]
 fn each_quotas_first_denial_is_logged() {
