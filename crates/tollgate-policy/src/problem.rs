@@ -219,6 +219,17 @@ impl fmt::Display for Problem {
 #[derive(Debug, Default)]
 pub(crate) struct Problems(Vec<Problem>);
 
+/// Places in a file, in its order.
+pub(crate) struct Places(Vec<Position>);
+
+impl Places {
+    /// Whether there is one from the first place on, up to the other.
+    pub(crate) fn is_any_between(&self, from: Position, to: Position) -> bool {
+        let first = self.0.partition_point(|place| *place < from);
+        self.0.get(first).is_some_and(|place| *place < to)
+    }
+}
+
 impl Problems {
     pub(crate) fn add(&mut self, at: Position, kind: ProblemKind) {
         self.0.push(Problem { at, kind });
@@ -228,9 +239,15 @@ impl Problems {
         self.0.extend(others);
     }
 
-    /// Whether there is one from the first place on, up to the other.
-    pub(crate) fn has_between(&self, from: Position, to: Option<Position>) -> bool {
-        self.0.iter().any(|problem| problem.at >= from && to.is_none_or(|to| problem.at < to))
+    /// Where those are that are noted by now.
+    pub(crate) fn places(&self) -> Places {
+        let mut places: Vec<Position> = self.0.iter().map(|problem| problem.at).collect();
+        places.sort_unstable();
+        Places(places)
+    }
+
+    pub(crate) fn count(&self) -> usize {
+        self.0.len()
     }
 
     /// Notes the error, if there is one.

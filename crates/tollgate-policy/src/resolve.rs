@@ -31,7 +31,8 @@ struct Defaults {
 const EXEMPT: &[&str] = &["name", "description", "match", "exempt", "enabled"];
 
 pub(crate) fn resolve(file: At<RawFile>, problems: &mut Problems) -> Config {
-    let At { at, value: file } = file;
+    let found_reading = problems.places();
+    let At { at, value: file, .. } = file;
     file.need(&["policies"], at, problems);
     let raw_store = file.store.as_ref().map(|store| &store.value);
     let store_url_at = raw_store.and_then(|store| Some(store.url.as_ref()?.at));
@@ -42,10 +43,9 @@ pub(crate) fn resolve(file: At<RawFile>, problems: &mut Problems) -> Config {
         Defaults::new(file.mode.map(|mode| mode.value), file.defaults.map(|defaults| defaults.value));
     let mut policies: Vec<Policy> = Vec::new();
     let mut names = HashMap::new();
-    let mut raw_policies =
-        file.policies.map(|policies| policies.value).unwrap_or_default().into_iter().peekable();
-    while let Some(raw) = raw_policies.next() {
-        let (at, end) = (raw.at, raw_policies.peek().map(|next| next.at));
+    for raw in file.policies.map(|policies| policies.value).unwrap_or_default() {
+        // What is wrong in itself is not looked at further.
+        let (is_read, before) = (!found_reading.is_any_between(raw.at, raw.end), problems.count());
         let Some(policy) = policy(raw, &defaults, problems) else { continue };
         match names.entry(policy.name.clone()) {
             Entry::Occupied(first) => {
@@ -54,8 +54,7 @@ pub(crate) fn resolve(file: At<RawFile>, problems: &mut Problems) -> Config {
             }
             Entry::Vacant(name) => {
                 name.insert(policy.at);
-                // What is wrong in itself is not looked at further.
-                if !problems.has_between(at, end) {
+                if is_read && problems.count() == before {
                     policies.push(policy);
                 }
             }
@@ -94,7 +93,7 @@ fn value<T: Copy>(field: &Option<At<T>>) -> Option<T> {
 
 /// `None` only with a problem noted.
 fn policy(raw: At<RawPolicy>, defaults: &Defaults, problems: &mut Problems) -> Option<Policy> {
-    let At { at, value: raw } = raw;
+    let At { at, value: raw, .. } = raw;
     let is_exempt = value(&raw.exempt).unwrap_or(false);
     if is_exempt {
         raw.need(&["name"], at, problems);
@@ -231,7 +230,7 @@ impl Scope<'_> {
     }
 
     fn resolve_override(&self, raw: At<RawOverride>, problems: &mut Problems) -> Option<Override> {
-        let At { at, value: raw } = raw;
+        let At { at, value: raw, .. } = raw;
         raw.need(&["when", "quotas"], at, problems);
         let quotas = self.quotas(raw.quotas, raw.candidate, problems);
         Some(Override { at, when: raw.when?.value.0.into(), quotas })

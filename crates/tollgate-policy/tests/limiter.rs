@@ -12,8 +12,8 @@ use tollgate::{
     Timestamp,
 };
 use tollgate_policy::{
-    Attributes, CheckError, Config, Ground, HeaderFormat, Identity, KeyFault, Policies, Policy,
-    PolicyDecision, PolicyError, PolicyLimiter, RefundError, Refusal, TrialKind, WhenFull,
+    Attributes, ChargedWindow, CheckError, Config, Ground, HeaderFormat, Identity, KeyFault, Policies,
+    Policy, PolicyDecision, PolicyError, PolicyLimiter, RefundError, Refusal, TrialKind, WhenFull,
 };
 use tollgate_testkit::{Fault, FaultyStore, block_on};
 
@@ -317,6 +317,50 @@ fn a_batch_is_decided_one_by_one_and_harms_nobody() {
     assert_eq!(trials(answers[4].as_ref().unwrap())[0].2, Some(false));
 }
 
+/// Windows were named by place alone. Under policies with as many other quotas, other counters were given back to.
+#[test]
+fn a_refund_finds_its_counters_by_policy_and_windows_or_not_at_all() {
+    let limiter = limiter("  - { name: a, key: [user], quotas: [9/1m, 20/1h] }");
+    let alice = attributes(ALICE);
+    let windows: Vec<ChargedWindow> = check(&limiter, ALICE).quotas().map(Into::into).collect();
+    let refund = |windows: &[ChargedWindow]| {
+        let changed = block_on(limiter.refund(&alice, 1, windows)).map_err(|error| error.to_string())?;
+        Ok::<Vec<(String, u32)>, String>(
+            changed.iter().map(|(_, quota, one)| (quota.windows().to_owned(), one.given())).collect(),
+        )
+    };
+    let replace = |policies: &str| {
+        limiter.replace(policies_of(policies), "test");
+    };
+
+    // In another order, under other limits, and beside a new one.
+    replace("  - { name: a, key: [user], quotas: [30/1h, 3/1s, 2/1m] }");
+    assert_eq!(refund(&windows[..1]), Ok(vec![("1m".to_owned(), 1)]));
+    let given = refund(&windows).unwrap();
+    assert_eq!(given, [("1h".to_owned(), 1), ("1m".to_owned(), 0)]);
+
+    let _ = check(&limiter, ALICE);
+    for (policies, there) in [
+        ("  - { name: a, key: [user], quotas: [9/1h, 9/2h] }", "there are 9/1h of a, 9/2h of a"),
+        ("  - { name: b, key: [user], quotas: [9/1m, 20/1h] }", "there are 9/1m of b, 20/1h of b"),
+        ("  - { name: a, key: [user], match: { path: /b }, quotas: [9/1m, 20/1h] }", "none does"),
+    ] {
+        replace(policies);
+        let error = refund(&windows).unwrap_err();
+        let expected = "nothing was given back: this quota does not apply to the request; ";
+        assert_eq!(error, format!("{expected}{there}"));
+    }
+    replace("  - { name: a, key: [user], quotas: [9/1m, 20/1h] }");
+    let twice = [windows[0].clone(), windows[1].clone(), windows[0].clone()];
+    assert_eq!(refund(&twice), Err("this quota is named twice".to_owned()));
+    assert_eq!(refund(&[]), Ok(Vec::new()));
+    assert_eq!(check(&limiter, ALICE).quotas().map(|quota| quota.state.used()).collect::<Vec<_>>(), [2, 2]);
+}
+
+fn window(policy: &str, quota: &str, start: Timestamp) -> ChargedWindow {
+    ChargedWindow::new(policy, quota.parse().unwrap(), start)
+}
+
 #[test]
 fn administrators_change_every_quota_that_applies() {
     let limiter = limiter(
@@ -324,17 +368,16 @@ fn administrators_change_every_quota_that_applies() {
     );
     let alice = attributes(ALICE);
     let decision = check(&limiter, ALICE);
-    let starts: Vec<Timestamp> = decision.quotas().map(|quota| quota.state.window().start()).collect();
-    let given = block_on(limiter.refund(&alice, 1, &starts)).unwrap();
+    let windows: Vec<ChargedWindow> = decision.quotas().map(Into::into).collect();
+    let given = block_on(limiter.refund(&alice, 1, &windows)).unwrap();
     let given: Vec<(&str, u32)> = given
         .iter()
         .map(|(policy, _, refunded): (_, _, &Refunded)| (policy.name(), refunded.given()))
         .collect();
     assert_eq!(given, [("a", 1), ("b", 5)]);
 
-    let error = block_on(limiter.refund(&alice, 1, &starts[..1])).unwrap_err();
-    assert_eq!(error.to_string(), "expected the window start of each of the quotas 9/1m of a, 20/1h of b");
-    let late = [starts[0], starts[1] + Duration::from_secs(1)];
+    let starts: Vec<Timestamp> = decision.quotas().map(|quota| quota.state.window().start()).collect();
+    let late = [windows[0].clone(), window("b", "20/1h", starts[1] + Duration::from_secs(1))];
     assert!(matches!(
         block_on(limiter.refund(&alice, 1, &late)).unwrap_err(),
         RefundError::NoWindowStart { index: 1, .. }

@@ -44,6 +44,32 @@ policies:
     exempt: true
 ";
 
+/// What is wrong after the last policy was taken for wrong in it, and what whoever uses the file found wrong with that
+/// policy was told only once the other was mended.
+#[test]
+fn only_policies_that_are_wrong_in_themselves_are_not_looked_at_further() {
+    let seen = |text: &str| {
+        let mut names = Vec::new();
+        let config = Config::parse_checked("t.yaml", text, |config| {
+            names.extend(config.policies().as_slice().iter().map(|policy| policy.name().to_owned()));
+            Vec::new()
+        });
+        assert!(config.is_err(), "{text}");
+        names
+    };
+    let first = "policies:\n- { name: first, key: global, quotas: [5/1m] }\n";
+    let right = "- name: last\n  key: global\n  quotas: [5/1m]\n";
+    for after in ["colour: red", "store:\n  colour: red", "mode: shade", "mode: ${TOLLGATE_NO_SUCH}"] {
+        assert_eq!(seen(&format!("{first}{right}{after}\n")), ["first", "last"], "{after}");
+        assert_eq!(seen(&format!("{after}\n{first}{right}")), ["first", "last"], "{after}");
+    }
+    for wrong in ["headers: all", "colour: red", "quotas: [5/1m]", "description: ${TOLLGATE_NO_SUCH}"] {
+        assert_eq!(seen(&format!("{first}{right}  {wrong}\n")), ["first"], "{wrong}");
+        assert_eq!(seen(&format!("{first}{right}  {wrong}\nmode: shadow\n")), ["first"], "{wrong}");
+    }
+    assert_eq!(seen(&format!("{first}{right}  candidate: [9/1h, 9/1h]\n")), ["first"]);
+}
+
 #[test]
 fn every_policy_that_matches_charges_all_its_quotas() {
     let config = config(SHOP);

@@ -99,7 +99,7 @@ mod url;
 
 pub use self::across::AcrossSlots;
 pub use self::builder::RedisStoreBuilder;
-pub use self::doctor::{Diagnosis, Finding, Level};
+pub use self::doctor::{Advice, Diagnosis, Finding, Level, Setting};
 pub use self::keys::Identity;
 pub use self::layout::{KeyLayout, LayoutError, Separators};
 pub use self::password::{Password, PasswordError};

@@ -8,7 +8,7 @@ use tollgate_redis::{Diagnosis, Finding, Level};
 
 use crate::args::DoctorArgs;
 use crate::settings::SettingsError;
-use crate::store::StoreSettings;
+use crate::store::{StoreSettings, flags_of, with_flags};
 
 /// What `--json` prints.
 #[derive(Serialize)]
@@ -25,7 +25,7 @@ struct Check<'a> {
     code: &'a str,
     found: &'a str,
     #[serde(skip_serializing_if = "Option::is_none")]
-    advice: Option<&'a str>,
+    advice: Option<String>,
 }
 
 /// Looks at the store, prints what was found, and says how bad it is.
@@ -50,7 +50,7 @@ fn json(store: String, diagnosis: &Diagnosis) -> String {
             level: finding.level().name(),
             code: finding.code(),
             found: finding.found(),
-            advice: finding.advice(),
+            advice: finding.advice().map(with_flags),
         }
     };
     let checks = diagnosis.findings().iter().map(check).collect();
@@ -62,8 +62,9 @@ fn json(store: String, diagnosis: &Diagnosis) -> String {
 fn readable(diagnosis: &Diagnosis) -> String {
     let mut text = String::new();
     for finding in diagnosis.findings() {
-        // Writing into a string does not fail.
-        let _ = writeln!(text, "{finding}");
+        // The advice, if there is one, is its end. Writing into a string does not fail.
+        let flags = finding.advice().map_or("", flags_of);
+        let _ = writeln!(text, "{finding}{flags}");
     }
     let count = |level| diagnosis.findings().iter().filter(|finding| finding.level() == level).count();
     let (passed, warned, failed) = (count(Level::Pass), count(Level::Warn), count(Level::Fail));

@@ -4,9 +4,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use tollgate::{Clock, QuotaState, Refunded, Source, StoreError, SystemClock, Timestamp};
+use tollgate::{Clock, QuotaState, Refunded, Source, StoreError, SystemClock};
 use tollgate_policy::{
-    Attributes, Changed, CheckError, PolicyDecision, PolicyLimiter, PolicySet, RefundError, WhenFull,
+    Attributes, Changed, ChargedWindow, CheckError, PolicyDecision, PolicyLimiter, PolicySet, RefundError,
+    WhenFull,
 };
 use tracing::{info, warn};
 
@@ -93,14 +94,14 @@ impl<S: ServedStore> Engine<S> {
         decisions
     }
 
-    /// Gives back the cost in the windows that began then, one for each quota that applies.
+    /// Gives back the cost in these windows.
     pub(crate) async fn refund(
         &self,
         attributes: &Attributes<'_>,
         cost: u32,
-        starts: &[Timestamp],
+        windows: &[ChargedWindow],
     ) -> Result<Changed<Refunded>, RefundError> {
-        self.limiter.refund(attributes, cost, starts).await
+        self.limiter.refund(attributes, cost, windows).await
     }
 
     /// Forgets what is used, one quota after another.

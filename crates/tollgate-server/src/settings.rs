@@ -89,6 +89,19 @@ pub enum SettingsError {
         /// The one that is imported.
         imported: Answers,
     },
+    /// The callers of a system cannot say whom the policy counts.
+    #[error(
+        "`--answers {answers}` tells nothing of `{attribute}`, by which the policy `{policy}` counts: no request there \
+         could be answered"
+    )]
+    NobodyTold {
+        /// The system that is to be answered as.
+        answers: Answers,
+        /// What says who is counted.
+        attribute: Box<str>,
+        /// The policy.
+        policy: Box<str>,
+    },
     /// Another system needs a store, and nobody names one.
     #[error("`--import`: nothing says where the store is: set REDIS_URL, or say `--store`")]
     StoreMissing,
@@ -180,12 +193,16 @@ impl Settings {
             None if args.import.is_empty() => from_flags(&args)?,
             None => from_import(&args)?,
         };
+        let answers = args.answers.or(answers);
+        if let Some(answers) = answers {
+            check_answers(answers, &policies)?;
+        }
         Ok(Self {
             policies,
             memory: MemoryStore::builder().max_keys(args.max_keys.get()).build(),
             store,
             when_full: args.when_full.into(),
-            answers: args.answers.or(answers).map(System::of),
+            answers: answers.map(System::of),
             metric_aliases: args.metric_aliases,
             listen: args.listen,
             admin_listen: args.admin_listen,
@@ -268,6 +285,22 @@ fn check_keys(store: &StoreSettings, policies: &Policies) -> Result<(), Settings
     let Some(layout) = &store.layout else { return Ok(()) };
     let keys = Keys::new(layout, store.url.is_cluster(), &store.prefix);
     keys.check(policies).map_err(SettingsError::Layout)
+}
+
+/// That a caller of the system can say whom the policies count. Those of a file may be others at any time, and for other
+/// requests.
+fn check_answers(answers: Answers, policies: &PolicySettings) -> Result<(), SettingsError> {
+    if policies.file.is_some() {
+        return Ok(());
+    }
+    let system = System::of(answers);
+    for policy in policies.policies.as_slice() {
+        if let Some(attribute) = system.untold(policy.identity()) {
+            let (attribute, policy) = (attribute.into(), policy.name().into());
+            return Err(SettingsError::NobodyTold { answers, attribute, policy });
+        }
+    }
+    Ok(())
 }
 
 /// What flags say of a store in trouble, if they do.

@@ -9,19 +9,32 @@ use support::{Connection, Server, get};
 
 const ALICE: &str = r#"{"attributes": {"user": "alice"}}"#;
 
+/// What a refund names of an entry of the check's `quotas`.
+fn charged(quota: &Value) -> Value {
+    json!({ "policy": quota["policy"], "quota": quota["quota"], "start": quota["window"]["start"] })
+}
+
+fn all_charged(decision: &Value) -> Vec<Value> {
+    decision["quotas"].as_array().expect("quotas").iter().map(charged).collect()
+}
+
+fn refund(cost: u32, windows: &[Value]) -> String {
+    json!({ "attributes": { "user": "alice" }, "cost": cost, "windows": windows }).to_string()
+}
+
 #[test]
 fn a_refund_gives_back_at_most_what_is_used_in_the_window_it_names() {
     let server = Server::start(&["--limit", "5/1d@first_hit,9/2d@first_hit"]);
-    let decision = server.get("/v1/check?user=alice&cost=3").json();
-    let start = |index: usize| decision["quotas"][index]["window"]["start"].as_u64().expect("a time");
-    let refund = |cost: u32, windows: [u64; 2]| {
-        let body = json!({ "attributes": { "user": "alice" }, "cost": cost, "windows": windows });
-        let reply = server.admin_post("/v1/refund", &body.to_string());
+    let windows = all_charged(&server.get("/v1/check?user=alice&cost=3").json());
+    let refund = |cost: u32, windows: &[Value]| {
+        let reply = server.admin_post("/v1/refund", &refund(cost, windows));
         assert_eq!(reply.status, 200);
         reply.json()["quotas"].clone()
     };
 
-    let quotas = refund(2, [start(0), start(1) - 1]);
+    let mut earlier = windows.clone();
+    earlier[1]["start"] = (earlier[1]["start"].as_u64().expect("a time") - 1).into();
+    let quotas = refund(2, &earlier);
     assert_eq!(
         quotas[0],
         json!({ "policy": "default", "quota": "5/1d@first_hit", "window": "open", "given": 2, "used": 1 })
@@ -30,21 +43,53 @@ fn a_refund_gives_back_at_most_what_is_used_in_the_window_it_names() {
         quotas[1],
         json!({ "policy": "default", "quota": "9/2d@first_hit", "window": "closed", "given": 0 })
     );
-    let quotas = refund(9, [start(0), start(1)]);
+    let quotas = refund(9, &windows);
     assert_eq!((&quotas[0]["given"], &quotas[1]["given"]), (&json!(1), &json!(3)));
     assert_eq!(server.post("/v1/peek", ALICE).json()["used"], 0);
+    assert_eq!(refund(1, &[]), json!([]), "a check that no quota applied to took nothing");
 }
 
+/// The windows were named by their places alone, and as many other quotas took them for theirs.
 #[test]
-fn a_refund_names_as_many_windows_as_there_are_quotas() {
-    let server = Server::start(&["--limit", "5/1d"]);
-    for windows in [json!([]), json!([1, 2])] {
-        let body = json!({ "attributes": { "user": "alice" }, "windows": windows }).to_string();
-        server.admin_post("/v1/refund", &body).assert_problem(400, Some("windows"));
+fn a_refund_that_names_other_quotas_gives_nothing_back() {
+    let server = Server::start(&["--limit", "5/1d@first_hit,9/2d@first_hit"]);
+    let windows = all_charged(&server.get("/v1/check?user=alice&cost=3").json());
+    let named = |field: &str, value: Value| {
+        let mut windows = windows.clone();
+        windows[1][field] = value;
+        server.admin_post("/v1/refund", &refund(1, &windows))
+    };
+    for (field, other) in [("quota", "9/2d"), ("quota", "9/3d@first_hit"), ("policy", "hunter2")] {
+        let reply = named(field, other.into());
+        reply.assert_problem(409, Some("windows[1].quota"));
+        let detail = "nothing was given back: this quota does not apply to the request; there are \
+                      5/1d@first_hit of default, 9/2d@first_hit of default";
+        assert_eq!(reply.json()["detail"], detail);
     }
-    let body = r#"{"attributes": {"user": "alice"}, "windows": ["now"]}"#;
-    server.admin_post("/v1/refund", body).assert_problem(400, Some("windows[0]"));
+    for (field, wrong, told) in [
+        ("quota", json!("5/1d@first_hit"), "windows[1].quota"),
+        ("quota", json!("hunter2"), "windows[1].quota"),
+        ("quota", json!(5), "windows[1].quota"),
+        ("policy", json!(null), "windows[1].policy"),
+        ("start", json!("hunter2"), "windows[1].start"),
+        ("end", json!(0), "windows[1].end"),
+    ] {
+        let reply = named(field, wrong);
+        reply.assert_problem(400, Some(told));
+        assert!(!String::from_utf8_lossy(&reply.body).contains("hunter2"), "{:?}", reply.json());
+    }
+    server.admin_post("/v1/refund", &refund(1, &[json!(0)])).assert_problem(400, Some("windows[0]"));
     server.admin_post("/v1/refund", ALICE).assert_problem(400, Some("windows"));
+    let quotas = server.post("/v1/peek", ALICE).json()["quotas"].clone();
+    assert_eq!((&quotas[0]["used"], &quotas[1]["used"]), (&json!(3), &json!(3)));
+
+    // A counter does not depend on its limit.
+    let reply = named("quota", json!("100/2d@first_hit"));
+    assert_eq!(reply.json()["quotas"][1]["given"], 1);
+    let reply = server.admin_post("/v1/refund", &refund(9, &windows[1..]));
+    assert_eq!((reply.json()["quotas"].as_array().map(Vec::len), reply.status), (Some(1), 200));
+    let quotas = server.post("/v1/peek", ALICE).json()["quotas"].clone();
+    assert_eq!((&quotas[0]["used"], &quotas[1]["used"]), (&json!(2), &json!(0)), "only what is named");
 }
 
 /// Such a refund was answered 200, and nobody learned that it named no window.
@@ -52,27 +97,26 @@ fn a_refund_names_as_many_windows_as_there_are_quotas() {
 fn a_refund_of_what_no_window_can_be_is_refused_and_gives_nothing_back() {
     const DAY: u64 = 86_400_000;
     let server = Server::start(&["--limit", "5/1d,9/2d@staggered,9/day@Europe/Berlin,9/1d@first_hit"]);
-    let decision = server.get("/v1/check?user=alice&cost=3").json();
-    let start = |index: usize| decision["quotas"][index]["window"]["start"].as_u64().expect("a time");
-    let starts = [start(0), start(1), start(2), start(3)];
+    let windows = all_charged(&server.get("/v1/check?user=alice&cost=3").json());
+    let start = |index: usize| windows[index]["start"].as_u64().expect("a time");
     let refund = |index: usize, start: u64| {
-        let mut windows = starts;
-        windows[index] = start;
-        let body = json!({ "attributes": { "user": "alice" }, "windows": windows });
-        server.admin_post("/v1/refund", &body.to_string())
+        let mut windows = windows.clone();
+        windows[index]["start"] = start.into();
+        server.admin_post("/v1/refund", &refund(1, &windows))
     };
-    for (index, start) in starts.into_iter().enumerate().take(3) {
-        let reply = refund(index, start + 1);
-        reply.assert_problem(400, Some(&format!("windows[{index}]")));
+    for index in 0..3 {
+        let reply = refund(index, start(index) + 1);
+        reply.assert_problem(400, Some(&format!("windows[{index}].start")));
         assert!(reply.json()["detail"].as_str().is_some_and(|it| it.starts_with("no window of ")));
     }
     for (index, length) in [DAY, 2 * DAY].into_iter().enumerate() {
-        refund(index, starts[index] + 2 * length).assert_problem(400, Some(&format!("windows[{index}]")));
+        let reply = refund(index, start(index) + 2 * length);
+        reply.assert_problem(400, Some(&format!("windows[{index}].start")));
     }
-    refund(3, starts[3] + DAY).assert_problem(400, Some("windows[3]"));
+    refund(3, start(3) + DAY).assert_problem(400, Some("windows[3].start"));
     assert_eq!(server.post("/v1/peek", ALICE).json()["quotas"][3]["used"], 3);
 
-    let closed = refund(0, starts[0] - DAY);
+    let closed = refund(0, start(0) - DAY);
     assert_eq!(closed.json()["quotas"][0]["window"], "closed");
     assert_eq!(closed.json()["quotas"][3]["given"], 1);
 }

@@ -138,6 +138,20 @@ fn every_setting_that_matters_is_seen() {
     assert!(level(&checks, "rights").1.contains("may not TIME"), "{checks:?}");
 }
 
+/// The store knows nothing of them.
+#[test]
+fn the_advice_names_the_flags_of_the_service() {
+    let server = Settings::new(Software::Redis).password("sesame").start();
+    let url = format!("redis://:wrong@{}", server.address());
+    for form in [&[][..], &["--json"]] {
+        let mut command = tollgate();
+        let output = command.args(["doctor", "--store", &url]).args(PATIENT).args(form).output();
+        let said = String::from_utf8(output.expect("it runs").stdout).expect("text");
+        let flags = "given beside it (--store-password-file, TOLLGATE_STORE_PASSWORD)";
+        assert!(said.contains(flags), "{said}");
+    }
+}
+
 /// No package of such a server is left to be run; what one answers to `HELLO` is known.
 #[test]
 fn a_server_that_is_too_old_is_refused_by_name() {

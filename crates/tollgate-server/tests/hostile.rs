@@ -205,8 +205,20 @@ impl Random {
 
     /// JSON that is nearly right, with pieces that are wrong, and cut anywhere now and then.
     fn body(&mut self) -> String {
-        const NAMES: &[&str] =
-            &["attributes", "cost", "requests", "windows", "used", "user", "", "é\\u0000", "\\ud800"];
+        const NAMES: &[&str] = &[
+            "attributes",
+            "cost",
+            "requests",
+            "windows",
+            "policy",
+            "quota",
+            "start",
+            "used",
+            "user",
+            "",
+            "é\\u0000",
+            "\\ud800",
+        ];
         let mut body = String::new();
         if self.below(3) == 0 {
             body.push_str(r#"{"attributes": {"user": "alice"}, "cost": "#);

@@ -94,6 +94,69 @@ fn an_empty_variable_is_unset_and_a_wrong_one_is_named() {
     assert!(fails("5/1m", &["--admin-listen", "nonsense"]).contains("'nonsense' for '--admin-listen"));
 }
 
+/// The first line of what `serve` says if it cannot start.
+fn fails(variables: &[(&str, &str)], arguments: &[&str]) -> String {
+    let output = tollgate().arg("serve").args(arguments).envs(variables.iter().copied()).output();
+    let output = output.expect("it runs");
+    assert_ne!(output.status.code(), Some(0));
+    String::from_utf8_lossy(&output.stderr).lines().next().unwrap_or_default().to_owned()
+}
+
+/// Flags were named that nobody had written.
+#[test]
+fn what_cannot_be_is_named_as_it_was_given() {
+    let limit = ("TOLLGATE_LIMIT", "5/1m");
+    let error = |words: &str| format!("error: the argument {words}");
+    for (variables, arguments, expected) in [
+        (&[limit][..], &["--config", "f"][..], "'--config <FILE>' cannot be used with 'TOLLGATE_LIMIT'"),
+        (
+            &[],
+            &["--config", "f", "--limit", "5/1m"],
+            "'--config <FILE>' cannot be used with '--limit <QUOTA>'",
+        ),
+        (&[limit, ("TOLLGATE_CONFIG", "f")], &[], "'TOLLGATE_CONFIG' cannot be used with 'TOLLGATE_LIMIT'"),
+        (&[("TOLLGATE_KEY", "a")], &["--config=f"], "'--config <FILE>' cannot be used with 'TOLLGATE_KEY'"),
+        (
+            &[limit],
+            &["--config", "f", "--limit", "7/1m"],
+            "'--config <FILE>' cannot be used with '--limit <QUOTA>'",
+        ),
+    ] {
+        assert_eq!(fails(variables, arguments), error(expected), "{variables:?} {arguments:?}");
+    }
+
+    // What is found later is told in the same way.
+    let store = ("TOLLGATE_STORE", "http://h");
+    assert!(fails(&[store, limit], &[]).starts_with("error: `TOLLGATE_STORE`: the store's URL has to"));
+    assert!(
+        fails(&[limit], &["--store", "http://h"]).starts_with("error: `--store`: the store's URL has to")
+    );
+    assert!(fails(&[store, limit], &["--store", "http://h"]).starts_with("error: `--store`: "));
+    let taken = TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let address = taken.local_addr().expect("an address").to_string();
+    let listen = ("TOLLGATE_LISTEN", address.as_str());
+    assert!(
+        fails(&[limit, listen], &[]).contains(&format!("cannot listen on {address} (`TOLLGATE_LISTEN`)"))
+    );
+}
+
+/// What was asked for were `<--store <URL>|--config <FILE>|--import <SYSTEM> [FILE]>`, of which two do not go with it.
+#[test]
+fn a_setting_of_a_shared_store_asks_for_one() {
+    let expected = |given: &str| {
+        format!(
+            "error: '{given}' is about a store that is shared, and nothing says which that is: add '--store <URL>'"
+        )
+    };
+    let limit = &["--limit", "5/1m"];
+    for (flag, value) in [("--local-share", "1/2"), ("--store-timeout", "1s"), ("--identity", "plain")] {
+        assert_eq!(fails(&[], &[&limit[..], &[flag, value]].concat()), expected(flag));
+    }
+    let variable = "TOLLGATE_LOCAL_SHARE";
+    assert_eq!(fails(&[(variable, "1/2")], limit), expected(variable));
+    assert!(fails(&[], &[]).contains("required arguments were not provided"));
+}
+
 #[test]
 fn every_flag_has_an_environment_variable() {
     let mut child = tollgate()

@@ -187,13 +187,9 @@ fn administrators_change_every_quota_that_applies() {
     let server = serve(&folder.write("t.yaml", SHOP), &[]);
     let alice = json!({ "user": "alice", "path": "/search" });
     let decision = server.post("/v1/check", &json!({ "attributes": alice, "cost": 2 }).to_string()).json();
-    let starts: Vec<&Value> = decision["quotas"]
-        .as_array()
-        .expect("quotas")
-        .iter()
-        .map(|quota| &quota["window"]["start"])
-        .collect();
-    let refund = json!({ "attributes": alice, "cost": 1, "windows": starts }).to_string();
+    let charged = |quota: &Value| json!({ "policy": quota["policy"], "quota": quota["quota"], "start": quota["window"]["start"] });
+    let windows: Vec<Value> = decision["quotas"].as_array().expect("quotas").iter().map(charged).collect();
+    let refund = json!({ "attributes": alice, "cost": 1, "windows": windows }).to_string();
     let refunded = server.admin_post("/v1/refund", &refund).json();
     assert_eq!((&refunded["version"], &refunded["quotas"][2]["policy"]), (&json!(1), &json!("all")));
     let used = |quotas: &Value| -> Vec<u64> {
@@ -204,8 +200,13 @@ fn administrators_change_every_quota_that_applies() {
     assert_eq!(used(&server.admin_post("/v1/set", &set).json()["quotas"]), [3, 3, 3]);
     let reset = json!({ "attributes": alice }).to_string();
     assert_eq!(used(&server.admin_post("/v1/reset", &reset).json()["quotas"]), [0, 0, 0]);
-    let short = json!({ "attributes": alice, "windows": [0] }).to_string();
-    server.admin_post("/v1/refund", &short).assert_problem(400, Some("windows"));
+
+    // The same request under a file with as many other quotas.
+    folder.write("t.yaml", &SHOP.replace("100/2d@first_hit", "100/3d@first_hit"));
+    assert_eq!(server.admin_post("/v1/policies/reload", "").status, 200);
+    assert_eq!(used(&server.admin_post("/v1/set", &set).json()["quotas"]), [3, 3, 3]);
+    server.admin_post("/v1/refund", &refund).assert_problem(409, Some("windows[1].quota"));
+    assert_eq!(used(&server.post("/v1/peek", &reset).json()["quotas"]), [3, 3, 3]);
 }
 
 /// `ip=unknown` was told that `ip` is missing.

@@ -8,6 +8,8 @@
 //! for i in 1 2 3 4 5 6; do curl -i -H "X-Api-Key: $i" localhost:3000; done
 //! ```
 
+mod listen;
+
 use std::error::Error;
 use std::net::SocketAddr;
 
@@ -39,7 +41,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
         .layer(from_fn(known))
         // Headers tell of the limit of the key, which the outermost layer would write over.
         .layer(RateLimitLayer::builder(guesses).header_format(HeaderFormat::None).build()?);
-    let listener = tokio::net::TcpListener::bind("127.0.0.1:3000").await?;
+    let listener = listen::here().await?;
     axum::serve(listener, app.into_make_service_with_connect_info::<SocketAddr>()).await?;
     Ok(())
 }

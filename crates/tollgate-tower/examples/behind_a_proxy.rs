@@ -9,6 +9,8 @@
 //! curl -i -H 'X-Forwarded-For: 192.0.2.8' localhost:3000
 //! ```
 
+mod listen;
+
 use std::error::Error;
 use std::net::SocketAddr;
 
@@ -26,7 +28,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let layer = RateLimitLayer::new(Limiter::new(Quota::per_minute(3)), client);
 
     let app = Router::new().route("/", get(|| async { "hello\n" })).layer(layer);
-    let listener = tokio::net::TcpListener::bind("127.0.0.1:3000").await?;
+    let listener = listen::here().await?;
     // Without the address of the connection nobody would know whether it is a proxy.
     axum::serve(listener, app.into_make_service_with_connect_info::<SocketAddr>()).await?;
     Ok(())

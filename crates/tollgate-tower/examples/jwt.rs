@@ -3,6 +3,8 @@
 //! It prints a token that is good for an hour, and the command to use it. With a file of keys as your issuer publishes
 //! them (a JSON Web Key Set) it takes that issuer's tokens: `... --example jwt keys.json`.
 
+mod listen;
+
 use std::error::Error;
 use std::time::Duration;
 
@@ -36,7 +38,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
 
     let layer = RateLimitLayer::builder(rule).build()?;
     let app = Router::new().route("/", get(|| async { "hello\n" })).layer(layer);
-    let listener = tokio::net::TcpListener::bind("127.0.0.1:3000").await?;
+    let listener = listen::here().await?;
     axum::serve(listener, app).await?;
     Ok(())
 }

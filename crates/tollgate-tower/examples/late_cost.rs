@@ -2,6 +2,8 @@
 //!
 //! Then, some times: `curl -i -d 'tell me a story' http://127.0.0.1:3000/`
 
+mod listen;
+
 use std::error::Error;
 use std::net::SocketAddr;
 
@@ -23,7 +25,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let layer = RateLimitLayer::builder(rule.cost(MOST_WORDS).reserve()).build()?;
     let app = Router::new().route("/", post(answer)).layer(layer);
 
-    let listener = tokio::net::TcpListener::bind("127.0.0.1:3000").await?;
+    let listener = listen::here().await?;
     axum::serve(listener, app.into_make_service_with_connect_info::<SocketAddr>()).await?;
     Ok(())
 }

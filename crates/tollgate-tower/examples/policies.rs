@@ -2,6 +2,8 @@
 //!
 //! Then, some times: `curl -i http://127.0.0.1:3000/`, and with `-H 'x-plan: pro'`
 
+mod listen;
+
 use std::error::Error;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -33,7 +35,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let layer = RateLimitLayer::builder(Rule::policies(&limiter, with_plan)).build()?;
     let app = Router::new().route("/", get(|| async { "hello\n" })).layer(layer);
 
-    let listener = tokio::net::TcpListener::bind("127.0.0.1:3000").await?;
+    let listener = listen::here().await?;
     axum::serve(listener, app.into_make_service_with_connect_info::<SocketAddr>()).await?;
     Ok(())
 }

@@ -1,7 +1,9 @@
-//! `cargo run --package tollgate-tower --features axum --example redis -- 3000`: processes that count together.
+//! `cargo run --package tollgate-tower --features axum --example redis`: processes that count together.
 //!
-//! Needs a Redis or Valkey server at 127.0.0.1:6379. Start it once more with `-- 3001`; then, in turns:
+//! Needs a Redis or Valkey server at 127.0.0.1:6379. Start it once more with `PORT=3001`; then, in turns:
 //! `curl -i http://127.0.0.1:3000/` and `curl -i http://127.0.0.1:3001/`
+
+mod listen;
 
 use std::error::Error;
 use std::net::SocketAddr;
@@ -15,7 +17,8 @@ use tollgate_tower::key::PeerAddress;
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn Error>> {
-    let port = std::env::args().nth(1).unwrap_or_else(|| "3000".to_owned()).parse()?;
+    let listener = listen::here().await?;
+    let port = listener.local_addr()?.port();
 
     let store = RedisStore::builder("redis://127.0.0.1".parse()?).build()?;
     // While the server is away, each of the two processes counts against half of the limit.
@@ -25,7 +28,6 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let layer = RateLimitLayer::new(limiter, PeerAddress::new());
     let app = Router::new().route("/", get(move || async move { format!("port {port}\n") })).layer(layer);
 
-    let listener = tokio::net::TcpListener::bind(SocketAddr::from(([127, 0, 0, 1], port))).await?;
     axum::serve(listener, app.into_make_service_with_connect_info::<SocketAddr>()).await?;
     Ok(())
 }

@@ -2,6 +2,8 @@
 //!
 //! Then, four times: `curl -i -X POST 'http://127.0.0.1:3000/login?password=wrong'`, and with `password=right`
 
+mod listen;
+
 use std::error::Error;
 use std::net::SocketAddr;
 
@@ -39,7 +41,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
         // Inside the router, where the matched route is known.
         .layer(layer);
 
-    let listener = tokio::net::TcpListener::bind("127.0.0.1:3000").await?;
+    let listener = listen::here().await?;
     axum::serve(listener, app.into_make_service_with_connect_info::<SocketAddr>()).await?;
     Ok(())
 }

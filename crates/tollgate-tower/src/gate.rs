@@ -349,3 +349,9 @@ impl fmt::Debug for Gate {
         f.debug_struct("Gate").field("quotas", &quotas).finish_non_exhaustive()
     }
 }
+
+impl fmt::Debug for Settings {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Settings").finish_non_exhaustive()
+    }
+}

@@ -10,7 +10,7 @@ use std::task::{Context, Poll};
 use bytes::Bytes;
 use http::{Request, Response, StatusCode};
 use http_body_util::{BodyExt, Full};
-use tollgate::{Limiter, MemoryStore, Quota};
+use tollgate::{Anchor, Limiter, MemoryStore, Quota};
 use tollgate_testkit::{FaultyStore, block_on};
 use tollgate_tower::key::{self, Global};
 use tollgate_tower::{RateLimit, RateLimitLayer, ReplyBody, Rule};
@@ -87,7 +87,8 @@ impl Server {
 }
 
 fn layers() -> [RateLimitLayer; 3] {
-    let quota = || Quota::per_day(3);
+    // From the first request on: a day of the clock may end in the middle of a test.
+    let quota = || Quota::per_day(3).with_anchor(Anchor::FirstHit).unwrap();
     let later = key::from_async_fn(|_| async { Ok(tollgate::Key::from(1_u64).into()) });
     [
         RateLimitLayer::new(Limiter::new(quota()), Global),

@@ -17,6 +17,8 @@ pub(crate) trait Read: Sized {
 #[derive(Debug, Clone)]
 pub(crate) struct At<T> {
     pub(crate) at: Position,
+    /// As that of its [`Node`].
+    pub(crate) end: Position,
     pub(crate) value: T,
 }
 
@@ -66,7 +68,7 @@ impl Node {
 
 impl<T: Read> Read for At<T> {
     fn read(node: &Node, problems: &mut Problems) -> Option<Self> {
-        T::read(node, problems).map(|value| Self { at: node.at, value })
+        T::read(node, problems).map(|value| Self { at: node.at, end: node.end, value })
     }
 }
 

@@ -72,7 +72,7 @@ impl Read for Test {
             }
             _ => {
                 let patterns = OneOrMany::<Pattern>::read(node, problems)?.0;
-                one_of(At { at: node.at, value: patterns }, problems)
+                one_of(At { at: node.at, end: node.end, value: patterns }, problems)
             }
         }
     }

@@ -13,6 +13,8 @@ use crate::{Position, ProblemKind};
 #[derive(Debug)]
 pub(crate) struct Node {
     pub(crate) at: Position,
+    /// Where whatever follows it may begin: of a list or a mapping its end, of a scalar still its beginning.
+    pub(crate) end: Position,
     pub(crate) value: Value,
 }
 
@@ -63,8 +65,8 @@ impl Node {
                 _ => {}
             }
         }
-        let nothing = Self { at: Position { line: 1, column: 1 }, value: Value::Nothing };
-        Some(root.unwrap_or(nothing))
+        let begin = Position { line: 1, column: 1 };
+        Some(root.unwrap_or(Self { at: begin, end: begin, value: Value::Nothing }))
     }
 
     /// What is there, for a message.
@@ -122,16 +124,22 @@ impl<'a> Reader<'a, '_> {
         if tag {
             self.problems.add(at, ProblemKind::Unsupported("tags (`!name`)"));
         }
-        let value = match event {
-            Event::Scalar(text, style, ..) => self.scalar(&text, style, at),
-            Event::SequenceStart(..) => Value::List(self.list(depth)?),
-            Event::MappingStart(..) => Value::Mapping(self.mapping(depth)?),
+        let (value, end) = match event {
+            Event::Scalar(text, style, ..) => (self.scalar(&text, style, at), at),
+            Event::SequenceStart(..) => {
+                let (nodes, end) = self.list(depth)?;
+                (Value::List(nodes), end)
+            }
+            Event::MappingStart(..) => {
+                let (entries, end) = self.mapping(depth)?;
+                (Value::Mapping(entries), end)
+            }
             _ => {
                 self.problems.add(at, ProblemKind::Unsupported("aliases (`*name`)"));
-                Value::Nothing
+                (Value::Nothing, at)
             }
         };
-        Some(Node { at, value })
+        Some(Node { at, end, value })
     }
 
     fn scalar(&mut self, written: &str, style: ScalarStyle, at: Position) -> Value {
@@ -148,23 +156,25 @@ impl<'a> Reader<'a, '_> {
         Value::Scalar { text, written: written.into() }
     }
 
-    fn list(&mut self, depth: usize) -> Option<Vec<Node>> {
+    /// The nodes, and where they end.
+    fn list(&mut self, depth: usize) -> Option<(Vec<Node>, Position)> {
         let mut nodes = Vec::new();
         loop {
             match self.next()? {
-                (Event::SequenceEnd, _) => return Some(nodes),
+                (Event::SequenceEnd, span) => return Some((nodes, position(span))),
                 (event, span) => nodes.push(self.node(event, span, depth + 1)?),
             }
         }
     }
 
-    fn mapping(&mut self, depth: usize) -> Option<Vec<Entry>> {
+    /// The entries, and where they end.
+    fn mapping(&mut self, depth: usize) -> Option<(Vec<Entry>, Position)> {
         let mut entries: Vec<Entry> = Vec::new();
         loop {
             let (event, span) = self.next()?;
             let at = position(span);
             let key = match event {
-                Event::MappingEnd => return Some(entries),
+                Event::MappingEnd => return Some((entries, at)),
                 Event::Scalar(key, ..) => Some(key.as_ref().into()),
                 other => {
                     let key = self.node(other, span, depth + 1)?;

@@ -4,18 +4,29 @@ use std::sync::Arc;
 
 use smallvec::SmallVec;
 use thiserror::Error;
-use tollgate::{Clock, PolicyQuota, QuotaState, Refunded, Store, StoreError, Timestamp};
+use tollgate::{Charge, Clock, PolicyQuota, Quota, QuotaState, Refunded, Store, StoreError, Timestamp};
 
-use super::{Charges, CheckError, PolicyLimiter, PolicySet};
+use super::{Charges, CheckError, PolicyLimiter, PolicySet, QuotaStanding};
 use crate::matched::Applied;
 use crate::{Attributes, Matched, Outcome, Policy, Refusal};
 
-/// What came of a change, for each quota that applies to a request.
+/// A window that a check has charged: of which quota, and when it began.
+///
+/// The quota is found again by its policy's name and its windows, as its counter is. So it may have another place by
+/// now, or another limit; one with other windows is another.
+#[derive(Debug, Clone)]
+pub struct ChargedWindow {
+    quota: PolicyQuota,
+    start: Timestamp,
+}
+
+/// What came of a change, for the quotas that were changed.
 #[derive(Debug, Clone)]
 pub struct Changed<T> {
     set: Arc<PolicySet>,
     applied: SmallVec<[Applied; 2]>,
-    values: Vec<T>,
+    /// For each quota that applies; `None` where it was not to be changed.
+    values: Vec<Option<T>>,
 }
 
 /// Why nothing, or not all of it, was given back.
@@ -25,11 +36,20 @@ pub enum RefundError {
     /// The request lacks something, or the store could not answer.
     #[error(transparent)]
     Check(#[from] CheckError),
-    /// There are other quotas than windows. The caller's fault.
-    #[error("expected the window start of each of the quotas {}", .quotas.join(", "))]
-    WindowCount {
-        /// The quotas that apply, each with its policy.
+    /// The quota at this place does not apply to the request under the policies that are live. They may have been
+    /// others when it was checked.
+    #[error("nothing was given back: this quota does not apply to the request; {}", said(.quotas))]
+    NoSuchQuota {
+        /// The place among those that were named.
+        index: usize,
+        /// The quotas that do, each with its policy.
         quotas: Box<[String]>,
+    },
+    /// The quota at this place was named before. The caller's fault.
+    #[error("this quota is named twice")]
+    NamedTwice {
+        /// The place among those that were named.
+        index: usize,
     },
     /// None of the windows of the quota at this place can have begun then. The caller's fault.
     #[error("no window of {quota} begins then")]
@@ -47,11 +67,30 @@ pub enum RefundError {
     },
 }
 
+/// What applies instead; what was named is not repeated.
+fn said(quotas: &[String]) -> String {
+    if quotas.is_empty() { "none does".to_owned() } else { format!("there are {}", quotas.join(", ")) }
+}
+
+impl ChargedWindow {
+    /// The window of this policy's quota that began then.
+    #[must_use]
+    pub fn new(policy: &str, quota: Quota, start: Timestamp) -> Self {
+        Self { quota: PolicyQuota::new(policy, quota), start }
+    }
+}
+
+impl From<QuotaStanding<'_>> for ChargedWindow {
+    fn from(QuotaStanding { quota, state, .. }: QuotaStanding<'_>) -> Self {
+        Self { quota: quota.clone(), start: state.window().start() }
+    }
+}
+
 impl<T> Changed<T> {
-    /// Each quota that applies, whose it is, and what came of it.
+    /// Each quota that was changed, whose it is, and what came of it.
     pub fn iter(&self) -> impl Iterator<Item = (&Policy, &PolicyQuota, &T)> {
-        let quotas = self.set.quotas(&self.applied);
-        quotas.zip(&self.values).map(|((policy, quota), value)| (policy, quota, value))
+        let changed = self.set.quotas(&self.applied).zip(&self.values);
+        changed.filter_map(|((policy, quota), value)| Some((policy, quota, value.as_ref()?)))
     }
 
     /// The policies under which it was made.
@@ -62,31 +101,37 @@ impl<T> Changed<T> {
 }
 
 impl<S: Store, C: Clock> PolicyLimiter<S, C> {
-    /// Gives back what a check of these attributes takes, in the windows that began then, one for each quota that
-    /// applies. A start that cannot be one is refused before anything is given back.
+    /// Gives back what a check of these attributes takes, in these windows. Quotas that apply and are not named are
+    /// left as they are: perhaps they are new. A window that cannot be one is refused before anything is given back.
+    ///
+    /// Whom the policies count is read from the attributes by those that are live.
     ///
     /// # Errors
     ///
-    /// If the request lacks something, the windows are not those of the quotas that apply, or the store could not
-    /// answer. Once something was given back, an error of the store is [`StoreError::TimedOut`]: who is told that
-    /// nothing was would ask for it once more.
+    /// If the request lacks something, a window is none of the quotas that apply, or the store could not answer. Once
+    /// something was given back, an error of the store is [`StoreError::TimedOut`]: who is told that nothing was would
+    /// ask for it once more.
     pub async fn refund(
         &self,
         attributes: &Attributes<'_>,
         cost: u32,
-        starts: &[Timestamp],
+        windows: &[ChargedWindow],
     ) -> Result<Changed<Refunded>, RefundError> {
         let set = self.live();
         let matched = matched(&set, attributes, cost)?;
         let charges: Charges<'_> = matched.enforced().collect();
-        self.expect_starts(&charges, starts).await?;
-        let mut values = Vec::with_capacity(charges.len());
-        for (charge, start) in charges.iter().zip(starts) {
-            match self.store.refund(charge, *start).await {
-                Ok(given) => values.push(given),
-                Err(_) if !values.is_empty() => return Err(CheckError::from(StoreError::TimedOut).into()),
+        let starts = starts(&charges, windows)?;
+        self.expect_past(&charges, windows).await?;
+        let mut values: Vec<Option<Refunded>> = vec![None; charges.len()];
+        let mut is_any_given = false;
+        for ((charge, start), value) in charges.iter().zip(starts).zip(&mut values) {
+            let Some(start) = start else { continue };
+            match self.store.refund(charge, start).await {
+                Ok(given) => *value = Some(given),
+                Err(_) if is_any_given => return Err(CheckError::from(StoreError::TimedOut).into()),
                 Err(error) => return Err(CheckError::from(error).into()),
             }
+            is_any_given = true;
         }
         Ok(Changed { applied: applied(&matched), values, set: Arc::clone(&set) })
     }
@@ -101,7 +146,7 @@ impl<S: Store, C: Clock> PolicyLimiter<S, C> {
         let matched = matched(&set, attributes, 0)?;
         let mut values = Vec::new();
         for charge in matched.enforced() {
-            values.push(self.store.reset(&charge.counter()).await?);
+            values.push(Some(self.store.reset(&charge.counter()).await?));
         }
         Ok(Changed { applied: applied(&matched), values, set: Arc::clone(&set) })
     }
@@ -120,38 +165,49 @@ impl<S: Store, C: Clock> PolicyLimiter<S, C> {
         let matched = matched(&set, attributes, 0)?;
         let mut values = Vec::new();
         for charge in matched.enforced() {
-            values.push(self.store.set(&charge.counter(), used).await?);
+            values.push(Some(self.store.set(&charge.counter(), used).await?));
         }
         Ok(Changed { applied: applied(&matched), values, set: Arc::clone(&set) })
     }
 
-    async fn expect_starts(&self, charges: &Charges<'_>, starts: &[Timestamp]) -> Result<(), RefundError> {
-        if charges.len() != starts.len() {
-            let quotas = charges.iter().map(|charge| {
-                let quota = charge.counter().quota();
-                format!("{} of {}", quota.quota(), quota.policy())
-            });
-            return Err(RefundError::WindowCount { quotas: quotas.collect() });
-        }
-        for (index, (charge, start)) in charges.iter().zip(starts).enumerate() {
-            let counter = charge.counter();
-            let quota = counter.quota().quota();
-            // For a first hit, whose windows only the store knows, the one that opens then: any start will do.
-            if quota.window_at(counter.key(), *start).start() != *start {
-                return Err(RefundError::NoWindowStart { index, quota: quota.to_string().into() });
-            }
-        }
-        if charges.is_empty() {
+    async fn expect_past(&self, charges: &Charges<'_>, windows: &[ChargedWindow]) -> Result<(), RefundError> {
+        if windows.is_empty() {
             return Ok(());
         }
         // The store's time: a shared one may be ahead of this process, and so may the windows that it began.
         let counted = self.store.peek(charges).await.map_err(CheckError::from)?;
         let now = counted.first().map(QuotaState::now);
-        match starts.iter().position(|start| now.is_some_and(|now| *start > now)) {
+        match windows.iter().position(|window| now.is_some_and(|now| window.start > now)) {
             Some(index) => Err(RefundError::FutureStart { index }),
             None => Ok(()),
         }
     }
+}
+
+/// For each charge when the window began that is named, if one is.
+fn starts(charges: &[Charge<'_>], windows: &[ChargedWindow]) -> Result<Vec<Option<Timestamp>>, RefundError> {
+    let mut starts = vec![None; charges.len()];
+    for (index, ChargedWindow { quota, start }) in windows.iter().enumerate() {
+        let counters = charges.iter().map(Charge::counter);
+        let named =
+            counters.zip(&mut starts).find(|(counter, _)| counter.quota().shares_counters_with(quota));
+        let Some((counter, named)) = named else {
+            let quotas = charges.iter().map(|charge| {
+                let quota = charge.counter().quota();
+                format!("{} of {}", quota.quota(), quota.policy())
+            });
+            return Err(RefundError::NoSuchQuota { index, quotas: quotas.collect() });
+        };
+        // For a first hit, whose windows only the store knows, the one that opens then: any start will do.
+        let quota = counter.quota().quota();
+        if quota.window_at(counter.key(), *start).start() != *start {
+            return Err(RefundError::NoWindowStart { index, quota: quota.to_string().into() });
+        }
+        if named.replace(*start).is_some() {
+            return Err(RefundError::NamedTwice { index });
+        }
+    }
+    Ok(starts)
 }
 
 /// What applies to a request, if it says who is counted.

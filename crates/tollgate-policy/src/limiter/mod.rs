@@ -30,7 +30,7 @@ use tollgate::{
     SystemClock,
 };
 
-pub use self::changes::{Changed, RefundError};
+pub use self::changes::{Changed, ChargedWindow, RefundError};
 pub use self::decision::{Ground, PolicyDecision, QuotaStanding, TrialDecision};
 pub use self::reservation::Reservation;
 pub use self::set::PolicySet;

@@ -1,63 +1,140 @@
-//! What to do where a server that counts cannot be reached.
+//! What to do where a server that counts cannot be reached, or something else is wrong with it.
 
+use std::borrow::Cow;
+use std::fmt;
+
+use super::server::{MORE_RIGHTS, RIGHTS};
 use crate::trouble::{Refusal, Trouble, Unconnected};
 
-pub(super) fn on(trouble: &Trouble) -> &'static str {
+/// What to do about a store, for whoever runs what counts in it.
+///
+/// It speaks of the store and its URL. A program that gives its users flags or variables for what else can be set says
+/// which those are by [`setting`](Self::setting).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Advice {
+    text: Cow<'static, str>,
+    setting: Option<Setting>,
+}
+
+/// What an advice is about that can be set on a [`RedisStoreBuilder`](crate::RedisStoreBuilder).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Setting {
+    /// User and password of the servers.
+    Login,
+    /// User and password of the Sentinels.
+    SentinelLogin,
+    /// Certificates of TLS.
+    Tls,
+    /// How long a decision may take.
+    Deadline,
+}
+
+impl Advice {
+    pub(super) const fn about(setting: Setting, text: &'static str) -> Self {
+        Self { text: Cow::Borrowed(text), setting: Some(setting) }
+    }
+
+    const fn new(text: &'static str) -> Self {
+        Self { text: Cow::Borrowed(text), setting: None }
+    }
+
+    /// The setting that is probably to be changed, if it is one.
+    #[must_use]
+    pub const fn setting(&self) -> Option<Setting> {
+        self.setting
+    }
+}
+
+/// A line for people.
+impl fmt::Display for Advice {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text)
+    }
+}
+
+impl From<&'static str> for Advice {
+    fn from(text: &'static str) -> Self {
+        Self::new(text)
+    }
+}
+
+impl From<String> for Advice {
+    fn from(text: String) -> Self {
+        Self { text: text.into(), setting: None }
+    }
+}
+
+pub(super) fn on(trouble: &Trouble) -> Advice {
     match trouble {
         Trouble::Unconnected(unconnected) => on_unconnected(unconnected),
         Trouble::Refused(refusal) => on_refusal(refusal),
-        Trouble::Stopped(_) | Trouble::BadReply => "see that it is Redis 7.0 or Valkey 7.2, or newer",
+        Trouble::Stopped(_) | Trouble::BadReply => {
+            Advice::new("see that it is Redis 7.0 or Valkey 7.2, or newer")
+        }
         Trouble::Overloaded | Trouble::Late | Trouble::TimedOut | Trouble::Cut => SILENT,
     }
 }
 
-const SILENT: &str = "see whether it hangs, or the network drops packets";
-const LOGIN: &str = "check the user in the URL, and the password there, in --store-password-file or in TOLLGATE_STORE_PASSWORD";
-const SENTINEL_LOGIN: &str = "Sentinels have a login of their own: check --store-sentinel-user, and --store-sentinel-password-file or TOLLGATE_STORE_SENTINEL_PASSWORD";
-const RIGHTS: &str = "give the user the rights that the README names under \"A shared store\"";
-const WAIT: &str = "wait until it is ready; if it stays so, see its log";
+const SILENT: Advice = Advice::new("see whether it hangs, or the network drops packets");
+const LOGIN: Advice =
+    Advice::about(Setting::Login, "check the user and the password, in the URL or given beside it");
+const SENTINEL_LOGIN: Advice = Advice::about(
+    Setting::SentinelLogin,
+    "Sentinels have a login of their own, which is not in the URL: check their user and password",
+);
+const WAIT: Advice = Advice::new("wait until it is ready; if it stays so, see its log");
 
-pub(crate) fn on_unconnected(trouble: &Unconnected) -> &'static str {
+pub(crate) fn on_unconnected(trouble: &Unconnected) -> Advice {
     match trouble {
-        Unconnected::UnknownHost => "check the host in the URL, and that this machine can look it up",
-        Unconnected::Io(_) => {
-            "check host and port or socket in the URL, and that the server runs and listens there"
+        Unconnected::UnknownHost => {
+            Advice::new("check the host in the URL, and that this machine can look it up")
         }
-        Unconnected::TimedOut | Unconnected::HungUp => {
-            "check host and port, that no firewall is between, and TLS: a server that wants it is rediss://, one without it redis://"
-        }
-        Unconnected::Tls(_) => {
-            "give the certificate that signed the server's, and name the host as the server's certificate does"
-        }
+        Unconnected::Io(_) => Advice::new(
+            "check host and port or socket in the URL, and that the server runs and listens there",
+        ),
+        Unconnected::TimedOut | Unconnected::HungUp => Advice::new(
+            "check host and port, that no firewall is between, and TLS: a server that wants it is rediss://, one without it redis://",
+        ),
+        Unconnected::Tls(_) => Advice::about(
+            Setting::Tls,
+            "give the certificate that signed the server's, and name the host as the server's certificate does",
+        ),
         Unconnected::WrongPassword | Unconnected::PasswordWanted => LOGIN,
-        Unconnected::NoRight(_) => RIGHTS,
-        Unconnected::TooOld { .. } => "run a newer one",
-        Unconnected::Unfit(_) => "see that the URL names the server, topology and database that is meant",
-        Unconnected::Replica => {
-            "name the primary, or let Sentinels or the Cluster name it: redis+sentinel://, redis+cluster://"
+        Unconnected::NoRight(_) => on_rights(),
+        Unconnected::TooOld { .. } => Advice::new("run a newer one"),
+        Unconnected::Unfit(_) => {
+            Advice::new("see that the URL names the server, topology and database that is meant")
         }
+        Unconnected::Replica => Advice::new(
+            "name the primary, or let Sentinels or the Cluster name it: redis+sentinel://, redis+cluster://",
+        ),
         Unconnected::NotReady(refusal) => on_refusal(refusal),
         Unconnected::NoPrimary => {
-            "check the primary's name in the URL, and SENTINEL MASTERS on the Sentinels"
+            Advice::new("check the primary's name in the URL, and SENTINEL MASTERS on the Sentinels")
         }
         Unconnected::OfSentinel(_, trouble) => match **trouble {
             Unconnected::WrongPassword | Unconnected::PasswordWanted => SENTINEL_LOGIN,
             Unconnected::NoRight(_) => {
-                "allow the user of the Sentinels +hello and +sentinel|get-master-addr-by-name"
+                Advice::new("allow the user of the Sentinels +hello and +sentinel|get-master-addr-by-name")
             }
             ref trouble => on_unconnected(trouble),
         },
-        Unconnected::SlotUnserved => "see `redis-cli --cluster check`",
+        Unconnected::SlotUnserved => Advice::new("see `redis-cli --cluster check`"),
         Unconnected::Silent | Unconnected::Untried => SILENT,
     }
 }
 
-fn on_refusal(refusal: &Refusal) -> &'static str {
+fn on_rights() -> Advice {
+    format!("give the user the rights that counting takes: {RIGHTS}; {MORE_RIGHTS}").into()
+}
+
+fn on_refusal(refusal: &Refusal) -> Advice {
     match refusal {
         Refusal::NoAuth => LOGIN,
-        Refusal::NoPermission => RIGHTS,
-        Refusal::ClusterDown => "see CLUSTER INFO, and `redis-cli --cluster check`",
-        Refusal::MaxClients => "raise maxclients, or close connections of others",
+        Refusal::NoPermission => on_rights(),
+        Refusal::ClusterDown => Advice::new("see CLUSTER INFO, and `redis-cli --cluster check`"),
+        Refusal::MaxClients => Advice::new("raise maxclients, or close connections of others"),
         _ => WAIT,
     }
 }

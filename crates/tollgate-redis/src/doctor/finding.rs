@@ -1,8 +1,8 @@
 //! What was found, for people and for programs.
 
-use std::borrow::Cow;
 use std::fmt;
 
+use super::Advice;
 use crate::node::Address;
 
 /// What there is to say of a store.
@@ -18,7 +18,7 @@ pub struct Finding {
     level: Level,
     code: &'static str,
     found: Box<str>,
-    advice: Option<Cow<'static, str>>,
+    advice: Option<Advice>,
 }
 
 /// How bad it is.
@@ -55,19 +55,11 @@ impl Finding {
         Self { level: Level::Pass, code, found: found.into(), advice: None }
     }
 
-    pub(super) fn warn(
-        code: &'static str,
-        found: impl Into<Box<str>>,
-        advice: impl Into<Cow<'static, str>>,
-    ) -> Self {
+    pub(super) fn warn(code: &'static str, found: impl Into<Box<str>>, advice: impl Into<Advice>) -> Self {
         Self { level: Level::Warn, code, found: found.into(), advice: Some(advice.into()) }
     }
 
-    pub(super) fn fail(
-        code: &'static str,
-        found: impl Into<Box<str>>,
-        advice: impl Into<Cow<'static, str>>,
-    ) -> Self {
+    pub(super) fn fail(code: &'static str, found: impl Into<Box<str>>, advice: impl Into<Advice>) -> Self {
         Self { level: Level::Fail, code, found: found.into(), advice: Some(advice.into()) }
     }
 
@@ -96,8 +88,8 @@ impl Finding {
 
     /// What to do.
     #[must_use]
-    pub fn advice(&self) -> Option<&str> {
-        self.advice.as_deref()
+    pub const fn advice(&self) -> Option<&Advice> {
+        self.advice.as_ref()
     }
 }
 

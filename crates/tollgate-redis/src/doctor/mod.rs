@@ -18,6 +18,7 @@ use std::time::Duration;
 use redis::{Cmd, FromRedisValue, Value, cmd};
 use tokio::time::{sleep, timeout_at};
 
+pub use self::advice::{Advice, Setting};
 pub use self::finding::{Diagnosis, Finding, Level};
 use crate::keys::Names;
 use crate::node::Node;

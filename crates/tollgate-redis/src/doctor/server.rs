@@ -6,7 +6,7 @@ use std::time::Duration;
 use redis::{Value, cmd};
 use tollgate::{Clock, SystemClock};
 
-use super::{Finding, ask};
+use super::{Advice, Finding, Setting, ask};
 use crate::node::Node;
 use crate::time::instant;
 
@@ -17,7 +17,10 @@ const MOST_OFFSET: i64 = 250;
 const ROUND_TRIPS: usize = 200;
 
 /// What counting takes, and this examination.
-const RIGHTS: &str = "+evalsha +script|load +time +get +mget +set +incrby +pexpiretime +pttl +pexpireat +del +ping +hello +info";
+pub(super) const RIGHTS: &str = "+evalsha +script|load +time +get +mget +set +incrby +pexpiretime +pttl +pexpireat +del +ping +hello +info";
+
+/// What it takes besides, not everywhere.
+pub(super) const MORE_RIGHTS: &str = "a database other than 0 takes +select too, a Cluster +cluster|slots";
 
 /// What `INFO` says, field by field.
 struct Info(HashMap<String, String>);
@@ -162,7 +165,8 @@ pub(super) fn too_slow() -> Finding {
     Finding::fail("round-trip", "it answers too slowly to be asked everything in time", NEARER)
 }
 
-const NEARER: &str = "bring the service nearer to its store, or raise --store-timeout";
+const NEARER: Advice =
+    Advice::about(Setting::Deadline, "bring what counts nearer to its store, or give a decision more time");
 
 async fn round_trip(node: &Node, timeout: Duration) -> Finding {
     let mut times = Vec::with_capacity(ROUND_TRIPS);
@@ -237,9 +241,7 @@ async fn rights(node: &Node, prefix: &str) -> Finding {
         Finding::pass("rights", format!("user {user} may do what counting takes"))
     } else {
         let found = format!("user {user} may not {} under {prefix}*", missing.join(", "));
-        let advice = format!(
-            "ACL SETUSER {user} ~{prefix}* {RIGHTS}; a database other than 0 takes +select too, a Cluster +cluster|slots"
-        );
+        let advice = format!("ACL SETUSER {user} ~{prefix}* {RIGHTS}; {MORE_RIGHTS}");
         Finding::fail("rights", found, advice)
     }
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::doctor::advice;
+use crate::doctor::{Advice, advice};
 use crate::node::{Health, Node};
 use crate::trouble::Unconnected;
 
@@ -24,7 +24,7 @@ pub struct ServerStatus {
 struct Trying {
     since: Duration,
     trouble: Box<str>,
-    advice: &'static str,
+    advice: Advice,
 }
 
 impl StoreStatus {
@@ -82,10 +82,10 @@ impl ServerStatus {
         self.trying.as_ref().map(|trying| &*trying.trouble)
     }
 
-    /// What whoever runs the service can do about that.
+    /// What can be done about that.
     #[must_use]
-    pub fn advice(&self) -> Option<&str> {
-        self.trying.as_ref().map(|trying| trying.advice)
+    pub fn advice(&self) -> Option<&Advice> {
+        self.trying.as_ref().map(|trying| &trying.advice)
     }
 }
 

@@ -1,7 +1,7 @@
 //! Every way to reach one server, and what is said when it fails.
 
 use tollgate::StoreError;
-use tollgate_redis::{Password, SettingsError, StoreUrl, Tls};
+use tollgate_redis::{Advice, Password, Setting, SettingsError, StoreUrl, Tls};
 use tollgate_testkit::servers::{ClientCertificates, Cluster, Sentinels, Server, Settings, Software};
 
 use crate::support::{Caller, builder, patient, patient_builder};
@@ -77,6 +77,10 @@ async fn a_wrong_password_is_said_and_never_shown() {
         assert_eq!(error, StoreError::AccessDenied);
         let status = caller.store.status();
         assert_eq!(status.servers()[0].trouble(), Some(trouble));
+        // Which flags and variables there are for it, only the program knows.
+        let advice = status.servers()[0].advice().unwrap();
+        assert_eq!(advice.setting(), Some(Setting::Login));
+        assert!(!["--", "TOLLGATE"].iter().any(|word| advice.to_string().contains(word)), "{advice}");
         let shown = format!("{error} {error:?} {status:?} {:?}", caller.store);
         assert!(!shown.contains("Sesame"), "{shown}");
     }
@@ -127,7 +131,9 @@ async fn sentinels_have_a_login_of_their_own() {
         let caller = Caller::new(with);
         assert_eq!(caller.charge("alice").await, Err(StoreError::AccessDenied));
         let asked = format!("asking the sentinel {}: {trouble}", sentinels.sentinels()[0].address());
-        assert_eq!(caller.store.status().servers()[0].trouble(), Some(&*asked));
+        let status = caller.store.status();
+        assert_eq!(status.servers()[0].trouble(), Some(&*asked));
+        assert_eq!(status.servers()[0].advice().and_then(Advice::setting), Some(Setting::SentinelLogin));
     }
 
     let error = with_none().sentinel_user("watcher").build().unwrap_err();

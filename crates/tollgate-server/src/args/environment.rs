@@ -3,10 +3,15 @@
 use std::ffi::{OsStr, OsString};
 
 use clap::builder::Resettable;
-use clap::error::{ContextKind, ContextValue};
-use clap::{Arg, Command, CommandFactory, FromArgMatches};
+use clap::error::{ContextKind, ContextValue, ErrorKind};
+use clap::parser::ValueSource;
+use clap::{Arg, ArgMatches, Command, CommandFactory, FromArgMatches};
 
-use super::{Args, Secret};
+use super::{Args, SHARED_STORE, Secret};
+
+/// The flags whose values came from the environment, each with its variable.
+#[derive(Debug, Clone, Default)]
+pub struct Variables(Vec<(String, String)>);
 
 impl Args {
     /// Reads what the process was started with; where that cannot be, says so and ends the process.
@@ -14,18 +19,38 @@ impl Args {
     pub fn from_process() -> Self {
         let mut command = Args::command().mut_subcommands(|command| command.mut_args(without_empty_variable));
         let words: Vec<OsString> = std::env::args_os().collect();
-        let matches = command.try_get_matches_from_mut(&words).unwrap_or_else(|mut error| {
-            if let Some(variable) = wrong_variable(&command, &words, &error) {
-                error.insert(ContextKind::InvalidArg, ContextValue::String(variable));
-            }
-            error.exit()
-        });
+        let matches = command
+            .try_get_matches_from_mut(&words)
+            .unwrap_or_else(|error| as_given(error, &mut command, &words).exit());
         let mut args = Self::from_arg_matches(&matches).unwrap_or_else(|error| error.exit());
+        args.variables = Variables::of(&command, &matches);
         if let Some(store) = args.command.store_args_mut() {
             store.password = secret("TOLLGATE_STORE_PASSWORD");
             store.sentinel_password = secret("TOLLGATE_STORE_SENTINEL_PASSWORD");
         }
         args
+    }
+}
+
+impl Variables {
+    fn of(command: &Command, matches: &ArgMatches) -> Self {
+        let Some((name, matches)) = matches.subcommand() else { return Self::default() };
+        let args = command.find_subcommand(name).into_iter().flat_map(Command::get_arguments);
+        let variable = |arg: &Arg| {
+            let variable = arg.get_env()?.to_str()?;
+            let is_it = matches.value_source(arg.get_id().as_str()) == Some(ValueSource::EnvVariable);
+            is_it.then(|| Some((format!("--{}", arg.get_long()?), variable.to_owned())))?
+        };
+        Self(args.filter_map(variable).collect())
+    }
+
+    /// The text with variables in place of the flags that it names in backticks, alone or with a value.
+    #[must_use]
+    pub fn in_place_of_flags(&self, text: &str) -> String {
+        self.0.iter().fold(text.to_owned(), |text, (flag, variable)| {
+            text.replace(&format!("`{flag}`"), &format!("`{variable}`"))
+                .replace(&format!("`{flag} "), &format!("`{variable}="))
+        })
     }
 }
 
@@ -40,14 +65,52 @@ fn without_empty_variable(arg: Arg) -> Arg {
     if variable.is_some_and(|value| value.is_empty()) { arg.env(Resettable::Reset) } else { arg }
 }
 
-/// The variable that a wrong value came from: its flag is not among the words.
-fn wrong_variable(command: &Command, words: &[OsString], error: &clap::Error) -> Option<String> {
-    let Some(ContextValue::String(wrong)) = error.get(ContextKind::InvalidArg) else { return None };
-    error.get(ContextKind::InvalidValue)?;
-    let subcommand = command.find_subcommand(words.get(1)?)?;
-    let arg = subcommand.get_arguments().find(|arg| arg.to_string() == *wrong)?;
-    let flag = format!("--{}", arg.get_long()?);
-    let is_flag = |word: &OsString| word.to_string_lossy().split('=').next() == Some(flag.as_str());
-    let variable = arg.get_env().and_then(OsStr::to_str)?;
-    (!words.iter().any(is_flag)).then(|| variable.to_owned())
+/// The error in the words of what was given: a flag, or the variable in its place.
+fn as_given(mut error: clap::Error, command: &mut Command, words: &[OsString]) -> clap::Error {
+    let Some(subcommand) = words.get(1).and_then(|name| command.find_subcommand_mut(name)) else {
+        return error;
+    };
+    let of_store = subcommand.get_arguments().find_map(|arg| of_store(arg, words));
+    if let Some(given) = of_store.filter(|_| misses_store(&error)) {
+        let message = format!(
+            "'{given}' is about a store that is shared, and nothing says which that is: add '--store <URL>'"
+        );
+        return subcommand.error(ErrorKind::MissingRequiredArgument, message);
+    }
+    for kind in [ContextKind::InvalidArg, ContextKind::PriorArg] {
+        let named = |name: &String| {
+            let arg = subcommand.get_arguments().find(|arg| arg.to_string() == *name);
+            arg.and_then(|arg| variable(arg, words)).unwrap_or(name).to_owned()
+        };
+        let value = match error.get(kind) {
+            Some(ContextValue::String(name)) => ContextValue::String(named(name)),
+            Some(ContextValue::Strings(names)) => ContextValue::Strings(names.iter().map(named).collect()),
+            _ => continue,
+        };
+        error.insert(kind, value);
+    }
+    error
+}
+
+/// Whether a flag was given that needs a shared store, and none was.
+fn misses_store(error: &clap::Error) -> bool {
+    let missing = error.get(ContextKind::InvalidArg);
+    error.kind() == ErrorKind::MissingRequiredArgument
+        && matches!(missing, Some(ContextValue::Strings(names)) if names.iter().any(|name| name.starts_with("<--store ")))
+}
+
+/// How a flag about the store was given, if it is one and was.
+fn of_store(arg: &Arg, words: &[OsString]) -> Option<String> {
+    let flag = format!("--{}", arg.get_long().filter(|_| arg.get_help_heading() == Some(SHARED_STORE))?);
+    if is_among(&flag, words) { Some(flag) } else { variable(arg, words).map(str::to_owned) }
+}
+
+/// The variable that the value came from: it is set, and the flag is not among the words.
+fn variable<'a>(arg: &'a Arg, words: &[OsString]) -> Option<&'a str> {
+    let variable = arg.get_env().and_then(OsStr::to_str).filter(|name| std::env::var_os(name).is_some())?;
+    (!is_among(&format!("--{}", arg.get_long()?), words)).then_some(variable)
+}
+
+fn is_among(flag: &str, words: &[OsString]) -> bool {
+    words.iter().any(|word| word.to_string_lossy().split('=').next() == Some(flag))
 }

@@ -19,8 +19,12 @@ use clap::{Arg, Parser, Subcommand, ValueEnum};
 use http::uri::Authority;
 use tollgate::Quota;
 
+pub use self::environment::Variables;
 pub use self::policies::{CheckConfigArgs, ExplainArgs};
 pub use self::store::{FailureArgs, IdentityForm, OnStoreFailure, Secret, StoreArgs};
+
+/// What flags about it stand under in the help.
+const SHARED_STORE: &str = "Shared store";
 
 /// Exact fixed-window rate limiting: may this caller do this now?
 #[derive(Debug, Parser)]
@@ -29,6 +33,10 @@ pub struct Args {
     /// What to do.
     #[command(subcommand)]
     pub command: Command,
+
+    /// Which of that the environment says.
+    #[arg(skip)]
+    pub variables: Variables,
 }
 
 /// What the binary does.
@@ -124,7 +132,7 @@ pub struct ServeArgs {
     /// rediss://USER@HOST:PORT/DATABASE (TLS), redis+sentinel://, redis+cluster:// or unix:///PATH [default: that of
     /// the file, else in memory]
     #[arg(long, value_name = "URL", env = "TOLLGATE_STORE", hide_env_values = true)]
-    #[arg(help_heading = "Shared store", value_parser = value::secret)]
+    #[arg(help_heading = SHARED_STORE, value_parser = value::secret)]
     pub store: Option<Secret>,
 
     /// How it is spoken to.

@@ -12,7 +12,7 @@ use super::value;
 
 /// How a shared store is spoken to; the same for every command that does.
 #[derive(Debug, clap::Args)]
-#[command(next_help_heading = "Shared store")]
+#[command(next_help_heading = super::SHARED_STORE)]
 pub struct StoreArgs {
     /// How long a decision waits for the store
     #[arg(long, value_name = "TIME", env = "TOLLGATE_STORE_TIMEOUT", default_value = "20ms")]
@@ -81,7 +81,7 @@ pub struct StoreArgs {
 
 /// What a shared store that cannot answer means.
 #[derive(Debug, clap::Args)]
-#[command(next_help_heading = "Shared store")]
+#[command(next_help_heading = super::SHARED_STORE)]
 pub struct FailureArgs {
     /// What is answered while the store cannot: admission without a count, 503, or a count in this process alone
     /// [default: open; with --import, what that system does]

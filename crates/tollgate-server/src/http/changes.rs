@@ -2,10 +2,10 @@
 
 use http::{Request, StatusCode};
 use hyper::body::Incoming;
-use tollgate::{QuotaState, Timestamp};
-use tollgate_policy::{Changed, CheckError};
+use tollgate::QuotaState;
+use tollgate_policy::{Changed, ChargedWindow, CheckError};
 
-use super::json::StartMillis;
+use super::json::Object;
 use super::problem::Problem;
 use super::wire::{
     CountsReply, QuotaCount, RefundReply, RefundRequest, RefundedQuota, ResetRequest, SetRequest,
@@ -17,8 +17,8 @@ impl<S: ServedStore> Edge<S> {
     pub(super) async fn refund(&self, request: Request<Incoming>) -> Result<Reply, Problem> {
         let body = body::read(request).await?;
         let RefundRequest { attributes, cost, windows } = json::read(&body)?;
-        let starts: Vec<Timestamp> = windows.into_iter().map(start).collect();
-        let refunded = self.engine.refund(&attributes, cost.units(), &starts).await;
+        let windows: Vec<ChargedWindow> = windows.into_iter().map(|Object(window)| window.into()).collect();
+        let refunded = self.engine.refund(&attributes, cost.units(), &windows).await;
         let refunded = refunded.map_err(|error| Problem::refund(&error))?;
         let quotas = refunded.iter().map(|(policy, quota, one)| RefundedQuota::new(policy, quota, *one));
         let (version, quotas) = (refunded.policies().version(), quotas.collect());
@@ -43,8 +43,4 @@ fn counts(changed: Result<Changed<QuotaState>, CheckError>) -> Result<Reply, Pro
     let quotas = changed.iter().map(|(policy, quota, state)| QuotaCount::new(policy, quota, state));
     let (version, quotas) = (changed.policies().version(), quotas.collect());
     Ok(reply::json(StatusCode::OK, &CountsReply { version, quotas }))
-}
-
-fn start(millis: StartMillis) -> Timestamp {
-    Timestamp::from_unix_millis(i64::try_from(millis.value()).unwrap_or(i64::MAX))
 }

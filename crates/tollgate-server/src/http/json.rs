@@ -7,6 +7,7 @@ use std::marker::PhantomData;
 use serde::de::value::MapAccessDeserializer;
 use serde::de::{Deserialize, Deserializer, Error, MapAccess, Unexpected, Visitor};
 use serde_json::error::Category;
+use tollgate::Quota;
 use tollgate_policy::Attributes;
 
 use crate::attributes;
@@ -151,6 +152,12 @@ impl<'de> Deserialize<'de> for Text<'de> {
     }
 }
 
+/// A quota as it is written.
+pub(super) fn quota<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Quota, D::Error> {
+    let Text(text) = Text::deserialize(deserializer)?;
+    text.parse().map_err(|_| D::Error::invalid_value(Unexpected::Other("a text"), &"a quota such as 5/1m"))
+}
+
 /// A whole number from 0 to `MAX`. As in JSON Schema, `2.0` is one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Whole<const MAX: u64>(u64);
@@ -158,7 +165,7 @@ pub(super) struct Whole<const MAX: u64>(u64);
 /// Units to take.
 pub(super) type Cost = Whole<{ u32::MAX as u64 }>;
 /// Units in use.
-pub(super) type Used = Whole<{ tollgate::Quota::MAX_LIMIT }>;
+pub(super) type Used = Whole<{ Quota::MAX_LIMIT }>;
 /// When a window starts, in Unix milliseconds: the whole numbers that every JSON reader keeps exact.
 pub(super) type StartMillis = Whole<{ (1 << 53) - 1 }>;
 

@@ -90,8 +90,15 @@ impl Problem {
     pub(super) fn refund(error: &RefundError) -> Self {
         match error {
             RefundError::Check(error) => Self::check(error, "attributes"),
+            RefundError::NoSuchQuota { index, .. } => {
+                let status = StatusCode::CONFLICT;
+                Self { status, ..Self::bad_field(format!("windows[{index}].quota"), error.to_string()) }
+            }
+            RefundError::NamedTwice { index } => {
+                Self::bad_field(format!("windows[{index}].quota"), error.to_string())
+            }
             RefundError::NoWindowStart { index, .. } | RefundError::FutureStart { index } => {
-                Self::bad_field(format!("windows[{index}]"), error.to_string())
+                Self::bad_field(format!("windows[{index}].start"), error.to_string())
             }
             _ => Self::bad_field("windows", error.to_string()),
         }

@@ -13,6 +13,7 @@ use tollgate::{
 use tollgate_redis::ServerStatus;
 use tracing::{info, warn};
 
+use super::advice::with_flags;
 use crate::log_gap::LogGap;
 use crate::metrics::StoreMetrics;
 use crate::stopwatch::Stopwatch;
@@ -179,11 +180,11 @@ pub(crate) async fn note_start(metrics: Arc<StoreMetrics>, connect_timeout: Dura
 }
 
 /// What the log says of a server that is not connected: its name, why, and what to do.
-fn said(server: Option<&ServerStatus>) -> (Option<&str>, Option<&str>, Option<&str>) {
+fn said(server: Option<&ServerStatus>) -> (Option<&str>, Option<&str>, Option<String>) {
     (
         server.map(ServerStatus::name),
         server.and_then(ServerStatus::trouble),
-        server.and_then(ServerStatus::advice),
+        server.and_then(ServerStatus::advice).map(with_flags),
     )
 }
 

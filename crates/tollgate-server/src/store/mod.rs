@@ -8,10 +8,12 @@
 //!                   log lines
 //! ```
 
+mod advice;
 mod metered;
 mod settings;
 mod state;
 
+pub(crate) use self::advice::{flags_of, with_flags};
 pub(crate) use self::metered::{Metered, note_start};
 pub(crate) use self::settings::{DEFAULT_PREFIX, StoreSettings};
 pub(crate) use self::state::{ServedStore, Servers, StoreState};

@@ -65,6 +65,26 @@ fn while_its_store_is_away_everybody_is_admitted_and_the_log_says_so() {
     assert!(by_variable.said[0].contains("5/1m for each user"), "{:?}", by_variable.said);
 }
 
+/// The service started, and every such request was answered that `user` is missing.
+#[test]
+fn answers_that_cannot_say_who_is_counted_are_refused() {
+    for system in ["spring-starter", "rlaas"] {
+        let said = refused(&[], &["--import", "valkey-env", "--answers", system]);
+        let expected = format!(
+            "error: `--answers {system}` tells nothing of `user`, by which the policy `user-rate-limit` counts: no request \
+             there could be answered\n"
+        );
+        assert_eq!(said, expected);
+    }
+    let flags = ["--limit", "5/1m", "--key", "name,user", "--answers", "spring-starter"];
+    assert!(refused(&[], &flags).contains("tells nothing of `user`, by which the policy `default` counts"));
+    let by_variable = refused(&[("TOLLGATE_ANSWERS", "rlaas")], &["--import", "valkey-env"]);
+    assert!(by_variable.starts_with("error: `TOLLGATE_ANSWERS=rlaas` tells nothing"), "{by_variable}");
+    let store = servers::Server::start(Software::Valkey);
+    let server = start(&store, &["--answers", "leetdezine"]);
+    assert_eq!(server.get("/api/v1/rate_limit?user_id=alice&endpoint=/").status, 200);
+}
+
 #[test]
 fn a_variable_that_cannot_be_is_refused_by_its_name() {
     for (variable, value) in

@@ -34,7 +34,7 @@ async fn used<S: Store>(limiter: &Limiter<S>) -> u64 {
 
 #[tokio::test]
 async fn only_failed_logins_count() {
-    let (shared, _) = waiting("3/day");
+    let (shared, _) = waiting("3/1d@first_hit");
     let clocked = limiter("login", "3/1m");
     only_failed_count(Rule::new(shared.clone()), &shared).await;
     only_failed_count(Rule::new(clocked.clone()), &clocked).await;
@@ -127,7 +127,7 @@ async fn a_reservation_is_settled_at_what_was_committed() {
         let (_, at_once) = settle(limiter("search", "11/1m"), deed).await;
         assert_eq!(used(&at_once).await, expected, "{deed:?}");
 
-        let (_, later) = settle(waiting("11/day").0, deed).await;
+        let (_, later) = settle(waiting("11/1d@first_hit").0, deed).await;
         // One that was dropped is given back by a task of its own.
         let settled = async {
             while used(&later).await != expected {

@@ -19,7 +19,7 @@ use tokio::io::AsyncWriteExt;
 use tokio::net::TcpStream;
 use tokio::sync::{Notify, mpsc};
 use tokio_tungstenite::tungstenite::{Error, Message};
-use tollgate::{Key, Limiter, MemoryStore, Quota};
+use tollgate::{Key, Limiter, MemoryStore};
 use tollgate_policy::{Config, PolicyLimiter};
 use tollgate_testkit::{Fault, FaultyStore};
 use tollgate_tower::key::Global;
@@ -27,7 +27,7 @@ use tollgate_tower::{RateLimitLayer, Reservation, Rule};
 use tower_layer::Layer;
 use tower_service::Service;
 
-use crate::support::{Runs, get, limiter, serve, until};
+use crate::support::{Runs, a_day, get, limiter, serve, until};
 
 fn all() -> Key<'static> {
     Key::parts(std::iter::empty::<Key<'_>>())
@@ -75,12 +75,11 @@ async fn what_the_store_answers_too_late_is_given_back() {
     for reserves in [true, false] {
         let memory = MemoryStore::new();
         let store = FaultyStore::new(memory.clone());
-        let limiter =
-            |policy| Limiter::builder(policy).quota(Quota::per_day(10)).build(memory.clone()).unwrap();
-        let policy = "policies: [{ name: policies, key: global, quotas: [10/day] }]";
+        let limiter = |policy| Limiter::builder(policy).quota(a_day(10)).build(memory.clone()).unwrap();
+        let policy = "policies: [{ name: policies, key: global, quotas: [10/1d@first_hit] }]";
         let policies = Config::parse("limits.yaml", policy).unwrap().into_policies();
         let policies = Arc::new(PolicyLimiter::new(store.clone(), policies, "limits.yaml"));
-        let by_key = Limiter::builder("key").quota(Quota::per_day(10)).build(store.clone()).unwrap();
+        let by_key = Limiter::builder("key").quota(a_day(10)).build(store.clone()).unwrap();
         for (name, rule) in [
             ("key", Rule::new(by_key).key(Global)),
             ("policies", Rule::policies(&policies, tollgate_tower::attributes)),

@@ -3,14 +3,12 @@
 use axum::Router;
 use axum::routing::get as on_get;
 use http::{HeaderValue, StatusCode};
-use tollgate::{
-    FallbackStore, Key, Limiter, LocalShare, MemoryStore, OnStoreFailure, Quota, Store, StoreError,
-};
+use tollgate::{FallbackStore, Key, Limiter, LocalShare, MemoryStore, OnStoreFailure, Store, StoreError};
 use tollgate_testkit::{Fault, FaultyStore};
 use tollgate_tower::key::{self, Global, Invalid, Missing};
 use tollgate_tower::{Head, OnInvalid, OnMissing, OnStoreError, RateLimitLayer, Rule};
 
-use crate::support::{Runs, get, send, serve};
+use crate::support::{Runs, a_day, get, send, serve};
 
 type Shared = FaultyStore<MemoryStore>;
 
@@ -19,7 +17,7 @@ fn shared() -> Shared {
 }
 
 fn limiter<S: Store>(store: S) -> Limiter<S> {
-    Limiter::builder("search").quota(Quota::per_day(4)).build(store).unwrap()
+    Limiter::builder("search").quota(a_day(4)).build(store).unwrap()
 }
 
 fn app(rule: Rule) -> (Router, Runs) {
@@ -119,7 +117,7 @@ async fn a_route_takes_what_it_does_not_say_from_the_rule_for_all_others() {
     }
 
     let store = shared();
-    let limiter = |policy| Limiter::builder(policy).quota(Quota::per_day(100)).build(store.clone()).unwrap();
+    let limiter = |policy| Limiter::builder(policy).quota(a_day(100)).build(store.clone()).unwrap();
     let challenge = || HeaderValue::from_static("Bearer");
     let lenient = Rule::new(limiter("others"))
         .key(key::try_from_fn(by_token))

@@ -12,7 +12,7 @@ use http_body_util::{BodyExt, Full};
 use hyper::client::conn::http1;
 use hyper_util::rt::TokioIo;
 use tokio::net::{TcpListener, TcpStream};
-use tollgate::{Limiter, ManualClock, MemoryStore, Quota};
+use tollgate::{Anchor, Limiter, ManualClock, MemoryStore, Quota};
 
 /// Longer than anything here takes on a busy machine.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
@@ -33,6 +33,12 @@ pub(crate) fn clock() -> ManualClock {
     let clock = ManualClock::default();
     clock.advance(Duration::from_millis(18_400));
     clock
+}
+
+/// So many in the day that starts with the first request: no window ends in the middle of a test, as one of the clock's
+/// does at midnight.
+pub(crate) fn a_day(limit: u32) -> Quota {
+    Quota::per_day(limit).with_anchor(Anchor::FirstHit).unwrap()
 }
 
 /// How often a handler ran.

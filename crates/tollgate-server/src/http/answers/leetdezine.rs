@@ -20,6 +20,7 @@ use super::{Description, System, seconds_left};
 pub(super) const SYSTEM: System = System {
     path: "/api/v1/rate_limit",
     example: "/api/v1/rate_limit?user_id=u_abc123&ip_address=203.0.113.5&endpoint=/search&tier=free",
+    tells: &["user", "ip", "endpoint", "tier"],
     headers: None,
     attributes,
     reply,

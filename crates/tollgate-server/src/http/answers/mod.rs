@@ -11,7 +11,7 @@ mod spring_starter;
 
 use http::Uri;
 use serde_json::Value;
-use tollgate_policy::{Attributes, PolicyDecision};
+use tollgate_policy::{Attributes, Identity, PolicyDecision};
 use tollgate_tower::headers::HeaderFormat;
 
 use self::parameters::Parameters;
@@ -27,6 +27,8 @@ pub(crate) struct System {
     pub(super) path: &'static str,
     /// A request that counts, for people to try.
     pub(crate) example: &'static str,
+    /// The attributes that a query can tell.
+    tells: &'static [&'static str],
     /// The headers that tell of limits, unless the policy that decided wants none; `None` leaves all of it to that
     /// policy, as on our own paths.
     pub(super) headers: Option<HeaderFormat>,
@@ -52,6 +54,17 @@ impl System {
             args::Answers::Rlaas => &rlaas::SYSTEM,
             args::Answers::Leetdezine => &leetdezine::SYSTEM,
             args::Answers::SpringStarter => &spring_starter::SYSTEM,
+        }
+    }
+
+    /// An attribute without which it is not known who is counted, and that no query tells.
+    pub(crate) fn untold<'a>(&self, identity: &'a Identity) -> Option<&'a str> {
+        match identity {
+            Identity::Attribute(name) | Identity::Address(name, _) => {
+                (!self.tells.contains(&&**name)).then_some(name)
+            }
+            Identity::All(parts) => parts.iter().find_map(|part| self.untold(part)),
+            _ => None,
         }
     }
 }

@@ -14,6 +14,7 @@ use super::{Description, System, seconds_left};
 pub(super) const SYSTEM: System = System {
     path: "/check",
     example: "/check?userId=alice",
+    tells: &[USER],
     headers: None,
     attributes,
     reply,

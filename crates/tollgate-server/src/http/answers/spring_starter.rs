@@ -26,6 +26,7 @@ use super::{Description, System};
 pub(super) const SYSTEM: System = System {
     path: "/evaluate",
     example: "/evaluate?key=user:alice&name=invoice-create&scope=USER",
+    tells: &["key", "name", "scope"],
     headers: Some(HeaderFormat::Draft06),
     attributes,
     reply,

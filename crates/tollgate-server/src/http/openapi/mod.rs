@@ -76,7 +76,7 @@ fn paths(policies: &[Policy], answers: Option<&System>) -> Value {
         })) },
         "/v1/refund": { "post": operation(admin, "refund", "Give back units of windows that are still open", json!({
             "requestBody": body("RefundRequest"),
-            "responses": changed("RefundReply"),
+            "responses": refunded(),
         })) },
         "/v1/reset": { "post": operation(admin, "reset", "Forget what is used", json!({
             "requestBody": body("ResetRequest"),
@@ -204,6 +204,14 @@ fn replies<const N: usize>(replies: [(u16, Value); N]) -> Map<String, Value> {
 
 fn changed(schema: &str) -> Map<String, Value> {
     with_bad_body(replies([(200, answer(schema, "Where each quota stands")), (503, unavailable())]))
+}
+
+fn refunded() -> Map<String, Value> {
+    let mut responses = changed("RefundReply");
+    let gone =
+        "A quota that is named does not apply under the policies that are live; nothing was given back";
+    responses.extend(replies([(409, problem(gone))]));
+    responses
 }
 
 fn with_bad_request(mut responses: Map<String, Value>) -> Map<String, Value> {

@@ -1,5 +1,4 @@
-//! Schemas of what is asked: with the attributes that are required and as many windows as there are quotas, where one
-//! policy says so for every request.
+//! Schemas of what is asked: with the attributes that are required, where one policy says so for every request.
 
 use serde_json::{Map, Value, json};
 use tollgate_policy::{Attributes, Identity, Mode, OnMissingKey, Policies, Policy};
@@ -12,15 +11,11 @@ use crate::attributes;
 /// The schemas of all request bodies, by name.
 pub(super) fn schemas(policies: &Policies) -> Map<String, Value> {
     let only = only_policy(policies);
-    let mut starts = json!({
+    let windows = json!({
         "type": "array",
-        "description": "`window.start` of each entry of the check's `quotas`, in that order",
-        "items": { "type": "integer", "minimum": 0, "maximum": StartMillis::MAX },
+        "description": "The windows that were charged, of each quota at most one",
+        "items": reference("RefundWindow"),
     });
-    if let (Some(policy), Value::Object(fields)) = (only, &mut starts) {
-        fields.insert("minItems".to_owned(), policy.quotas().len().into());
-        fields.insert("maxItems".to_owned(), policy.quotas().len().into());
-    }
     let used = json!({
         "type": "integer",
         "description": "Units that shall be used in each quota's window; may be above the limit",
@@ -43,8 +38,9 @@ pub(super) fn schemas(policies: &Policies) -> Map<String, Value> {
         ("BatchRequest", object(&["requests"], [("requests", requests)])),
         (
             "RefundRequest",
-            object(&["attributes", "windows"], [attributes(), ("cost", given()), ("windows", starts)]),
+            object(&["attributes", "windows"], [attributes(), ("cost", given()), ("windows", windows)]),
         ),
+        ("RefundWindow", refund_window()),
         ("ResetRequest", object(&["attributes"], [attributes()])),
         ("SetRequest", object(&["attributes", "used"], [attributes(), ("used", used)])),
     ]
@@ -87,6 +83,19 @@ fn cost() -> Value {
 
 fn given() -> Value {
     units("Units to give back; at most what is used")
+}
+
+fn refund_window() -> Value {
+    let text = |description: &str| json!({ "type": "string", "description": description });
+    let start = json!({
+        "type": "integer",
+        "description": "`window.start` of that entry",
+        "minimum": 0,
+        "maximum": StartMillis::MAX,
+    });
+    let policy = text("`policy` of an entry of the check's `quotas`");
+    let quota = text("`quota` of that entry; its limit may have changed since");
+    object(&["policy", "quota", "start"], [("policy", policy), ("quota", quota), ("start", start)])
 }
 
 fn units(description: &str) -> Value {

@@ -1,7 +1,8 @@
 //! What is asked.
 
 use serde::Deserialize;
-use tollgate_policy::Attributes;
+use tollgate::{Quota, Timestamp};
+use tollgate_policy::{Attributes, ChargedWindow};
 
 use crate::http::json::{self, Cost, Object, StartMillis, Used};
 
@@ -33,8 +34,24 @@ pub(in crate::http) struct RefundRequest<'a> {
     pub(in crate::http) attributes: Attributes<'a>,
     #[serde(default)]
     pub(in crate::http) cost: Cost,
-    /// The start of the window that was charged, for each quota.
-    pub(in crate::http) windows: Vec<StartMillis>,
+    pub(in crate::http) windows: Vec<Object<RefundWindow>>,
+}
+
+/// A window that was charged, by what the check answered of its quota.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(in crate::http) struct RefundWindow {
+    policy: String,
+    #[serde(deserialize_with = "json::quota")]
+    quota: Quota,
+    start: StartMillis,
+}
+
+impl From<RefundWindow> for ChargedWindow {
+    fn from(RefundWindow { policy, quota, start }: RefundWindow) -> Self {
+        let start = i64::try_from(start.value()).unwrap_or(i64::MAX);
+        Self::new(&policy, quota, Timestamp::from_unix_millis(start))
+    }
 }
 
 #[derive(Deserialize)]

@@ -1,4 +1,4 @@
-//! The layer: rules, put in front of a service.
+//! How a layer is put together, and what is wrong with it.
 
 use std::fmt;
 use std::sync::Arc;
@@ -6,69 +6,15 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http::{HeaderValue, Response};
-use thiserror::Error;
-use tollgate::{Limiter, PolicyQuota, Store, StoreError};
-use tower_layer::Layer;
+use tollgate::{PolicyQuota, StoreError};
 
+use super::{BuildError, Limits, RateLimitLayer};
+use crate::Denial;
 use crate::gate::{ByKey, Counting, Gate, Leaves, OnDenied, OnTrouble, Settings, jitter_seconds};
 use crate::headers::{HeaderFormat, LimitHeaders};
-use crate::key::KeyExtractor;
-use crate::route::{Route, RouteErrorKind, Routes};
+use crate::route::{Route, Routes};
 use crate::rule::{By, OnInvalid, OnMissing, OnStoreError, Rule};
 use crate::warning::{Warning, Warnings};
-use crate::{Denial, Head, RateLimit};
-
-/// Limits in front of a service: a request that is denied never reaches it.
-///
-/// Clones share everything. The type has no parameters, so a field or a function can name it; the counters are those
-/// of the limiters.
-///
-/// # Layers around layers
-///
-/// Each counts for itself. Of two, the outer one decides first, and what it denies takes nothing of the inner one; what
-/// the inner one denies was taken of the outer one. An allowed response tells of the outer one's limits, and a denial of
-/// those of the one that denied. Where quotas are to be taken all or nothing, put them into one limiter; where routes
-/// are to have limits of their own, into one layer.
-///
-/// ```
-/// # #[cfg(feature = "axum")]
-/// # fn app() -> axum::Router {
-/// use axum::{Router, routing::get};
-/// use tollgate::{Limiter, Quota};
-/// use tollgate_tower::RateLimitLayer;
-/// use tollgate_tower::key::{Global, PeerAddress};
-///
-/// let everybody = RateLimitLayer::new(Limiter::new(Quota::per_second(1_000)), Global);
-/// let each_address = RateLimitLayer::new(Limiter::new(Quota::per_minute(100)), PeerAddress::new());
-/// // Of axum's layers the last one is the outermost: whom it denies takes nothing from everybody.
-/// let app = Router::new().route("/", get(|| async { "hello" })).layer(everybody).layer(each_address);
-/// # app
-/// # }
-/// ```
-///
-/// # Examples
-///
-/// ```
-/// use tollgate::{Limiter, Quota};
-/// use tollgate_tower::key::{Global, PeerAddress};
-/// use tollgate_tower::{BuildError, RateLimitLayer, Rule};
-///
-/// // A hundred a minute for each address.
-/// let layer = RateLimitLayer::new(Limiter::new(Quota::per_minute(100)), PeerAddress::new());
-///
-/// // The same, but for logins five a minute, and no limit for `/health`.
-/// let all = Rule::new(Limiter::new(Quota::per_minute(100))).key(PeerAddress::new());
-/// let login = Limiter::builder("login").quota(Quota::per_minute(5)).build(tollgate::MemoryStore::new())?;
-/// let layer = RateLimitLayer::builder(all)
-///     .route("POST /login", Rule::new(login))
-///     .route("/health", Rule::unlimited())
-///     .build()?;
-/// # Ok::<(), Box<dyn std::error::Error>>(())
-/// ```
-#[derive(Debug, Clone)]
-pub struct RateLimitLayer {
-    limits: Arc<Limits>,
-}
 
 /// What a layer is made of: see [`RateLimitLayer::builder`].
 pub struct RateLimitLayerBuilder {
@@ -83,50 +29,6 @@ pub struct RateLimitLayerBuilder {
     warnings: Warnings,
 }
 
-/// A layer that cannot be. The fault of whoever put it together.
-#[derive(Debug, Clone, PartialEq, Eq, Error)]
-#[non_exhaustive]
-pub enum BuildError {
-    /// It is not said whom a rule counts for.
-    #[error("the rule for {route} has no key, and neither has the one for all other requests")]
-    NoKey {
-        /// The route, or `all other requests`.
-        route: Box<str>,
-    },
-    /// Text that is no route.
-    #[error("the route `{route}`: {kind}")]
-    Route {
-        /// As it was written.
-        route: Box<str>,
-        /// What is wrong.
-        kind: RouteErrorKind,
-    },
-    /// Two routes match the same requests.
-    #[error("the routes `{first}` and `{second}` match the same requests")]
-    SameRoute {
-        /// The first.
-        first: Box<str>,
-        /// The second.
-        second: Box<str>,
-    },
-    /// Two rules count on the same counters by different limits, as limiters over one store do that have the same
-    /// name. `Limiter::builder` names a limiter; where one limit is to hold for several routes, they share a clone.
-    #[error(
-        "the rules for {first} and for {second} count on the same counters by different limits: \
-         policy `{policy}`, window {windows}"
-    )]
-    SameCounters {
-        /// The first route, or `all other requests`.
-        first: Box<str>,
-        /// The second.
-        second: Box<str>,
-        /// The name of the policy in both limiters.
-        policy: Box<str>,
-        /// The window in both.
-        windows: Box<str>,
-    },
-}
-
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Exposes {
     Nothing,
@@ -135,30 +37,9 @@ enum Exposes {
 
 const ALL_OTHERS: &str = "all other requests";
 
-/// All rules of a layer; `None` where nothing is counted.
-#[derive(Debug)]
-pub(crate) struct Limits {
-    routes: Routes<Option<Arc<Gate>>>,
-    others: Option<Arc<Gate>>,
-    /// If a path does not do in place of a matched route.
-    needs_route: Option<Arc<Settings>>,
-}
-
-impl RateLimitLayer {
-    /// One rule for all requests: by this limiter, for whoever this finds.
-    #[must_use]
-    pub fn new<S: Store + 'static>(limiter: Limiter<S>, key: impl KeyExtractor + 'static) -> Self {
-        let rule = Rule::new(limiter).key(key);
-        let settings = Arc::new(Self::builder(Rule::unlimited()).settings());
-        let others = gate(&rule, &rule, HeaderFormat::default(), &settings).unwrap_or(None);
-        let limits = Limits { routes: Routes::new(Vec::new()), others, needs_route: None };
-        Self { limits: Arc::new(limits) }
-    }
-
-    /// A layer with this rule for all requests that have no [route](RateLimitLayerBuilder::route) of their own.
-    #[must_use]
-    pub fn builder(rule: Rule) -> RateLimitLayerBuilder {
-        RateLimitLayerBuilder {
+impl RateLimitLayerBuilder {
+    pub(super) fn new(rule: Rule) -> Self {
+        Self {
             rule,
             routes: Vec::new(),
             format: HeaderFormat::default(),
@@ -170,21 +51,11 @@ impl RateLimitLayer {
             warnings: Warnings::default(),
         }
     }
-}
 
-impl<S> Layer<S> for RateLimitLayer {
-    type Service = RateLimit<S>;
-
-    fn layer(&self, inner: S) -> RateLimit<S> {
-        RateLimit::new(inner, Arc::clone(&self.limits))
-    }
-}
-
-impl RateLimitLayerBuilder {
     /// Has a rule of its own for a route: a method or any, and a path, such as `POST /login`, `/users/{id}` or
     /// `/files/{*rest}`. Of several that match, the most specific holds, and it alone.
     ///
-    /// A route is looked for in the [matched route](Head::route) of a request; where there is none, in its path,
+    /// A route is looked for in the [matched route](crate::Head::route) of a request; where there is none, in its path,
     /// letter by letter. A route for GET holds for HEAD as well.
     #[must_use]
     pub fn route(mut self, route: &str, rule: Rule) -> Self {
@@ -282,7 +153,7 @@ impl RateLimitLayerBuilder {
         Ok(RateLimitLayer { limits: Arc::new(Limits { routes: Routes::new(gates?), others, needs_route }) })
     }
 
-    fn settings(self) -> Settings {
+    pub(super) fn settings(self) -> Settings {
         let exposes = match self.exposes {
             Exposes::Nothing => None,
             Exposes::LimitHeaders => Some(HeaderValue::from_static(self.format.exposed())),
@@ -336,7 +207,7 @@ fn routes(rules: &[(Box<str>, Rule)]) -> Result<Vec<Route>, BuildError> {
 
 /// The rule with everything filled in that it takes from the one for all other requests: `Some(None)` if it counts
 /// nothing, `None` if it has no key.
-fn gate(
+pub(super) fn gate(
     rule: &Rule,
     others: &Rule,
     format: HeaderFormat,
@@ -370,24 +241,6 @@ fn gate(
         when_full: rule.when_full.or(others.when_full).unwrap_or(OnStoreError::Refuse),
         settings: Arc::clone(settings),
     })))
-}
-
-impl Limits {
-    /// What holds for this request; `None` if it is not counted.
-    pub(crate) fn gate(&self, head: Head<'_>) -> Option<&Arc<Gate>> {
-        if let Some(settings) = &self.needs_route
-            && head.route().is_none()
-        {
-            settings.warnings.give(Warning::NoMatchedRoute);
-        }
-        self.routes.find(head).unwrap_or(&self.others).as_ref()
-    }
-}
-
-impl fmt::Debug for Settings {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Settings").finish_non_exhaustive()
-    }
 }
 
 impl fmt::Debug for RateLimitLayerBuilder {

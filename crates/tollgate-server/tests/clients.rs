@@ -1,0 +1,51 @@
+//! Callers in other languages, as `examples/clients` has them.
+
+#![allow(clippy::expect_used, reason = "this is a test")]
+
+mod support;
+
+use std::process::Command;
+
+use support::Server;
+
+/// Its standard output and standard error, and whether it ended well. The machine may stand still for longer than a
+/// caller would wait for an answer.
+fn python(server: &Server, user: &str) -> (bool, String, String) {
+    let clients = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/clients");
+    let output = Command::new("python3")
+        .args(["-B", "-c", "import check; check.TIMEOUT = 60; check.main()"])
+        .args([format!("http://{}", server.public).as_str(), user])
+        .env("PYTHONPATH", clients)
+        .env("no_proxy", "*")
+        .output()
+        .expect("python3 is missing: install it, such as with `apt-get install python3`");
+    let text = |bytes: Vec<u8>| String::from_utf8(bytes).expect("text");
+    (output.status.success(), text(output.stdout), text(output.stderr))
+}
+
+#[test]
+fn python_waits_as_long_as_it_is_told_and_is_then_let_in() {
+    let server = Server::start(&["--limit", "1/2s@first_hit", "--key", "user"]);
+    // A window may be over before python has come.
+    let denied = (0..20).find_map(|_| {
+        server.get("/v1/check?user=alice");
+        let (is_done, said, error) = python(&server, "alice");
+        assert!(is_done, "{error}");
+        said.starts_with("denied: waiting ").then_some(said)
+    });
+    let said = denied.expect("a denial");
+    let lines: Vec<&str> = said.lines().collect();
+    // It asked once more, and was in time.
+    assert!(matches!(lines[..], [_, "allowed: 0 left"]), "{said}");
+}
+
+#[test]
+fn python_tells_a_denial_for_good_and_a_problem_from_a_decision() {
+    let nobody = Server::start(&["--limit", "0/1s", "--key", "user"]);
+    let (is_done, said, error) = python(&nobody, "alice");
+    assert_eq!((is_done, said.as_str()), (false, ""));
+    assert_eq!(error, "denied for good: the limit is 0: everything is denied\n");
+    let (is_done, said, error) = python(&nobody, "");
+    assert_eq!((is_done, said.as_str()), (false, ""));
+    assert!(error.contains("`user` is empty"), "{error}");
+}

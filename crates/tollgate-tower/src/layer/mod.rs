@@ -1,0 +1,119 @@
+//! The layer: rules, put in front of a service.
+
+mod builder;
+mod error;
+
+use std::sync::Arc;
+
+use tollgate::{Limiter, Store};
+use tower_layer::Layer;
+
+pub use self::builder::RateLimitLayerBuilder;
+use self::builder::gate;
+pub use self::error::BuildError;
+use crate::gate::{Gate, Settings};
+use crate::headers::HeaderFormat;
+use crate::key::KeyExtractor;
+use crate::route::Routes;
+use crate::rule::Rule;
+use crate::warning::Warning;
+use crate::{Head, RateLimit};
+
+/// Limits in front of a service: a request that is denied never reaches it.
+///
+/// Clones share everything. The type has no parameters, so a field or a function can name it; the counters are those
+/// of the limiters.
+///
+/// # Layers around layers
+///
+/// Each counts for itself. Of two, the outer one decides first, and what it denies takes nothing of the inner one; what
+/// the inner one denies was taken of the outer one. An allowed response tells of the outer one's limits, and a denial of
+/// those of the one that denied. Where quotas are to be taken all or nothing, put them into one limiter; where routes
+/// are to have limits of their own, into one layer.
+///
+/// ```
+/// # #[cfg(feature = "axum")]
+/// # fn app() -> axum::Router {
+/// use axum::{Router, routing::get};
+/// use tollgate::{Limiter, Quota};
+/// use tollgate_tower::RateLimitLayer;
+/// use tollgate_tower::key::{Global, PeerAddress};
+///
+/// let everybody = RateLimitLayer::new(Limiter::new(Quota::per_second(1_000)), Global);
+/// let each_address = RateLimitLayer::new(Limiter::new(Quota::per_minute(100)), PeerAddress::new());
+/// // Of axum's layers the last one is the outermost: whom it denies takes nothing from everybody.
+/// let app = Router::new().route("/", get(|| async { "hello" })).layer(everybody).layer(each_address);
+/// # app
+/// # }
+/// ```
+///
+/// # Examples
+///
+/// ```
+/// use tollgate::{Limiter, Quota};
+/// use tollgate_tower::key::{Global, PeerAddress};
+/// use tollgate_tower::{BuildError, RateLimitLayer, Rule};
+///
+/// // A hundred a minute for each address.
+/// let layer = RateLimitLayer::new(Limiter::new(Quota::per_minute(100)), PeerAddress::new());
+///
+/// // The same, but for logins five a minute, and no limit for `/health`.
+/// let all = Rule::new(Limiter::new(Quota::per_minute(100))).key(PeerAddress::new());
+/// let login = Limiter::builder("login").quota(Quota::per_minute(5)).build(tollgate::MemoryStore::new())?;
+/// let layer = RateLimitLayer::builder(all)
+///     .route("POST /login", Rule::new(login))
+///     .route("/health", Rule::unlimited())
+///     .build()?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug, Clone)]
+pub struct RateLimitLayer {
+    limits: Arc<Limits>,
+}
+
+/// All rules of a layer; `None` where nothing is counted.
+#[derive(Debug)]
+pub(crate) struct Limits {
+    routes: Routes<Option<Arc<Gate>>>,
+    others: Option<Arc<Gate>>,
+    /// If a path does not do in place of a matched route.
+    needs_route: Option<Arc<Settings>>,
+}
+
+impl RateLimitLayer {
+    /// One rule for all requests: by this limiter, for whoever this finds.
+    #[must_use]
+    pub fn new<S: Store + 'static>(limiter: Limiter<S>, key: impl KeyExtractor + 'static) -> Self {
+        let rule = Rule::new(limiter).key(key);
+        let settings = Arc::new(Self::builder(Rule::unlimited()).settings());
+        let others = gate(&rule, &rule, HeaderFormat::default(), &settings).unwrap_or(None);
+        let limits = Limits { routes: Routes::new(Vec::new()), others, needs_route: None };
+        Self { limits: Arc::new(limits) }
+    }
+
+    /// A layer with this rule for all requests that have no [route](RateLimitLayerBuilder::route) of their own.
+    #[must_use]
+    pub fn builder(rule: Rule) -> RateLimitLayerBuilder {
+        RateLimitLayerBuilder::new(rule)
+    }
+}
+
+impl<S> Layer<S> for RateLimitLayer {
+    type Service = RateLimit<S>;
+
+    fn layer(&self, inner: S) -> RateLimit<S> {
+        RateLimit::new(inner, Arc::clone(&self.limits))
+    }
+}
+
+impl Limits {
+    /// What holds for this request; `None` if it is not counted.
+    pub(crate) fn gate(&self, head: Head<'_>) -> Option<&Arc<Gate>> {
+        if let Some(settings) = &self.needs_route
+            && head.route().is_none()
+        {
+            settings.warnings.give(Warning::NoMatchedRoute);
+        }
+        self.routes.find(head).unwrap_or(&self.others).as_ref()
+    }
+}
