@@ -125,6 +125,11 @@ impl Node {
         }
     }
 
+    /// Whether no call can be sent, and an attempt to connect has failed.
+    pub(crate) fn is_away(&self) -> bool {
+        self.shared.is_away()
+    }
+
     /// Calls the script, which is loaded again if the server has lost it.
     ///
     /// # Cancel safety
@@ -214,7 +219,8 @@ impl Node {
         if deadline <= sent {
             return Err(Trouble::Late);
         }
-        match timeout_at(deadline, what.over(&link.connection)?).await {
+        let awaited = what.over(&link.connection).inspect_err(|_| self.shared.close(link, None))?;
+        match timeout_at(deadline, awaited).await {
             Ok(reply) => {
                 let reply = reply.unwrap_or(Err(Trouble::Cut))?;
                 link.breaker.answered();
