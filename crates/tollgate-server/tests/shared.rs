@@ -455,10 +455,11 @@ fn every_flag_of_the_store_has_an_environment_variable() {
     command.envs([
         ("TOLLGATE_LIMIT", "4/1d@first_hit"),
         ("TOLLGATE_STORE", url.as_str()),
-        ("TOLLGATE_STORE_TIMEOUT", "1s"),
-        ("TOLLGATE_STORE_CONNECT_TIMEOUT", "5s"),
+        ("TOLLGATE_STORE_TIMEOUT", PATIENT),
+        ("TOLLGATE_STORE_CONNECT_TIMEOUT", PATIENT),
         ("TOLLGATE_STORE_PREFIX", "variable"),
         ("TOLLGATE_IDENTITY", "plain"),
+        ("TOLLGATE_LOCAL_DENIALS", "0"),
         ("TOLLGATE_STORE_PASSWORD", "sesame"),
         ("TOLLGATE_ON_STORE_FAILURE", "local"),
         ("TOLLGATE_LOCAL_SHARE", "1/2"),
@@ -467,6 +468,8 @@ fn every_flag_of_the_store_has_an_environment_variable() {
     until("counted", &server, "/v1/check?user=alice", is_from_store);
     let keys: Vec<String> = store.command(["KEYS", "variable:*alice*"]);
     assert_eq!(keys.len(), 1);
+    let full = || server.get("/v1/check?user=carol&cost=4");
+    assert_eq!((full().status, full().status, source(&full())), (200, 429, json!("store")));
     store.kill();
     let limits: Vec<Value> =
         (0..3).map(|_| server.get("/v1/check?user=bob").json()["limit"].clone()).collect();
@@ -489,6 +492,9 @@ fn flags_of_the_store_that_cannot_be_are_told_with_status_2() {
     }
     for time in ["0ms", "20", "2m", "-1s"] {
         assert!(with(&["--store-timeout", time]).contains("1ms to 60s"), "{time}");
+    }
+    for count in ["-1", "10000001", "many"] {
+        assert!(with(&["--local-denials", count]).contains("from 0 to 10000000"), "{count}");
     }
     assert!(fails(&["--on-store-failure", "closed"]).contains("--store <URL>"));
     assert!(fails(&["--store-prefix", "x"]).contains("--store <URL>"));
