@@ -219,8 +219,10 @@ async fn rights(node: &Node, prefix: &str) -> Finding {
         &["PEXPIREAT", &key, "1"],
         &["DEL", &key],
     ];
+    // For keys of a slot that is on its way.
+    let asking: Option<&[&str]> = node.is_in_cluster().then_some(&["ASKING"]);
     let mut missing: Vec<&str> = Vec::new();
-    for command in commands {
+    for command in commands.into_iter().chain(asking) {
         let dry_run = cmd("ACL").arg("DRYRUN").arg(&user).arg(command).to_owned();
         match ask::<String>(node, &dry_run).await {
             Ok(answer) if answer == "OK" => {}
@@ -238,7 +240,7 @@ async fn rights(node: &Node, prefix: &str) -> Finding {
     } else {
         let found = format!("user {user} may not {} under {prefix}*", missing.join(", "));
         let advice = format!(
-            "ACL SETUSER {user} ~{prefix}* {RIGHTS}; a database other than 0 takes +select too, a Cluster +cluster|slots"
+            "ACL SETUSER {user} ~{prefix}* {RIGHTS}; a database other than 0 takes +select too, a Cluster +cluster|slots +asking"
         );
         Finding::fail("rights", found, advice)
     }

@@ -114,6 +114,11 @@ impl Node {
         &self.shared.address
     }
 
+    /// Whether it has some of the slots, and others have the rest.
+    pub(crate) fn is_in_cluster(&self) -> bool {
+        self.shared.checked.settings.url.is_cluster()
+    }
+
     pub(crate) fn health(&self) -> Health {
         let links = self.shared.links.borrow();
         if links.up.is_empty() {
