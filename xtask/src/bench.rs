@@ -81,7 +81,7 @@ impl Bench {
                 servers::require()?;
                 let service = build_service()?;
                 command("cargo build --locked --release --manifest-path bench/Cargo.toml --features redis")
-                    .arguments(["--bin", "redis", "--bin", "limitador"])
+                    .arguments(["--bin", "redis", "--bin", "limitador", "--bin", "hello"])
                     .run()?;
                 command(
                     "cargo run --locked --quiet --release --manifest-path bench/Cargo.toml --features redis",

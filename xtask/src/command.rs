@@ -2,6 +2,7 @@
 
 use std::ffi::{OsStr, OsString};
 use std::fmt;
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 
@@ -77,6 +78,12 @@ impl CommandLine {
     /// Starts it and does not wait.
     pub(crate) fn spawn(&self) -> Result<Child> {
         self.to_command()?.spawn().with_context(|| format!("cannot run `{self}`"))
+    }
+
+    /// Starts it as the leader of a process group, with a standard input that is open as long as the child is held.
+    pub(crate) fn spawn_group(&self) -> Result<Child> {
+        let child = self.to_command()?.process_group(0).stdin(Stdio::piped()).spawn();
+        child.with_context(|| format!("cannot run `{self}`"))
     }
 
     fn expect_success(&self, status: ExitStatus) -> Result<()> {

@@ -1,9 +1,11 @@
 //! `cargo xtask`: the tests, benches and proofs of Tollgate, each one command.
 //!
-//! Commands of other programs are said in `command`, and lists of them are run by `steps`.
+//! Commands of other programs are said in `command`, and lists of them are run by `steps`, each in a process group that
+//! `group` ends when it takes too long.
 
 mod bench;
 mod command;
+mod group;
 mod node;
 mod prove;
 mod servers;
@@ -19,6 +21,8 @@ use std::process::ExitCode;
 use anyhow::{Context, Result};
 use clap::{Parser, Subcommand};
 
+use crate::steps::Checked;
+
 /// Tests, benches and proofs of Tollgate.
 #[derive(Debug, Parser)]
 #[command(name = "cargo xtask")]
@@ -30,7 +34,17 @@ struct Args {
 #[derive(Debug, Subcommand)]
 enum Task {
     /// Run everything that a contributor and CI run
-    Test,
+    Test {
+        /// Multiplies all time limits, for a machine that is slower than two cores of a server
+        #[arg(long, value_name = "FACTOR", default_value_t = 1)]
+        patience: u32,
+    },
+    /// Run one step of the tests, as `test` does for each
+    #[command(hide = true)]
+    Step {
+        #[arg(value_name = "INDEX")]
+        index: usize,
+    },
     /// Install the servers that tests start, where they are missing
     Servers,
     /// Measure, and print one RESULT line for each figure
@@ -47,7 +61,8 @@ enum Task {
 
 fn main() -> ExitCode {
     match run(Args::parse().task) {
-        Ok(()) => ExitCode::SUCCESS,
+        Ok(Checked::Passed) => ExitCode::SUCCESS,
+        Ok(Checked::No) => ExitCode::from(steps::NOT_CHECKED),
         Err(error) => {
             eprintln!("error: {error:#}");
             ExitCode::FAILURE
@@ -55,13 +70,15 @@ fn main() -> ExitCode {
     }
 }
 
-fn run(task: Task) -> Result<()> {
+fn run(task: Task) -> Result<Checked> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
     std::env::set_current_dir(&root).with_context(|| format!("cannot go to {}", root.display()))?;
     match task {
-        Task::Test => test::run(),
-        Task::Servers => servers::require().map(|_| ()),
-        Task::Bench { bench } => bench.run(),
-        Task::Prove { proof } => proof.run(),
+        Task::Test { patience } => test::run(patience)?,
+        Task::Step { index } => return test::step(index),
+        Task::Servers => return servers::require(),
+        Task::Bench { bench } => bench.run()?,
+        Task::Prove { proof } => proof.run()?,
     }
+    Ok(Checked::Passed)
 }

@@ -1,10 +1,12 @@
 //! `cargo xtask test`: what has to hold before a change is taken.
 
 use std::collections::BTreeSet;
+use std::time::Duration;
 
-use anyhow::{Result, ensure};
+use anyhow::{Context, Result, ensure};
 
-use crate::command::command;
+use crate::command::{command, program};
+use crate::group;
 use crate::node;
 use crate::prove;
 use crate::servers;
@@ -14,8 +16,26 @@ use crate::system;
 /// What the library may cost a project that adds it, itself included.
 const MOST_CRATES: usize = 20;
 
-pub(crate) fn run() -> Result<()> {
-    steps::run(&[
+/// How long the longest step may take, which builds all tests and runs them.
+const TESTS_LIMIT: Duration = Duration::from_secs(20 * 60);
+
+/// Runs all steps, each within its time limit multiplied by this.
+pub(crate) fn run(patience: u32) -> Result<()> {
+    let this = std::env::current_exe().context("cannot find xtask's own program")?;
+    let start = |index: usize| program(&this).argument("step").argument(index.to_string());
+    steps::run(&steps(), patience, start)
+}
+
+/// Runs one of them, in the process that [`run`] starts for it.
+pub(crate) fn step(index: usize) -> Result<Checked> {
+    let steps = steps();
+    let step = steps.get(index).with_context(|| format!("there are {} steps", steps.len()))?;
+    group::end_with_parent();
+    step.run()
+}
+
+fn steps() -> Vec<Step> {
+    vec![
         Step::command("format", command("cargo fmt --all --check")),
         Step::command("format of the benches", command("cargo fmt --check --manifest-path bench/Cargo.toml")),
         Step::command(
@@ -43,7 +63,8 @@ pub(crate) fn run() -> Result<()> {
         Step::command(
             "tests",
             command("cargo test --locked --workspace --all-features --lib --bins --tests"),
-        ),
+        )
+        .within(TESTS_LIMIT),
         Step::check("older headers as a client on node reads them", node::older_headers),
         Step::command(
             "tests of the library with default features",
@@ -63,7 +84,7 @@ pub(crate) fn run() -> Result<()> {
         Step::command("examples", command("cargo build --locked --workspace --all-features --examples")),
         Step::check("size of the library's dependency tree", library_stays_small),
         Step::check("licences, bans, sources and advisories", supply_chain),
-    ])
+    ]
 }
 
 /// What one feature lacks, another may bring: with all of them it does not show.

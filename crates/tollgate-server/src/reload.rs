@@ -50,6 +50,8 @@ pub(crate) struct Failure {
 pub(crate) enum Cause {
     /// Something changed where the file is.
     Watch,
+    /// Nothing is known to have changed, and the file has not been looked at for a while.
+    Interval,
     /// A signal.
     Signal,
     /// An administrator.
@@ -88,7 +90,7 @@ impl<S> Reloads<S> {
     pub(crate) fn reload(&self, cause: Cause) -> Result<Reloaded, ReloadError> {
         let mut file = lock(&self.file);
         let text = match file.read() {
-            Ok(text) if cause == Cause::Watch && file.is_known(&text) => {
+            Ok(text) if cause.is_guess() && file.is_known(&text) => {
                 // Something else changed in the folder.
                 self.state.found_in_step();
                 return Ok(Reloaded::Unchanged(self.limiter.live().version()));
@@ -132,7 +134,7 @@ impl<S> Reloads<S> {
         // The watch comes for whatever happens in the folder, and the log may be written there: a file that is away
         // is told of once, or each line would be the cause of the next.
         let is_same = |told: &Arc<Failure>| told.to_string() == failure.to_string();
-        if cause == Cause::Watch
+        if cause.is_guess()
             && let Some(told) = self.state.failure().filter(is_same)
         {
             return ReloadError(told);
@@ -159,7 +161,7 @@ pub(crate) async fn keep_in_step<S: Send + Sync + 'static>(
             }
         };
         let cause = tokio::select! {
-            () = watch.changed() => Cause::Watch,
+            cause = watch.changed() => cause,
             _ = signal => Cause::Signal,
         };
         let reloads = Arc::clone(&reloads);
@@ -217,9 +219,15 @@ impl fmt::Display for Failure {
 }
 
 impl Cause {
+    /// Nobody asked, and the file may be as it was.
+    const fn is_guess(self) -> bool {
+        matches!(self, Self::Watch | Self::Interval)
+    }
+
     const fn name(self) -> &'static str {
         match self {
             Self::Watch => "watch",
+            Self::Interval => "interval",
             Self::Signal => "SIGHUP",
             Self::Request => "request",
         }
@@ -276,6 +284,20 @@ mod tests {
         assert_eq!(reloads.reload(Cause::Watch).unwrap(), Reloaded::Unchanged(1));
         assert!(reloads.state().failure().is_none());
         fs::remove_dir_all(&folder).unwrap();
+    }
+
+    #[test]
+    fn of_many_changes_the_first_are_said_and_the_rest_counted() {
+        let policies = |count: usize| {
+            let policy = |index| format!("{{ name: p{index}, key: global, quotas: [1/1m] }}");
+            let all: Vec<_> = (0..count).map(policy).collect();
+            Config::parse("t.yaml", &format!("policies: [{}]", all.join(", "))).unwrap().into_policies()
+        };
+        let none = policies(0);
+        assert!(!in_short(&none.changes(&policies(20))).contains("more"));
+        let text = in_short(&none.changes(&policies(22)));
+        assert!(text.ends_with("; and 2 more"), "{text}");
+        assert_eq!(text.matches("; ").count(), 20, "{text}");
     }
 
     /// A look at a file that is still not valid made the policies young again.

@@ -14,6 +14,8 @@ use tokio::sync::Notify;
 use tokio::time;
 use tracing::warn;
 
+use crate::reload::Cause;
+
 /// How long nothing has to happen: a change is several events, and the last of them completes it.
 const QUIET: Duration = Duration::from_millis(100);
 
@@ -41,14 +43,16 @@ impl Watch {
         Self { happened, _watcher: watcher.ok() }
     }
 
-    /// Waits until the file may have changed, and what was happening is over.
-    pub(crate) async fn changed(&self) {
+    /// Waits until the file may have changed, and what was happening is over. Says whether something happened or it is
+    /// only time to look.
+    pub(crate) async fn changed(&self) -> Cause {
         if time::timeout(INTERVAL, self.happened.notified()).await.is_err() {
-            return;
+            return Cause::Interval;
         }
         let quiet = async { while time::timeout(QUIET, self.happened.notified()).await.is_ok() {} };
         // Whether it became quiet or not, it is time to look.
         let _ = time::timeout(PATIENCE, quiet).await;
+        Cause::Watch
     }
 }
 

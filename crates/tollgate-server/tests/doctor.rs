@@ -184,20 +184,21 @@ fn a_clock_that_is_off_is_a_warning() {
 
 #[test]
 fn a_user_without_the_rights_fails_with_what_is_missing() {
-    let rights = "~tollgate:* +@connection +info +acl|whoami +acl|dryrun +script|load +evalsha +time +get +mget +scan +pttl";
+    let rights =
+        "~tollgate:* +@connection +info +acl|whoami +acl|dryrun +script|load +evalsha +time +get +mget +scan";
     let server = Settings::new(Software::Redis).user("limiter", "sesame", rights).start();
     let url = format!("redis://limiter:sesame@{}", server.address());
     let (status, checks) = doctor(&["--store", &url]);
     let (level_, found) = level(&checks, "rights");
     assert_eq!((status, level_), (Some(1), "fail"), "{checks:?}");
-    assert!(found.contains("SET, INCRBY, PEXPIRETIME, PEXPIREAT, DEL"), "{found}");
+    assert!(found.contains("SET, INCRBY, PEXPIRETIME, PTTL, PEXPIREAT, DEL"), "{found}");
     assert_eq!(level(&checks, "exact").0, "fail", "{checks:?}");
 }
 
 /// What the advice names is enough.
 #[test]
 fn a_user_with_the_rights_that_it_advises_passes() {
-    let rights = "~tollgate:* +evalsha +script|load +time +get +mget +set +incrby +pexpiretime +pexpireat +del +ping +hello +info";
+    let rights = "~tollgate:* +evalsha +script|load +time +get +mget +set +incrby +pexpiretime +pttl +pexpireat +del +ping +hello +info";
     let server = Settings::new(Software::Redis).user("limiter", "sesame", rights).start();
     let url = format!("redis://limiter:sesame@{}", server.address());
     let (status, checks) = doctor(&["--store", &url]);

@@ -7,7 +7,7 @@ mod support;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use support::{Connection, HANG, Server, get, post};
+use support::{Connection, HANG, Server, get, post, undisturbed};
 
 #[test]
 fn what_is_wrong_is_named() {
@@ -77,6 +77,10 @@ fn a_body_is_json_of_64_kib_at_most() {
 
 #[test]
 fn slow_heads_are_cut_off_after_five_seconds_and_idle_connections_are_not() {
+    undisturbed(slow_heads);
+}
+
+fn slow_heads() {
     let server = Server::start(&["--limit", "5/1d"]);
     let started = Instant::now();
     let mut silent = server.connect();

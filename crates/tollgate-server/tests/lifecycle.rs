@@ -7,16 +7,18 @@ mod support;
 use std::net::TcpListener;
 use std::process::Stdio;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
-use std::thread;
-use std::time::Duration;
+use std::thread::{self, ScopedJoinHandle};
+use std::time::{Duration, Instant};
 
-use support::{Connection, Server, get, post, tollgate};
+use support::{Connection, HANG, Server, get, post, tollgate, undisturbed};
 
 const ALICE: &str = r#"{"attributes": {"user": "alice"}}"#;
 
 /// Nobody listens any more.
 fn wait_until_it_drains(server: &Server) {
+    let began = Instant::now();
     while std::net::TcpStream::connect(server.public).is_ok() {
+        assert!(began.elapsed() < HANG, "it goes on listening");
         thread::sleep(Duration::from_millis(1));
     }
 }
@@ -121,6 +123,10 @@ fn every_flag_has_an_environment_variable() {
 
 #[test]
 fn a_drain_under_load_loses_no_request() {
+    undisturbed(drain_under_load);
+}
+
+fn drain_under_load() {
     let server = Server::start(&["--limit", "1000000/1d"]);
     let (answered, stop) = (AtomicU32::new(0), AtomicBool::new(false));
     let address = server.public;
@@ -159,6 +165,10 @@ fn a_drain_under_load_loses_no_request() {
             })
             .collect();
         while answered.load(Ordering::Relaxed) < 2_000 {
+            assert!(
+                !clients.iter().all(ScopedJoinHandle::is_finished),
+                "the service ended before it was told"
+            );
             thread::sleep(Duration::from_millis(1));
         }
         server.signal("TERM");
@@ -177,48 +187,56 @@ fn a_drain_under_load_loses_no_request() {
 
 #[test]
 fn a_drain_serves_the_connections_that_wait_for_room() {
-    let server = Server::start(&["--limit", "5/1d@first_hit", "--max-connections", "1"]);
-    let mut first = server.connect();
-    assert_eq!(first.ask(&get("/healthz")).status, 200);
-    let mut waiting: Vec<Connection> = (0..3).map(|_| server.connect()).collect();
-    for connection in &mut waiting {
-        connection.send(&post("/v1/check", ALICE));
-    }
-    server.signal("TERM");
-    for connection in &mut waiting {
-        let reply = connection.reply().expect("an answer");
-        assert_eq!((reply.status, reply.header("connection")), (200, Some("close")));
-    }
-    assert!(first.is_closed());
-    assert_eq!(server.wait().0.code(), Some(0));
+    undisturbed(|| {
+        let server = Server::start(&["--limit", "5/1d@first_hit", "--max-connections", "1"]);
+        let mut first = server.connect();
+        assert_eq!(first.ask(&get("/healthz")).status, 200);
+        let mut waiting: Vec<Connection> = (0..3).map(|_| server.connect()).collect();
+        for connection in &mut waiting {
+            connection.send(&post("/v1/check", ALICE));
+        }
+        server.signal("TERM");
+        for connection in &mut waiting {
+            let reply = connection.reply().expect("an answer");
+            assert_eq!((reply.status, reply.header("connection")), (200, Some("close")));
+        }
+        assert!(first.is_closed());
+        assert_eq!(server.wait().0.code(), Some(0));
+    });
 }
 
 #[test]
 fn a_drain_finishes_a_request_that_is_half_sent_and_says_it_is_not_ready() {
-    let server = Server::start(&["--limit", "5/1d@first_hit"]);
-    let (mut half, mut other) = (server.connect(), Connection::open(server.admin));
-    assert_eq!(half.ask(&get("/v1/check?user=alice")).status, 200);
-    assert_eq!(other.ask(&get("/readyz")).status, 200);
-    let request = post("/v1/check", ALICE);
-    let (first, second) = request.split_at(request.len() - 5);
-    half.send(first);
-    other.send(b"GET /readyz HTTP/1.1\r\n");
+    undisturbed(|| {
+        let server = Server::start(&["--limit", "5/1d@first_hit"]);
+        let (mut half, mut other) = (server.connect(), Connection::open(server.admin));
+        assert_eq!(half.ask(&get("/v1/check?user=alice")).status, 200);
+        assert_eq!(other.ask(&get("/readyz")).status, 200);
+        let request = post("/v1/check", ALICE);
+        let (first, second) = request.split_at(request.len() - 5);
+        half.send(first);
+        other.send(b"GET /readyz HTTP/1.1\r\n");
 
-    server.signal("INT");
-    wait_until_it_drains(&server);
-    other.send(b"Host: test\r\n\r\n");
-    let ready = other.reply().expect("an answer");
-    ready.assert_problem(503, None);
-    assert_eq!(ready.header("connection"), Some("close"));
-    half.send(second);
-    let reply = half.reply().expect("the request is finished");
-    assert_eq!((reply.status, reply.json()["used"].as_u64()), (200, Some(2)));
-    assert!(half.is_closed());
-    assert_eq!(server.wait().0.code(), Some(0));
+        server.signal("INT");
+        wait_until_it_drains(&server);
+        other.send(b"Host: test\r\n\r\n");
+        let ready = other.reply().expect("an answer");
+        ready.assert_problem(503, None);
+        assert_eq!(ready.header("connection"), Some("close"));
+        half.send(second);
+        let reply = half.reply().expect("the request is finished");
+        assert_eq!((reply.status, reply.json()["used"].as_u64()), (200, Some(2)));
+        assert!(half.is_closed());
+        assert_eq!(server.wait().0.code(), Some(0));
+    });
 }
 
 #[test]
 fn a_drain_takes_no_more_than_five_seconds() {
+    undisturbed(drain_with_a_body_that_never_ends);
+}
+
+fn drain_with_a_body_that_never_ends() {
     let server = Server::start(&["--limit", "5/1d"]);
     let mut stuck = server.connect();
     let request = post("/v1/check", ALICE);
@@ -234,11 +252,13 @@ fn a_drain_takes_no_more_than_five_seconds() {
 
 #[test]
 fn without_connections_a_drain_ends_at_once() {
-    let server = Server::start(&["--limit", "5/1d"]);
-    server.signal("TERM");
-    let (status, log) = server.wait();
-    assert_eq!(status.code(), Some(0));
-    assert!(log.contains("stopped") && !log.contains("left"), "{log}");
+    undisturbed(|| {
+        let server = Server::start(&["--limit", "5/1d"]);
+        server.signal("TERM");
+        let (status, log) = server.wait();
+        assert_eq!(status.code(), Some(0));
+        assert!(log.contains("stopped") && !log.contains("left"), "{log}");
+    });
 }
 
 #[test]
@@ -275,17 +295,19 @@ fn a_full_store_is_logged_with_what_to_do() {
 
 #[test]
 fn a_second_signal_exits_at_once() {
-    let server = Server::start(&["--limit", "5/1d"]);
-    let mut stuck = server.connect();
-    let request = post("/v1/check", ALICE);
-    stuck.send(&request[..request.len() - 1]);
-    server.signal("INT");
-    wait_until_it_drains(&server);
-    server.signal("INT");
-    let (status, log) = server.wait();
-    // A drain that had gone on would have ended with 0.
-    assert_eq!(status.code(), Some(130), "{log}");
-    assert!(log.contains("stopped at once"), "{log}");
+    undisturbed(|| {
+        let server = Server::start(&["--limit", "5/1d"]);
+        let mut stuck = server.connect();
+        let request = post("/v1/check", ALICE);
+        stuck.send(&request[..request.len() - 1]);
+        server.signal("INT");
+        wait_until_it_drains(&server);
+        server.signal("INT");
+        let (status, log) = server.wait();
+        // A drain that had gone on would have ended with 0.
+        assert_eq!(status.code(), Some(130), "{log}");
+        assert!(log.contains("stopped at once"), "{log}");
+    });
 }
 
 #[test]
@@ -316,6 +338,26 @@ fn a_denial_is_logged_once_a_window() {
     for (line, message) in lines.into_iter().zip(["started", "first denial", "draining", "stopped"]) {
         assert!(line.contains(message), "{log}");
     }
+}
+
+#[test]
+fn denials_in_windows_shorter_than_a_second_are_logged_once_a_second() {
+    let server = Server::start(&["--limit", "1/10ms"]);
+    let (mut connection, began, mut denied) = (server.connect(), Instant::now(), 0);
+    while denied < 50 {
+        let reply = connection.ask(&get("/v1/check?user=alice"));
+        denied += usize::from(reply.status == 429);
+        assert!(began.elapsed() < HANG, "a limit is not kept");
+        if reply.status == 429 {
+            // Its next denial is in another window.
+            thread::sleep(Duration::from_millis(10));
+        }
+    }
+    let most = began.elapsed().as_secs() as usize + 2;
+    server.signal("TERM");
+    let (_, log) = server.wait();
+    let lines = log.matches("first denial").count();
+    assert!((1..=most).contains(&lines), "{lines} lines, at most {most}: {log}");
 }
 
 /// One gap for all quotas let a denial by the one silence the other's for as long as the longer window.

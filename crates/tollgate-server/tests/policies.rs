@@ -16,11 +16,8 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
-use support::{Connection, Reply, Server, get, tollgate};
+use support::{Connection, HANG, Reply, Server, get, tollgate};
 use tollgate_testkit::servers::{self, Software};
-
-/// How soon a change of the file is live: far sooner than it would be found by looking every half minute.
-const NOTICED: Duration = Duration::from_secs(15);
 
 /// A folder of its own, removed at the end.
 struct Folder(PathBuf);
@@ -66,14 +63,25 @@ fn live_version(server: &Server) -> u64 {
     server.admin_get("/v1/policies").json()["version"].as_u64().expect("a version")
 }
 
-/// Waits until it holds, as long as a change may take to be noticed.
+/// Waits until it holds.
 #[track_caller]
 fn until(what: &str, mut holds: impl FnMut() -> bool) {
     let began = Instant::now();
     while !holds() {
-        assert!(began.elapsed() < NOTICED, "not within {NOTICED:?}: {what}");
+        assert!(began.elapsed() < HANG, "not within {HANG:?}: {what}");
         thread::sleep(Duration::from_millis(10));
     }
+}
+
+/// That so many changes of the file were live because they were noticed, and none because the file is looked at every
+/// half minute: that would have been in time as well, on a machine that stands still.
+#[track_caller]
+fn assert_noticed(server: Server, changes: usize) {
+    server.signal("TERM");
+    let (_, log) = server.wait();
+    let replaced: Vec<_> = log.lines().filter(|line| line.contains("policies are replaced")).collect();
+    assert_eq!(replaced.len(), changes, "{log}");
+    assert!(replaced.iter().all(|line| line.contains(r#"cause="watch""#)), "{log}");
 }
 
 fn live_limit(server: &Server) -> Value {
@@ -323,6 +331,7 @@ fn a_change_is_noticed_however_the_file_is_changed() {
     folder.write("t.yaml", &limit(4));
     until("written anew", || live_limit(&server) == 4);
     assert_eq!(server.get("/readyz").body, b"ready\n");
+    assert_noticed(server, 3);
 }
 
 /// What kubelet does with a ConfigMap: the file is a link through `..data`, which is swapped for another.
@@ -345,6 +354,7 @@ fn the_swap_of_a_config_map_is_noticed() {
     until("the first swap", || live_limit(&server) == 2);
     publish("..2026_11_21_3", &limit(3));
     until("the second swap", || live_limit(&server) == 3);
+    assert_noticed(server, 2);
 }
 
 #[test]

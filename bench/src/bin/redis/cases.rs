@@ -13,7 +13,7 @@ use crate::askers::{Asker, FEW, Increment, NEVER_REACHED, Ours, Script};
 use crate::bytes;
 use crate::course::{Course, Tally, runtime};
 use crate::figures::Figure;
-use crate::http::Services;
+use crate::http::{Peer, Services};
 use crate::store::Store;
 
 /// What is measured in one go.
@@ -41,7 +41,7 @@ enum Kind {
     Hot,
     /// 64 callers, one key that has used up its limit.
     Denied,
-    Http,
+    Http(Peer),
     Bytes,
 }
 
@@ -68,7 +68,8 @@ const CASES: &[Case] = &[
     case(&[("redis/lone-script/p50", Figure::Micros)], SCRIPT, Kind::LoneScript),
     calls(&[("redis/hot/64", Figure::Rate)], Kind::Hot),
     calls(&[("redis/denied-hot", Figure::Rate)], Kind::Denied),
-    case(&[("redis/http/64", Figure::Rate)], "limitador", Kind::Http),
+    case(&[("redis/http/64", Figure::Rate)], "limitador", Kind::Http(Peer::Limitador)),
+    case(&[("redis/http-floor/64", Figure::Rate)], "hyper", Kind::Http(Peer::Hyper)),
     case(&[("redis/bytes", Figure::Bytes)], "SET PX", Kind::Bytes),
 ];
 
@@ -113,8 +114,9 @@ impl Cases {
         ensure!(!chosen.is_empty(), "no case has `{filter}` in its name");
         let store = Store::start(software)?;
         let has = |is_it: fn(Kind) -> bool| chosen.iter().any(|case| is_it(case.kind));
-        let services =
-            has(|kind| kind == Kind::Http).then(|| Services::start(&store, service)).transpose()?;
+        let services = has(|kind| matches!(kind, Kind::Http(_)))
+            .then(|| Services::start(&store, service))
+            .transpose()?;
         let with_slots = has(|kind| matches!(kind, Kind::Slots(_)));
         let with_slots = with_slots.then(|| Store::start_with_slots(software)).transpose()?;
         let runtime = runtime()?;
@@ -157,9 +159,9 @@ impl Cases {
             Kind::Denied => self.denied(side, &["denied".to_owned()], length),
             Kind::Lone => self.lone(side, &self.increment, length),
             Kind::LoneScript => self.lone(side, &self.script, length),
-            Kind::Http => {
+            Kind::Http(peer) => {
                 let services = self.services.as_ref().context("the services were not started")?;
-                services.measure(side, &self.store, length)
+                services.measure(side, peer, &self.store, length)
             }
             Kind::Bytes => Ok(vec![(Figure::Bytes, bytes::measure(&self.runtime, self.software, side)?)]),
         };

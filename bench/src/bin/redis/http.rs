@@ -1,5 +1,5 @@
-//! The service and limitador over HTTP, both over the one store. The service runs on core 1, and wrk shares core 0
-//! with the store.
+//! The service over HTTP beside limitador, both over the one store, and beside a bare hyper server. The service runs on
+//! core 1, and wrk shares core 0 with the store.
 
 use std::path::Path;
 use std::process::Command;
@@ -16,13 +16,22 @@ use crate::store::{DEADLINE, STORE, Store};
 
 const CONNECTIONS: u32 = 64;
 
+/// Who stands beside our service.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Peer {
+    Limitador,
+    /// What answers without being asked anything: by it, services can be compared that were measured elsewhere.
+    Hyper,
+}
+
 pub(crate) struct Services {
     ours: Service,
     limitador: Service,
+    hyper: Service,
 }
 
 impl Services {
-    /// Both with a limit that is never reached.
+    /// With a limit that is never reached.
     pub(crate) fn start(store: &Store, binary: &Path) -> Result<Self> {
         let ours = Service::start("ours", CALLERS, |address| {
             let mut command = Command::new(binary);
@@ -33,22 +42,35 @@ impl Services {
             command.args(["--store-timeout", &format!("{}ms", DEADLINE.as_millis())]);
             command
         });
-        let peer = std::env::current_exe()?.with_file_name("limitador");
+        let this = std::env::current_exe()?;
         let limitador = Service::start("limitador", CALLERS, |address| {
-            let mut command = Command::new(&peer);
+            let mut command = Command::new(this.with_file_name("limitador"));
             command.args([address.to_string(), store.url()]);
+            command
+        });
+        let hyper = Service::start("hyper", CALLERS, |address| {
+            let mut command = Command::new(this.with_file_name("hello"));
+            command.arg(address.to_string());
             command
         });
         Ok(Self {
             ours: ours.context("cannot start the service")?,
             limitador: limitador.context("cannot start limitador")?,
+            hyper: hyper.context("cannot start the bare server")?,
         })
     }
 
-    pub(crate) fn measure(&self, side: Side, store: &Store, length: Duration) -> Result<Vec<(Figure, f64)>> {
-        let (service, requests) = match side {
-            Side::Ours => (&self.ours, "check-post"),
-            Side::Peer => (&self.limitador, "limitador"),
+    pub(crate) fn measure(
+        &self,
+        side: Side,
+        peer: Peer,
+        store: &Store,
+        length: Duration,
+    ) -> Result<Vec<(Figure, f64)>> {
+        let (service, requests) = match (side, peer) {
+            (Side::Ours, _) => (&self.ours, "check-post"),
+            (Side::Peer, Peer::Limitador) => (&self.limitador, "limitador"),
+            (Side::Peer, Peer::Hyper) => (&self.hyper, "check-get"),
         };
         let load = Load { requests, connections: CONNECTIONS, core: STORE };
         let (own, of_store, calls) = (service.cpu_time()?, store.cpu_time()?, store.script_calls()?);
@@ -56,7 +78,11 @@ impl Services {
         let figures = figures.with_context(|| service.name)?;
         let calls = store.script_calls()? - calls;
         // A service that has no limit for these requests would be fast.
-        let is_counting = calls as f64 >= figures.requests || side == Side::Ours && calls > 0;
+        let is_counting = match (side, peer) {
+            (Side::Ours, _) => calls > 0,
+            (Side::Peer, Peer::Limitador) => calls as f64 >= figures.requests,
+            (Side::Peer, Peer::Hyper) => true,
+        };
         ensure!(
             is_counting,
             "{} called the store {calls} times for {} requests",

@@ -16,6 +16,7 @@
 //! lone request is made that starts it. Whoever asks may go away at any time: what is under way stays under way, and
 //! its answer is dropped.
 
+mod busy_poll;
 mod lane;
 mod merge;
 
@@ -29,6 +30,7 @@ use redis::Value;
 use tokio::task::JoinSet;
 use tollgate::StoreError;
 
+use self::busy_poll::BusyPoll;
 pub(crate) use self::lane::Awaited;
 use self::lane::{Driver, Lane, Waiter};
 pub(crate) use self::merge::Merged;
@@ -68,6 +70,7 @@ struct Inner {
     /// How long a decision may take.
     timeout: Duration,
     time: ServerTime,
+    busy_poll: BusyPoll,
 }
 
 /// Whether more requests of the same caller follow at once.
@@ -95,7 +98,13 @@ impl Committer {
         } else {
             Lanes::One(Lane::default())
         };
-        Self(Arc::new(Inner { topology, lanes, timeout, time: ServerTime::new() }))
+        Self(Arc::new(Inner {
+            topology,
+            lanes,
+            timeout,
+            time: ServerTime::new(),
+            busy_poll: BusyPoll::default(),
+        }))
     }
 
     pub(crate) fn topology(&self) -> &Topology {
@@ -186,7 +195,7 @@ impl Inner {
         let divisible = if merged.has_one_set_of_keys() { Divisible::No } else { Divisible::Yes };
         let first = waiters.iter().map(|waiter| waiter.deadline).min().unwrap_or(last);
         let reply = if last <= first + SLACK {
-            self.topology.call(slot, &call, divisible, last).await
+            self.busy_poll.reply(self.topology.call(slot, &call, divisible, last), requests.len()).await
         } else {
             Box::pin(self.call_for_all(slot, &call, divisible, last, &mut waiters)).await
         };

@@ -28,12 +28,8 @@ pub(super) async fn expiry(node: &Node, prefix: &str, names: &Names) -> Finding 
         let (next, keys) = match ask::<(String, Vec<Vec<u8>>)>(node, &scan).await {
             Ok(page) => page,
             Err(error) => {
-                return Finding::warn(
-                    "expiry",
-                    error,
-                    "allow the user +scan and +pttl, to have this checked",
-                )
-                .of(node.address());
+                return Finding::warn("expiry", error, "allow the user +scan, to have this checked")
+                    .of(node.address());
             }
         };
         for key in keys {

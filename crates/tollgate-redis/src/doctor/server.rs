@@ -17,8 +17,7 @@ const MOST_OFFSET: i64 = 250;
 const ROUND_TRIPS: usize = 200;
 
 /// What counting takes, and this examination.
-const RIGHTS: &str =
-    "+evalsha +script|load +time +get +mget +set +incrby +pexpiretime +pexpireat +del +ping +hello +info";
+const RIGHTS: &str = "+evalsha +script|load +time +get +mget +set +incrby +pexpiretime +pttl +pexpireat +del +ping +hello +info";
 
 /// What `INFO` says, field by field.
 struct Info(HashMap<String, String>);
@@ -207,7 +206,7 @@ async fn rights(node: &Node, prefix: &str) -> Finding {
         }
     };
     let key = format!("{prefix}doctor:1m:{{doctor}}");
-    let commands: [&[&str]; 10] = [
+    let commands: [&[&str]; 11] = [
         &["EVALSHA", "0", "1", &key],
         &["SCRIPT", "LOAD", "return 1"],
         &["TIME"],
@@ -216,6 +215,7 @@ async fn rights(node: &Node, prefix: &str) -> Finding {
         &["SET", &key, "1"],
         &["INCRBY", &key, "1"],
         &["PEXPIRETIME", &key],
+        &["PTTL", &key],
         &["PEXPIREAT", &key, "1"],
         &["DEL", &key],
     ];

@@ -31,8 +31,17 @@ local GRACE = 1000
 local MOST = 1099511627775
 local STALE, NO_COUNT, CLOSED = -1, -2, -3
 
-local time = call('TIME')
-local now = time[1] * 1000 + math.floor(time[2] / 1000)
+-- When a counter expires and how long it has left say together what the time is, and cost less than TIME. An expiry
+-- that is none of ours may be too large for a number of Lua.
+local first_ends = call('PEXPIRETIME', KEYS[1])
+local left = first_ends > 0 and first_ends < 1e15 and call('PTTL', KEYS[1]) or 0
+local now
+if left > 0 then
+  now = first_ends - left
+else
+  local time = call('TIME')
+  now = time[1] * 1000 + math.floor(time[2] / 1000)
+end
 -- With room for one answer, which nearly every reply has: a table that has to grow costs as much as a packed number.
 local reply, said = { now, 0 }, 1
 
@@ -212,7 +221,12 @@ for group = 1, #ARGV do
     local is_usual = expiry and all > 0 and room >= 0
     for i = 1, requests do
       local name, value = KEYS[key + i], nil
-      if values then value = values[i] else value = try('GET', name) end
+      local ends = key + i == 1 and first_ends
+      if values then
+        value = values[i]
+      else
+        value = ends ~= -2 and try('GET', name)
+      end
       local count = tonumber(value)
       -- Nearly always, what the rest would come to, without its steps: a counter that is there and has room, or a new
       -- one. INCRBY and SET NX change nothing of what is no count.
@@ -220,7 +234,7 @@ for group = 1, #ARGV do
         is_usual
         and (
           count and count >= 0 and count <= room
-            and call('PEXPIRETIME', name) == expiry
+            and (ends or call('PEXPIRETIME', name)) == expiry
             and try('INCRBY', name, spelt) == count + all
           or not value and call('SET', name, spelt, 'PXAT', expiry, 'NX')
         )

@@ -9,7 +9,7 @@ use crate::fault::Found;
 /// Looks at every key of the server. A policy's keys may lie there for one of its windows and a second, by the
 /// server's time.
 pub(crate) fn check(server: &Server, windows: &[(&str, Duration)], found: &mut Found) {
-    let mut connection = server.connect().unwrap();
+    let mut connection = server.connection();
     let mut cursor = 0_u64;
     loop {
         let mut scan = redis::cmd("SCAN");

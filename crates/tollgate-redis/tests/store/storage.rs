@@ -47,24 +47,29 @@ fn a_counter_is_an_integer_that_outlives_its_window_by_a_second() {
     );
 }
 
+/// No expiry, and one that the script could not read to the millisecond.
 #[test]
 fn a_key_that_lost_its_expiry_gets_it_back_and_keeps_its_count() {
     for (software, step) in Software::ALL.into_iter().flat_map(|it| [(it, 1), (it, 9), (it, 0)]) {
         let server = shared(software);
         for (place, text) in ["5/1h", "5/1h@first_hit", "5/day@Europe/Berlin"].into_iter().enumerate() {
-            let prefix = format!("repair-{step}-{place}");
-            let store = build(store(&server).prefix(&prefix));
-            let (quota, key) = (quota(text), Key::from("alice"));
-            block_on(store.charge(&[Charge::new(&quota, &key, 3)])).unwrap();
-            for (name, _) in stored(&server, &prefix) {
-                server.command::<()>(["PERSIST", &name]);
+            for lost in [&["PERSIST"][..], &["PEXPIREAT", "9223372036854775807"]] {
+                let prefix = format!("repair-{step}-{place}-{}", lost[0]);
+                let store = build(store(&server).prefix(&prefix));
+                let (quota, key) = (quota(text), Key::from("alice"));
+                block_on(store.charge(&[Charge::new(&quota, &key, 3)])).unwrap();
+                for (name, _) in stored(&server, &prefix) {
+                    server.command::<()>([lost[0], &name].into_iter().chain(lost[1..].iter().copied()));
+                }
+                let before = server.time();
+                let counted = block_on(store.charge(&[Charge::new(&quota, &key, step)])).unwrap();
+                assert!((before..=server.time()).contains(&counted[0].now()), "{text}: {counted:?}");
+                assert_eq!(counted[0].used(), if step == 1 { 4 } else { 3 }, "{text}");
+                assert!(counted[0].window().contains(counted[0].now()), "{text}");
+                let expiry = counted[0].window().end().as_unix_millis() + 1_000;
+                let repaired: Vec<(String, i64)> = stored(&server, &prefix).into_values().collect();
+                assert_eq!(repaired, [(counted[0].used().to_string(), expiry)], "{text}");
             }
-            let counted = block_on(store.charge(&[Charge::new(&quota, &key, step)])).unwrap();
-            assert_eq!(counted[0].used(), if step == 1 { 4 } else { 3 }, "{text}");
-            assert!(counted[0].window().contains(counted[0].now()), "{text}");
-            let expiry = counted[0].window().end().as_unix_millis() + 1_000;
-            let repaired: Vec<(String, i64)> = stored(&server, &prefix).into_values().collect();
-            assert_eq!(repaired, [(counted[0].used().to_string(), expiry)], "{text}");
         }
     }
 }

@@ -44,7 +44,7 @@ fn the_fifth_of_five_passes_and_the_sixth_does_not_and_both_share_one_count() {
     assert_eq!(keys(&store), ["user:abc:/search:28350000"]);
 
     store.clock().step((SECOND - EARLIER) * 1_000);
-    let mut gateway = store.connect().expect("it listens");
+    let mut gateway = store.connection();
     for _ in 0..2 {
         assert_accepted(&ask(&server, query));
     }
@@ -92,7 +92,7 @@ fn other_rules_are_in_force_long_before_half_a_minute() {
     std::fs::write(&file, policies.replace("[5/1m]", "[1000000/1m]")).expect("a file can be written");
     let began = Instant::now();
     while ask(&server, query).status != 200 {
-        assert!(began.elapsed() < Duration::from_secs(20), "the old rules go on");
+        assert!(began.elapsed() < HANG, "the old rules go on");
         std::thread::sleep(Duration::from_millis(10));
     }
 }

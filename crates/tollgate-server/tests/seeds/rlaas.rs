@@ -36,7 +36,7 @@ fn its_own_file_starts_the_service_and_both_share_one_count() {
     assert!(server.said.iter().any(|line| line.contains("5/1m for each userId")), "{:?}", server.said);
     assert!(server.said.iter().any(|line| line.contains("/check?userId=alice")), "{:?}", server.said);
 
-    let mut rlaas = store.connect().expect("it listens");
+    let mut rlaas = store.connection();
     let window = || Window::now(&store, MINUTE);
     // In turn: of five, three are admitted here and two there.
     for attempt in 1..=5 {
@@ -70,7 +70,7 @@ fn the_seconds_to_wait_are_those_to_the_windows_end() {
     let store = still(Software::Redis, SECOND + 52);
     let file = example("rlaas/application.yaml");
     let server = serve(&[("REDIS_URL", &url(&store))], &["--import", "rlaas", &file]);
-    let mut rlaas = store.connect().expect("it listens");
+    let mut rlaas = store.connection();
     let (_, count, ttl) = published::rlaas_script(&mut rlaas, "rlaas:rate_limit:carol", 60).expect("a reply");
     assert_eq!((count, ttl), (1, 60), "what it tells, 8 seconds before the end");
     for user in ["bob", "carol"] {
@@ -116,7 +116,7 @@ fn it_works_on_a_cluster_where_its_own_script_does_not() {
         let window = Window::now(&cluster.nodes()[0], Duration::from_secs(YEARS as u64));
         let used = format!("{declared}:{}", window.index());
         let [asked, holder] = [&declared, &used].map(|name| cluster.primary_of(cluster.slot_of(name)));
-        let its_own = published::rlaas_script(&mut asked.connect().expect("it listens"), &declared, YEARS);
+        let its_own = published::rlaas_script(&mut asked.connection(), &declared, YEARS);
         if asked.address() == holder.address() {
             assert!(matches!(its_own, Ok((0, 7, _))), "{its_own:?}");
             shared += 1;

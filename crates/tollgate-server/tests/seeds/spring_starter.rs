@@ -107,8 +107,7 @@ fn the_example_limits_by_the_names_of_annotations_beside_the_starter() {
         (0..times).map(|_| server.get(&format!("/evaluate?{query}")).status).collect()
     };
     // It counts denials, and so do we beside it.
-    let (mut application, minute) =
-        (store.connect().expect("it listens"), Window::now(&store, Duration::from_secs(60)));
+    let (mut application, minute) = (store.connection(), Window::now(&store, Duration::from_secs(60)));
     assert_eq!(published::spring_starter(&mut application, "alice", minute), 1);
     assert_eq!(statuses("name=invoice-create&key=user:alice", 3), [200, 429, 429]);
     assert_eq!(published::spring_starter(&mut application, "alice", minute), 5);

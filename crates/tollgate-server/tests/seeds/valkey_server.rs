@@ -37,7 +37,7 @@ fn its_diagram_is_answered_200_200_200_429() {
     assert_eq!(keys(&store), [format!("rate_limit:user_val:{bucket}")]);
     // What it would count next, and Tollgate after it.
     let window = Window::now(&store, Duration::from_secs(60));
-    let mut connection = store.connect().expect("it listens");
+    let mut connection = store.connection();
     assert_eq!(published::user_rate_limit(&mut connection, "user_val", window), 5);
     assert_eq!(server.get(ASK).status, 429);
     assert_eq!(store.command::<u64>(["GET", &format!("rate_limit:user_val:{bucket}")]), 6);

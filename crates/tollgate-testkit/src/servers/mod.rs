@@ -1,7 +1,8 @@
 //! Real servers for tests: Redis and Valkey, started on free ports in temporary folders and stopped again.
 //!
 //! A server ends when its handle is dropped, also when the test panics, and when the test's process is killed. If
-//! a program is missing, the test fails and says what to install; nothing is skipped.
+//! a program is missing, the test fails and says what to install; nothing is skipped. And nothing is waited for without
+//! end: after a minute the test fails and names the server and what it did not do.
 //!
 //! | to have | use |
 //! |---|---|
@@ -16,6 +17,7 @@
 mod clock;
 mod cluster;
 mod config;
+mod connection;
 mod patience;
 mod port;
 mod process;
@@ -30,6 +32,7 @@ mod tls;
 
 pub use self::clock::ServerClock;
 pub use self::cluster::{Cluster, Migration, SLOTS, cluster_of_one};
+pub use self::connection::Connection;
 pub use self::proxy::{Ending, FaultProxy, Way};
 pub use self::sentinels::Sentinels;
 pub use self::server::{Data, Server};

@@ -62,8 +62,6 @@ impl Drop for Process {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use rustix::process::test_kill_process;
 
     use super::*;
@@ -89,9 +87,7 @@ mod tests {
         let mut process = sleeper(folder.path());
         // What the kernel does to the pipe of a process that is killed.
         drop(process.watchdog.stdin.take());
-        wait_for("the end of the child", Duration::from_secs(10), || process.ended());
-        wait_for("the end of the folder", Duration::from_secs(10), || {
-            (!folder.path().exists()).then_some(())
-        });
+        wait_for("the end of the child", || process.ended());
+        wait_for("the end of the folder", || (!folder.path().exists()).then_some(()));
     }
 }

@@ -4,9 +4,9 @@
 
 use std::time::Duration;
 
-use redis::{Connection, RedisResult};
+use redis::RedisResult;
 
-use super::Server;
+use super::{Connection, Server};
 
 /// What one of them does for one request, told the window that the server's clock says: how many it has counted then.
 pub type Steps = fn(&mut Connection, user: &str, window: Window) -> u64;

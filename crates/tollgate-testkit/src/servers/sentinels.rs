@@ -1,11 +1,11 @@
 //! A primary and its replica, watched by three sentinels.
 
 use std::collections::HashMap;
-use std::time::Duration;
 
 use super::cluster::{is_linked, start_all};
 use super::config::ADMIN;
 use super::patience::wait_for;
+use super::server::names;
 use super::settings::{Role, Settings};
 use super::{Server, Software};
 
@@ -17,9 +17,6 @@ pub struct Sentinels {
     sentinels: Vec<Server>,
     servers: Vec<Server>,
 }
-
-/// How long sentinels may take to agree: a failover takes about three seconds, and the machine may be busy.
-const AGREEMENT_LIMIT: Duration = Duration::from_secs(60);
 
 /// How often sentinels look and talk, in milliseconds; left alone they take ten times as long to see that a primary
 /// has come back. And how long they have to be held up before they distrust their own clock and do nothing for a
@@ -52,7 +49,7 @@ impl Sentinels {
         let port = servers[0].address().port().to_string();
         servers[1].command::<()>(["REPLICAOF", "127.0.0.1", &port]);
         // Sentinels look for replicas when they start, and then every ten seconds.
-        wait_for("a replica that is up to date", AGREEMENT_LIMIT, || is_linked(&servers[1]).then_some(()));
+        wait_for(format_args!("{} is up to date", servers[1]), || is_linked(&servers[1]).then_some(()));
         let name = Self::NAME;
         let sentinel = Settings::new(settings.software)
             .role(Role::Sentinel)
@@ -89,7 +86,7 @@ impl Sentinels {
     /// If they do not agree within a minute.
     #[must_use]
     pub fn primary(&self) -> &Server {
-        wait_for("sentinels that agree on a primary", AGREEMENT_LIMIT, || {
+        self.wait_for("sentinels that agree on a primary", || {
             let mut running = self.sentinels.iter().filter(|sentinel| sentinel.is_running());
             let port = named_by(running.next()?)?;
             let agreed = running.all(|sentinel| named_by(sentinel) == Some(port));
@@ -107,7 +104,7 @@ impl Sentinels {
     /// If there is none within a minute.
     #[must_use]
     pub fn replica(&self) -> &Server {
-        wait_for("a replica that is up to date", AGREEMENT_LIMIT, || {
+        self.wait_for("a replica that is up to date", || {
             let primary = self.primary().address();
             let other = self.servers.iter().find(|server| server.address() != primary)?;
             (other.is_running() && is_linked(other) && self.is_known_as_replica(other)).then_some(other)
@@ -131,10 +128,10 @@ impl Sentinels {
         let _ = self.replica();
         let sentinel = self.sentinels.iter().find(|sentinel| sentinel.is_running()).expect("a sentinel runs");
         // One that was promoted lately is refused for a while.
-        wait_for("a failover that is accepted", AGREEMENT_LIMIT, || {
+        self.wait_for("a failover that is accepted", || {
             sentinel.try_command::<()>(["SENTINEL", "FAILOVER", Self::NAME]).ok()
         });
-        wait_for("a replica that takes over", AGREEMENT_LIMIT, || {
+        self.wait_for("a replica that takes over", || {
             Some(self.primary()).filter(|primary| primary.address() != old)
         })
     }
@@ -157,8 +154,13 @@ impl Sentinels {
         self.sentinels.iter().filter(|sentinel| sentinel.is_running()).all(knows)
     }
 
+    fn wait_for<T>(&self, what: &str, answer: impl FnMut() -> Option<T>) -> T {
+        let (sentinels, servers) = (names(&self.sentinels), names(&self.servers));
+        wait_for(format_args!("{what}, of sentinels {sentinels} and servers {servers}"), answer)
+    }
+
     fn wait_until_they_know_each_other(&self) {
-        wait_for("sentinels that know each other", AGREEMENT_LIMIT, || {
+        self.wait_for("sentinels that know each other", || {
             let knows_all = |sentinel: &Server| {
                 let info = sentinel.try_command::<String>(["INFO", "sentinel"]);
                 info.is_ok_and(|info| info.contains("status=ok") && info.contains("slaves=1,sentinels=3"))

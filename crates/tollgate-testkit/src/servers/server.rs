@@ -1,14 +1,14 @@
 //! One server.
 
+use std::fmt;
 use std::fs::{self, File};
 use std::mem;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::Command;
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
 
-use redis::{Client, Connection, ConnectionAddr, FromRedisValue, IntoConnectionInfo, RedisConnectionInfo};
+use redis::{Client, ConnectionAddr, FromRedisValue, IntoConnectionInfo, RedisConnectionInfo};
 use redis::{RedisResult, ToRedisArgs};
 use rustix::process::Signal;
 use tempfile::TempDir;
@@ -18,7 +18,7 @@ use super::config::{self, ADMIN, Ports};
 use super::patience::wait_for;
 use super::process::Process;
 use super::settings::{Clock, Persistence, Role, Settings};
-use super::{Certificates, ServerClock, Software};
+use super::{Certificates, Connection, ServerClock, Software};
 
 /// What a server finds when it is started again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -50,9 +50,6 @@ enum State {
     Paused(Process),
     Ended,
 }
-
-/// How long a server may take to start, on a machine that is busy with other tests.
-const START_LIMIT: Duration = Duration::from_secs(60);
 
 impl Server {
     /// Starts one whose data do not survive it, without password or TLS.
@@ -147,15 +144,13 @@ impl Server {
 
     /// Sends a command and gives its reply, as in `server.command::<Option<u64>>(["GET", "key"])`.
     ///
-    /// It goes over the Unix socket on a connection of its own, as a user with every right, and is waited for as long
-    /// as it takes: if this process is stopped (`SIGSTOP`) meanwhile, the kernel lets whatever has a timeout fail.
+    /// It goes over a [connection](Self::connection) of its own.
     ///
     /// # Panics
     ///
-    /// If the reply is an error, or cannot be read as asked for.
+    /// If the reply is an error, or cannot be read as asked for, or does not come within a minute.
     pub fn command<T: FromRedisValue>(&self, words: impl IntoIterator<Item = impl ToRedisArgs>) -> T {
-        self.try_command(words)
-            .unwrap_or_else(|error| panic!("{} at {}: {error}", self.software().program(), self.address()))
+        self.try_command(words).unwrap_or_else(|error| panic!("{self}: {error}"))
     }
 
     /// Sends a command, as [`command`](Self::command) does, to be judged by the caller.
@@ -163,6 +158,10 @@ impl Server {
     /// # Errors
     ///
     /// If the server cannot be reached or answers with an error.
+    ///
+    /// # Panics
+    ///
+    /// If the reply does not come within a minute.
     pub fn try_command<T: FromRedisValue>(
         &self,
         words: impl IntoIterator<Item = impl ToRedisArgs>,
@@ -171,7 +170,17 @@ impl Server {
         for word in words {
             command.arg(word);
         }
-        command.query(&mut self.connect()?)
+        command.query(&mut Connection::open(&self.socket(), self.to_string())?)
+    }
+
+    /// A connection to send several commands on.
+    ///
+    /// # Panics
+    ///
+    /// If the server cannot be reached.
+    #[must_use]
+    pub fn connection(&self) -> Connection {
+        Connection::open(&self.socket(), self.to_string()).unwrap_or_else(|error| panic!("{self}: {error}"))
     }
 
     /// Where the nodes of its cluster talk to it.
@@ -190,12 +199,12 @@ impl Server {
         text_field(&info, field).unwrap_or_else(|| panic!("INFO has no {field}:\n{info}")).to_owned()
     }
 
-    /// A connection over the Unix socket, as a user with every right: to send several commands on.
+    /// A connection of the client's own kind, which waits without end: see [`connection`](Self::connection).
     ///
     /// # Errors
     ///
     /// If the server cannot be reached.
-    pub fn connect(&self) -> RedisResult<Connection> {
+    pub fn connect(&self) -> RedisResult<redis::Connection> {
         let admin = RedisConnectionInfo::default().set_username(ADMIN).set_password(ADMIN);
         let info = ConnectionAddr::Unix(self.socket()).into_connection_info()?;
         Client::open(info.set_redis_settings(admin))?.get_connection()
@@ -290,7 +299,7 @@ impl Server {
             clock.preload(&mut command);
         }
         let mut process = Process::start(&mut command, self.folder.path());
-        let outcome = wait_for("the server answers PING", START_LIMIT, || match process.ended() {
+        let outcome = wait_for(format_args!("{self} starts"), || match process.ended() {
             Some(status) => Some(Err(status)),
             None => self.try_command::<String>(["PING"]).ok().map(|_| Ok(())),
         });
@@ -336,6 +345,23 @@ impl Server {
     fn log_path(&self) -> PathBuf {
         self.folder.path().join("log")
     }
+}
+
+/// Its program and where it listens.
+impl fmt::Display for Server {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} at {}", self.software().program(), self.address())
+    }
+}
+
+/// Several, and which of them do not run.
+pub(super) fn names(servers: &[Server]) -> String {
+    let name = |server: &Server| match *server.state() {
+        State::Running(_) => server.to_string(),
+        State::Paused(_) => format!("{server} (paused)"),
+        State::Ended => format!("{server} (ended)"),
+    };
+    servers.iter().map(name).collect::<Vec<_>>().join(", ")
 }
 
 const WITHOUT_TLS: &str = "a server whose settings ask for TLS";

@@ -40,7 +40,7 @@ fn the_replica_of_a_killed_primary_takes_over_with_its_keys() {
     let cluster = Cluster::start(Software::Redis);
     let slot = cluster.slot_of("{alice}");
     let (primary, replica) = (cluster.primary_of(slot), cluster.replica_of(slot));
-    let mut connection = primary.connect().unwrap();
+    let mut connection = primary.connection();
     redis::cmd("SET").arg("{alice}1").arg(1).exec(&mut connection).unwrap();
     redis::cmd("WAIT").arg(1).arg(0).exec(&mut connection).unwrap();
     assert_eq!(cluster.kill_primary_of(slot).address(), primary.address());

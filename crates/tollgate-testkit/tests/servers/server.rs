@@ -93,17 +93,26 @@ fn a_paused_server_takes_bytes_and_answers_when_it_is_resumed() {
 }
 
 #[test]
-fn a_server_and_its_folder_are_gone_when_a_test_panics() {
-    let mut left = None;
-    let panicked = panic::catch_unwind(panic::AssertUnwindSafe(|| {
-        let server = Server::start(Software::Redis);
-        left = Some((TcpStream::connect(server.address()).unwrap(), server.socket()));
-        panic!("a test that fails");
-    }));
-    assert!(panicked.is_err());
-    let (mut stream, socket) = left.unwrap();
-    assert!(matches!(stream.read(&mut [0]), Ok(0) | Err(_)), "nobody is at the other end");
-    assert!(!Path::exists(socket.parent().unwrap()));
+fn a_server_and_its_folder_are_gone_when_a_test_panics_even_when_it_is_paused() {
+    for pause in [|_: &Server| {}, Server::pause] {
+        let mut left = None;
+        let panicked = panic::catch_unwind(panic::AssertUnwindSafe(|| {
+            let server = Server::start(Software::Redis);
+            left = Some((TcpStream::connect(server.address()).unwrap(), server.socket()));
+            pause(&server);
+            panic!("a test that fails");
+        }));
+        assert!(panicked.is_err());
+        let (mut stream, socket) = left.unwrap();
+        stream.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
+        let read = stream.read(&mut [0]);
+        let is_over = |error: &std::io::Error| error.kind() == std::io::ErrorKind::ConnectionReset;
+        assert!(
+            read.as_ref().map_or_else(is_over, |&read| read == 0),
+            "somebody is at the other end: {read:?}"
+        );
+        assert!(!Path::exists(socket.parent().unwrap()));
+    }
 }
 
 #[test]
@@ -125,7 +134,7 @@ fn users_have_the_rights_they_were_given() {
         .user("counter", "secret", "~counters:* +set")
         .start();
     assert!(ping(&server).unwrap().starts_with("-NOAUTH"));
-    let mut connection = server.connect().unwrap();
+    let mut connection = server.connection();
     redis::cmd("AUTH").arg("counter").arg("secret").exec(&mut connection).unwrap();
     redis::cmd("SET").arg("counters:1").arg(1).exec(&mut connection).unwrap();
     let denied = redis::cmd("SET").arg("other").arg(1).exec(&mut connection).unwrap_err();

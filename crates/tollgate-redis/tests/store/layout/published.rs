@@ -3,14 +3,13 @@
 
 use std::time::Duration;
 
-use redis::Connection;
 use tollgate::{Charge, CountDenied, Key, PolicyQuota, Quota, Store};
 use tollgate_redis::{KeyLayout, RedisStore};
 use tollgate_testkit::block_on;
 use tollgate_testkit::servers::published::{
     Steps, Window, hammer, leetdezine, rlaas, rlaas_script, spring_starter, user_rate_limit,
 };
-use tollgate_testkit::servers::{Server, Software};
+use tollgate_testkit::servers::{Connection, Server, Software};
 
 use crate::servers::{build, on_cluster, shared, shared_cluster, store};
 
@@ -83,7 +82,7 @@ fn check(store: &RedisStore, quota: &PolicyQuota, key: &Key<'_>) -> (bool, u64) 
 fn side_by_side_they_share_one_count() {
     for system in systems() {
         let server = shared(system.software);
-        let (store, mut connection) = (system.store(&server), server.connect().unwrap());
+        let (store, mut connection) = (system.store(&server), server.connection());
         let quota = attempts(long(5));
         for (user, tollgate_begins) in [("alice", true), ("bob", false)] {
             let user = format!("{user}-{}", std::process::id());
@@ -125,7 +124,7 @@ fn racing_they_admit_exactly_the_limit() {
         let admitted: u64 = std::thread::scope(|scope| {
             let ours = || (0..TURNS).filter(|_| check(&store, &quota, &key).0).count() as u64;
             let theirs = || {
-                let mut connection = server.connect().unwrap();
+                let mut connection = server.connection();
                 let admits = |_: &u64| system.admits(&server, &mut connection, &user, quota.quota());
                 (0..TURNS).filter(admits).count() as u64
             };
@@ -144,7 +143,7 @@ fn racing_they_admit_exactly_the_limit() {
 fn a_denial_that_we_do_not_count_lets_nobody_in() {
     for system in systems() {
         let server = shared(system.software);
-        let (store, mut connection) = (system.store(&server), server.connect().unwrap());
+        let (store, mut connection) = (system.store(&server), server.connection());
         let quota = PolicyQuota::new("admissions", long(2));
         let user = format!("carol-{}", std::process::id());
         let key = (system.key)(&user);
@@ -190,7 +189,7 @@ fn what_fails_on_a_cluster_works_under_the_same_keys() {
         let declared = format!("rlaas:rate_limit:{user}");
         let used = format!("{declared}:{}", window.start().as_unix_millis() / millis(LONG));
         let [asked, holder] = [&declared, &used].map(|name| cluster.primary_of(cluster.slot_of(name)));
-        let answer = rlaas_script(&mut asked.connect().unwrap(), &declared, millis(LONG) / 1_000);
+        let answer = rlaas_script(&mut asked.connection(), &declared, millis(LONG) / 1_000);
         if asked.address() == holder.address() {
             assert!(matches!(answer, Ok((0, 7, _))), "{answer:?}");
             taken += 1;

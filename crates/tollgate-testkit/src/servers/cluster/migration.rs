@@ -1,9 +1,8 @@
 //! A slot on its way from one primary to another, step by step.
 
-use super::{AGREEMENT_LIMIT, Cluster, id};
+use super::{Cluster, id};
 use crate::servers::Server;
 use crate::servers::config::ADMIN;
-use crate::servers::patience::wait_for;
 
 /// A slot on its way from one primary to another.
 ///
@@ -62,7 +61,7 @@ impl Migration<'_> {
         for node in [self.to, self.from] {
             node.command::<()>(["CLUSTER", "SETSLOT", &slot, "NODE", &new_owner]);
         }
-        wait_for("nodes that know the slot's new owner", AGREEMENT_LIMIT, || {
+        self.cluster.wait_for("nodes that know the slot's new owner", || {
             (self.cluster.primary_of(self.slot).address() == self.to.address()).then_some(())
         });
     }

@@ -4,14 +4,13 @@ mod migration;
 mod view;
 
 use std::thread;
-use std::time::Duration;
 
 use redis::RedisResult;
 
 pub use self::migration::Migration;
 use self::view::Seen;
 use super::patience::wait_for;
-use super::server::text_field;
+use super::server::{names, text_field};
 use super::settings::{Role, Settings};
 use super::{Server, Software};
 
@@ -27,9 +26,6 @@ pub struct Cluster {
 pub const SLOTS: u16 = 16_384;
 
 const PRIMARIES: u16 = 3;
-
-/// How long nodes may take to agree: a failover takes about two seconds, and the machine may be busy.
-const AGREEMENT_LIMIT: Duration = Duration::from_secs(60);
 
 /// How often one looks whether something has come about before it is asked for again: for a few seconds at least.
 const LOOKS: u32 = 500;
@@ -104,7 +100,7 @@ impl Cluster {
     /// If there is none within a minute.
     #[must_use]
     pub fn replica_of(&self, slot: u16) -> &Server {
-        wait_for("a replica that is up to date", AGREEMENT_LIMIT, || {
+        self.wait_for("a replica that is up to date", || {
             let (_, primary) = self.agreed(slot);
             let view = self.view(self.running().next()?).ok()?;
             let replica = view.iter().find(|node| node.primary.as_ref() == Some(&primary) && !node.failed)?;
@@ -128,7 +124,7 @@ impl Cluster {
     pub fn fail_over(&self, slot: u16) -> &Server {
         let replica = self.replica_of(slot);
         let mut looks = 0;
-        wait_for("a replica that takes over", AGREEMENT_LIMIT, || {
+        self.wait_for("a replica that takes over", || {
             // One that has just been asked for a vote may refuse for a moment. One that was not voted for, or did
             // not catch up within five seconds, gives up without a word, and has to be asked again.
             let is_asked = looks % LOOKS > 0 || replica.try_command::<()>(["CLUSTER", "FAILOVER"]).is_ok();
@@ -147,13 +143,13 @@ impl Cluster {
     pub fn take_over(&self, slot: u16, dead: &Server) -> &Server {
         assert!(!dead.is_running(), "the primary of slot {slot} is alive");
         let port = dead.address().port();
-        let replica = wait_for("a replica of the dead primary", AGREEMENT_LIMIT, || {
+        let replica = self.wait_for("a replica of the dead primary", || {
             let view = self.view(self.running().next()?).ok()?;
             let dead = view.iter().find(|node| node.port == port)?;
             self.node(view.iter().find(|node| node.primary.as_ref() == Some(&dead.id))?)
         });
         replica.command::<()>(["CLUSTER", "FAILOVER", "TAKEOVER"]);
-        wait_for("a replica that takes over", AGREEMENT_LIMIT, || {
+        self.wait_for("a replica that takes over", || {
             (self.primary_of(slot).address() == replica.address()).then_some(())
         });
         replica
@@ -214,7 +210,7 @@ impl Cluster {
             first.command::<()>(["CLUSTER", "MEET", "127.0.0.1", &port, &bus]);
         };
         let mut looks = 0;
-        wait_for("nodes that know each other", AGREEMENT_LIMIT, || {
+        self.wait_for("nodes that know each other", || {
             // Who stands still for a second while they shake hands is forgotten, and has to be met again.
             if looks % LOOKS == 0 {
                 others.iter().for_each(meet);
@@ -240,7 +236,7 @@ impl Cluster {
 
     /// The primary of the slot and its id, once all nodes that run agree.
     fn agreed(&self, slot: u16) -> (&Server, String) {
-        wait_for("nodes that agree and serve every slot", AGREEMENT_LIMIT, || {
+        self.wait_for("nodes that agree and serve every slot", || {
             let mut agreed: Option<String> = None;
             for node in self.running() {
                 let info: String = node.try_command(["CLUSTER", "INFO"]).ok()?;
@@ -261,6 +257,10 @@ impl Cluster {
             let server = self.node(&primary).filter(|server| server.is_running())?;
             Some((server, primary.id))
         })
+    }
+
+    fn wait_for<T>(&self, what: &str, answer: impl FnMut() -> Option<T>) -> T {
+        wait_for(format_args!("{what}, of {}", names(&self.nodes)), answer)
     }
 
     fn running(&self) -> impl Iterator<Item = &Server> {
@@ -287,7 +287,7 @@ impl Cluster {
 pub fn cluster_of_one(software: Software) -> Server {
     let server = Settings::new(software).role(Role::ClusterNode).start();
     server.command::<()>(["CLUSTER", "ADDSLOTSRANGE", "0", &(SLOTS - 1).to_string()]);
-    wait_for("a server that serves every slot", AGREEMENT_LIMIT, || {
+    wait_for(format_args!("{server} serves every slot"), || {
         let info: String = server.command(["CLUSTER", "INFO"]);
         (text_field(&info, "cluster_state") == Some("ok")).then_some(())
     });

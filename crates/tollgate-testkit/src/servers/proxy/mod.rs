@@ -32,9 +32,6 @@ pub struct FaultProxy {
     thread: Option<JoinHandle<()>>,
 }
 
-/// How long the proxy's own thread may take to follow, on a busy machine.
-const FOLLOW_LIMIT: Duration = Duration::from_secs(20);
-
 impl FaultProxy {
     /// Stands before the server at this address, which need not listen yet. Whoever connects while it does not is
     /// accepted and then reset.
@@ -149,7 +146,7 @@ impl FaultProxy {
     ///
     /// # Panics
     ///
-    /// If they do not come within 20 seconds.
+    /// If they do not come within a minute.
     pub fn wait_until_arrived(&self, way: Way, bytes: u64) {
         self.wait_until("bytes that arrive at the proxy", |faults| faults.way(way).arrived >= bytes);
     }
@@ -165,7 +162,9 @@ impl FaultProxy {
     }
 
     fn wait_until(&self, what: &str, holds: impl Fn(&Faults) -> bool) {
-        wait_for(what, FOLLOW_LIMIT, || holds(&self.faults.borrow()).then_some(()));
+        wait_for(format_args!("{what}, at {}", self.address()), || {
+            holds(&self.faults.borrow()).then_some(())
+        });
     }
 }
 
