@@ -5,18 +5,9 @@
 mod support;
 
 use serde_json::{Value, json};
-use support::{Connection, Server, get};
+use support::{Connection, Server, charged, get};
 
 const ALICE: &str = r#"{"attributes": {"user": "alice"}}"#;
-
-/// What a refund names of an entry of the check's `quotas`.
-fn charged(quota: &Value) -> Value {
-    json!({ "policy": quota["policy"], "quota": quota["quota"], "start": quota["window"]["start"] })
-}
-
-fn all_charged(decision: &Value) -> Vec<Value> {
-    decision["quotas"].as_array().expect("quotas").iter().map(charged).collect()
-}
 
 fn refund(cost: u32, windows: &[Value]) -> String {
     json!({ "attributes": { "user": "alice" }, "cost": cost, "windows": windows }).to_string()
@@ -25,7 +16,7 @@ fn refund(cost: u32, windows: &[Value]) -> String {
 #[test]
 fn a_refund_gives_back_at_most_what_is_used_in_the_window_it_names() {
     let server = Server::start(&["--limit", "5/1d@first_hit,9/2d@first_hit"]);
-    let windows = all_charged(&server.get("/v1/check?user=alice&cost=3").json());
+    let windows = charged(&server.get("/v1/check?user=alice&cost=3").json());
     let refund = |cost: u32, windows: &[Value]| {
         let reply = server.admin_post("/v1/refund", &refund(cost, windows));
         assert_eq!(reply.status, 200);
@@ -53,7 +44,7 @@ fn a_refund_gives_back_at_most_what_is_used_in_the_window_it_names() {
 #[test]
 fn a_refund_that_names_other_quotas_gives_nothing_back() {
     let server = Server::start(&["--limit", "5/1d@first_hit,9/2d@first_hit"]);
-    let windows = all_charged(&server.get("/v1/check?user=alice&cost=3").json());
+    let windows = charged(&server.get("/v1/check?user=alice&cost=3").json());
     let named = |field: &str, value: Value| {
         let mut windows = windows.clone();
         windows[1][field] = value;
@@ -97,7 +88,7 @@ fn a_refund_that_names_other_quotas_gives_nothing_back() {
 fn a_refund_of_what_no_window_can_be_is_refused_and_gives_nothing_back() {
     const DAY: u64 = 86_400_000;
     let server = Server::start(&["--limit", "5/1d,9/2d@staggered,9/day@Europe/Berlin,9/1d@first_hit"]);
-    let windows = all_charged(&server.get("/v1/check?user=alice&cost=3").json());
+    let windows = charged(&server.get("/v1/check?user=alice&cost=3").json());
     let start = |index: usize| windows[index]["start"].as_u64().expect("a time");
     let refund = |index: usize, start: u64| {
         let mut windows = windows.clone();

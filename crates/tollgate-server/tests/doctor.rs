@@ -286,7 +286,7 @@ fn every_server_of_a_cluster_is_looked_at_and_unserved_slots_fail() {
     assert_eq!((status, level(&checks, "cluster").0), (Some(0), "warn"), "{checks:?}");
 
     for node in cluster.nodes() {
-        let _: () = node.command(["ACL", "SETUSER", "default", "+cluster|info"]);
+        let _: () = node.command(["ACL", "SETUSER", "default", "+cluster|info", "-asking"]);
     }
     let primary = cluster.primary_of(0);
     let _: () = primary.command(["CLUSTER", "DELSLOTS", "0"]);
@@ -295,6 +295,9 @@ fn every_server_of_a_cluster_is_looked_at_and_unserved_slots_fail() {
     let (_, _, found) =
         checks.iter().find(|(code, level, _)| code == "cluster" && level == "fail").expect("a failed check");
     assert!(found.contains("16383 of 16384"), "{found}");
+    // Without it nobody can follow a key to the server that takes over its slot.
+    let (level, found) = level(&checks, "rights");
+    assert!(level == "fail" && found.contains("may not ASKING"), "{checks:?}");
 }
 
 #[test]

@@ -16,7 +16,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
-use support::{Connection, HANG, Reply, Server, get, tollgate};
+use support::{Connection, HANG, Reply, Server, charged, get, tollgate};
 use tollgate_testkit::servers::{self, Software};
 
 /// A folder of its own, removed at the end.
@@ -187,8 +187,7 @@ fn administrators_change_every_quota_that_applies() {
     let server = serve(&folder.write("t.yaml", SHOP), &[]);
     let alice = json!({ "user": "alice", "path": "/search" });
     let decision = server.post("/v1/check", &json!({ "attributes": alice, "cost": 2 }).to_string()).json();
-    let charged = |quota: &Value| json!({ "policy": quota["policy"], "quota": quota["quota"], "start": quota["window"]["start"] });
-    let windows: Vec<Value> = decision["quotas"].as_array().expect("quotas").iter().map(charged).collect();
+    let windows = charged(&decision);
     let refund = json!({ "attributes": alice, "cost": 1, "windows": windows }).to_string();
     let refunded = server.admin_post("/v1/refund", &refund).json();
     assert_eq!((&refunded["version"], &refunded["quotas"][2]["policy"]), (&json!(1), &json!("all")));

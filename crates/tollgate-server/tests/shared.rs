@@ -16,7 +16,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
-use support::{Connection, HANG, Reply, Server, get, tollgate};
+use support::{Connection, HANG, Reply, Server, charged, get, tollgate};
 use tollgate_testkit::servers::{self, Data, Persistence, Software};
 
 const PATIENT: &str = "30s";
@@ -130,10 +130,10 @@ fn of_4000_parallel_requests_through_two_processes_exactly_1000_pass() {
 fn what_administrators_change_is_changed_for_all_processes() {
     let store = redis();
     let (one, other) = (serve(&store, "5/1d@first_hit", &[]), serve(&store, "5/1d@first_hit", &[]));
-    let start = one.post("/v1/check", ALICE).json()["window"]["start"].clone();
+    let windows = charged(&one.post("/v1/check", ALICE).json());
     assert_eq!(other.admin_post("/v1/set", r#"{"attributes": {"user": "alice"}, "used": 4}"#).status, 200);
     assert_eq!(one.post("/v1/check", ALICE).json()["used"], 5);
-    let refund = json!({ "attributes": { "user": "alice" }, "cost": 2, "windows": [start] }).to_string();
+    let refund = json!({ "attributes": { "user": "alice" }, "cost": 2, "windows": windows }).to_string();
     assert_eq!(other.admin_post("/v1/refund", &refund).json()["quotas"][0]["given"], 2);
     assert_eq!(one.post("/v1/check", ALICE).json()["used"], 4);
     assert_eq!(other.admin_post("/v1/reset", ALICE).status, 200);
@@ -146,8 +146,8 @@ fn a_refund_goes_by_the_stores_time() {
     let store = servers::Settings::new(Software::Redis).steered_clock().start();
     store.clock().step(3_600_000);
     let server = serve(&store, "5/1d@first_hit", &[]);
-    let start = server.post("/v1/check", ALICE).json()["window"]["start"].clone();
-    let refund = json!({ "attributes": { "user": "alice" }, "windows": [start] }).to_string();
+    let windows = charged(&server.post("/v1/check", ALICE).json());
+    let refund = json!({ "attributes": { "user": "alice" }, "windows": windows }).to_string();
     let reply = server.admin_post("/v1/refund", &refund);
     assert_eq!((reply.status, reply.json()["quotas"][0]["given"].as_u64()), (200, Some(1)));
 }
@@ -310,11 +310,13 @@ fn a_change_that_the_store_did_not_make_is_a_problem_under_every_policy() {
         let store = redis();
         let server = serve_by(&store, "5/1d@first_hit", policy);
         until("counted", &server, "/v1/check?user=bob", is_from_store);
+        let windows = charged(&server.post("/v1/check", ALICE).json());
+        let refund = json!({ "attributes": { "user": "alice" }, "windows": windows }).to_string();
         store.kill();
         for (path, body) in [
             ("/v1/reset", ALICE),
             ("/v1/set", r#"{"attributes": {"user": "alice"}, "used": 1}"#),
-            ("/v1/refund", r#"{"attributes": {"user": "alice"}, "windows": [0]}"#),
+            ("/v1/refund", &refund),
         ] {
             let reply = server.admin_post(path, body);
             reply.assert_problem(503, None);
@@ -455,10 +457,11 @@ fn every_flag_of_the_store_has_an_environment_variable() {
     command.envs([
         ("TOLLGATE_LIMIT", "4/1d@first_hit"),
         ("TOLLGATE_STORE", url.as_str()),
-        ("TOLLGATE_STORE_TIMEOUT", "1s"),
-        ("TOLLGATE_STORE_CONNECT_TIMEOUT", "5s"),
+        ("TOLLGATE_STORE_TIMEOUT", PATIENT),
+        ("TOLLGATE_STORE_CONNECT_TIMEOUT", PATIENT),
         ("TOLLGATE_STORE_PREFIX", "variable"),
         ("TOLLGATE_IDENTITY", "plain"),
+        ("TOLLGATE_LOCAL_DENIALS", "0"),
         ("TOLLGATE_STORE_PASSWORD", "sesame"),
         ("TOLLGATE_ON_STORE_FAILURE", "local"),
         ("TOLLGATE_LOCAL_SHARE", "1/2"),
@@ -467,6 +470,8 @@ fn every_flag_of_the_store_has_an_environment_variable() {
     until("counted", &server, "/v1/check?user=alice", is_from_store);
     let keys: Vec<String> = store.command(["KEYS", "variable:*alice*"]);
     assert_eq!(keys.len(), 1);
+    let full = || server.get("/v1/check?user=carol&cost=4");
+    assert_eq!((full().status, full().status, source(&full())), (200, 429, json!("store")));
     store.kill();
     let limits: Vec<Value> =
         (0..3).map(|_| server.get("/v1/check?user=bob").json()["limit"].clone()).collect();
@@ -489,6 +494,9 @@ fn flags_of_the_store_that_cannot_be_are_told_with_status_2() {
     }
     for time in ["0ms", "20", "2m", "-1s"] {
         assert!(with(&["--store-timeout", time]).contains("1ms to 60s"), "{time}");
+    }
+    for count in ["-1", "10000001", "many"] {
+        assert!(with(&["--local-denials", count]).contains("from 0 to 10000000"), "{count}");
     }
     assert!(fails(&["--on-store-failure", "closed"]).contains("--store <URL>"));
     assert!(fails(&["--store-prefix", "x"]).contains("--store <URL>"));

@@ -20,7 +20,8 @@ const ROUND_TRIPS: usize = 200;
 pub(super) const RIGHTS: &str = "+evalsha +script|load +time +get +mget +set +incrby +pexpiretime +pttl +pexpireat +del +ping +hello +info";
 
 /// What it takes besides, not everywhere.
-pub(super) const MORE_RIGHTS: &str = "a database other than 0 takes +select too, a Cluster +cluster|slots";
+pub(super) const MORE_RIGHTS: &str =
+    "a database other than 0 takes +select too, a Cluster +cluster|slots +asking";
 
 /// What `INFO` says, field by field.
 struct Info(HashMap<String, String>);
@@ -223,8 +224,10 @@ async fn rights(node: &Node, prefix: &str) -> Finding {
         &["PEXPIREAT", &key, "1"],
         &["DEL", &key],
     ];
+    // For keys of a slot that is on its way.
+    let asking: Option<&[&str]> = node.is_in_cluster().then_some(&["ASKING"]);
     let mut missing: Vec<&str> = Vec::new();
-    for command in commands {
+    for command in commands.into_iter().chain(asking) {
         let dry_run = cmd("ACL").arg("DRYRUN").arg(&user).arg(command).to_owned();
         match ask::<String>(node, &dry_run).await {
             Ok(answer) if answer == "OK" => {}

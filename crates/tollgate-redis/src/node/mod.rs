@@ -114,6 +114,11 @@ impl Node {
         &self.shared.address
     }
 
+    /// Whether it has some of the slots, and others have the rest.
+    pub(crate) fn is_in_cluster(&self) -> bool {
+        self.shared.checked.settings.url.is_cluster()
+    }
+
     pub(crate) fn health(&self) -> Health {
         let links = self.shared.links.borrow();
         if links.up.is_empty() {
@@ -123,6 +128,11 @@ impl Node {
         } else {
             Health::Connected
         }
+    }
+
+    /// Whether no call can be sent, and an attempt to connect has failed.
+    pub(crate) fn is_away(&self) -> bool {
+        self.shared.is_away()
     }
 
     /// Calls the script, which is loaded again if the server has lost it.
@@ -214,7 +224,8 @@ impl Node {
         if deadline <= sent {
             return Err(Trouble::Late);
         }
-        match timeout_at(deadline, what.over(&link.connection)?).await {
+        let awaited = what.over(&link.connection).inspect_err(|_| self.shared.close(link, None))?;
+        match timeout_at(deadline, awaited).await {
             Ok(reply) => {
                 let reply = reply.unwrap_or(Err(Trouble::Cut))?;
                 link.breaker.answered();

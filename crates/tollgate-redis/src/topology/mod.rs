@@ -1,7 +1,8 @@
 //! All servers of a store: which one has the counter, and what to do when it has it no longer.
 //!
 //! A call goes to one server. What it certainly did not run, because it answered so or could not be asked, may be
-//! asked once more, of another server or a little later, while there is time; nothing else is ever sent again.
+//! asked once more, of another server, over another connection or a little later, while there is time; nothing else is
+//! ever sent again.
 //! Replicas are never asked.
 
 mod cluster;
@@ -111,6 +112,7 @@ impl Topology {
         let (begun, mut repeats) = (instant(), 0);
         while repeats < REPEATS {
             let Err(trouble) = &answer else { return answer };
+            let is_unsent = matches!(trouble, Trouble::Unconnected(_));
             repeats += 1;
             let ask = match trouble.remedy() {
                 Remedy::Follow(address) => {
@@ -135,6 +137,8 @@ impl Topology {
                         node = next;
                         node.call(call, deadline).await
                     }
+                    // One connection has broken, and there is another or may be at once.
+                    None if is_unsent && !node.is_away() => node.call(call, deadline).await,
                     None => return answer,
                 },
                 Remedy::None => return answer,

@@ -5,13 +5,24 @@ use std::time::{Duration, Instant};
 
 use tollgate::{Charge, Counted, Key, PolicyQuota, Quota, QuotaState, Store, StoreError};
 use tollgate_redis::Identity;
-use tollgate_testkit::servers::{Cluster, SLOTS, Server, Software};
+use tollgate_testkit::servers::{Cluster, SLOTS, Server, Settings, Software};
 
 use crate::support::{Caller, builder, patient, patient_builder, until};
 
 /// One server is enough to find the others.
 fn url(cluster: &Cluster) -> String {
     format!("redis+cluster://{}", cluster.nodes()[5].address())
+}
+
+/// Of a user of its own, on a Cluster.
+fn rights_of_the_readme() -> String {
+    let readme = include_str!("../../../../README.md");
+    let between = |before: &str, after: &str| {
+        let (_, rest) = readme.split_once(before).unwrap();
+        rest.split_once(after).unwrap().0
+    };
+    let for_a_cluster = between("for a Cluster `", "`.").replace("` and `", " ");
+    format!("{} {for_a_cluster}", between("ACL SETUSER limiter on >PASSWORD ", "\n"))
 }
 
 /// The slot of the only counter that there is.
@@ -106,11 +117,13 @@ async fn slots_that_nobody_serves_hold_nobody_up() {
     assert_eq!(answers.iter().flatten().collect::<Vec<_>>(), [&StoreError::Unreachable], "{answers:?}");
 }
 
-/// The caller has heard of neither move: the first owner names the second, and that one sends it on.
+/// The caller has heard of neither move: the first owner names the second, and that one sends it on. It may do what the
+/// README names, among which was once not what it takes to ask for a key on its way.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_slot_that_has_moved_and_moves_on_is_followed() {
-    let cluster = Cluster::start(Software::Redis).calm();
-    let caller = patient(&url(&cluster));
+    let settings = Settings::new(Software::Redis).user("limiter", "s3cret", &rights_of_the_readme());
+    let cluster = Cluster::with(&settings).calm();
+    let caller = patient(&url(&cluster).replace("://", "://limiter:s3cret@"));
     assert_eq!(caller.charge("alice").await, Ok(1));
     let slot = only_slot(&cluster);
     let moved = cluster.migrate(slot, cluster.other_primary(slot));

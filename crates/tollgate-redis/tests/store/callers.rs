@@ -91,6 +91,33 @@ async fn a_lone_charge_is_sent_before_its_caller_waits() {
     assert_eq!(second.await, Ok((true, 2)));
 }
 
+/// Of two connections the one that calls go over had broken. Who came before that was noted was told that the server
+/// cannot be reached, though nothing had been sent.
+#[tokio::test]
+async fn who_finds_a_connection_broken_goes_over_another_one() {
+    let server = Server::start(Software::Redis);
+    let store = store(&server).connections(2).build().unwrap();
+    let quota = quota("5/1h");
+    let connections = || {
+        let clients: String = server.command(["CLIENT", "LIST"]);
+        let ours = clients.lines().filter(|client| client.contains("name=tollgate "));
+        let id = |client: &str| client.strip_prefix("id=")?.split(' ').next()?.parse::<u64>().ok();
+        ours.filter_map(id).collect::<Vec<_>>()
+    };
+    while connections().len() < 2 {
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    let first = connections().into_iter().min().unwrap().to_string();
+    // While this thread, the runtime's only one, is kept, nobody notices.
+    assert_eq!(server.command::<u64>(["CLIENT", "KILL", "ID", &first]), 1);
+    let (written, refused, last) =
+        tokio::join!(charge(&store, &quota, 1), charge(&store, &quota, 2), charge(&store, &quota, 3));
+    for lost in [written, refused] {
+        assert!(lost.as_ref().is_err_and(StoreError::may_have_charged), "{lost:?}");
+    }
+    assert_eq!(last, Ok((true, 1)));
+}
+
 /// Two at once, so that each of two callers has a batch of its own to itself: one alone is not waited for.
 async fn charge_two(store: &RedisStore, quota: &PolicyQuota, keys: [u64; 2]) {
     let keys = keys.map(Key::from);

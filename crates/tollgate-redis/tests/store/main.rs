@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "an error is a failed test")]
 
 mod across;
+mod boundary;
 mod callers;
 mod conformance;
 mod layout;

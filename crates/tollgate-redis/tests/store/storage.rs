@@ -109,6 +109,25 @@ fn what_is_no_count_fails_its_own_request_alone() {
     }
 }
 
+/// What reads like a count and cannot be added to has to be seen before the other counter is written: also where it
+/// expires as a counter of ours does, so that nothing else is wrong with it.
+#[test]
+fn a_count_that_is_spelt_otherwise_charges_no_quota_of_its_request() {
+    let server = shared(Software::Redis);
+    let store = build(store(&server).prefix("spelt"));
+    let (quota, wide, key) = (quota("5/1h"), quota("9/2h"), Key::from("alice"));
+    let pair = [Charge::new(&wide, &key, 1), Charge::new(&quota, &key, 1)];
+    block_on(store.charge(&pair)).unwrap();
+    for text in ["01", "1e0", "0x1", " 1", "1.0"] {
+        let name = stored(&server, "spelt").into_keys().find(|name| name.contains(":1h:")).unwrap();
+        server.command::<()>(["SET", &name, text, "KEEPTTL"]);
+        for charges in [&pair[..], &pair[1..]] {
+            assert_eq!(block_on(store.charge(charges)), Err(StoreError::WrongType), "{text}");
+        }
+        assert_eq!(block_on(store.peek(&pair[..1])).unwrap()[0].used(), 1, "{text}");
+    }
+}
+
 #[test]
 fn two_stores_on_one_server_share_counts() {
     for software in Software::ALL {

@@ -42,6 +42,12 @@ pub struct StoreArgs {
     #[arg(requires = "shared")]
     pub identity: IdentityForm,
 
+    /// How many keys without room are remembered, to be denied again for a second at most without asking the store; 0
+    /// asks each time
+    #[arg(long, value_name = "COUNT", env = "TOLLGATE_LOCAL_DENIALS", default_value = "65536")]
+    #[arg(value_parser = value::local_denials, requires = "shared", allow_negative_numbers = true)]
+    pub local_denials: usize,
+
     /// Certificates (PEM) of the authorities that the store's certificate is to be from [default: those of the
     /// system]
     #[arg(long, value_name = "FILE", env = "TOLLGATE_STORE_CA", requires = "shared")]

@@ -45,6 +45,12 @@ pub(super) fn max_keys(text: &str) -> Result<NonZeroUsize, Expected> {
     keys.ok_or("expected a whole number from 1 to 1000000000")
 }
 
+/// Keys to remember, each of which takes some 100 bytes from the start.
+pub(super) fn local_denials(text: &str) -> Result<usize, Expected> {
+    let keys = text.parse().ok().filter(|keys| *keys <= 10_000_000);
+    keys.ok_or("expected a whole number from 0 to 10000000")
+}
+
 /// A time to wait.
 pub(super) fn time(text: &str) -> Result<Duration, Expected> {
     const EXPECTED: Expected = "expected a time from 1ms to 60s, such as 20ms or 1s";

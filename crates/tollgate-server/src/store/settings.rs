@@ -69,6 +69,7 @@ impl StoreSettings {
             .deadline(args.store_timeout)
             .connect_timeout(args.store_connect_timeout)
             .prefix(prefix)
+            .local_denials(args.local_denials)
             .across_slots(if reserves { AcrossSlots::Reserve } else { AcrossSlots::Refuse })
             .identity(match args.identity {
                 IdentityForm::Digest => Identity::Digest,

@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 /// Longer than any time limit of the server, on a machine that is busy: a test that waits for it hangs.
 pub(crate) const HANG: Duration = Duration::from_secs(60);
@@ -67,6 +67,12 @@ fn longest_pause(is_over: &AtomicBool) -> Duration {
         longest = longest.max(look.elapsed());
     }
     longest
+}
+
+/// What a refund of this decision names.
+pub(crate) fn charged(decision: &Value) -> Vec<Value> {
+    let charged = |quota: &Value| json!({ "policy": quota["policy"], "quota": quota["quota"], "start": quota["window"]["start"] });
+    decision["quotas"].as_array().expect("quotas").iter().map(charged).collect()
 }
 
 pub(crate) fn tollgate() -> Command {
