@@ -97,6 +97,8 @@ impl CommandLine {
         let (program, arguments) = self.words.split_first().context("a command without words")?;
         let mut command = Command::new(program);
         command.args(arguments).envs(self.environment.iter().map(|(name, value)| (name, value)));
+        // Nobody is asked anything, and ours may be one that never ends: see `spawn_group`.
+        command.stdin(Stdio::null());
         if let Some(directory) = &self.directory {
             command.current_dir(directory);
         }

@@ -4,7 +4,6 @@
 //! whoever wakes it pays as much. A server that is near has answered by then, and goes without sleep itself. Other
 //! tasks of the runtime come first: only what would have been sleep is spent.
 
-use std::pin::pin;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
 
@@ -13,7 +12,7 @@ use tokio::task::yield_now;
 use crate::time::instant;
 
 /// So many requests are a crowd. For fewer, looking costs more than to be woken.
-const CROWD: usize = 16;
+pub(super) const CROWD: usize = 16;
 
 /// How often a reply is looked for: some 100 us in all if there is nothing else to do.
 const LOOKS: usize = 128;
@@ -30,12 +29,8 @@ pub(super) struct BusyPoll {
 }
 
 impl BusyPoll {
-    /// Awaits the reply to so many requests, which are sent by the first poll.
-    pub(super) async fn reply<T>(&self, reply: impl Future<Output = T>, requests: usize) -> T {
-        let mut reply = pin!(reply);
-        if requests < CROWD {
-            return reply.await;
-        }
+    /// Awaits the reply to a crowd, whose requests are sent by the first poll.
+    pub(super) async fn reply<T>(&self, mut reply: impl Future<Output = T> + Unpin) -> T {
         let sent = instant();
         if !self.is_far.load(Relaxed) {
             for _ in 0..LOOKS {
@@ -55,6 +50,7 @@ impl BusyPoll {
 #[cfg(test)]
 mod tests {
     use std::future::poll_fn;
+    use std::pin::pin;
     use std::task::Poll;
 
     use tokio::time::{sleep, timeout};
@@ -62,36 +58,30 @@ mod tests {
     use super::*;
 
     /// Whether a reply is found that is there at the third look and tells nobody.
-    async fn finds(busy_poll: &BusyPoll, requests: usize) -> bool {
+    async fn finds(busy_poll: &BusyPoll) -> bool {
         let mut looks = 0;
         let reply = poll_fn(|_| {
             looks += 1;
             if looks < 3 { Poll::Pending } else { Poll::Ready(()) }
         });
-        timeout(Duration::from_secs(1), busy_poll.reply(reply, requests)).await.is_ok()
+        timeout(Duration::from_secs(1), busy_poll.reply(reply)).await.is_ok()
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_reply_is_looked_for_if_a_crowd_waits_for_it() {
+    async fn a_reply_is_looked_for_unless_the_last_was_late() {
         let busy_poll = BusyPoll::default();
-        assert!(finds(&busy_poll, CROWD).await);
-        assert!(!finds(&busy_poll, CROWD - 1).await);
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn a_server_is_far_until_it_has_answered_soon() {
-        let busy_poll = BusyPoll::default();
-        busy_poll.reply(sleep(Duration::from_millis(1)), CROWD).await;
-        assert!(!finds(&busy_poll, CROWD).await);
-        busy_poll.reply(yield_now(), CROWD).await;
-        assert!(finds(&busy_poll, CROWD).await);
+        assert!(finds(&busy_poll).await);
+        busy_poll.reply(pin!(sleep(Duration::from_millis(1)))).await;
+        assert!(!finds(&busy_poll).await);
+        busy_poll.reply(pin!(yield_now())).await;
+        assert!(finds(&busy_poll).await);
     }
 
     #[tokio::test(start_paused = true)]
     async fn others_have_their_turn_meanwhile() {
-        let (busy_poll, other) = (BusyPoll::default(), tokio::spawn(async {}));
-        busy_poll
-            .reply(poll_fn(|_| if other.is_finished() { Poll::Ready(()) } else { Poll::Pending }), CROWD)
-            .await;
+        let (busy_poll, other, begun) = (BusyPoll::default(), tokio::spawn(async {}), instant());
+        let reply = poll_fn(|_| if other.is_finished() { Poll::Ready(()) } else { Poll::Pending });
+        let _ = timeout(Duration::from_secs(1), busy_poll.reply(reply)).await;
+        assert_eq!(begun.elapsed(), Duration::ZERO, "it was found without falling asleep");
     }
 }

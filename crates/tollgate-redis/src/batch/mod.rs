@@ -30,7 +30,7 @@ use redis::Value;
 use tokio::task::JoinSet;
 use tollgate::StoreError;
 
-use self::busy_poll::BusyPoll;
+use self::busy_poll::{BusyPoll, CROWD};
 pub(crate) use self::lane::Awaited;
 use self::lane::{Driver, Lane, Waiter};
 pub(crate) use self::merge::Merged;
@@ -194,10 +194,13 @@ impl Inner {
         let call = script::encode(&merged.groups());
         let divisible = if merged.has_one_set_of_keys() { Divisible::No } else { Divisible::Yes };
         let first = waiters.iter().map(|waiter| waiter.deadline).min().unwrap_or(last);
-        let reply = if last <= first + SLACK {
-            self.busy_poll.reply(self.topology.call(slot, &call, divisible, last), requests.len()).await
-        } else {
+        // Again in a box whatever a lone request hardly ever waits for.
+        let reply = if last > first + SLACK {
             Box::pin(self.call_for_all(slot, &call, divisible, last, &mut waiters)).await
+        } else if requests.len() >= CROWD {
+            self.busy_poll.reply(Box::pin(self.topology.call(slot, &call, divisible, last))).await
+        } else {
+            self.topology.call(slot, &call, divisible, last).await
         };
         let received = instant();
         if divisible == Divisible::Yes && reply == Err(Trouble::Refused(Refusal::TryAgain)) {

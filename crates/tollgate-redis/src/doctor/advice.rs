@@ -126,7 +126,10 @@ pub(crate) fn on_unconnected(trouble: &Unconnected) -> Advice {
 }
 
 fn on_rights() -> Advice {
-    format!("give the user the rights that counting takes: {RIGHTS}; {MORE_RIGHTS}").into()
+    format!(
+        "give the user the rights that counting takes, on the keys of the store's prefix or layout: {RIGHTS}; {MORE_RIGHTS}"
+    )
+    .into()
 }
 
 fn on_refusal(refusal: &Refusal) -> Advice {

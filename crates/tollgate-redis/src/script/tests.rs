@@ -3,9 +3,9 @@
 use std::sync::OnceLock;
 
 use proptest::prelude::*;
-use redis::{Connection, ConnectionLike, Value};
+use redis::{ConnectionLike, Value};
 use tollgate::Timestamp;
-use tollgate_testkit::servers::{Server, Software};
+use tollgate_testkit::servers::{Connection, Server, Software};
 
 use super::*;
 use crate::batch::Merged;
@@ -16,7 +16,7 @@ fn server() -> &'static Server {
 }
 
 fn connect() -> Connection {
-    let mut connection = server().connect().unwrap();
+    let mut connection = server().connection();
     let _: String = redis::cmd("SCRIPT").arg("LOAD").arg(TEXT).query(&mut connection).unwrap();
     connection
 }

@@ -8,13 +8,12 @@ use std::path::PathBuf;
 use std::process::Command;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use redis::{Client, ConnectionAddr, FromRedisValue, IntoConnectionInfo, RedisConnectionInfo};
-use redis::{RedisResult, ToRedisArgs};
+use redis::{FromRedisValue, RedisResult, ToRedisArgs};
 use rustix::process::Signal;
 use tempfile::TempDir;
 use tollgate::Timestamp;
 
-use super::config::{self, ADMIN, Ports};
+use super::config::{self, Ports};
 use super::patience::wait_for;
 use super::process::Process;
 use super::settings::{Clock, Persistence, Role, Settings};
@@ -197,17 +196,6 @@ impl Server {
     pub fn info(&self, field: &str) -> String {
         let info: String = self.command(["INFO"]);
         text_field(&info, field).unwrap_or_else(|| panic!("INFO has no {field}:\n{info}")).to_owned()
-    }
-
-    /// A connection of the client's own kind, which waits without end: see [`connection`](Self::connection).
-    ///
-    /// # Errors
-    ///
-    /// If the server cannot be reached.
-    pub fn connect(&self) -> RedisResult<redis::Connection> {
-        let admin = RedisConnectionInfo::default().set_username(ADMIN).set_password(ADMIN);
-        let info = ConnectionAddr::Unix(self.socket()).into_connection_info()?;
-        Client::open(info.set_redis_settings(admin))?.get_connection()
     }
 
     /// Ends it at once (`kill -9`). Does nothing if it has ended.

@@ -4,6 +4,8 @@ use std::env;
 
 use tokio::net::TcpListener;
 
+/// Listens there.
+///
 /// # Errors
 ///
 /// If that is no port, or cannot be listened on; it says how to take another.

@@ -1,4 +1,4 @@
-//! How a layer is put together, and what is wrong with it.
+//! How a layer is put together.
 
 use std::fmt;
 use std::sync::Arc;
