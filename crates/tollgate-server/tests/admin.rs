@@ -52,7 +52,7 @@ fn a_refund_that_names_other_quotas_gives_nothing_back() {
     };
     for (field, other) in [("quota", "9/2d"), ("quota", "9/3d@first_hit"), ("policy", "hunter2")] {
         let reply = named(field, other.into());
-        reply.assert_problem(409, Some("windows[1].quota"));
+        reply.assert_problem(409, Some("windows[1]"));
         let detail = "nothing was given back: this quota does not apply to the request; there are \
                       5/1d@first_hit of default, 9/2d@first_hit of default";
         assert_eq!(reply.json()["detail"], detail);

@@ -209,6 +209,18 @@ fn a_user_without_the_rights_fails_with_what_is_missing() {
     assert_eq!(level(&checks, "exact").0, "fail", "{checks:?}");
 }
 
+/// It cannot be asked for, and the server says no more than that the script has failed.
+#[test]
+fn a_user_whose_rights_are_not_known_is_told_of_them_where_counting_fails() {
+    let rights = "~tollgate:* +evalsha +script|load +ping +hello +info +time +get";
+    let server = Settings::new(Software::Redis).user("limiter", "sesame", rights).start();
+    let url = format!("redis://limiter:sesame@{}", server.address());
+    let output = tollgate().args(["doctor", "--store", &url]).output().expect("a doctor");
+    let text = String::from_utf8(output.stdout).expect("text");
+    let exact = text.split("exact").last().expect("a last check");
+    assert!(exact.contains("+pexpiretime") && exact.contains("+acl|dryrun"), "{text}");
+}
+
 /// What the advice names is enough.
 #[test]
 fn a_user_with_the_rights_that_it_advises_passes() {

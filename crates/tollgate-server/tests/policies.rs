@@ -204,7 +204,7 @@ fn administrators_change_every_quota_that_applies() {
     folder.write("t.yaml", &SHOP.replace("100/2d@first_hit", "100/3d@first_hit"));
     assert_eq!(server.admin_post("/v1/policies/reload", "").status, 200);
     assert_eq!(used(&server.admin_post("/v1/set", &set).json()["quotas"]), [3, 3, 3]);
-    server.admin_post("/v1/refund", &refund).assert_problem(409, Some("windows[1].quota"));
+    server.admin_post("/v1/refund", &refund).assert_problem(409, Some("windows[1]"));
     assert_eq!(used(&server.post("/v1/peek", &reset).json()["quotas"]), [3, 3, 3]);
 }
 

@@ -132,6 +132,12 @@ fn on_rights() -> Advice {
     .into()
 }
 
+/// A server says of a right that a script lacks no more than that the script has failed.
+pub(super) fn on_refused_script() -> Advice {
+    let rights = on_rights();
+    format!("{rights}; with +acl|whoami and +acl|dryrun, `rights` names what is missing").into()
+}
+
 fn on_refusal(refusal: &Refusal) -> Advice {
     match refusal {
         Refusal::NoAuth => LOGIN,

@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use redis::cmd;
 use tokio::task::JoinSet;
-use tollgate::{Charge, Counter, PolicyQuota, Quota, QuotaState, Store};
+use tollgate::{Charge, Counter, PolicyQuota, Quota, QuotaState, Store, StoreError};
 
-use super::{Finding, ask};
+use super::{Finding, advice, ask};
 use crate::RedisStore;
 use crate::keys::Names;
 use crate::node::Node;
@@ -89,11 +89,13 @@ pub(super) async fn exact(store: &RedisStore) -> Finding {
     // It expires in any case.
     let _ = store.reset(&Counter::new(&quota, &key)).await;
     if let Some(error) = failure {
-        return Finding::fail(
-            "exact",
-            format!("of {CHARGES} charges {passed} passed, {denied} were denied, and others failed: {error}"),
-            ADVICE,
-        );
+        let found =
+            format!("of {CHARGES} charges {passed} passed, {denied} were denied, and others failed: {error}");
+        let advice = match error {
+            StoreError::ScriptRefused => advice::on_refused_script(),
+            _ => ADVICE.into(),
+        };
+        return Finding::fail("exact", found, advice);
     }
     let found = format!("of {CHARGES} concurrent charges under a limit of {LIMIT}, {passed} passed");
     match used {

@@ -92,7 +92,8 @@ impl Problem {
             RefundError::Check(error) => Self::check(error, "attributes"),
             RefundError::NoSuchQuota { index, .. } => {
                 let status = StatusCode::CONFLICT;
-                Self { status, ..Self::bad_field(format!("windows[{index}].quota"), error.to_string()) }
+                // Its policy or its quota: which of them is no longer what it was, nobody knows.
+                Self { status, ..Self::bad_field(format!("windows[{index}]"), error.to_string()) }
             }
             RefundError::NamedTwice { index } => {
                 Self::bad_field(format!("windows[{index}].quota"), error.to_string())
