@@ -12,6 +12,7 @@ pub(crate) struct Package {
     pub(crate) probe: &'static str,
 }
 
+pub(crate) const PYTHON: Package = Package { name: "python3", probe: "command -v python3" };
 pub(crate) const PYTHON_VENV: Package =
     Package { name: "python3-venv", probe: "python3 -c 'import ensurepip'" };
 /// For limitador's client of Redis.

@@ -60,6 +60,9 @@ fn steps() -> Vec<Step> {
                 .arguments(["--", "-D", "warnings"]),
         ),
         Step::check("servers that the tests start", servers::require),
+        Step::check("python for a caller that the tests run", || {
+            system::PYTHON.require().map(|()| Checked::Passed)
+        }),
         Step::command(
             "tests",
             command("cargo test --locked --workspace --all-features --lib --bins --tests"),

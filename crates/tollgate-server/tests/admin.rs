@@ -58,7 +58,7 @@ fn a_refund_that_names_other_quotas_gives_nothing_back() {
         assert_eq!(reply.json()["detail"], detail);
     }
     for (field, wrong, told) in [
-        ("quota", json!("5/1d@first_hit"), "windows[1].quota"),
+        ("quota", json!("5/1d@first_hit"), "windows[1]"),
         ("quota", json!("hunter2"), "windows[1].quota"),
         ("quota", json!(5), "windows[1].quota"),
         ("policy", json!(null), "windows[1].policy"),

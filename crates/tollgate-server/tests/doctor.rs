@@ -209,7 +209,7 @@ fn a_user_without_the_rights_fails_with_what_is_missing() {
     assert_eq!(level(&checks, "exact").0, "fail", "{checks:?}");
 }
 
-/// It cannot be asked for, and the server says no more than that the script has failed.
+/// What is missing cannot be asked for, and the error of the script does not say.
 #[test]
 fn a_user_whose_rights_are_not_known_is_told_of_them_where_counting_fails() {
     let rights = "~tollgate:* +evalsha +script|load +ping +hello +info +time +get";

@@ -122,16 +122,19 @@ impl<S: Store, C: Clock> PolicyLimiter<S, C> {
         let charges: Charges<'_> = matched.enforced().collect();
         let starts = starts(&charges, windows)?;
         self.expect_past(&charges, windows).await?;
-        let mut values: Vec<Option<Refunded>> = vec![None; charges.len()];
-        let mut is_any_given = false;
-        for ((charge, start), value) in charges.iter().zip(starts).zip(&mut values) {
-            let Some(start) = start else { continue };
+        let mut values: Vec<Option<Refunded>> = Vec::with_capacity(charges.len());
+        for (charge, start) in charges.iter().zip(starts) {
+            let Some(start) = start else {
+                values.push(None);
+                continue;
+            };
             match self.store.refund(charge, start).await {
-                Ok(given) => *value = Some(given),
-                Err(_) if is_any_given => return Err(CheckError::from(StoreError::TimedOut).into()),
+                Ok(given) => values.push(Some(given)),
+                Err(_) if values.iter().any(Option::is_some) => {
+                    return Err(CheckError::from(StoreError::TimedOut).into());
+                }
                 Err(error) => return Err(CheckError::from(error).into()),
             }
-            is_any_given = true;
         }
         Ok(Changed { applied: applied(&matched), values, set: Arc::clone(&set) })
     }

@@ -132,10 +132,14 @@ fn on_rights() -> Advice {
     .into()
 }
 
-/// A server says of a right that a script lacks no more than that the script has failed.
+/// What the server says of a script that it stopped is not handed on, as there may be a key in it. Most likely it names
+/// a right.
 pub(super) fn on_refused_script() -> Advice {
     let rights = on_rights();
-    format!("{rights}; with +acl|whoami and +acl|dryrun, `rights` names what is missing").into()
+    format!(
+        "see the lines above; if a right is missing, {rights}; with +acl|whoami and +acl|dryrun, `rights` names it"
+    )
+    .into()
 }
 
 fn on_refusal(refusal: &Refusal) -> Advice {

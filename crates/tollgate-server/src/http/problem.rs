@@ -92,11 +92,11 @@ impl Problem {
             RefundError::Check(error) => Self::check(error, "attributes"),
             RefundError::NoSuchQuota { index, .. } => {
                 let status = StatusCode::CONFLICT;
-                // Its policy or its quota: which of them is no longer what it was, nobody knows.
+                // Which of policy and quota is no longer what it was, nobody knows.
                 Self { status, ..Self::bad_field(format!("windows[{index}]"), error.to_string()) }
             }
             RefundError::NamedTwice { index } => {
-                Self::bad_field(format!("windows[{index}].quota"), error.to_string())
+                Self::bad_field(format!("windows[{index}]"), error.to_string())
             }
             RefundError::NoWindowStart { index, .. } | RefundError::FutureStart { index } => {
                 Self::bad_field(format!("windows[{index}].start"), error.to_string())
