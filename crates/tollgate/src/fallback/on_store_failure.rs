@@ -159,7 +159,7 @@ impl fmt::Display for LocalShare {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(any(tollgate_loom, tollgate_shuttle))))]
 mod tests {
     use proptest::prelude::*;
 

@@ -377,7 +377,7 @@ impl Drop for Guard<'_> {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(any(tollgate_loom, tollgate_shuttle))))]
 mod tests {
     use std::collections::HashMap;
     use std::time::Duration;
