@@ -67,8 +67,10 @@ fn steps() -> Vec<Step> {
         Step::command("doc tests", command("cargo test --locked --workspace --all-features --doc")),
         Step::command(
             "documentation",
-            command("cargo doc --locked --no-deps --workspace --all-features")
-                .environment("RUSTDOCFLAGS", "-D warnings -D rustdoc::broken_intra_doc_links"),
+            command(
+                "cargo doc --locked --no-deps --workspace --all-features --lib --bins --example in_process",
+            )
+            .environment("RUSTDOCFLAGS", "-D warnings -D rustdoc::broken_intra_doc_links"),
         ),
         Step::command("models", prove::models()).beside(),
         Step::command("lints of the benches", benches("clippy --all-targets --all-features -- -D warnings"))

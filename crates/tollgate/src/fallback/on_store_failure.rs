@@ -159,7 +159,8 @@ impl fmt::Display for LocalShare {
     }
 }
 
-#[cfg(all(test, not(any(tollgate_loom, tollgate_shuttle))))]
+#[cfg(test)]
+#[cfg(not(any(tollgate_loom, tollgate_shuttle)))]
 mod tests {
     use proptest::prelude::*;
 

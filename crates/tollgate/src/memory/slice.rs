@@ -377,7 +377,8 @@ impl Drop for Guard<'_> {
     }
 }
 
-#[cfg(all(test, not(any(tollgate_loom, tollgate_shuttle))))]
+#[cfg(test)]
+#[cfg(not(any(tollgate_loom, tollgate_shuttle)))]
 mod tests {
     use std::collections::HashMap;
     use std::time::Duration;

@@ -111,7 +111,8 @@ impl Scene {
             Some(preemptions) => explore(&scene, &quota, &keys, preemptions, usize::MAX),
             None => {
                 explore(&scene, &quota, &keys, 1, usize::MAX);
-                let orders = std::env::var("TOLLGATE_ORDERS").map_or(ORDERS, |orders| orders.parse().unwrap());
+                let orders =
+                    std::env::var("TOLLGATE_ORDERS").map_or(ORDERS, |orders| orders.parse().unwrap());
                 explore(&scene, &quota, &keys, 2, orders);
             }
         }
