@@ -26,6 +26,12 @@ pub trait Subject: Send + Sync {
         &[Anchor::Epoch, Anchor::Staggered, Anchor::FirstHit]
     }
 
+    /// For how long a store remembers a window that has closed, in case its clock steps back into it. Not at all unless
+    /// said otherwise: the clock of a store inside a process does not step back by itself.
+    fn remembers_closed(&self) -> Duration {
+        Duration::ZERO
+    }
+
     /// The store's time.
     fn now(&self) -> impl Future<Output = Timestamp> + Send {
         async {
