@@ -12,7 +12,7 @@ const MILLI: Nanos = 1_000_000;
 const BEGIN: i64 = 1_700_000_000_123;
 
 fn plan() -> Plan {
-    let group = |policy, quotas: &[_]| Group { policy, quotas: quotas.into(), crowd: 3, obedient: 0 };
+    let group = |policy, quotas: &[_]| Group { policy, quotas: quotas.into(), crowd: 2, obedient: 0 };
     Plan {
         groups: vec![
             group("one", &[terms(1, 250, Start::Epoch)]),
@@ -39,10 +39,10 @@ fn judged(fault: Option<Fault>, spread: impl Fn(u64) -> Spread) -> Figures {
     let reference = Reference::new(&plan, fault);
     let mut ledger = Ledger::new(&plan, Allowance { skew: 0, lag: 48 * MILLI });
     let victims: Vec<Victim> =
-        (0..5).flat_map(|group| (0..3).map(move |index| Victim { group, index })).collect();
+        (0..5).flat_map(|group| (0..2).map(move |index| Victim { group, index })).collect();
     let mut answers = Vec::new();
     let mut calls = 0;
-    for now in BEGIN..BEGIN + 2_500 {
+    for now in BEGIN..BEGIN + 1_300 {
         for victim in victims.iter().chain(&victims) {
             calls += 1;
             let Spread { before, tick, after } = spread(calls);
@@ -63,7 +63,7 @@ fn exactly(_call: u64) -> Spread {
 fn finds_nothing_in_a_right_limiter() {
     let figures = judged(None, exactly);
     assert!(figures.are_clean(), "{figures:#?}");
-    assert!(figures.charged > 200 && figures.asked > 10 * figures.charged, "{figures}");
+    assert!(figures.charged > 50 && figures.asked > 10 * figures.charged, "{figures}");
 }
 
 /// A machine that stops for up to a second, at any moment of a call, and whose ticks come late.
@@ -82,62 +82,60 @@ fn a_machine_that_stands_still_breaks_no_promise() {
     assert!(figures.are_clean(), "{figures:#?}");
 }
 
+/// The promises that a limiter with this fault breaks.
+#[track_caller]
+fn breaks(fault: Fault, promises: &[&str]) {
+    let figures = judged(Some(fault), exactly);
+    for promise in promises {
+        let is_told = figures.stories.keys().any(|told| told.contains(promise));
+        assert!(is_told, "{fault:?} does not break `{promise}`: {figures} {:#?}", figures.stories.keys());
+    }
+}
+
 #[test]
 fn finds_a_unit_too_many() {
-    for fault in [Fault::OneMore, Fault::AdmitsAgainAtTheEnd] {
-        let figures = judged(Some(fault), exactly);
-        assert!(figures.over > 0, "{fault:?}: {figures:#?}");
-    }
+    breaks(Fault::OneMore, &["G1: the window of its answer"]);
+    breaks(Fault::AdmitsAgainAtTheEnd, &["G1: the window of its answer"]);
 }
 
 /// A wrong window in the answer must not hide it: then the clock tells.
 #[test]
 fn finds_a_unit_too_many_that_is_said_to_be_of_the_next_window() {
-    let figures = judged(Some(Fault::NamesTheNextWindow), exactly);
-    let by_time = |promise: &&&str| promise.contains("of its time") || promise.starts_with("G3");
-    assert!(figures.stories.keys().filter(by_time).count() > 0, "{figures:#?}");
+    breaks(Fault::NamesTheNextWindow, &["G1: the window of its time", "G3", "no unit was admitted when"]);
 }
 
 #[test]
 fn finds_denials_of_clients_that_waited() {
-    for fault in [Fault::WaitsOneShort, Fault::CountsThePreviousWindow, Fault::HoldsItsEnd] {
-        let figures = judged(Some(fault), exactly);
-        assert!(figures.early_denials > 0, "{fault:?}: {figures:#?}");
-    }
+    breaks(Fault::WaitsOneShort, &["rule 10: a client that waited as told is denied by the same", "rule 8"]);
+    breaks(
+        Fault::CountsThePreviousWindow,
+        &["rule 10: a client that waited as told is denied by a window with"],
+    );
+    breaks(Fault::HoldsItsEnd, &["rule 10: a window denies that was over"]);
 }
 
 #[test]
 fn finds_windows_in_the_wrong_place() {
-    for fault in [Fault::IgnoresTheKey, Fault::ExtendsFirstHit, Fault::HoldsItsEnd] {
-        let figures = judged(Some(fault), exactly);
-        assert!(figures.wrong_answers > 0, "{fault:?}: {figures:#?}");
-    }
+    breaks(Fault::IgnoresTheKey, &["rule 1: the window does not start where"]);
+    breaks(Fault::ExtendsFirstHit, &["rule 2: the window overlaps"]);
+    breaks(Fault::HoldsItsEnd, &["rule 1: the window does not hold"]);
+    breaks(Fault::LongWindows, &["rule 1: the window is not as long"]);
+    breaks(Fault::LivesInThePast, &["rule 11: the limiter's time is not that of the call"]);
 }
 
 #[test]
 fn finds_units_that_a_denial_has_taken() {
-    let figures = judged(Some(Fault::ChargesHalf), exactly);
-    assert!(figures.false_denials > 0, "{figures:#?}");
+    breaks(Fault::ChargesHalf, &["G2: a window with room denies"]);
 }
 
 /// What the readings prove is found on a busy machine too.
 #[test]
 fn finds_faults_between_readings_that_are_milliseconds_apart() {
     let spread = |_| Spread { before: MILLI, tick: 4 * MILLI, after: MILLI };
-    let faults = [Fault::OneMore, Fault::AdmitsAgainAtTheEnd, Fault::CountsThePreviousWindow];
-    for fault in faults {
+    for fault in [Fault::OneMore, Fault::AdmitsAgainAtTheEnd, Fault::NamesTheNextWindow] {
         let figures = judged(Some(fault), spread);
-        assert!(!figures.are_clean(), "{fault:?}: {figures:#?}");
+        assert!(figures.over > 0, "{fault:?}: {figures:#?}");
     }
-}
-
-#[test]
-fn print_all() {
-    use Fault::*;
-    for fault in [OneMore, AdmitsAgainAtTheEnd, NamesTheNextWindow, WaitsOneShort, CountsThePreviousWindow, HoldsItsEnd, IgnoresTheKey, ExtendsFirstHit, ChargesHalf] {
-        let a = judged(Some(fault), exactly);
-        println!("{fault:?} {a}\n   {:#?}", a.stories.keys());
-        let a = judged(Some(fault), |_| Spread { before: MILLI, tick: 4 * MILLI, after: MILLI });
-        println!("   WIDE {fault:?} {a}\n   {:#?}", a.stories.keys());
-    }
+    let figures = judged(Some(Fault::CountsThePreviousWindow), spread);
+    assert!(figures.early_denials > 0, "{figures:#?}");
 }

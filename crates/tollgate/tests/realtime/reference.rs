@@ -31,6 +31,10 @@ pub(crate) enum Fault {
     ExtendsFirstHit,
     /// A denial charges the quotas that have room.
     ChargesHalf,
+    /// Its windows are a millisecond longer than the quota says.
+    LongWindows,
+    /// It takes an old time for now.
+    LivesInThePast,
 }
 
 /// Fixed windows over a map.
@@ -58,7 +62,7 @@ impl<'a> Reference<'a> {
     /// Decides by the time that `now` gives, read once nobody else decides. The readings are left to the caller.
     pub(crate) fn decide(&self, victim: Victim, now: impl FnOnce() -> i64) -> Decided {
         let mut counters = self.counters.lock().unwrap();
-        let now = now();
+        let now = now() - if self.fault == Some(Fault::LivesInThePast) { 20 } else { 0 };
         let quotas = &self.plan.groups[usize::from(victim.group)].quotas;
         let current = (0..quotas.len()).map(|index| {
             let stored = counters.get(&(victim, index)).copied();
@@ -97,7 +101,8 @@ impl<'a> Reference<'a> {
         let terms = &self.plan.groups[usize::from(victim.group)].quotas[index];
         let key = if self.fault == Some(Fault::IgnoresTheKey) { String::new() } else { victim.key() };
         let window = quota(terms).window_at(&Key::from(key.as_str()), Timestamp::from_unix_millis(now));
-        let (start, end) = (window.start().as_unix_millis(), window.end().as_unix_millis());
+        let longer = i64::from(self.fault == Some(Fault::LongWindows));
+        let (start, end) = (window.start().as_unix_millis(), window.end().as_unix_millis() + longer);
         let fresh = Counter { start, end, used: 0 };
         let Some(stored) = stored else { return fresh };
         let holds_end = i64::from(self.fault == Some(Fault::HoldsItsEnd));
