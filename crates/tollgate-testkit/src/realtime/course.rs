@@ -32,7 +32,7 @@ pub trait Client: Send {
     fn bring(&mut self, number: u64) -> u64;
 
     /// The time by the limiter's clock, in Unix milliseconds.
-    fn now(&self) -> i64;
+    fn now(&mut self) -> i64;
 }
 
 /// How hard a limiter is tried.
@@ -74,7 +74,7 @@ impl Course {
         let mut bringer = target.client();
         let mut next_key = 0;
         let mut unjudged = Vec::new();
-        settle(&bringer, &clock);
+        settle(&mut bringer, &clock);
         let until = clock.now() + i64::try_from(self.length.as_nanos()).expect("a course ends");
         while clock.now() < until {
             let deadline = clock.now() + BATCH;
@@ -98,7 +98,7 @@ impl Course {
                 unjudged.clear();
                 ledger.forget();
                 clock = RealClock::new();
-                settle(&bringer, &clock);
+                settle(&mut bringer, &clock);
             }
         }
         ledger.judge(&unjudged);
@@ -108,7 +108,7 @@ impl Course {
 
 /// Waits until the limiter's clock is not behind the oracle's. It may be, for a second, if its thread was paused between
 /// two readings of the system's clocks.
-fn settle(client: &impl Client, clock: &RealClock) {
+fn settle(client: &mut impl Client, clock: &RealClock) {
     let until = clock.now() + SETTLING;
     loop {
         let before = clock.now();

@@ -62,7 +62,8 @@ impl Span {
     pub(super) fn new(before: Reading, after: Nanos, allowance: Allowance) -> Self {
         // A limiter's clock shows whole milliseconds, rounded down.
         let earliest = |time: Nanos| time.div_euclid(MILLI) * MILLI - allowance.skew;
-        let is_steady = after - before.coarse <= allowance.lag;
+        // To the millisecond in which the limiter's clock may show the tick.
+        let is_steady = after - before.coarse + MILLI < allowance.lag;
         let denies_from = earliest(if is_steady { before.precise } else { before.coarse });
         Self {
             before: before.precise,

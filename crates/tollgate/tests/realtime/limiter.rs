@@ -86,7 +86,7 @@ impl Client for Limiters {
         number + NEWCOMERS
     }
 
-    fn now(&self) -> i64 {
+    fn now(&mut self) -> i64 {
         SystemClock.now().as_unix_millis()
     }
 }

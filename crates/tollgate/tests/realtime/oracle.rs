@@ -3,7 +3,7 @@
 
 use tollgate_testkit::realtime::{Allowance, Figures, Group, Ledger, Nanos, Plan, Reading, Start, Victim};
 
-use crate::reference::{Fault, Reference};
+use crate::reference::{DOUBTED, Fault, Reference};
 use crate::terms;
 
 const MILLI: Nanos = 1_000_000;
@@ -24,7 +24,7 @@ fn plan() -> Plan {
     }
 }
 
-/// How far readings around a call are from the time by which it is decided.
+/// How far the time of the last tick and the readings around a call are from the time itself.
 #[derive(Clone, Copy)]
 struct Spread {
     before: Nanos,
@@ -37,7 +37,7 @@ struct Spread {
 fn judged(fault: Option<Fault>, spread: impl Fn(u64) -> Spread) -> Figures {
     let plan = plan();
     let reference = Reference::new(&plan, fault);
-    let mut ledger = Ledger::new(&plan, Allowance { skew: 0, lag: 48 * MILLI });
+    let mut ledger = Ledger::new(&plan, Allowance { skew: 0, lag: DOUBTED * MILLI });
     let victims: Vec<Victim> =
         (0..5).flat_map(|group| (0..2).map(move |index| Victim { group, index })).collect();
     let mut answers = Vec::new();
@@ -46,9 +46,10 @@ fn judged(fault: Option<Fault>, spread: impl Fn(u64) -> Spread) -> Figures {
         for victim in victims.iter().chain(&victims) {
             calls += 1;
             let Spread { before, tick, after } = spread(calls);
-            let precise = now * MILLI - before;
-            let before = Reading { coarse: precise - tick, precise };
-            answers.push(reference.decide(*victim, || now).between(*victim, before, now * MILLI + after));
+            let precise = now * MILLI;
+            let decided = reference.decide(*victim, || Reading { coarse: precise - tick, precise });
+            let read_before = Reading { coarse: precise - before - tick, precise: precise - before };
+            answers.push(decided.between(*victim, read_before, precise + after));
         }
     }
     ledger.judge(&answers);

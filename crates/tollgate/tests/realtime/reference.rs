@@ -5,7 +5,7 @@ use std::sync::Mutex;
 
 use tollgate::{Clock, Key, SystemClock, Timestamp};
 use tollgate_testkit::realtime::{
-    Answer, Client, Nanos, Plan, Reading, RealClock, Standing, Start, Target, Victim,
+    Answer, Client, Nanos, Plan, Reading, RealClock, Standing, Start, Target, Terms, Victim,
 };
 
 use crate::limiter::quota;
@@ -51,6 +51,9 @@ struct Counter {
     used: usize,
 }
 
+/// How near the end of a window nobody is denied by a tick, in milliseconds: twelve of four.
+pub(crate) const DOUBTED: i64 = 48;
+
 /// How near the end of a window faults of its last milliseconds show.
 const LAST: i64 = 3;
 
@@ -59,16 +62,26 @@ impl<'a> Reference<'a> {
         Self { plan, fault, counters: Mutex::default() }
     }
 
-    /// Decides by the time that `now` gives, read once nobody else decides. The readings are left to the caller.
-    pub(crate) fn decide(&self, victim: Victim, now: impl FnOnce() -> i64) -> Decided {
+    /// Decides by a reading that is taken once nobody else decides: by its last tick, and by the time itself where the
+    /// tick may be too old to tell.
+    pub(crate) fn decide(&self, victim: Victim, read: impl FnOnce() -> Reading) -> Decided {
         let mut counters = self.counters.lock().unwrap();
-        let now = now() - if self.fault == Some(Fault::LivesInThePast) { 20 } else { 0 };
         let quotas = &self.plan.groups[usize::from(victim.group)].quotas;
-        let current = (0..quotas.len()).map(|index| {
-            let stored = counters.get(&(victim, index)).copied();
-            self.current(victim, index, stored, now)
-        });
-        let mut current: Vec<Counter> = current.collect();
+        let reading = read();
+        let at = |time: Nanos| {
+            let late = if self.fault == Some(Fault::LivesInThePast) { 20 } else { 0 };
+            let now = time.div_euclid(1_000_000) - late;
+            let current = |index| self.current(victim, index, counters.get(&(victim, index)).copied(), now);
+            (now, (0..quotas.len()).map(current).collect::<Vec<Counter>>())
+        };
+        let (now, current) = at(reading.coarse);
+        let is_doubtful = |(counter, terms): (&Counter, &Terms)| {
+            let may_be_over = counter.used >= terms.limit && counter.end - now < DOUBTED;
+            terms.start == Start::FirstHit || now < counter.start || may_be_over
+        };
+        let is_coarse = reading.coarse < reading.precise;
+        let is_doubtful = is_coarse && current.iter().zip(quotas).any(is_doubtful);
+        let (now, mut current) = if is_doubtful { at(reading.precise) } else { (now, current) };
         let limit = |index: usize| quotas[index].limit + usize::from(self.fault == Some(Fault::OneMore));
         let room: Vec<bool> =
             current.iter().enumerate().map(|(index, counter)| counter.used < limit(index)).collect();
@@ -154,7 +167,7 @@ impl Client for &Reference<'_> {
     fn ask(&mut self, clock: &RealClock, victims: &[Victim], answers: &mut Vec<Answer>) {
         for victim in victims {
             let before = clock.read();
-            let decided = self.decide(*victim, || self.now());
+            let decided = self.decide(*victim, || clock.read());
             let after = clock.now();
             answers.push(decided.between(*victim, before, after));
         }
@@ -165,7 +178,7 @@ impl Client for &Reference<'_> {
         number
     }
 
-    fn now(&self) -> i64 {
+    fn now(&mut self) -> i64 {
         SystemClock.now().as_unix_millis()
     }
 }
