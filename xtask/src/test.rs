@@ -68,6 +68,10 @@ fn steps() -> Vec<Step> {
             command("cargo test --locked --workspace --all-features --lib --bins --tests"),
         )
         .within(TESTS_LIMIT),
+        Step::check("a minute on the real clock", || {
+            // As the tests before are built, so that nothing is built again.
+            prove::realtime("dev", 60).map(|()| Checked::Passed)
+        }),
         Step::check("older headers as a client on node reads them", node::older_headers),
         Step::command(
             "tests of the library with default features",
