@@ -62,6 +62,12 @@ pub(crate) fn run(messages: &str) -> Result<()> {
     run_all(messages.lines().filter_map(Binary::from_message).collect())
 }
 
+/// The commands that run the binaries of the test target with this name.
+pub(crate) fn commands(messages: &str, target: &str) -> Vec<CommandLine> {
+    let binaries = messages.lines().filter_map(Binary::from_message);
+    binaries.filter(|binary| binary.target() == target).map(|binary| binary.command()).collect()
+}
+
 fn run_all(mut binaries: Vec<Binary>) -> Result<()> {
     if binaries.is_empty() {
         bail!("there are no tests to run");
@@ -111,10 +117,14 @@ impl Binary {
         self.name.rsplit('/').next().unwrap_or_default()
     }
 
+    fn command(&self) -> CommandLine {
+        program(&self.path).directory(self.directory.clone())
+    }
+
     fn run(&self) -> Result<()> {
         let watch = Stopwatch::start();
         let file = target_directory()?.join("test-output").join(self.name.replace('/', "-"));
-        let status = program(&self.path).directory(self.directory.clone()).run_into(&file)?;
+        let status = self.command().run_into(&file)?;
         let output = fs::read(&file).with_context(|| format!("cannot read {}", file.display()))?;
         let output = String::from_utf8_lossy(&output);
         let result = output.lines().rev().find_map(|line| line.strip_prefix("test result: "));

@@ -78,6 +78,13 @@ impl CommandLine {
         status.with_context(|| format!("cannot run `{self}`"))
     }
 
+    /// Runs it to its end and gives what it wrote to its standard output, and the failure if it did not succeed.
+    pub(crate) fn say(&self) -> Result<(String, Result<()>)> {
+        let output = self.to_command()?.stderr(Stdio::inherit()).output();
+        let output = output.with_context(|| format!("cannot run `{self}`"))?;
+        Ok((String::from_utf8_lossy(&output.stdout).into_owned(), self.expect_success(output.status)))
+    }
+
     /// Whether it can be run and succeeds; its output is dropped.
     pub(crate) fn succeeds(&self) -> bool {
         let status =

@@ -31,6 +31,12 @@ pub(crate) enum Proof {
         #[arg(long, default_value_t = 300)]
         seconds: u32,
     },
+    /// Charge the library and the service on the real clock around the ends of windows, and count what they admit
+    Realtime {
+        /// How long, in all
+        #[arg(long, default_value_t = 30)]
+        minutes: u64,
+    },
     /// Bring every trouble about that there is with servers of Redis and Valkey, and print one RESULT line for each
     Redis {
         /// Rounds of each fault
@@ -62,6 +68,7 @@ impl Proof {
             Self::Memory => memory(),
             Self::Miri => miri(),
             Self::Parser { seconds } => parser(seconds),
+            Self::Realtime { minutes } => realtime(minutes * 60),
             Self::Redis { rounds, seed, fault } => redis(rounds, seed, fault),
         }
     }
@@ -152,6 +159,29 @@ fn parser(seconds: u32) -> Result<()> {
         .arguments(["--", "-max_len=4096", &format!("-max_total_time={seconds}")])
         .run()?;
     println!("RESULT prove/parser seconds={seconds} violations=0");
+    Ok(())
+}
+
+/// Gives half of the time to the library and half to the service.
+fn realtime(seconds: u64) -> Result<()> {
+    // Both are run even if one fails, so that the figures are those of both.
+    let proof = command("cargo test --locked --workspace --all-features --no-fail-fast --test realtime")
+        .arguments(["--profile", "models", "--", "--ignored", "--nocapture"])
+        .environment("TOLLGATE_SECONDS", (seconds / 2).to_string());
+    let (said, outcome) = proof.say()?;
+    print!("{said}");
+    let parts = || said.lines().filter(|line| line.starts_with("RESULT prove/realtime/"));
+    let sum = |name: &str| {
+        let words = parts().flat_map(str::split_whitespace).filter_map(|word| word.split_once('='));
+        words
+            .filter(|(figure, _)| *figure == name)
+            .filter_map(|(_, count)| count.parse::<u64>().ok())
+            .sum::<u64>()
+    };
+    let [charged, over, early] = ["charged", "over", "early_denials"].map(sum);
+    println!("RESULT prove/realtime charged={charged} over={over} early_denials={early}");
+    outcome?;
+    ensure!(parts().count() == 2 && charged > 0, "library and service did not both say what they charged");
     Ok(())
 }
 

@@ -49,6 +49,7 @@ fn steps() -> Vec<Step> {
         Step::check("openssl", || system::OPENSSL.require().map(|()| Checked::Passed)).beside(),
         Step::check("test build", build_tests),
         Step::check("tests", run_tests).beside().after("test build"),
+        Step::check("real clock", charge_on_the_real_clock).beside(),
         Step::command(
             "lints",
             command("cargo clippy --locked --workspace --all-targets --all-features -- -D warnings"),
@@ -111,6 +112,15 @@ fn build_tests() -> Result<Checked> {
 fn run_tests() -> Result<Checked> {
     let messages = fs::read_to_string(test_binaries()?).context("cannot read the list of test binaries")?;
     binaries::run(&messages).map(|()| Checked::Passed)
+}
+
+/// Has the tests on the real clock take a minute, half of it for the library and half for the service.
+fn charge_on_the_real_clock() -> Result<Checked> {
+    let messages = fs::read_to_string(test_binaries()?).context("cannot read the list of test binaries")?;
+    for test in binaries::commands(&messages, "realtime") {
+        test.environment("TOLLGATE_SECONDS", "30").arguments(["--ignored", "--nocapture"]).run()?;
+    }
+    Ok(Checked::Passed)
 }
 
 fn test_binaries() -> Result<PathBuf> {

@@ -10,6 +10,7 @@
 //! | any sequence of steps gives the answers of a simple model | [`plan`] or [`crowd`], [`replay`] |
 //! | counts are exact under any number of threads | [`race`] |
 //! | a boundary lets through twice the limit and never more | [`boundary`] |
+//! | no window admits more than its limit on the real clock | `realtime`, on Linux, which tells of its ticks |
 //! | trouble of a store is answered as the policy says | [`FaultyStore`] |
 //! | what a shared store does with real servers, and when they are in trouble | `servers`, a feature |
 //!
@@ -25,6 +26,8 @@ mod memory;
 mod model;
 mod plan;
 pub mod race;
+#[cfg(target_os = "linux")]
+pub mod realtime;
 mod replay;
 mod runtime;
 mod seen;

@@ -1,0 +1,52 @@
+//! What a caller was told, and what it read on the clock before and after.
+
+use smallvec::SmallVec;
+
+use super::clock::{Nanos, Reading};
+
+/// One key of a plan.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Victim {
+    /// The index of its group.
+    pub group: u16,
+    /// Its index in the group.
+    pub index: u32,
+}
+
+impl Victim {
+    /// The key to charge, a text.
+    #[must_use]
+    pub fn key(self) -> String {
+        super::terms::key(self.index)
+    }
+}
+
+/// The answer to a request for one unit.
+#[derive(Debug, Clone)]
+pub struct Answer {
+    /// Who was charged.
+    pub victim: Victim,
+    /// Read before the call.
+    pub before: Reading,
+    /// Read after the call.
+    pub after: Nanos,
+    /// Whether it was admitted.
+    pub allowed: bool,
+    /// How long to wait, in milliseconds, if it was denied.
+    pub retry_after: Option<i64>,
+    /// Where each quota stands, in the order of the group's quotas.
+    pub quotas: SmallVec<[Standing; 2]>,
+}
+
+/// Where one quota stands, by the answer. Times are in Unix milliseconds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Standing {
+    /// The first millisecond of the window.
+    pub start: i64,
+    /// The first millisecond after the window.
+    pub end: i64,
+    /// When the limiter decided, by its own clock.
+    pub now: i64,
+    /// Whether the quota had room.
+    pub has_room: bool,
+}

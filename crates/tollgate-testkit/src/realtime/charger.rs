@@ -1,0 +1,173 @@
+//! One thread of a course: whom it charges when.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use std::thread;
+use std::time::Duration;
+
+use smallvec::SmallVec;
+
+use super::answer::{Answer, Victim};
+use super::clock::{Nanos, RealClock};
+use super::course::Client;
+use super::terms::{Plan, Terms};
+
+const MILLI: Nanos = 1_000_000;
+
+/// How long before the end of its window a key is charged, and how long after: some ticks of a kernel's clock.
+const BEFORE: Nanos = 4 * MILLI;
+const AFTER: Nanos = 14 * MILLI;
+
+/// Keys asked for at once, where that can be.
+const CHUNK: usize = 32;
+
+/// A look at all keys takes at least so long; who has less to do rests.
+const LOOK: Nanos = 250_000;
+
+/// Charges the crowds of a plan around the ends of their windows, and its own obedient clients when they may return.
+#[derive(Debug)]
+pub(super) struct Charger {
+    crowd: Vec<Watched>,
+    /// Where each group begins in the crowd.
+    groups: Vec<usize>,
+    /// Where it begins to look: threads in step would hardly meet on a key at the end of its window.
+    first: usize,
+    /// When obedient clients ask next, the first on top.
+    obedient: BinaryHeap<Reverse<(Nanos, Victim)>>,
+}
+
+/// A key, and where its windows end.
+#[derive(Debug)]
+struct Watched {
+    victim: Victim,
+    ends: SmallVec<[Ends; 2]>,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Ends {
+    length: Nanos,
+    /// The end of any window, as far as is known.
+    end: Nanos,
+    /// Whether the others are whole windows away from it.
+    aligned: bool,
+}
+
+impl Ends {
+    fn of(terms: &Terms, victim: Victim) -> Self {
+        let shift = terms.shift(&victim.key());
+        Self { length: terms.length(), end: shift.unwrap_or(0), aligned: shift.is_some() }
+    }
+
+    fn is_near(self, now: Nanos) -> bool {
+        if self.aligned {
+            let since = (now - self.end).rem_euclid(self.length);
+            return since < AFTER || self.length - since < BEFORE;
+        }
+        // Once the window has ended, asking opens another.
+        now - (self.end - self.length) < AFTER || self.end - now < BEFORE
+    }
+}
+
+impl Charger {
+    /// The charger with this index of so many, which share the obedient clients.
+    pub(super) fn new(plan: &Plan, index: usize, chargers: usize) -> Self {
+        let mut crowd = Vec::new();
+        let mut groups = Vec::new();
+        let mut obedient = BinaryHeap::new();
+        for (group, terms) in (0..).zip(&plan.groups) {
+            groups.push(crowd.len());
+            for index in 0..terms.crowd {
+                let victim = Victim { group, index };
+                let ends = terms.quotas.iter().map(|terms| Ends::of(terms, victim)).collect();
+                crowd.push(Watched { victim, ends });
+            }
+            let own = (terms.crowd..terms.keys()).skip(index).step_by(chargers);
+            obedient.extend(own.map(|index| Reverse((0, Victim { group, index }))));
+        }
+        let first = crowd.len() * index / chargers;
+        Self { crowd, groups, first, obedient }
+    }
+
+    /// Charges until the deadline, and gives the answers.
+    pub(super) fn charge(
+        &mut self,
+        client: &mut impl Client,
+        clock: &RealClock,
+        deadline: Nanos,
+    ) -> Vec<Answer> {
+        let mut answers = Vec::new();
+        let mut near = Vec::new();
+        while clock.now() < deadline {
+            let look = clock.now();
+            let mut now = look;
+            self.ask_obedient(client, clock, &mut answers);
+            for step in 0..self.crowd.len() {
+                let watched = &self.crowd[(self.first + step) % self.crowd.len()];
+                if watched.ends.iter().any(|ends| ends.is_near(now)) {
+                    near.push(watched.victim);
+                }
+                if near.len() == CHUNK {
+                    self.ask_crowd(client, clock, &mut near, &mut answers);
+                    self.ask_obedient(client, clock, &mut answers);
+                    now = clock.now();
+                }
+            }
+            self.ask_crowd(client, clock, &mut near, &mut answers);
+            self.rest(clock, look + LOOK);
+        }
+        answers
+    }
+
+    /// Asks for those that may return by now.
+    fn ask_obedient(&mut self, client: &mut impl Client, clock: &RealClock, answers: &mut Vec<Answer>) {
+        let now = clock.now();
+        let mut due = Vec::new();
+        while let Some(Reverse((time, victim))) = self.obedient.peek()
+            && *time <= now
+            && due.len() < CHUNK
+        {
+            due.push(*victim);
+            self.obedient.pop();
+        }
+        let asked = answers.len();
+        client.ask(clock, &due, answers);
+        for answer in &answers[asked..] {
+            let wait = answer.retry_after.unwrap_or(0) * MILLI;
+            self.obedient.push(Reverse((answer.after + wait, answer.victim)));
+            due.retain(|victim| *victim != answer.victim);
+        }
+        // Those for which there was no room.
+        self.obedient.extend(due.into_iter().map(|victim| Reverse((now + AFTER, victim))));
+    }
+
+    /// Asks for these keys, and learns where `first_hit` windows are.
+    fn ask_crowd(
+        &mut self,
+        client: &mut impl Client,
+        clock: &RealClock,
+        near: &mut Vec<Victim>,
+        answers: &mut Vec<Answer>,
+    ) {
+        let asked = answers.len();
+        client.ask(clock, near, answers);
+        near.clear();
+        for answer in &answers[asked..] {
+            let Victim { group, index } = answer.victim;
+            let watched = &mut self.crowd[self.groups[usize::from(group)] + index as usize];
+            for (ends, standing) in watched.ends.iter_mut().zip(&answer.quotas) {
+                // What has room and was not charged may have no window.
+                if !ends.aligned && (answer.allowed || !standing.has_room) {
+                    ends.end = standing.end * MILLI;
+                }
+            }
+        }
+    }
+
+    /// Rests until then, or until the next obedient client may return.
+    fn rest(&self, clock: &RealClock, until: Nanos) {
+        let next = self.obedient.peek().map_or(until, |Reverse((time, _))| until.min(*time));
+        if let Ok(rest) = u64::try_from(next - clock.now()) {
+            thread::sleep(Duration::from_nanos(rest));
+        }
+    }
+}

@@ -1,0 +1,67 @@
+//! What a proof has come to.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::ops::AddAssign;
+
+/// Counts of answers and of broken promises.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Figures {
+    /// Requests that were answered.
+    pub asked: u64,
+    /// Units that were admitted.
+    pub charged: u64,
+    /// Units that were admitted beyond what is promised (G1, G3).
+    pub over: u64,
+    /// Denials of clients that returned when they were told to (rule 10).
+    pub early_denials: u64,
+    /// Denials by windows that had room (G2).
+    pub false_denials: u64,
+    /// Answers with a window that cannot be, or with a verdict that is not that of their quotas (rules 1, 2, 8 and 9).
+    pub wrong_answers: u64,
+    /// The first answers that broke each promise.
+    pub stories: BTreeMap<&'static str, Vec<String>>,
+}
+
+/// How many answers are kept that broke the same promise.
+const KEPT: usize = 3;
+
+impl Figures {
+    /// Whether every promise was kept.
+    #[must_use]
+    pub fn are_clean(&self) -> bool {
+        [self.over, self.early_denials, self.false_denials, self.wrong_answers] == [0; 4]
+    }
+
+    pub(super) fn keep(&mut self, promise: &'static str, story: impl FnOnce() -> String) {
+        let stories = self.stories.entry(promise).or_default();
+        if stories.len() < KEPT {
+            stories.push(story());
+        }
+    }
+}
+
+impl AddAssign for Figures {
+    fn add_assign(&mut self, other: Self) {
+        self.asked += other.asked;
+        self.charged += other.charged;
+        self.over += other.over;
+        self.early_denials += other.early_denials;
+        self.false_denials += other.false_denials;
+        self.wrong_answers += other.wrong_answers;
+        for (promise, stories) in other.stories {
+            for story in stories {
+                self.keep(promise, || story);
+            }
+        }
+    }
+}
+
+/// As a `RESULT` line has it.
+impl fmt::Display for Figures {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { asked, charged, over, early_denials, false_denials, wrong_answers, .. } = self;
+        write!(f, "charged={charged} over={over} early_denials={early_denials} ")?;
+        write!(f, "false_denials={false_denials} wrong_answers={wrong_answers} asked={asked}")
+    }
+}

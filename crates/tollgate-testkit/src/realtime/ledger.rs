@@ -1,0 +1,151 @@
+//! The ledger: every answer, held against what is promised.
+
+use super::answer::Answer;
+use super::clock::Nanos;
+use super::figures::Figures;
+use super::terms::{Plan, Terms};
+use super::track::{Denial, Span, Track};
+
+/// How far the limiter's clock may be from the oracle's.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Allowance {
+    /// Between readings of the two clocks at the same time.
+    pub skew: Nanos,
+    /// How late ticks may come until nothing is promised of denials by a coarse clock.
+    pub lag: Nanos,
+}
+
+/// What was admitted and denied, by key and quota.
+#[derive(Debug)]
+pub struct Ledger {
+    allowance: Allowance,
+    counters: Vec<Counters>,
+    batch: u64,
+    figures: Figures,
+}
+
+/// The counters of one group.
+#[derive(Debug)]
+struct Counters {
+    policy: &'static str,
+    quotas: Vec<Terms>,
+    /// For each key each quota's, one after another.
+    tracks: Vec<Track>,
+    shifts: Vec<Option<Nanos>>,
+}
+
+impl Ledger {
+    /// An empty one for these keys.
+    #[must_use]
+    pub fn new(plan: &Plan, allowance: Allowance) -> Self {
+        let counters = plan.groups.iter().map(|group| {
+            let shift = |index| {
+                let key = super::terms::key(index);
+                group.quotas.iter().map(move |terms| terms.shift(&key))
+            };
+            let shifts: Vec<_> = (0..group.keys()).flat_map(shift).collect();
+            let tracks = vec![Track::default(); shifts.len()];
+            Counters { policy: group.policy, quotas: group.quotas.clone(), tracks, shifts }
+        });
+        Self { allowance, counters: counters.collect(), batch: 0, figures: Figures::default() }
+    }
+
+    /// Judges these answers. All calls that began before any of them ended are among them or were judged before.
+    pub fn judge(&mut self, answers: &[Answer]) {
+        let Some(began) = answers.iter().map(|answer| answer.before.coarse).min() else { return };
+        self.batch += 1;
+        self.figures.asked += answers.len() as u64;
+        // Whatever is admitted and told is known before anything is judged by it: the order of threads is not.
+        for answer in answers {
+            self.note(answer, began);
+        }
+        for answer in answers {
+            self.judge_one(answer);
+        }
+    }
+
+    /// What it has come to.
+    #[must_use]
+    pub fn figures(&self) -> &Figures {
+        &self.figures
+    }
+
+    /// Forgets all answers, but not what was found.
+    pub fn forget(&mut self) {
+        for counters in &mut self.counters {
+            counters.tracks.fill(Track::default());
+        }
+    }
+
+    fn note(&mut self, answer: &Answer, began: Nanos) {
+        let counters = &mut self.counters[usize::from(answer.victim.group)];
+        let span = Span::new(answer.before, answer.after, self.allowance);
+        let first = counters.first(answer);
+        assert_eq!(answer.quotas.len(), counters.quotas.len(), "each quota says where it stands: {answer:?}");
+        self.figures.charged += u64::from(answer.allowed);
+        let mut broken = None;
+        for (index, (standing, terms)) in answer.quotas.iter().zip(&counters.quotas).enumerate() {
+            let track = &mut counters.tracks[first + index];
+            track.drop_before(self.batch, began, terms);
+            if answer.allowed {
+                let shift = counters.shifts[first + index];
+                broken =
+                    track.admit(span, standing, terms, shift).map(|promise| (promise, *terms)).or(broken);
+            } else if let (false, Some(retry_after)) = (standing.has_room, answer.retry_after) {
+                track.tell(span, standing, retry_after);
+            }
+        }
+        if let Some((promise, terms)) = broken {
+            self.figures.over += 1;
+            let policy = counters.policy;
+            self.figures.keep(promise, || format!("{policy}, {terms}: {answer:?}"));
+        }
+    }
+
+    fn judge_one(&mut self, answer: &Answer) {
+        let counters = &self.counters[usize::from(answer.victim.group)];
+        let span = Span::new(answer.before, answer.after, self.allowance);
+        let first = counters.first(answer);
+        let policy = counters.policy;
+        let mut denial = None;
+        for (index, (standing, terms)) in answer.quotas.iter().zip(&counters.quotas).enumerate() {
+            let (track, shift) = (&counters.tracks[first + index], counters.shifts[first + index]);
+            if let Some(wrong) = track.judge_window(span, standing, terms, shift, answer.allowed) {
+                self.figures.wrong_answers += 1;
+                self.figures.keep(wrong, || format!("{policy}, {terms}: {answer:?}"));
+            }
+            if !answer.allowed && !standing.has_room {
+                denial = track.judge_denial(span, standing, terms).map(|denial| (denial, *terms)).or(denial);
+            }
+        }
+        match denial {
+            Some((Denial::Early(why), terms)) => {
+                self.figures.early_denials += 1;
+                self.figures.keep(why, || format!("{policy}, {terms}: {answer:?}"));
+            }
+            Some((Denial::False, terms)) => {
+                self.figures.false_denials += 1;
+                let promise = "G2: a window with room denies a unit";
+                self.figures.keep(promise, || format!("{policy}, {terms}: {answer:?}"));
+            }
+            None => {}
+        }
+        self.judge_verdict(answer);
+    }
+
+    /// All or nothing: it is allowed if every quota has room, and a denial says how long its windows last.
+    fn judge_verdict(&mut self, answer: &Answer) {
+        let denying = answer.quotas.iter().filter(|standing| !standing.has_room);
+        let wait = denying.map(|standing| standing.end - standing.now).max();
+        if answer.allowed != wait.is_none() || answer.retry_after != wait {
+            self.figures.wrong_answers += 1;
+            self.figures.keep("rule 8: the verdict is not that of the quotas", || format!("{answer:?}"));
+        }
+    }
+}
+
+impl Counters {
+    fn first(&self, answer: &Answer) -> usize {
+        answer.victim.index as usize * self.quotas.len()
+    }
+}

@@ -1,0 +1,44 @@
+//! An oracle for limits on the real clock: did any window of a key admit more than its limit?
+//!
+//! A course charges many keys around the ends of their windows while new keys keep the table at work, and a ledger of
+//! its own judges every answer. The ledger shares nothing with what it judges: it has its own clock, its own window
+//! arithmetic and its own counts. It knows what the answers say, and it knows between which two readings of the clock
+//! each call lay. From both it judges:
+//!
+//! | promise | by the windows in the answers | by the clock |
+//! |---|---|---|
+//! | G1 | no window admits more than the limit | no window admits more than the limit, counting the calls that lie in it for certain |
+//! | G2 | a window that denies has admitted its limit | |
+//! | G3 | | no interval as long as a window admits more than twice the limit |
+//! | rule 1, rule 2 | windows have their length and their place, and do not overlap | they hold the time of the call |
+//! | rule 10 | clients that return when told are not denied by the same window | no window denies once it is over |
+//!
+//! A call is judged by what its readings prove and by nothing else: on a machine that stands still, readings lie far
+//! apart and prove little, so that a slow machine never fails a proof.
+
+mod answer;
+mod charger;
+mod clock;
+mod course;
+mod figures;
+mod ledger;
+mod terms;
+mod track;
+
+pub use self::answer::{Answer, Standing, Victim};
+pub use self::clock::{Nanos, Reading, RealClock};
+pub use self::course::{Client, Course, Target};
+pub use self::figures::Figures;
+pub use self::ledger::{Allowance, Ledger};
+pub use self::terms::{Group, Plan, Start, Terms};
+
+/// How long a proof runs in all: `TOLLGATE_SECONDS`, or half a minute.
+///
+/// # Panics
+///
+/// If the variable holds no number.
+#[must_use]
+pub fn seconds() -> u64 {
+    let text = std::env::var("TOLLGATE_SECONDS").unwrap_or_else(|_| "30".to_owned());
+    text.parse().unwrap_or_else(|_| panic!("TOLLGATE_SECONDS has to be a number and is {text:?}"))
+}

@@ -1,0 +1,207 @@
+//! What is known of one counter: the units it has admitted lately, and when clients were told to return.
+
+use super::answer::Standing;
+use super::clock::{Nanos, Reading};
+use super::ledger::Allowance;
+use super::terms::Terms;
+
+const MILLI: Nanos = 1_000_000;
+
+/// One key under one quota.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Track {
+    admitted: Vec<Unit>,
+    told: Vec<Told>,
+    /// The batch of answers before which old entries were dropped last.
+    dropped_in: u64,
+}
+
+/// When a limiter may have read its clock for one call, and when the caller did.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Span {
+    /// Read by the caller before the call.
+    before: Nanos,
+    /// Read by the caller after the call.
+    after: Nanos,
+    /// The earliest time that the limiter can have taken for now, and the latest.
+    earliest: Nanos,
+    latest: Nanos,
+    /// The earliest time by which it may deny.
+    denies_from: Nanos,
+    /// Whether ticks were near enough for what a coarse clock may be expected to bear.
+    is_steady: bool,
+}
+
+/// One admitted unit.
+#[derive(Debug, Clone, Copy)]
+struct Unit {
+    span: Span,
+    /// The start of the window in the answer.
+    start: i64,
+    /// Whether it was found to be too many. Then it counts for no other, or those after it would seem to be as well.
+    is_over: bool,
+}
+
+/// Somebody was denied by the window that starts then, and told to return at a time of the oracle's clock.
+#[derive(Debug, Clone, Copy)]
+struct Told {
+    start: i64,
+    return_at: Nanos,
+}
+
+/// How a denial breaks a promise.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Denial {
+    /// A client that returns when told can be denied by it.
+    Early(&'static str),
+    /// There was room.
+    False,
+}
+
+impl Span {
+    pub(super) fn new(before: Reading, after: Nanos, allowance: Allowance) -> Self {
+        // A limiter's clock shows whole milliseconds, rounded down.
+        let earliest = |time: Nanos| time.div_euclid(MILLI) * MILLI - allowance.skew;
+        // To the millisecond in which the limiter's clock may show the tick.
+        let is_steady = after - before.coarse + MILLI < allowance.lag;
+        let denies_from = earliest(if is_steady { before.precise } else { before.coarse });
+        Self {
+            before: before.precise,
+            after,
+            earliest: earliest(before.coarse),
+            latest: after + allowance.skew,
+            denies_from,
+            is_steady,
+        }
+    }
+}
+
+impl Track {
+    /// Drops what cannot matter to answers of calls that began at this time or later.
+    pub(super) fn drop_before(&mut self, batch: u64, began: Nanos, terms: &Terms) {
+        if self.dropped_in != batch {
+            self.dropped_in = batch;
+            let oldest = began - 3 * terms.length();
+            self.admitted.retain(|unit| unit.span.latest >= oldest);
+            self.told.retain(|told| told.return_at >= oldest);
+        }
+    }
+
+    /// Takes note of an admitted unit. The promise that it breaks, if any.
+    pub(super) fn admit(
+        &mut self,
+        span: Span,
+        standing: &Standing,
+        terms: &Terms,
+        shift: Option<Nanos>,
+    ) -> Option<&'static str> {
+        self.admitted.push(Unit { span, start: standing.start, is_over: false });
+        let broken = self.broken_by(span, standing, terms, shift);
+        if let Some(unit) = self.admitted.last_mut() {
+            unit.is_over = broken.is_some();
+        }
+        broken
+    }
+
+    /// The promise that the unit broke which was noted last, if any.
+    fn broken_by(
+        &self,
+        span: Span,
+        standing: &Standing,
+        terms: &Terms,
+        shift: Option<Nanos>,
+    ) -> Option<&'static str> {
+        let counted = || self.admitted.iter().filter(|unit| !unit.is_over);
+        let count = |holds: &dyn Fn(&Unit) -> bool| counted().filter(|unit| holds(unit)).count();
+        if count(&|unit| unit.start == standing.start) > terms.limit {
+            return Some("G1: the window of its answer has admitted more than the limit");
+        }
+        let length = terms.length();
+        if let Some(shift) = shift {
+            let index = |time: Nanos| (time - shift).div_euclid(length);
+            let lies_in = |unit: &Unit, first, last| {
+                first <= index(unit.span.earliest) && index(unit.span.latest) <= last
+            };
+            let (first, last) = (index(span.earliest), index(span.latest));
+            if first == last && count(&|unit| lies_in(unit, first, last)) > terms.limit {
+                return Some("G1: the window of its time has admitted more than the limit");
+            }
+        }
+        // Of the intervals that hold it for certain, those that end with a unit hold the most.
+        let ends = counted().map(|unit| unit.span.latest);
+        let mut ends =
+            ends.filter(|end| (*end - length..*end).contains(&(span.earliest - 1)) && span.latest <= *end);
+        let held = |end| count(&|unit| unit.span.earliest > end - length && unit.span.latest <= end);
+        if ends.any(|end| held(end) > terms.most_in_an_interval()) {
+            return Some("G3: an interval as long as a window has admitted more than twice the limit");
+        }
+        None
+    }
+
+    /// Takes note of what a denied client was told.
+    pub(super) fn tell(&mut self, span: Span, standing: &Standing, retry_after: i64) {
+        let return_at = span.after + retry_after * MILLI;
+        match self.told.iter_mut().find(|told| told.start == standing.start) {
+            Some(told) => told.return_at = told.return_at.min(return_at),
+            None => self.told.push(Told { start: standing.start, return_at }),
+        }
+    }
+
+    /// The promise that a denial breaks, if any. Everything admitted by then has been noted.
+    pub(super) fn judge_denial(&self, span: Span, standing: &Standing, terms: &Terms) -> Option<Denial> {
+        let was_told = |told: &&Told| span.is_steady && told.return_at <= span.before;
+        if self.told.iter().filter(was_told).any(|told| told.start == standing.start) {
+            return Some(Denial::Early("rule 10: a client that waited as told is denied by the same window"));
+        }
+        if standing.end * MILLI <= span.denies_from {
+            return Some(Denial::Early("rule 10: a window denies that was over before the call"));
+        }
+        let used = |unit: &&Unit| unit.start == standing.start && unit.span.before <= span.after;
+        if self.admitted.iter().filter(used).count() >= terms.limit {
+            return None;
+        }
+        let returned = self.told.iter().filter(was_told).any(|told| told.start < standing.start);
+        Some(if returned {
+            Denial::Early("rule 10: a client that waited as told is denied by a window with room")
+        } else {
+            Denial::False
+        })
+    }
+
+    /// What is wrong with the window of an answer, if anything. Everything admitted by then has been noted.
+    pub(super) fn judge_window(
+        &self,
+        span: Span,
+        standing: &Standing,
+        terms: &Terms,
+        shift: Option<Nanos>,
+        admitted: bool,
+    ) -> Option<&'static str> {
+        let Standing { start, end, now, .. } = *standing;
+        if end - start != terms.millis {
+            return Some("rule 1: the window is not as long as the quota says");
+        }
+        if shift.is_some_and(|shift| (start * MILLI - shift).rem_euclid(terms.length()) != 0) {
+            return Some("rule 1: the window does not start where windows of this key start");
+        }
+        if !(start..end).contains(&now) {
+            return Some("rule 1: the window does not hold the limiter's own time");
+        }
+        if !(span.earliest..=span.latest).contains(&(now * MILLI)) {
+            return Some("rule 11: the limiter's time is not that of the call");
+        }
+        if shift.is_some() || !admitted {
+            return None;
+        }
+        // Only the units of a key say where its windows are.
+        let overlaps = |unit: &Unit| unit.start != start && (unit.start - start).abs() < terms.millis;
+        if self.admitted.iter().any(overlaps) {
+            return Some("rule 2: the window overlaps another of the key");
+        }
+        let opens = |unit: &Unit| {
+            unit.start == start && (unit.span.earliest..=unit.span.latest).contains(&(start * MILLI))
+        };
+        let opened = self.admitted.iter().any(opens);
+        (!opened).then_some("rule 2: no unit was admitted when the window started")
+    }
+}

@@ -1,0 +1,109 @@
+//! Limiters over one memory store as a target of the course.
+
+use std::time::Duration;
+
+use tollgate::{Anchor, Clock, Decision, Limiter, MemoryStore, Quota, QuotaState, StoreError, SystemClock};
+use tollgate_testkit::realtime::{
+    Answer, Client, Nanos, Plan, Reading, RealClock, Standing, Start, Target, Terms, Victim,
+};
+
+/// For each group of a plan its limiter, and two for new keys; all over one store.
+#[derive(Clone)]
+pub(crate) struct Limiters {
+    groups: Vec<Limiter>,
+    newcomers: [Limiter; 2],
+}
+
+/// New keys that come at once.
+const NEWCOMERS: u64 = 256;
+
+impl Limiters {
+    pub(crate) fn new(plan: &Plan, max_keys: usize) -> Self {
+        let store = MemoryStore::builder().max_keys(max_keys).build();
+        let limiter = |policy: &str, quotas: &[Terms]| {
+            let builder =
+                quotas.iter().map(quota).fold(Limiter::builder(policy), |it, quota| it.quota(quota));
+            builder.build(store.clone()).unwrap()
+        };
+        // Most leave soon, so that there is always room to be reclaimed.
+        let newcomers = [20, 1_000].map(terms);
+        Self {
+            groups: plan.groups.iter().map(|group| limiter(group.policy, &group.quotas)).collect(),
+            newcomers: newcomers.map(|terms| limiter("newcomers", &[terms])),
+        }
+    }
+}
+
+fn terms(millis: i64) -> Terms {
+    Terms { limit: 1, millis, start: Start::Epoch }
+}
+
+pub(crate) fn quota(terms: &Terms) -> Quota {
+    let length = Duration::from_millis(terms.millis.unsigned_abs());
+    let anchor = match terms.start {
+        Start::Epoch => Anchor::Epoch,
+        Start::Staggered => Anchor::Staggered,
+        Start::FirstHit => Anchor::FirstHit,
+    };
+    Quota::new(terms.limit as u64, length).unwrap().with_anchor(anchor).unwrap()
+}
+
+impl Target for Limiters {
+    type Client<'t> = Self;
+
+    fn client(&self) -> Self {
+        self.clone()
+    }
+}
+
+impl Client for Limiters {
+    fn ask(&mut self, clock: &RealClock, victims: &[Victim], answers: &mut Vec<Answer>) {
+        for victim in victims {
+            let (limiter, key) = (&self.groups[usize::from(victim.group)], victim.key());
+            let before = clock.read();
+            let decision = limiter.check(key.as_str());
+            let after = clock.now();
+            match decision {
+                Ok(decision) => answers.push(answer(*victim, before, after, &decision)),
+                Err(StoreError::Full) => {}
+                Err(error) => panic!("a memory store has no other trouble: {error}"),
+            }
+        }
+    }
+
+    fn bring(&mut self, number: u64) -> u64 {
+        for key in number..number + NEWCOMERS {
+            // One in eight stays for a second.
+            let limiter = &self.newcomers[usize::from(key.is_multiple_of(8))];
+            match limiter.check(key) {
+                Ok(decision) => {
+                    assert!(decision.is_allowed(), "nobody has charged {key} before: {decision:?}")
+                }
+                Err(StoreError::Full) => {}
+                Err(error) => panic!("a memory store has no other trouble: {error}"),
+            }
+        }
+        number + NEWCOMERS
+    }
+
+    fn now(&mut self) -> i64 {
+        SystemClock.now().as_unix_millis()
+    }
+}
+
+fn answer(victim: Victim, before: Reading, after: Nanos, decision: &Decision) -> Answer {
+    let standing = |quota: &QuotaState| Standing {
+        start: quota.window().start().as_unix_millis(),
+        end: quota.window().end().as_unix_millis(),
+        now: quota.now().as_unix_millis(),
+        has_room: quota.has_room(),
+    };
+    Answer {
+        victim,
+        before,
+        after,
+        allowed: decision.is_allowed(),
+        retry_after: decision.retry_after().map(|wait| i64::try_from(wait.as_millis()).unwrap()),
+        quotas: decision.quotas().iter().map(standing).collect(),
+    }
+}

@@ -1,0 +1,184 @@
+//! A limiter that is seen to be right: a map behind a lock. And wrong ones, which the oracle has to find.
+
+use std::collections::HashMap;
+use std::sync::Mutex;
+
+use tollgate::{Clock, Key, SystemClock, Timestamp};
+use tollgate_testkit::realtime::{
+    Answer, Client, Nanos, Plan, Reading, RealClock, Standing, Start, Target, Terms, Victim,
+};
+
+use crate::limiter::quota;
+
+/// What is wrong with a limiter.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Fault {
+    /// It admits one unit more than the limit.
+    OneMore,
+    /// It forgets a counter in the last milliseconds of its window.
+    AdmitsAgainAtTheEnd,
+    /// The same, and its answer names the next window.
+    NamesTheNextWindow,
+    /// It tells clients to wait for one millisecond less.
+    WaitsOneShort,
+    /// What was used in the window before counts on.
+    CountsThePreviousWindow,
+    /// The end belongs to the window.
+    HoldsItsEnd,
+    /// Windows of all keys start together.
+    IgnoresTheKey,
+    /// Each unit starts a `first_hit` window anew.
+    ExtendsFirstHit,
+    /// A denial charges the quotas that have room.
+    ChargesHalf,
+    /// Its windows are a millisecond longer than the quota says.
+    LongWindows,
+    /// It takes an old time for now.
+    LivesInThePast,
+}
+
+/// Fixed windows over a map.
+pub(crate) struct Reference<'a> {
+    plan: &'a Plan,
+    fault: Option<Fault>,
+    counters: Mutex<HashMap<(Victim, usize), Counter>>,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Counter {
+    start: i64,
+    end: i64,
+    used: usize,
+}
+
+/// How near the end of a window nobody is denied by a tick, in milliseconds: twelve of four.
+pub(crate) const DOUBTED: i64 = 48;
+
+/// How near the end of a window faults of its last milliseconds show.
+const LAST: i64 = 3;
+
+impl<'a> Reference<'a> {
+    pub(crate) fn new(plan: &'a Plan, fault: Option<Fault>) -> Self {
+        Self { plan, fault, counters: Mutex::default() }
+    }
+
+    /// Decides by a reading that is taken once nobody else decides: by its last tick, and by the time itself where the
+    /// tick may be too old to tell.
+    pub(crate) fn decide(&self, victim: Victim, read: impl FnOnce() -> Reading) -> Decided {
+        let mut counters = self.counters.lock().unwrap();
+        let quotas = &self.plan.groups[usize::from(victim.group)].quotas;
+        let reading = read();
+        let at = |time: Nanos| {
+            let late = if self.fault == Some(Fault::LivesInThePast) { 20 } else { 0 };
+            let now = time.div_euclid(1_000_000) - late;
+            let current = |index| self.current(victim, index, counters.get(&(victim, index)).copied(), now);
+            (now, (0..quotas.len()).map(current).collect::<Vec<Counter>>())
+        };
+        let (now, current) = at(reading.coarse);
+        let is_doubtful = |(counter, terms): (&Counter, &Terms)| {
+            let may_be_over = counter.used >= terms.limit && counter.end - now < DOUBTED;
+            terms.start == Start::FirstHit || now < counter.start || may_be_over
+        };
+        let is_coarse = reading.coarse < reading.precise;
+        let is_doubtful = is_coarse && current.iter().zip(quotas).any(is_doubtful);
+        let (now, mut current) = if is_doubtful { at(reading.precise) } else { (now, current) };
+        let limit = |index: usize| quotas[index].limit + usize::from(self.fault == Some(Fault::OneMore));
+        let room: Vec<bool> =
+            current.iter().enumerate().map(|(index, counter)| counter.used < limit(index)).collect();
+        let allowed = room.iter().all(|room| *room);
+        for (index, counter) in current.iter_mut().enumerate() {
+            if allowed || (self.fault == Some(Fault::ChargesHalf) && room[index]) {
+                counter.used += 1;
+                if self.fault == Some(Fault::ExtendsFirstHit) && quotas[index].start == Start::FirstHit {
+                    counter.start = now;
+                    counter.end = now + quotas[index].millis;
+                }
+                counters.insert((victim, index), *counter);
+            }
+        }
+        let standing = |(counter, has_room): (&Counter, &bool)| Standing {
+            start: counter.start,
+            end: counter.end,
+            now,
+            has_room: *has_room,
+        };
+        let standings: Vec<Standing> = current.iter().zip(&room).map(standing).collect();
+        let denying = standings.iter().filter(|standing| !standing.has_room);
+        let short = i64::from(self.fault == Some(Fault::WaitsOneShort));
+        let retry_after = denying.map(|standing| standing.end - now - short).max();
+        Decided { allowed, retry_after, standings }
+    }
+
+    /// The counter in the window that holds now.
+    fn current(&self, victim: Victim, index: usize, stored: Option<Counter>, now: i64) -> Counter {
+        let terms = &self.plan.groups[usize::from(victim.group)].quotas[index];
+        let key = if self.fault == Some(Fault::IgnoresTheKey) { String::new() } else { victim.key() };
+        let window = quota(terms).window_at(&Key::from(key.as_str()), Timestamp::from_unix_millis(now));
+        let longer = i64::from(self.fault == Some(Fault::LongWindows));
+        let (start, end) = (window.start().as_unix_millis(), window.end().as_unix_millis() + longer);
+        let fresh = Counter { start, end, used: 0 };
+        let Some(stored) = stored else { return fresh };
+        let holds_end = i64::from(self.fault == Some(Fault::HoldsItsEnd));
+        if stored.end + holds_end > now {
+            return match self.fault {
+                Some(Fault::AdmitsAgainAtTheEnd) if stored.end - now <= LAST => Counter { used: 0, ..stored },
+                Some(Fault::NamesTheNextWindow) if stored.end - now <= LAST => {
+                    Counter { start: stored.end, end: stored.end + terms.millis, used: 0 }
+                }
+                _ => stored,
+            };
+        }
+        match self.fault {
+            Some(Fault::CountsThePreviousWindow) if stored.end == start => {
+                Counter { used: stored.used, ..fresh }
+            }
+            _ => fresh,
+        }
+    }
+}
+
+/// What it answers.
+pub(crate) struct Decided {
+    allowed: bool,
+    retry_after: Option<i64>,
+    standings: Vec<Standing>,
+}
+
+impl Decided {
+    /// The answer to a call between these readings.
+    pub(crate) fn between(self, victim: Victim, before: Reading, after: Nanos) -> Answer {
+        let Self { allowed, retry_after, standings } = self;
+        Answer { victim, before, after, allowed, retry_after, quotas: standings.into() }
+    }
+}
+
+impl Target for Reference<'_> {
+    type Client<'t>
+        = &'t Self
+    where
+        Self: 't;
+
+    fn client(&self) -> &Self {
+        self
+    }
+}
+
+impl Client for &Reference<'_> {
+    fn ask(&mut self, clock: &RealClock, victims: &[Victim], answers: &mut Vec<Answer>) {
+        for victim in victims {
+            let before = clock.read();
+            let decided = self.decide(*victim, || clock.read());
+            let after = clock.now();
+            answers.push(decided.between(*victim, before, after));
+        }
+    }
+
+    /// Its table is a map, and would only grow.
+    fn bring(&mut self, number: u64) -> u64 {
+        number
+    }
+
+    fn now(&mut self) -> i64 {
+        SystemClock.now().as_unix_millis()
+    }
+}
