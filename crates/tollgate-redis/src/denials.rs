@@ -204,14 +204,18 @@ impl<'a> Bucket<'a> {
 }
 
 impl Remembered {
-    /// Whether this is the later count. Of two that were under way at the same time, the higher one is: nothing was
-    /// given back in between.
+    /// Whether this is the later count, in the order in which this process asked: the server's clock may have stepped
+    /// back. Of two that were under way at the same time, the one of the later time is, and of one window the higher
+    /// one: nothing was given back in between.
     fn is_newer_than(&self, other: &Self) -> bool {
-        if self.window != other.window {
-            return self.now > other.now;
-        }
         let overlap = self.sent < other.received && other.sent < self.received;
-        if overlap { self.used > other.used } else { self.sent > other.sent }
+        if !overlap {
+            self.sent > other.sent
+        } else if self.window == other.window {
+            self.used > other.used
+        } else {
+            self.now > other.now
+        }
     }
 
     /// The window ends so long after the server counted, which was after the question was sent: from there it is
@@ -305,6 +309,19 @@ mod tests {
         assert_eq!(used(), Some(7), "both were under way at once");
         denials.remember(count(4, 50), denials.version(1));
         assert_eq!(used(), Some(4), "another process gave something back");
+    }
+
+    /// The later of two windows was taken for the later answer. So after a step back of the server's clock nothing new
+    /// was remembered, and each request of a denied key went to the store until the old time had come again.
+    #[test]
+    fn after_a_step_back_the_earlier_window_is_remembered() {
+        let (denials, sent) = (Denials::new(16), instant());
+        denials.remember(in_an_hour(1, sent), denials.version(1));
+        let (start, now) = (at(-7_200_000), at(-5_000_000));
+        let window = Window::new(start, start + Duration::from_secs(3_600));
+        let back = Remembered { window, now, ..remembered(1, sent + millis(50)) };
+        denials.remember(back, denials.version(1));
+        assert_eq!(denials.recall(1, sent + millis(90)).map(|count| count.window), Some(window));
     }
 
     #[test]

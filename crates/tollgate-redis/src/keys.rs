@@ -115,6 +115,11 @@ impl Names {
         }
     }
 
+    /// Whether a name says the window of its counter.
+    pub(crate) const fn say_windows(&self) -> bool {
+        matches!(self, Self::Layout(_))
+    }
+
     /// One of many keys to try the store with.
     pub(crate) fn probe(&self, number: u64) -> Key<'static> {
         match self {

@@ -1,5 +1,7 @@
 //! Charges on their way into the script and back: which counters they name, and what the answer means for each.
 
+use std::time::Duration;
+
 use smallvec::{SmallVec, smallvec};
 use tollgate::{
     Charge, CountDenied, Counted, Counter, Quota, QuotaState, Reason, StoreError, Timestamp, Window,
@@ -109,13 +111,18 @@ impl<'a> Question<'a> {
         self.denials_are_free() && self.charges.iter().zip(&self.indices).filter_map(denied).next().is_some()
     }
 
-    /// What the script is asked. `now` is the server's time, of which only calendar windows and those in keys depend.
+    /// What the script is asked. `now` is the server's time, on which only calendar windows and those in keys depend.
     ///
     /// # Errors
     ///
     /// If a counter has no name, or two have the same one.
     pub(crate) fn request(&self, asked: Asked, names: &Names, now: Timestamp) -> Result<Request, StoreError> {
         let mut request = Request { step: asked.step(), shapes: SmallVec::new(), keys: SmallVec::new() };
+        // Where the key says a window, it is the one that the refund names.
+        let now = match asked {
+            Asked::Refund(start) if names.say_windows() => start,
+            _ => now,
+        };
         for (index, named) in self.counters.iter().enumerate() {
             let (key, windows) = names.of(&named.counter, &named.who, now)?;
             if request.keys.contains(&key) {
@@ -206,7 +213,8 @@ impl Found {
         let quota = counter.quota().quota();
         match (self.end, quota.window()) {
             (Some(end), WindowLength::Fixed(length)) => Window::new(end - length, end),
-            _ => quota.window_at(counter.key(), now),
+            (Some(end), _) => quota.window_at(counter.key(), end - Duration::from_millis(1)),
+            (None, _) => quota.window_at(counter.key(), now),
         }
     }
 }

@@ -20,6 +20,12 @@ impl<'a, S: Subject> Caller<'a, S> {
         Self { subject, quota, key: key.into().into_owned() }
     }
 
+    /// The store that is asked, and its time.
+    #[must_use]
+    pub const fn subject(&self) -> &'a S {
+        self.subject
+    }
+
     /// The key.
     #[must_use]
     pub const fn key(&self) -> &Key<'static> {

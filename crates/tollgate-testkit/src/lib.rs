@@ -31,6 +31,7 @@ mod seen;
 #[cfg(all(feature = "servers", unix))]
 pub mod servers;
 mod subject;
+pub mod windows;
 
 pub use self::caller::Caller;
 pub use self::faulty::{Fault, FaultyStore};

@@ -1,18 +1,26 @@
 //! What a store should answer, said as simply as can be.
 //!
 //! One map, no threads, no tricks: slow, and right by reading it. Closed counters stay in the map and are looked
-//! past; nothing is rolled over until it is touched.
+//! past; nothing is rolled over until it is touched. It shares nothing with the stores that it judges: its time is told
+//! by the plan, and its windows are found by the testkit's [own arithmetic](crate::windows).
 
 use std::collections::{HashMap, HashSet};
+use std::time::Duration;
 
 use tollgate::{Charge, CountDenied, Counter, PerQuota, Quota, Refunded, StoreError, Timestamp, Window};
 
 use crate::Count;
+use crate::windows::holding;
+
+/// A step back of no more than this reopens nothing (rule 12).
+const SHORT_STEP: Duration = Duration::from_secs(1);
 
 /// A store of one thread, whose time is set by hand.
 #[derive(Debug, Clone)]
 pub struct Model {
     counters: HashMap<Name, Held>,
+    /// The last window of each calendar, because it takes long to find one.
+    calendars: HashMap<String, Window>,
     max_keys: usize,
     now: Timestamp,
 }
@@ -24,18 +32,21 @@ type Name = (String, String, Vec<u8>);
 struct Held {
     used: u64,
     window: Window,
+    /// The latest time since it was known to be there.
+    latest: Timestamp,
 }
 
 impl Model {
     /// An empty store for so many live counters.
     #[must_use]
     pub fn new(max_keys: usize) -> Self {
-        Self { counters: HashMap::new(), max_keys, now: Timestamp::EPOCH }
+        Self { counters: HashMap::new(), calendars: HashMap::new(), max_keys, now: Timestamp::EPOCH }
     }
 
     /// Sets the time.
     pub fn set_time(&mut self, now: Timestamp) {
         self.now = now;
+        self.counters.values_mut().for_each(|held| held.latest = held.latest.max(now));
     }
 
     /// As [`Store::charge`](tollgate::Store::charge).
@@ -65,7 +76,7 @@ impl Model {
             }
         }
         let mut count = |(charge, fits): (&Charge<'_>, &bool)| {
-            let Held { used, window } = self.look(&charge.counter());
+            let Held { used, window, .. } = self.look(&charge.counter());
             Count { used, window, fits: *fits }
         };
         Ok(charges.iter().zip(&fits).map(&mut count).collect())
@@ -98,20 +109,20 @@ impl Model {
     ///
     /// If it needs one more counter than there may be.
     pub fn set(&mut self, counter: &Counter<'_>, used: u64) -> Result<Count, StoreError> {
-        let Held { used: before, window } = self.look(counter);
+        let Held { used: before, window, .. } = self.look(counter);
         let used = used.min(Quota::MAX_LIMIT);
         if used != before {
             if !self.has_room_for(&[Charge::new(counter.quota(), counter.key(), 1)]) {
                 return Err(StoreError::Full);
             }
-            self.counters.insert(name(counter), Held { used, window });
+            self.counters.insert(name(counter), Held { used, window, latest: self.now });
         }
         Ok(Count { used, window, fits: true })
     }
 
     /// As [`Store::refund`](tollgate::Store::refund).
     pub fn refund(&mut self, charge: &Charge<'_>, start: Timestamp) -> Refunded {
-        let Held { used, window } = self.look(&charge.counter());
+        let Held { used, window, .. } = self.look(&charge.counter());
         if window.start() != start {
             return Refunded::Closed;
         }
@@ -128,30 +139,55 @@ impl Model {
         Count { used: 0, window: self.look(counter).window, fits: true }
     }
 
-    /// Whether the counter's window has closed, and it is up to the store whether it still holds it.
+    /// Whether the counter has been out of its window and is back in it, for so long that a store may have forgotten
+    /// it that remembers closed windows no longer than that.
     #[must_use]
-    pub fn has_closed(&self, counter: &Counter<'_>) -> bool {
-        self.counters.get(&name(counter)).is_some_and(|held| held.window.end() <= self.now)
+    pub fn may_be_forgotten(&self, counter: &Counter<'_>, remembers_closed: Duration) -> bool {
+        self.counters.get(&name(counter)).is_some_and(|held| {
+            self.now < held.window.end() && held.window.end() + remembers_closed <= held.latest
+        })
     }
 
-    /// The counter as it stands now. After a step back, one whose window has not begun is taken into the window
-    /// that holds now, with what it has used.
-    fn look(&mut self, counter: &Counter<'_>) -> Held {
-        let window = counter.quota().quota().window_at(counter.key(), self.now);
-        match self.counters.get_mut(&name(counter)) {
-            Some(held) if self.now < held.window.start() => {
-                held.window = window;
-                *held
-            }
-            Some(held) if self.now < held.window.end() => *held,
-            Some(_) | None => Held { used: 0, window },
+    /// The store has been seen to know this counter.
+    pub fn is_remembered(&mut self, counter: &Counter<'_>) {
+        if let Some(held) = self.counters.get_mut(&name(counter)) {
+            held.latest = self.now;
         }
     }
 
+    /// The counter as it stands now. After a step back of no more than a second it is in the window that it was in.
+    /// After a longer one it is taken into the window that holds now, with what it has used.
+    fn look(&mut self, counter: &Counter<'_>) -> Held {
+        let (now, window) = (self.now, self.window_of(counter));
+        match self.counters.get_mut(&name(counter)) {
+            Some(held) if held.window.start() > now + SHORT_STEP => {
+                held.window = window;
+                *held
+            }
+            Some(held) if held.window.end() > now => *held,
+            Some(_) | None => Held { used: 0, window, latest: now },
+        }
+    }
+
+    /// The window that holds now.
+    fn window_of(&mut self, counter: &Counter<'_>) -> Window {
+        let (quota, now) = (counter.quota().quota(), self.now);
+        let find = || holding(quota, counter.key(), now);
+        if quota.zone().is_none() {
+            return find();
+        }
+        let known = self.calendars.entry(windows(counter)).or_insert_with(find);
+        if !known.contains(now) {
+            *known = find();
+        }
+        *known
+    }
+
     fn add(&mut self, counter: &Counter<'_>, units: u64) {
-        let Held { used, window } = self.look(counter);
+        let Held { used, window, .. } = self.look(counter);
         if units > 0 {
-            self.counters.insert(name(counter), Held { used: (used + units).min(Quota::MAX_LIMIT), window });
+            let used = (used + units).min(Quota::MAX_LIMIT);
+            self.counters.insert(name(counter), Held { used, window, latest: self.now });
         }
     }
 
@@ -172,7 +208,11 @@ fn units_on_same_counter(charges: &[Charge<'_>], charge: &Charge<'_>) -> u64 {
 }
 
 fn name(counter: &Counter<'_>) -> Name {
+    (counter.quota().policy().into(), windows(counter), counter.key().canonical_bytes().into_owned())
+}
+
+fn windows(counter: &Counter<'_>) -> String {
     let written = counter.quota().quota().to_string();
     let (_, windows) = written.split_once('/').unwrap();
-    (counter.quota().policy().into(), windows.into(), counter.key().canonical_bytes().into_owned())
+    windows.into()
 }

@@ -168,10 +168,16 @@ fn op(
         Moves::Both => prop_oneof![
             12 => step,
             4 => stretch.clone().prop_map(Op::Forward),
-            1 => stretch.prop_map(Op::Back),
+            2 => step_back(stretch).prop_map(Op::Back),
         ]
         .boxed(),
     }
+}
+
+/// Often to the edge of the second that reopens nothing.
+fn step_back(stretch: BoxedStrategy<Duration>) -> BoxedStrategy<Duration> {
+    let about_a_second = prop_oneof![1..=3_u64, 997..=1_003_u64, 1..=1_100_u64];
+    prop_oneof![3 => about_a_second.prop_map(Duration::from_millis), 2 => stretch].boxed()
 }
 
 fn asks(most: usize) -> BoxedStrategy<Vec<Ask>> {

@@ -1,5 +1,7 @@
 //! A plan, run over a store and the model side by side.
 
+use std::time::Duration;
+
 use tollgate::{
     Charge, Counted, Counter, Key, PerQuota, PolicyQuota, Refunded, Store, StoreError, Timestamp,
 };
@@ -7,7 +9,8 @@ use tollgate::{
 use crate::{Ask, Count, Model, Op, Plan, Subject};
 
 /// Takes every step of the plan on the store and on the model, and demands equal answers. Requests of one batch
-/// may be taken in any order.
+/// may be taken in any order. The model's clock is moved by the plan alone, and the store's time has to agree with it;
+/// only where a plan moves no clock does the model ask for the store's.
 ///
 /// `set_back` sets the store's clock back; a plan that moves no clock never calls it.
 ///
@@ -21,18 +24,27 @@ pub async fn replay<S: Subject>(
     set_back: impl Fn(&S, Timestamp),
 ) {
     let keys: Vec<Key<'_>> = (0..plan.keys).map(Key::from).collect();
+    let is_steered = plan.ops.iter().any(|op| matches!(op, Op::Forward(_) | Op::Back(_)));
+    let mut now = subject.now().await;
     let mut side_by_side =
-        Replay { store: subject.store(), quotas: &plan.quotas, keys: &keys, seen: Vec::new() };
+        Replay { store: subject.store(), quotas: &plan.quotas, keys: &keys, seen: Vec::new(), time: None };
     for (index, op) in plan.ops.iter().enumerate() {
-        let now = subject.now().await;
+        if !is_steered {
+            now = subject.now().await;
+        }
         model.set_time(now);
+        side_by_side.time = is_steered.then_some(now);
         match op {
-            Op::Forward(by) => subject.reach(now + *by).await,
+            Op::Forward(by) => {
+                now = now + *by;
+                subject.reach(now).await;
+            }
             Op::Back(by) => {
-                let closed = side_by_side.closed(&model);
-                set_back(subject, now - *by);
-                model.set_time(now - *by);
-                side_by_side.learn_what_was_kept(&mut model, &closed).await;
+                now = now - *by;
+                set_back(subject, now);
+                model.set_time(now);
+                side_by_side.time = Some(now);
+                side_by_side.learn_what_was_kept(&mut model, subject.remembers_closed()).await;
             }
             step => side_by_side.step(&mut model, step, &format!("step {index}, {step:?} at {now:?}")).await,
         }
@@ -66,17 +78,14 @@ fn after(
     (answers.len() == requests.len() && order.iter().all(answers_alike)).then_some(model)
 }
 
-/// What was counted. Whether all of a step was at one time is a rule of the suite's: on a Cluster each slot has its own.
-fn counts(counted: &Counted) -> PerQuota<Count> {
-    counted.iter().map(Count::from).collect()
-}
-
 struct Replay<'a, S> {
     store: &'a S,
     quotas: &'a [PolicyQuota],
     keys: &'a [Key<'a>],
     /// Starts of windows that were counted, the latest last.
     seen: Vec<Timestamp>,
+    /// The time by the plan, if it moves the clock.
+    time: Option<Timestamp>,
 }
 
 impl<'a, S: Store> Replay<'a, S> {
@@ -84,7 +93,7 @@ impl<'a, S: Store> Replay<'a, S> {
         match op {
             Op::Charge(asks) => {
                 let charges = self.charges(asks);
-                let counted = self.store.charge(&charges).await.map(|it| counts(&it));
+                let counted = self.store.charge(&charges).await.map(|it| self.counts(&it));
                 assert_eq!(counted, model.charge(&charges), "{at}");
                 self.seen.extend(counted.iter().flatten().map(|count| count.window.start()));
             }
@@ -92,14 +101,14 @@ impl<'a, S: Store> Replay<'a, S> {
                 let requests: Vec<_> = requests.iter().map(|asks| self.charges(asks)).collect();
                 let requests: Vec<&[Charge<'_>]> = requests.iter().map(Vec::as_slice).collect();
                 let answers = self.store.charge_each(&requests).await.into_iter();
-                let answers: Vec<_> = answers.map(|it| it.map(|it| counts(&it))).collect();
+                let answers: Vec<_> = answers.map(|it| it.map(|it| self.counts(&it))).collect();
                 let after =
                     orders(requests.len()).find_map(|order| after(model, &order, &requests, &answers));
                 *model = after.unwrap_or_else(|| panic!("{at}: in no order of the requests {answers:?}"));
             }
             Op::Peek(asks) => {
                 let charges = self.charges(asks);
-                let counted = self.store.peek(&charges).await.map(|it| counts(&it));
+                let counted = self.store.peek(&charges).await.map(|it| self.counts(&it));
                 assert_eq!(counted, model.peek(&charges), "{at}");
             }
             Op::Record(ask) => {
@@ -136,20 +145,29 @@ impl<'a, S: Store> Replay<'a, S> {
         }
     }
 
-    fn closed(&self, model: &Model) -> Vec<Counter<'a>> {
-        let counters =
-            self.quotas.iter().flat_map(|quota| self.keys.iter().map(|key| Counter::new(quota, key)));
-        counters.filter(|counter| model.has_closed(counter)).collect()
+    /// What was counted. Whether all of a step was at one time is a rule of the suite's: on a Cluster each slot has its
+    /// own.
+    fn counts(&self, counted: &Counted) -> PerQuota<Count> {
+        if let Some(time) = self.time {
+            assert!(counted.iter().all(|state| state.now() == time), "not at {time:?}: {counted:?}");
+        }
+        counted.iter().map(Count::from).collect()
     }
 
-    /// Whether a store still holds a counter whose window has closed is its own affair, and is seen once the clock is
-    /// back in that window. So the store is asked: it has kept it as it was, or not at all.
-    async fn learn_what_was_kept(&self, model: &mut Model, closed: &[Counter<'_>]) {
-        for counter in closed.iter().filter(|counter| !model.has_closed(counter)).collect::<Vec<_>>() {
+    /// Whether a store still holds a counter whose window closed longer ago than it remembers is its own affair, and is
+    /// seen once the clock is back in that window. So the store is asked: it has kept it as it was, or not at all.
+    async fn learn_what_was_kept(&self, model: &mut Model, remembers_closed: Duration) {
+        let counters =
+            self.quotas.iter().flat_map(|quota| self.keys.iter().map(|key| Counter::new(quota, key)));
+        for counter in &counters.collect::<Vec<_>>() {
+            if !model.may_be_forgotten(counter, remembers_closed) {
+                continue;
+            }
             let look = [Charge::new(counter.quota(), counter.key(), 0)];
-            match self.store.peek(&look).await.map(|counted| counts(&counted)) {
+            match self.store.peek(&look).await.map(|counted| self.counts(&counted)) {
                 Ok(kept) if kept[0].used > 0 => {
-                    assert_eq!(Ok(kept), model.peek(&look), "kept from {counter:?}")
+                    assert_eq!(Ok(kept), model.peek(&look), "kept from {counter:?}");
+                    model.is_remembered(counter);
                 }
                 // One with nothing used may be kept as well, and nobody could tell.
                 _ => {

@@ -26,6 +26,12 @@ pub trait Subject: Send + Sync {
         &[Anchor::Epoch, Anchor::Staggered, Anchor::FirstHit]
     }
 
+    /// For how long after the end of a window what was used in it is known, should the clock step back into it. A
+    /// store that owes nobody an answer to that needs not know: its clock does not step back by itself.
+    fn remembers_closed(&self) -> Duration {
+        Duration::ZERO
+    }
+
     /// The store's time.
     fn now(&self) -> impl Future<Output = Timestamp> + Send {
         async {

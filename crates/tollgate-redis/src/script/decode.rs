@@ -7,6 +7,14 @@ use tollgate::{Quota, StoreError, Timestamp};
 use super::packed::Packed;
 use super::{Request, Windows};
 
+/// What the script says instead of a count.
+const STALE: i64 = -1;
+const NO_COUNT: i64 = -2;
+const CLOSED: i64 = -3;
+
+/// What it says before the count of a counter whose window has not begun.
+const LATER: i64 = -4;
+
 /// What one request was answered.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Answer {
@@ -33,7 +41,8 @@ pub(crate) enum Outcome {
 pub(crate) struct Found {
     pub(crate) before: u64,
     pub(crate) after: u64,
-    /// Where the window of a `first_hit` counter ends; of others the quota knows it.
+    /// Where the window ends, if it is not the quota's own that holds now: the one of a `first_hit` counter, or after a
+    /// step back of the server's clock one that has not begun.
     pub(crate) end: Option<Timestamp>,
 }
 
@@ -68,11 +77,12 @@ impl Reply {
         let mut fault = None;
         let mut found = SmallVec::<[Found; 1]>::new();
         for shape in &request.shapes {
-            let used = self.integer()?;
-            let end = match shape.windows {
-                Windows::FirstHit { .. } => Some(Timestamp::from_unix_millis(self.integer()?)),
-                Windows::Grid { .. } | Windows::Given { .. } | Windows::Named { .. } => None,
-            };
+            let mut used = self.integer()?;
+            let mut says_end = matches!(shape.windows, Windows::FirstHit { .. });
+            if used == LATER && !says_end {
+                (used, says_end) = (self.integer()?, true);
+            }
+            let end = if says_end { Some(Timestamp::from_unix_millis(self.integer()?)) } else { None };
             match u64::try_from(used) {
                 Ok(before) => found.push(Found { before: before.min(Quota::MAX_LIMIT), after: before, end }),
                 Err(_) => fault = Some(used),
@@ -80,9 +90,9 @@ impl Reply {
         }
         let outcome = match fault {
             None => Outcome::Taken(found),
-            Some(-1) => Outcome::Stale,
-            Some(-2) => Outcome::NoCount,
-            Some(-3) => Outcome::Closed,
+            Some(STALE) => Outcome::Stale,
+            Some(NO_COUNT) => Outcome::NoCount,
+            Some(CLOSED) => Outcome::Closed,
             Some(_) => return Err(StoreError::BadReply),
         };
         let mut answer = Answer { now: self.now, outcome };

@@ -16,7 +16,7 @@ pub(crate) use self::request::{Request, Shape, Step, Windows};
 pub(crate) const TEXT: &str = include_str!("tollgate.lua");
 
 /// The SHA-1 of [`TEXT`], by which the server knows it.
-pub(crate) const SHA1: &str = "7deecd15ac769fd9a72aa78146c8eae86ef44548";
+pub(crate) const SHA1: &str = "35d17ebbc64a05aecc0abc89934da2bf05cac437";
 
 #[cfg(test)]
 mod tests;

@@ -5,7 +5,7 @@ use std::sync::OnceLock;
 use proptest::prelude::*;
 use redis::{ConnectionLike, Value};
 use tollgate::Timestamp;
-use tollgate_testkit::servers::{Connection, Server, Software};
+use tollgate_testkit::servers::{Connection, Server, Settings, Software};
 
 use super::*;
 use crate::batch::Merged;
@@ -77,6 +77,36 @@ fn a_given_window_that_is_not_open_is_stale_and_nothing_is_written() {
     assert!(matches!(&answers[2].outcome, Outcome::Taken(found) if found[0].before == 0));
     let written: Vec<String> = redis::cmd("KEYS").arg("*").query(&mut connection).unwrap();
     assert!(!written.iter().any(|key| ["over", "yet", "first"].contains(&key.as_str())), "{written:?}");
+}
+
+/// A refund across slots names the window that was charged, also while the clock is back before its start. The counter
+/// of the window before it would have been taken into it.
+#[test]
+fn a_refund_in_a_given_window_that_has_not_begun_finds_only_counters_that_are_in_it() {
+    let server = Settings::new(Software::Redis).steered_clock().start();
+    let now = server.time().as_unix_millis();
+    server.clock().set(Timestamp::from_unix_millis(now));
+    let mut connection = server.connection();
+    let _: String = redis::cmd("SCRIPT").arg("LOAD").arg(TEXT).query(&mut connection).unwrap();
+    let mut refund = |start, end, expiry: i64| {
+        let _: () =
+            redis::cmd("SET").arg("key").arg(5).arg("PXAT").arg(expiry).query(&mut connection).unwrap();
+        let windows = Windows::Given { start, end };
+        let request = Request {
+            step: Step::Refund,
+            shapes: [Shape { units: 2, bound: start, counted: 0, windows }].into_iter().collect(),
+            keys: [b"key".as_slice().into()].into_iter().collect(),
+        };
+        let answer = take(&mut connection, &[request]).remove(0);
+        let left = redis::cmd("GET").arg("key").query::<i64>(&mut connection).unwrap();
+        let expiry_then = redis::cmd("PEXPIRETIME").arg("key").query::<i64>(&mut connection).unwrap();
+        (answer.outcome, left, expiry_then == expiry)
+    };
+    let (start, end) = (now + 1_000, now + 86_400_000);
+    assert_eq!(refund(start, end, start + 1_000), (Outcome::Closed, 5, true));
+    let found = Found { before: 5, after: 3, end: None };
+    assert_eq!(refund(start, end, end + 1_000), (Outcome::Taken([found].into_iter().collect()), 3, true));
+    assert_eq!(refund(start + 1, end, end + 1_000), (Outcome::Stale, 5, true));
 }
 
 fn shape() -> impl Strategy<Value = Shape> {

@@ -19,17 +19,23 @@
 --              named: from a to b, and the key says so
 --
 -- The reply is a flat list of integers, packed because that costs both sides less: the time, then for each request
--- and counter the count before the step (or a fault), and after that of a first_hit counter the end of its window.
+-- and counter the count before the step, or a fault. Of a first_hit counter the end of its window comes after that. Of
+-- any other counter whose window has not begun, there are three: LATER, the count, and the end of its window.
 -- What a step made of a count, its caller computes from that.
 --
 -- A counter is an integer that expires a second after its window has ended; that is where its window is kept. Where
 -- the key says it, others may count with us and let it expire later: then that says nothing of the window.
+--
+-- The clock may step back. By up to a second, it reopens nothing: the counter of a window that has closed is still
+-- there, and a counter whose window has not begun stays in it. After a longer step, whatever comes to a counter first
+-- takes it, with what it has used, into the window that holds now. Else it would be held for as long as the step was.
 
 local call, try, from_packed = redis.call, redis.pcall, struct.unpack
 
+-- For how long a counter outlives its window, and by how much the clock may step back without reopening it.
 local GRACE = 1000
 local MOST = 1099511627775
-local STALE, NO_COUNT, CLOSED = -1, -2, -3
+local STALE, NO_COUNT, CLOSED, LATER = -1, -2, -3, -4
 
 -- When a counter expires and how long it has left say together what the time is, and cost less than TIME. An expiry
 -- that is none of ours may be too large for a number of Lua.
@@ -47,26 +53,36 @@ local reply, said = { now, 0 }, 1
 
 -- All that is not usual. Lua makes functions anew at each call of a script, and nearly no call needs these. This one
 -- takes no variable from around it, for each would be one more thing to make.
-local function unusual(now, reply, call, try, GRACE, MOST, NO_COUNT, CLOSED)
-  -- What a counter says, when it expires (nil if it is not there), and when it has to: at `expiry`, or of a first_hit
-  -- counter no later than `length` from now, or if its key says its window (then it has no `length`) not before that
-  -- has ended. Nothing if what is there is no count. Last, how the count is spelt. What it says may be known already.
-  local function read(key, expiry, length, value)
+local function unusual(now, reply, call, try, GRACE, MOST, NO_COUNT, CLOSED, LATER)
+  -- What a counter says, when it expires (nil if it is not there), and when it has to: with the window that it stays
+  -- in, else with the one that holds now, or would open now. Nothing if what is there is no count. Last, how the count
+  -- is spelt. What it says may be known already.
+  local function read(key, windows, expiry, length, value)
+    local due = expiry or now + length + GRACE
     value = value or try('GET', key)
-    if not value then return 0, nil, expiry or now + length + GRACE end
+    if not value then return 0, nil, due end
     -- Of what is no string GET says an error, and that is no number.
     local count = tonumber(value)
     if not count or not (count >= 0 and count < 1e13 and count % 1 == 0) then return nil end
-    local ends, due = call('PEXPIRETIME', key), expiry
-    if not length and ends >= expiry - GRACE then due = ends end
+    local ends = call('PEXPIRETIME', key)
     if ends ~= due then
-      if not due then
-        due = now + length + GRACE
-        if ends > now + GRACE and ends < due then due = ends end
-      end
       -- INCRBY will not look at it.
       if tostring(count) ~= value then return nil end
-      if length and ends ~= -1 and ends <= now + GRACE then return 0, nil, due end
+      local stays = ends > due
+      if windows == 'grid' then
+        stays = stays and ends <= now + length + 2 * GRACE and (ends - due) % length == 0
+      elseif windows == 'first_hit' then
+        stays = ends > now + GRACE and ends <= due + GRACE
+      elseif windows == 'given' then
+        -- Of a calendar only the window that holds now is known. The next one begins where it ends, and is longer by
+        -- less than a half; the one after that ends later.
+        stays = stays and due <= now + 2 * GRACE and ends - due < 1.5 * length
+      end
+      if stays then
+        due = ends
+      elseif windows ~= 'named' and ends ~= -1 and ends <= now + GRACE then
+        return 0, nil, due
+      end
     end
     return count, ends, due, value
   end
@@ -99,7 +115,7 @@ local function unusual(now, reply, call, try, GRACE, MOST, NO_COUNT, CLOSED)
   -- Makes a counter that says `before` say `after`, until it is due. Says a fault if it cannot.
   local function write(key, before, after, ends, due)
     if after == before then
-      -- A clock that was set back has left it a window too long, or somebody took its expiry away.
+      -- A long step back of the clock has left it a window too long, or somebody took its expiry away.
       if ends and ends ~= due then call('PEXPIREAT', key, due) end
     elseif ends ~= due then
       call('SET', key, after, 'PXAT', due)
@@ -108,18 +124,24 @@ local function unusual(now, reply, call, try, GRACE, MOST, NO_COUNT, CLOSED)
     end
   end
 
-  -- Says of a counter what it was, or a fault, and if nobody knows when its window starts, when it ends. Gives how
-  -- much is said by then, as all do that call it.
-  local function say(said, answer, start, due)
-    reply[said + 1] = answer
-    if start then return said + 1 end
-    reply[said + 2] = answer < 0 and answer or due - GRACE
-    return said + 2
+  -- Says of a counter what it was, or a fault, and if nobody else knows it, when its window ends. Gives how much is
+  -- said by then, as all do that call it.
+  local function say(said, answer, windows, expiry, due)
+    if windows == 'first_hit' then
+      reply[said + 1], reply[said + 2] = answer, answer < 0 and answer or due - GRACE
+      return said + 2
+    end
+    if answer < 0 or due == expiry or windows == 'named' then
+      reply[said + 1] = answer
+      return said + 1
+    end
+    reply[said + 1], reply[said + 2], reply[said + 3] = LATER, answer, due - GRACE
+    return said + 3
   end
 
   -- Charges and looks at one counter. What it says may be known already.
-  local function charge_single(said, name, value, times, unit, bound, counted, start, expiry, length)
-    local count, ends, due = read(name, expiry, length, value)
+  local function charge_single(said, name, value, times, unit, bound, counted, windows, expiry, length)
+    local count, ends, due = read(name, windows, expiry, length, value)
     local fault
     if not count then
       fault = NO_COUNT
@@ -127,11 +149,11 @@ local function unusual(now, reply, call, try, GRACE, MOST, NO_COUNT, CLOSED)
       local admitted = fit(times, unit, bound - count)
       fault = write(name, count, charged(count, unit, admitted, times - admitted, counted), ends, due)
     end
-    return say(said, fault or count, start, due)
+    return say(said, fault or count, windows, expiry, due)
   end
 
   -- Sets, refunds and resets one counter each.
-  local function change_singles(said, op, requests, key, unit, bound, start, expiry, length)
+  local function change_singles(said, op, requests, key, unit, bound, windows, start, expiry, length)
     for key = key + 1, key + requests do
       local name = KEYS[key]
       local count, ends, due, fault
@@ -139,32 +161,41 @@ local function unusual(now, reply, call, try, GRACE, MOST, NO_COUNT, CLOSED)
         call('DEL', name)
         count, due = 0, expiry or now + length + GRACE
       else
-        count, ends, due = read(name, expiry, length)
+        count, ends, due = read(name, windows, expiry, length)
         if not count then
           fault = NO_COUNT
         elseif op == 'set' then
           fault = write(name, count, bound, ends, due)
-        elseif (start or due - GRACE - length) ~= bound then
-          -- It was looked at, and after a step back of the clock belongs to the window that holds now.
-          fault = write(name, count, count, ends, due) or CLOSED
+        elseif windows == 'given' and now < start and ends ~= due then
+          -- Only a counter that is in this window already has anything to give back before it begins.
+          fault = CLOSED
         else
-          fault = write(name, count, count > unit and count - unit or 0, ends, due)
+          local begins = start
+          if windows == 'given' and due ~= expiry then
+            begins = expiry - GRACE
+          elseif windows ~= 'named' then
+            begins = due - GRACE - length
+          end
+          local units = begins == bound and unit or 0
+          fault = write(name, count, count > units and count - units or 0, ends, due)
+          -- It was looked at, and after a long step back of the clock belongs to the window that holds now.
+          if begins ~= bound then fault = fault or CLOSED end
         end
       end
-      said = say(said, fault or count, start, due)
+      said = say(said, fault or count, windows, expiry, due)
     end
     return said
   end
 
-  -- Charges and looks at several counters each; `asked` says of every counter in turn its unit, bound, counted, start,
-  -- expiry and length.
+  -- Charges and looks at several counters each; `asked` says of every counter in turn its unit, bound, counted,
+  -- windows, expiry and length.
   local function take_several(said, times, requests, key, counters, asked)
     local count, ends, due, spelt = {}, {}, {}, nil
     for _ = 1, requests do
       local admitted, fault = times, nil
       for i = 1, counters do
-        local unit, bound, _, _, expiry, length = unpack(asked[i], 1, 6)
-        count[i], ends[i], due[i], spelt = read(KEYS[key + i], expiry, length)
+        local unit, bound, _, windows, expiry, length = unpack(asked[i], 1, 6)
+        count[i], ends[i], due[i], spelt = read(KEYS[key + i], windows, expiry, length)
         -- The first write must not fail after others.
         if not count[i] or (spelt and tostring(count[i]) ~= spelt) then
           fault = NO_COUNT
@@ -173,12 +204,12 @@ local function unusual(now, reply, call, try, GRACE, MOST, NO_COUNT, CLOSED)
         end
       end
       for i = 1, counters do
-        local unit, _, counted, start = unpack(asked[i], 1, 4)
+        local unit, _, counted, windows, expiry = unpack(asked[i], 1, 5)
         if not fault then
           local after = charged(count[i], unit, admitted, times - admitted, counted)
           write(KEYS[key + i], count[i], after, ends[i], due[i])
         end
-        said = say(said, fault or count[i], start, due[i])
+        said = say(said, fault or count[i], windows, expiry, due[i])
       end
       key = key + counters
     end
@@ -202,13 +233,13 @@ for group = 1, #ARGV do
       start = now - (now - a) % b
       expiry = start + b + GRACE
     elseif windows == 'given' or windows == 'named' then
-      start, expiry = a, b + GRACE
-      stale = stale or now < a or now >= b
-      if windows == 'named' then length = nil end
+      start, expiry, length = a, b + GRACE, b - a
+      -- After a step back, units can be given back in a window that has not begun.
+      stale = stale or now < a - (op == 'refund' and GRACE or 0) or now >= b
     end
     if counters > 1 then
       asked = asked or {}
-      asked[i] = { unit, bound, counted, start, expiry, length }
+      asked[i] = { unit, bound, counted, windows, expiry, length }
     end
   end
   if not stale and not asked and (op == 'charge' or op == 'look') then
@@ -242,23 +273,25 @@ for group = 1, #ARGV do
         said = said + 1
         reply[said] = count or 0
       else
-        others = others or unusual(now, reply, call, try, GRACE, MOST, NO_COUNT, CLOSED)
-        said = others.charge_single(said, name, value, times, unit, bound, counted, start, expiry, length)
+        others = others or unusual(now, reply, call, try, GRACE, MOST, NO_COUNT, CLOSED, LATER)
+        said = others.charge_single(said, name, value, times, unit, bound, counted, windows, expiry, length)
       end
     end
   else
-    others = others or unusual(now, reply, call, try, GRACE, MOST, NO_COUNT, CLOSED)
+    others = others or unusual(now, reply, call, try, GRACE, MOST, NO_COUNT, CLOSED, LATER)
     if stale then
+      -- A refund whose key says the window is never about another one.
+      local fault = op == 'refund' and windows == 'named' and CLOSED or STALE
       for _ = 1, requests do
         for i = 1, counters do
-          if asked then start = asked[i][4] end
-          said = others.say(said, STALE, start)
+          if asked then windows = asked[i][4] end
+          said = others.say(said, fault, windows)
         end
       end
     elseif asked then
       said = others.take_several(said, times, requests, key, counters, asked)
     else
-      said = others.change_singles(said, op, requests, key, unit, bound, start, expiry, length)
+      said = others.change_singles(said, op, requests, key, unit, bound, windows, start, expiry, length)
     end
   end
   key = key + requests * counters

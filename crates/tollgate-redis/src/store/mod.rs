@@ -348,8 +348,8 @@ impl Inner {
             if answer.outcome != Outcome::Stale {
                 return Ok(answer);
             }
-            let now = self.committer.time().estimate();
-            *awaited = self.submit(question, asked, begun, now, Company::Others)?;
+            // By the time that this very answer gave: what is known of the servers' time may be another server's.
+            *awaited = self.submit(question, asked, begun, answer.now, Company::Others)?;
         }
         received(awaited).await
     }

@@ -27,6 +27,9 @@ const QUOTAS: [&str; 3] = ["20/200ms", "20/200ms@first_hit", "1000000/day@Europe
 
 const DAY: Duration = Duration::from_secs(25 * 3600);
 
+/// A step back of no more than this moves no window.
+const SHORT_STEP: Duration = Duration::from_secs(1);
+
 /// Jumps of a round, forward and back.
 const JUMPS: u64 = 20;
 
@@ -133,7 +136,8 @@ impl<'a> Witness<'a> {
         let (window, now, used) = (state.window(), state.now(), state.used());
         let (unknown, last) = (self.unknown, self.last);
         let what = || format!("{} {state:?} after {last:?}, {unknown} unknown", self.quota.windows());
-        self.found.expect(window.contains(now), || format!("not its time: {}", what()));
+        let (begun, is_open) = (window.start() <= now + SHORT_STEP, now < window.end());
+        self.found.expect(begun && is_open, || format!("not its time: {}", what()));
         self.found.expect(used <= state.limit(), || format!("over the limit (G1): {}", what()));
         let is_short = window.length() == Duration::from_millis(200);
         let is_calendar = self.quota.quota().zone().is_some();
@@ -150,9 +154,12 @@ impl<'a> Witness<'a> {
         } else if now >= last.window().end() {
             // A window that is over is not counted again (G5).
             begins
+        } else if now + SHORT_STEP >= last.window().start() {
+            // It went back by no more than a second, which moves no window.
+            goes_on && window == last.window()
         } else {
             // However far it went back, what was used stays used.
-            goes_on && (went_back || window == last.window())
+            goes_on && went_back && window != last.window()
         };
         self.found.expect(expected, || format!("reopened, moved, or counted after its end: {}", what()));
     }

@@ -25,6 +25,7 @@ mod redis_whose_clock_is_moved {
     use crate::servers::steered;
 
     conformance!(steered_clock: steered(Software::Redis));
+    conformance!(server_clock: steered(Software::Redis));
 }
 
 mod valkey_whose_clock_is_moved {
@@ -34,6 +35,7 @@ mod valkey_whose_clock_is_moved {
     use crate::servers::steered;
 
     conformance!(steered_clock: steered(Software::Valkey));
+    conformance!(server_clock: steered(Software::Valkey));
 }
 
 mod redis_cluster {

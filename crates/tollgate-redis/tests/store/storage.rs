@@ -6,7 +6,7 @@ use std::time::Duration;
 use tollgate::{Charge, Counter, Key, PolicyQuota, Source, Store, StoreError};
 use tollgate_redis::{Identity, RedisStore};
 use tollgate_testkit::block_on;
-use tollgate_testkit::servers::{Server, Software};
+use tollgate_testkit::servers::{Server, Settings, Software};
 
 use crate::servers::{build, shared, store};
 
@@ -71,6 +71,24 @@ fn a_key_that_lost_its_expiry_gets_it_back_and_keeps_its_count() {
                 assert_eq!(repaired, [(counted[0].used().to_string(), expiry)], "{text}");
             }
         }
+    }
+}
+
+/// No window of the quota ends then. It is no later window that the counter would stay in after a step back.
+#[test]
+fn an_expiry_between_two_windows_is_mended() {
+    let server = shared(Software::Redis);
+    for (place, text) in ["5/1h", "5/1h@staggered", "5/day@Europe/Berlin"].into_iter().enumerate() {
+        let prefix = format!("between-{place}");
+        let store = build(store(&server).prefix(&prefix));
+        let (quota, key) = (quota(text), Key::from("alice"));
+        let window = block_on(store.charge(&[Charge::new(&quota, &key, 3)])).unwrap()[0].window();
+        let name = stored(&server, &prefix).into_keys().next().unwrap();
+        server.command::<()>(["PEXPIREAT", &name, &(window.end().as_unix_millis() + 1_500).to_string()]);
+        let counted = block_on(store.peek(&[Charge::new(&quota, &key, 1)])).unwrap()[0];
+        assert_eq!((counted.used(), counted.window()), (3, window), "{text}");
+        let expiry = window.end().as_unix_millis() + 1_000;
+        assert_eq!(stored(&server, &prefix)[&name], ("3".to_owned(), expiry), "{text}");
     }
 }
 
@@ -185,4 +203,25 @@ fn a_denied_key_is_answered_locally_and_asked_again_each_second() {
     block_on(elsewhere.refund(&Charge::new(&quota, &key, 1), start)).unwrap();
     block_on(async { tokio::time::sleep(Duration::from_millis(1_001)).await });
     assert!(block_on(local.charge(&one)).unwrap().is_admitted());
+}
+
+/// A denial that is remembered after a step back is one of the counter's window, which has not begun, and its wait lasts
+/// to the end of that.
+#[test]
+fn a_denial_after_a_step_back_is_repeated_for_the_window_that_is_to_come() {
+    let server = Settings::new(Software::Redis).steered_clock().start();
+    let store = build(store(&server));
+    let (quota, key) = (quota("5/1m"), Key::from("alice"));
+    let one = [Charge::new(&quota, &key, 1)];
+    let start = quota.quota().window_at(&key, server.time()).end();
+    server.clock().set(start);
+    let window = block_on(store.charge(&[Charge::new(&quota, &key, 5)])).unwrap()[0].window();
+    server.clock().set(start - Duration::from_secs(1));
+    let mut denials = (0..20).map(|_| block_on(store.charge(&one)).unwrap()[0]);
+    for source in [Source::Store, Source::Local] {
+        let denied = denials.find(|denied| denied.source() == source).expect("a denial by each");
+        assert_eq!((denied.has_room(), denied.used(), denied.window()), (false, 5, window), "{source:?}");
+        assert_eq!(denied.retry_after(), Some(window.end().since(denied.now())), "{source:?}");
+        assert!(denied.now() >= start - Duration::from_secs(1), "{source:?}");
+    }
 }

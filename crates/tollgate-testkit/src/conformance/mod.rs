@@ -24,9 +24,10 @@ use crate::{Subject, block_on};
 /// `every_store` takes an expression that makes a fresh [`Subject`]; `in_process` one whose store is a
 /// [`SyncStore`](tollgate::SyncStore); `steered_clock` one that makes a [`SteeredClock`](crate::SteeredClock);
 /// `capped` a type that is [`Capped`](crate::Capped). `windows_in_keys` and `windows_in_keys_steered` are the rules of
-/// `every_store` and `steered_clock` that hold where the key of a counter names its window and no kinds: those of the
-/// [anchors](crate::Subject::anchors) that the subject has, and no promise for a clock that steps back into an
-/// earlier window.
+/// `every_store` and `steered_clock` that hold where the key of a counter names its window: those of the
+/// [anchors](crate::Subject::anchors) that the subject has, and of a step back into an earlier window only that no
+/// window admits more than its limit. `server_clock` has rules for stores that count by a server's clock: they
+/// [remember closed windows](crate::Subject::remembers_closed) for a second.
 ///
 /// ```
 /// mod manual {
@@ -110,7 +111,15 @@ macro_rules! conformance {
             steered::a_step_back_never_reopens_a_window
             steered::a_step_back_locks_nobody_out_for_longer_than_a_window
             steered::a_peek_after_a_step_back_keeps_its_promise
-            steered::a_step_back_and_forth_admits_nothing_twice
+            steered::a_step_back_of_a_second_reopens_nothing
+            steered::a_longer_step_back_takes_the_counter_along
+            steered::a_step_back_leaves_each_quota_its_own_window
+            steered::a_step_back_over_midnight_reopens_no_date
+        }
+    };
+    (server_clock: $subject:expr) => {
+        $crate::conformance! { @each $subject =>
+            steered::a_step_back_into_a_closed_window_finds_it_used_up
         }
     };
     (windows_in_keys_steered: $subject:expr) => {
@@ -119,6 +128,7 @@ macro_rules! conformance {
             steered::a_window_closes_to_the_millisecond
             steered::a_step_back_inside_a_window_changes_nothing
             steered::a_step_forward_costs_only_the_skipped_windows
+            steered::a_step_back_and_forth_admits_nothing_twice
         }
     };
     (capped: $subject:ty) => {

@@ -1,13 +1,29 @@
 //! What a clock that is set forward and back may cost: rules 1, 2, 11 and 12, to the millisecond.
 
+use std::collections::HashMap;
 use std::time::Duration;
 
-use tollgate::Timestamp;
+use tollgate::{PolicyQuota, Refunded, Store, Timestamp, Window};
 
 use super::{quota, short_quota};
-use crate::{Caller, SteeredClock, instant};
+use crate::windows::holding;
+use crate::{Caller, Count, SteeredClock, instant};
 
 const MILLISECOND: Duration = Duration::from_millis(1);
+
+/// What may be the first to come to a counter after a step back.
+#[derive(Debug, Clone, Copy)]
+enum Touch {
+    Peek,
+    Denial,
+    Charge,
+    Record,
+    Set,
+    Refund,
+}
+
+const TOUCHES: [Touch; 6] =
+    [Touch::Peek, Touch::Denial, Touch::Charge, Touch::Record, Touch::Set, Touch::Refund];
 
 /// Rule 11: a step happens at the store's time, and every window is found from it.
 pub async fn a_step_happens_at_the_stores_time<S: SteeredClock>(subject: &S) {
@@ -139,18 +155,199 @@ pub async fn a_step_forward_costs_only_the_skipped_windows<S: SteeredClock>(subj
     }
 }
 
-/// Rule 12: between a step back and the old time again, one window never admits more than its limit.
+/// Rule 12: after a step back of up to a second a counter stays in its window, whatever comes to it first. The answer
+/// has the store's time, and the wait lasts from there to the end of the window.
+pub async fn a_step_back_of_a_second_reopens_nothing<S: SteeredClock>(subject: &S) {
+    for &anchor in subject.anchors() {
+        for (back, touch) in [1_u64, 999, 1_000].into_iter().flat_map(|back| TOUCHES.map(|it| (back, it))) {
+            let at = format!("{anchor:?}, {back} ms back, {touch:?}");
+            let quota = short_quota(subject, 5, anchor);
+            let alice = Caller::new(subject, &quota, at.as_str());
+            let window = alice.opens(3).await;
+            let now = window.start() - Duration::from_millis(back);
+            subject.set_time(now);
+
+            let touched = alice.is_touched(touch, window).await;
+            let expected = match touch {
+                Touch::Peek => Some(Count { used: 3, window, fits: true }),
+                Touch::Denial => Some(Count { used: 3, window, fits: false }),
+                Touch::Charge | Touch::Record => Some(Count { used: 4, window, fits: true }),
+                Touch::Set => Some(Count { used: 1, window, fits: true }),
+                Touch::Refund => None,
+            };
+            assert_eq!(touched, expected, "{at}");
+            alice.sets(5).await;
+            for time in [now, window.start(), window.end() - MILLISECOND] {
+                subject.set_time(time);
+                let denied = alice.takes(1).await;
+                assert_eq!((denied.is_allowed(), denied.used()), (false, 5), "{at}, at {time:?}");
+                let (window_then, then) = (denied.quotas()[0].window(), denied.quotas()[0].now());
+                assert_eq!((window_then, then), (window, time), "{at}");
+                assert_eq!(denied.retry_after(), Some(window.end().since(time)), "{at}, at {time:?}");
+            }
+            subject.set_time(window.end());
+            assert!(alice.fills().await.contains(window.end()), "{at}");
+        }
+    }
+}
+
+/// Rule 12: a longer step back takes the counter, with what it has used, into the window that holds now. Whatever
+/// comes to it first writes that: or else the key would be held until its first window is over.
+pub async fn a_longer_step_back_takes_the_counter_along<S: SteeredClock>(subject: &S) {
+    for &anchor in subject.anchors() {
+        for (back, touch) in [1_001_u64, 3_600_000].into_iter().flat_map(|back| TOUCHES.map(|it| (back, it)))
+        {
+            let at = format!("{anchor:?}, {back} ms back, {touch:?}");
+            let quota = short_quota(subject, 5, anchor);
+            let alice = Caller::new(subject, &quota, at.as_str());
+            let left = alice.opens(3).await;
+            let now = left.start() - Duration::from_millis(back);
+            subject.set_time(now);
+
+            let window = holding(quota.quota(), alice.key(), now);
+            let touched = alice.is_touched(touch, left).await;
+            let expected = match touch {
+                Touch::Peek => Some(Count { used: 3, window, fits: true }),
+                Touch::Denial => Some(Count { used: 3, window, fits: false }),
+                Touch::Charge | Touch::Record => Some(Count { used: 4, window, fits: true }),
+                Touch::Set => Some(Count { used: 1, window, fits: true }),
+                Touch::Refund => None,
+            };
+            assert_eq!(touched, expected, "{at}");
+            subject.set_time(window.end());
+            assert!(alice.fills().await.contains(window.end()), "{at}");
+        }
+    }
+}
+
+/// Rule 12: however the clock wavers about a boundary, less than a second back each time, no window admits more than
+/// its limit, and every step is counted in the window that holds it or that begins within a second.
 pub async fn a_step_back_and_forth_admits_nothing_twice<S: SteeredClock>(subject: &S) {
     for &anchor in subject.anchors() {
         let quota = short_quota(subject, 5, anchor);
         let alice = Caller::new(subject, &quota, "alice");
-        let window = alice.counts(3).await.counts[0].window;
-        let mut admitted = 3;
-        for back in [1_u64, 7, 19] {
-            subject.set_time(window.start() - Duration::from_millis(back));
-            admitted += u64::from(alice.counts(1).await.is_admitted());
-            assert_eq!(alice.used().await, admitted, "{anchor:?}");
+        let first = alice.opens(2).await;
+        let mut admitted = HashMap::from([(first, 2)]);
+        let wavering = [-1, 0, -1, 0, -2, 1, -499, 499, -501, 0, -1, 1, -250, 250, -499, 498, 499];
+        for millis in wavering {
+            let now = first.end().as_unix_millis() + millis;
+            subject.set_time(Timestamp::from_unix_millis(now));
+            let counted = alice.counts(1).await;
+            let window = counted.counts[0].window;
+            *admitted.entry(window).or_default() += u64::from(counted.is_admitted());
+            let begins_soon = window.start() <= counted.now + Duration::from_secs(1);
+            assert!(begins_soon && counted.now < window.end(), "{anchor:?}: {counted:?}");
         }
-        assert_eq!(admitted, 5, "{anchor:?}");
+        assert!(admitted.values().all(|units| *units <= 5), "{anchor:?}: {admitted:?}");
+        assert_eq!(admitted.len(), 2, "{anchor:?}: {admitted:?}");
+        assert_eq!(admitted.values().max(), Some(&5), "{anchor:?}: {admitted:?}");
+    }
+}
+
+/// Rules 8 and 12: of one request, each counter stays in its own window, and it is all or nothing still.
+pub async fn a_step_back_leaves_each_quota_its_own_window<S: SteeredClock>(subject: &S) {
+    let hour = quota("5/1h");
+    for &anchor in subject.anchors() {
+        let short = short_quota(subject, 3, anchor);
+        let short = Caller::new(subject, &short, format!("{anchor:?}").as_str());
+        let window = short.opens(1).await;
+        let hour = short.under(&hour);
+        let hours = holding(hour.charge(0).counter().quota().quota(), hour.key(), window.start());
+        let both = [short.charge(1), hour.charge(1)];
+        assert!(subject.store().charge(&both).await.unwrap().is_admitted());
+
+        subject.set_time(window.start() - MILLISECOND);
+        for (fits, used) in [(true, [3, 2]), (false, [3, 2])] {
+            let counted = subject.store().charge(&both).await.unwrap();
+            let found = [0, 1].map(|place| (counted[place].used(), counted[place].window()));
+            assert_eq!(counted.is_admitted(), fits, "{anchor:?}");
+            assert_eq!(found, [(used[0], window), (used[1], hours)], "{anchor:?}");
+        }
+    }
+}
+
+/// Rules 2 and 12: a window of the calendar stays open through a step back of a second as others do, and a longer one
+/// takes its counter along.
+pub async fn a_step_back_over_midnight_reopens_no_date<S: SteeredClock>(subject: &S) {
+    let quotas = ["5/day@Europe/Berlin", "5/week@UTC", "5/month@Pacific/Auckland", "5/year@America/New_York"];
+    for (text, back) in quotas.into_iter().flat_map(|text| [1_u64, 1_000].map(|back| (text, back))) {
+        let quota = quota(text);
+        let alice = Caller::new(subject, &quota, back);
+        let window = alice.opens(3).await;
+        for touch in TOUCHES {
+            subject.set_time(window.start() - Duration::from_millis(back));
+            alice.sets(3).await;
+            let touched = alice.is_touched(touch, window).await;
+            assert!(touched.is_none_or(|count| count.window == window), "{text}, {touch:?}: {touched:?}");
+            subject.set_time(window.start());
+            let peeked = alice.peeks().await;
+            assert_eq!(peeked.quotas()[0].window(), window, "{text}, {touch:?}");
+        }
+        let before = holding(quota.quota(), alice.key(), window.start() - MILLISECOND);
+        // Also to right before another window, which the counter has not been in.
+        for earlier in [window.start() - Duration::from_millis(1_001), before.start() - MILLISECOND] {
+            subject.set_time(window.start());
+            alice.resets().await;
+            assert_eq!(alice.fills().await, window, "{text}");
+            subject.set_time(earlier);
+            let expected = holding(quota.quota(), alice.key(), earlier);
+            let moved = alice.counts(1).await.counts[0];
+            assert_eq!(moved, Count { used: 5, window: expected, fits: false }, "{text}, at {earlier:?}");
+        }
+        subject.set_time(window.start());
+        assert_eq!(alice.fills().await, window, "{text}");
+    }
+}
+
+/// Rule 12: what was used in a window is known for a second after its end, should the clock step back into it.
+/// Nothing that takes no unit of the next window makes a store forget that.
+pub async fn a_step_back_into_a_closed_window_finds_it_used_up<S: SteeredClock>(subject: &S) {
+    for &anchor in subject.anchors() {
+        for (back, looks) in [1_u64, 999, 1_000].into_iter().flat_map(|back| [(back, false), (back, true)]) {
+            let at = format!("{anchor:?}, {back} ms back, {looks}");
+            let quota = short_quota(subject, 5, anchor);
+            let alice = Caller::new(subject, &quota, at.as_str());
+            let window = alice.opens(5).await;
+            subject.set_time(window.end() - MILLISECOND + Duration::from_millis(back));
+            if looks {
+                assert!(alice.peeks().await.is_allowed(), "{at}");
+                assert!(!alice.takes(6).await.is_allowed(), "{at}");
+                assert_eq!(alice.refunds(1, window.start()).await, Refunded::Closed, "{at}");
+            }
+            subject.set_time(window.end() - MILLISECOND);
+            let found = alice.counts(1).await.counts[0];
+            assert_eq!(found, Count { used: 5, window, fits: false }, "{at}");
+        }
+    }
+}
+
+impl<S: SteeredClock> Caller<'_, S> {
+    /// Takes so many units at the start of the next window, and gives that window.
+    async fn opens(&self, cost: u32) -> Window {
+        let quota: &PolicyQuota = self.charge(0).counter().quota();
+        let start = holding(quota.quota(), self.key(), self.subject().now().await).end();
+        self.subject().set_time(start);
+        let counted = self.counts(cost).await.counts[0];
+        let window = holding(quota.quota(), self.key(), start);
+        assert_eq!(counted, Count { used: cost.into(), window, fits: true });
+        window
+    }
+
+    /// Comes to a counter with three of five used, and gives what it found. A refund gives one unit back if the window
+    /// that it was opened in is still its window, and finds it closed otherwise.
+    async fn is_touched(&self, touch: Touch, opened: Window) -> Option<Count> {
+        Some(match touch {
+            Touch::Peek => (&self.peeks().await.quotas()[0]).into(),
+            Touch::Denial => self.counts(3).await.counts[0],
+            Touch::Charge => self.counts(1).await.counts[0],
+            Touch::Record => self.records(1).await,
+            Touch::Set => self.sets(1).await,
+            Touch::Refund => {
+                let is_short = opened.start().since(self.subject().now().await) <= Duration::from_secs(1);
+                let expected = if is_short { Refunded::Open { given: 1, used: 2 } } else { Refunded::Closed };
+                assert_eq!(self.refunds(1, opened.start()).await, expected);
+                return None;
+            }
+        })
     }
 }

@@ -5,6 +5,7 @@ use std::time::Duration;
 use tollgate::{Anchor, Quota, Timestamp};
 
 use super::quota;
+use crate::windows::holding;
 use crate::{Caller, Subject};
 
 const MILLISECOND: Duration = Duration::from_millis(1);
@@ -58,11 +59,8 @@ pub async fn windows_lie_where_the_quota_says<S: Subject>(subject: &S) {
         for key in ["alice", "bob"] {
             let caller = Caller::new(subject, &quota, key);
             let counted = caller.counts(1).await;
-            assert_eq!(
-                counted.counts[0].window,
-                quota.quota().window_at(caller.key(), counted.now),
-                "{text}"
-            );
+            let expected = holding(quota.quota(), caller.key(), counted.now);
+            assert_eq!(counted.counts[0].window, expected, "{text}");
             assert!(counted.counts[0].window.contains(counted.now), "{text}");
         }
     }
@@ -147,7 +145,7 @@ pub async fn a_step_reads_the_clock_once<S: Subject>(subject: &S) {
         let charges = callers.each_ref().map(|caller| caller.charge(1));
         let counted = crate::Counted::from(tollgate::Store::charge(subject.store(), &charges).await.unwrap());
         for (caller, count) in callers.iter().zip(&counted.counts) {
-            let expected = caller.charge(1).counter().quota().quota().window_at(caller.key(), counted.now);
+            let expected = holding(caller.charge(1).counter().quota().quota(), caller.key(), counted.now);
             assert_eq!((count.used, count.window), (1, expected));
         }
     }

@@ -92,6 +92,10 @@ impl<S: Store> Subject for SteeredServer<S> {
         Duration::from_secs(60)
     }
 
+    fn remembers_closed(&self) -> Duration {
+        Duration::from_secs(1)
+    }
+
     async fn now(&self) -> Timestamp {
         self.server.time()
     }

@@ -1,5 +1,6 @@
 //! Stores whose keys are those of other systems.
 
+mod clock;
 mod kept;
 mod published;
 mod rules;
