@@ -1,6 +1,6 @@
 //! What the table's fingerprints stand for, and a word when a counter's window is over: on request only.
 //!
-//! Names are kept beside the table, under a lock for each slice that is taken when a counter comes or goes and
+//! Names are kept beside the table, under a lock for each shard that is taken when a counter comes or goes and
 //! not when it is charged. Closed counters go into a bounded queue; a thread of its own takes them out for the
 //! user's hook, so that a hook that is slow or panics holds up nobody.
 
@@ -11,12 +11,12 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use super::fingerprint::Fingerprint;
-use super::state::State;
+use super::fixed_window::State;
 use super::sync::{AtomicU64, Ordering};
 use crate::{Counter, Key, Quota, Timestamp};
 
 /// How often closed counters are looked for that nobody has touched since.
-const SWEEP_INTERVAL: Duration = Duration::from_secs(1);
+pub(super) const INTERVAL: Duration = Duration::from_secs(1);
 
 /// A counter under its name.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -35,10 +35,26 @@ pub struct NamedCounter {
 }
 
 /// The names of a store's counters, and where closed ones are told.
-pub(super) struct Watch {
-    names: Box<[Mutex<HashMap<Id, Name>>]>,
+pub(super) struct Names {
+    shards: Box<[Mutex<HashMap<Id, Name>>]>,
     closed: Option<SyncSender<NamedCounter>>,
     lost: AtomicU64,
+}
+
+/// What has woken the thread of the hook.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Woken {
+    ByCounter,
+    ByTime,
+}
+
+/// Whether names are remembered.
+#[derive(Debug)]
+pub(super) enum Naming {
+    Off,
+    Remembered,
+    /// And closed counters told.
+    Told(SyncSender<NamedCounter>),
 }
 
 /// What a slot keeps of a fingerprint.
@@ -51,26 +67,32 @@ struct Name {
     key: Key<'static>,
 }
 
-impl Watch {
-    pub(super) fn new(slices: usize, closed: Option<SyncSender<NamedCounter>>) -> Self {
-        let names = (0..slices).map(|_| Mutex::default()).collect();
-        Self { names, closed, lost: AtomicU64::new(0) }
+impl Names {
+    /// `None` if names are not remembered.
+    pub(super) fn new(shards: usize, naming: Naming) -> Option<Self> {
+        let closed = match naming {
+            Naming::Off => return None,
+            Naming::Remembered => None,
+            Naming::Told(closed) => Some(closed),
+        };
+        let shards = (0..shards).map(|_| Mutex::default()).collect();
+        Some(Self { shards, closed, lost: AtomicU64::new(0) })
     }
 
     /// Remembers a counter that has been given a slot.
-    pub(super) fn remember(&self, slice: usize, fingerprint: Fingerprint, counter: &Counter<'_>) {
-        self.names(slice).insert(id(fingerprint), Name::of(counter));
+    pub(super) fn remember(&self, shard: usize, fingerprint: Fingerprint, counter: &Counter<'_>) {
+        self.of_shard(shard).insert(id(fingerprint), Name::of(counter));
     }
 
-    /// Removes the name of a counter that was forgotten on request; nobody is told.
-    pub(super) fn forget(&self, slice: usize, fingerprint: Fingerprint) {
-        self.names(slice).remove(&id(fingerprint));
+    /// Removes the name of a counter that was reset; nobody is told.
+    pub(super) fn remove(&self, shard: usize, fingerprint: Fingerprint) {
+        self.of_shard(shard).remove(&id(fingerprint));
     }
 
     /// Removes the names of counters that were dropped because their windows have closed, and gives those that
     /// had counted something.
-    pub(super) fn take(&self, slice: usize, dropped: &[(Fingerprint, State)]) -> Vec<NamedCounter> {
-        let mut names = self.names(slice);
+    pub(super) fn take(&self, shard: usize, dropped: &[(Fingerprint, State)]) -> Vec<NamedCounter> {
+        let mut names = self.of_shard(shard);
         let taken = dropped
             .iter()
             .filter_map(|(fingerprint, state)| Some((names.remove(&id(*fingerprint))?, *state)));
@@ -86,7 +108,7 @@ impl Watch {
     }
 
     /// Tells of a counter that goes on in its next window.
-    pub(super) fn rolled_over(&self, counter: &Counter<'_>, state: State) {
+    pub(super) fn tell_of_rollover(&self, counter: &Counter<'_>, state: State) {
         if self.closed.is_some() && state.used > 0 {
             self.tell(Name::of(counter).with(state));
         }
@@ -97,17 +119,18 @@ impl Watch {
         self.lost.load(Ordering::Relaxed)
     }
 
-    /// The counters of a slice under their names.
-    pub(super) fn named(&self, slice: usize, live: &[(Fingerprint, State)]) -> Vec<NamedCounter> {
-        let names = self.names(slice);
-        live.iter()
-            .filter_map(|(fingerprint, state)| Some(names.get(&id(*fingerprint))?.clone().with(*state)))
-            .collect()
+    /// These counters of a shard under their names.
+    pub(super) fn of(&self, shard: usize, live: &[(Fingerprint, State)]) -> Vec<NamedCounter> {
+        let names = self.of_shard(shard);
+        let named = |(fingerprint, state): &(Fingerprint, State)| {
+            Some(names.get(&id(*fingerprint))?.clone().with(*state))
+        };
+        live.iter().filter_map(named).collect()
     }
 
     /// A panic under the lock, of an allocation say, leaves a whole map.
-    fn names(&self, slice: usize) -> MutexGuard<'_, HashMap<Id, Name>> {
-        self.names[slice].lock().unwrap_or_else(PoisonError::into_inner)
+    fn of_shard(&self, shard: usize) -> MutexGuard<'_, HashMap<Id, Name>> {
+        self.shards[shard].lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -131,23 +154,27 @@ fn id(fingerprint: Fingerprint) -> Id {
     (fingerprint.position, fingerprint.kept_tag())
 }
 
-/// Calls the hook for each closed counter until the store is gone. `sweep` finds those that nobody has touched
-/// since their windows closed; it gives none once the store is gone.
+/// Calls the hook for each closed counter until the store is gone. After each, and once a second, `drop_closed` finds
+/// those that nobody has touched since their windows closed; it gives none once the store is gone.
 pub(super) fn run(
     closed: &Receiver<NamedCounter>,
     hook: impl Fn(NamedCounter),
-    sweep: impl Fn() -> Option<Vec<NamedCounter>>,
+    mut drop_closed: impl FnMut(Woken) -> Option<Vec<NamedCounter>>,
 ) {
     // A hook that panics has had its counter; the next ones are called all the same.
     let call = |counter| drop(catch_unwind(AssertUnwindSafe(|| hook(counter))));
     loop {
-        match closed.recv_timeout(SWEEP_INTERVAL) {
-            Ok(counter) => call(counter),
-            Err(RecvTimeoutError::Timeout) => match sweep() {
-                Some(swept) => swept.into_iter().for_each(call),
-                None => return,
-            },
+        let woken = match closed.recv_timeout(INTERVAL) {
+            Ok(counter) => {
+                call(counter);
+                Woken::ByCounter
+            }
+            Err(RecvTimeoutError::Timeout) => Woken::ByTime,
             Err(RecvTimeoutError::Disconnected) => return,
+        };
+        match drop_closed(woken) {
+            Some(dropped) => dropped.into_iter().for_each(call),
+            None => return,
         }
     }
 }
