@@ -211,3 +211,65 @@ impl Table {
         made
     }
 }
+
+#[cfg(all(test, not(any(tollgate_loom, tollgate_shuttle))))]
+mod tests {
+    use super::super::fingerprint::scale;
+    use super::super::slots::ROW;
+    use super::super::*;
+    use crate::{Key, ManualClock, PolicyQuota, Quota, Timestamp};
+
+    /// At the middle of a second, so that windows end there that begin with their first unit.
+    fn store() -> MemoryStore<ManualClock> {
+        let clock = ManualClock::at(Timestamp::from_unix_millis(1_700_000_040_500));
+        MemoryStore::builder().clock(clock).max_keys(10).build()
+    }
+
+    fn word(store: &MemoryStore<ManualClock>, counter: &Counter<'_>) -> u64 {
+        let fingerprint = store.inner.table.fingerprint(counter);
+        store.inner.table.shard(fingerprint).find_near(fingerprint).unwrap().word
+    }
+
+    /// A word said how often counters of its shard had changed places, modulo 64. After 63 of others, one reset and an
+    /// insertion, another counter had the word that a thread had read of the first: its unit was counted on the wrong key.
+    #[test]
+    fn a_slot_never_shows_the_word_of_the_counter_before() {
+        let quota = PolicyQuota::new("", Quota::per_hour(5));
+        for others in 0..130 {
+            let store = store();
+            let home = |key: &Key<'_>| {
+                let fingerprint = store.inner.table.fingerprint(&Counter::new(&quota, key));
+                scale(fingerprint.position >> 32, ROW)
+            };
+            let mut at_home = (0_u64..).map(Key::from).filter(|key| home(key) == 0);
+            let [alice, bob] = [(); 2].map(|()| at_home.next().unwrap());
+            let carol = (0_u64..).map(Key::from).find(|key| home(key) == 2).unwrap();
+            let charge = |key| store.charge(&[Charge::new(&quota, key, 1)]).unwrap();
+            let reset = |key| store.reset(&Counter::new(&quota, key)).unwrap();
+            charge(&alice);
+            let before = word(&store, &Counter::new(&quota, &alice));
+            for _ in 0..others {
+                charge(&carol);
+                reset(&carol);
+            }
+            reset(&alice);
+            charge(&bob);
+            assert_ne!(word(&store, &Counter::new(&quota, &bob)), before, "{others} others");
+        }
+    }
+
+    /// Only windows that end on a whole second were in one word: of staggered and `first_hit` counters nearly none was, so
+    /// each admission took a lock.
+    #[test]
+    fn counters_of_all_anchors_are_charged_without_a_lock() {
+        for windows in ["1m", "1s@staggered", "1s@first_hit", "300ms", "90d@first_hit", "3653d"] {
+            let quota = PolicyQuota::new("", format!("5/{windows}").parse().unwrap());
+            let (store, key) = (store(), Key::from("alice"));
+            let charge = Charge::new(&quota, &key, 1);
+            assert!(store.charge(&[charge]).unwrap().is_admitted());
+            let Inner { table, time } = &*store.inner;
+            let state = table.charge_near(&charge, table.fingerprint(&charge.counter()), time);
+            assert_eq!(state.map(|state| state.used()), Some(2), "{windows}");
+        }
+    }
+}

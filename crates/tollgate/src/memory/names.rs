@@ -178,3 +178,34 @@ pub(super) fn run(
         }
     }
 }
+
+#[cfg(all(test, not(any(tollgate_loom, tollgate_shuttle))))]
+mod tests {
+    use std::time::Duration;
+
+    use super::super::*;
+    use crate::{Key, ManualClock, PolicyQuota, Quota};
+
+    /// Whoever dropped closed counters gave back the lock before it removed their names. A counter that came again in
+    /// between lost its name: it was not listed, and its last window was never told.
+    #[test]
+    fn a_shard_is_locked_until_the_names_of_its_dropped_counters_are_gone() {
+        let clock = ManualClock::default();
+        let store = MemoryStore::builder().clock(clock.clone()).remember_keys().max_keys(1).build();
+        let (quota, key) = (PolicyQuota::new("", Quota::per_second(1)), Key::from("alice"));
+        assert!(store.charge(&[Charge::new(&quota, &key, 1)]).unwrap().is_admitted());
+        clock.advance(Duration::from_secs(1));
+
+        let table = &store.inner.table;
+        let names = table.names.as_ref().unwrap().of_shard(0);
+        std::thread::scope(|scope| {
+            scope.spawn(|| table.drop_closed(clock.now()));
+            while store.keys() > 0 {
+                std::thread::yield_now();
+            }
+            let version = table.shard_at(0).version();
+            drop(names);
+            assert!(version % 2 == 1, "the lock is given back");
+        });
+    }
+}
