@@ -2,9 +2,11 @@
 
 use std::ffi::{OsStr, OsString};
 use std::fmt;
+use std::fs::File;
+use std::io::PipeWriter;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, ExitStatus, Stdio};
+use std::process::{Child, ChildStdout, Command, ExitStatus, Stdio};
 
 use anyhow::{Context, Result, bail};
 
@@ -68,6 +70,14 @@ impl CommandLine {
         String::from_utf8(output.stdout).with_context(|| format!("`{self}` did not answer in UTF-8"))
     }
 
+    /// Runs it to its end and writes its output to this file.
+    pub(crate) fn run_into(&self, file: &Path) -> Result<ExitStatus> {
+        let output = File::create(file).with_context(|| format!("cannot write {}", file.display()))?;
+        let errors = output.try_clone().with_context(|| format!("cannot share {}", file.display()))?;
+        let status = self.to_command()?.stdout(output).stderr(errors).status();
+        status.with_context(|| format!("cannot run `{self}`"))
+    }
+
     /// Whether it can be run and succeeds; its output is dropped.
     pub(crate) fn succeeds(&self) -> bool {
         let status =
@@ -80,10 +90,24 @@ impl CommandLine {
         self.to_command()?.spawn().with_context(|| format!("cannot run `{self}`"))
     }
 
-    /// Starts it as the leader of a process group, with a standard input that is open as long as the child is held.
-    pub(crate) fn spawn_group(&self) -> Result<Child> {
-        let child = self.to_command()?.process_group(0).stdin(Stdio::piped()).spawn();
-        child.with_context(|| format!("cannot run `{self}`"))
+    /// Starts it and returns what it writes to its standard output.
+    pub(crate) fn spawn_piped(&self) -> Result<(Child, ChildStdout)> {
+        let mut child = self
+            .to_command()?
+            .stdout(Stdio::piped())
+            .spawn()
+            .with_context(|| format!("cannot run `{self}`"))?;
+        let output = child.stdout.take().with_context(|| format!("`{self}` has no output"))?;
+        Ok((child, output))
+    }
+
+    /// Starts it as the leader of a process group that writes to `output`, with a standard input that is open as long as the
+    /// child is held.
+    pub(crate) fn spawn_group(&self, output: PipeWriter) -> Result<Child> {
+        let errors = output.try_clone().context("cannot share a pipe")?;
+        let mut command = self.to_command()?;
+        command.process_group(0).stdin(Stdio::piped()).stdout(output).stderr(errors);
+        command.spawn().with_context(|| format!("cannot run `{self}`"))
     }
 
     fn expect_success(&self, status: ExitStatus) -> Result<()> {

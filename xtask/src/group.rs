@@ -1,7 +1,8 @@
-//! A process and all that it starts, ended together when they take too long.
+//! A process and all that it starts: their output is printed under one name, and they are ended together.
 
-use std::io::{self, Read};
+use std::io::{self, BufRead, BufReader, PipeReader, Read};
 use std::process::ExitStatus;
+use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
 
@@ -14,38 +15,73 @@ use crate::stopwatch::Stopwatch;
 /// How a group ended.
 #[derive(Debug)]
 pub(crate) enum Ending {
-    /// By itself: how its first process did.
+    /// Its first process ended by itself, with this status.
     Exit(ExitStatus),
-    /// It was killed, because it had not ended in time.
+    /// It was killed at its time limit.
     RanOver,
+    /// It was killed because it should stop.
+    Stopped,
 }
 
-/// Runs the command as the first of a process group, its output among ours, and kills the group if it has not ended
-/// within the limit.
-pub(crate) fn run(command: &CommandLine, limit: Duration) -> Result<Ending> {
+/// How long to wait for the rest of the output once the first process has ended. A process that left the group could keep
+/// the pipe open.
+const LAST_LINES: Duration = Duration::from_secs(2);
+
+/// Runs the command as the first of a process group and prints its output, each line after `[name]`.
+///
+/// Kills the group if it has not ended within the limit, or as soon as `should_stop` is true.
+pub(crate) fn run(
+    command: &CommandLine,
+    name: &str,
+    limit: Duration,
+    should_stop: impl Fn() -> bool,
+) -> Result<Ending> {
     let watch = Stopwatch::start();
-    let mut child = command.spawn_group()?;
-    while watch.elapsed() < limit {
+    let (output, theirs) = io::pipe().context("cannot make a pipe")?;
+    let mut child = command.spawn_group(theirs)?;
+    let printed = print_lines(name.to_owned(), output);
+    let ending = loop {
         if let Some(status) = child.try_wait().with_context(|| format!("lost sight of `{command}`"))? {
-            return Ok(Ending::Exit(status));
+            break Ending::Exit(status);
+        }
+        let stop = should_stop();
+        if stop || watch.elapsed() >= limit {
+            kill_process_group(Pid::from_child(&child), Signal::KILL)
+                .with_context(|| format!("cannot kill `{command}`"))?;
+            child.wait().with_context(|| format!("lost sight of `{command}`"))?;
+            break if stop { Ending::Stopped } else { Ending::RanOver };
         }
         thread::sleep(Duration::from_millis(20));
-    }
-    kill_process_group(Pid::from_child(&child), Signal::KILL)
-        .with_context(|| format!("cannot kill `{command}`"))?;
-    child.wait().with_context(|| format!("lost sight of `{command}`"))?;
-    Ok(Ending::RanOver)
+    };
+    // An error means that all has been printed.
+    let _ = printed.recv_timeout(LAST_LINES);
+    Ok(ending)
 }
 
-/// Ends this process's group as soon as whoever started it with [`run`] has ended, however that was: what a terminal
-/// sends to whom it interrupts does not reach other groups than its own.
+/// Prints lines until the other end is closed; then the receiver is disconnected.
+fn print_lines(name: String, output: PipeReader) -> mpsc::Receiver<()> {
+    let (done, printed) = mpsc::channel();
+    thread::spawn(move || {
+        let _done = done;
+        let mut lines = BufReader::new(output);
+        let mut line = Vec::new();
+        while matches!(lines.read_until(b'\n', &mut line), Ok(1..)) {
+            eprintln!("[{name}] {}", String::from_utf8_lossy(&line).trim_end_matches('\n'));
+            line.clear();
+        }
+    });
+    printed
+}
+
+/// Ends this process's group as soon as the process that started it with [`run`] has ended. A terminal's interrupt reaches
+/// only the group in its foreground.
 pub(crate) fn end_with_parent() {
-    // Started by hand it is a member of its shell's group.
+    // Started by hand, it is a member of its shell's group.
     if getpgrp() != getpid() {
         return;
     }
     thread::spawn(|| {
-        // Nothing is ever written: it ends when the other end is closed.
+        // Nothing is ever written: the read ends when the other end is closed.
         let _ = io::stdin().read(&mut [0]);
         let _ = kill_current_process_group(Signal::KILL);
     });
@@ -59,24 +95,26 @@ mod tests {
     use crate::command::command;
 
     #[test]
-    fn what_ends_in_time_says_how() {
-        let ending = run(&command("sh -c").argument("exit 3"), Duration::from_secs(600)).unwrap();
+    fn a_group_that_ends_in_time_has_a_status() {
+        let exit = command("sh -c").argument("exit 3");
+        let ending = run(&exit, "exit", Duration::from_secs(600), || false).unwrap();
         assert!(matches!(ending, Ending::Exit(status) if status.code() == Some(3)), "{ending:?}");
     }
 
     #[test]
-    fn what_takes_too_long_is_killed_with_all_that_it_started() {
+    fn a_group_that_takes_too_long_is_killed_with_all_that_it_started() {
         let file = std::env::temp_dir().join(format!("tollgate-group-{}", std::process::id()));
         let script = format!("sleep 600 & echo $! > {0}.new; mv {0}.new {0}; wait", file.display());
-        // A machine that stands still may have started nothing by then.
+        // A stalled machine may have started nothing in one second.
         let grandchild = [1, 10, 60].into_iter().find_map(|limit| {
-            let ending = run(&command("sh -c").argument(&script), Duration::from_secs(limit)).unwrap();
+            let sleeps = command("sh -c").argument(&script);
+            let ending = run(&sleeps, "sleeps", Duration::from_secs(limit), || false).unwrap();
             assert!(matches!(ending, Ending::RanOver), "{ending:?}");
             fs::read_to_string(&file).ok()
         });
         let grandchild = grandchild.expect("it started another");
         fs::remove_file(&file).unwrap();
-        // Whoever is killed goes when its machine has time, and whoever adopts it may not have buried it yet.
+        // A slow machine takes a while to end it, and its new parent may not have waited for it yet.
         let watch = Stopwatch::start();
         loop {
             let state = fs::read_to_string(format!("/proc/{}/stat", grandchild.trim())).unwrap_or_default();

@@ -1,19 +1,23 @@
-//! `cargo xtask`: the tests, benches and proofs of Tollgate, each one command.
+//! `cargo xtask`: the tests, benches and proofs of Tollgate.
 //!
-//! Commands of other programs are said in `command`, and lists of them are run by `steps`, each in a process group that
-//! `group` ends when it takes too long.
+//! `command` runs other programs. `steps` runs lists of them in two lanes, each in a process group that `group` ends when it
+//! takes too long.
 
 mod bench;
+mod binaries;
 mod command;
 mod group;
 mod node;
 mod prove;
+mod prove_all;
+mod quick;
 mod servers;
 mod service;
 mod steps;
 mod stopwatch;
 mod system;
 mod test;
+mod tools;
 
 use std::path::Path;
 use std::process::ExitCode;
@@ -33,29 +37,39 @@ struct Args {
 
 #[derive(Debug, Subcommand)]
 enum Task {
-    /// Run everything that a contributor and CI run
+    /// Check the crates that a change touches: format, lints, tests
+    Quick {
+        /// The commit that the change begins after; by default the last one, or the one before if nothing has changed since
+        #[arg(long, value_name = "COMMIT")]
+        since: Option<String>,
+    },
+    /// Run every check, as CI does
     Test {
         /// Multiplies all time limits, for a machine that is slower than two cores of a server
         #[arg(long, value_name = "FACTOR", default_value_t = 1)]
         patience: u32,
     },
-    /// Run one step of the tests, as `test` does for each
+    /// Run one step of `test`
     #[command(hide = true)]
     Step {
         #[arg(value_name = "INDEX")]
         index: usize,
     },
-    /// Install the servers that tests start, where they are missing
+    /// Install the servers that tests start, if they are missing
     Servers,
     /// Measure, and print one RESULT line for each figure
     Bench {
         #[command(subcommand)]
         bench: bench::Bench,
     },
-    /// Look for violations in ways that take longer than a test may
+    /// Search for violations in ways that take longer than a test may
+    #[command(args_conflicts_with_subcommands = true, arg_required_else_help = true)]
     Prove {
+        /// Run every proof in turn and print a table of their RESULT lines
+        #[arg(long)]
+        all: bool,
         #[command(subcommand)]
-        proof: prove::Proof,
+        proof: Option<prove::Proof>,
     },
 }
 
@@ -74,11 +88,13 @@ fn run(task: Task) -> Result<Checked> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
     std::env::set_current_dir(&root).with_context(|| format!("cannot go to {}", root.display()))?;
     match task {
+        Task::Quick { since } => quick::run(since.as_deref())?,
         Task::Test { patience } => test::run(patience)?,
         Task::Step { index } => return test::step(index),
         Task::Servers => return servers::require(),
         Task::Bench { bench } => bench.run()?,
-        Task::Prove { proof } => proof.run()?,
+        Task::Prove { proof: Some(proof), .. } => proof.run()?,
+        Task::Prove { .. } => prove_all::run()?,
     }
     Ok(Checked::Passed)
 }

@@ -1,23 +1,21 @@
-//! What clients on node read of us: a parser from npm, of the version and content that its lock file names.
+//! A client of ours on node: a parser of headers from npm, with the version and content that its lock file names.
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result};
 
 use crate::command::{command, target_directory};
 use crate::steps::Checked;
+use crate::system;
 
-/// Where the parser's manifest and lock file are, and the script that uses it.
+/// Where the parser's manifest, its lock file and the script that uses it are.
 const SOURCE: &str = "crates/tollgate-tower/tests/node";
 
-/// Has the older headers of the middleware read.
-pub(crate) fn older_headers() -> Result<Checked> {
-    if !command("npm --version").succeeds() || !command("node --version").succeeds() {
-        eprintln!("not checked, because node and npm are not installed: sudo apt-get install npm");
-        return Ok(Checked::No);
-    }
-    let directory = target_directory()?.join("node");
+/// Installs the parser under the target directory, and node where it is missing.
+pub(crate) fn install() -> Result<Checked> {
+    system::NODE.require()?;
+    let directory = directory()?;
     fs::create_dir_all(&directory)?;
     for name in ["package.json", "package-lock.json", "read.mjs"] {
         let source = Path::new(SOURCE).join(name);
@@ -25,19 +23,20 @@ pub(crate) fn older_headers() -> Result<Checked> {
             .with_context(|| format!("cannot copy {}", source.display()))?;
     }
     // Fails where a package is not what the lock file says.
-    let install =
-        command("npm ci --ignore-scripts --no-audit --no-fund --prefer-offline").directory(directory.clone());
-    if let Err(error) = install.run() {
-        if command("npm ping").succeeds() {
-            bail!(error);
-        }
-        eprintln!("not checked, because the registry of npm cannot be reached: npm ping");
-        return Ok(Checked::No);
-    }
+    command("npm ci --ignore-scripts --no-audit --no-fund --prefer-offline").directory(directory).run()?;
+    Ok(Checked::Passed)
+}
+
+/// Has the parser read the older headers of the middleware.
+pub(crate) fn older_headers() -> Result<Checked> {
     // Built by the tests before.
     command("cargo test --locked --workspace --all-features --test older_headers")
-        .environment("TOLLGATE_READ_HEADERS", directory.join("read.mjs").to_string_lossy())
+        .environment("TOLLGATE_READ_HEADERS", directory()?.join("read.mjs").to_string_lossy())
         .arguments(["--", "--ignored"])
         .run()
         .map(|()| Checked::Passed)
+}
+
+fn directory() -> Result<PathBuf> {
+    Ok(target_directory()?.join("node"))
 }

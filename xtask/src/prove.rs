@@ -8,7 +8,7 @@ use clap::Subcommand;
 use crate::command::{CommandLine, command, program, target_directory};
 use crate::servers;
 use crate::service::Service;
-use crate::system;
+use crate::tools;
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Proof {
@@ -48,6 +48,12 @@ pub(crate) enum Proof {
 /// The version that the proof is known to work with.
 const SCHEMATHESIS: &str = "schemathesis==4.32.5";
 
+/// The names of all proofs on the command line.
+pub(crate) fn names() -> Vec<String> {
+    let proofs = Proof::augment_subcommands(clap::Command::new("prove"));
+    proofs.get_subcommands().map(|proof| proof.get_name().to_owned()).collect()
+}
+
 impl Proof {
     pub(crate) fn run(self) -> Result<()> {
         match self {
@@ -65,7 +71,9 @@ fn alerts() -> Result<()> {
     let promtool = promtool()?;
     let run = |words: [&str; 3]| program(&promtool).arguments(words).run();
     run(["check", "rules", "examples/alerts/tollgate.rules.yml"])?;
-    run(["test", "rules", "examples/alerts/tollgate.test.yml"])
+    run(["test", "rules", "examples/alerts/tollgate.test.yml"])?;
+    println!("RESULT prove/alerts violations=0");
+    Ok(())
 }
 
 /// The program that is installed, or the one in Debian's package, which is not installed: it would start a server.
@@ -88,7 +96,7 @@ fn promtool() -> Result<PathBuf> {
     Ok(promtool)
 }
 
-/// The models of the memory store's slots, with two preemptions.
+/// The models of the memory store's slots, in the orders that a test run has time for.
 pub(crate) fn models() -> CommandLine {
     // Not `cfg(loom)`: tokio, by which the testkit runs stores, cannot be built with that.
     command("cargo test --locked --profile models --package tollgate --lib")
@@ -97,6 +105,7 @@ pub(crate) fn models() -> CommandLine {
 }
 
 fn memory() -> Result<()> {
+    models().environment("TOLLGATE_ORDERS", usize::MAX.to_string()).arguments(["--", "--nocapture"]).run()?;
     models()
         .environment("LOOM_MAX_PREEMPTIONS", "3")
         // Seconds for each model, of which some would take hours; its result says whether it came to its end.
@@ -123,7 +132,9 @@ fn miri() -> Result<()> {
         .environment("MIRIFLAGS", "-Zmiri-many-seeds=0..8")
         // Not what is sequential, and slow there.
         .arguments(["--", "memory::crowds", "memory::slice", "memory::step"])
-        .run()
+        .run()?;
+    println!("RESULT prove/miri seeds=8 violations=0");
+    Ok(())
 }
 
 fn parser(seconds: u32) -> Result<()> {
@@ -139,7 +150,9 @@ fn parser(seconds: u32) -> Result<()> {
         .arguments(["run", "parser", corpus, "examples"])
         .arguments(["crates/tollgate-policy/tests/problems", "crates/tollgate-policy/tests/warnings"])
         .arguments(["--", "-max_len=4096", &format!("-max_total_time={seconds}")])
-        .run()
+        .run()?;
+    println!("RESULT prove/parser seconds={seconds} violations=0");
+    Ok(())
 }
 
 fn redis(rounds: u64, seed: Option<u64>, fault: Option<String>) -> Result<()> {
@@ -173,6 +186,7 @@ fn http(examples: u32) -> Result<()> {
             .arguments(["--include-tag", listener, "--max-examples", &examples.to_string()])
             .run()?;
         service.expect_running()?;
+        println!("RESULT prove/http/{listener} examples={examples} violations=0");
     }
     Ok(())
 }
@@ -180,11 +194,9 @@ fn http(examples: u32) -> Result<()> {
 /// The program, installed into a virtual environment under the target directory.
 fn schemathesis() -> Result<PathBuf> {
     let environment = target_directory()?.join("schemathesis");
-    let python = environment.join("bin/python");
-    if !program(&python).arguments(["-m", "pip", "--version"]).succeeds() {
-        system::PYTHON_VENV.require()?;
-        command("python3 -m venv").argument(&environment).run()?;
-    }
-    program(&python).arguments(["-m", "pip", "install", "--quiet", SCHEMATHESIS]).run()?;
+    tools::make_environment(&environment)?;
+    program(&environment.join("bin/python"))
+        .arguments(["-m", "pip", "install", "--quiet", SCHEMATHESIS])
+        .run()?;
     Ok(environment.join("bin/schemathesis"))
 }

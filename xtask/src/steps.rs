@@ -1,6 +1,8 @@
-//! A list of steps, one after another, until one fails or takes too long.
+//! Steps in two lanes that run side by side, until all have passed or one has failed.
 
 use std::fmt;
+use std::sync::{Condvar, Mutex, PoisonError};
+use std::thread;
 use std::time::Duration;
 
 use anyhow::{Result, bail};
@@ -12,8 +14,20 @@ use crate::stopwatch::Stopwatch;
 /// One thing to do.
 pub(crate) struct Step {
     name: &'static str,
+    lane: Lane,
+    /// The step of the other lane that has to pass before this one starts.
+    after: Option<&'static str>,
     limit: Duration,
     action: Action,
+}
+
+/// The steps of a lane run one after another.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Lane {
+    /// Commands that build, which need the processors and the lock of the target directory.
+    Build,
+    /// Commands that mostly wait: for downloads, for servers, for time to pass.
+    Run,
 }
 
 enum Action {
@@ -21,48 +35,67 @@ enum Action {
     Check(fn() -> Result<Checked>),
 }
 
-/// What came of a check that did not fail.
+/// The result of a check that did not fail.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Checked {
     Passed,
-    /// What it needs is not there: it has said what.
+    /// Something that it needs cannot be had; it has printed what.
     No,
 }
 
-/// The exit status of a step's process that says [`Checked::No`], as other test runners have it.
+/// The exit status of a step's process for [`Checked::No`], the same as in other test runners.
 pub(crate) const NOT_CHECKED: u8 = 77;
 
-/// How long a step may take that builds what nobody has built before, on a busy machine.
+/// Enough for a step that builds everything on a busy machine.
 const STEP_LIMIT: Duration = Duration::from_secs(15 * 60);
 
-/// What came of a step.
+/// The result of a step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Outcome {
+    NotRun,
     Passed,
     NotChecked,
     Failed,
+    /// It was killed at its time limit.
     RanOver,
-    NotRun,
+    /// It was killed because a step of the other lane had failed.
+    Stopped,
 }
 
-/// What came of each step, and how long it took.
+/// The outcome and duration of each step.
 struct Report<'a>(Vec<(&'a Step, Outcome, Duration)>);
+
+/// What the lanes tell each other.
+struct Progress {
+    /// In the order of the steps.
+    outcomes: Mutex<Vec<(Outcome, Duration)>>,
+    changed: Condvar,
+}
 
 impl Step {
     pub(crate) fn command(name: &'static str, command: CommandLine) -> Self {
-        Self { name, limit: STEP_LIMIT, action: Action::Command(command) }
+        Self::new(name, Action::Command(command))
     }
 
     pub(crate) fn check(name: &'static str, check: fn() -> Result<Checked>) -> Self {
-        Self { name, limit: STEP_LIMIT, action: Action::Check(check) }
+        Self::new(name, Action::Check(check))
     }
 
-    /// How long it may take instead.
-    pub(crate) fn within(self, limit: Duration) -> Self {
-        Self { limit, ..self }
+    fn new(name: &'static str, action: Action) -> Self {
+        Self { name, lane: Lane::Build, after: None, limit: STEP_LIMIT, action }
     }
 
-    /// Does it in this process, for as long as it takes.
+    /// Runs in the other lane.
+    pub(crate) fn beside(self) -> Self {
+        Self { lane: Lane::Run, ..self }
+    }
+
+    /// Starts only when that step of the other lane has passed.
+    pub(crate) fn after(self, name: &'static str) -> Self {
+        Self { after: Some(name), ..self }
+    }
+
+    /// Runs the step in this process, without a time limit.
     pub(crate) fn run(&self) -> Result<Checked> {
         match &self.action {
             Action::Command(command) => {
@@ -74,37 +107,96 @@ impl Step {
     }
 }
 
-/// Runs the steps in their order, each by the command that belongs to its index, and says which, how long, and what came
-/// of all.
+/// Runs the steps of both lanes side by side and prints their output, the duration of each and a report of all.
 ///
-/// A step takes no longer than its limit, multiplied by the patience.
-pub(crate) fn run(steps: &[Step], patience: u32, start: impl Fn(usize) -> CommandLine) -> Result<()> {
-    let all = Stopwatch::start();
-    let mut report = Report(steps.iter().map(|step| (step, Outcome::NotRun, Duration::ZERO)).collect());
-    for (index, step) in steps.iter().enumerate() {
+/// `start` gives the command that runs the step with an index. A step is killed at its time limit times `patience`, and when
+/// a step of the other lane has failed.
+pub(crate) fn run(steps: &[Step], patience: u32, start: impl Fn(usize) -> CommandLine + Sync) -> Result<()> {
+    let watch = Stopwatch::start();
+    let progress = Progress::new(steps.len());
+    let failures = thread::scope(|scope| {
+        let (start, progress) = (&start, &progress);
+        let lanes = [Lane::Build, Lane::Run]
+            .map(|lane| scope.spawn(move || run_lane(lane, steps, patience, start, progress)));
+        lanes.map(|lane| lane.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
+    });
+    let outcomes = progress.outcomes.into_inner().unwrap_or_else(PoisonError::into_inner);
+    let report = Report(steps.iter().zip(outcomes).map(|(step, (o, time))| (step, o, time)).collect());
+    eprintln!("\n{report}{} in {:.1} s", report.summary(), watch.elapsed().as_secs_f64());
+    for failure in failures {
+        failure?;
+    }
+    Ok(())
+}
+
+/// Runs the steps of one lane until one fails, here or in the other lane.
+fn run_lane(
+    lane: Lane,
+    steps: &[Step],
+    patience: u32,
+    start: &(impl Fn(usize) -> CommandLine + Sync),
+    progress: &Progress,
+) -> Result<()> {
+    for (index, step) in steps.iter().enumerate().filter(|(_, step)| step.lane == lane) {
+        let after = step.after.and_then(|name| steps.iter().position(|step| step.name == name));
+        if !after.map_or(!progress.has_failed(), |after| progress.wait_for(after)) {
+            return Ok(());
+        }
         let place = format!("step {} of {}, {}", index + 1, steps.len(), step.name);
         eprintln!("\n=== {place}");
         let watch = Stopwatch::start();
         let limit = step.limit * patience;
-        let outcome = Outcome::of(group::run(&start(index), limit)?);
-        report.0[index] = (step, outcome, watch.elapsed());
-        eprintln!("=== {place}: {outcome}, {:.1} s", watch.elapsed().as_secs_f64());
-        let error = match outcome {
-            Outcome::Failed => "failed, as said above the report".to_owned(),
-            Outcome::RanOver => format!("had not ended after {:.0} s and was killed", limit.as_secs_f64()),
-            _ => continue,
-        };
-        eprintln!("\n{report}{} in {:.1} s", report.summary(), all.elapsed().as_secs_f64());
-        bail!("{place}: {error}");
+        let ending = group::run(&start(index), step.name, limit, || progress.has_failed());
+        let outcome = ending.as_ref().map_or(Outcome::Failed, Outcome::of);
+        progress.set(index, outcome, watch.elapsed());
+        ending?;
+        eprintln!("\n=== {place}: {outcome}, {:.1} s", watch.elapsed().as_secs_f64());
+        match outcome {
+            Outcome::Failed => bail!("{place}: failed; see the lines that begin with `[{}]`", step.name),
+            Outcome::RanOver => {
+                bail!("{place}: was killed because it had not ended after {:.0} s", limit.as_secs_f64())
+            }
+            Outcome::Stopped => return Ok(()),
+            Outcome::NotRun | Outcome::Passed | Outcome::NotChecked => {}
+        }
     }
-    eprintln!("\n{report}{} in {:.1} s", report.summary(), all.elapsed().as_secs_f64());
     Ok(())
 }
 
+impl Progress {
+    fn new(steps: usize) -> Self {
+        let outcomes = Mutex::new(vec![(Outcome::NotRun, Duration::ZERO); steps]);
+        Self { outcomes, changed: Condvar::new() }
+    }
+
+    fn set(&self, index: usize, outcome: Outcome, time: Duration) {
+        self.outcomes.lock().unwrap_or_else(PoisonError::into_inner)[index] = (outcome, time);
+        self.changed.notify_all();
+    }
+
+    fn has_failed(&self) -> bool {
+        self.outcomes.lock().unwrap_or_else(PoisonError::into_inner).iter().any(Self::is_failure)
+    }
+
+    /// Waits until the step has an outcome or another has failed. Returns whether to go on.
+    fn wait_for(&self, index: usize) -> bool {
+        let mut outcomes = self.outcomes.lock().unwrap_or_else(PoisonError::into_inner);
+        while outcomes[index].0 == Outcome::NotRun && !outcomes.iter().any(Self::is_failure) {
+            outcomes = self.changed.wait(outcomes).unwrap_or_else(PoisonError::into_inner);
+        }
+        !outcomes.iter().any(Self::is_failure)
+    }
+
+    fn is_failure((outcome, _): &(Outcome, Duration)) -> bool {
+        matches!(outcome, Outcome::Failed | Outcome::RanOver | Outcome::Stopped)
+    }
+}
+
 impl Outcome {
-    fn of(ending: Ending) -> Self {
+    fn of(ending: &Ending) -> Self {
         match ending {
             Ending::RanOver => Self::RanOver,
+            Ending::Stopped => Self::Stopped,
             Ending::Exit(status) if status.success() => Self::Passed,
             Ending::Exit(status) if status.code() == Some(NOT_CHECKED.into()) => Self::NotChecked,
             Ending::Exit(_) => Self::Failed,
@@ -115,11 +207,12 @@ impl Outcome {
 impl fmt::Display for Outcome {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(match self {
+            Self::NotRun => "not run",
             Self::Passed => "passed",
             Self::NotChecked => "not checked",
             Self::Failed => "failed",
             Self::RanOver => "ran over",
-            Self::NotRun => "not run",
+            Self::Stopped => "stopped",
         })
     }
 }
@@ -130,10 +223,13 @@ impl Report<'_> {
         if count(Outcome::Passed) == self.0.len() {
             return format!("all {} steps passed", self.0.len());
         }
-        let rest = [Outcome::NotChecked, Outcome::Failed, Outcome::RanOver, Outcome::NotRun];
-        let rest = rest.map(|outcome| (outcome, count(outcome))).into_iter().filter(|(_, count)| *count > 0);
-        let rest: Vec<_> = rest.map(|(outcome, count)| format!("{count} {outcome}")).collect();
-        format!("{} steps passed, {}", count(Outcome::Passed), rest.join(", "))
+        let rest = [Outcome::Failed, Outcome::RanOver, Outcome::Stopped, Outcome::NotRun];
+        let mut parts = vec![format!("{} steps passed", count(Outcome::Passed))];
+        parts.extend(rest.iter().filter(|o| count(**o) > 0).map(|o| format!("{} {o}", count(*o))));
+        // By name, because nothing else that passed makes up for it.
+        let unchecked = self.0.iter().filter(|(_, outcome, _)| *outcome == Outcome::NotChecked);
+        parts.extend(unchecked.map(|(step, ..)| format!("{} not checked", step.name)));
+        parts.join(", ")
     }
 }
 
@@ -154,30 +250,38 @@ mod tests {
 
     const HOUR: Duration = Duration::from_secs(3600);
 
-    /// Steps of these names, each a line of shell.
-    fn run_lines(lines: &[(&'static str, &str)], limit: Duration) -> Result<()> {
-        let step = |(name, line): &(&'static str, &str)| {
-            Step::command(name, command("sh -c").argument(line)).within(limit)
-        };
-        let steps: Vec<_> = lines.iter().map(step).collect();
-        run(&steps, 1, |index| command("sh -c").argument(lines[index].1))
+    fn step(name: &'static str, line: &str) -> Step {
+        Step { limit: HOUR, ..Step::command(name, command("sh -c").argument(line)) }
+    }
+
+    fn run_all(steps: &[Step]) -> Result<()> {
+        run(steps, 1, |index| match &steps[index].action {
+            Action::Command(command) => command.clone(),
+            Action::Check(_) => unreachable!("these steps are all commands"),
+        })
+    }
+
+    /// A path where nothing is, for this test alone.
+    fn path(name: &str) -> String {
+        let file = std::env::temp_dir().join(format!("tollgate-steps-{name}-{}", std::process::id()));
+        file.display().to_string()
     }
 
     #[test]
-    fn what_was_not_checked_has_not_passed() {
-        let step = Step::check("any", || Ok(Checked::Passed));
+    fn the_last_line_names_what_was_not_checked() {
+        let step = Step::check("advisories", || Ok(Checked::Passed));
         let summary = |outcomes: [Outcome; 3]| {
             Report(outcomes.map(|outcome| (&step, outcome, Duration::ZERO)).into()).summary()
         };
         assert_eq!(summary([Outcome::Passed; 3]), "all 3 steps passed");
         let not_checked = [Outcome::Passed, Outcome::Passed, Outcome::NotChecked];
-        assert_eq!(summary(not_checked), "2 steps passed, 1 not checked");
-        let ran_over = [Outcome::Passed, Outcome::RanOver, Outcome::NotRun];
-        assert_eq!(summary(ran_over), "1 steps passed, 1 ran over, 1 not run");
+        assert_eq!(summary(not_checked), "2 steps passed, advisories not checked");
+        let ran_over = [Outcome::Stopped, Outcome::RanOver, Outcome::NotRun];
+        assert_eq!(summary(ran_over), "0 steps passed, 1 ran over, 1 stopped, 1 not run");
     }
 
     #[test]
-    fn a_report_has_a_line_for_each_step() {
+    fn the_report_has_a_line_for_each_step() {
         let step = Step::check("lints", || Ok(Checked::Passed));
         let report = Report(vec![
             (&step, Outcome::NotChecked, Duration::from_millis(1_250)),
@@ -187,24 +291,58 @@ mod tests {
     }
 
     #[test]
-    fn a_step_may_be_not_checked_and_the_rest_is_run() {
-        run_lines(&[("fine", "true"), ("not checked", "exit 77"), ("fine", "true")], HOUR).unwrap();
+    fn goes_on_after_a_step_that_was_not_checked() {
+        run_all(&[step("fine", "true"), step("not checked", "exit 77"), step("also fine", "true")]).unwrap();
     }
 
     #[test]
-    fn stops_at_the_first_failure_and_says_where() {
-        let file = std::env::temp_dir().join(format!("tollgate-steps-{}", std::process::id()));
-        let touch = format!("touch {}", file.display());
-        let lines = [("fine", "true"), ("broken", "false"), ("never reached", touch.as_str())];
-        let error = run_lines(&lines, HOUR).unwrap_err();
-        assert_eq!(error.to_string(), "step 2 of 3, broken: failed, as said above the report");
-        assert!(!file.exists(), "the step before has failed");
+    fn stops_at_the_first_failure_and_names_it() {
+        let file = path("failure");
+        let touch = step("never reached", &format!("touch {file}"));
+        let error = run_all(&[step("fine", "true"), step("broken", "false"), touch]).unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "step 2 of 3, broken: failed; see the lines that begin with `[broken]`"
+        );
+        assert!(!std::path::Path::new(&file).exists(), "a step ran after the failure");
     }
 
     #[test]
-    fn a_step_that_hangs_is_named() {
-        let lines = [("hangs", "sleep 600"), ("never reached", "true")];
-        let error = run_lines(&lines, Duration::from_secs(1)).unwrap_err();
-        assert_eq!(error.to_string(), "step 1 of 2, hangs: had not ended after 1 s and was killed");
+    fn a_step_that_hangs_is_killed_and_named() {
+        let hangs = Step { limit: Duration::from_secs(1), ..step("hangs", "sleep 600") };
+        let error = run_all(&[hangs, step("never reached", "true")]).unwrap_err();
+        assert_eq!(error.to_string(), "step 1 of 2, hangs: was killed because it had not ended after 1 s");
+    }
+
+    #[test]
+    fn lanes_run_side_by_side() {
+        let (ours, theirs) = (path("ours"), path("theirs"));
+        let meet = |own: &str, other: &str| format!("touch {own}; until [ -e {other} ]; do sleep 0.01; done");
+        run_all(&[step("build", &meet(&ours, &theirs)), step("run", &meet(&theirs, &ours)).beside()])
+            .unwrap();
+        for file in [ours, theirs] {
+            std::fs::remove_file(file).unwrap();
+        }
+    }
+
+    #[test]
+    fn a_failure_stops_the_other_lane() {
+        let error = run_all(&[step("waits", "sleep 600"), step("broken", "false").beside()]).unwrap_err();
+        assert!(error.to_string().starts_with("step 2 of 2, broken: failed"), "{error}");
+    }
+
+    #[test]
+    fn a_step_waits_for_the_one_that_it_comes_after() {
+        let file = path("after");
+        let first = step("first", &format!("sleep 0.2; touch {file}"));
+        run_all(&[first, step("second", &format!("rm {file}")).beside().after("first")]).unwrap();
+    }
+
+    #[test]
+    fn a_step_after_a_failed_one_is_not_run() {
+        let file = path("after-failure");
+        let second = step("second", &format!("touch {file}")).beside().after("first");
+        run_all(&[step("first", "false"), second]).unwrap_err();
+        assert!(!std::path::Path::new(&file).exists());
     }
 }

@@ -12,6 +12,8 @@ pub(crate) struct Package {
     pub(crate) probe: &'static str,
 }
 
+/// For a client of ours, with its package manager.
+pub(crate) const NODE: Package = Package { name: "nodejs npm", probe: "node --version && npm --version" };
 pub(crate) const PYTHON: Package = Package { name: "python3", probe: "command -v python3" };
 pub(crate) const PYTHON_VENV: Package =
     Package { name: "python3-venv", probe: "python3 -c 'import ensurepip'" };

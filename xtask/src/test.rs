@@ -1,25 +1,25 @@
-//! `cargo xtask test`: what has to hold before a change is taken.
+//! `cargo xtask test`: every check that a change has to pass.
 
 use std::collections::BTreeSet;
-use std::time::Duration;
+use std::fs;
+use std::path::PathBuf;
 
 use anyhow::{Context, Result, ensure};
 
-use crate::command::{command, program};
+use crate::binaries;
+use crate::command::{CommandLine, command, program, target_directory};
 use crate::group;
 use crate::node;
 use crate::prove;
 use crate::servers;
 use crate::steps::{self, Checked, Step};
 use crate::system;
+use crate::tools;
 
 /// What the library may cost a project that adds it, itself included.
 const MOST_CRATES: usize = 20;
 
-/// How long the longest step may take, which builds all tests and runs them.
-const TESTS_LIMIT: Duration = Duration::from_secs(20 * 60);
-
-/// Runs all steps, each within its time limit multiplied by this.
+/// Runs all steps, each within its time limit times `patience`.
 pub(crate) fn run(patience: u32) -> Result<()> {
     let this = std::env::current_exe().context("cannot find xtask's own program")?;
     let start = |index: usize| program(&this).argument("step").argument(index.to_string());
@@ -37,60 +37,50 @@ pub(crate) fn step(index: usize) -> Result<Checked> {
 fn steps() -> Vec<Step> {
     vec![
         Step::command("format", command("cargo fmt --all --check")),
-        Step::command("format of the benches", command("cargo fmt --check --manifest-path bench/Cargo.toml")),
+        Step::command(
+            "format of the benches",
+            command("cargo fmt --all --check --manifest-path bench/Cargo.toml"),
+        ),
+        Step::check("servers", servers::require).beside(),
+        Step::check("python", || system::PYTHON.require().map(|()| Checked::Passed)).beside(),
+        Step::check("node", node::install).beside(),
+        Step::check("supply chain", supply_chain).beside(),
+        Step::check("advisories", advisories).beside(),
+        Step::check("openssl", || system::OPENSSL.require().map(|()| Checked::Passed)).beside(),
+        Step::check("test build", build_tests),
+        Step::check("tests", run_tests).beside().after("test build"),
         Step::command(
             "lints",
             command("cargo clippy --locked --workspace --all-targets --all-features -- -D warnings"),
         ),
         Step::command(
-            "lints of the library without features",
-            command("cargo clippy --locked --package tollgate --no-default-features -- -D warnings"),
+            "no features",
+            command("cargo clippy --locked --package tollgate --package tollgate-tower").arguments([
+                "--no-default-features",
+                "--",
+                "-D",
+                "warnings",
+            ]),
         ),
-        Step::command(
-            "lints of the middleware without features",
-            command("cargo clippy --locked --package tollgate-tower --no-default-features -- -D warnings"),
-        ),
-        Step::check("lints of the middleware with each feature alone", middleware_by_feature),
-        Step::check("headers that a peer in the benches needs", || {
-            system::OPENSSL.require().map(|()| Checked::Passed)
-        }),
-        Step::command(
-            "lints of the benches",
-            command("cargo clippy --locked --manifest-path bench/Cargo.toml --all-targets --all-features")
-                .arguments(["--", "-D", "warnings"]),
-        ),
-        Step::check("servers that the tests start", servers::require),
-        Step::check("python for a caller that the tests run", || {
-            system::PYTHON.require().map(|()| Checked::Passed)
-        }),
-        Step::command(
-            "tests",
-            command("cargo test --locked --workspace --all-features --lib --bins --tests"),
-        )
-        .within(TESTS_LIMIT),
-        Step::check("older headers as a client on node reads them", node::older_headers),
-        Step::command(
-            "tests of the library with default features",
-            command("cargo test --locked --package tollgate --lib --tests"),
-        ),
-        Step::command(
-            "tests of the benches",
-            command("cargo test --locked --manifest-path bench/Cargo.toml --lib"),
-        ),
-        Step::command("models of the memory store", prove::models()),
+        Step::check("single features", middleware_by_feature),
+        Step::check("older headers", node::older_headers).after("node"),
         Step::command("doc tests", command("cargo test --locked --workspace --all-features --doc")),
         Step::command(
             "documentation",
-            command("cargo doc --locked --no-deps --workspace --all-features")
-                .environment("RUSTDOCFLAGS", "-D warnings -D rustdoc::broken_intra_doc_links"),
+            command(
+                "cargo doc --locked --no-deps --workspace --all-features --lib --bins --example in_process",
+            )
+            .environment("RUSTDOCFLAGS", "-D warnings -D rustdoc::broken_intra_doc_links"),
         ),
-        Step::command("examples", command("cargo build --locked --workspace --all-features --examples")),
-        Step::check("size of the library's dependency tree", library_stays_small),
-        Step::check("licences, bans, sources and advisories", supply_chain),
+        Step::command("models", prove::models()).beside(),
+        Step::command("lints of the benches", benches("clippy --all-targets --all-features -- -D warnings"))
+            .after("openssl"),
+        Step::command("tests of the benches", benches("test --package tollgate-bench-harness")),
+        Step::check("library size", library_stays_small),
     ]
 }
 
-/// What one feature lacks, another may bring: with all of them it does not show.
+/// Checks each feature of the middleware alone: what one lacks, another may bring.
 fn middleware_by_feature() -> Result<Checked> {
     for feature in ["axum", "jwt", "policy", "tokio", "tonic"] {
         let lints = command("cargo clippy --locked --package tollgate-tower --features")
@@ -99,6 +89,32 @@ fn middleware_by_feature() -> Result<Checked> {
         lints.run()?;
     }
     Ok(Checked::Passed)
+}
+
+/// A command of cargo for the benches' workspace, which finds here what both workspaces need.
+fn benches(words: &str) -> CommandLine {
+    let (subcommand, rest) = words.split_once(' ').unwrap_or((words, ""));
+    command("cargo")
+        .environment("CARGO_TARGET_DIR", "target")
+        .arguments([subcommand, "--locked", "--manifest-path", "bench/Cargo.toml"])
+        .arguments(rest.split_whitespace())
+}
+
+/// Builds all tests and examples, and keeps the list of the test binaries for [`run_tests`]: cargo's lock on the target
+/// directory is taken by other steps then.
+fn build_tests() -> Result<Checked> {
+    let messages = binaries::build(&command("cargo test --locked --workspace --all-features"))?;
+    fs::write(test_binaries()?, messages).context("cannot keep the list of test binaries")?;
+    Ok(Checked::Passed)
+}
+
+fn run_tests() -> Result<Checked> {
+    let messages = fs::read_to_string(test_binaries()?).context("cannot read the list of test binaries")?;
+    binaries::run(&messages).map(|()| Checked::Passed)
+}
+
+fn test_binaries() -> Result<PathBuf> {
+    Ok(target_directory()?.join("test-binaries.json"))
 }
 
 fn library_stays_small() -> Result<Checked> {
@@ -112,16 +128,20 @@ fn library_stays_small() -> Result<Checked> {
     Ok(Checked::Passed)
 }
 
+/// Licences, bans and sources of what the product is built from.
 fn supply_chain() -> Result<Checked> {
-    if !command("cargo deny --version").succeeds() {
-        eprintln!("not checked, because cargo-deny is not installed: cargo install --locked cargo-deny");
+    deny("check --hide-inclusion-graph licenses bans sources")?.run().map(|()| Checked::Passed)
+}
+
+/// Known vulnerabilities of what the product is built from, where their database can be had.
+fn advisories() -> Result<Checked> {
+    if !deny("fetch db")?.succeeds() {
+        eprintln!("not checked, because the database of advisories cannot be fetched");
         return Ok(Checked::No);
     }
-    command("cargo deny check --hide-inclusion-graph licenses bans sources").run()?;
-    if command("cargo deny fetch db").succeeds() {
-        command("cargo deny check advisories").run().map(|()| Checked::Passed)
-    } else {
-        eprintln!("advisories not checked, because their database cannot be fetched: cargo deny fetch db");
-        Ok(Checked::No)
-    }
+    deny("check advisories")?.run().map(|()| Checked::Passed)
+}
+
+fn deny(words: &str) -> Result<CommandLine> {
+    Ok(program(&tools::tool("cargo-deny")?).arguments(words.split_whitespace()))
 }

@@ -9,7 +9,7 @@ use governor::state::keyed::DefaultKeyedStateStore;
 use governor::{Quota, RateLimiter};
 
 use super::{Contestant, Limit};
-use crate::keys::Chunk;
+use tollgate_bench_harness::keys::Chunk;
 
 struct Governor<C: Clock>(RateLimiter<String, DefaultKeyedStateStore<String>, C, NoOpMiddleware<C::Instant>>);
 

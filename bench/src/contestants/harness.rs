@@ -3,7 +3,7 @@
 use std::hint::black_box;
 
 use super::{Contestant, Limit};
-use crate::keys::Chunk;
+use tollgate_bench_harness::keys::Chunk;
 
 struct Harness;
 

@@ -6,7 +6,7 @@ use ::limitador::RateLimiter;
 use ::limitador::limit::{Limit as Quota, Namespace};
 
 use super::{Contestant, Limit};
-use crate::keys::Chunk;
+use tollgate_bench_harness::keys::Chunk;
 
 struct Limitador {
     limiter: RateLimiter,

@@ -17,7 +17,7 @@ pub use self::tollgate::{Hashing, NEVER_REACHED, one_quota, two_quotas, with_clo
 
 use std::time::Duration;
 
-use crate::keys::Chunk;
+use tollgate_bench_harness::keys::Chunk;
 
 /// A limiter under measurement, as its user would call it.
 pub trait Contestant: Send + Sync {

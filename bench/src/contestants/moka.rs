@@ -6,8 +6,8 @@ use std::time::{Duration, SystemTime};
 use ::moka::sync::Cache;
 
 use super::{Contestant, Limit};
-use crate::keys::Chunk;
-use crate::stopwatch::time_of_day;
+use tollgate_bench_harness::keys::Chunk;
+use tollgate_bench_harness::stopwatch::time_of_day;
 
 struct ByHand {
     counters: Cache<String, Arc<Mutex<Counter>>>,

@@ -3,7 +3,7 @@
 use pingora_limits::rate::Rate;
 
 use super::{Contestant, Limit};
-use crate::keys::Chunk;
+use tollgate_bench_harness::keys::Chunk;
 
 /// As its own default.
 const HASHES: usize = 4;

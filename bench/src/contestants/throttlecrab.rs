@@ -5,8 +5,8 @@ use std::sync::{Mutex, PoisonError};
 use ::throttlecrab::{PeriodicStore, RateLimiter};
 
 use super::{Contestant, Limit};
-use crate::keys::Chunk;
-use crate::stopwatch::time_of_day;
+use tollgate_bench_harness::keys::Chunk;
+use tollgate_bench_harness::stopwatch::time_of_day;
 
 struct Throttlecrab {
     limiter: Mutex<RateLimiter<PeriodicStore>>,

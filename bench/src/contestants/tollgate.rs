@@ -3,7 +3,7 @@
 use tollgate::{Charge, Clock, Key, Limiter, LimiterBuilder, MemoryStore, Quota, SyncStore, SystemClock};
 
 use super::{Contestant, FEW, Limit};
-use crate::keys::{Chunk, MILLION};
+use tollgate_bench_harness::keys::{Chunk, MILLION};
 
 /// Units a day that no key uses up; below 2^32, which is the common case.
 pub const NEVER_REACHED: u32 = 4_000_000_000;

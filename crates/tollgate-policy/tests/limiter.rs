@@ -22,7 +22,11 @@ type Limiter = PolicyLimiter<Store, ManualClock>;
 
 /// A limiter whose store can be brought into trouble, and whose clock stands still.
 fn limiter(policies: &str) -> Limiter {
-    let clock = ManualClock::default();
+    limiter_at(&ManualClock::default(), policies)
+}
+
+/// The same, by this clock.
+fn limiter_at(clock: &ManualClock, policies: &str) -> Limiter {
     let memory = || MemoryStore::builder().clock(clock.clone()).max_keys(100).build();
     PolicyLimiter::new(FaultyStore::new(memory()), policies_of(policies), "test").memory(memory())
 }
@@ -359,6 +363,23 @@ fn a_refund_finds_its_counters_by_policy_and_windows_or_not_at_all() {
 
 fn window(policy: &str, quota: &str, start: Timestamp) -> ChargedWindow {
     ChargedWindow::new(policy, quota.parse().unwrap(), start)
+}
+
+/// The store's clock had stepped back by a moment, so the window of the check began later than now, and the refund was
+/// refused as one of the future.
+#[test]
+fn a_refund_is_none_of_the_future_after_a_step_back_of_a_second() {
+    let clock = ManualClock::default();
+    let limiter = limiter_at(&clock, "  - { name: a, key: [user], quotas: [9/1m@first_hit] }");
+    let (alice, start) = (attributes(ALICE), Timestamp::from_unix_millis(1_700_000_000_000));
+    clock.set(start);
+    let windows: Vec<ChargedWindow> = check(&limiter, ALICE).quotas().map(Into::into).collect();
+    let refund_before = |millis: u64| {
+        clock.set(start - Duration::from_millis(millis));
+        block_on(limiter.refund(&alice, 1, &windows)).map(drop)
+    };
+    assert!(refund_before(1_000).is_ok());
+    assert!(matches!(refund_before(1_001), Err(RefundError::FutureStart { index: 0 })));
 }
 
 #[test]

@@ -44,9 +44,13 @@
 //! # Consistency
 //!
 //! Exact under any number of processes, as long as the server keeps its data. A failover that loses writes hands out
-//! what they had taken once more, at most one limit for each. When the server's clock steps back, counters that end
-//! more than a window away are taken with what they have used into the window that holds then: nobody waits longer
-//! than one window, and a window that is passed twice can be counted twice.
+//! what they had taken once more, at most one limit for each.
+//!
+//! The server's clock may step back. By up to a second, it reopens nothing: a counter whose window has not begun yet
+//! stays in it, and a window that has closed is known for a second. Then `now` lies before the window that was counted,
+//! and a client that is denied waits from there to the end of the window. A longer step back takes counters, with what
+//! they have used, into the window that holds now. So nobody waits longer than one window and a second, and a window
+//! that the clock passes twice can be counted twice.
 //!
 //! A charge whose outcome is unknown, because no reply came in time, is never sent again
 //! ([`StoreError::may_have_charged`](tollgate::StoreError::may_have_charged)): it may have been counted, and then is
@@ -55,8 +59,8 @@
 //! Who was denied is denied again without asking the server until the window ends, for a second at most. Such
 //! answers have the source [`Local`](tollgate::Source::Local). They are judged by this request's own limit and cost,
 //! forgotten when this process refunds, resets or sets the counter, and not given where denials are counted. What
-//! another process gives back is seen within a second, and so are a forward step of the server's clock and a refund
-//! whose outcome this process does not know.
+//! another process gives back is seen within a second, and so are a step of the server's clock and a refund whose
+//! outcome this process does not know.
 //!
 //! On a Cluster, all quotas of a request have to count the same key, so that they lie in one slot. Else it fails
 //! with [`StoreError::Misconfigured`](tollgate::StoreError::Misconfigured), unless the store is told to

@@ -176,8 +176,8 @@ impl Model {
         }
     }
 
-    /// The store has been seen to know this counter.
-    pub fn is_remembered(&mut self, counter: &Counter<'_>) {
+    /// Notes that the store has been seen to know this counter.
+    pub fn remember(&mut self, counter: &Counter<'_>) {
         if let Some(held) = self.counters.get_mut(&name(counter)) {
             held.latest = self.now;
         }

@@ -179,7 +179,7 @@ impl<'a, S: Store> Replay<'a, S> {
             match self.store.peek(&look).await.map(|counted| self.counts(&counted)) {
                 Ok(kept) if kept[0].used > 0 => {
                     assert_eq!(Ok(kept), model.peek(&look), "kept from {counter:?}");
-                    model.is_remembered(counter);
+                    model.remember(counter);
                 }
                 // One with nothing used may be kept as well, and nobody could tell.
                 _ => {

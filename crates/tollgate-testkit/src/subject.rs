@@ -26,8 +26,8 @@ pub trait Subject: Send + Sync {
         &[Anchor::Epoch, Anchor::Staggered, Anchor::FirstHit]
     }
 
-    /// For how long after the end of a window what was used in it is known, should the clock step back into it. A
-    /// store that owes nobody an answer to that needs not know: its clock does not step back by itself.
+    /// For how long a store remembers a window that has closed, in case its clock steps back into it. Not at all unless
+    /// said otherwise: the clock of a store inside a process does not step back by itself.
     fn remembers_closed(&self) -> Duration {
         Duration::ZERO
     }

@@ -69,7 +69,8 @@ impl QuotaState {
         self.limit.saturating_sub(self.used)
     }
 
-    /// The window that was counted.
+    /// The window that was counted. It holds [`now`](Self::now), unless the clock of a shared store has just stepped
+    /// back: then it may begin up to a second later.
     #[must_use]
     pub const fn window(&self) -> Window {
         self.window

@@ -8,10 +8,10 @@ use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
 use clap::Parser;
-use tollgate_bench::samples::{Samples, figure};
-use tollgate_bench::service::Service;
-use tollgate_bench::stopwatch::Stopwatch;
-use tollgate_bench::wrk::Load;
+use tollgate_bench_harness::samples::{Samples, figure};
+use tollgate_bench_harness::service::Service;
+use tollgate_bench_harness::stopwatch::Stopwatch;
+use tollgate_bench_harness::wrk::Load;
 
 /// Where the servers run.
 const SERVERS: usize = 0;

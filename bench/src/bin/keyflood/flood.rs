@@ -6,9 +6,9 @@ use std::thread;
 
 use anyhow::{Result, bail};
 use tollgate::{Clock, Limiter, MemoryStore, StoreError};
-use tollgate_bench::affinity::pin_this_thread;
-use tollgate_bench::keys::{CHUNK, Texts};
-use tollgate_bench::stopwatch::Stopwatch;
+use tollgate_bench_harness::affinity::pin_this_thread;
+use tollgate_bench_harness::keys::{CHUNK, Texts};
+use tollgate_bench_harness::stopwatch::Stopwatch;
 
 use crate::victims::Victims;
 

@@ -9,8 +9,8 @@ mod victims;
 use anyhow::{Result, ensure};
 use clap::Parser;
 use tollgate::{Limiter, ManualClock, MemoryStore, Quota};
-use tollgate_bench::resident::{peak_resident_bytes, resident_bytes};
-use tollgate_bench::samples::figure;
+use tollgate_bench_harness::resident::{peak_resident_bytes, resident_bytes};
+use tollgate_bench_harness::samples::figure;
 
 use self::flood::{Tally, flood};
 use self::victims::{LIMIT, Victims};

@@ -5,11 +5,11 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
-use tollgate_bench::affinity::pin_this_thread;
 use tollgate_bench::contestants::Contestant;
-use tollgate_bench::keys::{BYTES, Chunk, write_key};
-use tollgate_bench::resident::{peak_resident_bytes, resident_bytes};
-use tollgate_bench::stopwatch::{Stopwatch, time_on_core};
+use tollgate_bench_harness::affinity::pin_this_thread;
+use tollgate_bench_harness::keys::{BYTES, Chunk, write_key};
+use tollgate_bench_harness::resident::{peak_resident_bytes, resident_bytes};
+use tollgate_bench_harness::stopwatch::{Stopwatch, time_on_core};
 
 use crate::figures::{Figures, Pauses};
 use crate::subjects::{Empty, Subject};

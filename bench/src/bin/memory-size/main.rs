@@ -9,8 +9,8 @@ mod subjects;
 
 use anyhow::{Result, ensure};
 use clap::Parser;
-use tollgate_bench::samples::{Samples, figure};
-use tollgate_bench::stopwatch::Stopwatch;
+use tollgate_bench_harness::samples::{Samples, figure};
+use tollgate_bench_harness::stopwatch::Stopwatch;
 
 use self::figures::{Figures, Pauses};
 use self::subjects::Subject;

@@ -5,8 +5,8 @@ use std::rc::Rc;
 
 use anyhow::{Result, ensure};
 use tollgate_bench::contestants::{Contestant, Hashing, Limit, PEERS, governor, one_quota, two_quotas};
-use tollgate_bench::keys::{self, CHUNK, Chunk, Keys, MILLION};
-use tollgate_bench::stopwatch::Stopwatch;
+use tollgate_bench_harness::keys::{self, CHUNK, Chunk, Keys, MILLION};
+use tollgate_bench_harness::stopwatch::Stopwatch;
 
 /// One line of the result.
 pub(crate) struct Case {

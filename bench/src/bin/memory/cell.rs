@@ -5,10 +5,10 @@ use std::thread;
 use std::time::Duration;
 
 use anyhow::{Result, ensure};
-use tollgate_bench::affinity::pin_this_thread;
 use tollgate_bench::contestants::{Contestant, FEW, HARNESS, Limit};
-use tollgate_bench::keys::{Chunk, Keys};
-use tollgate_bench::stopwatch::Stopwatch;
+use tollgate_bench_harness::affinity::pin_this_thread;
+use tollgate_bench_harness::keys::{Chunk, Keys};
+use tollgate_bench_harness::stopwatch::Stopwatch;
 
 use crate::cases::{Call, Case};
 

@@ -10,8 +10,8 @@ use std::time::Duration;
 
 use anyhow::Result;
 use clap::Parser;
-use tollgate_bench::samples::{Samples, figure};
-use tollgate_bench::stopwatch::Stopwatch;
+use tollgate_bench_harness::samples::{Samples, figure};
+use tollgate_bench_harness::stopwatch::Stopwatch;
 
 use self::cases::{Case, Others, cases};
 

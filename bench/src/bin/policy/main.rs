@@ -13,9 +13,9 @@ use anyhow::{Result, anyhow, bail};
 use clap::Parser;
 use limitador::RateLimiter;
 use limitador::limit::{Context, Limit, Namespace};
-use tollgate_bench::affinity::pin_this_thread;
-use tollgate_bench::samples::{Samples, figure};
-use tollgate_bench::stopwatch::time_on_core;
+use tollgate_bench_harness::affinity::pin_this_thread;
+use tollgate_bench_harness::samples::{Samples, figure};
+use tollgate_bench_harness::stopwatch::time_on_core;
 use tollgate_policy::{Attributes, Config, Outcome};
 
 use self::mix::{Mix, Request};

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use tokio::runtime::Runtime;
-use tollgate_bench::cpu_time::cpu_time;
-use tollgate_bench::keys::write_key;
+use tollgate_bench_harness::cpu_time::cpu_time;
+use tollgate_bench_harness::keys::write_key;
 use tollgate_testkit::servers::Software;
 
 use crate::askers::{Asker, FEW, Increment, NEVER_REACHED, Ours, Script};

@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use tokio::runtime::{Builder, Runtime};
-use tollgate_bench::affinity::pin_this_thread;
-use tollgate_bench::stopwatch::Stopwatch;
+use tollgate_bench_harness::affinity::pin_this_thread;
+use tollgate_bench_harness::stopwatch::Stopwatch;
 
 use crate::askers::Asker;
 

@@ -1,6 +1,6 @@
 //! What came of the rounds, and how it is printed.
 
-use tollgate_bench::samples::{Samples, figure};
+use tollgate_bench_harness::samples::{Samples, figure};
 
 use crate::cases::{Case, Side};
 

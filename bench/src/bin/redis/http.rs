@@ -6,8 +6,8 @@ use std::process::Command;
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
-use tollgate_bench::service::Service;
-use tollgate_bench::wrk::Load;
+use tollgate_bench_harness::service::Service;
+use tollgate_bench_harness::wrk::Load;
 
 use crate::cases::Side;
 use crate::course::CALLERS;

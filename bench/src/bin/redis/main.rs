@@ -18,7 +18,7 @@ use std::time::Duration;
 
 use anyhow::Result;
 use clap::Parser;
-use tollgate_bench::stopwatch::Stopwatch;
+use tollgate_bench_harness::stopwatch::Stopwatch;
 use tollgate_testkit::servers::Software;
 
 use self::cases::{Cases, Side};

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use tollgate_bench::affinity::pin_this_thread;
-use tollgate_bench::cpu_time::cpu_time;
+use tollgate_bench_harness::affinity::pin_this_thread;
+use tollgate_bench_harness::cpu_time::cpu_time;
 use tollgate_redis::{RedisStore, RedisStoreBuilder};
 use tollgate_testkit::servers::{Server, Software, cluster_of_one};
 

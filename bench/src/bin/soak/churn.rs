@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use anyhow::Result;
 use tollgate::{Limiter, MemoryStore, Quota};
-use tollgate_bench::keys::{BYTES, Random, write_key};
-use tollgate_bench::stopwatch::Stopwatch;
+use tollgate_bench_harness::keys::{BYTES, Random, write_key};
+use tollgate_bench_harness::stopwatch::Stopwatch;
 
 /// Windows in seconds for each limiter, some of several quotas. A key keeps to one of them.
 const LIMITERS: &[&[u64]] = &[&[1], &[2], &[3], &[5], &[7], &[10], &[1, 10], &[2, 5, 10]];

@@ -12,8 +12,8 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use clap::Parser;
 use tollgate::MemoryStore;
-use tollgate_bench::resident::resident_bytes;
-use tollgate_bench::stopwatch::Stopwatch;
+use tollgate_bench_harness::resident::resident_bytes;
+use tollgate_bench_harness::stopwatch::Stopwatch;
 
 use self::churn::{Churn, Tally};
 

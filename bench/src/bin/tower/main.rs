@@ -9,9 +9,9 @@ mod subject;
 
 use anyhow::{Context, Result};
 use clap::Parser;
-use tollgate_bench::affinity::pin_this_thread;
-use tollgate_bench::samples::{Samples, figure};
-use tollgate_bench::stopwatch::Stopwatch;
+use tollgate_bench_harness::affinity::pin_this_thread;
+use tollgate_bench_harness::samples::{Samples, figure};
+use tollgate_bench_harness::stopwatch::Stopwatch;
 
 use self::services::{
     Bare, DRAFT_11, DRAFT_11_NO_DECISION, GOVERNOR, GOVERNOR_HEADERS, NO_HEADERS, NO_HEADERS_NO_DECISION,

@@ -9,7 +9,7 @@ use anyhow::{Context as _, Result, ensure};
 use axum::body::Body;
 use axum::extract::ConnectInfo;
 use http::{Request, Response, StatusCode};
-use tollgate_bench::stopwatch::time_on_core;
+use tollgate_bench_harness::stopwatch::time_on_core;
 use tower_service::Service;
 
 /// Clients that take turns, as if at random.

@@ -1,6 +1,7 @@
 //! What administrators change: refund, reset, set. Quotas are changed one after another.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use smallvec::SmallVec;
 use thiserror::Error;
@@ -9,6 +10,10 @@ use tollgate::{Charge, Clock, PolicyQuota, Quota, QuotaState, Refunded, Store, S
 use super::{Charges, CheckError, PolicyLimiter, PolicySet, QuotaStanding};
 use crate::matched::Applied;
 use crate::{Attributes, Matched, Outcome, Policy, Refusal};
+
+/// By how much a shared store's clock may step back without taking counters out of their windows (rule 12 of the
+/// semantics).
+const STEP_BACK: Duration = Duration::from_secs(1);
 
 /// A window that a check has charged: of which quota, and when it began.
 ///
@@ -59,7 +64,8 @@ pub enum RefundError {
         /// The quota.
         quota: Box<str>,
     },
-    /// The window at this place would begin later than now. The caller's fault.
+    /// The window at this place would begin later than now, even if the store's clock has just stepped back by a
+    /// second. The caller's fault.
     #[error("this lies in the future")]
     FutureStart {
         /// The place among those that were named.
@@ -179,8 +185,8 @@ impl<S: Store, C: Clock> PolicyLimiter<S, C> {
         }
         // The store's time: a shared one may be ahead of this process, and so may the windows that it began.
         let counted = self.store.peek(charges).await.map_err(CheckError::from)?;
-        let now = counted.first().map(QuotaState::now);
-        match windows.iter().position(|window| now.is_some_and(|now| window.start > now)) {
+        let latest = counted.first().map(|state| state.now() + STEP_BACK);
+        match windows.iter().position(|window| latest.is_some_and(|latest| window.start > latest)) {
             Some(index) => Err(RefundError::FutureStart { index }),
             None => Ok(()),
         }

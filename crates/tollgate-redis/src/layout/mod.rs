@@ -57,13 +57,15 @@ pub(crate) use self::name::{Naming, Text, values};
 /// not, by the server's clock; then it is named anew. Only windows that are aligned to the epoch can be counted, of
 /// 100 ms or more, and in whole seconds for `{window_start}`: see [`validate`](Self::validate).
 ///
-/// When a key expires says nothing then, and others may let it expire when they like. One that would expire before
-/// its window ends, or never, is given a second after the window's end.
+/// When a key expires says nothing then, and others may let it expire later. One that would expire less than a second
+/// after its window, or never, is made to expire a second after it.
 ///
 /// # Consistency
 ///
-/// As without a layout, with one exception: a server's clock that steps back into a window that is over finds the
-/// counters of that window, or none if they have expired. So it may count that window twice.
+/// As without a layout, with one exception: each window has a counter of its own, which a step back of the server's
+/// clock does not move. Requests are counted in the window that holds now, and a refund in the one that it names. After
+/// a step back of up to a second the counters of that window are still there, and it admits no more than its limit.
+/// After a longer one they may have expired, and the window may be counted twice.
 ///
 /// On a Cluster, every counter lies in a slot of its own, and a request with several quotas needs
 /// [`AcrossSlots::Reserve`](crate::AcrossSlots::Reserve). Braces around all values and nothing else put the counters

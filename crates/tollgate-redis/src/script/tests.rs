@@ -257,6 +257,10 @@ fn a_reply_that_makes_no_sense_is_an_error() {
         packed(b"\x90"),
         packed(b"\x91\x07"),
         packed(b"\x92\x07\xf7"),
+        // Of a window that has not begun: without a count, without an end, and with a fault for a count.
+        packed(b"\x92\x07\xfc"),
+        packed(b"\x93\x07\xfc\x00"),
+        packed(b"\x94\x07\xfc\xfc\x00"),
         packed(b"\x93\x07\x00\x00"),
         packed(b"\x92\x07\xc0"),
     ] {

@@ -167,7 +167,7 @@ pub async fn a_step_back_of_a_second_reopens_nothing<S: SteeredClock>(subject: &
             let now = window.start() - Duration::from_millis(back);
             subject.set_time(now);
 
-            let touched = alice.is_touched(touch, window).await;
+            let touched = alice.touch(touch, window).await;
             let expected = match touch {
                 Touch::Peek => Some(Count { used: 3, window, fits: true }),
                 Touch::Denial => Some(Count { used: 3, window, fits: false }),
@@ -205,7 +205,7 @@ pub async fn a_longer_step_back_takes_the_counter_along<S: SteeredClock>(subject
             subject.set_time(now);
 
             let window = holding(quota.quota(), alice.key(), now);
-            let touched = alice.is_touched(touch, left).await;
+            let touched = alice.touch(touch, left).await;
             let expected = match touch {
                 Touch::Peek => Some(Count { used: 3, window, fits: true }),
                 Touch::Denial => Some(Count { used: 3, window, fits: false }),
@@ -277,7 +277,7 @@ pub async fn a_step_back_over_midnight_reopens_no_date<S: SteeredClock>(subject:
         for touch in TOUCHES {
             subject.set_time(window.start() - Duration::from_millis(back));
             alice.sets(3).await;
-            let touched = alice.is_touched(touch, window).await;
+            let touched = alice.touch(touch, window).await;
             assert!(touched.is_none_or(|count| count.window == window), "{text}, {touch:?}: {touched:?}");
             subject.set_time(window.start());
             let peeked = alice.peeks().await;
@@ -335,7 +335,7 @@ impl<S: SteeredClock> Caller<'_, S> {
 
     /// Comes to a counter with three of five used, and gives what it found. A refund gives one unit back if the window
     /// that it was opened in is still its window, and finds it closed otherwise.
-    async fn is_touched(&self, touch: Touch, opened: Window) -> Option<Count> {
+    async fn touch(&self, touch: Touch, opened: Window) -> Option<Count> {
         Some(match touch {
             Touch::Peek => (&self.peeks().await.quotas()[0]).into(),
             Touch::Denial => self.counts(3).await.counts[0],

@@ -160,6 +160,7 @@ impl fmt::Display for LocalShare {
 }
 
 #[cfg(test)]
+#[cfg(not(any(tollgate_loom, tollgate_shuttle)))]
 mod tests {
     use proptest::prelude::*;
 

@@ -400,6 +400,7 @@ impl Drop for Guard<'_> {
 }
 
 #[cfg(test)]
+#[cfg(not(any(tollgate_loom, tollgate_shuttle)))]
 mod tests {
     use std::collections::HashMap;
     use std::time::Duration;

@@ -6,8 +6,8 @@
 //! lost or doubled, and several charges are made together or not at all. A deadlock, and a wait for something
 //! that nobody will do, are found by loom.
 //!
-//! Two preemptions are explored, and as many as `LOOM_MAX_PREEMPTIONS` says where it is set; then the scenes
-//! that have one get another thread.
+//! All orders with one preemption are run, and the first with two: [`ORDERS`], or as many as `TOLLGATE_ORDERS` says. With
+//! `LOOM_MAX_PREEMPTIONS`, all orders with as many preemptions are run instead, and scenes that have another thread get it.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -31,6 +31,10 @@ const C: usize = 2;
 const SECOND: Duration = Duration::from_secs(1);
 /// Windows that do not end on a whole second are left under the lock.
 const PARTS: Duration = Duration::from_millis(300);
+
+/// How many orders with two preemptions are run unless `TOLLGATE_ORDERS` says otherwise. They take some seconds; for some
+/// models all orders take more than a minute.
+const ORDERS: usize = 10_000;
 
 /// When scenes begin: windows of both lengths begin then.
 const START: i64 = 1_700_000_040_000;
@@ -91,31 +95,59 @@ impl Scene {
         Self { cap: Cap::Keys(keys), ..self }
     }
 
-    /// Runs the scene in all orders.
+    /// Runs the scene in all orders with one preemption and in the first with two, or in all that have as many preemptions
+    /// as `LOOM_MAX_PREEMPTIONS` allows.
     fn run(mut self) {
-        let mut builder = Builder::new();
-        if builder.preemption_bound.is_some() && !self.deeper.is_empty() {
-            self.threads.push(std::mem::take(&mut self.deeper));
+        let asked = Builder::new().preemption_bound;
+        if asked.is_some() {
+            self.threads.extend((!self.deeper.is_empty()).then(|| std::mem::take(&mut self.deeper)));
         }
-        builder.preemption_bound.get_or_insert(2);
-        builder.max_branches = 10_000;
-        // How often it looks at the time.
-        builder.checkpoint_interval = 1_000;
-        let (start, limit) = (Instant::now(), builder.max_duration);
         let quota = Arc::new(PolicyQuota::new("", Quota::new(self.limit, self.window).unwrap()));
         let keys = Arc::new(keys(&quota, self.homes));
-        let (scene, orders) = (Arc::new(self), Arc::new(AtomicUsize::new(0)));
-        let counted = Arc::clone(&orders);
-        builder.check(move || {
-            counted.fetch_add(1, Ordering::Relaxed);
-            Stage::new(&scene, &quota, &keys).play();
-        });
-        let name = std::thread::current().name().and_then(|name| name.rsplit("::").next().map(str::to_owned));
-        let (name, elapsed) = (name.unwrap_or_default(), start.elapsed());
-        let complete = if limit.is_some_and(|limit| elapsed >= limit) { "no" } else { "yes" };
-        let (orders, seconds) = (orders.load(Ordering::Relaxed), elapsed.as_secs_f64());
-        println!("RESULT prove/memory/{name} orders={orders} complete={complete} seconds={seconds:.1}");
+        let scene = Arc::new(self);
+        match asked {
+            Some(preemptions) => explore(&scene, &quota, &keys, preemptions, usize::MAX),
+            None => {
+                explore(&scene, &quota, &keys, 1, usize::MAX);
+                let orders =
+                    std::env::var("TOLLGATE_ORDERS").map_or(ORDERS, |orders| orders.parse().unwrap());
+                explore(&scene, &quota, &keys, 2, orders);
+            }
+        }
     }
+}
+
+/// Runs the scene in its orders with so many preemptions, but in no more than `most` orders, and prints how many there were.
+fn explore(
+    scene: &Arc<Scene>,
+    quota: &Arc<PolicyQuota>,
+    keys: &Arc<[Key<'static>; 3]>,
+    preemptions: usize,
+    most: usize,
+) {
+    let mut builder = Builder::new();
+    builder.preemption_bound = Some(preemptions);
+    builder.max_permutations = (most < usize::MAX).then_some(most);
+    builder.max_branches = 10_000;
+    // How often it looks at the time.
+    builder.checkpoint_interval = 1_000;
+    let (start, limit) = (Instant::now(), builder.max_duration);
+    let orders = Arc::new(AtomicUsize::new(0));
+    let (scene, quota, keys, counted) =
+        (Arc::clone(scene), Arc::clone(quota), Arc::clone(keys), Arc::clone(&orders));
+    builder.check(move || {
+        counted.fetch_add(1, Ordering::Relaxed);
+        Stage::new(&scene, &quota, &keys).play();
+    });
+    let name = std::thread::current().name().and_then(|name| name.rsplit("::").next().map(str::to_owned));
+    let (name, elapsed) = (name.unwrap_or_default(), start.elapsed());
+    let orders = orders.load(Ordering::Relaxed);
+    // Loom ends before the last that it may run.
+    let cut = orders.saturating_add(1) >= most || limit.is_some_and(|limit| elapsed >= limit);
+    let (complete, seconds) = (if cut { "no" } else { "yes" }, elapsed.as_secs_f64());
+    println!(
+        "RESULT prove/memory/{name} preemptions={preemptions} orders={orders} complete={complete} seconds={seconds:.1}"
+    );
 }
 
 /// A store and what a scene needs to act on it.
