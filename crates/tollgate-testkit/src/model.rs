@@ -21,8 +21,12 @@ pub struct Model {
     counters: HashMap<Name, Held>,
     /// The last window of each calendar, because it takes long to find one.
     calendars: HashMap<String, Window>,
+    /// Where unknown counters are opened next, if that is later than now.
+    opening: HashMap<Name, Window>,
     max_keys: usize,
     now: Timestamp,
+    /// The latest time that there was.
+    latest: Timestamp,
 }
 
 /// Policy, windows as they are written, canonical bytes of the key.
@@ -40,12 +44,15 @@ impl Model {
     /// An empty store for so many live counters.
     #[must_use]
     pub fn new(max_keys: usize) -> Self {
-        Self { counters: HashMap::new(), calendars: HashMap::new(), max_keys, now: Timestamp::EPOCH }
+        let (now, latest) = (Timestamp::EPOCH, Timestamp::EPOCH);
+        let (counters, calendars, opening) = (HashMap::new(), HashMap::new(), HashMap::new());
+        Self { counters, calendars, opening, max_keys, now, latest }
     }
 
     /// Sets the time.
     pub fn set_time(&mut self, now: Timestamp) {
-        self.now = now;
+        (self.now, self.latest) = (now, self.latest.max(now));
+        self.opening.clear();
         self.counters.values_mut().for_each(|held| held.latest = held.latest.max(now));
     }
 
@@ -148,6 +155,27 @@ impl Model {
         })
     }
 
+    /// Whether the clock has stepped back by so little that nothing may be opened again, and this counter, which holds
+    /// nothing, may be one that a store has forgotten.
+    #[must_use]
+    pub fn may_open_later(&self, counter: &Counter<'_>) -> bool {
+        let is_behind = self.now < self.latest;
+        is_behind && self.counters.get(&name(counter)).is_none_or(|held| held.window.end() <= self.now)
+    }
+
+    /// The store opens this counter in that window next.
+    ///
+    /// # Panics
+    ///
+    /// If it may not: no later than there was a time, and than a short step back.
+    pub fn opens_in(&mut self, counter: &Counter<'_>, window: Window) {
+        if window != self.window_of(counter) {
+            let latest = self.latest.min(self.now + SHORT_STEP);
+            assert!((self.now..=latest).contains(&window.start()), "{window:?} at {:?}", self.now);
+            self.opening.insert(name(counter), window);
+        }
+    }
+
     /// Notes that the store has been seen to know this counter.
     pub fn remember(&mut self, counter: &Counter<'_>) {
         if let Some(held) = self.counters.get_mut(&name(counter)) {
@@ -165,7 +193,10 @@ impl Model {
                 *held
             }
             Some(held) if held.window.end() > now => *held,
-            Some(_) | None => Held { used: 0, window, latest: now },
+            Some(_) | None => {
+                let window = self.opening.get(&name(counter)).copied().unwrap_or(window);
+                Held { used: 0, window, latest: now }
+            }
         }
     }
 

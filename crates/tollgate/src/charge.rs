@@ -153,6 +153,11 @@ impl<'a> Counter<'a> {
     pub const fn key(&self) -> &'a Key<'a> {
         self.key
     }
+
+    /// Takes `cost` units of it.
+    pub(crate) const fn charge(&self, cost: u32) -> Charge<'a> {
+        Charge { counter: *self, cost }
+    }
 }
 
 /// Two are equal if they name the same counter: the limit does not matter.

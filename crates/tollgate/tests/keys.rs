@@ -7,7 +7,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use proptest::collection::vec;
 use proptest::prelude::*;
-use tollgate::Key;
+use tollgate::{Charge, Key, ManualClock, MemoryStore, PolicyQuota, Quota, SyncStore};
 
 #[derive(Debug, Clone, PartialEq)]
 enum Value {
@@ -149,4 +149,26 @@ fn a_key_hides_its_value() {
         assert!(!format!("{key:?}").contains("secret"));
     }
     assert_eq!(format!("{:?}", Key::from(4711_u64)), "Key(number, 8 bytes)");
+}
+
+/// A store that trusts its keys mixed policy, windows and kind of key into a seed of 64 bits, by which short keys are only
+/// shifted: a text and other bytes shared one counter in most processes.
+#[test]
+fn a_store_that_trusts_its_keys_tells_kinds_and_quotas_apart() {
+    let quotas = ["a", "b"].map(|policy| PolicyQuota::new(policy, Quota::per_day(1 << 30)));
+    let digit = |digit: usize| b'0' + u8::try_from(digit).unwrap();
+    let names = (0..10_000).map(|at| [at / 1_000 % 10, at / 100 % 10, at / 10 % 10, at % 10].map(digit));
+    let names: Vec<[u8; 8]> = names.map(|[a, b, c, d]| [b'u', b's', b'e', b'r', a, b, c, d]).collect();
+    for _ in 0..4 {
+        let store = MemoryStore::builder().clock(ManualClock::default()).trust_keys().build();
+        let texts = names.iter().map(|name| Key::from(std::str::from_utf8(name).unwrap()));
+        let bytes = names.iter().map(|name| Key::from(name.as_slice()));
+        let numbers = names.iter().map(|name| Key::from(u64::from_le_bytes(*name)));
+        for key in texts.chain(bytes).chain(numbers) {
+            for quota in &quotas {
+                let counted = SyncStore::charge(&store, &[Charge::new(quota, &key, 1)]).unwrap();
+                assert_eq!(counted[0].used(), 1, "{key:?} of {}", quota.policy());
+            }
+        }
+    }
 }

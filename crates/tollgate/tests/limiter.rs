@@ -2,12 +2,11 @@
 
 #![expect(clippy::unwrap_used, reason = "an error here is a failed test")]
 
-use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
 
 use tollgate::{
-    Charge, Clock, CountDenied, Decision, Key, Limiter, ManualClock, MemoryStore, PolicyQuota, Quota,
-    QuotaErrorKind, Reason, Refunded, Source, SyncStore, Timestamp,
+    Charge, CountDenied, Decision, Key, Limiter, ManualClock, MemoryStore, PolicyQuota, Quota,
+    QuotaErrorKind, Refunded, Source, SyncStore,
 };
 use tollgate_testkit::{FaultyStore, block_on};
 
@@ -186,69 +185,6 @@ fn a_limiter_counts_denials_if_it_is_told_to() {
     assert_eq!(used, [1, 2, 3, 4]);
 }
 
-/// Its coarse reading lags: it is the time of the last tick of 4 ms, or of one that was missed before it.
-#[derive(Default)]
-struct TickingClock {
-    millis: AtomicI64,
-    missed_ticks: i64,
-}
-
-impl Clock for TickingClock {
-    fn now(&self) -> Timestamp {
-        Timestamp::from_unix_millis(self.millis.load(Ordering::Relaxed))
-    }
-
-    fn coarse_now(&self) -> Timestamp {
-        let ticks = self.millis.load(Ordering::Relaxed).div_euclid(4);
-        Timestamp::from_unix_millis((ticks - self.missed_ticks) * 4)
-    }
-
-    fn coarse_resolution(&self) -> Duration {
-        Duration::from_millis(4)
-    }
-}
-
-#[test]
-fn who_waits_as_told_is_admitted_although_the_coarse_clock_lags() {
-    for (quota, missed_ticks) in
-        [("1/1s", 0), ("1/1s", 8), ("1/1s@first_hit", 8), ("1/1s@staggered", 8), ("1/10ms", 8)]
-    {
-        for true_time in 5_100..5_140 {
-            let clock = TickingClock { millis: AtomicI64::new(true_time), missed_ticks };
-            let store = MemoryStore::builder().clock(&clock).build();
-            let limiter = Limiter::with_store(quota.parse().unwrap(), store);
-            assert!(limiter.check("alice").unwrap().is_allowed());
-            let denied = limiter.check("alice").unwrap();
-            assert_eq!(denied.reason(), Some(Reason::QuotaExceeded), "{quota} at {true_time} ms");
-            let wait = i64::try_from(denied.retry_after().unwrap().as_millis()).unwrap();
-            clock.millis.fetch_add(wait, Ordering::Relaxed);
-            let back = limiter.check("alice").unwrap();
-            assert!(back.is_allowed(), "{quota}: told to wait {wait} ms at {true_time} ms");
-        }
-    }
-}
-
-/// A client may know from another source when its window ends, and come at that very instant.
-#[test]
-fn nobody_is_denied_for_a_window_that_is_over() {
-    let day = PolicyQuota::new("day", Quota::per_day(9));
-    for (missed_ticks, late) in (0..=8).flat_map(|missed| (0..4).map(move |late| (missed, late))) {
-        let clock = TickingClock { millis: AtomicI64::new(5_500), missed_ticks };
-        let store = MemoryStore::builder().clock(&clock).build();
-        let second = PolicyQuota::new("second", Quota::per_second(1));
-        let key = Key::from("alice");
-        let (one, both) =
-            ([Charge::new(&second, &key, 1)], [&second, &day].map(|it| Charge::new(it, &key, 1)));
-        for charges in [&one[..], &both] {
-            let end = 1_000 * (clock.millis.load(Ordering::Relaxed) / 1_000 + 1);
-            while SyncStore::charge(&store, charges).unwrap().is_admitted() {}
-            clock.millis.store(end + late, Ordering::Relaxed);
-            let counted = SyncStore::charge(&store, charges).unwrap();
-            assert!(counted.is_admitted(), "{late} ms after the end, {missed_ticks} ticks missed");
-        }
-    }
-}
-
 /// A step that charged one counter and only looked at another whose window was over rolled the latter over with
 /// nothing used. It then lived on, and a key that had room was told that the store was full.
 #[test]
@@ -263,23 +199,4 @@ fn a_look_beside_a_charge_takes_no_room() {
     clock.advance(Duration::from_secs(1));
     assert!(SyncStore::charge(&store, &charge(0)).unwrap().is_admitted());
     assert!(SyncStore::charge(&store, &[Charge::new(&second, &bob, 1)]).unwrap().is_admitted());
-}
-
-/// A window opened by a precise reading is not left again because a coarse one lags behind it.
-#[test]
-fn a_coarse_reading_does_not_move_a_counter_back() {
-    let clock = TickingClock::default();
-    let store = MemoryStore::builder().clock(&clock).build();
-    let (second, tick) = ("2/1s".parse().unwrap(), "9/10ms".parse().unwrap());
-    let (second, tick) = (PolicyQuota::new("a", second), PolicyQuota::new("b", tick));
-    let key = Key::from("alice");
-    let both = [Charge::new(&second, &key, 1), Charge::new(&tick, &key, 1)];
-
-    // The short quota needs the precise clock, and with it the long one enters its second window at 1,001 ms.
-    clock.millis.store(1_001, Ordering::Relaxed);
-    let counted = SyncStore::charge(&store, &both).unwrap();
-    assert_eq!(counted[0].window().start(), Timestamp::from_unix_millis(1_000));
-    let alone = SyncStore::charge(&store, &both[..1]).unwrap();
-    assert_eq!((alone[0].used(), alone[0].window()), (2, counted[0].window()));
-    assert!(!SyncStore::charge(&store, &both[..1]).unwrap().is_admitted());
 }

@@ -152,3 +152,18 @@ fn no_unit_is_lost_and_none_is_told_twice() {
     assert!(closed.recv_timeout(Duration::from_millis(1_500)).is_err(), "nothing is told twice");
     assert_eq!(limiter.store().lost_closings(), 0);
 }
+
+/// The hook's thread looked for closed counters only when nothing else had been told for a second. Under steady traffic it
+/// never did, and keys that did not come again were not told.
+#[test]
+fn keys_that_never_come_again_are_told_under_steady_traffic() {
+    let (limiter, clock, closed) = watched(Quota::per_second(100), 1_000);
+    assert!(limiter.check_cost("alice", 7).unwrap().is_allowed());
+    let is_told = (0..200).any(|_| {
+        assert!(limiter.check("bob").unwrap().is_allowed());
+        clock.advance(Duration::from_millis(1_000));
+        // Each of Bob's windows is told within the second after which the thread would look by itself.
+        closed.recv_timeout(Duration::from_millis(20)).is_ok_and(|told| told.key == "alice".into())
+    });
+    assert!(is_told);
+}

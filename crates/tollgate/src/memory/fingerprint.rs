@@ -25,9 +25,9 @@ pub(super) enum Function {
 
 /// A keyed 128-bit hash of what names a counter.
 ///
-/// The lower half of `tag` chooses the slice; `position` and the upper 16 bits of `tag` are kept in the slot,
+/// The lower half of `tag` chooses the shard; `position` and the upper 16 bits of `tag` are kept in the slot,
 /// 80 bits in all, and tell counters apart. Of ten million live counters, 5 x 10^13 pairs, two share all 80
-/// bits with a chance of 5 x 10^13 / 2^80 = 4 x 10^-11, and meet only if they share the slice as well. Keys
+/// bits with a chance of 5 x 10^13 / 2^80 = 4 x 10^-11, and meet only if they share the shard as well. Keys
 /// from strangers do not change that: without the random keys of SipHash they cannot aim.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Fingerprint {
@@ -46,14 +46,17 @@ impl Fingerprinter {
     pub(super) fn of(&self, counter: &Counter<'_>) -> Fingerprint {
         let (first, second) = counter.quota().scope_digest();
         let (kind, payload) = counter.key().kind_and_payload();
-        // Policy, window and kind of key go into the hash's key: each gives a hash function of its own, at no
-        // cost for each request. They are the operator's choice, not a stranger's.
-        let keys = (self.keys.0 ^ first, self.keys.1 ^ second ^ u64::from(kind));
         let (position, tag) = match self.function {
-            Function::Keyed => sip13(keys, payload),
+            Function::Keyed => {
+                // Policy, window and kind of key go into the hash's key: each gives a hash function of its own, at no
+                // cost for each request. They are the operator's choice, not a stranger's.
+                sip13((self.keys.0 ^ first, self.keys.1 ^ second ^ u64::from(kind)), payload)
+            }
             Function::Trusting => {
-                let hash = xxh3_128_with_seed(payload, keys.0 ^ keys.1.rotate_left(32));
-                (hash as u64, (hash >> 64) as u64)
+                // They go into the hash and not into its seed: a seed has 64 bits, and short keys are added to it.
+                let hash = xxh3_128_with_seed(payload, self.keys.0);
+                let kind = u64::from(kind).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+                (hash as u64 ^ first ^ kind, (hash >> 64) as u64 ^ second ^ kind.rotate_left(32))
             }
         };
         // Position 0 says that a slot was never used.
@@ -71,7 +74,7 @@ impl Fingerprint {
     }
 
     /// A number below `count`, evenly spread.
-    pub(super) fn slice(self, count: usize) -> usize {
+    pub(super) fn shard(self, count: usize) -> usize {
         scale(self.tag & 0xffff_ffff, count)
     }
 }

@@ -1,39 +1,38 @@
 //! Counters in this process's memory.
 //!
-//! [`MemoryStore`] is the face: it sends a step on one of three ways.
+//! [`MemoryStore`] is the face: it sends a step on one of three ways, which differ in how they get hold of counters. What
+//! they decide is said by one pure function.
 //!
 //! ```text
-//! one quota charged  ──▶ attempt  one compare-and-swap on the counter's slot, no lock; a denial only reads
-//! several charged    ──▶ attempt  read first; if all have room, changed under the locks of their slices
-//! everything else    ──▶ step     the slices of its counters locked, in one order for all
-//!                          │
-//!                        table ─▶ slice ─▶ slot             where counters are; 24 bytes each
-//!                                                    │
-//!                                 fingerprint, state ┘      what a slot says, packed into three words
+//! one quota charged  ──▶ fast_path  one compare-and-swap on the counter's slot, no lock; a denial only reads
+//! several charged    ──▶ fast_path  read first; if all have room, changed under the locks of their shards
+//! everything else    ──▶ locked     the shards of its counters locked, in one order for all
+//!                          │   │
+//!                          │   └─▶ time ─▶ decide ─▶ fixed_window    one reading, taken last; what it comes to
+//!                          ▼
+//!                        table ─▶ shard ─▶ slot                      where counters are; 24 bytes each
+//!                                           │
+//!                        fingerprint, word ─┘                        what a slot says, packed into three words
 //! ```
 //!
-//! `roll` takes a stored counter into the window that holds now; `time` chooses the clock's reading.
+//! `names` remembers which counters those are, on request.
 
-mod attempt;
-#[cfg(all(test, not(tollgate_loom)))]
-mod crowds;
+mod decide;
+mod fast_path;
 mod fingerprint;
-#[cfg(all(test, tollgate_loom))]
-mod models;
-mod roll;
+mod fixed_window;
+mod locked;
+mod names;
+mod shard;
 mod siphash;
-mod slice;
 mod slot;
 mod slots;
-mod state;
-mod step;
 mod sync;
 mod table;
+#[cfg(test)]
+mod tests;
 mod time;
-// Miri is too slow for it.
-#[cfg(all(test, not(any(tollgate_loom, tollgate_shuttle, miri))))]
-mod tiny;
-mod watch;
+mod word;
 
 use std::sync::Arc;
 use std::sync::mpsc::sync_channel;
@@ -41,12 +40,13 @@ use std::{fmt, io, thread};
 
 use smallvec::SmallVec;
 
-use self::attempt::Attempt;
+use self::fast_path::Attempt;
 use self::fingerprint::{Fingerprint, Function};
-use self::step::Step;
+use self::locked::{Needs, NoRoom, Step};
+pub use self::names::NamedCounter;
+use self::names::{Names, Naming, Woken};
 use self::table::{Cap, Table};
 use self::time::Time;
-pub use self::watch::NamedCounter;
 use crate::clock::{Clock, SystemClock};
 use crate::store::{Counted, Refunded, StoreError, SyncStore};
 use crate::{Charge, Counter, QuotaState, Timestamp};
@@ -180,10 +180,9 @@ impl<C: Clock> MemoryStoreBuilder<C> {
     /// before they are needed.
     #[must_use]
     pub fn build(self) -> MemoryStore<C> {
-        let time = Time::new(self.clock);
-        let table = Table::new(self.cap, self.hash, time.base());
-        let table = if self.remember_keys { table.watched(None) } else { table };
-        MemoryStore { inner: Arc::new(Inner { time, table }) }
+        let naming = if self.remember_keys { Naming::Remembered } else { Naming::Off };
+        let table = Table::new(self.cap, self.hash, naming);
+        MemoryStore { inner: Arc::new(Inner { time: Time::new(self.clock), table }) }
     }
 
     /// The empty store, with a hook that is told of every counter whose window has closed with something used:
@@ -232,13 +231,21 @@ impl<C: Clock> MemoryStoreBuilder<C> {
         C: 'static,
     {
         let (sender, closed) = sync_channel(queue);
-        let time = Time::new(self.clock);
-        let table = Table::new(self.cap, self.hash, time.base()).watched(Some(sender));
-        let inner = Arc::new(Inner { time, table });
-        let weak = Arc::downgrade(&inner);
-        let sweep = move || weak.upgrade().map(|inner| inner.table.sweep(inner.time.precise().now));
+        let table = Table::new(self.cap, self.hash, Naming::Told(sender));
+        let inner = Arc::new(Inner { time: Time::new(self.clock), table });
+        let (weak, mut last) = (Arc::downgrade(&inner), Timestamp::from_unix_millis(i64::MIN));
+        let drop_closed = move |woken| {
+            let inner = weak.upgrade()?;
+            let now = inner.time.coarse();
+            // Not after each counter that is told, of which there may be many. The clock may have stepped back.
+            if woken == Woken::ByCounter && (last..last + names::INTERVAL).contains(&now) {
+                return Some(Vec::new());
+            }
+            last = now;
+            Some(inner.table.drop_closed(now))
+        };
         let thread = thread::Builder::new().name("tollgate-closed".to_owned());
-        thread.spawn(move || watch::run(&closed, hook, sweep))?;
+        thread.spawn(move || names::run(&closed, hook, drop_closed))?;
         Ok(MemoryStore { inner })
     }
 }
@@ -246,7 +253,7 @@ impl<C: Clock> MemoryStoreBuilder<C> {
 impl<C: Clock> MemoryStore<C> {
     /// The time now, by the store's clock.
     pub(crate) fn now(&self) -> Timestamp {
-        self.inner.time.precise().now
+        self.inner.time.precise()
     }
 
     /// The counters whose windows are open, in no order; `None` unless keys are
@@ -255,7 +262,7 @@ impl<C: Clock> MemoryStore<C> {
     /// Looks at the whole table, a slice at a time; what changes meanwhile may or may not be seen.
     #[must_use]
     pub fn live_counters(&self) -> Option<Vec<NamedCounter>> {
-        self.inner.table.live(self.inner.time.precise().now)
+        self.inner.table.live(self.inner.time.precise())
     }
 
     /// The live counters that have used most, at most so many, the largest first; `None` unless keys are
@@ -279,7 +286,7 @@ impl<C> MemoryStore<C> {
     /// Closed counters that the hook's queue had no room for.
     #[must_use]
     pub fn lost_closings(&self) -> u64 {
-        self.inner.table.watch.as_ref().map_or(0, watch::Watch::lost)
+        self.inner.table.names.as_ref().map_or(0, Names::lost)
     }
 
     /// How many counters can be held.
@@ -342,24 +349,23 @@ impl<C: Clock> SyncStore for MemoryStore<C> {
     }
 
     fn peek(&self, charges: &[Charge<'_>]) -> Result<Counted, StoreError> {
-        let counters: SmallVec<[_; 2]> = charges.iter().map(Charge::counter).collect();
-        self.inner.step(&counters).peek(charges)
+        self.inner.locked(charges, Needs::Room, |step| step.peek())
     }
 
     fn record(&self, charge: &Charge<'_>) -> Result<QuotaState, StoreError> {
-        self.inner.step(&[charge.counter()]).record(charge)
+        self.inner.locked(&[*charge], Needs::Room, |step| step.record())
     }
 
     fn refund(&self, charge: &Charge<'_>, start: Timestamp) -> Result<Refunded, StoreError> {
-        Ok(self.inner.step(&[charge.counter()]).refund(charge, start))
+        self.inner.locked(&[*charge], Needs::Nothing, |step| Ok(step.refund(start)))
     }
 
     fn reset(&self, counter: &Counter<'_>) -> Result<QuotaState, StoreError> {
-        Ok(self.inner.step(&[*counter]).reset(counter))
+        self.inner.locked(&[counter.charge(0)], Needs::Nothing, |step| Ok(step.reset()))
     }
 
     fn set(&self, counter: &Counter<'_>, used: u64) -> Result<QuotaState, StoreError> {
-        self.inner.step(&[*counter]).set(counter, used)
+        self.inner.locked(&[counter.charge(0)], Needs::Room, |step| step.set(used))
     }
 }
 
@@ -371,46 +377,66 @@ impl<C: Clock> Inner<C> {
         fingerprint: Fingerprint,
         then: impl FnOnce(Counted) -> A,
     ) -> Result<A, StoreError> {
-        match self.table.attempt_open(charge, fingerprint, &self.time) {
+        match self.table.charge_near(charge, fingerprint, &self.time) {
             Some(state) => Ok(then(Counted::one(state))),
-            None => self.charge_again(charge, fingerprint).map(then),
+            None => self.charge_found(charge, fingerprint).map(then),
         }
     }
 
     #[cold]
     #[inline(never)]
-    fn charge_again(&self, charge: &Charge<'_>, fingerprint: Fingerprint) -> Result<Counted, StoreError> {
-        match self.table.attempt(charge, fingerprint, &self.time) {
+    fn charge_found(&self, charge: &Charge<'_>, fingerprint: Fingerprint) -> Result<Counted, StoreError> {
+        match self.table.charge_found(charge, fingerprint, &self.time) {
             Attempt::Done(state) => Ok(Counted::one(state)),
-            Attempt::Absent => self.charge_locked(&[*charge], &[fingerprint]),
-            Attempt::Locked => self.charge_all(&[*charge]),
+            Attempt::Absent | Attempt::Locked => {
+                self.locked_by(&[*charge], &[fingerprint], Needs::Room, |step| step.charge())
+            }
         }
-    }
-
-    #[cold]
-    #[inline(never)]
-    fn charge_locked(
-        &self,
-        charges: &[Charge<'_>],
-        fingerprints: &[Fingerprint],
-    ) -> Result<Counted, StoreError> {
-        Step::new(&self.table, &self.time, charges.iter().map(Charge::counter), fingerprints).charge(charges)
     }
 
     #[inline(never)]
     fn charge_all(&self, charges: &[Charge<'_>]) -> Result<Counted, StoreError> {
-        let fingerprints: SmallVec<[Fingerprint; 2]> =
-            charges.iter().map(|charge| self.table.fingerprint(&charge.counter())).collect();
+        let fingerprints = self.fingerprints(charges);
         self.table.touch(&fingerprints);
-        match self.table.attempt_all(charges, &fingerprints, &self.time) {
+        match self.table.charge_together(charges, &fingerprints, &self.time) {
             Attempt::Done(counted) => Ok(counted),
-            _ => self.charge_locked(charges, &fingerprints),
+            Attempt::Absent | Attempt::Locked => {
+                self.locked_by(charges, &fingerprints, Needs::Room, |step| step.charge())
+            }
         }
     }
 
-    fn step<'a>(&'a self, counters: &[Counter<'a>]) -> Step<'a> {
-        let fingerprints: SmallVec<[Fingerprint; 2]> =
-            counters.iter().map(|counter| self.table.fingerprint(counter)).collect();
-        Step::new(&self.table, &self.time, counters.iter().copied(), &fingerprints)
+    fn locked<A>(
+        &self,
+        charges: &[Charge<'_>],
+        needs: Needs,
+        take: impl FnMut(&mut Step<'_>) -> Result<A, NoRoom>,
+    ) -> Result<A, StoreError> {
+        self.locked_by(charges, &self.fingerprints(charges), needs, take)
+    }
+
+    /// Takes a step under locks: again if there was no room for it, as long as there is some elsewhere.
+    #[cold]
+    #[inline(never)]
+    fn locked_by<A>(
+        &self,
+        charges: &[Charge<'_>],
+        fingerprints: &[Fingerprint],
+        needs: Needs,
+        mut take: impl FnMut(&mut Step<'_>) -> Result<A, NoRoom>,
+    ) -> Result<A, StoreError> {
+        loop {
+            // Its locks are given back before others are taken, so that no two steps wait for each other.
+            let answer = take(&mut Step::new(&self.table, &self.time, charges, fingerprints, needs));
+            match answer {
+                Ok(answer) => return Ok(answer),
+                Err(NoRoom::UnderCap) if self.table.make_room_anywhere(self.time.coarse()) => {}
+                Err(NoRoom::UnderCap | NoRoom::InShard) => return Err(StoreError::Full),
+            }
+        }
+    }
+
+    fn fingerprints(&self, charges: &[Charge<'_>]) -> SmallVec<[Fingerprint; 2]> {
+        charges.iter().map(|charge| self.table.fingerprint(&charge.counter())).collect()
     }
 }

@@ -1,31 +1,40 @@
-//! All slices, and how many counters they may hold together.
+//! All shards, and how many counters they may hold together.
 
-use std::sync::mpsc::SyncSender;
+use std::mem::size_of;
 
 use smallvec::SmallVec;
 
 use super::fingerprint::{Fingerprint, Fingerprinter, Function};
-use super::slice::{Dropped, Guard, Header, Look, Slice};
-use super::slot::Slot;
-use super::slots::{ROW, ROWS, SLICE_BYTES, Slots};
-use super::state::{Base, State, Word};
-use super::sync::{AtomicUsize, Backoff, MODELLED, Ordering};
-use super::watch::{NamedCounter, Watch};
+use super::fixed_window::Stored;
+use super::names::{NamedCounter, Names, Naming};
+use super::shard::{Dropped, FULL, Guard, Header, Look, Shard};
+use super::slot::Seen;
+use super::slots::{ROW, ROWS, SHARD_BYTES, Slots};
+use super::sync::{AtomicI64, AtomicUsize, Backoff, MODELLED, Ordering};
+use super::word::{is_compact, state};
 use crate::{Counter, Timestamp};
 
-/// Counters for which a slice is planned, of the 800 that it takes before it is full: hashing fills slices
-/// unevenly, by 25 counters more or less, and this leaves room for six times that.
+/// Counters for which a shard is planned under a cap on counters, of the 992 that it can hold: 62 % of its slots, so that
+/// most counters are where they should be.
 const PLANNED: usize = ROW * ROWS * 5 / 8;
+
+/// Counters for which a shard is planned under a cap on memory: as many as it holds before counters are far from where
+/// they should be. Hashing fills shards unevenly, by 28 counters more or less. So one of them can be full before the cap
+/// is reached only if it is off by nearly seven times that, which has a chance of less than 10^-10.
+const PLANNED_BY_BYTES: usize = if MODELLED { FULL } else { ROW * ROWS * 25 / 32 };
 
 pub(super) struct Table {
     fingerprinter: Fingerprinter,
-    pub(super) base: Base,
     headers: Box<[Header]>,
     slots: Slots,
     /// Counters held, those of closed windows included until their slots are needed.
     keys: AtomicUsize,
     max_keys: usize,
-    pub(super) watch: Option<Watch>,
+    /// The shard where closed counters are looked for next when the cap is reached.
+    hand: AtomicUsize,
+    /// When all shards were looked through for closed counters in vain, in Unix milliseconds.
+    looked_through: AtomicI64,
+    pub(super) names: Option<Names>,
 }
 
 /// How large a table may grow.
@@ -37,27 +46,35 @@ pub(super) enum Cap {
 }
 
 impl Table {
-    pub(super) fn new(cap: Cap, hash: Function, base: Base) -> Self {
-        let (slices, max_keys) = match cap {
-            Cap::Keys(keys) => (keys.div_ceil(PLANNED), keys),
-            Cap::Bytes(bytes) => (bytes / (SLICE_BYTES + size_of::<Header>()), usize::MAX),
+    /// # Panics
+    ///
+    /// If there is no address space for that.
+    pub(super) fn new(cap: Cap, hash: Function, naming: Naming) -> Self {
+        let (shards, max_keys) = match cap {
+            Cap::Keys(keys) => (keys.div_ceil(PLANNED).max(1), keys),
+            Cap::Bytes(bytes) => {
+                let shards = (bytes / (SHARD_BYTES + size_of::<Header>())).max(1);
+                (shards, shards * PLANNED_BY_BYTES)
+            }
         };
-        let slices = slices.clamp(1, u32::MAX as usize);
+        // Fingerprints tell apart so many shards.
+        let has_space = u32::try_from(shards).is_ok();
+        let slots = has_space.then(|| Slots::new(shards)).flatten();
+        let headers = slots.is_some().then(|| reserved(shards, Header::default)).flatten();
+        let names = if headers.is_some() { Names::new(shards, naming) } else { None };
+        let (Some(slots), Some(headers)) = (slots, headers) else {
+            panic!("no address space for {max_keys} counters of a memory store: lower its cap")
+        };
         Self {
             fingerprinter: Fingerprinter::new(hash),
-            base,
-            headers: (0..slices).map(|_| Header::default()).collect(),
-            slots: Slots::new(slices),
+            headers,
+            slots,
             keys: AtomicUsize::new(0),
             max_keys,
-            watch: None,
+            hand: AtomicUsize::new(0),
+            looked_through: AtomicI64::new(i64::MIN),
+            names,
         }
-    }
-
-    /// Remembers the names of counters, and tells of closed ones.
-    pub(super) fn watched(self, closed: Option<SyncSender<NamedCounter>>) -> Self {
-        let watch = Some(Watch::new(self.headers.len(), closed));
-        Self { watch, ..self }
     }
 
     #[inline(always)]
@@ -66,12 +83,12 @@ impl Table {
     }
 
     #[inline(always)]
-    pub(super) fn slice(&self, fingerprint: Fingerprint) -> Slice<'_> {
-        self.slice_at(self.slice_index(fingerprint))
+    pub(super) fn shard(&self, fingerprint: Fingerprint) -> Shard<'_> {
+        self.shard_at(self.shard_index(fingerprint))
     }
 
-    pub(super) fn slice_index(&self, fingerprint: Fingerprint) -> usize {
-        fingerprint.slice(self.headers.len())
+    pub(super) fn shard_index(&self, fingerprint: Fingerprint) -> usize {
+        fingerprint.shard(self.headers.len())
     }
 
     /// Asks for the memory of all these counters before any of it is waited for. Nothing is computed in between that
@@ -80,56 +97,56 @@ impl Table {
     pub(super) fn touch(&self, fingerprints: &[Fingerprint]) {
         // It changes no outcome, and every load multiplies the orders that a model tries.
         if !MODELLED {
-            let touched = fingerprints.iter().map(|fingerprint| self.slice(*fingerprint).touch(*fingerprint));
+            let touched = fingerprints.iter().map(|fingerprint| self.shard(*fingerprint).touch(*fingerprint));
             std::hint::black_box(touched.fold(0, std::ops::BitXor::bitxor));
         }
     }
 
     /// Reads a counter without the lock.
-    pub(super) fn read(&self, fingerprint: Fingerprint) -> Seen<'_> {
-        let slice = self.slice(fingerprint);
+    pub(super) fn read(&self, fingerprint: Fingerprint) -> Unlocked<'_> {
+        let shard = self.shard(fingerprint);
         let mut backoff = Backoff::default();
         loop {
-            let moves = slice.moves();
-            let version = slice.version();
-            match slice.find(fingerprint) {
-                Look::Found(slot, word) => match self.base.word(word) {
-                    Word::Compact(state) if slot.still_is(word) => {
-                        return Seen { moves, state: Some(state), compact: Some((slot, word)) };
+            let version = shard.version();
+            match shard.find(fingerprint) {
+                Look::Found(seen) if is_compact(seen.word) => {
+                    if let (true, Some(state)) = (seen.slot.still_is(seen.word), state(seen.word, seen.tag)) {
+                        return Unlocked { stored: Stored::Held(state), compact: Some(seen) };
                     }
-                    Word::Wide(_) => {
-                        let state = slot.state(self.base, word);
-                        if slice.unchanged(version) {
-                            return Seen { moves, state, compact: None };
-                        }
-                    }
-                    _ => {}
-                },
-                Look::Absent if slice.unchanged(version) => {
-                    return Seen { moves, state: None, compact: None };
                 }
-                Look::Absent | Look::Busy => {}
+                Look::Found(seen) => {
+                    if let (true, Some(state)) = (shard.unchanged(version), state(seen.word, seen.tag)) {
+                        return Unlocked { stored: Stored::Held(state), compact: None };
+                    }
+                }
+                Look::Absent => {
+                    let stored = Stored::Absent { dropped_until: shard.dropped_until() };
+                    if shard.unchanged(version) {
+                        return Unlocked { stored, compact: None };
+                    }
+                }
+                Look::Busy => {}
             }
             backoff.wait();
         }
     }
 
-    /// Locks the slices of these counters, in one order for all threads.
+    /// Locks the shards of these counters, in one order for all threads.
     pub(super) fn lock(&self, fingerprints: &[Fingerprint]) -> Guards<'_> {
         let mut order: SmallVec<[usize; 2]> =
-            fingerprints.iter().map(|fingerprint| self.slice_index(*fingerprint)).collect();
+            fingerprints.iter().map(|fingerprint| self.shard_index(*fingerprint)).collect();
         order.sort_unstable();
         order.dedup();
         Guards(order.into_iter().map(|index| (index, self.lock_at(index))).collect())
     }
 
     fn lock_at(&self, index: usize) -> Guard<'_> {
-        self.slice_at(index).lock(self.base, self.watch.is_some())
+        self.shard_at(index).lock(self.names.is_some())
     }
 
     #[inline(always)]
-    pub(super) fn slice_at(&self, index: usize) -> Slice<'_> {
-        Slice { header: &self.headers[index], slots: &self.slots, index }
+    pub(super) fn shard_at(&self, index: usize) -> Shard<'_> {
+        Shard { header: &self.headers[index], slots: &self.slots, index }
     }
 
     pub(super) fn keys(&self) -> usize {
@@ -140,35 +157,80 @@ impl Table {
         self.max_keys
     }
 
-    /// Takes room for so many more counters, or none.
-    pub(super) fn take_keys(&self, more: usize) -> bool {
+    /// Takes room for `taken` more counters, if there is room for `asked` of them.
+    pub(super) fn take_keys(&self, asked: usize, taken: usize) -> bool {
+        let fits = |keys: usize| keys.checked_add(asked).is_some_and(|sum| sum <= self.max_keys);
         // Relaxed, here and below: the count guards no other memory.
-        let fits = |keys: usize| keys.checked_add(more).filter(|sum| *sum <= self.max_keys);
-        more == 0 || self.keys.fetch_update(Ordering::Relaxed, Ordering::Relaxed, fits).is_ok()
-    }
-
-    /// Takes note of counters of a slice that were dropped.
-    pub(super) fn settle(&self, slice: usize, dropped: &Dropped) {
-        self.give_back_keys(dropped.count);
-        if let Some(watch) = &self.watch {
-            watch.take(slice, &dropped.watched).into_iter().for_each(|counter| watch.tell(counter));
+        let take = |keys: usize| fits(keys).then(|| keys + taken);
+        match (asked, taken) {
+            (0, _) => true,
+            (_, 0) => fits(self.keys()),
+            _ => self.keys.fetch_update(Ordering::Relaxed, Ordering::Relaxed, take).is_ok(),
         }
     }
 
+    /// Takes note of counters of a shard that were dropped, and tells of them.
+    pub(super) fn tell_of_dropped(&self, shard: usize, guard: &Guard<'_>, dropped: &Dropped) {
+        let closed = self.note_dropped(shard, guard, dropped);
+        if let Some(names) = &self.names {
+            closed.into_iter().for_each(|counter| names.tell(counter));
+        }
+    }
+
+    /// Takes note of counters of a shard that were dropped, and gives those that had used something under their names.
+    ///
+    /// The names go while the shard is still locked: one that came again in between would lose its name.
+    fn note_dropped(&self, shard: usize, _locked: &Guard<'_>, dropped: &Dropped) -> Vec<NamedCounter> {
+        self.give_back_keys(dropped.count);
+        self.names.as_ref().map(|names| names.take(shard, &dropped.counters)).unwrap_or_default()
+    }
+
     /// Drops the counters whose windows have closed, and gives them under their names.
-    pub(super) fn sweep(&self, now: Timestamp) -> Vec<NamedCounter> {
-        let sweep = |index: usize| {
-            let dropped = self.lock_at(index).reap(now);
-            self.give_back_keys(dropped.count);
-            self.watch.as_ref().map(|watch| watch.take(index, &dropped.watched)).unwrap_or_default()
+    pub(super) fn drop_closed(&self, now: Timestamp) -> Vec<NamedCounter> {
+        let may_hold_closed = |index: &usize| self.shard_at(*index).may_hold_closed(now);
+        let drop_closed = |index: usize| {
+            let guard = self.lock_at(index);
+            self.note_dropped(index, &guard, &guard.drop_closed(now))
         };
-        (0..self.headers.len()).flat_map(sweep).collect()
+        (0..self.headers.len()).filter(may_hold_closed).flat_map(drop_closed).collect()
+    }
+
+    /// Drops the counters of one shard whose windows have closed, whichever has some. Says whether one had.
+    ///
+    /// If all shards were looked through in vain, that takes long in a large table: then not again for a while, in which a
+    /// counter that closes makes room in its own shard alone. That is a millisecond for each ten thousand counters, so
+    /// looking takes some three hundredths of the time of one thread at most.
+    pub(super) fn make_room_anywhere(&self, now: Timestamp) -> bool {
+        let shards = self.headers.len();
+        let pause = (shards / 16) as i64;
+        // Relaxed, here and below: hints.
+        let looked_through = self.looked_through.load(Ordering::Relaxed);
+        if (0..pause).contains(&now.as_unix_millis().saturating_sub(looked_through)) {
+            return false;
+        }
+        let first = self.hand.load(Ordering::Relaxed);
+        for index in (first..shards).chain(0..first) {
+            if self.shard_at(index).may_hold_closed(now) {
+                let guard = self.lock_at(index);
+                let dropped = guard.drop_closed(now);
+                self.tell_of_dropped(index, &guard, &dropped);
+                if dropped.count > 0 {
+                    self.hand.store(index, Ordering::Relaxed);
+                    return true;
+                }
+            }
+        }
+        self.looked_through.store(now.as_unix_millis(), Ordering::Relaxed);
+        false
     }
 
     /// The counters whose windows are open, if their names are remembered.
     pub(super) fn live(&self, now: Timestamp) -> Option<Vec<NamedCounter>> {
-        let watch = self.watch.as_ref()?;
-        let live = |index: usize| watch.named(index, &self.lock_at(index).live(now));
+        let names = self.names.as_ref()?;
+        let live = |index: usize| {
+            let guard = self.lock_at(index);
+            names.of(index, &guard.live(now))
+        };
         Some((0..self.headers.len()).flat_map(live).collect())
     }
 
@@ -180,26 +242,32 @@ impl Table {
 }
 
 /// What was found of a counter without the lock.
-pub(super) struct Seen<'a> {
-    /// How often counters of the slice had changed places before.
-    pub(super) moves: u64,
-    pub(super) state: Option<State>,
-    /// Its slot and state word, if the state is compact.
-    pub(super) compact: Option<(Slot<'a>, u64)>,
+pub(super) struct Unlocked<'a> {
+    pub(super) stored: Stored,
+    /// Its slot, if the state is compact.
+    pub(super) compact: Option<Seen<'a>>,
 }
 
-/// The locked slices of one step.
+/// So many values, if there is memory for them.
+pub(super) fn reserved<T>(count: usize, value: impl FnMut() -> T) -> Option<Box<[T]>> {
+    let mut values = Vec::new();
+    values.try_reserve_exact(count).ok()?;
+    values.resize_with(count, value);
+    Some(values.into_boxed_slice())
+}
+
+/// The locked shards of one step.
 pub(super) struct Guards<'a>(SmallVec<[(usize, Guard<'a>); 2]>);
 
 impl<'a> Guards<'a> {
-    /// The guards with the indices of their slices.
+    /// The guards with the indices of their shards.
     pub(super) fn iter(&self) -> impl Iterator<Item = &(usize, Guard<'a>)> {
         self.0.iter()
     }
 
-    /// The guard of a slice that was locked.
-    pub(super) fn of(&self, slice: usize) -> &Guard<'a> {
-        // Every fingerprint of the step has its slice here; the first stands in for what cannot be.
-        self.0.iter().find(|(index, _)| *index == slice).map_or(&self.0[0].1, |(_, guard)| guard)
+    /// The guard of a shard that was locked.
+    pub(super) fn of(&self, shard: usize) -> &Guard<'a> {
+        // Every fingerprint of the step has its shard here; the first stands in for what cannot be.
+        self.0.iter().find(|(index, _)| *index == shard).map_or(&self.0[0].1, |(_, guard)| guard)
     }
 }

@@ -5,56 +5,61 @@
 //! nothing, or something wide, knows whether to look again.
 
 use super::fingerprint::{Fingerprint, scale};
-use super::slot::Slot;
+use super::fixed_window::{STEP, State};
+use super::slot::{Seen, Slot, Words};
 use super::slots::{ROW, ROWS, Slots};
-use super::state::{Base, EMPTY, FORGOTTEN, FROZEN, State, Word};
 use super::sync::{AtomicI64, AtomicU32, AtomicU64, Backoff, Ordering, fence};
+use super::word::{EMPTY, FREE, FROZEN, is_compact, is_held, is_one_generation};
 use crate::Timestamp;
 
 /// Slots that are looked at first: about two cache lines.
 const NEAR: usize = if cfg!(test) { 2 } else { 4 };
 
-/// What is known of a slice as a whole. On a cache line of its own, because its lock is written.
+/// Slots of a shard that can be filled in the end. A search ends at an empty one.
+pub(super) const FULL: usize = filled_at_most(ROW * ROWS);
+
+/// What is known of a shard as a whole. On a cache line of its own, because its lock is written.
 #[repr(align(64))]
 pub(super) struct Header {
     /// Odd while the lock is held; grows with each taking and giving back.
     version: AtomicU64,
-    /// How often counters have changed places, or been forgotten, swept or taken back.
-    moves: AtomicU64,
+    /// How often slots were written to under the lock.
+    rewrites: AtomicU64,
     /// Rows in use.
     rows: AtomicU32,
     /// Slots that are not empty. Changed under the lock alone, as is what follows.
     filled: AtomicU32,
-    /// Slots whose counters were forgotten; they are filled.
-    forgotten: AtomicU32,
-    /// No counter's window ends before this (Unix milliseconds): a sweep before it finds nothing.
+    /// Slots whose counters are gone; they are filled.
+    free: AtomicU32,
+    /// No counter's window ends before this (Unix milliseconds): who looks for closed ones before it finds none.
     earliest_end: AtomicI64,
+    /// The latest end of a counter that was dropped.
+    dropped_until: AtomicI64,
 }
 
 /// See the [module](self).
 #[derive(Clone, Copy)]
-pub(super) struct Slice<'a> {
+pub(super) struct Shard<'a> {
     pub(super) header: &'a Header,
     pub(super) slots: &'a Slots,
     pub(super) index: usize,
 }
 
-/// What a look at a slice found.
+/// What a look at a shard found.
 pub(super) enum Look<'a> {
-    /// The counter's slot and its state word: compact or wide.
-    Found(Slot<'a>, u64),
+    /// The counter's slot: compact or wide.
+    Found(Seen<'a>),
     /// No slot, if the version is still the same.
     Absent,
     /// Another thread is at it: look again.
     Busy,
 }
 
-/// The right to change a slice's structure.
+/// The right to change a shard's structure.
 pub(super) struct Guard<'a> {
-    slice: Slice<'a>,
-    base: Base,
+    shard: Shard<'a>,
     /// Whether to say which counters were dropped.
-    watched: bool,
+    named: bool,
     version: u64,
 }
 
@@ -62,59 +67,79 @@ pub(super) struct Guard<'a> {
 #[derive(Default)]
 pub(super) struct Dropped {
     pub(super) count: usize,
-    /// Which they were, if the store watches its counters.
-    pub(super) watched: Vec<(Fingerprint, State)>,
+    /// Which they were, if the store remembers names.
+    pub(super) counters: Vec<(Fingerprint, State)>,
+}
+
+/// So that not too many counters are far from where they should be: about 78 %.
+const fn filled_well(slots: usize) -> usize {
+    slots * 25 / 32
+}
+
+const fn filled_at_most(slots: usize) -> usize {
+    slots * 31 / 32
 }
 
 impl Default for Header {
     fn default() -> Self {
         Self {
             version: AtomicU64::new(0),
-            moves: AtomicU64::new(0),
+            rewrites: AtomicU64::new(0),
             rows: AtomicU32::new(0),
             filled: AtomicU32::new(0),
-            forgotten: AtomicU32::new(0),
+            free: AtomicU32::new(0),
             earliest_end: AtomicI64::new(i64::MAX),
+            dropped_until: AtomicI64::new(i64::MIN),
         }
     }
 }
 
-impl<'a> Slice<'a> {
+impl<'a> Shard<'a> {
     /// The version, to be compared by [`unchanged`](Self::unchanged).
     pub(super) fn version(self) -> u64 {
         self.header.version.load(Ordering::Acquire)
     }
 
-    /// Whether nothing has changed the slice's structure, or a wide state, since the version was read.
+    /// Whether nothing has changed the shard's structure, or a wide state, since the version was read.
     pub(super) fn unchanged(self, version: u64) -> bool {
-        // The fence keeps what was read of the slice before this; it meets the release fence of `lock`.
+        // The fence keeps what was read of the shard before this; it meets the release fence of `lock`.
         fence(Ordering::Acquire);
         version.is_multiple_of(2) && self.header.version.load(Ordering::Relaxed) == version
     }
 
-    /// How often counters have changed places. Acquire, because it is read before a look at the slots.
+    /// How often slots were rewritten. Acquire, because it is read before a look at the slots.
     #[inline(always)]
-    pub(super) fn moves(self) -> u64 {
-        self.header.moves.load(Ordering::Acquire)
+    pub(super) fn rewrites(self) -> u64 {
+        self.header.rewrites.load(Ordering::Acquire)
+    }
+
+    /// Whether a counter may be held whose window has closed.
+    pub(super) fn may_hold_closed(self, now: Timestamp) -> bool {
+        self.header.earliest_end.load(Ordering::Relaxed) <= now.as_unix_millis()
+    }
+
+    /// The latest end of a counter that was dropped.
+    pub(super) fn dropped_until(self) -> Timestamp {
+        Timestamp::from_unix_millis(self.header.dropped_until.load(Ordering::Relaxed))
     }
 
     /// Looks for a counter's slot.
     pub(super) fn find(self, fingerprint: Fingerprint) -> Look<'a> {
         match self.find_near(fingerprint) {
-            Some((slot, word)) => Look::Found(slot, word),
+            Some(seen) => Look::Found(seen),
             None => self.search(fingerprint),
         }
     }
 
     /// Looks for a counter's slot where most are, where they should be or close by, if its state is compact.
     #[inline(always)]
-    pub(super) fn find_near(self, fingerprint: Fingerprint) -> Option<(Slot<'a>, u64)> {
+    pub(super) fn find_near(self, fingerprint: Fingerprint) -> Option<Seen<'a>> {
         for words in self.near(fingerprint)?.iter().take(NEAR) {
             let slot = Slot(words);
             if slot.position() == fingerprint.position {
                 let word = slot.word();
-                return (slot.is_of(fingerprint) && FORGOTTEN < word && word < FROZEN)
-                    .then_some((slot, word));
+                let seen = slot.seen(word, fingerprint)?;
+                return (is_compact(word) && is_one_generation(word, seen.tag)).then_some(seen);
             }
         }
         None
@@ -131,9 +156,9 @@ impl<'a> Slice<'a> {
                 continue;
             }
             let word = slot.word();
-            if slot.is_of(fingerprint) && word != FORGOTTEN {
-                return if word == FROZEN || word == EMPTY { Look::Busy } else { Look::Found(slot, word) };
-            }
+            let Some(seen) = slot.seen(word, fingerprint).filter(|_| word != FREE) else { continue };
+            let is_whole = !is_compact(word) || is_one_generation(word, seen.tag);
+            return if is_held(word) && is_whole { Look::Found(seen) } else { Look::Busy };
         }
         Look::Absent
     }
@@ -146,7 +171,7 @@ impl<'a> Slice<'a> {
     }
 
     /// Takes the lock.
-    pub(super) fn lock(self, base: Base, watched: bool) -> Guard<'a> {
+    pub(super) fn lock(self, named: bool) -> Guard<'a> {
         let lock = &self.header.version;
         let mut backoff = Backoff::default();
         loop {
@@ -158,7 +183,7 @@ impl<'a> Slice<'a> {
             if free && take().is_ok() {
                 // No store of the holder is seen before the odd version.
                 fence(Ordering::Release);
-                return Guard { slice: self, base, watched, version: version + 1 };
+                return Guard { shard: self, named, version: version + 1 };
             }
             backoff.wait();
         }
@@ -166,7 +191,7 @@ impl<'a> Slice<'a> {
 
     /// From where the counter should be to the end of that row.
     #[inline(always)]
-    fn near(self, fingerprint: Fingerprint) -> Option<&'a [super::slot::Words]> {
+    fn near(self, fingerprint: Fingerprint) -> Option<&'a [Words]> {
         let start = scale(fingerprint.position >> 32, self.count());
         (self.count() > 0).then(|| &self.slots.row(self.index, start / ROW)[start % ROW..])
     }
@@ -190,45 +215,32 @@ impl<'a> Slice<'a> {
 }
 
 impl<'a> Guard<'a> {
-    /// As [`Slice::find`]; under the lock nothing is busy but what this thread has frozen.
-    pub(super) fn find(&self, fingerprint: Fingerprint) -> Option<(Slot<'a>, u64)> {
-        match self.slice.find(fingerprint) {
-            Look::Found(slot, word) => Some((slot, word)),
+    /// As [`Shard::find`]; under the lock nothing is busy but what this thread has frozen.
+    pub(super) fn find(&self, fingerprint: Fingerprint) -> Option<Seen<'a>> {
+        match self.shard.find(fingerprint) {
+            Look::Found(seen) => Some(seen),
             Look::Absent | Look::Busy => None,
         }
     }
 
-    /// The generation of words written now.
-    pub(super) fn generation(&self) -> u64 {
-        self.slice.header.moves.load(Ordering::Relaxed)
-    }
-
-    /// Starts a new generation: words written from now on are told apart from those before.
-    pub(super) fn renew(&self) {
-        // Relaxed: the release store of a word that carries the new generation publishes it.
-        self.slice.header.moves.store(self.generation() + 1, Ordering::Relaxed);
-    }
-
-    /// Sees to it that so many counters can be inserted: where the slice is full, it drops what has closed or
-    /// takes more rows. Counters may change places, so nothing may be frozen. Says whether there is room.
+    /// Ensures room for so many more counters: where the shard is full, it drops what has closed or takes more rows.
+    /// Counters may change places, so nothing may be frozen. Says whether there is room.
     pub(super) fn make_room(&self, counters: usize, now: Timestamp) -> (bool, Dropped) {
         let mut dropped = Dropped::default();
-        // Above 25/32, about 78 %, too many counters are far from where they should be.
-        while self.filled() + counters > self.slice.count() * 25 / 32 {
-            let slots = self.slice.count();
-            let closed = if self.may_hold_closed(now) {
-                self.all().filter(|slot| self.is_closed(slot.word(), *slot, now)).count()
+        while self.filled() + counters > filled_well(self.shard.count()) {
+            dropped.extend(self.drop_closed(now));
+            let slots = self.shard.count();
+            let free = self.shard.header.free.load(Ordering::Relaxed) as usize;
+            let grows = slots < ROW * ROWS;
+            let fits = self.filled() + counters <= filled_at_most(slots);
+            // Growing is worth it when clearing free slots would not help for long.
+            if free * 8 > slots || (free > 0 && !grows && !fits) {
+                self.rebuild(0);
+            } else if grows {
+                self.rebuild(1);
             } else {
-                self.slice.header.forgotten.load(Ordering::Relaxed) as usize
-            };
-            // Growing is worth it when dropping what has closed would not help for long.
-            let grow = closed * 8 <= slots && slots < ROWS * ROW;
-            if closed == 0 && !grow {
-                return (false, dropped);
+                return (fits, dropped);
             }
-            let Dropped { count, watched } = self.rebuild(grow, now);
-            dropped.count += count;
-            dropped.watched.extend(watched);
         }
         (true, dropped)
     }
@@ -237,143 +249,153 @@ impl<'a> Guard<'a> {
     /// [room](Self::make_room).
     pub(super) fn insert(&self, fingerprint: Fingerprint, state: State, now: Timestamp) -> Dropped {
         let mut dropped = Dropped::default();
-        for slot in self.slice.probe(fingerprint) {
+        for slot in self.shard.probe(fingerprint) {
             let word = slot.word();
-            let (empty, forgotten) = (word == EMPTY, word == FORGOTTEN);
+            let (empty, free) = (word == EMPTY, word == FREE);
             // A swap, because the counter of a closed window may be rolling over to the next one just now.
-            if empty || forgotten || (self.is_closed(word, slot, now) && slot.swap(word, FROZEN)) {
-                if !empty && !forgotten {
+            if empty || free || (is_closed(slot, word, now) && slot.swap(word, FROZEN)) {
+                if !empty && !free {
                     self.note_dropped(&mut dropped, slot, word);
                 }
-                slot.write(self.base, fingerprint, state, self.generation());
-                self.note(usize::from(empty), state.end);
-                self.add_forgotten(-i32::from(forgotten));
+                self.add_filled(usize::from(empty));
+                self.add_free(-i32::from(free));
+                self.write(slot, fingerprint, state);
                 break;
             }
         }
         dropped
     }
 
-    /// Forgets the counters whose windows have closed; they keep their slots until those are needed.
-    pub(super) fn reap(&self, now: Timestamp) -> Dropped {
+    /// Writes a slot that is frozen or nobody's.
+    pub(super) fn write(&self, slot: Slot<'_>, fingerprint: Fingerprint, state: State) {
+        slot.thaw(self.fill(slot, fingerprint, state));
+    }
+
+    /// As [`write`](Self::write), but for the state word, which it gives.
+    pub(super) fn fill(&self, slot: Slot<'_>, fingerprint: Fingerprint, state: State) -> u64 {
+        let rewrites = &self.shard.header.rewrites;
+        // Relaxed: the release store of the state word publishes it.
+        rewrites.store(rewrites.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
+        self.note_end(state.end);
+        slot.fill(fingerprint, state)
+    }
+
+    /// Drops the counters whose windows have closed; their slots are free until they are needed.
+    pub(super) fn drop_closed(&self, now: Timestamp) -> Dropped {
         let mut dropped = Dropped::default();
-        if !self.may_hold_closed(now) {
+        if !self.shard.may_hold_closed(now) {
             return dropped;
         }
         let mut earliest_end = Timestamp::from_unix_millis(i64::MAX);
         for slot in self.all() {
             let word = slot.word();
-            if word == FORGOTTEN {
-                continue;
-            }
-            if self.is_closed(word, slot, now) && slot.swap(word, FORGOTTEN) {
+            // A swap, because the counter may be rolling over just now.
+            if is_closed(slot, word, now) && slot.swap(word, FREE) {
                 self.note_dropped(&mut dropped, slot, word);
-            } else if let Some(state) = slot.state(self.base, slot.word()) {
+            } else if let Some(state) = slot.state(slot.word()) {
                 earliest_end = earliest_end.min(state.end);
             }
         }
-        self.slice.header.earliest_end.store(earliest_end.as_unix_millis(), Ordering::Relaxed);
-        self.add_forgotten(dropped.count as i32);
-        if dropped.count > 0 {
-            // A forgotten slot no longer says when its window ended. The next counter's window may end then too, if
-            // the clock steps back.
-            self.renew();
-        }
+        self.shard.header.earliest_end.store(earliest_end.as_unix_millis(), Ordering::Relaxed);
+        self.add_free(dropped.count as i32);
         dropped
+    }
+
+    /// The latest end of a counter that was dropped, until the clock steps back from there by more than counters wait for.
+    pub(super) fn dropped_until(&self, now: Timestamp) -> Timestamp {
+        if self.shard.dropped_until().millis_since(now) > STEP {
+            self.shard.header.dropped_until.store(i64::MIN, Ordering::Relaxed);
+        }
+        self.shard.dropped_until()
     }
 
     /// The counters whose windows are open.
     pub(super) fn live(&self, now: Timestamp) -> Vec<(Fingerprint, State)> {
         let live = |slot: Slot<'_>| {
-            let word = slot.word();
-            let state = slot.state(self.base, word).filter(|state| word != FORGOTTEN && now < state.end)?;
+            let state = slot.state(slot.word()).filter(|state| now < state.end)?;
             Some((slot.fingerprint(), state))
         };
         self.all().filter_map(live).collect()
     }
 
-    /// Forgets the counter of a frozen slot. The slot may go to another counter while the window is open: then the
-    /// same word must not come back.
-    pub(super) fn forget(&self, slot: Slot<'_>) {
-        self.renew();
-        self.add_forgotten(1);
-        slot.thaw(FORGOTTEN);
+    /// Frees a frozen slot.
+    pub(super) fn free(&self, slot: Slot<'_>) {
+        self.add_free(1);
+        slot.thaw(FREE);
     }
 
-    /// Notes that so many empty slots were filled, and that a window ends then.
-    pub(super) fn note(&self, filled: usize, end: Timestamp) {
-        let Header { filled: all, earliest_end, .. } = self.slice.header;
-        // Plain loads and stores: only the lock's holder writes them.
-        all.store(all.load(Ordering::Relaxed) + filled as u32, Ordering::Relaxed);
+    /// Notes that a window ends then.
+    pub(super) fn note_end(&self, end: Timestamp) {
+        let earliest_end = &self.shard.header.earliest_end;
+        // Plain loads and stores, here and below: only the lock's holder writes them.
         earliest_end.store(earliest_end.load(Ordering::Relaxed).min(end.as_unix_millis()), Ordering::Relaxed);
     }
 
-    /// Puts the live counters in their places anew, over one row more or as many as before.
-    fn rebuild(&self, grow: bool, now: Timestamp) -> Dropped {
-        let header = self.slice.header;
-        let mut live = Vec::with_capacity(self.filled());
-        let mut dropped = Dropped::default();
+    /// Puts all counters in their places anew, over so many more rows.
+    fn rebuild(&self, more: u32) {
+        let header = self.shard.header;
+        let mut held = Vec::with_capacity(self.filled());
         for slot in self.all() {
             let word = slot.freeze();
-            match slot.state(self.base, word) {
-                Some(state) if now < state.end => live.push((slot.fingerprint(), state)),
-                Some(_) if word != FORGOTTEN => self.note_dropped(&mut dropped, slot, word),
-                _ => {}
-            }
+            held.extend(slot.state(word).map(|state| (slot.fingerprint(), state)));
+            slot.clear();
         }
-        self.renew();
-        self.all().for_each(Slot::clear);
-        if grow {
-            // Release: whoever sees the new count sees the slots cleared, and does not take them for others'.
-            header.rows.store(header.rows.load(Ordering::Relaxed) + 1, Ordering::Release);
-        }
+        // Release: whoever sees the new count sees the slots cleared, and does not take them for others'.
+        header.rows.store(header.rows.load(Ordering::Relaxed) + more, Ordering::Release);
         header.filled.store(0, Ordering::Relaxed);
-        header.forgotten.store(0, Ordering::Relaxed);
+        header.free.store(0, Ordering::Relaxed);
         header.earliest_end.store(i64::MAX, Ordering::Relaxed);
-        for (fingerprint, state) in live {
-            self.insert(fingerprint, state, now);
+        for (fingerprint, state) in held {
+            // Whether one has closed by now is not asked again: none may be dropped here.
+            self.insert(fingerprint, state, Timestamp::from_unix_millis(i64::MIN));
         }
-        dropped
     }
 
     fn note_dropped(&self, dropped: &mut Dropped, slot: Slot<'_>, word: u64) {
         dropped.count += 1;
-        if self.watched {
-            dropped.watched.extend(slot.state(self.base, word).map(|state| (slot.fingerprint(), state)));
+        let Some(state) = slot.state(word) else { return };
+        let until = &self.shard.header.dropped_until;
+        until.store(until.load(Ordering::Relaxed).max(state.end.as_unix_millis()), Ordering::Relaxed);
+        if self.named {
+            dropped.counters.push((slot.fingerprint(), state));
         }
-    }
-
-    fn is_closed(&self, word: u64, slot: Slot<'_>, now: Timestamp) -> bool {
-        match self.base.word(word) {
-            Word::Empty | Word::Frozen => false,
-            Word::Compact(State { end, .. }) => end <= now,
-            Word::Wide(_) => slot.state(self.base, word).is_some_and(|state| state.end <= now),
-        }
-    }
-
-    fn may_hold_closed(&self, now: Timestamp) -> bool {
-        self.slice.header.earliest_end.load(Ordering::Relaxed) <= now.as_unix_millis()
     }
 
     fn all(&self) -> impl Iterator<Item = Slot<'a>> + use<'a> {
-        let slice = self.slice;
-        (0..slice.count()).map(move |index| slice.slot(index))
+        let shard = self.shard;
+        (0..shard.count()).map(move |index| shard.slot(index))
     }
 
-    fn add_forgotten(&self, slots: i32) {
-        let forgotten = &self.slice.header.forgotten;
-        forgotten.store(forgotten.load(Ordering::Relaxed).saturating_add_signed(slots), Ordering::Relaxed);
+    fn add_free(&self, slots: i32) {
+        let free = &self.shard.header.free;
+        free.store(free.load(Ordering::Relaxed).saturating_add_signed(slots), Ordering::Relaxed);
+    }
+
+    fn add_filled(&self, slots: usize) {
+        let filled = &self.shard.header.filled;
+        filled.store(filled.load(Ordering::Relaxed) + slots as u32, Ordering::Relaxed);
     }
 
     fn filled(&self) -> usize {
-        self.slice.header.filled.load(Ordering::Relaxed) as usize
+        self.shard.header.filled.load(Ordering::Relaxed) as usize
+    }
+}
+
+fn is_closed(slot: Slot<'_>, word: u64, now: Timestamp) -> bool {
+    slot.state(word).is_some_and(|state| state.end <= now)
+}
+
+impl Dropped {
+    fn extend(&mut self, others: Self) {
+        self.count += others.count;
+        self.counters.extend(others.counters);
     }
 }
 
 impl Drop for Guard<'_> {
     fn drop(&mut self) {
         // Release: what the holder wrote is seen by whoever sees the even version.
-        self.slice.header.version.store(self.version + 1, Ordering::Release);
+        self.shard.header.version.store(self.version + 1, Ordering::Release);
     }
 }
 
@@ -387,19 +409,17 @@ mod tests {
     use proptest::prelude::*;
 
     use super::super::fingerprint::Function;
+    use super::super::names::Naming;
     use super::super::table::{Cap, Table};
     use super::*;
     use crate::{Charge, Key, ManualClock, MemoryStore, PolicyQuota, Quota, StoreError, SyncStore};
-
-    /// What a slice has room for.
-    const FULL: usize = ROW * ROWS * 25 / 32;
 
     #[derive(Debug, Clone)]
     enum Op {
         /// Unless it is there: what is used, and after how many milliseconds the window ends.
         Insert(Fingerprint, u64, u64),
-        Forget(Fingerprint),
-        Reap,
+        Free(Fingerprint),
+        DropClosed,
         Pass(u64),
     }
 
@@ -414,17 +434,17 @@ mod tests {
         let length = prop_oneof![3 => 1..10_u64, 1 => Just(1_000), 3 => Just(60_000)];
         prop_oneof![
             12 => (fingerprint(), used, length).prop_map(|(fingerprint, used, end)| Op::Insert(fingerprint, used, end)),
-            4 => fingerprint().prop_map(Op::Forget),
-            1 => Just(Op::Reap),
+            4 => fingerprint().prop_map(Op::Free),
+            1 => Just(Op::DropClosed),
             2 => (0..9_u64).prop_map(Op::Pass),
             1 => (0..9_u64).prop_map(|units| Op::Pass(units * 1_000)),
         ]
     }
 
-    /// Takes note of what a slice says to have dropped.
+    /// Takes note of what a shard says to have dropped.
     fn remove(held: &mut HashMap<(u64, u64), State>, dropped: &Dropped, now: Timestamp) {
-        assert_eq!(dropped.count, dropped.watched.len());
-        for (fingerprint, state) in &dropped.watched {
+        assert_eq!(dropped.count, dropped.counters.len());
+        for (fingerprint, state) in &dropped.counters {
             let was = held.remove(&(fingerprint.position, fingerprint.kept_tag() << 48));
             assert!(was == Some(*state) && state.end <= now, "{was:?} was dropped as {state:?}");
         }
@@ -442,17 +462,17 @@ mod tests {
         #[test]
         fn holds_what_it_was_given(ops in vec(op(), 1..if cfg!(miri) { 40 } else { 200 })) {
             let mut now = Timestamp::from_unix_millis(1_700_000_000_000);
-            let table = Table::new(Cap::Keys(1), Function::Keyed, Base::new(now)).watched(None);
+            let table = Table::new(Cap::Keys(1), Function::Keyed, Naming::Remembered);
             let mut held = HashMap::new();
             for op in ops {
-                let guard = table.slice_at(0).lock(table.base, true);
+                let guard = table.shard_at(0).lock(true);
                 match op {
                     Op::Pass(millis) => now = now + Duration::from_millis(millis),
-                    Op::Reap => remove(&mut held, &guard.reap(now), now),
-                    Op::Forget(fingerprint) => {
-                        if let Some((slot, _)) = guard.find(fingerprint) {
+                    Op::DropClosed => remove(&mut held, &guard.drop_closed(now), now),
+                    Op::Free(fingerprint) => {
+                        if let Some(Seen { slot, .. }) = guard.find(fingerprint) {
                             slot.freeze();
-                            guard.forget(slot);
+                            guard.free(slot);
                             held.remove(&(fingerprint.position, fingerprint.tag));
                         }
                     }
@@ -469,19 +489,22 @@ mod tests {
                 }
                 for ((position, tag), state) in &held {
                     let found = guard.find(Fingerprint { position: *position, tag: *tag });
-                    prop_assert_eq!(found.and_then(|(slot, word)| slot.state(table.base, word)), Some(*state));
+                    prop_assert_eq!(found.and_then(|seen| seen.slot.state(seen.word)), Some(*state));
                 }
-                let forgotten = guard.all().filter(|slot| slot.word() == FORGOTTEN).count();
-                prop_assert_eq!(guard.slice.header.forgotten.load(Ordering::Relaxed) as usize, forgotten);
-                let slots = guard.all().filter(|slot| ![EMPTY, FORGOTTEN].contains(&slot.word())).count();
+                let free = guard.all().filter(|slot| slot.word() == FREE).count();
+                prop_assert_eq!(guard.shard.header.free.load(Ordering::Relaxed) as usize, free);
+                let slots = guard.all().filter(|slot| ![EMPTY, FREE].contains(&slot.word())).count();
                 prop_assert_eq!(slots, held.len());
             }
         }
     }
 
-    /// The least table is one slice, which refuses when it is full and takes the next when somebody has left.
+    /// What a shard is planned for by a cap in bytes.
+    const PLANNED: usize = ROW * ROWS * 25 / 32;
+
+    /// The least table is one shard, which refuses when it is full and takes the next when somebody has left.
     #[test]
-    fn a_full_slice_refuses_until_a_window_closes() {
+    fn a_full_shard_refuses_until_a_window_closes() {
         let clock = ManualClock::default();
         let store = MemoryStore::builder().clock(clock.clone()).max_bytes(0).build();
         let (minute, hour) =
@@ -490,13 +513,13 @@ mod tests {
             store.charge(&[Charge::new(quota, &Key::from(key), 1)]).map(|counted| counted.is_admitted())
         };
         assert_eq!(charge(&minute, 0), Ok(true));
-        assert!((1..FULL).all(|key| charge(&hour, key) == Ok(true)));
-        assert_eq!(charge(&hour, FULL), Err(StoreError::Full));
+        assert!((1..PLANNED).all(|key| charge(&hour, key) == Ok(true)));
+        assert_eq!(charge(&hour, PLANNED), Err(StoreError::Full));
         assert_eq!(charge(&hour, 1), Ok(false));
         clock.advance(Duration::from_secs(60));
-        assert_eq!(charge(&hour, FULL), Ok(true));
-        assert_eq!(charge(&hour, FULL + 1), Err(StoreError::Full));
-        assert_eq!(store.keys(), FULL);
+        assert_eq!(charge(&hour, PLANNED), Ok(true));
+        assert_eq!(charge(&hour, PLANNED + 1), Err(StoreError::Full));
+        assert_eq!(store.keys(), PLANNED);
     }
 
     /// Room was made once: by one row, or by dropping what had closed, if only for a few. So a step over more than
@@ -507,7 +530,7 @@ mod tests {
         let keys: Vec<Key<'_>> = (0..5 * ROW).map(Key::from).collect();
         let charges: Vec<_> = keys.iter().map(|key| Charge::new(&quota, key, 1)).collect();
         let clock = ManualClock::default();
-        // One slice.
+        // One shard.
         let store = MemoryStore::builder().clock(clock.clone()).max_keys(ROWS * ROW * 5 / 8).build();
 
         assert!(store.charge(&charges[..2 * ROW])?.is_admitted());

@@ -33,7 +33,11 @@ pub(super) enum Answer {
 pub(super) struct Reference {
     limit: u64,
     max_keys: usize,
+    /// So many windows begin within a second: the clock may step back by that without a counter leaving its window.
+    step: i64,
     now: i64,
+    /// The window that came after the last of those whose counters were dropped.
+    dropped_until: i64,
     /// For each key what is used, in which window.
     counters: [Option<(u64, i64)>; 3],
 }
@@ -54,8 +58,9 @@ impl Answer {
 }
 
 impl Reference {
-    pub(super) fn new(limit: u64, max_keys: usize) -> Self {
-        Self { limit, max_keys, now: 0, counters: [None; 3] }
+    pub(super) fn new(limit: u64, window: Duration, max_keys: usize) -> Self {
+        let step = 1_000 / window.as_millis() as i64;
+        Self { limit, max_keys, step, now: 0, dropped_until: i64::MIN / 2, counters: [None; 3] }
     }
 
     pub(super) fn act(&mut self, op: &Op) -> Answer {
@@ -73,17 +78,18 @@ impl Reference {
                 }
             }
             Op::Set(key, used) => {
-                if self.state(key).0 != used {
+                let (before, window) = self.state(key);
+                if before != used {
                     if self.is_full(&[key]) {
                         return Answer::Full;
                     }
-                    self.counters[key] = Some((used, self.now));
+                    self.counters[key] = Some((used, window));
                 }
-                Answer::Admitted(vec![(used, self.now)])
+                Answer::Admitted(vec![(used, window)])
             }
             Op::Reset(key) => {
                 self.counters[key] = None;
-                Answer::Admitted(vec![(0, self.now)])
+                Answer::Admitted(vec![self.state(key)])
             }
             Op::Pass(windows) => {
                 self.now += windows;
@@ -100,8 +106,10 @@ impl Reference {
         (0..sets).map(|dropped| {
             let mut version = self.clone();
             for (key, counter) in version.counters.iter_mut().enumerate() {
-                let is_dropped = dropped >> key & 1 == 1;
-                *counter = counter.filter(|state| self.is_live(*state) || !is_dropped);
+                let is_dropped = |state: &(u64, i64)| dropped >> key & 1 == 1 && !self.is_live(*state);
+                if let Some((_, window)) = counter.take_if(|state| is_dropped(state)) {
+                    version.dropped_until = version.dropped_until.max(window + 1);
+                }
             }
             version
         })
@@ -122,10 +130,20 @@ impl Reference {
         Answer::Admitted(states)
     }
 
-    /// What is used in the window that holds now. A later one is that one too: the clock has stepped back.
-    fn state(&self, key: usize) -> (u64, i64) {
-        let used = self.counters[key].filter(|state| self.is_live(*state)).map_or(0, |(used, _)| used);
-        (used, self.now)
+    /// What is used in which window. One that begins within a second is stayed in, because the clock has stepped back; from
+    /// a later one, the counter is taken into the window that holds now. Where a window that was dropped may have been this
+    /// key's, it is not opened again.
+    fn state(&mut self, key: usize) -> (u64, i64) {
+        let is_near = |window: i64| window - self.now <= self.step;
+        let opened = if is_near(self.dropped_until) { self.dropped_until.max(self.now) } else { self.now };
+        match &mut self.counters[key] {
+            Some((_, window)) if *window < self.now => (0, self.now),
+            Some((used, window)) => {
+                *window = if is_near(*window) { *window } else { self.now };
+                (*used, *window)
+            }
+            None => (0, opened),
+        }
     }
 
     /// Whether there is no room for those of these counters that are not live. One that has closed may still be

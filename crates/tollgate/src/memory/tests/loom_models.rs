@@ -9,8 +9,6 @@
 //! All orders with one preemption are run, and the first with two: [`ORDERS`], or as many as `TOLLGATE_ORDERS` says. With
 //! `LOOM_MAX_PREEMPTIONS`, all orders with as many preemptions are run instead, and scenes that have another thread get it.
 
-mod serial;
-
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
@@ -18,21 +16,21 @@ use std::time::{Duration, Instant};
 use loom::model::Builder;
 use loom::sync::atomic::AtomicI64;
 
-use self::serial::{Answer, Op, Reference};
-use super::fingerprint::{Fingerprinter, Function, scale};
-use super::slice::Look;
-use super::*;
+use super::super::fingerprint::{Fingerprinter, Function, scale};
+use super::super::shard::Look;
+use super::super::*;
+use super::serial::{self, Answer, Op, Reference};
 use crate::{Key, PolicyQuota, Quota};
 
 /// The keys of all scenes. If a scene does not say where they are at home, A and B meet in the first slot as long
-/// as a slice has two; A moves on when it has four, and C is out of their way.
+/// as a shard has two; A moves on when it has four, and C is out of their way.
 const A: usize = 0;
 const B: usize = 1;
 const C: usize = 2;
 
 const SECOND: Duration = Duration::from_secs(1);
-/// States of windows that do not end on a whole second are wide.
-const WIDE: Duration = Duration::from_millis(300);
+/// Windows that do not end on a whole second are left under the lock.
+const PARTS: Duration = Duration::from_millis(300);
 
 /// How many orders with two preemptions are run unless `TOLLGATE_ORDERS` says otherwise. They take some seconds; for some
 /// models all orders take more than a minute.
@@ -56,10 +54,10 @@ struct Scene {
 /// Where keys should be.
 #[derive(Clone, Copy)]
 enum Home {
-    /// In one slice, in this of its four slots.
+    /// In one shard, in this of its four slots.
     Slot(usize),
-    /// In this of two slices.
-    Slice(usize),
+    /// In this of two shards.
+    Shard(usize),
 }
 
 impl Scene {
@@ -67,7 +65,7 @@ impl Scene {
         Self {
             limit,
             window: SECOND,
-            // The least memory is one slice.
+            // The least memory is one shard.
             cap: Cap::Bytes(0),
             homes: [Home::Slot(1), Home::Slot(0), Home::Slot(2)],
             before: Vec::new(),
@@ -84,15 +82,15 @@ impl Scene {
         Self { deeper: deeper.to_vec(), ..self }
     }
 
-    fn wide(self) -> Self {
-        Self { window: WIDE, ..self }
+    fn in_parts_of_a_second(self) -> Self {
+        Self { window: PARTS, ..self }
     }
 
     fn homes(self, homes: [Home; 3]) -> Self {
         Self { homes, ..self }
     }
 
-    /// Holds at most so many keys, in a slice for each two.
+    /// Holds at most so many keys, in a shard for each two.
     fn max_keys(self, keys: usize) -> Self {
         Self { cap: Cap::Keys(keys), ..self }
     }
@@ -182,7 +180,7 @@ impl Stage {
     }
 
     fn play(&self) {
-        let mut reference = Reference::new(self.scene.limit, self.store.max_keys());
+        let mut reference = Reference::new(self.scene.limit, self.scene.window, self.store.max_keys());
         for op in &self.scene.before {
             assert_eq!(self.act(op), reference.act(op), "{op:?}, before all threads");
         }
@@ -242,7 +240,7 @@ impl Home {
         let fingerprint = Fingerprinter::new(Function::Keyed).of(counter);
         match self {
             Self::Slot(slot) => scale(fingerprint.position >> 32, 4) == slot,
-            Self::Slice(slice) => fingerprint.slice(2) == slice,
+            Self::Shard(shard) => fingerprint.shard(2) == shard,
         }
     }
 }
@@ -298,16 +296,33 @@ fn roll_over() {
         .run();
 }
 
-/// The clock has stepped back: the count stays, in the window that holds now.
+/// The clock has stepped back by a second: the counter stays in its window.
 #[test]
 fn step_back() {
     Scene::new(2, [&[Op::Charge(A, 1)], &[Op::Charge(A, 1)]]).before(&[Op::Charge(A, 1), Op::Pass(-1)]).run();
 }
 
+/// It has stepped back by more: the counter is taken into the window that holds now, with what it has used.
+#[test]
+fn step_back_far() {
+    Scene::new(2, [&[Op::Charge(A, 1)], &[Op::Peek(A), Op::Charge(A, 1)]])
+        .before(&[Op::Charge(A, 1), Op::Pass(-2)])
+        .run();
+}
+
+/// A counter was dropped when its window was over, and the clock steps back into it: it is not opened again.
+#[test]
+fn step_back_to_a_window_of_the_dropped() {
+    Scene::new(1, [&[Op::Charge(A, 1)], &[Op::Pass(1), Op::Charge(B, 1), Op::Pass(-1), Op::Charge(A, 1)]])
+        .homes([Home::Slot(1), Home::Slot(1), Home::Slot(3)])
+        .before(&[Op::Charge(A, 1), Op::Charge(C, 1)])
+        .run();
+}
+
 /// The clock passes a window and steps back, and the slot of A is that of B, with the same count in the same window.
 #[test]
 fn step_back_to_a_window_of_another() {
-    Scene::new(3, [&[Op::Charge(A, 1)], &[Op::Pass(1), Op::Charge(B, 1), Op::Pass(-1), Op::Peek(B)]])
+    Scene::new(3, [&[Op::Charge(A, 1)], &[Op::Pass(2), Op::Charge(B, 1), Op::Pass(-2), Op::Peek(B)]])
         .homes([Home::Slot(1), Home::Slot(1), Home::Slot(3)])
         .before(&[Op::Charge(A, 1), Op::Charge(C, 1)])
         .run();
@@ -316,7 +331,7 @@ fn step_back_to_a_window_of_another() {
 /// The same, where A and C were swept, and C comes back to the slot of A.
 #[test]
 fn step_back_after_a_sweep() {
-    Scene::new(3, [&[Op::Charge(A, 1)], &[Op::Pass(1), Op::Charge(B, 1), Op::Pass(-1), Op::Charge(C, 1)]])
+    Scene::new(3, [&[Op::Charge(A, 1)], &[Op::Pass(2), Op::Charge(B, 1), Op::Pass(-2), Op::Charge(C, 1)]])
         .homes([Home::Slot(1), Home::Slot(2), Home::Slot(1)])
         .max_keys(2)
         .before(&[Op::Charge(A, 1), Op::Charge(C, 1)])
@@ -342,7 +357,7 @@ fn reclaim_at_the_end_of_a_window() {
         .run();
 }
 
-/// A new key makes the slice grow, and takes the slot of one that is charged meanwhile, with the same count.
+/// A new key makes the shard grow, and takes the slot of one that is charged meanwhile, with the same count.
 #[test]
 fn grow() {
     Scene::new(2, [&[Op::Charge(A, 1)], &[Op::Charge(B, 1)]])
@@ -449,7 +464,7 @@ fn widen() {
 #[test]
 fn both_crosswise() {
     Scene::new(1, [&[Op::Both(A, B)], &[Op::Both(B, A)]])
-        .homes([Home::Slice(0), Home::Slice(1), Home::Slice(1)])
+        .homes([Home::Shard(0), Home::Shard(1), Home::Shard(1)])
         .max_keys(4)
         .before(&[Op::Set(A, 1), Op::Set(A, 0)])
         .run();
@@ -458,7 +473,7 @@ fn both_crosswise() {
 #[test]
 fn both_new() {
     Scene::new(1, [&[Op::Both(A, B)], &[Op::Both(B, A)]])
-        .homes([Home::Slice(0), Home::Slice(1), Home::Slice(1)])
+        .homes([Home::Shard(0), Home::Shard(1), Home::Shard(1)])
         .max_keys(4)
         .run();
 }
@@ -467,7 +482,7 @@ fn both_new() {
 #[test]
 fn both_and_one() {
     Scene::new(2, [&[Op::Both(A, B)], &[Op::Charge(A, 1), Op::Charge(B, 1)]])
-        .homes([Home::Slice(0), Home::Slice(1), Home::Slice(1)])
+        .homes([Home::Shard(0), Home::Shard(1), Home::Shard(1)])
         .max_keys(4)
         .before(&[Op::Charge(A, 1), Op::Charge(B, 1)])
         .deeper(&[Op::Charge(B, 1)])
@@ -516,8 +531,8 @@ fn a_denial_only_reads() {
         let table = &stage.store.inner.table;
         let fingerprints = [A, B].map(|key| table.fingerprint(&Counter::new(&quota, &keys[key])));
         let words = || {
-            fingerprints.map(|fingerprint| match table.slice(fingerprint).find(fingerprint) {
-                Look::Found(_, word) => word,
+            fingerprints.map(|fingerprint| match table.shard(fingerprint).find(fingerprint) {
+                Look::Found(seen) => seen.word,
                 Look::Absent | Look::Busy => panic!("not found"),
             })
         };

@@ -15,8 +15,8 @@ use std::time::Duration;
 #[cfg(tollgate_shuttle)]
 use shuttle::thread;
 
-use super::slots::{ROW, ROWS};
-use super::*;
+use super::super::slots::{ROW, ROWS};
+use super::super::*;
 use crate::{Key, ManualClock, PolicyQuota, Quota};
 
 /// Miri takes a thousand times as long.
@@ -25,8 +25,8 @@ const THREADS: u64 = if cfg!(miri) { 3 } else { 8 };
 /// Steps of each thread.
 const TURNS: u64 = if cfg!(miri) { 4 } else { 6 };
 
-/// As many counters as are planned for one slice.
-const SLICE: usize = ROW * ROWS * 5 / 8;
+/// As many counters as are planned for one shard.
+const SHARD: usize = ROW * ROWS * 5 / 8;
 
 /// When windows of all lengths begin.
 const START: i64 = 1_700_000_040_000;
@@ -37,8 +37,8 @@ struct Place {
     store: MemoryStore<ManualClock>,
     clock: ManualClock,
     quota: Arc<PolicyQuota>,
-    /// Windows of which counters are wide.
-    wide: Arc<PolicyQuota>,
+    /// Windows that do not end on whole seconds, so that counters enter them under the lock.
+    parts: Arc<PolicyQuota>,
 }
 
 /// One key under one quota, and what it asks of the store.
@@ -59,15 +59,15 @@ impl Place {
             let quota = Quota::new(limit, Duration::from_millis(millis)).unwrap();
             Arc::new(PolicyQuota::new("", quota))
         };
-        Self { store, clock, quota: quota(1_000), wide: quota(300) }
+        Self { store, clock, quota: quota(1_000), parts: quota(300) }
     }
 
     fn caller(&self, key: u64) -> Caller<'_> {
         Caller { place: self, quota: &self.quota, key: Key::from(key) }
     }
 
-    fn wide_caller(&self, key: u64) -> Caller<'_> {
-        Caller { quota: &self.wide, ..self.caller(key) }
+    fn caller_in_parts(&self, key: u64) -> Caller<'_> {
+        Caller { quota: &self.parts, ..self.caller(key) }
     }
 
     /// Runs this on so many threads at once, each with its number, and gives what they give.
@@ -114,10 +114,10 @@ impl Dice {
     }
 }
 
-/// Everybody wants the same key, while new keys make the slice grow around it.
+/// Everybody wants the same key, while new keys make the shard grow around it.
 fn one_key(seed: u64) {
     let limit = THREADS * TURNS / 2;
-    let place = Place::new(limit, SLICE);
+    let place = Place::new(limit, SHARD);
     let admitted = place.crowd(THREADS, move |place, thread| {
         let (shared, mut dice) = (place.caller(0), Dice(seed << 8 | thread));
         let turn = |turn| {
@@ -132,12 +132,12 @@ fn one_key(seed: u64) {
     assert_eq!(place.caller(0).used(), limit);
 }
 
-/// Each has counters of its own, which hold what it did with them, whatever the others do in the same slice.
+/// Each has counters of its own, which hold what it did with them, whatever the others do in the same shard.
 fn own_counters(seed: u64) {
-    let place = Place::new(1 << 40 >> 1, SLICE);
+    let place = Place::new(1 << 40 >> 1, SHARD);
     place.crowd(THREADS, move |place, thread| {
         let mut dice = Dice(seed << 8 | thread);
-        let callers = [place.caller(thread), place.wide_caller(thread)];
+        let callers = [place.caller(thread), place.caller_in_parts(thread)];
         let mut used = [0; 2];
         for turn in 0..TURNS {
             let which = dice.roll(2) as usize;
@@ -173,11 +173,11 @@ fn own_counters(seed: u64) {
 /// Two counters are charged together, from either end, and alone, and given back.
 fn pairs(seed: u64) {
     const LIMIT: u64 = 10;
-    let place = Place::new(LIMIT, SLICE * 2);
+    let place = Place::new(LIMIT, SHARD * 2);
     let kept = place.crowd(THREADS, move |place, thread| {
         let mut dice = Dice(seed << 8 | thread);
-        // The second is wide, and most likely in another slice.
-        let callers = [place.caller(0), place.wide_caller(1)];
+        // The second is most likely in another shard.
+        let callers = [place.caller(0), place.caller_in_parts(1)];
         let mut kept = [0, 0];
         for _ in 0..TURNS {
             match dice.roll(5) {
@@ -206,14 +206,14 @@ fn pairs(seed: u64) {
         kept
     });
     let [first, second] = [0, 1].map(|one| kept.iter().map(|kept: &[u64; 2]| kept[one]).sum::<u64>());
-    assert_eq!((place.caller(0).used(), place.wide_caller(1).used()), (first, second));
+    assert_eq!((place.caller(0).used(), place.caller_in_parts(1).used()), (first, second));
     assert!(first <= LIMIT && second <= LIMIT, "{first} and {second}");
 }
 
 /// A denial of two says what is used of both, while both change their places.
 fn denied_pairs(seed: u64) {
     const LIMIT: u64 = 3;
-    let place = Place::new(LIMIT, SLICE);
+    let place = Place::new(LIMIT, SHARD);
     place.caller(0).takes(LIMIT as u32);
     place.caller(1).takes(1);
     place.crowd(THREADS, move |place, thread| {
@@ -237,7 +237,7 @@ fn denied_pairs(seed: u64) {
 /// Windows pass, and the slots of those who have left go to others.
 fn passing_windows(seed: u64) {
     const LIMIT: u64 = 4;
-    let place = Place::new(LIMIT, SLICE);
+    let place = Place::new(LIMIT, SHARD);
     let answers = place.crowd(THREADS, move |place, thread| {
         let mut dice = Dice(seed << 8 | thread);
         let mut answers = Vec::new();
@@ -251,7 +251,7 @@ fn passing_windows(seed: u64) {
                 0 => drop(visitor.takes(1)),
                 1 => drop(place.store.reset(&visitor.charge(0).counter()).unwrap()),
                 which => {
-                    let caller = if which == 2 { place.caller(0) } else { place.wide_caller(1) };
+                    let caller = if which == 2 { place.caller(0) } else { place.caller_in_parts(1) };
                     answers.push((which, caller.takes(1)));
                 }
             }
@@ -334,7 +334,7 @@ fn a_crowd_on_one_key_is_admitted_up_to_the_limit() {
 }
 
 #[test]
-fn a_crowd_of_counters_in_one_slice_are_kept_apart() {
+fn a_crowd_of_counters_in_one_shard_are_kept_apart() {
     run(own_counters);
 }
 

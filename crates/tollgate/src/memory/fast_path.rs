@@ -1,0 +1,275 @@
+//! The usual charges: of counters that have slots and whose states are compact.
+//!
+//! One quota on one key is one compare-and-swap and no lock. Several are changed together under the locks of their
+//! shards, once it is known that all have room. A denial is found by reading. What is unusual is left to
+//! [`locked`](super::locked), which can do everything.
+
+use smallvec::SmallVec;
+
+use super::decide::{Outcome, decide, is_admitted};
+use super::fingerprint::Fingerprint;
+use super::fixed_window::{Course, Stored};
+use super::shard::{Look, Shard};
+use super::slot::Seen;
+use super::sync::Backoff;
+use super::table::{Table, Unlocked};
+use super::time::Time;
+use super::word::{FROZEN, GENERATIONS, add_used, is_compact, open, succeed};
+use crate::{Charge, Clock, CountDenied, Counted, QuotaState};
+
+/// What came of an attempt without the lock.
+pub(super) enum Attempt<T> {
+    Done(T),
+    /// The counter has no slot.
+    Absent,
+    /// It takes the lock: the counter is wide or has to become so, it has to move, or there are several.
+    Locked,
+}
+
+/// A state word and what it becomes.
+struct Change<'a> {
+    seen: Seen<'a>,
+    new: u64,
+}
+
+/// What came of one try at a slot.
+enum Tried {
+    Done(QuotaState),
+    Locked,
+    /// Another thread was faster.
+    Changed,
+}
+
+impl Table {
+    /// Charges a counter whose slot is near where it should be, if nobody is in the way. A denial writes nothing.
+    ///
+    /// Nearly always that is all, so it is as short as can be: then the processor begins the next decision while it
+    /// waits for the memory of this one.
+    #[inline(always)]
+    pub(super) fn charge_near<C: Clock>(
+        &self,
+        charge: &Charge<'_>,
+        fingerprint: Fingerprint,
+        time: &Time<C>,
+    ) -> Option<QuotaState> {
+        let shard = self.shard(fingerprint);
+        let rewrites = shard.rewrites();
+        let seen = shard.find_near(fingerprint)?;
+        match self.charge_slot(charge, shard, rewrites, seen, time) {
+            Tried::Done(state) => Some(state),
+            Tried::Locked | Tried::Changed => None,
+        }
+    }
+
+    /// Charges a counter that has a slot and whose state is compact. A denial writes nothing.
+    pub(super) fn charge_found<C: Clock>(
+        &self,
+        charge: &Charge<'_>,
+        fingerprint: Fingerprint,
+        time: &Time<C>,
+    ) -> Attempt<QuotaState> {
+        let shard = self.shard(fingerprint);
+        let mut backoff = Backoff::default();
+        loop {
+            let rewrites = shard.rewrites();
+            let tried = match shard.find(fingerprint) {
+                Look::Found(seen) if is_compact(seen.word) => {
+                    self.charge_slot(charge, shard, rewrites, seen, time)
+                }
+                Look::Found(_) => Tried::Locked,
+                Look::Absent => return Attempt::Absent,
+                Look::Busy => Tried::Changed,
+            };
+            match tried {
+                Tried::Done(state) => return Attempt::Done(state),
+                Tried::Locked => return Attempt::Locked,
+                Tried::Changed => backoff.wait(),
+            }
+        }
+    }
+
+    /// Charges the counter that was seen in this slot, if its state still is what it was.
+    #[inline(always)]
+    fn charge_slot<C: Clock>(
+        &self,
+        charge: &Charge<'_>,
+        shard: Shard<'_>,
+        rewrites: u64,
+        seen: Seen<'_>,
+        time: &Time<C>,
+    ) -> Tried {
+        let Seen { slot, word, tag } = seen;
+        let state = open(word, tag);
+        let cost = u64::from(charge.cost());
+        // The clock is read here, while the state is this word: that is what the swap, or the second look, finds out.
+        let outcome = time.decide_one(charge, |now| decide(charge, cost, Stored::Held(state), now));
+        let units = outcome.units(charge, is_admitted(outcome.as_ref()));
+        if outcome.standing.course == Course::MovedBack {
+            return Tried::Locked;
+        }
+        if units == 0 {
+            return if slot.still_is(word) { Tried::Done(outcome.answer(charge, 0)) } else { Tried::Changed };
+        }
+        let is_over = outcome.standing.course == Course::Opened;
+        let new =
+            if is_over { succeed(word, tag, outcome.standing.add(units)) } else { add_used(word, units) };
+        let Some(new) = new else { return Tried::Locked };
+        if !slot.swap(word, new) {
+            return Tried::Changed;
+        }
+        if let (true, Some(names)) = (is_over, &self.names) {
+            names.tell_of_rollover(&charge.counter(), state);
+        }
+        // The same tag word is of the same generation, so this counter was charged. So it was if the slot was rewritten
+        // after that, unless it has gone through all generations of a state word: then the charge is made again, so that
+        // none is lost.
+        if slot.tag() == tag || shard.rewrites() - rewrites < GENERATIONS {
+            Tried::Done(outcome.answer(charge, units))
+        } else {
+            Tried::Locked
+        }
+    }
+
+    /// Charges several counters that all have slots and compact states. A denial writes nothing.
+    pub(super) fn charge_together<C: Clock>(
+        &self,
+        charges: &[Charge<'_>],
+        fingerprints: &[Fingerprint],
+        time: &Time<C>,
+    ) -> Attempt<Counted> {
+        // Charges on one counter add up: seldom, and for the locks to see to.
+        let again = |index: usize| fingerprints[..index].contains(&fingerprints[index]);
+        if (0..fingerprints.len()).any(again) {
+            return Attempt::Locked;
+        }
+        let looks: SmallVec<[Unlocked<'_>; 2]> = fingerprints.iter().map(|it| self.read(*it)).collect();
+        let decide = |now| -> SmallVec<[Outcome; 2]> {
+            let each = charges.iter().zip(&looks);
+            each.map(|(charge, look)| decide(charge, charge.cost().into(), look.stored, now)).collect()
+        };
+        let outcomes = time.decide_all(charges, decide);
+        if outcomes.iter().any(|outcome| outcome.standing.course == Course::MovedBack) {
+            return Attempt::Locked;
+        }
+        let admitted = is_admitted(&outcomes);
+        if !admitted
+            && charges.iter().any(|charge| charge.counter().quota().count_denied() == CountDenied::Yes)
+        {
+            return Attempt::Locked;
+        }
+        if admitted && !self.commit(charges, fingerprints, &looks, &outcomes) {
+            return Attempt::Locked;
+        }
+        let each = charges.iter().zip(&outcomes);
+        Attempt::Done(
+            each.map(|(charge, outcome)| outcome.answer(charge, outcome.units(charge, admitted))).collect(),
+        )
+    }
+
+    /// Makes all changes or, if one of them is not a matter of one word or another thread was faster, none.
+    fn commit(
+        &self,
+        charges: &[Charge<'_>],
+        fingerprints: &[Fingerprint],
+        looks: &[Unlocked<'_>],
+        outcomes: &[Outcome],
+    ) -> bool {
+        let each = charges.iter().zip(looks).zip(outcomes);
+        let changes = each.clone().map(|((charge, look), outcome)| {
+            let (seen, units) = (look.compact?, outcome.units(charge, true));
+            // A look leaves a counter as it is: rolled over with nothing used, it would take room that it has no need of.
+            let new = if units > 0 {
+                succeed(seen.word, seen.tag, outcome.standing.add(units))?
+            } else {
+                seen.word
+            };
+            Some(Change { seen, new })
+        });
+        let Some(changes) = changes.collect::<Option<SmallVec<[Change<'_>; 2]>>>() else { return false };
+        // Slots are frozen and rewritten under the locks of their shards alone.
+        let _guards = self.lock(fingerprints);
+        if !changes.iter().all(|Change { seen, .. }| seen.slot.tag() == seen.tag) {
+            return false;
+        }
+        let Some((last, others)) = changes.split_last() else { return true };
+        let frozen =
+            others.iter().take_while(|Change { seen, .. }| seen.slot.swap(seen.word, FROZEN)).count();
+        // Charges of one counter see the change of the last and wait for those of the others.
+        let made = frozen == others.len() && last.seen.slot.swap(last.seen.word, last.new);
+        for Change { seen, new } in &others[..frozen] {
+            seen.slot.thaw(if made { *new } else { seen.word });
+        }
+        if let (true, Some(names)) = (made, &self.names) {
+            for ((charge, look), outcome) in each {
+                if let (Course::Opened, Stored::Held(before)) = (outcome.standing.course, look.stored)
+                    && charge.cost() > 0
+                {
+                    names.tell_of_rollover(&charge.counter(), before);
+                }
+            }
+        }
+        made
+    }
+}
+
+#[cfg(all(test, not(any(tollgate_loom, tollgate_shuttle))))]
+mod tests {
+    use super::super::fingerprint::scale;
+    use super::super::slots::ROW;
+    use super::super::*;
+    use crate::{Key, ManualClock, PolicyQuota, Quota, Timestamp};
+
+    /// At the middle of a second, so that windows end there that begin with their first unit.
+    fn store() -> MemoryStore<ManualClock> {
+        let clock = ManualClock::at(Timestamp::from_unix_millis(1_700_000_040_500));
+        MemoryStore::builder().clock(clock).max_keys(10).build()
+    }
+
+    fn word(store: &MemoryStore<ManualClock>, counter: &Counter<'_>) -> u64 {
+        let fingerprint = store.inner.table.fingerprint(counter);
+        store.inner.table.shard(fingerprint).find_near(fingerprint).unwrap().word
+    }
+
+    /// A word said how often counters of its shard had changed places, modulo 64. After 63 of others, one reset and an
+    /// insertion, another counter had the word that a thread had read of the first: its unit was counted on the wrong key.
+    #[test]
+    fn a_slot_never_shows_the_word_of_the_counter_before() {
+        let quota = PolicyQuota::new("", Quota::per_hour(5));
+        for others in 0..130 {
+            let store = store();
+            let home = |key: &Key<'_>| {
+                let fingerprint = store.inner.table.fingerprint(&Counter::new(&quota, key));
+                scale(fingerprint.position >> 32, ROW)
+            };
+            let mut at_home = (0_u64..).map(Key::from).filter(|key| home(key) == 0);
+            let [alice, bob] = [(); 2].map(|()| at_home.next().unwrap());
+            let carol = (0_u64..).map(Key::from).find(|key| home(key) == 2).unwrap();
+            let charge = |key| store.charge(&[Charge::new(&quota, key, 1)]).unwrap();
+            let reset = |key| store.reset(&Counter::new(&quota, key)).unwrap();
+            charge(&alice);
+            let before = word(&store, &Counter::new(&quota, &alice));
+            for _ in 0..others {
+                charge(&carol);
+                reset(&carol);
+            }
+            reset(&alice);
+            charge(&bob);
+            assert_ne!(word(&store, &Counter::new(&quota, &bob)), before, "{others} others");
+        }
+    }
+
+    /// Only windows that end on a whole second were in one word: of staggered and `first_hit` counters nearly none was, so
+    /// each admission took a lock.
+    #[test]
+    fn counters_of_all_anchors_are_charged_without_a_lock() {
+        for windows in ["1m", "1s@staggered", "1s@first_hit", "300ms", "90d@first_hit", "3653d"] {
+            let quota = PolicyQuota::new("", format!("5/{windows}").parse().unwrap());
+            let (store, key) = (store(), Key::from("alice"));
+            let charge = Charge::new(&quota, &key, 1);
+            assert!(store.charge(&[charge]).unwrap().is_admitted());
+            let Inner { table, time } = &*store.inner;
+            let state = table.charge_near(&charge, table.fingerprint(&charge.counter()), time);
+            assert_eq!(state.map(|state| state.used()), Some(2), "{windows}");
+        }
+    }
+}

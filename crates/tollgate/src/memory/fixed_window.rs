@@ -1,0 +1,100 @@
+//! The fixed window: so many units in each interval.
+//!
+//! Pure functions of what is stored and the time. Every kind of quota has to say three things of a counter at a time:
+//! what is [`used`](Standing::used), what is stored once units are [added](Standing::add), and when no more than a target
+//! will be used. Here that is the [window's](Standing::window) end for every target below what is used now. A decision
+//! stands on these alone.
+
+use crate::{Counter, Quota, Timestamp, Window};
+
+/// How far a clock may step back without a counter leaving its window (rule 12).
+pub(super) const STEP: u64 = 1_000;
+
+/// What is stored of a counter: what it has used, and when its window ends. After that it holds nothing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct State {
+    pub(super) used: u64,
+    pub(super) end: Timestamp,
+}
+
+/// What a step finds of a counter.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Stored {
+    Held(State),
+    /// Nothing. A counter that was dropped may have been this one, and its window ended no later than this.
+    Absent {
+        dropped_until: Timestamp,
+    },
+}
+
+/// A counter at one time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Standing {
+    /// Units that count.
+    pub(super) used: u64,
+    /// The window in which they count. It begins after the time if the clock has stepped back by a second at most.
+    pub(super) window: Window,
+    pub(super) course: Course,
+}
+
+/// How a counter came into its window.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Course {
+    /// It was in it.
+    Stayed,
+    /// It held nothing, or its window is over.
+    Opened,
+    /// It was in a window that begins more than a second after now, because the clock has stepped back. This is to be
+    /// written even by what charges nothing: left where it was, the counter would deny in every window up to its own.
+    MovedBack,
+}
+
+impl Standing {
+    /// Takes what is stored into the window that counts now.
+    #[inline(always)]
+    pub(super) fn at(counter: &Counter<'_>, stored: Stored, now: Timestamp) -> Self {
+        if let Stored::Held(state) = stored {
+            let quota = counter.quota().quota();
+            // Nearly always, and then without knowing more of the quota than its length.
+            if let Some(length) = quota.fixed_millis() {
+                let left = state.end.as_unix_millis().wrapping_sub(now.as_unix_millis()).cast_unsigned();
+                // 1 ..= length: what is below wraps to above.
+                if left.wrapping_sub(1) < length {
+                    let window = Window::new(state.end.saturating_sub_millis(length), state.end);
+                    return Self { used: state.used, window, course: Course::Stayed };
+                }
+            }
+        }
+        Self::in_another_window(counter, stored, now)
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn in_another_window(counter: &Counter<'_>, stored: Stored, now: Timestamp) -> Self {
+        let quota = counter.quota().quota();
+        let window_at = |time| quota.window_at(counter.key(), time);
+        match stored {
+            Stored::Held(State { used, end }) if now < end => {
+                let window = quota.window_ending(end);
+                if window.start().millis_since(now) <= STEP {
+                    Self { used, window, course: Course::Stayed }
+                } else {
+                    Self { used, window: window_at(now), course: Course::MovedBack }
+                }
+            }
+            Stored::Held(_) => Self { used: 0, window: window_at(now), course: Course::Opened },
+            Stored::Absent { dropped_until } => {
+                let stepped_back = (1..=STEP).contains(&dropped_until.millis_since(now));
+                let opened_at = if stepped_back { dropped_until } else { now };
+                Self { used: 0, window: window_at(opened_at), course: Course::Opened }
+            }
+        }
+    }
+
+    /// What is stored once so many more units are used. It saturates where limits end, so that it fits wherever a limit
+    /// does.
+    #[inline(always)]
+    pub(super) fn add(&self, units: u64) -> State {
+        State { used: self.used.saturating_add(units).min(Quota::MAX_LIMIT), end: self.window.end() }
+    }
+}

@@ -1,0 +1,314 @@
+//! A step under the locks of its counters' shards: whatever one compare-and-swap cannot do.
+
+use smallvec::SmallVec;
+
+use super::decide::{Outcome, decide, is_admitted};
+use super::fingerprint::Fingerprint;
+use super::fixed_window::{Course, Standing, State, Stored};
+use super::slot::Slot;
+use super::table::{Guards, Table};
+use super::time::Time;
+use crate::store::{Counted, Refunded};
+use crate::{Charge, Clock, Quota, QuotaState, Timestamp};
+
+/// The shards of some counters, locked, with the slots of those counters frozen: nobody else sees or changes
+/// them until this is dropped.
+pub(super) struct Step<'a> {
+    table: &'a Table,
+    charges: &'a [Charge<'a>],
+    /// One for each different counter.
+    held: SmallVec<[Held<'a>; 2]>,
+    /// For each charge, its counter's index in `held`.
+    indices: SmallVec<[usize; 2]>,
+    /// What each charge comes to.
+    outcomes: SmallVec<[Outcome; 2]>,
+    guards: Guards<'a>,
+    /// The reading by which room is made.
+    coarse: Timestamp,
+}
+
+struct Held<'a> {
+    fingerprint: Fingerprint,
+    shard: usize,
+    /// The frozen slot and the word to give back, if the counter has a slot.
+    slot: Option<(Slot<'a>, u64)>,
+    stored: Stored,
+    /// Whether a slot can be had.
+    has_room: bool,
+}
+
+/// Whether a step may need slots for new counters.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Needs {
+    Room,
+    Nothing,
+}
+
+/// Why there is no room for a counter.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum NoRoom {
+    /// Its shard is full.
+    InShard,
+    /// As many counters are held as may be, and none of them has closed in the shards of this step.
+    UnderCap,
+}
+
+impl<'a> Step<'a> {
+    /// Locks and freezes the counters of these charges, whose fingerprints these are, and decides.
+    pub(super) fn new(
+        table: &'a Table,
+        time: &Time<impl Clock>,
+        charges: &'a [Charge<'a>],
+        fingerprints: &[Fingerprint],
+        needs: Needs,
+    ) -> Self {
+        let mut held = SmallVec::<[Held<'a>; 2]>::new();
+        let indices = fingerprints.iter().map(|fingerprint| {
+            held.iter().position(|known| known.fingerprint == *fingerprint).unwrap_or_else(|| {
+                held.push(Held {
+                    fingerprint: *fingerprint,
+                    shard: table.shard_index(*fingerprint),
+                    slot: None,
+                    stored: Stored::Absent { dropped_until: Timestamp::from_unix_millis(i64::MIN) },
+                    has_room: true,
+                });
+                held.len() - 1
+            })
+        });
+        let indices = indices.collect();
+        // From here on a panic, as of a user's clock, gives everything back.
+        let guards = table.lock(fingerprints);
+        let coarse = time.coarse();
+        let mut step = Self { table, charges, held, indices, outcomes: SmallVec::new(), guards, coarse };
+        if needs == Needs::Room {
+            step.make_room();
+        }
+        step.freeze();
+        // Read once no other step can change these counters, so that the readings of all steps on a counter
+        // are in the order of the steps.
+        step.outcomes = time.decide_all(charges, |now| step.decide(now));
+        step.move_back();
+        step
+    }
+
+    /// Finds or makes room for counters that have no slot. Before anything is frozen, because counters may
+    /// change their places.
+    fn make_room(&mut self) {
+        for (shard, guard) in self.guards.iter() {
+            let is_new =
+                |held: &&mut Held<'_>| held.shard == *shard && guard.find(held.fingerprint).is_none();
+            let mut new: SmallVec<[&mut Held<'_>; 2]> = self.held.iter_mut().filter(is_new).collect();
+            if new.is_empty() {
+                continue;
+            }
+            let (has_room, dropped) = guard.make_room(new.len(), self.coarse);
+            self.table.tell_of_dropped(*shard, guard, &dropped);
+            new.iter_mut().for_each(|held| held.has_room = has_room);
+        }
+    }
+
+    fn freeze(&mut self) {
+        for held in &mut self.held {
+            let guard = self.guards.of(held.shard);
+            held.slot = guard.find(held.fingerprint).map(|seen| (seen.slot, seen.slot.freeze()));
+            let state = held.slot.and_then(|(slot, word)| slot.state(word));
+            let absent = || Stored::Absent { dropped_until: guard.dropped_until(self.coarse) };
+            held.stored = state.map_or_else(absent, Stored::Held);
+        }
+    }
+
+    fn decide(&self, now: Timestamp) -> SmallVec<[Outcome; 2]> {
+        let each = self.charges.iter().zip(&self.indices);
+        each.map(|(charge, held)| decide(charge, self.cost_of(*held), self.held[*held].stored, now)).collect()
+    }
+
+    /// Units that all charges on this counter take.
+    fn cost_of(&self, held: usize) -> u64 {
+        let each = self.charges.iter().zip(&self.indices);
+        each.filter(|(_, index)| **index == held).map(|(charge, _)| u64::from(charge.cost())).sum()
+    }
+
+    /// Writes what has to move whatever comes of the step.
+    fn move_back(&mut self) {
+        for (index, outcome) in self.indices.iter().zip(&self.outcomes) {
+            let held = &mut self.held[*index];
+            if let (Course::MovedBack, Some((slot, word))) = (outcome.standing.course, &mut held.slot) {
+                *word = self.guards.of(held.shard).fill(*slot, held.fingerprint, outcome.standing.add(0));
+            }
+        }
+    }
+
+    pub(super) fn charge(&mut self) -> Result<Counted, NoRoom> {
+        let admitted = is_admitted(&self.outcomes);
+        let each = || self.charges.iter().zip(&self.outcomes).zip(&self.indices);
+        // One denial is counted for all charges on its counter, which were weighed together.
+        let mut units: SmallVec<[u64; 2]> = self.held.iter().map(|_| 0).collect();
+        for ((charge, outcome), held) in each() {
+            units[*held] = units[*held].max(outcome.units(charge, admitted));
+        }
+        // Only an admission makes new counters: a denial is counted where something is used already.
+        if admitted {
+            self.take_room(&units)?;
+        }
+        let answers = each().map(|((charge, outcome), held)| outcome.answer(charge, units[*held])).collect();
+        for (held, units) in units.into_iter().enumerate().filter(|(_, units)| *units > 0) {
+            let index = self.first_of(held);
+            self.write(index, self.outcomes[index].standing.add(units));
+        }
+        Ok(answers)
+    }
+
+    pub(super) fn peek(&self) -> Result<Counted, NoRoom> {
+        if is_admitted(&self.outcomes) {
+            self.take_room(&[])?;
+        }
+        let each = self.charges.iter().zip(&self.outcomes);
+        Ok(each.map(|(charge, outcome)| outcome.answer(charge, 0)).collect())
+    }
+
+    /// Charges the only counter without asking.
+    pub(super) fn record(&mut self) -> Result<QuotaState, NoRoom> {
+        let Standing { used, .. } = self.standing();
+        self.set(used.saturating_add(self.cost_of(0)))
+    }
+
+    /// Sets what is used of the only counter, unless that is what it says already.
+    pub(super) fn set(&mut self, used: u64) -> Result<QuotaState, NoRoom> {
+        let Standing { used: before, window, .. } = self.standing();
+        let used = used.min(Quota::MAX_LIMIT);
+        if used != before {
+            self.take_room(&[1])?;
+            self.write(0, State { used, end: window.end() });
+        }
+        Ok(self.state(Standing { used, ..self.standing() }))
+    }
+
+    /// Forgets the only counter.
+    pub(super) fn reset(&mut self) -> QuotaState {
+        let held = &mut self.held[0];
+        let guard = self.guards.of(held.shard);
+        if let Some((slot, _)) = held.slot.take() {
+            guard.free(slot);
+            if let Some(names) = &self.table.names {
+                names.remove(held.shard, held.fingerprint);
+            }
+            self.table.give_back_keys(1);
+        }
+        let absent = Stored::Absent { dropped_until: guard.dropped_until(self.coarse) };
+        self.state(Standing::at(&self.charges[0].counter(), absent, self.outcomes[0].now))
+    }
+
+    /// Gives back what the only charge takes, in the window that began at `start`.
+    pub(super) fn refund(&mut self, start: Timestamp) -> Refunded {
+        let Standing { used, window, .. } = self.standing();
+        if window.start() != start {
+            return Refunded::Closed;
+        }
+        let given = self.charges[0].cost().min(u32::try_from(used).unwrap_or(u32::MAX));
+        let used = used - u64::from(given);
+        if given > 0 {
+            self.write(0, State { used, end: window.end() });
+        }
+        Refunded::Open { given, used }
+    }
+
+    /// The only counter.
+    fn standing(&self) -> Standing {
+        self.outcomes[0].standing
+    }
+
+    fn state(&self, standing: Standing) -> QuotaState {
+        let quota = self.charges[0].counter().quota().quota();
+        QuotaState::new(quota, standing.used, standing.window, self.outcomes[0].now, None)
+    }
+
+    /// The first charge on this counter.
+    fn first_of(&self, held: usize) -> usize {
+        self.indices.iter().position(|index| *index == held).unwrap_or_default()
+    }
+
+    /// Takes room for those counters without a slot that are charged, by their indices, if there is room for all that
+    /// have none. What there is not is looked for among the counters that have closed in these shards.
+    fn take_room(&self, units: &[u64]) -> Result<(), NoRoom> {
+        let is_new = |index: &usize| self.held[*index].slot.is_none();
+        let new = || (0..self.held.len()).filter(is_new);
+        if new().any(|index| !self.held[index].has_room) {
+            return Err(NoRoom::InShard);
+        }
+        let (all, charged) =
+            (new().count(), new().filter(|index| units.get(*index).is_some_and(|it| *it > 0)).count());
+        if self.table.take_keys(all, charged) {
+            return Ok(());
+        }
+        for (shard, guard) in self.guards.iter() {
+            self.table.tell_of_dropped(*shard, guard, &guard.drop_closed(self.coarse));
+        }
+        if self.table.take_keys(all, charged) { Ok(()) } else { Err(NoRoom::UnderCap) }
+    }
+
+    /// Writes a charge's counter, which has a slot, or gets one.
+    fn write(&mut self, index: usize, state: State) {
+        let (counter, course) = (self.charges[index].counter(), self.outcomes[index].standing.course);
+        let held = &mut self.held[self.indices[index]];
+        let guard = self.guards.of(held.shard);
+        if let Some((slot, _)) = held.slot.take() {
+            if let (Some(names), Course::Opened, Stored::Held(closed)) =
+                (&self.table.names, course, held.stored)
+            {
+                names.tell_of_rollover(&counter, closed);
+            }
+            guard.write(slot, held.fingerprint, state);
+        } else {
+            let dropped = guard.insert(held.fingerprint, state, self.coarse);
+            self.table.tell_of_dropped(held.shard, guard, &dropped);
+            if let Some(names) = &self.table.names {
+                names.remember(held.shard, held.fingerprint, &counter);
+            }
+        }
+    }
+}
+
+impl Drop for Step<'_> {
+    fn drop(&mut self) {
+        for Held { shard, slot, .. } in &self.held {
+            let Some((slot, word)) = *slot else { continue };
+            // What was frozen was not seen by whoever looked for closed counters in this step.
+            if let Some(state) = slot.state(word) {
+                self.guards.of(*shard).note_end(state.end);
+            }
+            slot.thaw(word);
+        }
+    }
+}
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use crate::{Charge, Key, ManualClock, MemoryStore, PolicyQuota, Quota, StoreError, SyncStore};
+
+    /// A sweep in the middle of a step passes by the counters that the step has frozen. When their windows close,
+    /// the next sweep has to come for them.
+    #[test]
+    fn a_counter_that_was_charged_beside_a_sweep_is_swept_when_it_closes() -> Result<(), StoreError> {
+        let quota =
+            |millis| Quota::new(9, Duration::from_millis(millis)).map(|quota| PolicyQuota::new("", quota));
+        let (blink, second, minute) = (quota(300).unwrap(), quota(1_000).unwrap(), quota(60_000).unwrap());
+        let keys: Vec<Key<'_>> = (0_u64..5).map(Key::from).collect();
+        let clock = ManualClock::default();
+        let store = MemoryStore::builder().clock(clock.clone()).max_keys(3).build();
+        // So many are refused, but from now on the slice has room for them: only the cap asks for sweeps.
+        let crowd: Vec<_> = keys.iter().map(|key| Charge::new(&minute, key, 1)).collect();
+        assert_eq!(store.charge(&crowd), Err(StoreError::Full));
+        for (key, quota) in [&blink, &second, &minute].into_iter().enumerate() {
+            assert!(store.charge(&[Charge::new(quota, &keys[key], 1)])?.is_admitted());
+        }
+        clock.advance(Duration::from_millis(300));
+        // Takes the place of the first.
+        let both = [Charge::new(&second, &keys[1], 1), Charge::new(&minute, &keys[3], 1)];
+        assert!(store.charge(&both)?.is_admitted());
+        clock.advance(Duration::from_millis(700));
+        // Takes the place of the second.
+        assert!(store.charge(&[Charge::new(&minute, &keys[4], 1)])?.is_admitted());
+        Ok(())
+    }
+}

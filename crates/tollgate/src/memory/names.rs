@@ -1,0 +1,211 @@
+//! What the table's fingerprints stand for, and a word when a counter's window is over: on request only.
+//!
+//! Names are kept beside the table, under a lock for each shard that is taken when a counter comes or goes and
+//! not when it is charged. Closed counters go into a bounded queue; a thread of its own takes them out for the
+//! user's hook, so that a hook that is slow or panics holds up nobody.
+
+use std::collections::HashMap;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use super::fingerprint::Fingerprint;
+use super::fixed_window::State;
+use super::sync::{AtomicU64, Ordering};
+use crate::{Counter, Key, Quota, Timestamp};
+
+/// How often closed counters are looked for that nobody has touched since.
+pub(super) const INTERVAL: Duration = Duration::from_secs(1);
+
+/// A counter under its name.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct NamedCounter {
+    /// The policy's name.
+    pub policy: Box<str>,
+    /// The quota, with the limit it had when the counter was made.
+    pub quota: Quota,
+    /// Who is counted.
+    pub key: Key<'static>,
+    /// Units used in the window.
+    pub used: u64,
+    /// When the window ends, or has ended.
+    pub window_end: Timestamp,
+}
+
+/// The names of a store's counters, and where closed ones are told.
+pub(super) struct Names {
+    shards: Box<[Mutex<HashMap<Id, Name>>]>,
+    closed: Option<SyncSender<NamedCounter>>,
+    lost: AtomicU64,
+}
+
+/// What has woken the thread of the hook.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Woken {
+    ByCounter,
+    ByTime,
+}
+
+/// Whether names are remembered.
+#[derive(Debug)]
+pub(super) enum Naming {
+    Off,
+    Remembered,
+    /// And closed counters told.
+    Told(SyncSender<NamedCounter>),
+}
+
+/// What a slot keeps of a fingerprint.
+type Id = (u64, u64);
+
+#[derive(Clone)]
+struct Name {
+    policy: Box<str>,
+    quota: Quota,
+    key: Key<'static>,
+}
+
+impl Names {
+    /// `None` if names are not remembered.
+    pub(super) fn new(shards: usize, naming: Naming) -> Option<Self> {
+        let closed = match naming {
+            Naming::Off => return None,
+            Naming::Remembered => None,
+            Naming::Told(closed) => Some(closed),
+        };
+        let shards = (0..shards).map(|_| Mutex::default()).collect();
+        Some(Self { shards, closed, lost: AtomicU64::new(0) })
+    }
+
+    /// Remembers a counter that has been given a slot.
+    pub(super) fn remember(&self, shard: usize, fingerprint: Fingerprint, counter: &Counter<'_>) {
+        self.of_shard(shard).insert(id(fingerprint), Name::of(counter));
+    }
+
+    /// Removes the name of a counter that was reset; nobody is told.
+    pub(super) fn remove(&self, shard: usize, fingerprint: Fingerprint) {
+        self.of_shard(shard).remove(&id(fingerprint));
+    }
+
+    /// Removes the names of counters that were dropped because their windows have closed, and gives those that
+    /// had counted something.
+    pub(super) fn take(&self, shard: usize, dropped: &[(Fingerprint, State)]) -> Vec<NamedCounter> {
+        let mut names = self.of_shard(shard);
+        let taken = dropped
+            .iter()
+            .filter_map(|(fingerprint, state)| Some((names.remove(&id(*fingerprint))?, *state)));
+        taken.filter(|(_, state)| state.used > 0).map(|(name, state)| name.with(state)).collect()
+    }
+
+    /// Tells of a counter whose window has closed.
+    pub(super) fn tell(&self, counter: NamedCounter) {
+        if self.closed.as_ref().is_some_and(|closed| closed.try_send(counter).is_err()) {
+            // Relaxed: a count for people.
+            self.lost.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    /// Tells of a counter that goes on in its next window.
+    pub(super) fn tell_of_rollover(&self, counter: &Counter<'_>, state: State) {
+        if self.closed.is_some() && state.used > 0 {
+            self.tell(Name::of(counter).with(state));
+        }
+    }
+
+    /// Closed counters that the queue had no room for.
+    pub(super) fn lost(&self) -> u64 {
+        self.lost.load(Ordering::Relaxed)
+    }
+
+    /// These counters of a shard under their names.
+    pub(super) fn of(&self, shard: usize, live: &[(Fingerprint, State)]) -> Vec<NamedCounter> {
+        let names = self.of_shard(shard);
+        let named = |(fingerprint, state): &(Fingerprint, State)| {
+            Some(names.get(&id(*fingerprint))?.clone().with(*state))
+        };
+        live.iter().filter_map(named).collect()
+    }
+
+    /// A panic under the lock, of an allocation say, leaves a whole map.
+    fn of_shard(&self, shard: usize) -> MutexGuard<'_, HashMap<Id, Name>> {
+        self.shards[shard].lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Name {
+    fn of(counter: &Counter<'_>) -> Self {
+        let quota = counter.quota();
+        Self {
+            policy: quota.policy().into(),
+            quota: quota.quota().clone(),
+            key: counter.key().clone().into_owned(),
+        }
+    }
+
+    fn with(self, state: State) -> NamedCounter {
+        let Self { policy, quota, key } = self;
+        NamedCounter { policy, quota, key, used: state.used, window_end: state.end }
+    }
+}
+
+fn id(fingerprint: Fingerprint) -> Id {
+    (fingerprint.position, fingerprint.kept_tag())
+}
+
+/// Calls the hook for each closed counter until the store is gone. After each, and once a second, `drop_closed` finds
+/// those that nobody has touched since their windows closed; it gives none once the store is gone.
+pub(super) fn run(
+    closed: &Receiver<NamedCounter>,
+    hook: impl Fn(NamedCounter),
+    mut drop_closed: impl FnMut(Woken) -> Option<Vec<NamedCounter>>,
+) {
+    // A hook that panics has had its counter; the next ones are called all the same.
+    let call = |counter| drop(catch_unwind(AssertUnwindSafe(|| hook(counter))));
+    loop {
+        let woken = match closed.recv_timeout(INTERVAL) {
+            Ok(counter) => {
+                call(counter);
+                Woken::ByCounter
+            }
+            Err(RecvTimeoutError::Timeout) => Woken::ByTime,
+            Err(RecvTimeoutError::Disconnected) => return,
+        };
+        match drop_closed(woken) {
+            Some(dropped) => dropped.into_iter().for_each(call),
+            None => return,
+        }
+    }
+}
+
+#[cfg(all(test, not(any(tollgate_loom, tollgate_shuttle))))]
+mod tests {
+    use std::time::Duration;
+
+    use super::super::*;
+    use crate::{Key, ManualClock, PolicyQuota, Quota};
+
+    /// Whoever dropped closed counters gave back the lock before it removed their names. A counter that came again in
+    /// between lost its name: it was not listed, and its last window was never told.
+    #[test]
+    fn a_shard_is_locked_until_the_names_of_its_dropped_counters_are_gone() {
+        let clock = ManualClock::default();
+        let store = MemoryStore::builder().clock(clock.clone()).remember_keys().max_keys(1).build();
+        let (quota, key) = (PolicyQuota::new("", Quota::per_second(1)), Key::from("alice"));
+        assert!(store.charge(&[Charge::new(&quota, &key, 1)]).unwrap().is_admitted());
+        clock.advance(Duration::from_secs(1));
+
+        let table = &store.inner.table;
+        let names = table.names.as_ref().unwrap().of_shard(0);
+        std::thread::scope(|scope| {
+            scope.spawn(|| table.drop_closed(clock.now()));
+            while store.keys() > 0 {
+                std::thread::yield_now();
+            }
+            let version = table.shard_at(0).version();
+            drop(names);
+            assert!(version % 2 == 1, "the lock is given back");
+        });
+    }
+}

@@ -1,0 +1,253 @@
+//! What a slot says of its counter, packed into two words.
+//!
+//! The state word decides by its upper 26 bits what it says:
+//!
+//! ```text
+//!  0                  0                                   empty: never used
+//!  0                  1                                   free: its counter is gone, the slot waits for another
+//!  1 ..= 32           1 + upper 3 bits of the end │ used (40)         wide (from bit 38 down to 0)
+//!  64 ..= 2^26 - 2    second (26) │ generation (6) │ used (32)        compact
+//!  2^26 - 1           all ones                            frozen: another thread is at it
+//! ```
+//!
+//! The tag word has 16 bits of the fingerprint, and below them what changes under the shard's lock alone:
+//!
+//! ```text
+//!  tag (16) │ lead (10) │ era (14) │ generation (24)      compact
+//!  tag (16) │ lower 42 bits of the end │ generation (6)   wide
+//! ```
+//!
+//! In a compact state, everything that a charge changes is in one word, so one compare-and-swap decides. The window ends
+//! `lead` milliseconds before the second `era * 2^24 + second` of Unix time. That fits every window; windows of
+//! more than a year follow each other in one era, and then the next one is written under the lock. It fits counts below 2^32;
+//! larger ones are wide: just as small, but changed under the lock alone.
+//!
+//! Other kinds of quota may put what they like into the lower 32 bits of a compact word.
+
+use super::fixed_window::State;
+use crate::Timestamp;
+
+pub(super) const EMPTY: u64 = 0;
+pub(super) const FREE: u64 = 1;
+pub(super) const FROZEN: u64 = u64::MAX;
+
+/// So many generations a state word tells apart.
+pub(super) const GENERATIONS: u64 = 1 << 6;
+/// The bits of a tag word that hold the generation: more than a state word has room for.
+const GENERATION: u64 = (1 << 24) - 1;
+
+const SECOND_SHIFT: u32 = 38;
+const GENERATION_SHIFT: u32 = 32;
+const COMPACT_USED: u64 = 1 << 32;
+const LAST_SECOND: u64 = (1 << 26) - 2;
+/// The least compact word.
+const COMPACT: u64 = 64 << SECOND_SHIFT;
+
+pub(super) const TAG_SHIFT: u32 = 48;
+const LEAD_SHIFT: u32 = 38;
+const ERA_SHIFT: u32 = 24;
+/// An era has this power of two seconds.
+const ERA: u32 = 24;
+/// Eras before and after 1970 that the tag word has room for.
+const ERAS: i64 = 1 << 13;
+
+const WIDE: u64 = 1 << SECOND_SHIFT;
+const WIDE_USED_BITS: u32 = 40;
+const WIDE_END_BITS: u32 = 42;
+/// Wide ends are counted from this far before 1970, in milliseconds: 557 years.
+const WIDE_ORIGIN: i64 = 1 << 44;
+const WIDE_GENERATION_BITS: u32 = 6;
+
+/// The earliest and the latest time that a store keeps, in Unix milliseconds: before and after these years its clock
+/// stands still. So a window that ends beyond what a slot can say is never taken for one that has closed.
+const REACH: (i64, i64) = (-WIDE_ORIGIN / 2, WIDE_ORIGIN / 2);
+
+/// The time as far as a store can keep it.
+pub(super) fn clamp(now: Timestamp) -> Timestamp {
+    // As `Ord::clamp`, without its check that the bounds are in order.
+    Timestamp::from_unix_millis(now.as_unix_millis().max(REACH.0).min(REACH.1))
+}
+
+/// Whether one compare-and-swap changes a counter with this state word.
+#[inline(always)]
+pub(super) const fn is_compact(word: u64) -> bool {
+    COMPACT <= word && word < FROZEN
+}
+
+/// Whether the state word says what a counter holds.
+pub(super) const fn is_held(word: u64) -> bool {
+    WIDE <= word && word < FROZEN
+}
+
+/// Whether both words are of one generation, which for a compact state is known.
+#[inline(always)]
+pub(super) const fn is_one_generation(word: u64, tag: u64) -> bool {
+    (word >> GENERATION_SHIFT ^ tag) & (GENERATIONS - 1) == 0
+}
+
+/// What a compact word says, with its tag word.
+#[inline(always)]
+pub(super) const fn open(word: u64, tag: u64) -> State {
+    let second = (era(tag) << ERA) + (word >> SECOND_SHIFT).cast_signed();
+    let end = Timestamp::from_unix_millis(second * 1000 - lead(tag).cast_signed());
+    State { used: word & (COMPACT_USED - 1), end }
+}
+
+/// What both words say, if a counter is there.
+pub(super) const fn state(word: u64, tag: u64) -> Option<State> {
+    if is_compact(word) {
+        return Some(open(word, tag));
+    }
+    if !is_held(word) {
+        return None;
+    }
+    let (wide, end_below) = (word - WIDE, tag >> WIDE_GENERATION_BITS & ((1 << WIDE_END_BITS) - 1));
+    let end = (wide >> WIDE_USED_BITS << WIDE_END_BITS | end_below).cast_signed() - WIDE_ORIGIN;
+    let used = wide & ((1 << WIDE_USED_BITS) - 1);
+    Some(State { used, end: Timestamp::from_unix_millis(end) })
+}
+
+/// A compact word with so many more units used, if they fit.
+#[inline(always)]
+pub(super) const fn add_used(word: u64, units: u64) -> Option<u64> {
+    // Carried into the generation, the sum would stand for another state.
+    if (word & (COMPACT_USED - 1)) + units < COMPACT_USED { Some(word + units) } else { None }
+}
+
+/// The compact word that comes after this one for this state, if the tag word can stay.
+pub(super) fn succeed(word: u64, tag: u64, state: State) -> Option<u64> {
+    let (second, lead_of_end) = second_and_lead(state.end);
+    let compact = compact(second - (era(tag) << ERA), word >> GENERATION_SHIFT, state.used);
+    compact.filter(|_| lead(tag) == lead_of_end)
+}
+
+/// The words of this state and this part of a fingerprint in a slot that has had this tag word: of the next generation.
+///
+/// A word that a thread has read of one counter never comes to stand for another one, or for the same one in another
+/// window, unless the slot goes through 64 generations meanwhile. That is found out by the tag word, or by how often
+/// slots of the shard were [rewritten](super::shard::Shard::rewrites).
+pub(super) fn pack(kept_tag: u64, state: State, tag_before: u64) -> (u64, u64) {
+    let generation = (tag_before + 1) & GENERATION;
+    let (second, lead) = second_and_lead(state.end);
+    // So that there is room for as many seconds as can be.
+    let era = (second >> ERA) - 1;
+    let (word, below) = match compact(second - (era << ERA), generation, state.used) {
+        Some(word) if (-ERAS..ERAS).contains(&era) => {
+            let era = era.cast_unsigned() & (2 * ERAS.cast_unsigned() - 1);
+            (word, lead << LEAD_SHIFT | era << ERA_SHIFT | generation)
+        }
+        _ => wide(state, generation),
+    };
+    (word, kept_tag << TAG_SHIFT | below)
+}
+
+/// The tag word of a slot without a counter: it keeps the generation alone.
+pub(super) const fn emptied(tag: u64) -> u64 {
+    tag & GENERATION
+}
+
+fn compact(second: i64, generation: u64, used: u64) -> Option<u64> {
+    let second = u64::try_from(second).ok()?;
+    let fits = (COMPACT >> SECOND_SHIFT..=LAST_SECOND).contains(&second) && used < COMPACT_USED;
+    let generation = generation & (GENERATIONS - 1);
+    fits.then_some(second << SECOND_SHIFT | generation << GENERATION_SHIFT | used)
+}
+
+fn wide(state: State, generation: u64) -> (u64, u64) {
+    let end = state.end.as_unix_millis().saturating_add(WIDE_ORIGIN);
+    let end = end.clamp(0, 2 * WIDE_ORIGIN - 1).cast_unsigned();
+    let (above, below) = (end >> WIDE_END_BITS, end & ((1 << WIDE_END_BITS) - 1));
+    let word = WIDE + (above << WIDE_USED_BITS | state.used);
+    (word, below << WIDE_GENERATION_BITS | generation & (GENERATIONS - 1))
+}
+
+/// The second in which a window ends, rounded up, and how many milliseconds it ends before that.
+fn second_and_lead(end: Timestamp) -> (i64, u64) {
+    let second = end.as_unix_millis().div_euclid(1000) + i64::from(end.as_unix_millis().rem_euclid(1000) > 0);
+    (second, (second * 1000 - end.as_unix_millis()).cast_unsigned())
+}
+
+#[inline(always)]
+const fn era(tag: u64) -> i64 {
+    // Signed: there are eras before 1970.
+    (tag << (64 - LEAD_SHIFT)).cast_signed() >> (64 - LEAD_SHIFT + ERA_SHIFT)
+}
+
+#[inline(always)]
+const fn lead(tag: u64) -> u64 {
+    tag >> LEAD_SHIFT & ((1 << (TAG_SHIFT - LEAD_SHIFT)) - 1)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::Quota;
+
+    const NOW: i64 = 1_700_000_000_000;
+    const YEAR: i64 = 365 * 86_400_000;
+
+    fn state_of(used: u64, end: i64) -> State {
+        State { used, end: Timestamp::from_unix_millis(end) }
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { failure_persistence: None, ..Default::default() })]
+
+        /// Whatever a counter can hold comes back, beside the fingerprint's bits and in the next generation.
+        #[test]
+        fn states_come_back(
+            used in prop_oneof![0..5_u64, (1_u64 << 32) - 2..(1 << 32) + 2, 0..=Quota::MAX_LIMIT],
+            end in prop_oneof![NOW - 2_000..NOW + 2_000, REACH.0..REACH.1 + 11 * YEAR],
+            kept_tag in 0..1_u64 << 16,
+            tag_before: u64,
+        ) {
+            let (word, tag) = pack(kept_tag, state_of(used, end), tag_before);
+            prop_assert_eq!(state(word, tag), Some(state_of(used, end)));
+            prop_assert_eq!(is_compact(word), used < 1 << 32);
+            prop_assert_eq!(tag >> TAG_SHIFT, kept_tag);
+            prop_assert_eq!((tag.wrapping_sub(tag_before + 1)) & (GENERATIONS - 1), 0);
+            prop_assert!(!is_compact(word) || is_one_generation(word, tag));
+        }
+
+        /// A window's successor is found in one word where the fraction of the second is the same, for at least a
+        /// year.
+        #[test]
+        fn a_window_is_followed_by_others_in_the_same_era(end in NOW - YEAR..NOW + YEAR, later in 0..380 * 86_400_i64) {
+            let (word, tag) = pack(0, state_of(7, end), 0);
+            let next = state_of(1, end + later * 1_000);
+            let followed = succeed(word, tag, next).expect("it fits");
+            prop_assert_eq!(state(followed, tag), Some(next));
+            prop_assert!(is_one_generation(followed, tag));
+            prop_assert_eq!(succeed(word, tag, state_of(1, end + later * 1_000 + 1)), None);
+        }
+    }
+
+    /// After some 582 days of uptime no state fitted one word any more.
+    #[test]
+    fn states_are_compact_however_late_it_is() {
+        for year in -200..200 {
+            for length in [0, 1, 10] {
+                let (word, _) = pack(0, state_of(5, NOW + (year + length) * YEAR + 123), 0);
+                assert!(is_compact(word), "year {year}, {length} years ahead");
+            }
+        }
+    }
+
+    #[test]
+    fn units_are_added_up_to_the_end_of_their_bits() {
+        let (word, tag) = pack(0, state_of((1 << 32) - 2, NOW), 0);
+        let full = add_used(word, 1).unwrap();
+        assert_eq!(state(full, tag), Some(state_of((1 << 32) - 1, NOW)));
+        assert_eq!(add_used(full, 1), None);
+        assert_eq!(succeed(word, tag, state_of(1 << 32, NOW)), None);
+    }
+
+    #[test]
+    fn a_slot_without_a_counter_holds_nothing() {
+        for word in [EMPTY, FREE, FROZEN] {
+            assert_eq!((state(word, 0), is_held(word), is_compact(word)), (None, false, false));
+        }
+    }
+}

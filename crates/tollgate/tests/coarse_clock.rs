@@ -1,0 +1,137 @@
+//! A store whose clock has two readings: a precise one, and a coarse one that lags behind it.
+
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::time::Duration;
+
+use tollgate::{Charge, Clock, Key, Limiter, MemoryStore, PolicyQuota, Quota, Reason, SyncStore, Timestamp};
+
+/// Its coarse reading lags: it is the time of the last tick of 4 ms, or of one that was missed before it.
+#[derive(Default)]
+struct TickingClock {
+    millis: AtomicI64,
+    missed_ticks: i64,
+}
+
+impl Clock for TickingClock {
+    fn now(&self) -> Timestamp {
+        Timestamp::from_unix_millis(self.millis.load(Ordering::Relaxed))
+    }
+
+    fn coarse_now(&self) -> Timestamp {
+        let ticks = self.millis.load(Ordering::Relaxed).div_euclid(4);
+        Timestamp::from_unix_millis((ticks - self.missed_ticks) * 4)
+    }
+
+    fn coarse_resolution(&self) -> Duration {
+        Duration::from_millis(4)
+    }
+}
+
+#[test]
+fn who_waits_as_told_is_admitted_although_the_coarse_clock_lags() {
+    for (quota, missed_ticks) in
+        [("1/1s", 0), ("1/1s", 8), ("1/1s@first_hit", 8), ("1/1s@staggered", 8), ("1/10ms", 8)]
+    {
+        for true_time in 5_100..5_140 {
+            let clock = TickingClock { millis: AtomicI64::new(true_time), missed_ticks };
+            let store = MemoryStore::builder().clock(&clock).build();
+            let limiter = Limiter::with_store(quota.parse().unwrap(), store);
+            assert!(limiter.check("alice").unwrap().is_allowed());
+            let denied = limiter.check("alice").unwrap();
+            assert_eq!(denied.reason(), Some(Reason::QuotaExceeded), "{quota} at {true_time} ms");
+            let wait = i64::try_from(denied.retry_after().unwrap().as_millis()).unwrap();
+            clock.millis.fetch_add(wait, Ordering::Relaxed);
+            let back = limiter.check("alice").unwrap();
+            assert!(back.is_allowed(), "{quota}: told to wait {wait} ms at {true_time} ms");
+        }
+    }
+}
+
+/// A client may know from another source when its window ends, and come at that very instant.
+#[test]
+fn nobody_is_denied_for_a_window_that_is_over() {
+    let day = PolicyQuota::new("day", Quota::per_day(9));
+    for (missed_ticks, late) in (0..=8).flat_map(|missed| (0..4).map(move |late| (missed, late))) {
+        let clock = TickingClock { millis: AtomicI64::new(5_500), missed_ticks };
+        let store = MemoryStore::builder().clock(&clock).build();
+        let second = PolicyQuota::new("second", Quota::per_second(1));
+        let key = Key::from("alice");
+        let (one, both) =
+            ([Charge::new(&second, &key, 1)], [&second, &day].map(|it| Charge::new(it, &key, 1)));
+        for charges in [&one[..], &both] {
+            let end = 1_000 * (clock.millis.load(Ordering::Relaxed) / 1_000 + 1);
+            while SyncStore::charge(&store, charges).unwrap().is_admitted() {}
+            clock.millis.store(end + late, Ordering::Relaxed);
+            let counted = SyncStore::charge(&store, charges).unwrap();
+            assert!(counted.is_admitted(), "{late} ms after the end, {missed_ticks} ticks missed");
+        }
+    }
+}
+
+/// A window opened by a precise reading is not left again because a coarse one lags behind it.
+#[test]
+fn a_coarse_reading_does_not_move_a_counter_back() {
+    let clock = TickingClock::default();
+    let store = MemoryStore::builder().clock(&clock).build();
+    let (second, tick) = ("2/1s".parse().unwrap(), "9/10ms".parse().unwrap());
+    let (second, tick) = (PolicyQuota::new("a", second), PolicyQuota::new("b", tick));
+    let key = Key::from("alice");
+    let both = [Charge::new(&second, &key, 1), Charge::new(&tick, &key, 1)];
+
+    // The short quota needs the precise clock, and with it the long one enters its second window at 1,001 ms.
+    clock.millis.store(1_001, Ordering::Relaxed);
+    let counted = SyncStore::charge(&store, &both).unwrap();
+    assert_eq!(counted[0].window().start(), Timestamp::from_unix_millis(1_000));
+    let alone = SyncStore::charge(&store, &both[..1]).unwrap();
+    assert_eq!((alone[0].used(), alone[0].window()), (2, counted[0].window()));
+    assert!(!SyncStore::charge(&store, &both[..1]).unwrap().is_admitted());
+}
+
+/// Room was made by the precise clock and decisions were made by the coarse one. So a counter could be dropped by one
+/// step because its window was over, and be opened again in that very window by the next: on the real clock, 2,000
+/// busy keys of `1/1s` and a stream of new ones had 66 units too many of 42,000 within 20 seconds.
+#[test]
+fn a_window_that_was_left_is_not_opened_again() {
+    for (windows, at_first) in [("1s", 5_500), ("1s@staggered", 5_500), ("1s@first_hit", 5_003)] {
+        let quota = PolicyQuota::new("", format!("1/{windows}").parse().unwrap());
+        let blink = PolicyQuota::new("", "1/10ms".parse().unwrap());
+        let [alice, bob, carol] = ["alice", "bob", "carol"].map(Key::from);
+        let clock = TickingClock { millis: AtomicI64::new(at_first), missed_ticks: 1 };
+        let store = MemoryStore::builder().clock(&clock).max_keys(2).build();
+        let charge = |quota: &PolicyQuota, key: &Key<'_>| {
+            Some(SyncStore::charge(&store, &[Charge::new(quota, key, 1)]).ok()?[0]).filter(|it| it.has_room())
+        };
+        let first = [&alice, &carol].map(|key| charge(&quota, key).unwrap().window());
+        let mut windows = vec![first[0]];
+        for late in 1..20 {
+            clock.millis.store(first[0].end().as_unix_millis() + late, Ordering::Relaxed);
+            // Bob needs room, and the precise clock.
+            charge(&blink, &bob);
+            windows.extend(charge(&quota, &alice).map(|admitted| admitted.window()));
+        }
+        assert!(
+            windows.windows(2).all(|pair| pair[0].end() <= pair[1].start()),
+            "one unit each: {windows:?}"
+        );
+    }
+}
+
+/// The coarse reading says for a while that a window is open which is over. A unit charged then was counted in the old
+/// window, so three times the limit could pass within the length of one.
+#[test]
+fn nothing_is_counted_in_a_window_that_is_over() {
+    for windows in ["1s", "1s@staggered", "1s@first_hit"] {
+        for (known, missed_ticks) in [(false, 8), (true, 0), (true, 8)] {
+            let clock = TickingClock { millis: AtomicI64::new(5_100), missed_ticks };
+            let store = MemoryStore::builder().clock(&clock).build();
+            let limiter = Limiter::with_store(format!("9/{windows}").parse().unwrap(), store);
+            let end = limiter.peek("alice").unwrap().quotas()[0].window().end();
+            if known {
+                assert!(limiter.check("alice").unwrap().is_allowed());
+            }
+            clock.millis.store(end.as_unix_millis() + 1, Ordering::Relaxed);
+            let counted = limiter.check("alice").unwrap().quotas()[0];
+            assert!(counted.window().end() > end, "{windows}, known: {known}: {counted:?}");
+        }
+    }
+}
