@@ -138,7 +138,7 @@ fn miri() -> Result<()> {
         // Each seed is another course of threads, and another choice of what their loads see.
         .environment("MIRIFLAGS", "-Zmiri-many-seeds=0..8")
         // Not what is sequential, and slow there.
-        .arguments(["--", "memory::crowds", "memory::slice", "memory::step"])
+        .arguments(["--", "memory::tests::crowds", "memory::shard", "memory::locked"])
         .run()?;
     println!("RESULT prove/miri seeds=8 violations=0");
     Ok(())

@@ -12,23 +12,23 @@ use crate::Timestamp;
 
 /// Tells a store what time it is.
 ///
-/// A store reads its clock once for each decision. A clock should not go back: a store bears it (a counter
-/// whose window has not begun keeps its count and is taken into the window that holds now), but a window that
-/// is passed twice is counted twice.
+/// One reading makes a decision. A clock should not go back. If it does so by a second or less, no window is opened again.
+/// After a longer step, a store takes a counter with what it has used into the window that holds then, and a window that
+/// is passed twice may be counted twice.
 pub trait Clock: Send + Sync {
     /// The time now, exact but for the rounding down to the millisecond.
     fn now(&self) -> Timestamp;
 
     /// The time now or a little earlier, where that is cheaper to tell.
     ///
-    /// A store takes it for windows at least 250 times as long as its resolution, and denies nobody on its word
-    /// near the end of a window.
+    /// A store decides by it in windows at least 250 times as long as its resolution, but for the last 12 times its
+    /// resolution of each window. It never shows a later time than [`now`](Self::now) does after it.
     fn coarse_now(&self) -> Timestamp {
         self.now()
     }
 
     /// How far apart the readings of [`coarse_now`](Self::coarse_now) are. As a rule they lag the true time by
-    /// no more than that; a store bears twelve times as much.
+    /// no more than that; with twelve times as much a store still counts every unit in its window.
     fn coarse_resolution(&self) -> Duration {
         Duration::ZERO
     }

@@ -28,7 +28,8 @@ pub(super) enum Function {
 /// The lower half of `tag` chooses the shard; `position` and the upper 16 bits of `tag` are kept in the slot,
 /// 80 bits in all, and tell counters apart. Of ten million live counters, 5 x 10^13 pairs, two share all 80
 /// bits with a chance of 5 x 10^13 / 2^80 = 4 x 10^-11, and meet only if they share the shard as well. Keys
-/// from strangers do not change that: without the random keys of SipHash they cannot aim.
+/// from strangers do not change that: without the random keys of SipHash they cannot aim. A store that trusts its keys
+/// has the same bound as far as XXH3 spreads keys as by chance.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Fingerprint {
     pub(super) position: u64,

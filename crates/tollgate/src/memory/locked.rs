@@ -286,17 +286,18 @@ mod tests {
 
     use crate::{Charge, Key, ManualClock, MemoryStore, PolicyQuota, Quota, StoreError, SyncStore};
 
-    /// A sweep in the middle of a step passes by the counters that the step has frozen. When their windows close,
-    /// the next sweep has to come for them.
+    /// A step that drops closed counters passes by those that it has frozen. When their windows close, the next step has to
+    /// come for them.
     #[test]
-    fn a_counter_that_was_charged_beside_a_sweep_is_swept_when_it_closes() -> Result<(), StoreError> {
+    fn a_counter_that_was_charged_while_others_were_dropped_is_dropped_when_it_closes()
+    -> Result<(), StoreError> {
         let quota =
             |millis| Quota::new(9, Duration::from_millis(millis)).map(|quota| PolicyQuota::new("", quota));
         let (blink, second, minute) = (quota(300).unwrap(), quota(1_000).unwrap(), quota(60_000).unwrap());
         let keys: Vec<Key<'_>> = (0_u64..5).map(Key::from).collect();
         let clock = ManualClock::default();
         let store = MemoryStore::builder().clock(clock.clone()).max_keys(3).build();
-        // So many are refused, but from now on the slice has room for them: only the cap asks for sweeps.
+        // So many are refused, but from now on the shard has room for them: only the cap asks for closed ones.
         let crowd: Vec<_> = keys.iter().map(|key| Charge::new(&minute, key, 1)).collect();
         assert_eq!(store.charge(&crowd), Err(StoreError::Full));
         for (key, quota) in [&blink, &second, &minute].into_iter().enumerate() {

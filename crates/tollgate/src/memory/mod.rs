@@ -69,12 +69,18 @@ const BATCH: usize = 16;
 ///
 /// Exact under any number of threads. A charge of one quota on a key that has a counter is one compare-and-swap
 /// and takes no lock, and a denial writes nothing (unless denials are counted), so threads that are denied do
-/// not slow each other down. A new key takes the lock of a slice of some 600 counters for the time of an
-/// insertion; a step over several quotas takes the locks of all its slices. The clock is read once for a
-/// decision; for windows of a second or more that is the coarse clock, except near their ends (see
-/// [`Clock::coarse_now`]).
+/// not slow each other down. A new key takes the lock of a shard of some 600 counters for the time of an
+/// insertion; a step over several quotas takes the locks of all its shards. Two things take the lock of one shard
+/// although the key has a counter: counts of 2<sup>32</sup> and more, and the first unit in a window that ends in
+/// another fraction of a second than the window before (of `first_hit` quotas, and of lengths that are no whole seconds).
 ///
-/// A clock further than 278 years from where it was when the store was made is taken to stand still there.
+/// One reading of the clock makes a decision. For windows of a second or more it is the coarse one, except near their
+/// ends (see [`Clock::coarse_now`]), so no unit is counted in a window that is over.
+///
+/// If the clock steps back by a second or less, no window is opened again: counters stay in their windows, and one that
+/// was dropped is opened no earlier than where it ended. After a longer step, a counter moves, with what it has used,
+/// into the window that holds then, so a window that is passed twice may be counted twice. [`SystemClock`] never steps
+/// back. Outside the years 1692 to 2248 the time is taken to stand still.
 ///
 /// # Examples
 ///
@@ -145,7 +151,7 @@ impl<C: Clock> MemoryStoreBuilder<C> {
         Self { cap: Cap::Keys(max_keys), ..self }
     }
 
-    /// Holds as many counters as fit into so much memory, instead of a number of them: about one in 31 bytes.
+    /// Holds as many counters as fit into so much memory, about one in 31 bytes: [`MemoryStore::max_keys`] says how many.
     /// At least 24 KiB, the least that a table can do with.
     #[must_use]
     pub fn max_bytes(self, max_bytes: usize) -> Self {
@@ -156,7 +162,9 @@ impl<C: Clock> MemoryStoreBuilder<C> {
     /// operator, such as names of tenants or routes.
     ///
     /// Not for keys that strangers can choose: there are ways to compute keys whose hashes collide, and such keys
-    /// would share one counter.
+    /// would share one counter. For other keys the chance that two of ten million counters meet is that of the default,
+    /// as far as XXH3 spreads its 128 bits as by chance: tests of hash functions find no difference, and nobody has
+    /// proved it.
     #[must_use]
     pub fn trust_keys(self) -> Self {
         Self { hash: Function::Trusting, ..self }
@@ -191,7 +199,7 @@ impl<C: Clock> MemoryStoreBuilder<C> {
     /// The hook runs on a thread of its own behind a queue of so many counters. It may be slow, and if it panics
     /// it is called for the next counter all the same; what the queue has no room for is counted in
     /// [`MemoryStore::lost_closings`]. A counter is told when its slot is taken over or its key comes again, and
-    /// otherwise within a second or two of its window's end. Counters that were reset, and those that are live
+    /// otherwise within some two seconds of its window's end. Counters that were reset, and those that are live
     /// when the store is dropped, are not told.
     ///
     /// # Errors
@@ -259,7 +267,7 @@ impl<C: Clock> MemoryStore<C> {
     /// The counters whose windows are open, in no order; `None` unless keys are
     /// [remembered](MemoryStoreBuilder::remember_keys).
     ///
-    /// Looks at the whole table, a slice at a time; what changes meanwhile may or may not be seen.
+    /// Looks at the whole table, a shard at a time; what changes meanwhile may or may not be seen.
     #[must_use]
     pub fn live_counters(&self) -> Option<Vec<NamedCounter>> {
         self.inner.table.live(self.inner.time.precise())
@@ -289,7 +297,7 @@ impl<C> MemoryStore<C> {
         self.inner.table.names.as_ref().map_or(0, Names::lost)
     }
 
-    /// How many counters can be held.
+    /// How many counters can be held. A key without one is refused only when so many are held.
     #[must_use]
     pub fn max_keys(&self) -> usize {
         self.inner.table.max_keys()

@@ -2,7 +2,7 @@
 //! which gives more of its final state than the usual 64 bits.
 //!
 //! The usual output folds the four words of the state into one. A fingerprint needs 16 bits beside it and the
-//! choice of a slice, so another fold of the same state is given as well: no round is added. Nobody outside the
+//! choice of a shard, so another fold of the same state is given as well: no round is added. Nobody outside the
 //! process sees either of them.
 
 /// The keyed hash of these bytes: the standard 64-bit output, and 64 bits more of the state it is folded from.

@@ -328,9 +328,9 @@ fn step_back_to_a_window_of_another() {
         .run();
 }
 
-/// The same, where A and C were swept, and C comes back to the slot of A.
+/// The same, where A and C were dropped, and C comes back to the slot of A.
 #[test]
-fn step_back_after_a_sweep() {
+fn step_back_after_a_drop() {
     Scene::new(3, [&[Op::Charge(A, 1)], &[Op::Pass(2), Op::Charge(B, 1), Op::Pass(-2), Op::Charge(C, 1)]])
         .homes([Home::Slot(1), Home::Slot(2), Home::Slot(1)])
         .max_keys(2)
@@ -378,9 +378,9 @@ fn rebuild() {
     Scene::new(1, [&[Op::Charge(A, 1)], &[Op::Charge(B, 1)]]).before(&[Op::Charge(A, 1), Op::Pass(1)]).run();
 }
 
-/// A forgotten counter's slot goes to another key, with the same count in the same window.
+/// The slot of a counter that was reset goes to another key, with the same count in the same window.
 #[test]
-fn forget() {
+fn reset() {
     Scene::new(2, [&[Op::Charge(A, 1)], &[Op::Reset(A), Op::Charge(B, 1)]])
         .homes([Home::Slot(1), Home::Slot(1), Home::Slot(3)])
         .before(&[Op::Charge(A, 1), Op::Charge(C, 1)])
@@ -388,7 +388,7 @@ fn forget() {
 }
 
 #[test]
-fn forget_the_full() {
+fn reset_the_full() {
     Scene::new(1, [&[Op::Charge(A, 1)], &[Op::Reset(A), Op::Charge(B, 1)]])
         .homes([Home::Slot(1), Home::Slot(1), Home::Slot(3)])
         .before(&[Op::Charge(A, 1), Op::Charge(C, 1)])
@@ -432,21 +432,29 @@ fn move_up_with_the_same_count() {
         .run();
 }
 
+/// The next window ends in another fraction of a second, so it is entered under the lock.
 #[test]
-fn wide() {
-    Scene::new(3, [&[Op::Charge(A, 1), Op::Charge(A, 1)], &[Op::Charge(A, 1)]])
-        .wide()
+fn roll_over_in_parts_of_a_second() {
+    Scene::new(1, [&[Op::Charge(A, 1), Op::Charge(A, 1)], &[Op::Pass(1), Op::Charge(A, 1)]])
+        .in_parts_of_a_second()
         .before(&[Op::Charge(A, 1)])
         .run();
 }
 
-/// The upper bits of a wide count are in another word: both are read as of one time.
+#[test]
+fn wide() {
+    let much = 1 << 32;
+    Scene::new(much + 2, [&[Op::Charge(A, 1), Op::Charge(A, 1)], &[Op::Charge(A, 1)]])
+        .before(&[Op::Set(A, much)])
+        .run();
+}
+
+/// The end of a wide counter's window is in another word than its count: both are read as of one time.
 #[test]
 fn wide_words_belong_together() {
-    let half = 1 << 37;
-    Scene::new(2 * half - 1, [&[Op::Both(A, B)], &[Op::Charge(A, 1)]])
-        .wide()
-        .before(&[Op::Set(A, half - 1), Op::Set(B, 1)])
+    let much = 1 << 37;
+    Scene::new(much, [&[Op::Both(A, B)], &[Op::Charge(A, 1), Op::Set(A, 1)]])
+        .before(&[Op::Set(A, much - 1), Op::Set(B, 1)])
         .run();
 }
 
