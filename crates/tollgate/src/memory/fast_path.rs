@@ -212,7 +212,8 @@ impl Table {
     }
 }
 
-#[cfg(all(test, not(any(tollgate_loom, tollgate_shuttle))))]
+#[cfg(test)]
+#[cfg(not(any(tollgate_loom, tollgate_shuttle)))]
 mod tests {
     use super::super::fingerprint::scale;
     use super::super::slots::ROW;

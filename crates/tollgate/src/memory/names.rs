@@ -179,7 +179,8 @@ pub(super) fn run(
     }
 }
 
-#[cfg(all(test, not(any(tollgate_loom, tollgate_shuttle))))]
+#[cfg(test)]
+#[cfg(not(any(tollgate_loom, tollgate_shuttle)))]
 mod tests {
     use std::time::Duration;
 

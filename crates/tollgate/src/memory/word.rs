@@ -179,6 +179,7 @@ const fn lead(tag: u64) -> u64 {
 }
 
 #[cfg(test)]
+#[cfg(not(any(tollgate_loom, tollgate_shuttle)))]
 mod tests {
     use proptest::prelude::*;
 

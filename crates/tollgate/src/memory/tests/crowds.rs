@@ -5,8 +5,6 @@
 //! `--cfg tollgate_shuttle` shuttle chooses who goes on at each atomic operation, at random and by PCT
 //! (Burckhardt and others, 2010). A schedule that fails is printed and can be replayed.
 
-#![expect(clippy::unwrap_used, reason = "what fails in a test is a failed test")]
-
 use std::collections::HashMap;
 #[cfg(not(tollgate_shuttle))]
 use std::thread;

@@ -3,8 +3,6 @@
 //! The library's unit tests are built with shards of a few slots. So within one plan counters displace each other,
 //! shards are rebuilt and grow row by row, and the slots of closed and reset counters go to others.
 
-#![expect(clippy::unwrap_used, reason = "what fails in a test is a failed test")]
-
 use std::collections::{HashMap, HashSet};
 use std::time::Duration;
 
