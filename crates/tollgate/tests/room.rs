@@ -68,7 +68,7 @@ fn a_look_takes_room_from_nobody() {
                 let _ = store.charge(&[Charge::new(&quota, &stranger, 0)]);
             }
         });
-        let refused = (CAP..300_000).find(|key| {
+        let refused = (CAP..100_000).find(|key| {
             let answer = charge(&store, &quota, *key);
             store.reset(&Charge::new(&quota, &Key::from(*key), 1).counter()).unwrap();
             answer.is_err()

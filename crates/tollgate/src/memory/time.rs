@@ -72,6 +72,13 @@ impl<C: Clock> Time<C> {
                 return outcomes;
             }
         }
+        self.decide_precisely(decide)
+    }
+
+    /// Apart, so that the usual way stays short.
+    #[cold]
+    #[inline(never)]
+    fn decide_precisely<T>(&self, decide: impl Fn(Timestamp) -> T) -> T {
         decide(self.precise())
     }
 
