@@ -80,7 +80,7 @@ const BATCH: usize = 16;
 /// If the clock steps back by a second or less, no window is opened again: counters stay in their windows, and one that
 /// was dropped is opened no earlier than where it ended. After a longer step, a counter moves, with what it has used,
 /// into the window that holds then, so a window that is passed twice may be counted twice. [`SystemClock`] never steps
-/// back. Outside the years 1692 to 2248 the time is taken to stand still.
+/// back. More than 8,900 years from 1970, time is taken to stand still.
 ///
 /// # Examples
 ///
