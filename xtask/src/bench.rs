@@ -80,16 +80,16 @@ impl Bench {
                 system::OPENSSL.require()?;
                 servers::require()?;
                 let service = build_service()?;
-                command("cargo build --locked --release --manifest-path bench/Cargo.toml --features redis")
+                command("cargo build --locked --release --manifest-path bench/Cargo.toml")
+                    .arguments(["--features", "redis,limitador-service"])
                     .arguments(["--bin", "redis", "--bin", "limitador", "--bin", "hello"])
                     .run()?;
-                command(
-                    "cargo run --locked --quiet --release --manifest-path bench/Cargo.toml --features redis",
-                )
-                .arguments(["--bin", "redis", "--", "--service"])
-                .argument(service)
-                .arguments(arguments)
-                .run()
+                command("cargo run --locked --quiet --release --manifest-path bench/Cargo.toml")
+                    .arguments(["--features", "redis,limitador-service"])
+                    .arguments(["--bin", "redis", "--", "--service"])
+                    .argument(service)
+                    .arguments(arguments)
+                    .run()
             }
         }
     }
