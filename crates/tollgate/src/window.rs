@@ -79,6 +79,16 @@ mod tests {
     use super::*;
 
     #[test]
+    fn contains_its_start_and_not_its_end() {
+        let at = Timestamp::from_unix_millis;
+        let window = Window::new(at(1_000), at(2_000));
+        assert_eq!(
+            [999, 1_000, 1_999, 2_000].map(|time| window.contains(at(time))),
+            [false, true, true, false]
+        );
+    }
+
+    #[test]
     fn stays_ordered_at_the_ends_of_time() {
         for now in [i64::MIN, i64::MIN + 1, i64::MAX - 1, i64::MAX] {
             let now = Timestamp::from_unix_millis(now);

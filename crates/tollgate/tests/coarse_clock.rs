@@ -47,6 +47,23 @@ fn who_waits_as_told_is_admitted_although_the_coarse_clock_lags() {
     }
 }
 
+/// A `first_hit` window began at the coarse reading, up to several ticks before its first unit, and ended as much too early.
+/// So one client could use two limits in less than a window.
+#[test]
+fn a_window_begins_at_its_first_unit_and_not_at_the_last_tick() {
+    let clock = TickingClock { millis: AtomicI64::new(5_103), missed_ticks: 8 };
+    let store = MemoryStore::builder().clock(&clock).build();
+    let limiter = Limiter::with_store("1/1s@first_hit".parse().unwrap(), store);
+    let start = |time: i64| {
+        clock.millis.store(time, Ordering::Relaxed);
+        let decision = limiter.check("alice").unwrap();
+        assert!(decision.is_allowed(), "at {time} ms");
+        decision.quotas()[0].window().start().as_unix_millis()
+    };
+    // The first window, the next for a counter that is there, and one long after.
+    assert_eq!([5_103, 6_107, 9_999].map(start), [5_103, 6_107, 9_999]);
+}
+
 /// A client may know from another source when its window ends, and come at that very instant.
 #[test]
 fn nobody_is_denied_for_a_window_that_is_over() {
