@@ -1,5 +1,7 @@
 //! Calendar windows: days, weeks, months and years as people in a time zone live them.
 
+use std::hash::{Hash, Hasher};
+
 use jiff::civil::{Date, Weekday};
 use jiff::tz::{AmbiguousOffset, TimeZone};
 use jiff::{Span, ToSpan};
@@ -16,6 +18,13 @@ const MACHINE_DEPENDENT: [&str; 3] = ["Factory", "localtime", "posixrules"];
 pub(crate) struct Calendar {
     unit: CalendarUnit,
     zone: TimeZone,
+}
+
+/// A zone is known by its name.
+impl Hash for Calendar {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        (self.unit, self.zone()).hash(state);
+    }
 }
 
 impl Calendar {

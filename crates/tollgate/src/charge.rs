@@ -1,6 +1,7 @@
 //! What is asked of a store: units of a quota, for a key.
 
 use std::fmt;
+use std::sync::Arc;
 
 use siphasher::sip128::SipHasher13;
 use smallvec::SmallVec;
@@ -13,18 +14,24 @@ use crate::{Key, LocalShare, OnStoreFailure, Quota};
 /// A counter belongs to the policy's name, the key, the window length, the anchor and the zone. So two quotas
 /// of different policies never share counters, and a quota with another limit but the same windows goes on
 /// with the counters there are.
+///
+/// Clones are cheap: they share the texts.
 #[derive(Clone, PartialEq, Eq)]
 pub struct PolicyQuota {
-    policy: Box<str>,
     quota: Quota,
     count_denied: CountDenied,
     on_store_failure: Option<OnStoreFailure>,
-    /// The windows in their written form.
-    windows: Box<str>,
-    /// What a counter belongs to besides its key: policy and windows, injectively encoded.
-    scope: Box<[u8]>,
     /// 128 bits that stand for the scope where it is hashed.
     scope_digest: (u64, u64),
+    scope: Arc<Scope>,
+}
+
+/// What a counter belongs to besides its key.
+#[derive(PartialEq, Eq)]
+struct Scope {
+    policy: Box<str>,
+    /// The windows in their written form.
+    windows: Box<str>,
 }
 
 /// Whether a denied request uses up what it was denied.
@@ -43,10 +50,10 @@ impl PolicyQuota {
     #[must_use]
     pub fn new(policy: &str, quota: Quota) -> Self {
         let windows = quota.windows().to_string().into_boxed_str();
-        let scope = scope(policy, &windows);
-        let scope_digest = SipHasher13::new().hash(&scope).as_u64();
+        let scope_digest = SipHasher13::new().hash(&encoded(policy, &windows)).as_u64();
         let (count_denied, on_store_failure) = (CountDenied::No, None);
-        Self { policy: policy.into(), quota, count_denied, on_store_failure, windows, scope, scope_digest }
+        let scope = Arc::new(Scope { policy: policy.into(), windows });
+        Self { quota, count_denied, on_store_failure, scope_digest, scope }
     }
 
     /// Sets whether denied requests are charged.
@@ -70,7 +77,7 @@ impl PolicyQuota {
     /// The policy's name.
     #[must_use]
     pub fn policy(&self) -> &str {
-        &self.policy
+        &self.scope.policy
     }
 
     /// The quota.
@@ -94,8 +101,8 @@ impl PolicyQuota {
     /// The windows in their written form: the quota's without the limit, such as `1m@first_hit`. With the policy
     /// and the key it names a counter.
     #[must_use]
-    pub const fn windows(&self) -> &str {
-        &self.windows
+    pub fn windows(&self) -> &str {
+        &self.scope.windows
     }
 
     /// Whether both count on the same counters, whatever their limits.
@@ -105,26 +112,25 @@ impl PolicyQuota {
     }
 
     /// What stands for policy and windows in a hash. Policies come from the operator, so an unkeyed hash of 128
-    /// bits tells them apart. It may be another in the next version, so it is not to be stored.
-    #[must_use]
-    pub const fn scope_digest(&self) -> (u64, u64) {
+    /// bits tells them apart.
+    pub(crate) const fn scope_digest(&self) -> (u64, u64) {
         self.scope_digest
     }
 }
 
 /// The policy's length in LEB128, the policy in UTF-8, then the written form of window and anchor likewise.
-fn scope(policy: &str, windows: &str) -> Box<[u8]> {
+fn encoded(policy: &str, windows: &str) -> SmallVec<[u8; 64]> {
     let mut bytes = SmallVec::<[u8; 64]>::new();
     write_length(&mut bytes, policy.len());
     bytes.extend_from_slice(policy.as_bytes());
     write_length(&mut bytes, windows.len());
     bytes.extend_from_slice(windows.as_bytes());
-    bytes.into_boxed_slice()
+    bytes
 }
 
 impl fmt::Debug for PolicyQuota {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}", self.policy, self.quota)
+        write!(f, "{}: {}", self.policy(), self.quota)
     }
 }
 

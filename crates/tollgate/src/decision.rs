@@ -2,14 +2,21 @@
 //!
 //! A pure function of the charges and the counts; it reads no clock and asks no store.
 
+use std::fmt;
+use std::sync::Arc;
 use std::time::Duration;
 
-use crate::{Charge, CountDenied, Counted, Counter, QuotaState, Reason, Timestamp};
+use crate::receipt::ReceiptItem;
+use crate::{Charge, Counted, Key, PolicyQuota, Quota, QuotaState, Reason, Receipt};
 
 /// The answer to a request: may it go on now, what is left, and how long to wait if not.
 ///
-/// Where several quotas were charged, the single figures are those of the quota that [decided](Self::deciding):
-/// the one that denied (the longest wait, if several did), else the one with the least remaining share.
+/// It has at least one quota. Where several were charged, the single figures are those of the quota that
+/// [decided](Self::deciding): the one that denied (the longest wait, if several did), else the one with the least
+/// remaining share.
+///
+/// It borrows the quotas and the key that were asked for, so it costs nothing to make; [`into_owned`](Self::into_owned)
+/// is for those who keep it. It cannot be cloned, so that what it took can be refunded only once.
 ///
 /// # Examples
 ///
@@ -30,14 +37,30 @@ use crate::{Charge, CountDenied, Counted, Counter, QuotaState, Reason, Timestamp
 /// assert!(!second.is_allowed());
 /// assert_eq!(second.retry_after(), Some(Duration::from_secs(42)));
 /// assert_eq!(second.reason(), Some(Reason::QuotaExceeded));
-/// # Ok::<(), tollgate::StoreError>(())
+/// assert_eq!((second.policy(), second.quota().to_string().as_str()), ("default", "1/1m"));
+/// # Ok::<(), tollgate::Full>(())
 /// ```
-#[derive(Debug, Clone, PartialEq, Eq)]
 #[must_use = "a request that is denied must not go on"]
-pub struct Decision {
-    verdict: Verdict,
+pub struct Decision<'a> {
+    asked: Asked<'a>,
     deciding: usize,
-    quotas: Counted,
+    /// At least one, and as many as were asked for.
+    counted: Counted,
+}
+
+/// What was asked for.
+enum Asked<'a> {
+    Key(Quotas<'a>, Key<'a>),
+    Charges(&'a [Charge<'a>]),
+    Owned(Box<[(PolicyQuota, Key<'static>)]>),
+}
+
+/// The quotas of a decision on one key.
+#[derive(Clone)]
+pub(crate) enum Quotas<'a> {
+    One(&'a PolicyQuota),
+    Of(&'a Arc<[PolicyQuota]>),
+    Owned(Arc<[PolicyQuota]>),
 }
 
 /// May the request go on?
@@ -61,25 +84,70 @@ pub enum Source {
     Fallback,
 }
 
-impl Decision {
-    /// What a store counted, as an answer. Without any charge it is allowed.
-    #[inline(always)]
-    pub fn new(quotas: Counted) -> Self {
-        let deciding = deciding(&quotas);
-        let verdict = if quotas.is_admitted() { Verdict::Allowed } else { Verdict::Denied };
-        Self { verdict, deciding, quotas }
+impl<'a> Decision<'a> {
+    /// What a store counted for these quotas and this key, as an answer. `None` if that is not one state for each
+    /// quota, or none at all.
+    #[must_use]
+    pub fn new(quotas: &'a Arc<[PolicyQuota]>, key: Key<'a>, counted: Counted) -> Option<Self> {
+        let is_possible = counted.len() == quotas.len() && !counted.is_empty();
+        is_possible.then(|| Self::of_key(Quotas::Of(quotas), key, counted))
     }
 
+    /// What a store counted for these charges, as an answer. `None` if that is not one state for each charge, or none
+    /// at all.
+    #[must_use]
+    pub fn of_charges(charges: &'a [Charge<'a>], counted: Counted) -> Option<Self> {
+        let is_possible = counted.len() == charges.len() && !counted.is_empty();
+        is_possible.then(|| Self { deciding: counted.deciding(), asked: Asked::Charges(charges), counted })
+    }
+
+    /// There is one state for each quota, and at least one.
+    #[inline(always)]
+    pub(crate) fn of_key(quotas: Quotas<'a>, key: Key<'a>, counted: Counted) -> Self {
+        Self { deciding: counted.deciding(), asked: Asked::Key(quotas, key), counted }
+    }
+
+    /// The same decision with quotas and keys of its own.
+    pub fn into_owned(self) -> Decision<'static> {
+        let asked = match self.asked {
+            Asked::Key(quotas, key) => Asked::Key(quotas.into_owned(), key.into_owned()),
+            Asked::Charges(charges) => Asked::Owned(
+                charges
+                    .iter()
+                    .map(|charge| {
+                        (charge.counter().quota().clone(), charge.counter().key().clone().into_owned())
+                    })
+                    .collect(),
+            ),
+            Asked::Owned(owned) => Asked::Owned(owned),
+        };
+        Decision { asked, deciding: self.deciding, counted: self.counted }
+    }
+
+    /// What it took, to be given back later.
+    pub fn into_receipt(self) -> Receipt {
+        let item = |index: usize| {
+            let (quota, key) = self.asked_at(index)?;
+            let state = self.counted.get(index).filter(|state| state.source() == Source::Store)?;
+            Some(ReceiptItem::new(quota.clone(), key.clone().into_owned(), state.units(), state.mark()))
+        };
+        (0..self.counted.len()).filter_map(item).collect()
+    }
+}
+
+impl Decision<'_> {
     /// Whether the request may go on.
     #[must_use]
+    #[inline]
     pub fn is_allowed(&self) -> bool {
-        self.verdict == Verdict::Allowed
+        // Where one denied, one that denied decides.
+        self.state().has_room()
     }
 
     /// Whether the request may go on, as a value to match on.
     #[must_use]
-    pub const fn verdict(&self) -> Verdict {
-        self.verdict
+    pub fn verdict(&self) -> Verdict {
+        if self.is_allowed() { Verdict::Allowed } else { Verdict::Denied }
     }
 
     /// Which of [`quotas`](Self::quotas) decided, counted from 0.
@@ -90,83 +158,115 @@ impl Decision {
 
     /// Where every quota stands, in the order they were charged.
     #[must_use]
-    pub fn quotas(&self) -> &[QuotaState] {
-        &self.quotas
+    pub const fn quotas(&self) -> &Counted {
+        &self.counted
     }
 
-    /// Where the quota that decided stands; `None` only if nothing was charged.
+    /// Where the quota stands that decided.
     #[must_use]
-    pub fn quota(&self) -> Option<&QuotaState> {
-        self.quotas.get(self.deciding)
+    #[inline]
+    pub fn state(&self) -> &QuotaState {
+        &self.counted[self.deciding]
+    }
+
+    /// The quota that decided, as it was asked for. Where something stood in for the store, the [state](Self::state)
+    /// may have another limit.
+    #[must_use]
+    pub fn quota(&self) -> &Quota {
+        self.policy_quota().quota()
+    }
+
+    /// The name of the policy that decided.
+    #[must_use]
+    pub fn policy(&self) -> &str {
+        self.policy_quota().policy()
+    }
+
+    /// The quota that decided, with its policy.
+    #[must_use]
+    pub fn policy_quota(&self) -> &PolicyQuota {
+        match &self.asked {
+            Asked::Key(quotas, _) => &quotas.as_slice()[self.deciding],
+            Asked::Charges(charges) => charges[self.deciding].counter().quota(),
+            Asked::Owned(owned) => &owned[self.deciding].0,
+        }
     }
 
     /// Units used in the window, this request's included if it was allowed.
     #[must_use]
     pub fn used(&self) -> u64 {
-        self.quota().map_or(0, QuotaState::used)
+        self.state().used()
     }
 
     /// Units left in the window; never negative.
     #[must_use]
     pub fn remaining(&self) -> u64 {
-        self.quota().map_or(u64::MAX, QuotaState::remaining)
+        self.state().remaining()
     }
 
     /// Time until the window ends and the count starts anew.
     #[must_use]
     pub fn reset_after(&self) -> Duration {
-        self.quota().map_or(Duration::ZERO, QuotaState::reset_after)
+        self.state().reset_after()
     }
 
     /// Time to wait before the same request is worth another try; `None` if it was allowed, or if its cost can
-    /// never pass. Whoever waits as long is not denied for having come too early.
+    /// never pass. A client that waits as long is never denied for returning too early.
     #[must_use]
     pub fn retry_after(&self) -> Option<Duration> {
-        self.quota().and_then(QuotaState::retry_after)
+        self.state().retry_after()
     }
 
     /// Why the request is denied.
     #[must_use]
     pub fn reason(&self) -> Option<Reason> {
-        self.quota().and_then(QuotaState::reason)
+        self.state().reason()
     }
 
     /// Where the decision came from: the source of the quota that [decided](Self::deciding).
     #[must_use]
     pub fn source(&self) -> Source {
-        self.quota().map_or(Source::Store, QuotaState::source)
+        self.state().source()
     }
 
-    /// For each of the charges that were decided on what can be given back, and the start of the window it was
-    /// charged in; a charge that took nothing has cost 0. None at all for another number of charges.
-    pub fn refunds<'a>(&'a self, charges: &'a [Charge<'a>]) -> impl Iterator<Item = (Charge<'a>, Timestamp)> {
-        let charges = if charges.len() == self.quotas.len() { charges } else { &[] };
-        charges.iter().zip(&self.quotas).map(|(charge, quota)| {
-            let counter = charge.counter();
-            let cost = if self.has_charged(counter, charges) { charge.cost() } else { 0 };
-            (Charge::new(counter.quota(), counter.key(), cost), quota.window().start())
-        })
-    }
-
-    /// Whether the step took units of the counter: of all if it was admitted, else where a denial is counted.
-    fn has_charged(&self, counter: Counter<'_>, charges: &[Charge<'_>]) -> bool {
-        let is_counted_denial = |(charge, quota): (&Charge<'_>, &QuotaState)| {
-            charge.counter() == counter
-                && charge.counter().quota().count_denied() == CountDenied::Yes
-                && quota.reason() == Some(Reason::QuotaExceeded)
-        };
-        self.source() == Source::Store
-            && (self.is_allowed() || charges.iter().zip(&self.quotas).any(is_counted_denial))
+    fn asked_at(&self, index: usize) -> Option<(&PolicyQuota, &Key<'_>)> {
+        match &self.asked {
+            Asked::Key(quotas, key) => quotas.as_slice().get(index).map(|quota| (quota, key)),
+            Asked::Charges(charges) => {
+                charges.get(index).map(|charge| (charge.counter().quota(), charge.counter().key()))
+            }
+            Asked::Owned(owned) => owned.get(index).map(|(quota, key)| (quota, key)),
+        }
     }
 }
 
-fn deciding(quotas: &[QuotaState]) -> usize {
-    if quotas.len() <= 1 {
-        return 0;
+impl Quotas<'_> {
+    pub(crate) fn as_slice(&self) -> &[PolicyQuota] {
+        match self {
+            Self::One(quota) => std::slice::from_ref(quota),
+            Self::Of(quotas) => quotas,
+            Self::Owned(quotas) => quotas,
+        }
     }
-    // From the back, because of equals `max_by` takes the last it sees and the first quota is to decide.
-    let heaviest = quotas.iter().enumerate().rev().max_by(|(_, a), (_, b)| a.compare(b));
-    heaviest.map_or(0, |(index, _)| index)
+
+    fn into_owned(self) -> Quotas<'static> {
+        Quotas::Owned(match self {
+            Self::One(quota) => Arc::new([quota.clone()]),
+            Self::Of(quotas) => Arc::clone(quotas),
+            Self::Owned(quotas) => quotas,
+        })
+    }
+}
+
+/// Without the key, which often is a person.
+impl fmt::Debug for Decision<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Decision")
+            .field("verdict", &self.verdict())
+            .field("decided_by", self.policy_quota())
+            .field("quotas", &self.counted)
+            .finish()
+    }
 }
 
 /// Whole seconds for a wire, rounded up and at least 1, so that nobody is told to come back too early.

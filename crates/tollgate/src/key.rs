@@ -8,6 +8,7 @@ use std::borrow::Cow;
 use std::fmt;
 use std::hash::{Hash, Hasher};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::sync::Arc;
 
 use smallvec::SmallVec;
 use xxhash_rust::xxh64::Xxh64;
@@ -53,6 +54,7 @@ enum Kind {
     Number = 3,
     Address = 4,
     Parts = 5,
+    Negative = 6,
 }
 
 #[derive(Clone)]
@@ -91,8 +93,9 @@ impl<'a> Key<'a> {
     }
 
     /// The bytes that stand for this key wherever it is stored or hashed: for each value one byte for what it
-    /// is (1 text, 2 bytes, 3 number, 4 address, 5 parts), its length in LEB128, then the value: texts in
-    /// UTF-8, numbers and addresses in network order, parts as their own canonical bytes one after another.
+    /// is (1 text, 2 bytes, 3 number, 4 address, 5 parts, 6 negative number), its length in LEB128, then the value:
+    /// texts in UTF-8, addresses in network order, parts as their own canonical bytes one after another. A number is
+    /// its absolute value in network order, in 8 bytes if that is enough and else in 16.
     #[must_use]
     pub fn canonical_bytes(&self) -> Cow<'_, [u8]> {
         let mut bytes = SmallVec::<[u8; 64]>::new();
@@ -181,6 +184,18 @@ impl From<String> for Key<'_> {
     }
 }
 
+impl From<Box<str>> for Key<'_> {
+    fn from(text: Box<str>) -> Self {
+        Self { kind: Kind::Text, payload: Payload::Owned(text.into_boxed_bytes()) }
+    }
+}
+
+impl From<Arc<str>> for Key<'_> {
+    fn from(text: Arc<str>) -> Self {
+        Self { kind: Kind::Text, payload: Payload::own(text.as_bytes()) }
+    }
+}
+
 impl<'a> From<Cow<'a, str>> for Key<'a> {
     fn from(text: Cow<'a, str>) -> Self {
         match text {
@@ -208,10 +223,26 @@ impl From<Vec<u8>> for Key<'_> {
     }
 }
 
-/// A number is a key by its value: `7_u32` and `7_usize` are the same key as `7_u64`.
+/// A number is a key by its value: `7_i64`, `7_u128`, `7_u32` and `7_usize` are the same key as `7_u64`.
 impl From<u64> for Key<'_> {
     fn from(number: u64) -> Self {
         Key { kind: Kind::Number, payload: Payload::own(&number.to_be_bytes()) }
+    }
+}
+
+impl From<u128> for Key<'_> {
+    fn from(number: u128) -> Self {
+        match u64::try_from(number) {
+            Ok(number) => number.into(),
+            Err(_) => Key { kind: Kind::Number, payload: Payload::own(&number.to_be_bytes()) },
+        }
+    }
+}
+
+impl From<i64> for Key<'_> {
+    fn from(number: i64) -> Self {
+        let kind = if number < 0 { Kind::Negative } else { Kind::Number };
+        Key { kind, payload: Payload::own(&number.unsigned_abs().to_be_bytes()) }
     }
 }
 
@@ -295,7 +326,7 @@ impl fmt::Debug for Key<'_> {
         let kind = match self.kind {
             Kind::Text => "text",
             Kind::Bytes => "bytes",
-            Kind::Number => "number",
+            Kind::Number | Kind::Negative => "number",
             Kind::Address => "address",
             Kind::Parts => "parts",
         };
@@ -314,6 +345,8 @@ mod tests {
         assert_eq!(*Key::from(1_u64).canonical_bytes(), *b"\x03\x08\0\0\0\0\0\0\0\x01");
         assert_eq!(*Key::from(IpAddr::from([127, 0, 0, 1])).canonical_bytes(), *b"\x04\x04\x7f\0\0\x01");
         assert_eq!(*Key::from(("a", "bc")).canonical_bytes(), *b"\x05\x07\x01\x01a\x01\x02bc");
+        assert_eq!(*Key::from(-2_i64).canonical_bytes(), *b"\x06\x08\0\0\0\0\0\0\0\x02");
+        assert_eq!(Key::from(u128::MAX).canonical_bytes()[..3], [3, 16, 0xff]);
         let long = "x".repeat(300);
         assert_eq!(Key::from(&long).canonical_bytes()[..3], [1, 0xac, 0x02]);
     }

@@ -11,15 +11,15 @@
 //! if decision.is_allowed() {
 //!     // go on
 //! }
-//! # Ok::<(), tollgate::StoreError>(())
+//! # Ok::<(), tollgate::Full>(())
 //! ```
 //!
 //! The [`guide`] goes on from here. A request takes this way through the types:
 //!
 //! ```text
-//! (Quota, Key, cost) = Charge ──▶ Store ──▶ Counted ──▶ Decision
-//!                                 one step,  used,       pure function
-//!                                 one clock  window,
+//! (Quota, Key, cost) = Charge ──▶ Store ──▶ Counted ──▶ Decision ──▶ Receipt
+//!                                 one step,  used,       pure         what can be
+//!                                 one clock  window,     function     given back
 //!                                 reading    now
 //! ```
 //!
@@ -41,10 +41,12 @@ mod grouping;
 pub mod guide;
 mod key;
 mod limiter;
+mod mark;
 mod memory;
 mod network;
 mod quota;
 mod quota_state;
+mod receipt;
 mod store;
 #[cfg(feature = "testing")]
 pub mod testing;
@@ -57,11 +59,15 @@ pub use self::decision::{Decision, Source, Verdict, whole_seconds};
 pub use self::fallback::{FallbackStore, LocalShare, LocalShareError, OnStoreFailure};
 pub use self::grouping::{Grouping, GroupingError};
 pub use self::key::Key;
-pub use self::limiter::{Limiter, LimiterBuilder};
+pub use self::limiter::{Limiter, LimiterBuilder, Reservation, SharedLimiter};
+pub use self::mark::Mark;
 pub use self::memory::{MemoryStore, MemoryStoreBuilder, NamedCounter};
 pub use self::network::{Network, NetworkError};
 pub use self::quota::{Anchor, CalendarUnit, Quota, QuotaError, QuotaErrorKind, WindowLength};
 pub use self::quota_state::{QuotaState, Reason};
-pub use self::store::{Counted, PerQuota, Refunded, Store, StoreError, SyncStore};
+pub use self::receipt::{Receipt, ReceiptItem};
+pub use self::store::{
+    Answer, AnswerError, AnyStore, Counted, Full, PerQuota, Step, Store, StoreError, Waiting,
+};
 pub use self::timestamp::Timestamp;
 pub use self::window::Window;

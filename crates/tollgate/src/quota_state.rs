@@ -3,15 +3,21 @@
 use std::cmp::Ordering;
 use std::time::Duration;
 
-use crate::{Quota, Source, Timestamp, Window};
+use crate::{Mark, Quota, Source, Timestamp, Window};
 
 /// Where one quota stands after a step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct QuotaState {
     limit: u64,
     used: u64,
-    window: Window,
+    reset_at: Timestamp,
+    /// Meaningful where there was no room, but may be in the future.
+    retry_at: Timestamp,
+    /// Meaningful where something is used.
+    next_at: Timestamp,
+    mark: Mark,
     now: Timestamp,
+    units: u32,
     reason: Option<Reason>,
     source: Source,
 }
@@ -27,17 +33,37 @@ pub enum Reason {
 }
 
 impl QuotaState {
-    /// What a store found at `now`: `used` in this window after the step, and the reason if there was no room. Its
-    /// [source](Self::source) is the store, unless [another one](Self::with_source) is named.
+    /// What a store found of fixed windows at `now`: `used` in this window after the step, and the reason if there was
+    /// no room. It took no [units](Self::with_units), and its [source](Self::with_source) is the store.
     #[must_use]
-    pub const fn new(
+    #[inline(always)]
+    pub const fn in_window(
         quota: &Quota,
         used: u64,
         window: Window,
         now: Timestamp,
         reason: Option<Reason>,
     ) -> Self {
-        Self { limit: quota.limit(), used, window, now, reason, source: Source::Store }
+        let end = window.end();
+        Self {
+            limit: quota.limit(),
+            used,
+            reset_at: end,
+            retry_at: end,
+            next_at: end,
+            mark: Mark::at(window.start()),
+            now,
+            units: 0,
+            reason,
+            source: Source::Store,
+        }
+    }
+
+    /// The same, where the step took so many units, or gave them back.
+    #[must_use]
+    #[inline(always)]
+    pub const fn with_units(self, units: u32) -> Self {
+        Self { units, ..self }
     }
 
     /// The same, known from somewhere else than the store's own step.
@@ -69,11 +95,24 @@ impl QuotaState {
         self.limit.saturating_sub(self.used)
     }
 
-    /// The window that was counted. It holds [`now`](Self::now), unless the clock of a shared store has just stepped
-    /// back: then it may begin up to a second later.
+    /// Units that the step took from the counter for this charge, or gave back if it was a refund. A peek takes none,
+    /// and neither does a denial unless [denied requests are counted](crate::CountDenied::Yes).
     #[must_use]
-    pub const fn window(&self) -> Window {
-        self.window
+    pub const fn units(&self) -> u32 {
+        self.units
+    }
+
+    /// What a refund of these units has to name.
+    #[must_use]
+    pub const fn mark(&self) -> Mark {
+        self.mark
+    }
+
+    /// The window that was counted; `None` if the quota does not count in fixed windows. It holds [`now`](Self::now),
+    /// unless the clock of a shared store has just stepped back: then it may begin up to a second later.
+    #[must_use]
+    pub const fn window(&self) -> Option<Window> {
+        Some(Window::new(self.mark.time(), self.reset_at))
     }
 
     /// When the step was taken, by the clock that decides.
@@ -94,22 +133,46 @@ impl QuotaState {
         self.reason
     }
 
-    /// Who says so: the store, or what stood in for it.
+    /// Where the answer comes from: the store, or what stood in for it.
     #[must_use]
     pub const fn source(&self) -> Source {
         self.source
     }
 
-    /// Time until the window ends.
+    /// When nothing is used any more, if nobody takes anything until then: for fixed windows, when the window ends.
     #[must_use]
-    pub const fn reset_after(&self) -> Duration {
-        self.window.end().since(self.now)
+    pub const fn reset_at(&self) -> Timestamp {
+        self.reset_at
     }
 
-    /// Time to wait, if there was no room and a later window can have it.
+    /// When to ask again, if there was no room and there can be later.
+    #[must_use]
+    pub fn retry_at(&self) -> Option<Timestamp> {
+        (self.reason? == Reason::QuotaExceeded).then_some(self.retry_at)
+    }
+
+    /// When one more unit is free, if nobody takes anything until then; `None` if nothing is used.
+    #[must_use]
+    pub fn next_at(&self) -> Option<Timestamp> {
+        (self.used > 0).then_some(self.next_at)
+    }
+
+    /// Time until [`reset_at`](Self::reset_at).
+    #[must_use]
+    pub const fn reset_after(&self) -> Duration {
+        self.reset_at.since(self.now)
+    }
+
+    /// Time until [`retry_at`](Self::retry_at).
     #[must_use]
     pub fn retry_after(&self) -> Option<Duration> {
-        (self.reason? == Reason::QuotaExceeded).then(|| self.reset_after())
+        Some(self.retry_at()?.since(self.now))
+    }
+
+    /// Time until [`next_at`](Self::next_at).
+    #[must_use]
+    pub fn next_after(&self) -> Option<Duration> {
+        Some(self.next_at()?.since(self.now))
     }
 
     /// Which of two quotas decides: the greater one.
@@ -143,5 +206,17 @@ impl Reason {
         } else {
             None
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// It is made and moved for every decision.
+    #[test]
+    fn a_state_fits_into_a_cache_line() {
+        assert_eq!(size_of::<QuotaState>(), 64);
+        assert_eq!(size_of::<Result<crate::Counted, crate::Full>>(), 64);
     }
 }

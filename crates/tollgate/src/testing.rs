@@ -13,18 +13,18 @@
 //!
 //! clock.advance(Duration::from_secs(60));
 //! assert_allowed(&limiter.check("alice")?);
-//! # Ok::<(), tollgate::StoreError>(())
+//! # Ok::<(), tollgate::Full>(())
 //! ```
 
-use crate::store::{Counted, Refunded, StoreError, SyncStore};
-use crate::{Charge, Counter, Decision, Limiter, ManualClock, MemoryStore, Quota, QuotaState, Timestamp};
+use crate::store::{Answer, AnswerError, Counted, Step, Store, StoreError};
+use crate::{Decision, Limiter, ManualClock, MemoryStore, Quota};
 
 /// A limiter in memory, and the clock that its time goes by: it stands at the start of a minute until it is moved.
 ///
 /// Days begin at midnight UTC and the clock shows 22:14; for windows from their beginning, use `@first_hit` or
 /// [set](ManualClock::set) it.
 #[must_use]
-pub fn limiter(quota: Quota) -> (Limiter<MemoryStore<ManualClock>>, ManualClock) {
+pub fn limiter(quota: Quota) -> (Limiter<ManualClock>, ManualClock) {
     let clock = ManualClock::default();
     let store = MemoryStore::builder().clock(clock.clone()).build();
     (Limiter::with_store(quota, store), clock)
@@ -39,14 +39,17 @@ pub fn limiter(quota: Quota) -> (Limiter<MemoryStore<ManualClock>>, ManualClock)
 ///
 /// ```
 /// use tollgate::testing::CountingStore;
-/// use tollgate::{Limiter, Quota};
+/// use tollgate::{Quota, SharedLimiter};
 ///
-/// let limiter = Limiter::with_store(Quota::per_day(1), CountingStore::default());
+/// # tollgate_testkit::block_on(async {
+/// let limiter = SharedLimiter::new(Quota::per_day(1), CountingStore::default());
 /// for used in 1..=3 {
-///     let decision = limiter.check("alice")?;
+///     let decision = limiter.check("alice").await?;
 ///     assert!(decision.is_allowed());
 ///     assert_eq!(decision.used(), used);
 /// }
+/// # Ok::<(), tollgate::StoreError>(())
+/// # })?;
 /// # Ok::<(), tollgate::StoreError>(())
 /// ```
 #[derive(Debug, Clone)]
@@ -68,43 +71,50 @@ impl Default for CountingStore {
     }
 }
 
-impl<S: SyncStore> SyncStore for CountingStore<S> {
-    fn charge(&self, charges: &[Charge<'_>]) -> Result<Counted, StoreError> {
-        charges
-            .iter()
-            .map(|charge| match charge.cost() {
-                // As cost 1 would be answered, with nothing taken.
-                0 => SyncStore::peek(&self.store, &[*charge]).and_then(only),
-                _ => self.store.record(charge),
-            })
-            .map(|state| state.map(|state| state.with_reason(None)))
-            .collect()
-    }
-
-    fn peek(&self, charges: &[Charge<'_>]) -> Result<Counted, StoreError> {
-        let counted = self.store.peek(charges)?;
+impl<S: Store> CountingStore<S> {
+    async fn count(&self, step: Step<'_>) -> Result<Counted, StoreError> {
+        let counted = match step {
+            Step::Charge(charges) => {
+                let mut states = Vec::with_capacity(charges.len());
+                for charge in charges {
+                    let counted = match charge.cost() {
+                        // As cost 1 would be answered, with nothing taken.
+                        0 => self.store.step(Step::Peek(&[*charge])).await?,
+                        _ => self.store.step(Step::Record(*charge)).await?,
+                    };
+                    states.extend(counted.first().copied());
+                }
+                if states.len() != charges.len() {
+                    return Err(AnswerError::Nonsense.into());
+                }
+                states.into_iter().collect()
+            }
+            step => self.store.step(step).await?,
+        };
         Ok(counted.iter().map(|state| state.with_reason(None)).collect())
-    }
-
-    fn record(&self, charge: &Charge<'_>) -> Result<QuotaState, StoreError> {
-        self.store.record(charge)
-    }
-
-    fn refund(&self, charge: &Charge<'_>, start: Timestamp) -> Result<Refunded, StoreError> {
-        self.store.refund(charge, start)
-    }
-
-    fn reset(&self, counter: &Counter<'_>) -> Result<QuotaState, StoreError> {
-        self.store.reset(counter)
-    }
-
-    fn set(&self, counter: &Counter<'_>, used: u64) -> Result<QuotaState, StoreError> {
-        self.store.set(counter, used)
     }
 }
 
-fn only(counted: Counted) -> Result<QuotaState, StoreError> {
-    counted.first().copied().ok_or(StoreError::BadReply)
+impl<S: Store> Store for CountingStore<S> {
+    fn step<'a>(
+        &'a self,
+        step: Step<'a>,
+    ) -> Answer<impl Future<Output = Result<Counted, StoreError>> + Send> {
+        Answer::Later(self.count(step))
+    }
+
+    fn step_each<'a>(
+        &'a self,
+        steps: &'a [Step<'a>],
+    ) -> Answer<impl Future<Output = Vec<Result<Counted, StoreError>>> + Send> {
+        Answer::Later(async move {
+            let mut answers = Vec::with_capacity(steps.len());
+            for step in steps {
+                answers.push(self.count(*step).await);
+            }
+            answers
+        })
+    }
 }
 
 /// The decision, if it allows.
@@ -113,7 +123,7 @@ fn only(counted: Counted) -> Result<QuotaState, StoreError> {
 ///
 /// If it denies; the message says why.
 #[track_caller]
-pub fn assert_allowed(decision: &Decision) -> &Decision {
+pub fn assert_allowed<'d, 'a>(decision: &'d Decision<'a>) -> &'d Decision<'a> {
     assert!(decision.is_allowed(), "expected the request to be allowed, and {}", said(decision));
     decision
 }
@@ -124,7 +134,7 @@ pub fn assert_allowed(decision: &Decision) -> &Decision {
 ///
 /// If it allows; the message says what is left.
 #[track_caller]
-pub fn assert_denied(decision: &Decision) -> &Decision {
+pub fn assert_denied<'d, 'a>(decision: &'d Decision<'a>) -> &'d Decision<'a> {
     assert!(!decision.is_allowed(), "expected the request to be denied, and {}", said(decision));
     decision
 }
@@ -135,43 +145,43 @@ pub fn assert_denied(decision: &Decision) -> &Decision {
 ///
 /// If it is another number.
 #[track_caller]
-pub fn assert_remaining(decision: &Decision, remaining: u64) -> &Decision {
+pub fn assert_remaining<'d, 'a>(decision: &'d Decision<'a>, remaining: u64) -> &'d Decision<'a> {
     assert!(decision.remaining() == remaining, "expected {remaining} to remain, and {}", said(decision));
     decision
 }
 
-fn said(decision: &Decision) -> String {
+fn said(decision: &Decision<'_>) -> String {
     let verdict = if decision.is_allowed() { "it is allowed" } else { "it is denied" };
-    match decision.quota() {
-        Some(quota) => {
-            let (used, limit, reset) = (quota.used(), quota.limit(), quota.reset_after());
-            format!("{verdict}: {used} of {limit} used, the next window starts in {reset:?}")
-        }
-        None => format!("{verdict}: nothing was charged"),
-    }
+    let state = decision.state();
+    let (used, limit, reset) = (state.used(), state.limit(), state.reset_after());
+    format!("{verdict}: {used} of {limit} used, the next window starts in {reset:?}")
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::QuotaState;
 
     #[test]
     fn a_counting_store_counts_all_and_denies_nobody() {
         let limiter = Limiter::builder("test")
             .quota(Quota::per_minute(1))
             .quota(Quota::per_day(3))
-            .build(CountingStore::default())
+            .build_shared(CountingStore::default())
             .unwrap();
-        for used in [2, 4] {
-            let decision = limiter.check_cost("alice", 2).unwrap();
-            assert_allowed(&decision);
-            assert_eq!(decision.quotas().iter().map(QuotaState::used).collect::<Vec<_>>(), [used, used]);
-        }
-        assert_remaining(assert_allowed(&limiter.check_cost("alice", 0).unwrap()), 0);
-        let peeked = limiter.peek("alice").unwrap();
-        assert_eq!(assert_allowed(&peeked).used(), 4);
-        limiter.refund("alice", 1, &peeked).unwrap();
-        assert_eq!(limiter.peek("alice").unwrap().used(), 3);
+        tollgate_testkit::block_on(async {
+            for used in [2, 4] {
+                let decision = limiter.check_cost("alice", 2).await.unwrap();
+                assert_allowed(&decision);
+                assert_eq!(decision.quotas().iter().map(QuotaState::used).collect::<Vec<_>>(), [used, used]);
+            }
+            let looked = limiter.check_cost("alice", 0).await.unwrap();
+            assert_remaining(assert_allowed(&looked), 0);
+            let taken = limiter.check_cost("alice", 1).await.unwrap();
+            assert_eq!(assert_allowed(&limiter.peek("alice").await.unwrap()).used(), 5);
+            limiter.refund(taken.into_receipt()).await.unwrap();
+            assert_eq!(limiter.peek("alice").await.unwrap().used(), 4);
+        });
     }
 
     #[test]

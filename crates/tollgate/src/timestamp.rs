@@ -1,7 +1,7 @@
 //! A point in time as every part of Tollgate counts it: whole milliseconds since the Unix epoch.
 
 use std::fmt;
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// A point in time, in whole milliseconds since 1970-01-01 00:00 UTC; negative before it.
 ///
@@ -9,7 +9,7 @@ use std::time::Duration;
 /// 292 million years away, so it never wraps and never panics.
 ///
 /// ```
-/// use std::time::Duration;
+/// use std::time::{Duration, SystemTime, UNIX_EPOCH};
 /// use tollgate::Timestamp;
 ///
 /// let noon = Timestamp::from_unix_millis(1_700_000_000_000);
@@ -35,6 +35,13 @@ impl Timestamp {
         self.0
     }
 
+    /// The same point as the standard library counts time; `None` if it lies beyond what this system can express.
+    #[must_use]
+    pub fn to_system_time(self) -> Option<SystemTime> {
+        let distance = Duration::from_millis(self.0.unsigned_abs());
+        if self.0 < 0 { UNIX_EPOCH.checked_sub(distance) } else { UNIX_EPOCH.checked_add(distance) }
+    }
+
     /// How long after `earlier` this is; zero if it is not after it.
     #[must_use]
     pub const fn since(self, earlier: Self) -> Duration {
@@ -52,6 +59,21 @@ impl Timestamp {
 
     pub(crate) const fn saturating_sub_millis(self, millis: u64) -> Self {
         Self(self.0.saturating_sub_unsigned(millis))
+    }
+}
+
+/// The millisecond that the time lies in.
+impl From<SystemTime> for Timestamp {
+    fn from(time: SystemTime) -> Self {
+        match time.duration_since(UNIX_EPOCH) {
+            Ok(after) => Self::EPOCH + after,
+            Err(before) => {
+                let before = before.duration();
+                // Down, so that all of a millisecond is the same timestamp on both sides of the epoch.
+                let is_within = before.subsec_nanos() % 1_000_000 > 0;
+                (Self::EPOCH - before).saturating_sub_millis(u64::from(is_within))
+            }
+        }
     }
 }
 
@@ -90,5 +112,25 @@ mod tests {
         assert_eq!(first - Duration::MAX, first);
         assert_eq!(last.millis_since(first), u64::MAX);
         assert_eq!(first.millis_since(last), 0);
+    }
+
+    #[test]
+    fn system_times_become_the_millisecond_that_they_lie_in() {
+        let (micro, milli) = (Duration::from_micros(1), Duration::from_millis(1));
+        let times = [
+            (UNIX_EPOCH, 0),
+            (UNIX_EPOCH + milli - micro, 0),
+            (UNIX_EPOCH + milli, 1),
+            (UNIX_EPOCH - micro, -1),
+            (UNIX_EPOCH - milli, -1),
+            (UNIX_EPOCH - milli - micro, -2),
+        ];
+        for (time, millis) in times {
+            assert_eq!(Timestamp::from(time).as_unix_millis(), millis, "{time:?}");
+        }
+        for millis in [-1_700_000_000_001, -1, 0, 1, 1_700_000_000_001] {
+            let timestamp = Timestamp::from_unix_millis(millis);
+            assert_eq!(timestamp.to_system_time().map(Timestamp::from), Some(timestamp));
+        }
     }
 }

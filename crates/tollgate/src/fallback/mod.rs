@@ -1,7 +1,6 @@
 //! A store above a store: what is answered when the lower one cannot.
 //!
-//! It asks no reason. Whatever error the store gives, if it does not answer in time, or answers what cannot be, the
-//! policy decides. How the store finds its way back is its own affair: it is asked again with the next request.
+//! Whatever trouble the store is in, if it does not answer in time, or answers what cannot be, the policy decides. How the store finds its way back is its own affair: it is asked again with the next request.
 
 mod on_store_failure;
 
@@ -13,10 +12,8 @@ use std::task::Poll;
 use smallvec::SmallVec;
 
 pub use self::on_store_failure::{LocalShare, LocalShareError, OnStoreFailure};
-use crate::store::{Counted, Refunded, Store, StoreError, SyncStore};
-use crate::{
-    Charge, Clock, Counter, MemoryStore, PolicyQuota, QuotaState, Reason, Source, SystemClock, Timestamp,
-};
+use crate::store::{Answer, AnswerError, Counted, Full, Step, Store, StoreError};
+use crate::{Charge, Clock, MemoryStore, PolicyQuota, QuotaState, Reason, Source, SystemClock};
 
 /// A store with a policy for the time when it cannot answer.
 ///
@@ -27,9 +24,9 @@ use crate::{
 ///
 /// | step | `Open` | `Closed` | `Local` |
 /// |---|---|---|---|
-/// | [`charge`](Store::charge), [`charge_each`](Store::charge_each), [`peek`](Store::peek) | admitted | error | counted here |
-/// | [`record`](Store::record) | not counted | error | counted here |
-/// | [`refund`](Store::refund), [`reset`](Store::reset), [`set`](Store::set) | error | error | error |
+/// | [`Charge`](Step::Charge), [`Peek`](Step::Peek) | admitted | error | counted here |
+/// | [`Record`](Step::Record) | not counted | error | counted here |
+/// | [`Refund`](Step::Refund), [`Reset`](Step::Reset), [`Set`](Step::Set) | error | error | error |
 ///
 /// The last three change a counter of the store. Nothing in this process can stand for that, and whoever asks must
 /// learn that it did not happen. What was counted here ends with its window: it is not carried over to the store,
@@ -39,8 +36,9 @@ use crate::{
 /// strictest policy among them decides: `Closed`, then `Local`, then `Open`. With `Local`, those quotas that say
 /// `Local` are counted, each against its own share, and the others are not; the answer has both.
 ///
-/// The policy decides only where there is no decision. A denial stays one, and [`StoreError::Full`], which asks for
-/// [a choice of its own](crate::guide#when-the-store-is-full), is given on under every policy; with `Local`, the
+/// The policy decides only in [trouble](StoreError::Trouble). A denial stays one. What can
+/// [never be counted](StoreError::Uncountable) and a [full](StoreError::Full) store, which asks for
+/// [a choice of its own](crate::guide#when-the-store-is-full), are errors under every policy; with `Local`, the
 /// memory of this process may be full as well.
 ///
 /// # Cancel safety
@@ -50,23 +48,23 @@ use crate::{
 /// # Examples
 ///
 /// ```
-/// use tollgate::{Decision, FallbackStore, Limiter, LocalShare, MemoryStore, OnStoreFailure, Quota, Source};
+/// use tollgate::{FallbackStore, LocalShare, MemoryStore, OnStoreFailure, Quota, SharedLimiter, Source};
 /// # use tollgate_testkit::{Fault, FaultyStore};
 /// # let shared = FaultyStore::new(MemoryStore::new());
 /// # let away = shared.clone();
 ///
 /// // Three processes share the store `shared`.
 /// let store = FallbackStore::new(shared, OnStoreFailure::Local(LocalShare::new(1, 3)?));
-/// let limiter = Limiter::with_store(Quota::per_day(4), store);
+/// let limiter = SharedLimiter::new(Quota::per_day(4), store);
 /// # tollgate_testkit::block_on(async {
-/// assert_eq!(limiter.check_async("alice").await?.remaining(), 3);
+/// assert_eq!(limiter.check("alice").await?.remaining(), 3);
 ///
 /// // While it is away, each of the three admits two: a third of four, rounded up.
-/// # away.begin(Fault::Fails(tollgate::StoreError::Unreachable));
-/// let decision = limiter.check_async("alice").await?;
+/// # away.begin(Fault::unreachable());
+/// let decision = limiter.check("alice").await?;
 /// assert_eq!((decision.source(), decision.remaining()), (Source::Fallback, 1));
-/// assert!(limiter.check_async("alice").await?.is_allowed());
-/// assert!(!limiter.check_async("alice").await?.is_allowed());
+/// assert!(limiter.check("alice").await?.is_allowed());
+/// assert!(!limiter.check("alice").await?.is_allowed());
 /// # Ok::<(), tollgate::StoreError>(())
 /// # })?;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -88,8 +86,8 @@ impl<S: Store> FallbackStore<S> {
 }
 
 impl<S, C, D> FallbackStore<S, C, D> {
-    /// Counts with `Local` in this memory, by its clock and up to its cap, instead of one million keys by the
-    /// system's clock.
+    /// Counts with `Local` in this memory, by its clock and up to its cap, instead of one million counters by
+    /// the system's clock.
     pub fn memory<K>(self, memory: MemoryStore<K>) -> FallbackStore<S, K, D> {
         FallbackStore { store: self.store, on_failure: self.on_failure, memory, deadline: self.deadline }
     }
@@ -125,7 +123,7 @@ impl<S, C: Clock, D> FallbackStore<S, C, D> {
             let quota = counter.quota().quota();
             let reason = Reason::of(0, charge.asked_in(charges), charge.limit());
             let window = quota.window_at(counter.key(), now);
-            QuotaState::new(quota, 0, window, now, reason).with_source(Source::Fallback)
+            QuotaState::in_window(quota, 0, window, now, reason).with_source(Source::Fallback)
         };
         charges.iter().map(state).collect()
     }
@@ -138,63 +136,43 @@ where
     D: Fn() -> T + Send + Sync,
     T: Future<Output = ()> + Send,
 {
-    async fn charge(&self, charges: &[Charge<'_>]) -> Result<Counted, StoreError> {
-        let answer = self.in_time(pin!(self.store.charge(charges))).await.flatten();
-        self.charged(charges, answer)
+    fn step<'a>(
+        &'a self,
+        step: Step<'a>,
+    ) -> Answer<impl Future<Output = Result<Counted, StoreError>> + Send> {
+        match self.store.step(step) {
+            Answer::Now(answer) => Answer::Now(self.judged(step, answer)),
+            Answer::Later(later) => Answer::Later(async move {
+                let answer = self.in_time(pin!(later)).await.unwrap_or_else(|late| Err(late.into()));
+                self.judged(step, answer)
+            }),
+        }
     }
 
-    fn never_waits(&self) -> bool {
-        self.store.never_waits()
-    }
-
-    async fn charge_each(&self, requests: &[&[Charge<'_>]]) -> Vec<Result<Counted, StoreError>> {
-        let answers = match self.in_time(pin!(self.store.charge_each(requests))).await {
-            Ok(answers) if answers.len() == requests.len() => answers,
-            Ok(_) => vec![Err(StoreError::BadReply); requests.len()],
-            Err(late) => vec![Err(late); requests.len()],
-        };
-        requests.iter().zip(answers).map(|(charges, answer)| self.charged(charges, answer)).collect()
-    }
-
-    async fn peek(&self, charges: &[Charge<'_>]) -> Result<Counted, StoreError> {
-        let answer = self.in_time(pin!(self.store.peek(charges))).await.flatten();
-        possible(charges, answer)
-            .or_else(|error| self.instead(charges, error, |charges| SyncStore::peek(&self.memory, charges)))
-    }
-
-    async fn record(&self, charge: &Charge<'_>) -> Result<QuotaState, StoreError> {
-        let answer = self.in_time(pin!(self.store.record(charge))).await.flatten();
-        answer.or_else(|error| {
-            let counted = self.instead(std::slice::from_ref(charge), error, |charges| {
-                charges.iter().map(|charge| SyncStore::record(&self.memory, charge)).collect()
-            })?;
-            // A record does not ask, and so is not told that there is no room.
-            counted.first().map(|state| state.with_reason(None)).ok_or(StoreError::BadReply)
-        })
-    }
-
-    async fn refund(&self, charge: &Charge<'_>, start: Timestamp) -> Result<Refunded, StoreError> {
-        self.in_time(pin!(self.store.refund(charge, start))).await.flatten()
-    }
-
-    async fn reset(&self, counter: &Counter<'_>) -> Result<QuotaState, StoreError> {
-        self.in_time(pin!(self.store.reset(counter))).await.flatten()
-    }
-
-    async fn set(&self, counter: &Counter<'_>, used: u64) -> Result<QuotaState, StoreError> {
-        self.in_time(pin!(self.store.set(counter, used))).await.flatten()
+    fn step_each<'a>(
+        &'a self,
+        steps: &'a [Step<'a>],
+    ) -> Answer<impl Future<Output = Vec<Result<Counted, StoreError>>> + Send> {
+        match self.store.step_each(steps) {
+            Answer::Now(answers) => Answer::Now(self.judged_each(steps, answers)),
+            Answer::Later(later) => Answer::Later(async move {
+                match self.in_time(pin!(later)).await {
+                    Ok(answers) => self.judged_each(steps, answers),
+                    Err(late) => self.judged_each(steps, vec![Err(late.into()); steps.len()]),
+                }
+            }),
+        }
     }
 }
 
 impl<S, C, D, T> FallbackStore<S, C, D>
 where
-    C: Clock,
     D: Fn() -> T,
     T: Future<Output = ()>,
 {
     /// What the step gives, unless the deadline passes before. It stays where it is, because a future that is handed
     /// on is kept twice.
-    async fn in_time<A>(&self, mut step: Pin<&mut impl Future<Output = A>>) -> Result<A, StoreError> {
+    async fn in_time<A>(&self, mut step: Pin<&mut impl Future<Output = A>>) -> Result<A, AnswerError> {
         let mut deadline = pin!(None);
         poll_fn(|context| {
             // The step first: an answer that is there counts, however late this task gets its turn.
@@ -205,20 +183,49 @@ where
                 deadline.set(Some((self.deadline)()));
             }
             match deadline.as_mut().as_pin_mut() {
-                Some(deadline) => deadline.poll(context).map(|()| Err(StoreError::TimedOut)),
+                Some(deadline) => deadline.poll(context).map(|()| Err(AnswerError::Late)),
                 None => Poll::Pending,
             }
         })
         .await
     }
+}
 
-    fn charged(
+impl<S, C: Clock, D> FallbackStore<S, C, D> {
+    /// The answers of the store to these steps, or what the policies answer in its stead.
+    fn judged_each(
         &self,
-        charges: &[Charge<'_>],
-        answer: Result<Counted, StoreError>,
-    ) -> Result<Counted, StoreError> {
-        possible(charges, answer)
-            .or_else(|error| self.instead(charges, error, |charges| SyncStore::charge(&self.memory, charges)))
+        steps: &[Step<'_>],
+        answers: Vec<Result<Counted, StoreError>>,
+    ) -> Vec<Result<Counted, StoreError>> {
+        let answers = if answers.len() == steps.len() {
+            answers
+        } else {
+            vec![Err(AnswerError::Nonsense.into()); steps.len()]
+        };
+        steps.iter().zip(answers).map(|(step, answer)| self.judged(*step, answer)).collect()
+    }
+
+    /// The answer of the store to this step, or what the policies answer in its stead.
+    fn judged(&self, step: Step<'_>, answer: Result<Counted, StoreError>) -> Result<Counted, StoreError> {
+        let answer = answer.and_then(|counted| possible(step, counted));
+        match (step, answer) {
+            (_, Ok(counted)) => Ok(counted),
+            (Step::Charge(charges), Err(error)) => {
+                self.instead(charges, error, |charges| self.memory.charge(charges))
+            }
+            (Step::Peek(charges), Err(error)) => {
+                self.instead(charges, error, |charges| self.memory.peek(charges))
+            }
+            (Step::Record(charge), Err(error)) => {
+                let counted = self.instead(std::slice::from_ref(&charge), error, |charges| {
+                    charges.iter().map(|charge| self.memory.record(charge)).collect()
+                })?;
+                // A record does not ask, and so is not told that there is no room.
+                Ok(counted.iter().map(|state| state.with_reason(None)).collect())
+            }
+            (Step::Refund { .. } | Step::Reset(_) | Step::Set { .. }, Err(error)) => Err(error),
+        }
     }
 
     /// What the policies of these charges answer in the store's stead. The strictest that is among them decides:
@@ -228,9 +235,9 @@ where
         &self,
         charges: &[Charge<'_>],
         error: StoreError,
-        step: impl FnOnce(&[Charge<'_>]) -> Result<Counted, StoreError>,
+        step: impl FnOnce(&[Charge<'_>]) -> Result<Counted, Full>,
     ) -> Result<Counted, StoreError> {
-        if error == StoreError::Full {
+        if !matches!(error, StoreError::Trouble { .. }) {
             return Err(error);
         }
         let mut shared = SmallVec::<[(Charge<'_>, LocalShare); 2]>::new();
@@ -250,7 +257,7 @@ where
         let shared_states = if open_states.is_admitted() {
             with_shares(&shared, step)?
         } else {
-            with_shares(&shared, |charges| SyncStore::peek(&self.memory, charges))?
+            with_shares(&shared, |charges| self.memory.peek(charges))?
         };
         if open.is_empty() {
             return Ok(shared_states);
@@ -269,8 +276,8 @@ where
 /// Takes a step on the same counters with these shares of their limits.
 fn with_shares(
     charges: &[(Charge<'_>, LocalShare)],
-    step: impl FnOnce(&[Charge<'_>]) -> Result<Counted, StoreError>,
-) -> Result<Counted, StoreError> {
+    step: impl FnOnce(&[Charge<'_>]) -> Result<Counted, Full>,
+) -> Result<Counted, Full> {
     let quotas: SmallVec<[PolicyQuota; 2]> =
         charges.iter().map(|(charge, share)| charge.counter().quota().with_share(*share)).collect();
     let whole: SmallVec<[Charge<'_>; 2]> = charges.iter().map(|(charge, _)| *charge).collect();
@@ -287,17 +294,18 @@ fn with_shares(
     Ok(states.collect())
 }
 
-/// The answer, if a store that keeps its promises can have given it to these charges.
-fn possible(charges: &[Charge<'_>], answer: Result<Counted, StoreError>) -> Result<Counted, StoreError> {
-    let counted = answer?;
-    let is_possible = |(charge, state): (&Charge<'_>, &QuotaState)| {
-        state.limit() == charge.limit() && (!state.has_room() || state.used() <= state.limit())
+/// The answer, if a store that keeps its promises can have given it to this step.
+fn possible(step: Step<'_>, counted: Counted) -> Result<Counted, StoreError> {
+    let is_possible = match step {
+        Step::Charge(charges) | Step::Peek(charges) => {
+            let each = |(charge, state): (&Charge<'_>, &QuotaState)| {
+                state.limit() == charge.limit() && (!state.has_room() || state.used() <= state.limit())
+            };
+            counted.len() == charges.len() && charges.iter().zip(&counted).all(each)
+        }
+        Step::Record(_) | Step::Refund { .. } | Step::Reset(_) | Step::Set { .. } => counted.len() == 1,
     };
-    if counted.len() == charges.len() && charges.iter().zip(&counted).all(is_possible) {
-        Ok(counted)
-    } else {
-        Err(StoreError::BadReply)
-    }
+    if is_possible { Ok(counted) } else { Err(AnswerError::Nonsense.into()) }
 }
 
 impl<S, C, D> fmt::Debug for FallbackStore<S, C, D> {

@@ -30,7 +30,7 @@ use crate::Quota;
 pub enum OnStoreFailure {
     /// Admit, and count nothing. Only a cost above the limit is denied, because no window ever has room for it.
     Open,
-    /// Give the store's error on.
+    /// Return the store's error.
     Closed,
     /// Count in this process's memory, against this share of each limit.
     Local(LocalShare),

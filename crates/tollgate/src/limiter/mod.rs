@@ -1,28 +1,33 @@
 //! Quotas over a store: what most users hold.
 //!
-//! How a limiter is put together is here; its steps are in `steps`, over a store in this process, and in
-//! `async_steps`, over any store.
+//! A [`Limiter`] counts in memory and never waits; a [`SharedLimiter`] counts in any store. Both have the same steps.
 
-mod async_steps;
-mod steps;
+mod builder;
+mod reservation;
+mod shared;
 
 use std::fmt;
+use std::sync::Arc;
 
 use smallvec::SmallVec;
 
-use crate::quota::QuotaErrorKind;
+pub use self::builder::LimiterBuilder;
+pub use self::reservation::Reservation;
+pub use self::shared::SharedLimiter;
+use crate::clock::{Clock, SystemClock};
+use crate::decision::Quotas;
 use crate::{
-    Charge, CountDenied, Counter, Key, MemoryStore, PolicyQuota, Quota, QuotaError, QuotaState, Timestamp,
+    Charge, Counted, Counter, Decision, Full, Key, MemoryStore, PolicyQuota, Quota, QuotaState, Receipt,
+    ReceiptItem, Timestamp,
 };
 
-/// One or several quotas over a store, applied to a key all or nothing.
+/// One or several quotas over counters in memory, applied to a key all or nothing.
 ///
-/// Every step comes twice: by its plain name over a store in this process ([`SyncStore`](crate::SyncStore)),
-/// and with `_async` over any [`Store`](crate::Store). Both do the same, and what is said of the one holds for
-/// the other.
+/// No step waits, and the only error is that the memory is [`Full`]. Counters that several processes share are for a
+/// [`SharedLimiter`].
 ///
-/// Clones share the counters if the store's clones do, as those of [`MemoryStore`] do. Two limiters over one
-/// store share a counter where policy name, window and anchor are the same: see [`PolicyQuota`].
+/// Clones share the counters. Two limiters over one store share a counter where policy name, window and anchor are the
+/// same: see [`PolicyQuota`].
 ///
 /// # Examples
 ///
@@ -37,20 +42,11 @@ use crate::{
 /// assert!(!denied.is_allowed());
 /// assert!(denied.retry_after().is_some());
 /// assert!(limiter.check("bob")?.is_allowed());
-/// # Ok::<(), tollgate::StoreError>(())
+/// # Ok::<(), tollgate::Full>(())
 /// ```
-#[derive(Clone)]
-pub struct Limiter<S = MemoryStore> {
-    store: S,
-    quotas: SmallVec<[PolicyQuota; 1]>,
-}
-
-/// What a limiter is made of: see [`Limiter::builder`].
-#[derive(Debug, Clone)]
-pub struct LimiterBuilder {
-    policy: Box<str>,
-    quotas: Vec<Quota>,
-    count_denied: CountDenied,
+pub struct Limiter<C = SystemClock> {
+    store: MemoryStore<C>,
+    quotas: Arc<[PolicyQuota]>,
 }
 
 impl Limiter {
@@ -73,80 +69,302 @@ impl Limiter {
     /// ```
     #[must_use]
     pub fn builder(policy: &str) -> LimiterBuilder {
-        LimiterBuilder { policy: policy.into(), quotas: Vec::new(), count_denied: CountDenied::No }
+        LimiterBuilder::new(policy)
     }
 }
 
-impl<S> Limiter<S> {
+impl<C> Limiter<C> {
     /// A limiter over this store, under the policy name `default`.
     #[must_use]
-    pub fn with_store(quota: Quota, store: S) -> Self {
-        Self { store, quotas: SmallVec::from_buf([PolicyQuota::new("default", quota)]) }
+    pub fn with_store(quota: Quota, store: MemoryStore<C>) -> Self {
+        Self { store, quotas: default_quotas(quota) }
     }
 
     /// The store.
     #[must_use]
-    pub const fn store(&self) -> &S {
+    pub const fn store(&self) -> &MemoryStore<C> {
         &self.store
     }
 
-    /// The quotas, in the order in which a [`Decision`](crate::Decision) lists them.
+    /// The quotas, in the order in which a [`Decision`] lists them.
     #[must_use]
-    pub fn quotas(&self) -> &[PolicyQuota] {
+    pub const fn quotas(&self) -> &Arc<[PolicyQuota]> {
         &self.quotas
     }
-
-    fn charges<'a>(&'a self, key: &'a Key<'a>, cost: u32) -> SmallVec<[Charge<'a>; 1]> {
-        self.quotas.iter().map(|quota| Charge::new(quota, key, cost)).collect()
-    }
-
-    fn counters<'a>(&'a self, key: &'a Key<'a>) -> impl Iterator<Item = Counter<'a>> {
-        self.quotas.iter().map(move |quota| Counter::new(quota, key))
-    }
 }
 
-/// When nothing that was counted counts any more.
-fn last_end(quotas: &[QuotaState]) -> Option<Timestamp> {
-    quotas.iter().filter(|quota| quota.used() > 0).map(|quota| quota.window().end()).max()
-}
-
-impl LimiterBuilder {
-    /// Adds a quota. A request needs room in all of them.
-    #[must_use]
-    pub fn quota(mut self, quota: Quota) -> Self {
-        self.quotas.push(quota);
-        self
-    }
-
-    /// Sets whether denied requests are charged.
-    #[must_use]
-    pub fn count_denied(self, count_denied: CountDenied) -> Self {
-        Self { count_denied, ..self }
-    }
-
-    /// The limiter.
+impl<C: Clock> Limiter<C> {
+    /// Takes one unit for the key, if every quota has room.
     ///
     /// # Errors
     ///
-    /// If there is no quota, or two have the same window, anchor and zone, and so would count everything
-    /// twice.
-    pub fn build<S>(self, store: S) -> Result<Limiter<S>, QuotaError> {
-        if self.quotas.is_empty() {
-            return Err(QuotaErrorKind::NoQuota.into());
+    /// If the memory is full. That is no denial, and the caller chooses what it means.
+    #[inline]
+    pub fn check<'a>(&'a self, key: impl Into<Key<'a>>) -> Result<Decision<'a>, Full> {
+        self.check_cost(key, 1)
+    }
+
+    /// Takes `cost` units for the key, if every quota has room for all of them. Cost 0 only peeks.
+    ///
+    /// # Errors
+    ///
+    /// As [`check`](Self::check).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use tollgate::{Limiter, Quota, Reason};
+    ///
+    /// let limiter = Limiter::new(Quota::per_day(10));
+    /// assert_eq!(limiter.check_cost("alice", 8)?.remaining(), 2);
+    /// assert!(!limiter.check_cost("alice", 3)?.is_allowed());
+    /// assert_eq!(limiter.check_cost("alice", 2)?.remaining(), 0);
+    /// assert_eq!(limiter.check_cost("bob", 11)?.reason(), Some(Reason::CostExceedsLimit));
+    /// # Ok::<(), tollgate::Full>(())
+    /// ```
+    #[inline]
+    pub fn check_cost<'a>(&'a self, key: impl Into<Key<'a>>, cost: u32) -> Result<Decision<'a>, Full> {
+        self.charge(Quotas::Of(&self.quotas), key.into(), cost)
+    }
+
+    /// As [`check_cost`](Self::check_cost), by this quota in place of the limiter's own: for limits that differ from
+    /// call to call.
+    ///
+    /// # Errors
+    ///
+    /// As [`check`](Self::check).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use tollgate::{Limiter, PolicyQuota, Quota};
+    ///
+    /// let limiter = Limiter::new(Quota::per_day(1));
+    /// let plan = |limit| PolicyQuota::new("plan", Quota::per_day(limit));
+    /// assert_eq!(limiter.check_under(&plan(10), "alice", 1)?.remaining(), 9);
+    /// assert_eq!(limiter.check_under(&plan(20), "alice", 1)?.remaining(), 18);
+    /// # Ok::<(), tollgate::Full>(())
+    /// ```
+    pub fn check_under<'a>(
+        &'a self,
+        quota: &'a PolicyQuota,
+        key: impl Into<Key<'a>>,
+        cost: u32,
+    ) -> Result<Decision<'a>, Full> {
+        self.charge(Quotas::One(quota), key.into(), cost)
+    }
+
+    /// Takes these charges on the limiter's store, all or nothing: several quotas, each for a key of its own.
+    ///
+    /// # Errors
+    ///
+    /// As [`check`](Self::check).
+    ///
+    /// # Panics
+    ///
+    /// If there are no charges, for then no quota decides.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use tollgate::{Charge, Key, Limiter, PolicyQuota, Quota};
+    ///
+    /// let limiter = Limiter::new(Quota::per_day(5));
+    /// let per_user = PolicyQuota::new("user", Quota::per_day(5));
+    /// let everybody = PolicyQuota::new("everybody", Quota::per_day(100));
+    ///
+    /// let (alice, all) = (Key::from("alice"), Key::from("all"));
+    /// let charges = [Charge::new(&per_user, &alice, 1), Charge::new(&everybody, &all, 1)];
+    /// let decision = limiter.check_all(&charges)?;
+    /// assert!(decision.is_allowed());
+    /// assert_eq!((decision.policy(), decision.quotas()[1].remaining()), ("user", 99));
+    /// # Ok::<(), tollgate::Full>(())
+    /// ```
+    #[inline]
+    pub fn check_all<'a>(&self, charges: &'a [Charge<'a>]) -> Result<Decision<'a>, Full> {
+        let counted = self.store.charge(charges)?;
+        Ok(Decision::of_charges(charges, counted).expect("at least one charge"))
+    }
+
+    /// Holds what a check took until it is known how much was needed: what is not
+    /// [committed](Reservation::commit) when the reservation is dropped is given back.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use tollgate::{Limiter, Quota};
+    ///
+    /// let words = Limiter::new(Quota::per_day(1_000));
+    /// let decision = words.check_cost("alice", 800)?;
+    /// if decision.is_allowed() {
+    ///     let reservation = words.reserve(decision.into_receipt());
+    ///     reservation.commit(120)?;
+    /// }
+    /// assert_eq!(words.peek("alice")?.remaining(), 880);
+    ///
+    /// // A request that fails gives everything back.
+    /// drop(words.reserve(words.check_cost("alice", 800)?.into_receipt()));
+    /// assert_eq!(words.peek("alice")?.remaining(), 880);
+    /// # Ok::<(), tollgate::Full>(())
+    /// ```
+    pub const fn reserve(&self, receipt: Receipt) -> Reservation<'_, C> {
+        Reservation::new(self, receipt)
+    }
+
+    /// Answers as [`check`](Self::check) would, and takes nothing.
+    ///
+    /// # Errors
+    ///
+    /// As [`check`](Self::check).
+    pub fn peek<'a>(&'a self, key: impl Into<Key<'a>>) -> Result<Decision<'a>, Full> {
+        self.look(Quotas::Of(&self.quotas), key.into())
+    }
+
+    /// As [`peek`](Self::peek), by this quota in place of the limiter's own.
+    ///
+    /// # Errors
+    ///
+    /// As [`check`](Self::check).
+    pub fn peek_under<'a>(
+        &'a self,
+        quota: &'a PolicyQuota,
+        key: impl Into<Key<'a>>,
+    ) -> Result<Decision<'a>, Full> {
+        self.look(Quotas::One(quota), key.into())
+    }
+
+    /// Gives back what a check took, to the windows it was taken from: at most what is used there, and nothing where
+    /// the window has closed. The states say for each quota that took something how many
+    /// [units](QuotaState::units) were given back.
+    pub fn refund(&self, receipt: Receipt) -> Counted {
+        self.refund_units(receipt, u32::MAX)
+    }
+
+    /// As [`refund`](Self::refund), so many units of each quota, at most those that were taken. The rest stays taken.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use tollgate::{Limiter, Quota};
+    ///
+    /// let limiter = Limiter::new(Quota::per_day(10));
+    /// let receipt = limiter.check_cost("alice", 8)?.into_receipt();
+    /// let refunded = limiter.refund_units(receipt, 5);
+    /// assert_eq!(refunded[0].units(), 5);
+    /// assert_eq!(limiter.peek("alice")?.remaining(), 7);
+    /// # Ok::<(), tollgate::Full>(())
+    /// ```
+    #[expect(clippy::needless_pass_by_value, reason = "what was given back once is not given back again")]
+    pub fn refund_units(&self, receipt: Receipt, units: u32) -> Counted {
+        let give_back = |item: &ReceiptItem| {
+            let charge = Charge::new(item.quota(), item.key(), units.min(item.units()));
+            self.store.refund(&charge, item.mark())
+        };
+        receipt.items().iter().map(give_back).collect()
+    }
+
+    /// Forgets what the key has used in every quota.
+    pub fn reset<'k>(&self, key: impl Into<Key<'k>>) {
+        let key = key.into();
+        for quota in &*self.quotas {
+            let _ = self.store.reset(&Counter::new(quota, &key));
         }
-        let mut quotas = SmallVec::<[PolicyQuota; 1]>::new();
-        for quota in self.quotas {
-            let quota = PolicyQuota::new(&self.policy, quota).with_count_denied(self.count_denied);
-            if let Some(other) = quotas.iter().find(|other| other.shares_counters_with(&quota)) {
-                return Err(QuotaError::same_window(other.quota(), quota.quota()));
-            }
-            quotas.push(quota);
-        }
-        Ok(Limiter { store, quotas })
+    }
+
+    /// Sets what the key has used in the current window of every quota; it may be above the limit.
+    ///
+    /// # Errors
+    ///
+    /// As [`check`](Self::check); quotas before the one that failed were set.
+    pub fn set<'k>(&self, key: impl Into<Key<'k>>, used: u64) -> Result<Counted, Full> {
+        let key = key.into();
+        self.quotas.iter().map(|quota| self.store.set(&Counter::new(quota, &key), used)).collect()
+    }
+
+    /// As [`set`](Self::set), for this quota in place of the limiter's own.
+    ///
+    /// # Errors
+    ///
+    /// As [`check`](Self::check).
+    pub fn set_under<'k>(
+        &self,
+        quota: &PolicyQuota,
+        key: impl Into<Key<'k>>,
+        used: u64,
+    ) -> Result<QuotaState, Full> {
+        self.store.set(&Counter::new(quota, &key.into()), used)
+    }
+
+    /// Charges without asking whether there is room, and says what is used then.
+    ///
+    /// # Errors
+    ///
+    /// As [`check`](Self::check); quotas before the one that failed were charged.
+    pub fn record<'k>(&self, key: impl Into<Key<'k>>, cost: u32) -> Result<Counted, Full> {
+        let key = key.into();
+        self.quotas.iter().map(|quota| self.store.record(&Charge::new(quota, &key, cost))).collect()
+    }
+
+    /// As [`record`](Self::record), for this quota in place of the limiter's own.
+    ///
+    /// # Errors
+    ///
+    /// As [`check`](Self::check).
+    pub fn record_under<'k>(
+        &self,
+        quota: &PolicyQuota,
+        key: impl Into<Key<'k>>,
+        cost: u32,
+    ) -> Result<QuotaState, Full> {
+        self.store.record(&Charge::new(quota, &key.into(), cost))
+    }
+
+    /// The latest end among windows in which the key has used something; `None` if it has used nothing.
+    ///
+    /// # Errors
+    ///
+    /// As [`check`](Self::check).
+    pub fn window_end<'a>(&'a self, key: impl Into<Key<'a>>) -> Result<Option<Timestamp>, Full> {
+        Ok(last_end(self.peek(key)?.quotas()))
+    }
+
+    #[inline(always)]
+    fn charge<'a>(&'a self, quotas: Quotas<'a>, key: Key<'a>, cost: u32) -> Result<Decision<'a>, Full> {
+        let counted = match quotas.as_slice() {
+            // The usual case, without a list.
+            [quota] => self.store.charge(&[Charge::new(quota, &key, cost)])?,
+            quotas => self.store.charge(&charges(quotas, &key, cost))?,
+        };
+        Ok(Decision::of_key(quotas, key, counted))
+    }
+
+    fn look<'a>(&'a self, quotas: Quotas<'a>, key: Key<'a>) -> Result<Decision<'a>, Full> {
+        let counted = self.store.peek(&charges(quotas.as_slice(), &key, 0))?;
+        Ok(Decision::of_key(quotas, key, counted))
     }
 }
 
-impl<S> fmt::Debug for Limiter<S> {
+/// A quota under the policy name `default`.
+fn default_quotas(quota: Quota) -> Arc<[PolicyQuota]> {
+    Arc::new([PolicyQuota::new("default", quota)])
+}
+
+fn charges<'a>(quotas: &'a [PolicyQuota], key: &'a Key<'a>, cost: u32) -> SmallVec<[Charge<'a>; 2]> {
+    quotas.iter().map(|quota| Charge::new(quota, key, cost)).collect()
+}
+
+/// The latest end among windows with usage.
+fn last_end(states: &[QuotaState]) -> Option<Timestamp> {
+    states.iter().filter(|state| state.used() > 0).map(QuotaState::reset_at).max()
+}
+
+impl<C> Clone for Limiter<C> {
+    fn clone(&self) -> Self {
+        Self { store: self.store.clone(), quotas: Arc::clone(&self.quotas) }
+    }
+}
+
+impl<C> fmt::Debug for Limiter<C> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Limiter").field("quotas", &self.quotas).finish_non_exhaustive()
     }

@@ -46,12 +46,13 @@ impl Outcome {
             && charge.counter().quota().count_denied() == CountDenied::Yes
     }
 
-    /// The answer once so many units were taken.
+    /// The answer once its step has taken so many units of the counter.
     #[inline(always)]
     pub(super) fn answer(&self, charge: &Charge<'_>, units: u64) -> QuotaState {
         let used = self.standing.add(units).used;
         let quota = charge.counter().quota().quota();
-        QuotaState::new(quota, used, self.standing.window, self.now, self.reason)
+        let taken = if units > 0 { charge.cost() } else { 0 };
+        QuotaState::in_window(quota, used, self.standing.window, self.now, self.reason).with_units(taken)
     }
 }
 

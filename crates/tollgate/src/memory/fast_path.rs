@@ -223,7 +223,7 @@ mod tests {
     /// At the middle of a second, so that windows end there that begin with their first unit.
     fn store() -> MemoryStore<ManualClock> {
         let clock = ManualClock::at(Timestamp::from_unix_millis(1_700_000_040_500));
-        MemoryStore::builder().clock(clock).max_keys(10).build()
+        MemoryStore::builder().clock(clock).max_counters(10).build()
     }
 
     fn word(store: &MemoryStore<ManualClock>, counter: &Counter<'_>) -> u64 {
@@ -246,7 +246,7 @@ mod tests {
             let [alice, bob] = [(); 2].map(|()| at_home.next().unwrap());
             let carol = (0_u64..).map(Key::from).find(|key| home(key) == 2).unwrap();
             let charge = |key| store.charge(&[Charge::new(&quota, key, 1)]).unwrap();
-            let reset = |key| store.reset(&Counter::new(&quota, key)).unwrap();
+            let reset = |key| store.reset(&Counter::new(&quota, key));
             charge(&alice);
             let before = word(&store, &Counter::new(&quota, &alice));
             for _ in 0..others {

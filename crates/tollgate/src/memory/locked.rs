@@ -8,12 +8,11 @@ use super::fixed_window::{Course, Standing, State, Stored};
 use super::slot::Slot;
 use super::table::{Guards, Table};
 use super::time::Time;
-use crate::store::{Counted, Refunded};
-use crate::{Charge, Clock, Quota, QuotaState, Timestamp};
+use crate::{Charge, Clock, Counted, Mark, Quota, QuotaState, Timestamp};
 
 /// The shards of some counters, locked, with the slots of those counters frozen: nobody else sees or changes
 /// them until this is dropped.
-pub(super) struct Step<'a> {
+pub(super) struct LockedStep<'a> {
     table: &'a Table,
     charges: &'a [Charge<'a>],
     /// One for each different counter.
@@ -53,7 +52,7 @@ pub(super) enum NoRoom {
     UnderCap,
 }
 
-impl<'a> Step<'a> {
+impl<'a> LockedStep<'a> {
     /// Locks and freezes the counters of these charges, whose fingerprints these are, and decides.
     pub(super) fn new(
         table: &'a Table,
@@ -169,7 +168,8 @@ impl<'a> Step<'a> {
     /// Charges the only counter without asking.
     pub(super) fn record(&mut self) -> Result<QuotaState, NoRoom> {
         let Standing { used, .. } = self.standing();
-        self.set(used.saturating_add(self.cost_of(0)))
+        let state = self.set(used.saturating_add(self.cost_of(0)))?;
+        Ok(state.with_units(self.charges[0].cost()))
     }
 
     /// Sets what is used of the only counter, unless that is what it says already.
@@ -192,24 +192,23 @@ impl<'a> Step<'a> {
             if let Some(names) = &self.table.names {
                 names.remove(held.shard, held.fingerprint);
             }
-            self.table.give_back_keys(1);
+            self.table.give_back_counters(1);
         }
         let absent = Stored::Absent { dropped_until: guard.dropped_until(self.coarse) };
         self.state(Standing::at(&self.charges[0].counter(), absent, self.outcomes[0].now))
     }
 
-    /// Gives back what the only charge takes, in the window that began at `start`.
-    pub(super) fn refund(&mut self, start: Timestamp) -> Refunded {
+    /// Gives back what the only charge takes, in the window that this marks.
+    pub(super) fn refund(&mut self, mark: Mark) -> QuotaState {
         let Standing { used, window, .. } = self.standing();
-        if window.start() != start {
-            return Refunded::Closed;
-        }
-        let given = self.charges[0].cost().min(u32::try_from(used).unwrap_or(u32::MAX));
+        let is_open = Mark::at(window.start()) == mark;
+        let given =
+            if is_open { self.charges[0].cost().min(u32::try_from(used).unwrap_or(u32::MAX)) } else { 0 };
         let used = used - u64::from(given);
         if given > 0 {
             self.write(0, State { used, end: window.end() });
         }
-        Refunded::Open { given, used }
+        self.state(Standing { used, ..self.standing() }).with_units(given)
     }
 
     /// The only counter.
@@ -219,7 +218,7 @@ impl<'a> Step<'a> {
 
     fn state(&self, standing: Standing) -> QuotaState {
         let quota = self.charges[0].counter().quota().quota();
-        QuotaState::new(quota, standing.used, standing.window, self.outcomes[0].now, None)
+        QuotaState::in_window(quota, standing.used, standing.window, self.outcomes[0].now, None)
     }
 
     /// The first charge on this counter.
@@ -237,13 +236,13 @@ impl<'a> Step<'a> {
         }
         let (all, charged) =
             (new().count(), new().filter(|index| units.get(*index).is_some_and(|it| *it > 0)).count());
-        if self.table.take_keys(all, charged) {
+        if self.table.take_counters(all, charged) {
             return Ok(());
         }
         for (shard, guard) in self.guards.iter() {
             self.table.tell_of_dropped(*shard, guard, &guard.drop_closed(self.coarse));
         }
-        if self.table.take_keys(all, charged) { Ok(()) } else { Err(NoRoom::UnderCap) }
+        if self.table.take_counters(all, charged) { Ok(()) } else { Err(NoRoom::UnderCap) }
     }
 
     /// Writes a charge's counter, which has a slot, or gets one.
@@ -268,7 +267,7 @@ impl<'a> Step<'a> {
     }
 }
 
-impl Drop for Step<'_> {
+impl Drop for LockedStep<'_> {
     fn drop(&mut self) {
         for Held { shard, slot, .. } in &self.held {
             let Some((slot, word)) = *slot else { continue };
@@ -284,22 +283,21 @@ impl Drop for Step<'_> {
 mod tests {
     use std::time::Duration;
 
-    use crate::{Charge, Key, ManualClock, MemoryStore, PolicyQuota, Quota, StoreError, SyncStore};
+    use crate::{Charge, Full, Key, ManualClock, MemoryStore, PolicyQuota, Quota};
 
     /// A step that drops closed counters passes by those that it has frozen. When their windows close, the next step has to
     /// come for them.
     #[test]
-    fn a_counter_that_was_charged_while_others_were_dropped_is_dropped_when_it_closes()
-    -> Result<(), StoreError> {
+    fn a_counter_that_was_charged_while_others_were_dropped_is_dropped_when_it_closes() -> Result<(), Full> {
         let quota =
             |millis| Quota::new(9, Duration::from_millis(millis)).map(|quota| PolicyQuota::new("", quota));
         let (blink, second, minute) = (quota(300).unwrap(), quota(1_000).unwrap(), quota(60_000).unwrap());
         let keys: Vec<Key<'_>> = (0_u64..5).map(Key::from).collect();
         let clock = ManualClock::default();
-        let store = MemoryStore::builder().clock(clock.clone()).max_keys(3).build();
+        let store = MemoryStore::builder().clock(clock.clone()).max_counters(3).build();
         // So many are refused, but from now on the shard has room for them: only the cap asks for closed ones.
         let crowd: Vec<_> = keys.iter().map(|key| Charge::new(&minute, key, 1)).collect();
-        assert_eq!(store.charge(&crowd), Err(StoreError::Full));
+        assert_eq!(store.charge(&crowd), Err(Full));
         for (key, quota) in [&blink, &second, &minute].into_iter().enumerate() {
             assert!(store.charge(&[Charge::new(quota, &keys[key], 1)])?.is_admitted());
         }

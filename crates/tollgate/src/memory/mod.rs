@@ -34,6 +34,7 @@ mod tests;
 mod time;
 mod word;
 
+use std::future::Pending;
 use std::sync::Arc;
 use std::sync::mpsc::sync_channel;
 use std::{fmt, io, thread};
@@ -42,14 +43,14 @@ use smallvec::SmallVec;
 
 use self::fast_path::Attempt;
 use self::fingerprint::{Fingerprint, Function};
-use self::locked::{Needs, NoRoom, Step};
+use self::locked::{LockedStep, Needs, NoRoom};
 pub use self::names::NamedCounter;
 use self::names::{Names, Naming, Woken};
 use self::table::{Cap, Table};
 use self::time::Time;
 use crate::clock::{Clock, SystemClock};
-use crate::store::{Counted, Refunded, StoreError, SyncStore};
-use crate::{Charge, Counter, QuotaState, Timestamp};
+use crate::store::{Answer, Counted, Full, Step, Store, StoreError};
+use crate::{Charge, Counter, Mark, QuotaState, Timestamp};
 
 /// How many requests of a batch are looked for in memory at once: about as many as a core can wait for.
 const BATCH: usize = 16;
@@ -60,9 +61,9 @@ const BATCH: usize = 16;
 /// keyed fingerprints and not keys. The chance that any two of ten million live counters meet is below
 /// 10<sup>-10</sup>, and a stranger who chooses keys cannot raise it.
 ///
-/// Memory is bounded by the cap on keys ([`MemoryStoreBuilder::max_keys`], one million by default): counters
+/// Memory is bounded by the cap on counters ([`MemoryStoreBuilder::max_counters`], one million by default): counters
 /// of closed windows make room, live counters never do. When every counter is live, a key without one gets
-/// [`StoreError::Full`]; keys with one go on as before. The table grows with its counters, in small steps, and
+/// [`Full`]; keys with one go on as before. The table grows with its counters, in small steps, and
 /// keeps what it has grown to.
 ///
 /// # Consistency
@@ -85,14 +86,14 @@ const BATCH: usize = 16;
 /// # Examples
 ///
 /// ```
-/// use tollgate::{Limiter, MemoryStore, Quota, StoreError};
+/// use tollgate::{Full, Limiter, MemoryStore, Quota};
 ///
-/// let store = MemoryStore::builder().max_keys(1).build();
+/// let store = MemoryStore::builder().max_counters(1).build();
 /// let limiter = Limiter::with_store(Quota::per_day(5), store);
 /// assert!(limiter.check("alice")?.is_allowed());
-/// assert_eq!(limiter.check("bob"), Err(StoreError::Full));
+/// assert_eq!(limiter.check("bob").unwrap_err(), Full);
 /// assert!(limiter.check("alice")?.is_allowed());
-/// # Ok::<(), StoreError>(())
+/// # Ok::<(), Full>(())
 /// ```
 pub struct MemoryStore<C = SystemClock> {
     inner: Arc<Inner<C>>,
@@ -113,7 +114,7 @@ pub struct MemoryStoreBuilder<C = SystemClock> {
 }
 
 impl MemoryStore {
-    /// A store on the system's clock, for one million keys.
+    /// A store on the system's clock, for one million counters.
     #[must_use]
     pub fn new() -> Self {
         Self::builder().build()
@@ -124,7 +125,7 @@ impl MemoryStore {
     pub const fn builder() -> MemoryStoreBuilder {
         MemoryStoreBuilder {
             clock: SystemClock,
-            cap: Cap::Keys(1_000_000),
+            cap: Cap::Counters(1_000_000),
             hash: Function::Keyed,
             remember_keys: false,
         }
@@ -147,11 +148,11 @@ impl<C: Clock> MemoryStoreBuilder<C> {
     /// Holds at most this many counters: one for each key of each quota with a live window. Each takes about 33
     /// bytes.
     #[must_use]
-    pub fn max_keys(self, max_keys: usize) -> Self {
-        Self { cap: Cap::Keys(max_keys), ..self }
+    pub fn max_counters(self, max_counters: usize) -> Self {
+        Self { cap: Cap::Counters(max_counters), ..self }
     }
 
-    /// Holds as many counters as fit into so much memory, about one in 31 bytes: [`MemoryStore::max_keys`] says how many.
+    /// Holds as many counters as fit into so much memory, about one in 31 bytes: [`MemoryStore::max_counters`] says how many.
     /// At least 24 KiB, the least that a table can do with.
     #[must_use]
     pub fn max_bytes(self, max_bytes: usize) -> Self {
@@ -184,7 +185,7 @@ impl<C: Clock> MemoryStoreBuilder<C> {
     ///
     /// # Panics
     ///
-    /// If there is no address space for the cap: some 38 bytes are reserved for each key of it, though not used
+    /// If there is no address space for the cap: some 38 bytes are reserved for each counter of it, though not used
     /// before they are needed.
     #[must_use]
     pub fn build(self) -> MemoryStore<C> {
@@ -287,8 +288,8 @@ impl<C: Clock> MemoryStore<C> {
 impl<C> MemoryStore<C> {
     /// How many counters are held; those of closed windows are among them until their space is needed.
     #[must_use]
-    pub fn keys(&self) -> usize {
-        self.inner.table.keys()
+    pub fn counters(&self) -> usize {
+        self.inner.table.counters()
     }
 
     /// Closed counters that the hook's queue had no room for.
@@ -299,8 +300,8 @@ impl<C> MemoryStore<C> {
 
     /// How many counters can be held. A key without one is refused only when so many are held.
     #[must_use]
-    pub fn max_keys(&self) -> usize {
-        self.inner.table.max_keys()
+    pub fn max_counters(&self) -> usize {
+        self.inner.table.max_counters()
     }
 }
 
@@ -312,88 +313,115 @@ impl<C> Clone for MemoryStore<C> {
 
 impl<C> fmt::Debug for MemoryStore<C> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("MemoryStore").field("keys", &self.keys()).field("max_keys", &self.max_keys()).finish()
+        f.debug_struct("MemoryStore")
+            .field("counters", &self.counters())
+            .field("max_counters", &self.max_counters())
+            .finish()
     }
 }
 
-impl<C: Clock> SyncStore for MemoryStore<C> {
-    fn charge(&self, charges: &[Charge<'_>]) -> Result<Counted, StoreError> {
-        self.charge_then(charges, |counted| counted)
-    }
-
-    #[inline(always)]
-    fn charge_then<A>(
-        &self,
-        charges: &[Charge<'_>],
-        then: impl FnOnce(Counted) -> A,
-    ) -> Result<A, StoreError> {
-        match charges {
-            [charge] => self.inner.charge_one(charge, self.inner.table.fingerprint(&charge.counter()), then),
-            charges => self.inner.charge_all(charges).map(then),
+impl<C: Clock> MemoryStore<C> {
+    /// Takes a step, as [`Store::step`] does.
+    ///
+    /// # Errors
+    ///
+    /// If there is no room for another counter.
+    pub fn take(&self, step: Step<'_>) -> Result<Counted, Full> {
+        match step {
+            Step::Charge(charges) => self.charge(charges),
+            Step::Peek(charges) => self.peek(charges),
+            Step::Record(charge) => self.record(&charge).map(Counted::one),
+            Step::Refund { charge, mark } => Ok(Counted::one(self.refund(&charge, mark))),
+            Step::Reset(counter) => Ok(Counted::one(self.reset(&counter))),
+            Step::Set { counter, used } => self.set(&counter, used).map(Counted::one),
         }
     }
 
-    fn charge_each(&self, requests: &[&[Charge<'_>]]) -> Vec<Result<Counted, StoreError>> {
+    /// Takes many steps in this order, as [`Store::step_each`] does.
+    #[must_use]
+    pub fn take_each(&self, steps: &[Step<'_>]) -> Vec<Result<Counted, Full>> {
+        self.take_each_as(steps)
+    }
+
+    #[inline(always)]
+    pub(crate) fn charge(&self, charges: &[Charge<'_>]) -> Result<Counted, Full> {
+        match charges {
+            [charge] => self.inner.charge_one(charge, self.inner.table.fingerprint(&charge.counter())),
+            charges => self.inner.charge_all(charges),
+        }
+    }
+
+    pub(crate) fn peek(&self, charges: &[Charge<'_>]) -> Result<Counted, Full> {
+        self.inner.locked(charges, Needs::Room, |step| step.peek())
+    }
+
+    pub(crate) fn record(&self, charge: &Charge<'_>) -> Result<QuotaState, Full> {
+        self.inner.locked(&[*charge], Needs::Room, |step| step.record())
+    }
+
+    pub(crate) fn refund(&self, charge: &Charge<'_>, mark: Mark) -> QuotaState {
+        self.inner.lock(&[*charge]).refund(mark)
+    }
+
+    pub(crate) fn reset(&self, counter: &Counter<'_>) -> QuotaState {
+        self.inner.lock(&[counter.charge(0)]).reset()
+    }
+
+    pub(crate) fn set(&self, counter: &Counter<'_>, used: u64) -> Result<QuotaState, Full> {
+        self.inner.locked(&[counter.charge(0)], Needs::Room, |step| step.set(used))
+    }
+
+    fn take_each_as<E: From<Full>>(&self, steps: &[Step<'_>]) -> Vec<Result<Counted, E>> {
         let Inner { table, .. } = &*self.inner;
-        let mut answers = Vec::with_capacity(requests.len());
-        for requests in requests.chunks(BATCH) {
-            let fingerprint = |charges: &&[Charge<'_>]| {
-                charges.first().map_or(Fingerprint::NONE, |charge| table.fingerprint(&charge.counter()))
+        let mut answers = Vec::with_capacity(steps.len());
+        for steps in steps.chunks(BATCH) {
+            let fingerprint = |step: &Step<'_>| match step {
+                Step::Charge([charge, ..]) => table.fingerprint(&charge.counter()),
+                _ => Fingerprint::NONE,
             };
-            let fingerprints: SmallVec<[Fingerprint; BATCH]> = requests.iter().map(fingerprint).collect();
+            let fingerprints: SmallVec<[Fingerprint; BATCH]> = steps.iter().map(fingerprint).collect();
             table.touch(&fingerprints);
-            for (charges, fingerprint) in requests.iter().zip(fingerprints) {
-                match charges {
-                    [charge] => {
-                        let push = |counted| answers.push(Ok(counted));
-                        let answer = self.inner.charge_one(charge, fingerprint, push);
-                        answers.extend(answer.err().map(Err));
-                    }
-                    charges => answers.push(self.inner.charge_all(charges)),
-                }
+            for (step, fingerprint) in steps.iter().zip(fingerprints) {
+                let answer = match step {
+                    Step::Charge([charge]) => self.inner.charge_one(charge, fingerprint),
+                    step => self.take(*step),
+                };
+                answers.push(answer.map_err(E::from));
             }
         }
         answers
     }
+}
 
-    fn peek(&self, charges: &[Charge<'_>]) -> Result<Counted, StoreError> {
-        self.inner.locked(charges, Needs::Room, |step| step.peek())
+impl<C: Clock> Store for MemoryStore<C> {
+    #[inline]
+    fn step<'a>(
+        &'a self,
+        step: Step<'a>,
+    ) -> Answer<impl Future<Output = Result<Counted, StoreError>> + Send> {
+        Answer::<Pending<_>>::Now(self.take(step).map_err(StoreError::from))
     }
 
-    fn record(&self, charge: &Charge<'_>) -> Result<QuotaState, StoreError> {
-        self.inner.locked(&[*charge], Needs::Room, |step| step.record())
-    }
-
-    fn refund(&self, charge: &Charge<'_>, start: Timestamp) -> Result<Refunded, StoreError> {
-        self.inner.locked(&[*charge], Needs::Nothing, |step| Ok(step.refund(start)))
-    }
-
-    fn reset(&self, counter: &Counter<'_>) -> Result<QuotaState, StoreError> {
-        self.inner.locked(&[counter.charge(0)], Needs::Nothing, |step| Ok(step.reset()))
-    }
-
-    fn set(&self, counter: &Counter<'_>, used: u64) -> Result<QuotaState, StoreError> {
-        self.inner.locked(&[counter.charge(0)], Needs::Room, |step| step.set(used))
+    fn step_each<'a>(
+        &'a self,
+        steps: &'a [Step<'a>],
+    ) -> Answer<impl Future<Output = Vec<Result<Counted, StoreError>>> + Send> {
+        Answer::<Pending<_>>::Now(self.take_each_as(steps))
     }
 }
 
 impl<C: Clock> Inner<C> {
     #[inline(always)]
-    fn charge_one<A>(
-        &self,
-        charge: &Charge<'_>,
-        fingerprint: Fingerprint,
-        then: impl FnOnce(Counted) -> A,
-    ) -> Result<A, StoreError> {
+    fn charge_one(&self, charge: &Charge<'_>, fingerprint: Fingerprint) -> Result<Counted, Full> {
         match self.table.charge_near(charge, fingerprint, &self.time) {
-            Some(state) => Ok(then(Counted::one(state))),
-            None => self.charge_found(charge, fingerprint).map(then),
+            Some(state) => Ok(Counted::one(state)),
+            None => self.charge_found(charge, fingerprint),
         }
     }
 
     #[cold]
     #[inline(never)]
-    fn charge_found(&self, charge: &Charge<'_>, fingerprint: Fingerprint) -> Result<Counted, StoreError> {
+    fn charge_found(&self, charge: &Charge<'_>, fingerprint: Fingerprint) -> Result<Counted, Full> {
         match self.table.charge_found(charge, fingerprint, &self.time) {
             Attempt::Done(state) => Ok(Counted::one(state)),
             Attempt::Absent | Attempt::Locked => {
@@ -403,7 +431,7 @@ impl<C: Clock> Inner<C> {
     }
 
     #[inline(never)]
-    fn charge_all(&self, charges: &[Charge<'_>]) -> Result<Counted, StoreError> {
+    fn charge_all(&self, charges: &[Charge<'_>]) -> Result<Counted, Full> {
         let fingerprints = self.fingerprints(charges);
         self.table.touch(&fingerprints);
         match self.table.charge_together(charges, &fingerprints, &self.time) {
@@ -418,8 +446,8 @@ impl<C: Clock> Inner<C> {
         &self,
         charges: &[Charge<'_>],
         needs: Needs,
-        take: impl FnMut(&mut Step<'_>) -> Result<A, NoRoom>,
-    ) -> Result<A, StoreError> {
+        take: impl FnMut(&mut LockedStep<'_>) -> Result<A, NoRoom>,
+    ) -> Result<A, Full> {
         self.locked_by(charges, &self.fingerprints(charges), needs, take)
     }
 
@@ -431,17 +459,22 @@ impl<C: Clock> Inner<C> {
         charges: &[Charge<'_>],
         fingerprints: &[Fingerprint],
         needs: Needs,
-        mut take: impl FnMut(&mut Step<'_>) -> Result<A, NoRoom>,
-    ) -> Result<A, StoreError> {
+        mut take: impl FnMut(&mut LockedStep<'_>) -> Result<A, NoRoom>,
+    ) -> Result<A, Full> {
         loop {
             // Its locks are given back before others are taken, so that no two steps wait for each other.
-            let answer = take(&mut Step::new(&self.table, &self.time, charges, fingerprints, needs));
+            let answer = take(&mut LockedStep::new(&self.table, &self.time, charges, fingerprints, needs));
             match answer {
                 Ok(answer) => return Ok(answer),
                 Err(NoRoom::UnderCap) if self.table.make_room_anywhere(self.time.coarse()) => {}
-                Err(NoRoom::UnderCap | NoRoom::InShard) => return Err(StoreError::Full),
+                Err(NoRoom::UnderCap | NoRoom::InShard) => return Err(Full),
             }
         }
+    }
+
+    /// A step that needs no room.
+    fn lock<'a>(&'a self, charges: &'a [Charge<'a>]) -> LockedStep<'a> {
+        LockedStep::new(&self.table, &self.time, charges, &self.fingerprints(charges), Needs::Nothing)
     }
 
     fn fingerprints(&self, charges: &[Charge<'_>]) -> SmallVec<[Fingerprint; 2]> {

@@ -192,7 +192,7 @@ mod tests {
     #[test]
     fn a_shard_is_locked_until_the_names_of_its_dropped_counters_are_gone() {
         let clock = ManualClock::default();
-        let store = MemoryStore::builder().clock(clock.clone()).remember_keys().max_keys(1).build();
+        let store = MemoryStore::builder().clock(clock.clone()).remember_keys().max_counters(1).build();
         let (quota, key) = (PolicyQuota::new("", Quota::per_second(1)), Key::from("alice"));
         assert!(store.charge(&[Charge::new(&quota, &key, 1)]).unwrap().is_admitted());
         clock.advance(Duration::from_secs(1));
@@ -201,7 +201,7 @@ mod tests {
         let names = table.names.as_ref().unwrap().of_shard(0);
         std::thread::scope(|scope| {
             scope.spawn(|| table.drop_closed(clock.now()));
-            while store.keys() > 0 {
+            while store.counters() > 0 {
                 std::thread::yield_now();
             }
             let version = table.shard_at(0).version();

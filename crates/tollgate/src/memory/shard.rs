@@ -412,7 +412,7 @@ mod tests {
     use super::super::names::Naming;
     use super::super::table::{Cap, Table};
     use super::*;
-    use crate::{Charge, Key, ManualClock, MemoryStore, PolicyQuota, Quota, StoreError, SyncStore};
+    use crate::{Charge, Full, Key, ManualClock, MemoryStore, PolicyQuota, Quota};
 
     #[derive(Debug, Clone)]
     enum Op {
@@ -462,7 +462,7 @@ mod tests {
         #[test]
         fn holds_what_it_was_given(ops in vec(op(), 1..if cfg!(miri) { 40 } else { 200 })) {
             let mut now = Timestamp::from_unix_millis(1_700_000_000_000);
-            let table = Table::new(Cap::Keys(1), Function::Keyed, Naming::Remembered);
+            let table = Table::new(Cap::Counters(1), Function::Keyed, Naming::Remembered);
             let mut held = HashMap::new();
             for op in ops {
                 let guard = table.shard_at(0).lock(true);
@@ -514,24 +514,24 @@ mod tests {
         };
         assert_eq!(charge(&minute, 0), Ok(true));
         assert!((1..PLANNED).all(|key| charge(&hour, key) == Ok(true)));
-        assert_eq!(charge(&hour, PLANNED), Err(StoreError::Full));
+        assert_eq!(charge(&hour, PLANNED), Err(Full));
         assert_eq!(charge(&hour, 1), Ok(false));
         clock.advance(Duration::from_secs(60));
         assert_eq!(charge(&hour, PLANNED), Ok(true));
-        assert_eq!(charge(&hour, PLANNED + 1), Err(StoreError::Full));
-        assert_eq!(store.keys(), PLANNED);
+        assert_eq!(charge(&hour, PLANNED + 1), Err(Full));
+        assert_eq!(store.counters(), PLANNED);
     }
 
     /// Room was made once: by one row, or by dropping what had closed, if only for a few. So a step over more than
     /// that was answered `Full` by a store that was nearly empty.
     #[test]
-    fn a_step_over_many_new_counters_finds_the_room_there_is() -> Result<(), StoreError> {
+    fn a_step_over_many_new_counters_finds_the_room_there_is() -> Result<(), Full> {
         let quota = PolicyQuota::new("", Quota::per_minute(1));
         let keys: Vec<Key<'_>> = (0..5 * ROW).map(Key::from).collect();
         let charges: Vec<_> = keys.iter().map(|key| Charge::new(&quota, key, 1)).collect();
         let clock = ManualClock::default();
         // One shard.
-        let store = MemoryStore::builder().clock(clock.clone()).max_keys(ROWS * ROW * 5 / 8).build();
+        let store = MemoryStore::builder().clock(clock.clone()).max_counters(ROWS * ROW * 5 / 8).build();
 
         assert!(store.charge(&charges[..2 * ROW])?.is_admitted());
         clock.advance(Duration::from_secs(60));

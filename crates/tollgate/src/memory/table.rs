@@ -28,8 +28,8 @@ pub(super) struct Table {
     headers: Box<[Header]>,
     slots: Slots,
     /// Counters held, those of closed windows included until their slots are needed.
-    keys: AtomicUsize,
-    max_keys: usize,
+    counters: AtomicUsize,
+    max_counters: usize,
     /// The shard where closed counters are looked for next when the cap is reached.
     hand: AtomicUsize,
     /// When all shards were looked through for closed counters in vain, in Unix milliseconds.
@@ -40,7 +40,7 @@ pub(super) struct Table {
 /// How large a table may grow.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Cap {
-    Keys(usize),
+    Counters(usize),
     /// Of memory, the table's own headers included.
     Bytes(usize),
 }
@@ -50,8 +50,8 @@ impl Table {
     ///
     /// If there is no address space for that.
     pub(super) fn new(cap: Cap, hash: Function, naming: Naming) -> Self {
-        let (shards, max_keys) = match cap {
-            Cap::Keys(keys) => (keys.div_ceil(PLANNED).max(1), keys),
+        let (shards, max_counters) = match cap {
+            Cap::Counters(counters) => (counters.div_ceil(PLANNED).max(1), counters),
             Cap::Bytes(bytes) => {
                 let shards = (bytes / (SHARD_BYTES + size_of::<Header>())).max(1);
                 (shards, shards * PLANNED_BY_BYTES)
@@ -63,14 +63,14 @@ impl Table {
         let headers = slots.is_some().then(|| reserved(shards, Header::default)).flatten();
         let names = if headers.is_some() { Names::new(shards, naming) } else { None };
         let (Some(slots), Some(headers)) = (slots, headers) else {
-            panic!("no address space for {max_keys} counters of a memory store: lower its cap")
+            panic!("no address space for {max_counters} counters of a memory store: lower its cap")
         };
         Self {
             fingerprinter: Fingerprinter::new(hash),
             headers,
             slots,
-            keys: AtomicUsize::new(0),
-            max_keys,
+            counters: AtomicUsize::new(0),
+            max_counters,
             hand: AtomicUsize::new(0),
             looked_through: AtomicI64::new(i64::MIN),
             names,
@@ -149,23 +149,23 @@ impl Table {
         Shard { header: &self.headers[index], slots: &self.slots, index }
     }
 
-    pub(super) fn keys(&self) -> usize {
-        self.keys.load(Ordering::Relaxed)
+    pub(super) fn counters(&self) -> usize {
+        self.counters.load(Ordering::Relaxed)
     }
 
-    pub(super) fn max_keys(&self) -> usize {
-        self.max_keys
+    pub(super) fn max_counters(&self) -> usize {
+        self.max_counters
     }
 
     /// Takes room for `taken` more counters, if there is room for `asked` of them.
-    pub(super) fn take_keys(&self, asked: usize, taken: usize) -> bool {
-        let fits = |keys: usize| keys.checked_add(asked).is_some_and(|sum| sum <= self.max_keys);
+    pub(super) fn take_counters(&self, asked: usize, taken: usize) -> bool {
+        let fits = |counters: usize| counters.checked_add(asked).is_some_and(|sum| sum <= self.max_counters);
         // Relaxed, here and below: the count guards no other memory.
-        let take = |keys: usize| fits(keys).then(|| keys + taken);
+        let take = |counters: usize| fits(counters).then(|| counters + taken);
         match (asked, taken) {
             (0, _) => true,
-            (_, 0) => fits(self.keys()),
-            _ => self.keys.fetch_update(Ordering::Relaxed, Ordering::Relaxed, take).is_ok(),
+            (_, 0) => fits(self.counters()),
+            _ => self.counters.fetch_update(Ordering::Relaxed, Ordering::Relaxed, take).is_ok(),
         }
     }
 
@@ -181,7 +181,7 @@ impl Table {
     ///
     /// The names go while the shard is still locked: one that came again in between would lose its name.
     fn note_dropped(&self, shard: usize, _locked: &Guard<'_>, dropped: &Dropped) -> Vec<NamedCounter> {
-        self.give_back_keys(dropped.count);
+        self.give_back_counters(dropped.count);
         self.names.as_ref().map(|names| names.take(shard, &dropped.counters)).unwrap_or_default()
     }
 
@@ -234,9 +234,9 @@ impl Table {
         Some((0..self.headers.len()).flat_map(live).collect())
     }
 
-    pub(super) fn give_back_keys(&self, keys: usize) {
-        if keys > 0 {
-            self.keys.fetch_sub(keys, Ordering::Relaxed);
+    pub(super) fn give_back_counters(&self, counters: usize) {
+        if counters > 0 {
+            self.counters.fetch_sub(counters, Ordering::Relaxed);
         }
     }
 }

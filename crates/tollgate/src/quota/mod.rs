@@ -57,14 +57,14 @@ const DAY: u64 = 24 * HOUR;
 /// );
 /// # Ok::<(), tollgate::QuotaError>(())
 /// ```
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Quota {
     limit: u64,
     windows: Windows,
 }
 
 /// How time is cut; lengths in milliseconds.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) enum Windows {
     Epoch(u64),
     Staggered(u64),

@@ -50,9 +50,9 @@ struct Caller<'a> {
 struct Dice(u64);
 
 impl Place {
-    fn new(limit: u64, max_keys: usize) -> Self {
+    fn new(limit: u64, max_counters: usize) -> Self {
         let clock = ManualClock::at(Timestamp::from_unix_millis(START));
-        let store = MemoryStore::builder().clock(clock.clone()).max_keys(max_keys).build();
+        let store = MemoryStore::builder().clock(clock.clone()).max_counters(max_counters).build();
         let quota = |millis| {
             let quota = Quota::new(limit, Duration::from_millis(millis)).unwrap();
             Arc::new(PolicyQuota::new("", quota))
@@ -94,7 +94,7 @@ impl Caller<'_> {
 
     fn gives_back(&self, cost: u32) -> u32 {
         let start = self.quota.quota().window_at(&self.key, self.place.clock.now()).start();
-        self.place.store.refund(&self.charge(cost), start).unwrap().given()
+        self.place.store.refund(&self.charge(cost), Mark::at(start)).units()
     }
 
     fn used(&self) -> u64 {
@@ -142,7 +142,7 @@ fn own_counters(seed: u64) {
             let (caller, used) = (&callers[which], &mut used[which]);
             match dice.roll(8) {
                 0 => {
-                    assert_eq!(place.store.reset(&caller.charge(0).counter()).unwrap().used(), 0);
+                    assert_eq!(place.store.reset(&caller.charge(0).counter()).used(), 0);
                     *used = 0;
                 }
                 1 => {
@@ -221,7 +221,7 @@ fn denied_pairs(seed: u64) {
                 let stranger = place.caller(2 + thread * 2 + turn % 4);
                 stranger.takes(1);
                 if dice.roll(3) == 0 {
-                    place.store.reset(&stranger.charge(0).counter()).unwrap();
+                    place.store.reset(&stranger.charge(0).counter());
                 }
                 continue;
             }
@@ -247,7 +247,7 @@ fn passing_windows(seed: u64) {
             let visitor = place.caller(2 + dice.roll(THREADS * 2));
             match dice.roll(4) {
                 0 => drop(visitor.takes(1)),
-                1 => drop(place.store.reset(&visitor.charge(0).counter()).unwrap()),
+                1 => drop(place.store.reset(&visitor.charge(0).counter())),
                 which => {
                     let caller = if which == 2 { place.caller(0) } else { place.caller_in_parts(1) };
                     answers.push((which, caller.takes(1)));
@@ -259,8 +259,8 @@ fn passing_windows(seed: u64) {
     let mut windows = HashMap::<_, (u64, bool)>::new();
     for (which, counted) in answers.into_iter().flatten() {
         let state = counted[0];
-        assert!(state.window().contains(state.now()), "{state:?}");
-        let (admitted, denied) = windows.entry((which, state.window().start())).or_default();
+        assert!(state.window().unwrap().contains(state.now()), "{state:?}");
+        let (admitted, denied) = windows.entry((which, state.window().unwrap().start())).or_default();
         *admitted += u64::from(state.has_room());
         *denied |= !state.has_room();
     }
@@ -281,20 +281,20 @@ fn full(seed: u64) {
             match place.store.charge(&[stranger.charge(1)]) {
                 Ok(counted) => assert!(counted.is_admitted()),
                 Err(error) => {
-                    assert_eq!(error, StoreError::Full);
+                    assert_eq!(error, Full);
                     continue;
                 }
             }
             held += 1;
             if dice.roll(3) == 0 {
-                place.store.reset(&stranger.charge(0).counter()).unwrap();
+                place.store.reset(&stranger.charge(0).counter());
                 held -= 1;
             }
         }
         held
     });
     let held = held.iter().sum::<usize>();
-    assert_eq!(place.store.keys(), held);
+    assert_eq!(place.store.counters(), held);
     assert!(held <= CAP, "{held} keys are held");
     // There is room for exactly the rest.
     let strangers = |at| place.store.charge(&[place.caller(at).charge(1)]).is_ok();

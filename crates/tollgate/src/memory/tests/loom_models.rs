@@ -92,8 +92,8 @@ impl Scene {
     }
 
     /// Holds at most so many keys, in a shard for each two.
-    fn max_keys(self, keys: usize) -> Self {
-        Self { cap: Cap::Keys(keys), ..self }
+    fn max_counters(self, keys: usize) -> Self {
+        Self { cap: Cap::Counters(keys), ..self }
     }
 
     /// Runs the scene in the first orders with one preemption and with two, or in all that have as many preemptions as
@@ -181,7 +181,7 @@ impl Stage {
     }
 
     fn play(&self) {
-        let mut reference = Reference::new(self.scene.limit, self.scene.window, self.store.max_keys());
+        let mut reference = Reference::new(self.scene.limit, self.scene.window, self.store.max_counters());
         for op in &self.scene.before {
             assert_eq!(self.act(op), reference.act(op), "{op:?}, before all threads");
         }
@@ -199,8 +199,12 @@ impl Stage {
             [A, B, C].into_iter().map(|key| (Op::Peek(key), self.act(&Op::Peek(key)))).collect();
         let steps = || self.scene.threads.iter().zip(&answers).map(|(ops, answers)| ops.iter().zip(answers));
         let steps: Vec<Vec<_>> = steps().map(Iterator::collect).collect();
-        let explained = serial::explains(&reference, &steps, &left, self.store.keys());
-        assert!(explained, "no serial order gives {answers:?}, then {left:?}, {} keys", self.store.keys());
+        let explained = serial::explains(&reference, &steps, &left, self.store.counters());
+        assert!(
+            explained,
+            "no serial order gives {answers:?}, then {left:?}, {} keys",
+            self.store.counters()
+        );
     }
 
     fn act_all(&self, ops: &[Op]) -> Vec<Answer> {
@@ -209,13 +213,13 @@ impl Stage {
 
     fn act(&self, op: &Op) -> Answer {
         let charge = |key: usize, cost| Charge::new(&self.quota, &self.keys[key], cost);
-        let one = |answer: Result<QuotaState, StoreError>| answer.map(|state| Counted::one(state));
+        let one = |answer: Result<QuotaState, Full>| answer.map(|state| Counted::one(state));
         let counted = match op {
             Op::Charge(key, cost) => self.store.charge(&[charge(*key, *cost)]),
             Op::Both(first, second) => self.store.charge(&[charge(*first, 1), charge(*second, 1)]),
             Op::Peek(key) => self.store.peek(&[charge(*key, 1)]),
             Op::Set(key, used) => one(self.store.set(&charge(*key, 0).counter(), *used)),
-            Op::Reset(key) => one(self.store.reset(&charge(*key, 0).counter())),
+            Op::Reset(key) => Ok(Counted::one(self.store.reset(&charge(*key, 0).counter()))),
             Op::Pass(windows) => {
                 let millis = windows * self.scene.window.as_millis() as i64;
                 self.clock.0.fetch_add(millis, Ordering::AcqRel);
@@ -224,8 +228,7 @@ impl Stage {
         };
         match counted {
             Ok(counted) => Answer::new(&counted, START, self.scene.window),
-            Err(StoreError::Full) => Answer::Full,
-            Err(trouble) => panic!("the memory store answers {trouble}"),
+            Err(Full) => Answer::Full,
         }
     }
 }
@@ -334,7 +337,7 @@ fn step_back_to_a_window_of_another() {
 fn step_back_after_a_drop() {
     Scene::new(3, [&[Op::Charge(A, 1)], &[Op::Pass(2), Op::Charge(B, 1), Op::Pass(-2), Op::Charge(C, 1)]])
         .homes([Home::Slot(1), Home::Slot(2), Home::Slot(1)])
-        .max_keys(2)
+        .max_counters(2)
         .before(&[Op::Charge(A, 1), Op::Charge(C, 1)])
         .run();
 }
@@ -474,7 +477,7 @@ fn widen() {
 fn both_crosswise() {
     Scene::new(1, [&[Op::Both(A, B)], &[Op::Both(B, A)]])
         .homes([Home::Shard(0), Home::Shard(1), Home::Shard(1)])
-        .max_keys(4)
+        .max_counters(4)
         .before(&[Op::Set(A, 1), Op::Set(A, 0)])
         .run();
 }
@@ -483,7 +486,7 @@ fn both_crosswise() {
 fn both_new() {
     Scene::new(1, [&[Op::Both(A, B)], &[Op::Both(B, A)]])
         .homes([Home::Shard(0), Home::Shard(1), Home::Shard(1)])
-        .max_keys(4)
+        .max_counters(4)
         .run();
 }
 
@@ -492,7 +495,7 @@ fn both_new() {
 fn both_and_one() {
     Scene::new(2, [&[Op::Both(A, B)], &[Op::Charge(A, 1), Op::Charge(B, 1)]])
         .homes([Home::Shard(0), Home::Shard(1), Home::Shard(1)])
-        .max_keys(4)
+        .max_counters(4)
         .before(&[Op::Charge(A, 1), Op::Charge(B, 1)])
         .deeper(&[Op::Charge(B, 1)])
         .run();
@@ -516,14 +519,17 @@ fn both_denied_while_growing() {
 /// The last place goes to one of them.
 #[test]
 fn fill() {
-    Scene::new(1, [&[Op::Charge(A, 1)], &[Op::Charge(B, 1)]]).max_keys(1).deeper(&[Op::Charge(A, 1)]).run();
+    Scene::new(1, [&[Op::Charge(A, 1)], &[Op::Charge(B, 1)]])
+        .max_counters(1)
+        .deeper(&[Op::Charge(A, 1)])
+        .run();
 }
 
 /// A closed counter's place goes to another key.
 #[test]
 fn fill_again() {
     Scene::new(1, [&[Op::Charge(A, 1)], &[Op::Charge(B, 1)]])
-        .max_keys(1)
+        .max_counters(1)
         .before(&[Op::Charge(C, 1), Op::Pass(1)])
         .run();
 }

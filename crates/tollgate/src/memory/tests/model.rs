@@ -24,13 +24,13 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: CASES, failure_persistence: None, ..Default::default() })]
 
     #[test]
-    fn one_shard_answers_as_the_reference_does(plan in plan(12), max_keys in 0..=PLANNED) {
-        SideBySide::new(&plan.0, max_keys).replay(&plan.1);
+    fn one_shard_answers_as_the_reference_does(plan in plan(12), max_counters in 0..=PLANNED) {
+        SideBySide::new(&plan.0, max_counters).replay(&plan.1);
     }
 
     #[test]
-    fn several_shards_answer_as_the_reference_does(plan in plan(40), max_keys in PLANNED + 1..=4 * PLANNED) {
-        SideBySide::new(&plan.0, max_keys).replay(&plan.1);
+    fn several_shards_answer_as_the_reference_does(plan in plan(40), max_counters in PLANNED + 1..=4 * PLANNED) {
+        SideBySide::new(&plan.0, max_counters).replay(&plan.1);
     }
 }
 
@@ -97,7 +97,7 @@ struct SideBySide<'a> {
     quotas: &'a [PolicyQuota],
     clock: ManualClock,
     store: MemoryStore<ManualClock>,
-    max_keys: usize,
+    max_counters: usize,
     counters: HashMap<(usize, u64), Held>,
     /// The latest time there was.
     latest: Timestamp,
@@ -114,11 +114,11 @@ struct Held {
 }
 
 impl<'a> SideBySide<'a> {
-    fn new(quotas: &'a [PolicyQuota], max_keys: usize) -> Self {
+    fn new(quotas: &'a [PolicyQuota], max_counters: usize) -> Self {
         let clock = ManualClock::default();
-        let store = MemoryStore::builder().clock(clock.clone()).max_keys(max_keys).build();
+        let store = MemoryStore::builder().clock(clock.clone()).max_counters(max_counters).build();
         let latest = clock.now();
-        Self { quotas, clock, store, max_keys, counters: HashMap::new(), latest, seen: Vec::new() }
+        Self { quotas, clock, store, max_counters, counters: HashMap::new(), latest, seen: Vec::new() }
     }
 
     fn replay(mut self, ops: &[Op]) {
@@ -145,7 +145,7 @@ impl<'a> SideBySide<'a> {
         for ask in self.all() {
             self.reset(&ask);
         }
-        assert_eq!(self.store.keys(), 0, "what was reset is not held");
+        assert_eq!(self.store.counters(), 0, "what was reset is not held");
     }
 
     /// Every counter that there can be.
@@ -179,9 +179,9 @@ impl<'a> SideBySide<'a> {
         }
     }
 
-    fn learn_all(&mut self, asks: &[Ask], counted: &Result<Counted, StoreError>) {
+    fn learn_all(&mut self, asks: &[Ask], counted: &Result<Counted, Full>) {
         for (ask, state) in asks.iter().zip(counted.iter().flat_map(|counted| counted.iter())) {
-            self.learn(ask, state.window());
+            self.learn(ask, state.window().unwrap());
         }
     }
 
@@ -208,7 +208,7 @@ impl<'a> SideBySide<'a> {
         let mut counters: HashSet<_> = live.collect();
         let before = counters.len();
         counters.extend(asks.iter().map(|(quota, key, _)| (*quota, *key)));
-        counters.len() == before || counters.len() <= self.max_keys
+        counters.len() == before || counters.len() <= self.max_counters
     }
 
     fn charge(&mut self, asks: &[Ask], at: &str) {
@@ -218,7 +218,7 @@ impl<'a> SideBySide<'a> {
         let counted = self.store.charge(&charges);
         self.learn_all(asks, &counted);
         let Some(weighed) = self.weigh(asks) else {
-            assert_eq!(counted, Err(StoreError::Full), "{at}");
+            assert_eq!(counted, Err(Full), "{at}");
             return;
         };
         let admitted = weighed.iter().all(|(.., fits)| *fits);
@@ -235,7 +235,7 @@ impl<'a> SideBySide<'a> {
             (used, window, *fits)
         });
         assert_eq!(told(&counted), Ok(expected.collect()), "{at}");
-        self.seen.extend(counted.iter().flatten().map(|state| state.window().start()));
+        self.seen.extend(counted.iter().flatten().map(|state| state.window().unwrap().start()));
     }
 
     fn peek(&mut self, asks: &[Ask], at: &str) {
@@ -244,20 +244,20 @@ impl<'a> SideBySide<'a> {
             asks.iter().zip(&keys).map(|(ask, key)| charge(self.quotas, ask, key)).collect();
         let counted = self.store.peek(&charges);
         self.learn_all(asks, &counted);
-        assert_eq!(told(&counted), self.weigh(asks).ok_or(StoreError::Full), "{at}");
+        assert_eq!(told(&counted), self.weigh(asks).ok_or(Full), "{at}");
     }
 
-    fn sets(&mut self, ask: &Ask, used: u64, answer: Result<QuotaState, StoreError>, at: &str) {
+    fn sets(&mut self, ask: &Ask, used: u64, answer: Result<QuotaState, Full>, at: &str) {
         if let Ok(state) = &answer {
-            self.learn(ask, state.window());
+            self.learn(ask, state.window().unwrap());
         }
         let (before, used) = (self.look(ask), used.min(Quota::MAX_LIMIT));
         if used != before.used && !self.has_room(&[*ask]) {
-            assert_eq!(answer, Err(StoreError::Full), "{at}");
+            assert_eq!(answer, Err(Full), "{at}");
             return;
         }
         let state = answer.unwrap();
-        assert_eq!((state.used(), state.window()), (used, before.window), "{at}");
+        assert_eq!((state.used(), state.window().unwrap()), (used, before.window), "{at}");
         if used != before.used {
             self.counters.insert((ask.0, ask.1), Held { used, is_gone: false, ..before });
         }
@@ -268,27 +268,25 @@ impl<'a> SideBySide<'a> {
             self.reset(ask);
         }
         let start = self.seen.iter().rev().nth(ago).copied().unwrap_or(Timestamp::EPOCH);
-        let refunded = self.store.refund(&charge(self.quotas, ask, &Key::from(ask.1)), start);
+        let refunded = self.store.refund(&charge(self.quotas, ask, &Key::from(ask.1)), Mark::at(start));
+        self.learn(ask, refunded.window().unwrap());
         let held = self.look(ask);
-        if held.window.start() != start {
-            assert_eq!(refunded, Ok(Refunded::Closed), "{at}");
-            return;
-        }
-        let given = held.used.min(ask.2.into());
+        let is_open = held.window.start() == start;
+        let given = if is_open { held.used.min(ask.2.into()) } else { 0 };
         let used = held.used - given;
-        let given = u32::try_from(given).unwrap();
-        assert_eq!(refunded, Ok(Refunded::Open { given, used }), "{at}");
+        let told = (u64::from(refunded.units()), refunded.used(), refunded.window().unwrap());
+        assert_eq!(told, (given, used, held.window), "{at}");
         if given > 0 {
             self.counters.insert((ask.0, ask.1), Held { used, ..held });
         }
     }
 
     fn reset(&mut self, ask: &Ask) {
-        let state = self.store.reset(&charge(self.quotas, ask, &Key::from(ask.1)).counter()).unwrap();
+        let state = self.store.reset(&charge(self.quotas, ask, &Key::from(ask.1)).counter());
         assert_eq!((state.used(), state.has_room()), (0, true));
         self.counters.remove(&(ask.0, ask.1));
-        self.learn(ask, state.window());
-        assert_eq!(state.window(), self.look(ask).window, "{ask:?} after a reset");
+        self.learn(ask, state.window().unwrap());
+        assert_eq!(state.window().unwrap(), self.look(ask).window, "{ask:?} after a reset");
     }
 
     /// Whether a store still holds a counter whose window has closed is its own affair, and is seen once the clock is
@@ -325,7 +323,7 @@ fn charge<'a>(quotas: &'a [PolicyQuota], ask: &Ask, key: &'a Key<'a>) -> Charge<
     Charge::new(&quotas[ask.0], key, ask.2)
 }
 
-fn told(counted: &Result<Counted, StoreError>) -> Result<Vec<(u64, Window, bool)>, StoreError> {
-    let state = |state: &QuotaState| (state.used(), state.window(), state.has_room());
+fn told(counted: &Result<Counted, Full>) -> Result<Vec<(u64, Window, bool)>, Full> {
+    let state = |state: &QuotaState| (state.used(), state.window().unwrap(), state.has_room());
     counted.as_ref().map(|counted| counted.iter().map(state).collect()).map_err(Clone::clone)
 }

@@ -32,7 +32,7 @@ pub(super) enum Answer {
 #[derive(Clone)]
 pub(super) struct Reference {
     limit: u64,
-    max_keys: usize,
+    max_counters: usize,
     /// So many windows begin within a second: the clock may step back by that without a counter leaving its window.
     step: i64,
     now: i64,
@@ -45,7 +45,7 @@ pub(super) struct Reference {
 impl Answer {
     pub(super) fn new(counted: &Counted, first_window: i64, window: Duration) -> Self {
         let states = counted.iter().map(|state| {
-            let start = state.window().start().as_unix_millis();
+            let start = state.window().unwrap().start().as_unix_millis();
             (state.used(), (start - first_window) / window.as_millis() as i64)
         });
         let mut states: Vec<_> = states.collect();
@@ -58,9 +58,9 @@ impl Answer {
 }
 
 impl Reference {
-    pub(super) fn new(limit: u64, window: Duration, max_keys: usize) -> Self {
+    pub(super) fn new(limit: u64, window: Duration, max_counters: usize) -> Self {
         let step = 1_000 / window.as_millis() as i64;
-        Self { limit, max_keys, step, now: 0, dropped_until: i64::MIN / 2, counters: [None; 3] }
+        Self { limit, max_counters, step, now: 0, dropped_until: i64::MIN / 2, counters: [None; 3] }
     }
 
     pub(super) fn act(&mut self, op: &Op) -> Answer {
@@ -151,7 +151,7 @@ impl Reference {
     fn is_full(&self, keys: &[usize]) -> bool {
         let new = keys.iter().filter(|key| !self.counters[**key].is_some_and(|state| self.is_live(state)));
         let new = new.count();
-        new > 0 && self.live() + new > self.max_keys
+        new > 0 && self.live() + new > self.max_counters
     }
 
     fn live(&self) -> usize {

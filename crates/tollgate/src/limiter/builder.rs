@@ -1,0 +1,68 @@
+//! How a limiter is put together.
+
+use std::sync::Arc;
+
+use super::{Limiter, SharedLimiter};
+use crate::quota::QuotaErrorKind;
+use crate::{CountDenied, MemoryStore, PolicyQuota, Quota, QuotaError};
+
+/// What a limiter is made of: see [`Limiter::builder`].
+#[derive(Debug, Clone)]
+pub struct LimiterBuilder {
+    policy: Box<str>,
+    quotas: Vec<Quota>,
+    count_denied: CountDenied,
+}
+
+impl LimiterBuilder {
+    pub(super) fn new(policy: &str) -> Self {
+        Self { policy: policy.into(), quotas: Vec::new(), count_denied: CountDenied::No }
+    }
+
+    /// Adds a quota. A request needs room in all of them.
+    #[must_use]
+    pub fn quota(mut self, quota: Quota) -> Self {
+        self.quotas.push(quota);
+        self
+    }
+
+    /// Sets whether denied requests are charged.
+    #[must_use]
+    pub fn count_denied(self, count_denied: CountDenied) -> Self {
+        Self { count_denied, ..self }
+    }
+
+    /// The limiter over this memory.
+    ///
+    /// # Errors
+    ///
+    /// If there is no quota, or two have the same window, anchor and zone, and so would count everything
+    /// twice.
+    pub fn build<C>(self, store: MemoryStore<C>) -> Result<Limiter<C>, QuotaError> {
+        Ok(Limiter { store, quotas: self.quotas()? })
+    }
+
+    /// The limiter over any store.
+    ///
+    /// # Errors
+    ///
+    /// As [`build`](Self::build).
+    pub fn build_shared<S>(self, store: S) -> Result<SharedLimiter<S>, QuotaError> {
+        Ok(SharedLimiter { store, quotas: self.quotas()? })
+    }
+
+    fn quotas(self) -> Result<Arc<[PolicyQuota]>, QuotaError> {
+        if self.quotas.is_empty() {
+            return Err(QuotaErrorKind::NoQuota.into());
+        }
+        let mut quotas = Vec::<PolicyQuota>::new();
+        for quota in self.quotas {
+            let quota = PolicyQuota::new(&self.policy, quota).with_count_denied(self.count_denied);
+            if let Some(other) = quotas.iter().find(|other| other.shares_counters_with(&quota)) {
+                return Err(QuotaError::same_window(other.quota(), quota.quota()));
+            }
+            quotas.push(quota);
+        }
+        Ok(quotas.into())
+    }
+}

@@ -1,0 +1,283 @@
+//! A limiter over any store.
+
+use std::fmt;
+use std::sync::Arc;
+
+use super::{charges, default_quotas, last_end};
+use crate::decision::Quotas;
+use crate::{
+    Answer, AnswerError, Charge, Counted, Counter, Decision, Key, PolicyQuota, Quota, QuotaState, Receipt,
+    Step, Store, StoreError, Timestamp,
+};
+
+/// One or several quotas over any [`Store`], applied to a key all or nothing.
+///
+/// It has the steps of a [`Limiter`](crate::Limiter), which is what to use where the counters are in memory anyway. It
+/// needs no particular runtime. [`Limiter::builder`](crate::Limiter::builder) makes one with several quotas.
+///
+/// Clones share the counters if the store's clones do, as those of all stores here.
+///
+/// # Cancel safety
+///
+/// A step whose future is dropped before it is done may or may not have been taken.
+///
+/// # Examples
+///
+/// ```
+/// use tollgate::{SharedLimiter, Store, StoreError};
+///
+/// async fn greet<S: Store>(limiter: &SharedLimiter<S>, user: &str) -> Result<String, StoreError> {
+///     let decision = limiter.check(user).await?;
+///     Ok(if decision.is_allowed() { format!("hello {user}") } else { "later".to_owned() })
+/// }
+/// # let limiter = SharedLimiter::new(tollgate::Quota::per_day(1), tollgate::MemoryStore::new());
+/// # assert_eq!(tollgate_testkit::block_on(greet(&limiter, "alice"))?, "hello alice");
+/// # assert_eq!(tollgate_testkit::block_on(greet(&limiter, "alice"))?, "later");
+/// # Ok::<(), StoreError>(())
+/// ```
+#[derive(Clone)]
+pub struct SharedLimiter<S> {
+    pub(super) store: S,
+    pub(super) quotas: Arc<[PolicyQuota]>,
+}
+
+impl<S> SharedLimiter<S> {
+    /// A limiter over this store, under the policy name `default`.
+    #[must_use]
+    pub fn new(quota: Quota, store: S) -> Self {
+        Self { store, quotas: default_quotas(quota) }
+    }
+
+    /// The store.
+    #[must_use]
+    pub const fn store(&self) -> &S {
+        &self.store
+    }
+
+    /// The quotas, in the order in which a [`Decision`] lists them.
+    #[must_use]
+    pub const fn quotas(&self) -> &Arc<[PolicyQuota]> {
+        &self.quotas
+    }
+}
+
+impl<S: Store> SharedLimiter<S> {
+    /// Takes one unit for the key, if every quota has room.
+    ///
+    /// # Errors
+    ///
+    /// If the store could not take the step. That is no denial, and the caller chooses what it means.
+    pub async fn check<'a>(&'a self, key: impl Into<Key<'a>>) -> Result<Decision<'a>, StoreError> {
+        self.check_cost(key, 1).await
+    }
+
+    /// Takes `cost` units for the key, if every quota has room for all of them. Cost 0 only peeks.
+    ///
+    /// # Errors
+    ///
+    /// As [`check`](Self::check).
+    pub async fn check_cost<'a>(
+        &'a self,
+        key: impl Into<Key<'a>>,
+        cost: u32,
+    ) -> Result<Decision<'a>, StoreError> {
+        self.charge(Quotas::Of(&self.quotas), key.into(), cost).await
+    }
+
+    /// As [`check_cost`](Self::check_cost), by this quota in place of the limiter's own: for limits that differ from
+    /// call to call.
+    ///
+    /// # Errors
+    ///
+    /// As [`check`](Self::check).
+    pub async fn check_under<'a>(
+        &'a self,
+        quota: &'a PolicyQuota,
+        key: impl Into<Key<'a>>,
+        cost: u32,
+    ) -> Result<Decision<'a>, StoreError> {
+        self.charge(Quotas::One(quota), key.into(), cost).await
+    }
+
+    /// Takes these charges on the limiter's store, all or nothing: several quotas, each for a key of its own. A caller
+    /// that can go on at once may [match](Answer) on what it returns.
+    ///
+    /// # Errors
+    ///
+    /// As [`check`](Self::check); and [`AnswerError::Nonsense`] if there are no charges, for then no quota decides.
+    pub fn check_all<'a>(
+        &'a self,
+        charges: &'a [Charge<'a>],
+    ) -> Answer<impl Future<Output = Result<Decision<'a>, StoreError>> + Send> {
+        self.store.step(Step::Charge(charges)).map(|counted| {
+            Decision::of_charges(charges, counted?).ok_or_else(|| AnswerError::Nonsense.into())
+        })
+    }
+
+    /// Answers as [`check`](Self::check) would, and takes nothing.
+    ///
+    /// # Errors
+    ///
+    /// As [`check`](Self::check).
+    pub async fn peek<'a>(&'a self, key: impl Into<Key<'a>>) -> Result<Decision<'a>, StoreError> {
+        self.look(Quotas::Of(&self.quotas), key.into()).await
+    }
+
+    /// As [`peek`](Self::peek), by this quota in place of the limiter's own.
+    ///
+    /// # Errors
+    ///
+    /// As [`check`](Self::check).
+    pub async fn peek_under<'a>(
+        &'a self,
+        quota: &'a PolicyQuota,
+        key: impl Into<Key<'a>>,
+    ) -> Result<Decision<'a>, StoreError> {
+        self.look(Quotas::One(quota), key.into()).await
+    }
+
+    /// Gives back what a check took, to the windows it was taken from: at most what is used there, and nothing where
+    /// the window has closed. The states say for each quota that took something how many
+    /// [units](QuotaState::units) were given back.
+    ///
+    /// # Errors
+    ///
+    /// As [`check`](Self::check); quotas before the one that failed were given back.
+    pub async fn refund(&self, receipt: Receipt) -> Result<Counted, StoreError> {
+        self.refund_units(receipt, u32::MAX).await
+    }
+
+    /// As [`refund`](Self::refund), so many units of each quota, at most those that were taken. The rest stays taken.
+    ///
+    /// # Errors
+    ///
+    /// As [`refund`](Self::refund).
+    pub async fn refund_units(&self, receipt: Receipt, units: u32) -> Result<Counted, StoreError> {
+        self.one_by_one(receipt.items().iter().map(|item| item.refund(units))).await
+    }
+
+    /// Settles what a check took at the actual cost: what was taken beyond that is given back, and what is missing is
+    /// taken without asking for room, in the windows that are open now. Where nothing was taken, it does nothing.
+    ///
+    /// # Errors
+    ///
+    /// As [`check`](Self::check); quotas before the one that failed were settled.
+    pub async fn settle(&self, receipt: Receipt, cost: u32) -> Result<Counted, StoreError> {
+        self.one_by_one(receipt.items().iter().filter_map(|item| item.settle(cost))).await
+    }
+
+    /// Forgets what the key has used in every quota.
+    ///
+    /// # Errors
+    ///
+    /// As [`check`](Self::check); quotas before the one that failed were reset.
+    pub async fn reset(&self, key: impl Into<Key<'_>>) -> Result<(), StoreError> {
+        let key = key.into();
+        let steps = self.quotas.iter().map(|quota| Step::Reset(Counter::new(quota, &key)));
+        self.one_by_one(steps).await.map(drop)
+    }
+
+    /// Sets what the key has used in the current window of every quota; it may be above the limit.
+    ///
+    /// # Errors
+    ///
+    /// As [`check`](Self::check); quotas before the one that failed were set.
+    pub async fn set(&self, key: impl Into<Key<'_>>, used: u64) -> Result<Counted, StoreError> {
+        let key = key.into();
+        let steps = self.quotas.iter().map(|quota| Step::Set { counter: Counter::new(quota, &key), used });
+        self.one_by_one(steps).await
+    }
+
+    /// As [`set`](Self::set), for this quota in place of the limiter's own.
+    ///
+    /// # Errors
+    ///
+    /// As [`check`](Self::check).
+    pub async fn set_under(
+        &self,
+        quota: &PolicyQuota,
+        key: impl Into<Key<'_>>,
+        used: u64,
+    ) -> Result<QuotaState, StoreError> {
+        let key = key.into();
+        only(&self.store.step(Step::Set { counter: Counter::new(quota, &key), used }).await?)
+    }
+
+    /// Charges without asking whether there is room, and says what is used then.
+    ///
+    /// # Errors
+    ///
+    /// As [`check`](Self::check); quotas before the one that failed were charged.
+    pub async fn record(&self, key: impl Into<Key<'_>>, cost: u32) -> Result<Counted, StoreError> {
+        let key = key.into();
+        let steps = self.quotas.iter().map(|quota| Step::Record(Charge::new(quota, &key, cost)));
+        self.one_by_one(steps).await
+    }
+
+    /// As [`record`](Self::record), for this quota in place of the limiter's own.
+    ///
+    /// # Errors
+    ///
+    /// As [`check`](Self::check).
+    pub async fn record_under(
+        &self,
+        quota: &PolicyQuota,
+        key: impl Into<Key<'_>>,
+        cost: u32,
+    ) -> Result<QuotaState, StoreError> {
+        let key = key.into();
+        only(&self.store.step(Step::Record(Charge::new(quota, &key, cost))).await?)
+    }
+
+    /// The latest end among windows in which the key has used something; `None` if it has used nothing.
+    ///
+    /// # Errors
+    ///
+    /// As [`check`](Self::check).
+    pub async fn window_end(&self, key: impl Into<Key<'_>>) -> Result<Option<Timestamp>, StoreError> {
+        let key = key.into();
+        Ok(last_end(&self.store.step(Step::Peek(&charges(&self.quotas, &key, 0))).await?))
+    }
+
+    async fn charge<'a>(
+        &'a self,
+        quotas: Quotas<'a>,
+        key: Key<'a>,
+        cost: u32,
+    ) -> Result<Decision<'a>, StoreError> {
+        let counted = self.store.step(Step::Charge(&charges(quotas.as_slice(), &key, cost))).await?;
+        decided(quotas, key, counted)
+    }
+
+    async fn look<'a>(&'a self, quotas: Quotas<'a>, key: Key<'a>) -> Result<Decision<'a>, StoreError> {
+        let counted = self.store.step(Step::Peek(&charges(quotas.as_slice(), &key, 0))).await?;
+        decided(quotas, key, counted)
+    }
+
+    /// Takes steps on one counter each, up to the first that fails.
+    async fn one_by_one(&self, steps: impl Iterator<Item = Step<'_>>) -> Result<Counted, StoreError> {
+        let mut states = Vec::new();
+        for step in steps {
+            states.push(only(&self.store.step(step).await?)?);
+        }
+        Ok(states.into_iter().collect())
+    }
+}
+
+fn decided<'a>(quotas: Quotas<'a>, key: Key<'a>, counted: Counted) -> Result<Decision<'a>, StoreError> {
+    if counted.len() == quotas.as_slice().len() {
+        Ok(Decision::of_key(quotas, key, counted))
+    } else {
+        Err(AnswerError::Nonsense.into())
+    }
+}
+
+fn only(counted: &Counted) -> Result<QuotaState, StoreError> {
+    counted.first().copied().ok_or_else(|| AnswerError::Nonsense.into())
+}
+
+impl<S> fmt::Debug for SharedLimiter<S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SharedLimiter").field("quotas", &self.quotas).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,24 @@
+//! When a charge was made, as its counter sees it.
+
+use crate::Timestamp;
+
+/// When a charge was made, as its counter sees it: what a refund names, so that units go back to where they were taken.
+///
+/// For fixed windows it is the start of the window that was charged. Limiters keep it in a
+/// [`Receipt`](crate::Receipt); only whoever refunds without one, as an administrator does, makes a mark.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Mark(Timestamp);
+
+impl Mark {
+    /// The mark at this time.
+    #[must_use]
+    pub const fn at(time: Timestamp) -> Self {
+        Self(time)
+    }
+
+    /// The time that it marks.
+    #[must_use]
+    pub const fn time(self) -> Timestamp {
+        self.0
+    }
+}

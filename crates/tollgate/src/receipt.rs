@@ -1,0 +1,108 @@
+//! What a check took, and alone can be given back.
+
+use smallvec::SmallVec;
+
+use crate::{Charge, Key, Mark, PolicyQuota, Step};
+
+/// What a check took: for each quota the counter, the units and when.
+///
+/// It comes from a [`Decision`](crate::Decision::into_receipt), and a limiter's `refund` takes it back. It is
+/// [empty](Self::is_empty) if the check took nothing: a peek, a denial, or an answer in the store's place. Each quota
+/// that took units has one [item](Self::items).
+///
+/// # Examples
+///
+/// ```
+/// use tollgate::{Limiter, Quota};
+///
+/// let limiter = Limiter::new(Quota::per_day(1));
+/// let receipt = limiter.check("alice")?.into_receipt();
+/// assert_eq!(receipt.items()[0].units(), 1);
+///
+/// let denied = limiter.check("alice")?;
+/// assert!(!denied.is_allowed() && denied.into_receipt().is_empty());
+///
+/// limiter.refund(receipt);
+/// assert!(limiter.check("alice")?.is_allowed());
+/// # Ok::<(), tollgate::Full>(())
+/// ```
+#[derive(Debug, Default)]
+#[must_use = "what was taken stays taken until it is refunded"]
+pub struct Receipt(SmallVec<[ReceiptItem; 1]>);
+
+/// What a check took from one counter.
+#[derive(Debug)]
+pub struct ReceiptItem {
+    quota: PolicyQuota,
+    key: Key<'static>,
+    units: u32,
+    mark: Mark,
+}
+
+impl Receipt {
+    /// Whether nothing was taken.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// What was taken, in the order in which it was charged.
+    #[must_use]
+    pub fn items(&self) -> &[ReceiptItem] {
+        &self.0
+    }
+}
+
+impl FromIterator<ReceiptItem> for Receipt {
+    fn from_iter<I: IntoIterator<Item = ReceiptItem>>(items: I) -> Self {
+        Self(items.into_iter().filter(|item| item.units > 0).collect())
+    }
+}
+
+impl ReceiptItem {
+    pub(crate) const fn new(quota: PolicyQuota, key: Key<'static>, units: u32, mark: Mark) -> Self {
+        Self { quota, key, units, mark }
+    }
+
+    /// The quota that was charged.
+    #[must_use]
+    pub const fn quota(&self) -> &PolicyQuota {
+        &self.quota
+    }
+
+    /// The key that was charged.
+    #[must_use]
+    pub const fn key(&self) -> &Key<'static> {
+        &self.key
+    }
+
+    /// Units that were taken.
+    #[must_use]
+    pub const fn units(&self) -> u32 {
+        self.units
+    }
+
+    /// When they were taken, as the counter sees it.
+    #[must_use]
+    pub const fn mark(&self) -> Mark {
+        self.mark
+    }
+
+    /// The step that gives so many units back, at most those that were taken.
+    #[must_use]
+    pub fn refund(&self, units: u32) -> Step<'_> {
+        let charge = Charge::new(&self.quota, &self.key, units.min(self.units));
+        Step::Refund { charge, mark: self.mark }
+    }
+
+    /// The step after which so many units are taken in all: what was too much is given back, and what is missing is
+    /// taken without asking for room, in the windows that are open then. `None` if it is neither.
+    #[must_use]
+    pub fn settle(&self, units: u32) -> Option<Step<'_>> {
+        match units.checked_sub(self.units) {
+            None => Some(self.refund(self.units - units)),
+            Some(0) => None,
+            Some(missing) => Some(Step::Record(Charge::new(&self.quota, &self.key, missing))),
+        }
+    }
+}

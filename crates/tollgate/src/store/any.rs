@@ -1,0 +1,81 @@
+//! A store whose type is not known.
+
+use std::fmt;
+use std::pin::Pin;
+use std::sync::Arc;
+
+use super::{Answer, Counted, Step, Store, StoreError};
+
+/// Any store: for a field or a function whose type should not depend on the kind of store. Clones share it.
+///
+/// An answer that is there already costs no allocation; the future of any other is boxed.
+///
+/// ```
+/// use tollgate::{AnyStore, MemoryStore, Quota, SharedLimiter};
+///
+/// let is_shared = false;
+/// let store = if is_shared { todo!("connect") } else { AnyStore::new(MemoryStore::new()) };
+/// let limiter: SharedLimiter<AnyStore> = SharedLimiter::new(Quota::per_day(5), store);
+/// ```
+#[derive(Clone)]
+pub struct AnyStore(Arc<dyn Boxing>);
+
+type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
+
+/// [`Store`] with boxed futures.
+trait Boxing: Send + Sync {
+    fn step<'a>(&'a self, step: Step<'a>) -> Answer<BoxFuture<'a, Result<Counted, StoreError>>>;
+
+    fn step_each<'a>(
+        &'a self,
+        steps: &'a [Step<'a>],
+    ) -> Answer<BoxFuture<'a, Vec<Result<Counted, StoreError>>>>;
+}
+
+impl AnyStore {
+    /// This store.
+    pub fn new(store: impl Store + 'static) -> Self {
+        Self(Arc::new(store))
+    }
+}
+
+impl<S: Store> Boxing for S {
+    fn step<'a>(&'a self, step: Step<'a>) -> Answer<BoxFuture<'a, Result<Counted, StoreError>>> {
+        match Store::step(self, step) {
+            Answer::Now(answer) => Answer::Now(answer),
+            Answer::Later(later) => Answer::Later(Box::pin(later)),
+        }
+    }
+
+    fn step_each<'a>(
+        &'a self,
+        steps: &'a [Step<'a>],
+    ) -> Answer<BoxFuture<'a, Vec<Result<Counted, StoreError>>>> {
+        match Store::step_each(self, steps) {
+            Answer::Now(answers) => Answer::Now(answers),
+            Answer::Later(later) => Answer::Later(Box::pin(later)),
+        }
+    }
+}
+
+impl Store for AnyStore {
+    fn step<'a>(
+        &'a self,
+        step: Step<'a>,
+    ) -> Answer<impl Future<Output = Result<Counted, StoreError>> + Send> {
+        Boxing::step(&*self.0, step)
+    }
+
+    fn step_each<'a>(
+        &'a self,
+        steps: &'a [Step<'a>],
+    ) -> Answer<impl Future<Output = Vec<Result<Counted, StoreError>>> + Send> {
+        Boxing::step_each(&*self.0, steps)
+    }
+}
+
+impl fmt::Debug for AnyStore {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("AnyStore").finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,82 @@
+//! What a step of a store found and did.
+
+use std::ops::Deref;
+
+use crate::QuotaState;
+
+/// One value for each quota of a step, in the order of its charges; a single one is held in place.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PerQuota<T>(Values<T>);
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Values<T> {
+    One([T; 1]),
+    Many(Box<[T]>),
+}
+
+impl<T> PerQuota<T> {
+    /// The value of the only quota.
+    pub const fn one(value: T) -> Self {
+        Self(Values::One([value]))
+    }
+}
+
+impl<T> Deref for PerQuota<T> {
+    type Target = [T];
+
+    fn deref(&self) -> &[T] {
+        match &self.0 {
+            Values::One(value) => value,
+            Values::Many(values) => values,
+        }
+    }
+}
+
+impl<T> FromIterator<T> for PerQuota<T> {
+    fn from_iter<I: IntoIterator<Item = T>>(values: I) -> Self {
+        let mut values = values.into_iter();
+        match (values.next(), values.next()) {
+            (Some(only), None) => Self::one(only),
+            (first, second) => Self(Values::Many(first.into_iter().chain(second).chain(values).collect())),
+        }
+    }
+}
+
+impl<'a, T> IntoIterator for &'a PerQuota<T> {
+    type Item = &'a T;
+    type IntoIter = std::slice::Iter<'a, T>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        (**self).iter()
+    }
+}
+
+/// Where each quota of a step stands then.
+pub type Counted = PerQuota<QuotaState>;
+
+impl Counted {
+    /// Whether every quota had room, and so a charge was admitted.
+    #[must_use]
+    pub fn is_admitted(&self) -> bool {
+        self.iter().all(QuotaState::has_room)
+    }
+
+    /// Which quota decides, counted from 0: the one that denied (the longest wait, if several did), else the one with
+    /// the least remaining share. 0 if there is none.
+    #[must_use]
+    #[inline]
+    pub fn deciding(&self) -> usize {
+        if self.len() <= 1 {
+            return 0;
+        }
+        // From the back, because of equals `max_by` takes the last it sees and the first quota is to decide.
+        let heaviest = self.iter().enumerate().rev().max_by(|(_, a), (_, b)| a.compare(b));
+        heaviest.map_or(0, |(index, _)| index)
+    }
+
+    /// Where the quota stands that [decides](Self::deciding); `None` if there is none.
+    #[must_use]
+    pub fn decided(&self) -> Option<&QuotaState> {
+        self.get(self.deciding())
+    }
+}

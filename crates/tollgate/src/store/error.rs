@@ -1,0 +1,126 @@
+//! Why a store could not answer.
+
+use std::error::Error;
+use std::fmt;
+use std::sync::Arc;
+
+use thiserror::Error;
+
+/// Why a store could not answer. It is never a denial: what to do then is the caller's choice.
+///
+/// Unless [`may_have_charged`](Self::may_have_charged) says otherwise, nothing was charged. No store sends a
+/// charge again whose outcome it does not know.
+#[derive(Debug, Clone)]
+pub enum StoreError {
+    /// The store is in trouble: it cannot be reached, did not answer in time, answered nonsense and the like. What is
+    /// wrong is the error's [source](Error::source), of a type that the store defines; a retry may help.
+    /// [`OnStoreFailure`](crate::OnStoreFailure) says what a request is answered then.
+    #[non_exhaustive]
+    Trouble {
+        /// What is wrong.
+        source: Arc<dyn Error + Send + Sync>,
+        /// Whether units may have been charged although there is no answer.
+        may_have_charged: bool,
+    },
+    /// The store can never count this request, whatever its state; the text says why. The fault of whoever put quotas
+    /// and store together; a retry does not help, and no policy for trouble applies.
+    Uncountable(&'static str),
+    /// The store holds as many counters as it may, and none for the key. Counters it holds go on working. A retry
+    /// helps once a window closes. The [guide](crate::guide#when-the-store-is-full) says what to do with it.
+    Full,
+}
+
+/// The store is at its cap and holds no counter for the key: the only error of a store in memory.
+///
+/// Counters it holds go on working, and a retry helps once a window closes. The
+/// [guide](crate::guide#when-the-store-is-full) says what to do with it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Error)]
+#[error("the store is full: no room for another counter")]
+pub struct Full;
+
+/// What is wrong with a store's answer, as whoever waits for it sees it. Units may have been charged.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Error)]
+#[non_exhaustive]
+pub enum AnswerError {
+    /// None came before the deadline. The fault of the store or of the network; whether it charged, or still will, is
+    /// unknown, so a retry may charge twice.
+    #[error("no answer from the store in time")]
+    Late,
+    /// It is none that a working store can give to this step. The fault of the store; a retry seldom helps.
+    #[error("the store's answer makes no sense")]
+    Nonsense,
+}
+
+impl StoreError {
+    /// Trouble after which nothing was charged.
+    pub fn trouble(source: impl Error + Send + Sync + 'static) -> Self {
+        Self::Trouble { source: Arc::new(source), may_have_charged: false }
+    }
+
+    /// Trouble after which it is unknown whether something was charged.
+    pub fn unknown(source: impl Error + Send + Sync + 'static) -> Self {
+        Self::Trouble { source: Arc::new(source), may_have_charged: true }
+    }
+
+    /// Whether units may have been charged although there is no answer.
+    ///
+    /// ```
+    /// use tollgate::{AnswerError, StoreError};
+    ///
+    /// assert!(StoreError::from(AnswerError::Late).may_have_charged());
+    /// assert!(!StoreError::Full.may_have_charged());
+    /// ```
+    #[must_use]
+    pub const fn may_have_charged(&self) -> bool {
+        matches!(self, Self::Trouble { may_have_charged: true, .. })
+    }
+
+    /// What the store is in trouble with, if it is an error of this type.
+    ///
+    /// ```
+    /// use tollgate::{AnswerError, StoreError};
+    ///
+    /// let error = StoreError::from(AnswerError::Late);
+    /// assert_eq!(error.trouble_of(), Some(&AnswerError::Late));
+    /// assert_eq!(StoreError::Full.trouble_of::<AnswerError>(), None);
+    /// ```
+    #[must_use]
+    pub fn trouble_of<E: Error + 'static>(&self) -> Option<&E> {
+        self.source()?.downcast_ref()
+    }
+}
+
+impl fmt::Display for StoreError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Trouble { may_have_charged: false, .. } => f.write_str("the store could not count"),
+            Self::Trouble { may_have_charged: true, .. } => {
+                f.write_str("whether the store counted is unknown")
+            }
+            Self::Uncountable(reason) => write!(f, "the store can never count this request: {reason}"),
+            Self::Full => Full.fmt(f),
+        }
+    }
+}
+
+impl Error for StoreError {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        match self {
+            // The error itself and not the pointer to it, so that it can be told by its type.
+            Self::Trouble { source, .. } => Some(&**source),
+            Self::Uncountable(_) | Self::Full => None,
+        }
+    }
+}
+
+impl From<Full> for StoreError {
+    fn from(_: Full) -> Self {
+        Self::Full
+    }
+}
+
+impl From<AnswerError> for StoreError {
+    fn from(error: AnswerError) -> Self {
+        Self::unknown(error)
+    }
+}

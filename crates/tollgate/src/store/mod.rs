@@ -1,0 +1,89 @@
+//! The keeper of counts: one atomic step decides and counts.
+//!
+//! A store is the only part that knows the time. It answers a [`Step`] with what it [`Counted`], which becomes a
+//! [`Decision`](crate::Decision) by a pure function, the same for every store.
+
+mod answer;
+mod any;
+mod counted;
+mod error;
+mod step;
+
+use std::sync::Arc;
+
+pub use self::answer::{Answer, Waiting};
+pub use self::any::AnyStore;
+pub use self::counted::{Counted, PerQuota};
+pub use self::error::{AnswerError, Full, StoreError};
+pub use self::step::Step;
+
+/// Keeps the counters and takes every [`Step`] atomically.
+///
+/// A store in this process answers at once, and a store over a network later: [`Answer`] is either. References,
+/// [`Arc`]s and [`AnyStore`] make a store out of a store.
+///
+/// # Consistency
+///
+/// Steps on the same counters happen one after another, in some order that every caller sees. Each step reads the
+/// store's clock once. In one window of one key, admitted costs never exceed the limit; if the costs asked for fit,
+/// all are admitted.
+///
+/// # Waiting
+///
+/// A store that may have to wait has a deadline, after which it gives an error. For a store without one, use
+/// [`FallbackStore::deadline`](crate::FallbackStore::deadline).
+pub trait Store: Send + Sync {
+    /// Takes the step, and answers where each of its quotas stands then: one state for each charge, in their order.
+    ///
+    /// An answer that comes [`Later`](Answer::Later) does nothing until it is polled: dropped before, nothing was
+    /// charged.
+    ///
+    /// # Errors
+    ///
+    /// If the store could not take the step: see [`StoreError`].
+    fn step<'a>(&'a self, step: Step<'a>)
+    -> Answer<impl Future<Output = Result<Counted, StoreError>> + Send>;
+
+    /// Takes many steps, each atomic by itself, and answers in their order.
+    ///
+    /// The answers are as if the steps had been taken one after another, in some order: a step that is denied or
+    /// fails does not affect the others. A store in this process takes them in the given order.
+    fn step_each<'a>(
+        &'a self,
+        steps: &'a [Step<'a>],
+    ) -> Answer<impl Future<Output = Vec<Result<Counted, StoreError>>> + Send>;
+}
+
+impl<S: Store + ?Sized> Store for &S {
+    #[inline]
+    fn step<'a>(
+        &'a self,
+        step: Step<'a>,
+    ) -> Answer<impl Future<Output = Result<Counted, StoreError>> + Send> {
+        (**self).step(step)
+    }
+
+    fn step_each<'a>(
+        &'a self,
+        steps: &'a [Step<'a>],
+    ) -> Answer<impl Future<Output = Vec<Result<Counted, StoreError>>> + Send> {
+        (**self).step_each(steps)
+    }
+}
+
+impl<S: Store + ?Sized> Store for Arc<S> {
+    #[inline]
+    fn step<'a>(
+        &'a self,
+        step: Step<'a>,
+    ) -> Answer<impl Future<Output = Result<Counted, StoreError>> + Send> {
+        (**self).step(step)
+    }
+
+    fn step_each<'a>(
+        &'a self,
+        steps: &'a [Step<'a>],
+    ) -> Answer<impl Future<Output = Vec<Result<Counted, StoreError>>> + Send> {
+        (**self).step_each(steps)
+    }
+}
