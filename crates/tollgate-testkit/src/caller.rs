@@ -1,10 +1,8 @@
 //! One who is counted: a key under a quota, and what it asks of the store.
 
-use tollgate::{Charge, Counter, Decision, Key, PolicyQuota, Refunded, Store, Timestamp, Window};
+use tollgate::{Charge, Counter, Decision, Key, Mark, PolicyQuota, Timestamp, Window};
 
-use crate::{Count, Counted};
-
-use crate::Subject;
+use crate::{Count, Counted, Given, Steps, Subject};
 
 /// A key under a quota. The store must answer: an error is a failed test.
 #[derive(Debug)]
@@ -45,7 +43,7 @@ impl<'a, S: Subject> Caller<'a, S> {
     }
 
     /// Asks for so many units.
-    pub async fn takes(&self, cost: u32) -> Decision {
+    pub async fn takes(&self, cost: u32) -> Decision<'static> {
         decide(self.subject, &[self.charge(cost)]).await
     }
 
@@ -55,9 +53,10 @@ impl<'a, S: Subject> Caller<'a, S> {
     }
 
     /// Looks whether a unit would pass.
-    pub async fn peeks(&self) -> Decision {
-        let counted = self.subject.store().peek(&[self.charge(1)]).await.expect("the store answers");
-        Decision::new(counted)
+    pub async fn peeks(&self) -> Decision<'static> {
+        let charges = [self.charge(1)];
+        let counted = self.subject.store().peek(&charges).await.expect("the store answers");
+        Decision::of_charges(&charges, counted).expect("a state for each charge").into_owned()
     }
 
     /// What is used now.
@@ -70,9 +69,11 @@ impl<'a, S: Subject> Caller<'a, S> {
         (&self.subject.store().record(&self.charge(cost)).await.expect("the store answers")).into()
     }
 
-    /// Gives back so many units in the window that began at `start`.
-    pub async fn refunds(&self, cost: u32, start: Timestamp) -> Refunded {
-        self.subject.store().refund(&self.charge(cost), start).await.expect("the store answers")
+    /// Gives back so many units in the window that began at `start`; `None` if that is not the open one.
+    pub async fn refunds(&self, cost: u32, start: Timestamp) -> Option<Given> {
+        let mark = Mark::at(start);
+        let state = self.subject.store().refund(&self.charge(cost), mark).await.expect("the store answers");
+        Given::of(&state, mark)
     }
 
     /// Forgets the counter.
@@ -97,7 +98,7 @@ impl<'a, S: Subject> Caller<'a, S> {
 }
 
 /// Takes one step and decides.
-pub(crate) async fn decide(subject: &impl Subject, charges: &[Charge<'_>]) -> Decision {
+pub(crate) async fn decide(subject: &impl Subject, charges: &[Charge<'_>]) -> Decision<'static> {
     let counted = subject.store().charge(charges).await.expect("the store answers");
-    Decision::new(counted)
+    Decision::of_charges(charges, counted).expect("a state for each charge").into_owned()
 }

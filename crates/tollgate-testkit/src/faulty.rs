@@ -1,10 +1,12 @@
 //! A store that breaks its promises when told to: it fails, hangs, loses its answers or lies.
 
+use std::error::Error;
+use std::fmt;
 use std::future::{pending, poll_fn};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Poll, Waker};
 
-use tollgate::{Charge, Counter, PerQuota, Quota, QuotaState, Refunded, Store, StoreError, Timestamp};
+use tollgate::{Answer, AnswerError, Counted, Quota, QuotaState, Step, Store, StoreError};
 
 /// A store that works until a [`Fault`] begins. Clones share counters and faults.
 #[derive(Debug, Clone)]
@@ -21,7 +23,7 @@ struct Now {
 }
 
 /// What goes wrong with every step.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone)]
 pub enum Fault {
     /// Nothing is counted, and this error given.
     Fails(StoreError),
@@ -37,6 +39,26 @@ pub enum Fault {
     AnswersForAnotherLimit,
     /// Charges and peeks are admitted with more used than the limit allows.
     AdmitsPastTheLimit,
+}
+
+/// What a store without a connection is in trouble with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Unreachable;
+
+impl fmt::Display for Unreachable {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("the store cannot be reached")
+    }
+}
+
+impl Error for Unreachable {}
+
+impl Fault {
+    /// Nothing is counted, because the store is [`Unreachable`].
+    #[must_use]
+    pub fn unreachable() -> Self {
+        Self::Fails(StoreError::trouble(Unreachable))
+    }
 }
 
 impl<S: Store> FaultyStore<S> {
@@ -78,7 +100,7 @@ impl<S: Store> FaultyStore<S> {
     async fn hold(&self) {
         poll_fn(|context| {
             let mut now = self.now();
-            if now.fault != Some(Fault::HoldsAnswers) {
+            if !matches!(now.fault, Some(Fault::HoldsAnswers)) {
                 return Poll::Ready(());
             }
             now.held.push(context.waker().clone());
@@ -87,7 +109,7 @@ impl<S: Store> FaultyStore<S> {
         .await;
     }
 
-    async fn step<A>(&self, step: impl Future<Output = Result<A, StoreError>>) -> Result<A, StoreError> {
+    async fn take<A>(&self, step: impl Future<Output = Result<A, StoreError>>) -> Result<A, StoreError> {
         match self.fault() {
             Some(Fault::Fails(error)) => Err(error),
             Some(Fault::Hangs) => pending().await,
@@ -96,18 +118,19 @@ impl<S: Store> FaultyStore<S> {
                 self.hold().await;
                 answer
             }
-            Some(Fault::LosesAnswers) => step.await.and(Err(StoreError::TimedOut)),
+            Some(Fault::LosesAnswers) => step.await.and(Err(AnswerError::Late.into())),
             Some(Fault::ForgetsQuotas | Fault::AnswersForAnotherLimit | Fault::AdmitsPastTheLimit) | None => {
                 step.await
             }
         }
     }
 
-    fn twisted(&self, counted: PerQuota<QuotaState>) -> PerQuota<QuotaState> {
+    fn twisted(&self, counted: Counted) -> Counted {
         let all = counted.len();
         let as_if = |state: &QuotaState, limit: u64, used: u64| {
             let quota = Quota::per_day(0).with_limit(limit).expect("a limit that is near another");
-            QuotaState::new(&quota, used, state.window(), state.now(), None)
+            let window = state.window().expect("a quota of fixed windows");
+            QuotaState::in_window(&quota, used, window, state.now(), None)
         };
         match self.fault() {
             Some(Fault::ForgetsQuotas) => counted.iter().take(all - 1).copied().collect(),
@@ -123,39 +146,34 @@ impl<S: Store> FaultyStore<S> {
 }
 
 impl<S: Store> Store for FaultyStore<S> {
-    async fn charge(&self, charges: &[Charge<'_>]) -> Result<PerQuota<QuotaState>, StoreError> {
-        self.step(self.store.charge(charges)).await.map(|counted| self.twisted(counted))
+    fn step<'a>(
+        &'a self,
+        step: Step<'a>,
+    ) -> Answer<impl Future<Output = Result<Counted, StoreError>> + Send> {
+        Answer::Later(async move {
+            // Only once it is known that the step is taken: a store in memory takes it at once.
+            let counted = self.take(async { self.store.step(step).await }).await?;
+            Ok(match step {
+                Step::Charge(_) | Step::Peek(_) => self.twisted(counted),
+                _ => counted,
+            })
+        })
     }
 
-    async fn charge_each(&self, requests: &[&[Charge<'_>]]) -> Vec<Result<PerQuota<QuotaState>, StoreError>> {
-        let answers = self.step(async { Ok(self.store.charge_each(requests).await) }).await;
-        let mut answers = match answers {
-            Ok(answers) => answers,
-            Err(error) => vec![Err(error); requests.len()],
-        };
-        if self.fault() == Some(Fault::ForgetsQuotas) {
-            answers.pop();
-        }
-        answers.into_iter().map(|answer| answer.map(|counted| self.twisted(counted))).collect()
-    }
-
-    async fn peek(&self, charges: &[Charge<'_>]) -> Result<PerQuota<QuotaState>, StoreError> {
-        self.step(self.store.peek(charges)).await.map(|counted| self.twisted(counted))
-    }
-
-    async fn record(&self, charge: &Charge<'_>) -> Result<QuotaState, StoreError> {
-        self.step(self.store.record(charge)).await
-    }
-
-    async fn refund(&self, charge: &Charge<'_>, start: Timestamp) -> Result<Refunded, StoreError> {
-        self.step(self.store.refund(charge, start)).await
-    }
-
-    async fn reset(&self, counter: &Counter<'_>) -> Result<QuotaState, StoreError> {
-        self.step(self.store.reset(counter)).await
-    }
-
-    async fn set(&self, counter: &Counter<'_>, used: u64) -> Result<QuotaState, StoreError> {
-        self.step(self.store.set(counter, used)).await
+    fn step_each<'a>(
+        &'a self,
+        steps: &'a [Step<'a>],
+    ) -> Answer<impl Future<Output = Vec<Result<Counted, StoreError>>> + Send> {
+        Answer::Later(async move {
+            let answers = self.take(async { Ok(self.store.step_each(steps).await) }).await;
+            let mut answers = match answers {
+                Ok(answers) => answers,
+                Err(error) => vec![Err(error); steps.len()],
+            };
+            if let Some(Fault::ForgetsQuotas) = self.fault() {
+                answers.pop();
+            }
+            answers.into_iter().map(|answer| answer.map(|counted| self.twisted(counted))).collect()
+        })
     }
 }

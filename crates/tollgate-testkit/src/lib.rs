@@ -33,17 +33,19 @@ mod runtime;
 mod seen;
 #[cfg(all(feature = "servers", unix))]
 pub mod servers;
+mod steps;
 mod subject;
 pub mod windows;
 
 pub use self::caller::Caller;
-pub use self::faulty::{Fault, FaultyStore};
+pub use self::faulty::{Fault, FaultyStore, Unreachable};
 pub use self::memory::{ManualMemory, SystemMemory};
 pub use self::model::Model;
 pub use self::plan::{Ask, Moves, Op, Plan, crowd, plan, quota};
 pub use self::replay::replay;
 pub use self::runtime::block_on;
-pub use self::seen::{Count, Counted};
+pub use self::seen::{Count, Counted, Given};
+pub use self::steps::Steps;
 pub use self::subject::{Capped, SteeredClock, Subject, instant};
 /// The library as the testkit sees it. Inside its unit tests the library is built a second time.
 pub use tollgate;

@@ -14,10 +14,10 @@ pub struct ManualMemory {
 }
 
 impl ManualMemory {
-    /// With as many keys as a store holds unless told otherwise.
+    /// With as many counters as a store holds unless told otherwise.
     #[must_use]
     pub fn new() -> Self {
-        Self::with_max_keys(MemoryStore::new().max_keys())
+        Self::with_max_counters(MemoryStore::new().max_counters())
     }
 
     /// One that [trusts its keys](tollgate::MemoryStoreBuilder::trust_keys).
@@ -62,9 +62,9 @@ impl SteeredClock for ManualMemory {
 }
 
 impl Capped for ManualMemory {
-    fn with_max_keys(max_keys: usize) -> Self {
+    fn with_max_counters(max_counters: usize) -> Self {
         let clock = ManualClock::default();
-        let store = MemoryStore::builder().clock(clock.clone()).max_keys(max_keys).build();
+        let store = MemoryStore::builder().clock(clock.clone()).max_counters(max_counters).build();
         Self { store, clock }
     }
 }

@@ -7,7 +7,7 @@
 use std::collections::{HashMap, HashSet};
 use std::time::Duration;
 
-use tollgate::{Charge, CountDenied, Counter, PerQuota, Quota, Refunded, StoreError, Timestamp, Window};
+use tollgate::{Charge, CountDenied, Counter, Full, Mark, PerQuota, Quota, Timestamp, Window};
 
 use crate::Count;
 use crate::windows::holding;
@@ -23,7 +23,7 @@ pub struct Model {
     calendars: HashMap<String, Window>,
     /// Where unknown counters are opened next, if that is later than now.
     opening: HashMap<Name, Window>,
-    max_keys: usize,
+    max_counters: usize,
     now: Timestamp,
     /// The latest time that there was.
     latest: Timestamp,
@@ -43,10 +43,10 @@ struct Held {
 impl Model {
     /// An empty store for so many live counters.
     #[must_use]
-    pub fn new(max_keys: usize) -> Self {
+    pub fn new(max_counters: usize) -> Self {
         let (now, latest) = (Timestamp::EPOCH, Timestamp::EPOCH);
         let (counters, calendars, opening) = (HashMap::new(), HashMap::new(), HashMap::new());
-        Self { counters, calendars, opening, max_keys, now, latest }
+        Self { counters, calendars, opening, max_counters, now, latest }
     }
 
     /// Sets the time.
@@ -56,12 +56,12 @@ impl Model {
         self.counters.values_mut().for_each(|held| held.latest = held.latest.max(now));
     }
 
-    /// As [`Store::charge`](tollgate::Store::charge).
+    /// As [`Step::Charge`](tollgate::Step::Charge).
     ///
     /// # Errors
     ///
     /// If the charges would be admitted and need more counters than there may be.
-    pub fn charge(&mut self, charges: &[Charge<'_>]) -> Result<PerQuota<Count>, StoreError> {
+    pub fn charge(&mut self, charges: &[Charge<'_>]) -> Result<PerQuota<Count>, Full> {
         let fits: Vec<bool> = charges
             .iter()
             .map(|charge| {
@@ -71,7 +71,7 @@ impl Model {
             .collect();
         let admitted = fits.iter().all(|fits| *fits);
         if admitted && !self.has_room_for(charges) {
-            return Err(StoreError::Full);
+            return Err(Full);
         }
         let mut charged = HashSet::new();
         for (charge, fits) in charges.iter().zip(&fits) {
@@ -84,66 +84,65 @@ impl Model {
         }
         let mut count = |(charge, fits): (&Charge<'_>, &bool)| {
             let Held { used, window, .. } = self.look(&charge.counter());
-            Count { used, window, fits: *fits }
+            let units = if charged.contains(&name(&charge.counter())) { charge.cost() } else { 0 };
+            Count { used, window, fits: *fits, units }
         };
         Ok(charges.iter().zip(&fits).map(&mut count).collect())
     }
 
-    /// As [`Store::peek`](tollgate::Store::peek): what the charge would be told, before it takes anything.
+    /// As [`Step::Peek`](tollgate::Step::Peek): what the charge would be told, before it takes anything.
     ///
     /// # Errors
     ///
     /// As [`charge`](Self::charge).
-    pub fn peek(&mut self, charges: &[Charge<'_>]) -> Result<PerQuota<Count>, StoreError> {
+    pub fn peek(&mut self, charges: &[Charge<'_>]) -> Result<PerQuota<Count>, Full> {
         let used: Vec<u64> = charges.iter().map(|charge| self.look(&charge.counter()).used).collect();
         let answer = self.clone().charge(charges)?;
-        Ok(answer.iter().zip(used).map(|(count, used)| Count { used, ..*count }).collect())
+        Ok(answer.iter().zip(used).map(|(count, used)| Count { used, units: 0, ..*count }).collect())
     }
 
-    /// As [`Store::record`](tollgate::Store::record).
+    /// As [`Step::Record`](tollgate::Step::Record).
     ///
     /// # Errors
     ///
     /// If it needs one more counter than there may be.
-    pub fn record(&mut self, charge: &Charge<'_>) -> Result<Count, StoreError> {
+    pub fn record(&mut self, charge: &Charge<'_>) -> Result<Count, Full> {
         let used = self.look(&charge.counter()).used;
-        self.set(&charge.counter(), used + u64::from(charge.cost()))
+        let count = self.set(&charge.counter(), used + u64::from(charge.cost()))?;
+        Ok(Count { units: charge.cost(), ..count })
     }
 
-    /// As [`Store::set`](tollgate::Store::set).
+    /// As [`Step::Set`](tollgate::Step::Set).
     ///
     /// # Errors
     ///
     /// If it needs one more counter than there may be.
-    pub fn set(&mut self, counter: &Counter<'_>, used: u64) -> Result<Count, StoreError> {
+    pub fn set(&mut self, counter: &Counter<'_>, used: u64) -> Result<Count, Full> {
         let Held { used: before, window, .. } = self.look(counter);
         let used = used.min(Quota::MAX_LIMIT);
         if used != before {
             if !self.has_room_for(&[Charge::new(counter.quota(), counter.key(), 1)]) {
-                return Err(StoreError::Full);
+                return Err(Full);
             }
             self.counters.insert(name(counter), Held { used, window, latest: self.now });
         }
-        Ok(Count { used, window, fits: true })
+        Ok(Count { used, window, fits: true, units: 0 })
     }
 
-    /// As [`Store::refund`](tollgate::Store::refund).
-    pub fn refund(&mut self, charge: &Charge<'_>, start: Timestamp) -> Refunded {
+    /// As [`Step::Refund`](tollgate::Step::Refund).
+    pub fn refund(&mut self, charge: &Charge<'_>, mark: Mark) -> Count {
         let Held { used, window, .. } = self.look(&charge.counter());
-        if window.start() != start {
-            return Refunded::Closed;
-        }
-        let given = u64::from(charge.cost()).min(used);
+        let given = if Mark::at(window.start()) == mark { u64::from(charge.cost()).min(used) } else { 0 };
         if let Some(held) = self.counters.get_mut(&name(&charge.counter())).filter(|_| given > 0) {
             held.used -= given;
         }
-        Refunded::Open { given: u32::try_from(given).unwrap(), used: used - given }
+        Count { used: used - given, window, fits: true, units: u32::try_from(given).unwrap() }
     }
 
-    /// As [`Store::reset`](tollgate::Store::reset).
+    /// As [`Step::Reset`](tollgate::Step::Reset).
     pub fn reset(&mut self, counter: &Counter<'_>) -> Count {
         self.counters.remove(&name(counter));
-        Count { used: 0, window: self.look(counter).window, fits: true }
+        Count { used: 0, window: self.look(counter).window, fits: true, units: 0 }
     }
 
     /// Whether the counter has been out of its window and is back in it, for so long that a store may have forgotten
@@ -228,7 +227,7 @@ impl Model {
         let mut names: HashSet<Name> = live.map(|(name, _)| name.clone()).collect();
         let before = names.len();
         names.extend(charges.iter().map(|charge| name(&charge.counter())));
-        names.len() == before || names.len() <= self.max_keys
+        names.len() == before || names.len() <= self.max_counters
     }
 }
 

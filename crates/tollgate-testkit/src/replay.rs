@@ -3,10 +3,10 @@
 use std::time::Duration;
 
 use tollgate::{
-    Charge, Counted, Counter, Key, PerQuota, PolicyQuota, Refunded, Store, StoreError, Timestamp,
+    Charge, Counted, Counter, Full, Key, Mark, PerQuota, PolicyQuota, Store, StoreError, Timestamp,
 };
 
-use crate::{Ask, Count, Model, Op, Plan, Subject};
+use crate::{Ask, Count, Model, Op, Plan, Steps, Subject};
 
 /// Takes every step of the plan on the store and on the model, and demands equal answers. Requests of one batch
 /// may be taken in any order. The model's clock is moved by the plan alone, and the store's time has to agree with it;
@@ -80,11 +80,19 @@ fn after(
     model: &Model,
     order: &[usize],
     requests: &[&[Charge<'_>]],
-    answers: &[Result<PerQuota<Count>, StoreError>],
+    answers: &[Result<PerQuota<Count>, Full>],
 ) -> Option<Model> {
     let mut model = model.clone();
     let answers_alike = |index: &usize| answers.get(*index) == Some(&model.charge(requests[*index]));
     (answers.len() == requests.len() && order.iter().all(answers_alike)).then_some(model)
+}
+
+/// The answer, if it is none of trouble.
+fn or_full<A>(answer: Result<A, StoreError>) -> Result<A, Full> {
+    answer.map_err(|error| match error {
+        StoreError::Full => Full,
+        trouble => panic!("the store answers {trouble:?}"),
+    })
 }
 
 struct Replay<'a, S> {
@@ -104,7 +112,7 @@ impl<'a, S: Store> Replay<'a, S> {
         match op {
             Op::Charge(asks) => {
                 let charges = self.charges(asks);
-                let counted = self.store.charge(&charges).await.map(|it| self.counts(&it));
+                let counted = or_full(self.store.charge(&charges).await).map(|it| self.counts(&it));
                 assert_eq!(counted, model.charge(&charges), "{at}");
                 self.seen.extend(counted.iter().flatten().map(|count| count.window.start()));
             }
@@ -112,20 +120,20 @@ impl<'a, S: Store> Replay<'a, S> {
                 let requests: Vec<_> = requests.iter().map(|asks| self.charges(asks)).collect();
                 let requests: Vec<&[Charge<'_>]> = requests.iter().map(Vec::as_slice).collect();
                 let answers = self.store.charge_each(&requests).await.into_iter();
-                let answers: Vec<_> = answers.map(|it| it.map(|it| self.counts(&it))).collect();
+                let answers: Vec<_> = answers.map(|it| or_full(it).map(|it| self.counts(&it))).collect();
                 let after =
                     orders(requests.len()).find_map(|order| after(model, &order, &requests, &answers));
                 *model = after.unwrap_or_else(|| panic!("{at}: in no order of the requests {answers:?}"));
             }
             Op::Peek(asks) => {
                 let charges = self.charges(asks);
-                let counted = self.store.peek(&charges).await.map(|it| self.counts(&it));
+                let counted = or_full(self.store.peek(&charges).await).map(|it| self.counts(&it));
                 assert_eq!(counted, model.peek(&charges), "{at}");
             }
             Op::Record(ask) => {
                 let charge = self.charge(ask);
                 assert_eq!(
-                    self.store.record(&charge).await.map(|it| Count::from(&it)),
+                    or_full(self.store.record(&charge).await).map(|it| Count::from(&it)),
                     model.record(&charge),
                     "{at}"
                 );
@@ -133,22 +141,23 @@ impl<'a, S: Store> Replay<'a, S> {
             Op::Refund(ask, ago) => {
                 let charge = self.charge(ask);
                 let start = self.seen.iter().rev().nth(*ago).copied().unwrap_or(Timestamp::EPOCH);
-                let refunded: Refunded = self.store.refund(&charge, start).await.unwrap();
-                assert_eq!(refunded, model.refund(&charge, start), "{at}");
+                let mark = Mark::at(start);
+                let refunded = self.store.refund(&charge, mark).await.unwrap();
+                assert_eq!(Count::from(&refunded), model.refund(&charge, mark), "{at}");
             }
             Op::Reset(ask) => {
                 let counter = self.charge(ask).counter();
                 let told = self.store.reset(&counter).await.unwrap();
                 model.reset(&counter);
                 if self.forgets_closed && model.may_open_later(&counter) {
-                    model.opens_in(&counter, told.window());
+                    model.opens_in(&counter, told.window().unwrap());
                 }
                 assert_eq!(Count::from(&told), model.reset(&counter), "{at}");
             }
             Op::Set(ask, used) => {
                 let counter = self.charge(ask).counter();
                 assert_eq!(
-                    self.store.set(&counter, *used).await.map(|it| Count::from(&it)),
+                    or_full(self.store.set(&counter, *used).await).map(|it| Count::from(&it)),
                     model.set(&counter, *used),
                     "{at}"
                 );
@@ -176,7 +185,7 @@ impl<'a, S: Store> Replay<'a, S> {
                 continue;
             }
             let look = [Charge::new(counter.quota(), counter.key(), 0)];
-            match self.store.peek(&look).await.map(|counted| self.counts(&counted)) {
+            match or_full(self.store.peek(&look).await).map(|counted| self.counts(&counted)) {
                 Ok(kept) if kept[0].used > 0 => {
                     assert_eq!(Ok(kept), model.peek(&look), "kept from {counter:?}");
                     model.remember(counter);
@@ -201,7 +210,7 @@ impl<'a, S: Store> Replay<'a, S> {
         };
         for counter in asks.iter().map(|ask| self.charge(ask).counter()) {
             if self.forgets_closed && model.may_open_later(&counter) {
-                model.opens_in(&counter, self.store.reset(&counter).await.unwrap().window());
+                model.opens_in(&counter, self.store.reset(&counter).await.unwrap().window().unwrap());
             }
         }
     }

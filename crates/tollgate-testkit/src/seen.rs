@@ -1,6 +1,6 @@
 //! What a store answered, in the words of the rules: used units, windows, one time for all of them.
 
-use tollgate::{PerQuota, QuotaState, Timestamp, Window};
+use tollgate::{Mark, PerQuota, QuotaState, Timestamp, Window};
 
 /// What one step found and did.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -20,6 +20,31 @@ pub struct Count {
     pub window: Window,
     /// Whether there was room.
     pub fits: bool,
+    /// Units that the step took, or gave back.
+    pub units: u32,
+}
+
+/// What came of a refund in the window that it named.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Given {
+    /// Units given back.
+    pub units: u32,
+    /// Units still used.
+    pub used: u64,
+}
+
+impl Given {
+    /// What came of a refund that named this mark; `None` if its window is not the open one.
+    ///
+    /// # Panics
+    ///
+    /// If something was given back to another window.
+    #[must_use]
+    pub fn of(state: &QuotaState, mark: Mark) -> Option<Self> {
+        let is_open = state.mark() == mark;
+        assert!(is_open || state.units() == 0, "given back to another window than {mark:?}: {state:?}");
+        is_open.then_some(Self { units: state.units(), used: state.used() })
+    }
 }
 
 impl Counted {
@@ -43,6 +68,7 @@ impl From<tollgate::Counted> for Counted {
 
 impl From<&QuotaState> for Count {
     fn from(quota: &QuotaState) -> Self {
-        Self { used: quota.used(), window: quota.window(), fits: quota.has_room() }
+        let window = quota.window().expect("a quota of fixed windows");
+        Self { used: quota.used(), window, fits: quota.has_room(), units: quota.units() }
     }
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tollgate::{Anchor, Charge, Key, PolicyQuota, Quota, Store, Timestamp};
+use tollgate::{Anchor, Charge, Key, PolicyQuota, Quota, Step, Store, Timestamp};
 
 /// A store that nobody has used yet, and its time.
 ///
@@ -37,7 +37,8 @@ pub trait Subject: Send + Sync {
         async {
             let probe = PolicyQuota::new("what time is it", Quota::per_hour(1));
             let key = Key::from("anybody");
-            self.store().peek(&[Charge::new(&probe, &key, 0)]).await.expect("the store answers")[0].now()
+            let charges = [Charge::new(&probe, &key, 0)];
+            self.store().step(Step::Peek(&charges)).await.expect("the store answers")[0].now()
         }
     }
 }
@@ -51,7 +52,7 @@ pub trait SteeredClock: Subject {
 /// A subject that can be had with a cap on its counters.
 pub trait Capped: Subject + Sized {
     /// A fresh one that holds at most this many counters.
-    fn with_max_keys(max_keys: usize) -> Self;
+    fn with_max_counters(max_counters: usize) -> Self;
 }
 
 /// An instant by its RFC 3339 name, such as `2026-03-29T12:00:00Z`.

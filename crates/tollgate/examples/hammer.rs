@@ -5,10 +5,7 @@ use std::fmt;
 use std::thread::sleep;
 use std::time::Duration;
 
-use tollgate::{
-    Charge, Clock, CountDenied, Decision, Key, Limiter, MemoryStore, NamedCounter, PolicyQuota, Quota,
-    StoreError,
-};
+use tollgate::{Clock, CountDenied, Decision, Full, Limiter, MemoryStore, NamedCounter, PolicyQuota, Quota};
 
 /// As `use Hammer, backend: :atomic` and `start_link(before_clean: ..)`.
 fn main() -> Result<(), Box<dyn Error>> {
@@ -40,7 +37,7 @@ pub(crate) fn calls<C: Clock>(store: MemoryStore<C>) -> Result<Vec<String>, Box<
         format!("hit(alice, 2_000, 10, 0)      {}", hit(&api, 0)?),
         format!("expires_at(alice, 2_000)      {}", expires_at(&api)?),
         // Limit and scale in the call, on a counter of their own.
-        format!("hit(bob, 1_000, 2)            {}", hit_by(&api, &per_second)?),
+        format!("hit(bob, 1_000, 2)            {}", Hit::of(&api.check_under(&per_second, "bob", 1)?)),
         format!("set(alice, 2_000, 0)          {}", api.set("alice", 0)?[0].used()),
         format!("expires_at(alice, 2_000)      {}", expires_at(&api)?),
         format!("hit(alice, 2_000, 10, 7)      {}", hit(&api, 7)?),
@@ -53,18 +50,12 @@ enum Hit {
     Deny(u128),
 }
 
-/// By limit and scale of the limiter.
-fn hit<C: Clock>(limiter: &Limiter<MemoryStore<C>>, increment: u32) -> Result<Hit, StoreError> {
+fn hit<C: Clock>(limiter: &Limiter<C>, increment: u32) -> Result<Hit, Full> {
     Ok(Hit::of(&limiter.check_cost("alice", increment)?))
 }
 
-/// By limit and scale of the call.
-fn hit_by<C: Clock>(limiter: &Limiter<MemoryStore<C>>, quota: &PolicyQuota) -> Result<Hit, StoreError> {
-    Ok(Hit::of(&limiter.check_all(&[Charge::new(quota, &Key::from("bob"), 1)])?))
-}
-
 /// In milliseconds of the Unix epoch; 0 where nothing counts.
-fn expires_at<C: Clock>(limiter: &Limiter<MemoryStore<C>>) -> Result<i64, StoreError> {
+fn expires_at<C: Clock>(limiter: &Limiter<C>) -> Result<i64, Full> {
     Ok(limiter.window_end("alice")?.map_or(0, |end| end.as_unix_millis()))
 }
 
@@ -74,7 +65,7 @@ pub(crate) fn before_clean(NamedCounter { policy, used, window_end, .. }: NamedC
 }
 
 impl Hit {
-    fn of(decision: &Decision) -> Self {
+    fn of(decision: &Decision<'_>) -> Self {
         if decision.is_allowed() {
             return Self::Allow(decision.used());
         }

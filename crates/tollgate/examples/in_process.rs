@@ -1,8 +1,8 @@
 //! `cargo run --package tollgate --example in_process`: five a minute, and what the sixth is told.
 
-use tollgate::{Limiter, Quota, StoreError, whole_seconds};
+use tollgate::{Full, Limiter, Quota, whole_seconds};
 
-fn main() -> Result<(), StoreError> {
+fn main() -> Result<(), Full> {
     let limiter = Limiter::new(Quota::per_minute(5));
     for request in 1..=6 {
         let decision = limiter.check("alice")?;

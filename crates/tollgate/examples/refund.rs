@@ -1,11 +1,11 @@
 //! `cargo run --package tollgate --example refund`: take the most it can cost, give back what it did not.
 
-use tollgate::{Limiter, Quota, StoreError};
+use tollgate::{Full, Limiter, Quota};
 
 /// What the largest answer may have.
 const MOST: u32 = 400;
 
-fn main() -> Result<(), StoreError> {
+fn main() -> Result<(), Full> {
     let limiter = Limiter::new(Quota::per_day(1_000));
     let decision = limiter.check_cost("alice", MOST)?;
     if !decision.is_allowed() {
@@ -16,10 +16,10 @@ fn main() -> Result<(), StoreError> {
 
     let cost = answer().len() as u32;
     // In the window that was charged, or nowhere if it has closed meanwhile.
-    let refunded = limiter.refund("alice", MOST - cost, &decision)?;
+    let refunded = limiter.refund_units(decision.into_receipt(), MOST - cost);
     println!(
         "it cost {cost}, {} given back: {} left",
-        refunded[0].given(),
+        refunded[0].units(),
         limiter.peek("alice")?.remaining()
     );
     Ok(())

@@ -18,7 +18,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         for _ in 0..3 {
             let decision = limiter.check("alice")?;
             let verdict = if decision.is_allowed() { "allowed" } else { "denied" };
-            let [short, long] = decision.quotas() else { continue };
+            let [short, long] = &**decision.quotas() else { continue };
             println!(
                 "  {verdict}: {} left in the second, {} in the minute",
                 short.remaining(),

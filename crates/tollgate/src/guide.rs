@@ -18,17 +18,17 @@
 //!     println!("come back in {seconds:?} seconds");
 //! }
 //! # assert!(!denied.is_allowed());
-//! # Ok::<(), tollgate::StoreError>(())
+//! # Ok::<(), tollgate::Full>(())
 //! ```
 //!
 //! A limiter is shared by reference or by clone; any number of threads may ask at once. A denial is a value,
-//! not an error: an error ([`StoreError`](crate::StoreError)) means that the store could not answer, and
-//! whether the request may go on then is for the caller to say.
+//! not an error. The only error is that the memory is [`Full`](crate::Full), and whether the request may go on then is
+//! for the caller to say.
 //!
 //! # Keys
 //!
-//! A [`Key`](crate::Key) says who is counted. Texts (`&str`, `String`, `Cow<str>`), numbers (`u32`, `u64`,
-//! `usize`), addresses (`IpAddr`, `Ipv4Addr`, `Ipv6Addr`) and bytes (`&[u8]`, `Vec<u8>`) are keys, and so are
+//! A [`Key`](crate::Key) says who is counted. Texts (`&str`, `String`, `Cow<str>`, `Box<str>`, `Arc<str>`),
+//! numbers (`u32`, `u64`, `u128`, `usize`, `i64`), addresses (`IpAddr`, `Ipv4Addr`, `Ipv6Addr`) and bytes (`&[u8]`, `Vec<u8>`) are keys, and so are
 //! pairs and triples of them; nothing has to be joined by hand, and `("a:b", "c")` is not `("a", "b:c")`.
 //!
 //! ```
@@ -64,7 +64,7 @@
 //! assert!(limiter.check(&alice)?.is_allowed());
 //! assert!(limiter.check(&namesake)?.is_allowed());
 //! assert!(!limiter.check(&alice)?.is_allowed());
-//! # Ok::<(), tollgate::StoreError>(())
+//! # Ok::<(), tollgate::Full>(())
 //! ```
 //!
 //! # Quotas in configuration
@@ -100,14 +100,17 @@
 //! let never = limiter.check_cost("bob", 11)?;
 //! assert_eq!(never.reason(), Some(Reason::CostExceedsLimit));
 //! assert_eq!(never.retry_after(), None);
-//! # Ok::<(), tollgate::StoreError>(())
+//! # Ok::<(), tollgate::Full>(())
 //! ```
 //!
 //! # Refund
 //!
-//! Where the cost is known only afterwards, take the most it can be and [give back](crate::Limiter::refund) the
-//! rest. A refund goes to the window that was charged, or nowhere if that has closed; and nothing is given back
-//! for a request that was denied, because nothing was taken.
+//! What a check took is a [`Receipt`](crate::Receipt), and [`refund`](crate::Limiter::refund) takes it back. The units
+//! return to the windows they were taken from, or nowhere if those have closed. A denied request took nothing, so its
+//! receipt is empty. No receipt can be used twice.
+//!
+//! Where the cost is known only afterwards, take the most it can be and [reserve](crate::Limiter::reserve) it. What is
+//! not committed is given back, also if the work fails.
 //!
 //! ```
 //! use tollgate::{Limiter, Quota};
@@ -121,19 +124,19 @@
 //! let most = 800;
 //! let decision = words.check_cost("alice", most)?;
 //! if decision.is_allowed() {
-//!     let rest = most - answer(most);
-//!     let refunded = words.refund("alice", rest, &decision)?;
-//!     assert_eq!(refunded[0].given(), 680);
+//!     let reservation = words.reserve(decision.into_receipt());
+//!     let cost = answer(most);
+//!     reservation.commit(cost)?;
 //! }
 //! assert_eq!(words.peek("alice")?.remaining(), 880);
-//! # Ok::<(), tollgate::StoreError>(())
+//! # Ok::<(), tollgate::Full>(())
 //! ```
 //!
 //! # Several quotas
 //!
 //! A short quota beside a long one keeps a day's allowance from being spent in a second. Both are charged or
-//! neither is, whoever else asks at the same time. The decision's single figures are those of the quota that
-//! decided; [`quotas`](crate::Decision::quotas) has them all.
+//! neither is, whoever else asks at the same time. The decision's single figures are those of the
+//! [quota](crate::Decision::quota) that decided; [`quotas`](crate::Decision::quotas) has them all.
 //!
 //! ```
 //! use std::time::Duration;
@@ -154,7 +157,7 @@
 //! clock.advance(Duration::from_secs(1));
 //! assert!(limiter.check("alice")?.is_allowed());
 //! let used_up = limiter.check("alice")?;
-//! assert_eq!(used_up.deciding(), 1);
+//! assert_eq!(used_up.quota(), &Quota::per_minute(3));
 //! assert_eq!(used_up.retry_after(), Some(Duration::from_secs(59)));
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
@@ -177,29 +180,33 @@
 //! let all = Key::from("all");
 //! let check = |user: &str| {
 //!     let user = Key::from(user);
-//!     limiter.check_all(&[Charge::new(&per_user, &user, 1), Charge::new(&everybody, &all, 1)])
+//!     let charges = [Charge::new(&per_user, &user, 1), Charge::new(&everybody, &all, 1)];
+//!     // A decision borrows what it was asked for; this one is kept longer.
+//!     limiter.check_all(&charges).map(tollgate::Decision::into_owned)
 //! };
 //! assert!(check("alice")?.is_allowed() && check("alice")?.is_allowed());
-//! assert_eq!(check("alice")?.deciding(), 0);
+//! assert_eq!(check("alice")?.policy(), "user");
 //! assert!(check("bob")?.is_allowed());
 //! let denied = check("bob")?;
-//! assert_eq!((denied.is_allowed(), denied.deciding()), (false, 1));
-//! # Ok::<(), tollgate::StoreError>(())
+//! assert_eq!((denied.is_allowed(), denied.policy()), (false, "everybody"));
+//! # Ok::<(), tollgate::Full>(())
 //! ```
 //!
-//! # Async
+//! # Counters that several processes share
 //!
-//! The plain steps never wait over a store in this process, so async code may call them as they are. Code that is
-//! to work over any [`Store`](crate::Store) calls those that end in `_async`; they need no particular runtime.
+//! A [`Limiter`](crate::Limiter) never waits, so async code may call it as it is. Over a shared store, such as
+//! `RedisStore` of `tollgate-redis`, a [`SharedLimiter`](crate::SharedLimiter) has the same steps, and they are async.
+//! They need no particular runtime. Their error, [`StoreError`](crate::StoreError), means that the store could not
+//! answer.
 //!
 //! ```
-//! use tollgate::{Limiter, Store, StoreError};
+//! use tollgate::{SharedLimiter, Store, StoreError};
 //!
-//! async fn greet<S: Store>(limiter: &Limiter<S>, user: &str) -> Result<String, StoreError> {
-//!     let decision = limiter.check_async(user).await?;
+//! async fn greet<S: Store>(limiter: &SharedLimiter<S>, user: &str) -> Result<String, StoreError> {
+//!     let decision = limiter.check(user).await?;
 //!     Ok(if decision.is_allowed() { format!("hello {user}") } else { "later".to_owned() })
 //! }
-//! # let limiter = Limiter::new(tollgate::Quota::per_day(1));
+//! # let limiter = SharedLimiter::new(tollgate::Quota::per_day(1), tollgate::MemoryStore::new());
 //! # assert_eq!(tollgate_testkit::block_on(greet(&limiter, "alice"))?, "hello alice");
 //! # assert_eq!(tollgate_testkit::block_on(greet(&limiter, "alice"))?, "later");
 //! # Ok::<(), StoreError>(())
@@ -207,24 +214,23 @@
 //!
 //! # When the store is full
 //!
-//! A memory store holds as many counters as it is [told to](crate::MemoryStoreBuilder::max_keys), and never
+//! A memory store holds as many counters as it is [told to](crate::MemoryStoreBuilder::max_counters), and never
 //! forgets a live one to make room. When all are live, a key without a counter gets
-//! [`StoreError::Full`](crate::StoreError::Full); keys with one go on as before. It is no denial: the key may well
+//! [`Full`](crate::Full); keys with one go on as before. It is no denial: the key may well
 //! be within its quota, there is only no place to count it. So choose what is worse, to refuse a newcomer or to
 //! let it through uncounted, and raise the cap (a counter takes about 30 bytes) or shorten the windows if it
 //! happens without an attack. Room comes back as windows close.
 //!
 //! ```
-//! use tollgate::{Limiter, MemoryStore, Quota, StoreError};
+//! use tollgate::{Full, Limiter, MemoryStore, Quota};
 //!
-//! let store = MemoryStore::builder().max_keys(1).build();
+//! let store = MemoryStore::builder().max_counters(1).build();
 //! let limiter = Limiter::with_store(Quota::per_day(5), store);
 //! let status = |user: &str| match limiter.check(user) {
 //!     Ok(decision) if decision.is_allowed() => 200,
 //!     Ok(_) => 429,
 //!     // Nobody is let through uncounted here. It is this service's lack of room, not the user's fault.
-//!     Err(StoreError::Full) => 503,
-//!     Err(_) => 500,
+//!     Err(Full) => 503,
 //! };
 //! assert_eq!((status("alice"), status("bob"), status("alice")), (200, 503, 200));
 //! ```
@@ -233,7 +239,7 @@
 //!
 //! A store over a network can be away, hang or answer nonsense. That is no denial either, and what it means is for
 //! you to say, once: [`FallbackStore`](crate::FallbackStore) puts one of three policies above any store. `Open`
-//! admits, `Closed` gives the error on, `Local` lets each process count for itself against its share of the limit.
+//! admits, `Closed` returns the error, `Local` lets each process count for itself against its share of the limit.
 //! [`OnStoreFailure`](crate::OnStoreFailure) has the formula of what they admit at most. A decision by the policy
 //! says so: its [source](crate::Decision::source) is [`Fallback`](crate::Source::Fallback).
 //!
@@ -246,7 +252,7 @@
 //! use std::time::Duration;
 //! use tollgate::{Clock, Limiter, ManualClock, MemoryStore, Quota};
 //!
-//! fn greet<C: Clock>(limiter: &Limiter<MemoryStore<C>>, name: &str) -> String {
+//! fn greet<C: Clock>(limiter: &Limiter<C>, name: &str) -> String {
 //!     match limiter.check(name) {
 //!         Ok(decision) if decision.is_allowed() => format!("hello {name}"),
 //!         Ok(_) => "later".to_owned(),

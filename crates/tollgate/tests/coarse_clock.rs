@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
 
-use tollgate::{Charge, Clock, Key, Limiter, MemoryStore, PolicyQuota, Quota, Reason, SyncStore, Timestamp};
+use tollgate::{Charge, Clock, Key, Limiter, MemoryStore, PolicyQuota, Quota, Reason, Step, Timestamp};
 
 /// Its coarse reading lags: it is the time of the last tick of 4 ms, or of one that was missed before it.
 #[derive(Default)]
@@ -58,7 +58,7 @@ fn a_window_begins_at_its_first_unit_and_not_at_the_last_tick() {
         clock.millis.store(time, Ordering::Relaxed);
         let decision = limiter.check("alice").unwrap();
         assert!(decision.is_allowed(), "at {time} ms");
-        decision.quotas()[0].window().start().as_unix_millis()
+        decision.quotas()[0].window().unwrap().start().as_unix_millis()
     };
     // The first window, the next for a counter that is there, and one long after.
     assert_eq!([5_103, 6_107, 9_999].map(start), [5_103, 6_107, 9_999]);
@@ -77,9 +77,9 @@ fn nobody_is_denied_for_a_window_that_is_over() {
             ([Charge::new(&second, &key, 1)], [&second, &day].map(|it| Charge::new(it, &key, 1)));
         for charges in [&one[..], &both] {
             let end = 1_000 * (clock.millis.load(Ordering::Relaxed) / 1_000 + 1);
-            while SyncStore::charge(&store, charges).unwrap().is_admitted() {}
+            while store.take(Step::Charge(charges)).unwrap().is_admitted() {}
             clock.millis.store(end + late, Ordering::Relaxed);
-            let counted = SyncStore::charge(&store, charges).unwrap();
+            let counted = store.take(Step::Charge(charges)).unwrap();
             assert!(counted.is_admitted(), "{late} ms after the end, {missed_ticks} ticks missed");
         }
     }
@@ -97,11 +97,11 @@ fn a_coarse_reading_does_not_move_a_counter_back() {
 
     // The short quota needs the precise clock, and with it the long one enters its second window at 1,001 ms.
     clock.millis.store(1_001, Ordering::Relaxed);
-    let counted = SyncStore::charge(&store, &both).unwrap();
-    assert_eq!(counted[0].window().start(), Timestamp::from_unix_millis(1_000));
-    let alone = SyncStore::charge(&store, &both[..1]).unwrap();
-    assert_eq!((alone[0].used(), alone[0].window()), (2, counted[0].window()));
-    assert!(!SyncStore::charge(&store, &both[..1]).unwrap().is_admitted());
+    let counted = store.take(Step::Charge(&both)).unwrap();
+    assert_eq!(counted[0].window().unwrap().start(), Timestamp::from_unix_millis(1_000));
+    let alone = store.take(Step::Charge(&both[..1])).unwrap();
+    assert_eq!((alone[0].used(), alone[0].window().unwrap()), (2, counted[0].window().unwrap()));
+    assert!(!store.take(Step::Charge(&both[..1])).unwrap().is_admitted());
 }
 
 /// Room was made by the precise clock and decisions were made by the coarse one. So a counter could be dropped by one
@@ -114,17 +114,17 @@ fn a_window_that_was_left_is_not_opened_again() {
         let blink = PolicyQuota::new("", "1/10ms".parse().unwrap());
         let [alice, bob, carol] = ["alice", "bob", "carol"].map(Key::from);
         let clock = TickingClock { millis: AtomicI64::new(at_first), missed_ticks: 1 };
-        let store = MemoryStore::builder().clock(&clock).max_keys(2).build();
+        let store = MemoryStore::builder().clock(&clock).max_counters(2).build();
         let charge = |quota: &PolicyQuota, key: &Key<'_>| {
-            Some(SyncStore::charge(&store, &[Charge::new(quota, key, 1)]).ok()?[0]).filter(|it| it.has_room())
+            Some(store.take(Step::Charge(&[Charge::new(quota, key, 1)])).ok()?[0]).filter(|it| it.has_room())
         };
-        let first = [&alice, &carol].map(|key| charge(&quota, key).unwrap().window());
+        let first = [&alice, &carol].map(|key| charge(&quota, key).unwrap().window().unwrap());
         let mut windows = vec![first[0]];
         for late in 1..20 {
             clock.millis.store(first[0].end().as_unix_millis() + late, Ordering::Relaxed);
             // Bob needs room, and the precise clock.
             charge(&blink, &bob);
-            windows.extend(charge(&quota, &alice).map(|admitted| admitted.window()));
+            windows.extend(charge(&quota, &alice).map(|admitted| admitted.window().unwrap()));
         }
         assert!(
             windows.windows(2).all(|pair| pair[0].end() <= pair[1].start()),
@@ -142,13 +142,13 @@ fn nothing_is_counted_in_a_window_that_is_over() {
             let clock = TickingClock { millis: AtomicI64::new(5_100), missed_ticks };
             let store = MemoryStore::builder().clock(&clock).build();
             let limiter = Limiter::with_store(format!("9/{windows}").parse().unwrap(), store);
-            let end = limiter.peek("alice").unwrap().quotas()[0].window().end();
+            let end = limiter.peek("alice").unwrap().quotas()[0].window().unwrap().end();
             if known {
                 assert!(limiter.check("alice").unwrap().is_allowed());
             }
             clock.millis.store(end.as_unix_millis() + 1, Ordering::Relaxed);
             let counted = limiter.check("alice").unwrap().quotas()[0];
-            assert!(counted.window().end() > end, "{windows}, known: {known}: {counted:?}");
+            assert!(counted.window().unwrap().end() > end, "{windows}, known: {known}: {counted:?}");
         }
     }
 }

@@ -2,13 +2,15 @@
 
 #![expect(clippy::unwrap_used, reason = "an error here is a failed test")]
 
+use std::error::Error;
 use std::time::Duration;
 
 use tollgate::{
-    Charge, CountDenied, Counter, Decision, FallbackStore, Key, ManualClock, MemoryStore, OnStoreFailure,
-    PolicyQuota, Quota, QuotaState, Reason, Refunded, Source, Store, StoreError, Timestamp,
+    Charge, CountDenied, Counted, Counter, Decision, FallbackStore, Key, ManualClock, MemoryStore,
+    OnStoreFailure, PolicyQuota, Quota, QuotaState, Reason, SharedLimiter, Source, Store, StoreError,
+    Timestamp,
 };
-use tollgate_testkit::{Fault, FaultyStore, Subject, block_on};
+use tollgate_testkit::{Fault, FaultyStore, Given, Steps, Subject, Unreachable, block_on};
 
 type Memory = MemoryStore<ManualClock>;
 
@@ -27,7 +29,7 @@ impl Shared {
 
     /// One process on it.
     fn process(&self, on_failure: OnStoreFailure) -> impl Store + use<> {
-        let memory = MemoryStore::builder().clock(self.clock.clone()).max_keys(100).build();
+        let memory = MemoryStore::builder().clock(self.clock.clone()).max_counters(100).build();
         let deadline = || tokio::time::sleep(Duration::from_millis(5));
         FallbackStore::new(self.faulty.clone(), on_failure).memory(memory).deadline(deadline)
     }
@@ -41,9 +43,28 @@ fn quota(limit: u32) -> PolicyQuota {
     PolicyQuota::new("test", Quota::per_minute(limit))
 }
 
-fn take(store: &impl Store, quota: &PolicyQuota, cost: u32) -> Result<Decision, StoreError> {
-    block_on(store.charge(&[Charge::new(quota, &Key::from("alice"), cost)])).map(Decision::new)
+fn take(store: &impl Store, quota: &PolicyQuota, cost: u32) -> Result<Decision<'static>, StoreError> {
+    let key = Key::from("alice");
+    charge(store, &[Charge::new(quota, &key, cost)])
 }
+
+fn charge(store: &impl Store, charges: &[Charge<'_>]) -> Result<Decision<'static>, StoreError> {
+    block_on(store.charge(charges)).map(|counted| decided(charges, counted))
+}
+
+fn decided(charges: &[Charge<'_>], counted: Counted) -> Decision<'static> {
+    Decision::of_charges(charges, counted).unwrap().into_owned()
+}
+
+/// What a store is in trouble with, if it is.
+fn trouble<A>(answer: Result<A, StoreError>) -> Option<String> {
+    let error = answer.err()?;
+    Some(error.source()?.to_string())
+}
+
+const UNREACHABLE: &str = "the store cannot be reached";
+const LATE: &str = "no answer from the store in time";
+const NONSENSE: &str = "the store's answer makes no sense";
 
 /// Units that pass one by one, asked for until one is denied.
 fn passes(store: &impl Store, quota: &PolicyQuota) -> usize {
@@ -51,15 +72,15 @@ fn passes(store: &impl Store, quota: &PolicyQuota) -> usize {
 }
 
 /// Everything that leaves a charge without a decision, and the error it is.
-fn faults() -> Vec<(Fault, StoreError)> {
+fn faults() -> Vec<(Fault, &'static str)> {
     vec![
-        (Fault::Fails(StoreError::Unreachable), StoreError::Unreachable),
-        (Fault::Fails(StoreError::WrongType), StoreError::WrongType),
-        (Fault::LosesAnswers, StoreError::TimedOut),
-        (Fault::Hangs, StoreError::TimedOut),
-        (Fault::ForgetsQuotas, StoreError::BadReply),
-        (Fault::AnswersForAnotherLimit, StoreError::BadReply),
-        (Fault::AdmitsPastTheLimit, StoreError::BadReply),
+        (Fault::unreachable(), UNREACHABLE),
+        (Fault::Fails(StoreError::unknown(Unreachable)), UNREACHABLE),
+        (Fault::LosesAnswers, LATE),
+        (Fault::Hangs, LATE),
+        (Fault::ForgetsQuotas, NONSENSE),
+        (Fault::AnswersForAnotherLimit, NONSENSE),
+        (Fault::AdmitsPastTheLimit, NONSENSE),
     ]
 }
 
@@ -69,12 +90,13 @@ fn closed_gives_every_error_on() {
         let shared = Shared::new();
         let process = shared.process(OnStoreFailure::Closed);
         shared.faulty.begin(fault.clone());
-        assert_eq!(take(&process, &quota(5), 1), Err(error.clone()), "{fault:?}");
+        assert_eq!(trouble(take(&process, &quota(5), 1)).as_deref(), Some(error), "{fault:?}");
         let (quota, key) = (quota(5), Key::from("alice"));
         let charge = [Charge::new(&quota, &key, 1)];
-        assert_eq!(block_on(process.peek(&charge)), Err(error.clone()), "{fault:?}");
+        assert_eq!(trouble(block_on(process.peek(&charge))).as_deref(), Some(error), "{fault:?}");
         let batch = block_on(process.charge_each(&[&charge, &charge]));
-        assert_eq!(batch, [Err(error.clone()), Err(error)], "{fault:?}");
+        let batch: Vec<_> = batch.into_iter().map(trouble).collect();
+        assert_eq!(batch, [Some(error.to_owned()), Some(error.to_owned())], "{fault:?}");
     }
 }
 
@@ -104,7 +126,7 @@ fn local_admits_its_share_and_says_what_is_left_of_it() {
         let quota = quota(10);
         let decision = take(&process, &quota, 3).unwrap();
         assert!(decision.is_allowed(), "{fault:?}");
-        let state = *decision.quota().unwrap();
+        let state = *decision.state();
         assert_eq!((state.limit(), state.used(), state.remaining()), (4, 3, 1));
         assert_eq!(decision.source(), Source::Fallback);
 
@@ -132,7 +154,7 @@ fn a_cost_above_the_share_may_come_again_and_one_above_the_limit_may_not() {
     // Charges of one step on one counter add up, here to more than the limit.
     let (quota, key) = (quota(10), Key::from("alice"));
     let twice = [Charge::new(&quota, &key, 6), Charge::new(&quota, &key, 6)];
-    let never = Decision::new(block_on(process.charge(&twice)).unwrap());
+    let never = charge(&process, &twice).unwrap();
     assert_eq!(never.reason(), Some(Reason::CostExceedsLimit));
 }
 
@@ -159,7 +181,7 @@ fn together_they_admit_no_more_than_the_documented_bound() {
         // The store comes and goes: what was counted in the processes stays counted.
         let mut outages = 0;
         for _ in 0..3 {
-            shared.faulty.begin(Fault::Fails(StoreError::Unreachable));
+            shared.faulty.begin(Fault::unreachable());
             outages += all();
             shared.faulty.end();
             assert_eq!(all(), 0);
@@ -173,14 +195,14 @@ fn together_they_admit_no_more_than_the_documented_bound() {
 fn several_quotas_are_taken_all_or_nothing_of_their_shares() {
     let shared = Shared::new();
     let process = shared.process(local("1/2"));
-    shared.faulty.begin(Fault::Fails(StoreError::NotReady));
+    shared.faulty.begin(Fault::unreachable());
     let (narrow, wide) = (quota(4), PolicyQuota::new("test", Quota::per_hour(10)));
     let (alice, bob) = (Key::from("alice"), Key::from("bob"));
     let both = |key| {
         let charges = [Charge::new(&narrow, key, 1), Charge::new(&wide, &alice, 1)];
-        Decision::new(block_on(process.charge(&charges)).unwrap())
+        charge(&process, &charges).unwrap()
     };
-    let used = |decision: &Decision| decision.quotas().iter().map(QuotaState::used).collect::<Vec<_>>();
+    let used = |decision: &Decision<'_>| decision.quotas().iter().map(QuotaState::used).collect::<Vec<_>>();
     assert!(both(&alice).is_allowed() && both(&alice).is_allowed());
     let denied = both(&alice);
     assert_eq!((denied.deciding(), used(&denied)), (0, vec![2, 2]));
@@ -195,7 +217,8 @@ fn a_batch_falls_back_request_by_request() {
     let (alices, bobs) = ([Charge::new(&quota, &alice, 2)], [Charge::new(&quota, &bob, 1)]);
     let batch: [&[Charge<'_>]; 3] = [&alices, &alices, &bobs];
     let verdicts = |answers: Vec<Result<_, StoreError>>| -> Vec<_> {
-        let decisions = answers.into_iter().map(|counted| Decision::new(counted.unwrap()));
+        let decisions =
+            batch.iter().zip(answers).map(|(charges, counted)| decided(charges, counted.unwrap()));
         decisions.map(|decision| (decision.is_allowed(), decision.source())).collect()
     };
     assert_eq!(verdicts(block_on(process.charge_each(&batch))), [(true, Source::Store); 3]);
@@ -222,7 +245,19 @@ fn a_denial_and_a_full_store_are_given_on_under_every_policy() {
         let denied = take(&process, &quota(1), 1).unwrap();
         assert_eq!((denied.is_allowed(), denied.source()), (false, Source::Store));
         shared.faulty.begin(Fault::Fails(StoreError::Full));
-        assert_eq!(take(&process, &quota(1), 1), Err(StoreError::Full), "{on_failure}");
+        assert!(matches!(take(&process, &quota(1), 1), Err(StoreError::Full)), "{on_failure}");
+    }
+}
+
+/// What no store state can help was answered as trouble is: admitted for good under `open`.
+#[test]
+fn what_can_never_be_counted_is_an_error_under_every_policy() {
+    for on_failure in [OnStoreFailure::Open, OnStoreFailure::Closed, local("1")] {
+        let shared = Shared::new();
+        let process = shared.process(on_failure);
+        shared.faulty.begin(Fault::Fails(StoreError::Uncountable("its keys lie apart")));
+        let answer = take(&process, &quota(1), 1);
+        assert!(matches!(answer, Err(StoreError::Uncountable("its keys lie apart"))), "{on_failure}");
     }
 }
 
@@ -235,7 +270,7 @@ fn the_memory_of_local_is_bounded_too() {
     let answers: Vec<_> = (0..200_u64)
         .map(|user| block_on(process.charge(&[Charge::new(&quota, &Key::from(user), 1)])).map(drop))
         .collect();
-    assert_eq!(answers.iter().filter(|answer| **answer == Err(StoreError::Full)).count(), 100);
+    assert_eq!(answers.iter().filter(|answer| matches!(answer, Err(StoreError::Full))).count(), 100);
 }
 
 #[test]
@@ -244,7 +279,7 @@ fn what_the_store_counted_counts_again_when_it_is_back() {
     let process = shared.process(local("1"));
     let quota = quota(5);
     assert!(take(&process, &quota, 3).unwrap().is_allowed());
-    shared.faulty.begin(Fault::Fails(StoreError::Unreachable));
+    shared.faulty.begin(Fault::unreachable());
     assert!(take(&process, &quota, 5).unwrap().is_allowed());
     shared.faulty.end();
     let back = take(&process, &quota, 1).unwrap();
@@ -258,22 +293,22 @@ fn a_peek_takes_nothing_and_a_record_counts_where_a_charge_would() {
     let after = |on_failure| {
         let shared = Shared::new();
         let process = shared.process(on_failure);
-        shared.faulty.begin(Fault::Fails(StoreError::OutOfMemory));
+        shared.faulty.begin(Fault::unreachable());
         for _ in 0..3 {
-            let peeked = block_on(process.peek(&[charge])).map(Decision::new);
+            let peeked = block_on(process.peek(&[charge])).map(|counted| decided(&[charge], counted));
             if let Ok(peeked) = &peeked {
                 assert_eq!((peeked.used(), peeked.source()), (0, Source::Fallback));
             }
             assert_eq!(peeked.is_ok(), on_failure != OnStoreFailure::Closed);
         }
-        let recorded = block_on(process.record(&charge))?;
+        let recorded = block_on(process.record(&charge)).ok()?;
         // A record is told of no room, however much there is.
         assert_eq!((recorded.reason(), recorded.source()), (None, Source::Fallback));
-        Ok((recorded.used(), recorded.limit(), take(&process, &quota, 1)?.is_allowed()))
+        Some((recorded.used(), recorded.limit(), take(&process, &quota, 1).ok()?.is_allowed()))
     };
-    assert_eq!(after(OnStoreFailure::Closed), Err(StoreError::OutOfMemory));
-    assert_eq!(after(OnStoreFailure::Open), Ok((0, 4, true)));
-    assert_eq!(after(local("1/2")), Ok((2, 2, false)));
+    assert_eq!(after(OnStoreFailure::Closed), None);
+    assert_eq!(after(OnStoreFailure::Open), Some((0, 4, true)));
+    assert_eq!(after(local("1/2")), Some((2, 2, false)));
 }
 
 #[test]
@@ -293,21 +328,18 @@ fn a_change_that_the_store_did_not_make_fails_under_every_policy() {
     let (quota, key) = (quota(4), Key::from("alice"));
     let (charge, counter) = (Charge::new(&quota, &key, 1), Counter::new(&quota, &key));
     for on_failure in [OnStoreFailure::Open, OnStoreFailure::Closed, local("1")] {
-        for (fault, error) in [
-            (Fault::Fails(StoreError::Unreachable), StoreError::Unreachable),
-            (Fault::Hangs, StoreError::TimedOut),
-        ] {
+        for (fault, error) in [(Fault::unreachable(), UNREACHABLE), (Fault::Hangs, LATE)] {
             let shared = Shared::new();
             let process = shared.process(on_failure);
             let decision = take(&process, &quota, 2).unwrap();
-            let start = decision.quota().unwrap().window().start();
+            let mark = decision.state().mark();
             shared.faulty.begin(fault);
-            assert_eq!(block_on(process.refund(&charge, start)), Err(error.clone()));
-            assert_eq!(block_on(process.reset(&counter)), Err(error.clone()));
-            assert_eq!(block_on(process.set(&counter, 9)), Err(error));
+            assert_eq!(trouble(block_on(process.refund(&charge, mark))).as_deref(), Some(error));
+            assert_eq!(trouble(block_on(process.reset(&counter))).as_deref(), Some(error));
+            assert_eq!(trouble(block_on(process.set(&counter, 9))).as_deref(), Some(error));
             shared.faulty.end();
-            let refunded = block_on(process.refund(&charge, start));
-            assert_eq!(refunded, Ok(Refunded::Open { given: 1, used: 1 }));
+            let refunded = block_on(process.refund(&charge, mark)).unwrap();
+            assert_eq!(Given::of(&refunded, mark), Some(Given { units: 1, used: 1 }));
         }
     }
 }
@@ -317,13 +349,14 @@ fn a_change_that_the_store_did_not_make_fails_under_every_policy() {
 fn a_refund_of_a_fallback_decision_gives_nothing() {
     let shared = Shared::new();
     for on_failure in [OnStoreFailure::Open, local("1")] {
-        let limiter = tollgate::Limiter::with_store(Quota::per_minute(4), shared.process(on_failure));
+        let limiter = SharedLimiter::new(Quota::per_minute(4), shared.process(on_failure));
         block_on(async {
-            assert!(limiter.check_async("alice").await.unwrap().is_allowed());
-            shared.faulty.begin(Fault::Fails(StoreError::Unreachable));
-            let decision = limiter.check_async("alice").await.unwrap();
+            assert!(limiter.check("alice").await.unwrap().is_allowed());
+            shared.faulty.begin(Fault::unreachable());
+            let receipt = limiter.check("alice").await.unwrap().into_receipt();
             shared.faulty.end();
-            assert_eq!(limiter.refund_async("alice", 1, &decision).await.unwrap()[0].given(), 0);
+            assert!(receipt.is_empty());
+            assert!(limiter.refund(receipt).await.unwrap().is_empty());
         });
     }
 }
@@ -333,7 +366,7 @@ fn a_counted_denial_counts_against_the_share_alone() {
     let shared = Shared::new();
     let process = shared.process(local("1/2"));
     let quota = quota(2).with_count_denied(CountDenied::Yes);
-    shared.faulty.begin(Fault::Fails(StoreError::Unreachable));
+    shared.faulty.begin(Fault::unreachable());
     let used: Vec<u64> = (0..3).map(|_| take(&process, &quota, 1).unwrap().used()).collect();
     assert_eq!(used, [1, 2, 3]);
     shared.faulty.end();
@@ -393,10 +426,10 @@ mod without_trouble {
 }
 
 /// A charge of each quota for one key, as a request that meets several policies makes them.
-fn take_all(store: &impl Store, quotas: &[&PolicyQuota]) -> Result<Decision, StoreError> {
+fn take_all(store: &impl Store, quotas: &[&PolicyQuota]) -> Result<Decision<'static>, StoreError> {
     let key = Key::from("alice");
     let charges: Vec<Charge<'_>> = quotas.iter().map(|quota| Charge::new(quota, &key, 1)).collect();
-    block_on(store.charge(&charges)).map(Decision::new)
+    charge(store, &charges)
 }
 
 fn named(name: &str, limit: u32, on_failure: OnStoreFailure) -> PolicyQuota {
@@ -411,11 +444,11 @@ fn of_several_policies_the_strictest_decides() {
     let closed = named("closed", 9, OnStoreFailure::Closed);
     let half = named("half", 4, local("1/2"));
     let third = named("third", 9, local("1/3"));
-    shared.faulty.begin(Fault::Fails(StoreError::Unreachable));
+    shared.faulty.begin(Fault::unreachable());
 
     assert!(take_all(&process, &[&open]).unwrap().is_allowed());
     let all = [&open, &half, &closed, &third];
-    assert_eq!(take_all(&process, &all), Err(StoreError::Unreachable));
+    assert_eq!(trouble(take_all(&process, &all)).as_deref(), Some(UNREACHABLE));
 
     // What was refused was not counted, and what is open is not counted beside what is.
     let three = [&half, &open, &third];
@@ -436,7 +469,7 @@ fn beside_what_can_never_pass_nothing_is_counted_here() {
     let shared = Shared::new();
     let process = shared.process(OnStoreFailure::Closed);
     let (never, half) = (named("never", 0, OnStoreFailure::Open), named("half", 4, local("1/2")));
-    shared.faulty.begin(Fault::Fails(StoreError::Unreachable));
+    shared.faulty.begin(Fault::unreachable());
     let denied = take_all(&process, &[&half, &never]).unwrap();
     assert_eq!((denied.is_allowed(), denied.reason()), (false, Some(Reason::CostExceedsLimit)));
     assert_eq!(take_all(&process, &[&half]).unwrap().used(), 1);
@@ -447,7 +480,7 @@ fn beside_what_can_never_pass_nothing_is_counted_here() {
 fn what_is_open_now_forgets_what_was_counted_here() {
     let shared = Shared::new();
     let process = shared.process(OnStoreFailure::Closed);
-    shared.faulty.begin(Fault::Fails(StoreError::Unreachable));
+    shared.faulty.begin(Fault::unreachable());
     let (before, after) = (named("same", 1, local("1")), named("same", 1, OnStoreFailure::Open));
     assert!(take_all(&process, &[&before]).unwrap().is_allowed());
     assert!(!take_all(&process, &[&before]).unwrap().is_allowed());

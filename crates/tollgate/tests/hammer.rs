@@ -14,7 +14,7 @@ use std::sync::mpsc;
 use std::time::Duration;
 
 use tollgate::{
-    Charge, Clock, CountDenied, Key, Limiter, ManualClock, MemoryStore, MemoryStoreBuilder, NamedCounter,
+    Clock, CountDenied, Key, Limiter, ManualClock, MemoryStore, MemoryStoreBuilder, NamedCounter,
     PolicyQuota, Quota, QuotaErrorKind,
 };
 
@@ -28,7 +28,7 @@ enum Hit {
 }
 
 struct Ladder {
-    limiter: Limiter<MemoryStore<ManualClock>>,
+    limiter: Limiter<ManualClock>,
     clock: ManualClock,
 }
 
@@ -206,18 +206,29 @@ fn keys_of_every_kind_count_for_themselves() {
     }
 }
 
+fn called(limit: u64, scale: Duration) -> PolicyQuota {
+    PolicyQuota::new("called", Quota::new(limit, scale).unwrap())
+}
+
 /// Its limit and scale come with each call.
 #[test]
 fn limit_and_scale_may_come_with_the_call() {
     let ladder = Ladder::new(1);
     let hit = |limit: u64, scale: Duration| {
-        let quota = PolicyQuota::new("called", Quota::new(limit, scale).unwrap());
-        ladder.limiter.check_all(&[Charge::new(&quota, &"key".into(), 1)]).unwrap()
+        let quota = called(limit, scale);
+        let decision = ladder.limiter.check_under(&quota, "key", 1).unwrap();
+        (decision.is_allowed(), decision.used())
     };
-    assert!(hit(1, SCALE).is_allowed());
-    assert!(!hit(1, SCALE).is_allowed());
-    assert_eq!(hit(2, SCALE).used(), 2);
-    assert_eq!(hit(2, SCALE * 60).used(), 1);
+    assert_eq!(hit(1, SCALE), (true, 1));
+    assert_eq!(hit(1, SCALE), (false, 1));
+    assert_eq!(hit(2, SCALE), (true, 2));
+    assert_eq!(hit(2, SCALE * 60), (true, 1));
+    // Its `inc`, `get` and `set` take a scale too.
+    let minute = called(2, SCALE * 60);
+    assert_eq!(ladder.limiter.record_under(&minute, "key", 4).unwrap().used(), 5);
+    assert_eq!(ladder.limiter.set_under(&minute, "key", 7).unwrap().used(), 7);
+    assert_eq!(ladder.limiter.peek_under(&minute, "key").unwrap().used(), 7);
+    assert_eq!((hit(3, SCALE), ladder.get("key")), ((true, 3), 0));
 }
 
 /// Its scale 0 divides by nothing, and its limit 0 denies: both are said when they are made.
@@ -232,7 +243,7 @@ fn a_scale_of_nothing_is_refused_and_a_limit_of_nothing_denies() {
 /// for it, and ten thousand keys go through a store for one hundred.
 #[test]
 fn closed_counters_make_room_without_a_sweep() {
-    let ladder = Ladder::over(1, |builder| builder.max_keys(100).build());
+    let ladder = Ladder::over(1, |builder| builder.max_counters(100).build());
     for window in 0..100_u64 {
         for key in 0..100_u64 {
             let decision = ladder.limiter.check((window, key)).unwrap();
@@ -240,7 +251,7 @@ fn closed_counters_make_room_without_a_sweep() {
         }
         ladder.clock.advance(SCALE);
     }
-    assert!(ladder.limiter.store().keys() <= 100);
+    assert!(ladder.limiter.store().counters() <= 100);
 }
 
 /// Its hook gets algorithm, key, value and the time of expiry in milliseconds; a hook that fails is logged and called

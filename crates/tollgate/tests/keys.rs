@@ -7,7 +7,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use proptest::collection::vec;
 use proptest::prelude::*;
-use tollgate::{Charge, Key, ManualClock, MemoryStore, PolicyQuota, Quota, SyncStore};
+use tollgate::{Charge, Key, ManualClock, MemoryStore, PolicyQuota, Quota, Step};
 
 #[derive(Debug, Clone, PartialEq)]
 enum Value {
@@ -166,7 +166,7 @@ fn a_store_that_trusts_its_keys_tells_kinds_and_quotas_apart() {
         let numbers = names.iter().map(|name| Key::from(u64::from_le_bytes(*name)));
         for key in texts.chain(bytes).chain(numbers) {
             for quota in &quotas {
-                let counted = SyncStore::charge(&store, &[Charge::new(quota, &key, 1)]).unwrap();
+                let counted = store.take(Step::Charge(&[Charge::new(quota, &key, 1)])).unwrap();
                 assert_eq!(counted[0].used(), 1, "{key:?} of {}", quota.policy());
             }
         }

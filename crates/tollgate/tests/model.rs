@@ -17,9 +17,9 @@ proptest! {
     }
 
     #[test]
-    fn answers_as_the_model_does_when_room_is_scarce(plan in plan(Moves::Both, 60), max_keys in 0..6_usize) {
-        let subject = ManualMemory::with_max_keys(max_keys);
-        block_on(replay(&subject, Model::new(max_keys), &plan, ManualMemory::set_time));
+    fn answers_as_the_model_does_when_room_is_scarce(plan in plan(Moves::Both, 60), max_counters in 0..6_usize) {
+        let subject = ManualMemory::with_max_counters(max_counters);
+        block_on(replay(&subject, Model::new(max_counters), &plan, ManualMemory::set_time));
     }
 
     #[test]
@@ -34,12 +34,12 @@ proptest! {
 
     /// More counters than the first slots of a table, so that it grows.
     #[test]
-    fn answers_as_the_model_does_in_a_crowd(plan in crowd(40, 400), max_keys in 0..200_usize) {
-        let subject = ManualMemory::with_max_keys(max_keys);
-        block_on(replay(&subject, Model::new(max_keys), &plan, ManualMemory::set_time));
+    fn answers_as_the_model_does_in_a_crowd(plan in crowd(40, 400), max_counters in 0..200_usize) {
+        let subject = ManualMemory::with_max_counters(max_counters);
+        block_on(replay(&subject, Model::new(max_counters), &plan, ManualMemory::set_time));
     }
 }
 
 fn subject_cap() -> usize {
-    MemoryStore::new().max_keys()
+    MemoryStore::new().max_counters()
 }

@@ -9,9 +9,9 @@ use std::time::Duration;
 
 use tollgate::{
     Charge, CountDenied, FallbackStore, Key, Limiter, ManualClock, MemoryStore, OnStoreFailure, PolicyQuota,
-    Quota, QuotaErrorKind, Store, StoreError, Timestamp, Window, whole_seconds,
+    Quota, QuotaErrorKind, Timestamp, Window, whole_seconds,
 };
-use tollgate_testkit::{Fault, FaultyStore, block_on, instant};
+use tollgate_testkit::{Fault, FaultyStore, Steps, block_on, instant};
 
 /// A document's calculation.
 struct Calculation {
@@ -294,7 +294,7 @@ fn an_outage_admits_the_processes_shares_together() {
         let admitted = |_process| {
             let (memory, _) = at(Timestamp::EPOCH);
             let faulty = FaultyStore::new(memory.clone());
-            faulty.begin(Fault::Fails(StoreError::Unreachable));
+            faulty.begin(Fault::unreachable());
             let store = FallbackStore::new(faulty, share).memory(memory);
             let key = Key::from("alice");
             let charge = || block_on(store.charge(&[Charge::new(&quota, &key, 1)])).unwrap().is_admitted();

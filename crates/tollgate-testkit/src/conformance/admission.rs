@@ -4,7 +4,7 @@ use tollgate::{CountDenied, Quota, Reason, Source, Verdict};
 
 use super::quota;
 use crate::caller::decide;
-use crate::{Caller, Subject};
+use crate::{Caller, Steps, Subject};
 
 /// Rule 5, G1, G2: the fifth of five is admitted, the sixth is denied.
 pub async fn admits_the_last_unit_and_denies_the_next<S: Subject>(subject: &S) {
@@ -80,7 +80,7 @@ pub async fn peek_tells_what_a_charge_would_be_told<S: Subject>(subject: &S) {
     let alice = Caller::new(subject, &quota, "alice");
     assert!(alice.takes(3).await.is_allowed());
     for (cost, fits) in [(0, true), (2, true), (3, false), (6, false), (2, true)] {
-        let counted = tollgate::Store::peek(subject.store(), &[alice.charge(cost)]).await.unwrap();
+        let counted = subject.store().peek(&[alice.charge(cost)]).await.unwrap();
         assert_eq!((counted.is_admitted(), counted[0].used()), (fits, 3), "cost {cost}");
     }
     assert!(alice.takes(2).await.is_allowed());
@@ -108,6 +108,7 @@ pub async fn a_counted_denial_charges_only_quotas_without_room<S: Subject>(subje
         let denied = decide(subject, &both).await;
         assert!(!denied.is_allowed());
         assert_eq!((denied.quotas()[0].used(), denied.quotas()[1].used()), (2 + 2 * denials, 2));
+        assert_eq!((denied.quotas()[0].units(), denied.quotas()[1].units()), (2, 0));
         assert_eq!(denied.remaining(), 0);
     }
     assert_eq!((narrow.used().await, wide.used().await), (8, 2));

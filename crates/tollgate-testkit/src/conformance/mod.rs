@@ -21,8 +21,7 @@ use crate::{Subject, block_on};
 
 /// Tests of every rule that holds for the store.
 ///
-/// `every_store` takes an expression that makes a fresh [`Subject`]; `in_process` one whose store is a
-/// [`SyncStore`](tollgate::SyncStore); `steered_clock` one that makes a [`SteeredClock`](crate::SteeredClock);
+/// `every_store` takes an expression that makes a fresh [`Subject`]; `in_process` one whose store is in this process; `steered_clock` one that makes a [`SteeredClock`](crate::SteeredClock);
 /// `capped` a type that is [`Capped`](crate::Capped). `windows_in_keys` and `windows_in_keys_steered` are the rules of
 /// `every_store` and `steered_clock` that hold where the key of a counter names its window: those of the
 /// [anchors](crate::Subject::anchors) that the subject has, and of a step back into an earlier window only that no

@@ -1,10 +1,10 @@
 //! Several charges in one step, several steps in one call: rules 8 and 9.
 
-use tollgate::{Reason, Store, SyncStore};
+use tollgate::Reason;
 
 use super::quota;
 use crate::caller::decide;
-use crate::{Caller, Subject};
+use crate::{Caller, Steps, Subject};
 
 /// Rule 8: either every quota has room and all are charged, or none is.
 pub async fn quotas_are_charged_all_or_none<S: Subject>(subject: &S) {
@@ -47,7 +47,8 @@ pub async fn charges_on_one_counter_add_up<S: Subject>(subject: &S) {
     let alice = Caller::new(subject, &quota, "alice");
     let admitted = decide(subject, &[alice.charge(2), alice.charge(1)]).await;
     assert!(admitted.is_allowed());
-    assert_eq!(admitted.quotas().iter().map(|quota| quota.used()).collect::<Vec<_>>(), [3, 3]);
+    let counted = |quota: &tollgate::QuotaState| (quota.used(), quota.units());
+    assert_eq!(admitted.quotas().iter().map(counted).collect::<Vec<_>>(), [(3, 2), (3, 1)]);
     let denied = decide(subject, &[alice.charge(1), alice.charge(2)]).await;
     assert_eq!((denied.is_allowed(), denied.used()), (false, 3));
     assert!(decide(subject, &[alice.charge(1), alice.charge(0), alice.charge(1)]).await.is_allowed());
@@ -119,13 +120,13 @@ pub async fn requests_of_a_batch_are_independent<S: Subject>(subject: &S) {
 }
 
 /// In this process, the requests of a batch are taken in the given order.
-pub async fn a_batch_is_taken_in_the_given_order<S: Subject<Store: SyncStore>>(subject: &S) {
+pub async fn a_batch_is_taken_in_the_given_order<S: Subject>(subject: &S) {
     let (hour, day) = (quota("5/1h"), quota("100/1d"));
     let alice = Caller::new(subject, &hour, "alice");
     let all = Caller::new(subject, &day, "all");
     let (one, two, three) = ([alice.charge(1)], [alice.charge(2), all.charge(2)], [alice.charge(3)]);
     let requests: [&[_]; 6] = [&two, &three, &one, &two, &three, &one];
-    let answers = Store::charge_each(subject.store(), &requests).await.into_iter().map(Result::unwrap);
+    let answers = subject.store().charge_each(&requests).await.into_iter().map(Result::unwrap);
     let answers: Vec<_> = answers.map(|counted| (counted.is_admitted(), counted[0].used())).collect();
     assert_eq!(answers, [(true, 2), (true, 5), (false, 5), (false, 5), (false, 5), (false, 5)]);
 }

@@ -53,10 +53,10 @@ fn no_window_admits_more_than_its_limit() {
         Course { chargers: 2, length: Duration::from_secs(1) }.run(&Reference::new(&plan, None), &plan);
     assert!(control.are_clean(), "the judge is wrong: {control:#?}");
     let mut sum = Figures::default();
-    for (max_keys, chargers) in scenes.into_iter().cycle().take(count as usize) {
-        let limiters = Limiters::new(&plan, max_keys);
+    for (max_counters, chargers) in scenes.into_iter().cycle().take(count as usize) {
+        let limiters = Limiters::new(&plan, max_counters);
         let figures = Course { chargers, length }.run(&limiters, &plan);
-        eprintln!("max_keys={max_keys} chargers={chargers} {figures}");
+        eprintln!("max_counters={max_counters} chargers={chargers} {figures}");
         sum += figures;
     }
     println!("\nRESULT prove/realtime/library {sum}");

@@ -1,0 +1,63 @@
+//! The steps of a store, each by its name.
+
+use tollgate::{Charge, Counted, Counter, Mark, QuotaState, Step, Store, StoreError};
+
+/// Shorthand for single steps: what a test writes many times.
+///
+/// A store that answers a step on one counter must answer one state; anything else is a failed test.
+pub trait Steps: Store {
+    /// See [`Step::Charge`].
+    fn charge(&self, charges: &[Charge<'_>]) -> impl Future<Output = Result<Counted, StoreError>> + Send {
+        async move { self.step(Step::Charge(charges)).await }
+    }
+
+    /// Charges of many requests: see [`Store::step_each`].
+    fn charge_each(
+        &self,
+        requests: &[&[Charge<'_>]],
+    ) -> impl Future<Output = Vec<Result<Counted, StoreError>>> + Send {
+        let steps: Vec<Step<'_>> = requests.iter().map(|charges| Step::Charge(charges)).collect();
+        async move { self.step_each(&steps).await }
+    }
+
+    /// See [`Step::Peek`].
+    fn peek(&self, charges: &[Charge<'_>]) -> impl Future<Output = Result<Counted, StoreError>> + Send {
+        async move { self.step(Step::Peek(charges)).await }
+    }
+
+    /// See [`Step::Record`].
+    fn record(&self, charge: &Charge<'_>) -> impl Future<Output = Result<QuotaState, StoreError>> + Send {
+        async move { self.step(Step::Record(*charge)).await.map(only) }
+    }
+
+    /// See [`Step::Refund`].
+    fn refund(
+        &self,
+        charge: &Charge<'_>,
+        mark: Mark,
+    ) -> impl Future<Output = Result<QuotaState, StoreError>> + Send {
+        async move { self.step(Step::Refund { charge: *charge, mark }).await.map(only) }
+    }
+
+    /// See [`Step::Reset`].
+    fn reset(&self, counter: &Counter<'_>) -> impl Future<Output = Result<QuotaState, StoreError>> + Send {
+        async move { self.step(Step::Reset(*counter)).await.map(only) }
+    }
+
+    /// See [`Step::Set`].
+    fn set(
+        &self,
+        counter: &Counter<'_>,
+        used: u64,
+    ) -> impl Future<Output = Result<QuotaState, StoreError>> + Send {
+        async move { self.step(Step::Set { counter: *counter, used }).await.map(only) }
+    }
+}
+
+impl<S: Store> Steps for S {}
+
+#[expect(clippy::needless_pass_by_value, reason = "it is given to `map`")]
+fn only(counted: Counted) -> QuotaState {
+    let [state] = &*counted else { panic!("a step on one counter, and {counted:?}") };
+    *state
+}
