@@ -7,7 +7,7 @@
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 #[non_exhaustive]
 pub enum AcrossSlots {
-    /// They fail with [`StoreError::Misconfigured`](tollgate::StoreError::Misconfigured): what cannot be one step
+    /// They fail with [`StoreError::Uncountable`](tollgate::StoreError::Uncountable): what cannot be one step
     /// is not taken in several unless somebody has asked for that.
     #[default]
     Refuse,

@@ -5,7 +5,9 @@
 pub(crate) enum Value<'a> {
     Text(&'a [u8]),
     Bytes(&'a [u8]),
-    Number(u64),
+    Number(u128),
+    /// The absolute value of a number below zero.
+    Negative(u64),
     V4([u8; 4]),
     V6([u8; 16]),
     /// The canonical bytes of the parts, one after another.
@@ -22,7 +24,8 @@ pub(crate) fn parse(canonical: &[u8]) -> Option<(Value<'_>, &[u8])> {
     let value = match (*kind, value.len()) {
         (1, _) => Value::Text(value),
         (2, _) => Value::Bytes(value),
-        (3, 8) => Value::Number(value.iter().fold(0, |number, byte| number << 8 | u64::from(*byte))),
+        (3, 8 | 16) => Value::Number(value.iter().fold(0, |number, byte| number << 8 | u128::from(*byte))),
+        (6, 8) => Value::Negative(u64::from_be_bytes(array(value)?)),
         (4, 4) => Value::V4(array(value)?),
         (4, 16) => Value::V6(array(value)?),
         (5, _) => Value::Parts(value),

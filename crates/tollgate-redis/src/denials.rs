@@ -109,9 +109,17 @@ impl Denials {
         let Some(place) = places.iter_mut().flatten().find(|place| place.count.counter == counter) else {
             return true;
         };
-        let is_due = at >= place.count.sent + RENEWED && !place.is_renewed;
+        let is_due = place.is_due(at);
         place.is_renewed |= is_due;
         is_due
+    }
+
+    /// Whether somebody is to renew what is known of the counter.
+    pub(crate) fn is_due(&self, counter: Id, at: Instant) -> bool {
+        let Some(bucket) = self.bucket(counter) else { return true };
+        let places = bucket.places();
+        let place = places.iter().flatten().find(|place| place.count.counter == counter);
+        place.is_none_or(|place| place.is_due(at))
     }
 
     /// To be read before a question is sent whose answer may be remembered.
@@ -203,6 +211,12 @@ impl<'a> Bucket<'a> {
     }
 }
 
+impl Place {
+    fn is_due(&self, at: Instant) -> bool {
+        at >= self.count.sent + RENEWED && !self.is_renewed
+    }
+}
+
 impl Remembered {
     /// Whether this is the later count, in the order in which this process asked: the server's clock may have stepped
     /// back. Of two that were under way at the same time, the one of the later time is, and of one window the higher
@@ -275,9 +289,11 @@ mod tests {
     fn one_request_renews_while_the_others_are_denied() {
         let (denials, sent) = (Denials::new(16), instant());
         denials.remember(in_an_hour(1, sent), denials.version(1));
-        assert!(!denials.is_to_renew(1, sent + millis(899)));
+        assert!(!denials.is_to_renew(1, sent + millis(899)) && !denials.is_due(1, sent + millis(899)));
+        // Who only finds out that it is due leaves it to others.
+        assert!(denials.is_due(1, sent + millis(900)) && denials.is_due(1, sent + millis(900)));
         assert!(denials.is_to_renew(1, sent + millis(900)));
-        assert!(!denials.is_to_renew(1, sent + millis(901)));
+        assert!(!denials.is_to_renew(1, sent + millis(901)) && !denials.is_due(1, sent + millis(901)));
         denials.remember(in_an_hour(1, sent + RENEWED), denials.version(1));
         assert!(denials.is_to_renew(1, sent + RENEWED * 2));
     }

@@ -14,6 +14,7 @@ use std::hash::{Hash, Hasher};
 use std::net::{Ipv4Addr, Ipv6Addr};
 
 use sha2::{Digest, Sha256};
+use siphasher::sip128::{Hasher128, SipHasher13};
 use tollgate::{Counter, Key, PolicyQuota, StoreError, Timestamp};
 
 use crate::canonical::{Value, parse};
@@ -142,10 +143,7 @@ impl Names {
     pub(crate) fn id(&self, quota: &PolicyQuota, who: &Who) -> u128 {
         let scope = match self {
             Self::Layout(naming) if !naming.names_policy() => naming.length(quota),
-            _ => {
-                let (high, low) = quota.scope_digest();
-                u128::from(high) << 64 | u128::from(low)
-            }
+            _ => scope(quota),
         };
         who.digest ^ scope
     }
@@ -254,6 +252,15 @@ fn base64url(bits: u128) -> [u8; 22] {
     text
 }
 
+/// Stands for policy and windows. Both come from the operator, so that an unkeyed hash tells them apart.
+fn scope(quota: &PolicyQuota) -> u128 {
+    let mut hasher = SipHasher13::new();
+    hasher.write_usize(quota.policy().len());
+    hasher.write(quota.policy().as_bytes());
+    hasher.write(quota.windows().as_bytes());
+    hasher.finish128().as_u128()
+}
+
 /// The values whose canonical bytes these are, as [`Identity::Plain`] writes them.
 fn plain(canonical: &[u8]) -> Box<str> {
     let mut text = Vec::new();
@@ -271,6 +278,7 @@ fn plain_value<'a>(text: &mut Vec<u8>, canonical: &'a [u8]) -> Option<&'a [u8]> 
         Value::Text([]) => text.push(b'\''),
         Value::Text(value) => escape(text, value),
         Value::Number(number) => text.extend_from_slice(format!("#{number}").as_bytes()),
+        Value::Negative(number) => text.extend_from_slice(format!("#-{number}").as_bytes()),
         Value::V4(address) => text.extend_from_slice(format!("={}", Ipv4Addr::from(address)).as_bytes()),
         Value::V6(address) => text.extend_from_slice(format!("={}", Ipv6Addr::from(address)).as_bytes()),
         Value::Parts(parts) => plain_parts(text, parts),

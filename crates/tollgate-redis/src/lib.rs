@@ -4,14 +4,14 @@
 //! the server's time. Redis 7.0 or Valkey 7.2, or newer.
 //!
 //! ```no_run
-//! use tollgate::{Limiter, Quota};
+//! use tollgate::{Quota, SharedLimiter};
 //! use tollgate_redis::RedisStore;
 //!
 //! # async fn example() -> Result<(), Box<dyn std::error::Error>> {
 //! let store = RedisStore::builder("redis://127.0.0.1".parse()?).prefix("shop").build()?;
-//! let limiter = Limiter::with_store(Quota::per_minute(5), store);
+//! let limiter = SharedLimiter::new(Quota::per_minute(5), store);
 //!
-//! let decision = limiter.check_async("alice").await?;
+//! let decision = limiter.check("alice").await?;
 //! if !decision.is_allowed() {
 //!     println!("come back in {:?}", decision.retry_after());
 //! }
@@ -63,13 +63,13 @@
 //! outcome this process does not know.
 //!
 //! On a Cluster, all quotas of a request have to count the same key, so that they lie in one slot. Else it fails
-//! with [`StoreError::Misconfigured`](tollgate::StoreError::Misconfigured), unless the store is told to
+//! with [`StoreError::Uncountable`](tollgate::StoreError::Uncountable), unless the store is told to
 //! [reserve](AcrossSlots::Reserve) and give back, which is all or nothing in the end but not at every instant. On one
 //! server and with Sentinel they may count what they like.
 //!
 //! A slot of a Cluster may move while its counters are charged. Only a request with several quotas can meet its
 //! counters at two servers then. It waits for them to come together until its deadline, and fails with
-//! [`StoreError::NotReady`](tollgate::StoreError::NotReady) if they do not; nothing is charged.
+//! [`RedisError::NotReady`] if they do not; nothing is charged.
 //!
 //! # Cancel safety
 //!
@@ -86,6 +86,7 @@ mod builder;
 mod canonical;
 mod denials;
 mod doctor;
+mod error;
 mod keys;
 mod layout;
 mod node;
@@ -104,6 +105,7 @@ mod url;
 pub use self::across::AcrossSlots;
 pub use self::builder::RedisStoreBuilder;
 pub use self::doctor::{Advice, Diagnosis, Finding, Level, Setting};
+pub use self::error::RedisError;
 pub use self::keys::Identity;
 pub use self::layout::{KeyLayout, LayoutError, Separators};
 pub use self::password::{Password, PasswordError};

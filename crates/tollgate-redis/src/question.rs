@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use smallvec::{SmallVec, smallvec};
 use tollgate::{
-    Charge, CountDenied, Counted, Counter, Quota, QuotaState, Reason, StoreError, Timestamp, Window,
+    Charge, CountDenied, Counted, Counter, Mark, Quota, QuotaState, Reason, StoreError, Timestamp, Window,
     WindowLength,
 };
 
@@ -43,8 +43,8 @@ pub(crate) enum Asked {
     Deny,
     /// To take nothing.
     Look,
-    /// To give the units back, in the window that starts then.
-    Refund(Timestamp),
+    /// To give the units back, in the window that this marks.
+    Refund(Mark),
     /// To say from now on that so much is used.
     Set(u64),
     /// To forget what is used.
@@ -68,7 +68,7 @@ impl Asked {
             Self::Charge | Self::Look | Self::Reset => None,
             Self::Record => Some(Shape::UNBOUNDED),
             Self::Deny => Some(Shape::NO_ROOM),
-            Self::Refund(start) => Some(start.as_unix_millis()),
+            Self::Refund(mark) => Some(mark.time().as_unix_millis()),
             Self::Set(used) => Some(used.min(Quota::MAX_LIMIT).cast_signed()),
         }
     }
@@ -120,13 +120,13 @@ impl<'a> Question<'a> {
         let mut request = Request { step: asked.step(), shapes: SmallVec::new(), keys: SmallVec::new() };
         // Where the key says a window, it is the one that the refund names.
         let now = match asked {
-            Asked::Refund(start) if names.say_windows() => start,
+            Asked::Refund(mark) if names.say_windows() => mark.time(),
             _ => now,
         };
         for (index, named) in self.counters.iter().enumerate() {
             let (key, windows) = names.of(&named.counter, &named.who, now)?;
             if request.keys.contains(&key) {
-                return Err(StoreError::Misconfigured(
+                return Err(StoreError::Uncountable(
                     "two quotas of a request have the same key: their layout of keys needs {policy} or {windows}",
                 ));
             }
@@ -148,7 +148,7 @@ impl<'a> Question<'a> {
         found: &[Found],
     ) -> Result<Vec<(Id, Request)>, StoreError> {
         let refund = |((id, (index, named)), window): ((Id, (usize, &Named<'_>)), Window)| {
-            let asked = Asked::Refund(window.start());
+            let asked = Asked::Refund(Mark::at(window.start()));
             let (key, windows) = names.of(&named.counter, &named.who, now)?;
             let shapes = smallvec![self.shape(index, asked, windows)];
             Ok((id, Request { step: asked.step(), shapes, keys: smallvec![key] }))
@@ -196,7 +196,10 @@ impl<'a> Question<'a> {
         let state = |(charge, &index): (&Charge<'_>, &usize)| {
             let (before, after, window) = known(index);
             let reason = self.reason(charge, index, before);
-            QuotaState::new(charge.counter().quota().quota(), after, window, now, reason)
+            // What others took meanwhile is not in it: both are of one step.
+            let units = if after > before { charge.cost() } else { 0 };
+            QuotaState::in_window(charge.counter().quota().quota(), after, window, now, reason)
+                .with_units(units)
         };
         self.charges.iter().zip(&self.indices).map(state).collect()
     }

@@ -7,6 +7,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use tokio::sync::oneshot;
 use tollgate::StoreError;
 
+use crate::RedisError;
 use crate::script::{Answer, Request};
 use crate::time::Instant;
 
@@ -80,7 +81,7 @@ impl Lane {
     ) -> Result<bool, StoreError> {
         let mut queue = self.queue();
         if queue.waiting.len() >= cap {
-            return Err(StoreError::Overloaded);
+            return Err(RedisError::Overloaded.into());
         }
         queue.waiting.push_back((request, waiter));
         let is_short = queue.drivers < drivers;

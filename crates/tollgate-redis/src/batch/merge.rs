@@ -6,6 +6,7 @@
 use smallvec::{SmallVec, smallvec};
 use tollgate::StoreError;
 
+use crate::RedisError;
 use crate::script::{Answer, Group, Reply, Request, Step};
 
 /// The requests of a batch in the order in which they are taken.
@@ -70,7 +71,7 @@ impl<'a> Merged<'a> {
                 next.step_on(request);
             }
         }
-        if reply.is_over() { Ok(()) } else { Err(StoreError::BadReply) }
+        if reply.is_over() { Ok(()) } else { Err(RedisError::BadReply.into()) }
     }
 
     /// The first request of each run, and how many there are.

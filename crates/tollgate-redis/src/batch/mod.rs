@@ -34,6 +34,7 @@ use self::busy_poll::{BusyPoll, CROWD};
 pub(crate) use self::lane::Awaited;
 use self::lane::{Driver, Lane, Waiter};
 pub(crate) use self::merge::Merged;
+use crate::RedisError;
 use crate::keys::Slot;
 use crate::script::{self, Request};
 use crate::time::{Instant, ServerTime, instant};
@@ -243,7 +244,7 @@ impl Inner {
                 reply = &mut reply => return reply,
                 () = tokio::time::sleep_until(next) => {
                     for waiter in waiters.iter_mut().filter(|waiter| waiter.deadline <= next) {
-                        waiter.answer(Err(StoreError::TimedOut));
+                        waiter.answer(Err(RedisError::TimedOut.into()));
                     }
                 }
             }
@@ -255,7 +256,7 @@ impl Inner {
 fn still_awaited(batch: Batch, now: Instant) -> (Vec<Request>, Vec<Waiter>) {
     let is_awaited = |(_, waiter): &mut (Request, Waiter)| {
         if waiter.deadline <= now {
-            waiter.answer(Err(StoreError::Overloaded));
+            waiter.answer(Err(RedisError::Overloaded.into()));
         }
         !waiter.is_gone()
     };

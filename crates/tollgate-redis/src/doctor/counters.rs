@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use redis::cmd;
 use tokio::task::JoinSet;
-use tollgate::{Charge, Counter, PolicyQuota, Quota, QuotaState, Store, StoreError};
+use tollgate::{Charge, Counter, PolicyQuota, Quota, QuotaState, Step, Store, StoreError};
 
 use super::{Finding, advice, ask};
-use crate::RedisStore;
+use crate::{RedisError, RedisStore};
 use crate::keys::Names;
 use crate::node::Node;
 use crate::time::instant;
@@ -72,7 +72,7 @@ pub(super) async fn exact(store: &RedisStore) -> Finding {
     let mut charges = JoinSet::new();
     for _ in 0..CHARGES {
         let (store, quota, key) = (store.clone(), quota.clone(), key.clone().into_owned());
-        charges.spawn(async move { store.charge(&[Charge::new(&quota, &key, 1)]).await });
+        charges.spawn(async move { store.step(Step::Charge(&[Charge::new(&quota, &key, 1)])).await });
     }
     let (mut passed, mut denied, mut failure) = (0_u32, 0_u32, None);
     for answer in charges.join_all().await {
@@ -83,16 +83,18 @@ pub(super) async fn exact(store: &RedisStore) -> Finding {
         }
     }
     let used = store
-        .peek(&[Charge::new(&quota, &key, 0)])
+        .step(Step::Peek(&[Charge::new(&quota, &key, 0)]))
         .await
         .map(|counted| counted.iter().map(QuotaState::used).sum::<u64>());
     // It expires in any case.
-    let _ = store.reset(&Counter::new(&quota, &key)).await;
+    let _ = store.step(Step::Reset(Counter::new(&quota, &key))).await;
     if let Some(error) = failure {
-        let found =
-            format!("of {CHARGES} charges {passed} passed, {denied} were denied, and others failed: {error}");
-        let advice = match error {
-            StoreError::ScriptRefused => advice::on_refused_script(),
+        let trouble = said(&error);
+        let found = format!(
+            "of {CHARGES} charges {passed} passed, {denied} were denied, and others failed: {trouble}"
+        );
+        let advice = match RedisError::of(&error) {
+            Some(RedisError::ScriptRefused) => advice::on_refused_script(),
             _ => ADVICE.into(),
         };
         return Finding::fail("exact", found, advice);
@@ -102,9 +104,14 @@ pub(super) async fn exact(store: &RedisStore) -> Finding {
         Ok(used) if passed == LIMIT && used == u64::from(LIMIT) => Finding::pass("exact", found),
         Ok(used) => Finding::fail("exact", format!("{found}, and {used} are counted"), ADVICE),
         Err(error) => {
-            Finding::fail("exact", format!("{found}, and what is counted cannot be told: {error}"), ADVICE)
+            let trouble = said(&error);
+            Finding::fail("exact", format!("{found}, and what is counted cannot be told: {trouble}"), ADVICE)
         }
     }
+}
+
+fn said(error: &StoreError) -> String {
+    RedisError::of(error).map_or_else(|| error.to_string(), ToString::to_string)
 }
 
 pub(super) fn too_slow() -> Finding {

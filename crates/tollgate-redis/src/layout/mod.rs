@@ -41,7 +41,7 @@ pub(crate) use self::name::{Naming, Text, values};
 ///
 /// Texts, numbers and addresses are written as they are read, and a layout does not tell them apart: the number 7 and
 /// the text `7` count together, as they do in the system that it is shared with. Bytes have no text: such a key
-/// fails with [`StoreError::Misconfigured`](tollgate::StoreError::Misconfigured), and so does one that has more or
+/// fails with [`StoreError::Uncountable`](tollgate::StoreError::Uncountable), and so does one that has more or
 /// fewer values than the template has names for.
 ///
 /// # What counts together
@@ -99,7 +99,7 @@ pub enum Separators {
     /// another key.
     #[default]
     Escape,
-    /// The request fails with [`StoreError::Misconfigured`](tollgate::StoreError::Misconfigured). Whoever admits
+    /// The request fails with [`StoreError::Uncountable`](tollgate::StoreError::Uncountable). Whoever admits
     /// requests when the store fails admits these as well, so this is for values that are checked before.
     Refuse,
 }

@@ -31,12 +31,12 @@ enum Slots {
 pub(crate) type Text = Box<[u8]>;
 
 const UNFIT_QUOTA: StoreError =
-    StoreError::Misconfigured("the layout of keys does not take windows as those of the quota");
-const UNFIT_KEY: StoreError = StoreError::Misconfigured(
+    StoreError::Uncountable("the layout of keys does not take windows as those of the quota");
+const UNFIT_KEY: StoreError = StoreError::Uncountable(
     "the layout of keys needs a name for every value of a key, and values with a text",
 );
 const SEPARATOR: StoreError =
-    StoreError::Misconfigured("a value of the key holds a separator of the layout of keys");
+    StoreError::Uncountable("a value of the key holds a separator of the layout of keys");
 
 impl Naming {
     pub(crate) fn new(layout: KeyLayout, prefix: &str) -> Self {
@@ -220,7 +220,8 @@ pub(crate) fn values(canonical: &[u8]) -> Option<Box<[Text]>> {
         let (value, after) = parse(rest)?;
         match value {
             Value::Text(text) => texts.push(text.into()),
-            Value::Number(number) => texts.push(number.to_string().into_bytes().into_boxed_slice()),
+            Value::Number(number) => texts.push(number.to_string().into_bytes().into()),
+            Value::Negative(number) => texts.push(format!("-{number}").into_bytes().into()),
             Value::V4(address) => texts.push(Ipv4Addr::from(address).to_string().into_bytes().into()),
             Value::V6(address) => texts.push(Ipv6Addr::from(address).to_string().into_bytes().into()),
             Value::Parts(parts) => texts.extend(values(parts)?),

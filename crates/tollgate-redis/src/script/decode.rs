@@ -6,6 +6,7 @@ use tollgate::{Quota, StoreError, Timestamp};
 
 use super::packed::Packed;
 use super::{Request, Windows};
+use crate::RedisError;
 
 /// What the script says instead of a count.
 const STALE: i64 = -1;
@@ -55,8 +56,8 @@ pub(crate) struct Reply {
 
 /// The reply of one call.
 pub(crate) fn decode(reply: Value) -> Result<Reply, StoreError> {
-    let Value::BulkString(packed) = reply else { return Err(StoreError::BadReply) };
-    let integers = Packed::new(packed).ok_or(StoreError::BadReply)?;
+    let Value::BulkString(packed) = reply else { return Err(RedisError::BadReply.into()) };
+    let integers = Packed::new(packed).ok_or(RedisError::BadReply)?;
     let mut reply = Reply { now: Timestamp::EPOCH, integers };
     reply.now = Timestamp::from_unix_millis(reply.integer()?);
     Ok(reply)
@@ -93,7 +94,7 @@ impl Reply {
             Some(STALE) => Outcome::Stale,
             Some(NO_COUNT) => Outcome::NoCount,
             Some(CLOSED) => Outcome::Closed,
-            Some(_) => return Err(StoreError::BadReply),
+            Some(_) => return Err(RedisError::BadReply.into()),
         };
         let mut answer = Answer { now: self.now, outcome };
         answer.step(request);
@@ -101,7 +102,7 @@ impl Reply {
     }
 
     fn integer(&mut self) -> Result<i64, StoreError> {
-        self.integers.next().ok_or(StoreError::BadReply)
+        self.integers.next().ok_or_else(|| RedisError::BadReply.into())
     }
 }
 

@@ -8,12 +8,12 @@ use std::time::Duration;
 
 use smallvec::SmallVec;
 use tollgate::{
-    Charge, Counted, Counter, Key, PolicyQuota, QuotaState, Refunded, Source, Store, StoreError, Timestamp,
+    Charge, Counted, Counter, Key, Mark, PolicyQuota, QuotaState, Source, Step, Store, StoreError, Timestamp,
     Window,
 };
 
 use self::reserve::{groups, in_order, parts};
-use crate::AcrossSlots;
+use crate::{AcrossSlots, RedisError};
 use crate::batch::{Awaited, Committer, Company};
 use crate::denials::{Denials, Remembered, Version};
 use crate::keys::{Names, Slot};
@@ -45,6 +45,18 @@ struct Inner {
 struct Taken {
     now: Timestamp,
     found: SmallVec<[Found; 1]>,
+}
+
+/// A request to charge, of which nothing is under way.
+#[expect(
+    clippy::large_enum_variant,
+    reason = "most are asked, and an allocation would cost more than a move"
+)]
+enum Prepared<'a> {
+    Known(Counted),
+    Question(Question<'a>),
+    /// Lies in several slots.
+    Across(&'a [Charge<'a>]),
 }
 
 /// A request to charge.
@@ -134,105 +146,172 @@ impl fmt::Debug for RedisStore {
 }
 
 impl Store for RedisStore {
-    async fn charge(&self, charges: &[Charge<'_>]) -> Result<Counted, StoreError> {
-        let mut begun = self.0.begin(charges, Company::Alone);
-        match begun {
-            Begun::Known(counted) => Ok(counted),
-            Begun::Asked(ref mut pending) => self.0.counted(pending).await,
-            Begun::Across(charges) => self.0.reserve(charges).await,
-        }
+    fn step<'a>(
+        &'a self,
+        step: Step<'a>,
+    ) -> tollgate::Answer<impl Future<Output = Result<Counted, StoreError>> + Send> {
+        let prepared = match step {
+            Step::Charge(charges) => match self.0.prepare(charges) {
+                Prepared::Known(counted) => return tollgate::Answer::Now(Ok(counted)),
+                prepared => Some(prepared),
+            },
+            _ => None,
+        };
+        tollgate::Answer::Later(async move {
+            match prepared {
+                Some(prepared) => self.0.charge(prepared).await,
+                None => self.0.step(step).await,
+            }
+        })
     }
 
-    async fn charge_each(&self, requests: &[&[Charge<'_>]]) -> Vec<Result<Counted, StoreError>> {
-        // All are under way before the first answer is awaited.
-        let begun: Vec<Begun<'_>> =
-            requests.iter().map(|charges| self.0.begin(charges, Company::Others)).collect();
+    fn step_each<'a>(
+        &'a self,
+        steps: &'a [Step<'a>],
+    ) -> tollgate::Answer<impl Future<Output = Vec<Result<Counted, StoreError>>> + Send> {
+        tollgate::Answer::Later(self.0.step_each(steps))
+    }
+}
+
+impl Inner {
+    async fn step_each<'a>(self: &'a Arc<Self>, steps: &'a [Step<'a>]) -> Vec<Result<Counted, StoreError>> {
+        // All charges are under way before the first answer is awaited.
+        let begun: Vec<Option<Begun<'_>>> = steps
+            .iter()
+            .map(|step| match step {
+                Step::Charge(charges) => Some(self.begin(self.prepare(charges), Company::Others)),
+                _ => None,
+            })
+            .collect();
         let mut answers = Vec::with_capacity(begun.len());
-        let mut across = Vec::new();
-        for mut request in begun {
-            let answer = match request {
-                Begun::Known(counted) => Ok(counted),
-                Begun::Asked(ref mut pending) => self.0.counted(pending).await,
-                Begun::Across(charges) => {
-                    across.push((answers.len(), charges));
-                    Err(StoreError::TimedOut)
+        let mut rest = Vec::new();
+        for begun in begun {
+            let answer = match begun {
+                Some(Begun::Known(counted)) => Ok(counted),
+                Some(Begun::Asked(mut pending)) => self.counted(&mut pending).await,
+                Some(Begun::Across(_)) | None => {
+                    rest.push(answers.len());
+                    Err(RedisError::TimedOut.into())
                 }
             };
             answers.push(answer);
         }
-        // One after another, once nothing else is under way: none is denied because of what another gives back.
-        for (place, charges) in across {
-            answers[place] = self.0.reserve(charges).await;
+        // One after another, once nothing else is under way: no charge across slots is denied because of what another
+        // gives back.
+        for place in rest {
+            answers[place] = match steps[place] {
+                Step::Charge(charges) => self.reserve(charges).await,
+                step => self.step(step).await,
+            };
         }
         answers
+    }
+
+    async fn charge(self: &Arc<Self>, prepared: Prepared<'_>) -> Result<Counted, StoreError> {
+        match self.begin(prepared, Company::Alone) {
+            Begun::Known(counted) => Ok(counted),
+            Begun::Asked(mut pending) => self.counted(&mut pending).await,
+            Begun::Across(charges) => self.reserve(charges).await,
+        }
+    }
+
+    async fn step(self: &Arc<Self>, step: Step<'_>) -> Result<Counted, StoreError> {
+        match step {
+            Step::Charge(charges) => self.charge(self.prepare(charges)).await,
+            Step::Peek(charges) => self.peek(charges).await,
+            Step::Record(charge) => self.record(&charge).await.map(Counted::one),
+            Step::Refund { charge, mark } => self.refund(&charge, mark).await.map(Counted::one),
+            Step::Reset(counter) => self.change(&counter, Asked::Reset).await.map(Counted::one),
+            Step::Set { counter, used } => self.change(&counter, Asked::Set(used)).await.map(Counted::one),
+            _ => Err(StoreError::Uncountable("this version of the store does not know the step")),
+        }
     }
 
     async fn peek(&self, charges: &[Charge<'_>]) -> Result<Counted, StoreError> {
         if charges.is_empty() {
             return Ok(Counted::from_iter([]));
         }
-        if self.0.reserves(charges) {
-            let groups = groups(charges, &self.0.names, self.0.committer.time().estimate())?;
-            let parts = parts(&groups, &self.0.names);
-            let looked = self.0.ask_each(&parts, Asked::Look, instant()).await?;
+        if self.reserves(charges) {
+            let groups = groups(charges, &self.names, self.committer.time().estimate())?;
+            let parts = parts(&groups, &self.names);
+            let looked = self.ask_each(&parts, Asked::Look, instant()).await?;
             return Ok(in_order(&parts, &looked));
         }
-        let question = Question::new(charges, &self.0.names);
-        self.0.counted(&mut self.0.send(question, Asked::Look, instant(), Company::Alone)).await
+        let question = Question::new(charges, &self.names);
+        self.counted(&mut self.send(question, Asked::Look, instant(), Company::Alone)).await
     }
 
     async fn record(&self, charge: &Charge<'_>) -> Result<QuotaState, StoreError> {
         let charges = [*charge];
-        let question = Question::new(&charges, &self.0.names);
-        let mut pending = self.0.send(question, Asked::Record, instant(), Company::Alone);
-        self.0.note(&mut pending).await?.state(&charge.counter())
+        let question = Question::new(&charges, &self.names);
+        let mut pending = self.send(question, Asked::Record, instant(), Company::Alone);
+        let state = self.note(&mut pending).await?.state(&charge.counter())?;
+        Ok(state.with_units(charge.cost()))
     }
 
-    async fn refund(&self, charge: &Charge<'_>, start: Timestamp) -> Result<Refunded, StoreError> {
+    async fn refund(&self, charge: &Charge<'_>, mark: Mark) -> Result<QuotaState, StoreError> {
         let charges = [*charge];
-        let question = Question::new(&charges, &self.0.names);
-        let _changing = self.0.change(&question);
-        let answer = self.0.ask(&question, Asked::Refund(start)).await?;
-        let taken = match answer.outcome {
-            Outcome::Closed => return Ok(Refunded::Closed),
-            _ => Taken::try_from(answer)?,
+        let question = Question::new(&charges, &self.names);
+        let answer = {
+            let _changing = self.changing(&question);
+            self.ask(&question, Asked::Refund(mark)).await?
         };
+        if answer.outcome == Outcome::Closed {
+            // Nothing was given back, and where the counter stands now has not been said.
+            return self.take(&question, Asked::Look).await?.state(&charge.counter());
+        }
+        let taken = Taken::try_from(answer)?;
         let Found { before, after, .. } = taken.only()?;
-        let given = u32::try_from(before - after).map_err(|_| StoreError::BadReply)?;
-        Ok(Refunded::Open { given, used: after })
+        let given = u32::try_from(before - after).map_err(|_| RedisError::BadReply)?;
+        Ok(taken.state(&charge.counter())?.with_units(given))
     }
 
-    async fn reset(&self, counter: &Counter<'_>) -> Result<QuotaState, StoreError> {
+    /// Changes a counter of which nothing is taken.
+    async fn change(&self, counter: &Counter<'_>, asked: Asked) -> Result<QuotaState, StoreError> {
         let charges = [Charge::new(counter.quota(), counter.key(), 0)];
-        let question = Question::new(&charges, &self.0.names);
-        let _changing = self.0.change(&question);
-        self.0.take(&question, Asked::Reset).await?.state(counter)
+        let question = Question::new(&charges, &self.names);
+        let _changing = self.changing(&question);
+        self.take(&question, asked).await?.state(counter)
     }
 
-    async fn set(&self, counter: &Counter<'_>, used: u64) -> Result<QuotaState, StoreError> {
-        let charges = [Charge::new(counter.quota(), counter.key(), 0)];
-        let question = Question::new(&charges, &self.0.names);
-        let _changing = self.0.change(&question);
-        self.0.take(&question, Asked::Set(used)).await?.state(counter)
-    }
-}
-
-impl Inner {
-    /// The answer, if it is known here; else the question is under way.
-    fn begin<'a>(&self, charges: &'a [Charge<'a>], company: Company) -> Begun<'a> {
+    /// The answer, if it is known here; else what is to be asked.
+    fn prepare<'a>(&self, charges: &'a [Charge<'a>]) -> Prepared<'a> {
         if charges.is_empty() {
-            return Begun::Known(Counted::from_iter([]));
+            return Prepared::Known(Counted::from_iter([]));
         }
         if self.reserves(charges) {
-            return Begun::Across(charges);
+            return Prepared::Across(charges);
         }
         let question = Question::new(charges, &self.names);
+        if self.may_deny(&question) {
+            let at = instant();
+            let is_due = |question: &Question<'_>| question.ids().any(|id| self.denials.is_due(id, at));
+            let known = self.recall(&question, at);
+            if let Some(denied) = known.filter(|known| !known.is_admitted() && !is_due(&question)) {
+                return Prepared::Known(denied);
+            }
+        }
+        Prepared::Question(question)
+    }
+
+    /// The answer, if it is known here; else the question is under way.
+    fn begin<'a>(&self, prepared: Prepared<'a>, company: Company) -> Begun<'a> {
+        let question = match prepared {
+            Prepared::Known(counted) => return Begun::Known(counted),
+            Prepared::Across(charges) => return Begun::Across(charges),
+            Prepared::Question(question) => question,
+        };
         let begun = instant();
-        let denied = if question.denials_are_free() { self.deny_locally(&question, begun) } else { None };
+        let denied = if self.may_deny(&question) { self.deny_locally(&question, begun) } else { None };
         match denied {
             Some(denied) => Begun::Known(denied),
             None => Begun::Asked(self.send(question, Asked::Charge, begun, company)),
         }
+    }
+
+    /// Whether something is remembered by which these charges may be denied here.
+    fn may_deny(&self, question: &Question<'_>) -> bool {
+        question.denials_are_free() && question.ids().all(|id| self.denials.may_know(id))
     }
 
     /// Awaits the answer, and gives where the quotas stand.
@@ -318,7 +397,7 @@ impl Inner {
         Some(counted.iter().map(|state| state.with_source(Source::Local)).collect())
     }
 
-    fn change<'a, 'q>(&'a self, question: &'a Question<'q>) -> Changing<'a, 'q> {
+    fn changing<'a, 'q>(&'a self, question: &'a Question<'q>) -> Changing<'a, 'q> {
         let changing = Changing { denials: &self.denials, question };
         changing.forget();
         changing
@@ -376,7 +455,7 @@ impl Inner {
         let mut slots = request.keys.iter().map(|key| slot::of(key));
         let first = slots.next().unwrap_or(0);
         if slots.any(|slot| slot != first) {
-            return Err(StoreError::Misconfigured(
+            return Err(StoreError::Uncountable(
                 "on a cluster, all quotas of a request have to count the same key, and a layout to put it into one slot, unless the store reserves across slots",
             ));
         }
@@ -386,7 +465,7 @@ impl Inner {
 
 /// The answer, once it is there. There is none if the runtime shuts down.
 async fn received(awaited: &mut Awaited) -> Result<Answer, StoreError> {
-    awaited.await.unwrap_or(Err(StoreError::TimedOut))
+    awaited.await.unwrap_or_else(|_| Err(RedisError::TimedOut.into()))
 }
 
 impl TryFrom<Answer> for Taken {
@@ -395,24 +474,24 @@ impl TryFrom<Answer> for Taken {
     fn try_from(answer: Answer) -> Result<Self, StoreError> {
         match answer.outcome {
             Outcome::Taken(found) => Ok(Self { now: answer.now, found }),
-            Outcome::NoCount => Err(StoreError::WrongType),
+            Outcome::NoCount => Err(RedisError::WrongType.into()),
             // Its time and ours do not come together.
-            Outcome::Stale => Err(StoreError::NotReady),
-            Outcome::Closed => Err(StoreError::BadReply),
+            Outcome::Stale => Err(RedisError::NotReady.into()),
+            Outcome::Closed => Err(RedisError::BadReply.into()),
         }
     }
 }
 
 impl Taken {
     fn only(&self) -> Result<Found, StoreError> {
-        self.found.first().copied().ok_or(StoreError::BadReply)
+        self.found.first().copied().ok_or_else(|| RedisError::BadReply.into())
     }
 
     /// Where the only counter stands, of which nothing was asked.
     fn state(&self, counter: &Counter<'_>) -> Result<QuotaState, StoreError> {
         let found = self.only()?;
         let window: Window = found.window(counter, self.now);
-        Ok(QuotaState::new(counter.quota().quota(), found.after, window, self.now, None))
+        Ok(QuotaState::in_window(counter.quota().quota(), found.after, window, self.now, None))
     }
 }
 

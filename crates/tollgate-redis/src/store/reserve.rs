@@ -22,6 +22,7 @@ use tokio::time::timeout_at;
 use tollgate::{Charge, Counted, Key, PolicyQuota, QuotaState, StoreError, Timestamp};
 
 use super::{Inner, Pending, Taken, received};
+use crate::RedisError;
 use crate::batch::Company;
 use crate::denials::Id;
 use crate::keys::{KeyText, Names, Slot};
@@ -117,7 +118,7 @@ impl Inner {
         let (caller, answer) = oneshot::channel();
         tokio::spawn(Arc::clone(self).take_across(owned, caller));
         // There is none if the runtime shuts down.
-        answer.await.unwrap_or(Err(StoreError::TimedOut))
+        answer.await.unwrap_or_else(|_| Err(RedisError::TimedOut.into()))
     }
 
     async fn take_across(
@@ -191,7 +192,7 @@ impl Reservation<'_, '_> {
                 Err(error) => return Err(self.fail(charged, error).await),
             }
             if self.caller.is_closed() {
-                return Err(self.fail(charged, StoreError::TimedOut).await);
+                return Err(self.fail(charged, RedisError::TimedOut.into()).await);
             }
         }
         let counted: Vec<Counted> =
@@ -223,8 +224,11 @@ impl Reservation<'_, '_> {
         let (is_given_back, looked) =
             tokio::join!(self.give_back(&mut charged), self.inner.ask_each(rest, Asked::Deny, self.begun));
         let looked = looked.map_err(|error| certain(error, is_given_back && self.denials_are_free()))?;
-        let mut counted: Vec<Counted> =
-            before.iter().zip(&charged).map(|(part, taken)| part.counted(taken)).collect();
+        // What these parts took was given back.
+        let given_back = |(part, taken): (&Part<'_>, &Taken)| -> Counted {
+            part.counted(taken).iter().map(|state| state.with_units(0)).collect()
+        };
+        let mut counted: Vec<Counted> = before.iter().zip(&charged).map(given_back).collect();
         counted.push(denied.clone());
         counted.extend(looked);
         Ok(in_order(self.parts, &counted))
@@ -277,7 +281,7 @@ impl Part<'_> {
 /// The error of one part as that of the whole request. It may say that nothing was charged only if that is certain
 /// of the other parts as well.
 fn certain(error: StoreError, is_certain: bool) -> StoreError {
-    if is_certain || error.may_have_charged() { error } else { StoreError::TimedOut }
+    if is_certain || error.may_have_charged() { error } else { RedisError::TimedOut.into() }
 }
 
 /// Gives the units back, and says what is used then, or nothing if their window has closed. What certainly did not
@@ -305,11 +309,11 @@ mod tests {
     #[test]
     fn nothing_is_called_uncharged_that_is_not() {
         for (error, is_certain, expected) in [
-            (StoreError::Unreachable, true, StoreError::Unreachable),
-            (StoreError::Unreachable, false, StoreError::TimedOut),
-            (StoreError::BadReply, false, StoreError::BadReply),
+            (RedisError::Unreachable, true, RedisError::Unreachable),
+            (RedisError::Unreachable, false, RedisError::TimedOut),
+            (RedisError::BadReply, false, RedisError::BadReply),
         ] {
-            assert_eq!(certain(error, is_certain), expected);
+            assert_eq!(RedisError::of(&certain(error.into(), is_certain)), Some(&expected));
         }
     }
 }

@@ -10,6 +10,7 @@ use thiserror::Error;
 use tollgate::StoreError;
 
 pub(crate) use self::unconnected::{Flavor, Unconnected};
+use crate::RedisError;
 use crate::node::Address;
 
 /// Why a call brought no reply.
@@ -195,20 +196,20 @@ impl Code {
 
 impl From<Trouble> for StoreError {
     fn from(trouble: Trouble) -> Self {
-        match &trouble {
+        let error = match &trouble {
             Trouble::Unconnected(unconnected) => unconnected.into(),
-            Trouble::Late => Self::Unreachable,
-            Trouble::Overloaded => Self::Overloaded,
-            Trouble::TimedOut | Trouble::Cut => Self::TimedOut,
-            Trouble::Stopped(_) => Self::ScriptRefused,
-            Trouble::BadReply => Self::BadReply,
+            Trouble::Late => RedisError::Unreachable,
+            Trouble::Overloaded => RedisError::Overloaded,
+            Trouble::TimedOut | Trouble::Cut => RedisError::TimedOut,
+            Trouble::Stopped(_) => RedisError::ScriptRefused,
+            Trouble::BadReply => RedisError::BadReply,
             Trouble::Refused(refusal) => match refusal {
-                Refusal::NoAuth | Refusal::NoPermission => Self::AccessDenied,
-                Refusal::OutOfMemory => Self::OutOfMemory,
-                Refusal::WrongType => Self::WrongType,
-                Refusal::CrossSlot => Self::Misconfigured("keys of one call are in several slots"),
-                Refusal::UnknownCommand => Self::Misconfigured("it does not know EVALSHA or SCRIPT"),
-                Refusal::ProtectedMode => Self::Misconfigured("it refuses clients from other hosts"),
+                Refusal::NoAuth | Refusal::NoPermission => RedisError::AccessDenied,
+                Refusal::OutOfMemory => RedisError::OutOfMemory,
+                Refusal::WrongType => RedisError::WrongType,
+                Refusal::CrossSlot => return Self::Uncountable("its keys are in several slots of a cluster"),
+                Refusal::UnknownCommand => RedisError::Misconfigured("it does not know EVALSHA or SCRIPT"),
+                Refusal::ProtectedMode => RedisError::Misconfigured("it refuses clients from other hosts"),
                 Refusal::NoScript
                 | Refusal::Moved(_)
                 | Refusal::Ask(_)
@@ -220,9 +221,10 @@ impl From<Trouble> for StoreError {
                 | Refusal::MasterDown
                 | Refusal::NotSaving
                 | Refusal::NoReplicas
-                | Refusal::MaxClients => Self::NotReady,
+                | Refusal::MaxClients => RedisError::NotReady,
             },
-        }
+        };
+        error.into()
     }
 }
 
@@ -256,115 +258,115 @@ mod tests {
                 "NOSCRIPT No matching script. Please use EVAL.",
                 Refusal::NoScript,
                 Remedy::None,
-                StoreError::NotReady,
+                Some(RedisError::NotReady),
             ),
             (
                 "MOVED 3999 10.0.0.2:7001",
                 Refusal::Moved(there.clone()),
                 Remedy::Follow(&there),
-                StoreError::NotReady,
+                Some(RedisError::NotReady),
             ),
-            ("MOVED 3999 :7001", Refusal::Moved(same.clone()), Remedy::Follow(&same), StoreError::NotReady),
+            ("MOVED 3999 :7001", Refusal::Moved(same.clone()), Remedy::Follow(&same), Some(RedisError::NotReady)),
             (
                 "ASK 3999 10.0.0.2:7001",
                 Refusal::Ask(there.clone()),
                 Remedy::FollowOnce(&there),
-                StoreError::NotReady,
+                Some(RedisError::NotReady),
             ),
-            ("ASK 3999 ?:7001", Refusal::Ask(same.clone()), Remedy::FollowOnce(&same), StoreError::NotReady),
+            ("ASK 3999 ?:7001", Refusal::Ask(same.clone()), Remedy::FollowOnce(&same), Some(RedisError::NotReady)),
             (
                 "TRYAGAIN Multiple keys request during rehashing of slot",
                 Refusal::TryAgain,
                 Remedy::Divide,
-                StoreError::NotReady,
+                Some(RedisError::NotReady),
             ),
-            ("CLUSTERDOWN The cluster is down", Refusal::ClusterDown, Remedy::Resolve, StoreError::NotReady),
-            ("CLUSTERDOWN Hash slot not served", Refusal::ClusterDown, Remedy::Resolve, StoreError::NotReady),
+            ("CLUSTERDOWN The cluster is down", Refusal::ClusterDown, Remedy::Resolve, Some(RedisError::NotReady)),
+            ("CLUSTERDOWN Hash slot not served", Refusal::ClusterDown, Remedy::Resolve, Some(RedisError::NotReady)),
             (
                 "LOADING Redis is loading the dataset in memory",
                 Refusal::Loading,
                 Remedy::Wait,
-                StoreError::NotReady,
+                Some(RedisError::NotReady),
             ),
             (
                 "BUSY Redis is busy running a script. You can only call SCRIPT KILL or SHUTDOWN NOSAVE.",
                 Refusal::Busy,
                 Remedy::Wait,
-                StoreError::NotReady,
+                Some(RedisError::NotReady),
             ),
             (
                 "READONLY You can't write against a read only replica.",
                 Refusal::ReadOnly,
                 Remedy::Resolve,
-                StoreError::NotReady,
+                Some(RedisError::NotReady),
             ),
             (
                 "READONLY You can't write against a read only replica. script: 5b1f, on @user_script:9.",
                 Refusal::ReadOnly,
                 Remedy::Resolve,
-                StoreError::NotReady,
+                Some(RedisError::NotReady),
             ),
             (
                 "MASTERDOWN Link with MASTER is down and replica-serve-stale-data is set to 'no'.",
                 Refusal::MasterDown,
                 Remedy::Resolve,
-                StoreError::NotReady,
+                Some(RedisError::NotReady),
             ),
             (
                 "MISCONF Redis is configured to save RDB snapshots, but it's currently unable to persist to disk.",
                 Refusal::NotSaving,
                 Remedy::None,
-                StoreError::NotReady,
+                Some(RedisError::NotReady),
             ),
             (
                 "NOREPLICAS Not enough good replicas to write.",
                 Refusal::NoReplicas,
                 Remedy::None,
-                StoreError::NotReady,
+                Some(RedisError::NotReady),
             ),
             (
                 "OOM command not allowed when used memory > 'maxmemory'.",
                 Refusal::OutOfMemory,
                 Remedy::None,
-                StoreError::OutOfMemory,
+                Some(RedisError::OutOfMemory),
             ),
             (
                 "OOM command not allowed when used memory > 'maxmemory'. script: 5b1f, on @user_script:9.",
                 Refusal::OutOfMemory,
                 Remedy::None,
-                StoreError::OutOfMemory,
+                Some(RedisError::OutOfMemory),
             ),
-            ("ERR max number of clients reached", Refusal::MaxClients, Remedy::None, StoreError::NotReady),
-            ("NOAUTH Authentication required.", Refusal::NoAuth, Remedy::None, StoreError::AccessDenied),
+            ("ERR max number of clients reached", Refusal::MaxClients, Remedy::None, Some(RedisError::NotReady)),
+            ("NOAUTH Authentication required.", Refusal::NoAuth, Remedy::None, Some(RedisError::AccessDenied)),
             (
                 "NOPERM User tollgate has no permissions to run the 'evalsha' command",
                 Refusal::NoPermission,
                 Remedy::None,
-                StoreError::AccessDenied,
+                Some(RedisError::AccessDenied),
             ),
             (
                 "WRONGTYPE Operation against a key holding the wrong kind of value",
                 Refusal::WrongType,
                 Remedy::None,
-                StoreError::WrongType,
+                Some(RedisError::WrongType),
             ),
             (
                 "CROSSSLOT Keys in request don't hash to the same slot",
                 Refusal::CrossSlot,
                 Remedy::None,
-                StoreError::Misconfigured("keys of one call are in several slots"),
+                None,
             ),
             (
                 "ERR unknown command 'EVALSHA', with args beginning with: 'secret-key'",
                 Refusal::UnknownCommand,
                 Remedy::None,
-                StoreError::Misconfigured("it does not know EVALSHA or SCRIPT"),
+                Some(RedisError::Misconfigured("it does not know EVALSHA or SCRIPT")),
             ),
             (
                 "DENIED Redis is running in protected mode because protected mode is enabled",
                 Refusal::ProtectedMode,
                 Remedy::None,
-                StoreError::Misconfigured("it refuses clients from other hosts"),
+                Some(RedisError::Misconfigured("it refuses clients from other hosts")),
             ),
         ] {
             let trouble = trouble_of(line);
@@ -373,7 +375,9 @@ mod tests {
             assert_eq!(trouble.remedy(), remedy, "{line}");
             assert!(!trouble.to_string().contains("secret"), "{line}");
             let store_error = StoreError::from(trouble);
-            assert_eq!(store_error, error, "{line}");
+            assert_eq!(RedisError::of(&store_error), error.as_ref(), "{line}");
+            let is_uncountable = matches!(store_error, StoreError::Uncountable(_));
+            assert_eq!(is_uncountable, error.is_none(), "{line}");
             assert!(!store_error.may_have_charged(), "{line}");
         }
     }

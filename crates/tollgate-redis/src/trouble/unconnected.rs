@@ -4,9 +4,9 @@ use std::io;
 
 use redis::ServerError;
 use thiserror::Error;
-use tollgate::StoreError;
 
 use super::{Refusal, Trouble};
+use crate::RedisError;
 use crate::node::Address;
 
 /// Why there is no connection.
@@ -85,8 +85,8 @@ impl From<io::Error> for Unconnected {
     }
 }
 
-/// As [`Unconnected`] is for whoever mends it, [`StoreError`] is for whoever has to go on without the store.
-impl From<&Unconnected> for StoreError {
+/// As [`Unconnected`] is for whoever mends it, [`RedisError`] is for whoever has to go on without the store.
+impl From<&Unconnected> for RedisError {
     fn from(trouble: &Unconnected) -> Self {
         match trouble {
             Unconnected::UnknownHost
@@ -135,27 +135,27 @@ mod tests {
             (
                 "WRONGPASS invalid username-password pair or user is disabled.",
                 Unconnected::WrongPassword,
-                StoreError::AccessDenied,
+                RedisError::AccessDenied,
             ),
             (
                 "NOAUTH HELLO must be called with the client already authenticated, otherwise the HELLO <proto> AUTH <user> <pass> option can be used",
                 Unconnected::PasswordWanted,
-                StoreError::AccessDenied,
+                RedisError::AccessDenied,
             ),
             (
                 "NOPERM User tollgate has no permissions to run the 'script|load' command",
                 Unconnected::NoRight("load scripts"),
-                StoreError::AccessDenied,
+                RedisError::AccessDenied,
             ),
             (
                 "ERR AUTH <password> called without any password configured for the default user. Are you sure your configuration is correct?",
                 Unconnected::Unfit("there is a password, and the server's default user has none"),
-                StoreError::Misconfigured("there is a password, and the server's default user has none"),
+                RedisError::Misconfigured("there is a password, and the server's default user has none"),
             ),
             (
                 "LOADING Redis is loading the dataset in memory",
                 Unconnected::NotReady(Refusal::Loading),
-                StoreError::NotReady,
+                RedisError::NotReady,
             ),
         ] {
             let error_reply = match parse_redis_value(format!("-{line}\r\n").as_bytes()) {
@@ -164,7 +164,7 @@ mod tests {
             };
             let said = Unconnected::of_reply(&error_reply, &asked(), "load scripts");
             assert_eq!(said, unconnected, "{line}");
-            assert_eq!(StoreError::from(&said), error, "{line}");
+            assert_eq!(RedisError::from(&said), error, "{line}");
         }
     }
 }

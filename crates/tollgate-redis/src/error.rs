@@ -1,0 +1,89 @@
+//! What a server can be in trouble with, as callers are told.
+
+use thiserror::Error;
+use tollgate::StoreError;
+
+/// What a server is in trouble with: the source of a [`StoreError::Trouble`] of a [`RedisStore`](crate::RedisStore).
+///
+/// ```
+/// use tollgate::StoreError;
+/// use tollgate_redis::RedisError;
+///
+/// let error = StoreError::from(RedisError::TimedOut);
+/// assert!(error.may_have_charged());
+/// assert_eq!(RedisError::of(&error), Some(&RedisError::TimedOut));
+/// assert_eq!(RedisError::of(&StoreError::Full), None);
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Error)]
+#[non_exhaustive]
+pub enum RedisError {
+    /// There is no connection to the server, or its last calls went unanswered and nothing is sent until it
+    /// answers again. The fault of the server or of the network; a retry helps once it is back.
+    #[error("the store cannot be reached")]
+    Unreachable,
+    /// The server answers, but cannot count now: it loads its data, runs another's slow script, elects a new
+    /// primary, has too few replicas or cannot save. A retry helps once that is over.
+    #[error("the store is not ready to count")]
+    NotReady,
+    /// As many calls as are allowed were under way. The fault of the load or of a slow server; a retry helps
+    /// once there is less of it.
+    #[error("too many calls to the store are under way")]
+    Overloaded,
+    /// No answer came in time, or the connection broke before one came. Whether the server charged, or still
+    /// will, is unknown: a retry may charge twice.
+    #[error("no answer from the store: whether it charged is unknown")]
+    TimedOut,
+    /// Under a counter's key, the server holds something that is no count. The fault of whoever wrote it; a
+    /// retry helps once the counter is reset.
+    #[error("the store holds something that is no count under the key of a counter")]
+    WrongType,
+    /// The server is at its limit of memory and refuses to write. The fault of its configuration; a retry helps
+    /// once it has room.
+    #[error("the store is out of memory")]
+    OutOfMemory,
+    /// The server wants another user or password, or its rules forbid the user what counting takes. The fault
+    /// of the configuration on either side; a retry helps once that is changed.
+    #[error("the store denies access: wrong user or password, or a right is missing")]
+    AccessDenied,
+    /// The server, or what we were told of it, is not set up to count; the text says what is wrong. The fault of
+    /// the configuration on either side; a retry helps once that is changed.
+    #[error("the store is misconfigured: {0}")]
+    Misconfigured(&'static str),
+    /// The server refuses the script that counts, or stopped it half way. The fault of its configuration or ours;
+    /// a retry does not help. Whether it charged is unknown.
+    #[error("the store refuses the script that counts")]
+    ScriptRefused,
+    /// The answer makes no sense. The fault of the server, or of something else that listens at its address; a
+    /// retry seldom helps. Whether it charged is unknown.
+    #[error("the store's answer makes no sense")]
+    BadReply,
+}
+
+impl RedisError {
+    /// What a server is in trouble with by this error, if it is.
+    #[must_use]
+    pub fn of(error: &StoreError) -> Option<&Self> {
+        error.trouble_of()
+    }
+
+    /// Whether units may have been charged although there is no answer.
+    #[must_use]
+    pub const fn may_have_charged(self) -> bool {
+        match self {
+            Self::TimedOut | Self::ScriptRefused | Self::BadReply => true,
+            Self::Unreachable
+            | Self::NotReady
+            | Self::Overloaded
+            | Self::WrongType
+            | Self::OutOfMemory
+            | Self::AccessDenied
+            | Self::Misconfigured(_) => false,
+        }
+    }
+}
+
+impl From<RedisError> for StoreError {
+    fn from(error: RedisError) -> Self {
+        if error.may_have_charged() { Self::unknown(error) } else { Self::trouble(error) }
+    }
+}
