@@ -68,8 +68,8 @@ pub use self::config::{Config, ConfigError, StoreSettings};
 pub use self::cost::{Cost, CostError};
 pub use self::identity::{Identity, KeyFault, NoKey};
 pub use self::limiter::{
-    Changed, ChargedWindow, CheckError, Ground, PolicyDecision, PolicyLimiter, PolicySet, QuotaStanding,
-    RefundError, Reservation, Tally, TrialDecision, TrialTally, WhenFull,
+    Changed, ChargedWindow, CheckError, Ground, PolicyDecision, PolicyLimiter, PolicySet, QuotaRefund,
+    QuotaStanding, RefundError, Reservation, Tally, TrialDecision, TrialTally, WhenFull,
 };
 pub use self::matched::{Matched, Outcome, Refusal, Trial, TrialKind};
 pub use self::policies::Policies;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tollgate::{Charge, CountDenied, ManualClock, MemoryStore, OnStoreFailure, SyncStore};
+use tollgate::{Charge, CountDenied, ManualClock, MemoryStore, OnStoreFailure, Step};
 use tollgate_policy::{Attributes, Config, HeaderFormat, KeyFault, Matched, Mode, Outcome, TrialKind};
 
 fn config(policies: &str) -> Config {
@@ -116,7 +116,7 @@ fn an_override_keeps_the_counters_of_the_same_windows() {
         let attributes = pairs.iter().copied().collect();
         let matched = matched(&config, &attributes, 1);
         let charges: Vec<Charge<'_>> = matched.enforced().collect();
-        store.charge(&charges).unwrap().is_admitted()
+        store.take(Step::Charge(&charges)).unwrap().is_admitted()
     };
     assert!(admitted(&[("user", "a")]) && admitted(&[("user", "a")]) && !admitted(&[("user", "a")]));
     assert!(admitted(&[("user", "a"), ("tier", "gold")]));
@@ -364,7 +364,7 @@ fn an_address_is_grouped_and_folded_in_keys() {
         let attributes = attributes(&[("client", client)]);
         let matched = matched(&config, &attributes, 1);
         let charges: Vec<Charge<'_>> = matched.enforced().collect();
-        store.charge(&charges).unwrap().is_admitted()
+        store.take(Step::Charge(&charges)).unwrap().is_admitted()
     };
     assert!(admitted("192.0.2.1") && !admitted("::ffff:192.0.2.1") && admitted("192.0.2.2"));
     assert!(admitted("2001:db8::1") && !admitted("2001:db8:0:ff::1") && admitted("2001:db8:0:100::1"));

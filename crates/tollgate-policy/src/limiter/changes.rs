@@ -5,7 +5,9 @@ use std::time::Duration;
 
 use smallvec::SmallVec;
 use thiserror::Error;
-use tollgate::{Charge, Clock, PolicyQuota, Quota, QuotaState, Refunded, Store, StoreError, Timestamp};
+use tollgate::{
+    AnswerError, Charge, Clock, Mark, PolicyQuota, Quota, QuotaState, Step, Store, StoreError, Timestamp,
+};
 
 use super::{Charges, CheckError, PolicyLimiter, PolicySet, QuotaStanding};
 use crate::matched::Applied;
@@ -34,8 +36,17 @@ pub struct Changed<T> {
     values: Vec<Option<T>>,
 }
 
+/// What came of the refund of one quota.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct QuotaRefund {
+    /// Whether the window that was named is the open one. If it is not, nothing was given back.
+    pub is_open: bool,
+    /// Where the quota stands then. Its [units](QuotaState::units) are those that were given back.
+    pub state: QuotaState,
+}
+
 /// Why nothing, or not all of it, was given back.
-#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[derive(Debug, Clone, Error)]
 #[non_exhaustive]
 pub enum RefundError {
     /// The request lacks something, or the store could not answer.
@@ -88,7 +99,7 @@ impl ChargedWindow {
 
 impl From<QuotaStanding<'_>> for ChargedWindow {
     fn from(QuotaStanding { quota, state, .. }: QuotaStanding<'_>) -> Self {
-        Self { quota: quota.clone(), start: state.window().start() }
+        Self { quota: quota.clone(), start: state.mark().time() }
     }
 }
 
@@ -115,31 +126,33 @@ impl<S: Store, C: Clock> PolicyLimiter<S, C> {
     /// # Errors
     ///
     /// If the request lacks something, a window is none of the quotas that apply, or the store could not answer. Once
-    /// something was given back, an error of the store is [`StoreError::TimedOut`]: who is told that nothing was would
-    /// ask for it once more.
+    /// something was given back, an error of the store [may have charged](StoreError::may_have_charged), so that nobody
+    /// takes it that nothing was given back and asks for it once more.
     pub async fn refund(
         &self,
         attributes: &Attributes<'_>,
         cost: u32,
         windows: &[ChargedWindow],
-    ) -> Result<Changed<Refunded>, RefundError> {
+    ) -> Result<Changed<QuotaRefund>, RefundError> {
         let set = self.live();
         let matched = matched(&set, attributes, cost)?;
         let charges: Charges<'_> = matched.enforced().collect();
         let starts = starts(&charges, windows)?;
         self.expect_past(&charges, windows).await?;
-        let mut values: Vec<Option<Refunded>> = Vec::with_capacity(charges.len());
+        let mut values: Vec<Option<QuotaRefund>> = Vec::with_capacity(charges.len());
         for (charge, start) in charges.iter().zip(starts) {
             let Some(start) = start else {
                 values.push(None);
                 continue;
             };
-            match self.store.refund(charge, start).await {
-                Ok(given) => values.push(Some(given)),
-                Err(_) if values.iter().any(Option::is_some) => {
-                    return Err(CheckError::from(StoreError::TimedOut).into());
+            let mark = Mark::at(start);
+            match self.step(Step::Refund { charge: *charge, mark }).await {
+                Ok(state) => values.push(Some(QuotaRefund { is_open: state.mark() == mark, state })),
+                Err(error) => {
+                    let is_first = values.iter().all(Option::is_none);
+                    let error = if is_first { error } else { error.after_others() };
+                    return Err(CheckError::from(error).into());
                 }
-                Err(error) => return Err(CheckError::from(error).into()),
             }
         }
         Ok(Changed { applied: applied(&matched), values, set: Arc::clone(&set) })
@@ -155,7 +168,7 @@ impl<S: Store, C: Clock> PolicyLimiter<S, C> {
         let matched = matched(&set, attributes, 0)?;
         let mut values = Vec::new();
         for charge in matched.enforced() {
-            values.push(Some(self.store.reset(&charge.counter()).await?));
+            values.push(Some(self.step(Step::Reset(charge.counter())).await?));
         }
         Ok(Changed { applied: applied(&matched), values, set: Arc::clone(&set) })
     }
@@ -174,9 +187,15 @@ impl<S: Store, C: Clock> PolicyLimiter<S, C> {
         let matched = matched(&set, attributes, 0)?;
         let mut values = Vec::new();
         for charge in matched.enforced() {
-            values.push(Some(self.store.set(&charge.counter(), used).await?));
+            values.push(Some(self.step(Step::Set { counter: charge.counter(), used }).await?));
         }
         Ok(Changed { applied: applied(&matched), values, set: Arc::clone(&set) })
+    }
+
+    /// Takes a step on one counter.
+    async fn step(&self, step: Step<'_>) -> Result<QuotaState, StoreError> {
+        let counted = self.store.step(step).await?;
+        counted.first().copied().ok_or_else(|| AnswerError::Nonsense.into())
     }
 
     async fn expect_past(&self, charges: &Charges<'_>, windows: &[ChargedWindow]) -> Result<(), RefundError> {
@@ -184,7 +203,7 @@ impl<S: Store, C: Clock> PolicyLimiter<S, C> {
             return Ok(());
         }
         // The store's time: a shared one may be ahead of this process, and so may the windows that it began.
-        let counted = self.store.peek(charges).await.map_err(CheckError::from)?;
+        let counted = self.store.step(Step::Peek(charges)).await.map_err(CheckError::from)?;
         let latest = counted.first().map(|state| state.now() + STEP_BACK);
         match windows.iter().position(|window| latest.is_some_and(|latest| window.start > latest)) {
             Some(index) => Err(RefundError::FutureStart { index }),

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use smallvec::SmallVec;
-use tollgate::{Counted, Decision, PolicyQuota, QuotaState, Source, StoreError, Verdict};
+use tollgate::{Counted, PolicyQuota, QuotaState, Source, StoreError, Verdict};
 
 use super::PolicySet;
 use super::trials::{Trial, Trials};
@@ -26,8 +26,8 @@ pub struct PolicyDecision {
 #[derive(Debug, Clone, Copy)]
 #[non_exhaustive]
 pub enum Ground<'a> {
-    /// Quotas decided.
-    Quotas(&'a Decision),
+    /// Quotas decided: this is where they stand.
+    Quotas(&'a Counted),
     /// No quota applies: no policy matches that counts, or those that do give this request no limit. It is admitted.
     Unlimited,
     /// The policy admits what it matches without a count.
@@ -59,26 +59,33 @@ pub struct TrialDecision<'a> {
     pub policy: &'a Policy,
     /// Why they are only tried out.
     pub kind: TrialKind,
-    /// What they would have answered, or why that is not known.
-    pub answer: Result<&'a Decision, &'a StoreError>,
+    /// Where they would stand, or why that is not known.
+    pub answer: Result<&'a Counted, &'a StoreError>,
 }
 
 /// What the charges of a request came to.
 #[derive(Debug, Clone)]
 pub(super) struct Decided {
-    pub(super) decision: Decision,
+    pub(super) counted: Counted,
+    /// Which quota decided; 0 if there is none.
+    deciding: usize,
     /// Whether the store had no room for them.
     is_full: bool,
 }
 
 impl Decided {
     pub(super) fn counted(counted: Counted) -> Self {
-        Self { decision: Decision::new(counted), is_full: false }
+        Self { deciding: counted.deciding(), counted, is_full: false }
     }
 
     /// What is answered where the store had no room.
     pub(super) fn without_room(uncounted: Counted) -> Self {
-        Self { decision: Decision::new(uncounted), is_full: true }
+        Self { is_full: true, ..Self::counted(uncounted) }
+    }
+
+    /// Where the quota stands that decided.
+    fn state(&self) -> Option<&QuotaState> {
+        self.counted.get(self.deciding)
     }
 }
 
@@ -118,7 +125,7 @@ impl PolicyDecision {
     }
 
     /// A decision of a check: it is in the tally.
-    pub(super) fn counted(set: Arc<PolicySet>, basis: Basis, trials: Trials) -> Self {
+    pub(super) fn of_check(set: Arc<PolicySet>, basis: Basis, trials: Trials) -> Self {
         let decision = Self::new(set, basis, trials);
         match decision.deciding() {
             Some(number) => {
@@ -144,11 +151,14 @@ impl PolicyDecision {
 
     /// Whether the request may go on, as a value to match on.
     #[must_use]
-    pub const fn verdict(&self) -> Verdict {
+    pub fn verdict(&self) -> Verdict {
         match &self.basis {
-            Basis::Charged(decided, _) => decided.decision.verdict(),
+            // Where one denied, one that denied decides.
+            Basis::Charged(decided, _) if decided.state().is_none_or(QuotaState::has_room) => {
+                Verdict::Allowed
+            }
             Basis::Exempt(_) => Verdict::Allowed,
-            Basis::MissingKey(..) => Verdict::Denied,
+            Basis::Charged(..) | Basis::MissingKey(..) => Verdict::Denied,
         }
     }
 
@@ -157,8 +167,8 @@ impl PolicyDecision {
     pub fn ground(&self) -> Ground<'_> {
         let policy = |number: &u32| self.set.policies().policy(*number);
         match &self.basis {
-            Basis::Charged(decided, _) if decided.decision.quotas().is_empty() => Ground::Unlimited,
-            Basis::Charged(decided, _) => Ground::Quotas(&decided.decision),
+            Basis::Charged(decided, _) if decided.counted.is_empty() => Ground::Unlimited,
+            Basis::Charged(decided, _) => Ground::Quotas(&decided.counted),
             Basis::Exempt(number) => policy(number).map_or(Ground::Unlimited, Ground::Exempt),
             Basis::MissingKey(number, attribute, fault) => {
                 let no_key = NoKey { attribute, fault: *fault };
@@ -167,11 +177,20 @@ impl PolicyDecision {
         }
     }
 
-    /// The decision of the quotas, if any applied.
+    /// Where the quotas stand, if any applied.
     #[must_use]
-    pub fn decision(&self) -> Option<&Decision> {
+    pub fn counted(&self) -> Option<&Counted> {
         match &self.basis {
-            Basis::Charged(Decided { decision, .. }, _) if !decision.quotas().is_empty() => Some(decision),
+            Basis::Charged(Decided { counted, .. }, _) if !counted.is_empty() => Some(counted),
+            _ => None,
+        }
+    }
+
+    /// Where the quota stands that decided, if any applied.
+    #[must_use]
+    pub fn state(&self) -> Option<&QuotaState> {
+        match &self.basis {
+            Basis::Charged(decided, _) => decided.state(),
             _ => None,
         }
     }
@@ -186,7 +205,7 @@ impl PolicyDecision {
     /// Where the decision came from; the store, where nobody had to be asked.
     #[must_use]
     pub fn source(&self) -> Source {
-        self.decision().map_or(Source::Store, Decision::source)
+        self.state().map_or(Source::Store, QuotaState::source)
     }
 
     /// The policy that decided: whose quota did, or who exempted or denied the request. `None` if no quota applies.
@@ -210,7 +229,7 @@ impl PolicyDecision {
     /// Where every quota stands that applied, in the order in which they were charged.
     pub fn quotas(&self) -> impl Iterator<Item = QuotaStanding<'_>> {
         let (states, applied) = match &self.basis {
-            Basis::Charged(decided, applied) => (decided.decision.quotas(), applied.as_slice()),
+            Basis::Charged(decided, applied) => (&*decided.counted, applied.as_slice()),
             _ => (&[][..], &[][..]),
         };
         let quotas = self.set.quotas(applied);
@@ -220,7 +239,10 @@ impl PolicyDecision {
     /// The quota that decided.
     #[must_use]
     pub fn quota(&self) -> Option<QuotaStanding<'_>> {
-        self.quotas().nth(self.decision()?.deciding())
+        match &self.basis {
+            Basis::Charged(decided, _) => self.quotas().nth(decided.deciding),
+            _ => None,
+        }
     }
 
     /// What quotas would have done that are only tried out. None at all while the store is in trouble.
@@ -247,7 +269,7 @@ impl PolicyDecision {
     fn deciding(&self) -> Option<u32> {
         match &self.basis {
             Basis::Charged(decided, applied) => {
-                let mut left = decided.decision.deciding();
+                let mut left = decided.deciding;
                 applied.iter().find_map(|applied| {
                     let quotas = self.set.list(*applied).len();
                     let is_here = left < quotas;

@@ -26,11 +26,11 @@ use arc_swap::ArcSwap;
 use smallvec::SmallVec;
 use thiserror::Error;
 use tollgate::{
-    Charge, Clock, Counted, Decision, FallbackStore, MemoryStore, OnStoreFailure, Store, StoreError,
-    SystemClock,
+    Answer, AnswerError, Charge, Clock, Counted, FallbackStore, MemoryStore, OnStoreFailure, Step, Store,
+    StoreError, SystemClock,
 };
 
-pub use self::changes::{Changed, ChargedWindow, RefundError};
+pub use self::changes::{Changed, ChargedWindow, QuotaRefund, RefundError};
 pub use self::decision::{Ground, PolicyDecision, QuotaStanding, TrialDecision};
 pub use self::reservation::Reservation;
 pub use self::set::PolicySet;
@@ -110,7 +110,7 @@ pub enum WhenFull {
 }
 
 /// Why there is no decision. It is never a denial.
-#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[derive(Debug, Clone, Error)]
 #[non_exhaustive]
 pub enum CheckError {
     /// The request lacks something that a policy needs to know. The caller's fault.
@@ -180,11 +180,6 @@ impl<S, C> PolicyLimiter<S, C> {
 }
 
 impl<S: Store, C: Clock> PolicyLimiter<S, C> {
-    /// Whether no step ever waits: see [`Store::never_waits`].
-    pub fn never_waits(&self) -> bool {
-        self.store.never_waits()
-    }
-
     /// Takes the request's cost of every quota that applies, if all have room. Cost 0 only looks.
     ///
     /// # Errors
@@ -200,12 +195,41 @@ impl<S: Store, C: Clock> PolicyLimiter<S, C> {
         let (basis, trials) = match set.policies().charges(attributes, cost)? {
             Outcome::Charge(matched) => {
                 let decided = self.charge(&set, &matched).await?;
-                let trials = self.try_out(&[(&matched, &decided.decision)]).await.pop().unwrap_or_default();
+                let trials = self.try_out(&[(&matched, &decided.counted)]).await.pop().unwrap_or_default();
                 (Basis::charged(&matched, decided), trials)
             }
             other => (Basis::uncharged(&set, other), Trials::default()),
         };
-        Ok(PolicyDecision::counted(set, basis, trials))
+        Ok(PolicyDecision::of_check(set, basis, trials))
+    }
+
+    /// As [`check`](Self::check), if the store answers at once; `None` if it has to be waited for, and then nothing was
+    /// taken.
+    ///
+    /// It is for callers that go on at once if they can, without a future to keep.
+    ///
+    /// # Errors
+    ///
+    /// As [`check`](Self::check).
+    pub fn check_at_once(
+        &self,
+        attributes: &Attributes<'_>,
+        cost: u32,
+    ) -> Option<Result<PolicyDecision, CheckError>> {
+        let set = self.live();
+        let (basis, trials) = match set.policies().charges(attributes, cost) {
+            Err(refusal) => return Some(Err(refusal.into())),
+            Ok(Outcome::Charge(matched)) => {
+                let decided = match self.charge_at_once(&set, &matched)? {
+                    Ok(decided) => decided,
+                    Err(error) => return Some(Err(error.into())),
+                };
+                let trials = self.try_out_at_once(&matched, &decided.counted)?;
+                (Basis::charged(&matched, decided), trials)
+            }
+            Ok(other) => (Basis::uncharged(&set, other), Trials::default()),
+        };
+        Some(Ok(PolicyDecision::of_check(set, basis, trials)))
     }
 
     /// Answers as a check would, and takes nothing. Nothing is tried out, and the [tally](PolicySet::tally) does not
@@ -221,7 +245,7 @@ impl<S: Store, C: Clock> PolicyLimiter<S, C> {
                 let charges: Charges<'_> = matched.enforced().collect();
                 let counted = match charges.as_slice() {
                     [] => Ok(nothing()),
-                    charges => self.store.peek(charges).await,
+                    charges => self.store.step(Step::Peek(charges)).await,
                 };
                 Basis::charged(&matched, self.decided(&charges, counted)?)
             }
@@ -252,11 +276,11 @@ impl<S: Store, C: Clock> PolicyLimiter<S, C> {
             .collect();
         let mut decisions = self.decide_each(&set, &outcomes, &charges).await;
 
-        let tried: Vec<(&Matched<'_>, &Decision)> = outcomes
+        let tried: Vec<(&Matched<'_>, &Counted)> = outcomes
             .iter()
             .zip(&decisions)
             .filter_map(|(outcome, decision)| match (outcome, decision) {
-                (Ok(Outcome::Charge(matched)), Some(Ok(decided))) => Some((matched, &decided.decision)),
+                (Ok(Outcome::Charge(matched)), Some(Ok(decided))) => Some((matched, &decided.counted)),
                 _ => None,
             })
             .collect();
@@ -275,7 +299,7 @@ impl<S: Store, C: Clock> PolicyLimiter<S, C> {
                     }
                     (other, _) => (Basis::uncharged(&set, other), Trials::default()),
                 };
-                Ok(PolicyDecision::counted(Arc::clone(&set), basis, trials))
+                Ok(PolicyDecision::of_check(Arc::clone(&set), basis, trials))
             })
             .collect()
     }
@@ -287,9 +311,9 @@ impl<S: Store, C: Clock> PolicyLimiter<S, C> {
         outcomes: &[Result<Outcome<'_>, Refusal>],
         charges: &[Charges<'_>],
     ) -> Vec<Option<Result<Decided, StoreError>>> {
-        let asked: Vec<&[Charge<'_>]> =
-            charges.iter().map(SmallVec::as_slice).filter(|charges| !charges.is_empty()).collect();
-        let counted = if asked.is_empty() { Vec::new() } else { self.store.charge_each(&asked).await };
+        let asked = charges.iter().filter(|charges| !charges.is_empty());
+        let asked: Vec<Step<'_>> = asked.map(|charges| Step::Charge(charges)).collect();
+        let counted = if asked.is_empty() { Vec::new() } else { self.store.step_each(&asked).await };
         let mut counted = counted.into_iter();
         outcomes
             .iter()
@@ -298,7 +322,7 @@ impl<S: Store, C: Clock> PolicyLimiter<S, C> {
                 let Ok(Outcome::Charge(matched)) = outcome else { return None };
                 let counted = match charges.as_slice() {
                     [] => Ok(nothing()),
-                    _ => counted.next().unwrap_or(Err(StoreError::BadReply)),
+                    _ => counted.next().unwrap_or_else(|| Err(AnswerError::Nonsense.into())),
                 };
                 let decision = self.decided(charges, counted);
                 if decision.is_err() {
@@ -313,9 +337,21 @@ impl<S: Store, C: Clock> PolicyLimiter<S, C> {
         let charges: Charges<'_> = matched.enforced().collect();
         let counted = match charges.as_slice() {
             [] => Ok(nothing()),
-            charges => self.store.charge(charges).await,
+            charges => self.store.step(Step::Charge(charges)).await,
         };
         self.decided(&charges, counted).inspect_err(|_| set.note_failure(matched))
+    }
+
+    fn charge_at_once(&self, set: &PolicySet, matched: &Matched<'_>) -> Option<Result<Decided, StoreError>> {
+        let charges: Charges<'_> = matched.enforced().collect();
+        let counted = match charges.as_slice() {
+            [] => Ok(nothing()),
+            charges => match self.store.step(Step::Charge(charges)) {
+                Answer::Now(counted) => counted,
+                Answer::Later(_) => return None,
+            },
+        };
+        Some(self.decided(&charges, counted).inspect_err(|_| set.note_failure(matched)))
     }
 
     fn decided(

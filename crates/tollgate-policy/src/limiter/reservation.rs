@@ -1,66 +1,49 @@
 //! Costs that are known only once the work is done: an upper bound is taken first, and what was too much given back.
 
-use std::cmp::Ordering;
-use std::fmt;
-use std::sync::Arc;
+use tollgate::{Charge, Clock, Counted, Decision, QuotaState, Receipt, Step, Store, StoreError};
 
-use tollgate::{Charge, Clock, Key, Store, StoreError, Timestamp};
-
-use super::{Charges, CheckError, PolicyDecision, PolicyLimiter, PolicySet};
-use crate::matched::Applied;
+use super::{CheckError, PolicyDecision, PolicyLimiter};
 use crate::{Attributes, Outcome};
 
-/// Units that were taken for a request and may be given back: to the windows they were taken from, under the policies
-/// of that time. It holds who was counted and nothing else of the request.
+/// What was taken for a request and may be given back: to the windows it was taken from, whatever policies are live by
+/// then. It holds who was counted and nothing else of the request.
 ///
-/// Dropped, it stands for what was taken.
-#[derive(Clone)]
+/// Dropped, it stands for what was taken: call [`PolicyLimiter::cancel`] for work that failed.
+#[derive(Debug, Default)]
 #[must_use = "what is reserved stays taken until it is committed or cancelled"]
 pub struct Reservation {
-    set: Arc<PolicySet>,
-    taken: Vec<Taken>,
-}
-
-#[derive(Clone)]
-struct Taken {
-    applied: Applied,
-    /// Which quota of the list.
-    quota: usize,
-    key: Key<'static>,
-    cost: u32,
-    start: Timestamp,
-    /// Whether the caller said the cost, and not the policy.
-    is_asked: bool,
+    /// Where the caller said the cost.
+    asked: Receipt,
+    /// Where the policy said it.
+    fixed: Receipt,
 }
 
 impl Reservation {
     fn of(decision: &PolicyDecision, attributes: &Attributes<'_>, cost: u32) -> Self {
-        let set = Arc::clone(decision.policies());
-        let mut taken = Vec::new();
-        if let (Some(decision), Ok(Outcome::Charge(matched))) =
-            (decision.decision(), set.policies().charges(attributes, cost))
-        {
-            let charges: Charges<'_> = matched.enforced().collect();
-            let mut refunds = decision.refunds(&charges);
-            for entry in matched.deciding() {
-                let is_asked = entry.policy.cost().is_asked(attributes);
-                for quota in 0..entry.quotas.enforced.len() {
-                    let Some((charge, start)) = refunds.next().filter(|(charge, _)| charge.cost() > 0) else {
-                        continue;
-                    };
-                    let (key, cost) = (charge.counter().key().clone().into_owned(), charge.cost());
-                    taken.push(Taken { applied: entry.applied, quota, key, cost, start, is_asked });
-                }
-            }
-        }
-        Self { set, taken }
+        let (Some(counted), Ok(Outcome::Charge(matched))) =
+            (decision.counted(), decision.policies().policies().charges(attributes, cost))
+        else {
+            return Self::default();
+        };
+        let is_asked = matched.deciding().flat_map(|entry| {
+            let is_asked = entry.policy.cost().is_asked(attributes);
+            entry.quotas.enforced.iter().map(move |_| is_asked)
+        });
+        let all = matched.enforced().zip(counted.iter().copied()).zip(is_asked);
+        let (asked, fixed): (Vec<_>, Vec<_>) = all.partition(|(_, is_asked)| *is_asked);
+        let receipt = |taken: Vec<((Charge<'_>, QuotaState), bool)>| {
+            let (charges, states): (Vec<_>, Vec<_>) = taken.into_iter().map(|(taken, _)| taken).unzip();
+            let decision = Decision::of_charges(&charges, states.into_iter().collect::<Counted>());
+            decision.map_or_else(Receipt::default, Decision::into_receipt)
+        };
+        Self { asked: receipt(asked), fixed: receipt(fixed) }
     }
 
-    /// Whether anything was taken that can be given back. Not of a denied request, nor where the policy for a store in
+    /// Whether nothing was taken that can be given back: so of a denied request, and where the policy for a store in
     /// trouble decided.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.taken.is_empty()
+        self.asked.is_empty() && self.fixed.is_empty()
     }
 }
 
@@ -83,7 +66,7 @@ impl<S: Store, C: Clock> PolicyLimiter<S, C> {
     /// let nobody = Attributes::default();
     /// let (decision, reservation) = limiter.reserve(&nobody, 800).await?;
     /// assert!(decision.is_allowed());
-    /// limiter.commit(&reservation, 300).await?;
+    /// limiter.commit(reservation, 300).await?;
     /// assert_eq!(limiter.peek(&nobody, 0).await?.quota().map(|quota| quota.state.used()), Some(300));
     ///
     /// // With 700 left, there is no room for 800.
@@ -103,24 +86,31 @@ impl<S: Store, C: Clock> PolicyLimiter<S, C> {
         Ok((decision, reservation))
     }
 
-    /// Has as many units taken as the request has cost in the end: what was reserved above that is given back to the
-    /// windows it came from, and what it cost beyond that is taken now, without asking for room. Costs that a policy
-    /// says itself stay as they are.
+    /// As [`reserve`](Self::reserve), if the store answers at once; `None` if it has to be waited for, and then nothing
+    /// was taken.
+    ///
+    /// # Errors
+    ///
+    /// As [`check`](Self::check).
+    pub fn reserve_at_once(
+        &self,
+        attributes: &Attributes<'_>,
+        cost: u32,
+    ) -> Option<Result<(PolicyDecision, Reservation), CheckError>> {
+        Some(self.check_at_once(attributes, cost)?.map(|decision| {
+            let reservation = Reservation::of(&decision, attributes, cost);
+            (decision, reservation)
+        }))
+    }
+
+    /// Settles a reservation at the actual cost. What was reserved beyond it is given back to the windows it came from,
+    /// and what is missing is taken now, without asking for room. Costs that a policy says itself stay as they are.
     ///
     /// # Errors
     ///
     /// If the store could not take a step; all are tried.
-    pub async fn commit(&self, reservation: &Reservation, cost: u32) -> Result<(), StoreError> {
-        let mut answer = Ok(());
-        for (taken, charge) in reservation.charges().filter(|(taken, _)| taken.is_asked) {
-            let step = match cost.cmp(&taken.cost) {
-                Ordering::Less => self.store.refund(&charge(taken.cost - cost), taken.start).await.map(drop),
-                Ordering::Equal => Ok(()),
-                Ordering::Greater => self.store.record(&charge(cost - taken.cost)).await.map(drop),
-            };
-            answer = answer.and(step);
-        }
-        answer
+    pub async fn commit(&self, reservation: Reservation, cost: u32) -> Result<(), StoreError> {
+        self.take_all(reservation.asked.items().iter().filter_map(|item| item.settle(cost))).await
     }
 
     /// Gives everything back, to the windows it came from.
@@ -128,30 +118,17 @@ impl<S: Store, C: Clock> PolicyLimiter<S, C> {
     /// # Errors
     ///
     /// If the store could not take a step; all are tried.
-    pub async fn cancel(&self, reservation: &Reservation) -> Result<(), StoreError> {
+    pub async fn cancel(&self, reservation: Reservation) -> Result<(), StoreError> {
+        let items = reservation.asked.items().iter().chain(reservation.fixed.items());
+        self.take_all(items.map(|item| item.refund(u32::MAX))).await
+    }
+
+    async fn take_all(&self, steps: impl Iterator<Item = Step<'_>>) -> Result<(), StoreError> {
         let mut answer = Ok(());
-        for (taken, charge) in reservation.charges() {
-            let step = self.store.refund(&charge(taken.cost), taken.start).await.map(drop);
-            answer = answer.and(step);
+        for step in steps {
+            let taken = self.store.step(step).await.map(drop);
+            answer = answer.and(taken);
         }
         answer
-    }
-}
-
-impl Reservation {
-    /// What was taken, with the charge of any cost on the same counter.
-    fn charges<'a>(&'a self) -> impl Iterator<Item = (&'a Taken, impl Fn(u32) -> Charge<'a>)> {
-        self.taken.iter().filter_map(|taken| {
-            let policy = self.set.policies().policy(taken.applied.policy)?;
-            let quota = policy.list(taken.applied.list).enforced.get(taken.quota)?;
-            Some((taken, move |cost| Charge::new(quota, &taken.key, cost)))
-        })
-    }
-}
-
-/// Without keys, which are persons.
-impl fmt::Debug for Reservation {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Reservation").field("taken", &self.taken.len()).finish_non_exhaustive()
     }
 }

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use tollgate::{Decision, Source, StoreError, Verdict};
+use tollgate::{Counted, Source, StoreError, Verdict};
 
 use crate::TrialKind;
 
@@ -77,13 +77,13 @@ impl Counters {
         add(&self.failed);
     }
 
-    pub(super) fn tried(&self, kind: TrialKind, answer: &Result<Decision, StoreError>) {
+    pub(super) fn tried(&self, kind: TrialKind, answer: &Result<Counted, StoreError>) {
         let counters = match kind {
             TrialKind::Shadow => &self.shadow,
             TrialKind::Candidate => &self.candidate,
         };
         add(match answer {
-            Ok(decision) if decision.is_allowed() => &counters.allowed,
+            Ok(counted) if counted.is_admitted() => &counters.allowed,
             Ok(_) => &counters.denied,
             Err(_) => &counters.failed,
         });

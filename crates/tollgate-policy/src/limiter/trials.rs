@@ -1,6 +1,6 @@
 //! What is counted after the decision, and never touches it.
 
-use tollgate::{Charge, Clock, Counted, Decision, Source, Store, StoreError};
+use tollgate::{Answer, AnswerError, Clock, Counted, Source, Step, Store, StoreError};
 
 use super::{Charges, PolicyLimiter};
 use crate::matched::Applied;
@@ -11,7 +11,7 @@ use crate::{Matched, TrialKind, matched};
 pub(super) struct Trial {
     pub(super) applied: Applied,
     pub(super) kind: TrialKind,
-    pub(super) answer: Result<Decision, StoreError>,
+    pub(super) answer: Result<Counted, StoreError>,
 }
 
 /// Those of one request.
@@ -27,7 +27,7 @@ struct Planned<'a> {
 impl<S: Store, C: Clock> PolicyLimiter<S, C> {
     /// Makes the trials of each request that was decided, all in one step of the store where it can be. The answers
     /// are in the order of the requests.
-    pub(super) async fn try_out(&self, decided: &[(&Matched<'_>, &Decision)]) -> Vec<Trials> {
+    pub(super) async fn try_out(&self, decided: &[(&Matched<'_>, &Counted)]) -> Vec<Trials> {
         // Usually there is nothing to try out, and then nothing is allocated.
         if decided.iter().all(|(matched, _)| matched.trials().next().is_none()) {
             return Vec::new();
@@ -36,44 +36,73 @@ impl<S: Store, C: Clock> PolicyLimiter<S, C> {
         Box::pin(self.make_trials(decided)).await
     }
 
-    async fn make_trials(&self, decided: &[(&Matched<'_>, &Decision)]) -> Vec<Trials> {
+    async fn make_trials(&self, decided: &[(&Matched<'_>, &Counted)]) -> Vec<Trials> {
         let planned: Vec<Vec<Planned<'_>>> =
-            decided.iter().map(|(matched, decision)| plan(matched, decision)).collect();
-        let taking: Vec<&[Charge<'_>]> =
-            planned.iter().flatten().filter(|plan| plan.takes).map(|plan| plan.charges.as_slice()).collect();
+            decided.iter().map(|(matched, counted)| plan(matched, counted)).collect();
+        let taking: Vec<Step<'_>> =
+            planned.iter().flatten().filter(|plan| plan.takes).map(Planned::step).collect();
         // The store itself: what its trouble means is said for decisions.
         let store = self.store.store();
-        let taken = if taking.is_empty() { Vec::new() } else { store.charge_each(&taking).await };
+        let taken = if taking.is_empty() { Vec::new() } else { store.step_each(&taking).await };
         let mut taken = taken.into_iter();
         let mut trials = Vec::with_capacity(planned.len());
         for plans in planned {
             let mut of_request = Trials::with_capacity(plans.len());
-            for Planned { trial, charges, takes } in plans {
-                let counted: Result<Counted, StoreError> = if takes {
-                    taken.next().unwrap_or(Err(StoreError::BadReply))
+            for plan in plans {
+                let answer = if plan.takes {
+                    taken.next().unwrap_or_else(|| Err(AnswerError::Nonsense.into()))
                 } else {
-                    store.peek(&charges).await
+                    store.step(plan.step()).await
                 };
-                let (applied, kind, answer) = (trial.applied(), trial.kind(), counted.map(Decision::new));
-                of_request.push(Trial { applied, kind, answer });
+                of_request.push(plan.answered(answer));
             }
             trials.push(of_request);
         }
         trials
     }
+
+    /// As [`try_out`](Self::try_out), of a request that was decided at once; `None` if the store has to be waited for
+    /// and the request has taken nothing.
+    pub(super) fn try_out_at_once(&self, matched: &Matched<'_>, counted: &Counted) -> Option<Trials> {
+        // Usually there is nothing to try out.
+        if matched.trials().next().is_none() {
+            return Some(Trials::new());
+        }
+        let has_taken = counted.iter().any(|state| state.units() > 0);
+        let mut trials = Trials::new();
+        for plan in plan(matched, counted) {
+            let answer = match self.store.store().step(plan.step()) {
+                Answer::Now(answer) => answer,
+                Answer::Later(_) if has_taken || !trials.is_empty() => Err(AnswerError::Late.into()),
+                Answer::Later(_) => return None,
+            };
+            trials.push(plan.answered(answer));
+        }
+        Some(trials)
+    }
 }
 
-fn plan<'a>(matched: &'a Matched<'_>, decision: &Decision) -> Vec<Planned<'a>> {
-    if decision.source() == Source::Fallback {
+impl Planned<'_> {
+    fn step(&self) -> Step<'_> {
+        if self.takes { Step::Charge(&self.charges) } else { Step::Peek(&self.charges) }
+    }
+
+    fn answered(&self, answer: Result<Counted, StoreError>) -> Trial {
+        Trial { applied: self.trial.applied(), kind: self.trial.kind(), answer }
+    }
+}
+
+fn plan<'a>(matched: &'a Matched<'_>, counted: &Counted) -> Vec<Planned<'a>> {
+    if counted.decided().is_some_and(|state| state.source() == Source::Fallback) {
         return Vec::new();
     }
     let denied_by_another = |trial: &matched::Trial<'_>| {
-        let charged = matched.enforced().zip(decision.quotas());
+        let charged = matched.enforced().zip(counted);
         let mut denying = charged.filter(|(_, state)| !state.has_room());
         denying.any(|(charge, _)| charge.counter().quota().policy() != trial.policy().name())
     };
     let plan = |trial: matched::Trial<'a>| {
-        let takes = decision.is_allowed() || !denied_by_another(&trial);
+        let takes = counted.is_admitted() || !denied_by_another(&trial);
         Planned { charges: trial.charges().collect(), trial, takes }
     };
     matched.trials().map(plan).collect()

@@ -79,7 +79,7 @@ pub enum WarningKind {
     /// On a Cluster, a request to which both policies apply cannot be counted.
     #[error(
         "on a Cluster, a request that `{other}` matches as well cannot be counted, because they count different keys: \
-         `on_store_failure` decides; `across_slots: reserve` in `store` has it counted"
+         it is refused, unless `store` has `across_slots: reserve`"
     )]
     KeysAcrossSlots {
         /// An earlier policy with another key.

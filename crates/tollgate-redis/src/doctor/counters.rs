@@ -7,10 +7,10 @@ use tokio::task::JoinSet;
 use tollgate::{Charge, Counter, PolicyQuota, Quota, QuotaState, Step, Store, StoreError};
 
 use super::{Finding, advice, ask};
-use crate::{RedisError, RedisStore};
 use crate::keys::Names;
 use crate::node::Node;
 use crate::time::instant;
+use crate::{RedisError, RedisStore};
 
 /// Time to look for counters in one server: a large one is looked at in part.
 const SCAN_LIMIT: Duration = Duration::from_millis(1_500);

@@ -13,7 +13,6 @@ use tollgate::{
 };
 
 use self::reserve::{groups, in_order, parts};
-use crate::{AcrossSlots, RedisError};
 use crate::batch::{Awaited, Committer, Company};
 use crate::denials::{Denials, Remembered, Version};
 use crate::keys::{Names, Slot};
@@ -21,6 +20,7 @@ use crate::question::{Asked, Question};
 use crate::script::{Answer, Found, Outcome, Request};
 use crate::time::{Instant, instant};
 use crate::topology::{Share, StoreStatus, Topology, slot};
+use crate::{AcrossSlots, RedisError};
 
 /// How often a request is sent when the calendar window it names is not open: once for an estimate that was off,
 /// and again where a window ended on the way.

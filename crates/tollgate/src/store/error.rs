@@ -62,6 +62,15 @@ impl StoreError {
         Self::Trouble { source: Arc::new(source), may_have_charged: true }
     }
 
+    /// The error of a request of which earlier steps were taken: whatever it was, units may have been charged.
+    #[must_use]
+    pub fn after_others(self) -> Self {
+        match self {
+            Self::Trouble { source, .. } => Self::Trouble { source, may_have_charged: true },
+            certain => Self::unknown(certain),
+        }
+    }
+
     /// Whether units may have been charged although there is no answer.
     ///
     /// ```
