@@ -215,7 +215,6 @@ impl Table {
 #[cfg(test)]
 #[cfg(not(any(tollgate_loom, tollgate_shuttle)))]
 mod tests {
-    use super::super::fingerprint::scale;
     use super::super::slots::ROW;
     use super::super::*;
     use crate::{Key, ManualClock, PolicyQuota, Quota, Timestamp};
@@ -240,7 +239,7 @@ mod tests {
             let store = store();
             let home = |key: &Key<'_>| {
                 let fingerprint = store.inner.table.fingerprint(&Counter::new(&quota, key));
-                scale(fingerprint.position >> 32, ROW)
+                fingerprint.place(ROW)
             };
             let mut at_home = (0_u64..).map(Key::from).filter(|key| home(key) == 0);
             let [alice, bob] = [(); 2].map(|()| at_home.next().unwrap());

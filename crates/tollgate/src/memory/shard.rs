@@ -4,7 +4,7 @@
 //! grow, and for steps over several counters. Its version is odd while it is held, so that a reader who found
 //! nothing, or something wide, knows whether to look again.
 
-use super::fingerprint::{Fingerprint, scale};
+use super::fingerprint::Fingerprint;
 use super::fixed_window::{STEP, State};
 use super::slot::{Seen, Slot, Words};
 use super::slots::{ROW, ROWS, Slots};
@@ -192,14 +192,14 @@ impl<'a> Shard<'a> {
     /// From where the counter should be to the end of that row.
     #[inline(always)]
     fn near(self, fingerprint: Fingerprint) -> Option<&'a [Words]> {
-        let start = scale(fingerprint.position >> 32, self.count());
+        let start = fingerprint.place(self.count());
         (self.count() > 0).then(|| &self.slots.row(self.index, start / ROW)[start % ROW..])
     }
 
     /// The slots where a counter can be, from where it should be.
     fn probe(self, fingerprint: Fingerprint) -> impl Iterator<Item = Slot<'a>> {
         let count = self.count();
-        let start = scale(fingerprint.position >> 32, count);
+        let start = fingerprint.place(count);
         (start..count).chain(0..start).map(move |index| self.slot(index))
     }
 
@@ -408,7 +408,6 @@ mod tests {
     use proptest::collection::vec;
     use proptest::prelude::*;
 
-    use super::super::fingerprint::Function;
     use super::super::names::Naming;
     use super::super::table::{Cap, Table};
     use super::*;
@@ -426,7 +425,7 @@ mod tests {
     /// Fingerprints of few positions, so that they are told apart by their tags alone.
     fn fingerprint() -> impl Strategy<Value = Fingerprint> {
         let position = (0..4_u64, 1..3_u64).prop_map(|(home, rest)| home << 62 | rest);
-        (position, 0..4_u64).prop_map(|(position, tag)| Fingerprint { position, tag: tag << 48 })
+        (position, 0..4_u64).prop_map(|(position, tag)| Fingerprint { position, tag })
     }
 
     fn op() -> impl Strategy<Value = Op> {
@@ -445,7 +444,7 @@ mod tests {
     fn remove(held: &mut HashMap<(u64, u64), State>, dropped: &Dropped, now: Timestamp) {
         assert_eq!(dropped.count, dropped.counters.len());
         for (fingerprint, state) in &dropped.counters {
-            let was = held.remove(&(fingerprint.position, fingerprint.kept_tag() << 48));
+            let was = held.remove(&(fingerprint.position, fingerprint.tag));
             assert!(was == Some(*state) && state.end <= now, "{was:?} was dropped as {state:?}");
         }
     }
@@ -462,7 +461,7 @@ mod tests {
         #[test]
         fn holds_what_it_was_given(ops in vec(op(), 1..if cfg!(miri) { 40 } else { 200 })) {
             let mut now = Timestamp::from_unix_millis(1_700_000_000_000);
-            let table = Table::new(Cap::Keys(1), Function::Keyed, Naming::Remembered);
+            let table = Table::new(Cap::Keys(1), Naming::Remembered);
             let mut held = HashMap::new();
             for op in ops {
                 let guard = table.shard_at(0).lock(true);
