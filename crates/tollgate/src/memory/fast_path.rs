@@ -8,7 +8,7 @@ use smallvec::SmallVec;
 
 use super::decide::{Outcome, decide, is_admitted};
 use super::fingerprint::Fingerprint;
-use super::fixed_window::{Course, Stored};
+use super::fixed_window::{Course, Standing, Stored};
 use super::shard::{Look, Shard};
 use super::slot::Seen;
 use super::sync::Backoff;
@@ -41,7 +41,8 @@ enum Tried {
 }
 
 impl Table {
-    /// Charges a counter whose slot is near where it should be, if nobody is in the way. A denial writes nothing.
+    /// Charges a counter whose slot is near where it should be and whose window is open beyond doubt, if nobody is in the
+    /// way. A denial writes nothing.
     ///
     /// Nearly always that is all, so it is as short as can be: then the processor begins the next decision while it
     /// waits for the memory of this one.
@@ -55,7 +56,17 @@ impl Table {
         let shard = self.shard(fingerprint);
         let rewrites = shard.rewrites();
         let seen = shard.find_near(fingerprint)?;
-        match self.charge_slot(charge, shard, rewrites, seen, time) {
+        let length = charge.counter().quota().quota().fixed_millis()?;
+        if !time.is_coarse_enough(length) {
+            return None;
+        }
+        let now = time.coarse();
+        let standing = Standing::in_its_window(length, open(seen.word, seen.tag), now)?;
+        let outcome = Outcome::of(charge, charge.cost().into(), standing, now);
+        if time.doubts(&outcome) {
+            return None;
+        }
+        match self.take(charge, shard, rewrites, seen, &outcome) {
             Tried::Done(state) => Some(state),
             Tried::Locked | Tried::Changed => None,
         }
@@ -89,7 +100,6 @@ impl Table {
     }
 
     /// Charges the counter that was seen in this slot, if its state still is what it was.
-    #[inline(always)]
     fn charge_slot<C: Clock>(
         &self,
         charge: &Charge<'_>,
@@ -98,15 +108,26 @@ impl Table {
         seen: Seen<'_>,
         time: &Time<C>,
     ) -> Tried {
-        let Seen { slot, word, tag } = seen;
-        let state = open(word, tag);
-        let cost = u64::from(charge.cost());
-        // The clock is read here, while the state is this word: that is what the swap, or the second look, finds out.
-        let outcome = time.decide_one(charge, |now| decide(charge, cost, Stored::Held(state), now));
-        let units = outcome.units(charge, is_admitted(outcome.as_ref()));
+        let stored = Stored::Held(open(seen.word, seen.tag));
+        let outcome = time.decide_one(charge, |now| decide(charge, charge.cost().into(), stored, now));
         if outcome.standing.course == Course::MovedBack {
             return Tried::Locked;
         }
+        self.take(charge, shard, rewrites, seen, &outcome)
+    }
+
+    /// Takes what a charge comes to, if the slot still holds what was seen. The clock was read after that, so it was read
+    /// while the counter stood like this.
+    #[inline(always)]
+    fn take(
+        &self,
+        charge: &Charge<'_>,
+        shard: Shard<'_>,
+        rewrites: u64,
+        Seen { slot, word, tag }: Seen<'_>,
+        outcome: &Outcome,
+    ) -> Tried {
+        let units = outcome.units(charge, is_admitted(outcome.as_ref()));
         if units == 0 {
             return if slot.still_is(word) { Tried::Done(outcome.answer(charge, 0)) } else { Tried::Changed };
         }
@@ -118,7 +139,7 @@ impl Table {
             return Tried::Changed;
         }
         if let (true, Some(names)) = (is_over, &self.names) {
-            names.tell_of_rollover(&charge.counter(), state);
+            names.tell_of_rollover(&charge.counter(), open(word, tag));
         }
         // The same tag word is of the same generation, so this counter was charged. So it was if the slot was rewritten
         // after that, unless it has gone through all generations of a state word: then the charge is made again, so that
