@@ -141,9 +141,9 @@ impl Table {
         if let (true, Some(names)) = (is_over, &self.names) {
             names.tell_of_rollover(&charge.counter(), open(word, tag));
         }
-        // The same tag word is of the same generation, so this counter was charged. So it was if the slot was rewritten
-        // after that, unless it has gone through all generations of a state word: then the charge is made again, so that
-        // none is lost.
+        // With the same tag word the slot still is this counter's, so this counter was charged. It also was if the slot
+        // was given away after the swap. Only where slots changed hands so often that the word could have come back for
+        // another counter before the swap, the charge is made again: rather counted twice than not at all.
         if slot.tag() == tag || shard.rewrites() - rewrites < GENERATIONS {
             Tried::Done(outcome.answer(charge, units))
         } else {
@@ -277,6 +277,22 @@ mod tests {
             charge(&bob);
             assert_ne!(word(&store, &Counter::new(&quota, &bob)), before, "{others} others");
         }
+    }
+
+    /// Every change under the lock began another generation. So after 64 refunds a thread could not tell that its own swap
+    /// had been good, if it was stopped behind it, and charged again: 300,001 units were counted for 300,000.
+    #[test]
+    fn a_counter_keeps_its_generation_in_its_window() {
+        let quota = PolicyQuota::new("", Quota::per_hour(5));
+        let (store, key) = (store(), Key::from("alice"));
+        let counter = Counter::new(&quota, &key);
+        let charge = Charge::new(&quota, &key, 1);
+        let start = store.charge(&[charge]).unwrap()[0].window().start();
+        let before = word(&store, &counter);
+        store.record(&charge).unwrap();
+        store.set(&counter, 4).unwrap();
+        store.refund(&Charge::new(&quota, &key, 3), start).unwrap();
+        assert_eq!(word(&store, &counter), before);
     }
 
     /// Only windows that end on a whole second were in one word: of staggered and `first_hit` counters nearly none was, so

@@ -9,7 +9,7 @@ use super::fixed_window::{STEP, State};
 use super::slot::{Seen, Slot, Words};
 use super::slots::{ROW, ROWS, Slots};
 use super::sync::{AtomicI64, AtomicU32, AtomicU64, Backoff, Ordering, fence};
-use super::word::{EMPTY, FREE, FROZEN, is_compact, is_held, is_one_generation};
+use super::word::{EMPTY, FREE, FROZEN, is_compact, is_held, is_one_generation, succeed};
 use crate::Timestamp;
 
 /// Slots that are looked at first: about two cache lines.
@@ -23,7 +23,7 @@ pub(super) const FULL: usize = filled_at_most(ROW * ROWS);
 pub(super) struct Header {
     /// Odd while the lock is held; grows with each taking and giving back.
     version: AtomicU64,
-    /// How often slots were written to under the lock.
+    /// How often slots were given to counters, or to windows that do not fit the same tag word.
     rewrites: AtomicU64,
     /// Rows in use.
     rows: AtomicU32,
@@ -259,20 +259,27 @@ impl<'a> Guard<'a> {
                 }
                 self.add_filled(usize::from(empty));
                 self.add_free(-i32::from(free));
-                self.write(slot, fingerprint, state);
+                slot.thaw(self.fill(slot, fingerprint, state));
                 break;
             }
         }
         dropped
     }
 
-    /// Writes a slot that is frozen or nobody's.
-    pub(super) fn write(&self, slot: Slot<'_>, fingerprint: Fingerprint, state: State) {
-        slot.thaw(self.fill(slot, fingerprint, state));
+    /// Gives the state word to thaw a frozen slot with, where this counter had the word `word`.
+    ///
+    /// As a rule the rest of the slot stays, and so does its generation: a thread that has read `word` may still swap it
+    /// if it comes back, because it says all that a charge depends on.
+    pub(super) fn next_word(&self, slot: Slot<'_>, word: u64, fingerprint: Fingerprint, state: State) -> u64 {
+        let Some(next) = succeed(word, slot.tag(), state).filter(|_| is_compact(word)) else {
+            return self.fill(slot, fingerprint, state);
+        };
+        self.note_end(state.end);
+        next
     }
 
-    /// As [`write`](Self::write), but for the state word, which it gives.
-    pub(super) fn fill(&self, slot: Slot<'_>, fingerprint: Fingerprint, state: State) -> u64 {
+    /// Gives a slot that is frozen or nobody's to a counter, but for the state word, which it returns.
+    fn fill(&self, slot: Slot<'_>, fingerprint: Fingerprint, state: State) -> u64 {
         let rewrites = &self.shard.header.rewrites;
         // Relaxed: the release store of the state word publishes it.
         rewrites.store(rewrites.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
