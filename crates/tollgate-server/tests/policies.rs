@@ -581,7 +581,7 @@ policies:
     server.signal("TERM");
     let log = server.wait().1;
     assert!(log.contains("keys-across-slots"), "{log}");
-    assert_eq!(log.matches("do not fit the store").count(), 1, "{log}");
+    assert_eq!(log.matches("does not fit the store").count(), 1, "{log}");
     assert!(log.contains("count the same key") && !log.contains("the store does not answer"), "{log}");
 }
 

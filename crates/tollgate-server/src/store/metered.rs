@@ -20,7 +20,7 @@ use crate::metrics::StoreMetrics;
 use crate::stopwatch::Stopwatch;
 use crate::with_sources::WithSources;
 
-/// How long the log keeps quiet about an outage after a line, and about keys that cannot be counted.
+/// How long the log keeps quiet after a line about an outage, about a key, or about a request that does not fit.
 const LOG_GAP: Duration = Duration::from_secs(10);
 
 /// How often a store that was away at the start is looked at.
@@ -35,9 +35,9 @@ pub(crate) struct Metered<S> {
     limit: Duration,
     metrics: Arc<StoreMetrics>,
     outage_logged: LogGap,
-    /// Of its own, as the next one: what is wrong with one key or one request hides no outage.
+    /// These two are apart, so that what is wrong with one key or one request hides no outage.
     key_logged: LogGap,
-    uncountable_logged: LogGap,
+    request_logged: LogGap,
     /// Whether the last line said that the store does not answer.
     is_said_away: AtomicBool,
 }
@@ -51,7 +51,7 @@ impl<S: Store> Metered<S> {
             metrics,
             outage_logged: LogGap::default(),
             key_logged: LogGap::default(),
-            uncountable_logged: LogGap::default(),
+            request_logged: LogGap::default(),
             is_said_away: AtomicBool::new(false),
         }
     }
@@ -94,23 +94,24 @@ impl<S: Store> Metered<S> {
 
     fn note_error(&self, error: &StoreError) {
         self.metrics.failed(error);
-        let (now, said_error) = (SystemClock.now(), WithSources(error));
-        match Concern::of(error) {
+        let concern = Concern::of(error);
+        let (error, now) = (WithSources(error), SystemClock.now());
+        match concern {
             Concern::Request => {
-                if self.uncountable_logged.passes(now, LOG_GAP) {
-                    warn!(error = %said_error, "a request was refused: the policies that apply do not fit the store");
+                if self.request_logged.passes(now, LOG_GAP) {
+                    warn!(%error, "a request does not fit the store");
                 }
             }
             Concern::Key => {
                 if self.key_logged.passes(now, LOG_GAP) {
-                    warn!(error = %said_error, "the store cannot count a key");
+                    warn!(%error, "the store cannot count a key");
                 }
             }
-            Concern::Store => self.note_outage(now, &said_error),
+            Concern::Store => self.note_outage(&error, now),
         }
     }
 
-    fn note_outage(&self, now: Timestamp, error: &WithSources<'_>) {
+    fn note_outage(&self, error: &WithSources<'_>, now: Timestamp) {
         self.metrics.answers(false);
         if self.outage_logged.passes(now, LOG_GAP) {
             let unconnected = self.metrics.unconnected();
