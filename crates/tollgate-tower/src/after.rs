@@ -7,7 +7,7 @@ use bytes::Bytes;
 #[cfg(feature = "policy")]
 use http::HeaderMap;
 use http::{Extensions, Response};
-use tollgate::Decision;
+use tollgate::Counted;
 
 use crate::gate::{Counting, Denied, Gate, Leaves, Ruling};
 use crate::reservation::Reservation;
@@ -27,8 +27,8 @@ pub(crate) enum After {
 
 /// What the client is told of its limits.
 pub(crate) enum Tell {
-    /// Where this decision leaves it, in the format of the rule.
-    Of(Decision),
+    /// Where its quotas stand, in the format of the rule.
+    Of(Counted),
     /// What is written already.
     #[cfg(feature = "policy")]
     Written(Box<HeaderMap>),
@@ -44,12 +44,12 @@ impl After {
         match ruling {
             Ruling::Refuse(reply) => Err(reply),
             Ruling::Pass => Ok(Self::Nothing),
-            Ruling::Admit(decision, taken) => Ok(Self::admitted(gate, decision, taken, extensions)),
+            Ruling::Admit(counted, taken) => Ok(Self::admitted(gate, counted, taken, extensions)),
             #[cfg(feature = "policy")]
             Ruling::AdmitByPolicies(admitted) => {
                 if gate.settings.leaves == Leaves::Decisions {
-                    if let Some(decision) = admitted.decision.decision() {
-                        extensions.insert(decision.clone());
+                    if let Some(counted) = admitted.decision.counted() {
+                        extensions.insert(counted.clone());
                     }
                     extensions.insert(admitted.decision);
                 }
@@ -60,21 +60,21 @@ impl After {
         }
     }
 
-    /// The same for a request that goes on by this decision.
+    /// The same for a request that goes on, with where its quotas stand.
     pub(crate) fn admitted(
         gate: &Arc<Gate>,
-        decision: Decision,
+        counted: Counted,
         taken: Option<Box<Taken>>,
         extensions: &mut Extensions,
     ) -> Self {
         if gate.settings.leaves == Leaves::Decisions {
-            extensions.insert(decision.clone());
+            extensions.insert(counted.clone());
         }
         let refundable = refundable(gate, taken, extensions);
         if !gate.tells() && refundable.is_none() {
             return Self::Nothing;
         }
-        Self::Respond { gate: Arc::clone(gate), tell: Tell::Of(decision), refundable }
+        Self::Respond { gate: Arc::clone(gate), tell: Tell::Of(counted), refundable }
     }
 
     /// Tells the client of its limits, once there is a response.
@@ -95,8 +95,8 @@ impl After {
         match (tell, &gate.counting) {
             // What a layer within has denied says when to come back, and this one would say something else.
             _ if response.extensions().get::<Denied>().is_some() => {}
-            (Tell::Of(decision), Counting::ByKey(by_key)) if gate.tells() => {
-                by_key.limit_headers.write(decision, response.headers_mut());
+            (Tell::Of(counted), Counting::ByKey(by_key)) if gate.tells() => {
+                by_key.limit_headers.write(counted, response.headers_mut());
                 gate.expose(response.headers_mut());
             }
             #[cfg(feature = "policy")]

@@ -6,58 +6,52 @@ use http::StatusCode;
 use tollgate_policy::{Attributes, CheckError, PolicyDecision};
 
 use crate::attributes::AttributeError;
-use crate::gate::{Gate, Ruling, refuse};
+use crate::gate::{Asked, Gate, Ruling, refuse};
 use crate::key::{self, Missing};
-use crate::policies::{self, Admitted, Answer, PolicyEngine, Step};
+use crate::policies::{self, Admitted, Decided, PolicyEngine, Takes};
 use crate::reserving::Reserving;
 use crate::taken::Taken;
 use crate::warning::Warning;
 use crate::{Denial, Head, reply};
 
 impl Gate {
-    /// `None` if the store may have to wait.
+    /// `Err` if the store has to be waited for, with what it is asked.
     pub(crate) fn by_policies_at_once(
         &self,
         engine: &Arc<dyn PolicyEngine>,
         head: Head<'_>,
-    ) -> Option<Ruling> {
-        if !engine.never_waits() {
-            return None;
-        }
+    ) -> Result<Ruling, Asked> {
         let attributes = match self.told(engine, head) {
             Ok(attributes) => attributes,
-            Err(ruling) => return Some(ruling),
+            Err(ruling) => return Ok(ruling),
         };
         let cost = self.cost(head);
-        let answer = engine.decide_now(&attributes, cost, self.step());
-        let (answer, taken) = with_taken(engine, cost, answer);
-        Some(self.rule_by_policies(head, answer, taken))
+        let Some(decided) = engine.decide_at_once(&attributes, cost, self.takes()) else {
+            let attributes = attributes.iter().map(|(name, value)| (name.to_owned(), value.to_owned()));
+            return Err(Asked::ByPolicies { attributes: attributes.collect(), cost });
+        };
+        let (decision, taken) = with_taken(engine, cost, decided);
+        Ok(self.rule_by_policies(head, decision, taken))
     }
 
     pub(crate) async fn by_policies_later(
         self: &Arc<Self>,
         engine: &Arc<dyn PolicyEngine>,
         head: Head<'_>,
+        attributes: Attributes<'static>,
+        cost: u32,
     ) -> Ruling {
-        let attributes = match self.told(engine, head) {
-            Ok(attributes) => attributes,
-            Err(ruling) => return ruling,
-        };
-        let cost = self.cost(head);
-        let (answer, taken) = if self.reserves {
-            // It may outlive the request.
-            let attributes: Attributes<'static> =
-                attributes.iter().map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
+        let (decision, taken) = if self.reserves {
             let engine = Arc::clone(engine);
             let step = async move {
-                let answer = engine.decide(&attributes, cost, Step::Reserve).await;
-                with_taken(&engine, cost, answer)
+                let decided = engine.decide(&attributes, cost, Takes::ToGiveBack).await;
+                with_taken(&engine, cost, decided)
             };
             Reserving::new(self, step).await
         } else {
-            with_taken(engine, cost, engine.decide(&attributes, cost, self.step()).await)
+            with_taken(engine, cost, engine.decide(&attributes, cost, self.takes()).await)
         };
-        self.rule_by_policies(head, answer, taken)
+        self.rule_by_policies(head, decision, taken)
     }
 
     /// What the policies are told of this request. `Err` is its end.
@@ -77,17 +71,17 @@ impl Gate {
         }
     }
 
-    fn step(&self) -> Step {
-        if self.gives_back() { Step::Reserve } else { Step::Check }
+    fn takes(&self) -> Takes {
+        if self.gives_back() { Takes::ToGiveBack } else { Takes::ForGood }
     }
 
     fn rule_by_policies(
         &self,
         head: Head<'_>,
-        answer: Result<PolicyDecision, CheckError>,
+        decision: Result<PolicyDecision, CheckError>,
         taken: Option<Box<Taken>>,
     ) -> Ruling {
-        match answer {
+        match decision {
             Ok(decision) if decision.is_allowed() => {
                 let headers = policies::headers(&decision);
                 Ruling::AdmitByPolicies(Box::new(Admitted { decision, headers, taken }))
@@ -96,7 +90,7 @@ impl Gate {
                 let mut denied = policies::denied(head.headers(), &decision);
                 denied.headers_mut().extend(policies::headers(&decision));
                 let quota = decision.quota().map(|standing| standing.quota);
-                refuse(self.denied(&Denial::new(&policies::counted(&decision), quota, head), denied))
+                refuse(self.denied(&Denial::new(decision.counted(), quota, head), denied))
             }
             Err(CheckError::Store(error)) => self.trouble(head, &error),
             Err(error) => {
@@ -106,13 +100,13 @@ impl Gate {
     }
 }
 
-/// The answer, and what it took.
+/// The decision, and what it took.
 fn with_taken(
     engine: &Arc<dyn PolicyEngine>,
     units: u32,
-    answer: Answer,
+    decided: Decided,
 ) -> (Result<PolicyDecision, CheckError>, Option<Box<Taken>>) {
-    match answer {
+    match decided {
         Ok((decision, reservation)) => {
             let taken = reservation.filter(|_| decision.is_allowed()).map(|reservation| {
                 Box::new(Taken::ByPolicies { engine: Arc::clone(engine), reservation, units })

@@ -1,14 +1,13 @@
 //! What a denial is about, for whoever words the response.
 
 use std::fmt;
-use std::ops::Deref;
 
-use tollgate::{Decision, PolicyQuota};
+use tollgate::{Counted, PolicyQuota, QuotaState};
 
 use crate::Head;
 
-/// A denial, for [`on_denied`](crate::RateLimitLayerBuilder::on_denied): the decision, the quota that decided, and the
-/// request.
+/// A denial, for [`on_denied`](crate::RateLimitLayerBuilder::on_denied): where the quotas stand, the quota that denied,
+/// and the request.
 ///
 /// Whom the request was counted for is not in it, because keys are persons or secrets. A service that tells it all the
 /// same takes it from the request, and decides for itself who may read it.
@@ -20,31 +19,42 @@ use crate::Head;
 ///
 /// # let rule = Rule::unlimited();
 /// let layer = RateLimitLayer::builder(rule).on_denied(|denial, mut response| {
-///     let limit = denial.quota().map_or("a limit", |quota| quota.policy());
-///     let path = denial.head().uri().path();
-///     *response.body_mut() = format!("{path}: {limit} has {} left\n", denial.remaining()).into();
+///     if let (Some(quota), Some(state)) = (denial.quota(), denial.state()) {
+///         let (path, limit) = (denial.head().uri().path(), quota.policy());
+///         *response.body_mut() = format!("{path}: {limit} has {} left\n", state.remaining()).into();
+///     }
 ///     response
 /// });
 /// ```
 #[derive(Clone, Copy)]
 pub struct Denial<'a> {
-    decision: &'a Decision,
+    counted: Option<&'a Counted>,
     quota: Option<&'a PolicyQuota>,
     head: Head<'a>,
 }
 
 impl<'a> Denial<'a> {
-    pub(crate) const fn new(decision: &'a Decision, quota: Option<&'a PolicyQuota>, head: Head<'a>) -> Self {
-        Self { decision, quota, head }
+    pub(crate) const fn new(
+        counted: Option<&'a Counted>,
+        quota: Option<&'a PolicyQuota>,
+        head: Head<'a>,
+    ) -> Self {
+        Self { counted, quota, head }
     }
 
-    /// The decision.
-    pub const fn decision(&self) -> &'a Decision {
-        self.decision
+    /// Where every quota stands. `None` if no quota denied: a policy does so where a request lacks its key.
+    #[must_use]
+    pub const fn counted(&self) -> Option<&'a Counted> {
+        self.counted
     }
 
-    /// The quota that decided, with the name of its policy. `None` where none did: a policy denied who does not say who
-    /// they are.
+    /// Where the quota stands that denied. `None` as for [`counted`](Self::counted).
+    #[must_use]
+    pub fn state(&self) -> Option<&'a QuotaState> {
+        self.counted?.decided()
+    }
+
+    /// The quota that denied, with the name of its policy. `None` as for [`counted`](Self::counted).
     #[must_use]
     pub const fn quota(&self) -> Option<&'a PolicyQuota> {
         self.quota
@@ -57,17 +67,9 @@ impl<'a> Denial<'a> {
     }
 }
 
-impl Deref for Denial<'_> {
-    type Target = Decision;
-
-    fn deref(&self) -> &Decision {
-        self.decision
-    }
-}
-
 impl fmt::Debug for Denial<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { decision, quota, .. } = self;
-        f.debug_struct("Denial").field("decision", decision).field("quota", quota).finish_non_exhaustive()
+        let Self { counted, quota, .. } = self;
+        f.debug_struct("Denial").field("counted", counted).field("quota", quota).finish_non_exhaustive()
     }
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::Head;
-use crate::engine::BoxFuture;
+use crate::boxed::BoxFuture;
 use crate::key::{AsyncKeyExtractor, Extracted, KeyExtractor};
 
 #[derive(Clone)]

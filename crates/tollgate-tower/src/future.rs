@@ -19,7 +19,7 @@ use pin_project_lite::pin_project;
 use tower_service::Service;
 
 use crate::after::After;
-use crate::engine::BoxFuture;
+use crate::boxed::BoxFuture;
 use crate::gate::{Asked, Gate, Ruling};
 use crate::{Head, ReplyBody};
 

@@ -1,9 +1,9 @@
 //! A rule as it is applied: from the head of a request to a ruling.
 //!
 //! ```text
-//! head ─▶ skip ─▶ extractor ─▶ cost ─▶ engine ─▶ ruling
-//!                 whom it is   how     one step  pass, admit
-//!                 counted for  much              or a reply
+//! head ─▶ skip ─▶ extractor ─▶ cost ─▶ limiter ─▶ ruling
+//!                 whom it is   how     one step   pass, admit
+//!                 counted for  much               or a reply
 //! ```
 
 use std::fmt;
@@ -13,10 +13,15 @@ use std::time::Duration;
 use bytes::Bytes;
 use http::header::{ACCESS_CONTROL_EXPOSE_HEADERS, RETRY_AFTER};
 use http::{Extensions, HeaderMap, HeaderValue, Request, Response, StatusCode};
-use tollgate::{Decision, Key, StoreError, whole_seconds};
+use smallvec::SmallVec;
+use tollgate::{
+    Answer, AnswerError, AnyStore, Charge, Counted, Key, PolicyQuota, QuotaState, SharedLimiter, Step, Store,
+    StoreError, whole_seconds,
+};
+#[cfg(feature = "policy")]
+use tollgate_policy::Attributes;
 
 use crate::after::After;
-use crate::engine::Engine;
 use crate::extractor::Extractor;
 use crate::headers::{HeaderFormat, LimitHeaders};
 use crate::key::{Fault, Identity, Invalid, Missing};
@@ -76,7 +81,7 @@ pub(crate) enum Counting {
 
 /// One limiter, for one key.
 pub(crate) struct ByKey {
-    pub(crate) engine: Arc<dyn Engine>,
+    pub(crate) limiter: SharedLimiter<AnyStore>,
     pub(crate) extractor: Extractor,
     pub(crate) counts_peers: bool,
     pub(crate) limit_headers: LimitHeaders,
@@ -87,7 +92,7 @@ pub(crate) enum Ruling {
     /// It goes on uncounted.
     Pass,
     /// It goes on. What it took is there if some of it may be given back.
-    Admit(Decision, Option<Box<Taken>>),
+    Admit(Counted, Option<Box<Taken>>),
     #[cfg(feature = "policy")]
     AdmitByPolicies(Box<Admitted>),
     /// It does not go on.
@@ -103,10 +108,17 @@ pub(crate) enum AtOnce {
     Waits(Option<Asked>),
 }
 
-/// What is asked of the engine.
-pub(crate) struct Asked {
-    key: Key<'static>,
-    cost: u32,
+/// What is asked of a store that has to be waited for.
+pub(crate) enum Asked {
+    ByKey {
+        key: Key<'static>,
+        cost: u32,
+    },
+    #[cfg(feature = "policy")]
+    ByPolicies {
+        attributes: Attributes<'static>,
+        cost: u32,
+    },
 }
 
 impl Gate {
@@ -120,14 +132,14 @@ impl Gate {
             Counting::ByKey(by_key) => self.by_key_at_once(by_key, request),
             #[cfg(feature = "policy")]
             Counting::ByPolicies(engine) => match self.by_policies_at_once(engine, Head::from(&*request)) {
-                Some(ruling) => self.ruled(ruling, request.extensions_mut()),
-                None => AtOnce::Waits(None),
+                Ok(ruling) => self.ruled(ruling, request.extensions_mut()),
+                Err(asked) => AtOnce::Waits(Some(asked)),
             },
         }
     }
 
     /// A processor waits for what it has just written in other pieces than it reads. So the key stays where it is, and
-    /// a decision by which the request goes on is put at once to where it is kept, and never into a [`Ruling`].
+    /// the states by which the request goes on are put at once to where they are kept, and never into a [`Ruling`].
     #[inline]
     fn by_key_at_once<B>(self: &Arc<Self>, by_key: &ByKey, request: &mut Request<B>) -> AtOnce {
         let head = Head::from(&*request);
@@ -150,16 +162,16 @@ impl Gate {
             }
         };
         let cost = self.cost(head);
-        let Some(answer) = by_key.engine.check_now(key, cost) else {
-            return AtOnce::Waits(Some(Asked { key: key.clone().into_owned(), cost }));
+        let Some(answer) = by_key.charge_at_once(key, cost) else {
+            return AtOnce::Waits(Some(Asked::ByKey { key: key.clone().into_owned(), cost }));
         };
         let taken = self.taken(by_key, key, cost, &answer);
         drop(extracted);
         let ruling = match answer {
-            Ok(decision) if decision.is_allowed() => {
-                return AtOnce::GoesOn(After::admitted(self, decision, taken, request.extensions_mut()));
+            Ok(counted) if counted.is_admitted() => {
+                return AtOnce::GoesOn(After::admitted(self, counted, taken, request.extensions_mut()));
             }
-            Ok(decision) => self.deny(by_key, Head::from(&*request), &decision),
+            Ok(counted) => self.deny(by_key, Head::from(&*request), &counted),
             Err(error) => self.trouble(Head::from(&*request), &error),
         };
         self.ruled(ruling, request.extensions_mut())
@@ -176,18 +188,19 @@ impl Gate {
 
     /// Goes on from there.
     pub(crate) async fn later(self: &Arc<Self>, head: Head<'_>, known: Option<Asked>) -> Ruling {
-        #[allow(
-            clippy::infallible_destructuring_match,
-            reason = "with the feature `policy` there is another"
-        )]
         let by_key = match &self.counting {
             Counting::ByKey(by_key) => by_key,
             #[cfg(feature = "policy")]
-            Counting::ByPolicies(engine) => return self.by_policies_later(engine, head).await,
+            Counting::ByPolicies(engine) => {
+                let Some(Asked::ByPolicies { attributes, cost }) = known else {
+                    unreachable!("of policies only the store is waited for")
+                };
+                return self.by_policies_later(engine, head, attributes, cost).await;
+            }
         };
         let (key, cost) = match (known, &by_key.extractor) {
-            (Some(Asked { key, cost }), _) => (key, cost),
-            (None, extractor) => {
+            (Some(Asked::ByKey { key, cost }), _) => (key, cost),
+            (_, extractor) => {
                 let extracted = match extractor {
                     Extractor::Now(extractor) => extractor.extract(head),
                     Extractor::Later(extractor) => extractor.extract(head).await,
@@ -200,19 +213,23 @@ impl Gate {
             }
         };
         let (answer, taken) = if self.reserves {
-            let (engine, key) = (Arc::clone(&by_key.engine), key.into_owned());
+            let (limiter, key) = (by_key.limiter.clone(), key.into_owned());
             let step = async move {
-                let answer = engine.check(&key, cost).await;
-                let taken = Taken::by_key(&engine, key, cost, &answer);
+                let answer = charge(&limiter, &key, cost).await;
+                let taken = taken(&limiter, &key, cost, &answer);
                 (answer, taken)
             };
             Reserving::new(self, step).await
         } else {
-            let answer = by_key.engine.check(&key, cost).await;
+            let answer = charge(&by_key.limiter, &key, cost).await;
             let taken = self.taken(by_key, &key, cost, &answer);
             (answer, taken)
         };
-        self.rule(by_key, head, answer, taken)
+        match answer {
+            Ok(counted) if counted.is_admitted() => Ruling::Admit(counted, taken),
+            Ok(counted) => self.deny(by_key, head, &counted),
+            Err(error) => self.trouble(head, &error),
+        }
     }
 
     /// What was taken, if something of it may be given back.
@@ -221,12 +238,12 @@ impl Gate {
         by_key: &ByKey,
         key: &Key<'_>,
         cost: u32,
-        answer: &Result<Decision, StoreError>,
+        answer: &Result<Counted, StoreError>,
     ) -> Option<Box<Taken>> {
         if !self.gives_back() {
             return None;
         }
-        Taken::by_key(&by_key.engine, key.clone().into_owned(), cost, answer)
+        taken(&by_key.limiter, key, cost, answer)
     }
 
     /// Whether something of what was taken may be given back.
@@ -275,36 +292,22 @@ impl Gate {
         refuse(reply::invalid(head.headers(), invalid, &self.on_invalid))
     }
 
-    #[inline]
-    fn rule(
-        &self,
-        by_key: &ByKey,
-        head: Head<'_>,
-        answer: Result<Decision, StoreError>,
-        taken: Option<Box<Taken>>,
-    ) -> Ruling {
-        match answer {
-            Ok(decision) if decision.is_allowed() => Ruling::Admit(decision, taken),
-            Ok(decision) => self.deny(by_key, head, &decision),
-            Err(error) => self.trouble(head, &error),
-        }
-    }
-
     /// Apart, so that the way of those who go on is short.
     #[cold]
-    fn deny(&self, by_key: &ByKey, head: Head<'_>, decision: &Decision) -> Ruling {
-        let (names, quotas) = (&by_key.limit_headers, by_key.engine.quotas().iter());
+    fn deny(&self, by_key: &ByKey, head: Head<'_>, counted: &Counted) -> Ruling {
+        let (names, quotas) = (&by_key.limit_headers, by_key.limiter.quotas());
         let status = StatusCode::TOO_MANY_REQUESTS;
-        let mut denied = reply::denied(head.headers(), status, decision, quotas, names);
-        names.write(decision, denied.headers_mut());
-        let quota = by_key.engine.quotas().get(decision.deciding());
-        refuse(self.denied(&Denial::new(decision, quota, head), denied))
+        let mut denied = reply::denied(head.headers(), status, counted, quotas.iter(), names);
+        names.write(counted, denied.headers_mut());
+        let denial = Denial::new(Some(counted), quotas.get(counted.deciding()), head);
+        refuse(self.denied(&denial, denied))
     }
 
     /// The denial, with what every rule of the layer adds to it.
     pub(crate) fn denied(&self, denial: &Denial<'_>, mut denied: Response<Bytes>) -> Response<Bytes> {
         self.expose(denied.headers_mut());
-        if let Some(wait) = denial.retry_after().filter(|_| self.settings.retry_jitter > 0) {
+        let wait = denial.state().and_then(QuotaState::retry_after);
+        if let Some(wait) = wait.filter(|_| self.settings.retry_jitter > 0) {
             let jitter = fastrand::u64(0..=self.settings.retry_jitter);
             denied.headers_mut().insert(RETRY_AFTER, whole_seconds(wait).saturating_add(jitter).into());
         }
@@ -317,7 +320,15 @@ impl Gate {
     }
 
     pub(crate) fn trouble(&self, head: Head<'_>, error: &StoreError) -> Ruling {
-        let answer = if *error == StoreError::Full { self.when_full } else { self.on_store_error };
+        let answer = match error {
+            StoreError::Trouble { .. } => self.on_store_error,
+            StoreError::Full => self.when_full,
+            // Not trouble: no policy for a store in trouble is one for quotas that do not fit it.
+            StoreError::Uncountable(_) => {
+                self.settings.warnings.give(Warning::Uncountable);
+                OnStoreError::Refuse
+            }
+        };
         if answer == OnStoreError::Admit {
             return Ruling::Pass;
         }
@@ -327,6 +338,53 @@ impl Gate {
             _ => reply,
         })
     }
+}
+
+impl ByKey {
+    /// Charges the key, if the store answers at once. `None` if it has to be waited for, and then nothing was charged.
+    #[inline]
+    fn charge_at_once(&self, key: &Key<'_>, cost: u32) -> Option<Result<Counted, StoreError>> {
+        let quotas = &**self.limiter.quotas();
+        let charge_all = |charges: &[Charge<'_>]| match self.limiter.store().step(Step::Charge(charges)) {
+            Answer::Now(answer) => Some(whole(answer, charges)),
+            Answer::Later(_) => None,
+        };
+        match quotas {
+            // The usual case, without a list.
+            [quota] => charge_all(&[Charge::new(quota, key, cost)]),
+            quotas => charge_all(&charges(quotas, key, cost)),
+        }
+    }
+}
+
+/// Charges the key, also where the store has to be waited for.
+async fn charge(limiter: &SharedLimiter<AnyStore>, key: &Key<'_>, cost: u32) -> Result<Counted, StoreError> {
+    let charges = charges(limiter.quotas(), key, cost);
+    whole(limiter.store().step(Step::Charge(&charges)).await, &charges)
+}
+
+fn charges<'a>(quotas: &'a [PolicyQuota], key: &'a Key<'a>, cost: u32) -> SmallVec<[Charge<'a>; 2]> {
+    quotas.iter().map(|quota| Charge::new(quota, key, cost)).collect()
+}
+
+/// The answer, if it says where each quota stands.
+#[inline]
+fn whole(answer: Result<Counted, StoreError>, charges: &[Charge<'_>]) -> Result<Counted, StoreError> {
+    match answer {
+        Ok(counted) if counted.len() != charges.len() => Err(AnswerError::Nonsense.into()),
+        answer => answer,
+    }
+}
+
+/// What this answer took; `None` if it is no admission.
+fn taken(
+    limiter: &SharedLimiter<AnyStore>,
+    key: &Key<'_>,
+    cost: u32,
+    answer: &Result<Counted, StoreError>,
+) -> Option<Box<Taken>> {
+    let counted = answer.as_ref().ok().filter(|counted| counted.is_admitted())?;
+    Some(Box::new(Taken::by_key(limiter, key.clone().into_owned(), cost, counted)))
 }
 
 /// In a box, so that the way of those who go on moves less; a reply allocates anyhow.
@@ -342,7 +400,7 @@ pub(crate) fn jitter_seconds(jitter: Duration) -> u64 {
 impl fmt::Debug for Gate {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let quotas = match &self.counting {
-            Counting::ByKey(by_key) => Some(by_key.engine.quotas()),
+            Counting::ByKey(by_key) => Some(by_key.limiter.quotas()),
             #[cfg(feature = "policy")]
             Counting::ByPolicies(_) => None,
         };

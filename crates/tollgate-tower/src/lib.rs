@@ -1,8 +1,8 @@
 //! Limits in front of any [tower](https://docs.rs/tower) service: axum, hyper, tonic.
 //!
 //! A request that is denied never reaches the service. It is answered 429 (or RESOURCE_EXHAUSTED) with the time to
-//! wait; one that goes on is told how much is left, and its handler finds the [`Decision`](tollgate::Decision) in the
-//! request's extensions.
+//! wait; one that goes on is told how much is left, and its handler finds where its quotas stand
+//! ([`Counted`](tollgate::Counted)) in the request's extensions.
 //!
 //! ```
 //! # #[cfg(feature = "axum")]
@@ -29,8 +29,8 @@
 //!
 //! A [`RateLimitLayer`] has one [`Rule`] for all requests, and others for the routes that need them. Whom a request
 //! is counted for is found by an [extractor](key); what clients are told of their limits is chosen by
-//! [format](headers). Counters are those of a [`Limiter`](tollgate::Limiter) over any store: in this process, where a
-//! request is decided on without an allocation for a future, or in Redis or Valkey.
+//! [format](headers). Counters are those of a [`Limiter`](tollgate::Limiter) in this process, where a request is decided
+//! on without an allocation for a future, or of a [`SharedLimiter`](tollgate::SharedLimiter) in Redis or Valkey.
 //!
 //! | wanted | see |
 //! |---|---|
@@ -50,7 +50,7 @@
 //!
 //! Whoever sends `content-type: application/grpc` is answered as gRPC has it: RESOURCE_EXHAUSTED for a denial, with
 //! the time to wait as `google.rpc.RetryInfo`, UNAVAILABLE for a store in trouble, INVALID_ARGUMENT or UNAUTHENTICATED
-//! for a missing or wrong identity. A method is a route: `POST /package.Service/Method`.
+//! for a missing or wrong identity, INTERNAL for a service that is put together wrong. A method is a route: `POST /package.Service/Method`.
 //!
 //! # Features
 //!
@@ -65,10 +65,10 @@
 mod after;
 #[cfg(feature = "policy")]
 mod attributes;
+mod boxed;
 #[cfg(feature = "policy")]
 mod by_policies;
 mod denial;
-mod engine;
 mod extractor;
 mod future;
 mod gate;

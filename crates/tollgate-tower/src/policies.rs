@@ -1,19 +1,16 @@
 //! Policies, from a file or in code, in place of a limiter and a key: the same that the service decides by.
 
-use std::future::Future;
-use std::pin::pin;
 use std::sync::Arc;
-use std::task::{Context, Poll, Waker};
 
 use bytes::Bytes;
 use http::{HeaderMap, Response, StatusCode};
-use tollgate::{Clock, Decision, Store, StoreError};
+use tollgate::{Clock, Store, StoreError};
 use tollgate_policy::{
     Attributes, CheckError, Ground, HeaderFormat, PolicyDecision, PolicyLimiter, Reservation,
 };
 
 use crate::attributes::{AttributeError, Tell};
-use crate::engine::BoxFuture;
+use crate::boxed::BoxFuture;
 use crate::headers::LimitHeaders;
 use crate::key::Peer;
 use crate::taken::Taken;
@@ -57,53 +54,37 @@ pub(crate) trait PolicyEngine: Send + Sync {
     /// Whether requests that are told so are counted for the address that their connection comes from.
     fn counts_peers(&self, head: Head<'_>, attributes: &Attributes<'_>) -> bool;
 
-    /// See [`PolicyLimiter::never_waits`].
-    fn never_waits(&self) -> bool;
-
     /// See [`PolicyLimiter::check`] and [`PolicyLimiter::reserve`].
     fn decide<'a, 'r: 'a>(
         &'a self,
         attributes: &'a Attributes<'r>,
         cost: u32,
-        step: Step,
-    ) -> BoxFuture<'a, Answer>;
+        takes: Takes,
+    ) -> BoxFuture<'a, Decided>;
 
-    /// The same, of a limiter that never waits.
-    fn decide_now(&self, attributes: &Attributes<'_>, cost: u32, step: Step) -> Answer;
+    /// See [`PolicyLimiter::check_at_once`] and [`PolicyLimiter::reserve_at_once`].
+    fn decide_at_once(&self, attributes: &Attributes<'_>, cost: u32, takes: Takes) -> Option<Decided>;
 
-    fn commit<'a>(&'a self, reservation: &'a Reservation, cost: u32)
-    -> BoxFuture<'a, Result<(), StoreError>>;
+    fn commit(&self, reservation: Reservation, cost: u32) -> BoxFuture<'_, Result<(), StoreError>>;
 
-    fn cancel<'a>(&'a self, reservation: &'a Reservation) -> BoxFuture<'a, Result<(), StoreError>>;
+    fn cancel(&self, reservation: Reservation) -> BoxFuture<'_, Result<(), StoreError>>;
 }
 
-/// What is asked of policies.
+/// What becomes of the units that a request takes.
 #[derive(Debug, Clone, Copy)]
-pub(crate) enum Step {
-    Check,
-    /// A check, with what can be given back.
-    Reserve,
+pub(crate) enum Takes {
+    ForGood,
+    /// Some of them may be given back.
+    ToGiveBack,
 }
 
-/// What policies say, with what they took where that was asked for.
-pub(crate) type Answer = Result<(PolicyDecision, Option<Reservation>), CheckError>;
+/// What policies say, with what they took where that may be given back.
+pub(crate) type Decided = Result<(PolicyDecision, Option<Reservation>), CheckError>;
 
 /// A limiter, and what it is told of a request.
 pub(crate) struct Attributed<S, C, F> {
     pub(crate) limiter: Arc<PolicyLimiter<S, C>>,
     pub(crate) attributes: F,
-}
-
-impl<S: Store, C: Clock, F> Attributed<S, C, F> {
-    async fn answer(&self, attributes: &Attributes<'_>, cost: u32, step: Step) -> Answer {
-        match step {
-            Step::Check => Ok((self.limiter.check(attributes, cost).await?, None)),
-            Step::Reserve => {
-                let (decision, reservation) = self.limiter.reserve(attributes, cost).await?;
-                Ok((decision, Some(reservation)))
-            }
-        }
-    }
 }
 
 impl<S, C, F> PolicyEngine for Attributed<S, C, F>
@@ -121,38 +102,44 @@ where
             && self.limiter.live().policies().attributes().contains("ip")
     }
 
-    fn never_waits(&self) -> bool {
-        self.limiter.never_waits()
-    }
-
     fn decide<'a, 'r: 'a>(
         &'a self,
         attributes: &'a Attributes<'r>,
         cost: u32,
-        step: Step,
-    ) -> BoxFuture<'a, Answer> {
-        Box::pin(self.answer(attributes, cost, step))
+        takes: Takes,
+    ) -> BoxFuture<'a, Decided> {
+        Box::pin(async move {
+            match takes {
+                Takes::ForGood => self.limiter.check(attributes, cost).await.map(for_good),
+                Takes::ToGiveBack => self.limiter.reserve(attributes, cost).await.map(to_give_back),
+            }
+        })
     }
 
-    fn decide_now(&self, attributes: &Attributes<'_>, cost: u32, step: Step) -> Answer {
-        match pin!(self.answer(attributes, cost, step)).poll(&mut Context::from_waker(Waker::noop())) {
-            Poll::Ready(answer) => answer,
-            // A store waits that has said it never does: nobody will know whether it charged.
-            Poll::Pending => Err(StoreError::TimedOut.into()),
-        }
+    fn decide_at_once(&self, attributes: &Attributes<'_>, cost: u32, takes: Takes) -> Option<Decided> {
+        Some(match takes {
+            Takes::ForGood => self.limiter.check_at_once(attributes, cost)?.map(for_good),
+            Takes::ToGiveBack => self.limiter.reserve_at_once(attributes, cost)?.map(to_give_back),
+        })
     }
 
-    fn commit<'a>(
-        &'a self,
-        reservation: &'a Reservation,
-        cost: u32,
-    ) -> BoxFuture<'a, Result<(), StoreError>> {
+    fn commit(&self, reservation: Reservation, cost: u32) -> BoxFuture<'_, Result<(), StoreError>> {
         Box::pin(self.limiter.commit(reservation, cost))
     }
 
-    fn cancel<'a>(&'a self, reservation: &'a Reservation) -> BoxFuture<'a, Result<(), StoreError>> {
+    fn cancel(&self, reservation: Reservation) -> BoxFuture<'_, Result<(), StoreError>> {
         Box::pin(self.limiter.cancel(reservation))
     }
+}
+
+fn for_good(decision: PolicyDecision) -> (PolicyDecision, Option<Reservation>) {
+    (decision, None)
+}
+
+fn to_give_back(
+    (decision, reservation): (PolicyDecision, Reservation),
+) -> (PolicyDecision, Option<Reservation>) {
+    (decision, Some(reservation))
 }
 
 /// A request that policies let go on.
@@ -167,7 +154,7 @@ pub(crate) struct Admitted {
 pub(crate) fn headers(decision: &PolicyDecision) -> HeaderMap {
     let mut headers = HeaderMap::new();
     let is_told = !decision.is_allowed() || decision.headers() != HeaderFormat::None;
-    if let Some(counted) = decision.decision().filter(|_| is_told) {
+    if let Some(counted) = decision.counted().filter(|_| is_told) {
         names(decision).write(counted, &mut headers);
     }
     headers
@@ -181,7 +168,7 @@ pub(crate) fn denied(request: &HeaderMap, decision: &PolicyDecision) -> Response
             let detail = format!("policy `{}`: {no_key}", policy.name());
             reply::refused(request, status, &detail, None)
         }
-        _ => match decision.decision() {
+        _ => match decision.counted() {
             Some(counted) => {
                 let quotas = decision.quotas().map(|standing| standing.quota);
                 let quotas: Vec<_> = quotas.collect();
@@ -190,11 +177,6 @@ pub(crate) fn denied(request: &HeaderMap, decision: &PolicyDecision) -> Response
             None => reply::refused(request, status, "denied", None),
         },
     }
-}
-
-/// The decision of quotas, or one on nothing.
-pub(crate) fn counted(decision: &PolicyDecision) -> Decision {
-    decision.decision().cloned().unwrap_or_else(|| Decision::new(std::iter::empty().collect()))
 }
 
 fn names(decision: &PolicyDecision) -> LimitHeaders {

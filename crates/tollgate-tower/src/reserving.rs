@@ -5,7 +5,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-use crate::engine::BoxFuture;
+use crate::boxed::BoxFuture;
 use crate::gate::Gate;
 use crate::reservation::go_on;
 use crate::taken::Taken;

@@ -6,14 +6,13 @@ use std::sync::Arc;
 use http::{HeaderValue, response};
 #[cfg(feature = "policy")]
 use tollgate::Clock;
-use tollgate::{Limiter, PolicyQuota, Store};
+use tollgate::{AnyStore, PolicyQuota, SharedLimiter, Store};
 #[cfg(feature = "policy")]
 use tollgate_policy::{Attributes, PolicyLimiter};
 
 use crate::Head;
 #[cfg(feature = "policy")]
 use crate::attributes::AttributeSources;
-use crate::engine::Engine;
 use crate::extractor::Extractor;
 use crate::key::{AsyncKeyExtractor, KeyExtractor};
 #[cfg(feature = "policy")]
@@ -58,7 +57,7 @@ pub(crate) type RefundIf = dyn Fn(&response::Parts) -> bool + Send + Sync;
 #[derive(Clone)]
 pub(crate) enum By {
     Nobody,
-    Limiter(Arc<dyn Engine>),
+    Limiter(SharedLimiter<AnyStore>),
     #[cfg(feature = "policy")]
     Policies(Arc<dyn PolicyEngine>),
 }
@@ -95,8 +94,11 @@ pub enum OnInvalid {
     Unauthorized(HeaderValue),
 }
 
-/// What is answered while the store gives an error. It is what is left of its trouble: a
+/// What is answered while the store is in trouble. It is what is left of its trouble: a
 /// [`FallbackStore`](tollgate::FallbackStore) below the limiter has answers of its own, and counts locally if told to.
+///
+/// A request that the store can [never count](tollgate::StoreError::Uncountable) is refused whatever is set here: with
+/// 500, and a problem of type `urn:problem-type:tollgate:uncountable`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum OnStoreError {
@@ -107,10 +109,11 @@ pub enum OnStoreError {
 }
 
 impl Rule {
-    /// Counts by this limiter, one unit a request.
+    /// Counts by this limiter, one unit a request: a [`Limiter`](tollgate::Limiter) in memory, or a [`SharedLimiter`]
+    /// over any store.
     #[must_use]
-    pub fn new<S: Store + 'static>(limiter: Limiter<S>) -> Self {
-        Self { by: By::Limiter(Arc::new(limiter)), ..Self::unlimited() }
+    pub fn new<S: Store + 'static>(limiter: impl Into<SharedLimiter<S>>) -> Self {
+        Self { by: By::Limiter(limiter.into().into_any()), ..Self::unlimited() }
     }
 
     /// Counts by policies, from a file or in code: the same that the service decides by. They say whom a request is
@@ -118,8 +121,8 @@ impl Rule {
     /// request it says by its attributes: [`attributes`](crate::attributes) are those that every request has.
     ///
     /// A request that does not say whom it is counted for is answered as the policy has it, else 400. The
-    /// [`PolicyDecision`](tollgate_policy::PolicyDecision) is in the request's extensions beside the decision of its
-    /// quotas. The limiter can be given other policies at any time.
+    /// [`PolicyDecision`](tollgate_policy::PolicyDecision) is in the request's extensions, beside where its quotas
+    /// stand. The limiter can be given other policies at any time.
     ///
     /// # Examples
     ///
@@ -263,7 +266,7 @@ impl Rule {
         Self { on_invalid: Some(on_invalid), ..self }
     }
 
-    /// What is answered while the store gives an error: 503 unless this is set.
+    /// What is answered while the store is in trouble: 503 unless this is set.
     #[must_use]
     pub fn on_store_error(self, on_store_error: OnStoreError) -> Self {
         Self { on_store_error: Some(on_store_error), ..self }
@@ -281,7 +284,7 @@ impl By {
     /// The quotas that are counted, where they are the same for every request.
     pub(crate) fn quotas(&self) -> &[PolicyQuota] {
         match self {
-            Self::Limiter(engine) => engine.quotas(),
+            Self::Limiter(limiter) => limiter.quotas(),
             _ => &[],
         }
     }

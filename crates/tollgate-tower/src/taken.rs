@@ -1,39 +1,37 @@
 //! What a request has taken and may give back.
 
+#[cfg(feature = "policy")]
 use std::sync::Arc;
 
-use tollgate::{Decision, Key, StoreError};
+use tollgate::{AnyStore, Counted, Decision, Key, Receipt, SharedLimiter, StoreError};
 
-use crate::engine::Engine;
 #[cfg(feature = "policy")]
 use crate::policies::PolicyEngine;
 
 /// Units that were taken, and from where.
 pub(crate) enum Taken {
     ByKey {
-        engine: Arc<dyn Engine>,
+        limiter: SharedLimiter<AnyStore>,
         key: Key<'static>,
         units: u32,
-        decision: Decision,
+        /// Empty where nothing was taken from the store: of cost 0, and where something stood in for it.
+        receipt: Receipt,
     },
     #[cfg(feature = "policy")]
-    ByPolicies {
-        engine: Arc<dyn PolicyEngine>,
-        reservation: tollgate_policy::Reservation,
-        units: u32,
-    },
+    ByPolicies { engine: Arc<dyn PolicyEngine>, reservation: tollgate_policy::Reservation, units: u32 },
 }
 
 impl Taken {
-    /// What this answer took; `None` if that was nothing.
+    /// What a request took that was admitted so.
     pub(crate) fn by_key(
-        engine: &Arc<dyn Engine>,
+        limiter: &SharedLimiter<AnyStore>,
         key: Key<'static>,
         units: u32,
-        answer: &Result<Decision, StoreError>,
-    ) -> Option<Box<Self>> {
-        let decision = answer.as_ref().ok().filter(|decision| decision.is_allowed())?.clone();
-        Some(Box::new(Self::ByKey { engine: Arc::clone(engine), key, units, decision }))
+        counted: &Counted,
+    ) -> Self {
+        let decision = Decision::new(limiter.quotas(), key.clone(), counted.clone());
+        let receipt = decision.map_or_else(Receipt::default, Decision::into_receipt);
+        Self::ByKey { limiter: limiter.clone(), key, units, receipt }
     }
 
     pub(crate) const fn units(&self) -> u32 {
@@ -45,24 +43,24 @@ impl Taken {
     }
 
     /// Gives everything back, to the windows that were charged.
-    pub(crate) async fn cancel(&self) -> Result<(), StoreError> {
+    pub(crate) async fn cancel(self) -> Result<(), StoreError> {
         match self {
-            Self::ByKey { engine, key, units, decision } => {
-                engine.refund(key, *units, decision).await.map(drop)
-            }
+            Self::ByKey { limiter, receipt, .. } => limiter.refund(receipt).await.map(drop),
             #[cfg(feature = "policy")]
             Self::ByPolicies { engine, reservation, .. } => engine.cancel(reservation).await,
         }
     }
 
     /// Gives back what was not needed, or charges without asking what was needed beyond it.
-    pub(crate) async fn commit(&self, actual: u32) -> Result<(), StoreError> {
+    pub(crate) async fn commit(self, actual: u32) -> Result<(), StoreError> {
         match self {
-            Self::ByKey { engine, key, units, decision } => match units.checked_sub(actual) {
-                Some(0) => Ok(()),
-                Some(unused) => engine.refund(key, unused, decision).await.map(drop),
-                None => engine.record(key, actual - units).await.map(drop),
-            },
+            Self::ByKey { limiter, key, units, receipt } if receipt.is_empty() => {
+                match actual.checked_sub(units) {
+                    None | Some(0) => Ok(()),
+                    Some(missing) => limiter.record(key, missing).await.map(drop),
+                }
+            }
+            Self::ByKey { limiter, receipt, .. } => limiter.settle(receipt, actual).await.map(drop),
             #[cfg(feature = "policy")]
             Self::ByPolicies { engine, reservation, .. } => engine.commit(reservation, actual).await,
         }

@@ -35,6 +35,10 @@ pub enum Warning {
     /// for, outside of a Tokio runtime or without the feature `tokio`. They count until their window ends. So it is
     /// with a client that goes away while the store is asked for one.
     RefundNotTaken,
+    /// `TG1006`: the store can [never count](tollgate::StoreError::Uncountable) a request, because of how its quotas
+    /// and the store are put together: on a Cluster they may lie in several slots. Such requests are answered 500.
+    /// [`on_trouble`](crate::RateLimitLayerBuilder::on_trouble) is told why.
+    Uncountable,
 }
 
 impl Warning {
@@ -47,6 +51,7 @@ impl Warning {
             Self::NoIdentityBySetup => "TG1003",
             Self::NoMatchedRoute => "TG1004",
             Self::RefundNotTaken => "TG1005",
+            Self::Uncountable => "TG1006",
         }
     }
 }
@@ -72,6 +77,9 @@ impl fmt::Display for Warning {
             Self::RefundNotTaken => {
                 "what a request did not use cannot be given back without a Tokio runtime and the feature `tokio`"
             }
+            Self::Uncountable => {
+                "the store can never count some requests, because their quotas do not fit it: they are refused"
+            }
         })
     }
 }
@@ -79,7 +87,7 @@ impl fmt::Display for Warning {
 /// Gives warnings, each once.
 pub(crate) struct Warnings {
     hook: Box<dyn Fn(Warning) + Send + Sync>,
-    given: [AtomicBool; 5],
+    given: [AtomicBool; 6],
     /// Requests that were looked at for signs of a proxy.
     looked_at: AtomicU32,
 }

@@ -294,6 +294,17 @@ fn a_limiter_needs_a_quota_and_no_two_on_the_same_counters() {
     assert_eq!(build(apart), None);
 }
 
+/// For whoever holds any limiter, and is given one in memory as often as one over another store.
+#[test]
+fn a_limiter_over_any_store_goes_on_with_the_same_counters() {
+    let (memory, _) = limiter(&[Quota::per_minute(3), Quota::per_day(2)]);
+    assert!(memory.check("alice").unwrap().is_allowed());
+    let any: SharedLimiter<AnyStore> = SharedLimiter::from(memory.clone()).into_any();
+    assert!(Arc::ptr_eq(any.quotas(), memory.quotas()));
+    assert_eq!(block_on(any.check("alice")).unwrap().quotas()[1].remaining(), 0);
+    assert!(!memory.check("alice").unwrap().is_allowed());
+}
+
 #[test]
 fn a_limiter_counts_denials_if_it_is_told_to() {
     let store = MemoryStore::builder().clock(ManualClock::default()).build();

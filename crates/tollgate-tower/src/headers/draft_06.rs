@@ -21,8 +21,8 @@ pub(super) fn policy(quotas: impl Iterator<Item = (u64, u64)>) -> Option<HeaderV
     value(list)
 }
 
-pub(super) fn write(limit: &HeaderValue, quota: &QuotaState, headers: &mut HeaderMap) {
+pub(super) fn write(limit: &HeaderValue, state: &QuotaState, headers: &mut HeaderMap) {
     headers.insert(LIMIT, limit.clone());
-    headers.insert(REMAINING, number(quota.remaining()));
-    headers.insert(RESET, number(whole_seconds(quota.reset_after())));
+    headers.insert(REMAINING, number(state.remaining()));
+    headers.insert(RESET, number(whole_seconds(state.reset_after())));
 }

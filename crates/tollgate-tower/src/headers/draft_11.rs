@@ -3,7 +3,7 @@
 //! Source: draft-ietf-httpapi-ratelimit-headers-11, lists of strings with parameters as RFC 9651 writes them.
 
 use http::{HeaderMap, HeaderName, HeaderValue};
-use tollgate::{Decision, whole_seconds};
+use tollgate::{Counted, whole_seconds};
 
 use super::text::{push_item, value};
 
@@ -20,12 +20,12 @@ pub(super) fn policy(quotas: impl Iterator<Item = (impl AsRef<str>, u64, u64)>) 
 }
 
 /// So many units left, and a new window in so many seconds, for each quota.
-pub(super) fn write(quoted: &[Box<str>], decision: &Decision, headers: &mut HeaderMap) {
+pub(super) fn write(quoted: &[Box<str>], counted: &Counted, headers: &mut HeaderMap) {
     let mut list = String::new();
-    for (name, quota) in quoted.iter().zip(decision.quotas()) {
+    for (name, state) in quoted.iter().zip(counted) {
         let (mut left, mut reset) = (itoa::Buffer::new(), itoa::Buffer::new());
         let (left, reset) =
-            (left.format(quota.remaining()), reset.format(whole_seconds(quota.reset_after())));
+            (left.format(state.remaining()), reset.format(whole_seconds(state.reset_after())));
         push_item(&mut list, [name, ";r=", left, ";t=", reset]);
     }
     if let Some(value) = value(list) {

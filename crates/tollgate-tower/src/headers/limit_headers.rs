@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use http::header::RETRY_AFTER;
 use http::{HeaderMap, HeaderValue};
-use tollgate::{Decision, PolicyQuota, QuotaState, Source, WindowLength, whole_seconds};
+use tollgate::{Counted, PolicyQuota, QuotaState, Source, WindowLength, whole_seconds};
 
 use super::name::names_of;
 use super::text::number;
@@ -56,27 +56,28 @@ impl LimitHeaders {
         self.names.get(index).map(AsRef::as_ref)
     }
 
-    /// Writes the headers of a decision; those of an earlier one are replaced. Besides those of the format that is
-    /// `Retry-After` with a denial that passes later and, unless the format is `none`,
-    /// [`Tollgate-Source`](TOLLGATE_SOURCE) with a decision that did not come from the store.
-    pub fn write(&self, decision: &Decision, headers: &mut HeaderMap) {
-        if let Some(retry_after) = decision.retry_after() {
+    /// Writes the headers that say where the quotas stand; those of an earlier answer are replaced. Besides those of the
+    /// format that is `Retry-After` with a denial that passes later and, unless the format is `none`,
+    /// [`Tollgate-Source`](TOLLGATE_SOURCE) with an answer that did not come from the store.
+    pub fn write(&self, counted: &Counted, headers: &mut HeaderMap) {
+        let deciding = counted.deciding();
+        let Some(state) = counted.get(deciding) else { return };
+        if let Some(retry_after) = state.retry_after() {
             headers.insert(RETRY_AFTER, number(whole_seconds(retry_after)));
         }
         match self.format {
             HeaderFormat::None => return,
-            HeaderFormat::Draft11 => draft_11::write(&self.quoted, decision, headers),
-            HeaderFormat::Draft06 => self.write_deciding(decision, headers, draft_06::write),
-            HeaderFormat::XRateLimit => self.write_deciding(decision, headers, x_ratelimit::write),
+            HeaderFormat::Draft11 => draft_11::write(&self.quoted, counted, headers),
+            HeaderFormat::Draft06 => self.write_deciding(deciding, state, headers, draft_06::write),
+            HeaderFormat::XRateLimit => self.write_deciding(deciding, state, headers, x_ratelimit::write),
         }
-        let lengths = decision.quotas().iter().map(|quota| quota.window().length());
         if let Some(policy) = &self.policy {
             headers.insert(draft_11::POLICY, policy.clone());
-        } else if let Some(policy) = self.policy(lengths) {
+        } else if let Some(policy) = self.policy_in(counted) {
             headers.insert(draft_11::POLICY, policy);
         }
         // The usual source needs no header of its own.
-        match decision.source() {
+        match state.source() {
             Source::Fallback => drop(headers.insert(TOLLGATE_SOURCE, HeaderValue::from_static("fallback"))),
             Source::Local => drop(headers.insert(TOLLGATE_SOURCE, HeaderValue::from_static("local"))),
             _ => {}
@@ -85,13 +86,21 @@ impl LimitHeaders {
 
     fn write_deciding(
         &self,
-        decision: &Decision,
+        deciding: usize,
+        state: &QuotaState,
         headers: &mut HeaderMap,
         write: fn(&HeaderValue, &QuotaState, &mut HeaderMap),
     ) {
-        if let (Some((_, limit)), Some(quota)) = (self.limits.get(decision.deciding()), decision.quota()) {
-            write(limit, quota, headers);
+        if let Some((_, limit)) = self.limits.get(deciding) {
+            write(limit, state, headers);
         }
+    }
+
+    /// The quotas in the windows that were counted.
+    fn policy_in(&self, counted: &Counted) -> Option<HeaderValue> {
+        let lengths: Option<Vec<Duration>> =
+            counted.iter().map(|state| Some(state.window()?.length())).collect();
+        self.policy(lengths?.into_iter())
     }
 
     /// The quotas in windows of these lengths. A window below a second is told as one.

@@ -27,11 +27,11 @@
 //! clock.advance(Duration::from_millis(17_500));
 //!
 //! let mut headers = HeaderMap::new();
-//! limit_headers.write(&limiter.check("alice")?, &mut headers);
+//! limit_headers.write(limiter.check("alice")?.quotas(), &mut headers);
 //! assert_eq!(headers["ratelimit-policy"], r#""search";q=1;w=60"#);
 //! assert_eq!(headers["ratelimit"], r#""search";r=0;t=43"#);
 //!
-//! limit_headers.write(&limiter.check("alice")?, &mut headers);
+//! limit_headers.write(limiter.check("alice")?.quotas(), &mut headers);
 //! assert_eq!(headers["retry-after"], "43");
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```

@@ -69,8 +69,8 @@ impl RateLimitLayerBuilder {
         Self { format, ..self }
     }
 
-    /// Leaves no [`Decision`](tollgate::Decision) in the extensions of a request, nor that of policies, for services
-    /// that read none. To leave it takes an allocation, which is the only one that a request without headers needs.
+    /// Leaves nothing of the decision in the extensions of a request, neither [`Counted`](tollgate::Counted) nor the
+    /// decision of policies, for services that do not read it. To leave it takes an allocation, which is the only one that a request without headers needs.
     #[must_use]
     pub fn without_decisions(self) -> Self {
         Self { leaves: Leaves::Nothing, ..self }
@@ -91,7 +91,7 @@ impl RateLimitLayerBuilder {
     }
 
     /// Changes or replaces the response to a denial, which is given with all its headers. Denials of gRPC stay as they
-    /// are. The [`Denial`] is also the decision.
+    /// are.
     ///
     /// ```
     /// use http::{HeaderValue, StatusCode};
@@ -99,7 +99,8 @@ impl RateLimitLayerBuilder {
     ///
     /// # let rule = Rule::unlimited();
     /// let layer = RateLimitLayer::builder(rule).on_denied(|denial, mut response| {
-    ///     *response.body_mut() = format!("{} left\n", denial.remaining()).into();
+    ///     let left = denial.state().map_or(0, |state| state.remaining());
+    ///     *response.body_mut() = format!("{left} left\n").into();
     ///     response.headers_mut().insert("content-type", HeaderValue::from_static("text/plain"));
     ///     response
     /// });
@@ -112,8 +113,9 @@ impl RateLimitLayerBuilder {
         Self { on_denied: Some(Box::new(on_denied)), ..self }
     }
 
-    /// Changes or replaces the response to a request that a [store in trouble](Rule::on_store_error) could not decide
-    /// on. That of gRPC stays as it is. The error is for logs: callers can do nothing with it.
+    /// Changes or replaces the response to a request that the store could not decide on: because it is
+    /// [in trouble](Rule::on_store_error) or [full](Rule::when_full), or can never count it. That of gRPC stays as it is.
+    /// The error is for logs, together with its [source](std::error::Error::source): callers can do nothing with it.
     #[must_use]
     pub fn on_trouble(
         self,
@@ -215,11 +217,11 @@ pub(super) fn gate(
 ) -> Option<Option<Arc<Gate>>> {
     let counting = match &rule.by {
         By::Nobody => return Some(None),
-        By::Limiter(engine) => {
+        By::Limiter(limiter) => {
             let extractor = rule.extractor.clone().or_else(|| others.extractor.clone())?;
             Counting::ByKey(ByKey {
-                limit_headers: LimitHeaders::new(format, engine.quotas()),
-                engine: Arc::clone(engine),
+                limit_headers: LimitHeaders::new(format, limiter.quotas()),
+                limiter: limiter.clone(),
                 counts_peers: extractor.counts_peers(),
                 extractor,
             })

@@ -5,7 +5,7 @@ mod error;
 
 use std::sync::Arc;
 
-use tollgate::{Limiter, Store};
+use tollgate::{SharedLimiter, Store};
 use tower_layer::Layer;
 
 pub use self::builder::RateLimitLayerBuilder;
@@ -81,9 +81,12 @@ pub(crate) struct Limits {
 }
 
 impl RateLimitLayer {
-    /// One rule for all requests: by this limiter, for whoever this finds.
+    /// One rule for all requests: by this [limiter](Rule::new), for whoever this finds.
     #[must_use]
-    pub fn new<S: Store + 'static>(limiter: Limiter<S>, key: impl KeyExtractor + 'static) -> Self {
+    pub fn new<S: Store + 'static>(
+        limiter: impl Into<SharedLimiter<S>>,
+        key: impl KeyExtractor + 'static,
+    ) -> Self {
         let rule = Rule::new(limiter).key(key);
         let settings = Arc::new(Self::builder(Rule::unlimited()).settings());
         let others = gate(&rule, &rule, HeaderFormat::default(), &settings).unwrap_or(None);

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use http::StatusCode;
-use tollgate::{Decision, PolicyQuota, QuotaState, Reason, Source, Window, whole_seconds};
+use tollgate::{Counted, PolicyQuota, QuotaState, Reason, Source, Window, whole_seconds};
 
 use super::json::{Object, string};
 use crate::headers::LimitHeaders;
@@ -13,22 +13,22 @@ const KIND: &str = "https://iana.org/assignments/http-problem-types#quota-exceed
 
 pub(super) fn body<'q>(
     status: StatusCode,
-    decision: &Decision,
+    counted: &Counted,
     quotas: impl Iterator<Item = &'q PolicyQuota> + Clone,
     names: &LimitHeaders,
 ) -> String {
-    let states = || quotas.clone().zip(decision.quotas());
-    let violated = decision.quotas().iter().enumerate().filter(|(_, state)| state.reason().is_some());
+    let states = || quotas.clone().zip(counted);
+    let violated = counted.iter().enumerate().filter(|(_, state)| state.reason().is_some());
     let mut body = String::with_capacity(512);
     let mut object = Object::begin(&mut body);
     object
         .text("type", KIND)
         .text("title", "Quota exceeded")
         .value("status", status.as_u16())
-        .text("detail", &detail(decision, quotas.clone()))
+        .text("detail", &detail(counted, quotas.clone()))
         .list("violated-policies", violated.filter_map(|(index, _)| names.name(index)), string)
         .value("allowed", false);
-    if let Some((quota, state)) = states().nth(decision.deciding()) {
+    if let Some((quota, state)) = states().nth(counted.deciding()) {
         object.text("policy", quota.policy());
         standing(&mut object, quota, state);
         window(&mut object, state.window());
@@ -46,12 +46,12 @@ pub(super) fn body<'q>(
     body
 }
 
-pub(super) fn detail<'q>(decision: &Decision, mut quotas: impl Iterator<Item = &'q PolicyQuota>) -> String {
-    let (Some(quota), Some(state)) = (quotas.nth(decision.deciding()), decision.quota()) else {
+pub(super) fn detail<'q>(counted: &Counted, quotas: impl Iterator<Item = &'q PolicyQuota>) -> String {
+    let Some((quota, state)) = quotas.zip(counted).nth(counted.deciding()) else {
         return "denied".to_owned();
     };
     let (quota, remaining, limit) = (quota.quota(), state.remaining(), state.limit());
-    match decision.retry_after() {
+    match state.retry_after() {
         Some(wait) => format!(
             "{quota} has {remaining} of {limit} left, less than the request takes; the next window starts in {} s",
             whole_seconds(wait)
@@ -71,7 +71,8 @@ fn standing(object: &mut Object<'_>, quota: &PolicyQuota, state: &QuotaState) {
         .maybe("retry_after_ms", state.retry_after().map(millis));
 }
 
-fn window(object: &mut Object<'_>, window: Window) {
+fn window(object: &mut Object<'_>, window: Option<Window>) {
+    let Some(window) = window else { return };
     object.object("window", |object| {
         object.value("start", window.start().as_unix_millis()).value("end", window.end().as_unix_millis());
     });

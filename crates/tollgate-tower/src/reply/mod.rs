@@ -10,7 +10,7 @@ mod json;
 use bytes::Bytes;
 use http::header::{CACHE_CONTROL, CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE};
 use http::{HeaderMap, HeaderValue, Response, StatusCode};
-use tollgate::{Decision, PolicyQuota, StoreError};
+use tollgate::{Counted, PolicyQuota, QuotaState, StoreError};
 
 pub use self::body::ReplyBody;
 use crate::headers::LimitHeaders;
@@ -29,15 +29,16 @@ pub(crate) fn is_grpc(headers: &HeaderMap) -> bool {
 pub(crate) fn denied<'q>(
     request: &HeaderMap,
     status: StatusCode,
-    decision: &Decision,
+    counted: &Counted,
     quotas: impl Iterator<Item = &'q PolicyQuota> + Clone,
     names: &LimitHeaders,
 ) -> Response<Bytes> {
     if is_grpc(request) {
         let code = grpc::code(StatusCode::TOO_MANY_REQUESTS);
-        return grpc::reply(code, &denied::detail(decision, quotas), decision.retry_after());
+        let wait = counted.decided().and_then(QuotaState::retry_after);
+        return grpc::reply(code, &denied::detail(counted, quotas), wait);
     }
-    problem(status, denied::body(status, decision, quotas, names))
+    problem(status, denied::body(status, counted, quotas, names))
 }
 
 /// What is missing: 400 or 401, or 500 if no request can have it.
@@ -68,31 +69,48 @@ pub(crate) fn invalid(request: &HeaderMap, invalid: &Invalid, on_invalid: &OnInv
     refused(request, status, invalid.detail(), challenge)
 }
 
-/// A store that did not answer: 503. Which trouble it is in, and with what, is no caller's affair.
+/// A store that did not count: 503, or 500 if it never can. What is wrong with it is no caller's affair.
 pub(crate) fn store_error(request: &HeaderMap, error: &StoreError) -> Response<Bytes> {
-    const KIND: &str = "urn:problem-type:tollgate:store-unavailable";
-    let (reason, detail) = match error {
-        StoreError::Full => ("store_full", "the store is full: no room for another counter"),
-        error if error.may_have_charged() => {
-            ("outcome_unknown", "the store did not answer; whether it counted the request is unknown")
+    const UNAVAILABLE: (&str, &str) = ("urn:problem-type:tollgate:store-unavailable", "Store unavailable");
+    const UNCOUNTABLE: (&str, &str) = ("urn:problem-type:tollgate:uncountable", "Request cannot be counted");
+    let again = StatusCode::SERVICE_UNAVAILABLE;
+    let (status, (kind, title), reason, detail) = match error {
+        StoreError::Uncountable(_) => (
+            StatusCode::INTERNAL_SERVER_ERROR,
+            UNCOUNTABLE,
+            "uncountable",
+            "the store can never count this request, because of how the service is set up",
+        ),
+        // As the service has it: a store that is full is in no trouble.
+        StoreError::Full => (
+            again,
+            ("about:blank", "Service Unavailable"),
+            "store_full",
+            "the store is full: no room for another counter",
+        ),
+        StoreError::Trouble { may_have_charged: true, .. } => (
+            again,
+            UNAVAILABLE,
+            "outcome_unknown",
+            "the store did not answer; whether it counted the request is unknown",
+        ),
+        StoreError::Trouble { .. } => {
+            (again, UNAVAILABLE, "store_unavailable", "the store cannot answer, and nothing was counted")
         }
-        _ => ("store_unavailable", "the store cannot answer, and nothing was counted"),
     };
     if is_grpc(request) {
-        return grpc::reply(grpc::code(StatusCode::SERVICE_UNAVAILABLE), detail, None);
+        return grpc::reply(grpc::code(status), detail, None);
     }
     let mut body = String::with_capacity(256);
     let mut object = json::Object::begin(&mut body);
-    // As the service has it: a store that is full is in no trouble.
-    match error {
-        StoreError::Full => object.text("type", "about:blank").text("title", "Service Unavailable"),
-        _ => object.text("type", KIND).text("title", "Store unavailable"),
-    };
-    object.value("status", 503).text("detail", detail).text("reason", reason);
+    object.text("type", kind).text("title", title).value("status", status.as_u16());
+    object.text("detail", detail).text("reason", reason);
     object.end();
-    let mut reply = problem(StatusCode::SERVICE_UNAVAILABLE, body);
-    // When there is an answer again is not known; a second keeps clients from asking in a loop.
-    reply.headers_mut().insert(RETRY_AFTER, HeaderValue::from_static("1"));
+    let mut reply = problem(status, body);
+    if status == again {
+        // When there is an answer again is not known; a second keeps clients from asking in a loop.
+        reply.headers_mut().insert(RETRY_AFTER, HeaderValue::from_static("1"));
+    }
     reply
 }
 

@@ -3,11 +3,11 @@
 use std::fmt;
 use std::sync::Arc;
 
-use super::{charges, default_quotas, last_end};
+use super::{Limiter, charges, default_quotas, last_end};
 use crate::decision::Quotas;
 use crate::{
-    Answer, AnswerError, Charge, Counted, Counter, Decision, Key, PolicyQuota, Quota, QuotaState, Receipt,
-    Step, Store, StoreError, Timestamp,
+    Answer, AnswerError, AnyStore, Charge, Counted, Counter, Decision, Key, MemoryStore, PolicyQuota, Quota,
+    QuotaState, Receipt, Step, Store, StoreError, Timestamp,
 };
 
 /// One or several quotas over any [`Store`], applied to a key all or nothing.
@@ -58,6 +58,21 @@ impl<S> SharedLimiter<S> {
     #[must_use]
     pub const fn quotas(&self) -> &Arc<[PolicyQuota]> {
         &self.quotas
+    }
+}
+
+impl<S: Store + 'static> SharedLimiter<S> {
+    /// The same limiter in a type that does not depend on the kind of store.
+    #[must_use]
+    pub fn into_any(self) -> SharedLimiter<AnyStore> {
+        SharedLimiter { store: AnyStore::new(self.store), quotas: self.quotas }
+    }
+}
+
+/// The same quotas on the same counters.
+impl<C> From<Limiter<C>> for SharedLimiter<MemoryStore<C>> {
+    fn from(Limiter { store, quotas }: Limiter<C>) -> Self {
+        Self { store, quotas }
     }
 }
 
