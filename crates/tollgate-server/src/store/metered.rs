@@ -226,7 +226,7 @@ mod tests {
 
     use tollgate::{Charge, Key, MemoryStore, PolicyQuota};
     use tollgate_redis::RedisStore;
-    use tollgate_testkit::{Fault, FaultyStore, Steps, block_on};
+    use tollgate_testkit::{Fault, FaultyStore, StoreSteps, block_on};
 
     use super::*;
 
