@@ -559,9 +559,9 @@ policies:
 
     let server = serve(&folder.write("refuse.yaml", &text("")), &patient);
     until("the store counts", || server.get("/v1/check?user=u&cost=0").json()["source"] == "store");
-    let both = r#"{"attributes": {"tenant": "t", "user": "u0"}}"#;
+    let both = r#"{"attributes": {"tenant": "t", "user": "u9"}}"#;
     for reply in [
-        server.get("/v1/check?tenant=t&user=u0"),
+        server.get("/v1/check?tenant=t&user=u9"),
         server.post("/v1/check", both),
         server.post("/v1/peek", both),
     ] {
@@ -570,7 +570,7 @@ policies:
         assert_eq!(body["type"], "urn:problem-type:tollgate:uncountable");
         assert_eq!((&body["reason"], reply.header("retry-after")), (&json!("uncountable"), None));
     }
-    let batch = format!("{{\"requests\": [{both}, {{\"attributes\": {{\"user\": \"u0\"}}}}]}}");
+    let batch = format!("{{\"requests\": [{both}, {{\"attributes\": {{\"user\": \"u9\"}}}}]}}");
     let batch = server.post("/v1/check/batch", &batch).json();
     assert_eq!((&batch["decisions"][0]["status"], &batch["decisions"][1]["used"]), (&json!(500), &json!(1)));
     // It says nothing of the store.
