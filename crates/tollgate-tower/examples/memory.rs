@@ -10,7 +10,7 @@ use std::net::SocketAddr;
 use axum::Router;
 use axum::extract::Extension;
 use axum::routing::get;
-use tollgate::{Decision, Limiter, Quota};
+use tollgate::{Counted, Limiter, Quota};
 use tollgate_tower::RateLimitLayer;
 use tollgate_tower::key::PeerAddress;
 
@@ -26,6 +26,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
 }
 
 /// Never called for a request that is denied.
-async fn hello(Extension(decision): Extension<Decision>) -> String {
-    format!("{} left\n", decision.remaining())
+async fn hello(Extension(counted): Extension<Counted>) -> String {
+    // Of the only quota.
+    format!("{} left\n", counted[0].remaining())
 }

@@ -10,7 +10,7 @@ use std::net::SocketAddr;
 
 use axum::Router;
 use axum::routing::get;
-use tollgate::{FallbackStore, Limiter, LocalShare, OnStoreFailure, Quota};
+use tollgate::{FallbackStore, LocalShare, OnStoreFailure, Quota, SharedLimiter};
 use tollgate_redis::RedisStore;
 use tollgate_tower::RateLimitLayer;
 use tollgate_tower::key::PeerAddress;
@@ -23,7 +23,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let store = RedisStore::builder("redis://127.0.0.1".parse()?).build()?;
     // While the server is away, each of the two processes counts against half of the limit.
     let store = FallbackStore::new(store, OnStoreFailure::Local(LocalShare::new(1, 2)?));
-    let limiter = Limiter::with_store(Quota::per_minute(5), store);
+    let limiter = SharedLimiter::new(Quota::per_minute(5), store);
 
     let layer = RateLimitLayer::new(limiter, PeerAddress::new());
     let app = Router::new().route("/", get(move || async move { format!("port {port}\n") })).layer(layer);

@@ -14,7 +14,7 @@ use jiff::{SignedDuration, Timestamp};
 use serde_json::json;
 use tokio::net::TcpListener;
 use tollgate::{
-    CountDenied, Decision, FallbackStore, Key, Limiter, OnStoreFailure, Quota, Source, whole_seconds,
+    CountDenied, Counted, FallbackStore, Key, Limiter, OnStoreFailure, Quota, Source, whole_seconds,
 };
 use tollgate_redis::{KeyLayout, RedisStore};
 use tollgate_tower::headers::HeaderFormat;
@@ -103,7 +103,7 @@ fn limits(properties: Properties) -> Result<RateLimitLayer, Box<dyn Error>> {
         }
         let quota = Quota::new(limit.into(), window)?;
         let limiter = Limiter::builder(name).quota(quota).count_denied(CountDenied::Yes);
-        let limiter = limiter.build(FallbackStore::new(store.clone(), on_failure))?;
+        let limiter = limiter.build_shared(FallbackStore::new(store.clone(), on_failure))?;
         Ok::<_, Box<dyn Error>>(Rule::new(limiter).key(from_fn("header `x-user`", key)))
     };
     let format = if properties.include_http_headers { HeaderFormat::Draft06 } else { HeaderFormat::None };
@@ -124,10 +124,11 @@ fn user<'r>(head: Head<'r>) -> Option<Key<'r>> {
 
 /// The starter's `ProblemDetail`, in place of ours.
 fn problem(properties: &Properties, denial: &Denial<'_>, mut response: Response<Bytes>) -> Response<Bytes> {
-    let (Some(quota), Some(state)) = (denial.quota(), denial.decision().quota()) else { return response };
-    let (name, limit, window) = (quota.policy(), state.limit(), state.window().length());
+    let (Some(quota), Some(state)) = (denial.quota(), denial.state()) else { return response };
+    let Some(window) = state.window() else { return response };
+    let (name, limit, window) = (quota.policy(), state.limit(), window.length());
     let period = SignedDuration::try_from(window).unwrap_or_default();
-    let wait = denial.retry_after().map(whole_seconds);
+    let wait = state.retry_after().map(whole_seconds);
     let mut body = json!({
         "type": "about:blank",
         "title": "Rate limit exceeded",
@@ -150,17 +151,17 @@ fn problem(properties: &Properties, denial: &Denial<'_>, mut response: Response<
 }
 
 /// The fields of its `RateLimitDecision`; where it says -1, because nobody has counted, `remainingTime` is null. Of a
-/// request without a limit there is no decision.
-async fn answer(decision: Option<Extension<Decision>>) -> impl IntoResponse {
+/// request without a limit nothing is counted.
+async fn answer(counted: Option<Extension<Counted>>) -> impl IntoResponse {
     let millis = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
-    let fields = decision.map(|Extension(decision)| {
-        let wait = decision.retry_after().map(millis);
-        let is_counted = decision.source() != Source::Fallback;
+    let fields = counted.as_ref().and_then(|counted| counted.decided()).map(|state| {
+        let wait = state.retry_after().map(millis);
+        let is_counted = state.source() != Source::Fallback;
         json!({
-            "allowed": decision.is_allowed(),
+            "allowed": state.has_room(),
             "remainingTime": is_counted.then(|| wait.unwrap_or(0)),
             "retryAfter": wait,
-            "resetAfter": millis(decision.reset_after()),
+            "resetAfter": millis(state.reset_after()),
         })
     });
     ([(header::CONTENT_TYPE, "application/json")], json!(fields).to_string())

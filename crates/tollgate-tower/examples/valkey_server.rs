@@ -54,7 +54,8 @@ pub(crate) async fn limited(
     let store = store.deadline(PATIENCE).connect_timeout(PATIENCE).build()?;
     let quota = Quota::new(requests, Duration::from_secs(seconds));
     let quota = quota.map_err(|e| format!("RATE_LIMIT_REQUESTS, RATE_LIMIT_WINDOW_SECONDS: {e}"))?;
-    let limiter = Limiter::builder("users").quota(quota).count_denied(CountDenied::Yes).build(store)?;
+    let limiter =
+        Limiter::builder("users").quota(quota).count_denied(CountDenied::Yes).build_shared(store)?;
 
     let (server, realm) =
         (or("KEYCLOAK_SERVER_URL", "http://localhost:8080"), or("KEYCLOAK_REALM", "master"));

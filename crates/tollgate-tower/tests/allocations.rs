@@ -11,7 +11,7 @@ use allocation_counter::measure;
 use bytes::Bytes;
 use http::{Request, Response};
 use http_body_util::Full;
-use tollgate::{Decision, Limiter, Quota};
+use tollgate::{Counted, Limiter, Quota};
 use tollgate_tower::headers::HeaderFormat;
 use tollgate_tower::key::{Peer, PeerAddress};
 use tollgate_tower::{RateLimitLayer, RateLimitLayerBuilder, Rule};
@@ -66,10 +66,10 @@ fn allocations(builder: RateLimitLayerBuilder) -> u64 {
 }
 
 #[test]
-fn beside_the_decision_in_the_extensions_nothing_is_allocated() {
-    let decision = Limiter::new(Quota::per_day(1)).check("alice").unwrap();
+fn beside_what_is_in_the_extensions_nothing_is_allocated() {
+    let counted = Limiter::new(Quota::per_day(1)).check("alice").unwrap().quotas().clone();
     let mut bare = request();
-    let inserting = measure(|| drop::<Option<Decision>>(bare.extensions_mut().insert(decision)));
+    let inserting = measure(|| drop::<Option<Counted>>(bare.extensions_mut().insert(counted)));
     assert_eq!(allocations(builder(HeaderFormat::None)), inserting.count_total);
     // The map of the headers is two allocations, a value one; the policy is shared by all.
     assert!(allocations(builder(HeaderFormat::Draft11)) <= inserting.count_total + 3);

@@ -148,13 +148,10 @@ policies:
         let attributes = sources.read(Head::from(&request)).unwrap();
         block_on(limiter.check(&attributes, 1)).map(|decision| decision.is_allowed())
     };
-    assert_eq!(check("/a", "192.0.2.1", Some(&bearer)), Ok(true));
-    assert_eq!(
-        check("/b", "::ffff:192.0.2.1", Some(&bearer)),
-        Ok(false),
-        "the same client, whatever it asks for"
-    );
-    assert_eq!(check("/a", "192.0.2.2", Some(&bearer)), Ok(true));
-    assert_eq!(check("/health", "192.0.2.1", Some(&bearer)), Ok(true));
+    let is_allowed = |path, ip| check(path, ip, Some(&bearer)).unwrap();
+    assert!(is_allowed("/a", "192.0.2.1"));
+    assert!(!is_allowed("/b", "::ffff:192.0.2.1"), "the same client, whatever it asks for");
+    assert!(is_allowed("/a", "192.0.2.2"));
+    assert!(is_allowed("/health", "192.0.2.1"));
     assert!(matches!(check("/a", "192.0.2.1", None), Err(CheckError::Refused(_))), "nobody says who it is");
 }

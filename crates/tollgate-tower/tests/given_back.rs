@@ -12,7 +12,7 @@ use bytes::Bytes;
 use http::{Request, Response};
 use http_body_util::Full;
 use tokio::time::timeout;
-use tollgate::{Key, Limiter, Quota};
+use tollgate::{Key, Quota, SharedLimiter};
 use tollgate_redis::RedisStore;
 use tollgate_testkit::instant;
 use tollgate_testkit::servers::{Settings, Software};
@@ -30,9 +30,9 @@ async fn what_a_client_took_that_left_while_redis_was_asked_is_given_back() {
     redis.clock().set(instant("2026-03-15T12:00:25Z"));
     let url = format!("redis://{}", redis.address()).parse().unwrap();
     let store = RedisStore::builder(url).deadline(PATIENCE).build().unwrap();
-    let limiter = Limiter::with_store(Quota::per_day(10), store);
+    let limiter = SharedLimiter::new(Quota::per_day(10), store);
     // The connection is there before the server hangs.
-    assert!(limiter.check_cost_async("bob", 1).await.unwrap().is_allowed());
+    assert!(limiter.check("bob").await.unwrap().is_allowed());
 
     let alice = from_fn("a name", |_| Some(Key::from("alice")));
     let layer = RateLimitLayer::builder(Rule::new(limiter.clone()).key(alice).cost(7).reserve());
@@ -48,7 +48,7 @@ async fn what_a_client_took_that_left_while_redis_was_asked_is_given_back() {
 
     // A counter is there once it was charged, also where nothing of it is used any more.
     let given_back = async {
-        while redis.command::<u64>(["DBSIZE"]) < 2 || limiter.peek_async("alice").await.unwrap().used() > 0 {
+        while redis.command::<u64>(["DBSIZE"]) < 2 || limiter.peek("alice").await.unwrap().used() > 0 {
             tokio::task::yield_now().await;
         }
     };

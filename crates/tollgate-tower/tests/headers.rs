@@ -6,24 +6,24 @@ use std::time::Duration;
 
 use http::HeaderMap;
 use sfv::{BareItem, Item, ListEntry, Parser};
-use tollgate::{Decision, Limiter, ManualClock, MemoryStore, Quota, QuotaState, Source};
+use tollgate::{Counted, Limiter, ManualClock, MemoryStore, Quota, QuotaState, Source};
 use tollgate_tower::headers::{HeaderFormat, LimitHeaders};
 
-/// A decision 18.4 seconds into a minute of 2023-11-14 22:14, and what writes its headers.
-fn decided(format: HeaderFormat, policy: &str, quotas: &[&str], cost: u32) -> (LimitHeaders, Decision) {
+/// Where quotas stand 18.4 seconds into a minute of 2023-11-14 22:14, and what writes the headers.
+fn counted(format: HeaderFormat, policy: &str, quotas: &[&str], cost: u32) -> (LimitHeaders, Counted) {
     let clock = ManualClock::default();
     clock.advance(Duration::from_millis(18_400));
     let store = MemoryStore::builder().clock(clock).build();
     let quotas = quotas.iter().map(|quota| quota.parse::<Quota>().unwrap());
     let limiter = quotas.fold(Limiter::builder(policy), |all, quota| all.quota(quota)).build(store).unwrap();
-    let decision = limiter.check_cost("alice", cost).unwrap();
-    (LimitHeaders::new(format, limiter.quotas()), decision)
+    let counted = limiter.check_cost("alice", cost).unwrap().quotas().clone();
+    (LimitHeaders::new(format, limiter.quotas()), counted)
 }
 
 fn written(format: HeaderFormat, quotas: &[&str], cost: u32) -> HeaderMap {
-    let (limit_headers, decision) = decided(format, "default", quotas, cost);
+    let (limit_headers, counted) = counted(format, "default", quotas, cost);
     let mut headers = HeaderMap::new();
-    limit_headers.write(&decision, &mut headers);
+    limit_headers.write(&counted, &mut headers);
     headers
 }
 
@@ -89,9 +89,9 @@ fn names_of_any_kind_can_be_read_back() {
         ("straße\r\nset-cookie: a=b", "stra%C3%9Fe%0D%0Aset-cookie: a=b"),
         ("", ""),
     ] {
-        let (limit_headers, decision) = decided(HeaderFormat::Draft11, policy, &["5/1m"], 1);
+        let (limit_headers, counted) = counted(HeaderFormat::Draft11, policy, &["5/1m"], 1);
         let mut headers = HeaderMap::new();
-        limit_headers.write(&decision, &mut headers);
+        limit_headers.write(&counted, &mut headers);
         assert_eq!(parsed(&headers, "ratelimit"), items(&[(name, &[("r", 4), ("t", 42)])]));
         assert_eq!(parsed(&headers, "ratelimit-policy"), items(&[(name, &[("q", 5), ("w", 60)])]));
     }
@@ -162,11 +162,11 @@ fn every_format_says_when_to_come_back() {
         let limiter = Limiter::with_store(Quota::per_minute(1), store);
         let limit_headers = LimitHeaders::new(format, limiter.quotas());
         let mut headers = HeaderMap::new();
-        limit_headers.write(&limiter.check("alice").unwrap(), &mut headers);
+        limit_headers.write(limiter.check("alice").unwrap().quotas(), &mut headers);
         assert!(!headers.contains_key("retry-after"), "{format}");
-        limit_headers.write(&limiter.check("alice").unwrap(), &mut headers);
+        limit_headers.write(limiter.check("alice").unwrap().quotas(), &mut headers);
         assert_eq!(headers["retry-after"], "1", "{format}: a millisecond is rounded up");
-        let (limit_headers, never) = decided(format, "default", &["5/1m"], 6);
+        let (limit_headers, never) = counted(format, "default", &["5/1m"], 6);
         headers.clear();
         limit_headers.write(&never, &mut headers);
         assert!(!headers.contains_key("retry-after"), "{format}: it can never pass");
@@ -181,13 +181,14 @@ fn a_window_below_a_second_is_told_as_one() {
 
 #[test]
 fn a_decision_from_elsewhere_says_so_and_keeps_the_whole_limit() {
-    let (limit_headers, decision) = decided(HeaderFormat::Draft11, "default", &["9/1m"], 1);
+    let (limit_headers, counted) = counted(HeaderFormat::Draft11, "default", &["9/1m"], 1);
     let share: Quota = "3/1m".parse().unwrap();
-    let state = decision.quotas()[0];
+    let state = counted[0];
     for (source, name) in [(Source::Fallback, "fallback"), (Source::Local, "local")] {
-        let state = QuotaState::new(&share, 1, state.window(), state.now(), None).with_source(source);
+        let window = state.window().unwrap();
+        let state = QuotaState::in_window(&share, 1, window, state.now(), None).with_source(source);
         let mut headers = HeaderMap::new();
-        limit_headers.write(&Decision::new(tollgate::PerQuota::one(state)), &mut headers);
+        limit_headers.write(&Counted::one(state), &mut headers);
         assert_eq!(headers["tollgate-source"], name);
         assert_eq!(headers["ratelimit-policy"], "\"default\";q=9;w=60");
         assert_eq!(headers["ratelimit"], "\"default\";r=2;t=42", "what the next request will find");

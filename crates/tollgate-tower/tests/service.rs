@@ -10,7 +10,7 @@ use std::task::{Context, Poll};
 use bytes::Bytes;
 use http::{Request, Response, StatusCode};
 use http_body_util::{BodyExt, Full};
-use tollgate::{Anchor, Limiter, MemoryStore, Quota};
+use tollgate::{Anchor, Limiter, MemoryStore, Quota, SharedLimiter};
 use tollgate_testkit::{FaultyStore, block_on};
 use tollgate_tower::key::{self, Global};
 use tollgate_tower::{RateLimit, RateLimitLayer, ReplyBody, Rule};
@@ -92,7 +92,7 @@ fn layers() -> [RateLimitLayer; 3] {
     let later = key::from_async_fn(|_| async { Ok(tollgate::Key::from(1_u64).into()) });
     [
         RateLimitLayer::new(Limiter::new(quota()), Global),
-        RateLimitLayer::new(Limiter::with_store(quota(), FaultyStore::new(MemoryStore::new())), Global),
+        RateLimitLayer::new(SharedLimiter::new(quota(), FaultyStore::new(MemoryStore::new())), Global),
         RateLimitLayer::builder(Rule::new(Limiter::new(quota())).key_async(later)).build().unwrap(),
     ]
 }

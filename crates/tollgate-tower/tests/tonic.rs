@@ -7,7 +7,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use tokio::net::TcpListener;
-use tollgate::{Limiter, ManualClock, MemoryStore, Store, StoreError};
+use tollgate::{Limiter, ManualClock, MemoryStore, SharedLimiter, Store, StoreError};
 use tollgate_testkit::{Fault, FaultyStore};
 use tollgate_tower::key::{self, Global, Invalid, PeerAddress};
 use tollgate_tower::{OnMissing, RateLimitLayer, Rule};
@@ -25,8 +25,8 @@ fn memory() -> MemoryStore<ManualClock> {
     MemoryStore::builder().clock(clock).build()
 }
 
-fn limiter<S: Store>(store: S) -> Limiter<S> {
-    Limiter::builder("health").quota("2/1m".parse().unwrap()).build(store).unwrap()
+fn limiter<S: Store>(store: S) -> SharedLimiter<S> {
+    Limiter::builder("health").quota("2/1m".parse().unwrap()).build_shared(store).unwrap()
 }
 
 async fn serve(layer: RateLimitLayer) -> HealthClient<Channel> {
@@ -78,10 +78,18 @@ async fn a_method_is_a_route() {
 async fn a_store_in_trouble_is_unavailable() {
     let store = FaultyStore::new(MemoryStore::new());
     let mut client = serve(RateLimitLayer::new(limiter(store.clone()), Global)).await;
-    store.begin(Fault::Fails(StoreError::Unreachable));
-    let error = check(&mut client).await.unwrap_err();
-    assert_eq!(error.code(), Code::Unavailable);
-    assert_eq!(error.message(), "the store cannot answer, and nothing was counted");
+    for (fault, code, message) in [
+        (Fault::unreachable(), Code::Unavailable, "the store cannot answer, and nothing was counted"),
+        (
+            Fault::Fails(StoreError::Uncountable("in several slots")),
+            Code::Internal,
+            "the store can never count this request, because of how the service is set up",
+        ),
+    ] {
+        store.begin(fault);
+        let error = check(&mut client).await.unwrap_err();
+        assert_eq!((error.code(), error.message()), (code, message));
+    }
     store.end();
     assert!(check(&mut client).await.is_ok());
 }

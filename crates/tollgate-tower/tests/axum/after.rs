@@ -2,6 +2,7 @@
 
 use std::convert::Infallible;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -11,37 +12,34 @@ use axum::extract::Extension;
 use axum::routing::{get as on_get, post as on_post};
 use http::StatusCode;
 use hyper::body::Frame;
-use tollgate::{Key, Limiter, MemoryStore, Store};
-use tollgate_testkit::FaultyStore;
+use tollgate::{FallbackStore, Key, Limiter, LocalShare, MemoryStore, OnStoreFailure, SharedLimiter, Store};
+use tollgate_testkit::{Fault, FaultyStore};
 use tollgate_tower::key::Global;
 use tollgate_tower::{RateLimitLayer, Reservation, Rule};
 
-use crate::support::{PATIENCE, clock, get, limiter, limiter_at, send, serve, until};
+use crate::support::{PATIENCE, a_day, clock, get, limiter, limiter_at, send, serve, until};
 
 fn all() -> Key<'static> {
     Key::parts(std::iter::empty::<Key<'_>>())
 }
 
-fn waiting(quota: &str) -> (Limiter<FaultyStore<MemoryStore>>, MemoryStore) {
-    let memory = MemoryStore::new();
+fn waiting(quota: &str) -> SharedLimiter<FaultyStore<MemoryStore>> {
     let limiter = Limiter::builder("search").quota(quota.parse().unwrap());
-    (limiter.build(FaultyStore::new(memory.clone())).unwrap(), memory)
+    limiter.build_shared(FaultyStore::new(MemoryStore::new())).unwrap()
 }
 
-async fn used<S: Store>(limiter: &Limiter<S>) -> u64 {
-    limiter.peek_async(all()).await.unwrap().used()
+async fn used<S: Store>(limiter: &SharedLimiter<S>) -> u64 {
+    limiter.peek(all()).await.unwrap().used()
 }
 
 #[tokio::test]
 async fn only_failed_logins_count() {
-    let (shared, _) = waiting("3/1d@first_hit");
-    let clocked = limiter("login", "3/1m");
-    only_failed_count(Rule::new(shared.clone()), &shared).await;
-    only_failed_count(Rule::new(clocked.clone()), &clocked).await;
+    only_failed_count(&waiting("3/1d@first_hit")).await;
+    only_failed_count(&limiter("login", "3/1m").into()).await;
 }
 
-async fn only_failed_count<S: Store>(rule: Rule, limiter: &Limiter<S>) {
-    let rule = rule.key(Global).refund_if(|response| response.status.is_success());
+async fn only_failed_count<S: Store + Clone + 'static>(limiter: &SharedLimiter<S>) {
+    let rule = Rule::new(limiter.clone()).key(Global).refund_if(|response| response.status.is_success());
     let login = |body: Bytes| async move {
         if body.is_empty() { StatusCode::FORBIDDEN } else { StatusCode::NO_CONTENT }
     };
@@ -87,10 +85,7 @@ enum Deed {
     Fail,
 }
 
-async fn settle<S: Store + 'static>(limiter: Limiter<S>, deed: Deed) -> (StatusCode, Limiter<S>)
-where
-    Limiter<S>: Clone,
-{
+async fn settle<S: Store + Clone + 'static>(limiter: &SharedLimiter<S>, deed: Deed) -> StatusCode {
     let handler = move |Extension(reservation): Extension<Reservation>| async move {
         assert_eq!(reservation.units(), 10);
         match deed {
@@ -109,7 +104,7 @@ where
     let rule = Rule::new(limiter.clone()).key(Global).cost(10).reserve();
     let layer = RateLimitLayer::builder(rule).build().unwrap();
     let address = serve(Router::new().route("/", on_get(handler)).layer(layer)).await;
-    (get(address, "/").await.status, limiter)
+    get(address, "/").await.status
 }
 
 #[tokio::test]
@@ -124,10 +119,12 @@ async fn a_reservation_is_settled_at_what_was_committed() {
         (Deed::Drop, 0),
         (Deed::Fail, 0),
     ] {
-        let (_, at_once) = settle(limiter("search", "11/1m"), deed).await;
+        let at_once = limiter("search", "11/1m").into();
+        settle(&at_once, deed).await;
         assert_eq!(used(&at_once).await, expected, "{deed:?}");
 
-        let (_, later) = settle(waiting("11/1d@first_hit").0, deed).await;
+        let later = waiting("11/1d@first_hit");
+        settle(&later, deed).await;
         // One that was dropped is given back by a task of its own.
         let settled = async {
             while used(&later).await != expected {
@@ -162,13 +159,41 @@ async fn reservations_of_two_layers_are_settled_together() {
         let app = Router::new().route("/", on_get(handler));
         let address = serve(app.layer(reserves(&inner, 10)).layer(reserves(&outer, 20))).await;
         assert_eq!(get(address, "/").await.status, StatusCode::OK);
-        assert_eq!((used(&inner).await, used(&outer).await), (used_up, used_up), "{deed:?}");
+        let used = |limiter: &Limiter<_>| limiter.peek(all()).unwrap().used();
+        assert_eq!((used(&inner), used(&outer)), (used_up, used_up), "{deed:?}");
+    }
+}
+
+/// Of what took nothing from the store there is no receipt: a cost of 0 only looks, and while the store is away the
+/// memory in its place counts.
+#[tokio::test]
+async fn what_was_needed_beyond_nothing_is_charged_all_the_same() {
+    let share = LocalShare::new(1, 1).unwrap();
+    for (cost, is_away, actual, expected) in
+        [(0, false, 0, 0), (0, false, 7, 7), (4, true, 7, 7), (4, true, 3, 4), (4, false, 7, 7)]
+    {
+        let store = FaultyStore::new(MemoryStore::new());
+        if is_away {
+            store.begin(Fault::unreachable());
+        }
+        let store = FallbackStore::new(store, OnStoreFailure::Local(share));
+        let limiter = SharedLimiter::new(a_day(9), Arc::new(store));
+        let handler = move |Extension(reservation): Extension<Reservation>| async move {
+            assert_eq!(reservation.units(), cost);
+            reservation.commit(actual).await.unwrap();
+        };
+        let rule = Rule::new(limiter.clone()).key(Global).cost(cost).reserve();
+        let layer = RateLimitLayer::builder(rule).build().unwrap();
+        let address = serve(Router::new().route("/", on_get(handler)).layer(layer)).await;
+        assert_eq!(get(address, "/").await.status, StatusCode::OK);
+        assert_eq!(used(&limiter).await, expected, "{actual} of {cost}, away: {is_away}");
     }
 }
 
 #[tokio::test]
 async fn more_than_was_reserved_is_charged_without_asking() {
-    let (status, limiter) = settle(limiter("search", "11/1m"), Deed::Commit(12)).await;
+    let limiter = limiter("search", "11/1m");
+    let status = settle(&limiter.clone().into(), Deed::Commit(12)).await;
     assert_eq!(status, StatusCode::OK);
     assert!(!limiter.peek(all()).unwrap().is_allowed());
 }

@@ -6,7 +6,7 @@ use axum::Router;
 use axum::extract::Extension;
 use axum::routing::get as on_get;
 use http::StatusCode;
-use tollgate::Decision;
+use tollgate::Counted;
 use tollgate_tower::headers::HeaderFormat;
 use tollgate_tower::key::PeerAddress;
 use tollgate_tower::{RateLimitLayer, Rule};
@@ -80,9 +80,9 @@ async fn the_sixth_of_five_is_denied_and_never_reaches_the_handler() {
 }
 
 #[tokio::test]
-async fn a_handler_finds_the_decision() {
+async fn a_handler_finds_where_its_quotas_stand() {
     let layer = RateLimitLayer::new(limiter("search", "5/1m"), PeerAddress::new());
-    let handler = |Extension(decision): Extension<Decision>| async move { decision.remaining().to_string() };
+    let handler = |Extension(counted): Extension<Counted>| async move { counted[0].remaining().to_string() };
     let address = serve(Router::new().route("/", on_get(handler)).layer(layer)).await;
     assert_eq!(get(address, "/").await.body, "4");
     assert_eq!(get(address, "/").await.body, "3");
@@ -137,11 +137,13 @@ async fn jitter_only_ever_adds() {
 }
 
 #[tokio::test]
-async fn a_denial_can_be_replaced_with_the_whole_decision_at_hand() {
+async fn a_denial_can_be_replaced_with_where_its_quotas_stand_at_hand() {
     let rule = Rule::new(limiter("search", "1/1m")).key(PeerAddress::new());
-    let layer = RateLimitLayer::builder(rule).on_denied(|decision, mut response| {
+    let layer = RateLimitLayer::builder(rule).on_denied(|denial, mut response| {
+        let state = denial.state().unwrap();
         *response.status_mut() = StatusCode::FORBIDDEN;
-        *response.body_mut() = format!("{:?} after {} of {}", decision.reason(), decision.used(), 1).into();
+        *response.body_mut() =
+            format!("{:?} after {} of {}", state.reason(), state.used(), state.limit()).into();
         response
     });
     let address = serve(app(layer.build().unwrap()).0).await;
@@ -221,12 +223,12 @@ async fn a_layer_may_leave_no_decision() {
     for leaves in [true, false] {
         let builder = RateLimitLayer::builder(Rule::new(limiter("search", "1/1m")).key(PeerAddress::new()));
         let layer = if leaves { builder } else { builder.without_decisions() }.build().unwrap();
-        let handler = |decision: Option<Extension<Decision>>| async move {
-            decision.map_or("nothing", |_| "a decision")
+        let handler = |counted: Option<Extension<Counted>>| async move {
+            counted.map_or("nothing", |_| "what was counted")
         };
         let address = serve(Router::new().route("/", on_get(handler)).layer(layer)).await;
         let answer = get(address, "/").await;
-        assert_eq!(answer.body, if leaves { "a decision" } else { "nothing" });
+        assert_eq!(answer.body, if leaves { "what was counted" } else { "nothing" });
         assert_eq!(
             answer.header("ratelimit"),
             Some("\"search\";r=0;t=42"),

@@ -79,7 +79,7 @@ async fn what_the_store_answers_too_late_is_given_back() {
         let policy = "policies: [{ name: policies, key: global, quotas: [10/1d@first_hit] }]";
         let policies = Config::parse("limits.yaml", policy).unwrap().into_policies();
         let policies = Arc::new(PolicyLimiter::new(store.clone(), policies, "limits.yaml"));
-        let by_key = Limiter::builder("key").quota(a_day(10)).build(store.clone()).unwrap();
+        let by_key = Limiter::builder("key").quota(a_day(10)).build_shared(store.clone()).unwrap();
         for (name, rule) in [
             ("key", Rule::new(by_key).key(Global)),
             ("policies", Rule::policies(&policies, tollgate_tower::attributes)),

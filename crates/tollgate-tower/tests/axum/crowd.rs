@@ -9,7 +9,7 @@ use hyper::client::conn::http2;
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use tokio::net::TcpStream;
 use tokio::task::JoinSet;
-use tollgate::{Limiter, MemoryStore, Store};
+use tollgate::{Limiter, MemoryStore, SharedLimiter, Store};
 use tollgate_testkit::FaultyStore;
 use tollgate_tower::key::PeerAddress;
 use tollgate_tower::{RateLimitLayer, Rule};
@@ -21,17 +21,17 @@ const STREAMS: usize = 200;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn exactly_a_thousand_of_ten_thousand_reach_the_handler() {
-    a_tenth_passes(Limiter::new(a_day(1_000)), 50).await;
+    a_tenth_passes(Limiter::new(a_day(1_000)).into(), 50).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn exactly_a_tenth_passes_over_a_store_that_has_to_be_waited_for() {
     let store = FaultyStore::new(MemoryStore::new());
-    a_tenth_passes(Limiter::with_store(a_day(200), store), 10).await;
+    a_tenth_passes(SharedLimiter::new(a_day(200), store), 10).await;
 }
 
 /// The limit is a tenth of the requests on so many connections.
-async fn a_tenth_passes<S: Store + 'static>(limiter: Limiter<S>, connections: usize) {
+async fn a_tenth_passes<S: Store + 'static>(limiter: SharedLimiter<S>, connections: usize) {
     let runs = Runs::default();
     let counting = runs.clone();
     let layer = RateLimitLayer::builder(Rule::new(limiter).key(PeerAddress::new())).build().unwrap();

@@ -7,13 +7,13 @@ use axum::Router;
 use axum::extract::Extension;
 use axum::routing::{get as on_get, post as on_post};
 use http::StatusCode;
-use tollgate::{Decision, ManualClock, MemoryStore, Store, StoreError};
+use tollgate::{Counted, ManualClock, MemoryStore, Store, StoreError};
 use tollgate_policy::{Attributes, Config, PolicyDecision, PolicyLimiter};
 use tollgate_testkit::{Fault, FaultyStore};
 use tollgate_tower::key::PeerAddress;
 use tollgate_tower::{AttributeSources, Head, RateLimitLayer, Reservation, Rule, Warning, attributes};
 
-use crate::support::{clock, get, send, serve};
+use crate::support::{Runs, clock, get, send, serve};
 
 const LIMITS: &str = "
 policies:
@@ -61,7 +61,7 @@ fn router() -> Router {
         .route(
             "/login",
             on_post(
-                |Extension(decision): Extension<Decision>| async move { decision.remaining().to_string() },
+                |Extension(counted): Extension<Counted>| async move { counted[0].remaining().to_string() },
             ),
         )
         .route("/users/{id}", on_get(quotas))
@@ -159,10 +159,37 @@ async fn trouble_is_answered_as_the_policy_has_it() {
         let limiter = limiter_of(&limits, store.clone());
         let layer = RateLimitLayer::builder(Rule::policies(&limiter, attributes)).build().unwrap();
         let address = serve(router().layer(layer)).await;
-        store.begin(Fault::Fails(StoreError::Unreachable));
+        store.begin(Fault::unreachable());
         for _ in 0..3 {
             assert_eq!(get(address, "/health").await.status, status, "{on_failure}");
         }
+        store.begin(Fault::Fails(StoreError::Uncountable("its quotas lie in several slots")));
+        let uncountable = get(address, "/health").await;
+        assert_eq!(uncountable.status, StatusCode::INTERNAL_SERVER_ERROR, "{on_failure}");
+        assert_eq!(uncountable.json()["type"], "urn:problem-type:tollgate:uncountable");
+    }
+}
+
+/// A function of the user may be slow, and may count.
+#[tokio::test]
+async fn a_request_that_waits_for_its_store_is_read_once() {
+    let limits = "policies: [{ name: all, key: [ip], quotas: [9/1m@first_hit] }]";
+    for reserves in [false, true] {
+        let store = FaultyStore::new(MemoryStore::new());
+        let (told, cost) = (Runs::default(), Runs::default());
+        let (telling, costing) = (told.clone(), cost.clone());
+        let rule = Rule::policies(&limiter_of(limits, store), move |head: Head<'_>| {
+            telling.add();
+            attributes(head)
+        });
+        let rule = rule.cost_of(move |_| {
+            costing.add();
+            2
+        });
+        let rule = if reserves { rule.reserve() } else { rule };
+        let address = serve(router().layer(RateLimitLayer::builder(rule).build().unwrap())).await;
+        assert!(get(address, "/health").await.header("ratelimit").unwrap().starts_with("\"all\";r=7;"));
+        assert_eq!((told.count(), cost.count()), (1, 1));
     }
 }
 
@@ -193,7 +220,9 @@ async fn a_denial_knows_the_policy_that_denied_and_the_request() {
     let layer = RateLimitLayer::builder(rule).on_denied(|denial, mut response| {
         let quota = denial.quota().map(|quota| format!("{} {}", quota.policy(), quota.quota()));
         let path = denial.head().uri().path();
-        *response.body_mut() = format!("{path}: {quota:?}, {} left", denial.decision().remaining()).into();
+        let left = denial.state().map(|state| state.remaining());
+        assert_eq!(left, denial.counted().map(|counted| counted[0].remaining()));
+        *response.body_mut() = format!("{path}: {quota:?}, {left:?} left").into();
         response
     });
     let address = serve(router().layer(layer.build().unwrap())).await;
@@ -202,16 +231,16 @@ async fn a_denial_knows_the_policy_that_denied_and_the_request() {
         assert_eq!(send(address, "GET /users/7", &alice).await.status, StatusCode::OK);
     }
     let denied = send(address, "GET /users/7", &alice).await;
-    assert_eq!(denied.body, "/users/7: Some(\"users 3/1m\"), 0 left");
+    assert_eq!(denied.body, "/users/7: Some(\"users 3/1m\"), Some(0) left");
     let unknown = get(address, "/users/8").await;
     assert_eq!(unknown.status, StatusCode::TOO_MANY_REQUESTS);
-    assert!(unknown.body.starts_with(b"/users/8: None, "), "{unknown:?}");
+    assert_eq!(unknown.body, "/users/8: None, None left");
 }
 
 #[tokio::test]
 async fn a_layer_may_leave_no_decision_of_policies() {
-    let handler = |decision: Option<Extension<Decision>>, of_policies: Option<Extension<PolicyDecision>>| async move {
-        format!("{} {}", decision.is_some(), of_policies.is_some())
+    let handler = |counted: Option<Extension<Counted>>, of_policies: Option<Extension<PolicyDecision>>| async move {
+        format!("{} {}", counted.is_some(), of_policies.is_some())
     };
     let rule = Rule::policies(&limiter("policies: [{ name: all, key: global, quotas: [9/1m] }]"), attributes);
     for (builder, body) in [

@@ -1,12 +1,17 @@
-//! A store in trouble, and one that is full.
+//! A store in trouble, one that is full, and one that can never count a request.
+
+use std::sync::{Arc, Mutex};
 
 use axum::Router;
 use axum::routing::get as on_get;
 use http::{HeaderValue, StatusCode};
-use tollgate::{FallbackStore, Key, Limiter, LocalShare, MemoryStore, OnStoreFailure, Store, StoreError};
+use tollgate::{
+    AnswerError, FallbackStore, Key, Limiter, LocalShare, MemoryStore, OnStoreFailure, SharedLimiter, Store,
+    StoreError,
+};
 use tollgate_testkit::{Fault, FaultyStore};
 use tollgate_tower::key::{self, Global, Invalid, Missing};
-use tollgate_tower::{Head, OnInvalid, OnMissing, OnStoreError, RateLimitLayer, Rule};
+use tollgate_tower::{Head, OnInvalid, OnMissing, OnStoreError, RateLimitLayer, Rule, Warning};
 
 use crate::support::{Runs, a_day, get, send, serve};
 
@@ -16,8 +21,8 @@ fn shared() -> Shared {
     FaultyStore::new(MemoryStore::new())
 }
 
-fn limiter<S: Store>(store: S) -> Limiter<S> {
-    Limiter::builder("search").quota(a_day(4)).build(store).unwrap()
+fn limiter<S: Store>(store: S) -> SharedLimiter<S> {
+    Limiter::builder("search").quota(a_day(4)).build_shared(store).unwrap()
 }
 
 fn app(rule: Rule) -> (Router, Runs) {
@@ -33,8 +38,8 @@ async fn trouble_is_503_and_not_a_denial() {
     let (app, runs) = app(Rule::new(limiter(store.clone())).key(Global));
     let address = serve(app).await;
     for (fault, reason) in [
-        (Fault::Fails(StoreError::Unreachable), "store_unavailable"),
-        (Fault::Fails(StoreError::TimedOut), "outcome_unknown"),
+        (Fault::unreachable(), "store_unavailable"),
+        (Fault::Fails(AnswerError::Late.into()), "outcome_unknown"),
         (Fault::Fails(StoreError::Full), "store_full"),
     ] {
         store.begin(fault);
@@ -46,7 +51,7 @@ async fn trouble_is_503_and_not_a_denial() {
         assert_eq!(answer.json()["reason"], reason);
         assert_eq!(answer.json()["status"], 503);
     }
-    store.begin(Fault::Fails(StoreError::Unreachable));
+    store.begin(Fault::unreachable());
     assert_eq!(get(address, "/").await.json()["type"], "urn:problem-type:tollgate:store-unavailable");
     assert_eq!(runs.count(), 0);
     store.end();
@@ -59,7 +64,7 @@ async fn a_rule_may_admit_instead() {
     let store = shared();
     let (app, runs) = app(Rule::new(limiter(store.clone())).key(Global).on_store_error(OnStoreError::Admit));
     let address = serve(app).await;
-    store.begin(Fault::Fails(StoreError::Unreachable));
+    store.begin(Fault::unreachable());
     for _ in 0..6 {
         let answer = get(address, "/").await;
         assert_eq!((answer.status, answer.header("ratelimit")), (StatusCode::OK, None));
@@ -69,6 +74,59 @@ async fn a_rule_may_admit_instead() {
     assert_eq!(get(address, "/").await.status, StatusCode::SERVICE_UNAVAILABLE, "a choice of its own");
 }
 
+/// It was trouble once: clients were told to come back, and a rule that admits while the store is in trouble counted
+/// nobody, for good.
+#[tokio::test]
+async fn what_can_never_be_counted_is_refused_whatever_the_rule_says() {
+    let store = shared();
+    let (given, told) = (Arc::new(Mutex::new(Vec::new())), Arc::new(Mutex::new(Vec::new())));
+    let (give, tell) = (Arc::clone(&given), Arc::clone(&told));
+    let fallback = FallbackStore::new(store.clone(), OnStoreFailure::Open);
+    let rule = Rule::new(limiter(fallback)).key(Global);
+    let rule = rule.on_store_error(OnStoreError::Admit).when_full(OnStoreError::Admit);
+    let layer = RateLimitLayer::builder(rule)
+        .on_warning(move |warning| give.lock().unwrap().push(warning))
+        .on_trouble(move |error, response| {
+            tell.lock().unwrap().push(error.to_string());
+            response
+        });
+    let runs = Runs::default();
+    let counting = runs.clone();
+    let router = Router::new().route("/", on_get(move || async move { counting.add() }));
+    let address = serve(router.layer(layer.build().unwrap())).await;
+    store.begin(Fault::Fails(StoreError::Uncountable("its quotas lie in several slots")));
+    for _ in 0..2 {
+        let answer = get(address, "/").await;
+        assert_eq!(answer.status, StatusCode::INTERNAL_SERVER_ERROR);
+        assert_eq!(answer.header("retry-after"), None, "it never helps");
+        let problem = answer.json();
+        assert_eq!(problem["type"], "urn:problem-type:tollgate:uncountable");
+        assert_eq!(
+            (problem["status"].as_u64(), problem["reason"].as_str()),
+            (Some(500), Some("uncountable"))
+        );
+    }
+    assert_eq!(runs.count(), 0);
+    assert_eq!(*given.lock().unwrap(), [Warning::Uncountable], "once");
+    let why = "the store can never count this request: its quotas lie in several slots";
+    assert_eq!(*told.lock().unwrap(), [why, why]);
+    store.end();
+    assert_eq!(get(address, "/").await.status, StatusCode::OK);
+}
+
+/// Where the quotas stand of which the answer says nothing is not known, so nobody is admitted by it.
+#[tokio::test]
+async fn an_answer_that_is_not_whole_is_trouble() {
+    let store = shared();
+    let (app, runs) = app(Rule::new(limiter(store.clone())).key(Global));
+    let address = serve(app).await;
+    store.begin(Fault::ForgetsQuotas);
+    let answer = get(address, "/").await;
+    assert_eq!(answer.status, StatusCode::SERVICE_UNAVAILABLE);
+    assert_eq!(answer.json()["reason"], "outcome_unknown");
+    assert_eq!(runs.count(), 0);
+}
+
 #[tokio::test]
 async fn a_store_below_may_count_locally() {
     let store = shared();
@@ -76,7 +134,7 @@ async fn a_store_below_may_count_locally() {
     let fallback = FallbackStore::new(store.clone(), OnStoreFailure::Local(share));
     let (app, runs) = app(Rule::new(limiter(fallback)).key(Global));
     let address = serve(app).await;
-    store.begin(Fault::Fails(StoreError::Unreachable));
+    store.begin(Fault::unreachable());
     for left in [1, 0] {
         let answer = get(address, "/").await;
         assert_eq!(answer.header("tollgate-source"), Some("fallback"));
@@ -96,7 +154,7 @@ async fn a_full_memory_refuses_unseen_keys_alone() {
     for (when_full, status) in
         [(OnStoreError::Refuse, StatusCode::SERVICE_UNAVAILABLE), (OnStoreError::Admit, StatusCode::OK)]
     {
-        let store = MemoryStore::builder().max_keys(1).build();
+        let store = MemoryStore::builder().max_counters(1).build();
         let (app, _) = app(Rule::new(limiter(store)).key(by()).when_full(when_full));
         let address = serve(app).await;
         let (alice, bob) = ([("x-user", "alice")], [("x-user", "bob")]);
@@ -117,7 +175,7 @@ async fn a_route_takes_what_it_does_not_say_from_the_rule_for_all_others() {
     }
 
     let store = shared();
-    let limiter = |policy| Limiter::builder(policy).quota(a_day(100)).build(store.clone()).unwrap();
+    let limiter = |policy| Limiter::builder(policy).quota(a_day(100)).build_shared(store.clone()).unwrap();
     let challenge = || HeaderValue::from_static("Bearer");
     let lenient = Rule::new(limiter("others"))
         .key(key::try_from_fn(by_token))
@@ -141,11 +199,11 @@ async fn a_route_takes_what_it_does_not_say_from_the_rule_for_all_others() {
     for (fault, token, inherited, own) in [
         (None, &[][..], ok, StatusCode::BAD_REQUEST),
         (None, &[("authorization", "bad")], StatusCode::UNAUTHORIZED, StatusCode::BAD_REQUEST),
-        (Some(StoreError::Unreachable), &[("authorization", "good")], ok, trouble),
-        (Some(StoreError::Full), &[("authorization", "good")], ok, trouble),
+        (Some(Fault::unreachable()), &[("authorization", "good")], ok, trouble),
+        (Some(Fault::Fails(StoreError::Full)), &[("authorization", "good")], ok, trouble),
     ] {
         match &fault {
-            Some(error) => store.begin(Fault::Fails(error.clone())),
+            Some(fault) => store.begin(fault.clone()),
             None => store.end(),
         }
         assert_eq!(send(address, "GET /inherits", token).await.status, inherited, "{fault:?}");

@@ -17,14 +17,12 @@ use tollgate::{Anchor, Limiter, ManualClock, MemoryStore, Quota};
 /// Longer than anything here takes on a busy machine.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
-pub(crate) type Memory = MemoryStore<ManualClock>;
-
 /// A limiter by a clock that stands still, 18.4 seconds into a minute.
-pub(crate) fn limiter(policy: &str, quota: &str) -> Limiter<Memory> {
+pub(crate) fn limiter(policy: &str, quota: &str) -> Limiter<ManualClock> {
     limiter_at(policy, quota, &clock())
 }
 
-pub(crate) fn limiter_at(policy: &str, quota: &str, clock: &ManualClock) -> Limiter<Memory> {
+pub(crate) fn limiter_at(policy: &str, quota: &str, clock: &ManualClock) -> Limiter<ManualClock> {
     let store = MemoryStore::builder().clock(clock.clone()).build();
     Limiter::builder(policy).quota(quota.parse::<Quota>().unwrap()).build(store).unwrap()
 }
