@@ -1,6 +1,6 @@
 //! Ourselves: a limiter over a memory store.
 
-use tollgate::{Charge, Clock, Key, Limiter, LimiterBuilder, MemoryStore, Quota, SyncStore, SystemClock};
+use tollgate::{Charge, Clock, Key, Limiter, LimiterBuilder, MemoryStore, Quota, Step, SystemClock};
 
 use super::{Contestant, FEW, Limit};
 use tollgate_bench_harness::keys::{Chunk, MILLION};
@@ -8,7 +8,7 @@ use tollgate_bench_harness::keys::{Chunk, MILLION};
 /// Units a day that no key uses up; below 2^32, which is the common case.
 pub const NEVER_REACHED: u32 = 4_000_000_000;
 
-struct Tollgate<C>(Limiter<MemoryStore<C>>);
+struct Tollgate<C>(Limiter<C>);
 
 /// One quota.
 pub fn one_quota(limit: Limit, keys: u32) -> Box<dyn Contestant> {
@@ -27,9 +27,9 @@ pub fn two_quotas(keys: u32) -> Box<dyn Contestant> {
 }
 
 /// One quota a day that is never reached, on a clock of the caller's choice, for so many keys and no more.
-pub fn with_clock(clock: impl Clock + 'static, max_keys: usize) -> Box<dyn Contestant> {
+pub fn with_clock(clock: impl Clock + 'static, max_counters: usize) -> Box<dyn Contestant> {
     let limiter = Limiter::builder("bench").quota(Quota::per_day(NEVER_REACHED));
-    build(limiter, clock, max_keys)
+    build(limiter, clock, max_counters)
 }
 
 /// Twice as many as needed, and at least the default: a cap that is reached is another case.
@@ -41,9 +41,9 @@ fn roomy(counters: u32) -> usize {
 fn build<C: Clock + 'static>(
     limiter: LimiterBuilder,
     clock: C,
-    max_keys: usize,
+    max_counters: usize,
 ) -> Box<dyn Contestant> {
-    let store = MemoryStore::builder().clock(clock).max_keys(max_keys);
+    let store = MemoryStore::builder().clock(clock).max_counters(max_counters);
     Box::new(Tollgate(limiter.build(store.build()).expect("the quotas differ in their windows")))
 }
 
@@ -59,8 +59,8 @@ impl<C: Clock> Contestant for Tollgate<C> {
         let admitted = batches.iter().map(|batch| {
             let keys = batch.map(Key::from);
             let charges = keys.each_ref().map(|key| [Charge::new(quota, key, 1)]);
-            let requests = charges.each_ref().map(|charge| &charge[..]);
-            let counted = SyncStore::charge_each(self.0.store(), &requests);
+            let steps = charges.each_ref().map(|charge| Step::Charge(charge));
+            let counted = self.0.store().take_each(&steps);
             counted
                 .iter()
                 .filter(|counted| counted.as_ref().is_ok_and(|counted| counted.is_admitted()))

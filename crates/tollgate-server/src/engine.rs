@@ -1,13 +1,14 @@
 //! The one place that asks the limiter: it measures decisions and logs what is unusual. It knows no wire format.
 
+use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use tollgate::{Clock, QuotaState, Refunded, Source, StoreError, SystemClock};
+use tollgate::{Clock, QuotaState, Source, StoreError, SystemClock};
 use tollgate_policy::{
-    Attributes, Changed, ChargedWindow, CheckError, PolicyDecision, PolicyLimiter, PolicySet, RefundError,
-    WhenFull,
+    Attributes, Changed, ChargedWindow, CheckError, PolicyDecision, PolicyLimiter, PolicySet, QuotaRefund,
+    RefundError, WhenFull,
 };
 use tracing::{info, warn};
 
@@ -30,15 +31,17 @@ pub(crate) struct Engine<S> {
 ///
 /// Policies come and go, so quotas are told apart by a place that they are hashed to. Two that share one share
 /// their line; there are enough for that to be rare.
-struct DenialLog(Box<[LogGap]>);
+struct DenialLog {
+    hashing: RandomState,
+    places: Box<[LogGap]>,
+}
 
 const LOGGED_QUOTAS: usize = 4096;
 
 impl<S: ServedStore> Engine<S> {
     pub(crate) fn new(limiter: Arc<PolicyLimiter<S>>, when_full: WhenFull, metrics: Arc<Metrics>) -> Self {
-        let denials = DenialLog((0..LOGGED_QUOTAS).map(|_| LogGap::default()).collect());
         let (full_noted, full_logged) = (AtomicU64::new(0), LogGap::default());
-        Self { limiter, when_full, metrics, denials, full_noted, full_logged }
+        Self { limiter, when_full, metrics, denials: DenialLog::default(), full_noted, full_logged }
     }
 
     /// How the store is now.
@@ -100,7 +103,7 @@ impl<S: ServedStore> Engine<S> {
         attributes: &Attributes<'_>,
         cost: u32,
         windows: &[ChargedWindow],
-    ) -> Result<Changed<Refunded>, RefundError> {
+    ) -> Result<Changed<QuotaRefund>, RefundError> {
         self.limiter.refund(attributes, cost, windows).await
     }
 
@@ -151,19 +154,27 @@ impl<S: ServedStore> Engine<S> {
                 WhenFull::Deny => "deny",
                 WhenFull::Allow => "allow",
             };
-            warn!(when_full, "the store is full and has no room for unseen keys: raise --max-keys");
+            warn!(when_full, "the store is full and has no room for unseen keys: raise --max-counters");
         }
+    }
+}
+
+impl Default for DenialLog {
+    fn default() -> Self {
+        let places = (0..LOGGED_QUOTAS).map(|_| LogGap::default()).collect();
+        Self { hashing: RandomState::new(), places }
     }
 }
 
 impl DenialLog {
     fn note(&self, decision: &PolicyDecision) {
         let Some(denying) = decision.quota() else { return };
-        let place = denying.quota.scope_digest() as usize % LOGGED_QUOTAS;
-        let Some(logged) = self.0.get(place) else { return };
+        let hash = self.hashing.hash_one((denying.quota.policy(), denying.quota.quota()));
+        let Some(logged) = self.places.get(hash as usize % LOGGED_QUOTAS) else { return };
+        let start = denying.state.mark().time();
+        let length = denying.state.reset_at().since(start);
         // Windows shorter than a second would fill the log.
-        let window = denying.state.window();
-        if logged.passes(window.start(), window.length().max(Duration::from_secs(1))) {
+        if logged.passes(start, length.max(Duration::from_secs(1))) {
             let (policy, version) = (denying.policy.name(), decision.version());
             info!(policy, version, quota = %denying.quota.quota(), "first denial in this window");
         }

@@ -42,6 +42,7 @@ mod stopwatch;
 mod store;
 mod watch;
 mod watchdog;
+mod with_sources;
 
 pub use self::flags::FlagsError;
 pub use self::import::ImportError;

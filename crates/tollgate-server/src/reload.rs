@@ -1,7 +1,6 @@
 //! Reading the file of policies again while the service runs: all of it is valid and becomes live at once, or nothing
 //! changes.
 
-use std::error::Error;
 use std::fmt;
 use std::future::pending;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -17,6 +16,7 @@ use tracing::{error, info, warn};
 use crate::policy_file::PolicyFile;
 use crate::stopwatch::Stopwatch;
 use crate::watch::Watch;
+use crate::with_sources::WithSources;
 
 /// Keeps the live policies in step with their file.
 pub(crate) struct Reloads<S> {
@@ -210,11 +210,7 @@ impl ReloadState {
 /// Every problem of the file; or that it cannot be read, and why.
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { error, .. } = self;
-        match error.source() {
-            None => write!(f, "{error}"),
-            Some(source) => write!(f, "{error}: {source}"),
-        }
+        WithSources(&self.error).fmt(f)
     }
 }
 

@@ -139,7 +139,7 @@ impl<S: ServedStore + 'static> Server<S> {
             store_full: counted.store_full(),
             reloads: reloaded.clone(),
         };
-        let size = move || Occupancy { keys: memory.keys(), max_keys: memory.max_keys() };
+        let size = move || Occupancy { counters: memory.counters(), max_counters: memory.max_counters() };
         let scrape =
             Scrape::new(Arc::clone(&metrics), Box::new(figures), Box::new(size), shared, metric_aliases);
         let engine = Engine::new(limiter, when_full, Arc::clone(&metrics));

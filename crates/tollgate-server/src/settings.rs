@@ -1,6 +1,5 @@
 //! What the service is built from: ready objects, made of what the user wrote.
 
-use std::error::Error;
 use std::net::SocketAddr;
 use std::path::Path;
 
@@ -16,6 +15,7 @@ use crate::import::{Import, ImportError};
 use crate::layout::{Keys, StoreFlags};
 use crate::policy_file::PolicyFile;
 use crate::store::StoreSettings;
+use crate::with_sources::WithSources;
 
 /// Everything that [`serve`](crate::serve) needs.
 #[derive(Debug)]
@@ -120,7 +120,7 @@ pub enum SettingsError {
     )]
     NeedlessPrefix(String),
     /// There is no password where it was to be found.
-    #[error("`{flag}`: {}", with_source(.source))]
+    #[error("`{flag}`: {}", WithSources(.source))]
     Password {
         /// The flag that names the file.
         flag: &'static str,
@@ -128,7 +128,7 @@ pub enum SettingsError {
         source: PasswordError,
     },
     /// A certificate or key cannot be read, or is none.
-    #[error("`--store-ca`, `--store-cert`, `--store-key`: {}", with_source(.0))]
+    #[error("`--store-ca`, `--store-cert`, `--store-key`: {}", WithSources(.0))]
     Tls(#[from] TlsError),
     /// The password comes from two places.
     #[error("both `{flag}` and {variable} are given; keep one of them")]
@@ -151,7 +151,7 @@ pub enum SettingsError {
     )]
     SentinelPasswordMissing,
     /// The store's settings contradict each other.
-    #[error("the store: {}", with_source(.0))]
+    #[error("the store: {}", WithSources(.0))]
     Store(#[from] tollgate_redis::SettingsError),
     /// A share for a policy that has none.
     #[error("`--local-share` goes with `--on-store-failure local` only")]
@@ -161,16 +161,11 @@ pub enum SettingsError {
     MissingShare,
 }
 
-/// What is wrong with a file, and what the system or the parser says of it.
-fn with_source(error: &dyn Error) -> String {
-    error.source().map_or_else(|| error.to_string(), |source| format!("{error}: {source}"))
-}
-
 /// The problems of a file, a line each.
 fn of_file(error: &ConfigError) -> String {
     match error {
         ConfigError::Invalid { file, .. } => format!("{file} is not valid\n{error}"),
-        error => with_source(error),
+        error => WithSources(error).to_string(),
     }
 }
 
@@ -199,7 +194,7 @@ impl Settings {
         }
         Ok(Self {
             policies,
-            memory: MemoryStore::builder().max_keys(args.max_keys.get()).build(),
+            memory: MemoryStore::builder().max_counters(args.max_counters.get()).build(),
             store,
             when_full: args.when_full.into(),
             answers: answers.map(System::of),

@@ -206,8 +206,8 @@ fn metrics_count_decisions_and_rejections_and_name_no_key() {
     assert_eq!(count("tollgate_decision_duration_seconds_count"), Some(4.0));
     assert_eq!(count(r#"tollgate_decision_duration_seconds_bucket{le="+Inf"}"#), Some(4.0));
     assert!(count("tollgate_decision_duration_seconds_sum").is_some_and(|sum| sum > 0.0 && sum < 1.0));
-    assert_eq!(count("tollgate_store_keys"), Some(2.0));
-    assert_eq!(count("tollgate_store_max_keys"), Some(1_000_000.0));
+    assert_eq!(count("tollgate_store_counters"), Some(2.0));
+    assert_eq!(count("tollgate_store_max_counters"), Some(1_000_000.0));
     assert_eq!(count(r#"tollgate_http_requests_rejected_total{status="400"}"#), Some(1.0));
     assert_eq!(count(r#"tollgate_http_requests_rejected_total{status="404"}"#), Some(1.0));
     // The one that asks; earlier ones may not be closed yet.

@@ -55,7 +55,7 @@ fn rlaas_refuses_who_does_not_say_who_asks_and_charges_nothing() {
         server.get(path).assert_problem(400, Some("query.userId"));
     }
     server.get("/check?userId=%zz").assert_problem(400, Some("query.userId"));
-    assert_eq!(server.metric("tollgate_store_keys"), Some(0.0));
+    assert_eq!(server.metric("tollgate_store_counters"), Some(0.0));
     assert_eq!(server.get("/healthz").status, 200);
     assert_eq!(server.get("/check?userId=null").status, 200);
 }

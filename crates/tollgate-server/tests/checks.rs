@@ -179,7 +179,7 @@ fn a_missing_or_empty_identity_is_named_and_shares_nothing() {
     anybody.get("/v1/check").assert_problem(400, Some("query"));
     anybody.get("/v1/check?cost=1").assert_problem(400, Some("query"));
     anybody.post("/v1/check", r#"{"attributes": {}}"#).assert_problem(400, Some("attributes"));
-    assert_eq!(anybody.metric("tollgate_store_keys"), Some(0.0));
+    assert_eq!(anybody.metric("tollgate_store_counters"), Some(0.0));
 }
 
 #[test]
@@ -224,7 +224,7 @@ fn count_denied_charges_what_was_denied() {
 
 #[test]
 fn a_full_store_refuses_unseen_keys_and_answers_those_it_knows() {
-    let server = Server::start(&["--limit", "5/1d@first_hit", "--max-keys", "1"]);
+    let server = Server::start(&["--limit", "5/1d@first_hit", "--max-counters", "1"]);
     assert_eq!(server.get("/v1/check?user=alice").status, 200);
     let refused = server.get("/v1/check?user=bob");
     refused.assert_problem(503, None);
@@ -240,7 +240,7 @@ fn a_full_store_refuses_unseen_keys_and_answers_those_it_knows() {
 
 #[test]
 fn a_full_store_may_admit_without_a_count() {
-    let server = Server::start(&["--limit", "5/1d@first_hit", "--max-keys", "1", "--when-full", "allow"]);
+    let server = Server::start(&["--limit", "5/1d@first_hit", "--max-counters", "1", "--when-full", "allow"]);
     assert_eq!(server.get("/v1/check?user=alice").status, 200);
     for _ in 0..9 {
         let body = server.get("/v1/check?user=bob").json();

@@ -38,7 +38,7 @@ fn exits_0_when_allowed_and_1_when_denied() {
 
 #[test]
 fn says_when_nothing_is_counted_and_when_everything_is_denied() {
-    let full = Server::start(&["--limit", "1/1d@first_hit", "--max-keys", "1", "--when-full", "allow"]);
+    let full = Server::start(&["--limit", "1/1d@first_hit", "--max-counters", "1", "--when-full", "allow"]);
     assert_eq!(check(&url(&full), &["user=alice"]).0, Some(0));
     let (status, said, _) = check(&url(&full), &["user=bob"]);
     assert_eq!(status, Some(0));
@@ -71,7 +71,7 @@ fn json_is_the_answer_as_it_came() {
 
 #[test]
 fn json_is_the_problem_where_there_is_no_decision() {
-    let server = Server::start(&["--limit", "1/1d@first_hit", "--key", "user", "--max-keys", "1"]);
+    let server = Server::start(&["--limit", "1/1d@first_hit", "--key", "user", "--max-counters", "1"]);
     let problem = |arguments: &[&str]| {
         let (status, said, error) = check(&url(&server), arguments);
         let problem: serde_json::Value = serde_json::from_str(&said).expect("JSON");
@@ -134,7 +134,7 @@ fn exits_3_when_there_is_no_answer() {
         serving.join().expect("no panic");
     }
 
-    let full = Server::start(&["--limit", "1/1d@first_hit", "--max-keys", "1"]);
+    let full = Server::start(&["--limit", "1/1d@first_hit", "--max-counters", "1"]);
     assert_eq!(check(&url(&full), &["user=alice"]).0, Some(0));
     let (status, _, error) = check(&url(&full), &["user=bob"]);
     assert_eq!((status, error.contains("the store is full")), (Some(3), true), "{error}");

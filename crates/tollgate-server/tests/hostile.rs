@@ -37,7 +37,7 @@ fn what_is_wrong_is_named() {
     query("user=alice&user=bob", "query.user");
     query("user=alice&cost=-1", "query.cost");
     query("user=alice&cost=", "query.cost");
-    assert_eq!(server.metric("tollgate_store_keys"), Some(0.0));
+    assert_eq!(server.metric("tollgate_store_counters"), Some(0.0));
 }
 
 /// A cost in the query of a POST was ignored, and one unit taken.
@@ -47,7 +47,7 @@ fn a_post_with_a_query_is_refused() {
     let body = r#"{"attributes": {"user": "alice"}}"#;
     server.post("/v1/check?cost=5", body).assert_problem(400, Some("query"));
     server.admin_post("/v1/reset?user=bob", body).assert_problem(400, Some("query"));
-    assert_eq!(server.metric("tollgate_store_keys"), Some(0.0));
+    assert_eq!(server.metric("tollgate_store_counters"), Some(0.0));
 }
 
 #[test]

@@ -64,7 +64,7 @@ fn flags_that_cannot_be_are_told_with_status_2() {
         let error = fails(&["--limit", "5/1m", "--listen", address]);
         assert!(error.contains("--listen") && error.contains("expected IP:PORT"), "{error}");
     }
-    for flag in ["--max-keys", "--max-connections"] {
+    for flag in ["--max-counters", "--max-connections"] {
         for count in ["0", "1e6", "-1"] {
             let error = fails(&["--limit", "5/1m", flag, count]);
             assert!(error.contains(flag) && error.contains("expected a whole number from 1"), "{error}");
@@ -165,7 +165,7 @@ fn every_flag_has_an_environment_variable() {
         .env("TOLLGATE_KEY", "user, path")
         .env("TOLLGATE_LISTEN", "127.0.0.1:0")
         .env("TOLLGATE_ADMIN_LISTEN", "127.0.0.1:0")
-        .env("TOLLGATE_MAX_KEYS", "7")
+        .env("TOLLGATE_MAX_COUNTERS", "7")
         .env("TOLLGATE_MAX_CONNECTIONS", "7")
         .env("TOLLGATE_COUNT_DENIED", "1")
         .env("TOLLGATE_WHEN_FULL", "allow")
@@ -346,13 +346,13 @@ fn an_admin_listener_that_others_can_reach_is_warned_of() {
 
 #[test]
 fn a_full_store_is_logged_with_what_to_do() {
-    let server = Server::start(&["--limit", "5/1d@first_hit", "--max-keys", "1"]);
+    let server = Server::start(&["--limit", "5/1d@first_hit", "--max-counters", "1"]);
     for user in ["alice", "bob", "carol"] {
         server.get(&format!("/v1/check?user={user}"));
     }
     server.signal("TERM");
     let (_, log) = server.wait();
-    assert_eq!(log.matches("raise --max-keys").count(), 1, "{log}");
+    assert_eq!(log.matches("raise --max-counters").count(), 1, "{log}");
     assert!(log.contains("when_full=\"deny\""), "{log}");
 }
 

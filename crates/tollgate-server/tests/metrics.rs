@@ -122,7 +122,7 @@ fn each_check_is_counted_once_by_where_its_answer_comes_from() {
 #[test]
 fn what_memory_has_no_room_for_has_no_decision_or_is_admitted_uncounted() {
     for (when_full, source) in [("deny", 5), ("allow", 4)] {
-        let arguments = ["--limit", "5/1d@first_hit", "--max-keys", "1", "--when-full", when_full];
+        let arguments = ["--limit", "5/1d@first_hit", "--max-counters", "1", "--when-full", when_full];
         let server = Server::start(&arguments);
         for user in 0..2_000 {
             server.get(&format!("/v1/check?user={user}"));

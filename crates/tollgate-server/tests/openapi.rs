@@ -107,12 +107,12 @@ fn every_field_of_an_answer_is_described() {
     assert_described(&schemas, "QuotaExceeded", &denied);
     assert_described(&schemas, "Quota", &denied["quotas"][0]);
     assert_described(&schemas, "Problem", &server.get("/v1/check").json());
-    let full = Server::start(&["--limit", "1/1d@first_hit", "--max-keys", "1"]);
+    let full = Server::start(&["--limit", "1/1d@first_hit", "--max-counters", "1"]);
     assert_eq!(full.get("/v1/check?user=alice").status, 200);
     assert_described(&schemas, "Problem", &full.get("/v1/check?user=bob").json());
     assert_eq!(
         schemas["ProblemReason"]["enum"],
-        json!(["store_full", "store_unavailable", "outcome_unknown"])
+        json!(["store_full", "store_unavailable", "outcome_unknown", "uncountable"])
     );
     let reset = server.admin_post("/v1/reset", r#"{"attributes": {"user": "alice"}}"#).json();
     assert_described(&schemas, "CountsReply", &reset);

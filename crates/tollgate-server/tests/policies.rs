@@ -528,7 +528,8 @@ policies:
     assert!(log.contains("counters are shared") && log.contains("the store does not answer"), "{log}");
 }
 
-/// Without `reserve`, which the service could not be told, every request to which both apply was admitted uncounted.
+/// Without `reserve`, which the service could not be told, every request to which both apply was admitted uncounted, as
+/// if the store were in trouble. It is refused, and the client is not told to come back.
 #[test]
 fn policies_that_count_different_keys_go_together_on_a_cluster() {
     let cluster = servers::Cluster::with(&servers::Settings::new(Software::Redis));
@@ -558,10 +559,30 @@ policies:
 
     let server = serve(&folder.write("refuse.yaml", &text("")), &patient);
     until("the store counts", || server.get("/v1/check?user=u&cost=0").json()["source"] == "store");
-    assert_eq!(server.get("/v1/check?tenant=t&user=u0").json()["source"], "fallback");
+    let both = r#"{"attributes": {"tenant": "t", "user": "u9"}}"#;
+    for reply in [
+        server.get("/v1/check?tenant=t&user=u9"),
+        server.post("/v1/check", both),
+        server.post("/v1/peek", both),
+    ] {
+        reply.assert_problem(500, None);
+        let body = reply.json();
+        assert_eq!(body["type"], "urn:problem-type:tollgate:uncountable");
+        assert_eq!((&body["reason"], reply.header("retry-after")), (&json!("uncountable"), None));
+    }
+    let batch = format!("{{\"requests\": [{both}, {{\"attributes\": {{\"user\": \"u9\"}}}}]}}");
+    let batch = server.post("/v1/check/batch", &batch).json();
+    assert_eq!((&batch["decisions"][0]["status"], &batch["decisions"][1]["used"]), (&json!(500), &json!(1)));
+    // It says nothing of the store.
+    assert_eq!(server.metric("tollgate_store_up"), Some(1.0));
+    assert_eq!(server.get("/readyz").body, b"ready\n");
+    assert_eq!(server.metric(r#"tollgate_store_errors_total{kind="uncountable"}"#), Some(4.0));
+    assert_eq!(server.metric(r#"tollgate_http_requests_rejected_total{status="500"}"#), Some(3.0));
     server.signal("TERM");
     let log = server.wait().1;
-    assert!(log.contains("keys-across-slots") && log.contains("across slots"), "{log}");
+    assert!(log.contains("keys-across-slots"), "{log}");
+    assert_eq!(log.matches("does not fit the store").count(), 1, "{log}");
+    assert!(log.contains("count the same key") && !log.contains("the store does not answer"), "{log}");
 }
 
 #[test]

@@ -51,10 +51,10 @@ fn no_window_admits_more_than_its_limit() {
     let length = Duration::from_millis(1_000 * seconds / count);
     let plan = plan();
     let mut sum = Figures::default();
-    for (max_keys, chargers) in scenes.into_iter().cycle().take(count as usize) {
-        let service = Service::start(&plan, max_keys);
+    for (max_counters, chargers) in scenes.into_iter().cycle().take(count as usize) {
+        let service = Service::start(&plan, max_counters);
         let figures = Course { chargers, length }.run(&service, &plan);
-        eprintln!("max_keys={max_keys} chargers={chargers} {figures}");
+        eprintln!("max_counters={max_counters} chargers={chargers} {figures}");
         sum += figures;
     }
     println!("\nRESULT prove/realtime/service {sum}");
@@ -69,7 +69,7 @@ struct Service<'a> {
 }
 
 impl<'a> Service<'a> {
-    fn start(plan: &'a Plan, max_keys: usize) -> Self {
+    fn start(plan: &'a Plan, max_counters: usize) -> Self {
         let mut text = "policies:\n".to_owned();
         let mut policy = |name: &str, quotas: &[Terms]| {
             let quotas: Vec<_> = quotas.iter().map(Terms::written).collect();
@@ -87,7 +87,7 @@ impl<'a> Service<'a> {
         let file = std::env::temp_dir().join(format!("tollgate-realtime-{}.yaml", std::process::id()));
         fs::write(&file, text).expect("a file can be written");
         let path = file.to_str().expect("a path in UTF-8");
-        let server = Server::start(&["--config", path, "--max-keys", &max_keys.to_string()]);
+        let server = Server::start(&["--config", path, "--max-counters", &max_counters.to_string()]);
         Self { plan, server, file }
     }
 }

@@ -444,6 +444,8 @@ fn the_log_ends_with_what_is_true() {
     server.signal("TERM");
     let (_, log) = server.wait();
     assert_eq!(log.matches("cannot count a key").count(), 1, "{log}");
+    // What is wrong is in the error's source.
+    assert!(log.contains("holds something that is no count"), "{log}");
     let (gone, back) = ("the store does not answer", "the store answers again");
     assert!(log.matches(gone).count() >= 1, "{log}");
     assert!(log.rfind(back) > log.rfind(gone), "{log}");

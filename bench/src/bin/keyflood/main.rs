@@ -33,7 +33,7 @@ fn main() -> Result<()> {
     let args = Args::parse();
     let keys = if args.quick { 10_000_000 } else { args.keys };
     // What threads set up once is there before memory is counted.
-    let other = Limiter::with_store(Quota::per_day(LIMIT), still(MemoryStore::builder().max_keys(1_000)));
+    let other = Limiter::with_store(Quota::per_day(LIMIT), still(MemoryStore::builder().max_counters(1_000)));
     flood(&other, &Victims::at_their_limit(&other)?, 10_000)?;
     drop(other);
 
@@ -67,13 +67,13 @@ fn still(builder: tollgate::MemoryStoreBuilder) -> MemoryStore<ManualClock> {
 fn print_table(store: &MemoryStore<ManualClock>, tally: &Tally, growth: u64) {
     let rate =
         |rate: &flood::Rate| format!("{} M/s over {} charges", figure(rate.a_second() / 1e6), rate.charges);
-    println!("counters held                {}", store.keys());
+    println!("counters held                {}", store.counters());
     println!(
         "resident memory grew by      {:.1} MiB, cap {} MiB",
         growth as f64 / f64::from(1 << 20),
         CAP >> 20
     );
-    println!("bytes a counter              {}", figure(growth as f64 / store.keys() as f64));
+    println!("bytes a counter              {}", figure(growth as f64 / store.counters() as f64));
     println!("while nothing was refused    {}", rate(&tally.inserting));
     println!("while some were refused      {}", rate(&tally.filling));
     println!("once the store was full      {}", rate(&tally.full));

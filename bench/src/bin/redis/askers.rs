@@ -5,7 +5,7 @@ use std::sync::Arc;
 use anyhow::Result;
 use redis::aio::MultiplexedConnection;
 use redis::{Client, cmd};
-use tollgate::{Limiter, Quota};
+use tollgate::{Quota, SharedLimiter};
 use tollgate_redis::RedisStore;
 
 use crate::store::Store;
@@ -27,7 +27,7 @@ pub(crate) trait Asker: Clone + Send + Sync + 'static {
 
 /// A limiter over the shared store.
 #[derive(Debug, Clone)]
-pub(crate) struct Ours(Arc<Limiter<RedisStore>>);
+pub(crate) struct Ours(Arc<SharedLimiter<RedisStore>>);
 
 /// One call of a plain script for each decision.
 #[derive(Debug, Clone)]
@@ -63,13 +63,13 @@ impl Ours {
     ///
     /// Outside of a Tokio runtime.
     pub(crate) fn new(store: &Store, limit: u32) -> Result<Self> {
-        Ok(Self(Arc::new(Limiter::with_store(Quota::per_hour(limit), store.builder()?.build()?))))
+        Ok(Self(Arc::new(SharedLimiter::new(Quota::per_hour(limit), store.builder()?.build()?))))
     }
 }
 
 impl Asker for Ours {
     async fn ask(&self, key: &str) -> Result<bool> {
-        Ok(self.0.check_async(key).await?.is_allowed())
+        Ok(self.0.check(key).await?.is_allowed())
     }
 }
 

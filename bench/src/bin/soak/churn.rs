@@ -89,8 +89,10 @@ impl Churn {
         let Some(limiter) = self.limiters.get(number as usize % self.limiters.len()) else { return };
         match limiter.check(key) {
             Ok(decision) if decision.is_allowed() => {
-                let refunded = random.below(REFUNDED) == 0 && limiter.refund(key, 1, &decision).is_ok();
-                counts.refunds += u64::from(refunded);
+                if random.below(REFUNDED) == 0 {
+                    limiter.refund(decision.into_receipt());
+                    counts.refunds += 1;
+                }
             }
             Ok(_) => counts.denied += 1,
             Err(_) => counts.full += 1,

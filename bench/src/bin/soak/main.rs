@@ -28,7 +28,7 @@ struct Args {
     new_keys: u32,
     /// The store's cap; far above the live counters, so that it is not the cap that keeps memory flat
     #[arg(long, default_value_t = 20_000_000)]
-    max_keys: usize,
+    max_counters: usize,
 }
 
 const THREADS: u64 = 2;
@@ -40,7 +40,7 @@ const PROGRESS: u64 = 10;
 
 fn main() -> Result<()> {
     let args = Args::parse();
-    let store = MemoryStore::builder().max_keys(args.max_keys).build();
+    let store = MemoryStore::builder().max_counters(args.max_counters).build();
     let churn = Churn::new(&store, args.new_keys)?;
     let stop = AtomicBool::new(false);
     thread::scope(|scope| {
@@ -65,8 +65,8 @@ fn watch(args: &Args, store: &MemoryStore, tally: &Tally) -> Result<()> {
         thread::sleep(Duration::from_secs(second).saturating_sub(start.elapsed()));
         samples.push(megabytes()?);
         if second % PROGRESS == 0 {
-            let (megabytes, keys) = (samples.last().unwrap_or(&0.0), store.keys());
-            println!("{second:>5} s  {megabytes:>7.1} MB resident  {keys:>9} counters  {tally}");
+            let (megabytes, counters) = (samples.last().unwrap_or(&0.0), store.counters());
+            println!("{second:>5} s  {megabytes:>7.1} MB resident  {counters:>9} counters  {tally}");
         }
     }
     let sample = |second: u64| samples.get(second as usize).copied().context("no sample");

@@ -65,7 +65,7 @@ enum Handlers {
 
 fn ours(name: &'static str, format: HeaderFormat, handlers: Handlers) -> Result<Box<dyn Subject>> {
     // Room for a million clients is what it has by default; a little more, so that none is refused.
-    let store = MemoryStore::builder().max_keys(2_000_000).build();
+    let store = MemoryStore::builder().max_counters(2_000_000).build();
     let limiter = Limiter::with_store(Quota::per_day(LIMIT), store);
     let rule = Rule::new(limiter).key(PeerAddress::new());
     let builder = RateLimitLayer::builder(rule).header_format(format);
@@ -80,7 +80,7 @@ fn ours(name: &'static str, format: HeaderFormat, handlers: Handlers) -> Result<
 fn by_policies() -> Result<Box<dyn Subject>> {
     let limits = format!("policies: [{{ name: default, key: [ip], quotas: [{LIMIT}/1d], headers: none }}]");
     let policies = Config::parse("limits.yaml", &limits).map_err(anyhow::Error::msg)?.into_policies();
-    let store = MemoryStore::builder().max_keys(2_000_000).build();
+    let store = MemoryStore::builder().max_counters(2_000_000).build();
     let limiter = Arc::new(PolicyLimiter::new(store, policies, "limits.yaml"));
     let layer = RateLimitLayer::builder(Rule::policies(&limiter, attributes)).build()?;
     Ok(Named::boxed(POLICIES, layer.layer(Bare)))

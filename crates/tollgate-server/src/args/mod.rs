@@ -99,9 +99,9 @@ pub struct ServeArgs {
 
     /// Counters held in memory at most: one for each key of each quota. With a shared store, those of
     /// policies that count locally while it is away
-    #[arg(long, value_name = "COUNT", env = "TOLLGATE_MAX_KEYS", default_value = "1000000")]
-    #[arg(value_parser = value::max_keys, allow_negative_numbers = true)]
-    pub max_keys: NonZeroUsize,
+    #[arg(long, value_name = "COUNT", env = "TOLLGATE_MAX_COUNTERS", default_value = "1000000")]
+    #[arg(value_parser = value::max_counters, allow_negative_numbers = true)]
+    pub max_counters: NonZeroUsize,
 
     /// What an unseen key is answered while every counter is taken: 503, or admission without a count
     #[arg(long, value_name = "ANSWER", env = "TOLLGATE_WHEN_FULL", default_value = "deny")]

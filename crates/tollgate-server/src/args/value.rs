@@ -40,9 +40,9 @@ pub(super) fn positive<N: FromStr>(text: &str) -> Result<N, Expected> {
 }
 
 /// A cap on counters, for each of which some 38 bytes of address space are reserved.
-pub(super) fn max_keys(text: &str) -> Result<NonZeroUsize, Expected> {
-    let keys = text.parse().ok().filter(|keys: &NonZeroUsize| keys.get() <= 1_000_000_000);
-    keys.ok_or("expected a whole number from 1 to 1000000000")
+pub(super) fn max_counters(text: &str) -> Result<NonZeroUsize, Expected> {
+    let counters = text.parse().ok().filter(|counters: &NonZeroUsize| counters.get() <= 1_000_000_000);
+    counters.ok_or("expected a whole number from 1 to 1000000000")
 }
 
 /// Keys to remember, each of which takes some 100 bytes from the start.

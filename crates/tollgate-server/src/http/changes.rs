@@ -20,7 +20,7 @@ impl<S: ServedStore> Edge<S> {
         let windows: Vec<ChargedWindow> = windows.into_iter().map(|Object(window)| window.into()).collect();
         let refunded = self.engine.refund(&attributes, cost.units(), &windows).await;
         let refunded = refunded.map_err(|error| Problem::refund(&error))?;
-        let quotas = refunded.iter().map(|(policy, quota, one)| RefundedQuota::new(policy, quota, *one));
+        let quotas = refunded.iter().map(|(policy, quota, one)| RefundedQuota::new(policy, quota, one));
         let (version, quotas) = (refunded.policies().version(), quotas.collect());
         Ok(reply::json(StatusCode::OK, &RefundReply { version, quotas }))
     }

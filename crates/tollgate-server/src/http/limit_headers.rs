@@ -28,7 +28,7 @@ impl HeaderTable {
     }
 
     pub(super) fn write(&self, decision: &PolicyDecision, headers: &mut HeaderMap) {
-        let Some(counted) = decision.decision() else { return };
+        let Some(counted) = decision.counted() else { return };
         let made = self.of(decision.policies());
         match made.of(decision) {
             Some(alone) => alone.write(counted, headers),
@@ -49,7 +49,7 @@ impl HeaderTable {
 
 /// Writes headers in this format, whatever the policy wants.
 pub(super) fn write_as(format: HeaderFormat, decision: &PolicyDecision, headers: &mut HeaderMap) {
-    if let Some(counted) = decision.decision() {
+    if let Some(counted) = decision.counted() {
         of_all(format, decision).write(counted, headers);
     }
 }

@@ -38,6 +38,7 @@ use crate::metrics::{Metrics, Scrape};
 use crate::phase::Phase;
 use crate::reload::Reloads;
 use crate::store::{ServedStore, Servers, StoreState};
+use crate::with_sources::WithSources;
 
 /// An answer, whole in memory.
 type Reply = Response<Full<Bytes>>;
@@ -123,15 +124,20 @@ impl<S: ServedStore + 'static> Edge<S> {
             // With `closed` as well: what the other servers count is decided, and that is most of it.
             StoreState::FailsInPart(error, Servers { failed, all }) => format!(
                 "ready; {failed} of {all} servers of the store fail, and what they count is decided by \
-                 on_store_failure ({}): {error}\n",
-                without_store(&live).join(", ")
+                 on_store_failure ({}): {}\n",
+                without_store(&live).join(", "),
+                WithSources(&error)
             ),
             StoreState::Fails(error) => {
                 let words = without_store(&live);
                 if words == [OnStoreFailure::Closed.name()] {
                     return Err(Problem::store(&error));
                 }
-                format!("ready; decisions by on_store_failure ({}): {error}\n", words.join(", "))
+                format!(
+                    "ready; decisions by on_store_failure ({}): {}\n",
+                    words.join(", "),
+                    WithSources(&error)
+                )
             }
         };
         if self.reloads.as_ref().is_some_and(|reloads| reloads.state().failure().is_some()) {

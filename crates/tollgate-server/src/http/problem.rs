@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use http::header::{ALLOW, RETRY_AFTER};
 use http::{HeaderValue, StatusCode};
-use tollgate::StoreError;
+use tollgate::{AnswerError, StoreError};
 use tollgate_policy::{CheckError, RefundError, Refusal};
 
 use super::json::BadField;
@@ -24,8 +24,11 @@ pub(super) struct Problem {
     allow: Option<&'static str>,
 }
 
-/// The type of the problem that a store which cannot answer is, and its title. No document is behind it.
+/// The problem of a store that cannot answer: its type and its title. There is no document behind it.
 const STORE_UNAVAILABLE: (&str, &str) = ("urn:problem-type:tollgate:store-unavailable", "Store unavailable");
+
+/// The problem of a request that the store can never count.
+const UNCOUNTABLE: (&str, &str) = ("urn:problem-type:tollgate:uncountable", "Uncountable request");
 
 impl Problem {
     pub(super) fn new(status: StatusCode, detail: impl Into<Cow<'static, str>>) -> Self {
@@ -82,7 +85,7 @@ impl Problem {
                 Self::bad_field(field, refusal.to_string())
             }
             CheckError::Store(error) => Self::store(error),
-            _ => Self::store(&StoreError::BadReply),
+            _ => Self::store(&AnswerError::Nonsense.into()),
         }
     }
 
@@ -105,17 +108,31 @@ impl Problem {
         }
     }
 
-    /// A store that did not answer. Which trouble it is in, and with what, is for the log.
+    /// The store did not count. The log says what is wrong with it.
     pub(super) fn store(error: &StoreError) -> Self {
-        let (reason, detail) = match error {
-            StoreError::Full => (ProblemReason::StoreFull, "the store is full: no room for another counter"),
-            error if error.may_have_charged() => (
+        let unavailable = StatusCode::SERVICE_UNAVAILABLE;
+        let (status, reason, detail) = match error {
+            StoreError::Full => {
+                (unavailable, ProblemReason::StoreFull, "the store is full: no room for another counter")
+            }
+            // Not 503: clients and proxies take that for an invitation to try again.
+            StoreError::Uncountable(_) => (
+                StatusCode::INTERNAL_SERVER_ERROR,
+                ProblemReason::Uncountable,
+                "the store can never count this request, so a retry does not help; nothing was counted",
+            ),
+            StoreError::Trouble { .. } if error.may_have_charged() => (
+                unavailable,
                 ProblemReason::OutcomeUnknown,
                 "the store did not answer; whether it counted the request is unknown",
             ),
-            _ => (ProblemReason::StoreUnavailable, "the store cannot answer, and nothing was counted"),
+            StoreError::Trouble { .. } => (
+                unavailable,
+                ProblemReason::StoreUnavailable,
+                "the store cannot answer, and nothing was counted",
+            ),
         };
-        Self { reason: Some(reason), ..Self::new(StatusCode::SERVICE_UNAVAILABLE, detail) }
+        Self { reason: Some(reason), ..Self::new(status, detail) }
     }
 
     pub(super) fn status(&self) -> StatusCode {
@@ -125,7 +142,10 @@ impl Problem {
     pub(super) fn body(&self) -> ProblemBody<'_> {
         let (kind, title) = match self.reason {
             Some(ProblemReason::StoreUnavailable | ProblemReason::OutcomeUnknown) => STORE_UNAVAILABLE,
-            _ => ("about:blank", self.status.canonical_reason().unwrap_or("Error")),
+            Some(ProblemReason::Uncountable) => UNCOUNTABLE,
+            Some(ProblemReason::StoreFull) | None => {
+                ("about:blank", self.status.canonical_reason().unwrap_or("Error"))
+            }
         };
         ProblemBody {
             kind,

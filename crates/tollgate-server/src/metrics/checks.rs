@@ -34,8 +34,8 @@ impl CheckSource {
         [Self::Store, Self::Local, Self::Policies, Self::FallbackLocal, Self::FallbackOpen, Self::None];
 
     pub(crate) fn of(decision: &PolicyDecision) -> Self {
-        let Some(counted) = decision.decision() else { return Self::Policies };
-        match counted.source() {
+        let Some(state) = decision.state() else { return Self::Policies };
+        match state.source() {
             Source::Store => Self::Store,
             Source::Local => Self::Local,
             _ => {

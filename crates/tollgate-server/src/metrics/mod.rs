@@ -45,12 +45,12 @@ pub(crate) type MemorySize = Box<dyn Fn() -> Occupancy + Send + Sync>;
 /// Counters held, and counters that can be.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Occupancy {
-    pub(crate) keys: usize,
-    pub(crate) max_keys: usize,
+    pub(crate) counters: usize,
+    pub(crate) max_counters: usize,
 }
 
 /// The statuses of requests that never came to a decision.
-const REJECTIONS: [StatusCode; 9] = [
+const REJECTIONS: [StatusCode; 10] = [
     StatusCode::BAD_REQUEST,
     StatusCode::NOT_FOUND,
     StatusCode::METHOD_NOT_ALLOWED,
@@ -59,6 +59,7 @@ const REJECTIONS: [StatusCode; 9] = [
     StatusCode::PAYLOAD_TOO_LARGE,
     StatusCode::UNSUPPORTED_MEDIA_TYPE,
     StatusCode::UNPROCESSABLE_ENTITY,
+    StatusCode::INTERNAL_SERVER_ERROR,
     StatusCode::SERVICE_UNAVAILABLE,
 ];
 
@@ -171,10 +172,14 @@ impl Collector for Figures {
             shared.encode(&mut encoder)?;
         }
 
-        let Occupancy { keys, max_keys } = (self.memory_size)();
+        let Occupancy { counters, max_counters } = (self.memory_size)();
         for (name, help, value) in [
-            ("tollgate_store_keys", "Counters held in memory; those of closed windows until swept", keys),
-            ("tollgate_store_max_keys", "Counters that memory can hold", max_keys),
+            (
+                "tollgate_store_counters",
+                "Counters held in memory; those of closed windows until swept",
+                counters,
+            ),
+            ("tollgate_store_max_counters", "Counters that memory can hold", max_counters),
         ] {
             let value = i64::try_from(value).unwrap_or(i64::MAX);
             encoder.encode_descriptor(name, help, None, MetricType::Gauge)?.encode_gauge(&value)?;

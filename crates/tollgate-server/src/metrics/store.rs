@@ -7,8 +7,8 @@ use std::time::Duration;
 use prometheus_client::encoding::{DescriptorEncoder, NoLabelSet};
 use prometheus_client::metrics::MetricType;
 use prometheus_client::registry::Unit;
-use tollgate::StoreError;
-use tollgate_redis::{ServerStatus, StoreStatus};
+use tollgate::{AnswerError, StoreError};
+use tollgate_redis::{RedisError, ServerStatus, StoreStatus};
 
 use super::histogram::Histogram;
 
@@ -20,8 +20,8 @@ pub(crate) struct StoreMetrics {
     status: Box<dyn Fn() -> StoreStatus + Send + Sync>,
 }
 
-/// What errors are called. The last is for what the library may add.
-const KINDS: [&str; 12] = [
+/// What errors are called. The last is for what the libraries may add.
+const KINDS: [&str; 13] = [
     "unreachable",
     "timed_out",
     "not_ready",
@@ -32,6 +32,7 @@ const KINDS: [&str; 12] = [
     "out_of_memory",
     "wrong_type",
     "bad_reply",
+    "uncountable",
     "full",
     "other",
 ];
@@ -110,17 +111,29 @@ impl StoreMetrics {
 /// What an error is called where programs read it.
 fn kind(error: &StoreError) -> &'static str {
     match error {
-        StoreError::Unreachable => "unreachable",
-        StoreError::TimedOut => "timed_out",
-        StoreError::NotReady => "not_ready",
-        StoreError::Overloaded => "overloaded",
-        StoreError::AccessDenied => "access_denied",
-        StoreError::Misconfigured(_) => "misconfigured",
-        StoreError::ScriptRefused => "script_refused",
-        StoreError::OutOfMemory => "out_of_memory",
-        StoreError::WrongType => "wrong_type",
-        StoreError::BadReply => "bad_reply",
+        StoreError::Uncountable(_) => "uncountable",
         StoreError::Full => "full",
+        StoreError::Trouble { .. } => match (RedisError::of(error), error.trouble_of()) {
+            (Some(trouble), _) => kind_of_redis(trouble),
+            (None, Some(AnswerError::Late)) => "timed_out",
+            (None, Some(AnswerError::Nonsense)) => "bad_reply",
+            (None, _) => "other",
+        },
+    }
+}
+
+fn kind_of_redis(trouble: &RedisError) -> &'static str {
+    match trouble {
+        RedisError::Unreachable => "unreachable",
+        RedisError::TimedOut => "timed_out",
+        RedisError::NotReady => "not_ready",
+        RedisError::Overloaded => "overloaded",
+        RedisError::AccessDenied => "access_denied",
+        RedisError::Misconfigured(_) => "misconfigured",
+        RedisError::ScriptRefused => "script_refused",
+        RedisError::OutOfMemory => "out_of_memory",
+        RedisError::WrongType => "wrong_type",
+        RedisError::BadReply => "bad_reply",
         _ => "other",
     }
 }

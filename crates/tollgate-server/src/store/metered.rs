@@ -2,23 +2,25 @@
 //! when the store comes or goes.
 
 use std::pin::{Pin, pin};
+use std::slice;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use tokio::time;
 use tollgate::{
-    Charge, Clock, Counted, Counter, QuotaState, Refunded, Source, Store, StoreError, SystemClock, Timestamp,
+    Answer, AnswerError, Clock, Counted, QuotaState, Source, Step, Store, StoreError, SystemClock, Timestamp,
 };
-use tollgate_redis::ServerStatus;
+use tollgate_redis::{RedisError, ServerStatus};
 use tracing::{info, warn};
 
 use super::advice::with_flags;
 use crate::log_gap::LogGap;
 use crate::metrics::StoreMetrics;
 use crate::stopwatch::Stopwatch;
+use crate::with_sources::WithSources;
 
-/// How long the log keeps quiet about an outage after a line, and about keys that cannot be counted.
+/// How long the log keeps quiet after a line about an outage, about a key, or about a request that does not fit.
 const LOG_GAP: Duration = Duration::from_secs(10);
 
 /// How often a store that was away at the start is looked at.
@@ -33,8 +35,9 @@ pub(crate) struct Metered<S> {
     limit: Duration,
     metrics: Arc<StoreMetrics>,
     outage_logged: LogGap,
-    /// Of its own: what is wrong with a key hides no outage.
+    /// These two are apart, so that what is wrong with one key or one request hides no outage.
     key_logged: LogGap,
+    request_logged: LogGap,
     /// Whether the last line said that the store does not answer.
     is_said_away: AtomicBool,
 }
@@ -48,6 +51,7 @@ impl<S: Store> Metered<S> {
             metrics,
             outage_logged: LogGap::default(),
             key_logged: LogGap::default(),
+            request_logged: LogGap::default(),
             is_said_away: AtomicBool::new(false),
         }
     }
@@ -56,27 +60,13 @@ impl<S: Store> Metered<S> {
         &self.store
     }
 
-    async fn step<A>(
-        &self,
-        step: Pin<&mut impl Future<Output = Result<A, StoreError>>>,
-    ) -> Result<A, StoreError> {
-        let stopwatch = Stopwatch::start();
-        let answer = self.in_time(step).await.flatten();
-        self.metrics.took(stopwatch.elapsed());
-        match &answer {
-            Ok(_) => self.note_answer(),
-            Err(error) => self.note_error(error),
-        }
-        answer
-    }
-
     /// What the step gives, unless it takes too long. Here and not above, where nobody would measure what was given up.
     /// The step stays where it is, because a future that is handed on is kept twice.
-    async fn in_time<A>(&self, step: Pin<&mut impl Future<Output = A>>) -> Result<A, StoreError> {
-        time::timeout(self.limit, step).await.map_err(|_| StoreError::TimedOut)
+    async fn in_time<A>(&self, step: Pin<&mut impl Future<Output = A>>) -> Result<A, AnswerError> {
+        time::timeout(self.limit, step).await.map_err(|_| AnswerError::Late)
     }
 
-    /// Notes the answers of one step of charges.
+    /// Notes the answers of one step, or of several in one call.
     fn note(&self, answers: &[Result<Counted, StoreError>], stopwatch: Stopwatch) {
         // Denials that the process remembers come without the store, and say nothing of it.
         let mut from_store = answers.iter().filter(|answer| !is_local(answer)).peekable();
@@ -104,14 +94,26 @@ impl<S: Store> Metered<S> {
 
     fn note_error(&self, error: &StoreError) {
         self.metrics.failed(error);
-        if is_of_one_key(error) {
-            if self.key_logged.passes(SystemClock.now(), LOG_GAP) {
-                warn!(%error, "the store cannot count a key");
+        let concern = Concern::of(error);
+        let (error, now) = (WithSources(error), SystemClock.now());
+        match concern {
+            Concern::Request => {
+                if self.request_logged.passes(now, LOG_GAP) {
+                    warn!(%error, "a request does not fit the store");
+                }
             }
-            return;
+            Concern::Key => {
+                if self.key_logged.passes(now, LOG_GAP) {
+                    warn!(%error, "the store cannot count a key");
+                }
+            }
+            Concern::Store => self.note_outage(&error, now),
         }
+    }
+
+    fn note_outage(&self, error: &WithSources<'_>, now: Timestamp) {
         self.metrics.answers(false);
-        if self.outage_logged.passes(SystemClock.now(), LOG_GAP) {
+        if self.outage_logged.passes(now, LOG_GAP) {
             let unconnected = self.metrics.unconnected();
             let (server, trouble, advice) = said(unconnected.as_ref());
             warn!(
@@ -124,39 +126,43 @@ impl<S: Store> Metered<S> {
 }
 
 impl<S: Store> Store for Metered<S> {
-    async fn charge(&self, charges: &[Charge<'_>]) -> Result<Counted, StoreError> {
+    fn step<'a>(
+        &'a self,
+        step: Step<'a>,
+    ) -> Answer<impl Future<Output = Result<Counted, StoreError>> + Send> {
         let stopwatch = Stopwatch::start();
-        let answer = self.in_time(pin!(self.store.charge(charges))).await.flatten();
-        self.note(std::slice::from_ref(&answer), stopwatch);
-        answer
+        match self.store.step(step) {
+            Answer::Now(answer) => {
+                self.note(slice::from_ref(&answer), stopwatch);
+                Answer::Now(answer)
+            }
+            Answer::Later(later) => Answer::Later(async move {
+                let stopwatch = Stopwatch::start();
+                let answer = self.in_time(pin!(later)).await.unwrap_or_else(|late| Err(late.into()));
+                self.note(slice::from_ref(&answer), stopwatch);
+                answer
+            }),
+        }
     }
 
-    async fn charge_each(&self, requests: &[&[Charge<'_>]]) -> Vec<Result<Counted, StoreError>> {
+    fn step_each<'a>(
+        &'a self,
+        steps: &'a [Step<'a>],
+    ) -> Answer<impl Future<Output = Vec<Result<Counted, StoreError>>> + Send> {
         let stopwatch = Stopwatch::start();
-        let answers = self.in_time(pin!(self.store.charge_each(requests))).await;
-        let answers = answers.unwrap_or_else(|late| vec![Err(late); requests.len()]);
-        self.note(&answers, stopwatch);
-        answers
-    }
-
-    async fn peek(&self, charges: &[Charge<'_>]) -> Result<Counted, StoreError> {
-        self.step(pin!(self.store.peek(charges))).await
-    }
-
-    async fn record(&self, charge: &Charge<'_>) -> Result<QuotaState, StoreError> {
-        self.step(pin!(self.store.record(charge))).await
-    }
-
-    async fn refund(&self, charge: &Charge<'_>, start: Timestamp) -> Result<Refunded, StoreError> {
-        self.step(pin!(self.store.refund(charge, start))).await
-    }
-
-    async fn reset(&self, counter: &Counter<'_>) -> Result<QuotaState, StoreError> {
-        self.step(pin!(self.store.reset(counter))).await
-    }
-
-    async fn set(&self, counter: &Counter<'_>, used: u64) -> Result<QuotaState, StoreError> {
-        self.step(pin!(self.store.set(counter, used))).await
+        match self.store.step_each(steps) {
+            Answer::Now(answers) => {
+                self.note(&answers, stopwatch);
+                Answer::Now(answers)
+            }
+            Answer::Later(later) => Answer::Later(async move {
+                let stopwatch = Stopwatch::start();
+                let answers = self.in_time(pin!(later)).await;
+                let answers = answers.unwrap_or_else(|late| vec![Err(late.into()); steps.len()]);
+                self.note(&answers, stopwatch);
+                answers
+            }),
+        }
     }
 }
 
@@ -193,9 +199,24 @@ fn is_local(answer: &Result<Counted, StoreError>) -> bool {
     states.map(QuotaState::source).any(|source| source == Source::Local)
 }
 
-/// Whether only the key that was asked for is in trouble.
-fn is_of_one_key(error: &StoreError) -> bool {
-    matches!(error, StoreError::WrongType | StoreError::Full)
+/// What an error says something of.
+enum Concern {
+    /// The request alone, whatever the state of the store.
+    Request,
+    /// The key that was asked for; the store counts others.
+    Key,
+    /// The store.
+    Store,
+}
+
+impl Concern {
+    fn of(error: &StoreError) -> Self {
+        match (error, RedisError::of(error)) {
+            (StoreError::Uncountable(_), _) => Self::Request,
+            (StoreError::Full, _) | (_, Some(RedisError::WrongType)) => Self::Key,
+            (StoreError::Trouble { .. }, _) => Self::Store,
+        }
+    }
 }
 
 #[cfg(test)]
@@ -203,9 +224,9 @@ mod tests {
     use std::sync::atomic::AtomicUsize;
     use std::thread;
 
-    use tollgate::{Key, MemoryStore, PolicyQuota};
+    use tollgate::{Charge, Key, MemoryStore, PolicyQuota};
     use tollgate_redis::RedisStore;
-    use tollgate_testkit::{Fault, FaultyStore, block_on};
+    use tollgate_testkit::{Fault, FaultyStore, StoreSteps, block_on};
 
     use super::*;
 
@@ -229,7 +250,7 @@ mod tests {
             scope.spawn(|| {
                 for next in (1..ROUNDS).step_by(2) {
                     begin(next);
-                    metered.note_error(&StoreError::TimedOut);
+                    metered.note_error(&AnswerError::Late.into());
                     round.fetch_add(1, Ordering::SeqCst);
                 }
             });
@@ -253,7 +274,7 @@ mod tests {
         let metered = metered(store);
         let (quota, key) = (PolicyQuota::new("test", "5/1h".parse().unwrap()), Key::from("alice"));
         let counted = block_on(metered.charge(&[Charge::new(&quota, &key, 1)]));
-        assert_eq!(counted, Err(StoreError::TimedOut));
+        assert_eq!(counted.unwrap_err().trouble_of(), Some(&AnswerError::Late));
         assert!(!metered.metrics.is_up());
     }
 }

@@ -1,6 +1,6 @@
 //! How the store is: asked for by `/readyz`.
 
-use tollgate::{Charge, Key, MemoryStore, PolicyQuota, Quota, Store, StoreError};
+use tollgate::{Charge, Key, MemoryStore, PolicyQuota, Quota, Step, Store, StoreError};
 use tollgate_redis::RedisStore;
 
 use super::Metered;
@@ -18,7 +18,7 @@ pub(crate) trait OnServers: Store {
 }
 
 /// Whether decisions come from the store.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone)]
 pub(crate) enum StoreState {
     /// They do.
     Answers,
@@ -47,10 +47,10 @@ impl<S: OnServers> ServedStore for Metered<S> {
         let probe = PolicyQuota::new("tollgate readiness", Quota::per_second(u32::MAX));
         let keys = self.key_on_each_server(&probe);
         let charges: Vec<_> = keys.iter().map(|key| [Charge::new(&probe, key, 1)]).collect();
-        let requests: Vec<&[Charge<'_>]> = charges.iter().map(|charge| &charge[..]).collect();
+        let steps: Vec<Step<'_>> = charges.iter().map(|charge| Step::Charge(charge)).collect();
         // It is written, because a store that is full, cannot save or misses its replicas goes on to answer who only
         // reads.
-        let answers = self.charge_each(&requests).await;
+        let answers = self.step_each(&steps).await;
         let all = answers.len();
         let mut errors = answers.into_iter().filter_map(Result::err);
         let Some(error) = errors.next() else { return StoreState::Answers };

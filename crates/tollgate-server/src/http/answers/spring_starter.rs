@@ -84,7 +84,7 @@ fn reply(decision: &PolicyDecision) -> Option<Reply> {
     }
     let deciding = decision.quota()?;
     let (name, limit) = (deciding.policy.name(), deciding.state.limit());
-    let window = deciding.state.window().length();
+    let window = deciding.state.window()?.length();
     let status = reply::deny_status(decision);
     let denied = Denied {
         kind: "about:blank",

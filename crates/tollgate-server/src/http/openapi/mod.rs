@@ -50,7 +50,7 @@ fn paths(policies: &[Policy], answers: Option<&System>) -> Value {
     let always_told = matches!(policies, [policy] if is_told && policy.conditions().is_empty());
     let decision = |description| decision(description, always_told);
     let decided = || {
-        let mut replies = replies([(200, decision("Admitted")), (503, unavailable())]);
+        let mut replies = replies([(200, decision("Admitted")), (500, uncountable()), (503, unavailable())]);
         let statuses = policies.iter().map(|policy| policy.deny_status().to_string());
         replies.extend(statuses.map(|status| (status, denied(always_told))));
         replies
@@ -68,7 +68,11 @@ fn paths(policies: &[Policy], answers: Option<&System>) -> Value {
         },
         "/v1/peek": { "post": operation(public, "peek", "Answer as a check would, and take nothing", json!({
             "requestBody": body("CheckRequest"),
-            "responses": with_bad_body(replies([(200, decision("The verdict")), (503, unavailable())])),
+            "responses": with_bad_body(replies([
+                (200, decision("The verdict")),
+                (500, uncountable()),
+                (503, unavailable()),
+            ])),
         })) },
         "/v1/check/batch": { "post": operation(public, "checkBatch", "Check many requests, each for itself", json!({
             "requestBody": body("BatchRequest"),
@@ -125,12 +129,12 @@ fn paths(policies: &[Policy], answers: Option<&System>) -> Value {
 fn other(system: &System, mut decided: Map<String, Value>) -> Value {
     let Description { operation: id, parameters, allowed, denied } = (system.description)();
     for (status, reply) in &mut decided {
-        if status != "503" && system.headers == Some(headers::HeaderFormat::Draft06) {
+        if !is_problem(status) && system.headers == Some(headers::HeaderFormat::Draft06) {
             tell_by_draft_06(&mut reply["headers"]);
         }
         match (status.as_str(), &mut reply["content"]) {
             ("200", content) => *content = allowed.clone(),
-            ("503", _) => {}
+            (status, _) if is_problem(status) => {}
             (_, Value::Object(content)) => {
                 for (kind, body) in denied.as_object().into_iter().flatten() {
                     let body = match content.get(kind) {
@@ -147,6 +151,11 @@ fn other(system: &System, mut decided: Map<String, Value>) -> Value {
         "parameters": parameters,
         "responses": with_bad_request(decided),
     })) })
+}
+
+/// Whether it is of a request without a decision, among the answers to a check.
+fn is_problem(status: &str) -> bool {
+    matches!(status, "500" | "503")
 }
 
 fn tell_by_draft_06(headers: &mut Value) {
@@ -203,7 +212,11 @@ fn replies<const N: usize>(replies: [(u16, Value); N]) -> Map<String, Value> {
 }
 
 fn changed(schema: &str) -> Map<String, Value> {
-    with_bad_body(replies([(200, answer(schema, "Where each quota stands")), (503, unavailable())]))
+    with_bad_body(replies([
+        (200, answer(schema, "Where each quota stands")),
+        (500, uncountable()),
+        (503, unavailable()),
+    ]))
 }
 
 fn refunded() -> Map<String, Value> {
@@ -259,6 +272,13 @@ fn unavailable() -> Value {
     problem(
         "The store could not answer: it is full and the key has no counter (`reason` is `store_full`), or it is in \
          trouble, and the policy for that is to refuse",
+    )
+}
+
+fn uncountable() -> Value {
+    problem(
+        "The store can never count this request, and a retry does not help (`reason` is `uncountable`): on a Cluster, \
+         say, its policies count different keys",
     )
 }
 

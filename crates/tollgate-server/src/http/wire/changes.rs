@@ -1,8 +1,8 @@
 //! What an administrator who changes counters is answered.
 
 use serde::Serialize;
-use tollgate::{PolicyQuota, QuotaState, Refunded};
-use tollgate_policy::Policy;
+use tollgate::{PolicyQuota, QuotaState};
+use tollgate_policy::{Policy, QuotaRefund};
 use utoipa::ToSchema;
 
 use super::{Window, Written};
@@ -55,16 +55,21 @@ pub(in crate::http) struct QuotaCount<'a> {
     limit: u64,
     used: u64,
     remaining: u64,
-    window: Window,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    window: Option<Window>,
 }
 
 impl<'a> RefundedQuota<'a> {
-    pub(in crate::http) fn new(policy: &'a Policy, quota: &'a PolicyQuota, refunded: Refunded) -> Self {
-        let (window, used) = match refunded {
-            Refunded::Open { used, .. } => (WindowState::Open, Some(used)),
-            Refunded::Closed => (WindowState::Closed, None),
-        };
-        Self { policy: policy.name(), quota: Written(quota), window, given: refunded.given(), used }
+    pub(in crate::http) fn new(policy: &'a Policy, quota: &'a PolicyQuota, refund: &QuotaRefund) -> Self {
+        let QuotaRefund { is_open, state } = refund;
+        Self {
+            policy: policy.name(),
+            quota: Written(quota),
+            window: if *is_open { WindowState::Open } else { WindowState::Closed },
+            given: state.units(),
+            used: is_open.then(|| state.used()),
+        }
     }
 }
 
@@ -72,6 +77,6 @@ impl<'a> QuotaCount<'a> {
     pub(in crate::http) fn new(policy: &'a Policy, quota: &'a PolicyQuota, state: &QuotaState) -> Self {
         let (limit, used, remaining) = (state.limit(), state.used(), state.remaining());
         let (policy, quota) = (policy.name(), Written(quota));
-        Self { policy, quota, limit, used, remaining, window: state.window().into() }
+        Self { policy, quota, limit, used, remaining, window: state.window().map(Into::into) }
     }
 }

@@ -1,7 +1,7 @@
 //! What a check, a peek and a batch are answered.
 
 use serde::{Serialize, Serializer};
-use tollgate::{Decision, QuotaState, Reason, Source};
+use tollgate::{Counted, QuotaState, Reason, Source};
 use tollgate_policy::{Ground, Policy, PolicyDecision, QuotaStanding, TrialDecision, TrialKind};
 use utoipa::ToSchema;
 
@@ -95,7 +95,9 @@ struct QuotaBody<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     retry_after_ms: Option<u64>,
-    window: Window,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    window: Option<Window>,
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     reason: Option<DenialReason>,
@@ -206,7 +208,7 @@ impl<'a> DecisionBody<'a> {
             remaining: state.map(QuotaState::remaining),
             reset_after_ms: state.map(|state| millis(state.reset_after())),
             retry_after_ms: state.and_then(QuotaState::retry_after).map(millis),
-            window: state.map(|state| state.window().into()),
+            window: state.and_then(QuotaState::window).map(Into::into),
             source: state.map(|state| state.source().into()),
             reason,
             quotas: Quotas(decision),
@@ -271,7 +273,7 @@ impl Serialize for Quotas<'_> {
             remaining: state.remaining(),
             reset_after_ms: millis(state.reset_after()),
             retry_after_ms: state.retry_after().map(millis),
-            window: state.window().into(),
+            window: state.window().map(Into::into),
             reason: state.reason().map(Into::into),
         }))
     }
@@ -294,12 +296,12 @@ impl Serialize for Trials<'_> {
                 TrialKind::Candidate => TrialKindBody::Candidate,
             },
             answer: match answer {
-                Ok(decision) if decision.is_allowed() => TrialAnswer::Allowed,
+                Ok(counted) if counted.is_admitted() => TrialAnswer::Allowed,
                 Ok(_) => TrialAnswer::Denied,
                 Err(_) => TrialAnswer::Failed,
             },
-            limit: answer.ok().and_then(Decision::quota).map(QuotaState::limit),
-            used: answer.ok().map(Decision::used),
+            limit: answer.ok().and_then(Counted::decided).map(QuotaState::limit),
+            used: answer.ok().and_then(Counted::decided).map(QuotaState::used),
         }))
     }
 }

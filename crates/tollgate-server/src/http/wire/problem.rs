@@ -25,14 +25,15 @@ pub(in crate::http) struct ProblemBody<'a> {
     pub(in crate::http) reason: Option<ProblemReason>,
 }
 
-/// What the service has run into: its store has no room for an unseen key, did not take the request, or was asked
-/// and did not answer, so that it may have taken it or not.
+/// What the service has run into: its store has no room for an unseen key, cannot be asked, was asked and did not
+/// answer, so that the request may have been counted or not, or can never count the request.
 #[derive(Debug, Clone, Copy, Serialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub(in crate::http) enum ProblemReason {
     StoreFull,
     StoreUnavailable,
     OutcomeUnknown,
+    Uncountable,
 }
 
 impl PartialSchema for Problem {
