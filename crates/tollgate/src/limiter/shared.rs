@@ -6,8 +6,8 @@ use std::sync::Arc;
 use super::{charges, default_quotas, last_end};
 use crate::decision::Quotas;
 use crate::{
-    Answer, AnswerError, Charge, Counted, Counter, Decision, Key, PolicyQuota, Quota, QuotaState, Receipt,
-    Step, Store, StoreError, Timestamp,
+    Answer, AnswerError, Charge, Counted, Counter, Decision, Key, Limiter, MemoryStore, PolicyQuota, Quota,
+    QuotaState, Receipt, Step, Store, StoreError, Timestamp,
 };
 
 /// One or several quotas over any [`Store`], applied to a key all or nothing.
@@ -274,6 +274,13 @@ fn decided<'a>(quotas: Quotas<'a>, key: Key<'a>, counted: Counted) -> Result<Dec
 
 fn only(counted: &Counted) -> Result<QuotaState, StoreError> {
     counted.first().copied().ok_or_else(|| AnswerError::Nonsense.into())
+}
+
+/// The same limiter, its steps async and its counters shared.
+impl<C> From<Limiter<C>> for SharedLimiter<MemoryStore<C>> {
+    fn from(limiter: Limiter<C>) -> Self {
+        Self { store: limiter.store, quotas: limiter.quotas }
+    }
 }
 
 impl<S> fmt::Debug for SharedLimiter<S> {
