@@ -4,8 +4,8 @@
 
 mod world;
 
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Barrier, Mutex};
 use std::time::Duration;
 
 use tollgate::{
@@ -490,9 +490,13 @@ fn many_threads_are_served_by_turns() {
     const THREADS: u64 = 24;
     let clock = ManualClock::default();
     let store = MemoryStore::builder().clock(clock.clone()).max_counters(1_000).build();
-    let sleeping = AtomicUsize::new(0);
+    let (sleeps, sleeping) = (AtomicUsize::new(0), AtomicUsize::new(0));
+    let all_wait = Barrier::new(2);
     let waiters = Waiters::blocking(Limiter::with_store("3/1s".parse().unwrap(), store), |length| {
         assert_eq!(sleeping.fetch_add(1, Ordering::SeqCst), 0, "only the first waiter of a key sleeps");
+        if sleeps.fetch_add(1, Ordering::SeqCst) == 0 {
+            all_wait.wait();
+        }
         clock.advance(length);
         sleeping.fetch_sub(1, Ordering::SeqCst);
     })
@@ -505,6 +509,10 @@ fn many_threads_are_served_by_turns() {
             decision.state().now().since(start).as_secs()
         };
         let threads: Vec<_> = (0..THREADS).map(|_| scope.spawn(call)).collect();
+        while waiters.waiting() < THREADS as usize - 3 {
+            std::thread::yield_now();
+        }
+        all_wait.wait();
         threads.into_iter().map(|thread| thread.join().unwrap()).collect()
     });
     windows.sort_unstable();
