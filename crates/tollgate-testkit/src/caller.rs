@@ -2,7 +2,7 @@
 
 use tollgate::{Charge, Counter, Decision, Key, Mark, PolicyQuota, Timestamp, Window};
 
-use crate::{Count, Counted, Given, Steps, Subject};
+use crate::{Count, Counted, Given, StoreSteps, Subject};
 
 /// A key under a quota. The store must answer: an error is a failed test.
 #[derive(Debug)]

@@ -45,7 +45,7 @@ pub use self::plan::{Ask, Moves, Op, Plan, crowd, plan, quota};
 pub use self::replay::replay;
 pub use self::runtime::block_on;
 pub use self::seen::{Count, Counted, Given};
-pub use self::steps::Steps;
+pub use self::steps::StoreSteps;
 pub use self::subject::{Capped, SteeredClock, Subject, instant};
 /// The library as the testkit sees it. Inside its unit tests the library is built a second time.
 pub use tollgate;

@@ -146,7 +146,7 @@ fn calendar() -> impl Strategy<Value = Quota> {
     (unit, zone).prop_map(|(unit, zone)| Quota::calendar(1, unit, zone).unwrap())
 }
 
-/// Steps with these asks, `set`s of what is used, and moves of the clock.
+/// StoreSteps with these asks, `set`s of what is used, and moves of the clock.
 fn op(
     moves: Moves,
     asks: BoxedStrategy<Vec<Ask>>,

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use tollgate::{Charge, Key, PolicyQuota, Store, StoreError, Timestamp};
 
-use crate::{Capped, SteeredClock, Steps, block_on};
+use crate::{Capped, SteeredClock, StoreSteps, block_on};
 
 /// G1, G2: of many threads that together ask for more than the limit, exactly the limit is admitted, round for
 /// round.

@@ -6,7 +6,7 @@ use tollgate::{
     Charge, Counted, Counter, Full, Key, Mark, PerQuota, PolicyQuota, Store, StoreError, Timestamp,
 };
 
-use crate::{Ask, Count, Model, Op, Plan, Steps, Subject};
+use crate::{Ask, Count, Model, Op, Plan, StoreSteps, Subject};
 
 /// Takes every step of the plan on the store and on the model, and demands equal answers. Requests of one batch
 /// may be taken in any order. The model's clock is moved by the plan alone, and the store's time has to agree with it;

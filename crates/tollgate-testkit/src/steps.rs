@@ -5,7 +5,7 @@ use tollgate::{Charge, Counted, Counter, Mark, QuotaState, Step, Store, StoreErr
 /// Shorthand for single steps: what a test writes many times.
 ///
 /// A store that answers a step on one counter must answer one state; anything else is a failed test.
-pub trait Steps: Store {
+pub trait StoreSteps: Store {
     /// See [`Step::Charge`].
     fn charge(&self, charges: &[Charge<'_>]) -> impl Future<Output = Result<Counted, StoreError>> + Send {
         async move { self.step(Step::Charge(charges)).await }
@@ -54,7 +54,7 @@ pub trait Steps: Store {
     }
 }
 
-impl<S: Store> Steps for S {}
+impl<S: Store> StoreSteps for S {}
 
 #[expect(clippy::needless_pass_by_value, reason = "it is given to `map`")]
 fn only(counted: Counted) -> QuotaState {

@@ -98,7 +98,13 @@ impl<'a> Decision<'a> {
     #[must_use]
     pub fn of_charges(charges: &'a [Charge<'a>], counted: Counted) -> Option<Self> {
         let is_possible = counted.len() == charges.len() && !counted.is_empty();
-        is_possible.then(|| Self { deciding: counted.deciding(), asked: Asked::Charges(charges), counted })
+        is_possible.then(|| Self::of_all(charges, counted))
+    }
+
+    /// There is one state for each charge, and at least one.
+    #[inline(always)]
+    pub(crate) fn of_all(charges: &'a [Charge<'a>], counted: Counted) -> Self {
+        Self { deciding: counted.deciding(), asked: Asked::Charges(charges), counted }
     }
 
     /// There is one state for each quota, and at least one.

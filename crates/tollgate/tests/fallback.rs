@@ -10,7 +10,7 @@ use tollgate::{
     OnStoreFailure, PolicyQuota, Quota, QuotaState, Reason, SharedLimiter, Source, Store, StoreError,
     Timestamp,
 };
-use tollgate_testkit::{Fault, FaultyStore, Given, Steps, Subject, Unreachable, block_on};
+use tollgate_testkit::{Fault, FaultyStore, Given, StoreSteps, Subject, Unreachable, block_on};
 
 type Memory = MemoryStore<ManualClock>;
 

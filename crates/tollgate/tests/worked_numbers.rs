@@ -11,7 +11,7 @@ use tollgate::{
     Charge, CountDenied, FallbackStore, Key, Limiter, ManualClock, MemoryStore, OnStoreFailure, PolicyQuota,
     Quota, QuotaErrorKind, Timestamp, Window, whole_seconds,
 };
-use tollgate_testkit::{Fault, FaultyStore, Steps, block_on, instant};
+use tollgate_testkit::{Fault, FaultyStore, StoreSteps, block_on, instant};
 
 /// A document's calculation.
 struct Calculation {

@@ -243,11 +243,12 @@ mod tests {
 
     const NOW: Timestamp = Timestamp::from_unix_millis(1_700_000_100_000);
 
-    fn name(layout: KeyLayout, quota: &str, key: &Key<'_>) -> Result<String, StoreError> {
+    fn name(layout: KeyLayout, quota: &str, key: &Key<'_>) -> Result<String, String> {
         let naming = Naming::new(layout, "ratelimiter");
         let quota = PolicyQuota::new("log:in", quota.parse().unwrap());
-        let window = naming.window(&quota, NOW)?;
-        let name = naming.name(&quota, values(&key.canonical_bytes()).as_deref(), window)?;
+        let said = |error: StoreError| error.to_string();
+        let window = naming.window(&quota, NOW).map_err(said)?;
+        let name = naming.name(&quota, values(&key.canonical_bytes()).as_deref(), window).map_err(said)?;
         Ok(String::from_utf8(name.into_vec()).unwrap())
     }
 
@@ -289,7 +290,7 @@ mod tests {
         let key = Key::from(("a:b%", "/c:d%"));
         assert_eq!(of(template, "5/1m", &key), "user:a%3Ab%25:/c:d%:28333335");
         let refusing = || template.parse::<KeyLayout>().unwrap().separators(Separators::Refuse);
-        assert_eq!(name(refusing(), "5/1m", &key), Err(SEPARATOR));
+        assert_eq!(name(refusing(), "5/1m", &key), Err(SEPARATOR.to_string()));
         assert_eq!(name(refusing(), "5/1m", &("a%", "b:").into()).unwrap(), "user:a%:b::28333335");
         assert_eq!(of("l:{{{user}}}:{window}", "5/1m", &"}{".into()), "l:{%7D%7B}:28333335");
     }
@@ -297,10 +298,10 @@ mod tests {
     #[test]
     fn what_has_no_name_is_refused() {
         for key in [Key::from(("a", "b")), Key::parts([""; 0]), Key::from(b"bytes")] {
-            assert_eq!(name(KeyLayout::RLAAS, "5/1m", &key), Err(UNFIT_KEY), "{key:?}");
+            assert_eq!(name(KeyLayout::RLAAS, "5/1m", &key), Err(UNFIT_KEY.to_string()), "{key:?}");
         }
-        assert_eq!(name(KeyLayout::LEETDEZINE, "5/1m", &"a".into()), Err(UNFIT_KEY));
-        assert_eq!(name(KeyLayout::RLAAS, "5/1m@first_hit", &"a".into()), Err(UNFIT_QUOTA));
+        assert_eq!(name(KeyLayout::LEETDEZINE, "5/1m", &"a".into()), Err(UNFIT_KEY.to_string()));
+        assert_eq!(name(KeyLayout::RLAAS, "5/1m@first_hit", &"a".into()), Err(UNFIT_QUOTA.to_string()));
     }
 
     #[test]

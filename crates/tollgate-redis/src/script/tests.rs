@@ -248,7 +248,7 @@ fn a_reply_that_makes_no_sense_is_an_error() {
         Merged::new(&requests).hand_out(reply, |_, _| ()).map(|()| now)
     };
     let packed = |bytes: &[u8]| Value::BulkString(bytes.to_vec());
-    assert_eq!(hand_out(packed(b"\x92\x07\x00")), Ok(Timestamp::from_unix_millis(7)));
+    assert_eq!(hand_out(packed(b"\x92\x07\x00")).unwrap(), Timestamp::from_unix_millis(7));
     for nonsense in [
         Value::Nil,
         Value::Okay,
@@ -264,6 +264,7 @@ fn a_reply_that_makes_no_sense_is_an_error() {
         packed(b"\x93\x07\x00\x00"),
         packed(b"\x92\x07\xc0"),
     ] {
-        assert_eq!(hand_out(nonsense), Err(tollgate::StoreError::BadReply));
+        let error = hand_out(nonsense).unwrap_err();
+        assert_eq!(crate::RedisError::of(&error), Some(&crate::RedisError::BadReply));
     }
 }

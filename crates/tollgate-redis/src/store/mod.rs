@@ -48,10 +48,6 @@ struct Taken {
 }
 
 /// A request to charge, of which nothing is under way.
-#[expect(
-    clippy::large_enum_variant,
-    reason = "most are asked, and an allocation would cost more than a move"
-)]
 enum Prepared<'a> {
     Known(Counted),
     Question(Question<'a>),
@@ -60,10 +56,6 @@ enum Prepared<'a> {
 }
 
 /// A request to charge.
-#[expect(
-    clippy::large_enum_variant,
-    reason = "most are asked, and an allocation would cost more than a move"
-)]
 enum Begun<'a> {
     Known(Counted),
     Asked(Pending<'a>),
@@ -263,7 +255,10 @@ impl Inner {
         let taken = Taken::try_from(answer)?;
         let Found { before, after, .. } = taken.only()?;
         let given = u32::try_from(before - after).map_err(|_| RedisError::BadReply)?;
-        Ok(taken.state(&charge.counter())?.with_units(given))
+        // The window that was named, which after a step back of the clock may not have begun.
+        let (quota, key) = (charge.counter().quota().quota(), charge.counter().key());
+        let window = quota.window_at(key, mark.time());
+        Ok(QuotaState::in_window(quota, after, window, taken.now, None).with_units(given))
     }
 
     /// Changes a counter of which nothing is taken.

@@ -4,8 +4,9 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use tokio::time::timeout;
-use tollgate::{Charge, Key, PolicyQuota, Quota, Store};
+use tollgate::{Charge, Key, PolicyQuota, Quota};
 use tollgate_redis::RedisStore;
+use tollgate_testkit::StoreSteps;
 use tollgate_testkit::block_on;
 use tollgate_testkit::servers::{FaultProxy, Server, Way};
 

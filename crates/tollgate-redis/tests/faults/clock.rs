@@ -4,8 +4,9 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use tollgate::{Charge, Key, PolicyQuota, QuotaState, Store};
+use tollgate::{Charge, Key, PolicyQuota, QuotaState};
 use tollgate_redis::RedisStore;
+use tollgate_testkit::StoreSteps;
 use tollgate_testkit::block_on;
 use tollgate_testkit::servers::{Server, Settings};
 
@@ -133,7 +134,7 @@ impl<'a> Witness<'a> {
     }
 
     fn compare(&mut self, state: QuotaState, [went_forward, went_back]: [bool; 2]) {
-        let (window, now, used) = (state.window(), state.now(), state.used());
+        let (window, now, used) = (state.window().unwrap(), state.now(), state.used());
         let (unknown, last) = (self.unknown, self.last);
         let what = || format!("{} {state:?} after {last:?}, {unknown} unknown", self.quota.windows());
         let (begun, is_open) = (window.start() <= now + SHORT_STEP, now < window.end());
@@ -151,15 +152,15 @@ impl<'a> Witness<'a> {
             // It may have gone past the end, where the server forgets the counter, and come back. Or a charge of
             // unknown outcome moved the counter into the window to which it went back, and that is over.
             goes_on || begins
-        } else if now >= last.window().end() {
+        } else if now >= last.window().unwrap().end() {
             // A window that is over is not counted again (G5).
             begins
-        } else if now + SHORT_STEP >= last.window().start() {
+        } else if now + SHORT_STEP >= last.window().unwrap().start() {
             // It went back by no more than a second, which moves no window.
-            goes_on && window == last.window()
+            goes_on && window == last.window().unwrap()
         } else {
             // However far it went back, what was used stays used.
-            goes_on && went_back && window != last.window()
+            goes_on && went_back && window != last.window().unwrap()
         };
         self.found.expect(expected, || format!("reopened, moved, or counted after its end: {}", what()));
     }

@@ -2,7 +2,7 @@
 
 use std::thread::sleep;
 
-use tollgate::StoreError;
+use tollgate_redis::RedisError;
 use tollgate_testkit::servers::{Data, FaultProxy, Server, Settings};
 
 use crate::crowd::{Crowd, Noticed};
@@ -112,13 +112,13 @@ fn client_pause(round: &mut Round) {
             for _ in 0..50 {
                 server.command::<()>(["CLIENT", "PAUSE", &time.as_millis().to_string(), what]);
                 sleep(time);
-                if told.has(&StoreError::TimedOut) {
+                if told.has(&RedisError::TimedOut) {
                     break;
                 }
             }
         });
     }
-    crowd.end(round, &Noticed::As(&StoreError::TimedOut), &[&server]);
+    crowd.end(round, &Noticed::As(&RedisError::TimedOut), &[&server]);
 }
 
 fn out_of_memory(round: &mut Round) {
@@ -129,11 +129,11 @@ fn out_of_memory(round: &mut Round) {
         crowd.in_trouble(round, |round| {
             server.command::<()>(["CONFIG", "SET", "maxmemory", "1"]);
             sleep(round.millis(20..200));
-            told.wait_for(&StoreError::OutOfMemory);
+            told.wait_for(&RedisError::OutOfMemory);
             server.command::<()>(["CONFIG", "SET", "maxmemory", "0"]);
         });
     }
-    crowd.end(round, &Noticed::As(&StoreError::OutOfMemory), &[&server]);
+    crowd.end(round, &Noticed::As(&RedisError::OutOfMemory), &[&server]);
 }
 
 fn readonly(round: &mut Round) {
@@ -145,11 +145,11 @@ fn readonly(round: &mut Round) {
             // Nobody is there, so it keeps what it has.
             server.command::<()>(["REPLICAOF", "127.0.0.1", "1"]);
             sleep(round.millis(20..300));
-            told.wait_for(&StoreError::NotReady);
+            told.wait_for(&RedisError::NotReady);
             server.command::<()>(["REPLICAOF", "NO", "ONE"]);
         });
     }
-    crowd.end(round, &Noticed::As(&StoreError::NotReady), &[&server]);
+    crowd.end(round, &Noticed::As(&RedisError::NotReady), &[&server]);
 }
 
 fn failover(round: &mut Round) {

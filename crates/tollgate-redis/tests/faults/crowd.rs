@@ -10,8 +10,10 @@ use std::time::{Duration, Instant};
 
 use tokio::runtime::Handle;
 use tokio::task::JoinHandle;
-use tollgate::{Anchor, Charge, Counted, Key, PolicyQuota, Quota, QuotaState, Store, StoreError};
+use tollgate::{Anchor, Charge, Counted, Key, PolicyQuota, Quota, QuotaState};
+use tollgate_redis::RedisError;
 use tollgate_redis::{RedisStore, RedisStoreBuilder};
+use tollgate_testkit::StoreSteps;
 use tollgate_testkit::block_on;
 use tollgate_testkit::servers::{Data, Server};
 
@@ -81,20 +83,20 @@ pub(crate) enum Noticed<'a> {
     Never,
     Perhaps,
     /// At least once, or it did not happen.
-    As(&'a StoreError),
+    As(&'a RedisError),
 }
 
 impl Told {
-    fn note(&self, error: &StoreError) {
+    fn note(&self, error: &RedisError) {
         self.0.lock().unwrap().insert(format!("{error:?}"));
     }
 
-    pub(crate) fn has(&self, error: &StoreError) -> bool {
+    pub(crate) fn has(&self, error: &RedisError) -> bool {
         self.0.lock().unwrap().contains(&format!("{error:?}"))
     }
 
     /// Comes back once somebody has been told, so that a fault is not lifted before anybody has come to notice it.
-    pub(crate) fn wait_for(&self, error: &StoreError) {
+    pub(crate) fn wait_for(&self, error: &RedisError) {
         let start = Instant::now();
         while !self.has(error) && start.elapsed() < UNNOTICED {
             thread::sleep(Duration::from_millis(1));
@@ -264,10 +266,10 @@ impl Quotas {
         }
     }
 
-    async fn charge(&self, store: &RedisStore, kind: Kind, key: &str) -> Result<Counted, StoreError> {
+    async fn charge(&self, store: &RedisStore, kind: Kind, key: &str) -> Result<Counted, RedisError> {
         let key = Key::from(key);
         let charges: Vec<_> = self.of(kind).iter().map(|quota| Charge::new(quota, &key, 1)).collect();
-        store.charge(&charges).await
+        store.charge(&charges).await.map_err(trouble)
     }
 
     /// Units used under each. A look that failed charged nothing, so it may be repeated.
@@ -281,6 +283,12 @@ impl Quotas {
             }
         }
     }
+}
+
+/// What a server is in trouble with.
+#[expect(clippy::needless_pass_by_value, reason = "it is given to `map_err`")]
+pub(crate) fn trouble(error: tollgate::StoreError) -> RedisError {
+    *RedisError::of(&error).unwrap_or_else(|| panic!("no trouble of a server: {error}"))
 }
 
 /// One caller: a key of its own, by turns with keys that all ask for.
@@ -313,8 +321,8 @@ async fn call(shared: Arc<Shared>, store: RedisStore, number: usize) -> Diary {
 async fn timed(
     shared: &Shared,
     diary: &mut Diary,
-    asked: impl Future<Output = Result<Counted, StoreError>>,
-) -> Result<Counted, StoreError> {
+    asked: impl Future<Output = Result<Counted, RedisError>>,
+) -> Result<Counted, RedisError> {
     let was_in_trouble = shared.is_in_trouble.load(Relaxed);
     let start = Instant::now();
     let answer = asked.await;
@@ -344,7 +352,7 @@ fn joined(callers: Vec<JoinHandle<Diary>>) -> Diary {
 /// Whether callers may be told this in any trouble, or it is what this trouble is.
 fn is_expected(error: &str, noticed: &Noticed<'_>) -> bool {
     let always =
-        [StoreError::Unreachable, StoreError::NotReady, StoreError::Overloaded, StoreError::TimedOut];
+        [RedisError::Unreachable, RedisError::NotReady, RedisError::Overloaded, RedisError::TimedOut];
     always.iter().any(|known| error == format!("{known:?}"))
         || matches!(noticed, Noticed::As(known) if error == format!("{known:?}"))
 }

@@ -7,8 +7,11 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use tollgate::{Charge, Key, PolicyQuota, Store};
+use crate::crowd::trouble;
+use tollgate::{Charge, Key, PolicyQuota};
+use tollgate_redis::RedisError;
 use tollgate_redis::RedisStore;
+use tollgate_testkit::StoreSteps;
 use tollgate_testkit::block_on;
 use tollgate_testkit::servers::{Ending, FaultProxy, Server, Way};
 
@@ -141,10 +144,10 @@ impl<'a> Lane<'a> {
     }
 
     /// Units used of every quota, which have to be as many.
-    fn charge(&mut self, cost: u32) -> Result<u64, tollgate::StoreError> {
+    fn charge(&mut self, cost: u32) -> Result<u64, RedisError> {
         let key = Key::from(&*self.key);
         let charges: Vec<_> = self.quotas.iter().map(|quota| Charge::new(quota, &key, cost)).collect();
-        let counted = block_on(self.store.charge(&charges))?;
+        let counted = block_on(self.store.charge(&charges)).map_err(trouble)?;
         let used: Vec<u64> = counted.iter().map(tollgate::QuotaState::used).collect();
         let (admitted, equal) = (counted.is_admitted(), used.iter().all(|each| *each == used[0]));
         self.found.expect(admitted && equal, || format!("{used:?}, admitted: {admitted} (G6)"));

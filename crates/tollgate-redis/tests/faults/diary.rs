@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use tollgate::{Counted, StoreError};
+use tollgate::Counted;
+use tollgate_redis::RedisError;
 
 use crate::fault::Found;
 
@@ -27,7 +28,7 @@ pub(crate) struct Tally {
 
 impl Diary {
     /// Takes note of one answer. Gives the units used, if it came.
-    pub(crate) fn note(&mut self, kind: Kind, key: &str, answer: Result<Counted, StoreError>) -> Option<u64> {
+    pub(crate) fn note(&mut self, kind: Kind, key: &str, answer: Result<Counted, RedisError>) -> Option<u64> {
         let tally = self.tallies.entry((kind, key.to_owned())).or_default();
         match answer {
             Ok(counted) => {

@@ -2,7 +2,7 @@
 
 use std::thread::sleep;
 
-use tollgate::StoreError;
+use tollgate_redis::RedisError;
 use tollgate_testkit::servers::{Data, Ending, FaultProxy, Server, Way};
 
 use crate::crowd::{Crowd, Noticed};
@@ -39,10 +39,10 @@ fn late(round: &mut Round) {
     crowd.in_trouble(round, |round| {
         proxy.hold(Way::Reply);
         sleep(round.millis(5..30));
-        told.wait_for(&StoreError::TimedOut);
+        told.wait_for(&RedisError::TimedOut);
         // What was counted is never told.
         proxy.sever(Ending::Reset);
         proxy.release(Way::Reply);
     });
-    crowd.end(round, &Noticed::As(&StoreError::TimedOut), &[&server]);
+    crowd.end(round, &Noticed::As(&RedisError::TimedOut), &[&server]);
 }

@@ -3,7 +3,7 @@
 use std::thread::sleep;
 use std::time::Duration;
 
-use tollgate::StoreError;
+use tollgate_redis::RedisError;
 use tollgate_testkit::servers::{Data, Persistence, Server, Settings};
 
 use crate::crowd::{Crowd, Noticed};
@@ -46,11 +46,11 @@ fn hang(round: &mut Round) {
         crowd.in_trouble(round, |_| {
             server.pause();
             sleep(time);
-            told.wait_for(&StoreError::TimedOut);
+            told.wait_for(&RedisError::TimedOut);
             server.resume();
         });
     }
-    crowd.end(round, &Noticed::As(&StoreError::TimedOut), &[&server]);
+    crowd.end(round, &Noticed::As(&RedisError::TimedOut), &[&server]);
 }
 
 fn kill(round: &mut Round, data: Data) {
@@ -65,9 +65,9 @@ fn kill(round: &mut Round, data: Data) {
         crowd.in_trouble(round, |round| {
             server.kill();
             sleep(round.millis(20..200));
-            told.wait_for(&StoreError::Unreachable);
+            told.wait_for(&RedisError::Unreachable);
             server.start_again(data);
         });
     }
-    crowd.end(round, &Noticed::As(&StoreError::Unreachable), &[&server]);
+    crowd.end(round, &Noticed::As(&RedisError::Unreachable), &[&server]);
 }

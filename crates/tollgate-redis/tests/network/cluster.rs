@@ -3,11 +3,13 @@
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
-use tollgate::{Charge, Counted, Key, PolicyQuota, Quota, QuotaState, Store, StoreError};
+use tollgate::{Charge, Counted, Key, PolicyQuota, Quota, QuotaState};
 use tollgate_redis::Identity;
+use tollgate_redis::RedisError;
+use tollgate_testkit::StoreSteps;
 use tollgate_testkit::servers::{Cluster, SLOTS, Server, Settings, Software};
 
-use crate::support::{Caller, builder, patient, patient_builder, until};
+use crate::support::{Caller, builder, patient, patient_builder, trouble, until};
 
 /// One server is enough to find the others.
 fn url(cluster: &Cluster) -> String {
@@ -85,7 +87,7 @@ async fn slots_that_nobody_serves_hold_nobody_up() {
         // Some know of it from others already.
         let _ = node.try_command::<()>(["CLUSTER", "DELSLOTSRANGE", "100", "1099"]);
     }
-    while hasty.charge("alice").await != Err(StoreError::NotReady) {}
+    while hasty.charge("alice").await != Err(RedisError::NotReady) {}
     // On a machine that is busy a reply itself may take as long, but not for ever. If each waited, about one of four
     // would be lucky: who comes shortly before the next look.
     let most_are_refused_at_once = async || {
@@ -111,10 +113,10 @@ async fn slots_that_nobody_serves_hold_nobody_up() {
     caller.until_served("alice").await;
     let (quota, mut answers) = (PolicyQuota::new("each", Quota::per_day(5)), Vec::new());
     for key in caller.store.key_on_each_server(&quota) {
-        answers.push(caller.store.charge(&[Charge::new(&quota, &key, 1)]).await.err());
+        answers.push(caller.store.charge(&[Charge::new(&quota, &key, 1)]).await.map_err(trouble).err());
     }
     assert_eq!(answers.len(), 4, "{answers:?}");
-    assert_eq!(answers.iter().flatten().collect::<Vec<_>>(), [&StoreError::Unreachable], "{answers:?}");
+    assert_eq!(answers.iter().flatten().collect::<Vec<_>>(), [&RedisError::Unreachable], "{answers:?}");
 }
 
 /// The caller has heard of neither move: the first owner names the second, and that one sends it on. It may do what the
@@ -200,20 +202,24 @@ async fn a_request_whose_counters_a_move_parts_waits_and_charges_nothing() {
     let alice = Key::from("alice");
     let charges = quotas.each_ref().map(|quota| Charge::new(quota, &alice, 1));
     let used = |counted: Counted| counted.iter().map(QuotaState::used).collect::<Vec<_>>();
-    assert_eq!(caller.store.charge(&charges).await.map(used), Ok(vec![1, 1]));
+    assert_eq!(caller.store.charge(&charges).await.map(used).map_err(trouble), Ok(vec![1, 1]));
 
     let slot = only_slot(&cluster);
     let migration = cluster.migrate(slot, cluster.other_primary(slot));
     assert_eq!(migration.move_keys(1), 1);
     let hurried = patient_builder(&url(&cluster)).deadline(Duration::from_secs(2)).build().unwrap();
-    let refused = async || match hurried.charge(&charges).await {
+    let refused = async || match hurried.charge(&charges).await.map_err(trouble) {
         // A stall of this machine, for as long as is left for a reply.
-        Err(StoreError::TimedOut | StoreError::Overloaded) => None,
+        Err(RedisError::TimedOut | RedisError::Overloaded) => None,
         answer => Some(answer),
     };
-    assert_eq!(until("an answer", refused).await.map(used), Err(StoreError::NotReady));
+    assert_eq!(until("an answer", refused).await.map(used), Err(RedisError::NotReady));
     for charge in charges {
-        assert_eq!(caller.store.peek(&[charge]).await.map(used), Ok(vec![1]), "nothing is charged");
+        assert_eq!(
+            caller.store.peek(&[charge]).await.map(used).map_err(trouble),
+            Ok(vec![1]),
+            "nothing is charged"
+        );
     }
     let together = async {
         tokio::time::sleep(Duration::from_millis(100)).await;
@@ -221,7 +227,7 @@ async fn a_request_whose_counters_a_move_parts_waits_and_charges_nothing() {
         migration.finish();
     };
     let (charged, ()) = tokio::join!(caller.store.charge(&charges), together);
-    assert_eq!(charged.map(used), Ok(vec![2, 2]));
+    assert_eq!(charged.map(used).map_err(trouble), Ok(vec![2, 2]));
 }
 
 #[tokio::test(flavor = "multi_thread")]

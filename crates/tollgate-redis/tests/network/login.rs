@@ -1,6 +1,6 @@
 //! Every way to reach one server, and what is said when it fails.
 
-use tollgate::StoreError;
+use tollgate_redis::RedisError;
 use tollgate_redis::{Advice, Password, Setting, SettingsError, StoreUrl, Tls};
 use tollgate_testkit::servers::{ClientCertificates, Cluster, Sentinels, Server, Settings, Software};
 
@@ -35,7 +35,7 @@ async fn refuses_a_server_whose_certificate_nobody_vouches_for() {
     let tls = Tls::new().with_ca_file(&stranger.certificates().authority).unwrap();
     let caller = Caller::new(patient_builder(&url).tls(tls));
     let error = caller.charge("alice").await.unwrap_err();
-    assert_eq!(error, StoreError::Misconfigured("no TLS connection to it can be set up"));
+    assert_eq!(error, RedisError::Misconfigured("no TLS connection to it can be set up"));
     let status = caller.store.status();
     let trouble = status.servers()[0].trouble().unwrap();
     assert!(trouble.starts_with("TLS: invalid peer certificate"), "{trouble}");
@@ -53,9 +53,9 @@ async fn a_user_needs_few_rights() {
         let caller = |user: &str| patient(&format!("redis://{user}:s3cret@{}", server.address()));
 
         assert_eq!(caller("counter").charge("alice").await, Ok(1));
-        assert_eq!(caller("loader").charge("alice").await, Err(StoreError::AccessDenied));
+        assert_eq!(caller("loader").charge("alice").await, Err(RedisError::AccessDenied));
         let reader = caller("reader");
-        assert_eq!(reader.charge("alice").await, Err(StoreError::AccessDenied));
+        assert_eq!(reader.charge("alice").await, Err(RedisError::AccessDenied));
         let status = reader.store.status();
         let trouble = status.servers()[0].trouble().unwrap();
         assert_eq!(trouble, "the user has no right to load scripts (SCRIPT LOAD)");
@@ -74,7 +74,7 @@ async fn a_wrong_password_is_said_and_never_shown() {
         assert!(!shown.contains("Sesame"), "{shown}");
         let caller = patient(&url);
         let error = caller.charge("alice").await.unwrap_err();
-        assert_eq!(error, StoreError::AccessDenied);
+        assert_eq!(error, RedisError::AccessDenied);
         let status = caller.store.status();
         assert_eq!(status.servers()[0].trouble(), Some(trouble));
         // Which flags and variables there are for it, only the program knows.
@@ -129,7 +129,7 @@ async fn sentinels_have_a_login_of_their_own() {
         (with_none().sentinel_password(Password::new("Open")), "wrong user or password"),
     ] {
         let caller = Caller::new(with);
-        assert_eq!(caller.charge("alice").await, Err(StoreError::AccessDenied));
+        assert_eq!(caller.charge("alice").await, Err(RedisError::AccessDenied));
         let asked = format!("asking the sentinel {}: {trouble}", sentinels.sentinels()[0].address());
         let status = caller.store.status();
         assert_eq!(status.servers()[0].trouble(), Some(&*asked));
@@ -158,7 +158,7 @@ async fn counts_in_the_database_that_is_named() {
             assert!(keyspace.contains(database), "{keyspace}");
         }
         let error = patient(&format!("redis://{}/99", server.address())).charge("alice").await;
-        assert_eq!(error, Err(StoreError::Misconfigured("the server does not have the database")));
+        assert_eq!(error, Err(RedisError::Misconfigured("the server does not have the database")));
     }
 }
 
@@ -186,10 +186,10 @@ async fn a_server_of_another_kind_is_refused_with_what_to_say() {
             "a server that is to name the primary is no sentinel",
         ),
     ] {
-        assert_eq!(patient(&url).charge("alice").await, Err(StoreError::Misconfigured(what)), "{url}");
+        assert_eq!(patient(&url).charge("alice").await, Err(RedisError::Misconfigured(what)), "{url}");
     }
     let replica = format!("redis://{}", sentinels.replica().address());
-    assert_eq!(patient(&replica).charge("alice").await, Err(StoreError::NotReady));
+    assert_eq!(patient(&replica).charge("alice").await, Err(RedisError::NotReady));
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -208,7 +208,7 @@ async fn what_listens_there_may_be_no_store() {
         }
     });
     let error = patient(&url).charge("alice").await.unwrap_err();
-    assert!(matches!(error, StoreError::Misconfigured(_)), "{error}");
+    assert!(matches!(error, RedisError::Misconfigured(_)), "{error}");
 }
 
 #[tokio::test]

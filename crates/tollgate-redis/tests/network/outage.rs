@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use tollgate::StoreError;
+use tollgate_redis::RedisError;
 use tollgate_testkit::servers::{Data, Server, Software};
 
 use crate::support::{Caller, PATIENCE, builder, patient, patient_builder, until};
@@ -17,7 +17,7 @@ fn hasty(server: &Server) -> Caller {
 
 /// So many calls, none of which waits for the server: those of a defect that lets each wait for a deadline of half a
 /// minute would take hours.
-async fn expect_refusals_at_once(caller: &Caller, count: usize, expected: &StoreError) {
+async fn expect_refusals_at_once(caller: &Caller, count: usize, expected: &RedisError) {
     let refusals = async {
         for _ in 0..count {
             assert_eq!(&caller.refusal("alice").await, expected, "{:?}", caller.store.status());
@@ -36,8 +36,8 @@ async fn a_server_that_is_killed_is_missed_at_once_and_found_again() {
 
         server.kill();
         // What was sent before the end was noticed may have been counted.
-        while caller.charge("alice").await != Err(StoreError::Unreachable) {}
-        expect_refusals_at_once(&caller, 1_000, &StoreError::Unreachable).await;
+        while caller.charge("alice").await != Err(RedisError::Unreachable) {}
+        expect_refusals_at_once(&caller, 1_000, &RedisError::Unreachable).await;
         let status = caller.store.status();
         assert!(!status.is_connected());
         assert_eq!(status.servers()[0].name(), server.address().to_string());
@@ -54,7 +54,7 @@ async fn a_server_that_is_away_at_first_keeps_nobody_from_starting() {
     let server = Server::start(Software::Redis);
     server.kill();
     let caller = patient(&url(&server));
-    assert_eq!(caller.refusal("alice").await, StoreError::Unreachable);
+    assert_eq!(caller.refusal("alice").await, RedisError::Unreachable);
     server.start_again(Data::Lost);
     caller.until_served("alice").await;
 }
@@ -72,9 +72,9 @@ async fn a_server_that_hangs_costs_a_few_deadlines_and_then_nothing() {
         let (mut late, start) = (0, Instant::now());
         while caller.store.status().is_connected() {
             match caller.refusal("alice").await {
-                StoreError::TimedOut => late += 1,
+                RedisError::TimedOut => late += 1,
                 // A stall of this machine between the look at the connection and the first byte.
-                StoreError::Unreachable => {}
+                RedisError::Unreachable => {}
                 other => panic!("{other}"),
             }
             // Three of the first connection, and one of the other, which is in doubt by then.
@@ -86,7 +86,7 @@ async fn a_server_that_hangs_costs_a_few_deadlines_and_then_nothing() {
         let mut waited = 0;
         for _ in 0..1_000 {
             let asked = Instant::now();
-            assert_eq!(caller.refusal("alice").await, StoreError::Unreachable);
+            assert_eq!(caller.refusal("alice").await, RedisError::Unreachable);
             waited += usize::from(asked.elapsed() >= Duration::from_millis(20));
         }
         // Of a machine that stands still now and then, a few; had they waited for their deadline, all.
@@ -176,7 +176,7 @@ async fn a_primary_that_becomes_a_replica_is_left_and_taken_back() {
         caller.until_served("alice").await;
         let port = other.address().port().to_string();
         server.command::<()>(["REPLICAOF", "127.0.0.1", &port]);
-        expect_refusals_at_once(&caller, 100, &StoreError::NotReady).await;
+        expect_refusals_at_once(&caller, 100, &RedisError::NotReady).await;
         assert_eq!(caller.store.status().servers()[0].trouble(), Some("the server is a replica"));
         server.command::<()>(["REPLICAOF", "NO", "ONE"]);
         caller.until_served("alice").await;

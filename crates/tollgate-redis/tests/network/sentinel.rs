@@ -1,6 +1,6 @@
 //! A primary that sentinels replace.
 
-use tollgate::StoreError;
+use tollgate_redis::RedisError;
 use tollgate_testkit::servers::{Data, Sentinels, Software};
 
 use crate::support::{Caller, builder, patient, until};
@@ -72,7 +72,7 @@ async fn one_sentinel_that_answers_is_enough() {
 async fn a_primary_that_no_sentinel_knows_is_said() {
     let sentinels = Sentinels::start(Software::Redis);
     let caller = patient(&url(&sentinels).replace(Sentinels::NAME, "other"));
-    assert_eq!(caller.charge("alice").await, Err(StoreError::Unreachable));
+    assert_eq!(caller.charge("alice").await, Err(RedisError::Unreachable));
     let status = caller.store.status();
     assert_eq!(status.servers()[0].name(), "other");
     assert_eq!(status.servers()[0].trouble(), Some("no sentinel knows the primary"));

@@ -7,8 +7,10 @@ use std::sync::{Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
 use tokio::task::JoinHandle;
-use tollgate::{Anchor, Charge, Key, PolicyQuota, Quota, Store, StoreError};
+use tollgate::{Anchor, Charge, Key, PolicyQuota, Quota};
+use tollgate_redis::RedisError;
 use tollgate_redis::{RedisStore, RedisStoreBuilder, StoreUrl};
+use tollgate_testkit::StoreSteps;
 
 /// For how long a test waits for what has to come about, on a machine that is busy and now and then stands still. How
 /// soon it comes about is measured by `cargo xtask prove redis`, where nothing else runs.
@@ -65,6 +67,12 @@ pub(crate) async fn until<T>(what: &str, mut ask: impl AsyncFnMut() -> Option<T>
     }
 }
 
+/// What a server is in trouble with.
+#[expect(clippy::needless_pass_by_value, reason = "it is given to `map_err`")]
+pub(crate) fn trouble(error: tollgate::StoreError) -> RedisError {
+    *RedisError::of(&error).unwrap_or_else(|| panic!("no trouble of a server: {error}"))
+}
+
 impl Caller {
     pub(crate) fn new(builder: RedisStoreBuilder) -> Self {
         let quota = Quota::per_day(1_000_000_000).with_anchor(Anchor::FirstHit).unwrap();
@@ -72,18 +80,18 @@ impl Caller {
     }
 
     /// Units used, with the one just charged.
-    pub(crate) async fn charge(&self, key: &str) -> Result<u64, StoreError> {
+    pub(crate) async fn charge(&self, key: &str) -> Result<u64, RedisError> {
         let key = Key::from(key);
-        let counted = self.store.charge(&[Charge::new(&self.quota, &key, 1)]).await?;
+        let counted = self.store.charge(&[Charge::new(&self.quota, &key, 1)]).await.map_err(trouble)?;
         Ok(counted[0].used())
     }
 
     /// Why a charge fails. A machine that stalls can let the deadline pass before anything is sent, which says
     /// nothing about the server.
-    pub(crate) async fn refusal(&self, key: &str) -> StoreError {
+    pub(crate) async fn refusal(&self, key: &str) -> RedisError {
         loop {
             match self.charge(key).await {
-                Err(StoreError::Overloaded) => {}
+                Err(RedisError::Overloaded) => {}
                 charged => return charged.unwrap_err(),
             }
         }
@@ -149,7 +157,7 @@ impl Load {
 }
 
 impl Tally {
-    fn add(&mut self, charged: Result<u64, StoreError>) {
+    fn add(&mut self, charged: Result<u64, RedisError>) {
         match charged {
             Ok(_) => self.acknowledged += 1,
             Err(error) if error.may_have_charged() => self.unknown += 1,

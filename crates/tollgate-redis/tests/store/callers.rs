@@ -7,9 +7,12 @@ use std::sync::{Arc, OnceLock};
 use std::task::Poll;
 use std::time::Duration;
 
+use crate::servers::trouble;
 use tokio::task::JoinSet;
-use tollgate::{Charge, CountDenied, Key, PolicyQuota, Quota, Source, Store, StoreError};
+use tollgate::{Charge, CountDenied, Key, PolicyQuota, Quota, Source};
+use tollgate_redis::RedisError;
 use tollgate_redis::RedisStore;
+use tollgate_testkit::StoreSteps;
 use tollgate_testkit::block_on;
 use tollgate_testkit::servers::{FaultProxy, Server, Settings, Software, Way};
 
@@ -20,9 +23,9 @@ fn quota(text: &str) -> Arc<PolicyQuota> {
     Arc::new(PolicyQuota::new("callers", text.parse().unwrap()))
 }
 
-async fn charge(store: &RedisStore, quota: &PolicyQuota, key: u64) -> Result<(bool, u64), StoreError> {
+async fn charge(store: &RedisStore, quota: &PolicyQuota, key: u64) -> Result<(bool, u64), RedisError> {
     let key = Key::from(key);
-    let counted = store.charge(&[Charge::new(quota, &key, 1)]).await?;
+    let counted = store.charge(&[Charge::new(quota, &key, 1)]).await.map_err(|error| *trouble(&error))?;
     Ok((counted.is_admitted(), counted[0].used()))
 }
 
@@ -113,7 +116,7 @@ async fn who_finds_a_connection_broken_goes_over_another_one() {
     let (written, refused, last) =
         tokio::join!(charge(&store, &quota, 1), charge(&store, &quota, 2), charge(&store, &quota, 3));
     for lost in [written, refused] {
-        assert!(lost.as_ref().is_err_and(StoreError::may_have_charged), "{lost:?}");
+        assert!(lost.as_ref().is_err_and(|error| error.may_have_charged()), "{lost:?}");
     }
     assert_eq!(last, Ok((true, 1)));
 }
@@ -225,8 +228,8 @@ fn a_server_without_memory_is_an_error_and_denies_nobody() {
     let quota = quota("5/1h");
     assert_eq!(block_on(charge(&store, &quota, 1)), Ok((true, 1)));
     server.command::<()>(["CONFIG", "SET", "maxmemory", "1"]);
-    assert_eq!(block_on(charge(&store, &quota, 1)), Err(StoreError::OutOfMemory));
-    assert_eq!(block_on(charge(&store, &quota, 2)), Err(StoreError::OutOfMemory));
+    assert_eq!(block_on(charge(&store, &quota, 1)), Err(RedisError::OutOfMemory));
+    assert_eq!(block_on(charge(&store, &quota, 2)), Err(RedisError::OutOfMemory));
     server.command::<()>(["CONFIG", "SET", "maxmemory", "0"]);
     assert_eq!(block_on(charge(&store, &quota, 1)), Ok((true, 2)));
     assert_eq!(block_on(charge(&store, &quota, 2)), Ok((true, 1)));

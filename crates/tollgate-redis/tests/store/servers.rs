@@ -4,8 +4,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use tollgate::Timestamp;
-use tollgate_redis::{AcrossSlots, RedisStore, RedisStoreBuilder};
+use tollgate::{StoreError, Timestamp};
+use tollgate_redis::{AcrossSlots, RedisError, RedisStore, RedisStoreBuilder};
 use tollgate_testkit::servers::{Cluster, FaultProxy, Served, Server, Settings, Software, SteeredServer};
 use tollgate_testkit::{Subject, block_on};
 
@@ -31,6 +31,16 @@ fn patient(url: &str) -> RedisStoreBuilder {
         .prefix(&prefix)
         .deadline(Duration::from_secs(30))
         .connect_timeout(Duration::from_secs(30))
+}
+
+/// What a server is in trouble with.
+pub(crate) fn trouble(error: &StoreError) -> &RedisError {
+    RedisError::of(error).unwrap_or_else(|| panic!("no trouble of a server: {error}"))
+}
+
+/// Whether there is no answer because of this trouble.
+pub(crate) fn is<A>(answer: &Result<A, StoreError>, expected: RedisError) -> bool {
+    answer.as_ref().is_err_and(|error| RedisError::of(error) == Some(&expected))
 }
 
 pub(crate) fn build(builder: RedisStoreBuilder) -> RedisStore {

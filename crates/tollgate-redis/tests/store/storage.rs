@@ -3,8 +3,11 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
-use tollgate::{Charge, Counter, Key, PolicyQuota, Source, Store, StoreError};
+use crate::servers::is;
+use tollgate::{Charge, Counter, Key, PolicyQuota, Source};
+use tollgate_redis::RedisError;
 use tollgate_redis::{Identity, RedisStore};
+use tollgate_testkit::StoreSteps;
 use tollgate_testkit::block_on;
 use tollgate_testkit::servers::{Server, Settings, Software};
 
@@ -39,7 +42,7 @@ fn a_counter_is_an_integer_that_outlives_its_window_by_a_second() {
     let store = build(store(&server).prefix("storage"));
     let (quota, key) = (quota("5/1h"), Key::from("alice"));
     let counted = block_on(store.charge(&[Charge::new(&quota, &key, 3)])).unwrap();
-    let expiry = counted[0].window().end().as_unix_millis() + 1_000;
+    let expiry = counted[0].window().unwrap().end().as_unix_millis() + 1_000;
     let stored = stored(&server, "storage");
     assert_eq!(
         stored.into_iter().collect::<Vec<_>>(),
@@ -65,8 +68,8 @@ fn a_key_that_lost_its_expiry_gets_it_back_and_keeps_its_count() {
                 let counted = block_on(store.charge(&[Charge::new(&quota, &key, step)])).unwrap();
                 assert!((before..=server.time()).contains(&counted[0].now()), "{text}: {counted:?}");
                 assert_eq!(counted[0].used(), if step == 1 { 4 } else { 3 }, "{text}");
-                assert!(counted[0].window().contains(counted[0].now()), "{text}");
-                let expiry = counted[0].window().end().as_unix_millis() + 1_000;
+                assert!(counted[0].window().unwrap().contains(counted[0].now()), "{text}");
+                let expiry = counted[0].window().unwrap().end().as_unix_millis() + 1_000;
                 let repaired: Vec<(String, i64)> = stored(&server, &prefix).into_values().collect();
                 assert_eq!(repaired, [(counted[0].used().to_string(), expiry)], "{text}");
             }
@@ -82,11 +85,11 @@ fn an_expiry_between_two_windows_is_mended() {
         let prefix = format!("between-{place}");
         let store = build(store(&server).prefix(&prefix));
         let (quota, key) = (quota(text), Key::from("alice"));
-        let window = block_on(store.charge(&[Charge::new(&quota, &key, 3)])).unwrap()[0].window();
+        let window = block_on(store.charge(&[Charge::new(&quota, &key, 3)])).unwrap()[0].window().unwrap();
         let name = stored(&server, &prefix).into_keys().next().unwrap();
         server.command::<()>(["PEXPIREAT", &name, &(window.end().as_unix_millis() + 1_500).to_string()]);
         let counted = block_on(store.peek(&[Charge::new(&quota, &key, 1)])).unwrap()[0];
-        assert_eq!((counted.used(), counted.window()), (3, window), "{text}");
+        assert_eq!((counted.used(), counted.window().unwrap()), (3, window), "{text}");
         let expiry = window.end().as_unix_millis() + 1_000;
         assert_eq!(stored(&server, &prefix)[&name], ("3".to_owned(), expiry), "{text}");
     }
@@ -116,11 +119,11 @@ fn what_is_no_count_fails_its_own_request_alone() {
     let good: Vec<_> =
         [answers.pop(), answers.swap_remove(keys.len()).into()].into_iter().flatten().collect();
     assert!(good.iter().all(|answer| answer.as_ref().unwrap().is_admitted()), "{good:?}");
-    assert!(answers.iter().all(|answer| *answer == Err(StoreError::WrongType)), "{answers:?}");
+    assert!(answers.iter().all(|answer| is(answer, RedisError::WrongType)), "{answers:?}");
     assert_eq!(block_on(store.peek(&pair[..1])).unwrap()[0].used(), 0);
 
     for key in &keys {
-        assert_eq!(block_on(store.peek(&[Charge::new(&quota, key, 1)])), Err(StoreError::WrongType));
+        assert!(is(&block_on(store.peek(&[Charge::new(&quota, key, 1)])), RedisError::WrongType));
         // A reset heals it.
         block_on(store.reset(&Counter::new(&quota, key))).unwrap();
         assert_eq!(block_on(store.charge(&[Charge::new(&quota, key, 1)])).unwrap()[0].used(), 1);
@@ -140,7 +143,7 @@ fn a_count_that_is_spelt_otherwise_charges_no_quota_of_its_request() {
         let name = stored(&server, "spelt").into_keys().find(|name| name.contains(":1h:")).unwrap();
         server.command::<()>(["SET", &name, text, "KEEPTTL"]);
         for charges in [&pair[..], &pair[1..]] {
-            assert_eq!(block_on(store.charge(charges)), Err(StoreError::WrongType), "{text}");
+            assert!(is(&block_on(store.charge(charges)), RedisError::WrongType), "{text}");
         }
         assert_eq!(block_on(store.peek(&pair[..1])).unwrap()[0].used(), 1, "{text}");
     }
@@ -185,22 +188,22 @@ fn a_denied_key_is_answered_locally_and_asked_again_each_second() {
     let (quota, key) = (quota("5/1h"), Key::from("alice"));
     let full = [Charge::new(&quota, &key, 5)];
     let one = [Charge::new(&quota, &key, 1)];
-    let start = block_on(local.charge(&full)).unwrap()[0].window().start();
+    let mark = block_on(local.charge(&full)).unwrap()[0].mark();
     let denied = block_on(local.charge(&one)).unwrap()[0];
     assert_eq!((denied.has_room(), denied.source()), (false, Source::Store));
     // Whoever comes a second later is not the next one, and this machine may stand still for as long.
     let mut next = (0..20).map(|_| block_on(local.charge(&one)).unwrap()[0]);
     let again = next.find(|again| again.source() == Source::Local).expect("a denial that is remembered");
     assert_eq!((again.has_room(), again.used()), (false, 5));
-    assert_eq!(again.window(), denied.window());
+    assert_eq!(again.window().unwrap(), denied.window().unwrap());
 
     // Whoever gives back here is not denied from memory.
-    block_on(local.refund(&Charge::new(&quota, &key, 1), start)).unwrap();
+    block_on(local.refund(&Charge::new(&quota, &key, 1), mark)).unwrap();
     assert!(block_on(local.charge(&one)).unwrap().is_admitted());
 
     // What another process gives back is seen within a second.
     assert!(!block_on(local.charge(&one)).unwrap().is_admitted());
-    block_on(elsewhere.refund(&Charge::new(&quota, &key, 1), start)).unwrap();
+    block_on(elsewhere.refund(&Charge::new(&quota, &key, 1), mark)).unwrap();
     block_on(async { tokio::time::sleep(Duration::from_millis(1_001)).await });
     assert!(block_on(local.charge(&one)).unwrap().is_admitted());
 }
@@ -215,12 +218,16 @@ fn a_denial_after_a_step_back_is_repeated_for_the_window_that_is_to_come() {
     let one = [Charge::new(&quota, &key, 1)];
     let start = quota.quota().window_at(&key, server.time()).end();
     server.clock().set(start);
-    let window = block_on(store.charge(&[Charge::new(&quota, &key, 5)])).unwrap()[0].window();
+    let window = block_on(store.charge(&[Charge::new(&quota, &key, 5)])).unwrap()[0].window().unwrap();
     server.clock().set(start - Duration::from_secs(1));
     let mut denials = (0..20).map(|_| block_on(store.charge(&one)).unwrap()[0]);
     for source in [Source::Store, Source::Local] {
         let denied = denials.find(|denied| denied.source() == source).expect("a denial by each");
-        assert_eq!((denied.has_room(), denied.used(), denied.window()), (false, 5, window), "{source:?}");
+        assert_eq!(
+            (denied.has_room(), denied.used(), denied.window().unwrap()),
+            (false, 5, window),
+            "{source:?}"
+        );
         assert_eq!(denied.retry_after(), Some(window.end().since(denied.now())), "{source:?}");
         assert!(denied.now() >= start - Duration::from_secs(1), "{source:?}");
     }

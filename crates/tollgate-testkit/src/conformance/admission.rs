@@ -4,7 +4,7 @@ use tollgate::{CountDenied, Quota, Reason, Source, Verdict};
 
 use super::quota;
 use crate::caller::decide;
-use crate::{Caller, Steps, Subject};
+use crate::{Caller, StoreSteps, Subject};
 
 /// Rule 5, G1, G2: the fifth of five is admitted, the sixth is denied.
 pub async fn admits_the_last_unit_and_denies_the_next<S: Subject>(subject: &S) {

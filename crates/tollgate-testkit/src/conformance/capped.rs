@@ -3,7 +3,7 @@
 use tollgate::{Counter, StoreError};
 
 use super::{quota, short_quota};
-use crate::{Caller, Capped, Steps};
+use crate::{Caller, Capped, StoreSteps};
 
 /// G8: a full store says so to keys it does not know, and goes on counting those it does.
 pub async fn a_full_store_refuses_only_unseen_keys<S: Capped>() {

@@ -4,7 +4,7 @@ use tollgate::Reason;
 
 use super::quota;
 use crate::caller::decide;
-use crate::{Caller, Steps, Subject};
+use crate::{Caller, StoreSteps, Subject};
 
 /// Rule 8: either every quota has room and all are charged, or none is.
 pub async fn quotas_are_charged_all_or_none<S: Subject>(subject: &S) {

@@ -7,7 +7,7 @@ use tollgate::{PolicyQuota, Timestamp, Window};
 
 use super::{quota, short_quota};
 use crate::windows::holding;
-use crate::{Caller, Count, Given, SteeredClock, Steps, instant};
+use crate::{Caller, Count, Given, SteeredClock, StoreSteps, instant};
 
 const MILLISECOND: Duration = Duration::from_millis(1);
 

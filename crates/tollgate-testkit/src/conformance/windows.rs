@@ -6,7 +6,7 @@ use tollgate::{Anchor, Quota, Timestamp};
 
 use super::quota;
 use crate::windows::holding;
-use crate::{Caller, Steps, Subject};
+use crate::{Caller, StoreSteps, Subject};
 
 const MILLISECOND: Duration = Duration::from_millis(1);
 

@@ -182,8 +182,8 @@ impl<C: Clock> Limiter<C> {
     /// ```
     #[inline]
     pub fn check_all<'a>(&self, charges: &'a [Charge<'a>]) -> Result<Decision<'a>, Full> {
-        let counted = self.store.charge(charges)?;
-        Ok(Decision::of_charges(charges, counted).expect("at least one charge"))
+        assert!(!charges.is_empty(), "there are no charges to decide on");
+        Ok(Decision::of_all(charges, self.store.charge(charges)?))
     }
 
     /// Holds what a check took until it is known how much was needed: what is not

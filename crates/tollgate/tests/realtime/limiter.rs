@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tollgate::{Anchor, Clock, Decision, Full, Limiter, MemoryStore, Quota, QuotaState, SystemClock};
+use tollgate::{Anchor, Clock, Decision, Limiter, MemoryStore, Quota, QuotaState, SystemClock};
 use tollgate_testkit::realtime::{
     Answer, Client, Nanos, Plan, Reading, RealClock, Standing, Start, Target, Terms, Victim,
 };
@@ -63,9 +63,9 @@ impl Client for Limiters {
             let before = clock.read();
             let decision = limiter.check(key.as_str());
             let after = clock.now();
-            match decision {
-                Ok(decision) => answers.push(answer(*victim, before, after, &decision)),
-                Err(Full) => {}
+            // Else the store is full.
+            if let Ok(decision) = decision {
+                answers.push(answer(*victim, before, after, &decision));
             }
         }
     }
@@ -74,11 +74,8 @@ impl Client for Limiters {
         for key in number..number + NEWCOMERS {
             // One in eight stays for a second.
             let limiter = &self.newcomers[usize::from(key.is_multiple_of(8))];
-            match limiter.check(key) {
-                Ok(decision) => {
-                    assert!(decision.is_allowed(), "nobody has charged {key} before: {decision:?}")
-                }
-                Err(Full) => {}
+            if let Ok(decision) = limiter.check(key) {
+                assert!(decision.is_allowed(), "nobody has charged {key} before: {decision:?}");
             }
         }
         number + NEWCOMERS

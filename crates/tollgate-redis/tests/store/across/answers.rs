@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
-use tollgate::{Charge, PolicyQuota, Source, Store, StoreError};
+use tollgate::{Charge, PolicyQuota, Source, StoreError};
 use tollgate_redis::Identity;
+use tollgate_testkit::StoreSteps;
 use tollgate_testkit::block_on;
 use tollgate_testkit::servers::{Cluster, Server, Software};
 
@@ -18,7 +19,7 @@ fn several_slots_are_refused_unless_they_are_asked_for() {
     let asked = block_on(pair.charge(&store));
     let looked = block_on(store.peek(&[pair.first(1), pair.second(1)]));
     for answer in [asked, looked] {
-        assert!(matches!(answer, Err(StoreError::Misconfigured(_))), "{answer:?}");
+        assert!(matches!(answer, Err(StoreError::Uncountable(_))), "{answer:?}");
     }
     assert_eq!(block_on(pair.used(&store)), [0, 0]);
     // All quotas of one key are one step.
@@ -99,8 +100,8 @@ fn a_denial_that_can_be_foreseen_takes_nothing_on_the_way() {
 
     // What another process gives back is seen.
     let other = build(reserving(&cluster, "foreseen"));
-    let start = block_on(other.peek(&[pair.second(1)])).unwrap()[0].window().start();
-    block_on(other.refund(&pair.second(1), start)).unwrap();
+    let mark = block_on(other.peek(&[pair.second(1)])).unwrap()[0].mark();
+    block_on(other.refund(&pair.second(1), mark)).unwrap();
     block_on(async { tokio::time::sleep(Duration::from_millis(1_001)).await });
     assert!(block_on(pair.charge(&store)).unwrap().is_admitted());
 }

@@ -8,8 +8,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::task::JoinHandle;
-use tollgate::{Charge, CountDenied, Counted, Key, PolicyQuota, Store, StoreError};
+use tollgate::{Charge, CountDenied, Counted, Key, PolicyQuota, StoreError};
 use tollgate_redis::{AcrossSlots, Identity, RedisStore, RedisStoreBuilder};
+use tollgate_testkit::StoreSteps;
 use tollgate_testkit::servers::{Cluster, SLOTS, Server};
 
 use crate::servers::on_cluster;

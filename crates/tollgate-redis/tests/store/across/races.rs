@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use tokio::task::JoinSet;
-use tollgate::Store;
+use tollgate_testkit::StoreSteps;
 use tollgate_testkit::servers::Software;
 use tollgate_testkit::{Subject, block_on, race};
 

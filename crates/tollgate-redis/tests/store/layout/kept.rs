@@ -1,7 +1,8 @@
 //! What lies in the server, and what others may do with it.
 
-use tollgate::{Charge, CountDenied, Counter, Key, PolicyQuota, Source, Store, StoreError};
+use tollgate::{Charge, CountDenied, Counter, Key, Mark, PolicyQuota, Source, StoreError};
 use tollgate_redis::{KeyLayout, RedisStore, Separators};
+use tollgate_testkit::StoreSteps;
 use tollgate_testkit::block_on;
 use tollgate_testkit::servers::{Server, Settings, Software};
 
@@ -28,7 +29,7 @@ fn the_key_names_the_window_and_goes_a_second_after_it() {
         let store = build(store(&server).prefix("kept").layout(KeyLayout::SPRING_STARTER));
         let (quota, key) = (quota("any", "5/3650d"), Key::from("user:alice"));
         let counted = block_on(store.charge(&[Charge::new(&quota, &key, 3)])).unwrap();
-        let window = counted[0].window();
+        let window = counted[0].window().unwrap();
         let name = format!("kept:user:alice:{}", window.start().as_unix_millis());
         assert_eq!(stored(&server, &name), (Some("3".to_owned()), window.end().as_unix_millis() + 1_000));
     }
@@ -40,7 +41,8 @@ fn an_expiry_a_second_after_the_window_is_kept_and_an_earlier_one_is_mended() {
     let server = shared(Software::Redis);
     let store = build(store(&server).prefix("expiry").layout(KeyLayout::SPRING_STARTER));
     let quota = quota("any", "9/3650d");
-    let end = block_on(store.peek(&[Charge::new(&quota, &"a".into(), 0)])).unwrap()[0].window().end();
+    let end =
+        block_on(store.peek(&[Charge::new(&quota, &"a".into(), 0)])).unwrap()[0].window().unwrap().end();
     let (start, end) = (end.as_unix_millis() - 3_650 * 86_400_000, end.as_unix_millis());
     let times = [
         (end + 77_000, end + 77_000),
@@ -72,10 +74,11 @@ fn every_step_is_taken_in_the_window_that_the_key_names() {
     let store = build(store(&server).layout(layout("{prefix}/{key}/{window}")));
     let (quota, key) = (quota("any", "5/3650d"), Key::from("alice"));
     let counter = Counter::new(&quota, &key);
-    let start = block_on(store.set(&counter, 9)).unwrap().window().start();
+    let start = block_on(store.set(&counter, 9)).unwrap().mark().time();
     assert_eq!(block_on(store.peek(&[Charge::new(&quota, &key, 1)])).unwrap()[0].used(), 9);
     assert_eq!(block_on(store.record(&Charge::new(&quota, &key, 2))).unwrap().used(), 11);
-    let refund = |start| block_on(store.refund(&Charge::new(&quota, &key, 4), start)).unwrap().given();
+    let refund =
+        |start| block_on(store.refund(&Charge::new(&quota, &key, 4), Mark::at(start))).unwrap().units();
     assert_eq!((refund(start), refund(start + std::time::Duration::from_secs(1))), (4, 0));
     assert_eq!(block_on(store.reset(&counter)).unwrap().used(), 0);
     assert_eq!(used(&store, &quota, &key, 5), 5);
@@ -132,7 +135,7 @@ fn what_the_layout_cannot_say_is_refused_and_nothing_is_written() {
         charge(KeyLayout::RLAAS, &[minute(), quota("b", "9/1m")], "alice".into()),
     ];
     for error in refused {
-        assert!(matches!(error, StoreError::Misconfigured(_)), "{error}");
+        assert!(matches!(error, StoreError::Uncountable(_)), "{error}");
         assert!(!error.to_string().contains("alice"), "{error}");
     }
     assert_eq!(server.command::<u64>(["DBSIZE"]), 0);
@@ -160,9 +163,9 @@ fn the_servers_clock_says_which_window_is_open() {
     let store = build(store(&server).prefix("clock").layout(KeyLayout::SPRING_STARTER));
     let (quota, key) = (quota("any", "5/10s"), Key::from("alice"));
     let counted = block_on(store.charge(&[Charge::new(&quota, &key, 1)])).unwrap();
-    assert!(counted[0].window().contains(counted[0].now()));
+    assert!(counted[0].window().unwrap().contains(counted[0].now()));
     let keys: Vec<String> = server.command(["KEYS", "*"]);
-    assert_eq!(keys, [format!("clock:alice:{}", counted[0].window().start().as_unix_millis())]);
+    assert_eq!(keys, [format!("clock:alice:{}", counted[0].window().unwrap().start().as_unix_millis())]);
 }
 
 /// Without braces in the layout, counters of one key lie in several slots: that is refused unless it is asked for.
@@ -176,8 +179,8 @@ fn a_cluster_refuses_counters_of_several_slots() {
         let charges: Vec<_> = quotas.iter().map(|quota| Charge::new(quota, &key, 1)).collect();
         block_on(store.charge(&charges)).map(|counted| counted.len())
     };
-    assert!(matches!(several("{prefix}:{key}:{policy}:{window}"), Err(StoreError::Misconfigured(_))));
-    assert_eq!(several("{prefix}:{{{key}}}:{policy}:{window}"), Ok(3));
+    assert!(matches!(several("{prefix}:{key}:{policy}:{window}"), Err(StoreError::Uncountable(_))));
+    assert_eq!(several("{prefix}:{{{key}}}:{policy}:{window}").unwrap(), 3);
 }
 
 /// Whoever looks after a server sees which keys are wrong, and not who is counted there.

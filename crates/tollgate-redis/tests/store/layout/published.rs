@@ -3,8 +3,9 @@
 
 use std::time::Duration;
 
-use tollgate::{Charge, CountDenied, Key, PolicyQuota, Quota, Store};
+use tollgate::{Charge, CountDenied, Key, PolicyQuota, Quota};
 use tollgate_redis::{KeyLayout, RedisStore};
+use tollgate_testkit::StoreSteps as _;
 use tollgate_testkit::block_on;
 use tollgate_testkit::servers::published::{
     Steps, Window, hammer, leetdezine, rlaas, rlaas_script, spring_starter, user_rate_limit,
@@ -185,7 +186,7 @@ fn what_fails_on_a_cluster_works_under_the_same_keys() {
         for attempt in 1..=6 {
             assert_eq!(check(&store, &quota, &key), (attempt <= 5, attempt), "{user}");
         }
-        let window = block_on(store.peek(&[Charge::new(&quota, &key, 0)])).unwrap()[0].window();
+        let window = block_on(store.peek(&[Charge::new(&quota, &key, 0)])).unwrap()[0].window().unwrap();
         let declared = format!("rlaas:rate_limit:{user}");
         let used = format!("{declared}:{}", window.start().as_unix_millis() / millis(LONG));
         let [asked, holder] = [&declared, &used].map(|name| cluster.primary_of(cluster.slot_of(name)));
