@@ -130,6 +130,11 @@ impl<'a> Decision<'a> {
         Decision { asked, deciding: self.deciding, counted: self.counted }
     }
 
+    /// Where every quota stands.
+    pub(crate) fn into_counted(self) -> Counted {
+        self.counted
+    }
+
     /// What it took, to be given back later.
     pub fn into_receipt(self) -> Receipt {
         let item = |index: usize| {

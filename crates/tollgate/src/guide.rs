@@ -192,6 +192,54 @@
 //! # Ok::<(), tollgate::Full>(())
 //! ```
 //!
+//! # Waiting
+//!
+//! Some callers would rather wait than be denied: a client that has to stay under another service's limit, a job that
+//! is in no hurry. [`Waiters`](crate::Waiters) does that for a limiter. A call that is denied sleeps for `retry_after`,
+//! by a timer that you pass, and asks again.
+//!
+//! ```
+//! use std::time::Duration;
+//! use tollgate::{Limiter, Waiters};
+//!
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let limiter = Limiter::new("2/100ms".parse()?);
+//! let waiters = Waiters::new(limiter, tokio::time::sleep).max_waiters(1_000);
+//! for _ in 0..3 {
+//!     // The third waits for the next window.
+//!     assert!(waiters.until_allowed("api.example.com").await?.is_allowed());
+//! }
+//!
+//! // There is no time to wait for the next day.
+//! let waiters = Waiters::new(Limiter::new("1/1d@first_hit".parse()?), tokio::time::sleep);
+//! assert!(waiters.until_allowed("api.example.com").await?.is_allowed());
+//! let denied = waiters.until_allowed_within(Duration::from_secs(1), "api.example.com", 1).await?;
+//! assert!(!denied.is_allowed());
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! Waiters of one key are served in the order in which they came, and other keys are not delayed. Only the first of
+//! them asks, so a crowd that waits does not become a crowd of requests when the window ends. At most `max_waiters`
+//! wait at a time; the next one gets an [error](crate::WaitError::TooManyWaiters). With a deadline, the denial is
+//! returned as soon as it is known that there will be no room in time. A cost that can never pass is denied at once.
+//!
+//! Dropping a future is safe: its waiter leaves the queue and the next one moves up. Only if a shared store was being
+//! asked at that moment may something have been charged.
+//!
+//! Threads wait with [`Waiters::blocking`](crate::Waiters::blocking):
+//!
+//! ```
+//! use tollgate::{Limiter, Waiters};
+//!
+//! let waiters = Waiters::blocking(Limiter::new("2/100ms".parse()?), std::thread::sleep);
+//! for _ in 0..3 {
+//!     assert!(waiters.until_allowed("api.example.com")?.is_allowed());
+//! }
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
 //! # Counters that several processes share
 //!
 //! A [`Limiter`](crate::Limiter) never waits, so async code may call it as it is. Over a shared store, such as

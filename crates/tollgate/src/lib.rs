@@ -51,6 +51,7 @@ mod store;
 #[cfg(feature = "testing")]
 pub mod testing;
 mod timestamp;
+mod waiters;
 mod window;
 
 pub use self::charge::{Charge, CountDenied, Counter, PolicyQuota};
@@ -70,4 +71,5 @@ pub use self::store::{
     Answer, AnswerError, AnyStore, Counted, Full, PerQuota, Step, Store, StoreError, Waiting,
 };
 pub use self::timestamp::Timestamp;
+pub use self::waiters::{Blocking, WaitError, Waiters};
 pub use self::window::Window;

@@ -77,6 +77,11 @@ impl QuotaState {
         Self { reason, ..self }
     }
 
+    /// The same denial for another caller, who saw the store at `now` or later and took nothing.
+    pub(crate) fn for_another(self, now: Timestamp) -> Self {
+        Self { now: self.now.max(now), units: 0, ..self }
+    }
+
     /// Units allowed in a window.
     #[must_use]
     pub const fn limit(&self) -> u64 {

@@ -1,0 +1,125 @@
+//! Threads that wait: the same future, run on the spot.
+
+use std::fmt;
+use std::future::ready;
+use std::pin::pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, Wake, Waker};
+use std::thread::{self, Thread};
+use std::time::Duration;
+
+use super::{WaitError, Waiters};
+use crate::{Clock, Decision, Key, Limiter, MemoryStore};
+
+/// The timer of [`Waiters`] that block their threads.
+pub struct Blocking<B>(B);
+
+impl<C: Clock, B: Fn(Duration)> Waiters<MemoryStore<C>, Blocking<B>> {
+    /// Waits for this limiter by blocking threads: pass `std::thread::sleep`.
+    ///
+    /// Its methods are those of other waiters, without the `await`. The limiter counts in memory; over a shared store,
+    /// wait in async code.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use tollgate::{Limiter, Waiters};
+    ///
+    /// let limiter = Limiter::new("2/50ms".parse().expect("a valid quota"));
+    /// let waiters = Waiters::blocking(limiter, std::thread::sleep);
+    /// for _ in 0..3 {
+    ///     assert!(waiters.until_allowed("alice")?.is_allowed());
+    /// }
+    /// let denied = waiters.until_allowed_cost("alice", 3)?;
+    /// assert!(!denied.is_allowed());
+    /// # Ok::<(), tollgate::WaitError>(())
+    /// ```
+    #[must_use]
+    pub fn blocking(limiter: Limiter<C>, sleep: B) -> Self {
+        Self::with_timer(limiter.into(), Blocking(sleep))
+    }
+
+    /// Blocks until one unit is taken for the key.
+    ///
+    /// The decision allows, unless a quota allows nothing at all.
+    ///
+    /// # Errors
+    ///
+    /// If the memory is full, or too many callers wait.
+    pub fn until_allowed<'a>(&'a self, key: impl Into<Key<'a>>) -> Result<Decision<'a>, WaitError> {
+        self.block(key.into(), 1, None)
+    }
+
+    /// Blocks until `cost` units are taken for the key. A cost above a limit is denied at once.
+    ///
+    /// # Errors
+    ///
+    /// As [`until_allowed`](Self::until_allowed).
+    pub fn until_allowed_cost<'a>(
+        &'a self,
+        key: impl Into<Key<'a>>,
+        cost: u32,
+    ) -> Result<Decision<'a>, WaitError> {
+        self.block(key.into(), cost, None)
+    }
+
+    /// Blocks for at most `longest` until `cost` units are taken for the key.
+    ///
+    /// The denial is returned as soon as it is known that there will be no room in time, usually at once; nothing is
+    /// charged then. If a waiter in front sleeps for longer, the denial is that waiter's.
+    ///
+    /// # Errors
+    ///
+    /// As [`until_allowed`](Self::until_allowed).
+    pub fn until_allowed_within<'a>(
+        &'a self,
+        longest: Duration,
+        key: impl Into<Key<'a>>,
+        cost: u32,
+    ) -> Result<Decision<'a>, WaitError> {
+        self.block(key.into(), cost, Some(longest))
+    }
+
+    fn block<'a>(
+        &'a self,
+        key: Key<'a>,
+        cost: u32,
+        longest: Option<Duration>,
+    ) -> Result<Decision<'a>, WaitError> {
+        block_on(self.wait(key, cost, longest, |pause| {
+            (self.sleep.0)(pause);
+            ready(())
+        }))
+    }
+}
+
+/// Runs the future on this thread, which is parked while it waits for its turn.
+fn block_on<F: Future>(future: F) -> F::Output {
+    let mut future = pin!(future);
+    // A call that need not wait needs no waker, and so allocates none.
+    if let Poll::Ready(output) = future.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
+        return output;
+    }
+    let waker = Waker::from(Arc::new(Unpark(thread::current())));
+    let mut context = Context::from_waker(&waker);
+    loop {
+        if let Poll::Ready(output) = future.as_mut().poll(&mut context) {
+            return output;
+        }
+        thread::park();
+    }
+}
+
+struct Unpark(Thread);
+
+impl Wake for Unpark {
+    fn wake(self: Arc<Self>) {
+        self.0.unpark();
+    }
+}
+
+impl<B> fmt::Debug for Blocking<B> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Blocking(..)")
+    }
+}

@@ -1,0 +1,297 @@
+//! Waiting until a limiter allows.
+//!
+//! [`Waiters`] asks a limiter, sleeps as long as a denial says, and asks again. It reads no clock: the store's answers
+//! tell the time, and the caller's timer sleeps. The order of waiters is kept in `queue.rs`, for tasks and threads alike.
+
+mod blocking;
+mod queue;
+
+use std::fmt;
+use std::hash::{BuildHasher, RandomState};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use thiserror::Error;
+
+pub use self::blocking::Blocking;
+use self::queue::Queue;
+use crate::decision::Quotas;
+use crate::{Counted, Decision, Key, SharedLimiter, Store, StoreError, Timestamp};
+
+/// A limiter whose callers wait until they are allowed.
+///
+/// A check that is denied waits for as long as the denial says, plus a little [jitter](Self::max_jitter), and asks
+/// again. If several quotas deny, it waits for the longest of their waits. A cost above a limit can never pass, so its
+/// denial is returned at once.
+///
+/// The timer is the caller's, so no particular runtime is needed: pass `tokio::time::sleep`, for example. Threads wait
+/// with [`Waiters::blocking`].
+///
+/// # Fairness
+///
+/// Waiters of one key are served in the order in which they came, and a new call for that key goes behind them, even if
+/// its cost is smaller and would fit. Other keys are not delayed. Only the first waiter of a key asks the store, so a
+/// crowd of waiters costs one step for each that is admitted and one denial for each window.
+///
+/// The order holds among the calls on one `Waiters`. Other processes, and checks made with the limiter itself, take
+/// what they find. Units that are refunded while the first waiter sleeps are used once it wakes.
+///
+/// A waiter only makes progress while its future is polled. One that is kept without being polled holds up the waiters
+/// of the same key behind it.
+///
+/// # Cancel safety
+///
+/// Dropping a future removes its waiter from the queue, and the next one takes its place. A waiter that is dropped while
+/// it queues or sleeps has taken nothing. One that is dropped while a shared store is being asked may have been
+/// charged, like any step of a [`SharedLimiter`]; over a store in memory that cannot happen.
+///
+/// If [denied requests count](crate::CountDenied::Yes), every denial on the way is charged as well.
+///
+/// # Examples
+///
+/// ```
+/// use std::time::Duration;
+/// use tollgate::{Limiter, Waiters};
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), tollgate::WaitError> {
+/// let limiter = Limiter::new("2/50ms".parse().expect("a valid quota"));
+/// let waiters = Waiters::new(limiter, tokio::time::sleep).max_waiters(1_000);
+/// for _ in 0..5 {
+///     // The third call and the fifth wait for the next window.
+///     assert!(waiters.until_allowed("alice").await?.is_allowed());
+/// }
+///
+/// // A day's quota is not waited for if the caller has only a second.
+/// let limiter = Limiter::new("1/1d@first_hit".parse().expect("a valid quota"));
+/// let waiters = Waiters::new(limiter, tokio::time::sleep);
+/// assert!(waiters.until_allowed("alice").await?.is_allowed());
+/// let denied = waiters.until_allowed_within(Duration::from_secs(1), "alice", 1).await?;
+/// assert!(!denied.is_allowed());
+/// # Ok(())
+/// # }
+/// ```
+pub struct Waiters<S, T> {
+    limiter: SharedLimiter<S>,
+    sleep: T,
+    max_jitter: Duration,
+    /// Jitter is made of hashes of a counter: its keys are random, and no better randomness is needed.
+    random: RandomState,
+    pauses: AtomicU64,
+    queue: Queue,
+}
+
+/// Why a wait ended without a decision.
+#[derive(Debug, Clone, Error)]
+#[non_exhaustive]
+pub enum WaitError {
+    /// The store could not take a step. Earlier steps of the same wait were denied; what this one may have charged is
+    /// for [the error](StoreError::may_have_charged) to say. Waiters behind this one ask for themselves.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// There is no room, and as many callers wait as [may](Waiters::max_waiters). The call has taken nothing; a retry
+    /// helps once others have been served.
+    #[error("too many callers are waiting already")]
+    TooManyWaiters,
+}
+
+impl<S, T, F> Waiters<S, T>
+where
+    T: Fn(Duration) -> F,
+    F: Future<Output = ()>,
+{
+    /// Waits for this limiter with this timer: at most 10,000 waiters, with up to 100 ms of jitter.
+    ///
+    /// The limiter is a [`Limiter`](crate::Limiter) or a [`SharedLimiter`]. The timer returns a future that is done no
+    /// sooner than the given time. If it is, the store is asked once more and the rest is slept.
+    #[must_use]
+    pub fn new(limiter: impl Into<SharedLimiter<S>>, sleep: T) -> Self {
+        Self::with_timer(limiter.into(), sleep)
+    }
+}
+
+impl<S: Store, T, F> Waiters<S, T>
+where
+    T: Fn(Duration) -> F,
+    F: Future<Output = ()>,
+{
+    /// Waits until one unit is taken for the key.
+    ///
+    /// The decision allows, unless a quota allows nothing at all.
+    ///
+    /// # Errors
+    ///
+    /// If the store could not take a step, or too many callers wait.
+    pub async fn until_allowed<'a>(&'a self, key: impl Into<Key<'a>>) -> Result<Decision<'a>, WaitError> {
+        self.wait(key.into(), 1, None, &self.sleep).await
+    }
+
+    /// Waits until `cost` units are taken for the key.
+    ///
+    /// A cost above a limit can never pass: its denial, which has no [`retry_after`](Decision::retry_after), is returned
+    /// at once.
+    ///
+    /// # Errors
+    ///
+    /// As [`until_allowed`](Self::until_allowed).
+    pub async fn until_allowed_cost<'a>(
+        &'a self,
+        key: impl Into<Key<'a>>,
+        cost: u32,
+    ) -> Result<Decision<'a>, WaitError> {
+        self.wait(key.into(), cost, None, &self.sleep).await
+    }
+
+    /// Waits for at most `longest` until `cost` units are taken for the key.
+    ///
+    /// The denial is returned as soon as it is known that there will be no room in time, usually at once; nothing is
+    /// charged then. If a waiter in front sleeps for longer, the denial is that waiter's. Time is the store's: the
+    /// deadline bounds how long the call waits for room, not how long the store takes to answer.
+    ///
+    /// # Errors
+    ///
+    /// As [`until_allowed`](Self::until_allowed).
+    pub async fn until_allowed_within<'a>(
+        &'a self,
+        longest: Duration,
+        key: impl Into<Key<'a>>,
+        cost: u32,
+    ) -> Result<Decision<'a>, WaitError> {
+        self.wait(key.into(), cost, Some(longest), &self.sleep).await
+    }
+}
+
+impl<S, T> Waiters<S, T> {
+    fn with_timer(limiter: SharedLimiter<S>, sleep: T) -> Self {
+        Self {
+            limiter,
+            sleep,
+            max_jitter: Duration::from_millis(100),
+            random: RandomState::new(),
+            pauses: AtomicU64::new(0),
+            queue: Queue::new(10_000),
+        }
+    }
+
+    /// Lets at most this many callers wait at the same time, for all keys together. The next one that would have to wait
+    /// gets [`WaitError::TooManyWaiters`]; those that need not wait are still served.
+    #[must_use]
+    pub fn max_waiters(self, max_waiters: usize) -> Self {
+        Self { queue: Queue::new(max_waiters), ..self }
+    }
+
+    /// Adds a random time to each wait: up to a tenth of the wait, and no more than this. It keeps processes and keys
+    /// that wait for the same instant from asking all at once. A wait never ends early because of it, and never passes
+    /// its deadline.
+    #[must_use]
+    pub fn max_jitter(self, max_jitter: Duration) -> Self {
+        Self { max_jitter, ..self }
+    }
+
+    /// The limiter.
+    #[must_use]
+    pub const fn limiter(&self) -> &SharedLimiter<S> {
+        &self.limiter
+    }
+
+    /// How many callers wait now.
+    #[must_use]
+    pub fn waiting(&self) -> usize {
+        self.queue.waiting()
+    }
+}
+
+impl<S: Store, T> Waiters<S, T> {
+    async fn wait<'a, F: Future<Output = ()>>(
+        &'a self,
+        key: Key<'a>,
+        cost: u32,
+        longest: Option<Duration>,
+        sleep: impl Fn(Duration) -> F,
+    ) -> Result<Decision<'a>, WaitError> {
+        let deadline = |arrived: Timestamp| longest.map(|longest| arrived + longest);
+        // When the store first answered. Only a deadline needs it.
+        let mut arrived = Timestamp::EPOCH;
+        let (place, mut denial);
+        if !self.queue.has_waiters(&key) || self.never_passes(cost) {
+            let counted = self.limiter.check_cost(&key, cost).await?.into_counted();
+            arrived = now(&counted);
+            if self.pause(&counted, deadline(arrived)).is_none() {
+                return Ok(self.decision(key, counted));
+            }
+            place = self.queue.enter(&key)?;
+            // Behind others that entered meanwhile, it is out of date by its turn.
+            denial = place.is_first().then_some(counted);
+        } else {
+            // The place comes before the peek, so that nobody gets in front meanwhile.
+            place = self.queue.enter(&key)?;
+            denial = None;
+            if longest.is_some() {
+                let counted = self.limiter.peek(&key).await?.into_counted();
+                arrived = now(&counted);
+                if !counted.is_admitted() && self.pause(&counted, deadline(arrived)).is_none() {
+                    return Ok(self.decision(key, counted));
+                }
+            }
+        }
+        let deadline = deadline(arrived);
+        loop {
+            let counted = match denial.take() {
+                Some(counted) => counted,
+                None => {
+                    if let Err(denial) = place.turn(deadline).await {
+                        let denial = denial.iter().map(|state| state.for_another(arrived)).collect();
+                        return Ok(self.decision(key, denial));
+                    }
+                    self.limiter.check_cost(&key, cost).await?.into_counted()
+                }
+            };
+            let Some(pause) = self.pause(&counted, deadline) else {
+                return Ok(self.decision(key, counted));
+            };
+            let end = now(&counted) + pause;
+            place.pauses(counted, end);
+            sleep(pause).await;
+        }
+    }
+
+    /// How long to sleep after this answer. `None` if there is nothing to wait for: it allows, it can never pass, or
+    /// not before the deadline.
+    fn pause(&self, counted: &Counted, deadline: Option<Timestamp>) -> Option<Duration> {
+        let state = counted.decided()?;
+        let wait = state.retry_after()?;
+        let longest = deadline.map_or(Duration::MAX, |deadline| deadline.since(state.now()));
+        (wait <= longest).then(|| wait.saturating_add(self.jitter(wait)).min(longest))
+    }
+
+    fn jitter(&self, wait: Duration) -> Duration {
+        let most = self.max_jitter.min(wait / 10).as_nanos();
+        let most = u64::try_from(most).unwrap_or(u64::MAX);
+        // Relaxed: all that matters is that no two pauses get the same number.
+        let random = self.random.hash_one(self.pauses.fetch_add(1, Ordering::Relaxed));
+        // The high half of the product is spread evenly over 0..=most, as far as that matters here.
+        Duration::from_nanos(((u128::from(random) * (u128::from(most) + 1)) >> 64) as u64)
+    }
+
+    fn never_passes(&self, cost: u32) -> bool {
+        self.limiter.quotas().iter().any(|quota| u64::from(cost.max(1)) > quota.quota().limit())
+    }
+
+    fn decision<'a>(&'a self, key: Key<'a>, counted: Counted) -> Decision<'a> {
+        Decision::of_key(Quotas::Of(self.limiter.quotas()), key, counted)
+    }
+}
+
+/// The store's time at this answer.
+fn now(counted: &Counted) -> Timestamp {
+    counted.decided().map_or(Timestamp::EPOCH, crate::QuotaState::now)
+}
+
+impl<S, T> fmt::Debug for Waiters<S, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Waiters")
+            .field("limiter", &self.limiter)
+            .field("waiting", &self.waiting())
+            .finish_non_exhaustive()
+    }
+}
