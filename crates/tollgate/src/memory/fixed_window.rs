@@ -44,8 +44,9 @@ pub(super) enum Course {
     Stayed,
     /// It held nothing, or its window is over.
     Opened,
-    /// It was in a window that begins more than a second after now, because the clock has stepped back. This is to be
-    /// written even by what charges nothing: left where it was, the counter would deny in every window up to its own.
+    /// It was in a window that begins more than a second after now, because the clock has stepped back; or it holds nothing,
+    /// and a counter that was dropped ended so much later. This is to be written even by what charges nothing: left where
+    /// it was, the counter would deny in every window up to its own.
     MovedBack,
 }
 
@@ -84,9 +85,12 @@ impl Standing {
             }
             Stored::Held(_) => Self { used: 0, window: window_at(now), course: Course::Opened },
             Stored::Absent { dropped_until } => {
-                let stepped_back = (1..=STEP).contains(&dropped_until.millis_since(now));
-                let opened_at = if stepped_back { dropped_until } else { now };
-                Self { used: 0, window: window_at(opened_at), course: Course::Opened }
+                let (opened_at, course) = match dropped_until.millis_since(now) {
+                    0 => (now, Course::Opened),
+                    1..=STEP => (dropped_until, Course::Opened),
+                    _ => (now, Course::MovedBack),
+                };
+                Self { used: 0, window: window_at(opened_at), course }
             }
         }
     }

@@ -112,7 +112,7 @@ impl<'a> Step<'a> {
             let guard = self.guards.of(held.shard);
             held.slot = guard.find(held.fingerprint).map(|seen| (seen.slot, seen.slot.freeze()));
             let state = held.slot.and_then(|(slot, word)| slot.state(word));
-            let absent = || Stored::Absent { dropped_until: guard.dropped_until(self.coarse) };
+            let absent = || Stored::Absent { dropped_until: guard.dropped_until() };
             held.stored = state.map_or_else(absent, Stored::Held);
         }
     }
@@ -132,8 +132,13 @@ impl<'a> Step<'a> {
     fn move_back(&mut self) {
         for (index, outcome) in self.indices.iter().zip(&self.outcomes) {
             let held = &mut self.held[*index];
-            if let (Course::MovedBack, Some((slot, word))) = (outcome.standing.course, &mut held.slot) {
-                *word = self.guards.of(held.shard).fill(*slot, held.fingerprint, outcome.standing.add(0));
+            if outcome.standing.course != Course::MovedBack {
+                continue;
+            }
+            let guard = self.guards.of(held.shard);
+            match &mut held.slot {
+                Some((slot, word)) => *word = guard.fill(*slot, held.fingerprint, outcome.standing.add(0)),
+                None => guard.forget_dropped(),
             }
         }
     }
@@ -194,7 +199,7 @@ impl<'a> Step<'a> {
             }
             self.table.give_back_keys(1);
         }
-        let absent = Stored::Absent { dropped_until: guard.dropped_until(self.coarse) };
+        let absent = Stored::Absent { dropped_until: guard.dropped_until() };
         self.state(Standing::at(&self.charges[0].counter(), absent, self.outcomes[0].now))
     }
 
