@@ -197,3 +197,27 @@ fn a_step_back_is_as_long_as_the_precise_clock_says() {
     let again = charge(&alice).window();
     assert!(again.start() >= first.end(), "{again:?} after {first:?}");
 }
+
+/// A step made room by one reading and decided by the next. If the clock stepped back in between, the first reading closed what
+/// the step had just written, and its second counter took the place of its first one.
+#[test]
+fn a_step_back_within_a_step_drops_nothing_that_it_writes() {
+    /// Steps back by 300 ms after two readings.
+    struct SteppingClock(AtomicI64);
+
+    impl Clock for SteppingClock {
+        fn now(&self) -> Timestamp {
+            let readings = self.0.fetch_add(1, Ordering::Relaxed);
+            Timestamp::from_unix_millis(if readings < 2 { 1_000 } else { 700 })
+        }
+    }
+
+    let store = MemoryStore::builder().clock(SteppingClock(AtomicI64::new(0))).max_keys(40).build();
+    let quota = PolicyQuota::new("", "1/300ms@first_hit".parse().unwrap());
+    // So many that some are in each other's way.
+    let keys: Vec<Key<'_>> = (0..40_u64).map(Key::from).collect();
+    let charges: Vec<_> = keys.iter().map(|key| Charge::new(&quota, key, 1)).collect();
+    let counted = SyncStore::charge(&store, &charges).unwrap();
+    assert!(counted.is_admitted());
+    assert_eq!((store.keys(), counted[0].now()), (40, Timestamp::from_unix_millis(700)));
+}

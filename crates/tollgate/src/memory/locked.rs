@@ -87,6 +87,8 @@ impl<'a> Step<'a> {
         // Read once no other step can change these counters, so that the readings of all steps on a counter
         // are in the order of the steps.
         step.outcomes = time.decide_all(charges, |now| step.decide(now));
+        // If the clock has stepped back between the two readings, the first one must not close what is written now.
+        step.coarse = step.outcomes.iter().map(|outcome| outcome.now).fold(step.coarse, Ord::min);
         step.move_back();
         step
     }
