@@ -8,6 +8,7 @@ mod binaries;
 mod command;
 mod group;
 mod node;
+mod planted;
 mod prove;
 mod prove_all;
 mod quick;

@@ -2,10 +2,11 @@
 
 use std::path::{Path, PathBuf};
 
-use anyhow::{Result, ensure};
+use anyhow::{Result, bail, ensure};
 use clap::Subcommand;
 
 use crate::command::{CommandLine, command, program, target_directory};
+use crate::planted;
 use crate::servers;
 use crate::service::Service;
 use crate::tools;
@@ -49,6 +50,18 @@ pub(crate) enum Proof {
         #[arg(long)]
         fault: Option<String>,
     },
+    /// Run the memory store in simulated worlds with a clock that moves at any moment, and judge every answer by a ledger
+    Sim {
+        /// Worlds in which whole calls follow each other; a tenth as many have threads that interrupt each other
+        #[arg(long, default_value_t = 1_000_000)]
+        schedules: u64,
+        /// Of the first world, as a violation names it; the others have those that follow
+        #[arg(long, default_value_t = 1)]
+        seed: u64,
+        /// Show instead that bugs which are planted in a copy of the sources are found
+        #[arg(long)]
+        planted: bool,
+    },
 }
 
 /// The version that the proof is known to work with.
@@ -70,6 +83,8 @@ impl Proof {
             Self::Parser { seconds } => parser(seconds),
             Self::Realtime { minutes } => realtime(minutes * 60),
             Self::Redis { rounds, seed, fault } => redis(rounds, seed, fault),
+            Self::Sim { planted: true, .. } => planted::run(),
+            Self::Sim { schedules, seed, planted: false } => sim(schedules, seed),
         }
     }
 }
@@ -119,8 +134,7 @@ fn memory() -> Result<()> {
         .environment("LOOM_MAX_DURATION", "20")
         .arguments(["--", "--nocapture"])
         .run()?;
-    command("cargo test --locked --profile models --package tollgate --lib")
-        .environment("RUSTFLAGS", "--cfg tollgate_shuttle")
+    shuttle_tests()
         .environment("TOLLGATE_SCHEDULES", "10000")
         .argument("crowds")
         .arguments(["--", "--nocapture"])
@@ -183,6 +197,53 @@ fn realtime(seconds: u64) -> Result<()> {
     outcome?;
     ensure!(parts().count() == 2 && charged > 0, "library and service did not both say what they charged");
     Ok(())
+}
+
+/// The unit tests of the library, optimized and with all anchors.
+fn library_tests() -> CommandLine {
+    command("cargo test --locked --profile models --package tollgate --features calendar --lib")
+}
+
+/// The same, where shuttle chooses at each atomic operation which thread goes on.
+pub(crate) fn shuttle_tests() -> CommandLine {
+    library_tests().environment("RUSTFLAGS", "--cfg tollgate_shuttle")
+}
+
+/// A minute of the simulation, on one build.
+pub(crate) fn some_simulation() -> CommandLine {
+    shuttle_tests().environment("TOLLGATE_SCHEDULES", "40000").arguments(["worlds", "--", "--nocapture"])
+}
+
+fn sim(schedules: u64, seed: u64) -> Result<()> {
+    let preempted = schedules.div_ceil(10);
+    let tiers = [(library_tests(), "calm_worlds", schedules), (shuttle_tests(), "crowded_worlds", preempted)];
+    let mut said = String::new();
+    let mut outcomes = Vec::new();
+    for (tests, tier, schedules) in tiers {
+        let tests = tests
+            .environment("TOLLGATE_SCHEDULES", schedules.to_string())
+            .environment("TOLLGATE_SEED", seed.to_string())
+            .arguments([tier, "--", "--nocapture"]);
+        let (tier_said, outcome) = tests.say()?;
+        print!("{tier_said}");
+        said += &tier_said;
+        outcomes.push(outcome);
+    }
+    let figures = |name: &str| -> Vec<u64> {
+        let lines = said.lines().filter(|line| line.starts_with("RESULT prove/sim/"));
+        let words = lines.flat_map(str::split_whitespace).filter_map(|word| word.split_once('='));
+        words.filter(|(figure, _)| *figure == name).filter_map(|(_, count)| count.parse().ok()).collect()
+    };
+    let (ran, speeds, violations) = (figures("schedules"), figures("per_second"), figures("violations"));
+    let ([calm, crowded], [per_second, _]) = (&ran[..], &speeds[..]) else {
+        outcomes.into_iter().collect::<Result<()>>()?;
+        bail!("the two tiers did not both say how many worlds they ran");
+    };
+    let violations: u64 = violations.iter().sum();
+    println!(
+        "RESULT prove/sim schedules={calm} preempted={crowded} per_second={per_second} violations={violations}"
+    );
+    outcomes.into_iter().collect()
 }
 
 fn redis(rounds: u64, seed: Option<u64>, fault: Option<String>) -> Result<()> {

@@ -77,6 +77,7 @@ fn steps() -> Vec<Step> {
             .environment("RUSTDOCFLAGS", "-D warnings -D rustdoc::broken_intra_doc_links"),
         ),
         Step::command("models", prove::models()).beside(),
+        Step::command("simulation", prove::some_simulation()).beside(),
         // Without the service of a peer: `cargo xtask bench redis` builds it.
         Step::command(
             "lints of the benches",

@@ -88,6 +88,28 @@ mod tests {
         );
     }
 
+    /// Every time from -60 to 60, every length up to 13 and every offset up to 40, so below, at and above the length; and the
+    /// same around the times where the arithmetic could wrap. The definition is searched for: the one interval of this
+    /// length that holds the time and begins a whole number of lengths from the offset.
+    #[test]
+    fn is_the_interval_of_the_definition() {
+        let farthest = i128::from(i64::MAX) - 100;
+        let spots = [0, 1 << 31, -(1 << 31), 1 << 53, -(1 << 53), farthest, -farthest];
+        let times = spots.into_iter().flat_map(|spot| (-60..=60_i128).map(move |near| spot + near));
+        for now in times {
+            for (length, offset) in
+                (1..=13_i128).flat_map(|length| (0..=40).map(move |offset| (length, offset)))
+            {
+                let mut starts = now - length + 1..=now;
+                let start = starts.find(|start| (start - offset) % length == 0).expect("one of them is");
+                let at = |time: i128| Timestamp::from_unix_millis(i64::try_from(time).unwrap());
+                let expected = Window::new(at(start), at(start + length));
+                let found = Window::aligned_millis(at(now), length as u64, offset as u64);
+                assert_eq!(found, expected, "now {now}, length {length}, offset {offset}");
+            }
+        }
+    }
+
     #[test]
     fn stays_ordered_at_the_ends_of_time() {
         for now in [i64::MIN, i64::MIN + 1, i64::MAX - 1, i64::MAX] {

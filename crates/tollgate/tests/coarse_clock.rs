@@ -3,7 +3,9 @@
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
 
-use tollgate::{Charge, Clock, Key, Limiter, MemoryStore, PolicyQuota, Quota, Reason, Step, Timestamp};
+use tollgate::{
+    Charge, Clock, Counter, Key, Limiter, MemoryStore, PolicyQuota, Quota, Reason, Step, Timestamp,
+};
 
 /// Its coarse reading lags: it is the time of the last tick of 4 ms, or of one that was missed before it.
 #[derive(Default)]
@@ -151,4 +153,71 @@ fn nothing_is_counted_in_a_window_that_is_over() {
             assert!(counted.window().unwrap().end() > end, "{windows}, known: {known}: {counted:?}");
         }
     }
+}
+
+/// After a step back, the coarse reading said that the clock had gone further than it had. So a step of 993 ms was taken for
+/// one of more than a second, and a window whose counter had been dropped was opened again.
+#[test]
+fn a_step_back_is_as_long_as_the_precise_clock_says() {
+    /// Shows a time, and how far the coarse reading lags behind it.
+    struct LaggingClock(AtomicI64, AtomicI64);
+
+    impl LaggingClock {
+        fn set(&self, millis: i64, lag: i64) {
+            self.0.store(millis, Ordering::Relaxed);
+            self.1.store(lag, Ordering::Relaxed);
+        }
+    }
+
+    impl Clock for LaggingClock {
+        fn now(&self) -> Timestamp {
+            Timestamp::from_unix_millis(self.0.load(Ordering::Relaxed))
+        }
+
+        fn coarse_now(&self) -> Timestamp {
+            self.now() - Duration::from_millis(self.1.load(Ordering::Relaxed).unsigned_abs())
+        }
+
+        fn coarse_resolution(&self) -> Duration {
+            Duration::from_millis(4)
+        }
+    }
+
+    let clock = LaggingClock(AtomicI64::new(5_000), AtomicI64::new(0));
+    let store = MemoryStore::builder().clock(&clock).max_counters(1).build();
+    let quota = PolicyQuota::new("", "1/1s@first_hit".parse().unwrap());
+    let [alice, bob] = ["alice", "bob"].map(Key::from);
+    let charge = |key| store.take(Step::Charge(&[Charge::new(&quota, key, 1)])).unwrap()[0];
+    let first = charge(&alice).window().unwrap();
+    // Bob takes the room that Alice's counter had.
+    clock.set(6_000, 0);
+    assert!(charge(&bob).has_room());
+    store.take(Step::Reset(Counter::new(&quota, &bob))).unwrap();
+    clock.set(5_007, 15);
+    let again = charge(&alice).window().unwrap();
+    assert!(again.start() >= first.end(), "{again:?} after {first:?}");
+}
+
+/// A step made room by one reading and decided by the next. If the clock stepped back in between, the first reading closed what
+/// the step had just written, and its second counter took the place of its first one.
+#[test]
+fn a_step_back_within_a_step_drops_nothing_that_it_writes() {
+    /// Steps back by 300 ms after two readings.
+    struct SteppingClock(AtomicI64);
+
+    impl Clock for SteppingClock {
+        fn now(&self) -> Timestamp {
+            let readings = self.0.fetch_add(1, Ordering::Relaxed);
+            Timestamp::from_unix_millis(if readings < 2 { 1_000 } else { 700 })
+        }
+    }
+
+    let store = MemoryStore::builder().clock(SteppingClock(AtomicI64::new(0))).max_counters(40).build();
+    let quota = PolicyQuota::new("", "1/300ms@first_hit".parse().unwrap());
+    // So many that some are in each other's way.
+    let keys: Vec<Key<'_>> = (0..40_u64).map(Key::from).collect();
+    let charges: Vec<_> = keys.iter().map(|key| Charge::new(&quota, key, 1)).collect();
+    let counted = store.take(Step::Charge(&charges)).unwrap();
+    assert!(counted.is_admitted());
+    assert_eq!((store.counters(), counted[0].now()), (40, Timestamp::from_unix_millis(700)));
 }

@@ -236,7 +236,9 @@ impl Table {
 #[cfg(test)]
 #[cfg(not(any(tollgate_loom, tollgate_shuttle)))]
 mod tests {
+    use super::super::decide::decide;
     use super::super::slots::ROW;
+    use super::super::word::GENERATIONS;
     use super::super::*;
     use crate::{Key, ManualClock, PolicyQuota, Quota, Timestamp};
 
@@ -293,6 +295,40 @@ mod tests {
         store.set(&counter, 4).unwrap();
         store.refund(&Charge::new(&quota, &key, 3), mark);
         assert_eq!(word(&store, &counter), before);
+    }
+
+    /// A state word tells 64 generations apart. A slot that has gone through all of them since it was read shows the same word
+    /// for another counter, which must not be charged.
+    #[test]
+    fn several_are_not_charged_where_a_slot_has_gone_through_all_generations() {
+        let (quota, store) = (PolicyQuota::new("", Quota::per_hour(5)), store());
+        let Inner { table, time } = &*store.inner;
+        let home = |key: &Key<'_>| table.fingerprint(&Counter::new(&quota, key)).place(ROW);
+        let mut at_home = (0_u64..).map(Key::from).filter(|key| home(key) == 0);
+        let [alice, bob] = [(); 2].map(|()| at_home.next().unwrap());
+        let carol = (0_u64..).map(Key::from).find(|key| home(key) == 2).unwrap();
+        let charge = |key| Charge::new(&quota, key, 1);
+        let reset = |key| store.reset(&Counter::new(&quota, key));
+        for key in [&alice, &carol] {
+            store.charge(&[charge(key)]).unwrap();
+        }
+        let charges = [charge(&alice), charge(&carol)];
+        let fingerprints = charges.map(|charge| table.fingerprint(&charge.counter()));
+        let looks = fingerprints.map(|fingerprint| table.read(fingerprint));
+        let now = time.precise();
+        let outcomes = [0, 1].map(|index| decide(&charges[index], 1, looks[index].stored, now));
+
+        let before = word(&store, &charges[0].counter());
+        reset(&alice);
+        for generation in 1..=GENERATIONS {
+            store.charge(&[charge(&bob)]).unwrap();
+            if generation < GENERATIONS {
+                reset(&bob);
+            }
+        }
+        assert_eq!(word(&store, &Counter::new(&quota, &bob)), before, "bob has the slot, with the same word");
+        assert!(!table.commit(&charges, &fingerprints, &looks, &outcomes), "it was charged to bob");
+        assert_eq!(store.peek(&[charge(&bob)]).unwrap()[0].used(), 1);
     }
 
     /// Only windows that end on a whole second were in one word: of staggered and `first_hit` counters nearly none was, so

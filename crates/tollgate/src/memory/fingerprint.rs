@@ -16,6 +16,20 @@ pub(super) struct Fingerprinter {
     levels: Box<[Multilinear; LEVELS]>,
 }
 
+#[cfg(test)]
+thread_local! {
+    static SEED: std::cell::Cell<Option<u64>> = const { std::cell::Cell::new(None) };
+}
+
+/// Makes a table whose hash is the same for a seed, so that a simulation can be run again.
+#[cfg(test)]
+pub(super) fn with_seed<T>(seed: u64, make: impl FnOnce() -> T) -> T {
+    SEED.set(Some(seed));
+    let made = make();
+    SEED.set(None);
+    made
+}
+
 /// 80 bits that stand for a counter.
 ///
 /// A slot keeps all of them, and they tell counters apart. Two different counters have the same 80 bits with a chance of
@@ -39,16 +53,20 @@ pub(super) struct Fingerprint {
 
 impl Fingerprinter {
     pub(super) fn new() -> Self {
+        #[cfg(test)]
+        if let Some(seed) = SEED.get() {
+            return Self::drawn_by(BuildHasherDefault::<DefaultHasher>::default(), seed);
+        }
         if MODELLED {
-            Self::drawn_by(BuildHasherDefault::<DefaultHasher>::default())
+            Self::drawn_by(BuildHasherDefault::<DefaultHasher>::default(), 0)
         } else {
-            Self::drawn_by(RandomState::new())
+            Self::drawn_by(RandomState::new(), 0)
         }
     }
 
-    fn drawn_by(source: impl BuildHasher) -> Self {
-        let mut numbers = 0..;
-        let mut random = || source.hash_one(numbers.next());
+    fn drawn_by(source: impl BuildHasher, seed: u64) -> Self {
+        let mut numbers = 0_u64..;
+        let mut random = || source.hash_one((seed, numbers.next()));
         let function = Multilinear::new(&mut random);
         Self { function, levels: Box::new(std::array::from_fn(|_| Multilinear::new(&mut random))) }
     }

@@ -44,8 +44,9 @@ pub(super) enum Course {
     Stayed,
     /// It held nothing, or its window is over.
     Opened,
-    /// It was in a window that begins more than a second after now, because the clock has stepped back. This is to be
-    /// written even by what charges nothing: left where it was, the counter would deny in every window up to its own.
+    /// It was in a window that begins more than a second after now, because the clock has stepped back; or it holds nothing,
+    /// and a counter that was dropped ended so much later. This is to be written even by what charges nothing: left where
+    /// it was, the counter would deny in every window up to its own.
     MovedBack,
 }
 
@@ -89,9 +90,12 @@ impl Standing {
             }
             Stored::Held(_) => Self { used: 0, window: window_at(now), course: Course::Opened },
             Stored::Absent { dropped_until } => {
-                let stepped_back = (1..=STEP).contains(&dropped_until.millis_since(now));
-                let opened_at = if stepped_back { dropped_until } else { now };
-                Self { used: 0, window: window_at(opened_at), course: Course::Opened }
+                let (opened_at, course) = match dropped_until.millis_since(now) {
+                    0 => (now, Course::Opened),
+                    1..=STEP => (dropped_until, Course::Opened),
+                    _ => (now, Course::MovedBack),
+                };
+                Self { used: 0, window: window_at(opened_at), course }
             }
         }
     }
@@ -101,5 +105,74 @@ impl Standing {
     #[inline(always)]
     pub(super) fn add(&self, units: u64) -> State {
         State { used: self.used.saturating_add(units).min(Quota::MAX_LIMIT), end: self.window.end() }
+    }
+}
+
+#[cfg(test)]
+#[cfg(not(any(tollgate_loom, tollgate_shuttle)))]
+mod tests {
+    use super::*;
+    use crate::{Key, PolicyQuota};
+
+    const NOW: i64 = 1_700_000_000_000;
+
+    fn at(millis: i64) -> Timestamp {
+        Timestamp::from_unix_millis(millis)
+    }
+
+    /// Every time within two windows and a step of a counter's window, for all anchors of a fixed length and lengths below, at
+    /// and above a step; for a counter that is held, and for one that is not where another one was dropped. What it comes
+    /// to is said a second time here, by cases.
+    #[test]
+    fn comes_to_what_the_rules_say_at_every_time() {
+        let key = Key::from("alice");
+        let step = STEP.cast_signed();
+        for written in ["1ms", "2ms", "7ms", "999ms", "1s", "1001ms", "3s"] {
+            for anchor in ["", "@staggered", "@first_hit"] {
+                let quota = PolicyQuota::new("", format!("5/{written}{anchor}").parse().unwrap());
+                let (counter, quota) = (Counter::new(&quota, &key), quota.quota());
+                let length = quota.fixed_millis().unwrap().cast_signed();
+                let window = quota.window_at(&key, at(NOW));
+                let (start, end) = (window.start().as_unix_millis(), window.end().as_unix_millis());
+                let held = Stored::Held(State { used: 3, end: window.end() });
+                let absent = Stored::Absent { dropped_until: window.end() };
+                for now in start - 2 * length - step - 2..=end + 2 * length + 2 {
+                    let opened = quota.window_at(&key, at(now));
+                    let expected = if now >= end {
+                        (0, opened, Course::Opened)
+                    } else if now >= start - step {
+                        (3, window, Course::Stayed)
+                    } else {
+                        (3, opened, Course::MovedBack)
+                    };
+                    let Standing { used, window, course } = Standing::at(&counter, held, at(now));
+                    assert_eq!((used, window, course), expected, "held, {quota} at {now}, until {end}");
+
+                    let expected = if now >= end {
+                        (0, opened, Course::Opened)
+                    } else if now >= end - step {
+                        (0, quota.window_at(&key, at(end)), Course::Opened)
+                    } else {
+                        (0, opened, Course::MovedBack)
+                    };
+                    let Standing { used, window, course } = Standing::at(&counter, absent, at(now));
+                    assert_eq!((used, window, course), expected, "absent, {quota} at {now}, until {end}");
+                }
+            }
+        }
+    }
+
+    /// Every sum around the largest count.
+    #[test]
+    fn adds_up_to_the_largest_count() {
+        let window = Window::new(at(0), at(1));
+        for used in Quota::MAX_LIMIT - 5..=Quota::MAX_LIMIT {
+            for units in (0..10).chain([u64::from(u32::MAX), u64::MAX]) {
+                let sum =
+                    u64::try_from((u128::from(used) + u128::from(units)).min(u128::from(Quota::MAX_LIMIT)));
+                let standing = Standing { used, window, course: Course::Stayed };
+                assert_eq!(standing.add(units), State { used: sum.unwrap(), end: at(1) });
+            }
+        }
     }
 }

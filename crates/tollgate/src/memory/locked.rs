@@ -86,6 +86,8 @@ impl<'a> LockedStep<'a> {
         // Read once no other step can change these counters, so that the readings of all steps on a counter
         // are in the order of the steps.
         step.outcomes = time.decide_all(charges, |now| step.decide(now));
+        // If the clock has stepped back between the two readings, the first one must not close what is written now.
+        step.coarse = step.outcomes.iter().map(|outcome| outcome.now).fold(step.coarse, Ord::min);
         step.move_back();
         step
     }
@@ -111,7 +113,7 @@ impl<'a> LockedStep<'a> {
             let guard = self.guards.of(held.shard);
             held.slot = guard.find(held.fingerprint).map(|seen| (seen.slot, seen.slot.freeze()));
             let state = held.slot.and_then(|(slot, word)| slot.state(word));
-            let absent = || Stored::Absent { dropped_until: guard.dropped_until(self.coarse) };
+            let absent = || Stored::Absent { dropped_until: guard.dropped_until() };
             held.stored = state.map_or_else(absent, Stored::Held);
         }
     }
@@ -131,9 +133,15 @@ impl<'a> LockedStep<'a> {
     fn move_back(&mut self) {
         for (index, outcome) in self.indices.iter().zip(&self.outcomes) {
             let held = &mut self.held[*index];
-            if let (Course::MovedBack, Some((slot, word))) = (outcome.standing.course, &mut held.slot) {
-                let guard = self.guards.of(held.shard);
-                *word = guard.next_word(*slot, *word, held.fingerprint, outcome.standing.add(0));
+            if outcome.standing.course != Course::MovedBack {
+                continue;
+            }
+            let guard = self.guards.of(held.shard);
+            match &mut held.slot {
+                Some((slot, word)) => {
+                    *word = guard.next_word(*slot, *word, held.fingerprint, outcome.standing.add(0));
+                }
+                None => guard.forget_dropped(),
             }
         }
     }
@@ -195,7 +203,7 @@ impl<'a> LockedStep<'a> {
             }
             self.table.give_back_counters(1);
         }
-        let absent = Stored::Absent { dropped_until: guard.dropped_until(self.coarse) };
+        let absent = Stored::Absent { dropped_until: guard.dropped_until() };
         self.state(Standing::at(&self.charges[0].counter(), absent, self.outcomes[0].now))
     }
 

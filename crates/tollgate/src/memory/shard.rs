@@ -5,7 +5,7 @@
 //! nothing, or something wide, knows whether to look again.
 
 use super::fingerprint::Fingerprint;
-use super::fixed_window::{STEP, State};
+use super::fixed_window::State;
 use super::slot::{Seen, Slot, Words};
 use super::slots::{ROW, ROWS, Slots};
 use super::sync::{AtomicI64, AtomicU32, AtomicU64, Backoff, Ordering, fence};
@@ -308,12 +308,14 @@ impl<'a> Guard<'a> {
         dropped
     }
 
-    /// The latest end of a counter that was dropped, until the clock steps back from there by more than counters wait for.
-    pub(super) fn dropped_until(&self, now: Timestamp) -> Timestamp {
-        if self.shard.dropped_until().millis_since(now) > STEP {
-            self.shard.header.dropped_until.store(i64::MIN, Ordering::Relaxed);
-        }
+    /// As [`Shard::dropped_until`].
+    pub(super) fn dropped_until(&self) -> Timestamp {
         self.shard.dropped_until()
+    }
+
+    /// Forgets when dropped counters ended, because the clock has stepped back from there by more than counters wait for.
+    pub(super) fn forget_dropped(&self) {
+        self.shard.header.dropped_until.store(i64::MIN, Ordering::Relaxed);
     }
 
     /// The counters whose windows are open.

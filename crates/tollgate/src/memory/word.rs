@@ -227,6 +227,50 @@ mod tests {
         }
     }
 
+    /// Every fraction of a second, at the seconds where an era or the room for seconds ends, and at the first and last times
+    /// that a store keeps; every count where a state changes its form or the bits end; all 64 generations of a state word
+    /// and the last ones of a tag word.
+    #[test]
+    fn all_fractions_counts_and_generations_come_back() {
+        let eras = [0, 1, -1, 101, 102, 103].map(|era| era << ERA);
+        let seconds = eras.into_iter().flat_map(|first| [-2, -1, 0, 1].map(|near| first + near));
+        let seconds =
+            seconds.chain([NOW / 1_000, REACH.0 / 1_000, REACH.1 / 1_000, (REACH.1 + 11 * YEAR) / 1_000]);
+        let counts = [0, 1, (1 << 32) - 2, (1 << 32) - 1, 1 << 32, (1 << 32) + 1, Quota::MAX_LIMIT];
+        let ends = seconds.flat_map(|second| (0..1_000).map(move |millis| second * 1_000 + millis));
+        for end in ends {
+            for used in counts {
+                for before in [0, GENERATIONS - 2, GENERATION - 1, GENERATION] {
+                    let (word, tag) = pack(0xabcd, state_of(used, end), before);
+                    assert_eq!(state(word, tag), Some(state_of(used, end)), "{used} until {end}");
+                    assert_eq!((tag >> TAG_SHIFT, is_held(word)), (0xabcd, true), "{used} until {end}");
+                    assert!(!is_compact(word) || is_one_generation(word, tag), "{used} until {end}");
+                }
+            }
+        }
+    }
+
+    /// All generations of a state word, at the times and counts where it has fewest bits to spare.
+    #[test]
+    fn no_two_generations_of_a_state_share_a_word() {
+        for end in [0, NOW, NOW + 1, (102 << ERA) * 1_000, REACH.0, REACH.1] {
+            for used in [0, 1, (1 << 32) - 1] {
+                let words: Vec<(u64, u64)> =
+                    (0..GENERATIONS).map(|before| pack(0, state_of(used, end), before)).collect();
+                for (index, (word, tag)) in words.iter().enumerate() {
+                    let same = |(other, other_tag): &&(u64, u64)| {
+                        if is_compact(*word) { other == word } else { (other, other_tag) == (word, tag) }
+                    };
+                    assert_eq!(
+                        words.iter().filter(same).count(),
+                        1,
+                        "generation {index} of {used} until {end}"
+                    );
+                }
+            }
+        }
+    }
+
     /// After some 582 days of uptime no state fitted one word any more.
     #[test]
     fn states_are_compact_however_late_it_is() {

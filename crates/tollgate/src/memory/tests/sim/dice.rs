@@ -1,0 +1,34 @@
+//! Numbers that look random and are the same for a seed.
+
+/// SplitMix64 (Steele and others, 2014).
+#[derive(Debug, Clone)]
+pub(super) struct Dice(u64);
+
+impl Dice {
+    pub(super) fn new(seed: u64) -> Self {
+        let mut dice = Self(seed);
+        // Neighbouring seeds give unlike numbers from the first one on.
+        Self(dice.next())
+    }
+
+    pub(super) fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mixed = (self.0 ^ self.0 >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+        mixed ^ mixed >> 31
+    }
+
+    /// A number below `sides`.
+    pub(super) fn roll(&mut self, sides: usize) -> usize {
+        (self.next() % sides as u64) as usize
+    }
+
+    /// Whether this comes up, once in so many times.
+    pub(super) fn once_in(&mut self, times: usize) -> bool {
+        self.roll(times) == 0
+    }
+
+    pub(super) fn among<T: Copy>(&mut self, values: &[T]) -> T {
+        values[self.roll(values.len())]
+    }
+}

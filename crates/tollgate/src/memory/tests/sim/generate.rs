@@ -1,0 +1,222 @@
+//! Worlds made from seeds, biased towards trouble: few keys, full tables, ends of windows, and steps back exactly there.
+
+use super::dice::Dice;
+use super::terms::{Cut, Terms};
+#[cfg(feature = "calendar")]
+use super::terms::{Unit, Zone};
+use super::world::{Ask, Move, Naming, Op, Ticks, World};
+
+const SECOND: i64 = 1_000;
+const DAY: i64 = 86_400 * SECOND;
+const YEAR: i64 = 365 * DAY;
+
+/// The whole second in which the parts of a counter's end that are kept apart change: a multiple of 2^24.
+const ERA: i64 = (1 << 24) * SECOND;
+
+/// Whole calls, one after another.
+pub(super) fn calm(seed: u64) -> World {
+    let mut dice = Dice::new(seed);
+    let length = 4 + dice.roll(40);
+    make(&mut dice, &[length])
+}
+
+/// Some threads with few calls each, so that all orders of a history can be searched.
+#[cfg(tollgate_shuttle)]
+pub(super) fn crowded(seed: u64) -> World {
+    let mut dice = Dice::new(!seed);
+    let threads = 2 + dice.roll(3);
+    let lengths: Vec<usize> = (0..threads).map(|_| 1 + dice.roll(if threads > 3 { 3 } else { 5 })).collect();
+    make(&mut dice, &lengths)
+}
+
+fn make(dice: &mut Dice, lengths: &[usize]) -> World {
+    let is_calm = lengths.len() == 1;
+    let ticks = ticks(dice);
+    let quotas = quotas(dice, ticks);
+    let keys = dice.among(&[1, 2, 2, 3, 4, 6, 10]);
+    let counters = keys * quotas.len();
+    let cap = match dice.roll(8) {
+        // Nearly always full.
+        0..4 => 1 + dice.roll(counters.min(6)),
+        4 => counters,
+        5 => dice.roll(3),
+        // Several shards.
+        6 => 21 + dice.roll(60),
+        _ => 20,
+    };
+    let naming = match dice.roll(6) {
+        0 => Naming::Remembered,
+        1 | 2 => Naming::Told(dice.among(&[1, 1_000, 1_000])),
+        _ => Naming::Off,
+    };
+    let steps_back = !dice.once_in(3);
+    let operations = lengths.iter().sum::<usize>();
+    let some_drifts = if dice.once_in(2) { dice.roll(6) } else { 0 };
+    let drift = |dice: &mut Dice| (dice.roll(operations * 3 + 1), a_move(dice, &quotas, ticks, steps_back));
+    let drifts = (0..some_drifts).map(|_| drift(dice)).collect();
+    let start = match dice.roll(8) {
+        0 => dice.among(&[0, -1, 1, -SECOND, -YEAR + 7]),
+        1 => ERA * (95 + dice.roll(12) as i64) + dice.roll(3_000) as i64 - 1_500,
+        2 => ERA * 106 - quotas[0].cut.length().unwrap_or(DAY) + dice.roll(3) as i64 - 1,
+        3 => 1_700_000_040_000 + dice.roll(86_400_000) as i64,
+        4 => 1_711_839_600_000 + dice.among(&[-SECOND, 0, 3_599 * SECOND, 7_200 * SECOND, DAY - SECOND]),
+        _ => 1_700_000_040_000 + dice.among(&[0, 1, -1, 500, 999, 4, 3_960]),
+    };
+    let mut maker = Maker { dice, quotas: &quotas, keys, ticks, steps_back, naming, is_calm };
+    let mut threads: Vec<Vec<Op>> = lengths.iter().map(|length| maker.operations(*length)).collect();
+    if !is_calm && maker.dice.once_in(2) {
+        // A thread that does nothing but move the clock and drop what has closed.
+        let last = threads.len() - 1;
+        let sweeps = naming != Naming::Off;
+        threads[last] = (0..2 + maker.dice.roll(4))
+            .map(|_| if sweeps && maker.dice.once_in(3) { Op::Sweep } else { maker.moves() })
+            .collect();
+    }
+    let (hash, order) = (dice.next() % 64, dice.next());
+    World { start, ticks, cap, naming, hash, quotas, drifts, threads, order }
+}
+
+fn ticks(dice: &mut Dice) -> Ticks {
+    let length = dice.among(&[0, 0, 1, 4, 4, 10]);
+    // With the tick that is shown, eleven at most: with twelve no unit is counted in a window that is over.
+    let missed = if length > 0 { dice.among(&[0, 0, 1, 3, 10]) } else { 0 };
+    Ticks { length, missed }
+}
+
+fn quotas(dice: &mut Dice, ticks: Ticks) -> Vec<Terms> {
+    let mut quotas: Vec<Terms> = Vec::new();
+    let count = 1 + dice.roll(3);
+    while quotas.len() < count {
+        let length = match dice.roll(10) {
+            0 => dice.among(&[1, 2, 3, 10]),
+            1 => dice.among(&[60 * SECOND, 61 * SECOND, 3_600 * SECOND]),
+            2 => dice.among(&[DAY, YEAR, 3_653 * DAY]),
+            3 => 250 * ticks.length.max(1) + dice.among(&[-1, 0, 1]),
+            4 | 5 => dice.among(&[300, 999, 1_001, 1_500]),
+            _ => dice.among(&[SECOND, SECOND, 2 * SECOND, 3 * SECOND]),
+        };
+        let cut = match dice.roll(8) {
+            0..4 => Cut::Epoch(length),
+            4 => Cut::Staggered(length),
+            #[cfg(feature = "calendar")]
+            5 => Cut::Calendar(
+                dice.among(&[Unit::Day, Unit::Week, Unit::Month, Unit::Year]),
+                dice.among(&[Zone::Kolkata, Zone::Berlin]),
+            ),
+            _ => Cut::FirstHit(length),
+        };
+        let limit = match dice.roll(12) {
+            0 => 0,
+            1 => dice.among(&[1 << 32, (1 << 32) + 2, (1 << 40) - 1]),
+            2 => 20,
+            _ => 1 + dice.roll(4) as u64,
+        };
+        let terms =
+            Terms { policy: dice.among(&["p", "p", "q"]), limit, cut, counts_denied: dice.once_in(5) };
+        quotas.push(terms);
+        match dice.roll(5) {
+            // The same counters under another limit, for when an operator changes it.
+            0 => quotas.push(Terms { limit: 1 + dice.roll(6) as u64, ..terms }),
+            1 => quotas.push(Terms { policy: "other", ..terms }),
+            2 => quotas.push(Terms { cut: same_length(dice, cut), ..terms }),
+            _ => {}
+        }
+    }
+    quotas
+}
+
+/// Another way to cut time at the same length.
+fn same_length(dice: &mut Dice, cut: Cut) -> Cut {
+    let Some(length) = cut.length() else { return Cut::Epoch(DAY) };
+    let cuts: [fn(i64) -> Cut; 3] = [Cut::Epoch, Cut::Staggered, Cut::FirstHit];
+    cuts[dice.roll(3)](length)
+}
+
+fn a_move(dice: &mut Dice, quotas: &[Terms], ticks: Ticks, steps_back: bool) -> Move {
+    let near = dice.among(&[-1, 0, 0, 1, ticks.length, -ticks.length, 12 * ticks.length]);
+    match dice.roll(if steps_back { 14 } else { 9 }) {
+        0..3 => Move::NextEnd(near.max(if steps_back { i64::MIN } else { -1 })),
+        3 | 4 => Move::By(dice.roll(5) as i64),
+        5 => Move::By(dice.roll(400) as i64),
+        6 => Move::By(dice.among(&[999, 1_000, 1_001, 2_000])),
+        7 => {
+            let length = quotas[dice.roll(quotas.len())].cut.length().unwrap_or(DAY);
+            Move::By(length + dice.among(&[-1, 0, 1]))
+        }
+        8 if dice.once_in(8) => Move::By(dice.among(&[DAY, 31 * DAY, YEAR, 11 * YEAR])),
+        8 => Move::By(dice.roll(1_500) as i64),
+        9 | 10 => Move::LastEnd(dice.among(&[-1, -1, 0, -2, -500, -999, -1_000, -1_001])),
+        11 => Move::By(-dice.among(&[1, 2, 10, 300, 999, 1_000])),
+        12 => Move::By(-dice.among(&[1_001, 1_002, 2_000, 5_000])),
+        _ if dice.once_in(4) => Move::By(-dice.among(&[60 * SECOND, DAY, YEAR])),
+        _ => Move::By(-(dice.roll(3_000) as i64)),
+    }
+}
+
+struct Maker<'a> {
+    dice: &'a mut Dice,
+    quotas: &'a [Terms],
+    keys: usize,
+    ticks: Ticks,
+    steps_back: bool,
+    naming: Naming,
+    is_calm: bool,
+}
+
+impl Maker<'_> {
+    fn operations(&mut self, count: usize) -> Vec<Op> {
+        (0..count).map(|_| self.operation()).collect()
+    }
+
+    fn operation(&mut self) -> Op {
+        match self.dice.roll(40) {
+            0..14 => Op::Check(vec![self.ask()]),
+            14..19 => Op::Check(self.asks(1)),
+            19 => Op::Batch((0..1 + self.dice.roll(3)).map(|_| self.asks(1)).collect()),
+            20 | 21 => Op::Peek(self.asks(1)),
+            22 => Op::Record(self.ask()),
+            23..26 => Op::Refund(self.ask(), self.dice.among(&[0, 0, 1, 2])),
+            26 => Op::Reset(self.ask()),
+            27 => Op::Set(self.ask(), self.used()),
+            28 | 29 if self.naming != Naming::Off => Op::Sweep,
+            30 if self.naming != Naming::Off && self.is_calm => Op::List,
+            _ => self.moves(),
+        }
+    }
+
+    fn moves(&mut self) -> Op {
+        Op::Move(a_move(self.dice, self.quotas, self.ticks, self.steps_back))
+    }
+
+    /// Several charges, of unlike counters as a rule.
+    fn asks(&mut self, least: usize) -> Vec<Ask> {
+        let count = least + self.dice.roll(3);
+        let one_key = self.dice.once_in(2).then(|| self.dice.roll(self.keys));
+        (0..count)
+            .map(|_| Ask { key: one_key.unwrap_or_else(|| self.dice.roll(self.keys)), ..self.ask() })
+            .collect()
+    }
+
+    fn ask(&mut self) -> Ask {
+        let quota = self.dice.roll(self.quotas.len());
+        let limit = self.quotas[quota].limit;
+        let cost = match self.dice.roll(16) {
+            0 => 0,
+            1 => u32::try_from(limit).unwrap_or(u32::MAX),
+            2 => u32::try_from(limit + 1).unwrap_or(u32::MAX),
+            3 => self.dice.among(&[u32::MAX, u32::MAX - 1, 5]),
+            4..7 => 2,
+            _ => 1,
+        };
+        Ask { quota, key: self.dice.roll(self.keys), cost }
+    }
+
+    fn used(&mut self) -> u64 {
+        match self.dice.roll(4) {
+            // Where counters stop to fit one word, and where counts end.
+            0 => (1 << 32) - 2 + self.dice.roll(4) as u64,
+            1 => (1 << 40) - 2 + self.dice.roll(3) as u64,
+            _ => self.dice.roll(6) as u64,
+        }
+    }
+}

@@ -1,0 +1,586 @@
+//! What a store may answer: the promises of `docs/semantics.md` as a ledger of what each counter can hold.
+//!
+//! A ledger says nothing of slots, locks or shards. Where a promise leaves the store a choice (a counter whose window the
+//! coarse clock has closed may be dropped or kept), the ledger holds several beliefs about a counter, and an answer has to
+//! agree with one of them; the others are given up.
+//!
+//! An answer has to agree with one reading of the clock that its call took. Rules and guarantees are named as in that
+//! document.
+
+use super::answer::{Answer, Denial, Event, History, Named, State, Step, Verdict};
+use super::clock::Reading;
+use super::terms::{Span, Terms};
+use super::world::{Ask, World};
+
+/// How far a clock may step back without a counter leaving its window (rule 12), in milliseconds.
+const STEP: i64 = 1_000;
+
+/// The largest count (rule 6).
+const LARGEST: u64 = (1 << 40) - 1;
+
+/// Beliefs about all counters of a world.
+#[derive(Clone)]
+pub(super) struct Ledger<'a> {
+    world: &'a World,
+    readings: &'a [Reading],
+    has_stepped_back: bool,
+    /// Whether calls overlap. Then no order of drops and charges is known but that of the calls.
+    is_crowded: bool,
+    scopes: Vec<usize>,
+    /// How many keys there are at most.
+    keys: usize,
+    /// By scope and key.
+    counters: Vec<Vec<Belief>>,
+    /// Ends of windows of counters that may have been dropped.
+    ends: Vec<i64>,
+    /// For each counter and end what was last used there, if it was not reset.
+    closings: Vec<Named>,
+}
+
+/// What a counter may hold.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Belief {
+    stored: Stored,
+    /// The moment since when.
+    since: u64,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Stored {
+    /// Nothing. A counter that was dropped had a window with this end.
+    Absent {
+        dropped: Option<i64>,
+    },
+    Held {
+        used: u64,
+        window: Span,
+    },
+}
+
+/// What a counter comes to at one time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Standing {
+    used: u64,
+    window: Span,
+    /// Whether it is written even by a step that takes nothing, because the clock has stepped back (rule 12).
+    has_moved: bool,
+}
+
+impl<'a> Ledger<'a> {
+    pub(super) fn new(world: &'a World, history: &'a History) -> Self {
+        let asks = world.threads.iter().flatten().cloned();
+        let keys = asks.flat_map(|mut op| op.asks_mut().iter().map(|ask| ask.key).collect::<Vec<_>>());
+        let keys = keys.max().unwrap_or_default() + 1;
+        Self {
+            world,
+            readings: &history.readings,
+            has_stepped_back: history.has_stepped_back,
+            is_crowded: world.threads.len() > 1,
+            scopes: (0..world.quotas.len()).map(|quota| world.scope(quota)).collect(),
+            keys,
+            counters: vec![vec![Belief::NOTHING]; world.quotas.len() * keys],
+            ends: Vec::new(),
+            closings: Vec::new(),
+        }
+    }
+
+    /// Takes an event that comes after all before, or says which promise it breaks.
+    pub(super) fn accept(&mut self, event: &Event) -> Result<(), String> {
+        if let Some(held) = event.held.filter(|held| *held > self.world.cap) {
+            return Err(format!("G8: the store holds {held} counters of {}", self.world.cap));
+        }
+        let asks: &[Ask] = match &event.step {
+            Step::Charge(asks) | Step::Peek(asks) => asks,
+            Step::Record(ask) | Step::Refund(ask, _) | Step::Reset(ask) | Step::Set(ask, _) => {
+                std::slice::from_ref(ask)
+            }
+            Step::Sweep | Step::List => &[],
+        };
+        let mut counters: Vec<usize> = asks.iter().map(|ask| self.counter(ask)).collect();
+        counters.sort_unstable();
+        counters.dedup();
+        (0..self.counters.len()).for_each(|counter| self.drop_closed(counter, event));
+        for counter in &counters {
+            self.move_back(*counter, event);
+            self.drop_closed(*counter, event);
+        }
+        match &event.answer {
+            Answer::Counted(states, verdict) => {
+                if let Some(verdict) = verdict {
+                    agrees(states, *verdict)?;
+                }
+                self.counted(event, asks, &counters, states)?;
+            }
+            Answer::Refunded(refunded) => self.refunded(event, &asks[0], *refunded)?,
+            Answer::Full => self.full(event, asks, &counters)?,
+            Answer::Listed(named) => self.listed(event, named)?,
+            Answer::Swept => {}
+        }
+        // Between two calls nothing else is held than what is known.
+        let live = self.counters.iter().filter(|beliefs| beliefs.iter().all(Belief::is_held)).count();
+        if let Some(held) = event.held.filter(|held| !self.is_crowded && *held < live) {
+            return Err(format!("G8: the store holds {held} counters, and {live} are live"));
+        }
+        Ok(())
+    }
+
+    fn counter(&self, ask: &Ask) -> usize {
+        self.scopes[ask.quota] * self.keys + ask.key
+    }
+
+    /// A counter may have been dropped once a coarse reading has called its window closed, and not before (rule 11, G8).
+    fn drop_closed(&mut self, counter: usize, event: &Event) {
+        let beliefs = &mut self.counters[counter];
+        for index in 0..beliefs.len() {
+            let Belief { stored: Stored::Held { window, .. }, since } = beliefs[index] else { continue };
+            // Where calls overlap, a reading may be older than what it drops.
+            let since = if self.is_crowded { 0 } else { since };
+            let closes = |reading: &&Reading| {
+                reading.is_coarse
+                    && (since..event.returned).contains(&reading.moment)
+                    && window.end <= reading.time
+            };
+            if let Some(reading) = self.readings.iter().find(closes) {
+                let stored = Stored::Absent { dropped: Some(window.end) };
+                remember(beliefs, Belief { stored, since: reading.moment });
+                note(&mut self.ends, window.end);
+            }
+        }
+    }
+
+    /// A counter may have been taken back by a part of this call that had to begin again.
+    fn move_back(&mut self, counter: usize, event: &Event) {
+        let (terms, key) = (self.world.quotas[counter / self.keys], counter % self.keys);
+        let beliefs = &mut self.counters[counter];
+        for index in 0..beliefs.len() {
+            let Belief { stored: Stored::Held { used, window }, since } = beliefs[index] else { continue };
+            for reading in &event.readings {
+                if window.start - reading.time > STEP {
+                    let window = terms.cut.window_at(key, reading.time);
+                    remember(beliefs, Belief { stored: Stored::Held { used, window }, since });
+                }
+            }
+        }
+    }
+
+    /// What a counter can come to at a reading.
+    fn standings(&self, counter: usize, belief: Belief, reading: &Reading, event: &Event) -> Vec<Standing> {
+        let (terms, key) = (self.world.quotas[counter / self.keys], counter % self.keys);
+        let opened = |time| Standing { used: 0, window: terms.cut.window_at(key, time), has_moved: false };
+        match belief.stored {
+            Stored::Held { window, .. } if window.end <= reading.time => vec![opened(reading.time)],
+            Stored::Held { used, window } if window.start - reading.time <= STEP => {
+                vec![Standing { used, window, has_moved: false }]
+            }
+            Stored::Held { used, .. } => {
+                vec![Standing { used, has_moved: true, ..opened(reading.time) }]
+            }
+            // It was dropped before the step had its last look, which comes before the reading.
+            Stored::Absent { .. } if belief.since > reading.moment => Vec::new(),
+            Stored::Absent { dropped } => {
+                if !self.has_stepped_back {
+                    return vec![opened(reading.time)];
+                }
+                // After a step back by a second or less, what is opened may begin later than now: where a counter was dropped
+                // that may have been this one.
+                let before = || self.readings.iter().filter(|other| other.moment < event.returned);
+                let coarse = before().filter(|other| other.is_coarse).map(|other| other.time).max();
+                let near = reading.time + 1..=reading.time + STEP;
+                let may_be = |end: &i64| near.contains(end) && coarse.is_some_and(|coarse| *end <= coarse);
+                let ends = self.ends.iter().copied().filter(may_be);
+                let mut standings: Vec<Standing> = ends.map(opened).collect();
+                // Until the clock has stepped back by more than that, its own window stays over (rule 12).
+                let mut highest = i64::MIN;
+                let mut far_back = |other: &Reading| {
+                    highest = highest.max(other.truth);
+                    other.moment >= belief.since && highest - other.truth > STEP
+                };
+                let has_stepped_far = before().any(&mut far_back);
+                match dropped {
+                    Some(end) if reading.truth < end && !has_stepped_far => {
+                        standings.retain(|standing| end <= standing.window.start);
+                    }
+                    _ => standings.push(opened(reading.time)),
+                }
+                standings
+            }
+        }
+    }
+
+    fn counted(
+        &mut self,
+        event: &Event,
+        asks: &[Ask],
+        counters: &[usize],
+        states: &[State],
+    ) -> Result<(), String> {
+        for (ask, state) in asks.iter().zip(states) {
+            if state.limit != self.world.quotas[ask.quota].limit {
+                return Err(format!("rule 4: the limit of quota {} is not {}", ask.quota, state.limit));
+            }
+        }
+        let Some(now) = states.first().map(|state| state.now) else { return Ok(()) };
+        if states.iter().any(|state| state.now != now) {
+            return Err("rule 11: one step has several readings".to_owned());
+        }
+        let mut wrong = format!("rule 11: no reading of this call showed {now}");
+        let mut accepted: Option<Vec<Vec<Belief>>> = None;
+        for reading in event.readings.iter().filter(|reading| reading.time == now) {
+            match self.counted_at(reading, event, asks, counters, states) {
+                Ok(beliefs) => match &mut accepted {
+                    None => accepted = Some(beliefs),
+                    Some(accepted) => {
+                        for (accepted, beliefs) in accepted.iter_mut().zip(beliefs) {
+                            beliefs.into_iter().for_each(|belief| remember(accepted, belief));
+                        }
+                    }
+                },
+                Err(reason) => wrong = reason,
+            }
+        }
+        let accepted = accepted.ok_or(wrong)?;
+        for (counter, beliefs) in counters.iter().zip(accepted) {
+            self.believe(*counter, beliefs, event.called);
+        }
+        if self.is_crowded {
+            states.iter().for_each(|state| note(&mut self.ends, state.window.end));
+        }
+        Ok(())
+    }
+
+    /// For each counter what it may hold after an answer that was given at this reading.
+    fn counted_at(
+        &self,
+        reading: &Reading,
+        event: &Event,
+        asks: &[Ask],
+        counters: &[usize],
+        states: &[State],
+    ) -> Result<Vec<Vec<Belief>>, String> {
+        let admitted = states.iter().all(|state| state.denial.is_none());
+        if let Some(state) = states.iter().find(|state| state.window.end <= reading.truth) {
+            let (window, truth) = (state.window, reading.truth);
+            return Err(format!("rules 10 and 11: it counts in {window:?}, and the time is {truth}"));
+        }
+        // Several counters are read one after another. If one denies, it denied when it was read, and what is said of the
+        // others may be of another time. Nothing is taken then, so nothing is learned of them.
+        let is_read_apart = self.is_crowded
+            && counters.len() > 1
+            && !admitted
+            && asks.iter().all(|ask| !self.world.quotas[ask.quota].counts_denied);
+        let mut wrong = None;
+        let mut denied = false;
+        let mut all = Vec::new();
+        for counter in counters {
+            let of_this: Vec<(&Ask, &State)> =
+                asks.iter().zip(states).filter(|(ask, _)| self.counter(ask) == *counter).collect();
+            let mut beliefs = Vec::new();
+            let mut expected = Vec::new();
+            for belief in &self.counters[*counter] {
+                // A counter that is reset is one that was never there.
+                let found = if matches!(event.step, Step::Reset(_)) { Belief::NOTHING } else { *belief };
+                for standing in self.standings(*counter, found, reading, event) {
+                    let (units, written, says) = self.expect(&event.step, &of_this, standing, admitted);
+                    if of_this.iter().zip(&says).all(|((_, state), says)| *state == says) {
+                        let used = standing.used.saturating_add(units).min(LARGEST);
+                        remember(
+                            &mut beliefs,
+                            match written {
+                                Written::Nothing if !standing.has_moved => *belief,
+                                Written::Reset => {
+                                    let stored = Stored::Absent { dropped: None };
+                                    Belief { stored, since: reading.moment }
+                                }
+                                Written::Nothing | Written::Units => {
+                                    let stored = Stored::Held { used, window: standing.window };
+                                    Belief { stored, since: reading.moment }
+                                }
+                                Written::Used(used) => {
+                                    let stored = Stored::Held { used, window: standing.window };
+                                    Belief { stored, since: reading.moment }
+                                }
+                            },
+                        );
+                    }
+                    expected.extend(says);
+                }
+            }
+            if beliefs.is_empty() {
+                wrong.get_or_insert_with(|| disagreement(self.world, &of_this, &expected));
+            } else {
+                denied |= of_this.iter().any(|(_, state)| state.denial.is_some());
+            }
+            if is_read_apart {
+                self.counters[*counter].iter().for_each(|belief| remember(&mut beliefs, *belief));
+            }
+            all.push(beliefs);
+        }
+        match wrong {
+            Some(reason) if !is_read_apart || !denied => Err(reason),
+            _ => Ok(all),
+        }
+    }
+
+    /// What a step that finds a counter so does and answers: units taken, what is written, and for each charge its state.
+    fn expect(
+        &self,
+        step: &Step,
+        of_this: &[(&Ask, &State)],
+        standing: Standing,
+        admitted: bool,
+    ) -> (u64, Written, Vec<State>) {
+        let Standing { used, window, .. } = standing;
+        let says = |ask: &Ask, state: &State, used, denial| State {
+            limit: self.world.quotas[ask.quota].limit,
+            used,
+            window,
+            now: state.now,
+            denial,
+        };
+        let alone = |written, used| {
+            let (ask, state) = of_this[0];
+            (0, written, vec![says(ask, state, used, None)])
+        };
+        let assign = |new: u64| {
+            let new = new.min(LARGEST);
+            alone(if new == used { Written::Nothing } else { Written::Used(new) }, new)
+        };
+        match step {
+            Step::Record(ask) => assign(used.saturating_add(ask.cost.into())),
+            Step::Set(_, used) => assign(*used),
+            Step::Reset(_) => alone(Written::Reset, 0),
+            Step::Charge(_) | Step::Peek(_) | Step::Refund(..) | Step::Sweep | Step::List => {
+                let cost: u64 = of_this.iter().map(|(ask, _)| u64::from(ask.cost)).sum();
+                let terms = |ask: &Ask| self.world.quotas[ask.quota];
+                let denial = |ask: &Ask| denial(used, cost.max(1), terms(ask).limit);
+                let counts = |ask: &Ask| terms(ask).counts_denied && denial(ask) == Some(Denial::Exceeded);
+                let takes = admitted || of_this.iter().any(|(ask, _)| counts(ask));
+                let units = if takes && matches!(step, Step::Charge(_)) { cost } else { 0 };
+                let after = used.saturating_add(units).min(LARGEST);
+                let says = of_this.iter().map(|(ask, state)| says(ask, state, after, denial(ask)));
+                let written = if units > 0 { Written::Units } else { Written::Nothing };
+                (units, written, says.collect())
+            }
+        }
+    }
+
+    fn refunded(&mut self, event: &Event, ask: &Ask, refunded: Option<(u64, u64)>) -> Result<(), String> {
+        let Step::Refund(_, start) = event.step else { return Ok(()) };
+        let counter = self.counter(ask);
+        let mut beliefs = Vec::new();
+        let mut expected = Vec::new();
+        for reading in &event.readings {
+            for belief in &self.counters[counter] {
+                for Standing { used, window, has_moved } in self.standings(counter, *belief, reading, event) {
+                    let given = used.min(ask.cost.into());
+                    let says = (window.start == start).then_some((given, used - given));
+                    expected.push(says);
+                    if says != refunded {
+                        continue;
+                    }
+                    let used = if says.is_some() { used - given } else { used };
+                    let is_written = has_moved || (says.is_some() && given > 0);
+                    let held = Belief { stored: Stored::Held { used, window }, since: reading.moment };
+                    remember(&mut beliefs, if is_written { held } else { *belief });
+                }
+            }
+        }
+        if beliefs.is_empty() {
+            return Err(format!("rule 10: a refund gave {refunded:?}, and it should be one of {expected:?}"));
+        }
+        self.believe(counter, beliefs, event.called);
+        Ok(())
+    }
+
+    /// A step is refused only if as many counters are live as may be held (G8), and only if it would have made one.
+    fn full(&self, event: &Event, asks: &[Ask], counters: &[usize]) -> Result<(), String> {
+        let coarse = event.readings.iter().filter(|reading| reading.is_coarse).map(|reading| reading.time);
+        let coarse = coarse.min().ok_or("G8: it is refused, and no coarse reading was taken")?;
+        let may_be_live = |beliefs: &Vec<Belief>| {
+            beliefs
+                .iter()
+                .any(|belief| matches!(belief.stored, Stored::Held { window, .. } if coarse < window.end))
+        };
+        let others = (0..self.counters.len()).filter(|counter| !counters.contains(counter));
+        let live = others.filter(|counter| may_be_live(&self.counters[*counter])).count();
+        if live + counters.len() <= self.world.cap {
+            let (asked, cap) = (counters.len(), self.world.cap);
+            return Err(format!(
+                "G8: refused, but only {live} others of {cap} counters are live, and {asked} are asked for"
+            ));
+        }
+        let is_new = |counter: &usize| {
+            let beliefs = &self.counters[*counter];
+            beliefs.iter().any(|belief| matches!(belief.stored, Stored::Absent { .. }))
+        };
+        if !counters.iter().any(is_new) {
+            return Err("G8: refused, but all its counters are held".to_owned());
+        }
+        if !matches!(event.step, Step::Charge(_) | Step::Peek(_)) {
+            return Ok(());
+        }
+        for counter in counters {
+            let of_this = || asks.iter().filter(|ask| self.counter(ask) == *counter);
+            let cost: u64 = of_this().map(|ask| u64::from(ask.cost)).sum();
+            let fits = |standing: &Standing| {
+                of_this().all(|ask| {
+                    denial(standing.used, cost.max(1), self.world.quotas[ask.quota].limit).is_none()
+                })
+            };
+            let may_fit = |reading: &Reading| {
+                let beliefs = self.counters[*counter].iter();
+                beliefs
+                    .flat_map(|belief| self.standings(*counter, *belief, reading, event))
+                    .any(|it| fits(&it))
+            };
+            if !event.readings.iter().any(may_fit) {
+                return Err("G8: refused, but it should be denied, which takes no room".to_owned());
+            }
+        }
+        Ok(())
+    }
+
+    /// The list names what is live, and nothing else. Where calls overlap, it may miss what changes.
+    fn listed(&self, event: &Event, named: &[Named]) -> Result<(), String> {
+        let Some(reading) = event.readings.last().filter(|_| !self.is_crowded) else { return Ok(()) };
+        for (counter, beliefs) in self.counters.iter().enumerate() {
+            let (scope, key) = (counter / self.keys, counter % self.keys);
+            let found = named.iter().find(|named| (named.scope, named.key) == (scope, key));
+            let agrees = |belief: &Belief| match (belief.stored, found) {
+                (Stored::Held { used, window }, Some(named)) => {
+                    (named.used, named.end) == (used, window.end) && reading.time < window.end
+                }
+                (Stored::Held { window, .. }, None) => window.end <= reading.time,
+                (Stored::Absent { .. }, found) => found.is_none(),
+            };
+            if self.world.naming != super::world::Naming::Off && !beliefs.iter().any(agrees) {
+                return Err(format!("live counters: {found:?} of {beliefs:?} at {}", reading.time));
+            }
+        }
+        Ok(())
+    }
+
+    fn believe(&mut self, counter: usize, beliefs: Vec<Belief>, called: u64) {
+        let (scope, key) = (counter / self.keys, counter % self.keys);
+        // Only what is known for sure, and new.
+        if let [Belief { stored, since }] = beliefs[..]
+            && called < since
+        {
+            let is_this = |named: &Named, end: i64| (named.scope, named.key, named.end) == (scope, key, end);
+            match stored {
+                Stored::Held { used, window } => {
+                    self.closings.retain(|named| !is_this(named, window.end));
+                    if used > 0 {
+                        self.closings.push(Named { scope, key, used, end: window.end });
+                    }
+                }
+                // A counter that is reset is not told, unless its window had closed before.
+                Stored::Absent { .. } => {
+                    let held = self.counters[counter].iter().filter_map(|belief| match belief.stored {
+                        Stored::Held { window, .. } => Some(window.end),
+                        Stored::Absent { .. } => None,
+                    });
+                    let latest = held.max();
+                    self.closings.retain(|named| latest.is_none_or(|end| !is_this(named, end)));
+                }
+            }
+        }
+        self.counters[counter] = beliefs;
+    }
+
+    /// What the hook has to be told in the end, if the clock has never stepped back and nothing was reset.
+    pub(super) fn closings(&self) -> Vec<Named> {
+        let mut closings = self.closings.clone();
+        closings.sort_unstable();
+        closings
+    }
+}
+
+/// What a step writes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Written {
+    Nothing,
+    Units,
+    Used(u64),
+    Reset,
+}
+
+impl Belief {
+    const NOTHING: Self = Self { stored: Stored::Absent { dropped: None }, since: 0 };
+
+    fn is_held(&self) -> bool {
+        matches!(self.stored, Stored::Held { .. })
+    }
+}
+
+fn remember(beliefs: &mut Vec<Belief>, belief: Belief) {
+    match beliefs.iter_mut().find(|other| other.stored == belief.stored) {
+        Some(same) => same.since = same.since.min(belief.since),
+        None => beliefs.push(belief),
+    }
+}
+
+fn note(ends: &mut Vec<i64>, end: i64) {
+    if !ends.contains(&end) {
+        ends.push(end);
+    }
+}
+
+/// Rules 5 and 7.
+fn denial(used: u64, cost: u64, limit: u64) -> Option<Denial> {
+    if cost > limit {
+        Some(Denial::CostAboveLimit)
+    } else if used + cost > limit {
+        Some(Denial::Exceeded)
+    } else {
+        None
+    }
+}
+
+/// Whether a decision says what its quotas do (rule 9).
+fn agrees(states: &[State], verdict: Verdict) -> Result<(), String> {
+    let allowed = states.iter().all(|state| state.denial.is_none());
+    if verdict.allowed != allowed {
+        return Err(format!("rule 8: the verdict is {verdict:?} over {states:?}"));
+    }
+    let Some(deciding) = states.get(verdict.deciding) else { return Ok(()) };
+    let left = |state: &State| state.limit.saturating_sub(state.used);
+    let wait = |state: &State| match state.denial? {
+        Denial::CostAboveLimit => Some(i64::MAX),
+        Denial::Exceeded => Some(state.window.end - state.now),
+    };
+    let decides = if allowed {
+        let share = |a: &State, b: &State| u128::from(left(a)) * u128::from(b.limit);
+        states.iter().all(|other| share(deciding, other) <= share(other, deciding))
+    } else {
+        states.iter().map(wait).max() == Some(wait(deciding))
+    };
+    let retry_after = wait(deciding).filter(|wait| *wait < i64::MAX);
+    if !decides || verdict.retry_after != retry_after || verdict.remaining != left(deciding) {
+        return Err(format!("rule 9: the verdict is {verdict:?} over {states:?}"));
+    }
+    Ok(())
+}
+
+/// Names the promise that an answer breaks, by what is nearest to it.
+fn disagreement(world: &World, of_this: &[(&Ask, &State)], expected: &[State]) -> String {
+    let (ask, state) = of_this[0];
+    let Terms { limit, .. } = world.quotas[ask.quota];
+    let same_window: Vec<&State> = expected.iter().filter(|other| other.window == state.window).collect();
+    let promise = if same_window.is_empty() {
+        "rules 1, 2 and 12: it counts in another window"
+    } else if same_window.iter().all(|other| state.used < other.used) {
+        if state.denial.is_none() {
+            "G1: used units are forgotten"
+        } else {
+            "rule 6: denied, and its units are not counted as they should be"
+        }
+    } else if same_window.iter().all(|other| state.used > other.used) {
+        "G2: units are counted that nobody took"
+    } else if state.denial.is_none() && state.used > limit {
+        "G1: more is admitted than the limit"
+    } else {
+        "rule 5: the verdict does not follow from what is used"
+    };
+    format!("{promise}: {state:?} of {ask}, and it should be one of {expected:?}")
+}

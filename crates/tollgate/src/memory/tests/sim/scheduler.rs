@@ -1,0 +1,75 @@
+//! Which thread goes on at each atomic operation, by a seed.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use shuttle::scheduler::{Schedule, Scheduler, Task, TaskId};
+use shuttle::{Config, FailurePersistence, MaxSteps, Runner};
+
+use super::answer::History;
+use super::dice::Dice;
+use super::world::World;
+use super::{course, quiet};
+
+/// Far more than any world takes that comes to its end.
+const MOST_STEPS: usize = 100_000;
+
+/// Stays with a thread as a rule and leaves it now and then; how often is one more choice of the seed. Few switches find
+/// what takes a long interruption, many find what takes a close race.
+struct Switching {
+    dice: Dice,
+    once_in: usize,
+    /// Whether its only execution has begun.
+    has_begun: bool,
+}
+
+impl Scheduler for Switching {
+    fn new_execution(&mut self) -> Option<Schedule> {
+        if std::mem::replace(&mut self.has_begun, true) {
+            return None;
+        }
+        self.once_in = self.dice.among(&[1, 2, 3, 6, 12, 25, 60]);
+        Some(Schedule::new(0))
+    }
+
+    fn next_task(
+        &mut self,
+        runnable: &[&Task],
+        current: Option<TaskId>,
+        is_yielding: bool,
+    ) -> Option<TaskId> {
+        let dice = &mut self.dice;
+        let current = current.filter(|current| runnable.iter().any(|task| task.id() == *current));
+        match current {
+            Some(current) if !is_yielding && !dice.once_in(self.once_in) => Some(current),
+            // Whoever waits for another lets it go on.
+            Some(current) if is_yielding && runnable.len() > 1 => {
+                let others: Vec<TaskId> =
+                    runnable.iter().map(|task| task.id()).filter(|task| *task != current).collect();
+                Some(dice.among(&others))
+            }
+            _ => Some(runnable[dice.roll(runnable.len())].id()),
+        }
+    }
+
+    fn next_u64(&mut self) -> u64 {
+        0
+    }
+}
+
+pub(super) fn run(world: &World) -> Result<History, String> {
+    let mut config = Config::new();
+    config.failure_persistence = FailurePersistence::None;
+    config.max_steps = MaxSteps::FailAfter(MOST_STEPS);
+    config.silence_warnings = true;
+    let history = Arc::new(Mutex::new(None));
+    let (result, run) = (Arc::clone(&history), world.clone());
+    let switching = Switching { dice: Dice::new(world.order), once_in: 1, has_begun: false };
+    quiet::caught(|| {
+        Runner::new(switching, config).run(move || {
+            let history = course::history(&run);
+            *result.lock().unwrap_or_else(PoisonError::into_inner) = Some(history);
+        })
+    })?;
+    let history = history.lock().unwrap_or_else(PoisonError::into_inner).take();
+    history.ok_or_else(|| "it did not come to its end".to_owned())
+}

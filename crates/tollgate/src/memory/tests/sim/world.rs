@@ -1,0 +1,143 @@
+//! A world: a store's settings, a clock, and what some threads do. It is a value, so it can be made from a seed, run again,
+//! and cut down.
+
+use std::fmt;
+
+use super::terms::{Terms, name};
+
+/// Everything that decides a schedule.
+#[derive(Debug, Clone)]
+pub(super) struct World {
+    /// When it begins, in Unix milliseconds.
+    pub(super) start: i64,
+    pub(super) ticks: Ticks,
+    /// How many counters the store may hold.
+    pub(super) cap: usize,
+    pub(super) naming: Naming,
+    /// Chooses the hash of the store, and so where its counters lie.
+    pub(super) hash: u64,
+    /// Two that differ in their limits or in whether denials count share their counters.
+    pub(super) quotas: Vec<Terms>,
+    /// Moves of the clock in the middle of calls: before the reading with this number.
+    pub(super) drifts: Vec<(usize, Move)>,
+    /// What each thread does, one after another.
+    pub(super) threads: Vec<Vec<Op>>,
+    /// Chooses who goes on where there are several threads.
+    pub(super) order: u64,
+}
+
+/// How the coarse reading lags: it shows the time of the last tick, and so many ticks in turn are missed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Ticks {
+    /// In milliseconds; 0 if the coarse reading is the precise one.
+    pub(super) length: i64,
+    pub(super) missed: i64,
+}
+
+/// What the store remembers of its counters.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Naming {
+    Off,
+    Remembered,
+    /// Closed counters go into a queue of this length, for the hook.
+    Told(usize),
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Op {
+    /// Through the limiter.
+    Check(Vec<Ask>),
+    /// Several requests at once.
+    Batch(Vec<Vec<Ask>>),
+    Peek(Vec<Ask>),
+    Record(Ask),
+    /// In the window that was seen so many answers ago of this counter.
+    Refund(Ask, usize),
+    Reset(Ask),
+    Set(Ask, u64),
+    /// What the hook's thread does when a second has passed.
+    Sweep,
+    /// The list of live counters.
+    List,
+    Move(Move),
+}
+
+/// One charge: a quota and a key, by their numbers, and a cost.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Ask {
+    pub(super) quota: usize,
+    pub(super) key: usize,
+    pub(super) cost: u32,
+}
+
+/// A move of the clock.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Move {
+    By(i64),
+    /// To the next end of a window that an answer has named, and so much further.
+    NextEnd(i64),
+    /// Back to the last one, and so much further.
+    LastEnd(i64),
+}
+
+impl World {
+    /// Counters belong to policy and windows, whatever the limit: the first quota that has the same.
+    pub(super) fn scope(&self, quota: usize) -> usize {
+        let same =
+            |other: &Terms| (other.policy, other.cut) == (self.quotas[quota].policy, self.quotas[quota].cut);
+        self.quotas.iter().position(same).unwrap_or(quota)
+    }
+
+    pub(super) fn operations(&self) -> usize {
+        self.threads.iter().map(Vec::len).sum()
+    }
+}
+
+impl Op {
+    /// The asks of an operation that stands alone.
+    pub(super) fn asks_mut(&mut self) -> Vec<&mut Ask> {
+        match self {
+            Self::Check(asks) | Self::Peek(asks) => asks.iter_mut().collect(),
+            Self::Batch(requests) => requests.iter_mut().flatten().collect(),
+            Self::Record(ask) | Self::Refund(ask, _) | Self::Reset(ask) | Self::Set(ask, _) => vec![ask],
+            Self::Sweep | Self::List | Self::Move(_) => Vec::new(),
+        }
+    }
+}
+
+impl fmt::Display for World {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { start, ticks, cap, naming, .. } = self;
+        writeln!(f, "A store for {cap} counters, names {naming:?}.")?;
+        match ticks {
+            Ticks { length: 0, .. } => writeln!(f, "Its clock starts at {start} ms and has one reading.")?,
+            Ticks { length, missed } => writeln!(
+                f,
+                "Its clock starts at {start} ms and ticks every {length} ms; {missed} ticks in turn are missed."
+            )?,
+        }
+        for (number, quota) in self.quotas.iter().enumerate() {
+            writeln!(f, "Quota {number} is {quota}.")?;
+        }
+        for (reading, by) in &self.drifts {
+            writeln!(f, "Before reading {reading}, {by}.")?;
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Display for Ask {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} of quota {} for {:?}", self.cost, self.quota, name(self.key))
+    }
+}
+
+impl fmt::Display for Move {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::By(millis) => write!(f, "the clock moves by {millis} ms"),
+            Self::NextEnd(more) => write!(f, "the clock moves to the next end of a window {more:+} ms"),
+            Self::LastEnd(more) => write!(f, "the clock moves back to the last end of a window {more:+} ms"),
+        }
+    }
+}

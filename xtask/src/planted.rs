@@ -1,0 +1,181 @@
+//! Bugs that the simulation has to find: each is put into a copy of the sources, and the copy is built and searched.
+//!
+//! A bug is a text file: one sentence that says what is wrong, then each change under the path of its file, as version control
+//! shows a conflict: what is there, and what stands there with the bug. The product's own sources stay as they are.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, bail, ensure};
+
+use crate::command::target_directory;
+use crate::prove;
+
+/// The files of bugs.
+const FOLDER: &str = "crates/tollgate/src/memory/tests/sim/planted";
+
+/// What the workspace is built from.
+const SOURCES: [&str; 4] = ["Cargo.lock", "Cargo.toml", "crates", "xtask"];
+
+#[derive(Debug, PartialEq, Eq)]
+struct Bug {
+    name: String,
+    says: String,
+    changes: Vec<Change>,
+}
+
+#[derive(Debug, PartialEq, Eq)]
+struct Change {
+    file: String,
+    find: String,
+    put: String,
+}
+
+/// Looks for each bug, and fails unless all are found.
+pub(crate) fn run() -> Result<()> {
+    let bugs = read_all()?;
+    let copy = target_directory()?.join("planted");
+    fs::create_dir_all(&copy).with_context(|| format!("cannot make {}", copy.display()))?;
+    SOURCES.iter().try_for_each(|source| copy_all(Path::new(source), &copy.join(source)))?;
+    let mut missed = Vec::new();
+    for bug in &bugs {
+        eprintln!("\n=== {}: {}", bug.name, bug.says);
+        let originals = bug.plant(&copy)?;
+        let found = search(&copy)?;
+        for (file, text) in originals {
+            fs::write(&file, text).with_context(|| format!("cannot restore {}", file.display()))?;
+        }
+        match found {
+            Some(found) => println!("RESULT prove/sim/planted/{} {found}", bug.name),
+            None => {
+                println!("RESULT prove/sim/planted/{} found=no", bug.name);
+                missed.push(bug.name.as_str());
+            }
+        }
+    }
+    println!("RESULT prove/sim/planted bugs={} found={}", bugs.len(), bugs.len() - missed.len());
+    ensure!(missed.is_empty(), "not found: {}", missed.join(", "));
+    Ok(())
+}
+
+/// Builds the copy and looks for its bug. Returns how many schedules it took.
+fn search(copy: &Path) -> Result<Option<String>> {
+    // In a target directory of its own: in ours, cargo would take the copy for the original.
+    let target = copy.join("target").display().to_string();
+    let tests = prove::shuttle_tests()
+        // Most bugs are found sooner than well optimized code is built, and each changes few lines.
+        .arguments(["--config", "profile.models.package.tollgate.opt-level=1"])
+        .arguments(["--config", "profile.models.package.tollgate.codegen-units=64"])
+        .environment("CARGO_INCREMENTAL", "1")
+        .directory(copy.to_owned())
+        .environment("CARGO_TARGET_DIR", target);
+    tests.clone().argument("--no-run").run()?;
+    let (said, outcome) =
+        tests.arguments(["a_planted_bug_is_found", "--", "--ignored", "--nocapture"]).say()?;
+    let found = said.lines().find_map(|line| line.strip_prefix("FOUND "));
+    let Some(found) = found.filter(|_| outcome.is_ok()) else { return Ok(None) };
+    let (figures, promise) = found.split_once(" by=").unwrap_or((found, ""));
+    eprintln!("{promise}");
+    Ok(Some(figures.to_owned()))
+}
+
+fn read_all() -> Result<Vec<Bug>> {
+    let mut files: Vec<PathBuf> = Vec::new();
+    for entry in fs::read_dir(FOLDER).with_context(|| format!("cannot list {FOLDER}"))? {
+        files.push(entry.with_context(|| format!("cannot list {FOLDER}"))?.path());
+    }
+    files.sort();
+    let read = |file: PathBuf| {
+        let text = fs::read_to_string(&file).with_context(|| format!("cannot read {}", file.display()))?;
+        let name = file.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+        Bug::parse(name, &text).with_context(|| format!("{} is not a bug", file.display()))
+    };
+    files.into_iter().map(read).collect()
+}
+
+impl Bug {
+    fn parse(name: String, text: &str) -> Result<Self> {
+        let (says, rest) = text.split_once("\n\n").context("it has no sentence above its changes")?;
+        let mut changes = Vec::new();
+        for change in rest.split(">>>>>>>\n").filter(|change| !change.trim().is_empty()) {
+            let (file, both) = change.split_once("\n<<<<<<<\n").context("a change has no `<<<<<<<`")?;
+            let (find, put) = both.split_once("\n=======\n").context("a change has no `=======`")?;
+            let put = put.strip_suffix('\n').unwrap_or(put);
+            changes.push(Change { file: file.trim().to_owned(), find: find.to_owned(), put: put.to_owned() });
+        }
+        ensure!(!changes.is_empty(), "it changes nothing");
+        Ok(Self { name, says: says.to_owned(), changes })
+    }
+
+    /// Changes the copy. Returns the files as they were.
+    fn plant(&self, copy: &Path) -> Result<Vec<(PathBuf, String)>> {
+        let mut originals: Vec<(PathBuf, String)> = Vec::new();
+        for Change { file, find, put } in &self.changes {
+            let path = copy.join(file);
+            let text =
+                fs::read_to_string(&path).with_context(|| format!("{}: cannot read {file}", self.name))?;
+            let places = text.matches(find.as_str()).count();
+            if places != 1 {
+                bail!("{}: {file} has the text {places} times and should have it once:\n{find}", self.name);
+            }
+            let planted = text.replacen(find.as_str(), put, 1);
+            if !originals.iter().any(|(original, _)| *original == path) {
+                originals.push((path.clone(), text));
+            }
+            fs::write(&path, planted).with_context(|| format!("cannot write {}", path.display()))?;
+        }
+        Ok(originals)
+    }
+}
+
+fn copy_all(from: &Path, to: &Path) -> Result<()> {
+    let context = || format!("cannot copy {}", from.display());
+    if from.is_dir() {
+        fs::create_dir_all(to).with_context(context)?;
+        for entry in fs::read_dir(from).with_context(context)? {
+            let name = entry.with_context(context)?.file_name();
+            copy_all(&from.join(&name), &to.join(&name))?;
+        }
+        return Ok(());
+    }
+    fs::copy(from, to).map(drop).with_context(context)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_bug_is_a_sentence_and_its_changes() {
+        let text = "It is wrong.\n\na.rs\n<<<<<<<\none\n=======\ntwo\n>>>>>>>\n\nb.rs\n<<<<<<<\n gone\n=======\n>>>>>>>\n";
+        let change = |file: &str, find: &str, put: &str| Change {
+            file: file.to_owned(),
+            find: find.to_owned(),
+            put: put.to_owned(),
+        };
+        let expected = Bug {
+            name: "wrong".to_owned(),
+            says: "It is wrong.".to_owned(),
+            changes: vec![change("a.rs", "one", "two"), change("b.rs", " gone", "")],
+        };
+        assert_eq!(Bug::parse("wrong".to_owned(), text).unwrap(), expected);
+    }
+
+    /// A bug whose text is gone would be one that nobody looks for any more.
+    #[test]
+    fn every_bug_finds_its_place() {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+        let folder = root.join(FOLDER);
+        let mut bugs = 0;
+        for entry in fs::read_dir(folder).unwrap() {
+            let file = entry.unwrap().path();
+            let bug = Bug::parse(file.display().to_string(), &fs::read_to_string(&file).unwrap()).unwrap();
+            for Change { file, find, .. } in &bug.changes {
+                let text = fs::read_to_string(root.join(file)).unwrap();
+                assert_eq!(text.matches(find.as_str()).count(), 1, "{}: {find}", bug.name);
+            }
+            bugs += 1;
+        }
+        assert!(bugs >= 25, "{bugs} bugs");
+    }
+}
