@@ -43,7 +43,8 @@ pub(crate) struct Denials {
 type Places = [Option<Place>; PLACES];
 
 /// The lowest bit says whether a place of the bucket was ever taken. The others are its version, which goes up when
-/// something is given back: what was asked before is not remembered then.
+/// something is given back, and when somebody is told of a counter that is not known here: what was asked before that is
+/// not remembered.
 ///
 /// Read without the lock. The version is read before a question, and compared under the lock later: one that is too
 /// old only means that an answer is not remembered. Whoever misses what is being remembered right now came a moment
@@ -127,7 +128,7 @@ impl Denials {
         self.bucket(counter).map_or(Version(0), |bucket| bucket.mark.version())
     }
 
-    /// Remembers, unless something was given back since.
+    /// Remembers, unless the version has gone up since.
     pub(crate) fn remember(&self, count: Remembered, version: Version) {
         let Some(bucket) = self.bucket(count.counter) else { return };
         // One lock for both steps, or two who remember the same counter would each take a place for it.
@@ -136,9 +137,8 @@ impl Denials {
             return;
         }
         let oldest = places.iter_mut().min_by_key(|place| place.map(|place| place.count.sent));
-        if let Some(oldest) = oldest.filter(|_| bucket.mark.version() == version) {
+        if let Some(oldest) = oldest.filter(|_| bucket.mark.use_up(version)) {
             *oldest = Some(Place { count, is_renewed: false });
-            bucket.mark.use_up();
         }
     }
 
@@ -147,10 +147,19 @@ impl Denials {
         self.bucket(counter).is_some_and(|bucket| bucket.mark.is_used())
     }
 
-    /// Corrects what is known of the counter, if it is, so that nobody is told of less than somebody was told before.
+    /// Takes note that somebody is told of a counter of whose bucket nothing is known, and says whether that is so. Then
+    /// there is nothing to [update](Self::update).
+    pub(crate) fn note_unknown(&self, counter: Id) -> bool {
+        self.bucket(counter).is_none_or(|bucket| bucket.mark.raise_unless_used())
+    }
+
+    /// Corrects what is known of the counter, so that nobody is told of less than somebody was told before.
     pub(crate) fn update(&self, count: Remembered, version: Version) {
-        if let Some(bucket) = self.bucket(count.counter) {
-            bucket.correct(&mut bucket.places(), count, version);
+        let Some(bucket) = self.bucket(count.counter) else { return };
+        let mut places = bucket.places();
+        if !bucket.correct(&mut places, count, version) {
+            // What was counted earlier and is still under way is less.
+            bucket.mark.raise();
         }
     }
 
@@ -177,8 +186,16 @@ impl Mark {
         self.0.load(Ordering::Acquire) & USED != 0
     }
 
-    fn use_up(&self) {
-        self.0.fetch_or(USED, Ordering::Release);
+    /// Notes that a place is taken, if the version still is this one. Says whether it is.
+    fn use_up(&self, version: Version) -> bool {
+        let used = |mark| (mark & !USED == version.0).then_some(mark | USED);
+        self.0.fetch_update(Ordering::Release, Ordering::Relaxed, used).is_ok()
+    }
+
+    /// Raises the version, unless a place was ever taken. Says whether it did.
+    fn raise_unless_used(&self) -> bool {
+        let raised = |mark| (mark & USED == 0).then_some(mark + USED + 1);
+        self.0.fetch_update(Ordering::Release, Ordering::Relaxed, raised).is_ok()
     }
 
     fn version(&self) -> Version {
@@ -198,14 +215,19 @@ impl<'a> Bucket<'a> {
         self.places.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Corrects what these places say of the counter. Whether they say anything.
+    /// Corrects what these places say of the counter, and says whether they say what is true now. What is known from
+    /// another version than the count is forgotten: nobody knows which of the two is later.
     fn correct(self, places: &mut Places, count: Remembered, version: Version) -> bool {
-        let Some(place) = places.iter_mut().flatten().find(|place| place.count.counter == count.counter)
-        else {
+        let is_of = |place: &Place| place.count.counter == count.counter;
+        let Some(place) = places.iter_mut().find(|place| place.as_ref().is_some_and(is_of)) else {
             return false;
         };
-        if self.mark.version() == version && !place.count.is_newer_than(&count) {
-            *place = Place { count, is_renewed: false };
+        if self.mark.version() != version {
+            *place = None;
+            return false;
+        }
+        if place.is_some_and(|place| !place.count.is_newer_than(&count)) {
+            *place = Some(Place { count, is_renewed: false });
         }
         true
     }
@@ -338,6 +360,25 @@ mod tests {
         let back = Remembered { window, now, ..remembered(1, sent + millis(50)) };
         denials.remember(back, denials.version(1));
         assert_eq!(denials.recall(1, sent + millis(90)).map(|count| count.window), Some(window));
+    }
+
+    /// A denial and a unit that was admitted after it were under way at once, and the unit's answer came first. Then what the
+    /// denial had found was remembered, and the next denial told of less than the unit's caller had been told.
+    #[test]
+    fn a_denial_from_before_an_admission_is_not_remembered() {
+        let (denials, sent) = (Denials::new(16), instant());
+        let count = |used, after| Remembered { used, ..in_an_hour(1, sent + millis(after)) };
+        let used = || denials.recall(1, sent + millis(60)).map(|count| count.used);
+        let version = denials.version(1);
+        denials.update(count(1, 0), version);
+        denials.remember(count(0, 0), version);
+        assert_eq!(used(), None);
+        // Also where the answers of two more units and a denial between them come in another order.
+        let (before, after) = (version, denials.version(1));
+        denials.remember(count(2, 20), after);
+        denials.update(count(3, 20), before);
+        denials.remember(count(2, 20), after);
+        assert_eq!(used(), None);
     }
 
     #[test]

@@ -352,8 +352,8 @@ impl Inner {
             Asked::Charge | Asked::Record => question.is_denied(&taken.found),
             _ => false,
         };
-        // Nearly always nobody was denied and nothing is known, and then there is nothing to do.
-        if is_denied || question.ids().any(|id| self.denials.may_know(id)) {
+        // Nearly always nobody was denied and nothing is known.
+        if is_denied || !question.ids().all(|id| self.denials.note_unknown(id)) {
             let received = instant();
             let windows = question.windows(taken.now, &taken.found);
             for (((counter, window), found), version) in
