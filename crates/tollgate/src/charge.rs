@@ -22,7 +22,7 @@ pub struct PolicyQuota {
     count_denied: CountDenied,
     on_store_failure: Option<OnStoreFailure>,
     /// 128 bits that stand for the scope where it is hashed.
-    scope_digest: (u64, u64),
+    scope_digest: u128,
     scope: Arc<Scope>,
 }
 
@@ -50,7 +50,7 @@ impl PolicyQuota {
     #[must_use]
     pub fn new(policy: &str, quota: Quota) -> Self {
         let windows = quota.windows().to_string().into_boxed_str();
-        let scope_digest = SipHasher13::new().hash(&encoded(policy, &windows)).as_u64();
+        let scope_digest = SipHasher13::new().hash(&encoded(policy, &windows)).as_u128();
         let (count_denied, on_store_failure) = (CountDenied::No, None);
         let scope = Arc::new(Scope { policy: policy.into(), windows });
         Self { quota, count_denied, on_store_failure, scope_digest, scope }
@@ -113,7 +113,7 @@ impl PolicyQuota {
 
     /// What stands for policy and windows in a hash. Policies come from the operator, so an unkeyed hash of 128
     /// bits tells them apart.
-    pub(crate) const fn scope_digest(&self) -> (u64, u64) {
+    pub(crate) const fn scope_digest(&self) -> u128 {
         self.scope_digest
     }
 }

@@ -132,7 +132,8 @@ impl<'a> LockedStep<'a> {
         for (index, outcome) in self.indices.iter().zip(&self.outcomes) {
             let held = &mut self.held[*index];
             if let (Course::MovedBack, Some((slot, word))) = (outcome.standing.course, &mut held.slot) {
-                *word = self.guards.of(held.shard).fill(*slot, held.fingerprint, outcome.standing.add(0));
+                let guard = self.guards.of(held.shard);
+                *word = guard.next_word(*slot, *word, held.fingerprint, outcome.standing.add(0));
             }
         }
     }
@@ -250,13 +251,13 @@ impl<'a> LockedStep<'a> {
         let (counter, course) = (self.charges[index].counter(), self.outcomes[index].standing.course);
         let held = &mut self.held[self.indices[index]];
         let guard = self.guards.of(held.shard);
-        if let Some((slot, _)) = held.slot.take() {
+        if let Some((slot, word)) = held.slot.take() {
             if let (Some(names), Course::Opened, Stored::Held(closed)) =
                 (&self.table.names, course, held.stored)
             {
                 names.tell_of_rollover(&counter, closed);
             }
-            guard.write(slot, held.fingerprint, state);
+            slot.thaw(guard.next_word(slot, word, held.fingerprint, state));
         } else {
             let dropped = guard.insert(held.fingerprint, state, self.coarse);
             self.table.tell_of_dropped(held.shard, guard, &dropped);

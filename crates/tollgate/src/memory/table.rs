@@ -4,7 +4,7 @@ use std::mem::size_of;
 
 use smallvec::SmallVec;
 
-use super::fingerprint::{Fingerprint, Fingerprinter, Function};
+use super::fingerprint::{Fingerprint, Fingerprinter};
 use super::fixed_window::Stored;
 use super::names::{NamedCounter, Names, Naming};
 use super::shard::{Dropped, FULL, Guard, Header, Look, Shard};
@@ -49,7 +49,7 @@ impl Table {
     /// # Panics
     ///
     /// If there is no address space for that.
-    pub(super) fn new(cap: Cap, hash: Function, naming: Naming) -> Self {
+    pub(super) fn new(cap: Cap, naming: Naming) -> Self {
         let (shards, max_counters) = match cap {
             Cap::Counters(counters) => (counters.div_ceil(PLANNED).max(1), counters),
             Cap::Bytes(bytes) => {
@@ -66,7 +66,7 @@ impl Table {
             panic!("no address space for {max_counters} counters of a memory store: lower its cap")
         };
         Self {
-            fingerprinter: Fingerprinter::new(hash),
+            fingerprinter: Fingerprinter::new(),
             headers,
             slots,
             counters: AtomicUsize::new(0),
