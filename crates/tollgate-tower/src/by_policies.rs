@@ -28,7 +28,7 @@ impl Gate {
         let cost = self.cost(head);
         let Some(decided) = engine.decide_at_once(&attributes, cost, self.takes()) else {
             let attributes = attributes.iter().map(|(name, value)| (name.to_owned(), value.to_owned()));
-            return Err(Asked::ByPolicies { attributes: attributes.collect(), cost });
+            return Err(Asked::ByPolicies { attributes: Box::new(attributes.collect()), cost });
         };
         let (decision, taken) = with_taken(engine, cost, decided);
         Ok(self.rule_by_policies(head, decision, taken))
@@ -38,7 +38,7 @@ impl Gate {
         self: &Arc<Self>,
         engine: &Arc<dyn PolicyEngine>,
         head: Head<'_>,
-        attributes: Attributes<'static>,
+        attributes: Box<Attributes<'static>>,
         cost: u32,
     ) -> Ruling {
         let (decision, taken) = if self.reserves {

@@ -116,7 +116,8 @@ pub(crate) enum Asked {
     },
     #[cfg(feature = "policy")]
     ByPolicies {
-        attributes: Attributes<'static>,
+        /// In a box, so that the way of those who need not wait moves less.
+        attributes: Box<Attributes<'static>>,
         cost: u32,
     },
 }
