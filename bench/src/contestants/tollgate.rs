@@ -38,11 +38,7 @@ fn roomy(counters: u32) -> usize {
 }
 
 #[expect(clippy::expect_used, reason = "the quotas are given above")]
-fn build<C: Clock + 'static>(
-    limiter: LimiterBuilder,
-    clock: C,
-    max_counters: usize,
-) -> Box<dyn Contestant> {
+fn build<C: Clock + 'static>(limiter: LimiterBuilder, clock: C, max_counters: usize) -> Box<dyn Contestant> {
     let store = MemoryStore::builder().clock(clock).max_counters(max_counters);
     Box::new(Tollgate(limiter.build(store.build()).expect("the quotas differ in their windows")))
 }

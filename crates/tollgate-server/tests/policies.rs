@@ -568,6 +568,7 @@ policies:
         reply.assert_problem(500, None);
         let body = reply.json();
         assert_eq!(body["type"], "urn:problem-type:tollgate:uncountable");
+        assert_eq!(body["title"], "Request cannot be counted");
         assert_eq!((&body["reason"], reply.header("retry-after")), (&json!("uncountable"), None));
     }
     let batch = format!("{{\"requests\": [{both}, {{\"attributes\": {{\"user\": \"u9\"}}}}]}}");

@@ -28,7 +28,7 @@ pub(super) struct Problem {
 const STORE_UNAVAILABLE: (&str, &str) = ("urn:problem-type:tollgate:store-unavailable", "Store unavailable");
 
 /// The problem of a request that the store can never count.
-const UNCOUNTABLE: (&str, &str) = ("urn:problem-type:tollgate:uncountable", "Uncountable request");
+const UNCOUNTABLE: (&str, &str) = ("urn:problem-type:tollgate:uncountable", "Request cannot be counted");
 
 impl Problem {
     pub(super) fn new(status: StatusCode, detail: impl Into<Cow<'static, str>>) -> Self {
@@ -119,7 +119,7 @@ impl Problem {
             StoreError::Uncountable(_) => (
                 StatusCode::INTERNAL_SERVER_ERROR,
                 ProblemReason::Uncountable,
-                "the store can never count this request, so a retry does not help; nothing was counted",
+                "the store can never count this request, because of how the service is set up",
             ),
             StoreError::Trouble { .. } if error.may_have_charged() => (
                 unavailable,
