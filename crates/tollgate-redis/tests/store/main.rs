@@ -11,3 +11,4 @@ mod model;
 mod races;
 mod servers;
 mod storage;
+mod waiting;

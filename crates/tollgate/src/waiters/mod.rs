@@ -27,11 +27,16 @@ use crate::{Counted, Decision, Key, SharedLimiter, Store, StoreError, Timestamp}
 /// The timer is the caller's, so no particular runtime is needed: pass `tokio::time::sleep`, for example. Threads wait
 /// with [`Waiters::blocking`].
 ///
+/// Share it by reference or in an [`Arc`](std::sync::Arc): the waiters of one `Waiters` are one queue.
+///
 /// # Fairness
 ///
-/// Waiters of one key are served in the order in which they came, and a new call for that key goes behind them, even if
-/// its cost is smaller and would fit. Other keys are not delayed. Only the first waiter of a key asks the store, so a
-/// crowd of waiters costs one step for each that is admitted and one denial for each window.
+/// A call joins the queue of its key when it is first denied. Waiters of one key are served in the order in which they
+/// joined. A new call for that key goes behind them, even if its cost is smaller and would fit. Other keys are not
+/// delayed.
+///
+/// Only the first waiter of a key asks the store. A crowd of waiters costs one step for each that is admitted and one
+/// denial for each window, and over a shared store they are admitted one round trip after another.
 ///
 /// The order holds among the calls on one `Waiters`. Other processes, and checks made with the limiter itself, take
 /// what they find. Units that are refunded while the first waiter sleeps are used once it wakes.

@@ -190,14 +190,36 @@ fn who_cannot_be_served_in_time_because_of_others_is_told_their_denial() {
     let small = world.start(waiters.until_allowed_within(millis(100), "alice", 1));
     assert_eq!(world.ends(), [(0, Allowed, 0), (small, Denied { retry_after: Some(700) }, 300)]);
 
+    // This one has just enough time for the first, and none to wait for what that leaves.
+    let exact = world.start(waiters.until_allowed_within(millis(700), "alice", 1));
+    assert_eq!(world.ends(), []);
     // Those that came while the first had time learn of it when that is denied once more.
     let next = world.start(waiters.until_allowed_cost("alice", 3));
     let behind = world.start(waiters.until_allowed_within(millis(900), "alice", 1));
     world.advance(700);
     let denied = Denied { retry_after: Some(1_000) };
-    assert_eq!(world.ends(), [(large, Allowed, 1_000), (behind, denied, 1_000)]);
+    assert_eq!(world.ends(), [(large, Allowed, 1_000), (exact, denied, 1_000), (behind, denied, 1_000)]);
     world.advance(1_000);
     assert_eq!(world.ends(), [(next, Allowed, 2_000)]);
+}
+
+#[test]
+fn a_sleep_that_was_cut_short_delays_nobody() {
+    let (waiters, _, timer, clock) = waiters!(limiter("3/1s"));
+    let mut world = World::new(&clock, &timer);
+    world.start(waiters.until_allowed("alice"));
+    let large = world.start(waiters.until_allowed_cost("alice", 3));
+    let [middle, small] = [(); 2].map(|()| world.start(waiters.until_allowed("alice")));
+    // Whoever leaves from the middle changes nothing for those that come.
+    world.cancel(middle);
+    let late = world.start(waiters.until_allowed_within(millis(100), "alice", 1));
+    assert_eq!(world.ends(), [(0, Allowed, 0), (late, Denied { retry_after: Some(1_000) }, 0)]);
+    world.cancel(large);
+    // It comes before the next one has asked, with less time than the one that left wanted to sleep.
+    let hasty = world.add(waiters.until_allowed_within(millis(100), "alice", 1));
+    world.poll(hasty);
+    world.run();
+    assert_eq!(world.ends(), [(small, Allowed, 0), (hasty, Allowed, 0)]);
 }
 
 /// The denial that a waiter is told may be that of another, who was charged for it.
@@ -210,11 +232,16 @@ fn a_denial_of_another_waiter_gives_back_nothing() {
     let (waiters, store, timer, clock) = waiters!((builder.build_shared(store).unwrap(), clock));
     let mut world = World::new(&clock, &timer);
     world.start(waiters.until_allowed("alice"));
-    world.start(waiters.until_allowed_cost("alice", 3));
-    let behind = world.start(waiters.until_allowed_within(millis(100), "alice", 1));
-    // `End` looks at the receipt.
-    assert_eq!(world.ends(), [(0, Allowed, 0), (behind, Denied { retry_after: Some(1_000) }, 0)]);
-    assert_eq!(store.asked(), (2, 1));
+    let first = world.start(waiters.until_allowed_cost("alice", 3));
+    let second = world.start(waiters.until_allowed_cost("alice", 3));
+    let behind = world.start(waiters.until_allowed_within(millis(1_100), "alice", 1));
+    world.advance(1_000);
+    // It is told the denial of `second`; `End` looks at its receipt.
+    let denied = Denied { retry_after: Some(1_000) };
+    assert_eq!(world.ends(), [(0, Allowed, 0), (first, Allowed, 1_000), (behind, denied, 1_000)]);
+    assert_eq!(store.asked(), (4, 1));
+    world.advance(1_000);
+    assert_eq!(world.ends(), [(second, Allowed, 2_000)]);
 }
 
 #[test]
@@ -255,9 +282,18 @@ fn several_quotas_are_waited_for_together() {
     assert_eq!(timer.slept(), [millis(1_000), millis(4_000)]);
     assert_eq!(store.asked(), (6, 0));
 
+    // Where both deny, for the longer of the two at once.
+    world.start(waiters.until_allowed("alice"));
+    world.start(waiters.until_allowed("alice"));
+    world.advance(1_000);
+    world.ends();
+    world.start(waiters.until_allowed_cost("bob", 2));
+    world.start(waiters.until_allowed_cost("bob", 2));
+    assert_eq!(timer.slept(), [millis(1_000), millis(4_000)]);
+
     // Where one of them can never pass, there is nothing to wait for.
-    world.start(waiters.until_allowed_cost("alice", 3));
-    assert_eq!(world.ends(), [(4, Denied { retry_after: None }, 5_000)]);
+    let never = world.start(waiters.until_allowed_cost("alice", 3));
+    assert_eq!(world.ends()[1..], [(never, Denied { retry_after: None }, 6_000)]);
 }
 
 #[test]
