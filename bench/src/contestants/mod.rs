@@ -13,7 +13,7 @@ mod tollgate;
 
 pub use self::governor::keyed as governor;
 pub use self::governor::with_fake_clock as governor_with_fake_clock;
-pub use self::tollgate::{Hashing, NEVER_REACHED, one_quota, two_quotas, with_clock as tollgate_with_clock};
+pub use self::tollgate::{NEVER_REACHED, one_quota, two_quotas, with_clock as tollgate_with_clock};
 
 use std::time::Duration;
 

@@ -10,35 +10,26 @@ pub const NEVER_REACHED: u32 = 4_000_000_000;
 
 struct Tollgate<C>(Limiter<MemoryStore<C>>);
 
-/// How keys are hashed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Hashing {
-    /// Fit for hostile keys.
-    Default,
-    /// For keys that are trusted.
-    Fast,
-}
-
 /// One quota.
-pub fn one_quota(hashing: Hashing, limit: Limit, keys: u32) -> Box<dyn Contestant> {
+pub fn one_quota(limit: Limit, keys: u32) -> Box<dyn Contestant> {
     let quota = match limit {
         Limit::NeverReached => Quota::per_day(NEVER_REACHED),
         Limit::Few => Quota::per_hour(FEW),
     };
-    build(Limiter::builder("bench").quota(quota), hashing, SystemClock, roomy(keys))
+    build(Limiter::builder("bench").quota(quota), SystemClock, roomy(keys))
 }
 
 /// A quota an hour and a quota a day, all or nothing, both never reached.
-pub fn two_quotas(hashing: Hashing, keys: u32) -> Box<dyn Contestant> {
+pub fn two_quotas(keys: u32) -> Box<dyn Contestant> {
     let quotas = [Quota::per_hour(NEVER_REACHED), Quota::per_day(NEVER_REACHED)];
     let limiter = quotas.into_iter().fold(Limiter::builder("bench"), LimiterBuilder::quota);
-    build(limiter, hashing, SystemClock, roomy(2 * keys))
+    build(limiter, SystemClock, roomy(2 * keys))
 }
 
 /// One quota a day that is never reached, on a clock of the caller's choice, for so many keys and no more.
 pub fn with_clock(clock: impl Clock + 'static, max_keys: usize) -> Box<dyn Contestant> {
     let limiter = Limiter::builder("bench").quota(Quota::per_day(NEVER_REACHED));
-    build(limiter, Hashing::Default, clock, max_keys)
+    build(limiter, clock, max_keys)
 }
 
 /// Twice as many as needed, and at least the default: a cap that is reached is another case.
@@ -49,12 +40,10 @@ fn roomy(counters: u32) -> usize {
 #[expect(clippy::expect_used, reason = "the quotas are given above")]
 fn build<C: Clock + 'static>(
     limiter: LimiterBuilder,
-    hashing: Hashing,
     clock: C,
     max_keys: usize,
 ) -> Box<dyn Contestant> {
     let store = MemoryStore::builder().clock(clock).max_keys(max_keys);
-    let store = if hashing == Hashing::Fast { store.trust_keys() } else { store };
     Box::new(Tollgate(limiter.build(store.build()).expect("the quotas differ in their windows")))
 }
 

@@ -142,10 +142,7 @@ impl Names {
     pub(crate) fn id(&self, quota: &PolicyQuota, who: &Who) -> u128 {
         let scope = match self {
             Self::Layout(naming) if !naming.names_policy() => naming.length(quota),
-            _ => {
-                let (high, low) = quota.scope_digest();
-                u128::from(high) << 64 | u128::from(low)
-            }
+            _ => quota.scope_digest(),
         };
         who.digest ^ scope
     }

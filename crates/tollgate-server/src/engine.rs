@@ -159,7 +159,7 @@ impl<S: ServedStore> Engine<S> {
 impl DenialLog {
     fn note(&self, decision: &PolicyDecision) {
         let Some(denying) = decision.quota() else { return };
-        let place = denying.quota.scope_digest().0 as usize % LOGGED_QUOTAS;
+        let place = denying.quota.scope_digest() as usize % LOGGED_QUOTAS;
         let Some(logged) = self.0.get(place) else { return };
         // Windows shorter than a second would fill the log.
         let window = denying.state.window();

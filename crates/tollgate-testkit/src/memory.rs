@@ -19,14 +19,6 @@ impl ManualMemory {
     pub fn new() -> Self {
         Self::with_max_keys(MemoryStore::new().max_keys())
     }
-
-    /// One that [trusts its keys](tollgate::MemoryStoreBuilder::trust_keys).
-    #[must_use]
-    pub fn trusting_keys() -> Self {
-        let clock = ManualClock::default();
-        let store = MemoryStore::builder().clock(clock.clone()).trust_keys().build();
-        Self { store, clock }
-    }
 }
 
 impl Default for ManualMemory {

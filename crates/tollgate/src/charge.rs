@@ -24,7 +24,7 @@ pub struct PolicyQuota {
     /// What a counter belongs to besides its key: policy and windows, injectively encoded.
     scope: Box<[u8]>,
     /// 128 bits that stand for the scope where it is hashed.
-    scope_digest: (u64, u64),
+    scope_digest: u128,
 }
 
 /// Whether a denied request uses up what it was denied.
@@ -44,7 +44,7 @@ impl PolicyQuota {
     pub fn new(policy: &str, quota: Quota) -> Self {
         let windows = quota.windows().to_string().into_boxed_str();
         let scope = scope(policy, &windows);
-        let scope_digest = SipHasher13::new().hash(&scope).as_u64();
+        let scope_digest = SipHasher13::new().hash(&scope).as_u128();
         let (count_denied, on_store_failure) = (CountDenied::No, None);
         Self { policy: policy.into(), quota, count_denied, on_store_failure, windows, scope, scope_digest }
     }
@@ -107,7 +107,7 @@ impl PolicyQuota {
     /// What stands for policy and windows in a hash. Policies come from the operator, so an unkeyed hash of 128
     /// bits tells them apart. It may be another in the next version, so it is not to be stored.
     #[must_use]
-    pub const fn scope_digest(&self) -> (u64, u64) {
+    pub const fn scope_digest(&self) -> u128 {
         self.scope_digest
     }
 }

@@ -18,10 +18,6 @@ mod under_a_manual_clock {
     mod capped {
         super::conformance!(capped: super::ManualMemory);
     }
-
-    mod every_store_that_trusts_its_keys {
-        super::conformance!(every_store: super::ManualMemory::trusting_keys());
-    }
 }
 
 mod under_the_systems_clock {

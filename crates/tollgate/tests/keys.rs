@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "an error here is a failed test")]
 
 use std::borrow::Cow;
+use std::collections::BTreeSet;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use proptest::collection::vec;
@@ -151,16 +152,16 @@ fn a_key_hides_its_value() {
     assert_eq!(format!("{:?}", Key::from(4711_u64)), "Key(number, 8 bytes)");
 }
 
-/// A store that trusts its keys mixed policy, windows and kind of key into a seed of 64 bits, by which short keys are only
-/// shifted: a text and other bytes shared one counter in most processes.
+/// Policy, windows and kind of key were mixed into a seed of 64 bits, by which short keys are only shifted: a text and
+/// other bytes shared one counter in most processes.
 #[test]
-fn a_store_that_trusts_its_keys_tells_kinds_and_quotas_apart() {
+fn a_store_tells_kinds_and_quotas_apart() {
     let quotas = ["a", "b"].map(|policy| PolicyQuota::new(policy, Quota::per_day(1 << 30)));
     let digit = |digit: usize| b'0' + u8::try_from(digit).unwrap();
     let names = (0..10_000).map(|at| [at / 1_000 % 10, at / 100 % 10, at / 10 % 10, at % 10].map(digit));
     let names: Vec<[u8; 8]> = names.map(|[a, b, c, d]| [b'u', b's', b'e', b'r', a, b, c, d]).collect();
     for _ in 0..4 {
-        let store = MemoryStore::builder().clock(ManualClock::default()).trust_keys().build();
+        let store = MemoryStore::builder().clock(ManualClock::default()).build();
         let texts = names.iter().map(|name| Key::from(std::str::from_utf8(name).unwrap()));
         let bytes = names.iter().map(|name| Key::from(name.as_slice()));
         let numbers = names.iter().map(|name| Key::from(u64::from_le_bytes(*name)));
@@ -169,6 +170,27 @@ fn a_store_that_trusts_its_keys_tells_kinds_and_quotas_apart() {
                 let counted = SyncStore::charge(&store, &[Charge::new(quota, &key, 1)]).unwrap();
                 assert_eq!(counted[0].used(), 1, "{key:?} of {}", quota.policy());
             }
+        }
+    }
+}
+
+/// Long keys are hashed by blocks, and the longest by blocks of blocks.
+#[test]
+fn long_keys_that_differ_in_one_byte_have_counters_of_their_own() {
+    let quota = PolicyQuota::new("", Quota::per_day(1 << 30));
+    let store = MemoryStore::builder().clock(ManualClock::default()).build();
+    let is_new = |key: &[u8]| {
+        let key = Key::from(key);
+        SyncStore::charge(&store, &[Charge::new(&quota, &key, 1)]).unwrap()[0].used() == 1
+    };
+    for length in [5, 6, 7, 8, 191, 192, 193, 198, 383, 384, 385, 3_648, 3_649, 70_000] {
+        let mut key = vec![0; length];
+        assert!(is_new(&key), "{length} bytes");
+        let places: BTreeSet<usize> = (0..length).step_by(length.div_ceil(500)).chain([length - 1]).collect();
+        for place in places {
+            key[place] ^= 1;
+            assert!(is_new(&key), "{length} bytes, byte {place}");
+            key[place] ^= 1;
         }
     }
 }

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::rc::Rc;
 
 use anyhow::{Result, ensure};
-use tollgate_bench::contestants::{Contestant, Hashing, Limit, PEERS, governor, one_quota, two_quotas};
+use tollgate_bench::contestants::{Contestant, Limit, PEERS, governor, one_quota, two_quotas};
 use tollgate_bench_harness::keys::{self, CHUNK, Chunk, Keys, MILLION};
 use tollgate_bench_harness::stopwatch::Stopwatch;
 
@@ -60,9 +60,6 @@ const CASES: &[(&str, Field, Pattern, Call, usize)] = &[
     ("two-quotas-uniform-1m/1t", Field::TwoQuotas, Pattern::Uniform, Call::Single, 1),
 ];
 
-/// The same cases are measured for each way to hash keys.
-const HASHINGS: &[(&str, Hashing)] = &[("memory", Hashing::Default), ("memory-fast", Hashing::Fast)];
-
 /// Who is in the field besides ourselves and the peer of the results.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Others {
@@ -72,15 +69,13 @@ pub(crate) enum Others {
 
 /// The cases whose names contain `filter`, their limiters filled.
 pub(crate) fn cases(filter: &str, others: Others) -> Result<Vec<Case>> {
-    let named = HASHINGS.iter().flat_map(|(group, hashing)| {
-        CASES.iter().map(move |case| (format!("{group}/{}", case.0), *hashing, case))
-    });
-    let chosen: Vec<_> = named.filter(|(name, ..)| name.contains(filter)).collect();
+    let named = CASES.iter().map(|case| (format!("memory/{}", case.0), case));
+    let chosen: Vec<_> = named.filter(|(name, _)| name.contains(filter)).collect();
     ensure!(!chosen.is_empty(), "no case has `{filter}` in its name");
     let (mut arenas, mut lists) = (HashMap::new(), HashMap::new());
-    let cases = chosen.into_iter().map(|(name, hashing, &(_, field, pattern, call, threads))| {
-        let arena = arenas.entry((field, hashing));
-        let arena = Rc::clone(arena.or_insert_with(|| Rc::new(Arena::filled(field, hashing, others))));
+    let cases = chosen.into_iter().map(|(name, &(_, field, pattern, call, threads))| {
+        let arena = arenas.entry(field);
+        let arena = Rc::clone(arena.or_insert_with(|| Rc::new(Arena::filled(field, others))));
         let keys = Rc::clone(lists.entry(pattern).or_insert_with(|| Rc::new(pattern.keys())));
         Case { name, threads, call, keys, arena }
     });
@@ -114,17 +109,17 @@ impl Pattern {
 }
 
 impl Arena {
-    fn filled(field: Field, hashing: Hashing, others: Others) -> Self {
+    fn filled(field: Field, others: Others) -> Self {
         let (limit, keys) = match field {
             Field::Hot => (Limit::NeverReached, 1),
             Field::HotDenied => (Limit::Few, 1),
             Field::Million | Field::TwoQuotas => (Limit::NeverReached, MILLION),
         };
         let peers = if others == Others::Peers { PEERS } else { &[] };
-        let ours = || one_quota(hashing, limit, keys);
+        let ours = || one_quota(limit, keys);
         let contestants = match field {
             // Ours against our own with one quota.
-            Field::TwoQuotas => vec![("ours", two_quotas(hashing, keys)), ("one-quota", ours())],
+            Field::TwoQuotas => vec![("ours", two_quotas(keys)), ("one-quota", ours())],
             _ => {
                 let peers = peers.iter().map(|(name, build)| (*name, build(limit, keys)));
                 [("ours", ours()), ("governor", governor(limit, keys))].into_iter().chain(peers).collect()

@@ -20,10 +20,7 @@ pub(super) struct Outcome {
 /// What this charge comes to now, in a step that takes so many units of its counter.
 #[inline(always)]
 pub(super) fn decide(charge: &Charge<'_>, cost: u64, stored: Stored, now: Timestamp) -> Outcome {
-    let standing = Standing::at(&charge.counter(), stored, now);
-    // A charge of nothing is answered as a charge of one would be.
-    let reason = Reason::of(standing.used, cost.max(1), charge.limit());
-    Outcome { now, standing, cost, reason }
+    Outcome::of(charge, cost, Standing::at(&charge.counter(), stored, now), now)
 }
 
 /// Whether a step with these outcomes is admitted.
@@ -33,6 +30,14 @@ pub(super) fn is_admitted(outcomes: &[Outcome]) -> bool {
 }
 
 impl Outcome {
+    /// What the charge comes to on a counter that stands like this now.
+    #[inline(always)]
+    pub(super) fn of(charge: &Charge<'_>, cost: u64, standing: Standing, now: Timestamp) -> Self {
+        // A charge of nothing is answered as a charge of one would be.
+        let reason = Reason::of(standing.used, cost.max(1), charge.limit());
+        Self { now, standing, cost, reason }
+    }
+
     /// Units that are taken for this charge, whose step is admitted or not.
     #[inline(always)]
     pub(super) fn units(&self, charge: &Charge<'_>, is_admitted: bool) -> u64 {

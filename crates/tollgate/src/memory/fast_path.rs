@@ -8,7 +8,7 @@ use smallvec::SmallVec;
 
 use super::decide::{Outcome, decide, is_admitted};
 use super::fingerprint::Fingerprint;
-use super::fixed_window::{Course, Stored};
+use super::fixed_window::{Course, Standing, Stored};
 use super::shard::{Look, Shard};
 use super::slot::Seen;
 use super::sync::Backoff;
@@ -41,7 +41,8 @@ enum Tried {
 }
 
 impl Table {
-    /// Charges a counter whose slot is near where it should be, if nobody is in the way. A denial writes nothing.
+    /// Charges a counter whose slot is near where it should be and whose window is open beyond doubt, if nobody is in the
+    /// way. A denial writes nothing.
     ///
     /// Nearly always that is all, so it is as short as can be: then the processor begins the next decision while it
     /// waits for the memory of this one.
@@ -55,7 +56,17 @@ impl Table {
         let shard = self.shard(fingerprint);
         let rewrites = shard.rewrites();
         let seen = shard.find_near(fingerprint)?;
-        match self.charge_slot(charge, shard, rewrites, seen, time) {
+        let length = charge.counter().quota().quota().fixed_millis()?;
+        if !time.is_coarse_enough(length) {
+            return None;
+        }
+        let now = time.coarse();
+        let standing = Standing::in_its_window(length, open(seen.word, seen.tag), now)?;
+        let outcome = Outcome::of(charge, charge.cost().into(), standing, now);
+        if time.doubts(&outcome) {
+            return None;
+        }
+        match self.take(charge, shard, rewrites, seen, &outcome) {
             Tried::Done(state) => Some(state),
             Tried::Locked | Tried::Changed => None,
         }
@@ -89,7 +100,6 @@ impl Table {
     }
 
     /// Charges the counter that was seen in this slot, if its state still is what it was.
-    #[inline(always)]
     fn charge_slot<C: Clock>(
         &self,
         charge: &Charge<'_>,
@@ -98,15 +108,26 @@ impl Table {
         seen: Seen<'_>,
         time: &Time<C>,
     ) -> Tried {
-        let Seen { slot, word, tag } = seen;
-        let state = open(word, tag);
-        let cost = u64::from(charge.cost());
-        // The clock is read here, while the state is this word: that is what the swap, or the second look, finds out.
-        let outcome = time.decide_one(charge, |now| decide(charge, cost, Stored::Held(state), now));
-        let units = outcome.units(charge, is_admitted(outcome.as_ref()));
+        let stored = Stored::Held(open(seen.word, seen.tag));
+        let outcome = time.decide_one(charge, |now| decide(charge, charge.cost().into(), stored, now));
         if outcome.standing.course == Course::MovedBack {
             return Tried::Locked;
         }
+        self.take(charge, shard, rewrites, seen, &outcome)
+    }
+
+    /// Takes what a charge comes to, if the slot still holds what was seen. The clock was read after that, so it was read
+    /// while the counter stood like this.
+    #[inline(always)]
+    fn take(
+        &self,
+        charge: &Charge<'_>,
+        shard: Shard<'_>,
+        rewrites: u64,
+        Seen { slot, word, tag }: Seen<'_>,
+        outcome: &Outcome,
+    ) -> Tried {
+        let units = outcome.units(charge, is_admitted(outcome.as_ref()));
         if units == 0 {
             return if slot.still_is(word) { Tried::Done(outcome.answer(charge, 0)) } else { Tried::Changed };
         }
@@ -118,11 +139,11 @@ impl Table {
             return Tried::Changed;
         }
         if let (true, Some(names)) = (is_over, &self.names) {
-            names.tell_of_rollover(&charge.counter(), state);
+            names.tell_of_rollover(&charge.counter(), open(word, tag));
         }
-        // The same tag word is of the same generation, so this counter was charged. So it was if the slot was rewritten
-        // after that, unless it has gone through all generations of a state word: then the charge is made again, so that
-        // none is lost.
+        // With the same tag word the slot still is this counter's, so this counter was charged. It also was if the slot
+        // was given away after the swap. Only where slots changed hands so often that the word could have come back for
+        // another counter before the swap, the charge is made again: rather counted twice than not at all.
         if slot.tag() == tag || shard.rewrites() - rewrites < GENERATIONS {
             Tried::Done(outcome.answer(charge, units))
         } else {
@@ -216,7 +237,6 @@ impl Table {
 #[cfg(not(any(tollgate_loom, tollgate_shuttle)))]
 mod tests {
     use super::super::decide::decide;
-    use super::super::fingerprint::scale;
     use super::super::slots::ROW;
     use super::super::word::GENERATIONS;
     use super::super::*;
@@ -242,7 +262,7 @@ mod tests {
             let store = store();
             let home = |key: &Key<'_>| {
                 let fingerprint = store.inner.table.fingerprint(&Counter::new(&quota, key));
-                scale(fingerprint.position >> 32, ROW)
+                fingerprint.place(ROW)
             };
             let mut at_home = (0_u64..).map(Key::from).filter(|key| home(key) == 0);
             let [alice, bob] = [(); 2].map(|()| at_home.next().unwrap());
@@ -267,7 +287,7 @@ mod tests {
     fn several_are_not_charged_where_a_slot_has_gone_through_all_generations() {
         let (quota, store) = (PolicyQuota::new("", Quota::per_hour(5)), store());
         let Inner { table, time } = &*store.inner;
-        let home = |key: &Key<'_>| scale(table.fingerprint(&Counter::new(&quota, key)).position >> 32, ROW);
+        let home = |key: &Key<'_>| table.fingerprint(&Counter::new(&quota, key)).place(ROW);
         let mut at_home = (0_u64..).map(Key::from).filter(|key| home(key) == 0);
         let [alice, bob] = [(); 2].map(|()| at_home.next().unwrap());
         let carol = (0_u64..).map(Key::from).find(|key| home(key) == 2).unwrap();
@@ -293,6 +313,22 @@ mod tests {
         assert_eq!(word(&store, &Counter::new(&quota, &bob)), before, "bob has the slot, with the same word");
         assert!(!table.commit(&charges, &fingerprints, &looks, &outcomes), "it was charged to bob");
         assert_eq!(store.peek(&[charge(&bob)]).unwrap()[0].used(), 1);
+    }
+
+    /// Every change under the lock began another generation. So after 64 refunds a thread could not tell that its own swap
+    /// had been good, if it was stopped behind it, and charged again: 300,001 units were counted for 300,000.
+    #[test]
+    fn a_counter_keeps_its_generation_in_its_window() {
+        let quota = PolicyQuota::new("", Quota::per_hour(5));
+        let (store, key) = (store(), Key::from("alice"));
+        let counter = Counter::new(&quota, &key);
+        let charge = Charge::new(&quota, &key, 1);
+        let start = store.charge(&[charge]).unwrap()[0].window().start();
+        let before = word(&store, &counter);
+        store.record(&charge).unwrap();
+        store.set(&counter, 4).unwrap();
+        store.refund(&Charge::new(&quota, &key, 3), start).unwrap();
+        assert_eq!(word(&store, &counter), before);
     }
 
     /// Only windows that end on a whole second were in one word: of staggered and `first_hit` counters nearly none was, so

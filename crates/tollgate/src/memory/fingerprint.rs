@@ -1,17 +1,19 @@
 //! What a counter is known by in the table.
 
-use std::hash::{BuildHasher, RandomState};
+use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher, RandomState};
 
-use xxhash_rust::xxh3::xxh3_128_with_seed;
-
-use super::siphash::sip13;
+use super::multilinear::Multilinear;
 use super::sync::MODELLED;
 use crate::Counter;
 
-/// The hash of a store: its function, and its keys, drawn at random.
+/// Each level makes a text 19 times shorter: six bring 9 GB down to one block.
+const LEVELS: usize = 6;
+
+/// The hash of a store: a function drawn at random.
 pub(super) struct Fingerprinter {
-    function: Function,
-    keys: (u64, u64),
+    function: Multilinear,
+    /// One for each time that a long text is made shorter.
+    levels: Box<[Multilinear; LEVELS]>,
 }
 
 #[cfg(test)]
@@ -28,58 +30,71 @@ pub(super) fn with_seed<T>(seed: u64, make: impl FnOnce() -> T) -> T {
     made
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Function {
-    /// SipHash-1-3.
-    Keyed,
-    /// XXH3 (128 bits), for keys that nobody chooses to harm: three times as fast, and its collisions can be computed
-    /// without knowing its seed.
-    Trusting,
-}
-
-/// A keyed 128-bit hash of what names a counter.
+/// 80 bits that stand for a counter.
 ///
-/// The lower half of `tag` chooses the shard; `position` and the upper 16 bits of `tag` are kept in the slot,
-/// 80 bits in all, and tell counters apart. Of ten million live counters, 5 x 10^13 pairs, two share all 80
-/// bits with a chance of 5 x 10^13 / 2^80 = 4 x 10^-11, and meet only if they share the shard as well. Keys
-/// from strangers do not change that: without the random keys of SipHash they cannot aim. A store that trusts its keys
-/// has the same bound as far as XXH3 spreads keys as by chance.
+/// A slot keeps all of them, and they tell counters apart. Two different counters have the same 80 bits with a chance of
+/// 2<sup>-80</sup>, whatever their keys: that is [proved](super::multilinear), and holds against strangers who choose
+/// the keys, because they see no hash. Ten million live counters are 5 x 10<sup>13</sup> pairs, so the chance that any
+/// two of them meet is below 5 x 10<sup>13</sup> x 2<sup>-80</sup> = 4.2 x 10<sup>-11</sup>.
+///
+/// - A key of more than 192 bytes is hashed by blocks first, and the list of their 80-bit values again until it fits.
+///   Each time adds a chance of 2<sup>-80</sup> for a pair of such keys: once for keys of up to 3.6 KB, twice up to 70 KB.
+/// - The counter's policy and window come in by a digest of 128 bits, a fixed hash of what the operator wrote. The counters
+///   of one key under two of them meet only if the digests are less than 2<sup>48</sup> apart. For any two that has a
+///   chance of 2<sup>-79</sup>, for any of a hundred thousand one below 10<sup>-14</sup>.
+/// - The function's random numbers are SipHash of a key that the standard library has from the operating system.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Fingerprint {
+    /// Chooses the shard and the place in it. 0 says that a slot was never used.
     pub(super) position: u64,
+    /// 16 bits.
     pub(super) tag: u64,
 }
 
 impl Fingerprinter {
-    pub(super) fn new(function: Function) -> Self {
+    pub(super) fn new() -> Self {
         #[cfg(test)]
         if let Some(seed) = SEED.get() {
-            return Self { function, keys: (seed, !seed) };
+            return Self::drawn_by(BuildHasherDefault::<DefaultHasher>::default(), seed << 32);
         }
-        // The standard library's own source of random keys; two states give two independent words.
-        let word = |salt: u64| if MODELLED { salt } else { RandomState::new().hash_one(salt) };
-        Self { function, keys: (word(0), word(1)) }
+        if MODELLED {
+            Self::drawn_by(BuildHasherDefault::<DefaultHasher>::default(), 0)
+        } else {
+            Self::drawn_by(RandomState::new(), 0)
+        }
+    }
+
+    fn drawn_by(source: impl BuildHasher, first: u64) -> Self {
+        let mut numbers = first..;
+        let mut random = || source.hash_one(numbers.next());
+        let function = Multilinear::new(&mut random);
+        Self { function, levels: Box::new(std::array::from_fn(|_| Multilinear::new(&mut random))) }
     }
 
     #[inline(always)]
     pub(super) fn of(&self, counter: &Counter<'_>) -> Fingerprint {
-        let (first, second) = counter.quota().scope_digest();
+        let scope = counter.quota().scope_digest();
         let (kind, payload) = counter.key().kind_and_payload();
-        let (position, tag) = match self.function {
-            Function::Keyed => {
-                // Policy, window and kind of key go into the hash's key: each gives a hash function of its own, at no
-                // cost for each request. They are the operator's choice, not a stranger's.
-                sip13((self.keys.0 ^ first, self.keys.1 ^ second ^ u64::from(kind)), payload)
-            }
-            Function::Trusting => {
-                // They go into the hash and not into its seed: a seed has 64 bits, and short keys are added to it.
-                let hash = xxh3_128_with_seed(payload, self.keys.0);
-                let kind = u64::from(kind).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-                (hash as u64 ^ first ^ kind, (hash >> 64) as u64 ^ second ^ kind.rotate_left(32))
-            }
+        // No key is as long as 2^44 bytes.
+        let head = u64::from(kind) << 44 | payload.len() as u64;
+        let value = if payload.len() <= Multilinear::LONGEST {
+            self.function.of(scope, head, payload)
+        } else {
+            self.function.of(scope, head, &self.shorten(payload))
         };
-        // Position 0 says that a slot was never used.
-        Fingerprint { position: position.max(1), tag }
+        Fingerprint { position: mix(value.upper()).max(1), tag: value.lower() }
+    }
+
+    /// Replaces the text by the list of its blocks' values, and that again until it is no longer than one block.
+    #[cold]
+    fn shorten(&self, text: &[u8]) -> Vec<u8> {
+        let by_blocks = |text: &[u8], level: &Multilinear| -> Vec<u8> {
+            text.chunks(Multilinear::LONGEST).flat_map(|block| level.of(0, 0, block).bytes()).collect()
+        };
+        let [first, others @ ..] = &*self.levels;
+        others.iter().fold(by_blocks(text, first), |text, level| {
+            if text.len() <= Multilinear::LONGEST { text } else { by_blocks(&text, level) }
+        })
     }
 }
 
@@ -87,18 +102,65 @@ impl Fingerprint {
     /// No counter's.
     pub(super) const NONE: Self = Self { position: 0, tag: 0 };
 
-    /// The upper 16 bits: what the slot keeps beside the position.
-    pub(super) fn kept_tag(self) -> u64 {
-        self.tag >> 48
+    /// A number below `count`, evenly spread.
+    #[inline(always)]
+    pub(super) fn shard(self, count: usize) -> usize {
+        scale(self.position & 0xffff_ffff, count)
     }
 
-    /// A number below `count`, evenly spread.
-    pub(super) fn shard(self, count: usize) -> usize {
-        scale(self.tag & 0xffff_ffff, count)
+    /// A number below `count`, evenly spread over the counters of a shard: where in its shard the counter should be.
+    #[inline(always)]
+    pub(super) fn place(self, count: usize) -> usize {
+        scale(self.position >> 32, count)
     }
+}
+
+/// Scatters numbers, each to another one. The hash keeps distances: under some of its functions, keys in sequence would
+/// come to a few places again and again.
+#[inline(always)]
+const fn mix(number: u64) -> u64 {
+    // Each step can be undone: a shift of half the bits, and a product with an odd number (of Stafford's Mix13).
+    let mixed = (number ^ number >> 32).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    mixed ^ mixed >> 32
 }
 
 /// Maps the 32-bit `value` to a number below `count`: their order is kept, and no division is needed.
 pub(super) fn scale(value: u64, count: usize) -> usize {
     ((value * count as u64) >> 32) as usize
+}
+
+#[cfg(test)]
+#[cfg(not(any(tollgate_loom, tollgate_shuttle)))]
+mod tests {
+    use super::*;
+    use crate::{Key, PolicyQuota, Quota};
+
+    /// The hash alone keeps distances: under some of its functions, keys in sequence came to a few places again and again.
+    #[test]
+    fn keys_in_sequence_are_spread_as_by_chance() {
+        const KEYS: u32 = 640;
+        const CELLS: usize = 64;
+        let quota = PolicyQuota::new("", Quota::per_day(5));
+        let sequences: [fn(u32) -> Key<'static>; 3] = [
+            |number| number.into(),
+            |number| format!("user:{number:08}").into(),
+            |number| (number, "/search").into(),
+        ];
+        let spreads: [fn(Fingerprint) -> usize; 2] = [|it| it.shard(CELLS), |it| it.place(CELLS)];
+        for (sequence, spread) in
+            sequences.iter().flat_map(|sequence| spreads.map(|spread| (sequence, spread)))
+        {
+            for _ in 0..500 {
+                let fingerprinter = Fingerprinter::new();
+                let mut counts = [0_u32; CELLS];
+                for key in (0..KEYS).map(sequence) {
+                    counts[spread(fingerprinter.of(&Counter::new(&quota, &key)))] += 1;
+                }
+                let expected = f64::from(KEYS) / CELLS as f64;
+                let chi_squared = counts.map(|count| (f64::from(count) - expected).powi(2) / expected);
+                // By chance, their sum is the number of cells, and 11 more or less.
+                assert!(chi_squared.iter().sum::<f64>() < CELLS as f64 + 110.0, "{counts:?}");
+            }
+        }
+    }
 }

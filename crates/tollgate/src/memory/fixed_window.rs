@@ -54,19 +54,24 @@ impl Standing {
     /// Takes what is stored into the window that counts now.
     #[inline(always)]
     pub(super) fn at(counter: &Counter<'_>, stored: Stored, now: Timestamp) -> Self {
-        if let Stored::Held(state) = stored {
-            let quota = counter.quota().quota();
-            // Nearly always, and then without knowing more of the quota than its length.
-            if let Some(length) = quota.fixed_millis() {
-                let left = state.end.as_unix_millis().wrapping_sub(now.as_unix_millis()).cast_unsigned();
-                // 1 ..= length: what is below wraps to above.
-                if left.wrapping_sub(1) < length {
-                    let window = Window::new(state.end.saturating_sub_millis(length), state.end);
-                    return Self { used: state.used, window, course: Course::Stayed };
-                }
-            }
+        if let (Stored::Held(state), Some(length)) = (stored, counter.quota().quota().fixed_millis())
+            && let Some(standing) = Self::in_its_window(length, state, now)
+        {
+            return standing;
         }
         Self::in_another_window(counter, stored, now)
+    }
+
+    /// A counter whose window has this length and is open. So it is nearly always.
+    #[inline(always)]
+    pub(super) fn in_its_window(length: u64, state: State, now: Timestamp) -> Option<Self> {
+        let left = state.end.as_unix_millis().wrapping_sub(now.as_unix_millis()).cast_unsigned();
+        // 1 ..= length: what is below wraps to above.
+        (left.wrapping_sub(1) < length).then(|| Self {
+            used: state.used,
+            window: Window::new(state.end.saturating_sub_millis(length), state.end),
+            course: Course::Stayed,
+        })
     }
 
     #[cold]

@@ -139,7 +139,9 @@ impl<'a> Step<'a> {
             }
             let guard = self.guards.of(held.shard);
             match &mut held.slot {
-                Some((slot, word)) => *word = guard.fill(*slot, held.fingerprint, outcome.standing.add(0)),
+                Some((slot, word)) => {
+                    *word = guard.next_word(*slot, *word, held.fingerprint, outcome.standing.add(0));
+                }
                 None => guard.forget_dropped(),
             }
         }
@@ -258,13 +260,13 @@ impl<'a> Step<'a> {
         let (counter, course) = (self.charges[index].counter(), self.outcomes[index].standing.course);
         let held = &mut self.held[self.indices[index]];
         let guard = self.guards.of(held.shard);
-        if let Some((slot, _)) = held.slot.take() {
+        if let Some((slot, word)) = held.slot.take() {
             if let (Some(names), Course::Opened, Stored::Held(closed)) =
                 (&self.table.names, course, held.stored)
             {
                 names.tell_of_rollover(&counter, closed);
             }
-            guard.write(slot, held.fingerprint, state);
+            slot.thaw(guard.next_word(slot, word, held.fingerprint, state));
         } else {
             let dropped = guard.insert(held.fingerprint, state, self.coarse);
             self.table.tell_of_dropped(held.shard, guard, &dropped);

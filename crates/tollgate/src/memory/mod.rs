@@ -22,9 +22,9 @@ mod fast_path;
 mod fingerprint;
 mod fixed_window;
 mod locked;
+mod multilinear;
 mod names;
 mod shard;
-mod siphash;
 mod slot;
 mod slots;
 mod sync;
@@ -41,7 +41,7 @@ use std::{fmt, io, thread};
 use smallvec::SmallVec;
 
 use self::fast_path::Attempt;
-use self::fingerprint::{Fingerprint, Function};
+use self::fingerprint::Fingerprint;
 use self::locked::{Needs, NoRoom, Step};
 pub use self::names::NamedCounter;
 use self::names::{Names, Naming, Woken};
@@ -108,7 +108,6 @@ struct Inner<C> {
 pub struct MemoryStoreBuilder<C = SystemClock> {
     clock: C,
     cap: Cap,
-    hash: Function,
     remember_keys: bool,
 }
 
@@ -122,12 +121,7 @@ impl MemoryStore {
     /// Settings to change before building.
     #[must_use]
     pub const fn builder() -> MemoryStoreBuilder {
-        MemoryStoreBuilder {
-            clock: SystemClock,
-            cap: Cap::Keys(1_000_000),
-            hash: Function::Keyed,
-            remember_keys: false,
-        }
+        MemoryStoreBuilder { clock: SystemClock, cap: Cap::Keys(1_000_000), remember_keys: false }
     }
 }
 
@@ -141,7 +135,7 @@ impl<C: Clock> MemoryStoreBuilder<C> {
     /// Takes the time from this clock.
     #[must_use]
     pub fn clock<D: Clock>(self, clock: D) -> MemoryStoreBuilder<D> {
-        MemoryStoreBuilder { clock, cap: self.cap, hash: self.hash, remember_keys: self.remember_keys }
+        MemoryStoreBuilder { clock, cap: self.cap, remember_keys: self.remember_keys }
     }
 
     /// Holds at most this many counters: one for each key of each quota with a live window. Each takes about 33
@@ -156,18 +150,6 @@ impl<C: Clock> MemoryStoreBuilder<C> {
     #[must_use]
     pub fn max_bytes(self, max_bytes: usize) -> Self {
         Self { cap: Cap::Bytes(max_bytes), ..self }
-    }
-
-    /// Hashes keys by a faster function (XXH3 with a random seed, instead of SipHash-1-3): for keys that come from the
-    /// operator, such as names of tenants or routes.
-    ///
-    /// Not for keys that strangers can choose: there are ways to compute keys whose hashes collide, and such keys
-    /// would share one counter. For other keys the chance that two of ten million counters meet is that of the default,
-    /// as far as XXH3 spreads its 128 bits as by chance: tests of hash functions find no difference, and nobody has
-    /// proved it.
-    #[must_use]
-    pub fn trust_keys(self) -> Self {
-        Self { hash: Function::Trusting, ..self }
     }
 
     /// Remembers which keys the counters belong to, so that they can be [listed](MemoryStore::live_counters).
@@ -189,7 +171,7 @@ impl<C: Clock> MemoryStoreBuilder<C> {
     #[must_use]
     pub fn build(self) -> MemoryStore<C> {
         let naming = if self.remember_keys { Naming::Remembered } else { Naming::Off };
-        let table = Table::new(self.cap, self.hash, naming);
+        let table = Table::new(self.cap, naming);
         MemoryStore { inner: Arc::new(Inner { time: Time::new(self.clock), table }) }
     }
 
@@ -239,7 +221,7 @@ impl<C: Clock> MemoryStoreBuilder<C> {
         C: 'static,
     {
         let (sender, closed) = sync_channel(queue);
-        let table = Table::new(self.cap, self.hash, Naming::Told(sender));
+        let table = Table::new(self.cap, Naming::Told(sender));
         let inner = Arc::new(Inner { time: Time::new(self.clock), table });
         let (weak, mut last) = (Arc::downgrade(&inner), Timestamp::from_unix_millis(i64::MIN));
         let drop_closed = move |woken| {

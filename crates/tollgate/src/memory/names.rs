@@ -151,7 +151,7 @@ impl Name {
 }
 
 fn id(fingerprint: Fingerprint) -> Id {
-    (fingerprint.position, fingerprint.kept_tag())
+    (fingerprint.position, fingerprint.tag)
 }
 
 /// Calls the hook for each closed counter until the store is gone. After each, and once a second, `drop_closed` finds

@@ -4,12 +4,12 @@
 //! grow, and for steps over several counters. Its version is odd while it is held, so that a reader who found
 //! nothing, or something wide, knows whether to look again.
 
-use super::fingerprint::{Fingerprint, scale};
+use super::fingerprint::Fingerprint;
 use super::fixed_window::State;
 use super::slot::{Seen, Slot, Words};
 use super::slots::{ROW, ROWS, Slots};
 use super::sync::{AtomicI64, AtomicU32, AtomicU64, Backoff, Ordering, fence};
-use super::word::{EMPTY, FREE, FROZEN, is_compact, is_held, is_one_generation};
+use super::word::{EMPTY, FREE, FROZEN, is_compact, is_held, is_one_generation, succeed};
 use crate::Timestamp;
 
 /// Slots that are looked at first: about two cache lines.
@@ -23,7 +23,7 @@ pub(super) const FULL: usize = filled_at_most(ROW * ROWS);
 pub(super) struct Header {
     /// Odd while the lock is held; grows with each taking and giving back.
     version: AtomicU64,
-    /// How often slots were written to under the lock.
+    /// How often slots were given to counters, or to windows that do not fit the same tag word.
     rewrites: AtomicU64,
     /// Rows in use.
     rows: AtomicU32,
@@ -192,14 +192,14 @@ impl<'a> Shard<'a> {
     /// From where the counter should be to the end of that row.
     #[inline(always)]
     fn near(self, fingerprint: Fingerprint) -> Option<&'a [Words]> {
-        let start = scale(fingerprint.position >> 32, self.count());
+        let start = fingerprint.place(self.count());
         (self.count() > 0).then(|| &self.slots.row(self.index, start / ROW)[start % ROW..])
     }
 
     /// The slots where a counter can be, from where it should be.
     fn probe(self, fingerprint: Fingerprint) -> impl Iterator<Item = Slot<'a>> {
         let count = self.count();
-        let start = scale(fingerprint.position >> 32, count);
+        let start = fingerprint.place(count);
         (start..count).chain(0..start).map(move |index| self.slot(index))
     }
 
@@ -259,20 +259,27 @@ impl<'a> Guard<'a> {
                 }
                 self.add_filled(usize::from(empty));
                 self.add_free(-i32::from(free));
-                self.write(slot, fingerprint, state);
+                slot.thaw(self.fill(slot, fingerprint, state));
                 break;
             }
         }
         dropped
     }
 
-    /// Writes a slot that is frozen or nobody's.
-    pub(super) fn write(&self, slot: Slot<'_>, fingerprint: Fingerprint, state: State) {
-        slot.thaw(self.fill(slot, fingerprint, state));
+    /// Gives the state word to thaw a frozen slot with, where this counter had the word `word`.
+    ///
+    /// As a rule the rest of the slot stays, and so does its generation: a thread that has read `word` may still swap it
+    /// if it comes back, because it says all that a charge depends on.
+    pub(super) fn next_word(&self, slot: Slot<'_>, word: u64, fingerprint: Fingerprint, state: State) -> u64 {
+        let Some(next) = succeed(word, slot.tag(), state).filter(|_| is_compact(word)) else {
+            return self.fill(slot, fingerprint, state);
+        };
+        self.note_end(state.end);
+        next
     }
 
-    /// As [`write`](Self::write), but for the state word, which it gives.
-    pub(super) fn fill(&self, slot: Slot<'_>, fingerprint: Fingerprint, state: State) -> u64 {
+    /// Gives a slot that is frozen or nobody's to a counter, but for the state word, which it returns.
+    fn fill(&self, slot: Slot<'_>, fingerprint: Fingerprint, state: State) -> u64 {
         let rewrites = &self.shard.header.rewrites;
         // Relaxed: the release store of the state word publishes it.
         rewrites.store(rewrites.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
@@ -410,7 +417,6 @@ mod tests {
     use proptest::collection::vec;
     use proptest::prelude::*;
 
-    use super::super::fingerprint::Function;
     use super::super::names::Naming;
     use super::super::table::{Cap, Table};
     use super::*;
@@ -428,7 +434,7 @@ mod tests {
     /// Fingerprints of few positions, so that they are told apart by their tags alone.
     fn fingerprint() -> impl Strategy<Value = Fingerprint> {
         let position = (0..4_u64, 1..3_u64).prop_map(|(home, rest)| home << 62 | rest);
-        (position, 0..4_u64).prop_map(|(position, tag)| Fingerprint { position, tag: tag << 48 })
+        (position, 0..4_u64).prop_map(|(position, tag)| Fingerprint { position, tag })
     }
 
     fn op() -> impl Strategy<Value = Op> {
@@ -447,7 +453,7 @@ mod tests {
     fn remove(held: &mut HashMap<(u64, u64), State>, dropped: &Dropped, now: Timestamp) {
         assert_eq!(dropped.count, dropped.counters.len());
         for (fingerprint, state) in &dropped.counters {
-            let was = held.remove(&(fingerprint.position, fingerprint.kept_tag() << 48));
+            let was = held.remove(&(fingerprint.position, fingerprint.tag));
             assert!(was == Some(*state) && state.end <= now, "{was:?} was dropped as {state:?}");
         }
     }
@@ -464,7 +470,7 @@ mod tests {
         #[test]
         fn holds_what_it_was_given(ops in vec(op(), 1..if cfg!(miri) { 40 } else { 200 })) {
             let mut now = Timestamp::from_unix_millis(1_700_000_000_000);
-            let table = Table::new(Cap::Keys(1), Function::Keyed, Naming::Remembered);
+            let table = Table::new(Cap::Keys(1), Naming::Remembered);
             let mut held = HashMap::new();
             for op in ops {
                 let guard = table.shard_at(0).lock(true);

@@ -42,7 +42,7 @@ impl<'a> Slot<'a> {
         let [position, tag, _] = self.0;
         let is_at = position.load(Ordering::Acquire) == fingerprint.position;
         let tag = tag.load(Ordering::Acquire);
-        (is_at && tag >> TAG_SHIFT == fingerprint.kept_tag()).then_some(Seen { slot: self, word, tag })
+        (is_at && tag >> TAG_SHIFT == fingerprint.tag).then_some(Seen { slot: self, word, tag })
     }
 
     /// The state word. Acquire, with the release of every store to it: fingerprint and tag are at least as new.
@@ -96,7 +96,7 @@ impl<'a> Slot<'a> {
 
     /// Writes a frozen slot but for its state word, and gives that: of the slot's next generation.
     pub(super) fn fill(self, fingerprint: Fingerprint, state: State) -> u64 {
-        let (word, new_tag) = word::pack(fingerprint.kept_tag(), state, self.tag());
+        let (word, new_tag) = word::pack(fingerprint.tag, state, self.tag());
         // Release, with the acquire of `seen`: whoever sees them sees the slot frozen, and so does not find the
         // state of the counter before still there.
         let [position, tag, _] = self.0;
@@ -117,6 +117,6 @@ impl<'a> Slot<'a> {
 
     /// The fingerprint kept in a frozen slot.
     pub(super) fn fingerprint(self) -> Fingerprint {
-        Fingerprint { position: self.position(), tag: self.tag() }
+        Fingerprint { position: self.position(), tag: self.tag() >> TAG_SHIFT }
     }
 }

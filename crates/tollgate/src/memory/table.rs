@@ -4,7 +4,7 @@ use std::mem::size_of;
 
 use smallvec::SmallVec;
 
-use super::fingerprint::{Fingerprint, Fingerprinter, Function};
+use super::fingerprint::{Fingerprint, Fingerprinter};
 use super::fixed_window::Stored;
 use super::names::{NamedCounter, Names, Naming};
 use super::shard::{Dropped, FULL, Guard, Header, Look, Shard};
@@ -49,7 +49,7 @@ impl Table {
     /// # Panics
     ///
     /// If there is no address space for that.
-    pub(super) fn new(cap: Cap, hash: Function, naming: Naming) -> Self {
+    pub(super) fn new(cap: Cap, naming: Naming) -> Self {
         let (shards, max_keys) = match cap {
             Cap::Keys(keys) => (keys.div_ceil(PLANNED).max(1), keys),
             Cap::Bytes(bytes) => {
@@ -66,7 +66,7 @@ impl Table {
             panic!("no address space for {max_keys} counters of a memory store: lower its cap")
         };
         Self {
-            fingerprinter: Fingerprinter::new(hash),
+            fingerprinter: Fingerprinter::new(),
             headers,
             slots,
             keys: AtomicUsize::new(0),

@@ -47,7 +47,6 @@ impl<C: Clock> Time<C> {
     }
 
     /// Decides on one charge by one reading.
-    #[inline(always)]
     pub(super) fn decide_one(&self, charge: &Charge<'_>, decide: impl Fn(Timestamp) -> Outcome) -> Outcome {
         self.decide(charge.counter().quota().quota().fixed_millis(), decide)
     }
@@ -64,30 +63,29 @@ impl<C: Clock> Time<C> {
 
     /// Decides by one reading, for windows of which the shortest is that long, in milliseconds. Days and longer units of
     /// a calendar have no fixed length, and are long enough for any clock.
-    #[inline(always)]
     fn decide<T: AsRef<[Outcome]>>(&self, shortest: Option<u64>, decide: impl Fn(Timestamp) -> T) -> T {
-        if shortest.is_none_or(|shortest| shortest >= self.shortest) {
+        if shortest.is_none_or(|shortest| self.is_coarse_enough(shortest)) {
             let outcomes = decide(self.coarse());
-            if self.doubted == 0 || !outcomes.as_ref().iter().any(|outcome| self.doubts(outcome)) {
+            if !outcomes.as_ref().iter().any(|outcome| self.doubts(outcome)) {
                 return outcomes;
             }
         }
-        self.decide_precisely(decide)
+        decide(self.precise())
     }
 
-    /// Apart, so that the usual way stays short.
-    #[cold]
-    #[inline(never)]
-    fn decide_precisely<T>(&self, decide: impl Fn(Timestamp) -> T) -> T {
-        decide(self.precise())
+    /// Whether the coarse reading serves windows of this length, in milliseconds.
+    #[inline(always)]
+    pub(super) fn is_coarse_enough(&self, length: u64) -> bool {
+        length >= self.shortest
     }
 
     /// Whether a precise reading might decide otherwise than the coarse one that did.
     #[inline(always)]
-    fn doubts(&self, Outcome { now, standing, .. }: &Outcome) -> bool {
+    pub(super) fn doubts(&self, Outcome { now, standing, .. }: &Outcome) -> bool {
         let window = standing.window;
-        window.start() >= *now
-            || window.end().millis_since(*now) < self.doubted
-            || standing.course == Course::MovedBack
+        self.doubted > 0
+            && (window.start() >= *now
+                || window.end().millis_since(*now) < self.doubted
+                || standing.course == Course::MovedBack)
     }
 }

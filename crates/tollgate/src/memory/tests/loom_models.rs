@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 use loom::model::Builder;
 use loom::sync::atomic::AtomicI64;
 
-use super::super::fingerprint::{Fingerprinter, Function, scale};
+use super::super::fingerprint::Fingerprinter;
 use super::super::shard::Look;
 use super::super::*;
 use super::serial::{self, Answer, Op, Reference};
@@ -238,9 +238,9 @@ fn keys(quota: &PolicyQuota, homes: [Home; 3]) -> [Key<'static>; 3] {
 
 impl Home {
     fn is_of(self, counter: &Counter<'_>) -> bool {
-        let fingerprint = Fingerprinter::new(Function::Keyed).of(counter);
+        let fingerprint = Fingerprinter::new().of(counter);
         match self {
-            Self::Slot(slot) => scale(fingerprint.position >> 32, 4) == slot,
+            Self::Slot(slot) => fingerprint.place(4) == slot,
             Self::Shard(shard) => fingerprint.shard(2) == shard,
         }
     }

@@ -41,7 +41,7 @@ fn make(dice: &mut Dice, lengths: &[usize]) -> World {
         for quota in &mut quotas {
             quota.limit = quota.limit.max(dice.among(&[2, 4, 20]));
         }
-        keys = dice.among(&[1, 1, 2]);
+        keys = dice.among(&[1, 2, 2]);
     }
     let counters = keys * quotas.len();
     let cap = match dice.roll(8) {
@@ -77,6 +77,13 @@ fn make(dice: &mut Dice, lengths: &[usize]) -> World {
         // The counters are there from the first step on.
         threads[0]
             .insert(0, Op::Check((0..quotas.len()).map(|quota| Ask { quota, key: 0, cost: 1 }).collect()));
+        if maker.dice.once_in(2) {
+            // One counter leaves, and another one takes its slot with the same count.
+            let last = threads.len() - 1;
+            let quota = maker.dice.roll(quotas.len());
+            let ask = |key| Ask { quota, key, cost: 1 };
+            threads[last].splice(0..0, [Op::Reset(ask(0)), Op::Check(vec![ask(1)])]);
+        }
     }
     if !is_calm && maker.dice.once_in(if is_duel { 4 } else { 2 }) {
         // A thread that does nothing but move the clock and drop what has closed.
@@ -86,8 +93,8 @@ fn make(dice: &mut Dice, lengths: &[usize]) -> World {
             .map(|_| if sweeps && maker.dice.once_in(3) { Op::Sweep } else { maker.moves() })
             .collect();
     }
-    let (trusts_keys, hash, order) = (dice.once_in(6), dice.next() % 64, dice.next());
-    World { start, ticks, cap, naming, trusts_keys, hash, quotas, drifts, threads, order }
+    let (hash, order) = (dice.next() % 64, dice.next());
+    World { start, ticks, cap, naming, hash, quotas, drifts, threads, order }
 }
 
 fn ticks(dice: &mut Dice) -> Ticks {

@@ -86,9 +86,6 @@ fn settings(world: &World, with: &mut impl FnMut(&dyn Fn(&mut World))) {
     if world.naming != Naming::Off {
         with(&|world| world.naming = Naming::Off);
     }
-    if world.trusts_keys {
-        with(&|world| world.trusts_keys = false);
-    }
     for cap in [20, world.operations(), world.cap / 2, world.cap.saturating_sub(1)] {
         if cap < world.cap {
             with(&|world| world.cap = cap);

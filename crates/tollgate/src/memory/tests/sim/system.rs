@@ -4,7 +4,7 @@ use std::sync::mpsc::{Receiver, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use super::super::super::fingerprint::{self, Function};
+use super::super::super::fingerprint;
 use super::super::super::names::{self, NamedCounter};
 use super::super::super::table::{Cap, Table};
 use super::super::super::time::Time;
@@ -51,8 +51,7 @@ impl System {
             }
         };
         // As the builder makes it, but that the hook's thread is one of the world's.
-        let function = if world.trusts_keys { Function::Trusting } else { Function::Keyed };
-        let table = fingerprint::with_seed(world.hash, || Table::new(Cap::Keys(world.cap), function, naming));
+        let table = fingerprint::with_seed(world.hash, || Table::new(Cap::Keys(world.cap), naming));
         let store = MemoryStore { inner: Arc::new(Inner { time: Time::new(clock.clone()), table }) };
         let asks = world
             .threads

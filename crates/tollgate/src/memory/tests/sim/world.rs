@@ -14,7 +14,6 @@ pub(super) struct World {
     /// How many counters the store may hold.
     pub(super) cap: usize,
     pub(super) naming: Naming,
-    pub(super) trusts_keys: bool,
     /// Chooses the hash of the store, and so where its counters lie.
     pub(super) hash: u64,
     /// Two that differ in their limits or in whether denials count share their counters.
@@ -108,8 +107,8 @@ impl Op {
 
 impl fmt::Display for World {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { start, ticks, cap, naming, trusts_keys, .. } = self;
-        writeln!(f, "A store for {cap} counters, names {naming:?}, keys trusted: {trusts_keys}.")?;
+        let Self { start, ticks, cap, naming, .. } = self;
+        writeln!(f, "A store for {cap} counters, names {naming:?}.")?;
         match ticks {
             Ticks { length: 0, .. } => writeln!(f, "Its clock starts at {start} ms and has one reading.")?,
             Ticks { length, missed } => writeln!(
