@@ -31,9 +31,18 @@ pub(super) fn crowded(seed: u64) -> World {
 
 fn make(dice: &mut Dice, lengths: &[usize]) -> World {
     let is_calm = lengths.len() == 1;
+    let is_duel = !is_calm && dice.once_in(2);
     let ticks = ticks(dice);
-    let quotas = quotas(dice, ticks);
-    let keys = dice.among(&[1, 2, 2, 3, 4, 6, 10]);
+    let mut quotas = quotas(dice, ticks);
+    let mut keys = dice.among(&[1, 2, 2, 3, 4, 6, 10]);
+    if is_duel {
+        // All want the same few counters, and there is enough for most of them.
+        quotas.truncate(2);
+        for quota in &mut quotas {
+            quota.limit = quota.limit.max(dice.among(&[2, 4, 20]));
+        }
+        keys = dice.among(&[1, 2, 2]);
+    }
     let counters = keys * quotas.len();
     let cap = match dice.roll(8) {
         // Nearly always full.
@@ -62,9 +71,21 @@ fn make(dice: &mut Dice, lengths: &[usize]) -> World {
         4 => 1_711_839_600_000 + dice.among(&[-SECOND, 0, 3_599 * SECOND, 7_200 * SECOND, DAY - SECOND]),
         _ => 1_700_000_040_000 + dice.among(&[0, 1, -1, 500, 999, 4, 3_960]),
     };
-    let mut maker = Maker { dice, quotas: &quotas, keys, ticks, steps_back, naming, is_calm };
+    let mut maker = Maker { dice, quotas: &quotas, keys, ticks, steps_back, naming, is_calm, is_duel };
     let mut threads: Vec<Vec<Op>> = lengths.iter().map(|length| maker.operations(*length)).collect();
-    if !is_calm && maker.dice.once_in(2) {
+    if is_duel {
+        // The counters are there from the first step on.
+        threads[0]
+            .insert(0, Op::Check((0..quotas.len()).map(|quota| Ask { quota, key: 0, cost: 1 }).collect()));
+        if maker.dice.once_in(2) {
+            // One counter leaves, and another one takes its slot with the same count.
+            let last = threads.len() - 1;
+            let quota = maker.dice.roll(quotas.len());
+            let ask = |key| Ask { quota, key, cost: 1 };
+            threads[last].splice(0..0, [Op::Reset(ask(0)), Op::Check(vec![ask(1)])]);
+        }
+    }
+    if !is_calm && maker.dice.once_in(if is_duel { 4 } else { 2 }) {
         // A thread that does nothing but move the clock and drop what has closed.
         let last = threads.len() - 1;
         let sweeps = naming != Naming::Off;
@@ -161,6 +182,7 @@ struct Maker<'a> {
     steps_back: bool,
     naming: Naming,
     is_calm: bool,
+    is_duel: bool,
 }
 
 impl Maker<'_> {
@@ -169,6 +191,9 @@ impl Maker<'_> {
     }
 
     fn operation(&mut self) -> Op {
+        if self.is_duel && !self.dice.once_in(4) {
+            return Op::Check(if self.dice.once_in(2) { vec![self.ask()] } else { self.of_all_quotas() });
+        }
         match self.dice.roll(40) {
             0..14 => Op::Check(vec![self.ask()]),
             14..19 => Op::Check(self.asks(1)),
@@ -195,6 +220,16 @@ impl Maker<'_> {
         (0..count)
             .map(|_| Ask { key: one_key.unwrap_or_else(|| self.dice.roll(self.keys)), ..self.ask() })
             .collect()
+    }
+
+    /// One key under every quota, from either end.
+    fn of_all_quotas(&mut self) -> Vec<Ask> {
+        let key = self.dice.roll(self.keys);
+        let mut asks: Vec<Ask> = (0..self.quotas.len()).map(|quota| Ask { quota, key, cost: 1 }).collect();
+        if self.dice.once_in(2) {
+            asks.reverse();
+        }
+        asks
     }
 
     fn ask(&mut self) -> Ask {

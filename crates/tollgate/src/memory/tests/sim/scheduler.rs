@@ -27,7 +27,7 @@ impl Scheduler for Switching {
         if std::mem::replace(&mut self.has_begun, true) {
             return None;
         }
-        self.once_in = self.dice.among(&[1, 2, 3, 6, 12, 25, 60]);
+        self.once_in = self.dice.among(&[1, 2, 3, 6, 12, 25, 60, 200]);
         Some(Schedule::new(0))
     }
 
