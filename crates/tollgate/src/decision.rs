@@ -43,7 +43,6 @@ use crate::{Charge, Counted, Key, PolicyQuota, Quota, QuotaState, Reason, Receip
 #[must_use = "a request that is denied must not go on"]
 pub struct Decision<'a> {
     asked: Asked<'a>,
-    deciding: usize,
     /// At least one, and as many as were asked for.
     counted: Counted,
 }
@@ -56,11 +55,11 @@ enum Asked<'a> {
 }
 
 /// The quotas of a decision on one key.
-#[derive(Clone)]
 pub(crate) enum Quotas<'a> {
     One(&'a PolicyQuota),
     Of(&'a Arc<[PolicyQuota]>),
-    Owned(Arc<[PolicyQuota]>),
+    /// In a box, because a decision is moved for every request and kept for few.
+    Owned(Box<Arc<[PolicyQuota]>>),
 }
 
 /// May the request go on?
@@ -104,13 +103,13 @@ impl<'a> Decision<'a> {
     /// There is one state for each charge, and at least one.
     #[inline(always)]
     pub(crate) fn of_all(charges: &'a [Charge<'a>], counted: Counted) -> Self {
-        Self { deciding: counted.deciding(), asked: Asked::Charges(charges), counted }
+        Self { asked: Asked::Charges(charges), counted }
     }
 
     /// There is one state for each quota, and at least one.
     #[inline(always)]
     pub(crate) fn of_key(quotas: Quotas<'a>, key: Key<'a>, counted: Counted) -> Self {
-        Self { deciding: counted.deciding(), asked: Asked::Key(quotas, key), counted }
+        Self { asked: Asked::Key(quotas, key), counted }
     }
 
     /// The same decision with quotas and keys of its own.
@@ -127,7 +126,7 @@ impl<'a> Decision<'a> {
             ),
             Asked::Owned(owned) => Asked::Owned(owned),
         };
-        Decision { asked, deciding: self.deciding, counted: self.counted }
+        Decision { asked, counted: self.counted }
     }
 
     /// What it took, to be given back later.
@@ -146,8 +145,7 @@ impl Decision<'_> {
     #[must_use]
     #[inline]
     pub fn is_allowed(&self) -> bool {
-        // Where one denied, one that denied decides.
-        self.state().has_room()
+        self.counted.is_admitted()
     }
 
     /// Whether the request may go on, as a value to match on.
@@ -158,8 +156,9 @@ impl Decision<'_> {
 
     /// Which of [`quotas`](Self::quotas) decided, counted from 0.
     #[must_use]
-    pub const fn deciding(&self) -> usize {
-        self.deciding
+    #[inline]
+    pub fn deciding(&self) -> usize {
+        self.counted.deciding()
     }
 
     /// Where every quota stands, in the order they were charged.
@@ -172,7 +171,7 @@ impl Decision<'_> {
     #[must_use]
     #[inline]
     pub fn state(&self) -> &QuotaState {
-        &self.counted[self.deciding]
+        &self.counted[self.deciding()]
     }
 
     /// The quota that decided, as it was asked for. Where something stood in for the store, the [state](Self::state)
@@ -192,26 +191,29 @@ impl Decision<'_> {
     #[must_use]
     pub fn policy_quota(&self) -> &PolicyQuota {
         match &self.asked {
-            Asked::Key(quotas, _) => &quotas.as_slice()[self.deciding],
-            Asked::Charges(charges) => charges[self.deciding].counter().quota(),
-            Asked::Owned(owned) => &owned[self.deciding].0,
+            Asked::Key(quotas, _) => &quotas.as_slice()[self.deciding()],
+            Asked::Charges(charges) => charges[self.deciding()].counter().quota(),
+            Asked::Owned(owned) => &owned[self.deciding()].0,
         }
     }
 
     /// Units used in the window, this request's included if it was allowed.
     #[must_use]
+    #[inline]
     pub fn used(&self) -> u64 {
         self.state().used()
     }
 
     /// Units left in the window; never negative.
     #[must_use]
+    #[inline]
     pub fn remaining(&self) -> u64 {
         self.state().remaining()
     }
 
     /// Time until the window ends and the count starts anew.
     #[must_use]
+    #[inline]
     pub fn reset_after(&self) -> Duration {
         self.state().reset_after()
     }
@@ -219,18 +221,21 @@ impl Decision<'_> {
     /// Time to wait before the same request is worth another try; `None` if it was allowed, or if its cost can
     /// never pass. A client that waits as long is never denied for returning too early.
     #[must_use]
+    #[inline]
     pub fn retry_after(&self) -> Option<Duration> {
         self.state().retry_after()
     }
 
     /// Why the request is denied.
     #[must_use]
+    #[inline]
     pub fn reason(&self) -> Option<Reason> {
         self.state().reason()
     }
 
     /// Where the decision came from: the source of the quota that [decided](Self::deciding).
     #[must_use]
+    #[inline]
     pub fn source(&self) -> Source {
         self.state().source()
     }
@@ -257,8 +262,8 @@ impl Quotas<'_> {
 
     fn into_owned(self) -> Quotas<'static> {
         Quotas::Owned(match self {
-            Self::One(quota) => Arc::new([quota.clone()]),
-            Self::Of(quotas) => Arc::clone(quotas),
+            Self::One(quota) => Box::new(Arc::new([quota.clone()])),
+            Self::Of(quotas) => Box::new(Arc::clone(quotas)),
             Self::Owned(quotas) => quotas,
         })
     }
@@ -287,4 +292,15 @@ impl fmt::Debug for Decision<'_> {
 pub fn whole_seconds(duration: Duration) -> u64 {
     let up = u64::from(duration.subsec_nanos() > 0);
     duration.as_secs().saturating_add(up).max(1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Larger ones are moved by calls of `memcpy`, which each decision then pays for.
+    #[test]
+    fn a_decision_fits_into_two_cache_lines() {
+        assert!(size_of::<Result<Decision<'_>, crate::Full>>() <= 128);
+    }
 }
