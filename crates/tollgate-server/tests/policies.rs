@@ -571,11 +571,11 @@ policies:
         assert_eq!(body["title"], "Request cannot be counted");
         assert_eq!((&body["reason"], reply.header("retry-after")), (&json!("uncountable"), None));
     }
+    // It says nothing of the store.
+    assert_eq!(server.metric("tollgate_store_up"), Some(1.0));
     let batch = format!("{{\"requests\": [{both}, {{\"attributes\": {{\"user\": \"u9\"}}}}]}}");
     let batch = server.post("/v1/check/batch", &batch).json();
     assert_eq!((&batch["decisions"][0]["status"], &batch["decisions"][1]["used"]), (&json!(500), &json!(1)));
-    // It says nothing of the store.
-    assert_eq!(server.metric("tollgate_store_up"), Some(1.0));
     assert_eq!(server.get("/readyz").body, b"ready\n");
     assert_eq!(server.metric(r#"tollgate_store_errors_total{kind="uncountable"}"#), Some(4.0));
     assert_eq!(server.metric(r#"tollgate_http_requests_rejected_total{status="500"}"#), Some(3.0));
