@@ -31,9 +31,9 @@ use crate::{Counted, Decision, Key, SharedLimiter, Store, StoreError, Timestamp}
 ///
 /// # Fairness
 ///
-/// A call joins the queue of its key when it is first denied. Waiters of one key are served in the order in which they
-/// joined. A new call for that key goes behind them, even if its cost is smaller and would fit. Other keys are not
-/// delayed.
+/// A call joins the queue of its key if others wait for that key already, or else once it is denied. Waiters of one key
+/// are served in the order in which they joined: nobody overtakes, even with a smaller cost that would fit. Other keys
+/// are not delayed.
 ///
 /// Only the first waiter of a key asks the store. A crowd of waiters costs one step for each that is admitted and one
 /// denial for each window, and over a shared store they are admitted one round trip after another.
