@@ -189,16 +189,19 @@ impl Gate {
 
     /// Goes on from there.
     pub(crate) async fn later(self: &Arc<Self>, head: Head<'_>, known: Option<Asked>) -> Ruling {
-        let by_key = match &self.counting {
-            Counting::ByKey(by_key) => by_key,
+        match &self.counting {
+            Counting::ByKey(by_key) => self.by_key_later(by_key, head, known).await,
             #[cfg(feature = "policy")]
             Counting::ByPolicies(engine) => {
                 let Some(Asked::ByPolicies { attributes, cost }) = known else {
                     unreachable!("of policies only the store is waited for")
                 };
-                return self.by_policies_later(engine, head, attributes, cost).await;
+                self.by_policies_later(engine, head, attributes, cost).await
             }
-        };
+        }
+    }
+
+    async fn by_key_later(self: &Arc<Self>, by_key: &ByKey, head: Head<'_>, known: Option<Asked>) -> Ruling {
         let (key, cost) = match (known, &by_key.extractor) {
             (Some(Asked::ByKey { key, cost }), _) => (key, cost),
             (_, extractor) => {
