@@ -63,9 +63,9 @@ impl RedisStoreBuilder {
     ///
     /// let store = RedisStore::builder("redis://127.0.0.1".parse()?).layout(KeyLayout::RLAAS).build()?;
     /// // That system counts denials as well.
-    /// let limiter = Limiter::builder("users").quota(quota).count_denied(CountDenied::Yes).build(store)?;
+    /// let limiter = Limiter::builder("users").quota(quota).count_denied(CountDenied::Yes).build_shared(store)?;
     /// // Counts under `rlaas:rate_limit:alice:28333335`, or whichever minute it is.
-    /// let decision = limiter.check_async("alice").await?;
+    /// let decision = limiter.check("alice").await?;
     /// # Ok(())
     /// # }
     /// ```
