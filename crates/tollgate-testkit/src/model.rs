@@ -62,6 +62,7 @@ impl Model {
     ///
     /// If the charges would be admitted and need more counters than there may be.
     pub fn charge(&mut self, charges: &[Charge<'_>]) -> Result<PerQuota<Count>, Full> {
+        let before: Vec<u64> = charges.iter().map(|charge| self.look(&charge.counter()).used).collect();
         let fits: Vec<bool> = charges
             .iter()
             .map(|charge| {
@@ -82,12 +83,13 @@ impl Model {
                 self.add(&charge.counter(), units);
             }
         }
-        let mut count = |(charge, fits): (&Charge<'_>, &bool)| {
+        let mut count = |((charge, fits), before): ((&Charge<'_>, &bool), &u64)| {
             let Held { used, window, .. } = self.look(&charge.counter());
-            let units = if charged.contains(&name(&charge.counter())) { charge.cost() } else { 0 };
+            // A saturated counter takes no more.
+            let units = if used > *before { charge.cost() } else { 0 };
             Count { used, window, fits: *fits, units }
         };
-        Ok(charges.iter().zip(&fits).map(&mut count).collect())
+        Ok(charges.iter().zip(&fits).zip(&before).map(&mut count).collect())
     }
 
     /// As [`Step::Peek`](tollgate::Step::Peek): what the charge would be told, before it takes anything.
@@ -109,7 +111,7 @@ impl Model {
     pub fn record(&mut self, charge: &Charge<'_>) -> Result<Count, Full> {
         let used = self.look(&charge.counter()).used;
         let count = self.set(&charge.counter(), used + u64::from(charge.cost()))?;
-        Ok(Count { units: charge.cost(), ..count })
+        Ok(Count { units: if count.used > used { charge.cost() } else { 0 }, ..count })
     }
 
     /// As [`Step::Set`](tollgate::Step::Set).

@@ -96,7 +96,8 @@ impl QuotaState {
     }
 
     /// Units that the step took from the counter for this charge, or gave back if it was a refund. A peek takes none,
-    /// and neither does a denial unless [denied requests are counted](crate::CountDenied::Yes).
+    /// and neither does a denial unless [denied requests are counted](crate::CountDenied::Yes),
+    /// nor a charge of a counter that is saturated.
     #[must_use]
     pub const fn units(&self) -> u32 {
         self.units

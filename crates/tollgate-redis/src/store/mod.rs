@@ -237,8 +237,10 @@ impl Inner {
         let charges = [*charge];
         let question = Question::new(&charges, &self.names);
         let mut pending = self.send(question, Asked::Record, instant(), Company::Alone);
-        let state = self.note(&mut pending).await?.state(&charge.counter())?;
-        Ok(state.with_units(charge.cost()))
+        let taken = self.note(&mut pending).await?;
+        let Found { before, after, .. } = taken.only()?;
+        let units = if after > before { charge.cost() } else { 0 };
+        Ok(taken.state(&charge.counter())?.with_units(units))
     }
 
     async fn refund(&self, charge: &Charge<'_>, mark: Mark) -> Result<QuotaState, StoreError> {

@@ -56,7 +56,7 @@ impl Outcome {
     pub(super) fn answer(&self, charge: &Charge<'_>, units: u64) -> QuotaState {
         let used = self.standing.add(units).used;
         let quota = charge.counter().quota().quota();
-        let taken = if units > 0 { charge.cost() } else { 0 };
+        let taken = if used > self.standing.used { charge.cost() } else { 0 };
         QuotaState::in_window(quota, used, self.standing.window, self.now, self.reason).with_units(taken)
     }
 }

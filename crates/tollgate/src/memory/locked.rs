@@ -170,7 +170,7 @@ impl<'a> LockedStep<'a> {
     pub(super) fn record(&mut self) -> Result<QuotaState, NoRoom> {
         let Standing { used, .. } = self.standing();
         let state = self.set(used.saturating_add(self.cost_of(0)))?;
-        Ok(state.with_units(self.charges[0].cost()))
+        Ok(if state.used() > used { state.with_units(self.charges[0].cost()) } else { state })
     }
 
     /// Sets what is used of the only counter, unless that is what it says already.
