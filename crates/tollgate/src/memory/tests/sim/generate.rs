@@ -32,6 +32,7 @@ pub(super) fn crowded(seed: u64) -> World {
 fn make(dice: &mut Dice, lengths: &[usize]) -> World {
     let is_calm = lengths.len() == 1;
     let is_duel = !is_calm && dice.once_in(2);
+    let is_turnover = !is_calm && !is_duel && dice.once_in(2);
     let ticks = ticks(dice);
     let mut quotas = quotas(dice, ticks);
     let mut keys = dice.among(&[1, 2, 2, 3, 4, 6, 10]);
@@ -42,6 +43,12 @@ fn make(dice: &mut Dice, lengths: &[usize]) -> World {
             quota.limit = quota.limit.max(dice.among(&[2, 4, 20]));
         }
         keys = dice.among(&[1, 2, 2]);
+    }
+    if is_turnover {
+        // A window ends, and some counters go on while others take their slots.
+        let cut = dice.among(&[Cut::Epoch(SECOND), Cut::Epoch(SECOND), Cut::FirstHit(SECOND)]);
+        quotas = vec![Terms { policy: "p", limit: 4, cut, counts_denied: false }];
+        keys = 4;
     }
     let counters = keys * quotas.len();
     let cap = match dice.roll(8) {
@@ -85,7 +92,14 @@ fn make(dice: &mut Dice, lengths: &[usize]) -> World {
             threads[last].splice(0..0, [Op::Reset(ask(0)), Op::Check(vec![ask(1)])]);
         }
     }
-    if !is_calm && maker.dice.once_in(if is_duel { 4 } else { 2 }) {
+    if is_turnover {
+        let check = |key| Op::Check(vec![Ask { quota: 0, key, cost: 1 }]);
+        threads[0].splice(0..0, [check(0), check(1), Op::Move(Move::NextEnd(0)), check(0), check(1)]);
+        for thread in &mut threads[1..] {
+            let keys = maker.dice.among(&[[2, 3], [3, 2], [2, 0], [3, 1]]);
+            thread.splice(0..0, keys.map(check));
+        }
+    } else if !is_calm && maker.dice.once_in(if is_duel { 4 } else { 2 }) {
         // A thread that does nothing but move the clock and drop what has closed.
         let last = threads.len() - 1;
         let sweeps = naming != Naming::Off;

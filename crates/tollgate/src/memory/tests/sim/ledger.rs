@@ -9,7 +9,7 @@
 
 use super::answer::{Answer, Denial, Event, History, Named, State, Step, Verdict};
 use super::clock::Reading;
-use super::terms::{Span, Terms};
+use super::terms::{Cut, Span, Terms};
 use super::world::{Ask, World};
 
 /// How far a clock may step back without a counter leaving its window (rule 12), in milliseconds.
@@ -167,19 +167,25 @@ impl<'a> Ledger<'a> {
     fn standings(&self, counter: usize, belief: Belief, reading: &Reading, event: &Event) -> Vec<Standing> {
         let (terms, key) = (self.world.quotas[counter / self.keys], counter % self.keys);
         let opened = |time| Standing { used: 0, window: terms.cut.window_at(key, time), has_moved: false };
+        // A window that begins with its first unit begins when that comes, and not at the last tick before it (rule 2). What is
+        // said of a counter that is just reset opens nothing.
+        let is_first_hit = matches!(terms.cut, Cut::FirstHit(_));
+        let opens_early =
+            is_first_hit && reading.time < reading.truth && !matches!(event.step, Step::Reset(_));
+        let opened_now = || if opens_early { Vec::new() } else { vec![opened(reading.time)] };
         match belief.stored {
-            Stored::Held { window, .. } if window.end <= reading.time => vec![opened(reading.time)],
+            Stored::Held { window, .. } if window.end <= reading.time => opened_now(),
             Stored::Held { used, window } if window.start - reading.time <= STEP => {
                 vec![Standing { used, window, has_moved: false }]
             }
             Stored::Held { used, .. } => {
-                vec![Standing { used, has_moved: true, ..opened(reading.time) }]
+                opened_now().into_iter().map(|now| Standing { used, has_moved: true, ..now }).collect()
             }
             // It was dropped before the step had its last look, which comes before the reading.
             Stored::Absent { .. } if belief.since > reading.moment => Vec::new(),
             Stored::Absent { dropped } => {
                 if !self.has_stepped_back {
-                    return vec![opened(reading.time)];
+                    return opened_now();
                 }
                 // After a step back by a second or less, what is opened may begin later than now: where a counter was dropped
                 // that may have been this one.
@@ -200,7 +206,7 @@ impl<'a> Ledger<'a> {
                     Some(end) if reading.truth < end && !has_stepped_far => {
                         standings.retain(|standing| end <= standing.window.start);
                     }
-                    _ => standings.push(opened(reading.time)),
+                    _ => standings.extend(opened_now()),
                 }
                 standings
             }
