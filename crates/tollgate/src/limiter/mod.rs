@@ -330,12 +330,20 @@ impl<C: Clock> Limiter<C> {
 
     #[inline(always)]
     fn charge<'a>(&'a self, quotas: Quotas<'a>, key: Key<'a>, cost: u32) -> Result<Decision<'a>, Full> {
-        let counted = match quotas.as_slice() {
-            // The usual case, without a list.
-            [quota] => self.store.charge(&[Charge::new(quota, &key, cost)])?,
-            quotas => self.store.charge(&charges(quotas, &key, cost))?,
-        };
+        // The usual case: the state is made in the decision, and not copied there.
+        if let [quota] = quotas.as_slice()
+            && let Some(state) = self.store.charge_near(&Charge::new(quota, &key, cost))
+        {
+            return Ok(Decision::of_key(quotas, key, Counted::one(state)));
+        }
+        let counted = self.charge_anyhow(quotas.as_slice(), &key, cost)?;
         Ok(Decision::of_key(quotas, key, counted))
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn charge_anyhow(&self, quotas: &[PolicyQuota], key: &Key<'_>, cost: u32) -> Result<Counted, Full> {
+        self.store.charge(&charges(quotas, key, cost))
     }
 
     fn look<'a>(&'a self, quotas: Quotas<'a>, key: Key<'a>) -> Result<Decision<'a>, Full> {
