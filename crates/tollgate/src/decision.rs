@@ -15,8 +15,8 @@ use crate::{Charge, Counted, Key, PolicyQuota, Quota, QuotaState, Reason, Receip
 /// [decided](Self::deciding): the one that denied (the longest wait, if several did), else the one with the least
 /// remaining share.
 ///
-/// It borrows the quotas and the key that were asked for, so it costs nothing to make; [`into_owned`](Self::into_owned)
-/// is for those who keep it. It cannot be cloned, so that what it took can be refunded only once.
+/// It borrows the quotas and the key that were asked for, so it costs nothing to make. To keep it, call
+/// [`into_owned`](Self::into_owned). It cannot be cloned, so that what it took can be refunded only once.
 ///
 /// # Examples
 ///
@@ -172,7 +172,7 @@ impl Decision<'_> {
         &self.counted
     }
 
-    /// Where the quota stands that decided.
+    /// The state of the quota that decided.
     #[must_use]
     #[inline]
     pub fn state(&self) -> &QuotaState {

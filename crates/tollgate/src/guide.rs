@@ -22,8 +22,8 @@
 //! ```
 //!
 //! A limiter is shared by reference or by clone; any number of threads may ask at once. A denial is a value,
-//! not an error. The only error is that the memory is [`Full`](crate::Full), and whether the request may go on then is
-//! for the caller to say.
+//! not an error. The only error is that the memory is [`Full`](crate::Full), and the caller decides whether the
+//! request may go on then.
 //!
 //! # Keys
 //!
@@ -106,8 +106,8 @@
 //! # Refund
 //!
 //! What a check took is a [`Receipt`](crate::Receipt), and [`refund`](crate::Limiter::refund) takes it back. The units
-//! return to the windows they were taken from, or nowhere if those have closed. A denied request took nothing, so its
-//! receipt is empty. No receipt can be used twice.
+//! return to the windows they were taken from, or nowhere if those have closed. A denied request takes
+//! nothing, so its receipt is empty. No receipt can be used twice.
 //!
 //! Where the cost is known only afterwards, take the most it can be and [reserve](crate::Limiter::reserve) it. What is
 //! not committed is given back, also if the work fails.
@@ -172,7 +172,7 @@
 //! ```
 //! use tollgate::{Charge, Key, Limiter, PolicyQuota, Quota};
 //!
-//! // Its own quota is for `check`; `check_all` brings others to its store.
+//! // `check` charges the limiter's own quota; `check_all` charges others in the same store.
 //! let limiter = Limiter::new(Quota::per_day(5));
 //! let per_user = PolicyQuota::new("user", Quota::per_day(2));
 //! let everybody = PolicyQuota::new("everybody", Quota::per_day(3));
@@ -242,7 +242,7 @@
 //!
 //! # Counters that several processes share
 //!
-//! A [`Limiter`](crate::Limiter) never waits, so async code may call it as it is. Over a shared store, such as
+//! A [`Limiter`](crate::Limiter) never waits, so async code may call it directly. Over a shared store, such as
 //! `RedisStore` of `tollgate-redis`, a [`SharedLimiter`](crate::SharedLimiter) has the same steps, and they are async.
 //! They need no particular runtime. Their error, [`StoreError`](crate::StoreError), means that the store could not
 //! answer.
@@ -285,8 +285,8 @@
 //!
 //! # When a shared store is away
 //!
-//! A store over a network can be away, hang or answer nonsense. That is no denial either, and what it means is for
-//! you to say, once: [`FallbackStore`](crate::FallbackStore) puts one of three policies above any store. `Open`
+//! A store over a network can be away, hang or answer nonsense. That is no denial either, and you decide
+//! once what it means: [`FallbackStore`](crate::FallbackStore) puts one of three policies above any store. `Open`
 //! admits, `Closed` returns the error, `Local` lets each process count for itself against its share of the limit.
 //! [`OnStoreFailure`](crate::OnStoreFailure) has the formula of what they admit at most. A decision by the policy
 //! says so: its [source](crate::Decision::source) is [`Fallback`](crate::Source::Fallback).

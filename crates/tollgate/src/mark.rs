@@ -5,7 +5,7 @@ use crate::Timestamp;
 /// When a charge was made, as its counter sees it: what a refund names, so that units go back to where they were taken.
 ///
 /// For fixed windows it is the start of the window that was charged. Limiters keep it in a
-/// [`Receipt`](crate::Receipt); only whoever refunds without one, as an administrator does, makes a mark.
+/// [`Receipt`](crate::Receipt). Make one only to refund without a receipt, as administrators do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Mark(Timestamp);
 

@@ -127,7 +127,7 @@ impl QuotaState {
         self.now
     }
 
-    /// Whether there was room: `used + cost <= limit` held before the step. Always so for what does not ask.
+    /// Whether there was room: `used + cost <= limit` held before the step. Always true of steps that do not ask.
     #[must_use]
     pub const fn has_room(&self) -> bool {
         self.reason.is_none()

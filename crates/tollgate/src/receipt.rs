@@ -1,4 +1,4 @@
-//! What a check took, and alone can be given back.
+//! What a check took, which can be given back once.
 
 use smallvec::SmallVec;
 
@@ -6,9 +6,9 @@ use crate::{Charge, Key, Mark, PolicyQuota, Step};
 
 /// What a check took: for each quota the counter, the units and when.
 ///
-/// It comes from a [`Decision`](crate::Decision::into_receipt), and a limiter's `refund` takes it back. It is
-/// [empty](Self::is_empty) if the check took nothing: a peek, a denial, or an answer in the store's place. Each quota
-/// that took units has one [item](Self::items).
+/// It comes from a [`Decision`](crate::Decision::into_receipt), and a limiter's `refund` takes it back. Each charge that
+/// took units has one [item](Self::items). A check that took nothing has an [empty](Self::is_empty) receipt: a peek, an
+/// answer in the store's place, or a denial, unless [denied requests are counted](crate::CountDenied::Yes).
 ///
 /// # Examples
 ///
@@ -88,15 +88,15 @@ impl ReceiptItem {
         self.mark
     }
 
-    /// The step that gives so many units back, at most those that were taken.
+    /// The step that gives back `units`, at most those that were taken.
     #[must_use]
     pub fn refund(&self, units: u32) -> Step<'_> {
         let charge = Charge::new(&self.quota, &self.key, units.min(self.units));
         Step::Refund { charge, mark: self.mark }
     }
 
-    /// The step after which so many units are taken in all: what was too much is given back, and what is missing is
-    /// taken without asking for room, in the windows that are open then. `None` if it is neither.
+    /// The step that brings what was taken to `units`: it gives back the rest, or charges what is missing without asking
+    /// for room, in the window that is open then. `None` if just so many were taken.
     #[must_use]
     pub fn settle(&self, units: u32) -> Option<Step<'_>> {
         match units.checked_sub(self.units) {

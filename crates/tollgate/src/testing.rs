@@ -32,8 +32,8 @@ pub fn limiter(quota: Quota) -> (Limiter<ManualClock>, ManualClock) {
 
 /// A store that counts and denies nobody: for tests that are not about limits, and would otherwise run into them.
 ///
-/// What was counted can be looked at: `used` passes the limit, and `remaining` stays 0 then. Trouble of the store
-/// below is given on.
+/// `used` may pass the limit, and then `remaining` is 0. Errors of the store below are returned. Put it above a
+/// [`FallbackStore`](crate::FallbackStore) and not below: from a store it takes no admission past the limit.
 ///
 /// # Examples
 ///

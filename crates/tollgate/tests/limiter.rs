@@ -8,6 +8,7 @@ use std::time::Duration;
 use tollgate::{
     Answer, AnswerError, AnyStore, Charge, CountDenied, Counted, Decision, Key, Limiter, ManualClock,
     MemoryStore, PolicyQuota, Quota, QuotaErrorKind, QuotaState, SharedLimiter, Source, Step, Store,
+    StoreError,
 };
 use tollgate_testkit::{Fault, FaultyStore, block_on};
 
@@ -250,6 +251,14 @@ fn a_decision_needs_a_state_for_each_quota() {
     store.begin(Fault::ForgetsQuotas);
     let error = block_on(SharedLimiter::new(Quota::per_day(1), store).check("alice")).map(drop).unwrap_err();
     assert_eq!(error.trouble_of(), Some(&AnswerError::Nonsense));
+}
+
+/// It was told as nonsense of the store, after which units may have been charged and a policy for outages applies.
+#[test]
+fn a_check_without_charges_is_no_trouble_of_the_store() {
+    let limiter = SharedLimiter::new(Quota::per_day(1), FaultyStore::new(MemoryStore::new()));
+    let error = block_on(async { limiter.check_all(&[]).await.map(drop) }).unwrap_err();
+    assert!(matches!(error, StoreError::Uncountable(_)), "{error:?}");
 }
 
 /// Servers spawn them.

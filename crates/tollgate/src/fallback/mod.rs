@@ -1,6 +1,7 @@
 //! A store above a store: what is answered when the lower one cannot.
 //!
-//! Whatever trouble the store is in, if it does not answer in time, or answers what cannot be, the policy decides. How the store finds its way back is its own affair: it is asked again with the next request.
+//! If the store is in trouble, does not answer in time or answers nonsense, the policy decides. The next request asks the
+//! store again; reconnecting is the store's own work.
 
 mod on_store_failure;
 
@@ -92,8 +93,9 @@ impl<S, C, D> FallbackStore<S, C, D> {
         FallbackStore { store: self.store, on_failure: self.on_failure, memory, deadline: self.deadline }
     }
 
-    /// Waits for the store until such a future is done, and then takes it that there is no answer. It is made when
-    /// a step has to wait: `|| tokio::time::sleep(Duration::from_millis(20))`, say.
+    /// Waits for the store no longer than such a future takes; after that, the step has failed as
+    /// [`Late`](AnswerError::Late). One is made for each step that has to wait, for example by
+    /// `|| tokio::time::sleep(Duration::from_millis(20))`.
     pub fn deadline<F, T>(self, deadline: F) -> FallbackStore<S, C, F>
     where
         F: Fn() -> T,
@@ -114,8 +116,8 @@ impl<S, C, D> FallbackStore<S, C, D> {
 }
 
 impl<S, C: Clock, D> FallbackStore<S, C, D> {
-    /// What `Open` answers: as if nobody had used anything, in windows of this process's clock. Also for whoever
-    /// admits keys that a full store has no room for.
+    /// What `Open` answers: as if nobody had used anything, in windows of this process's clock. Use it too to admit keys
+    /// that a full store has no room for.
     pub fn uncounted(&self, charges: &[Charge<'_>]) -> Counted {
         let now = self.memory.now();
         let state = |charge: &Charge<'_>| {
@@ -229,7 +231,7 @@ impl<S, C: Clock, D> FallbackStore<S, C, D> {
     }
 
     /// What the policies of these charges answer in the store's stead. The strictest that is among them decides:
-    /// one `Closed` is enough to give the error on, and beside a `Local`, which counts, an `Open` only denies what
+    /// one `Closed` is enough to return the error, and beside a `Local`, which counts, an `Open` only denies what
     /// no window ever has room for.
     fn instead(
         &self,

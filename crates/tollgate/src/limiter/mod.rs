@@ -56,7 +56,7 @@ impl Limiter {
         Self::with_store(quota, MemoryStore::new())
     }
 
-    /// Several quotas, a policy name, or denials that count.
+    /// Builds a limiter with several quotas, a policy name, or denials that count.
     ///
     /// ```
     /// use tollgate::{Limiter, MemoryStore, Quota};
@@ -295,7 +295,7 @@ impl<C: Clock> Limiter<C> {
         self.store.set(&Counter::new(quota, &key.into()), used)
     }
 
-    /// Charges without asking whether there is room, and says what is used then.
+    /// Charges without asking whether there is room, and returns what is used then.
     ///
     /// # Errors
     ///

@@ -1,4 +1,4 @@
-//! Units that are given back unless it becomes known that they were needed.
+//! Units that are given back unless they are committed.
 
 use std::{fmt, mem};
 

@@ -12,7 +12,7 @@ use crate::{
 
 /// One or several quotas over any [`Store`], applied to a key all or nothing.
 ///
-/// It has the steps of a [`Limiter`](crate::Limiter), which is what to use where the counters are in memory anyway. It
+/// It has the steps of a [`Limiter`](crate::Limiter), as async functions. If the counters are in memory, use that. It
 /// needs no particular runtime. [`Limiter::builder`](crate::Limiter::builder) makes one with several quotas.
 ///
 /// Clones share the counters if the store's clones do, as those of all stores here.
@@ -114,16 +114,19 @@ impl<S: Store> SharedLimiter<S> {
         self.charge(Quotas::One(quota), key.into(), cost).await
     }
 
-    /// Takes these charges on the limiter's store, all or nothing: several quotas, each for a key of its own. A caller
-    /// that can go on at once may [match](Answer) on what it returns.
+    /// Takes these charges on the limiter's store, all or nothing: several quotas, each for a key of its own. To go on
+    /// without a future where the store answers at once, [match](Answer) on the answer.
     ///
     /// # Errors
     ///
-    /// As [`check`](Self::check); and [`AnswerError::Nonsense`] if there are no charges, for then no quota decides.
+    /// As [`check`](Self::check); and [`StoreError::Uncountable`] if there are no charges, for then no quota decides.
     pub fn check_all<'a>(
         &'a self,
         charges: &'a [Charge<'a>],
     ) -> Answer<impl Future<Output = Result<Decision<'a>, StoreError>> + Send> {
+        if charges.is_empty() {
+            return Answer::Now(Err(StoreError::Uncountable("there are no charges")));
+        }
         self.store.step(Step::Charge(charges)).map(|counted| {
             Decision::of_charges(charges, counted?).ok_or_else(|| AnswerError::Nonsense.into())
         })
@@ -218,7 +221,7 @@ impl<S: Store> SharedLimiter<S> {
         only(&self.store.step(Step::Set { counter: Counter::new(quota, &key), used }).await?)
     }
 
-    /// Charges without asking whether there is room, and says what is used then.
+    /// Charges without asking whether there is room, and returns what is used then.
     ///
     /// # Errors
     ///

@@ -1,4 +1,4 @@
-//! An answer that is there already, or has to be waited for.
+//! The answer of a store: at once, or as a future.
 
 use std::fmt;
 use std::pin::Pin;
@@ -6,9 +6,9 @@ use std::task::{Context, Poll};
 
 use pin_project_lite::pin_project;
 
-/// An answer that is there already, or has to be waited for.
+/// The answer of a store: at once, or as a future.
 ///
-/// Callers that can go on at once match on it and need no future to keep; all others await it.
+/// Await it. Callers that want to go on without a future where the store answers at once match on it.
 ///
 /// ```
 /// use tollgate::{Answer, Charge, Key, MemoryStore, PolicyQuota, Quota, Step, Store};
@@ -28,14 +28,14 @@ use pin_project_lite::pin_project;
 /// ```
 #[must_use = "an answer that comes later does nothing unless it is awaited"]
 pub enum Answer<F: Future> {
-    /// It is there.
+    /// The answer.
     Now(F::Output),
-    /// It is what this future gives. Until it is polled, nothing is done.
+    /// A future of the answer. Nothing is done until it is polled.
     Later(F),
 }
 
 impl<F: Future> Answer<F> {
-    /// The answer with something else made of it.
+    /// Applies `make` to the answer, at once or when it comes.
     #[inline]
     pub fn map<T>(self, make: impl FnOnce(F::Output) -> T) -> Answer<impl Future<Output = T>> {
         match self {
@@ -70,7 +70,7 @@ where
 }
 
 pin_project! {
-    /// The future of an [`Answer`]. One that was there already is given at the first poll.
+    /// The future of an [`Answer`]. If the store answered at once, the first poll is ready.
     pub struct Waiting<F: Future> {
         now: Option<F::Output>,
         #[pin]

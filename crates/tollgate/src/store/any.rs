@@ -1,4 +1,4 @@
-//! A store whose type is not known.
+//! A store of any type.
 
 use std::fmt;
 use std::pin::Pin;
@@ -8,7 +8,7 @@ use super::{Answer, Counted, Step, Store, StoreError};
 
 /// Any store: for a field or a function whose type should not depend on the kind of store. Clones share it.
 ///
-/// An answer that is there already costs no allocation; the future of any other is boxed.
+/// Only answers that come [`Later`](Answer::Later) are boxed.
 ///
 /// ```
 /// use tollgate::{AnyStore, MemoryStore, Quota, SharedLimiter};
@@ -33,7 +33,7 @@ trait Boxing: Send + Sync {
 }
 
 impl AnyStore {
-    /// This store.
+    /// Puts the store behind a pointer.
     pub fn new(store: impl Store + 'static) -> Self {
         Self(Arc::new(store))
     }

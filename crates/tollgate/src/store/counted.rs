@@ -51,7 +51,7 @@ impl<'a, T> IntoIterator for &'a PerQuota<T> {
     }
 }
 
-/// Where each quota of a step stands then.
+/// Where each quota stands after a step.
 pub type Counted = PerQuota<QuotaState>;
 
 impl Counted {
@@ -69,12 +69,12 @@ impl Counted {
         if self.len() <= 1 {
             return 0;
         }
-        // From the back, because of equals `max_by` takes the last it sees and the first quota is to decide.
+        // From the back: `max_by` returns the last of equals, and the first quota should decide.
         let heaviest = self.iter().enumerate().rev().max_by(|(_, a), (_, b)| a.compare(b));
         heaviest.map_or(0, |(index, _)| index)
     }
 
-    /// Where the quota stands that [decides](Self::deciding); `None` if there is none.
+    /// The state of the quota that [decides](Self::deciding); `None` if there is none.
     #[must_use]
     pub fn decided(&self) -> Option<&QuotaState> {
         self.get(self.deciding())

@@ -6,24 +6,24 @@ use std::sync::Arc;
 
 use thiserror::Error;
 
-/// Why a store could not answer. It is never a denial: what to do then is the caller's choice.
+/// Why a store could not answer. It is never a denial, and the caller chooses what to do.
 ///
-/// Unless [`may_have_charged`](Self::may_have_charged) says otherwise, nothing was charged. No store sends a
-/// charge again whose outcome it does not know.
+/// Nothing was charged, unless [`may_have_charged`](Self::may_have_charged) is true. No store repeats a charge whose
+/// outcome is unknown.
 #[derive(Debug, Clone)]
 pub enum StoreError {
-    /// The store is in trouble: it cannot be reached, did not answer in time, answered nonsense and the like. What is
-    /// wrong is the error's [source](Error::source), of a type that the store defines; a retry may help.
-    /// [`OnStoreFailure`](crate::OnStoreFailure) says what a request is answered then.
+    /// The store is in trouble: it cannot be reached, did not answer in time, answered nonsense and the like. The
+    /// cause is the error's [source](Error::source), of a type that the store defines. A retry may help.
+    /// [`OnStoreFailure`](crate::OnStoreFailure) decides how the request is answered.
     #[non_exhaustive]
     Trouble {
-        /// What is wrong.
+        /// The cause.
         source: Arc<dyn Error + Send + Sync>,
         /// Whether units may have been charged although there is no answer.
         may_have_charged: bool,
     },
-    /// The store can never count this request, whatever its state; the text says why. The fault of whoever put quotas
-    /// and store together; a retry does not help, and no policy for trouble applies.
+    /// The store can never count this request, whatever its state; the text says why. The fault of the
+    /// caller or of the configuration. A retry does not help, and no policy for trouble applies.
     Uncountable(&'static str),
     /// The store holds as many counters as it may, and none for the key. Counters it holds go on working. A retry
     /// helps once a window closes. The [guide](crate::guide#when-the-store-is-full) says what to do with it.
@@ -38,15 +38,15 @@ pub enum StoreError {
 #[error("the store is full: no room for another counter")]
 pub struct Full;
 
-/// What is wrong with a store's answer, as whoever waits for it sees it. Units may have been charged.
+/// What is wrong with a store's answer, as its caller sees it. Units may have been charged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Error)]
 #[non_exhaustive]
 pub enum AnswerError {
-    /// None came before the deadline. The fault of the store or of the network; whether it charged, or still will, is
-    /// unknown, so a retry may charge twice.
+    /// No answer came before the deadline. The fault of the store or of the network. The store may have charged, or may
+    /// still charge, so a retry may charge twice.
     #[error("no answer from the store in time")]
     Late,
-    /// It is none that a working store can give to this step. The fault of the store; a retry seldom helps.
+    /// No working store gives this answer to this step. The fault of the store; a retry seldom helps.
     #[error("the store's answer makes no sense")]
     Nonsense,
 }
@@ -62,7 +62,7 @@ impl StoreError {
         Self::Trouble { source: Arc::new(source), may_have_charged: true }
     }
 
-    /// The error of a request of which earlier steps were taken: whatever it was, units may have been charged.
+    /// The error of a request whose earlier steps were taken: units may have been charged, whatever failed.
     #[must_use]
     pub fn after_others(self) -> Self {
         match self {
@@ -84,7 +84,7 @@ impl StoreError {
         matches!(self, Self::Trouble { may_have_charged: true, .. })
     }
 
-    /// What the store is in trouble with, if it is an error of this type.
+    /// The cause of the trouble, if it is an error of this type.
     ///
     /// ```
     /// use tollgate::{AnswerError, StoreError};
@@ -115,7 +115,7 @@ impl fmt::Display for StoreError {
 impl Error for StoreError {
     fn source(&self) -> Option<&(dyn Error + 'static)> {
         match self {
-            // The error itself and not the pointer to it, so that it can be told by its type.
+            // The error itself and not the pointer to it, so that it can be downcast.
             Self::Trouble { source, .. } => Some(&**source),
             Self::Uncountable(_) | Self::Full => None,
         }

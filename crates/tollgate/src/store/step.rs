@@ -17,7 +17,7 @@ pub enum Step<'a> {
     /// Charges without asking for room: `used` may pass the limit, and saturates at 2^40 - 1.
     Record(Charge<'a>),
     /// Gives back the cost of the charge, to the counter as it was when it was charged: at most what is used, and
-    /// nothing once its window has closed. The answer's [units](crate::QuotaState::units) are what was given back.
+    /// nothing once its window has closed. The [units](crate::QuotaState::units) of the answer were given back.
     Refund {
         /// What to give back.
         charge: Charge<'a>,

@@ -35,14 +35,15 @@ use crate::{Counted, Decision, Key, SharedLimiter, Store, StoreError, Timestamp}
 /// are served in the order in which they joined: nobody overtakes, even with a smaller cost that would fit. Other keys
 /// are not delayed.
 ///
-/// Only the first waiter of a key asks the store. A crowd of waiters costs one step for each that is admitted and one
-/// denial for each window, and over a shared store they are admitted one round trip after another.
+/// Only the first waiter of a key asks the store for units. A crowd of waiters costs one step for each that is admitted
+/// and one denial for each window, and over a shared store they are admitted one round trip after another. A call with a
+/// deadline that joins a queue also peeks once, to read the store's time.
 ///
 /// The order holds among the calls on one `Waiters`. Other processes, and checks made with the limiter itself, take
 /// what they find. Units that are refunded while the first waiter sleeps are used once it wakes.
 ///
 /// A waiter only makes progress while its future is polled. One that is kept without being polled holds up the waiters
-/// of the same key behind it.
+/// of the same key behind it, beyond their deadlines too.
 ///
 /// # Cancel safety
 ///
@@ -90,12 +91,12 @@ pub struct Waiters<S, T> {
 #[derive(Debug, Clone, Error)]
 #[non_exhaustive]
 pub enum WaitError {
-    /// The store could not take a step. Earlier steps of the same wait were denied; what this one may have charged is
-    /// for [the error](StoreError::may_have_charged) to say. Waiters behind this one ask for themselves.
+    /// The store could not take a step. Earlier steps of the same wait were denied; this one
+    /// [may have charged](StoreError::may_have_charged). Waiters behind this one ask for themselves.
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// There is no room, and as many callers wait as [may](Waiters::max_waiters). The call has taken nothing; a retry
-    /// helps once others have been served.
+    /// The call would have to wait, and as many callers wait as [may](Waiters::max_waiters). It has taken nothing,
+    /// unless [denied requests count](crate::CountDenied::Yes). A retry helps once others have been served.
     #[error("too many callers are waiting already")]
     TooManyWaiters,
 }

@@ -1,4 +1,4 @@
-//! Who waits for which key, in the order in which they came.
+//! The waiters of each key, in the order in which they joined.
 //!
 //! Only keys with waiters are here. A waiter holds a [`Place`], and leaves when that is dropped, whatever the reason.
 //! The first of a line is the only one that asks the store and sleeps; the others wait until it has left.
@@ -30,7 +30,7 @@ struct Lines {
 struct Line {
     /// By number, and so in the order in which they came.
     waiters: BTreeMap<u64, Waiter>,
-    /// What the first was denied by and when it asks again. Left there while it asks: the end has passed then.
+    /// The denial of the first waiter, and when that asks again. It stays while the first asks, because its end has passed.
     pause: Option<Pause>,
 }
 
