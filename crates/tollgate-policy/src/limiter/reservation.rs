@@ -39,8 +39,9 @@ impl Reservation {
         Self { asked: receipt(asked), fixed: receipt(fixed) }
     }
 
-    /// Whether nothing was taken that can be given back: so of a denied request, and where the policy for a store in
-    /// trouble decided.
+    /// Whether nothing was taken that can be given back. A denied request takes nothing unless
+    /// [denials are counted](tollgate::CountDenied), and neither does one that the policy for a store in trouble
+    /// decided.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.asked.is_empty() && self.fixed.is_empty()
