@@ -449,6 +449,37 @@ fn what_was_reserved_is_given_back_to_the_windows_it_came_from() {
     assert!(!denied.is_allowed() && reservation.is_empty());
 }
 
+/// Without a receipt nothing was charged at all, however much the work cost: a reservation of 0 only looks, and while
+/// the store is away the memory in its place counts.
+#[test]
+fn what_was_needed_beyond_nothing_is_charged_all_the_same() {
+    let policies = "  - { name: a, key: [user], quotas: [9/1d], on_store_failure: local, local_share: 1/1 }
+  - { name: fixed, key: [user], quotas: [9/1d], cost: 2, on_store_failure: local, local_share: 1/1 }";
+    for (cost, is_away, actual, expected) in
+        [(0, false, 0, 0), (0, false, 7, 7), (4, true, 7, 7), (4, true, 3, 4), (4, false, 7, 7)]
+    {
+        let (limiter, alice) = (limiter(policies), attributes(ALICE));
+        if is_away {
+            limiter.store().begin(Fault::unreachable());
+        }
+        let (decision, reservation) = block_on(limiter.reserve(&alice, cost)).unwrap();
+        assert!(decision.is_allowed());
+        block_on(limiter.commit(reservation, actual)).unwrap();
+        let decision = block_on(limiter.peek(&alice, 1)).unwrap();
+        let fixed = if cost == 0 { 0 } else { 2 };
+        assert_eq!(
+            used(&decision),
+            [("a", expected), ("fixed", fixed)],
+            "{actual} of {cost}, away: {is_away}"
+        );
+    }
+    let limiter = limiter("  - { name: a, key: [user], quotas: [1/1d] }");
+    let (denied, reservation) = block_on(limiter.reserve(&attributes(ALICE), 2)).unwrap();
+    assert!(!denied.is_allowed());
+    block_on(limiter.commit(reservation, 9)).unwrap();
+    assert_eq!(used(&block_on(limiter.peek(&attributes(ALICE), 1)).unwrap()), [("a", 0)]);
+}
+
 /// A store in memory answers at once; one that waits has taken nothing when it says so.
 #[test]
 fn what_is_answered_at_once_is_what_a_check_answers() {

@@ -42,9 +42,9 @@ pub(crate) struct Denials {
 
 type Places = [Option<Place>; PLACES];
 
-/// The lowest bit says whether a place of the bucket was ever taken. The others are its version, which goes up when
-/// something is given back, and when somebody is told of a counter that is not known here: what was asked before that is
-/// not remembered.
+/// The lowest bit says whether a place of the bucket was ever taken. The others are its version. It goes up when
+/// something is given back, and when the store answers a charge of a counter that is not remembered here. An answer
+/// to a question from before that is not remembered.
 ///
 /// Read without the lock. The version is read before a question, and compared under the lock later: one that is too
 /// old only means that an answer is not remembered. Whoever misses what is being remembered right now came a moment
@@ -81,7 +81,7 @@ pub(crate) struct Remembered {
     pub(crate) received: Instant,
 }
 
-/// How often something had been given back before a question was sent.
+/// The version of a bucket when a question was sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Version(u64);
 
@@ -147,13 +147,13 @@ impl Denials {
         self.bucket(counter).is_some_and(|bucket| bucket.mark.is_used())
     }
 
-    /// Takes note that somebody is told of a counter of whose bucket nothing is known, and says whether that is so. Then
-    /// there is nothing to [update](Self::update).
+    /// Raises the version of a bucket that never remembered anything: there is nothing to [update](Self::update).
+    /// Returns `false` if it has remembered something.
     pub(crate) fn note_unknown(&self, counter: Id) -> bool {
         self.bucket(counter).is_none_or(|bucket| bucket.mark.raise_unless_used())
     }
 
-    /// Corrects what is known of the counter, so that nobody is told of less than somebody was told before.
+    /// Corrects the count that is remembered, so that no caller is told of less than an earlier one was.
     pub(crate) fn update(&self, count: Remembered, version: Version) {
         let Some(bucket) = self.bucket(count.counter) else { return };
         let mut places = bucket.places();
@@ -215,8 +215,8 @@ impl<'a> Bucket<'a> {
         self.places.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Corrects what these places say of the counter, and says whether they say what is true now. What is known from
-    /// another version than the count is forgotten: nobody knows which of the two is later.
+    /// Corrects the count that these places hold of the counter. Returns whether they hold one afterwards. One from
+    /// another version than the new count is forgotten, because either may be the later one.
     fn correct(self, places: &mut Places, count: Remembered, version: Version) -> bool {
         let is_of = |place: &Place| place.count.counter == count.counter;
         let Some(place) = places.iter_mut().find(|place| place.as_ref().is_some_and(is_of)) else {
@@ -312,7 +312,7 @@ mod tests {
         let (denials, sent) = (Denials::new(16), instant());
         denials.remember(in_an_hour(1, sent), denials.version(1));
         assert!(!denials.is_to_renew(1, sent + millis(899)) && !denials.is_due(1, sent + millis(899)));
-        // Who only finds out that it is due leaves it to others.
+        // Asking whether it is due claims nothing.
         assert!(denials.is_due(1, sent + millis(900)) && denials.is_due(1, sent + millis(900)));
         assert!(denials.is_to_renew(1, sent + millis(900)));
         assert!(!denials.is_to_renew(1, sent + millis(901)) && !denials.is_due(1, sent + millis(901)));
@@ -362,8 +362,8 @@ mod tests {
         assert_eq!(denials.recall(1, sent + millis(90)).map(|count| count.window), Some(window));
     }
 
-    /// A denial and a unit that was admitted after it were under way at once, and the unit's answer came first. Then what the
-    /// denial had found was remembered, and the next denial told of less than the unit's caller had been told.
+    /// A denial and a unit that was admitted after it were under way at once, and the unit's answer came first. The
+    /// denial's count was remembered then, so the next denial told of less than the unit's caller had been told.
     #[test]
     fn a_denial_from_before_an_admission_is_not_remembered() {
         let (denials, sent) = (Denials::new(16), instant());

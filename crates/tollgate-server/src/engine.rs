@@ -165,7 +165,7 @@ impl Default for DenialLog {
 impl DenialLog {
     fn note(&self, decision: &PolicyDecision) {
         let Some(denying) = decision.quota() else { return };
-        // Without a random key: who writes policies makes no quotas share a line on purpose.
+        // Without a random key: policies come from the operator, so nobody provokes collisions.
         let hashing = BuildHasherDefault::<DefaultHasher>::default();
         let hash = hashing.hash_one((denying.quota.policy(), denying.quota.quota()));
         let Some(logged) = self.0.get(hash as usize % LOGGED_QUOTAS) else { return };

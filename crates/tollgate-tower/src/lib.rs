@@ -50,7 +50,8 @@
 //!
 //! Whoever sends `content-type: application/grpc` is answered as gRPC has it: RESOURCE_EXHAUSTED for a denial, with
 //! the time to wait as `google.rpc.RetryInfo`, UNAVAILABLE for a store in trouble, INVALID_ARGUMENT or UNAUTHENTICATED
-//! for a missing or wrong identity, INTERNAL for a service that is put together wrong. A method is a route: `POST /package.Service/Method`.
+//! for a missing or wrong identity, INTERNAL for a request that the store can never count and for other mistakes in how
+//! the service is set up. A method is a route: `POST /package.Service/Method`.
 //!
 //! # Features
 //!

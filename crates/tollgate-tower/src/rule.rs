@@ -94,8 +94,8 @@ pub enum OnInvalid {
     Unauthorized(HeaderValue),
 }
 
-/// What is answered while the store is in trouble. It is what is left of its trouble: a
-/// [`FallbackStore`](tollgate::FallbackStore) below the limiter has answers of its own, and counts locally if told to.
+/// What is answered while the store is in trouble. A [`FallbackStore`](tollgate::FallbackStore) below the limiter
+/// answers most of that itself, and counts locally if told to; this is for the errors that it returns.
 ///
 /// A request that the store can [never count](tollgate::StoreError::Uncountable) is refused whatever is set here: with
 /// 500, and a problem of type `urn:problem-type:tollgate:uncountable`.

@@ -1,6 +1,8 @@
 //! Costs that are known only once the work is done: an upper bound is taken first, and what was too much given back.
 
-use tollgate::{Charge, Clock, Counted, Decision, QuotaState, Receipt, Step, Store, StoreError};
+use tollgate::{
+    Charge, Clock, Counted, Decision, Key, PolicyQuota, QuotaState, Receipt, Source, Step, Store, StoreError,
+};
 
 use super::{CheckError, PolicyDecision, PolicyLimiter};
 use crate::{Attributes, Outcome};
@@ -16,6 +18,31 @@ pub struct Reservation {
     asked: Receipt,
     /// Where the policy said it.
     fixed: Receipt,
+    /// Where the caller said the cost, and nothing was taken that could be given back.
+    untaken: Vec<Untaken>,
+}
+
+/// A counter of which an admitted request took nothing: at cost 0, or where the policy for a store in trouble decided.
+#[derive(Debug)]
+struct Untaken {
+    quota: PolicyQuota,
+    key: Key<'static>,
+    cost: u32,
+}
+
+impl Untaken {
+    fn of((charge, state): (&Charge<'_>, &QuotaState)) -> Option<Self> {
+        let is_taken = state.units() > 0 && state.source() == Source::Store;
+        let counter = charge.counter();
+        let (quota, key) = (counter.quota(), counter.key());
+        (!is_taken).then(|| Self { quota: quota.clone(), key: key.clone().into_owned(), cost: charge.cost() })
+    }
+
+    /// The step that charges the units beyond the reserved cost.
+    fn settle(&self, cost: u32) -> Option<Step<'_>> {
+        let missing = cost.checked_sub(self.cost).filter(|missing| *missing > 0)?;
+        Some(Step::Record(Charge::new(&self.quota, &self.key, missing)))
+    }
 }
 
 impl Reservation {
@@ -31,20 +58,32 @@ impl Reservation {
         });
         let all = matched.enforced().zip(counted.iter().copied()).zip(is_asked);
         let (asked, fixed): (Vec<_>, Vec<_>) = all.partition(|(_, is_asked)| *is_asked);
-        let receipt = |taken: Vec<((Charge<'_>, QuotaState), bool)>| {
-            let (charges, states): (Vec<_>, Vec<_>) = taken.into_iter().map(|(taken, _)| taken).unzip();
-            let decision = Decision::of_charges(&charges, states.into_iter().collect::<Counted>());
+        let receipt = |charges: &[Charge<'_>], states: Vec<QuotaState>| {
+            let decision = Decision::of_charges(charges, states.into_iter().collect::<Counted>());
             decision.map_or_else(Receipt::default, Decision::into_receipt)
         };
-        Self { asked: receipt(asked), fixed: receipt(fixed) }
+        let ((asked, asked_states), (fixed, fixed_states)) = (apart(asked), apart(fixed));
+        let untaken = if decision.is_allowed() && !decision.is_without_room() {
+            asked.iter().zip(&asked_states).filter_map(Untaken::of).collect()
+        } else {
+            Vec::new()
+        };
+        Self { asked: receipt(&asked, asked_states), fixed: receipt(&fixed, fixed_states), untaken }
     }
 
-    /// Whether nothing was taken that can be given back: so of a denied request, and where the policy for a store in
-    /// trouble decided.
+    /// Whether nothing was taken that can be given back. A denied request takes nothing unless
+    /// [denials are counted](tollgate::CountDenied), and neither does one that the policy for a store in trouble
+    /// decided.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.asked.is_empty() && self.fixed.is_empty()
     }
+}
+
+type Taken<'a> = ((Charge<'a>, QuotaState), bool);
+
+fn apart(taken: Vec<Taken<'_>>) -> (Vec<Charge<'_>>, Vec<QuotaState>) {
+    taken.into_iter().map(|(taken, _)| taken).unzip()
 }
 
 impl<S: Store, C: Clock> PolicyLimiter<S, C> {
@@ -110,7 +149,9 @@ impl<S: Store, C: Clock> PolicyLimiter<S, C> {
     ///
     /// If the store could not take a step; all are tried.
     pub async fn commit(&self, reservation: Reservation, cost: u32) -> Result<(), StoreError> {
-        self.take_all(reservation.asked.items().iter().filter_map(|item| item.settle(cost))).await
+        let Reservation { asked, untaken, .. } = &reservation;
+        let settled = asked.items().iter().filter_map(|item| item.settle(cost));
+        self.take_all(settled.chain(untaken.iter().filter_map(|untaken| untaken.settle(cost)))).await
     }
 
     /// Gives everything back, to the windows it came from.

@@ -99,8 +99,8 @@ pub enum Separators {
     /// another key.
     #[default]
     Escape,
-    /// The request fails with [`StoreError::Uncountable`](tollgate::StoreError::Uncountable). Whoever admits
-    /// requests when the store fails admits these as well, so this is for values that are checked before.
+    /// The request fails with [`StoreError::Uncountable`](tollgate::StoreError::Uncountable), whatever the policy for
+    /// a store in trouble says. Use it where values are checked before: otherwise any client can cause that error.
     Refuse,
 }
 

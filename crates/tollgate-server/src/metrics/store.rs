@@ -20,7 +20,7 @@ pub(crate) struct StoreMetrics {
     status: Box<dyn Fn() -> StoreStatus + Send + Sync>,
 }
 
-/// What errors are called. The last is for what the libraries may add.
+/// The names of errors. The last is for errors that the libraries may add.
 const KINDS: [&str; 13] = [
     "unreachable",
     "timed_out",

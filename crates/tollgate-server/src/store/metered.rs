@@ -199,7 +199,7 @@ fn is_local(answer: &Result<Counted, StoreError>) -> bool {
     states.map(QuotaState::source).any(|source| source == Source::Local)
 }
 
-/// What an error says something of.
+/// What an error concerns.
 enum Concern {
     /// The request alone, whatever the state of the store.
     Request,

@@ -70,7 +70,8 @@ impl RateLimitLayerBuilder {
     }
 
     /// Leaves nothing of the decision in the extensions of a request, neither [`Counted`](tollgate::Counted) nor the
-    /// decision of policies, for services that do not read it. To leave it takes an allocation, which is the only one that a request without headers needs.
+    /// decision of policies. It is for services that read neither, and saves the only allocation that a request
+    /// without headers needs.
     #[must_use]
     pub fn without_decisions(self) -> Self {
         Self { leaves: Leaves::Nothing, ..self }
