@@ -166,15 +166,17 @@ impl Gate {
         let Some(answer) = by_key.charge_at_once(key, cost) else {
             return AtOnce::Waits(Some(Asked::ByKey { key: key.clone().into_owned(), cost }));
         };
-        let taken = self.taken(by_key, key, cost, &answer);
-        drop(extracted);
         let ruling = match answer {
+            Ok(counted) if !by_key.is_whole(&counted) => self.nonsense(Head::from(&*request)),
             Ok(counted) if counted.is_admitted() => {
+                let taken = self.gives_back().then(|| taken(&by_key.limiter, key, cost, &counted));
+                drop(extracted);
                 return AtOnce::GoesOn(After::admitted(self, counted, taken, request.extensions_mut()));
             }
             Ok(counted) => self.deny(by_key, Head::from(&*request), &counted),
             Err(error) => self.trouble(Head::from(&*request), &error),
         };
+        drop(extracted);
         self.ruled(ruling, request.extensions_mut())
     }
 
@@ -220,34 +222,22 @@ impl Gate {
             let (limiter, key) = (by_key.limiter.clone(), key.into_owned());
             let step = async move {
                 let answer = charge(&limiter, &key, cost).await;
-                let taken = taken(&limiter, &key, cost, &answer);
+                let taken = admitted(&answer).map(|counted| taken(&limiter, &key, cost, counted));
                 (answer, taken)
             };
             Reserving::new(self, step).await
         } else {
             let answer = charge(&by_key.limiter, &key, cost).await;
-            let taken = self.taken(by_key, &key, cost, &answer);
+            let admitted = admitted(&answer).filter(|_| self.gives_back());
+            let taken = admitted.map(|counted| taken(&by_key.limiter, &key, cost, counted));
             (answer, taken)
         };
         match answer {
+            Ok(counted) if !by_key.is_whole(&counted) => self.nonsense(head),
             Ok(counted) if counted.is_admitted() => Ruling::Admit(counted, taken),
             Ok(counted) => self.deny(by_key, head, &counted),
             Err(error) => self.trouble(head, &error),
         }
-    }
-
-    /// What was taken, if something of it may be given back.
-    fn taken(
-        &self,
-        by_key: &ByKey,
-        key: &Key<'_>,
-        cost: u32,
-        answer: &Result<Counted, StoreError>,
-    ) -> Option<Box<Taken>> {
-        if !self.gives_back() {
-            return None;
-        }
-        taken(&by_key.limiter, key, cost, answer)
     }
 
     /// Whether something of what was taken may be given back.
@@ -323,6 +313,12 @@ impl Gate {
         denied
     }
 
+    /// An answer that is none.
+    #[cold]
+    fn nonsense(&self, head: Head<'_>) -> Ruling {
+        self.trouble(head, &AnswerError::Nonsense.into())
+    }
+
     pub(crate) fn trouble(&self, head: Head<'_>, error: &StoreError) -> Ruling {
         let answer = match error {
             StoreError::Trouble { .. } => self.on_store_error,
@@ -350,7 +346,7 @@ impl ByKey {
     fn charge_at_once(&self, key: &Key<'_>, cost: u32) -> Option<Result<Counted, StoreError>> {
         let quotas = &**self.limiter.quotas();
         let charge_all = |charges: &[Charge<'_>]| match self.limiter.store().step(Step::Charge(charges)) {
-            Answer::Now(answer) => Some(whole(answer, charges)),
+            Answer::Now(answer) => Some(answer),
             Answer::Later(_) => None,
         };
         match quotas {
@@ -359,36 +355,29 @@ impl ByKey {
             quotas => charge_all(&charges(quotas, key, cost)),
         }
     }
+
+    /// Whether this says where each quota stands.
+    fn is_whole(&self, counted: &Counted) -> bool {
+        counted.len() == self.limiter.quotas().len()
+    }
 }
 
 /// Charges the key, also where the store has to be waited for.
 async fn charge(limiter: &SharedLimiter<AnyStore>, key: &Key<'_>, cost: u32) -> Result<Counted, StoreError> {
-    let charges = charges(limiter.quotas(), key, cost);
-    whole(limiter.store().step(Step::Charge(&charges)).await, &charges)
+    limiter.store().step(Step::Charge(&charges(limiter.quotas(), key, cost))).await
 }
 
 fn charges<'a>(quotas: &'a [PolicyQuota], key: &'a Key<'a>, cost: u32) -> SmallVec<[Charge<'a>; 2]> {
     quotas.iter().map(|quota| Charge::new(quota, key, cost)).collect()
 }
 
-/// The answer, if it says where each quota stands.
-#[inline]
-fn whole(answer: Result<Counted, StoreError>, charges: &[Charge<'_>]) -> Result<Counted, StoreError> {
-    match answer {
-        Ok(counted) if counted.len() != charges.len() => Err(AnswerError::Nonsense.into()),
-        answer => answer,
-    }
+fn admitted(answer: &Result<Counted, StoreError>) -> Option<&Counted> {
+    answer.as_ref().ok().filter(|counted| counted.is_admitted())
 }
 
-/// What this answer took; `None` if it is no admission.
-fn taken(
-    limiter: &SharedLimiter<AnyStore>,
-    key: &Key<'_>,
-    cost: u32,
-    answer: &Result<Counted, StoreError>,
-) -> Option<Box<Taken>> {
-    let counted = answer.as_ref().ok().filter(|counted| counted.is_admitted())?;
-    Some(Box::new(Taken::by_key(limiter, key.clone().into_owned(), cost, counted)))
+/// What a request took that was admitted so.
+fn taken(limiter: &SharedLimiter<AnyStore>, key: &Key<'_>, cost: u32, counted: &Counted) -> Box<Taken> {
+    Box::new(Taken::by_key(limiter, key.clone().into_owned(), cost, counted))
 }
 
 /// In a box, so that the way of those who go on moves less; a reply allocates anyhow.
