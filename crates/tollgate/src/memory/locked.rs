@@ -1,5 +1,7 @@
 //! A step under the locks of its counters' shards: whatever one compare-and-swap cannot do.
 
+use std::mem;
+
 use smallvec::SmallVec;
 
 use super::decide::{Outcome, decide, is_admitted};
@@ -88,8 +90,13 @@ impl<'a> LockedStep<'a> {
         step.outcomes = time.decide_all(charges, |now| step.decide(now));
         // If the clock has stepped back between the two readings, the first one must not close what is written now.
         step.coarse = step.outcomes.iter().map(|outcome| outcome.now).fold(step.coarse, Ord::min);
-        step.move_back();
         step
+    }
+
+    /// Gives everything back as it was found: for a step that may begin again with another reading, because it had no room.
+    /// Says whether a counter would have had to move.
+    pub(super) fn give_up(mut self) -> bool {
+        self.outcomes.drain(..).any(|outcome| outcome.standing.course == Course::MovedBack)
     }
 
     /// Finds or makes room for counters that have no slot. Before anything is frozen, because counters may
@@ -127,23 +134,6 @@ impl<'a> LockedStep<'a> {
     fn cost_of(&self, held: usize) -> u64 {
         let each = self.charges.iter().zip(&self.indices);
         each.filter(|(_, index)| **index == held).map(|(charge, _)| u64::from(charge.cost())).sum()
-    }
-
-    /// Writes what has to move whatever comes of the step.
-    fn move_back(&mut self) {
-        for (index, outcome) in self.indices.iter().zip(&self.outcomes) {
-            let held = &mut self.held[*index];
-            if outcome.standing.course != Course::MovedBack {
-                continue;
-            }
-            let guard = self.guards.of(held.shard);
-            match &mut held.slot {
-                Some((slot, word)) => {
-                    *word = guard.next_word(*slot, *word, held.fingerprint, outcome.standing.add(0));
-                }
-                None => guard.forget_dropped(),
-            }
-        }
     }
 
     pub(super) fn charge(&mut self) -> Result<Counted, NoRoom> {
@@ -197,6 +187,8 @@ impl<'a> LockedStep<'a> {
         let held = &mut self.held[0];
         let guard = self.guards.of(held.shard);
         if let Some((slot, _)) = held.slot.take() {
+            // Nothing is left to move.
+            self.outcomes[0].standing.course = Course::Stayed;
             guard.free(slot);
             if let Some(names) = &self.table.names {
                 names.remove(held.shard, held.fingerprint);
@@ -256,7 +248,9 @@ impl<'a> LockedStep<'a> {
 
     /// Writes a charge's counter, which has a slot, or gets one.
     fn write(&mut self, index: usize, state: State) {
-        let (counter, course) = (self.charges[index].counter(), self.outcomes[index].standing.course);
+        let counter = self.charges[index].counter();
+        // What is written here need not be moved at the end.
+        let course = mem::replace(&mut self.outcomes[index].standing.course, Course::Stayed);
         let held = &mut self.held[self.indices[index]];
         let guard = self.guards.of(held.shard);
         if let Some((slot, word)) = held.slot.take() {
@@ -267,6 +261,9 @@ impl<'a> LockedStep<'a> {
             }
             slot.thaw(guard.next_word(slot, word, held.fingerprint, state));
         } else {
+            if course == Course::MovedBack {
+                guard.forget_dropped();
+            }
             let dropped = guard.insert(held.fingerprint, state, self.coarse);
             self.table.tell_of_dropped(held.shard, guard, &dropped);
             if let Some(names) = &self.table.names {
@@ -276,13 +273,26 @@ impl<'a> LockedStep<'a> {
     }
 }
 
+/// Gives back what was not written, moved if it has to move.
 impl Drop for LockedStep<'_> {
     fn drop(&mut self) {
-        for Held { shard, slot, .. } in &self.held {
-            let Some((slot, word)) = *slot else { continue };
+        for (index, Held { fingerprint, shard, slot, .. }) in self.held.iter().enumerate() {
+            let guard = self.guards.of(*shard);
+            let outcome = self.outcomes.get(self.first_of(index));
+            let moved = outcome.filter(|outcome| outcome.standing.course == Course::MovedBack);
+            let Some((slot, word)) = *slot else {
+                if moved.is_some() {
+                    guard.forget_dropped();
+                }
+                continue;
+            };
+            if let Some(outcome) = moved {
+                slot.thaw(guard.next_word(slot, word, *fingerprint, outcome.standing.add(0)));
+                continue;
+            }
             // What was frozen was not seen by whoever looked for closed counters in this step.
             if let Some(state) = slot.state(word) {
-                self.guards.of(*shard).note_end(state.end);
+                guard.note_end(state.end);
             }
             slot.thaw(word);
         }

@@ -451,12 +451,21 @@ impl<C: Clock> Inner<C> {
         mut take: impl FnMut(&mut LockedStep<'_>) -> Result<A, NoRoom>,
     ) -> Result<A, Full> {
         loop {
-            // Its locks are given back before others are taken, so that no two steps wait for each other.
-            let answer = take(&mut LockedStep::new(&self.table, &self.time, charges, fingerprints, needs));
-            match answer {
+            let mut step = LockedStep::new(&self.table, &self.time, charges, fingerprints, needs);
+            let no_room = match take(&mut step) {
                 Ok(answer) => return Ok(answer),
-                Err(NoRoom::UnderCap) if self.table.make_room_anywhere(self.time.coarse()) => {}
-                Err(NoRoom::UnderCap | NoRoom::InShard) => return Err(Full),
+                Err(no_room) => no_room,
+            };
+            // Its locks are given back before others are taken, so that no two steps wait for each other.
+            let has_to_move = step.give_up();
+            match no_room {
+                NoRoom::UnderCap if self.table.make_room_anywhere(self.time.coarse()) => {}
+                NoRoom::UnderCap | NoRoom::InShard => {
+                    if has_to_move {
+                        drop(self.lock(charges));
+                    }
+                    return Err(Full);
+                }
             }
         }
     }

@@ -101,7 +101,6 @@ impl<'a> Ledger<'a> {
         counters.dedup();
         (0..self.counters.len()).for_each(|counter| self.drop_closed(counter, event));
         for counter in &counters {
-            self.move_back(*counter, event);
             self.drop_closed(*counter, event);
         }
         match &event.answer {
@@ -112,7 +111,10 @@ impl<'a> Ledger<'a> {
                 self.counted(event, asks, &counters, states)?;
             }
             Answer::Refunded(refunded) => self.refunded(event, &asks[0], *refunded)?,
-            Answer::Full => self.full(event, asks, &counters)?,
+            Answer::Full => {
+                self.full(event, asks, &counters)?;
+                counters.iter().for_each(|counter| self.move_back(*counter, event));
+            }
             Answer::Listed(named) => self.listed(event, named)?,
             Answer::Swept => {}
         }
@@ -148,7 +150,7 @@ impl<'a> Ledger<'a> {
         }
     }
 
-    /// A counter may have been taken back by a part of this call that had to begin again.
+    /// A step that has no room moves its counters back all the same (rule 12).
     fn move_back(&mut self, counter: usize, event: &Event) {
         let (terms, key) = (self.world.quotas[counter / self.keys], counter % self.keys);
         let beliefs = &mut self.counters[counter];
