@@ -46,8 +46,10 @@ pub struct Key<'a> {
 }
 
 /// What a value is; the numbers are part of the canonical bytes and never change.
+///
+/// It fills its word, because a key is moved by words: to read one of which only a byte was just written takes long.
 #[derive(Clone, Copy, PartialEq, Eq)]
-#[repr(u8)]
+#[repr(u64)]
 enum Kind {
     Text = 1,
     Bytes = 2,

@@ -10,11 +10,8 @@ use crate::{Mark, Quota, Source, Timestamp, Window};
 pub struct QuotaState {
     limit: u64,
     used: u64,
+    /// In a fixed window, everything that was used is free again at its end: so this also is when to ask again.
     reset_at: Timestamp,
-    /// Meaningful where there was no room, but may be in the future.
-    retry_at: Timestamp,
-    /// Meaningful where something is used.
-    next_at: Timestamp,
     mark: Mark,
     now: Timestamp,
     units: u32,
@@ -44,13 +41,10 @@ impl QuotaState {
         now: Timestamp,
         reason: Option<Reason>,
     ) -> Self {
-        let end = window.end();
         Self {
             limit: quota.limit(),
             used,
-            reset_at: end,
-            retry_at: end,
-            next_at: end,
+            reset_at: window.end(),
             mark: Mark::at(window.start()),
             now,
             units: 0,
@@ -154,13 +148,13 @@ impl QuotaState {
     /// When to ask again, if there was no room and there can be later.
     #[must_use]
     pub fn retry_at(&self) -> Option<Timestamp> {
-        (self.reason? == Reason::QuotaExceeded).then_some(self.retry_at)
+        (self.reason? == Reason::QuotaExceeded).then_some(self.reset_at)
     }
 
     /// When one more unit is free, if nobody takes anything until then; `None` if nothing is used.
     #[must_use]
     pub fn next_at(&self) -> Option<Timestamp> {
-        (self.used > 0).then_some(self.next_at)
+        (self.used > 0).then_some(self.reset_at)
     }
 
     /// Time until [`reset_at`](Self::reset_at).
@@ -221,8 +215,8 @@ mod tests {
 
     /// It is made and moved for every decision.
     #[test]
-    fn a_state_fits_into_a_cache_line() {
-        assert_eq!(size_of::<QuotaState>(), 64);
-        assert_eq!(size_of::<Result<crate::Counted, crate::Full>>(), 64);
+    fn a_state_is_six_words() {
+        assert_eq!(size_of::<QuotaState>(), 48);
+        assert_eq!(size_of::<Result<crate::Counted, crate::Full>>(), 48);
     }
 }

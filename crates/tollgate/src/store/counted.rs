@@ -57,8 +57,12 @@ pub type Counted = PerQuota<QuotaState>;
 impl Counted {
     /// Whether every quota had room, and so a charge was admitted.
     #[must_use]
+    #[inline(always)]
     pub fn is_admitted(&self) -> bool {
-        self.iter().all(QuotaState::has_room)
+        match &self.0 {
+            Values::One([state]) => state.has_room(),
+            Values::Many(states) => states.iter().all(QuotaState::has_room),
+        }
     }
 
     /// Which quota decides, counted from 0: the one that denied (the longest wait, if several did), else the one with
