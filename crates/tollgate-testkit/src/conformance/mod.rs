@@ -75,6 +75,7 @@ macro_rules! conformance {
             changes::a_record_never_asks
             changes::a_set_may_pass_the_limit_and_free_it_again
             changes::set_and_record_saturate
+            changes::a_counter_that_saturates_says_what_it_took
             changes::a_reset_forgets_one_counter
             identity::a_raised_limit_frees_the_difference
             identity::a_lowered_limit_leaves_nothing_and_never_less

@@ -51,12 +51,13 @@ impl Outcome {
             && charge.counter().quota().count_denied() == CountDenied::Yes
     }
 
-    /// The answer once its step has taken so many units of the counter.
+    /// The answer once its step has taken so many units of the counter, for a charge that is the only one on it.
     #[inline(always)]
     pub(super) fn answer(&self, charge: &Charge<'_>, units: u64) -> QuotaState {
         let used = self.standing.add(units).used;
         let quota = charge.counter().quota().quota();
-        let taken = if used > self.standing.used { charge.cost() } else { 0 };
+        // A counter that is nearly saturated takes less than the cost.
+        let taken = u64::from(charge.cost()).min(used - self.standing.used) as u32;
         QuotaState::in_window(quota, used, self.standing.window, self.now, self.reason).with_units(taken)
     }
 }
