@@ -32,8 +32,11 @@ pub fn limiter(quota: Quota) -> (Limiter<ManualClock>, ManualClock) {
 
 /// A store that counts and denies nobody: for tests that are not about limits, and would otherwise run into them.
 ///
-/// `used` may pass the limit, and then `remaining` is 0. Errors of the store below are returned. Put it above a
-/// [`FallbackStore`](crate::FallbackStore) and not below: from a store it takes no admission past the limit.
+/// `used` may pass the limit, and then `remaining` is 0. Errors of the store below are returned.
+///
+/// Put it above a [`FallbackStore`](crate::FallbackStore) and not below: that one takes an admission past the limit for
+/// nonsense of a broken store. A limiter of policies has a `FallbackStore` inside, so give it policies with high limits
+/// instead.
 ///
 /// # Examples
 ///
@@ -82,6 +85,9 @@ impl<S: Store> CountingStore<S> {
                         0 => self.store.step(Step::Peek(&[*charge])).await?,
                         _ => self.store.step(Step::Record(*charge)).await?,
                     };
+                    let is_first = states.is_empty();
+                    let counted =
+                        counted.map_err(|error| if is_first { error } else { error.after_others() })?;
                     states.extend(counted.first().copied());
                 }
                 if states.len() != charges.len() {
