@@ -64,8 +64,17 @@ fn limiters_in_memory_and_over_any_store_answer_alike() {
             assert_eq!(plain.set("bob", 4).unwrap(), any.set("bob", 4).await.unwrap());
             plain.reset("bob");
             any.reset("bob").await.unwrap();
-            assert_eq!(plain.window_end("alice").unwrap(), any.window_end("alice").await.unwrap());
-            assert_eq!(plain.window_end("bob"), Ok(None));
+            for cost in [1, 4, 3] {
+                let [mut receipt, mut other] = [
+                    plain.check_cost("carol", 3).unwrap().into_receipt(),
+                    any.check_cost("carol", 3).await.unwrap().into_receipt(),
+                ];
+                let settled = plain.settle(&mut receipt, cost).unwrap();
+                assert_eq!(settled, any.settle(&mut other, cost).await.unwrap(), "minute {minute}, {cost}");
+                assert!(receipt.is_empty() && other.is_empty());
+            }
+            assert_eq!(plain.window_end("alice"), any.window_end("alice").await.unwrap());
+            assert_eq!((plain.window_end("bob"), any.window_end("bob").await.unwrap()), (None, None));
             for clock in clocks {
                 clock.advance(Duration::from_secs(60));
             }
@@ -279,11 +288,30 @@ fn steps_over_any_store_can_be_sent_to_other_threads() {
 #[test]
 fn the_window_end_is_that_of_the_last_quota_with_anything_used() {
     let (limiter, clock) = limiter(&[Quota::per_minute(5), Quota::per_hour(7)]);
-    assert_eq!(limiter.window_end("alice"), Ok(None));
+    assert_eq!(limiter.window_end("alice"), None);
+}
+
+/// A full store refused to say that a key it does not know has used nothing.
+#[test]
+fn a_full_store_knows_when_windows_end() {
+    let store = MemoryStore::builder().clock(ManualClock::default()).max_counters(2).build();
+    let hour = Limiter::with_store(Quota::per_hour(7), store.clone());
+    let end = hour.check("alice").unwrap().state().reset_at();
+    assert!(hour.check("bob").unwrap().is_allowed());
+    // Of the quota by the minute there is no counter.
+    let builder = || Limiter::builder("default").quota(Quota::per_minute(5)).quota(Quota::per_hour(7));
+    let (both, shared) = (builder().build(store.clone()).unwrap(), builder().build_shared(store).unwrap());
+    for (key, end) in [("alice", Some(end)), ("carol", None)] {
+        assert_eq!(both.window_end(key), end);
+        assert_eq!(block_on(shared.window_end(key)).unwrap(), end);
+    }
+    let away = FaultyStore::new(MemoryStore::new());
+    away.begin(Fault::unreachable());
+    assert!(block_on(builder().build_shared(away).unwrap().window_end("alice")).is_err());
     let decision = limiter.check("alice").unwrap();
-    assert_eq!(limiter.window_end("alice"), Ok(Some(decision.quotas()[1].reset_at())));
+    assert_eq!(limiter.window_end("alice"), Some(decision.quotas()[1].reset_at()));
     clock.advance(Duration::from_secs(3600));
-    assert_eq!(limiter.window_end("alice"), Ok(None));
+    assert_eq!(limiter.window_end("alice"), None);
 }
 
 #[test]

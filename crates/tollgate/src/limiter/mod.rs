@@ -320,12 +320,11 @@ impl<C: Clock> Limiter<C> {
     }
 
     /// The latest end among windows in which the key has used something; `None` if it has used nothing.
-    ///
-    /// # Errors
-    ///
-    /// As [`check`](Self::check).
-    pub fn window_end<'a>(&'a self, key: impl Into<Key<'a>>) -> Result<Option<Timestamp>, Full> {
-        Ok(last_end(self.peek(key)?.quotas()))
+    pub fn window_end<'k>(&self, key: impl Into<Key<'k>>) -> Option<Timestamp> {
+        let key = key.into();
+        // One look for each quota: a full store refuses a look at a counter that it does not have, and then nothing is used.
+        let looks = charges(&self.quotas, &key, 0);
+        last_end(looks.chunks(1).filter_map(|look| self.store.peek(look).ok()))
     }
 
     #[inline(always)]
@@ -362,8 +361,10 @@ fn charges<'a>(quotas: &'a [PolicyQuota], key: &'a Key<'a>, cost: u32) -> SmallV
 }
 
 /// The latest end among windows with usage.
-fn last_end(states: &[QuotaState]) -> Option<Timestamp> {
-    states.iter().filter(|state| state.used() > 0).map(QuotaState::reset_at).max()
+fn last_end(looks: impl Iterator<Item = Counted>) -> Option<Timestamp> {
+    let ends =
+        |counted: Counted| counted.iter().filter(|state| state.used() > 0).map(QuotaState::reset_at).max();
+    looks.filter_map(ends).max()
 }
 
 impl<C> Clone for Limiter<C> {
