@@ -264,10 +264,11 @@ fn a_decision_needs_a_state_for_each_quota() {
 
 /// It was told as nonsense of the store, after which units may have been charged and a policy for outages applies.
 #[test]
-fn a_check_without_charges_is_no_trouble_of_the_store() {
-    let limiter = SharedLimiter::new(Quota::per_day(1), FaultyStore::new(MemoryStore::new()));
-    let error = block_on(async { limiter.check_all(&[]).await.map(drop) }).unwrap_err();
-    assert!(matches!(error, StoreError::Uncountable(_)), "{error:?}");
+fn a_check_without_charges_is_a_mistake_of_the_caller() {
+    let in_memory = Limiter::new(Quota::per_day(1));
+    let shared = SharedLimiter::new(Quota::per_day(1), FaultyStore::new(MemoryStore::new()));
+    assert!(std::panic::catch_unwind(|| in_memory.check_all(&[]).map(drop)).is_err());
+    assert!(std::panic::catch_unwind(|| drop(shared.check_all(&[]))).is_err());
 }
 
 /// Servers spawn them.

@@ -119,14 +119,16 @@ impl<S: Store> SharedLimiter<S> {
     ///
     /// # Errors
     ///
-    /// As [`check`](Self::check); and [`StoreError::Uncountable`] if there are no charges, for then no quota decides.
+    /// As [`check`](Self::check).
+    ///
+    /// # Panics
+    ///
+    /// If there are no charges, for then no quota decides.
     pub fn check_all<'a>(
         &'a self,
         charges: &'a [Charge<'a>],
     ) -> Answer<impl Future<Output = Result<Decision<'a>, StoreError>> + Send> {
-        if charges.is_empty() {
-            return Answer::Now(Err(StoreError::Uncountable("there are no charges")));
-        }
+        assert!(!charges.is_empty(), "there are no charges to decide on");
         self.store.step(Step::Charge(charges)).map(|counted| {
             Decision::of_charges(charges, counted?).ok_or_else(|| AnswerError::Nonsense.into())
         })
