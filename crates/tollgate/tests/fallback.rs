@@ -353,10 +353,10 @@ fn a_refund_of_a_fallback_decision_gives_nothing() {
         block_on(async {
             assert!(limiter.check("alice").await.unwrap().is_allowed());
             shared.faulty.begin(Fault::unreachable());
-            let receipt = limiter.check("alice").await.unwrap().into_receipt();
+            let mut receipt = limiter.check("alice").await.unwrap().into_receipt();
             shared.faulty.end();
             assert!(receipt.is_empty());
-            assert!(limiter.refund(receipt).await.unwrap().is_empty());
+            assert!(limiter.refund(&mut receipt).await.unwrap().is_empty());
         });
     }
 }
