@@ -51,13 +51,13 @@ impl Outcome {
             && charge.counter().quota().count_denied() == CountDenied::Yes
     }
 
-    /// The answer once its step has taken so many units of the counter, for a charge that is the only one on it.
+    /// The answer once its step has taken so many units of the counter.
     #[inline(always)]
     pub(super) fn answer(&self, charge: &Charge<'_>, units: u64) -> QuotaState {
         let used = self.standing.add(units).used;
         let quota = charge.counter().quota().quota();
-        // A counter that is nearly saturated takes less than the cost.
-        let taken = u64::from(charge.cost()).min(used - self.standing.used) as u32;
+        // A counter that is nearly saturated takes less than the cost. It is wide, so that is seen to under its lock.
+        let taken = if units > 0 { charge.cost() } else { 0 };
         QuotaState::in_window(quota, used, self.standing.window, self.now, self.reason).with_units(taken)
     }
 }
