@@ -175,7 +175,9 @@ pub async fn steps_of_all_kinds_go_together<S: Subject>(subject: &S) {
         Step::Set { counter: set.charge(0).counter(), used: 3 },
         Step::Peek(&two),
     ];
-    let expected: [(&[(u64, u32)], Option<Reason>); 12] = [
+    /// Used and taken for each charge, and the reason of a denial.
+    type Expected<'a> = (&'a [(u64, u32)], Option<Reason>);
+    let expected: [Expected<'_>; 12] = [
         (&[(2, 2), (2, 2)], None),
         (&[(5, 0)], Some(Reason::QuotaExceeded)),
         (&[], None),
