@@ -53,7 +53,7 @@ pub(crate) enum Proof {
     /// Run the memory store in simulated worlds with a clock that moves at any moment, and judge every answer by a ledger
     Sim {
         /// Worlds in which whole calls follow each other; a tenth as many have threads that interrupt each other
-        #[arg(long, default_value_t = 1_000_000)]
+        #[arg(long, default_value_t = 1_000_000, value_parser = clap::value_parser!(u64).range(1..))]
         schedules: u64,
         /// Of the first world, as a violation names it; the others have those that follow
         #[arg(long, default_value_t = 1)]

@@ -519,15 +519,72 @@ fn a_refund_says_whether_its_window_is_open() {
     assert_eq!(refunds, [(false, 0, 0), (true, 1, 0)]);
 }
 
-/// Once something was given back, an error that says that nothing was would be answered with a second refund.
+/// Once something was changed, an error that says that nothing was would be answered with a second try: a refund would give
+/// back twice. A reset and a set said so, and so did a commit and a cancel.
 #[test]
 fn an_error_after_a_part_may_have_charged() {
-    let error = StoreError::trouble(Unreachable);
-    assert!(!error.may_have_charged());
-    let after = error.after_others();
-    assert!(after.may_have_charged());
-    assert_eq!(after.trouble_of(), Some(&Unreachable));
-    assert!(StoreError::Full.after_others().may_have_charged());
+    let limiter = limiter("  - { name: a, key: [user], quotas: [99/1m, 99/1h], on_store_failure: closed }");
+    let store = limiter.store();
+    let alice = attributes(ALICE);
+    let windows: Vec<ChargedWindow> = check(&limiter, ALICE).quotas().map(Into::into).collect();
+    let reserved = || block_on(limiter.reserve(&alice, 5)).unwrap().1;
+    let begin = |spared| store.begin_after(spared, Fault::unreachable());
+    let store_error = |error: CheckError| match error {
+        CheckError::Store(error) => error,
+        other => panic!("{other}"),
+    };
+    for (spared, may_have) in [(0, false), (1, true)] {
+        let refund = || match block_on(limiter.refund(&alice, 1, &windows)).unwrap_err() {
+            RefundError::Check(error) => store_error(error),
+            other => panic!("{other}"),
+        };
+        let changes: [(&str, Box<dyn Fn() -> StoreError>); 5] = [
+            (
+                "refund",
+                Box::new(|| {
+                    // It peeks first, for the time.
+                    begin(spared + 1);
+                    refund()
+                }),
+            ),
+            (
+                "reset",
+                Box::new(|| {
+                    begin(spared);
+                    store_error(block_on(limiter.reset(&alice)).unwrap_err())
+                }),
+            ),
+            (
+                "set",
+                Box::new(|| {
+                    begin(spared);
+                    store_error(block_on(limiter.set(&alice, 3)).unwrap_err())
+                }),
+            ),
+            (
+                "commit",
+                Box::new(|| {
+                    let reservation = reserved();
+                    begin(spared);
+                    block_on(limiter.commit(reservation, 3)).unwrap_err()
+                }),
+            ),
+            (
+                "cancel",
+                Box::new(|| {
+                    let reservation = reserved();
+                    begin(spared);
+                    block_on(limiter.cancel(reservation)).unwrap_err()
+                }),
+            ),
+        ];
+        for (name, change) in changes {
+            let error = change();
+            assert_eq!(error.may_have_charged(), may_have, "{name} after {spared}");
+            assert_eq!(error.trouble_of(), Some(&Unreachable), "{name} after {spared}");
+            store.end();
+        }
+    }
 }
 
 #[test]

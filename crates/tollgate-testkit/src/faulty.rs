@@ -18,6 +18,8 @@ pub struct FaultyStore<S> {
 #[derive(Debug, Default)]
 struct Now {
     fault: Option<Fault>,
+    /// Steps that are taken before it begins.
+    spared: usize,
     /// Those whose answers are held.
     held: Vec<Waker>,
 }
@@ -69,12 +71,17 @@ impl<S: Store> FaultyStore<S> {
 
     /// From the next step on, this goes wrong and nothing else.
     pub fn begin(&self, fault: Fault) {
-        self.become_of(Some(fault));
+        self.begin_after(0, fault);
+    }
+
+    /// All is well for so many steps more, and then this goes wrong. A batch is one step.
+    pub fn begin_after(&self, spared: usize, fault: Fault) {
+        self.become_of(Some(fault), spared);
     }
 
     /// From the next step on, all is well.
     pub fn end(&self) {
-        self.become_of(None);
+        self.become_of(None, 0);
     }
 
     /// How many answers are held.
@@ -82,14 +89,20 @@ impl<S: Store> FaultyStore<S> {
         self.now().held.len()
     }
 
-    fn become_of(&self, fault: Option<Fault>) {
+    fn become_of(&self, fault: Option<Fault>, spared: usize) {
         let mut now = self.now();
-        now.fault = fault;
+        (now.fault, now.spared) = (fault, spared);
         now.held.drain(..).for_each(Waker::wake);
     }
 
-    fn fault(&self) -> Option<Fault> {
-        self.now().fault.clone()
+    /// What goes wrong with the step that begins now.
+    fn next_fault(&self) -> Option<Fault> {
+        let mut now = self.now();
+        if now.spared > 0 {
+            now.spared -= 1;
+            return None;
+        }
+        now.fault.clone()
     }
 
     fn now(&self) -> MutexGuard<'_, Now> {
@@ -109,9 +122,13 @@ impl<S: Store> FaultyStore<S> {
         .await;
     }
 
-    async fn take<A>(&self, step: impl Future<Output = Result<A, StoreError>>) -> Result<A, StoreError> {
-        match self.fault() {
-            Some(Fault::Fails(error)) => Err(error),
+    async fn take<A>(
+        &self,
+        fault: Option<&Fault>,
+        step: impl Future<Output = Result<A, StoreError>>,
+    ) -> Result<A, StoreError> {
+        match fault {
+            Some(Fault::Fails(error)) => Err(error.clone()),
             Some(Fault::Hangs) => pending().await,
             Some(Fault::HoldsAnswers) => {
                 let answer = step.await;
@@ -125,14 +142,14 @@ impl<S: Store> FaultyStore<S> {
         }
     }
 
-    fn twisted(&self, counted: Counted) -> Counted {
+    fn twisted(fault: Option<&Fault>, counted: Counted) -> Counted {
         let all = counted.len();
         let as_if = |state: &QuotaState, limit: u64, used: u64| {
             let quota = Quota::per_day(0).with_limit(limit).expect("a limit that is near another");
             let window = state.window().expect("a quota of fixed windows");
             QuotaState::in_window(&quota, used, window, state.now(), None)
         };
-        match self.fault() {
+        match fault {
             Some(Fault::ForgetsQuotas) => counted.iter().take(all - 1).copied().collect(),
             Some(Fault::AnswersForAnotherLimit) => {
                 counted.iter().map(|state| as_if(state, state.limit() + 1, 0)).collect()
@@ -152,9 +169,10 @@ impl<S: Store> Store for FaultyStore<S> {
     ) -> Answer<impl Future<Output = Result<Counted, StoreError>> + Send> {
         Answer::Later(async move {
             // Only once it is known that the step is taken: a store in memory takes it at once.
-            let counted = self.take(async { self.store.step(step).await }).await?;
+            let fault = self.next_fault();
+            let counted = self.take(fault.as_ref(), async { self.store.step(step).await }).await?;
             Ok(match step {
-                Step::Charge(_) | Step::Peek(_) => self.twisted(counted),
+                Step::Charge(_) | Step::Peek(_) => Self::twisted(fault.as_ref(), counted),
                 _ => counted,
             })
         })
@@ -165,15 +183,19 @@ impl<S: Store> Store for FaultyStore<S> {
         steps: &'a [Step<'a>],
     ) -> Answer<impl Future<Output = Vec<Result<Counted, StoreError>>> + Send> {
         Answer::Later(async move {
-            let answers = self.take(async { Ok(self.store.step_each(steps).await) }).await;
+            let fault = self.next_fault();
+            let answers = self.take(fault.as_ref(), async { Ok(self.store.step_each(steps).await) }).await;
             let mut answers = match answers {
                 Ok(answers) => answers,
                 Err(error) => vec![Err(error); steps.len()],
             };
-            if let Some(Fault::ForgetsQuotas) = self.fault() {
+            if let Some(Fault::ForgetsQuotas) = fault {
                 answers.pop();
             }
-            answers.into_iter().map(|answer| answer.map(|counted| self.twisted(counted))).collect()
+            answers
+                .into_iter()
+                .map(|answer| answer.map(|counted| Self::twisted(fault.as_ref(), counted)))
+                .collect()
         })
     }
 }

@@ -83,11 +83,14 @@ impl Model {
                 self.add(&charge.counter(), units);
             }
         }
+        // What a counter took is that of its charges in their order. It saturates, and then takes less than they cost.
+        let mut told = HashMap::<Name, u64>::new();
         let mut count = |((charge, fits), before): ((&Charge<'_>, &bool), &u64)| {
             let Held { used, window, .. } = self.look(&charge.counter());
-            // A saturated counter takes no more.
-            let units = if used > *before { charge.cost() } else { 0 };
-            Count { used, window, fits: *fits, units }
+            let told = told.entry(name(&charge.counter())).or_default();
+            let units = u64::from(charge.cost()).min(used - before - *told);
+            *told += units;
+            Count { used, window, fits: *fits, units: u32::try_from(units).unwrap() }
         };
         Ok(charges.iter().zip(&fits).zip(&before).map(&mut count).collect())
     }
@@ -111,7 +114,7 @@ impl Model {
     pub fn record(&mut self, charge: &Charge<'_>) -> Result<Count, Full> {
         let used = self.look(&charge.counter()).used;
         let count = self.set(&charge.counter(), used + u64::from(charge.cost()))?;
-        Ok(Count { units: if count.used > used { charge.cost() } else { 0 }, ..count })
+        Ok(Count { units: u32::try_from(count.used - used).unwrap(), ..count })
     }
 
     /// As [`Step::Set`](tollgate::Step::Set).

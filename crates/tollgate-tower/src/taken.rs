@@ -45,7 +45,7 @@ impl Taken {
     /// Gives everything back, to the windows that were charged.
     pub(crate) async fn cancel(self) -> Result<(), StoreError> {
         match self {
-            Self::ByKey { limiter, receipt, .. } => limiter.refund(receipt).await.map(drop),
+            Self::ByKey { limiter, mut receipt, .. } => limiter.refund(&mut receipt).await.map(drop),
             #[cfg(feature = "policy")]
             Self::ByPolicies { engine, reservation, .. } => engine.cancel(reservation).await,
         }
@@ -60,7 +60,7 @@ impl Taken {
                     Some(missing) => limiter.record(key, missing).await.map(drop),
                 }
             }
-            Self::ByKey { limiter, receipt, .. } => limiter.settle(receipt, actual).await.map(drop),
+            Self::ByKey { limiter, mut receipt, .. } => limiter.settle(&mut receipt, actual).await.map(drop),
             #[cfg(feature = "policy")]
             Self::ByPolicies { engine, reservation, .. } => engine.commit(reservation, actual).await,
         }

@@ -16,7 +16,7 @@ fn main() -> Result<(), Full> {
 
     let cost = answer().len() as u32;
     // In the window that was charged, or nowhere if it has closed meanwhile.
-    let refunded = limiter.refund_units(decision.into_receipt(), MOST - cost);
+    let refunded = limiter.refund_units(&mut decision.into_receipt(), MOST - cost);
     println!(
         "it cost {cost}, {} given back: {} left",
         refunded[0].units(),

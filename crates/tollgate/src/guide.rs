@@ -107,10 +107,10 @@
 //!
 //! What a check took is a [`Receipt`](crate::Receipt), and [`refund`](crate::Limiter::refund) takes it back. The units
 //! return to the windows they were taken from, or nowhere if those have closed. A denied request takes
-//! nothing, so its receipt is empty. No receipt can be used twice.
+//! nothing, so its receipt is empty. What was given back leaves the receipt, so nothing is given back twice.
 //!
-//! Where the cost is known only afterwards, take the most it can be and [reserve](crate::Limiter::reserve) it. What is
-//! not committed is given back, also if the work fails.
+//! Where the cost is known only afterwards, take the most it can be and [settle](crate::Limiter::settle) the receipt. Or
+//! [reserve](crate::Limiter::reserve) it: what is not committed is given back, also if the work fails.
 //!
 //! ```
 //! use tollgate::{Limiter, Quota};

@@ -95,8 +95,10 @@ impl QuotaState {
     }
 
     /// Units that the step took from the counter for this charge, or gave back if it was a refund. A peek takes none,
-    /// and neither does a denial unless [denied requests are counted](crate::CountDenied::Yes),
-    /// nor a charge of a counter that is saturated.
+    /// and neither does a denial unless [denied requests are counted](crate::CountDenied::Yes).
+    ///
+    /// A counter that is nearly [saturated](crate::Quota::MAX_LIMIT) takes less than the cost. Charges of one step on the
+    /// same counter get what it took in their order: each up to its cost, until nothing is left.
     #[must_use]
     pub const fn units(&self) -> u32 {
         self.units

@@ -10,19 +10,23 @@ use crate::{Charge, Key, Mark, PolicyQuota, Step};
 /// took units has one [item](Self::items). A check that took nothing has an [empty](Self::is_empty) receipt: a peek, an
 /// answer in the store's place, or a denial, unless [denied requests are counted](crate::CountDenied::Yes).
 ///
+/// An item leaves the receipt when it is given back or settled, so nothing is given back twice. Where the store failed and
+/// provably did nothing, the item stays, and the caller can try again.
+///
 /// # Examples
 ///
 /// ```
 /// use tollgate::{Limiter, Quota};
 ///
 /// let limiter = Limiter::new(Quota::per_day(1));
-/// let receipt = limiter.check("alice")?.into_receipt();
+/// let mut receipt = limiter.check("alice")?.into_receipt();
 /// assert_eq!(receipt.items()[0].units(), 1);
 ///
 /// let denied = limiter.check("alice")?;
 /// assert!(!denied.is_allowed() && denied.into_receipt().is_empty());
 ///
-/// limiter.refund(receipt);
+/// limiter.refund(&mut receipt);
+/// assert!(receipt.is_empty());
 /// assert!(limiter.check("alice")?.is_allowed());
 /// # Ok::<(), tollgate::Full>(())
 /// ```
@@ -50,6 +54,16 @@ impl Receipt {
     #[must_use]
     pub fn items(&self) -> &[ReceiptItem] {
         &self.0
+    }
+
+    /// Removes the first item.
+    pub(crate) fn take_first(&mut self) -> Option<ReceiptItem> {
+        if self.0.is_empty() { None } else { Some(self.0.remove(0)) }
+    }
+
+    /// Puts back what was the first item.
+    pub(crate) fn put_back(&mut self, item: ReceiptItem) {
+        self.0.insert(0, item);
     }
 }
 

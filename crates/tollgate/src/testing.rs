@@ -32,8 +32,11 @@ pub fn limiter(quota: Quota) -> (Limiter<ManualClock>, ManualClock) {
 
 /// A store that counts and denies nobody: for tests that are not about limits, and would otherwise run into them.
 ///
-/// `used` may pass the limit, and then `remaining` is 0. Errors of the store below are returned. Put it above a
-/// [`FallbackStore`](crate::FallbackStore) and not below: from a store it takes no admission past the limit.
+/// `used` may pass the limit, and then `remaining` is 0. Errors of the store below are returned.
+///
+/// Put it above a [`FallbackStore`](crate::FallbackStore) and not below: that one takes an admission past the limit for
+/// nonsense of a broken store. A limiter of policies has a `FallbackStore` inside, so give it policies with high limits
+/// instead.
 ///
 /// # Examples
 ///
@@ -79,9 +82,12 @@ impl<S: Store> CountingStore<S> {
                 for charge in charges {
                     let counted = match charge.cost() {
                         // As cost 1 would be answered, with nothing taken.
-                        0 => self.store.step(Step::Peek(&[*charge])).await?,
-                        _ => self.store.step(Step::Record(*charge)).await?,
+                        0 => self.store.step(Step::Peek(&[*charge])).await,
+                        _ => self.store.step(Step::Record(*charge)).await,
                     };
+                    let is_first = states.is_empty();
+                    let counted =
+                        counted.map_err(|error| if is_first { error } else { error.after_others() })?;
                     states.extend(counted.first().copied());
                 }
                 if states.len() != charges.len() {
@@ -179,7 +185,7 @@ mod tests {
             assert_remaining(assert_allowed(&looked), 0);
             let taken = limiter.check_cost("alice", 1).await.unwrap();
             assert_eq!(assert_allowed(&limiter.peek("alice").await.unwrap()).used(), 5);
-            limiter.refund(taken.into_receipt()).await.unwrap();
+            limiter.refund(&mut taken.into_receipt()).await.unwrap();
             assert_eq!(limiter.peek("alice").await.unwrap().used(), 4);
         });
     }

@@ -353,10 +353,10 @@ fn a_refund_of_a_fallback_decision_gives_nothing() {
         block_on(async {
             assert!(limiter.check("alice").await.unwrap().is_allowed());
             shared.faulty.begin(Fault::unreachable());
-            let receipt = limiter.check("alice").await.unwrap().into_receipt();
+            let mut receipt = limiter.check("alice").await.unwrap().into_receipt();
             shared.faulty.end();
             assert!(receipt.is_empty());
-            assert!(limiter.refund(receipt).await.unwrap().is_empty());
+            assert!(limiter.refund(&mut receipt).await.unwrap().is_empty());
         });
     }
 }
@@ -485,4 +485,41 @@ fn what_is_open_now_forgets_what_was_counted_here() {
     assert!(take_all(&process, &[&before]).unwrap().is_allowed());
     assert!(!take_all(&process, &[&before]).unwrap().is_allowed());
     assert!(take_all(&process, &[&after]).unwrap().is_allowed());
+}
+
+/// Each policy added up only the costs of its own charges. So two charges on one counter that together were above the limit
+/// were admitted, and one of them took nothing of the share that the other was counted against.
+#[test]
+fn charges_on_one_counter_add_up_whatever_their_policies() {
+    let shared = Shared::new();
+    let process = shared.process(OnStoreFailure::Closed);
+    let (open, half) = (named("same", 8, OnStoreFailure::Open), named("same", 8, local("1/2")));
+    let key = Key::from("alice");
+    let both = |cost| [Charge::new(&open, &key, cost), Charge::new(&half, &key, cost)];
+    shared.faulty.begin(Fault::unreachable());
+    let never = charge(&process, &both(5)).unwrap();
+    assert_eq!(never.reason(), Some(Reason::CostExceedsLimit));
+    let later = charge(&process, &both(3)).unwrap();
+    assert_eq!((later.reason(), later.used()), (Some(Reason::QuotaExceeded), 0));
+    let admitted = charge(&process, &both(2)).unwrap();
+    let states = admitted.quotas().iter().map(|state| (state.limit(), state.used(), state.units()));
+    assert_eq!((admitted.is_allowed(), states.collect::<Vec<_>>()), (true, vec![(4, 4, 2); 2]));
+}
+
+/// What the lower one answered by its share was nonsense to the upper one, which counted once more by its own policy.
+#[test]
+fn a_fallback_below_another_comes_first() {
+    for (lower, used) in
+        [(local("1/2"), Some(1)), (OnStoreFailure::Open, Some(0)), (OnStoreFailure::Closed, None)]
+    {
+        let shared = Shared::new();
+        let memory = MemoryStore::builder().clock(shared.clock.clone()).build();
+        let upper = FallbackStore::new(shared.process(lower), OnStoreFailure::Closed).memory(memory);
+        shared.faulty.begin(Fault::unreachable());
+        let answer = take(&upper, &quota(4), 1);
+        assert_eq!(answer.as_ref().ok().map(Decision::used), used, "{lower}");
+        if let Err(error) = answer {
+            assert_eq!(error.trouble_of(), Some(&Unreachable));
+        }
+    }
 }

@@ -69,7 +69,7 @@ impl Ladder {
     }
 
     fn expires_at(&self, key: &str) -> i64 {
-        self.limiter.window_end(key).unwrap().map_or(0, |end| end.as_unix_millis())
+        self.limiter.window_end(key).map_or(0, |end| end.as_unix_millis())
     }
 }
 

@@ -8,9 +8,8 @@ use std::time::Duration;
 use tollgate::{
     Answer, AnswerError, AnyStore, Charge, CountDenied, Counted, Decision, Key, Limiter, ManualClock,
     MemoryStore, PolicyQuota, Quota, QuotaErrorKind, QuotaState, SharedLimiter, Source, Step, Store,
-    StoreError,
 };
-use tollgate_testkit::{Fault, FaultyStore, block_on};
+use tollgate_testkit::{Fault, FaultyStore, Unreachable, block_on};
 
 fn limiter(quotas: &[Quota]) -> (Limiter<ManualClock>, ManualClock) {
     let clock = ManualClock::default();
@@ -54,9 +53,10 @@ fn limiters_in_memory_and_over_any_store_answer_alike() {
                 let decision = plain.check_cost("alice", cost).unwrap();
                 let other = any.check_cost("alice", cost).await.unwrap();
                 assert_eq!(said(&decision), said(&other), "minute {minute}, cost {cost}");
-                let (receipt, other) = (decision.into_receipt(), other.into_receipt());
-                let refunded = plain.refund_units(receipt, 1);
-                assert_eq!(refunded, any.refund_units(other, 1).await.unwrap());
+                let (mut receipt, mut other) = (decision.into_receipt(), other.into_receipt());
+                let refunded = plain.refund_units(&mut receipt, 1);
+                assert_eq!(refunded, any.refund_units(&mut other, 1).await.unwrap());
+                assert!(receipt.is_empty() && other.is_empty());
             }
             assert_eq!(said(&plain.check("alice").unwrap()), said(&any.check("alice").await.unwrap()));
             assert_eq!(said(&plain.peek("alice").unwrap()), said(&any.peek("alice").await.unwrap()));
@@ -64,8 +64,17 @@ fn limiters_in_memory_and_over_any_store_answer_alike() {
             assert_eq!(plain.set("bob", 4).unwrap(), any.set("bob", 4).await.unwrap());
             plain.reset("bob");
             any.reset("bob").await.unwrap();
-            assert_eq!(plain.window_end("alice").unwrap(), any.window_end("alice").await.unwrap());
-            assert_eq!(plain.window_end("bob"), Ok(None));
+            for cost in [1, 4, 3] {
+                let [mut receipt, mut other] = [
+                    plain.check_cost("carol", 3).unwrap().into_receipt(),
+                    any.check_cost("carol", 3).await.unwrap().into_receipt(),
+                ];
+                let settled = plain.settle(&mut receipt, cost).unwrap();
+                assert_eq!(settled, any.settle(&mut other, cost).await.unwrap(), "minute {minute}, {cost}");
+                assert!(receipt.is_empty() && other.is_empty());
+            }
+            assert_eq!(plain.window_end("alice"), any.window_end("alice").await.unwrap());
+            assert_eq!((plain.window_end("bob"), any.window_end("bob").await.unwrap()), (None, None));
             for clock in clocks {
                 clock.advance(Duration::from_secs(60));
             }
@@ -108,21 +117,21 @@ fn a_decision_names_the_policy_and_the_quota_that_decided() {
         decision.into_owned()
     };
     assert_eq!((kept.policy(), kept.quota()), ("b", b.quota()));
-    let receipt = kept.into_receipt();
+    let mut receipt = kept.into_receipt();
     let keys: Vec<_> = receipt.items().iter().map(|item| item.key().clone()).collect();
     assert_eq!(keys, [Key::from("alice"), Key::from(7_u64)]);
-    assert_eq!(limiter.refund(receipt).iter().map(QuotaState::units).collect::<Vec<_>>(), [1, 1]);
+    assert_eq!(limiter.refund(&mut receipt).iter().map(QuotaState::units).collect::<Vec<_>>(), [1, 1]);
     assert_eq!(limiter.check_under(&b, 7_u64, 1).unwrap().used(), 1);
 }
 
 #[test]
 fn a_refund_goes_to_the_windows_of_its_decision() {
     let (limiter, clock) = limiter(&[Quota::per_minute(5), Quota::per_day(7)]);
-    let receipt = limiter.check_cost("alice", 5).unwrap().into_receipt();
+    let mut receipt = limiter.check_cost("alice", 5).unwrap().into_receipt();
     clock.advance(Duration::from_secs(60));
     // Others have used the next minute, which is not touched.
     assert!(limiter.check_cost("alice", 2).unwrap().is_allowed());
-    let refunded = limiter.refund(receipt);
+    let refunded = limiter.refund(&mut receipt);
     let refunded: Vec<_> = refunded.iter().map(|state| (state.units(), state.used())).collect();
     assert_eq!(refunded, [(0, 2), (5, 2)]);
 }
@@ -136,11 +145,11 @@ fn a_denial_and_a_look_have_nothing_to_give_back() {
     let denied = limiter.check("alice").unwrap();
     assert!(allowed.is_allowed() && !denied.is_allowed());
     let nothing = [looked, denied.into_receipt(), limiter.peek("alice").unwrap().into_receipt()];
-    for receipt in nothing {
+    for mut receipt in nothing {
         assert!(receipt.is_empty());
-        assert!(limiter.refund(receipt).is_empty());
+        assert!(limiter.refund(&mut receipt).is_empty());
     }
-    let given = limiter.refund(allowed.into_receipt());
+    let given = limiter.refund(&mut allowed.into_receipt());
     assert_eq!(given.iter().map(|state| (state.units(), state.used())).collect::<Vec<_>>(), [(1, 0); 2]);
 }
 
@@ -160,7 +169,7 @@ fn a_refund_by_a_counted_denial_gives_back_what_it_was_charged() {
     let denied = limiter.check_all(&charges).unwrap();
     assert_eq!(denied.quotas().iter().map(|quota| quota.used()).collect::<Vec<_>>(), [4, 4, 1]);
     assert_eq!(denied.quotas().iter().map(|quota| quota.units()).collect::<Vec<_>>(), [1, 1, 0]);
-    let refunded = limiter.refund(denied.into_receipt());
+    let refunded = limiter.refund(&mut denied.into_receipt());
     let refunded: Vec<_> = refunded.iter().map(|state| (state.units(), state.used())).collect();
     assert_eq!(refunded, [(1, 3), (1, 2)]);
 
@@ -176,9 +185,9 @@ fn a_receipt_gives_back_to_its_own_counters_only() {
     let (a, b) = (PolicyQuota::new("a", Quota::per_minute(5)), PolicyQuota::new("b", Quota::per_minute(5)));
     let key = Key::from("alice");
     let charges = [Charge::new(&a, &key, 1), Charge::new(&b, &key, 1)];
-    let receipt = limiter.check_all(&charges).unwrap().into_receipt();
+    let mut receipt = limiter.check_all(&charges).unwrap().into_receipt();
     assert!(limiter.check("alice").unwrap().is_allowed());
-    assert_eq!(limiter.refund(receipt).iter().map(QuotaState::units).collect::<Vec<_>>(), [1, 1]);
+    assert_eq!(limiter.refund(&mut receipt).iter().map(QuotaState::units).collect::<Vec<_>>(), [1, 1]);
     assert_eq!(limiter.peek("alice").unwrap().used(), 1);
     let counted = limiter.store().take(Step::Peek(&charges)).unwrap();
     assert!(counted.iter().all(|quota| quota.used() == 0));
@@ -189,8 +198,8 @@ fn part_of_a_receipt_is_given_back_and_never_more_than_it_says() {
     let (limiter, _clock) = limiter(&[Quota::per_minute(9)]);
     assert!(limiter.check_cost("alice", 3).unwrap().is_allowed());
     for (cost, units, used) in [(4, 3, 4), (4, 0, 8), (1, 9, 8)] {
-        let receipt = limiter.check_cost("alice", cost).unwrap().into_receipt();
-        assert_eq!(limiter.refund_units(receipt, units)[0].used(), used, "{units} of {cost}");
+        let mut receipt = limiter.check_cost("alice", cost).unwrap().into_receipt();
+        assert_eq!(limiter.refund_units(&mut receipt, units)[0].used(), used, "{units} of {cost}");
     }
 }
 
@@ -210,19 +219,115 @@ fn a_reservation_gives_back_what_was_not_needed() {
     limiter.reset("alice");
     drop(reserve(5));
     assert_eq!(used(), [0, 0]);
-    let kept = reserve(5).keep();
+    let mut kept = reserve(5).keep();
     assert_eq!(used(), [5, 5]);
-    assert_eq!(limiter.refund(kept)[0].units(), 5);
+    assert_eq!(limiter.refund(&mut kept)[0].units(), 5);
 }
 
+/// A refund used up its receipt. If the store was away, nobody could give the units back any more.
 #[test]
-fn what_a_shared_limiter_settles_is_what_a_reservation_commits() {
-    let limiter = SharedLimiter::new(Quota::per_minute(9), FaultyStore::new(MemoryStore::new()));
+fn what_was_provably_not_given_back_can_be_tried_again() {
+    let store = FaultyStore::new(MemoryStore::new());
+    let builder = Limiter::builder("test").quota(Quota::per_minute(9)).quota(Quota::per_day(9));
+    let limiter = builder.build_shared(store.clone()).unwrap();
+    let used = async || {
+        limiter.peek("alice").await.unwrap().quotas().iter().map(QuotaState::used).collect::<Vec<_>>()
+    };
     block_on(async {
-        for (cost, used) in [(2, 2), (9, 11)] {
-            let receipt = limiter.check_cost("alice", 5).await.unwrap().into_receipt();
-            limiter.settle(receipt, cost).await.unwrap();
-            assert_eq!(limiter.peek("alice").await.unwrap().used(), used);
+        let mut receipt = limiter.check_cost("alice", 5).await.unwrap().into_receipt();
+        store.begin(Fault::unreachable());
+        let error = limiter.refund(&mut receipt).await.unwrap_err();
+        assert_eq!((error.may_have_charged(), receipt.items().len()), (false, 2));
+        // The first is given back, and the second is not.
+        store.end();
+        store.begin_after(1, Fault::unreachable());
+        let error = limiter.refund(&mut receipt).await.unwrap_err();
+        assert_eq!((error.may_have_charged(), receipt.items().len()), (true, 1));
+        store.end();
+        assert_eq!(used().await, [0, 5]);
+        assert_eq!(limiter.refund(&mut receipt).await.unwrap().len(), 1);
+        assert_eq!((used().await, receipt.is_empty()), (vec![0, 0], true));
+
+        // The same of what is settled.
+        let mut receipt = limiter.check_cost("alice", 5).await.unwrap().into_receipt();
+        store.begin_after(1, Fault::unreachable());
+        assert!(limiter.settle(&mut receipt, 7).await.unwrap_err().may_have_charged());
+        store.end();
+        assert_eq!(used().await, [7, 5]);
+        limiter.settle(&mut receipt, 7).await.unwrap();
+        assert_eq!(used().await, [7, 7]);
+    });
+}
+
+/// It may have been given back already: a second try would give back the units of others.
+#[test]
+fn what_may_have_been_given_back_is_not_tried_again() {
+    let store = FaultyStore::new(MemoryStore::new());
+    let limiter = SharedLimiter::new(Quota::per_minute(9), store.clone());
+    block_on(async {
+        let mut receipt = limiter.check_cost("alice", 5).await.unwrap().into_receipt();
+        assert!(limiter.check_cost("alice", 2).await.unwrap().is_allowed());
+        store.begin(Fault::LosesAnswers);
+        assert!(limiter.refund(&mut receipt).await.unwrap_err().may_have_charged());
+        store.end();
+        assert!(receipt.is_empty());
+        assert_eq!(limiter.peek("alice").await.unwrap().used(), 2);
+
+        // The caller goes away while the store is asked.
+        let mut receipt = limiter.check_cost("alice", 5).await.unwrap().into_receipt();
+        store.begin(Fault::HoldsAnswers);
+        {
+            let mut refund = std::pin::pin!(limiter.refund(&mut receipt));
+            let mut context = std::task::Context::from_waker(std::task::Waker::noop());
+            assert!(refund.as_mut().poll(&mut context).is_pending());
+        }
+        store.end();
+        assert!(receipt.is_empty());
+    });
+}
+
+/// If the memory was full halfway, the rest of a reservation could not be settled any more.
+#[test]
+fn what_had_no_room_to_be_settled_stays_in_the_receipt() {
+    let clock = ManualClock::default();
+    let store = MemoryStore::builder().clock(clock.clone()).max_counters(2).build();
+    let builder = Limiter::builder("test").quota(Quota::per_day(9)).quota(Quota::per_minute(9));
+    let limiter = builder.build(store).unwrap();
+    let mut receipt = limiter.check_cost("alice", 2).unwrap().into_receipt();
+    clock.advance(Duration::from_secs(60));
+    let bob = Limiter::with_store(Quota::per_hour(9), limiter.store().clone());
+    assert!(bob.check("bob").unwrap().is_allowed());
+    assert!(limiter.settle(&mut receipt, 5).is_err());
+    assert_eq!(receipt.items().len(), 1);
+    bob.reset("bob");
+    assert_eq!(limiter.settle(&mut receipt, 5).unwrap()[0].used(), 3);
+}
+
+/// A reset or a set that failed at the second quota said that nothing was changed, and so did a record.
+#[test]
+fn an_error_after_a_change_says_so() {
+    let store = FaultyStore::new(MemoryStore::new());
+    let builder = Limiter::builder("test").quota(Quota::per_minute(9)).quota(Quota::per_day(9));
+    let limiter = builder.build_shared(store.clone()).unwrap();
+    block_on(async {
+        for (spared, may_have) in [(0, false), (1, true)] {
+            let away = || store.begin_after(spared, Fault::unreachable());
+            away();
+            let errors = [
+                limiter.reset("alice").await.unwrap_err(),
+                {
+                    away();
+                    limiter.set("alice", 3).await.unwrap_err()
+                },
+                {
+                    away();
+                    limiter.record("alice", 3).await.unwrap_err()
+                },
+            ];
+            for error in errors {
+                assert_eq!(error.may_have_charged(), may_have, "{error:?}");
+                assert!(error.trouble_of::<Unreachable>().is_some());
+            }
         }
     });
 }
@@ -253,12 +358,13 @@ fn a_decision_needs_a_state_for_each_quota() {
     assert_eq!(error.trouble_of(), Some(&AnswerError::Nonsense));
 }
 
-/// It was told as nonsense of the store, after which units may have been charged and a policy for outages applies.
+/// In memory it was a panic, and over any store an error that named the store's limits.
 #[test]
-fn a_check_without_charges_is_no_trouble_of_the_store() {
-    let limiter = SharedLimiter::new(Quota::per_day(1), FaultyStore::new(MemoryStore::new()));
-    let error = block_on(async { limiter.check_all(&[]).await.map(drop) }).unwrap_err();
-    assert!(matches!(error, StoreError::Uncountable(_)), "{error:?}");
+fn a_check_without_charges_is_a_mistake_of_the_caller() {
+    let in_memory = Limiter::new(Quota::per_day(1));
+    let shared = SharedLimiter::new(Quota::per_day(1), FaultyStore::new(MemoryStore::new()));
+    assert!(std::panic::catch_unwind(|| in_memory.check_all(&[]).map(drop)).is_err());
+    assert!(std::panic::catch_unwind(|| drop(shared.check_all(&[]))).is_err());
 }
 
 /// Servers spawn them.
@@ -268,9 +374,9 @@ fn steps_over_any_store_can_be_sent_to_other_threads() {
         value
     }
     let limiter = SharedLimiter::new(Quota::per_minute(5), FaultyStore::new(MemoryStore::new()));
-    let receipt = block_on(sent(limiter.check("alice"))).unwrap().into_receipt();
+    let mut receipt = block_on(sent(limiter.check("alice"))).unwrap().into_receipt();
     assert_eq!(block_on(sent(limiter.record("alice", 2))).unwrap()[0].used(), 3);
-    assert_eq!(block_on(sent(limiter.refund(receipt))).unwrap()[0].units(), 1);
+    assert_eq!(block_on(sent(limiter.refund(&mut receipt))).unwrap()[0].units(), 1);
     assert_eq!(block_on(sent(limiter.set("alice", 4))).unwrap()[0].used(), 4);
     block_on(sent(limiter.reset("alice"))).unwrap();
     assert_eq!(block_on(sent(limiter.peek("alice"))).unwrap().used(), 0);
@@ -279,11 +385,30 @@ fn steps_over_any_store_can_be_sent_to_other_threads() {
 #[test]
 fn the_window_end_is_that_of_the_last_quota_with_anything_used() {
     let (limiter, clock) = limiter(&[Quota::per_minute(5), Quota::per_hour(7)]);
-    assert_eq!(limiter.window_end("alice"), Ok(None));
+    assert_eq!(limiter.window_end("alice"), None);
     let decision = limiter.check("alice").unwrap();
-    assert_eq!(limiter.window_end("alice"), Ok(Some(decision.quotas()[1].reset_at())));
+    assert_eq!(limiter.window_end("alice"), Some(decision.quotas()[1].reset_at()));
     clock.advance(Duration::from_secs(3600));
-    assert_eq!(limiter.window_end("alice"), Ok(None));
+    assert_eq!(limiter.window_end("alice"), None);
+}
+
+/// A full store refused to say that a key it does not know has used nothing.
+#[test]
+fn a_full_store_knows_when_windows_end() {
+    let store = MemoryStore::builder().clock(ManualClock::default()).max_counters(2).build();
+    let hour = Limiter::with_store(Quota::per_hour(7), store.clone());
+    let end = hour.check("alice").unwrap().state().reset_at();
+    assert!(hour.check("bob").unwrap().is_allowed());
+    // Of the quota by the minute there is no counter.
+    let builder = || Limiter::builder("default").quota(Quota::per_minute(5)).quota(Quota::per_hour(7));
+    let (both, shared) = (builder().build(store.clone()).unwrap(), builder().build_shared(store).unwrap());
+    for (key, end) in [("alice", Some(end)), ("carol", None)] {
+        assert_eq!(both.window_end(key), end);
+        assert_eq!(block_on(shared.window_end(key)).unwrap(), end);
+    }
+    let away = FaultyStore::new(MemoryStore::new());
+    away.begin(Fault::unreachable());
+    assert!(block_on(builder().build_shared(away).unwrap().window_end("alice")).is_err());
 }
 
 #[test]

@@ -90,7 +90,7 @@ impl Churn {
         match limiter.check(key) {
             Ok(decision) if decision.is_allowed() => {
                 if random.below(REFUNDED) == 0 {
-                    limiter.refund(decision.into_receipt());
+                    limiter.refund(&mut decision.into_receipt());
                     counts.refunds += 1;
                 }
             }

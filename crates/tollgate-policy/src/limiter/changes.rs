@@ -139,22 +139,14 @@ impl<S: Store, C: Clock> PolicyLimiter<S, C> {
         let charges: Charges<'_> = matched.enforced().collect();
         let starts = starts(&charges, windows)?;
         self.expect_past(&charges, windows).await?;
-        let mut values: Vec<Option<QuotaRefund>> = Vec::with_capacity(charges.len());
-        for (charge, start) in charges.iter().zip(starts) {
-            let Some(start) = start else {
-                values.push(None);
-                continue;
-            };
-            let mark = Mark::at(start);
-            match self.step(Step::Refund { charge: *charge, mark }).await {
-                Ok(state) => values.push(Some(QuotaRefund { is_open: state.mark() == mark, state })),
-                Err(error) => {
-                    let is_first = values.iter().all(Option::is_none);
-                    let error = if is_first { error } else { error.after_others() };
-                    return Err(CheckError::from(error).into());
-                }
-            }
-        }
+        let marks: Vec<Option<Mark>> = starts.into_iter().map(|start| start.map(Mark::at)).collect();
+        let steps = charges.iter().zip(&marks);
+        let steps = steps.map(|(charge, mark)| mark.map(|mark| Step::Refund { charge: *charge, mark }));
+        let states = self.change(steps).await.map_err(CheckError::from)?;
+        let refund = |(state, mark): (Option<QuotaState>, Option<Mark>)| {
+            Some(QuotaRefund { is_open: state?.mark() == mark?, state: state? })
+        };
+        let values = states.into_iter().zip(marks).map(refund).collect();
         Ok(Changed { applied: applied(&matched), values, set: Arc::clone(&set) })
     }
 
@@ -162,14 +154,13 @@ impl<S: Store, C: Clock> PolicyLimiter<S, C> {
     ///
     /// # Errors
     ///
-    /// As [`check`](Self::check); quotas before the one that failed were reset.
+    /// As [`check`](Self::check). Quotas before the one that failed were reset; then an error of the store
+    /// [may have charged](StoreError::may_have_charged).
     pub async fn reset(&self, attributes: &Attributes<'_>) -> Result<Changed<QuotaState>, CheckError> {
         let set = self.live();
         let matched = matched(&set, attributes, 0)?;
-        let mut values = Vec::new();
-        for charge in matched.enforced() {
-            values.push(Some(self.step(Step::Reset(charge.counter())).await?));
-        }
+        let values =
+            self.change(matched.enforced().map(|charge| Some(Step::Reset(charge.counter())))).await?;
         Ok(Changed { applied: applied(&matched), values, set: Arc::clone(&set) })
     }
 
@@ -177,7 +168,8 @@ impl<S: Store, C: Clock> PolicyLimiter<S, C> {
     ///
     /// # Errors
     ///
-    /// As [`check`](Self::check); quotas before the one that failed were set.
+    /// As [`check`](Self::check). Quotas before the one that failed were set; then an error of the store
+    /// [may have charged](StoreError::may_have_charged).
     pub async fn set(
         &self,
         attributes: &Attributes<'_>,
@@ -185,17 +177,30 @@ impl<S: Store, C: Clock> PolicyLimiter<S, C> {
     ) -> Result<Changed<QuotaState>, CheckError> {
         let set = self.live();
         let matched = matched(&set, attributes, 0)?;
-        let mut values = Vec::new();
-        for charge in matched.enforced() {
-            values.push(Some(self.step(Step::Set { counter: charge.counter(), used }).await?));
-        }
+        let steps = matched.enforced().map(|charge| Some(Step::Set { counter: charge.counter(), used }));
+        let values = self.change(steps).await?;
         Ok(Changed { applied: applied(&matched), values, set: Arc::clone(&set) })
     }
 
-    /// Takes a step on one counter.
-    async fn step(&self, step: Step<'_>) -> Result<QuotaState, StoreError> {
-        let counted = self.store.step(step).await?;
-        counted.first().copied().ok_or_else(|| AnswerError::Nonsense.into())
+    /// Takes those steps that there are, on one counter each, up to the first that fails.
+    async fn change(
+        &self,
+        steps: impl Iterator<Item = Option<Step<'_>>>,
+    ) -> Result<Vec<Option<QuotaState>>, StoreError> {
+        let mut states: Vec<Option<QuotaState>> = Vec::new();
+        for step in steps {
+            let Some(step) = step else {
+                states.push(None);
+                continue;
+            };
+            let counted = self.store.step(step).await;
+            let state =
+                counted.and_then(|it| it.first().copied().ok_or_else(|| AnswerError::Nonsense.into()));
+            let is_first = states.iter().all(Option::is_none);
+            let state = state.map_err(|error| if is_first { error } else { error.after_others() });
+            states.push(Some(state?));
+        }
+        Ok(states)
     }
 
     async fn expect_past(&self, charges: &Charges<'_>, windows: &[ChargedWindow]) -> Result<(), RefundError> {

@@ -147,7 +147,8 @@ impl<S: Store, C: Clock> PolicyLimiter<S, C> {
     ///
     /// # Errors
     ///
-    /// If the store could not take a step; all are tried.
+    /// If the store could not take a step; all are tried. If others were taken, the error
+    /// [may have charged](StoreError::may_have_charged).
     pub async fn commit(&self, reservation: Reservation, cost: u32) -> Result<(), StoreError> {
         let Reservation { asked, untaken, .. } = &reservation;
         let settled = asked.items().iter().filter_map(|item| item.settle(cost));
@@ -158,18 +159,23 @@ impl<S: Store, C: Clock> PolicyLimiter<S, C> {
     ///
     /// # Errors
     ///
-    /// If the store could not take a step; all are tried.
+    /// As [`commit`](Self::commit).
     pub async fn cancel(&self, reservation: Reservation) -> Result<(), StoreError> {
         let items = reservation.asked.items().iter().chain(reservation.fixed.items());
         self.take_all(items.map(|item| item.refund(u32::MAX))).await
     }
 
     async fn take_all(&self, steps: impl Iterator<Item = Step<'_>>) -> Result<(), StoreError> {
-        let mut answer = Ok(());
+        let (mut failed, mut has_taken) = (None, false);
         for step in steps {
-            let taken = self.store.step(step).await.map(drop);
-            answer = answer.and(taken);
+            match self.store.step(step).await {
+                Ok(_) => has_taken = true,
+                Err(error) => failed = failed.or(Some(error)),
+            }
         }
-        answer
+        match failed {
+            None => Ok(()),
+            Some(error) => Err(if has_taken { error.after_others() } else { error }),
+        }
     }
 }

@@ -68,14 +68,17 @@ impl<S: Store, C: Clock> PolicyLimiter<S, C> {
         if matched.trials().next().is_none() {
             return Some(Trials::new());
         }
-        let has_taken = counted.iter().any(|state| state.units() > 0);
+        let takes = |counted: &Counted| counted.iter().any(|state| state.units() > 0);
+        let mut has_taken = takes(counted);
         let mut trials = Trials::new();
         for plan in plan(matched, counted) {
             let answer = match self.store.store().step(plan.step()) {
                 Answer::Now(answer) => answer,
-                Answer::Later(_) if has_taken || !trials.is_empty() => Err(AnswerError::Late.into()),
+                // It was not begun, and nobody waits for it any more.
+                Answer::Later(_) if has_taken => Err(StoreError::trouble(AnswerError::Late)),
                 Answer::Later(_) => return None,
             };
+            has_taken |= answer.as_ref().map_or_else(StoreError::may_have_charged, takes);
             trials.push(plan.answered(answer));
         }
         Some(trials)

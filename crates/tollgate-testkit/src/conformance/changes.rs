@@ -5,7 +5,7 @@ use std::time::Duration;
 use tollgate::{CountDenied, Quota, Timestamp};
 
 use super::{anchored, quota, short_quota};
-use crate::{Caller, Given, Subject};
+use crate::{Caller, Given, StoreSteps, Subject};
 
 /// Rule 10: who waits as long as told is admitted; who comes one millisecond earlier is not.
 pub async fn who_waits_as_told_is_admitted<S: Subject>(subject: &S) {
@@ -134,6 +134,32 @@ pub async fn set_and_record_saturate<S: Subject>(subject: &S) {
     assert_eq!(alice.sets(u64::MAX).await.used, Quota::MAX_LIMIT);
     assert_eq!(alice.records(1).await.used, Quota::MAX_LIMIT);
     assert_eq!(alice.takes(5).await.used(), Quota::MAX_LIMIT);
+}
+
+/// Rules 6 and 10: what a charge took is what it can give back. A counter that is nearly saturated said that it had taken
+/// the whole cost, so a refund gave back units of others. Charges on one counter get what it took in their order.
+pub async fn a_counter_that_saturates_says_what_it_took<S: Subject>(subject: &S) {
+    let quota = quota("5/1h").with_count_denied(CountDenied::Yes);
+    let alice = Caller::new(subject, &quota, "alice");
+    let nearly = Quota::MAX_LIMIT - 3;
+    alice.sets(nearly).await;
+    let recorded = alice.records(5).await;
+    assert_eq!((recorded.used, recorded.units), (Quota::MAX_LIMIT, 3));
+    alice.sets(nearly).await;
+    let denied = alice.counts(5).await.counts[0];
+    assert_eq!((denied.used, denied.units), (Quota::MAX_LIMIT, 3));
+    assert_eq!(
+        alice.refunds(denied.units, denied.window.start()).await,
+        Some(Given { units: 3, used: nearly })
+    );
+
+    let charges = [2, 0, 2, 1].map(|cost| alice.charge(cost));
+    let counted = subject.store().charge(&charges).await.unwrap();
+    assert!(!counted.is_admitted());
+    assert_eq!(
+        counted.iter().map(|state| (state.used(), state.units())).collect::<Vec<_>>(),
+        [2, 0, 1, 0].map(|units| (Quota::MAX_LIMIT, units))
+    );
 }
 
 /// A reset forgets what was used, and nobody else's count.

@@ -75,6 +75,7 @@ macro_rules! conformance {
             changes::a_record_never_asks
             changes::a_set_may_pass_the_limit_and_free_it_again
             changes::set_and_record_saturate
+            changes::a_counter_that_saturates_says_what_it_took
             changes::a_reset_forgets_one_counter
             identity::a_raised_limit_frees_the_difference
             identity::a_lowered_limit_leaves_nothing_and_never_less
@@ -93,6 +94,7 @@ macro_rules! conformance {
             several::a_step_without_charges_is_admitted
             several::requests_of_a_batch_are_independent
             several::a_batch_on_one_key_admits_exactly_the_limit
+            several::steps_of_all_kinds_go_together
             windows::a_window_ends_just_before_its_end
             windows::a_closed_window_is_never_counted_again
             windows::time_does_not_go_back
@@ -101,6 +103,7 @@ macro_rules! conformance {
     (in_process: $subject:expr) => {
         $crate::conformance! { @each $subject =>
             several::a_batch_is_taken_in_the_given_order
+            several::steps_of_all_kinds_are_taken_in_the_given_order
         }
     };
     (steered_clock: $subject:expr) => {

@@ -1,6 +1,6 @@
 //! Several charges in one step, several steps in one call: rules 8 and 9.
 
-use tollgate::Reason;
+use tollgate::{Counted, Mark, QuotaState, Reason, Step, Store, Timestamp};
 
 use super::quota;
 use crate::caller::decide;
@@ -143,4 +143,111 @@ pub async fn a_batch_on_one_key_admits_exactly_the_limit<S: Subject>(subject: &S
     }
     seen.sort_unstable();
     assert_eq!(seen, (1..=20).collect::<Vec<_>>());
+}
+
+/// Steps of all kinds in one call are answered each in its place, as if it had been taken alone. A step that is denied, asks
+/// for nothing or names a window that is over harms no other. Each has counters of its own here, so the order does not
+/// matter.
+pub async fn steps_of_all_kinds_go_together<S: Subject>(subject: &S) {
+    let (hour, day) = (quota("5/1h"), quota("5/1d"));
+    let of = |name: &str| Caller::new(subject, &hour, name);
+    let charged = of("charged");
+    let also = charged.under(&day);
+    let [denied, never, looked, recorded, refunded, late, reset, set] =
+        ["denied", "never", "looked", "recorded", "refunded", "late", "reset", "set"].map(of);
+    let mut start = Timestamp::EPOCH;
+    for caller in [&denied, &looked, &refunded, &late, &reset] {
+        start = caller.fills().await.start();
+    }
+    let (both, one) = ([charged.charge(2), also.charge(2)], [denied.charge(1)]);
+    let (six, look, two) = ([never.charge(6)], [looked.charge(1)], [looked.charge(0), also.charge(9)]);
+    let steps = [
+        Step::Charge(&both),
+        Step::Charge(&one),
+        Step::Charge(&[]),
+        Step::Charge(&six),
+        Step::Peek(&look),
+        Step::Peek(&[]),
+        Step::Record(recorded.charge(7)),
+        Step::Refund { charge: refunded.charge(2), mark: Mark::at(start) },
+        Step::Refund { charge: late.charge(2), mark: Mark::at(Timestamp::EPOCH) },
+        Step::Reset(reset.charge(0).counter()),
+        Step::Set { counter: set.charge(0).counter(), used: 3 },
+        Step::Peek(&two),
+    ];
+    /// Used and taken for each charge, and the reason of a denial.
+    type Expected<'a> = (&'a [(u64, u32)], Option<Reason>);
+    let expected: [Expected<'_>; 12] = [
+        (&[(2, 2), (2, 2)], None),
+        (&[(5, 0)], Some(Reason::QuotaExceeded)),
+        (&[], None),
+        (&[(0, 0)], Some(Reason::CostExceedsLimit)),
+        (&[(5, 0)], Some(Reason::QuotaExceeded)),
+        (&[], None),
+        (&[(7, 7)], None),
+        (&[(3, 2)], None),
+        (&[(5, 0)], None),
+        (&[(0, 0)], None),
+        (&[(3, 0)], None),
+        (&[(5, 0), (0, 0)], Some(Reason::CostExceedsLimit)),
+    ];
+    let answers = subject.store().step_each(&steps).await;
+    assert_eq!(answers.len(), steps.len());
+    for ((step, answer), (states, reason)) in steps.iter().zip(answers).zip(expected) {
+        let counted = answer.unwrap_or_else(|error| panic!("{step:?}: {error}"));
+        let mut found: Vec<_> = counted.iter().map(|state| (state.used(), state.units())).collect();
+        if let (Step::Peek([_, _]), [_, (used, _)]) = (step, &mut found[..]) {
+            // It may come before the charge of its second counter, or after it.
+            assert!([0, 2].contains(used), "{step:?}: {counted:?}");
+            *used = 0;
+        }
+        assert_eq!(found, states, "{step:?}");
+        assert_eq!(counted.decided().and_then(QuotaState::reason), reason, "{step:?}");
+    }
+    let used = [&charged, &also, &denied, &never, &looked, &recorded, &refunded, &late, &reset, &set];
+    for (caller, used) in used.into_iter().zip([2, 2, 5, 0, 5, 7, 3, 5, 0, 3]) {
+        assert_eq!(caller.used().await, used, "{:?}", caller.key());
+    }
+}
+
+/// In this process, steps of all kinds are taken in the given order.
+pub async fn steps_of_all_kinds_are_taken_in_the_given_order<S: Subject>(subject: &S) {
+    let quota = quota("5/1h");
+    let alice = Caller::new(subject, &quota, "alice");
+    let start = alice.counts(1).await.counts[0].window.start();
+    let (three, one) = ([alice.charge(3)], [alice.charge(1)]);
+    let counter = alice.charge(0).counter();
+    let steps = [
+        Step::Charge(&three),
+        Step::Charge(&three),
+        Step::Peek(&one),
+        Step::Record(alice.charge(4)),
+        Step::Peek(&one),
+        Step::Refund { charge: alice.charge(5), mark: Mark::at(start) },
+        Step::Charge(&one),
+        Step::Set { counter, used: 5 },
+        Step::Charge(&one),
+        Step::Reset(counter),
+        Step::Charge(&one),
+    ];
+    let answers = subject.store().step_each(&steps).await.into_iter().map(Result::unwrap);
+    let answers: Vec<_> =
+        answers.map(|counted: Counted| (counted.is_admitted(), counted[0].used())).collect();
+    let (yes, no) = (true, false);
+    assert_eq!(
+        answers,
+        [
+            (yes, 4),
+            (no, 4),
+            (yes, 4),
+            (yes, 8),
+            (no, 8),
+            (yes, 3),
+            (yes, 4),
+            (yes, 5),
+            (no, 5),
+            (yes, 0),
+            (yes, 1)
+        ]
+    );
 }

@@ -35,7 +35,11 @@ use crate::{Charge, Clock, MemoryStore, PolicyQuota, QuotaState, Reason, Source,
 ///
 /// A quota may have [a policy of its own](PolicyQuota::with_on_store_failure). Where several quotas are charged, the
 /// strictest policy among them decides: `Closed`, then `Local`, then `Open`. With `Local`, those quotas that say
-/// `Local` are counted, each against its own share, and the others are not; the answer has both.
+/// `Local` are counted, each against its own share, and the others are not; the answer has both. Charges on one counter
+/// are counted together: one that says `Open` counts against the share of one that says `Local`.
+///
+/// The store below may be a `FallbackStore` as well. Its policy comes first, and this one decides about errors that it
+/// returns.
 ///
 /// The policy decides only in [trouble](StoreError::Trouble). A denial stays one. What can
 /// [never be counted](StoreError::Uncountable) and a [full](StoreError::Full) store, which asks for
@@ -242,15 +246,27 @@ impl<S, C: Clock, D> FallbackStore<S, C, D> {
         if !matches!(error, StoreError::Trouble { .. }) {
             return Err(error);
         }
-        let mut shared = SmallVec::<[(Charge<'_>, LocalShare); 2]>::new();
-        let mut open = SmallVec::<[Charge<'_>; 2]>::new();
-        for charge in charges {
-            match charge.counter().quota().on_store_failure().unwrap_or(self.on_failure) {
-                OnStoreFailure::Closed => return Err(error),
-                OnStoreFailure::Open => open.push(*charge),
-                OnStoreFailure::Local(share) => shared.push((*charge, share)),
-            }
+        let policy =
+            |charge: &Charge<'_>| charge.counter().quota().on_store_failure().unwrap_or(self.on_failure);
+        if charges.iter().any(|charge| policy(charge) == OnStoreFailure::Closed) {
+            return Err(error);
         }
+        let share = |charge: &Charge<'_>| match policy(charge) {
+            OnStoreFailure::Local(share) => Some(share),
+            _ => None,
+        };
+        // Charges on one counter are counted together or not at all, because they add up.
+        let share_on_counter = |charge: &Charge<'_>| {
+            let mut on_counter = charges.iter().filter(|other| other.counter() == charge.counter());
+            share(charge).or_else(|| on_counter.find_map(share))
+        };
+        let shares: SmallVec<[Option<LocalShare>; 2]> = charges.iter().map(share_on_counter).collect();
+        let each = || charges.iter().zip(&shares);
+        let open = each().filter(|(_, share)| share.is_none()).map(|(charge, _)| *charge);
+        let open: SmallVec<[Charge<'_>; 2]> = open.collect();
+        let shared = each().filter_map(|(charge, share)| Some((*charge, (*share)?)));
+        let shared: SmallVec<[(Charge<'_>, LocalShare); 2]> = shared.collect();
+
         let open_states = self.uncounted(&open);
         if shared.is_empty() {
             return Ok(open_states);
@@ -261,15 +277,10 @@ impl<S, C: Clock, D> FallbackStore<S, C, D> {
         } else {
             with_shares(&shared, |charges| self.memory.peek(charges))?
         };
-        if open.is_empty() {
-            return Ok(shared_states);
-        }
         let (mut open_states, mut shared_states) = (open_states.iter(), shared_states.iter());
-        let states = charges.iter().filter_map(|charge| {
-            match charge.counter().quota().on_store_failure().unwrap_or(self.on_failure) {
-                OnStoreFailure::Local(_) => shared_states.next(),
-                _ => open_states.next(),
-            }
+        let states = shares.iter().filter_map(|share| match share {
+            Some(_) => shared_states.next(),
+            None => open_states.next(),
         });
         Ok(states.copied().collect())
     }
@@ -301,7 +312,9 @@ fn possible(step: Step<'_>, counted: Counted) -> Result<Counted, StoreError> {
     let is_possible = match step {
         Step::Charge(charges) | Step::Peek(charges) => {
             let each = |(charge, state): (&Charge<'_>, &QuotaState)| {
-                state.limit() == charge.limit() && (!state.has_room() || state.used() <= state.limit())
+                // What stood in for the store below answers by another limit.
+                let limit = if state.source() == Source::Fallback { state.limit() } else { charge.limit() };
+                state.limit() == limit && (!state.has_room() || state.used() <= limit)
             };
             counted.len() == charges.len() && charges.iter().zip(&counted).all(each)
         }

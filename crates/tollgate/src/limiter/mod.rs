@@ -6,8 +6,8 @@ mod builder;
 mod reservation;
 mod shared;
 
-use std::fmt;
 use std::sync::Arc;
+use std::{fmt, mem};
 
 use smallvec::SmallVec;
 
@@ -189,6 +189,9 @@ impl<C: Clock> Limiter<C> {
     /// Holds what a check took until it is known how much was needed: what is not
     /// [committed](Reservation::commit) when the reservation is dropped is given back.
     ///
+    /// A [`SharedLimiter`] has no such thing, because a drop cannot wait for a store. There,
+    /// [`settle`](SharedLimiter::settle) the receipt.
+    ///
     /// # Examples
     ///
     /// ```
@@ -236,7 +239,9 @@ impl<C: Clock> Limiter<C> {
     /// Gives back what a check took, to the windows it was taken from: at most what is used there, and nothing where
     /// the window has closed. The states say for each quota that took something how many
     /// [units](QuotaState::units) were given back.
-    pub fn refund(&self, receipt: Receipt) -> Counted {
+    ///
+    /// The receipt is empty then.
+    pub fn refund(&self, receipt: &mut Receipt) -> Counted {
         self.refund_units(receipt, u32::MAX)
     }
 
@@ -248,19 +253,54 @@ impl<C: Clock> Limiter<C> {
     /// use tollgate::{Limiter, Quota};
     ///
     /// let limiter = Limiter::new(Quota::per_day(10));
-    /// let receipt = limiter.check_cost("alice", 8)?.into_receipt();
-    /// let refunded = limiter.refund_units(receipt, 5);
+    /// let mut receipt = limiter.check_cost("alice", 8)?.into_receipt();
+    /// let refunded = limiter.refund_units(&mut receipt, 5);
     /// assert_eq!(refunded[0].units(), 5);
     /// assert_eq!(limiter.peek("alice")?.remaining(), 7);
     /// # Ok::<(), tollgate::Full>(())
     /// ```
-    #[expect(clippy::needless_pass_by_value, reason = "what was given back once is not given back again")]
-    pub fn refund_units(&self, receipt: Receipt, units: u32) -> Counted {
+    pub fn refund_units(&self, receipt: &mut Receipt, units: u32) -> Counted {
         let give_back = |item: &ReceiptItem| {
             let charge = Charge::new(item.quota(), item.key(), units.min(item.units()));
             self.store.refund(&charge, item.mark())
         };
-        receipt.items().iter().map(give_back).collect()
+        mem::take(receipt).items().iter().map(give_back).collect()
+    }
+
+    /// Settles what a check took at the actual cost: what was taken beyond that is given back, and what is missing is
+    /// taken without asking for room, in the windows that are open now. Where nothing was taken, it does nothing.
+    ///
+    /// Where the work may fail halfway, [`reserve`](Self::reserve) gives back everything then.
+    ///
+    /// # Errors
+    ///
+    /// If what is missing needs a new counter and the memory is full. Quotas before that one are settled; the receipt
+    /// keeps the others.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use tollgate::{Limiter, Quota};
+    ///
+    /// let words = Limiter::new(Quota::per_day(1_000));
+    /// let mut receipt = words.check_cost("alice", 800)?.into_receipt();
+    /// words.settle(&mut receipt, 120)?;
+    /// assert_eq!(words.peek("alice")?.remaining(), 880);
+    /// # Ok::<(), tollgate::Full>(())
+    /// ```
+    pub fn settle(&self, receipt: &mut Receipt, cost: u32) -> Result<Counted, Full> {
+        let mut states = Vec::new();
+        while let Some(item) = receipt.take_first() {
+            match item.settle(cost).map(|step| self.store.take(step)) {
+                Some(Ok(counted)) => states.extend(counted.iter().copied()),
+                Some(Err(full)) => {
+                    receipt.put_back(item);
+                    return Err(full);
+                }
+                None => {}
+            }
+        }
+        Ok(states.into_iter().collect())
     }
 
     /// Forgets what the key has used in every quota.
@@ -320,12 +360,11 @@ impl<C: Clock> Limiter<C> {
     }
 
     /// The latest end among windows in which the key has used something; `None` if it has used nothing.
-    ///
-    /// # Errors
-    ///
-    /// As [`check`](Self::check).
-    pub fn window_end<'a>(&'a self, key: impl Into<Key<'a>>) -> Result<Option<Timestamp>, Full> {
-        Ok(last_end(self.peek(key)?.quotas()))
+    pub fn window_end<'k>(&self, key: impl Into<Key<'k>>) -> Option<Timestamp> {
+        let key = key.into();
+        // One look for each quota: a full store refuses a look at a counter that it does not have, and then nothing is used.
+        let looks = charges(&self.quotas, &key, 0);
+        last_end(looks.chunks(1).filter_map(|look| self.store.peek(look).ok()))
     }
 
     #[inline(always)]
@@ -362,8 +401,10 @@ fn charges<'a>(quotas: &'a [PolicyQuota], key: &'a Key<'a>, cost: u32) -> SmallV
 }
 
 /// The latest end among windows with usage.
-fn last_end(states: &[QuotaState]) -> Option<Timestamp> {
-    states.iter().filter(|state| state.used() > 0).map(QuotaState::reset_at).max()
+fn last_end(looks: impl Iterator<Item = Counted>) -> Option<Timestamp> {
+    let ends =
+        |counted: Counted| counted.iter().filter(|state| state.used() > 0).map(QuotaState::reset_at).max();
+    looks.filter_map(ends).max()
 }
 
 impl<C> Clone for Limiter<C> {

@@ -3,7 +3,7 @@
 use std::{fmt, mem};
 
 use super::Limiter;
-use crate::{Clock, Full, Receipt, Step, SystemClock};
+use crate::{Clock, Full, Receipt, SystemClock};
 
 /// A receipt that is refunded when it is dropped, unless it is settled before: for costs that are known only once the
 /// work is done. See [`Limiter::reserve`].
@@ -24,32 +24,26 @@ impl<'a, C: Clock> Reservation<'a, C> {
         &self.receipt
     }
 
-    /// Settles it at the actual cost: what was taken beyond that is given back to where it came from, and what is
-    /// missing is taken without asking for room, in the windows that are open now. Where nothing was taken, it does
-    /// nothing.
+    /// [Settles](Limiter::settle) it at the actual cost.
     ///
     /// # Errors
     ///
     /// If what is missing needs a new counter and the memory is full. Quotas before that one are settled; of the
     /// others, what was taken stays taken.
     pub fn commit(mut self, cost: u32) -> Result<(), Full> {
-        let receipt = mem::take(&mut self.receipt);
-        receipt.items().iter().filter_map(|item| item.settle(cost)).try_for_each(|step| self.take(step))
+        let mut receipt = mem::take(&mut self.receipt);
+        self.limiter.settle(&mut receipt, cost).map(drop)
     }
 
     /// Keeps what was taken, and returns the receipt for it.
     pub fn keep(mut self) -> Receipt {
         mem::take(&mut self.receipt)
     }
-
-    fn take(&self, step: Step<'_>) -> Result<(), Full> {
-        self.limiter.store.take(step).map(drop)
-    }
 }
 
 impl<C: Clock> Drop for Reservation<'_, C> {
     fn drop(&mut self) {
-        self.limiter.refund(mem::take(&mut self.receipt));
+        self.limiter.refund(&mut self.receipt);
     }
 }
 

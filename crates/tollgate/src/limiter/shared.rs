@@ -7,7 +7,7 @@ use super::{Limiter, charges, default_quotas, last_end};
 use crate::decision::Quotas;
 use crate::{
     Answer, AnswerError, AnyStore, Charge, Counted, Counter, Decision, Key, MemoryStore, PolicyQuota, Quota,
-    QuotaState, Receipt, Step, Store, StoreError, Timestamp,
+    QuotaState, Receipt, ReceiptItem, Step, Store, StoreError, Timestamp,
 };
 
 /// One or several quotas over any [`Store`], applied to a key all or nothing.
@@ -119,14 +119,16 @@ impl<S: Store> SharedLimiter<S> {
     ///
     /// # Errors
     ///
-    /// As [`check`](Self::check); and [`StoreError::Uncountable`] if there are no charges, for then no quota decides.
+    /// As [`check`](Self::check).
+    ///
+    /// # Panics
+    ///
+    /// If there are no charges, for then no quota decides.
     pub fn check_all<'a>(
         &'a self,
         charges: &'a [Charge<'a>],
     ) -> Answer<impl Future<Output = Result<Decision<'a>, StoreError>> + Send> {
-        if charges.is_empty() {
-            return Answer::Now(Err(StoreError::Uncountable("there are no charges")));
-        }
+        assert!(!charges.is_empty(), "there are no charges to decide on");
         self.store.step(Step::Charge(charges)).map(|counted| {
             Decision::of_charges(charges, counted?).ok_or_else(|| AnswerError::Nonsense.into())
         })
@@ -158,10 +160,18 @@ impl<S: Store> SharedLimiter<S> {
     /// the window has closed. The states say for each quota that took something how many
     /// [units](QuotaState::units) were given back.
     ///
+    /// The receipt is empty then.
+    ///
     /// # Errors
     ///
-    /// As [`check`](Self::check); quotas before the one that failed were given back.
-    pub async fn refund(&self, receipt: Receipt) -> Result<Counted, StoreError> {
+    /// As [`check`](Self::check). The receipt keeps what was provably not given back, so the caller can try again. If
+    /// something was given back, or nobody knows, the error [may have charged](StoreError::may_have_charged).
+    ///
+    /// # Cancel safety
+    ///
+    /// An item leaves the receipt before the store is asked. If the future is dropped, it may or may not have been given
+    /// back, and is not given back again.
+    pub async fn refund(&self, receipt: &mut Receipt) -> Result<Counted, StoreError> {
         self.refund_units(receipt, u32::MAX).await
     }
 
@@ -170,8 +180,8 @@ impl<S: Store> SharedLimiter<S> {
     /// # Errors
     ///
     /// As [`refund`](Self::refund).
-    pub async fn refund_units(&self, receipt: Receipt, units: u32) -> Result<Counted, StoreError> {
-        self.one_by_one(receipt.items().iter().map(|item| item.refund(units))).await
+    pub async fn refund_units(&self, receipt: &mut Receipt, units: u32) -> Result<Counted, StoreError> {
+        self.use_up(receipt, |item| Some(item.refund(units))).await
     }
 
     /// Settles what a check took at the actual cost: what was taken beyond that is given back, and what is missing is
@@ -179,16 +189,17 @@ impl<S: Store> SharedLimiter<S> {
     ///
     /// # Errors
     ///
-    /// As [`check`](Self::check); quotas before the one that failed were settled.
-    pub async fn settle(&self, receipt: Receipt, cost: u32) -> Result<Counted, StoreError> {
-        self.one_by_one(receipt.items().iter().filter_map(|item| item.settle(cost))).await
+    /// As [`refund`](Self::refund); the receipt keeps what was provably not settled.
+    pub async fn settle(&self, receipt: &mut Receipt, cost: u32) -> Result<Counted, StoreError> {
+        self.use_up(receipt, |item| item.settle(cost)).await
     }
 
     /// Forgets what the key has used in every quota.
     ///
     /// # Errors
     ///
-    /// As [`check`](Self::check); quotas before the one that failed were reset.
+    /// As [`check`](Self::check). Quotas before the one that failed were reset; then the error
+    /// [may have charged](StoreError::may_have_charged).
     pub async fn reset(&self, key: impl Into<Key<'_>>) -> Result<(), StoreError> {
         let key = key.into();
         let steps = self.quotas.iter().map(|quota| Step::Reset(Counter::new(quota, &key)));
@@ -199,7 +210,8 @@ impl<S: Store> SharedLimiter<S> {
     ///
     /// # Errors
     ///
-    /// As [`check`](Self::check); quotas before the one that failed were set.
+    /// As [`check`](Self::check). Quotas before the one that failed were set; then the error
+    /// [may have charged](StoreError::may_have_charged).
     pub async fn set(&self, key: impl Into<Key<'_>>, used: u64) -> Result<Counted, StoreError> {
         let key = key.into();
         let steps = self.quotas.iter().map(|quota| Step::Set { counter: Counter::new(quota, &key), used });
@@ -225,7 +237,8 @@ impl<S: Store> SharedLimiter<S> {
     ///
     /// # Errors
     ///
-    /// As [`check`](Self::check); quotas before the one that failed were charged.
+    /// As [`check`](Self::check). Quotas before the one that failed were charged; then the error
+    /// [may have charged](StoreError::may_have_charged).
     pub async fn record(&self, key: impl Into<Key<'_>>, cost: u32) -> Result<Counted, StoreError> {
         let key = key.into();
         let steps = self.quotas.iter().map(|quota| Step::Record(Charge::new(quota, &key, cost)));
@@ -254,7 +267,15 @@ impl<S: Store> SharedLimiter<S> {
     /// As [`check`](Self::check).
     pub async fn window_end(&self, key: impl Into<Key<'_>>) -> Result<Option<Timestamp>, StoreError> {
         let key = key.into();
-        Ok(last_end(&self.store.step(Step::Peek(&charges(&self.quotas, &key, 0))).await?))
+        // One look for each quota: a full store refuses a look at a counter that it does not have, and then nothing is used.
+        let looks = charges(&self.quotas, &key, 0);
+        let looks: Vec<Step<'_>> = looks.chunks(1).map(Step::Peek).collect();
+        let answers = self.store.step_each(&looks).await;
+        if answers.len() != looks.len() {
+            return Err(AnswerError::Nonsense.into());
+        }
+        let known = answers.into_iter().filter(|answer| !matches!(answer, Err(StoreError::Full)));
+        Ok(last_end(known.collect::<Result<Vec<Counted>, StoreError>>()?.into_iter()))
     }
 
     async fn charge<'a>(
@@ -276,7 +297,31 @@ impl<S: Store> SharedLimiter<S> {
     async fn one_by_one(&self, steps: impl Iterator<Item = Step<'_>>) -> Result<Counted, StoreError> {
         let mut states = Vec::new();
         for step in steps {
-            states.push(only(&self.store.step(step).await?)?);
+            let state = self.store.step(step).await.and_then(|counted| only(&counted));
+            states.push(state.map_err(|error| after(&states, error))?);
+        }
+        Ok(states.into_iter().collect())
+    }
+
+    /// Takes the step of each item, up to the first that fails. Items leave the receipt, but for one whose step provably was
+    /// not taken and those behind it.
+    async fn use_up(
+        &self,
+        receipt: &mut Receipt,
+        step: impl Fn(&ReceiptItem) -> Option<Step<'_>>,
+    ) -> Result<Counted, StoreError> {
+        let mut states = Vec::new();
+        while let Some(item) = receipt.take_first() {
+            let Some(step) = step(&item) else { continue };
+            match self.store.step(step).await.and_then(|counted| only(&counted)) {
+                Ok(state) => states.push(state),
+                Err(error) => {
+                    if !error.may_have_charged() {
+                        receipt.put_back(item);
+                    }
+                    return Err(after(&states, error));
+                }
+            }
         }
         Ok(states.into_iter().collect())
     }
@@ -288,6 +333,11 @@ fn decided<'a>(quotas: Quotas<'a>, key: Key<'a>, counted: Counted) -> Result<Dec
     } else {
         Err(AnswerError::Nonsense.into())
     }
+}
+
+/// The error of a step that came after those with these answers.
+fn after(states: &[QuotaState], error: StoreError) -> StoreError {
+    if states.is_empty() { error } else { error.after_others() }
 }
 
 fn only(counted: &Counted) -> Result<QuotaState, StoreError> {

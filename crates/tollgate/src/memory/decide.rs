@@ -56,7 +56,8 @@ impl Outcome {
     pub(super) fn answer(&self, charge: &Charge<'_>, units: u64) -> QuotaState {
         let used = self.standing.add(units).used;
         let quota = charge.counter().quota().quota();
-        let taken = if used > self.standing.used { charge.cost() } else { 0 };
+        // A counter that is nearly saturated takes less than the cost. It is wide, so that is seen to under its lock.
+        let taken = if units > 0 { charge.cost() } else { 0 };
         QuotaState::in_window(quota, used, self.standing.window, self.now, self.reason).with_units(taken)
     }
 }

@@ -148,7 +148,16 @@ impl<'a> LockedStep<'a> {
         if admitted {
             self.take_room(&units)?;
         }
-        let answers = each().map(|((charge, outcome), held)| outcome.answer(charge, units[*held])).collect();
+        // What a counter took is that of its charges in their order: nearly saturated, it takes less than they cost.
+        let mut told: SmallVec<[u64; 2]> = self.held.iter().map(|_| 0).collect();
+        let answer = |((charge, outcome), held): ((&Charge<'_>, &Outcome), &usize)| {
+            let state = outcome.answer(charge, units[*held]);
+            let left = state.used() - outcome.standing.used - told[*held];
+            let taken = at_most(state.units(), left);
+            told[*held] += u64::from(taken);
+            state.with_units(taken)
+        };
+        let answers = each().map(answer).collect();
         for (held, units) in units.into_iter().enumerate().filter(|(_, units)| *units > 0) {
             let index = self.first_of(held);
             self.write(index, self.outcomes[index].standing.add(units));
@@ -168,7 +177,7 @@ impl<'a> LockedStep<'a> {
     pub(super) fn record(&mut self) -> Result<QuotaState, NoRoom> {
         let Standing { used, .. } = self.standing();
         let state = self.set(used.saturating_add(self.cost_of(0)))?;
-        Ok(if state.used() > used { state.with_units(self.charges[0].cost()) } else { state })
+        Ok(state.with_units(at_most(self.charges[0].cost(), state.used() - used)))
     }
 
     /// Sets what is used of the only counter, unless that is what it says already.
@@ -203,8 +212,7 @@ impl<'a> LockedStep<'a> {
     pub(super) fn refund(&mut self, mark: Mark) -> QuotaState {
         let Standing { used, window, .. } = self.standing();
         let is_open = Mark::at(window.start()) == mark;
-        let given =
-            if is_open { self.charges[0].cost().min(u32::try_from(used).unwrap_or(u32::MAX)) } else { 0 };
+        let given = if is_open { at_most(self.charges[0].cost(), used) } else { 0 };
         let used = used - u64::from(given);
         if given > 0 {
             self.write(0, State { used, end: window.end() });
@@ -271,6 +279,10 @@ impl<'a> LockedStep<'a> {
             }
         }
     }
+}
+
+fn at_most(units: u32, most: u64) -> u32 {
+    u32::try_from(most).map_or(units, |most| units.min(most))
 }
 
 /// Gives back what was not written, moved if it has to move.

@@ -59,7 +59,8 @@ const BATCH: usize = 16;
 ///
 /// A counter takes 24 bytes, about 33 with the room that a table needs, whatever its key: the table keeps
 /// keyed fingerprints and not keys. The chance that any two of ten million live counters meet is below
-/// 10<sup>-10</sup>, and a stranger who chooses keys cannot raise it.
+/// 10<sup>-10</sup> if no key is longer than 3.6 KB, and below 3 x 10<sup>-10</sup> for keys of any length. A stranger
+/// who chooses keys cannot raise it.
 ///
 /// Memory is bounded by the cap on counters ([`MemoryStoreBuilder::max_counters`], one million by default): counters
 /// of closed windows make room, live counters never do. When every counter is live, a key without one gets

@@ -62,7 +62,7 @@ impl StoreError {
         Self::Trouble { source: Arc::new(source), may_have_charged: true }
     }
 
-    /// The error of a request whose earlier steps were taken: units may have been charged, whatever failed.
+    /// The error of a request whose earlier steps were taken: counters were changed, whatever failed.
     #[must_use]
     pub fn after_others(self) -> Self {
         match self {
@@ -71,7 +71,7 @@ impl StoreError {
         }
     }
 
-    /// Whether units may have been charged although there is no answer.
+    /// Whether units may have been charged although there is no answer; or given back or forgotten, if that was asked for.
     ///
     /// ```
     /// use tollgate::{AnswerError, StoreError};

@@ -1,7 +1,8 @@
 //! Threads that wait: the same future, run on the spot.
 
+use std::cell::Cell;
 use std::fmt;
-use std::future::ready;
+use std::future::{poll_fn, ready};
 use std::pin::pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Wake, Waker};
@@ -15,7 +16,8 @@ use crate::{Clock, Decision, Key, Limiter, MemoryStore};
 pub struct Blocking<B>(B);
 
 impl<C: Clock, B: Fn(Duration)> Waiters<MemoryStore<C>, Blocking<B>> {
-    /// Waits for this limiter by blocking threads: pass `std::thread::sleep`.
+    /// Waits for this limiter by blocking threads: pass `std::thread::sleep`. Threads that queue behind others are parked
+    /// instead.
     ///
     /// Its methods are those of other waiters, without the `await`. The limiter counts in memory; over a shared store,
     /// wait in async code.
@@ -66,7 +68,7 @@ impl<C: Clock, B: Fn(Duration)> Waiters<MemoryStore<C>, Blocking<B>> {
     /// Blocks for at most `longest` until `cost` units are taken for the key.
     ///
     /// The denial is returned as soon as it is known that there will be no room in time, usually at once; nothing is
-    /// charged then. If a waiter in front sleeps for longer, the denial is that waiter's.
+    /// charged then. If a waiter in front sleeps for longer, or is not served by the deadline, the denial is that waiter's.
     ///
     /// # Errors
     ///
@@ -86,15 +88,27 @@ impl<C: Clock, B: Fn(Duration)> Waiters<MemoryStore<C>, Blocking<B>> {
         cost: u32,
         longest: Option<Duration>,
     ) -> Result<Decision<'a>, WaitError> {
-        block_on(self.wait(key, cost, longest, |pause| {
+        let now = || self.limiter().store().now();
+        // When a thread that queues has to stop.
+        let alarm = Cell::new(None);
+        let sleep = |pause| {
             (self.sleep.0)(pause);
             ready(())
-        }))
+        };
+        let set_alarm = |longest| {
+            let end = now() + longest;
+            alarm.set(Some(end));
+            poll_fn(move |_| if now() < end { Poll::Pending } else { Poll::Ready(()) })
+        };
+        block_on(self.wait(key, cost, longest, sleep, set_alarm), || match alarm.get() {
+            Some(end) => thread::park_timeout(end.since(now())),
+            None => thread::park(),
+        })
     }
 }
 
 /// Runs the future on this thread, which is parked while it waits for its turn.
-fn block_on<F: Future>(future: F) -> F::Output {
+fn block_on<F: Future>(future: F, park: impl Fn()) -> F::Output {
     let mut future = pin!(future);
     // A call that need not wait needs no waker, and so allocates none.
     if let Poll::Ready(output) = future.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
@@ -106,7 +120,7 @@ fn block_on<F: Future>(future: F) -> F::Output {
         if let Poll::Ready(output) = future.as_mut().poll(&mut context) {
             return output;
         }
-        thread::park();
+        park();
     }
 }
 

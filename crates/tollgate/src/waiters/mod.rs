@@ -43,7 +43,7 @@ use crate::{Counted, Decision, Key, SharedLimiter, Store, StoreError, Timestamp}
 /// what they find. Units that are refunded while the first waiter sleeps are used once it wakes.
 ///
 /// A waiter only makes progress while its future is polled. One that is kept without being polled holds up the waiters
-/// of the same key behind it, beyond their deadlines too.
+/// of the same key behind it: those with a deadline until that has passed, the others for as long as it is kept.
 ///
 /// # Cancel safety
 ///
@@ -129,7 +129,7 @@ where
     ///
     /// If the store could not take a step, or too many callers wait.
     pub async fn until_allowed<'a>(&'a self, key: impl Into<Key<'a>>) -> Result<Decision<'a>, WaitError> {
-        self.wait(key.into(), 1, None, &self.sleep).await
+        self.wait(key.into(), 1, None, &self.sleep, &self.sleep).await
     }
 
     /// Waits until `cost` units are taken for the key.
@@ -145,14 +145,16 @@ where
         key: impl Into<Key<'a>>,
         cost: u32,
     ) -> Result<Decision<'a>, WaitError> {
-        self.wait(key.into(), cost, None, &self.sleep).await
+        self.wait(key.into(), cost, None, &self.sleep, &self.sleep).await
     }
 
     /// Waits for at most `longest` until `cost` units are taken for the key.
     ///
     /// The denial is returned as soon as it is known that there will be no room in time, usually at once; nothing is
-    /// charged then. If a waiter in front sleeps for longer, the denial is that waiter's. Time is the store's: the
-    /// deadline bounds how long the call waits for room, not how long the store takes to answer.
+    /// charged then. If a waiter in front sleeps for longer, or is not served by the deadline, the denial is that waiter's.
+    ///
+    /// The deadline bounds how long the call waits for room, by the store's time, and how long it queues behind others, by
+    /// the timer. It does not bound how long the store takes to answer this call.
     ///
     /// # Errors
     ///
@@ -163,7 +165,7 @@ where
         key: impl Into<Key<'a>>,
         cost: u32,
     ) -> Result<Decision<'a>, WaitError> {
-        self.wait(key.into(), cost, Some(longest), &self.sleep).await
+        self.wait(key.into(), cost, Some(longest), &self.sleep, &self.sleep).await
     }
 }
 
@@ -208,29 +210,24 @@ impl<S, T> Waiters<S, T> {
 }
 
 impl<S: Store, T> Waiters<S, T> {
-    async fn wait<'a, F: Future<Output = ()>>(
+    /// `sleep` is for the first waiter of a key, and `alarm` ends the queueing of others.
+    async fn wait<'a, F: Future<Output = ()>, A: Future<Output = ()>>(
         &'a self,
         key: Key<'a>,
         cost: u32,
         longest: Option<Duration>,
         sleep: impl Fn(Duration) -> F,
+        alarm: impl Fn(Duration) -> A,
     ) -> Result<Decision<'a>, WaitError> {
         let deadline = |arrived: Timestamp| longest.map(|longest| arrived + longest);
         // When the store first answered. Only a deadline needs it.
         let mut arrived = Timestamp::EPOCH;
         let (place, mut denial);
-        if !self.queue.has_waiters(&key) || self.never_passes(cost) {
-            let counted = self.limiter.check_cost(&key, cost).await?.into_counted();
-            arrived = now(&counted);
-            if self.pause(&counted, deadline(arrived)).is_none() {
-                return Ok(self.decision(key, counted));
-            }
-            place = self.queue.enter(&key)?;
-            // Behind others that entered meanwhile, it is out of date by its turn.
-            denial = place.is_first().then_some(counted);
-        } else {
+        // What can never pass need not queue.
+        let joined = if self.never_passes(cost) { None } else { self.queue.join(&key)? };
+        if let Some(joined) = joined {
             // The place comes before the peek, so that nobody gets in front meanwhile.
-            place = self.queue.enter(&key)?;
+            place = joined;
             denial = None;
             if longest.is_some() {
                 let counted = self.limiter.peek(&key).await?.into_counted();
@@ -239,13 +236,22 @@ impl<S: Store, T> Waiters<S, T> {
                     return Ok(self.decision(key, counted));
                 }
             }
+        } else {
+            let counted = self.limiter.check_cost(&key, cost).await?.into_counted();
+            arrived = now(&counted);
+            if self.pause(&counted, deadline(arrived)).is_none() {
+                return Ok(self.decision(key, counted));
+            }
+            place = self.queue.enter(&key, &counted)?;
+            // Behind others that entered meanwhile, it is out of date by its turn.
+            denial = place.is_first().then_some(counted);
         }
         let deadline = deadline(arrived);
         loop {
             let counted = match denial.take() {
                 Some(counted) => counted,
                 None => {
-                    if let Err(denial) = place.turn(deadline).await {
+                    if let Err(denial) = place.turn(deadline, || longest.map(&alarm)).await {
                         let denial = denial.iter().map(|state| state.for_another(arrived)).collect();
                         return Ok(self.decision(key, denial));
                     }
@@ -255,8 +261,8 @@ impl<S: Store, T> Waiters<S, T> {
             let Some(pause) = self.pause(&counted, deadline) else {
                 return Ok(self.decision(key, counted));
             };
-            let end = now(&counted) + pause;
-            place.pauses(counted, end);
+            let asks_at = now(&counted) + pause;
+            place.pauses(counted, asks_at);
             sleep(pause).await;
         }
     }

@@ -1,37 +1,34 @@
 //! The waiters of each key, in the order in which they joined.
 //!
 //! Only keys with waiters are here. A waiter holds a [`Place`], and leaves when that is dropped, whatever the reason.
-//! The first of a line is the only one that asks the store and sleeps; the others wait until it has left.
+//! The first of a line is the only one that asks the store; the others wait until it has left, or their time is up.
 
+use std::collections::hash_map::Entry;
 use std::collections::{BTreeMap, HashMap};
 use std::future::poll_fn;
+use std::pin::pin;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::task::{Poll, Waker};
 
 use super::WaitError;
-use crate::{Counted, Key, Timestamp};
+use crate::{Counted, Key, QuotaState, Timestamp};
 
 pub(super) struct Queue {
-    lines: Mutex<Lines>,
+    /// Each line has at least one waiter.
+    lines: Mutex<HashMap<Key<'static>, Line>>,
     /// Changed under the lock only. Read without it, so that a call need not take it while nobody waits.
     waiting: AtomicUsize,
     max_waiters: usize,
 }
 
-#[derive(Default)]
-struct Lines {
-    /// Each has at least one waiter.
-    of: HashMap<Key<'static>, Line>,
-    next_number: u64,
-}
-
-#[derive(Default)]
 struct Line {
     /// By number, and so in the order in which they came.
     waiters: BTreeMap<u64, Waiter>,
-    /// The denial of the first waiter, and when that asks again. It stays while the first asks, because its end has passed.
-    pause: Option<Pause>,
+    /// The last denial of a first waiter.
+    denial: Counted,
+    /// When the first asks again, once that is known.
+    asks_at: Option<Timestamp>,
 }
 
 #[derive(Default)]
@@ -39,11 +36,6 @@ struct Waiter {
     deadline: Option<Timestamp>,
     /// `None` until it waits for its turn.
     waker: Option<Waker>,
-}
-
-struct Pause {
-    denial: Counted,
-    end: Timestamp,
 }
 
 /// A place in the line of a key.
@@ -63,31 +55,46 @@ impl Queue {
         self.waiting.load(Ordering::Relaxed)
     }
 
-    pub(super) fn has_waiters(&self, key: &Key<'_>) -> bool {
+    /// A place at the end of the key's line; `None` if nobody waits for the key.
+    pub(super) fn join(&self, key: &Key<'_>) -> Result<Option<Place<'_>>, WaitError> {
         if self.waiting() == 0 {
-            return false;
+            return Ok(None);
         }
-        let lines = self.lock();
+        let mut lines = self.lock();
         // Seen with the shorter lifetime, a borrowed key can be looked up.
-        let of: &HashMap<Key<'_>, Line> = &lines.of;
-        of.contains_key(key)
+        let borrowed: &HashMap<Key<'_>, Line> = &lines;
+        if !borrowed.contains_key(key) {
+            return Ok(None);
+        }
+        let key = key.clone().into_owned();
+        lines.get_mut(&key).map(|line| self.place(line, key)).transpose()
     }
 
-    /// A place at the end of the key's line.
-    pub(super) fn enter(&self, key: &Key<'_>) -> Result<Place<'_>, WaitError> {
+    /// A place at the end of the key's line. If there is none, it begins with this denial.
+    pub(super) fn enter(&self, key: &Key<'_>, denial: &Counted) -> Result<Place<'_>, WaitError> {
         let key = key.clone().into_owned();
-        let mut lines = self.lock();
+        match self.lock().entry(key.clone()) {
+            Entry::Occupied(mut line) => self.place(line.get_mut(), key),
+            Entry::Vacant(vacant) => {
+                let mut line = Line::new(denial.clone());
+                let place = self.place(&mut line, key)?;
+                vacant.insert(line);
+                Ok(place)
+            }
+        }
+    }
+
+    fn place(&self, line: &mut Line, key: Key<'static>) -> Result<Place<'_>, WaitError> {
         if self.waiting() >= self.max_waiters {
             return Err(WaitError::TooManyWaiters);
         }
-        let number = lines.next_number;
-        lines.next_number += 1;
-        lines.of.entry(key.clone()).or_default().waiters.insert(number, Waiter::default());
+        let number = line.waiters.last_key_value().map_or(0, |(last, _)| last + 1);
+        line.waiters.insert(number, Waiter::default());
         self.waiting.fetch_add(1, Ordering::Relaxed);
         Ok(Place { queue: self, key, number })
     }
 
-    fn lock(&self) -> MutexGuard<'_, Lines> {
+    fn lock(&self) -> MutexGuard<'_, HashMap<Key<'static>, Line>> {
         // Nothing panics under the lock.
         self.lines.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -95,42 +102,52 @@ impl Queue {
 
 impl Place<'_> {
     pub(super) fn is_first(&self) -> bool {
-        self.queue.lock().of.get(&self.key).is_some_and(|line| line.first() == Some(self.number))
+        self.queue.lock().get(&self.key).is_some_and(|line| line.first() == Some(self.number))
     }
 
     /// Waits until this is the first of its line.
     ///
     /// # Errors
     ///
-    /// The denial of the first, if that sleeps beyond the deadline.
-    pub(super) async fn turn(&self, deadline: Option<Timestamp>) -> Result<(), Counted> {
+    /// The last denial of the first: as soon as that one is to ask after the deadline, and at the deadline in any case,
+    /// when `alarm` is done. The alarm is set only if there is something to wait for.
+    pub(super) async fn turn<A: Future<Output = ()>>(
+        &self,
+        deadline: Option<Timestamp>,
+        set_alarm: impl Fn() -> Option<A>,
+    ) -> Result<(), Counted> {
+        let mut alarm = pin!(None);
         poll_fn(|context| {
             let waiter = Waiter { deadline, waker: Some(context.waker().clone()) };
             let mut lines = self.queue.lock();
-            let Some(line) = lines.of.get_mut(&self.key).filter(|line| line.first() != Some(self.number))
-            else {
+            let Some(line) = lines.get_mut(&self.key).filter(|line| line.first() != Some(self.number)) else {
                 return Poll::Ready(Ok(()));
             };
-            if let Some(pause) = line.pause.as_ref().filter(|pause| pause.outlasts(deadline)) {
-                return Poll::Ready(Err(pause.denial.clone()));
+            let denial = line.denial.clone();
+            if line.asks_at.is_some_and(|asks_at| is_after(asks_at, deadline)) {
+                return Poll::Ready(Err(denial));
             }
             let before = line.waiters.insert(self.number, waiter);
             drop(lines);
             // After the lock, because to drop a waker may be to drop a task that has a place.
             drop(before);
-            Poll::Pending
+            if alarm.is_none() {
+                alarm.set(set_alarm());
+            }
+            let Some(alarm) = alarm.as_mut().as_pin_mut() else { return Poll::Pending };
+            let at_deadline = |state: &QuotaState| deadline.map_or(*state, |now| state.for_another(now));
+            alarm.poll(context).map(|()| Err(denial.iter().map(at_deadline).collect()))
         })
         .await
     }
 
-    /// Says that this, the first of its line, was denied and sleeps until `end`.
-    pub(super) fn pauses(&self, denial: Counted, end: Timestamp) {
-        let pause = Pause { denial, end };
+    /// Says that this, the first of its line, was denied and asks again at this time.
+    pub(super) fn pauses(&self, denial: Counted, asks_at: Timestamp) {
         let mut late = Vec::new();
-        if let Some(line) = self.queue.lock().of.get_mut(&self.key) {
-            let waiters = line.waiters.values_mut().filter(|waiter| pause.outlasts(waiter.deadline));
+        if let Some(line) = self.queue.lock().get_mut(&self.key) {
+            (line.denial, line.asks_at) = (denial, Some(asks_at));
+            let waiters = line.waiters.values_mut().filter(|waiter| is_after(asks_at, waiter.deadline));
             late.extend(waiters.filter_map(|waiter| waiter.waker.take()));
-            line.pause = Some(pause);
         }
         late.into_iter().for_each(Waker::wake);
     }
@@ -140,17 +157,17 @@ impl Place<'_> {
 impl Drop for Place<'_> {
     fn drop(&mut self) {
         let mut lines = self.queue.lock();
-        let Some(line) = lines.of.get_mut(&self.key) else { return };
+        let Some(line) = lines.get_mut(&self.key) else { return };
         let was_first = line.first() == Some(self.number);
         let left = line.waiters.remove(&self.number);
         self.queue.waiting.fetch_sub(1, Ordering::Relaxed);
         let mut next = None;
         if was_first {
-            line.pause = None;
+            line.asks_at = None;
             next = line.waiters.first_entry().and_then(|mut first| first.get_mut().waker.take());
         }
         if line.waiters.is_empty() {
-            lines.of.remove(&self.key);
+            lines.remove(&self.key);
         }
         drop(lines);
         drop(left);
@@ -161,15 +178,17 @@ impl Drop for Place<'_> {
 }
 
 impl Line {
+    const fn new(denial: Counted) -> Self {
+        Self { waiters: BTreeMap::new(), denial, asks_at: None }
+    }
+
     fn first(&self) -> Option<u64> {
         self.waiters.first_key_value().map(|(number, _)| *number)
     }
 }
 
-impl Pause {
-    fn outlasts(&self, deadline: Option<Timestamp>) -> bool {
-        deadline.is_some_and(|deadline| deadline < self.end)
-    }
+fn is_after(time: Timestamp, deadline: Option<Timestamp>) -> bool {
+    deadline.is_some_and(|deadline| deadline < time)
 }
 
 #[cfg(test)]
@@ -178,15 +197,20 @@ mod tests {
 
     #[test]
     fn keeps_nothing_of_keys_without_waiters() {
-        let queue = Queue::new(10);
+        let queue = Queue::new(4);
+        let denial: Counted = std::iter::empty().collect();
         for key in ["alice", "bob"] {
             let key = Key::from(key);
-            let places: Vec<_> = (0..3).map(|_| queue.enter(&key).unwrap()).collect();
-            assert_eq!((queue.waiting(), queue.lock().of.len()), (3, 1));
-            assert!(queue.has_waiters(&key) && !queue.has_waiters(&Key::from("carol")));
+            let mut places: Vec<_> = (0..3).map(|_| queue.enter(&key, &denial).unwrap()).collect();
+            places.extend(queue.join(&key).unwrap());
+            assert_eq!((queue.waiting(), queue.lock().len()), (4, 1));
+            let carol = Key::from("carol");
+            assert!(queue.join(&carol).unwrap().is_none());
+            assert!(queue.join(&key).is_err() && queue.enter(&carol, &denial).is_err());
+            assert_eq!((queue.waiting(), queue.lock().len()), (4, 1));
             drop(places);
-            assert_eq!((queue.waiting(), queue.lock().of.len()), (0, 0));
-            assert!(!queue.has_waiters(&key));
+            assert_eq!((queue.waiting(), queue.lock().len()), (0, 0));
+            assert!(queue.join(&key).unwrap().is_none());
         }
     }
 }

@@ -222,6 +222,57 @@ fn a_sleep_that_was_cut_short_delays_nobody() {
     assert_eq!(world.ends(), [(small, Allowed, 0), (hasty, Allowed, 0)]);
 }
 
+/// Only the first waiter of a key had a timer. Behind one that was never polled, or that the store did not answer, the
+/// others hung on past their deadlines.
+#[test]
+fn a_waiter_behind_one_that_stands_still_ends_at_its_deadline() {
+    let (waiters, store, timer, clock) = waiters!(faulty_limiter("1/1s"));
+    let mut world = World::new(&clock, &timer);
+    world.start(waiters.until_allowed("alice"));
+    let [held, next] = [(); 2].map(|()| world.start(waiters.until_allowed("alice")));
+    let behind = world.start(waiters.until_allowed_within(millis(1_200), "alice", 1));
+    world.ends();
+    // The first one is woken and not polled.
+    world.pass(1_200);
+    world.poll(behind);
+    assert_eq!(world.ends(), [(behind, Denied { retry_after: Some(0) }, 1_200)]);
+
+    // It is dropped, and the next one is not polled: the denial is from before.
+    world.cancel(held);
+    let behind = world.add(waiters.until_allowed_within(millis(100), "alice", 1));
+    for after in [0, 99, 1] {
+        assert_eq!(world.ends(), []);
+        world.pass(after);
+        world.poll(behind);
+    }
+    assert_eq!(world.ends(), [(behind, Denied { retry_after: Some(0) }, 1_300)]);
+
+    // The store takes its time with the first one's question.
+    let behind = world.start(waiters.until_allowed_within(millis(700), "alice", 1));
+    let last = world.start(waiters.until_allowed_within(millis(900), "alice", 1));
+    assert_eq!(world.ends(), [(next, Allowed, 1_300)]);
+    store.store.begin(Fault::HoldsAnswers);
+    world.advance(899);
+    assert_eq!(world.ends(), []);
+    world.advance(1);
+    assert_eq!(world.ends(), [(last, Denied { retry_after: Some(0) }, 2_200)]);
+    store.store.end();
+    world.run();
+    assert_eq!((world.ends(), waiters.waiting()), (vec![(behind, Allowed, 2_200)], 0));
+}
+
+/// At the same instant a waiter's time is up and its turn comes: it asks.
+#[test]
+fn the_last_instant_of_a_queued_waiter_is_in_time() {
+    let (waiters, _, timer, clock) = waiters!(limiter("2/1s"));
+    let mut world = World::new(&clock, &timer);
+    world.start(waiters.until_allowed_cost("alice", 2));
+    let first = world.start(waiters.until_allowed("alice"));
+    let exact = world.start(waiters.until_allowed_within(millis(1_000), "alice", 1));
+    world.advance(1_000);
+    assert_eq!(world.ends(), [(0, Allowed, 0), (first, Allowed, 1_000), (exact, Allowed, 1_000)]);
+}
+
 /// The denial that a waiter is told may be that of another, who was charged for it.
 #[test]
 fn a_denial_of_another_waiter_gives_back_nothing() {
@@ -518,6 +569,40 @@ fn threads_wait_in_memory_by_any_timer() {
     assert_eq!(never.reason(), Some(Reason::CostExceedsLimit));
     assert!(waiters.until_allowed_cost("alice", 2).unwrap().is_allowed());
     assert_eq!(*slept.lock().unwrap(), [millis(1_000); 2]);
+}
+
+/// A parked thread had no timer of its own: behind one that slept on and on it stayed past its deadline.
+#[test]
+fn a_parked_thread_ends_at_its_deadline() {
+    let clock = ManualClock::default();
+    let store = MemoryStore::builder().clock(clock.clone()).max_counters(1_000).build();
+    let (wakes, woken) = std::sync::mpsc::channel::<()>();
+    let woken = Mutex::new(woken);
+    let waiters = Waiters::blocking(Limiter::with_store("1/10ms".parse().unwrap(), store), |_| {
+        woken.lock().unwrap().recv().unwrap();
+    })
+    .max_jitter(Duration::ZERO);
+    assert!(waiters.until_allowed("alice").unwrap().is_allowed());
+    std::thread::scope(|scope| {
+        let waiting = |count| {
+            while waiters.waiting() < count {
+                std::thread::yield_now();
+            }
+        };
+        let sleeps = scope.spawn(|| waiters.until_allowed("alice").unwrap().is_allowed());
+        waiting(1);
+        let parked =
+            scope.spawn(|| waiters.until_allowed_within(millis(15), "alice", 1).unwrap().is_allowed());
+        waiting(2);
+        // The other thread may not have asked for the time yet.
+        while !parked.is_finished() {
+            clock.advance(millis(1));
+            std::thread::yield_now();
+        }
+        assert!(!parked.join().unwrap());
+        wakes.send(()).unwrap();
+        assert!(sleeps.join().unwrap());
+    });
 }
 
 /// Threads that are parked behind a sleeping one come to their turn, and each window admits exactly its limit.

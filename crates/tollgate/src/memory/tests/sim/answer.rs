@@ -52,6 +52,8 @@ pub(super) struct State {
     pub(super) window: Span,
     pub(super) now: i64,
     pub(super) denial: Option<Denial>,
+    /// What was taken for this charge.
+    pub(super) units: u64,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -338,25 +338,28 @@ impl<'a> Ledger<'a> {
         admitted: bool,
     ) -> (u64, Written, Vec<State>) {
         let Standing { used, window, .. } = standing;
-        let says = |ask: &Ask, state: &State, used, denial| State {
+        let says = |ask: &Ask, state: &State, used, denial, units| State {
             limit: self.world.quotas[ask.quota].limit,
             used,
             window,
             now: state.now,
             denial,
+            units,
         };
-        let alone = |written, used| {
+        let alone = |written, used, units| {
             let (ask, state) = of_this[0];
-            (0, written, vec![says(ask, state, used, None)])
+            (0, written, vec![says(ask, state, used, None, units)])
         };
-        let assign = |new: u64| {
-            let new = new.min(LARGEST);
-            alone(if new == used { Written::Nothing } else { Written::Used(new) }, new)
+        let assign = |new: u64, units| {
+            alone(if new == used { Written::Nothing } else { Written::Used(new) }, new, units)
         };
         match step {
-            Step::Record(ask) => assign(used.saturating_add(ask.cost.into())),
-            Step::Set(_, used) => assign(*used),
-            Step::Reset(_) => alone(Written::Reset, 0),
+            Step::Record(ask) => {
+                let new = used.saturating_add(ask.cost.into()).min(LARGEST);
+                assign(new, new - used)
+            }
+            Step::Set(_, used) => assign((*used).min(LARGEST), 0),
+            Step::Reset(_) => alone(Written::Reset, 0, 0),
             Step::Charge(_) | Step::Peek(_) | Step::Refund(..) | Step::Sweep | Step::List => {
                 let cost: u64 = of_this.iter().map(|(ask, _)| u64::from(ask.cost)).sum();
                 let terms = |ask: &Ask| self.world.quotas[ask.quota];
@@ -365,9 +368,16 @@ impl<'a> Ledger<'a> {
                 let takes = admitted || of_this.iter().any(|(ask, _)| counts(ask));
                 let units = if takes && matches!(step, Step::Charge(_)) { cost } else { 0 };
                 let after = used.saturating_add(units).min(LARGEST);
-                let says = of_this.iter().map(|(ask, state)| says(ask, state, after, denial(ask)));
+                // What was taken is that of the charges in their order (rule 10).
+                let mut left = after - used;
+                let says = of_this.iter().map(|(ask, state)| {
+                    let taken = left.min(ask.cost.into());
+                    left -= taken;
+                    says(ask, state, after, denial(ask), taken)
+                });
+                let says = says.collect();
                 let written = if units > 0 { Written::Units } else { Written::Nothing };
-                (units, written, says.collect())
+                (units, written, says)
             }
         }
     }
@@ -577,6 +587,8 @@ fn disagreement(world: &World, of_this: &[(&Ask, &State)], expected: &[State]) -
     let same_window: Vec<&State> = expected.iter().filter(|other| other.window == state.window).collect();
     let promise = if same_window.is_empty() {
         "rules 1, 2 and 12: it counts in another window"
+    } else if same_window.iter().any(|other| **other == State { units: other.units, ..*state }) {
+        "rule 10: it says that it took other units than it did"
     } else if same_window.iter().all(|other| state.used < other.used) {
         if state.denial.is_none() {
             "G1: used units are forgotten"

@@ -48,9 +48,9 @@ fn asks(asks: &[Ask]) -> String {
 
 fn answer(answer: &Answer) -> String {
     let state = |state: &State| {
-        let State { limit, used, window, now, denial } = state;
+        let State { limit, used, window, now, denial, units } = state;
         let said = denial.map_or("yes".to_owned(), |denial| format!("no, {denial:?}"));
-        format!("{said}, {used} of {limit} used in {window:?}, decided at {now}")
+        format!("{said}, {units} taken, {used} of {limit} used in {window:?}, decided at {now}")
     };
     match answer {
         Answer::Counted(states, _) => states.iter().map(state).collect::<Vec<_>>().join("; "),

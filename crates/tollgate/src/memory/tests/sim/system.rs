@@ -252,7 +252,8 @@ fn state(state: &QuotaState) -> State {
     let window = state.window().expect("fixed windows have one");
     let (start, end) = (window.start().as_unix_millis(), window.end().as_unix_millis());
     let (limit, used, now) = (state.limit(), state.used(), state.now().as_unix_millis());
-    State { limit, used, window: Span { start, end }, now, denial }
+    let units = state.units().into();
+    State { limit, used, window: Span { start, end }, now, denial, units }
 }
 
 fn verdict(decision: &Decision<'_>) -> Verdict {
