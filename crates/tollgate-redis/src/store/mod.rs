@@ -19,7 +19,7 @@ use self::reserve::{groups, in_order, parts};
 use crate::batch::{Awaited, Committer, Company};
 use crate::denials::{Denials, Remembered, Version};
 use crate::keys::{Names, Slot};
-use crate::question::{Asked, Question};
+use crate::question::{self, Asked, Question};
 use crate::script::{Answer, Found, Outcome, Request};
 use crate::time::{Instant, instant};
 use crate::topology::{Share, StoreStatus, Topology, slot};
@@ -251,7 +251,7 @@ impl Inner {
         let mut pending = self.send(question, Asked::Record, begun, Company::Alone);
         let taken = self.note(&mut pending).await?;
         let Found { before, after, .. } = taken.only()?;
-        let units = if after > before { charge.cost() } else { 0 };
+        let units = question::units(charge, after.saturating_sub(before));
         Ok(taken.state(&charge.counter())?.with_units(units))
     }
 
