@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
-use smallvec::SmallVec;
+use smallvec::{SmallVec, smallvec};
 use tollgate::{
     Charge, Counted, Counter, Key, Mark, PolicyQuota, QuotaState, Source, Step, Store, StoreError, Timestamp,
     Window,
@@ -267,11 +267,16 @@ impl Inner {
             let _changing = self.changing(&question);
             self.ask(&question, Asked::Refund(mark), begun).await?
         };
-        if answer.outcome == Outcome::Closed {
-            // Nothing was given back, and where the counter stands now has not been said.
-            return self.take(&question, Asked::Look, begun).await?.state(&charge.counter());
-        }
-        let taken = Taken::try_from(answer)?;
+        let taken = match answer.outcome {
+            Outcome::Closed(Some(found)) => {
+                return Taken { now: answer.now, found: smallvec![found] }.state(&charge.counter());
+            }
+            // The window that is open now is under another key.
+            Outcome::Closed(None) => {
+                return self.take(&question, Asked::Look, begun).await?.state(&charge.counter());
+            }
+            _ => Taken::try_from(answer)?,
+        };
         let Found { before, after, .. } = taken.only()?;
         let given = u32::try_from(before - after).map_err(|_| RedisError::BadReply)?;
         // The window that was named, which after a step back of the clock may not have begun.
@@ -513,7 +518,7 @@ impl TryFrom<Answer> for Taken {
             Outcome::NoCount => Err(RedisError::WrongType.into()),
             // Its time and ours do not come together.
             Outcome::Stale => Err(RedisError::NotReady.into()),
-            Outcome::Closed => Err(RedisError::BadReply.into()),
+            Outcome::Closed(_) => Err(RedisError::BadReply.into()),
         }
     }
 }
