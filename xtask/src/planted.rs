@@ -1,7 +1,8 @@
 //! Bugs that the simulation has to find: each is put into a copy of the sources, and the copy is built and searched.
 //!
-//! A bug is a text file: one sentence that says what is wrong, then each change under the path of its file, as version control
-//! shows a conflict: what is there, and what stands there with the bug. The product's own sources stay as they are.
+//! A bug is a text file. It begins with a sentence that says what is wrong. Each change follows under the path of its
+//! file, in the form of a merge conflict: the right source, then the source with the bug. The product's own sources
+//! are never changed.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -36,7 +37,7 @@ pub(crate) fn run() -> Result<()> {
     let bugs = read_all()?;
     let copy = target_directory()?.join("planted");
     fs::create_dir_all(&copy).with_context(|| format!("cannot make {}", copy.display()))?;
-    SOURCES.iter().try_for_each(|source| copy_all(Path::new(source), &copy.join(source)))?;
+    SOURCES.iter().try_for_each(|source| replace_all(Path::new(source), &copy.join(source)))?;
     let mut missed = Vec::new();
     for bug in &bugs {
         eprintln!("\n=== {}: {}", bug.name, bug.says);
@@ -128,6 +129,14 @@ impl Bug {
     }
 }
 
+/// Leaves nothing of an earlier copy: cargo would build a file that has been moved or deleted since.
+fn replace_all(from: &Path, to: &Path) -> Result<()> {
+    if to.is_dir() {
+        fs::remove_dir_all(to).with_context(|| format!("cannot remove {}", to.display()))?;
+    }
+    copy_all(from, to)
+}
+
 fn copy_all(from: &Path, to: &Path) -> Result<()> {
     let context = || format!("cannot copy {}", from.display());
     if from.is_dir() {
@@ -159,6 +168,25 @@ mod tests {
             changes: vec![change("a.rs", "one", "two"), change("b.rs", " gone", "")],
         };
         assert_eq!(Bug::parse("wrong".to_owned(), text).unwrap(), expected);
+    }
+
+    /// `store.rs` became `store/mod.rs`, and the copy had both, which does not build.
+    #[test]
+    fn a_file_that_was_deleted_is_not_in_the_next_copy() {
+        let folder = target_directory().unwrap().join("tests/planted-copy");
+        let (from, to) = (folder.join("from"), folder.join("to"));
+        let write = |file: &str| {
+            fs::create_dir_all(from.join("src")).unwrap();
+            fs::write(from.join("src").join(file), "").unwrap();
+        };
+        write("store.rs");
+        replace_all(&from, &to).unwrap();
+        assert!(to.join("src/store.rs").exists());
+        fs::remove_dir_all(&from).unwrap();
+        write("other.rs");
+        replace_all(&from, &to).unwrap();
+        assert!(to.join("src/other.rs").exists() && !to.join("src/store.rs").exists());
+        fs::remove_dir_all(&folder).unwrap();
     }
 
     /// A bug whose text is gone would be one that nobody looks for any more.

@@ -99,7 +99,7 @@ impl Names {
         }
     }
 
-    /// What of a name does not say who is counted.
+    /// The part of a name that does not identify who is counted.
     pub(crate) fn public<'n>(&self, name: &'n [u8]) -> &'n [u8] {
         let identity = match self {
             Self::Own { .. } => name.iter().position(|byte| *byte == b'{'),

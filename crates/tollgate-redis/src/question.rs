@@ -193,11 +193,16 @@ impl<'a> Question<'a> {
 
     /// As [`counted`](Self::counted), of what each counter is known to have used before and to use now.
     pub(crate) fn states(&self, known: impl Fn(usize) -> (u64, u64, Window), now: Timestamp) -> Counted {
+        let known: SmallVec<[_; 1]> = (0..self.counters.len()).map(known).collect();
+        // What others took meanwhile is not in it: both counts are of one step.
+        let mut taken: SmallVec<[u64; 1]> =
+            known.iter().map(|(before, after, _)| after.saturating_sub(*before)).collect();
         let state = |(charge, &index): (&Charge<'_>, &usize)| {
-            let (before, after, window) = known(index);
+            let (before, after, window) = known[index];
             let reason = self.reason(charge, index, before);
-            // What others took meanwhile is not in it: both are of one step.
-            let units = if after > before { charge.cost() } else { 0 };
+            // A counter that saturates takes less than all charges together, and then the last ones go short.
+            let units = units(charge, taken[index]);
+            taken[index] -= u64::from(units);
             QuotaState::in_window(charge.counter().quota().quota(), after, window, now, reason)
                 .with_units(units)
         };
@@ -208,6 +213,11 @@ impl<'a> Question<'a> {
     fn reason(&self, charge: &Charge<'_>, index: usize, before: u64) -> Option<Reason> {
         Reason::of(before, self.counters[index].units.max(1), charge.limit())
     }
+}
+
+/// What the charge took of a counter that took so many units: all, unless it saturated.
+pub(crate) fn units(charge: &Charge<'_>, taken: u64) -> u32 {
+    u32::try_from(taken).map_or(charge.cost(), |taken| taken.min(charge.cost()))
 }
 
 impl Found {

@@ -29,7 +29,7 @@ pub(crate) struct Reloads<S> {
 /// What has come of reloads so far.
 #[derive(Debug)]
 pub(crate) struct ReloadState {
-    /// Since the file was read and meant what is live.
+    /// When the file last matched the live policies.
     in_step: Mutex<Stopwatch>,
     replaced: AtomicU64,
     unchanged: AtomicU64,
@@ -185,7 +185,7 @@ impl ReloadState {
         }
     }
 
-    /// How long ago the file was read and meant what is live: half a minute at most, unless it cannot be read or is
+    /// Time since the file last matched the live policies: half a minute at most, unless it cannot be read or is
     /// not valid.
     pub(crate) fn age(&self) -> Duration {
         lock(&self.in_step).elapsed()

@@ -125,7 +125,7 @@ impl<S: ServedStore + 'static> Server<S> {
         let reloads = file.map(|file| {
             file.log_warnings(&warnings);
             if other_store {
-                info!(file = file.name(), "`--store` goes before `store:` of the file");
+                info!(file = file.name(), "`--store` overrides `store:` of the file");
             }
             let watch = Watch::start(file.path());
             let reloads = Arc::new(Reloads::new(Arc::clone(&limiter), file));

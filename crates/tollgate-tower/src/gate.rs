@@ -22,9 +22,8 @@ use tollgate::{
 use tollgate_policy::Attributes;
 
 use crate::after::After;
-use crate::extractor::Extractor;
 use crate::headers::{HeaderFormat, LimitHeaders};
-use crate::key::{Fault, Identity, Invalid, Missing};
+use crate::key::{Fault, Identity, Invalid, KeyExtractor, Missing};
 #[cfg(feature = "policy")]
 use crate::policies::{Admitted, PolicyEngine};
 use crate::reserving::Reserving;
@@ -82,7 +81,7 @@ pub(crate) enum Counting {
 /// One limiter, for one key.
 pub(crate) struct ByKey {
     pub(crate) limiter: SharedLimiter<AnyStore>,
-    pub(crate) extractor: Extractor,
+    pub(crate) extractor: Arc<dyn KeyExtractor>,
     pub(crate) counts_peers: bool,
     pub(crate) limit_headers: LimitHeaders,
 }
@@ -147,18 +146,18 @@ impl Gate {
         if by_key.counts_peers {
             self.settings.warnings.look_for_proxy(head, || true);
         }
-        let Extractor::Now(extractor) = &by_key.extractor else { return AtOnce::Waits(None) };
-        let extracted = extractor.extract(head);
-        let key = match &extracted {
+        let found = by_key.extractor.extract(head);
+        let Answer::Now(extracted) = &found else { return AtOnce::Waits(None) };
+        let key = match extracted {
             Ok(Identity::Known(key)) => key,
             Ok(Identity::Missing(missing)) => {
                 let ruling = self.missing(by_key, head, missing);
-                drop(extracted);
+                drop(found);
                 return self.ruled(ruling, request.extensions_mut());
             }
             Err(invalid) => {
                 let ruling = self.invalid(head, invalid);
-                drop(extracted);
+                drop(found);
                 return self.ruled(ruling, request.extensions_mut());
             }
         };
@@ -170,13 +169,13 @@ impl Gate {
             Ok(counted) if !by_key.is_whole(&counted) => self.nonsense(Head::from(&*request)),
             Ok(counted) if counted.is_admitted() => {
                 let taken = self.gives_back().then(|| taken(&by_key.limiter, key, cost, &counted));
-                drop(extracted);
+                drop(found);
                 return AtOnce::GoesOn(After::admitted(self, counted, taken, request.extensions_mut()));
             }
             Ok(counted) => self.deny(by_key, Head::from(&*request), &counted),
             Err(error) => self.trouble(Head::from(&*request), &error),
         };
-        drop(extracted);
+        drop(found);
         self.ruled(ruling, request.extensions_mut())
     }
 
@@ -204,19 +203,13 @@ impl Gate {
     }
 
     async fn by_key_later(self: &Arc<Self>, by_key: &ByKey, head: Head<'_>, known: Option<Asked>) -> Ruling {
-        let (key, cost) = match (known, &by_key.extractor) {
-            (Some(Asked::ByKey { key, cost }), _) => (key, cost),
-            (_, extractor) => {
-                let extracted = match extractor {
-                    Extractor::Now(extractor) => extractor.extract(head),
-                    Extractor::Later(extractor) => extractor.extract(head).await,
-                };
-                match extracted {
-                    Ok(Identity::Known(key)) => (key, self.cost(head)),
-                    Ok(Identity::Missing(missing)) => return self.missing(by_key, head, &missing),
-                    Err(invalid) => return self.invalid(head, &invalid),
-                }
-            }
+        let (key, cost) = match known {
+            Some(Asked::ByKey { key, cost }) => (key, cost),
+            _ => match by_key.extractor.extract(head).await {
+                Ok(Identity::Known(key)) => (key, self.cost(head)),
+                Ok(Identity::Missing(missing)) => return self.missing(by_key, head, &missing),
+                Err(invalid) => return self.invalid(head, &invalid),
+            },
         };
         let (answer, taken) = if self.reserves {
             let (limiter, key) = (by_key.limiter.clone(), key.into_owned());

@@ -70,7 +70,6 @@ mod boxed;
 #[cfg(feature = "policy")]
 mod by_policies;
 mod denial;
-mod extractor;
 mod future;
 mod gate;
 mod head;

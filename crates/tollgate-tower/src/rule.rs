@@ -13,8 +13,7 @@ use tollgate_policy::{Attributes, PolicyLimiter};
 use crate::Head;
 #[cfg(feature = "policy")]
 use crate::attributes::AttributeSources;
-use crate::extractor::Extractor;
-use crate::key::{AsyncKeyExtractor, KeyExtractor};
+use crate::key::KeyExtractor;
 #[cfg(feature = "policy")]
 use crate::policies::{Attributed, PolicyEngine};
 
@@ -39,7 +38,7 @@ use crate::policies::{Attributed, PolicyEngine};
 #[derive(Clone)]
 pub struct Rule {
     pub(crate) by: By,
-    pub(crate) extractor: Option<Extractor>,
+    pub(crate) extractor: Option<Arc<dyn KeyExtractor>>,
     pub(crate) cost: Cost,
     pub(crate) reserves: bool,
     pub(crate) skip: Option<Arc<Skip>>,
@@ -205,13 +204,7 @@ impl Rule {
     /// Counts for whoever this finds.
     #[must_use]
     pub fn key(self, key: impl KeyExtractor + 'static) -> Self {
-        Self { extractor: Some(Extractor::now(key)), ..self }
-    }
-
-    /// Counts for whoever this finds, which may have to wait.
-    #[must_use]
-    pub fn key_async(self, key: impl AsyncKeyExtractor + 'static) -> Self {
-        Self { extractor: Some(Extractor::later(key)), ..self }
+        Self { extractor: Some(Arc::new(key)), ..self }
     }
 
     /// Takes so many units a request instead of one. With 0 a request only looks whether there is room for one.

@@ -14,10 +14,12 @@ use crate::{Head, ReplyBody, ResponseFuture};
 
 /// A service with limits in front: made by [`RateLimitLayer`](crate::RateLimitLayer).
 ///
-/// Ready is who the inner service is, and it is the service that was ready that is called. Its error type stays what
-/// it is: a denial is a response, and never an error. A request that is counted in this process is decided on in
-/// `call`, without an allocation for a future; only where a store or an extractor has to be waited for, the inner
-/// service is taken along and a clone of it left in its place, to be made ready anew.
+/// Readiness is the inner service's; the instance polled ready is the one called. The error type does not change: a
+/// denial is a response, and never an error.
+///
+/// `call` decides a request that is counted in this process, without an allocation for a future. If a store or an
+/// extractor has to be waited for, the future takes the inner service and leaves a clone in its place, which has to
+/// become ready again.
 #[derive(Debug, Clone)]
 pub struct RateLimit<S> {
     inner: S,

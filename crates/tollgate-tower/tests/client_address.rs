@@ -8,6 +8,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use fastrand::Rng;
 use http::{HeaderValue, Request};
 use tollgate::Key;
+use tollgate_testkit::block_on;
 use tollgate_tower::Head;
 use tollgate_tower::key::{
     ClientAddress, ForwardedHeader, Grouping, Identity, KeyExtractor, Peer, TrustedProxies,
@@ -30,7 +31,7 @@ fn request(peer: &str, header: ForwardedHeader, lines: &[impl AsRef<[u8]>]) -> R
 }
 
 fn key(by: &ClientAddress, request: &Request<()>) -> Key<'static> {
-    match by.extract(Head::from(request)).unwrap() {
+    match block_on(by.extract(Head::from(request)).into_future()).unwrap() {
         Identity::Known(key) => key.into_owned(),
         Identity::Missing(missing) => panic!("{missing} is missing"),
     }
@@ -123,7 +124,10 @@ fn how_much_of_an_address_is_a_client_can_be_set() {
 fn without_an_address_of_the_connection_nobody_is_believed() {
     let by = behind_proxies(ForwardedHeader::XForwardedFor);
     let request = Request::get("/").header("x-forwarded-for", "198.51.100.1").body(()).unwrap();
-    assert!(matches!(by.extract(Head::from(&request)).unwrap(), Identity::Missing(_)));
+    assert!(matches!(
+        block_on(by.extract(Head::from(&request)).into_future()).unwrap(),
+        Identity::Missing(_)
+    ));
 }
 
 /// Clients send whatever they like, in any spelling, over one to three proxies: equal clients are never counted apart,

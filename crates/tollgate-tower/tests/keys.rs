@@ -9,8 +9,7 @@ use tollgate::Key;
 use tollgate_testkit::block_on;
 use tollgate_tower::Head;
 use tollgate_tower::key::{
-    self, AsyncKeyExtractor, Extracted, Fault, Global, Identity, Invalid, KeyExtractor, Missing, Peer,
-    PeerAddress,
+    self, Extracted, Fault, Found, Global, Identity, Invalid, KeyExtractor, Missing, Peer, PeerAddress,
 };
 
 fn user<'r>(head: Head<'r>) -> Option<Key<'r>> {
@@ -29,6 +28,21 @@ fn header<'r>(head: Head<'r>, name: &str) -> Option<Key<'r>> {
     head.headers().get(name)?.to_str().ok().map(Key::from)
 }
 
+/// The same, waited for.
+fn later(find: for<'r> fn(Head<'r>) -> Option<Key<'r>>) -> impl KeyExtractor {
+    key::from_async_fn(move |head| {
+        let key = find(head).map(Key::into_owned);
+        async move {
+            tokio::task::yield_now().await;
+            Ok(key.map_or_else(|| Missing::by_caller("it").into(), Identity::Known))
+        }
+    })
+}
+
+fn later_wrong() -> impl KeyExtractor {
+    key::from_async_fn(|_| async { Err(Invalid::malformed("no token")) })
+}
+
 fn request(headers: &[(&'static str, &str)]) -> Request<()> {
     let mut request = Request::new(());
     for (name, value) in headers {
@@ -43,8 +57,13 @@ fn from(address: &str) -> Request<()> {
     request
 }
 
-fn known(extracted: Extracted<'_>) -> Key<'_> {
-    match extracted.unwrap() {
+/// Waits for an extractor that may have to.
+fn found(found: Found<'_>) -> Extracted<'_> {
+    block_on(found.into_future())
+}
+
+fn known(answer: Found<'_>) -> Key<'_> {
+    match found(answer).unwrap() {
         Identity::Known(key) => key,
         Identity::Missing(missing) => panic!("{missing} is missing"),
     }
@@ -63,13 +82,14 @@ fn a_chain_finds_the_first_that_a_request_has_and_keeps_them_apart() {
     let both = request(&[("x-session", "7"), ("x-user", "7")]);
     assert_eq!(known(by.extract(Head::from(&both))), keys[0]);
 
-    let waiting = key::from_fn("a user", user)
-        .or_else_async(key::from_fn("a session", session))
-        .or_else_async(key::from_fn("a device", device));
+    let waiting = key::from_fn("a user", user).or_else(later(session)).or_else(later(device));
     for (request, key) in requests.iter().zip(&keys) {
-        let found = block_on(waiting.extract_async(Head::from(request)));
-        assert_eq!(known(found), *key, "the same key, waited for or not");
+        assert_eq!(known(waiting.extract(Head::from(request))), *key, "the same key, waited for or not");
     }
+    assert!(
+        matches!(waiting.extract(Head::from(&requests[0])), Found::Now(_)),
+        "nobody waits for what is not asked"
+    );
 }
 
 /// The key that the first found in a chain once stood as it was, and that of the second beside the number 1: whoever
@@ -93,8 +113,8 @@ fn no_key_of_one_way_is_one_of_another_whatever_it_is() {
         let mut request = request(&[("x-user", "7")]);
         *request.method_mut() = method.parse().unwrap();
         assert_ne!(known(first().or_else(second()).extract(Head::from(&request))), in_session, "{method}");
-        let waiting = first().or_else_async(second());
-        assert_ne!(known(block_on(waiting.extract_async(Head::from(&request)))), in_session, "{method}");
+        let waiting = first().or_else(later(session));
+        assert_ne!(known(waiting.extract(Head::from(&request))), in_session, "{method}");
     }
 }
 
@@ -102,16 +122,16 @@ fn no_key_of_one_way_is_one_of_another_whatever_it_is() {
 fn what_is_missing_is_said_whole() {
     let empty = request(&[]);
     let by = key::from_fn("a user", user).or_else(key::from_fn("a session", session));
-    let Identity::Missing(missing) = by.extract(Head::from(&empty)).unwrap() else { panic!() };
+    let Identity::Missing(missing) = found(by.extract(Head::from(&empty))).unwrap() else { panic!() };
     assert_eq!(missing.to_string(), "a user or a session");
     assert_eq!(missing.fault(), Fault::Caller);
 
     let by = PeerAddress::new();
-    let Identity::Missing(missing) = by.extract(Head::from(&empty)).unwrap() else { panic!() };
+    let Identity::Missing(missing) = found(by.extract(Head::from(&empty))).unwrap() else { panic!() };
     assert_eq!(missing.fault(), Fault::Setup, "no request can mend it");
 
     let by = key::from_fn("a user", user).or_else(PeerAddress::new());
-    let Identity::Missing(missing) = by.extract(Head::from(&empty)).unwrap() else { panic!() };
+    let Identity::Missing(missing) = found(by.extract(Head::from(&empty))).unwrap() else { panic!() };
     assert_eq!(missing.fault(), Fault::Caller, "a user would have been enough");
 }
 
@@ -119,9 +139,12 @@ fn what_is_missing_is_said_whole() {
 fn what_is_wrong_is_not_passed_on_to_another_extractor() {
     let wrong = key::try_from_fn(|_| Err(Invalid::malformed("no token")));
     let empty = Request::new(());
-    assert!(wrong.or_else(Global).extract(Head::from(&empty)).is_err());
-    assert!(block_on(wrong.or_else_async(Global).extract_async(Head::from(&empty))).is_err());
-    assert!(Global.and(wrong).extract(Head::from(&empty)).is_err());
+    assert!(found(wrong.or_else(Global).extract(Head::from(&empty))).is_err());
+    assert!(found(Global.and(wrong).extract(Head::from(&empty))).is_err());
+    let nobody = || key::from_fn("a user", user);
+    assert!(found(nobody().and(wrong).extract(Head::from(&empty))).is_err());
+    assert!(found(nobody().and(later_wrong()).extract(Head::from(&empty))).is_err());
+    assert!(found(later_wrong().or_else(Global).extract(Head::from(&empty))).is_err());
 }
 
 #[test]
@@ -131,10 +154,11 @@ fn two_together_need_both() {
     assert_eq!(known(by.extract(Head::from(&both))), Key::from(("a", "b")));
     let one = request(&[("x-user", "a")]);
     let missing = Missing::by_caller("a device");
-    assert_eq!(by.extract(Head::from(&one)).unwrap(), Identity::Missing(missing.clone()));
-    let waiting = key::from_fn("a user", user).and_async(key::from_fn("a device", device));
-    assert_eq!(known(block_on(waiting.extract_async(Head::from(&both)))), Key::from(("a", "b")));
-    assert_eq!(block_on(waiting.extract_async(Head::from(&one))).unwrap(), Identity::Missing(missing));
+    assert_eq!(found(by.extract(Head::from(&one))).unwrap(), Identity::Missing(missing.clone()));
+    let waiting = key::from_fn("a user", user).and(later(device));
+    assert_eq!(known(waiting.extract(Head::from(&both))), Key::from(("a", "b")));
+    let Identity::Missing(waited) = found(waiting.extract(Head::from(&one))).unwrap() else { panic!() };
+    assert_eq!(waited.to_string(), "it");
 }
 
 #[test]
@@ -158,5 +182,5 @@ fn a_function_may_wait() {
         }
     });
     let request = Request::new(());
-    assert_eq!(known(block_on(by.extract_async(Head::from(&request)))), Key::from("GET"));
+    assert_eq!(known(by.extract(Head::from(&request))), Key::from("GET"));
 }

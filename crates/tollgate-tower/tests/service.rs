@@ -93,7 +93,7 @@ fn layers() -> [RateLimitLayer; 3] {
     [
         RateLimitLayer::new(Limiter::new(quota()), Global),
         RateLimitLayer::new(SharedLimiter::new(quota(), FaultyStore::new(MemoryStore::new())), Global),
-        RateLimitLayer::builder(Rule::new(Limiter::new(quota())).key_async(later)).build().unwrap(),
+        RateLimitLayer::builder(Rule::new(Limiter::new(quota())).key(later)).build().unwrap(),
     ]
 }
 

@@ -13,6 +13,7 @@ use ring::signature::{self, EcdsaKeyPair, KeyPair};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use tollgate::{Key, ManualClock, Timestamp};
+use tollgate_testkit::block_on;
 use tollgate_tower::Head;
 use tollgate_tower::key::jwt::{Algorithm, Claim, Keys, KeysError, TokenError, Verifier};
 use tollgate_tower::key::{Global, Identity, KeyExtractor};
@@ -469,14 +470,15 @@ fn bearing(token: &str) -> Request<()> {
 #[test]
 fn a_claim_is_a_key_if_its_token_is_valid() {
     let by = |name: &str| Claim::new(verifier(hs256_keys()), name);
-    let found = |by: &Claim, request: &Request<()>| match by.extract(Head::from(request)) {
-        Ok(Identity::Known(key)) => Ok(key.into_owned()),
-        Ok(Identity::Missing(missing)) => Err(missing.to_string()),
-        Err(invalid) => {
-            assert_eq!(invalid.challenge().unwrap(), "Bearer error=\"invalid_token\"");
-            Err(format!("401: {invalid}"))
-        }
-    };
+    let found =
+        |by: &Claim, request: &Request<()>| match block_on(by.extract(Head::from(request)).into_future()) {
+            Ok(Identity::Known(key)) => Ok(key.into_owned()),
+            Ok(Identity::Missing(missing)) => Err(missing.to_string()),
+            Err(invalid) => {
+                assert_eq!(invalid.challenge().unwrap(), "Bearer error=\"invalid_token\"");
+                Err(format!("401: {invalid}"))
+            }
+        };
     let token = signed(
         &hs256(),
         &claims_with(&json!({
@@ -534,16 +536,19 @@ fn a_token_that_is_not_valid_is_not_passed_on_to_another_extractor() {
     let stranger = signed_with(&[7; 64], &hs256(), &claims());
     for token in ["x", &stranger, &expired.replace('.', ".x"), &signed(&json!({ "alg": "none" }), &claims())]
     {
-        assert!(by.extract(Head::from(&bearing(token))).is_err(), "{token}");
+        assert!(block_on(by.extract(Head::from(&bearing(token))).into_future()).is_err(), "{token}");
     }
-    assert!(matches!(by.extract(Head::from(&Request::new(()))), Ok(Identity::Known(_))));
+    assert!(matches!(
+        block_on(by.extract(Head::from(&Request::new(()))).into_future()),
+        Ok(Identity::Known(_))
+    ));
 
     let twice = Request::get("/")
         .header(header::AUTHORIZATION, format!("Bearer {}", signed(&hs256(), &claims())))
         .header(header::AUTHORIZATION, "Bearer x")
         .body(())
         .unwrap();
-    assert!(by.extract(Head::from(&twice)).is_err());
+    assert!(block_on(by.extract(Head::from(&twice)).into_future()).is_err());
 }
 
 #[test]
@@ -553,7 +558,7 @@ fn neither_secrets_nor_claims_are_shown() {
     let token = signed_with(secret, &hs256(), &claims());
     let by = Claim::new(verifier.clone(), "sub");
     let request = bearing(&token);
-    let found = by.extract(Head::from(&request)).unwrap();
+    let found = block_on(by.extract(Head::from(&request)).into_future()).unwrap();
     let shown = format!("{by:?} {:?} {found:?}", verifier.verify(&token).unwrap());
     assert!(!shown.contains("hunter2") && !shown.contains("alice") && !shown.contains(&token), "{shown}");
     assert!(!shown.contains("104, 117, 110"), "{shown}");

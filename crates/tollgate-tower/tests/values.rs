@@ -4,8 +4,9 @@
 
 use http::{HeaderName, HeaderValue, Request, header};
 use tollgate::Key;
+use tollgate_testkit::block_on;
 use tollgate_tower::Head;
-use tollgate_tower::key::{Cookie, Extracted, Header, Identity, KeyExtractor};
+use tollgate_tower::key::{Cookie, Found, Header, Identity, KeyExtractor};
 
 const API_KEY: HeaderName = HeaderName::from_static("x-api-key");
 
@@ -24,8 +25,8 @@ fn request(name: HeaderName, values: &[&[u8]]) -> Request<()> {
 }
 
 /// The text or the hash in hex that is the key, what is missing, or what is wrong.
-fn found(extracted: Extracted<'_>) -> Result<String, String> {
-    match extracted {
+fn found(found: Found<'_>) -> Result<String, String> {
+    match block_on(found.into_future()) {
         Ok(Identity::Known(key)) => {
             let bytes = key.canonical_bytes().into_owned();
             let value = &bytes[2..];
@@ -131,7 +132,7 @@ fn a_secret_is_not_in_the_key_nor_in_anything_that_is_shown() {
     for lines in [&[secret.as_bytes()][..], &[secret.as_bytes(), b"hunter2-hunter3"]] {
         let request = request(API_KEY, lines);
         for by in [Header::new(API_KEY), Header::new(API_KEY).keyed(key.as_bytes())] {
-            let found = by.extract(Head::from(&request));
+            let found = block_on(by.extract(Head::from(&request)).into_future());
             assert!(!shows(format!("{by:?} {:?} {found:?}", Head::from(&request))));
             match found {
                 Ok(Identity::Known(key)) => {
@@ -148,7 +149,7 @@ fn a_secret_is_not_in_the_key_nor_in_anything_that_is_shown() {
     // Plain ones are in the key, and not in what is shown of it.
     let request = request(API_KEY, &[secret.as_bytes()]);
     let plain = Header::new(API_KEY).plain();
-    let found = plain.extract(Head::from(&request));
+    let found = block_on(plain.extract(Head::from(&request)).into_future());
     assert_eq!(found, Ok(Identity::Known(Key::from(secret))));
     assert!(!shows(format!("{found:?}")));
     let cookie = Cookie::new("session").keyed(key.as_bytes());

@@ -9,8 +9,10 @@
 //! call is under way, others gather. So batches grow with the load, and a call's cost is shared by as many as
 //! came during the one before.
 //!
-//! While a slot of a Cluster is on its way from one server to another, some of its keys are here and some there, and
-//! no server takes a call for both. Then a batch goes as several calls, one for each set of keys.
+//! A server may refuse the keys of a batch together although it takes some of them alone. While a slot of a Cluster
+//! moves, some of its keys are on one server and some on the other. A proxy before many shards takes no call for two of
+//! them. A user may lack the right to some keys. Then the batch is sent again as several calls, one for each set of
+//! keys.
 //!
 //! Drivers are tasks of their own, but for what one does before it waits for the first time: that is done where the
 //! lone request is made that starts it. Whoever asks may go away at any time: what is under way stays under way, and
@@ -39,7 +41,7 @@ use crate::keys::Slot;
 use crate::script::{self, Request};
 use crate::time::{Instant, ServerTime, instant};
 use crate::topology::{Divisible, Topology};
-use crate::trouble::{Refusal, Trouble};
+use crate::trouble::Trouble;
 
 /// How many requests go in one call: few enough that a call holds the server up for less than half a
 /// millisecond, and so many that more would save little.
@@ -185,8 +187,8 @@ impl Inner {
         calls.join_all().await;
     }
 
-    /// Makes one call of it and answers everybody. Only if the server says that it has some of the keys and not
-    /// others, nobody is answered: nothing was charged, and each of the parts that come back may be taken by itself.
+    /// Makes one call of it and answers everybody. Only if the server refuses the keys together and may take some of
+    /// them alone, nobody is answered: nothing was charged, and each of the returned parts may be taken by itself.
     async fn take(&self, slot: Slot, batch: Batch, driver: Option<&mut Driver<'_>>) -> Vec<Batch> {
         let sent = instant();
         let (requests, mut waiters) = still_awaited(batch, sent);
@@ -204,7 +206,7 @@ impl Inner {
             self.topology.call(slot, &call, divisible, last).await
         };
         let received = instant();
-        if divisible == Divisible::Yes && reply == Err(Trouble::Refused(Refusal::TryAgain)) {
+        if divisible == Divisible::Yes && reply.as_ref().is_err_and(Trouble::may_be_of_some_keys) {
             return divide(requests, waiters);
         }
         // Replies that came together would else be followed by batches that go together, and then server and client

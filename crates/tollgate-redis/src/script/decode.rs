@@ -5,7 +5,7 @@ use smallvec::SmallVec;
 use tollgate::{Quota, StoreError, Timestamp};
 
 use super::packed::Packed;
-use super::{Request, Windows};
+use super::{Request, Step, Windows};
 use crate::RedisError;
 
 /// What the script says instead of a count.
@@ -31,8 +31,9 @@ pub(crate) enum Outcome {
     Taken(SmallVec<[Found; 1]>),
     /// The window it names is not open. Nothing was written.
     Stale,
-    /// The window of a refund is not the open one. Nothing was given back.
-    Closed,
+    /// The window of a refund is not the open one. Nothing was given back. Where the counter stands in the open window,
+    /// unless that is under another key.
+    Closed(Option<Found>),
     /// What is stored under one of the keys is no count. Nothing was written.
     NoCount,
 }
@@ -75,25 +76,33 @@ impl Reply {
 
     /// The answer to this request, which is the next.
     pub(crate) fn next(&mut self, request: &Request) -> Result<Answer, StoreError> {
-        let mut fault = None;
+        let (mut fault, mut is_closed) = (None, false);
         let mut found = SmallVec::<[Found; 1]>::new();
         for shape in &request.shapes {
             let mut used = self.integer()?;
+            if used == CLOSED && !matches!(shape.windows, Windows::Named { .. }) {
+                (used, is_closed) = (self.integer()?, true);
+            }
             let mut says_end = matches!(shape.windows, Windows::FirstHit { .. });
             if used == LATER && !says_end {
                 (used, says_end) = (self.integer()?, true);
             }
             let end = if says_end { Some(Timestamp::from_unix_millis(self.integer()?)) } else { None };
             match u64::try_from(used) {
-                Ok(before) => found.push(Found { before: before.min(Quota::MAX_LIMIT), after: before, end }),
+                Ok(used) => {
+                    let used = used.min(Quota::MAX_LIMIT);
+                    found.push(Found { before: used, after: used, end });
+                }
                 Err(_) => fault = Some(used),
             }
         }
         let outcome = match fault {
+            None if is_closed && request.step == Step::Refund => Outcome::Closed(found.pop()),
+            _ if is_closed => return Err(RedisError::BadReply.into()),
             None => Outcome::Taken(found),
             Some(STALE) => Outcome::Stale,
             Some(NO_COUNT) => Outcome::NoCount,
-            Some(CLOSED) => Outcome::Closed,
+            Some(CLOSED) => Outcome::Closed(None),
             Some(_) => return Err(RedisError::BadReply.into()),
         };
         let mut answer = Answer { now: self.now, outcome };

@@ -103,7 +103,7 @@ fn a_refund_in_a_given_window_that_has_not_begun_finds_only_counters_that_are_in
         (answer.outcome, left, expiry_then == expiry)
     };
     let (start, end) = (now + 1_000, now + 86_400_000);
-    assert_eq!(refund(start, end, start + 1_000), (Outcome::Closed, 5, true));
+    assert_eq!(refund(start, end, start + 1_000), (Outcome::Stale, 5, true));
     let found = Found { before: 5, after: 3, end: None };
     assert_eq!(refund(start, end, end + 1_000), (Outcome::Taken([found].into_iter().collect()), 3, true));
     assert_eq!(refund(start + 1, end, end + 1_000), (Outcome::Stale, 5, true));
@@ -164,10 +164,10 @@ fn requests() -> impl Strategy<Value = Vec<Request>> {
 
 /// What was answered, without the time at which it was.
 fn timeless(answers: &[Answer]) -> Vec<Outcome> {
+    let endless = |found: &Found| Found { end: None, ..*found };
     let timeless = |answer: &Answer| match &answer.outcome {
-        Outcome::Taken(found) => {
-            Outcome::Taken(found.iter().map(|found| Found { end: None, ..*found }).collect())
-        }
+        Outcome::Taken(found) => Outcome::Taken(found.iter().map(endless).collect()),
+        Outcome::Closed(found) => Outcome::Closed(found.as_ref().map(endless)),
         other => other.clone(),
     };
     answers.iter().map(timeless).collect()
@@ -261,6 +261,9 @@ fn a_reply_that_makes_no_sense_is_an_error() {
         packed(b"\x92\x07\xfc"),
         packed(b"\x93\x07\xfc\x00"),
         packed(b"\x94\x07\xfc\xfc\x00"),
+        // A closed window, of a charge.
+        packed(b"\x92\x07\xfd"),
+        packed(b"\x93\x07\xfd\x00"),
         packed(b"\x93\x07\x00\x00"),
         packed(b"\x92\x07\xc0"),
     ] {

@@ -20,8 +20,9 @@
 --
 -- The reply is a flat list of integers, packed because that costs both sides less: the time, then for each request
 -- and counter the count before the step, or a fault. Of a first_hit counter the end of its window comes after that. Of
--- any other counter whose window has not begun, there are three: LATER, the count, and the end of its window.
--- What a step made of a count, its caller computes from that.
+-- any other counter whose window has not begun, there are three: LATER, the count, and the end of its window. A refund
+-- of another window than the open one gives nothing back: CLOSED comes before all that, or alone if the key says the
+-- window. What a step made of a count, its caller computes from that.
 --
 -- A counter is an integer that expires a second after its window has ended; that is where its window is kept. Where
 -- the key says it, others may count with us and let it expire later: then that says nothing of the window.
@@ -53,7 +54,7 @@ local reply, said = { now, 0 }, 1
 
 -- All that is not usual. Lua makes functions anew at each call of a script, and nearly no call needs these. This one
 -- takes no variable from around it, for each would be one more thing to make.
-local function unusual(now, reply, call, try, GRACE, MOST, NO_COUNT, CLOSED, LATER)
+local function unusual(now, reply, call, try, GRACE, MOST, STALE, NO_COUNT, CLOSED, LATER)
   -- What a counter says, when it expires (nil if it is not there), and when it has to: with the window that it stays
   -- in, else with the one that holds now, or would open now. Nothing if what is there is no count. Last, how the count
   -- is spelt. What it says may be known already.
@@ -61,7 +62,7 @@ local function unusual(now, reply, call, try, GRACE, MOST, NO_COUNT, CLOSED, LAT
     local due = expiry or now + length + GRACE
     value = value or try('GET', key)
     if not value then return 0, nil, due end
-    -- Of what is no string GET says an error, and that is no number.
+    -- GET fails on other types; treat that as "not a count".
     local count = tonumber(value)
     if not count or not (count >= 0 and count < 1e13 and count % 1 == 0) then return nil end
     local ends = call('PEXPIRETIME', key)
@@ -167,8 +168,9 @@ local function unusual(now, reply, call, try, GRACE, MOST, NO_COUNT, CLOSED, LAT
         elseif op == 'set' then
           fault = write(name, count, bound, ends, due)
         elseif windows == 'given' and now < start and ends ~= due then
-          -- Only a counter that is in this window already has anything to give back before it begins.
-          fault = CLOSED
+          -- Only a counter that is in this window already has anything to give back before it begins. Where it stands in
+          -- the window that holds, only who names that one is told.
+          fault = STALE
         else
           local begins = start
           if windows == 'given' and due ~= expiry then
@@ -177,9 +179,12 @@ local function unusual(now, reply, call, try, GRACE, MOST, NO_COUNT, CLOSED, LAT
             begins = due - GRACE - length
           end
           local units = begins == bound and unit or 0
+          -- A counter that is only looked at may belong to the window that holds now, after a long step back of the clock.
           fault = write(name, count, count > units and count - units or 0, ends, due)
-          -- It was looked at, and after a long step back of the clock belongs to the window that holds now.
-          if begins ~= bound then fault = fault or CLOSED end
+          if begins ~= bound and not fault then
+            said = said + 1
+            reply[said] = CLOSED
+          end
         end
       end
       said = say(said, fault or count, windows, expiry, due)
@@ -243,8 +248,8 @@ for group = 1, #ARGV do
     end
   end
   if not stale and not asked and (op == 'charge' or op == 'look') then
-    -- No two keys are alike. One command for all is a third of the work; of what is no string it says nothing, as if it
-    -- were not there.
+    -- No two keys are alike. One command for all is a third of the work; for other types than strings it answers nil, as
+    -- if the key were not there.
     local values = requests > 1 and call('MGET', unpack(KEYS, key + 1, key + requests))
     local all = unit * times
     if times > 1 then spelt = string.format('%.0f', all) end
@@ -273,12 +278,12 @@ for group = 1, #ARGV do
         said = said + 1
         reply[said] = count or 0
       else
-        others = others or unusual(now, reply, call, try, GRACE, MOST, NO_COUNT, CLOSED, LATER)
+        others = others or unusual(now, reply, call, try, GRACE, MOST, STALE, NO_COUNT, CLOSED, LATER)
         said = others.charge_single(said, name, value, times, unit, bound, counted, windows, expiry, length)
       end
     end
   else
-    others = others or unusual(now, reply, call, try, GRACE, MOST, NO_COUNT, CLOSED, LATER)
+    others = others or unusual(now, reply, call, try, GRACE, MOST, STALE, NO_COUNT, CLOSED, LATER)
     if stale then
       -- A refund whose key says the window is never about another one.
       local fault = op == 'refund' and windows == 'named' and CLOSED or STALE

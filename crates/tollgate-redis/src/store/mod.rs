@@ -3,10 +3,13 @@
 mod reserve;
 
 use std::fmt;
+use std::future::poll_fn;
+use std::pin::Pin;
 use std::sync::Arc;
+use std::task::Poll;
 use std::time::Duration;
 
-use smallvec::SmallVec;
+use smallvec::{SmallVec, smallvec};
 use tollgate::{
     Charge, Counted, Counter, Key, Mark, PolicyQuota, QuotaState, Source, Step, Store, StoreError, Timestamp,
     Window,
@@ -16,7 +19,7 @@ use self::reserve::{groups, in_order, parts};
 use crate::batch::{Awaited, Committer, Company};
 use crate::denials::{Denials, Remembered, Version};
 use crate::keys::{Names, Slot};
-use crate::question::{Asked, Question};
+use crate::question::{self, Asked, Question};
 use crate::script::{Answer, Found, Outcome, Request};
 use crate::time::{Instant, instant};
 use crate::topology::{Share, StoreStatus, Topology, slot};
@@ -152,7 +155,7 @@ impl Store for RedisStore {
         tollgate::Answer::Later(async move {
             match prepared {
                 Some(prepared) => self.0.charge(prepared).await,
-                None => self.0.step(step).await,
+                None => self.0.step(step, instant()).await,
             }
         })
     }
@@ -167,6 +170,7 @@ impl Store for RedisStore {
 
 impl Inner {
     async fn step_each<'a>(self: &'a Arc<Self>, steps: &'a [Step<'a>]) -> Vec<Result<Counted, StoreError>> {
+        let call_begun = instant();
         // All charges are under way before the first answer is awaited.
         let begun: Vec<Option<Begun<'_>>> = steps
             .iter()
@@ -176,25 +180,29 @@ impl Inner {
             })
             .collect();
         let mut answers = Vec::with_capacity(begun.len());
-        let mut rest = Vec::new();
-        for begun in begun {
-            let answer = match begun {
+        let (mut across, mut others) = (Vec::new(), Vec::new());
+        for (place, begun) in begun.into_iter().enumerate() {
+            answers.push(match begun {
                 Some(Begun::Known(counted)) => Ok(counted),
                 Some(Begun::Asked(mut pending)) => self.counted(&mut pending).await,
-                Some(Begun::Across(_)) | None => {
-                    rest.push(answers.len());
+                Some(Begun::Across(_)) => {
+                    across.push(place);
                     Err(RedisError::TimedOut.into())
                 }
-            };
-            answers.push(answer);
+                None => {
+                    others.push(place);
+                    Err(RedisError::TimedOut.into())
+                }
+            });
+        }
+        let steps_of = |place: &usize| self.step(steps[*place], call_begun);
+        for (place, answer) in others.iter().zip(all(others.iter().map(steps_of)).await) {
+            answers[*place] = answer;
         }
         // One after another, once nothing else is under way: no charge across slots is denied because of what another
         // gives back.
-        for place in rest {
-            answers[place] = match steps[place] {
-                Step::Charge(charges) => self.reserve(charges).await,
-                step => self.step(step).await,
-            };
+        for place in across {
+            answers[place] = self.step(steps[place], call_begun).await;
         }
         answers
     }
@@ -203,58 +211,72 @@ impl Inner {
         match self.begin(prepared, Company::Alone) {
             Begun::Known(counted) => Ok(counted),
             Begun::Asked(mut pending) => self.counted(&mut pending).await,
-            Begun::Across(charges) => self.reserve(charges).await,
+            Begun::Across(charges) => self.reserve(charges, instant()).await,
         }
     }
 
-    async fn step(self: &Arc<Self>, step: Step<'_>) -> Result<Counted, StoreError> {
+    /// Takes a step that is not under way yet, within the deadline of a call that has begun then. Charges are those
+    /// across slots.
+    async fn step(self: &Arc<Self>, step: Step<'_>, begun: Instant) -> Result<Counted, StoreError> {
         match step {
-            Step::Charge(charges) => self.charge(self.prepare(charges)).await,
-            Step::Peek(charges) => self.peek(charges).await,
-            Step::Record(charge) => self.record(&charge).await.map(Counted::one),
-            Step::Refund { charge, mark } => self.refund(&charge, mark).await.map(Counted::one),
-            Step::Reset(counter) => self.change(&counter, Asked::Reset).await.map(Counted::one),
-            Step::Set { counter, used } => self.change(&counter, Asked::Set(used)).await.map(Counted::one),
+            Step::Charge(charges) => self.reserve(charges, begun).await,
+            Step::Peek(charges) => self.peek(charges, begun).await,
+            Step::Record(charge) => self.record(&charge, begun).await.map(Counted::one),
+            Step::Refund { charge, mark } => self.refund(&charge, mark, begun).await.map(Counted::one),
+            Step::Reset(counter) => self.change(&counter, Asked::Reset, begun).await.map(Counted::one),
+            Step::Set { counter, used } => {
+                self.change(&counter, Asked::Set(used), begun).await.map(Counted::one)
+            }
             _ => Err(StoreError::Uncountable("this version of the store does not know the step")),
         }
     }
 
-    async fn peek(&self, charges: &[Charge<'_>]) -> Result<Counted, StoreError> {
+    async fn peek(&self, charges: &[Charge<'_>], begun: Instant) -> Result<Counted, StoreError> {
         if charges.is_empty() {
             return Ok(Counted::from_iter([]));
         }
         if self.reserves(charges) {
             let groups = groups(charges, &self.names, self.committer.time().estimate())?;
             let parts = parts(&groups, &self.names);
-            let looked = self.ask_each(&parts, Asked::Look, instant()).await?;
+            let looked = self.ask_each(&parts, Asked::Look, begun).await?;
             return Ok(in_order(&parts, &looked));
         }
         let question = Question::new(charges, &self.names);
-        self.counted(&mut self.send(question, Asked::Look, instant(), Company::Alone)).await
+        self.counted(&mut self.send(question, Asked::Look, begun, Company::Alone)).await
     }
 
-    async fn record(&self, charge: &Charge<'_>) -> Result<QuotaState, StoreError> {
+    async fn record(&self, charge: &Charge<'_>, begun: Instant) -> Result<QuotaState, StoreError> {
         let charges = [*charge];
         let question = Question::new(&charges, &self.names);
-        let mut pending = self.send(question, Asked::Record, instant(), Company::Alone);
+        let mut pending = self.send(question, Asked::Record, begun, Company::Alone);
         let taken = self.note(&mut pending).await?;
         let Found { before, after, .. } = taken.only()?;
-        let units = if after > before { charge.cost() } else { 0 };
+        let units = question::units(charge, after.saturating_sub(before));
         Ok(taken.state(&charge.counter())?.with_units(units))
     }
 
-    async fn refund(&self, charge: &Charge<'_>, mark: Mark) -> Result<QuotaState, StoreError> {
+    async fn refund(
+        &self,
+        charge: &Charge<'_>,
+        mark: Mark,
+        begun: Instant,
+    ) -> Result<QuotaState, StoreError> {
         let charges = [*charge];
         let question = Question::new(&charges, &self.names);
         let answer = {
             let _changing = self.changing(&question);
-            self.ask(&question, Asked::Refund(mark)).await?
+            self.ask(&question, Asked::Refund(mark), begun).await?
         };
-        if answer.outcome == Outcome::Closed {
-            // Nothing was given back, and where the counter stands now has not been said.
-            return self.take(&question, Asked::Look).await?.state(&charge.counter());
-        }
-        let taken = Taken::try_from(answer)?;
+        let taken = match answer.outcome {
+            Outcome::Closed(Some(found)) => {
+                return Taken { now: answer.now, found: smallvec![found] }.state(&charge.counter());
+            }
+            // The window that is open now is under another key.
+            Outcome::Closed(None) => {
+                return self.take(&question, Asked::Look, begun).await?.state(&charge.counter());
+            }
+            _ => Taken::try_from(answer)?,
+        };
         let Found { before, after, .. } = taken.only()?;
         let given = u32::try_from(before - after).map_err(|_| RedisError::BadReply)?;
         // The window that was named, which after a step back of the clock may not have begun.
@@ -264,11 +286,16 @@ impl Inner {
     }
 
     /// Changes a counter of which nothing is taken.
-    async fn change(&self, counter: &Counter<'_>, asked: Asked) -> Result<QuotaState, StoreError> {
+    async fn change(
+        &self,
+        counter: &Counter<'_>,
+        asked: Asked,
+        begun: Instant,
+    ) -> Result<QuotaState, StoreError> {
         let charges = [Charge::new(counter.quota(), counter.key(), 0)];
         let question = Question::new(&charges, &self.names);
         let _changing = self.changing(&question);
-        self.take(&question, asked).await?.state(counter)
+        self.take(&question, asked, begun).await?.state(counter)
     }
 
     /// The answer, if it is known here; else what is to be asked.
@@ -400,12 +427,11 @@ impl Inner {
         changing
     }
 
-    async fn take(&self, question: &Question<'_>, asked: Asked) -> Result<Taken, StoreError> {
-        self.ask(question, asked).await?.try_into()
+    async fn take(&self, question: &Question<'_>, asked: Asked, begun: Instant) -> Result<Taken, StoreError> {
+        self.ask(question, asked, begun).await?.try_into()
     }
 
-    async fn ask(&self, question: &Question<'_>, asked: Asked) -> Result<Answer, StoreError> {
-        let begun = instant();
+    async fn ask(&self, question: &Question<'_>, asked: Asked, begun: Instant) -> Result<Answer, StoreError> {
         let now = self.committer.time().estimate_at(begun);
         let mut awaited = self.submit(question, asked, begun, now, Company::Alone)?;
         self.answer(question, asked, begun, &mut awaited).await
@@ -460,6 +486,24 @@ impl Inner {
     }
 }
 
+/// Awaits the futures side by side, and returns their outputs in order.
+async fn all<F: Future>(futures: impl Iterator<Item = F>) -> Vec<F::Output> {
+    let mut running: Vec<Pin<Box<F>>> = futures.map(Box::pin).collect();
+    let mut outputs: Vec<Option<F::Output>> = running.iter().map(|_| None).collect();
+    poll_fn(|context| {
+        for (future, output) in running.iter_mut().zip(&mut outputs) {
+            if output.is_none()
+                && let Poll::Ready(done) = future.as_mut().poll(context)
+            {
+                *output = Some(done);
+            }
+        }
+        if outputs.iter().all(Option::is_some) { Poll::Ready(()) } else { Poll::Pending }
+    })
+    .await;
+    outputs.into_iter().flatten().collect()
+}
+
 /// The answer, once it is there. There is none if the runtime shuts down.
 async fn received(awaited: &mut Awaited) -> Result<Answer, StoreError> {
     awaited.await.unwrap_or_else(|_| Err(RedisError::TimedOut.into()))
@@ -474,7 +518,7 @@ impl TryFrom<Answer> for Taken {
             Outcome::NoCount => Err(RedisError::WrongType.into()),
             // Its time and ours do not come together.
             Outcome::Stale => Err(RedisError::NotReady.into()),
-            Outcome::Closed => Err(RedisError::BadReply.into()),
+            Outcome::Closed(_) => Err(RedisError::BadReply.into()),
         }
     }
 }

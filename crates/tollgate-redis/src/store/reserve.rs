@@ -113,10 +113,14 @@ pub(super) fn in_order(parts: &[Part<'_>], counted: &[Counted]) -> Counted {
 
 impl Inner {
     /// Takes the charges slot by slot: all of them, or none in the end.
-    pub(super) async fn reserve(self: &Arc<Self>, charges: &[Charge<'_>]) -> Result<Counted, StoreError> {
+    pub(super) async fn reserve(
+        self: &Arc<Self>,
+        charges: &[Charge<'_>],
+        begun: Instant,
+    ) -> Result<Counted, StoreError> {
         let owned = charges.iter().map(Owned::new).collect();
         let (caller, answer) = oneshot::channel();
-        tokio::spawn(Arc::clone(self).take_across(owned, caller));
+        tokio::spawn(Arc::clone(self).take_across(owned, begun, caller));
         // There is none if the runtime shuts down.
         answer.await.unwrap_or_else(|_| Err(RedisError::TimedOut.into()))
     }
@@ -124,13 +128,14 @@ impl Inner {
     async fn take_across(
         self: Arc<Self>,
         owned: Vec<Owned>,
+        begun: Instant,
         caller: oneshot::Sender<Result<Counted, StoreError>>,
     ) {
         let charges: Vec<Charge<'_>> = owned.iter().map(Owned::charge).collect();
         let answer = match groups(&charges, &self.names, self.committer.time().estimate()) {
             Ok(groups) => {
                 let parts = parts(&groups, &self.names);
-                Reservation { inner: &self, begun: instant(), parts: &parts, caller: &caller }.take().await
+                Reservation { inner: &self, begun, parts: &parts, caller: &caller }.take().await
             }
             Err(error) => Err(error),
         };

@@ -75,6 +75,8 @@ pub(crate) enum Refusal {
     NoAuth,
     #[error("a right is missing")]
     NoPermission,
+    #[error("the right to a key is missing")]
+    KeyDenied,
     #[error("a key holds no count")]
     WrongType,
     #[error("the keys are in several slots")]
@@ -137,6 +139,7 @@ impl Trouble {
             "OOM" => Refusal::OutOfMemory,
             "MISCONF" => Refusal::NotSaving,
             "NOREPLICAS" => Refusal::NoReplicas,
+            "NOPERM" if !was_running && details.contains(" access ") => Refusal::KeyDenied,
             "NOPERM" if !was_running => Refusal::NoPermission,
             "WRONGTYPE" if !was_running => Refusal::WrongType,
             "ERR" if details.starts_with("unknown command") => Refusal::UnknownCommand,
@@ -152,6 +155,11 @@ impl Trouble {
             Self::Unconnected(_) | Self::Overloaded | Self::Late | Self::Refused(_) => false,
             Self::TimedOut | Self::Cut | Self::Stopped(_) | Self::BadReply => true,
         }
+    }
+
+    /// Whether the server may take some of the call's keys although it refuses all of them together.
+    pub(crate) const fn may_be_of_some_keys(&self) -> bool {
+        matches!(self, Self::Refused(Refusal::TryAgain | Refusal::CrossSlot | Refusal::KeyDenied))
     }
 
     /// What may be done about it; nothing, if the call may have run.
@@ -171,6 +179,7 @@ impl Trouble {
                 | Refusal::MaxClients
                 | Refusal::NoAuth
                 | Refusal::NoPermission
+                | Refusal::KeyDenied
                 | Refusal::WrongType
                 | Refusal::CrossSlot
                 | Refusal::UnknownCommand
@@ -204,7 +213,7 @@ impl From<Trouble> for StoreError {
             Trouble::Stopped(_) => RedisError::ScriptRefused,
             Trouble::BadReply => RedisError::BadReply,
             Trouble::Refused(refusal) => match refusal {
-                Refusal::NoAuth | Refusal::NoPermission => RedisError::AccessDenied,
+                Refusal::NoAuth | Refusal::NoPermission | Refusal::KeyDenied => RedisError::AccessDenied,
                 Refusal::OutOfMemory => RedisError::OutOfMemory,
                 Refusal::WrongType => RedisError::WrongType,
                 Refusal::CrossSlot => return Self::Uncountable("its keys are in several slots of a cluster"),
@@ -371,6 +380,18 @@ mod tests {
             (
                 "NOPERM User tollgate has no permissions to run the 'evalsha' command",
                 Refusal::NoPermission,
+                Remedy::None,
+                Some(RedisError::AccessDenied),
+            ),
+            (
+                "NOPERM No permissions to access a key",
+                Refusal::KeyDenied,
+                Remedy::None,
+                Some(RedisError::AccessDenied),
+            ),
+            (
+                "NOPERM User tollgate has no permissions to access the 'secret-key' key",
+                Refusal::KeyDenied,
                 Remedy::None,
                 Some(RedisError::AccessDenied),
             ),

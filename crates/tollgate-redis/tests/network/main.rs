@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, clippy::disallowed_methods, reason = "these are tests, in real time")]
 
+mod batch;
 mod cluster;
 mod login;
 mod outage;

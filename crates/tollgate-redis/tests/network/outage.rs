@@ -2,8 +2,9 @@
 
 use std::time::{Duration, Instant};
 
+use tollgate::{Charge, Counter, Key, PolicyQuota, Quota, Step, Store};
 use tollgate_redis::RedisError;
-use tollgate_testkit::servers::{Data, Server, Software};
+use tollgate_testkit::servers::{Data, FaultProxy, Server, Software, Way};
 
 use crate::support::{Caller, PATIENCE, builder, patient, patient_builder, until};
 
@@ -98,6 +99,29 @@ async fn a_server_that_hangs_costs_a_few_deadlines_and_then_nothing() {
         let unknown = before.unknown + late + after.unknown;
         assert!((2..=2 + unknown).contains(&used), "{used} used, {unknown} unknown");
     }
+}
+
+/// Steps that are no charges were taken one after another, each with a deadline of its own: a list of a thousand took a
+/// thousand round trips, and could wait a thousand deadlines for a server that hangs.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_list_of_steps_waits_for_its_answers_together() {
+    const STEPS: usize = 1_000;
+    let round_trip = Duration::from_millis(50);
+    let server = Server::start(Software::Redis);
+    let proxy = FaultProxy::before(server.address());
+    let caller = patient(&format!("redis://{}", proxy.address()));
+    caller.until_served("alice").await;
+    proxy.delay(Way::Request, round_trip);
+    let (quota, key) = (PolicyQuota::new("test", Quota::per_day(5)), Key::from("alice"));
+    let peeked = [Charge::new(&quota, &key, 1)];
+    let steps = [Step::Set { counter: Counter::new(&quota, &key), used: 3 }, Step::Peek(&peeked)];
+    let steps: Vec<Step<'_>> = steps.into_iter().cycle().take(STEPS).collect();
+    let start = Instant::now();
+    let answers = caller.store.step_each(&steps).await;
+    // One after another they take twice as long at least, and as a rule a tenth of a second.
+    assert!(start.elapsed() < round_trip * STEPS as u32 / 2, "{:?}", start.elapsed());
+    assert!(answers.iter().all(Result::is_ok), "{answers:?}");
+    assert_eq!(answers[0].as_ref().unwrap()[0].used(), 3);
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use crate::servers::trouble;
 use tokio::task::JoinSet;
-use tollgate::{Charge, CountDenied, Key, PolicyQuota, Quota, Source};
+use tollgate::{Charge, CountDenied, Key, Mark, PolicyQuota, Quota, Source, Timestamp};
 use tollgate_redis::RedisError;
 use tollgate_redis::RedisStore;
 use tollgate_testkit::StoreSteps;
@@ -299,5 +299,26 @@ fn a_window_that_is_not_open_is_asked_for_once_more() {
         let before = calls(&server);
         assert_eq!(block_on(charge(&store, &quota, caller)), Ok((true, 1)));
         assert_eq!(calls(&server) - before, 2);
+    }
+}
+
+/// The script said that the window is closed and not where the counter stands, so the store asked a second time. If that
+/// call failed, the refund failed with it, although it was known that nothing was to be given back.
+#[test]
+fn a_refund_of_a_closed_window_is_one_call() {
+    let server = Server::start(Software::Redis);
+    let store = build(store(&server));
+    for text in ["5/365d", "5/365d@staggered", "5/365d@first_hit", "5/year@Europe/Berlin"] {
+        let (quota, key) = (quota(text), Key::from("alice"));
+        let charge = Charge::new(&quota, &key, 3);
+        let charged = block_on(store.charge(&[charge])).unwrap()[0];
+        let before = calls(&server);
+        let refunded = block_on(store.refund(&charge, Mark::at(Timestamp::EPOCH))).unwrap();
+        assert_eq!(calls(&server) - before, 1, "{text}");
+        assert_eq!(
+            (refunded.units(), refunded.used(), refunded.window()),
+            (0, 3, charged.window()),
+            "{text}"
+        );
     }
 }

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::time::Duration;
 
 use crate::servers::is;
-use tollgate::{Charge, Counter, Key, PolicyQuota, Source};
+use tollgate::{Charge, CountDenied, Counter, Key, PolicyQuota, Quota, QuotaState, Source};
 use tollgate_redis::RedisError;
 use tollgate_redis::{Identity, RedisStore};
 use tollgate_testkit::StoreSteps;
@@ -231,4 +231,25 @@ fn a_denial_after_a_step_back_is_repeated_for_the_window_that_is_to_come() {
         assert_eq!(denied.retry_after(), Some(window.end().since(denied.now())), "{source:?}");
         assert!(denied.now() >= start - Duration::from_secs(1), "{source:?}");
     }
+}
+
+/// A counter stops at 2^40 - 1. What it had no room for was said to be taken too, so a refund by the receipt gave back
+/// more than the check had taken.
+#[test]
+fn a_counter_that_saturates_says_what_it_took() {
+    let server = shared(Software::Redis);
+    let store = build(store(&server).prefix("saturated"));
+    let (quota, key) = (quota("5/365d").with_count_denied(CountDenied::Yes), Key::from("alice"));
+    let leave_room_for_three = || {
+        let set = block_on(store.set(&Counter::new(&quota, &key), Quota::MAX_LIMIT - 3)).unwrap();
+        assert_eq!(set.used(), Quota::MAX_LIMIT - 3);
+    };
+    for (costs, units) in [(&[5][..], &[3][..]), (&[2, 2], &[2, 1]), (&[3, 2], &[3, 0]), (&[1, 1], &[1, 1])] {
+        leave_room_for_three();
+        let charges: Vec<_> = costs.iter().map(|cost| Charge::new(&quota, &key, *cost)).collect();
+        let charged = block_on(store.charge(&charges)).unwrap();
+        assert_eq!(charged.iter().map(QuotaState::units).collect::<Vec<_>>(), units, "{costs:?}");
+    }
+    leave_room_for_three();
+    assert_eq!(block_on(store.record(&Charge::new(&quota, &key, 5))).unwrap().units(), 3);
 }

@@ -50,7 +50,7 @@ pub enum Command {
     Doctor(Box<DoctorArgs>),
     /// Say what is wrong with a file of policies; exit status 0 valid, 1 not valid, 2 usage
     CheckConfig(CheckConfigArgs),
-    /// Say which policies of a file a request matches, why not the others, and what it is charged
+    /// Say which policies of a file match a request, why the others do not, and what is charged
     Explain(ExplainArgs),
 }
 
@@ -62,37 +62,37 @@ pub enum Command {
 #[command(group = clap::ArgGroup::new("policies").args(["limits", "config", "import"]).required(true))]
 #[command(group = clap::ArgGroup::new("shared").args(["store", "config", "import"]).multiple(true))]
 pub struct ServeArgs {
-    /// File of policies: which limits apply to whom. It is read again whenever it changes. It says for each policy
-    /// what `--key`, `--count-denied`, `--on-store-failure` and `--local-share` say of `--limit`
+    /// File of policies: which limits apply to whom. The service reads it again whenever it changes. Each policy has
+    /// its own form of `--key`, `--count-denied`, `--on-store-failure` and `--local-share`
     #[arg(long, value_name = "FILE", env = "TOLLGATE_CONFIG")]
     #[arg(conflicts_with_all = ["key", "count_denied", "on_store_failure", "local_share"])]
     pub config: Option<PathBuf>,
 
-    /// Start with what another system is started with: `rlaas FILE`, the application.yaml of the RLaaS Users Service
-    /// (and REDIS_URL); or `valkey-env`, the variables of user-rate-limit. Keys in the store are then as they are
-    /// there, denials are counted, and for RLaaS its own path is answered
+    /// Start with the settings of another system: `rlaas FILE`, the application.yaml of the RLaaS Users Service (and
+    /// REDIS_URL); or `valkey-env`, the variables of user-rate-limit. Keys in the store are then those of that system,
+    /// denials are counted, and for RLaaS its own path is answered
     #[arg(long, value_names = ["SYSTEM", "FILE"], num_args = 1..=2, env = "TOLLGATE_IMPORT")]
     #[arg(conflicts_with_all = ["key", "count_denied"])]
     pub import: Vec<OsString>,
 
-    /// What is allowed, such as 5/1m, 100/day@Europe/Berlin or 10/1s@first_hit; for several, repeat it, or
+    /// What is allowed, such as 5/1m, 100/day@Europe/Berlin or 10/1s@first_hit. For several limits, repeat the flag or
     /// separate them by commas: a request needs room in all of them
     #[arg(long = "limit", value_name = "QUOTA", env = "TOLLGATE_LIMIT")]
     #[arg(value_delimiter = ',', allow_hyphen_values = true)]
     pub limits: Vec<Quota>,
 
-    /// Attribute that says who is counted; for several, repeat it, or separate them by commas [default: all
+    /// Attribute that says who is counted. For several, repeat the flag or separate them by commas [default: all
     /// attributes that the caller sends]
     #[arg(long = "key", value_name = "NAME", env = "TOLLGATE_KEY", value_delimiter = ',')]
     #[arg(value_parser = value::name)]
     pub key: Vec<String>,
 
-    /// Where checks are answered; port 0 takes a free one
+    /// Address of the listener for checks; port 0 takes a free one
     #[arg(long, value_name = "ADDRESS", env = "TOLLGATE_LISTEN", default_value = "127.0.0.1:8080")]
     #[arg(value_parser = value::address)]
     pub listen: SocketAddr,
 
-    /// Where counters are changed and metrics read
+    /// Address of the listener for changes of counters and for metrics
     #[arg(long, value_name = "ADDRESS", env = "TOLLGATE_ADMIN_LISTEN", default_value = "127.0.0.1:8090")]
     #[arg(value_parser = value::address)]
     pub admin_listen: SocketAddr,
@@ -103,7 +103,7 @@ pub struct ServeArgs {
     #[arg(value_parser = value::max_counters, allow_negative_numbers = true)]
     pub max_counters: NonZeroUsize,
 
-    /// What an unseen key is answered while every counter is taken: 503, or admission without a count
+    /// What an unseen key is answered while no counter is free: 503, or admission without a count
     #[arg(long, value_name = "ANSWER", env = "TOLLGATE_WHEN_FULL", default_value = "deny")]
     pub when_full: WhenFull,
 
@@ -111,15 +111,15 @@ pub struct ServeArgs {
     #[arg(long, env = "TOLLGATE_COUNT_DENIED", value_parser = BoolishValueParser::new())]
     pub count_denied: bool,
 
-    /// Answer as this published system does too, besides on our own paths: its callers go on as they are
+    /// Also answer as this published system does, on its paths, so that its callers work unchanged
     #[arg(long, value_name = "SYSTEM", env = "TOLLGATE_ANSWERS")]
     pub answers: Option<Answers>,
 
-    /// Metrics by the names of this published system too, besides our own: its dashboards go on as they are
+    /// Also export metrics under the names of this published system, so that its dashboards work unchanged
     #[arg(long, value_name = "SYSTEM", env = "TOLLGATE_METRIC_ALIASES")]
     pub metric_aliases: Option<MetricAliases>,
 
-    /// Connections open at once on each listener; further ones wait
+    /// Most connections open at once on each listener; further ones wait
     #[arg(long, value_name = "COUNT", env = "TOLLGATE_MAX_CONNECTIONS", default_value = "10000")]
     #[arg(value_parser = value::positive::<NonZeroU32>, allow_negative_numbers = true)]
     pub max_connections: NonZeroU32,
@@ -224,7 +224,7 @@ pub struct CheckArgs {
     #[arg(value_parser = value::server)]
     pub server: Authority,
 
-    /// Print the service's answer as it came
+    /// Print the service's answer unchanged
     #[arg(long)]
     pub json: bool,
 }

@@ -24,9 +24,8 @@ pub struct StoreArgs {
     #[arg(value_parser = value::time, requires = "shared", allow_hyphen_values = true)]
     pub store_connect_timeout: Duration,
 
-    /// What every key in the store begins with: services that shall not share counters need one each, also where
-    /// their limits differ. A layout takes one only if it names {prefix} [default: that of the file, else
-    /// tollgate]
+    /// What every key in the store begins with. To keep services separate, give each its own prefix, even if their
+    /// limits differ. A layout takes one only if it names {prefix} [default: that of the file, else tollgate]
     #[arg(long, value_name = "TEXT", env = "TOLLGATE_STORE_PREFIX")]
     #[arg(requires = "shared")]
     pub store_prefix: Option<String>,
@@ -37,19 +36,18 @@ pub struct StoreArgs {
     #[arg(value_parser = value::layout, requires = "shared")]
     pub store_layout: Option<KeyLayout>,
 
-    /// How who is counted is written into a key: as a digest, or readable
+    /// How a key shows who is counted: as a digest, or readable
     #[arg(long, value_name = "FORM", env = "TOLLGATE_IDENTITY", default_value = "digest")]
     #[arg(requires = "shared")]
     pub identity: IdentityForm,
 
-    /// How many keys without room are remembered, to be denied again for a second at most without asking the store; 0
-    /// asks each time
+    /// How many denied keys the service remembers, to deny them again for at most a second without asking the store;
+    /// with 0 it always asks
     #[arg(long, value_name = "COUNT", env = "TOLLGATE_LOCAL_DENIALS", default_value = "65536")]
     #[arg(value_parser = value::local_denials, requires = "shared", allow_negative_numbers = true)]
     pub local_denials: usize,
 
-    /// Certificates (PEM) of the authorities that the store's certificate is to be from [default: those of the
-    /// system]
+    /// Certificates (PEM) of the authorities that may sign the store's certificate [default: those of the system]
     #[arg(long, value_name = "FILE", env = "TOLLGATE_STORE_CA", requires = "shared")]
     pub store_ca: Option<PathBuf>,
 
@@ -61,17 +59,16 @@ pub struct StoreArgs {
     #[arg(long, value_name = "FILE", env = "TOLLGATE_STORE_KEY", requires_all = ["shared", "store_cert"])]
     pub store_key: Option<PathBuf>,
 
-    /// File with the store's password; the variable TOLLGATE_STORE_PASSWORD takes the password itself. Either goes
-    /// before one in the URL
+    /// File with the store's password; the variable TOLLGATE_STORE_PASSWORD takes the password itself. Both override
+    /// one in the URL
     #[arg(long, value_name = "FILE", env = "TOLLGATE_STORE_PASSWORD_FILE", requires = "shared")]
     pub store_password_file: Option<PathBuf>,
 
-    /// User to log in as with the Sentinels, where they want another than their default; the store's own is in the
-    /// URL
+    /// User to log in as with the Sentinels, if not their default user; the store's own user is in the URL
     #[arg(long, value_name = "NAME", env = "TOLLGATE_STORE_SENTINEL_USER", requires = "shared")]
     pub store_sentinel_user: Option<String>,
 
-    /// File with the password of the Sentinels, to whom the store's is not sent; the variable
+    /// File with the password of the Sentinels, which never get the store's password; the variable
     /// TOLLGATE_STORE_SENTINEL_PASSWORD takes the password itself
     #[arg(long, value_name = "FILE", env = "TOLLGATE_STORE_SENTINEL_PASSWORD_FILE", requires = "shared")]
     pub store_sentinel_password_file: Option<PathBuf>,
@@ -89,8 +86,8 @@ pub struct StoreArgs {
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = super::SHARED_STORE)]
 pub struct FailureArgs {
-    /// What is answered while the store cannot: admission without a count, 503, or a count in this process alone
-    /// [default: open; with --import, what that system does]
+    /// What checks are answered while the store is in trouble: admission without a count, 503, or a count in this
+    /// process alone [default: open; with --import, what that system does]
     #[arg(long, value_name = "POLICY", env = "TOLLGATE_ON_STORE_FAILURE", requires = "shared")]
     pub on_store_failure: Option<OnStoreFailure>,
 
@@ -117,7 +114,7 @@ pub enum OnStoreFailure {
 pub enum IdentityForm {
     /// Half of its SHA-256.
     Digest,
-    /// As it is: names of people and their secrets can then be read in the store.
+    /// In plain text: names of people and their secrets can then be read in the store.
     Plain,
 }
 

@@ -115,8 +115,8 @@ impl<S: ServedStore + 'static> Edge<S> {
         }
     }
 
-    /// Ready is who decides, also where policies do it for a store that is away, and by earlier policies where those
-    /// in the file are not valid.
+    /// Whether checks get decisions. They do by a policy for a store that is away, and by earlier policies if the file
+    /// is invalid.
     async fn ready(&self) -> Result<Reply, Problem> {
         let live = self.engine.live();
         let mut text = match self.engine.store_state().await {

@@ -1,7 +1,7 @@
 //! Starting as another system is started: with its own file, or its own variables.
 //!
 //! What it says becomes one policy, the address of a store and the layout of the keys there. Each system is a file;
-//! `spring` reads what Spring writes. Nothing is guessed: what has no meaning here ends the start, and says what to do.
+//! `spring` reads what Spring writes. Nothing is guessed: a setting without a meaning here stops the start with an error that says what to do.
 
 mod rlaas;
 mod spring;

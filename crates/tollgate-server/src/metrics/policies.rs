@@ -92,7 +92,7 @@ impl PolicyFigures {
             .encode_descriptor("tollgate_policies_in_step", help, None, MetricType::Gauge)?
             .encode_gauge(&in_step)?;
 
-        let help = "Time since the file was read and meant what is live";
+        let help = "Time since the file last matched the live policies";
         let unit = Some(&Unit::Seconds);
         encoder
             .encode_descriptor("tollgate_policies_age", help, unit, MetricType::Gauge)?

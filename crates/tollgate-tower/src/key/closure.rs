@@ -1,11 +1,10 @@
 //! Extractors made of a function.
 
 use std::fmt;
-use std::future::Future;
 
 use tollgate::Key;
 
-use super::{AsyncKeyExtractor, Extracted, KeyExtractor, Missing};
+use super::{Extracted, Found, KeyExtractor, Missing};
 use crate::Head;
 
 /// Whoever the function finds; `None` if the request lacks `what`, which is said to the caller.
@@ -15,10 +14,13 @@ use crate::Head;
 /// use tollgate_tower::Head;
 /// use tollgate_tower::key::{self, Identity, KeyExtractor};
 ///
+/// # tollgate_testkit::block_on(async {
 /// let by = key::from_fn("a host", |head| head.uri().host().map(Key::from));
 ///
 /// let request = http::Request::get("https://example.org/").body(())?;
-/// assert_eq!(by.extract(Head::from(&request))?, Identity::Known(Key::from("example.org")));
+/// assert_eq!(by.extract(Head::from(&request)).await?, Identity::Known(Key::from("example.org")));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// # })?;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub fn from_fn<F>(what: &'static str, find: F) -> FromFn<F>
@@ -57,7 +59,7 @@ where
 pub fn from_async_fn<F, T>(find: F) -> FromAsyncFn<F>
 where
     F: Fn(Head<'_>) -> T + Send + Sync,
-    T: Future<Output = Extracted<'static>> + Send,
+    T: Future<Output = Extracted<'static>> + Send + 'static,
 {
     FromAsyncFn { find }
 }
@@ -85,8 +87,8 @@ impl<F> KeyExtractor for FromFn<F>
 where
     F: for<'r> Fn(Head<'r>) -> Option<Key<'r>> + Send + Sync,
 {
-    fn extract<'r>(&'r self, head: Head<'r>) -> Extracted<'r> {
-        Ok((self.find)(head).map_or_else(|| Missing::by_caller(self.what).into(), Into::into))
+    fn extract<'r>(&'r self, head: Head<'r>) -> Found<'r> {
+        Found::Now(Ok((self.find)(head).map_or_else(|| Missing::by_caller(self.what).into(), Into::into)))
     }
 }
 
@@ -94,18 +96,19 @@ impl<F> KeyExtractor for TryFromFn<F>
 where
     F: for<'r> Fn(Head<'r>) -> Extracted<'r> + Send + Sync,
 {
-    fn extract<'r>(&'r self, head: Head<'r>) -> Extracted<'r> {
-        (self.find)(head)
+    fn extract<'r>(&'r self, head: Head<'r>) -> Found<'r> {
+        Found::Now((self.find)(head))
     }
 }
 
-impl<F, T> AsyncKeyExtractor for FromAsyncFn<F>
+impl<F, T> KeyExtractor for FromAsyncFn<F>
 where
     F: Fn(Head<'_>) -> T + Send + Sync,
-    T: Future<Output = Extracted<'static>> + Send,
+    T: Future<Output = Extracted<'static>> + Send + 'static,
 {
-    async fn extract_async<'r>(&'r self, head: Head<'r>) -> Extracted<'r> {
-        (self.find)(head).await
+    fn extract<'r>(&'r self, head: Head<'r>) -> Found<'r> {
+        // The function is called by the first poll: the layer asks once whether it has to wait, and asks again to wait.
+        Found::Later(Box::pin(async move { (self.find)(head).await }))
     }
 }
 

@@ -2,7 +2,7 @@
 
 use tollgate::Key;
 
-use super::{Extracted, Identity, KeyExtractor};
+use super::{Extracted, Found, Identity, KeyExtractor, Missing};
 use crate::Head;
 
 /// Whoever both find together: see [`KeyExtractor::and`].
@@ -22,7 +22,7 @@ pub struct OrElse<A, B> {
 /// Which of two has found a key; the numbers are part of it and never change.
 #[derive(Debug, Clone, Copy)]
 #[repr(u8)]
-pub(super) enum Way {
+enum Way {
     First = 0,
     Second = 1,
 }
@@ -40,8 +40,11 @@ impl<A, B> OrElse<A, B> {
 }
 
 impl<A: KeyExtractor, B: KeyExtractor> KeyExtractor for And<A, B> {
-    fn extract<'r>(&'r self, head: Head<'r>) -> Extracted<'r> {
-        Ok(together(self.first.extract(head)?, self.second.extract(head)?))
+    fn extract<'r>(&'r self, head: Head<'r>) -> Found<'r> {
+        match (self.first.extract(head), self.second.extract(head)) {
+            (Found::Now(first), Found::Now(second)) => Found::Now(together(first, second)),
+            (first, second) => Found::Later(Box::pin(async move { together(first.await, second.await) })),
+        }
     }
 
     fn counts_peers(&self) -> bool {
@@ -50,15 +53,11 @@ impl<A: KeyExtractor, B: KeyExtractor> KeyExtractor for And<A, B> {
 }
 
 impl<A: KeyExtractor, B: KeyExtractor> KeyExtractor for OrElse<A, B> {
-    fn extract<'r>(&'r self, head: Head<'r>) -> Extracted<'r> {
-        let missing = match self.first.extract(head)? {
-            Identity::Missing(missing) => missing,
-            Identity::Known(key) => return Ok(apart(Way::First, key).into()),
-        };
-        Ok(match self.second.extract(head)? {
-            Identity::Missing(other) => missing.or(other).into(),
-            Identity::Known(key) => apart(Way::Second, key).into(),
-        })
+    fn extract<'r>(&'r self, head: Head<'r>) -> Found<'r> {
+        match self.first.extract(head) {
+            Found::Now(first) => self.after(first, head),
+            Found::Later(first) => Found::Later(Box::pin(async move { self.after(first.await, head).await })),
+        }
     }
 
     fn counts_peers(&self) -> bool {
@@ -66,16 +65,39 @@ impl<A: KeyExtractor, B: KeyExtractor> KeyExtractor for OrElse<A, B> {
     }
 }
 
-/// The key of both, if both are known; else what is missing first.
-pub(super) fn together<'r>(first: Identity<'r>, second: Identity<'r>) -> Identity<'r> {
-    match (first, second) {
+impl<A, B: KeyExtractor> OrElse<A, B> {
+    /// What the first found, or else what the second finds.
+    fn after<'r>(&'r self, first: Extracted<'r>, head: Head<'r>) -> Found<'r> {
+        match first {
+            Ok(Identity::Missing(missing)) => match self.second.extract(head) {
+                Found::Now(second) => Found::Now(instead(missing, second)),
+                Found::Later(second) => Found::Later(Box::pin(async move { instead(missing, second.await) })),
+            },
+            Ok(Identity::Known(key)) => Found::Now(Ok(apart(Way::First, key).into())),
+            Err(invalid) => Found::Now(Err(invalid)),
+        }
+    }
+}
+
+/// The key of both, if both are known; else what is missing first. What is wrong stays wrong, also beside what is
+/// missing.
+fn together<'r>(first: Extracted<'r>, second: Extracted<'r>) -> Extracted<'r> {
+    Ok(match (first?, second?) {
         (Identity::Known(first), Identity::Known(second)) => Key::from((first, second)).into(),
         (missing @ Identity::Missing(_), _) | (_, missing) => missing,
-    }
+    })
+}
+
+/// What the second found, where this is missing for the first.
+fn instead<'r>(missing: Missing<'r>, second: Extracted<'r>) -> Extracted<'r> {
+    Ok(match second? {
+        Identity::Missing(other) => missing.or(other).into(),
+        Identity::Known(key) => apart(Way::Second, key).into(),
+    })
 }
 
 /// The key as one that was found in this way and not in the other. Both are marked: a key that stood for itself could
 /// look like one that is marked. The mark is one byte, so that an address or a hash beside it needs no allocation.
-pub(super) fn apart(way: Way, key: Key<'_>) -> Key<'_> {
+fn apart(way: Way, key: Key<'_>) -> Key<'_> {
     Key::from((&[way as u8], key))
 }

@@ -3,7 +3,7 @@
 use http::{HeaderMap, HeaderValue, header};
 
 use super::secrecy::{Secrecy, sole};
-use super::{Extracted, Invalid, KeyExtractor, Missing};
+use super::{Extracted, Found, Invalid, KeyExtractor, Missing};
 use crate::Head;
 
 /// Whoever sends this value in a cookie, such as a session.
@@ -29,9 +29,12 @@ use crate::Head;
 /// use tollgate_tower::Head;
 /// use tollgate_tower::key::{Cookie, Identity, KeyExtractor};
 ///
+/// # tollgate_testkit::block_on(async {
 /// let request = http::Request::get("/").header("cookie", "theme=dark; session=\"4711\"").body(())?;
 /// let by = Cookie::new("session").plain();
-/// assert_eq!(by.extract(Head::from(&request))?, Identity::Known(Key::from("4711")));
+/// assert_eq!(by.extract(Head::from(&request)).await?, Identity::Known(Key::from("4711")));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// # })?;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Debug, Clone)]
@@ -73,12 +76,18 @@ impl Cookie {
     }
 }
 
-impl KeyExtractor for Cookie {
-    fn extract<'r>(&'r self, head: Head<'r>) -> Extracted<'r> {
+impl Cookie {
+    fn identity<'r>(&'r self, head: Head<'r>) -> Extracted<'r> {
         match self.value(head)? {
             Some(value) => Ok(self.secrecy.key(value, &self.what)?.into()),
             None => Ok(Missing::by_caller(&self.what).into()),
         }
+    }
+}
+
+impl KeyExtractor for Cookie {
+    fn extract<'r>(&'r self, head: Head<'r>) -> Found<'r> {
+        Found::Now(self.identity(head))
     }
 }
 

@@ -2,7 +2,7 @@
 
 use tollgate::Key;
 
-use super::{Extracted, KeyExtractor};
+use super::{Found, KeyExtractor};
 use crate::Head;
 
 /// Everybody together, on one counter.
@@ -10,8 +10,8 @@ use crate::Head;
 pub struct Global;
 
 impl KeyExtractor for Global {
-    fn extract<'r>(&'r self, _: Head<'r>) -> Extracted<'r> {
+    fn extract<'r>(&'r self, _: Head<'r>) -> Found<'r> {
         // As policies in a file have it.
-        Ok(Key::parts(std::iter::empty::<Key<'_>>()).into())
+        Found::Now(Ok(Key::parts(std::iter::empty::<Key<'_>>()).into()))
     }
 }

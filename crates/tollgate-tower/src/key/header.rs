@@ -3,7 +3,7 @@
 use http::{HeaderName, HeaderValue};
 
 use super::secrecy::{Secrecy, sole};
-use super::{Extracted, Invalid, KeyExtractor, Missing};
+use super::{Extracted, Found, Invalid, KeyExtractor, Missing};
 use crate::Head;
 
 /// Whoever sends this value in a header, such as an API key.
@@ -30,14 +30,17 @@ use crate::Head;
 /// use tollgate_tower::Head;
 /// use tollgate_tower::key::{Header, Identity, KeyExtractor};
 ///
+/// # tollgate_testkit::block_on(async {
 /// let request = http::Request::get("/").header("x-api-key", "4711").header("x-tenant", "acme").body(())?;
 ///
 /// let by_key = Header::new(HeaderName::from_static("x-api-key"));
-/// let Identity::Known(key) = by_key.extract(Head::from(&request))? else { unreachable!() };
+/// let Identity::Known(key) = by_key.extract(Head::from(&request)).await? else { unreachable!() };
 /// assert_ne!(key, Key::from("4711"));
 ///
 /// let by_tenant = Header::new(HeaderName::from_static("x-tenant")).plain();
-/// assert_eq!(by_tenant.extract(Head::from(&request))?, Identity::Known(Key::from("acme")));
+/// assert_eq!(by_tenant.extract(Head::from(&request)).await?, Identity::Known(Key::from("acme")));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// # })?;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Debug, Clone)]
@@ -81,11 +84,17 @@ impl Header {
     }
 }
 
-impl KeyExtractor for Header {
-    fn extract<'r>(&'r self, head: Head<'r>) -> Extracted<'r> {
+impl Header {
+    fn identity<'r>(&'r self, head: Head<'r>) -> Extracted<'r> {
         match self.value(head)? {
             Some(value) => Ok(self.secrecy.key(value, &self.what)?.into()),
             None => Ok(Missing::by_caller(&self.what).into()),
         }
+    }
+}
+
+impl KeyExtractor for Header {
+    fn extract<'r>(&'r self, head: Head<'r>) -> Found<'r> {
+        Found::Now(self.identity(head))
     }
 }

@@ -5,7 +5,7 @@
 //!
 //! ```text
 //! Head ──▶ KeyExtractor ──▶ Ok(Identity::Known(key))    counted
-//!                           Ok(Identity::Missing(why))  the next extractor, skipped, 400 or 401
+//!          now or later     Ok(Identity::Missing(why))  the next extractor, skipped, 400 or 401
 //!                           Err(Invalid)                400 or 401, never another extractor
 //! ```
 //!
@@ -19,8 +19,8 @@
 //! | what a function finds | [`from_fn`], [`try_from_fn`], [`from_async_fn`] | whom the function says |
 //! | everybody together | [`Global`] | one |
 //!
-//! Extractors are put together by [`and`](KeyExtractor::and) and [`or_else`](KeyExtractor::or_else). One that has
-//! to wait, for a key set or a session, is an [`AsyncKeyExtractor`]; every other one is that as well.
+//! [`and`](KeyExtractor::and) and [`or_else`](KeyExtractor::or_else) combine extractors. An extractor that has to wait,
+//! for a key set or a session, answers [`Found::Later`].
 //!
 //! ```
 //! use tollgate_tower::key::{self, KeyExtractor, PeerAddress};
@@ -34,7 +34,6 @@
 //! let by = key::from_fn("header `x-tenant`", tenant).or_else(PeerAddress::new());
 //! ```
 
-mod asynchronous;
 mod client;
 mod closure;
 mod combine;
@@ -52,10 +51,9 @@ use std::fmt;
 
 use http::HeaderValue;
 use thiserror::Error;
-use tollgate::Key;
+use tollgate::{Answer, Key};
 pub use tollgate::{Grouping, GroupingError};
 
-pub use self::asynchronous::{AndAsync, AsyncKeyExtractor, OrElseAsync};
 pub use self::client::{ClientAddress, ForwardedHeader, TrustedProxies};
 pub use self::closure::{FromAsyncFn, FromFn, TryFromFn, from_async_fn, from_fn, try_from_fn};
 pub use self::combine::{And, OrElse};
@@ -66,12 +64,16 @@ pub use self::peer::{Peer, PeerAddress};
 pub use self::route::Route;
 
 use crate::Head;
+use crate::boxed::BoxFuture;
 
 /// What is missing where nobody has left the address of a connection.
 pub(crate) const NO_PEER: &str = "the address that the connection comes from";
 
 /// What an extractor finds: somebody, nobody, or something that is wrong.
 pub type Extracted<'r> = Result<Identity<'r>, Invalid>;
+
+/// What an extractor finds, at once or later: await it.
+pub type Found<'r> = Answer<BoxFuture<'r, Extracted<'r>>>;
 
 /// Whom a request is counted for, if it says so.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -114,16 +116,22 @@ pub struct Invalid {
     challenge: Option<HeaderValue>,
 }
 
-/// Finds whom a request is counted for, without waiting.
+/// Finds whom a request is counted for, at once or later.
 ///
-/// The key may borrow from the request and from the extractor, so that the usual one allocates nothing.
+/// The key may borrow from the request and from the extractor, so that the usual one allocates nothing. An extractor
+/// that has to wait, for a key set, a session or another service, answers [`Found::Later`]; such a request costs
+/// allocations.
+///
+/// # Cancel safety
+///
+/// The future is dropped when the client goes away.
 ///
 /// # Examples
 ///
 /// ```
 /// use tollgate::Key;
 /// use tollgate_tower::Head;
-/// use tollgate_tower::key::{Extracted, Identity, Invalid, KeyExtractor, Missing};
+/// use tollgate_tower::key::{Found, Identity, Invalid, KeyExtractor, Missing};
 ///
 /// /// The account that an outer layer has found.
 /// #[derive(Debug, Clone, Copy)]
@@ -133,30 +141,32 @@ pub struct Invalid {
 /// struct ByAccount;
 ///
 /// impl KeyExtractor for ByAccount {
-///     fn extract<'r>(&'r self, head: Head<'r>) -> Extracted<'r> {
-///         match head.extensions().get::<Account>() {
+///     fn extract<'r>(&'r self, head: Head<'r>) -> Found<'r> {
+///         Found::Now(match head.extensions().get::<Account>() {
 ///             Some(Account(0)) => Err(Invalid::malformed("account 0 does not exist")),
 ///             Some(Account(number)) => Ok(Identity::Known(Key::from(*number))),
 ///             None => Ok(Missing::by_caller("an account").into()),
-///         }
+///         })
 ///     }
 /// }
 ///
+/// # tollgate_testkit::block_on(async {
 /// let mut request = http::Request::new(());
-/// let found = ByAccount.extract(Head::from(&request))?;
+/// let found = ByAccount.extract(Head::from(&request)).await?;
 /// assert_eq!(found, Identity::Missing(Missing::by_caller("an account")));
 ///
 /// request.extensions_mut().insert(Account(7));
-/// assert_eq!(ByAccount.extract(Head::from(&request))?, Identity::Known(Key::from(7_u64)));
+/// assert_eq!(ByAccount.extract(Head::from(&request)).await?, Identity::Known(Key::from(7_u64)));
+/// # Ok::<(), Invalid>(())
+/// # })?;
 /// # Ok::<(), Invalid>(())
 /// ```
 pub trait KeyExtractor: Send + Sync {
-    /// Whom this request is counted for.
+    /// Whom this request is counted for: an error if the request says so and it is wrong.
     ///
-    /// # Errors
-    ///
-    /// If the request says so and it is wrong.
-    fn extract<'r>(&'r self, head: Head<'r>) -> Extracted<'r>;
+    /// The layer drops a [`Later`](Found::Later) that it cannot wait for at once, and asks again. So do nothing before
+    /// the future is polled.
+    fn extract<'r>(&'r self, head: Head<'r>) -> Found<'r>;
 
     /// Whether requests are counted for the address that the connection comes from. A layer warns where that
     /// seems to be the address of a proxy.
@@ -164,7 +174,8 @@ pub trait KeyExtractor: Send + Sync {
         false
     }
 
-    /// Whoever both find together: each user on each route, say. If either is missing, so is the whole.
+    /// Whoever both find together: each user on each route, say. If either is missing, so is the whole. What is
+    /// [wrong](Invalid) stays wrong.
     fn and<K: KeyExtractor>(self, other: K) -> And<Self, K>
     where
         Self: Sized,

@@ -5,7 +5,7 @@ use std::net::{IpAddr, SocketAddr};
 #[cfg(feature = "tonic")]
 use tonic::transport::server::TcpConnectInfo;
 
-use super::{Extracted, Grouping, KeyExtractor, Missing, NO_PEER};
+use super::{Found, Grouping, KeyExtractor, Missing, NO_PEER};
 use crate::Head;
 
 /// The address that the connection comes from, grouped: behind a proxy that is the proxy's, and everybody shares one
@@ -26,9 +26,12 @@ pub struct PeerAddress {
 /// use tollgate_tower::Head;
 /// use tollgate_tower::key::{Identity, KeyExtractor, Peer, PeerAddress};
 ///
+/// # tollgate_testkit::block_on(async {
 /// let mut request = http::Request::new(());
 /// request.extensions_mut().insert(Peer("192.0.2.7:49152".parse()?));
-/// let Identity::Known(_) = PeerAddress::new().extract(Head::from(&request))? else { unreachable!() };
+/// let Identity::Known(_) = PeerAddress::new().extract(Head::from(&request)).await? else { unreachable!() };
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// # })?;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -69,11 +72,11 @@ impl Peer {
 }
 
 impl KeyExtractor for PeerAddress {
-    fn extract<'r>(&'r self, head: Head<'r>) -> Extracted<'r> {
-        Ok(match Peer::of(head) {
+    fn extract<'r>(&'r self, head: Head<'r>) -> Found<'r> {
+        Found::Now(Ok(match Peer::of(head) {
             Some(address) => self.grouping.key(address).into(),
             None => Missing::by_setup(NO_PEER).into(),
-        })
+        }))
     }
 
     fn counts_peers(&self) -> bool {

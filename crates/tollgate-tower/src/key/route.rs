@@ -3,7 +3,7 @@
 use http::Method;
 use tollgate::Key;
 
-use super::{Extracted, KeyExtractor};
+use super::{Found, KeyExtractor};
 use crate::Head;
 
 /// Whoever asks for the same route by the same method: each route has a counter of its own.
@@ -27,6 +27,7 @@ use crate::Head;
 /// use tollgate_tower::key::{KeyExtractor, PeerAddress, Route};
 /// use tollgate_tower::{Head, MatchedRoute};
 ///
+/// # tollgate_testkit::block_on(async {
 /// // A limit for each address on each route.
 /// let by = PeerAddress::new().and(Route::new());
 ///
@@ -36,7 +37,9 @@ use crate::Head;
 ///     Ok::<_, http::Error>(request)
 /// };
 /// let (one, other) = (routed("/users/1")?, routed("/users/2")?);
-/// assert_eq!(Route::new().extract(Head::from(&one)), Route::new().extract(Head::from(&other)));
+/// assert_eq!(Route::new().extract(Head::from(&one)).await, Route::new().extract(Head::from(&other)).await);
+/// # Ok::<(), http::Error>(())
+/// # })?;
 /// # Ok::<(), http::Error>(())
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -53,12 +56,12 @@ impl Route {
 }
 
 impl KeyExtractor for Route {
-    fn extract<'r>(&'r self, head: Head<'r>) -> Extracted<'r> {
+    fn extract<'r>(&'r self, head: Head<'r>) -> Found<'r> {
         let method = method(head.method());
-        Ok(match head.route() {
+        Found::Now(Ok(match head.route() {
             Some(route) => Key::from((method, route)).into(),
             None => Key::from(method).into(),
-        })
+        }))
     }
 }
 
@@ -89,7 +92,7 @@ mod tests {
             request.extensions_mut().insert(MatchedRoute::new(route));
         }
         match Route::new().extract(Head::from(&request)) {
-            Ok(Identity::Known(key)) => key.into_owned(),
+            Found::Now(Ok(Identity::Known(key))) => key.into_owned(),
             other => panic!("{other:?}"),
         }
     }

@@ -93,7 +93,7 @@ async fn an_extractor_may_wait() {
             }
         }
     });
-    let (router, runs, _) = app(Rule::new(limiter("search", "1/1m")).key_async(by));
+    let (router, runs, _) = app(Rule::new(limiter("search", "1/1m")).key(by));
     let address = serve(router).await;
     let (alice, bob) = ([("x-session", "a")], [("x-session", "b")]);
     assert_eq!(get(address, "/").await.status, StatusCode::BAD_REQUEST);

@@ -7,7 +7,7 @@ use thiserror::Error;
 
 use super::Quota;
 
-/// A quota that cannot be, alone or beside another: what is wrong, and where in the text if it was read from one.
+/// An invalid or conflicting quota: what is wrong, and where in the text if it was parsed.
 ///
 /// Always the caller's fault; trying again does not help.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -9,7 +9,7 @@ use std::net::IpAddr;
 pub use self::hops::ForwardedHeader;
 pub use self::proxies::TrustedProxies;
 
-use super::{Extracted, Grouping, KeyExtractor, Missing, NO_PEER, Peer};
+use super::{Found, Grouping, KeyExtractor, Missing, NO_PEER, Peer};
 use crate::Head;
 
 /// The address of the client, as the trusted proxies before the service know it, grouped.
@@ -42,6 +42,7 @@ use crate::Head;
 /// use tollgate_tower::Head;
 /// use tollgate_tower::key::{ClientAddress, ForwardedHeader, Identity, KeyExtractor, Peer, TrustedProxies};
 ///
+/// # tollgate_testkit::block_on(async {
 /// let proxies = TrustedProxies::parse(["10.0.0.0/24"])?;
 /// let by = ClientAddress::behind(proxies, ForwardedHeader::XForwardedFor);
 ///
@@ -50,7 +51,9 @@ use crate::Head;
 /// request.extensions_mut().insert(Peer("10.0.0.1:49152".parse()?));
 ///
 /// let client: std::net::IpAddr = "192.0.2.7".parse()?;
-/// assert_eq!(by.extract(Head::from(&request))?, Identity::Known(Key::from(client)));
+/// assert_eq!(by.extract(Head::from(&request)).await?, Identity::Known(Key::from(client)));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// # })?;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -89,10 +92,10 @@ impl ClientAddress {
 }
 
 impl KeyExtractor for ClientAddress {
-    fn extract<'r>(&'r self, head: Head<'r>) -> Extracted<'r> {
-        Ok(match self.of(head) {
+    fn extract<'r>(&'r self, head: Head<'r>) -> Found<'r> {
+        Found::Now(Ok(match self.of(head) {
             Some(address) => self.grouping.key(address).into(),
             None => Missing::by_setup(NO_PEER).into(),
-        })
+        }))
     }
 }

@@ -26,7 +26,7 @@ pub use self::keys::{Keys, KeysError};
 pub use self::verifier::{Claims, TokenError, Verifier};
 
 use super::secrecy::sole;
-use super::{Extracted, Invalid, KeyExtractor, Missing, cookie};
+use super::{Extracted, Found, Invalid, KeyExtractor, Missing, cookie};
 use crate::Head;
 
 /// Whoever a claim of a valid token names, such as `sub`: a text or a whole number.
@@ -51,6 +51,7 @@ use crate::Head;
 /// use tollgate_tower::key::jwt::{Algorithm, Claim, Keys, Verifier};
 /// use tollgate_tower::key::{KeyExtractor, PeerAddress};
 ///
+/// # tollgate_testkit::block_on(async {
 /// # let secret = [1; 32];
 /// let keys = Keys::from_secret(Algorithm::Hs256, &secret)?;
 /// let verifier = Verifier::new(keys, ["https://api.example.org"]);
@@ -58,8 +59,10 @@ use crate::Head;
 /// let by = Claim::new(verifier, "sub").or_else(PeerAddress::new());
 ///
 /// let forged = http::Request::get("/").header("authorization", "Bearer e30.e30.").body(())?;
-/// let invalid = by.extract(Head::from(&forged)).unwrap_err();
+/// let invalid = by.extract(Head::from(&forged)).await.unwrap_err();
 /// assert_eq!(invalid.challenge().unwrap(), "Bearer error=\"invalid_token\"");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// # })?;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Debug, Clone)]
@@ -80,7 +83,7 @@ enum Place {
 }
 
 /// What a request says of the claim, or what of it is missing.
-enum Found<'r> {
+enum Said<'r> {
     Text(String),
     Number(u64),
     Nothing(&'r str),
@@ -118,16 +121,16 @@ impl Claim {
         }
     }
 
-    fn found(&self, head: Head<'_>) -> Result<Found<'_>, Invalid> {
-        let Some(token) = self.token(head)? else { return Ok(Found::Nothing(&self.what_token)) };
+    fn said(&self, head: Head<'_>) -> Result<Said<'_>, Invalid> {
+        let Some(token) = self.token(head)? else { return Ok(Said::Nothing(&self.what_token)) };
         let token = std::str::from_utf8(token).map_err(|_| invalid(TokenError::Malformed.to_string()))?;
         let mut claims = self.verifier.verify(token).map_err(|error| invalid(error.to_string()))?;
         match claims.take(&self.name) {
-            None | Some(Value::Null) => Ok(Found::Nothing(&self.what)),
-            Some(Value::String(text)) if text.is_empty() => Ok(Found::Nothing(&self.what)),
-            Some(Value::String(text)) => Ok(Found::Text(text)),
+            None | Some(Value::Null) => Ok(Said::Nothing(&self.what)),
+            Some(Value::String(text)) if text.is_empty() => Ok(Said::Nothing(&self.what)),
+            Some(Value::String(text)) => Ok(Said::Text(text)),
             Some(value) => match value.as_u64() {
-                Some(number) => Ok(Found::Number(number)),
+                Some(number) => Ok(Said::Number(number)),
                 None => Err(invalid(format!("{} is neither a text nor a whole number", self.what))),
             },
         }
@@ -136,21 +139,27 @@ impl Claim {
     /// The claim as a text.
     #[cfg(feature = "policy")]
     pub(crate) fn text<'r>(&'r self, head: Head<'r>) -> Result<Option<Cow<'r, str>>, Invalid> {
-        Ok(match self.found(head)? {
-            Found::Text(text) => Some(text.into()),
-            Found::Number(number) => Some(number.to_string().into()),
-            Found::Nothing(_) => None,
+        Ok(match self.said(head)? {
+            Said::Text(text) => Some(text.into()),
+            Said::Number(number) => Some(number.to_string().into()),
+            Said::Nothing(_) => None,
+        })
+    }
+}
+
+impl Claim {
+    fn identity<'r>(&'r self, head: Head<'r>) -> Extracted<'r> {
+        Ok(match self.said(head)? {
+            Said::Text(text) => Key::from(text).into(),
+            Said::Number(number) => Key::from(number).into(),
+            Said::Nothing(what) => Missing::by_caller(what).into(),
         })
     }
 }
 
 impl KeyExtractor for Claim {
-    fn extract<'r>(&'r self, head: Head<'r>) -> Extracted<'r> {
-        Ok(match self.found(head)? {
-            Found::Text(text) => Key::from(text).into(),
-            Found::Number(number) => Key::from(number).into(),
-            Found::Nothing(what) => Missing::by_caller(what).into(),
-        })
+    fn extract<'r>(&'r self, head: Head<'r>) -> Found<'r> {
+        Found::Now(self.identity(head))
     }
 }
 
