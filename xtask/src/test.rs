@@ -22,9 +22,14 @@ const MOST_CRATES: usize = 20;
 /// Runs all steps, each within its time limit times `patience`.
 pub(crate) fn run(patience: u32) -> Result<()> {
     let this = std::env::current_exe().context("cannot find xtask's own program")?;
-    // What is kept for incremental builds takes a tenth of the time of a first one, and is of no use to it.
+    // What is kept for incremental builds and for debuggers takes a third of the time of a first build, and is of no use
+    // to it.
     let start = |index: usize| {
-        program(&this).argument("step").argument(index.to_string()).environment("CARGO_INCREMENTAL", "0")
+        program(&this)
+            .argument("step")
+            .argument(index.to_string())
+            .environment("CARGO_INCREMENTAL", "0")
+            .environment("CARGO_PROFILE_DEV_DEBUG", "0")
     };
     steps::run(&steps(), patience, start)
 }

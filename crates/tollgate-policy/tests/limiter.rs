@@ -538,7 +538,8 @@ fn an_error_after_a_part_may_have_charged() {
             RefundError::Check(error) => store_error(error),
             other => panic!("{other}"),
         };
-        let changes: [(&str, Box<dyn Fn() -> StoreError>); 5] = [
+        type Change<'a> = Box<dyn Fn() -> StoreError + 'a>;
+        let changes: [(&str, Change<'_>); 5] = [
             (
                 "refund",
                 Box::new(|| {

@@ -59,6 +59,10 @@ enum Prepared<'a> {
 }
 
 /// A request to charge.
+#[expect(
+    clippy::large_enum_variant,
+    reason = "nearly all steps are asked, and a box for each would cost more"
+)]
 enum Begun<'a> {
     Known(Counted),
     Asked(Pending<'a>),
