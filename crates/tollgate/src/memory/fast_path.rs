@@ -68,7 +68,11 @@ impl Table {
         }
         match self.take(charge, shard, rewrites, seen, &outcome) {
             Tried::Done(state) => Some(state),
-            Tried::Locked | Tried::Changed => None,
+            Tried::Locked => None,
+            Tried::Changed => {
+                Backoff::default().wait();
+                None
+            }
         }
     }
 

@@ -12,8 +12,8 @@ pub(super) use shuttle::sync::atomic::{AtomicI64, AtomicU32, AtomicU64, AtomicUs
 /// Whether loom or shuttle decides who goes on: then each run needs the same keys.
 pub(super) const MODELLED: bool = cfg!(all(test, any(tollgate_loom, tollgate_shuttle)));
 
-/// Waits a little for another thread's few instructions: a processor's pause at first, then the rest of the
-/// time slice, because the other thread may not be running.
+/// Waits a little for another thread's few instructions: a processor's pause at first, twice as many each time, then the
+/// rest of the time slice, because the other thread may not be running.
 #[derive(Default)]
 pub(super) struct Backoff(u32);
 
@@ -24,8 +24,8 @@ impl Backoff {
         #[cfg(all(test, tollgate_shuttle))]
         shuttle::thread::yield_now();
         #[cfg(not(all(test, any(tollgate_loom, tollgate_shuttle))))]
-        if self.0 < 64 {
-            std::hint::spin_loop();
+        if self.0 < 8 {
+            (0..1 << self.0).for_each(|_| std::hint::spin_loop());
         } else {
             std::thread::yield_now();
         }
