@@ -1,7 +1,7 @@
 //! `tollgate check`: asks a running service and tells people what it said.
 
 use std::fmt::Write as _;
-use std::io::{self, Write as _};
+use std::io;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -98,16 +98,17 @@ pub fn exit_status(outcome: &Result<Answer, ClientError>) -> u8 {
     }
 }
 
-/// Asks the service and prints what it said on standard output.
+/// Asks the service. Returns what to print, and what came of it: an error if there is no decision.
 ///
-/// # Errors
-///
-/// If there is no decision. Nothing is tried twice: an answer that was lost may have taken units.
-pub async fn run(args: &CheckArgs) -> Result<Answer, ClientError> {
+/// Nothing is tried twice: an answer that was lost may have taken units.
+pub async fn run(args: &CheckArgs) -> (String, Result<Answer, ClientError>) {
     let server = args.server.to_string();
-    let exchange = exchange(args, &server);
     let timeout = |_| ClientError::Timeout { server: server.clone() };
-    let (status, body) = tokio::time::timeout(TIME_LIMIT, exchange).await.map_err(timeout)??;
+    let exchange = tokio::time::timeout(TIME_LIMIT, exchange(args, &server)).await.map_err(timeout);
+    let (status, body) = match exchange.flatten() {
+        Ok(answer) => answer,
+        Err(error) => return (String::new(), Err(error)),
+    };
     let decision = decision(&server, status, &body);
     let text = match &decision {
         // Also where it is a problem.
@@ -117,9 +118,7 @@ pub async fn run(args: &CheckArgs) -> Result<Answer, ClientError> {
         Ok(decision) => readable(decision) + "\n",
         Err(_) => String::new(),
     };
-    // The exit status says it too.
-    let _ = io::stdout().write_all(text.as_bytes());
-    decision.map(|decision| if decision.allowed { Answer::Allowed } else { Answer::Denied })
+    (text, decision.map(|decision| if decision.allowed { Answer::Allowed } else { Answer::Denied }))
 }
 
 async fn exchange(args: &CheckArgs, server: &str) -> Result<(StatusCode, Bytes), ClientError> {

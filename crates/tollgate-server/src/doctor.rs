@@ -1,7 +1,6 @@
 //! `tollgate doctor`: says what is wrong with a shared store, and what to do.
 
 use std::fmt::Write as _;
-use std::io::{self, Write as _};
 
 use serde::Serialize;
 use tollgate_redis::{Diagnosis, Finding, Level};
@@ -28,19 +27,17 @@ struct Check<'a> {
     advice: Option<String>,
 }
 
-/// Looks at the store, prints what was found, and says how bad it is.
+/// Looks at the store. Returns what to print about it, and how bad it is.
 ///
 /// # Errors
 ///
 /// If flags contradict each other, or a file that they name cannot be read.
-pub async fn run(args: &DoctorArgs) -> Result<Level, SettingsError> {
+pub async fn run(args: &DoctorArgs) -> Result<(String, Level), SettingsError> {
     let StoreSettings { url, builder, .. } =
         StoreSettings::new(&args.store, args.store_args.store_layout.as_ref(), &args.store_args)?;
     let diagnosis = builder.diagnose().await?;
     let text = if args.json { json(url.to_string(), &diagnosis) } else { readable(&diagnosis) };
-    // The exit status says it too.
-    let _ = io::stdout().write_all(text.as_bytes());
-    Ok(diagnosis.level())
+    Ok((text, diagnosis.level()))
 }
 
 fn json(store: String, diagnosis: &Diagnosis) -> String {

@@ -32,6 +32,7 @@ mod layout;
 mod log_gap;
 pub mod logs;
 mod metrics;
+pub mod output;
 mod phase;
 mod policy_file;
 mod reload;

@@ -1,6 +1,5 @@
 //! The composition root: builds the service from its settings, runs it, drains it.
 
-use std::io::{self, Write};
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,6 +15,7 @@ use crate::args::LogFormat;
 use crate::connection::Connections;
 use crate::engine::Engine;
 use crate::http::{Edge, Listener};
+use crate::output;
 use crate::metrics::{Metrics, Occupancy, PolicyFigures, Scrape, StoreMetrics};
 use crate::phase::Phase;
 use crate::reload::{self, Reloads};
@@ -168,8 +168,9 @@ impl<S: ServedStore + 'static> Server<S> {
                  admin   http://{admin}\n\
                  try     {try_it}\n"
             );
-            // Nobody reads it if this fails, and the service works all the same.
-            let _ = io::stdout().write_all(text.as_bytes());
+            if let Err(error) = output::answer(&text) {
+                warn!(%error, "cannot write to standard output: the addresses are in the log alone");
+            }
         }
         info!(version, %public, %admin, rule, try_it, "started");
         if !admin.ip().to_canonical().is_loopback() {

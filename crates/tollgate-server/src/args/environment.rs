@@ -14,21 +14,24 @@ use super::{Args, SHARED_STORE, Secret};
 pub struct Variables(Vec<(String, String)>);
 
 impl Args {
-    /// Reads what the process was started with; where that cannot be, says so and ends the process.
-    #[must_use]
-    pub fn from_process() -> Self {
+    /// Reads what the process was started with.
+    ///
+    /// # Errors
+    ///
+    /// If that cannot be; or the help or the version, if that was asked for.
+    pub fn from_process() -> Result<Self, clap::Error> {
         let mut command = Args::command().mut_subcommands(|command| command.mut_args(without_empty_variable));
         let words: Vec<OsString> = std::env::args_os().collect();
         let matches = command
             .try_get_matches_from_mut(&words)
-            .unwrap_or_else(|error| as_given(error, &mut command, &words).exit());
-        let mut args = Self::from_arg_matches(&matches).unwrap_or_else(|error| error.exit());
+            .map_err(|error| as_given(error, &mut command, &words))?;
+        let mut args = Self::from_arg_matches(&matches)?;
         args.variables = Variables::of(&command, &matches);
         if let Some(store) = args.command.store_args_mut() {
             store.password = secret("TOLLGATE_STORE_PASSWORD");
             store.sentinel_password = secret("TOLLGATE_STORE_SENTINEL_PASSWORD");
         }
-        args
+        Ok(args)
     }
 }
 
