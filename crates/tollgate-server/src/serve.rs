@@ -81,7 +81,11 @@ pub async fn serve(mut settings: Settings) -> anyhow::Result<Ended> {
         }
     }
     tokio::spawn(store::note_start(Arc::clone(&metrics), connect_timeout));
-    run(settings, metered, Some(metrics)).await
+    let (outages, telling) = (metered.outages(), metered.outages());
+    tokio::spawn(async move { telling.keep_telling().await });
+    let ended = run(settings, metered, Some(metrics)).await;
+    outages.tell();
+    ended
 }
 
 async fn run<S: ServedStore + 'static>(
