@@ -29,6 +29,7 @@ mod flags;
 mod http;
 mod import;
 mod layout;
+mod listen;
 mod log_gap;
 pub mod logs;
 mod metrics;

@@ -9,9 +9,7 @@ use tollgate_server::args::{
     Args, CheckArgs, CheckConfigArgs, Command, DoctorArgs, ExplainArgs, ServeArgs, Variables,
 };
 use tollgate_server::explain::ExplainError;
-use tollgate_server::{
-    Ended, Settings, SettingsError, check_config, client, doctor, explain, logs, output,
-};
+use tollgate_server::{Ended, Settings, SettingsError, check_config, client, doctor, explain, logs, output};
 
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;

@@ -5,7 +5,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context;
-use tokio::net::TcpListener;
 use tollgate_policy::PolicyLimiter;
 use tracing::{info, warn};
 
@@ -15,8 +14,9 @@ use crate::args::LogFormat;
 use crate::connection::Connections;
 use crate::engine::Engine;
 use crate::http::{Edge, Listener};
-use crate::output;
+use crate::listen;
 use crate::metrics::{Metrics, Occupancy, PolicyFigures, Scrape, StoreMetrics};
+use crate::output;
 use crate::phase::Phase;
 use crate::reload::{self, Reloads};
 use crate::settings::{PolicySettings, Settings};
@@ -112,8 +112,8 @@ impl<S: ServedStore + 'static> Server<S> {
             log_format,
             ..
         } = settings;
-        let public = listen_on(listen, "--listen").await?;
-        let admin = listen_on(admin_listen, "--admin-listen").await?;
+        let public = listen::listen_on(listen, "--listen")?;
+        let admin = listen::listen_on(admin_listen, "--admin-listen")?;
         // Before the addresses are announced: whoever read them may send a signal.
         let mut signals = Signals::catch().context("cannot catch signals")?;
 
@@ -176,7 +176,9 @@ impl<S: ServedStore + 'static> Server<S> {
                 warn!(%error, "cannot write to standard output: the addresses are in the log alone");
             }
         }
-        info!(version, %public, %admin, rule, try_it, "started");
+        // What the system gave, which may be less than what was asked.
+        let backlog = listen::backlog();
+        info!(version, %public, %admin, rule, try_it, backlog, "started");
         if !admin.ip().to_canonical().is_loopback() {
             warn!(%admin, "whoever reaches the admin listener can change counters: it asks for no password");
         }
@@ -215,8 +217,4 @@ impl<S: ServedStore + 'static> Server<S> {
             }
         }
     }
-}
-
-async fn listen_on(address: SocketAddr, flag: &str) -> anyhow::Result<TcpListener> {
-    TcpListener::bind(address).await.with_context(|| format!("cannot listen on {address} (`{flag}`)"))
 }

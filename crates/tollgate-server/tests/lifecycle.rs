@@ -4,7 +4,7 @@
 
 mod support;
 
-use std::net::TcpListener;
+use std::net::{TcpListener, TcpStream};
 use std::process::Stdio;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::thread::{self, ScopedJoinHandle};
@@ -371,6 +371,26 @@ fn a_second_signal_exits_at_once() {
         assert_eq!(status.code(), Some(130), "{log}");
         assert!(log.contains("stopped at once"), "{log}");
     });
+}
+
+/// 128 connections waited at most: in a burst of 400, 93 clients were dropped and took a second to try again.
+#[test]
+fn a_burst_of_connections_waits_and_none_is_dropped() {
+    let server = Server::start(&["--limit", "5/1d"]);
+    server.signal("STOP");
+    let granted = std::fs::read_to_string("/proc/sys/net/core/somaxconn").expect("the system tells it");
+    let granted = granted.trim().parse().map_or(4096, |most: usize| most.min(4096));
+    // Nobody accepts: each of these is opened by the system alone, or never.
+    let waiting = granted.min(400);
+    let burst: Vec<TcpStream> = (0..waiting)
+        .map(|opened| {
+            TcpStream::connect_timeout(&server.public, HANG)
+                .unwrap_or_else(|error| panic!("{opened} are open, and then: {error}"))
+        })
+        .collect();
+    assert_eq!(burst.len(), waiting);
+    server.signal("KILL");
+    assert!(server.wait().1.contains(&format!("backlog={granted}")));
 }
 
 #[test]

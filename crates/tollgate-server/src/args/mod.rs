@@ -29,8 +29,10 @@ const SHARED_STORE: &str = "Shared store";
 /// Exact fixed-window rate limiting: may this caller do this now?
 #[derive(Debug, Parser)]
 #[command(name = "tollgate", version, max_term_width = 100)]
-#[command(after_help = "Every command ends with exit status 4 in place of 0 if standard output does not take what it \
-                        prints.")]
+#[command(
+    after_help = "Every command ends with exit status 4 in place of 0 if standard output does not take what it \
+                        prints."
+)]
 pub struct Args {
     /// What to do.
     #[command(subcommand)]
