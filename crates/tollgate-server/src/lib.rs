@@ -11,7 +11,7 @@
 //!
 //! [`args`] is what the user wrote, [`Settings`] the ready objects made of it, and [`serve`] puts everything
 //! together. Policies come from flags (`flags`), from what another system is started with (`import`), or from a file
-//! (`policy_file`), which is `watch`ed and `reload`ed. The
+//! (`policy_file`), which is `watch`ed, `follow`ed and `reload`ed. The
 //! engine knows no HTTP, the `http` modules know no counters, and all of it works over any
 //! [`Store`](tollgate::Store); `store` has those that the service can be started with.
 
@@ -26,12 +26,14 @@ pub mod doctor;
 mod engine;
 pub mod explain;
 mod flags;
+mod follow;
 mod http;
 mod import;
 mod layout;
 mod listen;
 mod log_gap;
 pub mod logs;
+mod look;
 mod metrics;
 pub mod output;
 mod phase;

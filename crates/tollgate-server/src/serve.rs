@@ -13,12 +13,13 @@ use crate::announced;
 use crate::args::LogFormat;
 use crate::connection::Connections;
 use crate::engine::Engine;
+use crate::follow;
 use crate::http::{Edge, Listener};
 use crate::listen;
 use crate::metrics::{Metrics, Occupancy, PolicyFigures, Scrape, StoreMetrics};
 use crate::output;
 use crate::phase::Phase;
-use crate::reload::{self, Reloads};
+use crate::reload::Reloads;
 use crate::settings::{PolicySettings, Settings};
 use crate::shutdown::Signals;
 use crate::store::{self, Metered, ServedStore, StoreSettings};
@@ -133,7 +134,7 @@ impl<S: ServedStore + 'static> Server<S> {
             }
             let watch = Watch::start(file.path());
             let reloads = Arc::new(Reloads::new(Arc::clone(&limiter), file));
-            tokio::spawn(reload::keep_in_step(Arc::clone(&reloads), watch, signals.take_hangup()));
+            tokio::spawn(follow::keep_in_step(Arc::clone(&reloads), watch, signals.take_hangup()));
             reloads
         });
 
