@@ -10,7 +10,7 @@ use thiserror::Error;
 use crate::file::{At, Node, RawFile, Read, Variables};
 use crate::problem::Problems;
 use crate::resolve::resolve;
-use crate::{Changes, Policies, Position, Problem, Warning};
+use crate::{Changes, Policies, Position, Printable, Problem, Warning};
 
 /// What a valid file says.
 #[derive(Debug)]
@@ -37,7 +37,7 @@ pub struct StoreSettings {
 #[non_exhaustive]
 pub enum ConfigError {
     /// The file cannot be read.
-    #[error("cannot read {file}")]
+    #[error("cannot read {}", Printable(file))]
     Unreadable {
         /// The file.
         file: Box<str>,
@@ -45,7 +45,7 @@ pub enum ConfigError {
         source: io::Error,
     },
     /// The file is larger than [`Config::MAX_BYTES`].
-    #[error("{file} is larger than 16 MiB, and no file of policies")]
+    #[error("{} is larger than 16 MiB, and no file of policies", Printable(file))]
     TooLarge {
         /// The file.
         file: Box<str>,
@@ -254,7 +254,7 @@ impl fmt::Display for Lines<'_> {
         let Self(file, problems) = self;
         for (index, problem) in problems.iter().enumerate() {
             let separator = if index == 0 { "" } else { "\n" };
-            write!(f, "{separator}{file}:{problem}")?;
+            write!(f, "{separator}{}:{problem}", Printable(file))?;
         }
         Ok(())
     }

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use serde::Serialize;
-use tollgate_policy::{Config, ConfigError, Problem, ProblemKind, Warning};
+use tollgate_policy::{Config, ConfigError, Printable, Problem, ProblemKind, Warning};
 use tollgate_redis::StoreUrl;
 
 use crate::args::CheckConfigArgs;
@@ -104,12 +104,14 @@ fn json(report: &Report) -> String {
 /// As compilers write it, so that editors find the places.
 fn readable(report: &Report) -> String {
     let Report { file, policies, errors, warnings, .. } = report;
+    let file = Printable(file);
     let mut text = String::new();
     // Writing into a string does not fail.
     for FoundError { line, column, message } in errors {
-        let _ = writeln!(text, "{file}:{line}:{column}: error: {message}");
+        let _ = writeln!(text, "{file}:{line}:{column}: error: {}", Printable(message));
     }
     for FoundWarning { code, line, column, policy, message } in warnings {
+        let message = Printable(message);
         let _ = writeln!(text, "{file}:{line}:{column}: warning: policy `{policy}`: {message} [{code}]");
     }
     let _ = match policies {

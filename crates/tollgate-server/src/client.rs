@@ -13,6 +13,7 @@ use serde::de::IgnoredAny;
 use serde::{Deserialize, Serialize, Serializer};
 use thiserror::Error;
 use tokio::net::TcpStream;
+use tollgate_policy::Printable;
 
 use crate::args::CheckArgs;
 use crate::flags;
@@ -67,13 +68,13 @@ pub enum ClientError {
         server: String,
     },
     /// The service does not take the request: the fault of whoever wrote the arguments.
-    #[error("the service does not take the request: {detail}")]
+    #[error("the service does not take the request: {}", Printable(detail))]
     Rejected {
         /// In the service's words.
         detail: String,
     },
     /// What answers is no such service, or one in trouble.
-    #[error("{server} answered with status {status}: {detail}")]
+    #[error("{server} answered with status {status}: {}", Printable(detail))]
     Unexpected {
         /// Host and port.
         server: String,
@@ -223,7 +224,7 @@ fn decision(server: &str, status: StatusCode, body: &[u8]) -> Result<Decision, C
 fn readable(decision: &Decision) -> String {
     let policy = match decision.policy.as_deref() {
         None | Some(flags::NAME) => String::new(),
-        Some(name) => format!(" (policy {name})"),
+        Some(name) => format!(" (policy {})", Printable(name)),
     };
     let mut text = match (decision.allowed, decision.retry_after_ms, decision.reason.as_deref()) {
         (true, ..) if decision.source.as_deref() == Some("fallback") => {
@@ -248,7 +249,8 @@ fn readable(decision: &Decision) -> String {
     policies.dedup();
     for Quota { policy, quota, limit, used, remaining, reset_after_ms } in &decision.quotas {
         let reset = time(*reset_after_ms);
-        let whose = if policies.len() > 1 { format!("{policy} ") } else { String::new() };
+        let whose = if policies.len() > 1 { format!("{} ", Printable(policy)) } else { String::new() };
+        let quota = Printable(quota);
         // Writing into a string does not fail.
         let _ = write!(
             text,

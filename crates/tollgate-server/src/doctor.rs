@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 
 use serde::Serialize;
+use tollgate_policy::Printable;
 use tollgate_redis::{Diagnosis, Finding, Level};
 
 use crate::args::DoctorArgs;
@@ -61,7 +62,7 @@ fn readable(diagnosis: &Diagnosis) -> String {
     for finding in diagnosis.findings() {
         // The advice, if there is one, is its end. Writing into a string does not fail.
         let flags = finding.advice().map_or("", flags_of);
-        let _ = writeln!(text, "{finding}{flags}");
+        let _ = writeln!(text, "{}{flags}", Printable(finding));
     }
     let count = |level| diagnosis.findings().iter().filter(|finding| finding.level() == level).count();
     let (passed, warned, failed) = (count(Level::Pass), count(Level::Warn), count(Level::Fail));

@@ -3,6 +3,8 @@
 use std::fmt::Display;
 use std::io::{self, Write};
 
+use tollgate_policy::Printable;
+
 /// Writes a command's answer to standard output.
 ///
 /// # Errors
@@ -16,7 +18,10 @@ pub fn answer(text: &str) -> io::Result<()> {
     }
 }
 
-/// Writes a line to standard error. If it cannot be written, nobody is left to tell.
-pub fn complain(line: impl Display) {
-    let _ = writeln!(io::stderr(), "{line}");
+/// Writes an error to standard error, with no control character but its line ends. If it cannot be written, nobody is
+/// left to tell.
+pub fn complain(error: impl Display) {
+    for line in error.to_string().lines() {
+        let _ = writeln!(io::stderr(), "{}", Printable(line));
+    }
 }

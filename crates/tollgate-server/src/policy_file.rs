@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use tollgate_policy::{Config, ConfigError, StoreSettings, Warning};
+use tollgate_policy::{Config, ConfigError, Printable, StoreSettings, Warning};
 use tollgate_redis::KeyLayout;
 use tracing::warn;
 
@@ -112,7 +112,7 @@ impl PolicyFile {
     /// Logs what is probably a mistake.
     pub(crate) fn log_warnings(&self, warnings: &[Warning]) {
         for warning in warnings {
-            warn!("{}:{warning}", self.name);
+            warn!("{}:{warning}", Printable(&self.name));
         }
     }
 

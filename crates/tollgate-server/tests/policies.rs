@@ -340,7 +340,8 @@ fn a_change_is_noticed_however_the_file_is_changed() {
 #[test]
 fn a_file_that_is_written_slowly_goes_live_as_a_whole() {
     undisturbed(|| {
-        let policy = |name: &str, limit| format!("  - {{ name: {name}, key: global, quotas: [{limit}/1d] }}\n");
+        let policy =
+            |name: &str, limit| format!("  - {{ name: {name}, key: global, quotas: [{limit}/1d] }}\n");
         let folder = Folder::new("slow");
         let before = format!("policies:\n{}{}{}", policy("a", 1), policy("b", 1), policy("c", 1));
         let path = folder.write("t.yaml", &before);
@@ -461,6 +462,18 @@ fn a_bad_file_changes_nothing_and_is_told_until_a_good_one_comes() {
     server.signal("TERM");
     let (_, log) = server.wait();
     assert!(log.contains("t.yaml:1:") && log.contains("colour"), "every error is in the log: {log}");
+}
+
+/// A line end in a key of the file made a line of the log that nobody had written.
+#[test]
+fn a_bad_file_forges_no_line_of_the_log() {
+    let folder = Folder::new("forged");
+    let server = serve(&folder.write("t.yaml", &limit(2)), &[]);
+    folder.write("t.yaml", "policies: []\n\"x\\nforged\\e[2J\": 1\n");
+    server.admin_post("/v1/policies/reload", "").assert_problem(422, None);
+    server.signal("TERM");
+    let (_, log) = server.wait();
+    assert!(log.contains(r"x\nforged\u{1b}[2J") && !log.contains("\nforged"), "{log}");
 }
 
 /// G10. Each version names its policies after its limit, so that an answer that mixes two is seen.

@@ -15,7 +15,7 @@ use self::across_slots::apart;
 pub(crate) use self::implied::implies;
 use self::redundant::never_binds;
 use crate::policy::Quotas;
-use crate::{Identity, Mode, Policy, Position, StoreSettings};
+use crate::{Identity, Mode, Policy, Position, Printable, StoreSettings};
 
 /// Something that is probably not meant.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -127,7 +127,7 @@ impl Warning {
 /// `line:column: policy `name`: what it is [code]`.
 impl fmt::Display for Warning {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: policy `{}`: {} [{}]", self.at, self.policy, self.kind, self.code())
+        write!(f, "{}: policy `{}`: {} [{}]", self.at, self.policy, Printable(&self.kind), self.code())
     }
 }
 

@@ -10,7 +10,7 @@ use std::collections::HashSet;
 
 use thiserror::Error;
 use tollgate::{Clock, SystemClock};
-use tollgate_policy::{Attributes, Config, ConfigError};
+use tollgate_policy::{Attributes, Config, ConfigError, Printable};
 
 use self::report::Report;
 use crate::args::ExplainArgs;
@@ -23,7 +23,7 @@ pub enum ExplainError {
     #[error(transparent)]
     File(#[from] ConfigError),
     /// No request can be so.
-    #[error("the attribute `{0}` is given twice")]
+    #[error("the attribute `{}` is given twice", Printable(.0))]
     Twice(Box<str>),
 }
 
