@@ -42,25 +42,22 @@ pub(crate) fn policies(
     Ok(Policies::of([policy])?)
 }
 
-/// Whoever these names describe; without any, whoever all attributes together do.
+/// Whoever these words mean, as in the list of a file; without any, whoever all attributes together do.
 fn identity(key: &[String]) -> Result<Identity, FlagsError> {
-    for (index, name) in key.iter().enumerate() {
-        if !Attributes::is_name(name) {
-            return Err(FlagsError::KeyNameLength);
-        }
-        if name == "cost" {
+    if key.is_empty() {
+        return Ok(Identity::Every);
+    }
+    let mut parts = Vec::new();
+    for (index, word) in key.iter().enumerate() {
+        if word == "cost" {
             return Err(FlagsError::KeyNamedCost);
         }
-        if key.iter().take(index).any(|earlier| earlier == name) {
-            return Err(FlagsError::KeyTwice(name.as_str().into()));
+        if key.iter().take(index).any(|earlier| earlier == word) {
+            return Err(FlagsError::KeyTwice(word.as_str().into()));
         }
+        parts.push(Identity::of_word(word).ok_or(FlagsError::KeyNameLength)?);
     }
-    let attribute = |name: &String| Identity::Attribute(name.as_str().into());
-    Ok(match key {
-        [] => Identity::Every,
-        [name] => attribute(name),
-        names => Identity::All(names.iter().map(attribute).collect()),
-    })
+    Ok(Identity::of_list(parts))
 }
 
 #[cfg(test)]

@@ -33,17 +33,10 @@ pub(crate) struct Bits<const MAX: u8>(u8);
 impl Read for Identity {
     fn read(node: &Node, problems: &mut Problems) -> Option<Self> {
         match &node.value {
-            Value::Scalar { text, .. } => match text.as_ref() {
-                "global" => Some(Self::Global),
-                "ip" => Some(Self::Address(text.as_ref().into(), Grouping::default())),
-                _ => attribute_name(text, node, problems).map(|name| Self::Attribute(name.into())),
-            },
-            Value::List(nodes) => {
-                identities(node, nodes, problems).map(|parts| match <[Self; 1]>::try_from(parts) {
-                    Ok([only]) => only,
-                    Err(parts) => Self::All(parts.into()),
-                })
+            Value::Scalar { text, .. } => {
+                problems.take(node.at, Self::of_word(text).ok_or(ProblemKind::AttributeName))
             }
+            Value::List(nodes) => identities(node, nodes, problems).map(Self::of_list),
             Value::Mapping(_) => RawKey::read(node, problems)?.resolve(node, problems),
             Value::Nothing => {
                 problems.add(node.at, node.expected("a key such as [user] or global"));

@@ -85,8 +85,9 @@ pub struct ServeArgs {
     #[arg(value_delimiter = ',', allow_hyphen_values = true)]
     pub limits: Vec<Quota>,
 
-    /// Attribute that says who is counted; for several, repeat it, or separate them by commas [default: all
-    /// attributes that the caller sends]
+    /// Attribute that says who is counted, as in the `key` of a file: `ip` is an address, of which an IPv6 network of 64
+    /// bits is one client, and `global` is everybody together. For several, repeat it, or separate them by commas
+    /// [default: all attributes that the caller sends]
     #[arg(long = "key", value_name = "NAME", env = "TOLLGATE_KEY", value_delimiter = ',')]
     #[arg(value_parser = value::name)]
     pub key: Vec<String>,
