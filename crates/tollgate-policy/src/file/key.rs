@@ -16,8 +16,10 @@ section! {
         /// The first of these that a request has.
         "first_of" first_of: Vec<At<Identity>>,
         /// An attribute by its name.
+        #[schemars(length(min = 1, max = Attributes::MAX_NAME))]
         "attribute" attribute: Box<str>,
         /// An attribute whose value is an address.
+        #[schemars(length(min = 1, max = Attributes::MAX_NAME))]
         "address" address: Box<str>,
         /// How many leading bits of an IPv4 address make one client; 32 if left out.
         "ipv4" ipv4: Bits<32>,
@@ -122,5 +124,6 @@ schema!(Bits<128>: "BitsOfIpv6", _generator => json_schema!({ "type": "integer",
 
 schema!(Identity: "Key", generator => {
     let (this, other) = (generator.subschema_for::<Identity>(), generator.subschema_for::<RawKey>());
-    json_schema!({ "anyOf": [{ "type": "string" }, { "type": "array", "items": this, "minItems": 1 }, other] })
+    let name = json_schema!({ "type": "string", "minLength": 1, "maxLength": Attributes::MAX_NAME });
+    json_schema!({ "anyOf": [name, { "type": "array", "items": this, "minItems": 1 }, other] })
 });
