@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::time::Duration;
-use std::{future, io, net};
+use std::{future, io, iter, net};
 
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
@@ -95,8 +95,7 @@ impl<S: ServedStore + 'static> Acceptor<S> {
         let Ok(listener) = self.socket.as_fd().try_clone_to_owned().map(net::TcpListener::from) else {
             return waiting;
         };
-        // It does not block: when nothing waits, accepting is an error.
-        while let Ok((stream, _)) = listener.accept() {
+        for stream in taken(|| listener.accept()) {
             let stream = stream.set_nonblocking(true).and_then(|()| TcpStream::from_std(stream));
             waiting.extend(stream);
         }
@@ -104,8 +103,41 @@ impl<S: ServedStore + 'static> Acceptor<S> {
     }
 }
 
+/// What `accept` gives until it fails for another reason than that one connection is broken. It must not block: when
+/// nothing waits, that is an error.
+fn taken<T, A>(mut accept: impl FnMut() -> io::Result<(T, A)>) -> impl Iterator<Item = T> {
+    let accepted = iter::from_fn(move || match accept() {
+        Ok((stream, _)) => Some(Some(stream)),
+        Err(error) if is_of_one_connection(&error) => Some(None),
+        Err(_) => None,
+    });
+    accepted.flatten()
+}
+
 /// Whether only the connection that was to be accepted is broken.
 fn is_of_one_connection(error: &io::Error) -> bool {
     use io::ErrorKind::{ConnectionAborted, ConnectionRefused, ConnectionReset, Interrupted};
     matches!(error.kind(), ConnectionAborted | ConnectionRefused | ConnectionReset | Interrupted)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A client that had gone before it was accepted ended the loop, and who waited behind it was reset by the drain.
+    #[test]
+    fn a_connection_that_is_broken_ends_nothing() {
+        use io::ErrorKind::{ConnectionAborted, Interrupted, WouldBlock};
+        let mut answers = [
+            Ok((1, ())),
+            Err(ConnectionAborted),
+            Err(Interrupted),
+            Ok((2, ())),
+            Err(WouldBlock),
+            Ok((3, ())),
+        ]
+        .into_iter();
+        let accept = || answers.next().unwrap().map_err(io::Error::from);
+        assert_eq!(taken(accept).collect::<Vec<_>>(), [1, 2]);
+    }
 }

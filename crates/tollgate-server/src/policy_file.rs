@@ -19,6 +19,8 @@ pub(crate) struct PolicyFile {
     text: Option<String>,
     /// How long the text is that is live, and where it lay.
     live: (usize, Option<PathBuf>),
+    /// Of what the log has warned.
+    warned: Box<[Warning]>,
     /// The store that the service was started with.
     store: Option<StoreSettings>,
     /// How its keys are written, if not in our own way: all policies must be countable under them.
@@ -34,7 +36,8 @@ impl PolicyFile {
     pub(crate) fn load(path: &Path, flags: &StoreFlags<'_>) -> Result<(Self, Config), ConfigError> {
         let name = path.display().to_string().into();
         let live = (0, None);
-        let mut file = Self { path: path.into(), name, text: None, live, store: None, keys: None };
+        let mut file =
+            Self { path: path.into(), name, text: None, live, warned: [].into(), store: None, keys: None };
         let look = file.look();
         let target = look.target().map(Path::to_path_buf);
         let text = look.text?;
@@ -109,11 +112,16 @@ impl PolicyFile {
         })
     }
 
-    /// Logs what is probably a mistake.
-    pub(crate) fn log_warnings(&self, warnings: &[Warning]) {
+    /// Logs what is probably a mistake and was not one before, wherever it stood.
+    pub(crate) fn log_warnings(&mut self, warnings: &[Warning]) {
+        let is_same =
+            |one: &Warning, other: &Warning| (one.policy(), one.kind()) == (other.policy(), other.kind());
         for warning in warnings {
-            warn!("{}:{warning}", Printable(&self.name));
+            if !self.warned.iter().any(|warned| is_same(warned, warning)) {
+                warn!("{}:{warning}", Printable(&self.name));
+            }
         }
+        self.warned = warnings.into();
     }
 
     /// Whether the file names another store than the one in use.

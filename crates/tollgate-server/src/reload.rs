@@ -134,7 +134,7 @@ impl<S> Reloads<S> {
         }
     }
 
-    fn make_live(&self, file: &PolicyFile, config: Config, cause: Cause) -> Reloaded {
+    fn make_live(&self, file: &mut PolicyFile, config: Config, cause: Cause) -> Reloaded {
         *lock(&self.state.failure) = None;
         self.state.found_in_step();
         if file.has_another_store(&config) {

@@ -21,7 +21,7 @@ use crate::output;
 use crate::phase::Phase;
 use crate::reload::Reloads;
 use crate::settings::{PolicySettings, Settings};
-use crate::shutdown::Signals;
+use crate::shutdown::{Hangup, Signals};
 use crate::store::{self, Metered, ServedStore, StoreSettings};
 use crate::watch::Watch;
 
@@ -116,7 +116,8 @@ impl<S: ServedStore + 'static> Server<S> {
         let public = listen::listen_on(listen, "--listen")?;
         let admin = listen::listen_on(admin_listen, "--admin-listen")?;
         // Before the addresses are announced: whoever read them may send a signal.
-        let mut signals = Signals::catch().context("cannot catch signals")?;
+        let hangup = if policies.file.is_some() { Hangup::Reloads } else { Hangup::Ends };
+        let mut signals = Signals::catch(hangup).context("cannot catch signals")?;
 
         let (phase, metrics) = (Phase::default(), Arc::new(Metrics::default()));
         let PolicySettings { policies, source, file, notes, warnings, other_store } = policies;
@@ -127,7 +128,7 @@ impl<S: ServedStore + 'static> Server<S> {
         let limiter =
             PolicyLimiter::new(store, policies, &source).memory(memory.clone()).when_full(when_full);
         let limiter = Arc::new(limiter);
-        let reloads = file.map(|file| {
+        let reloads = file.map(|mut file| {
             file.log_warnings(&warnings);
             if other_store {
                 info!(file = file.name(), "`--store` goes before `store:` of the file");

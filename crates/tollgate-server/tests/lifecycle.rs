@@ -333,6 +333,21 @@ fn a_terminal_that_closes_drains() {
     assert!(log.contains("SIGHUP") && log.contains("stopped"), "{log}");
 }
 
+/// The service caught the signal that `nohup` had it ignore, and ended with the terminal.
+#[test]
+fn a_service_under_nohup_survives_its_terminal() {
+    let mut command = std::process::Command::new("sh");
+    command.args(["-c", "trap '' HUP; exec \"$0\" \"$@\"", env!("CARGO_BIN_EXE_tollgate")]);
+    let server = Server::start_by(command, &["--limit", "5/1d"]);
+    server.signal("HUP");
+    server.signal("HUP");
+    // A signal that was caught would have begun the drain before this one.
+    server.signal("TERM");
+    let (status, log) = server.wait();
+    assert_eq!(status.code(), Some(0), "{log}");
+    assert!(log.contains("SIGTERM") && !log.contains("SIGHUP"), "{log}");
+}
+
 #[test]
 fn an_admin_listener_that_others_can_reach_is_warned_of() {
     let log = |address: &str| {

@@ -464,6 +464,22 @@ fn a_bad_file_changes_nothing_and_is_told_until_a_good_one_comes() {
     assert!(log.contains("t.yaml:1:") && log.contains("colour"), "every error is in the log: {log}");
 }
 
+/// Every reload told all warnings again, also one that changed nothing.
+#[test]
+fn a_warning_is_logged_once() {
+    let folder = Folder::new("warned");
+    let server = serve(&folder.write("t.yaml", &limit(2)), &[]);
+    for text in [limit(2), format!("# moved by a line\n{}", limit(2))] {
+        folder.write("t.yaml", &text);
+        assert_eq!(server.admin_post("/v1/policies/reload", "").json()["replaced"], false);
+    }
+    folder.write("t.yaml", &limit(3));
+    assert_eq!(server.admin_post("/v1/policies/reload", "").status, 200);
+    server.signal("TERM");
+    let (_, log) = server.wait();
+    assert_eq!(log.matches("long-window-alone").count(), 2, "one for each limit: {log}");
+}
+
 /// A line end in a key of the file made a line of the log that nobody had written.
 #[test]
 fn a_bad_file_forges_no_line_of_the_log() {

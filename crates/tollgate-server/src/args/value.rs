@@ -95,15 +95,14 @@ pub(super) fn instant(text: &str) -> Result<Timestamp, Expected> {
 pub(super) fn server(text: &str) -> Result<Authority, Expected> {
     const EXPECTED: Expected = "expected http://HOST[:PORT] or HOST:PORT";
     let (is_url, authority) = match text.split_once("://") {
-        Some((scheme, rest)) if scheme.eq_ignore_ascii_case("http") => {
-            (true, rest.strip_suffix('/').unwrap_or(rest))
-        }
+        Some((scheme, rest)) if scheme.eq_ignore_ascii_case("http") => (true, rest),
         Some((scheme, _)) if scheme.eq_ignore_ascii_case("https") => {
             return Err("TLS is not supported: expected http://HOST[:PORT]");
         }
         Some(_) => return Err(EXPECTED),
         None => (false, text),
     };
+    let authority = authority.strip_suffix('/').unwrap_or(authority);
     if authority.contains('@') {
         return Err("user and password are not supported: expected http://HOST[:PORT]");
     }
@@ -135,6 +134,7 @@ mod tests {
         assert_eq!(reads("http://127.0.0.1:8080"), "127.0.0.1:8080");
         assert_eq!(reads("HTTP://example.com/"), "example.com:80");
         assert_eq!(reads("localhost:8080"), "localhost:8080");
+        assert_eq!(reads("localhost:8080/"), "localhost:8080");
         assert_eq!(reads("http://[::1]:8080"), "[::1]:8080");
         assert_eq!(reads("[::1]:80"), "[::1]:80");
     }
