@@ -8,9 +8,9 @@ use tollgate::{CountDenied, MemoryStore, OnStoreFailure};
 use tollgate_policy::{ConfigError, Policies, Warning, WhenFull};
 use tollgate_redis::{PasswordError, TlsError, UrlError};
 
-use crate::args::{self, Answers, LogFormat, MetricAliases, ServeArgs, StoreArgs};
+use crate::args::{self, LogFormat, MetricAliases, ServeArgs, StoreArgs};
 use crate::flags::{self, FlagsError};
-use crate::http::System;
+use crate::http::Dialect;
 use crate::import::{Import, ImportError};
 use crate::layout::{Keys, StoreFlags};
 use crate::policy_file::PolicyFile;
@@ -26,8 +26,8 @@ pub struct Settings {
     /// A store that others share.
     pub(crate) store: Option<StoreSettings>,
     pub(crate) when_full: WhenFull,
-    /// The other system that it answers as besides.
-    pub(crate) answers: Option<&'static System>,
+    /// The other system as which checks are answered besides.
+    pub(crate) dialect: Option<&'static Dialect>,
     /// The other system by whose names metrics are called besides.
     pub(crate) metric_aliases: Option<MetricAliases>,
     pub(crate) listen: SocketAddr,
@@ -85,18 +85,18 @@ pub enum SettingsError {
     )]
     OtherAnswers {
         /// The system that is to be answered as.
-        asked: Answers,
+        asked: &'static Dialect,
         /// The one that is imported.
-        imported: Answers,
+        imported: &'static Dialect,
     },
     /// The callers of a system cannot say whom the policy counts.
     #[error(
-        "`--answers {answers}` tells nothing of `{attribute}`, by which the policy `{policy}` counts: no request there \
+        "`--answers {dialect}` tells nothing of `{attribute}`, by which the policy `{policy}` counts: no request there \
          could be answered"
     )]
     NobodyTold {
         /// The system that is to be answered as.
-        answers: Answers,
+        dialect: &'static Dialect,
         /// What says who is counted.
         attribute: Box<str>,
         /// The policy.
@@ -183,21 +183,21 @@ impl Settings {
     ///
     /// If flags contradict each other, or a file that they name cannot be read.
     pub fn new(args: ServeArgs) -> Result<Self, SettingsError> {
-        let Resolved { policies, store, answers } = match &args.config {
+        let Resolved { policies, store, dialect } = match &args.config {
             Some(path) => from_file(path, &args)?,
             None if args.import.is_empty() => from_flags(&args)?,
             None => from_import(&args)?,
         };
-        let answers = args.answers.or(answers);
-        if let Some(answers) = answers {
-            check_answers(answers, &policies)?;
+        let dialect = args.answers.or(dialect);
+        if let Some(dialect) = dialect {
+            check_dialect(dialect, &policies)?;
         }
         Ok(Self {
             policies,
             memory: MemoryStore::builder().max_counters(args.max_counters.get()).build(),
             store,
             when_full: args.when_full.into(),
-            answers: answers.map(System::of),
+            dialect,
             metric_aliases: args.metric_aliases,
             listen: args.listen,
             admin_listen: args.admin_listen,
@@ -211,7 +211,7 @@ impl Settings {
 struct Resolved {
     policies: PolicySettings,
     store: Option<StoreSettings>,
-    answers: Option<Answers>,
+    dialect: Option<&'static Dialect>,
 }
 
 /// Policies from a file, and the store that it or a flag names.
@@ -232,7 +232,7 @@ fn from_file(path: &Path, args: &ServeArgs) -> Result<Resolved, SettingsError> {
     let policies = config.into_policies();
     let policies =
         PolicySettings { policies, source, file: Some(file), notes: Vec::new(), warnings, other_store };
-    Ok(Resolved { policies, store, answers: None })
+    Ok(Resolved { policies, store, dialect: None })
 }
 
 fn from_flags(args: &ServeArgs) -> Result<Resolved, SettingsError> {
@@ -249,7 +249,7 @@ fn from_flags(args: &ServeArgs) -> Result<Resolved, SettingsError> {
         check_keys(store, &policies)?;
     }
     let policies = PolicySettings::without_file(policies, flags::SOURCE.into(), Vec::new());
-    Ok(Resolved { policies, store, answers: None })
+    Ok(Resolved { policies, store, dialect: None })
 }
 
 /// What another system says. Flags go before it.
@@ -265,14 +265,14 @@ fn from_import(args: &ServeArgs) -> Result<Resolved, SettingsError> {
         }
         (None, None) => return Err(SettingsError::StoreMissing),
     };
-    if let (Some(asked), Some(imported)) = (args.answers, imported.answers)
-        && asked != imported
+    if let (Some(asked), Some(imported)) = (args.answers, imported.dialect)
+        && asked.name != imported.name
     {
         return Err(SettingsError::OtherAnswers { asked, imported });
     }
     check_keys(&store, &imported.policies)?;
     let policies = PolicySettings::without_file(imported.policies, imported.source, imported.notes);
-    Ok(Resolved { policies, store: Some(store), answers: imported.answers })
+    Ok(Resolved { policies, store: Some(store), dialect: imported.dialect })
 }
 
 /// That all policies can be counted under the layout of keys.
@@ -284,15 +284,14 @@ fn check_keys(store: &StoreSettings, policies: &Policies) -> Result<(), Settings
 
 /// That a caller of the system can say whom the policies count. Those of a file may be others at any time, and for other
 /// requests.
-fn check_answers(answers: Answers, policies: &PolicySettings) -> Result<(), SettingsError> {
+fn check_dialect(dialect: &'static Dialect, policies: &PolicySettings) -> Result<(), SettingsError> {
     if policies.file.is_some() {
         return Ok(());
     }
-    let system = System::of(answers);
     for policy in policies.policies.as_slice() {
-        if let Some(attribute) = system.untold(policy.identity()) {
+        if let Some(attribute) = dialect.untold(policy.identity()) {
             let (attribute, policy) = (attribute.into(), policy.name().into());
-            return Err(SettingsError::NobodyTold { answers, attribute, policy });
+            return Err(SettingsError::NobodyTold { dialect, attribute, policy });
         }
     }
     Ok(())

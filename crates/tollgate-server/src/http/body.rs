@@ -6,8 +6,7 @@ use std::task::Poll;
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
-use http::header::CONTENT_TYPE;
-use http::{HeaderMap, Request, StatusCode};
+use http::{Request, StatusCode};
 use http_body_util::BodyExt;
 use hyper::body::{Body, Incoming};
 
@@ -19,17 +18,13 @@ const MAX_BODY: usize = 64 * 1024;
 /// From the end of the head to the end of the body.
 const TIME_LIMIT: Duration = Duration::from_secs(5);
 
-/// The whole body of a request that says it is JSON, or does not say what it is.
+/// The whole body of a request.
 ///
 /// # Errors
 ///
-/// If it is something else, larger than 64 KiB, slower than 5 s or cut off.
+/// If it is larger than 64 KiB, slower than 5 s or cut off.
 pub(super) async fn read(request: Request<Incoming>) -> Result<Bytes, Problem> {
-    let (head, body) = request.into_parts();
-    if !is_json(&head.headers) {
-        let detail = "the body must be JSON: `Content-Type: application/json`";
-        return Err(Problem::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, detail));
-    }
+    let body = request.into_body();
     if body.size_hint().lower() > MAX_BODY as u64 {
         return Err(too_large());
     }
@@ -90,24 +85,4 @@ async fn collect(mut body: Incoming) -> Result<Bytes, Problem> {
 fn too_large() -> Problem {
     let detail = format!("the body is larger than {MAX_BODY} bytes");
     Problem::new(StatusCode::PAYLOAD_TOO_LARGE, detail)
-}
-
-fn is_json(headers: &HeaderMap) -> bool {
-    let Some(value) = headers.get(CONTENT_TYPE) else { return true };
-    let essence = value.as_bytes().split(|byte| *byte == b';').next().unwrap_or_default();
-    essence.trim_ascii().eq_ignore_ascii_case(b"application/json")
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn takes_json_with_parameters_and_a_missing_content_type() {
-        let says =
-            |value: &'static str| is_json(&HeaderMap::from_iter([(CONTENT_TYPE, value.parse().unwrap())]));
-        assert!(is_json(&HeaderMap::new()));
-        assert!(says("application/json") && says("Application/JSON ; charset=utf-8"));
-        assert!(!says("text/plain") && !says("application/jsonp") && !says(""));
-    }
 }

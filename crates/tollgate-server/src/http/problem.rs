@@ -9,7 +9,6 @@ use tollgate_policy::{CheckError, RefundError, Refusal};
 
 use super::json::BadField;
 use super::query::QueryError;
-use super::route::{Elsewhere, Listener, Route};
 use super::wire::{ProblemBody, ProblemReason};
 use super::{Reply, reply};
 
@@ -21,7 +20,7 @@ pub(super) struct Problem {
     /// What of the request is wrong.
     field: Option<String>,
     reason: Option<ProblemReason>,
-    allow: Option<&'static str>,
+    allow: Option<HeaderValue>,
 }
 
 /// The problem of a store that cannot answer: its type and its title. There is no document behind it.
@@ -35,29 +34,10 @@ impl Problem {
         Self { status, detail: detail.into(), field: None, reason: None, allow: None }
     }
 
-    /// Nothing is answered at a path on this listener; says where it would be.
-    pub(super) fn not_found(listener: Listener, path: &str) -> Self {
-        let detail = match Route::elsewhere(listener, path) {
-            Some(Elsewhere::Listener(Listener::Public)) => {
-                "this path is answered where checks are (`serve --listen`, by default port 8080)".into()
-            }
-            Some(Elsewhere::Listener(Listener::Admin)) => {
-                "this path is answered on the admin listener (`serve --admin-listen`, by default port 8090)"
-                    .into()
-            }
-            Some(Elsewhere::Answers(name)) => {
-                format!("this path is answered with `serve --answers {name}`").into()
-            }
-            None => Cow::from(
-                "nothing is answered at this path; `/openapi.json` of the admin listener has all paths",
-            ),
-        };
-        Self::new(StatusCode::NOT_FOUND, detail)
-    }
-
-    pub(super) fn method_not_allowed(allow: &'static str) -> Self {
+    /// `allow` is the value of the header of that name.
+    pub(super) fn method_not_allowed(allow: &str) -> Self {
         let problem = Self::new(StatusCode::METHOD_NOT_ALLOWED, format!("the methods here are {allow}"));
-        Self { allow: Some(allow), ..problem }
+        Self { allow: HeaderValue::from_str(allow).ok(), ..problem }
     }
 
     pub(super) fn draining() -> Self {
@@ -160,7 +140,7 @@ impl Problem {
     pub(super) fn into_reply(self) -> Reply {
         let mut reply = reply::problem(self.status, &self.body());
         if let Some(allow) = self.allow {
-            reply.headers_mut().insert(ALLOW, HeaderValue::from_static(allow));
+            reply.headers_mut().insert(ALLOW, allow);
         }
         if self.status == StatusCode::SERVICE_UNAVAILABLE {
             // When there is room again is not known; a second keeps clients from asking in a loop.
