@@ -1,6 +1,6 @@
 //! Where a protocol is answered, and what whoever reaches it may do there.
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 
 use crate::scope::{Scope, Scopes};
 
@@ -15,28 +15,38 @@ pub(crate) struct Listener {
     pub(crate) flag: &'static str,
     pub(crate) address: SocketAddr,
     pub(crate) scopes: Scopes,
+    pub(crate) hosts: AllowedHosts,
 }
+
+/// The names under which a browser may ask for what is guarded.
+///
+/// A page whose name is bound to this address anew reaches the service from inside the operator's browser, but the
+/// browser tells the page's own name. No page has an address or `localhost` for its name, so these always pass.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct AllowedHosts(Box<[Box<str>]>);
 
 impl Listener {
     /// For callers: their own checks.
-    pub(crate) const fn public(address: SocketAddr) -> Self {
+    pub(crate) const fn public(address: SocketAddr, hosts: AllowedHosts) -> Self {
         Self {
             name: "public",
             purpose: "A caller's own checks",
             flag: "--listen",
             address,
             scopes: Scopes::of([Scope::Check, Scope::Peek]),
+            hosts,
         }
     }
 
     /// For administrators: what reads or changes more.
-    pub(crate) const fn admin(address: SocketAddr) -> Self {
+    pub(crate) const fn admin(address: SocketAddr, hosts: AllowedHosts) -> Self {
         Self {
             name: "admin",
             purpose: "What reads or changes more than the caller's own check",
             flag: "--admin-listen",
             address,
             scopes: Scopes::of([Scope::Change, Scope::Read, Scope::Keys, Scope::Policies]),
+            hosts,
         }
     }
 
@@ -46,5 +56,41 @@ impl Listener {
             Some(scope) => self.scopes.has(scope),
             None => true,
         }
+    }
+}
+
+impl AllowedHosts {
+    pub(crate) fn new(names: &[String]) -> Self {
+        Self(names.iter().map(|name| name.as_str().into()).collect())
+    }
+
+    /// Whether the name of this authority (`HOST[:PORT]`) passes.
+    pub(crate) fn pass(&self, authority: &str) -> bool {
+        let in_brackets = authority.strip_prefix('[').and_then(|rest| rest.split_once(']'));
+        let (host, _) = in_brackets.or_else(|| authority.split_once(':')).unwrap_or((authority, ""));
+        host.parse::<IpAddr>().is_ok()
+            || host.eq_ignore_ascii_case("localhost")
+            || self.0.iter().any(|name| host.eq_ignore_ascii_case(name))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_localhost_and_names_that_are_allowed_pass() {
+        let hosts = AllowedHosts::new(&["admin.example".to_owned()]);
+        for authority in
+            ["127.0.0.1", "127.0.0.1:8090", "[::1]", "[::1]:8090", "LOCALHOST:1", "Admin.Example:8090"]
+        {
+            assert!(hosts.pass(authority), "{authority}");
+        }
+        for authority in
+            ["", ":8090", "evil.example", "127.0.0.1.evil.example", "localhost.evil.example", "[x]"]
+        {
+            assert!(!hosts.pass(authority), "{authority}");
+        }
+        assert!(!AllowedHosts::default().pass("admin.example"));
     }
 }

@@ -35,3 +35,11 @@ impl Scopes {
         self.0 & (1 << scope as u8) != 0
     }
 }
+
+impl Scope {
+    /// Whether a web page must not reach it with a browser's help: its page is of another site, and the browser is
+    /// inside the operator's network.
+    pub(crate) const fn is_guarded(self) -> bool {
+        matches!(self, Self::Change | Self::Read | Self::Keys | Self::Policies)
+    }
+}

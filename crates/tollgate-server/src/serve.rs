@@ -115,14 +115,15 @@ impl Server {
             metric_aliases,
             listen,
             admin_listen,
+            allowed_hosts,
             max_connections,
             log_format,
             ..
         } = settings;
         let public = listen_on(listen, "--listen").await?;
         let admin = listen_on(admin_listen, "--admin-listen").await?;
-        let public_listener = Listener::public(public.local_addr()?);
-        let admin_listener = Listener::admin(admin.local_addr()?);
+        let public_listener = Listener::public(public.local_addr()?, allowed_hosts.clone());
+        let admin_listener = Listener::admin(admin.local_addr()?, allowed_hosts);
         let (public_address, admin_address) = (public_listener.address, admin_listener.address);
         let listeners = [public_listener, admin_listener];
         // Before the addresses are announced: whoever read them may send a signal.

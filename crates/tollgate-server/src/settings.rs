@@ -13,6 +13,7 @@ use crate::flags::{self, FlagsError};
 use crate::http::Dialect;
 use crate::import::{Import, ImportError};
 use crate::layout::{Keys, StoreFlags};
+use crate::listener::AllowedHosts;
 use crate::policy_file::PolicyFile;
 use crate::store::StoreSettings;
 use crate::with_sources::WithSources;
@@ -32,6 +33,8 @@ pub struct Settings {
     pub(crate) metric_aliases: Option<MetricAliases>,
     pub(crate) listen: SocketAddr,
     pub(crate) admin_listen: SocketAddr,
+    /// Under which names browsers may ask what is guarded.
+    pub(crate) allowed_hosts: AllowedHosts,
     pub(crate) max_connections: u32,
     /// How log lines are written.
     pub log_format: LogFormat,
@@ -201,6 +204,7 @@ impl Settings {
             metric_aliases: args.metric_aliases,
             listen: args.listen,
             admin_listen: args.admin_listen,
+            allowed_hosts: AllowedHosts::new(&args.allowed_hosts),
             max_connections: args.max_connections.get(),
             log_format: args.log_format,
         })

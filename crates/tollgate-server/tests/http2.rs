@@ -74,6 +74,16 @@ async fn a_head_has_no_body() {
     assert!(ask(&mut requests, Method::GET, uri).await.1.len() > 1_000);
 }
 
+/// HTTP/2 has the name in `:authority`.
+#[tokio::test]
+async fn a_page_with_a_name_of_its_own_reads_nothing() {
+    let server = Server::start(&["--limit", "5/1d"]);
+    let mut requests = connect(server.admin).await;
+    let uri = |host: &str| format!("http://{host}/metrics");
+    assert_eq!(ask(&mut requests, Method::GET, uri("evil.example")).await.0, StatusCode::FORBIDDEN);
+    assert_eq!(ask(&mut requests, Method::GET, uri("localhost:8090")).await.0, StatusCode::OK);
+}
+
 #[tokio::test]
 async fn a_drain_ends_a_connection_that_is_idle() {
     let server = Server::start(&["--limit", "5/1d"]);

@@ -97,6 +97,12 @@ pub struct ServeArgs {
     #[arg(value_parser = value::address)]
     pub admin_listen: SocketAddr,
 
+    /// Name under which the admin listener may be asked, besides its addresses and localhost; for several, repeat it,
+    /// or separate them by commas
+    #[arg(long = "allowed-host", value_name = "NAME", env = "TOLLGATE_ALLOWED_HOST", value_delimiter = ',')]
+    #[arg(value_parser = value::host)]
+    pub allowed_hosts: Vec<String>,
+
     /// Counters held in memory at most: one for each key of each quota. With a shared store, those of
     /// policies that count locally while it is away
     #[arg(long, value_name = "COUNT", env = "TOLLGATE_MAX_COUNTERS", default_value = "1000000")]

@@ -34,6 +34,16 @@ pub(super) fn address(text: &str) -> Result<SocketAddr, Expected> {
     local.or_else(|| text.parse().ok()).ok_or("expected IP:PORT, such as 127.0.0.1:8080")
 }
 
+/// The name of a host, without the spaces around it.
+pub(super) fn host(text: &str) -> Result<String, Expected> {
+    let name = text.trim();
+    let is_name = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_');
+    if name.is_empty() || !name.bytes().all(is_name) {
+        return Err("expected a name without a port, such as limits.example");
+    }
+    Ok(name.to_owned())
+}
+
 /// A number that is not zero.
 pub(super) fn positive<N: FromStr>(text: &str) -> Result<N, Expected> {
     text.parse().map_err(|_| "expected a whole number from 1")

@@ -96,8 +96,9 @@ impl<S: ServedStore + 'static> Edge<S> {
     }
 
     async fn perform(&self, listener: &Listener, request: Request<Incoming>) -> Result<Reply, Problem> {
+        door::check_form(&request)?;
         let row = self.operations.find(listener, &self.listeners, &request)?;
-        door::admit(&row.operation, &request)?;
+        door::admit(&row.operation, listener, &request)?;
         match row.handler {
             Handler::CheckQuery => self.check_query(request.uri()).await,
             Handler::CheckBody => self.check(request).await,

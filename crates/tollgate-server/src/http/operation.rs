@@ -99,13 +99,18 @@ impl Operation {
         self.method == Method::GET && self.effect == Effect::Reads
     }
 
+    pub(super) fn is_guarded(&self) -> bool {
+        self.scope.is_some_and(Scope::is_guarded)
+    }
+
     /// The problems that it can be answered with, its own and those of its form. What is no HTTP, and what no
     /// operation answers, is not among them.
     pub(super) fn problems(&self) -> impl Iterator<Item = (StatusCode, &'static str)> {
         let if_any = |is_there, problems: &'static [_]| if is_there { problems } else { &[] };
-        let forms: [&'static [(StatusCode, &'static str)]; 3] = [
+        let forms: [&'static [(StatusCode, &'static str)]; 4] = [
             if_any(self.method == Method::POST || !matches!(self.asked, Asked::Path), BAD_REQUEST),
             if_any(self.method == Method::POST, BAD_BODY),
+            if_any(self.is_guarded(), OF_A_BROWSER),
             self.problems,
         ];
         forms.into_iter().flatten().copied()
@@ -120,3 +125,8 @@ const BAD_BODY: &[(StatusCode, &str)] = &[
     (StatusCode::PAYLOAD_TOO_LARGE, "The body is larger than 64 KiB"),
     (StatusCode::UNSUPPORTED_MEDIA_TYPE, "The body is not JSON"),
 ];
+
+const OF_A_BROWSER: &[(StatusCode, &str)] = &[(
+    StatusCode::FORBIDDEN,
+    "A page of another site asks, or a name (`Host`) that `--allowed-host` does not allow",
+)];
