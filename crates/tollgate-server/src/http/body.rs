@@ -6,7 +6,7 @@ use std::task::Poll;
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
-use http::{Request, StatusCode};
+use http::{Request, StatusCode, Version};
 use http_body_util::BodyExt;
 use hyper::body::{Body, Incoming};
 
@@ -14,6 +14,9 @@ use super::problem::Problem;
 
 /// Two thirds of a kilobyte for each request of the largest batch.
 const MAX_BODY: usize = 64 * 1024;
+
+/// What is read of a body beyond that, to be thrown away.
+const MAX_DISCARDED: u64 = 16 * 1024 * 1024;
 
 /// From the end of the head to the end of the body.
 const TIME_LIMIT: Duration = Duration::from_secs(5);
@@ -24,11 +27,17 @@ const TIME_LIMIT: Duration = Duration::from_secs(5);
 ///
 /// If it is larger than 64 KiB, slower than 5 s or cut off.
 pub(super) async fn read(request: Request<Incoming>) -> Result<Bytes, Problem> {
-    let body = request.into_body();
+    let version = request.version();
+    let mut body = request.into_body();
     if body.size_hint().lower() > MAX_BODY as u64 {
+        Box::pin(discard(version, body)).await;
         return Err(too_large());
     }
-    in_time(collect(body)).await.unwrap_or_else(|| {
+    let collected = in_time(collect(&mut body)).await;
+    if collected.as_ref().is_some_and(Result::is_err) {
+        Box::pin(discard(version, body)).await;
+    }
+    collected.unwrap_or_else(|| {
         let detail = format!("the body did not arrive within {TIME_LIMIT:?}");
         Err(Problem::new(StatusCode::REQUEST_TIMEOUT, detail))
     })
@@ -57,7 +66,28 @@ async fn in_time<T>(future: impl Future<Output = T>) -> Option<T> {
     }
 }
 
-async fn collect(mut body: Incoming) -> Result<Bytes, Problem> {
+/// Takes the rest of a body that is not wanted, within bounds of size and time.
+///
+/// Over HTTP/2 an answer ends its stream, and curl 7 and httpx report a stream that ends while they send as broken.
+/// Over HTTP/1.1 the connection is closed after such an answer, which clients expect.
+pub(super) async fn discard(version: Version, mut body: Incoming) {
+    if version != Version::HTTP_2 || body.size_hint().lower() > MAX_DISCARDED {
+        return;
+    }
+    let rest = async {
+        let mut discarded = 0;
+        while let Some(Ok(frame)) = body.frame().await {
+            discarded += frame.data_ref().map_or(0, |data| data.len() as u64);
+            if discarded > MAX_DISCARDED {
+                break;
+            }
+        }
+    };
+    // The answer is the same if it takes too long.
+    let _ = tokio::time::timeout(TIME_LIMIT, rest).await;
+}
+
+async fn collect(body: &mut Incoming) -> Result<Bytes, Problem> {
     let mut first = Bytes::new();
     let mut whole = BytesMut::new();
     while let Some(frame) = body.frame().await {

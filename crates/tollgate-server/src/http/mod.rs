@@ -96,16 +96,28 @@ impl<S: ServedStore + 'static> Edge<S> {
     }
 
     async fn perform(&self, listener: &Listener, request: Request<Incoming>) -> Result<Reply, Problem> {
-        door::check_form(&request)?;
-        let row = self.operations.find(listener, &self.listeners, &request)?;
-        door::admit(&row.operation, listener, &request)?;
-        match row.handler {
+        let handler = match self.handler(listener, &request) {
+            Ok(handler) => handler,
+            Err(problem) => {
+                Box::pin(body::discard(request.version(), request.into_body())).await;
+                return Err(problem);
+            }
+        };
+        match *handler {
             Handler::CheckQuery => self.check_query(request.uri()).await,
             Handler::CheckBody => self.check(request).await,
             Handler::Dialect(dialect) => Box::pin(self.check_in_dialect(dialect, request)).await,
             Handler::Now(handler) => Ok(handler(self)),
             Handler::Later(handler) => handler(self, request).await,
         }
+    }
+
+    /// What answers a request, if the request may come in.
+    fn handler(&self, listener: &Listener, request: &Request<Incoming>) -> Result<&Handler<S>, Problem> {
+        door::check_form(request)?;
+        let row = self.operations.find(listener, &self.listeners, request)?;
+        door::admit(&row.operation, listener, request)?;
+        Ok(&row.handler)
     }
 
     /// The OpenAPI description of the service as it is now.
