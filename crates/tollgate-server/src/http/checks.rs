@@ -24,7 +24,8 @@ impl<S: ServedStore> Edge<S> {
         Ok(self.verdict(&decision.map_err(|error| Problem::check(&error, "attributes"))?))
     }
 
-    /// Answers 200 whatever the verdict: nobody asked to be let through.
+    /// Answers 200 whatever the verdict, because nobody asks to be let through. Where the store cannot answer and the
+    /// policies refuse, there is no verdict: that is 503, as it is for a check.
     pub(super) async fn peek(&self, request: Request<Incoming>) -> Result<Reply, Problem> {
         let body = body::read(request).await?;
         let CheckRequest { attributes, cost } = json::read(&body)?;
