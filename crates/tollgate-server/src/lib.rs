@@ -48,5 +48,6 @@ mod with_sources;
 pub use self::flags::FlagsError;
 pub use self::http::Dialect;
 pub use self::import::ImportError;
+pub use self::layout::Misfit;
 pub use self::serve::{Ended, serve};
 pub use self::settings::{Settings, SettingsError};

@@ -6,13 +6,13 @@ use std::path::Path;
 use thiserror::Error;
 use tollgate::{CountDenied, MemoryStore, OnStoreFailure};
 use tollgate_policy::{ConfigError, Policies, Warning, WhenFull};
-use tollgate_redis::{PasswordError, TlsError, UrlError};
+use tollgate_redis::{KeyLayout, PasswordError, TlsError, UrlError};
 
 use crate::args::{self, LogFormat, MetricAliases, ServeArgs, StoreArgs};
 use crate::flags::{self, FlagsError};
 use crate::http::Dialect;
 use crate::import::{Import, ImportError};
-use crate::layout::{Keys, StoreFlags};
+use crate::layout::{Keys, Misfit, StoreFlags};
 use crate::listener::AllowedHosts;
 use crate::policy_file::PolicyFile;
 use crate::store::StoreSettings;
@@ -110,7 +110,7 @@ pub enum SettingsError {
     StoreMissing,
     /// A policy cannot be counted under the layout of keys.
     #[error("`--store-layout`: {0}")]
-    Layout(String),
+    Layout(#[from] Misfit),
     /// A layout of keys, and no attributes that are its values.
     #[error(
         "`--store-layout` needs `--key`: the attributes that are the values of its keys, such as `--key user`"
@@ -121,7 +121,7 @@ pub enum SettingsError {
         "`--store-prefix` would mean nothing: the layout of keys, `{0}`, does not name {{prefix}}; leave out the prefix, \
          or name it in a layout of your own (`--store-layout`)"
     )]
-    NeedlessPrefix(String),
+    NeedlessPrefix(KeyLayout),
     /// There is no password where it was to be found.
     #[error("`{flag}`: {}", WithSources(.source))]
     Password {
@@ -283,7 +283,7 @@ fn from_import(args: &ServeArgs) -> Result<Resolved, SettingsError> {
 fn check_keys(store: &StoreSettings, policies: &Policies) -> Result<(), SettingsError> {
     let Some(layout) = &store.layout else { return Ok(()) };
     let keys = Keys::new(layout, store.url.is_cluster(), &store.prefix);
-    keys.check(policies).map_err(SettingsError::Layout)
+    Ok(keys.check(policies)?)
 }
 
 /// That a caller of the system can say whom the policies count. Those of a file may be others at any time, and for other

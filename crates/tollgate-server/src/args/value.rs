@@ -11,6 +11,7 @@ use tollgate::{LocalShare, LocalShareError, Timestamp};
 use tollgate_redis::KeyLayout;
 
 use super::Secret;
+use crate::layout::{self, UnknownLayout};
 
 type Expected = &'static str;
 
@@ -85,8 +86,8 @@ pub(super) fn secret(text: &str) -> Result<Secret, Infallible> {
 }
 
 /// A layout of keys, by its name or as a template.
-pub(super) fn layout(text: &str) -> Result<KeyLayout, String> {
-    crate::layout::read(text)
+pub(super) fn layout(text: &str) -> Result<KeyLayout, UnknownLayout> {
+    layout::read(text)
 }
 
 /// Units to take.

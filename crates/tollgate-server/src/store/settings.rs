@@ -60,7 +60,7 @@ impl StoreSettings {
     ) -> Result<Self, SettingsError> {
         if let (Some(_), Some(layout)) = (&args.store_prefix, layout.filter(|layout| !layout.names_prefix()))
         {
-            return Err(SettingsError::NeedlessPrefix(layout.to_string()));
+            return Err(SettingsError::NeedlessPrefix(layout.clone()));
         }
         let prefix = args.store_prefix.as_deref().or(file.and_then(|file| file.prefix()));
         let prefix = prefix.unwrap_or(DEFAULT_PREFIX);
