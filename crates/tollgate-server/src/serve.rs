@@ -21,9 +21,9 @@ use crate::listener::Listener;
 use crate::metrics::{Metrics, Occupancy, PolicyFigures, Scrape, StoreMetrics};
 use crate::phase::Phase;
 use crate::reload::{self, Reloads};
-use crate::settings::{PolicySettings, Settings};
+use crate::settings::{InitialPolicies, Settings};
 use crate::shutdown::Signals;
-use crate::store::{self, Metered, ServedStore, StoreSettings};
+use crate::store::{self, Metered, ServedStore, StoreSetup};
 use crate::watch::Watch;
 
 /// What was accepted has this long to finish; with what comes before and after it, the process ends within
@@ -71,7 +71,7 @@ pub async fn serve(mut settings: Settings) -> anyhow::Result<Ended> {
     let Some(store) = settings.store.take() else {
         return run(settings, memory, None).await;
     };
-    let StoreSettings { url, prefix, layout, timeout, connect_timeout, builder } = store;
+    let StoreSetup { url, prefix, layout, timeout, connect_timeout, builder } = store;
     let shared = builder.build().context("the shared store")?;
     let status = shared.clone();
     let metrics = Arc::new(StoreMetrics::new(move || status.status()));
@@ -130,7 +130,7 @@ impl Server {
         let mut signals = Signals::catch().context("cannot catch signals")?;
 
         let (phase, metrics) = (Phase::default(), Arc::new(Metrics::new(listeners.iter().map(|it| it.name))));
-        let PolicySettings { policies, source, file, notes, warnings, other_store } = policies;
+        let InitialPolicies { policies, source, file, notes, warnings, other_store } = policies;
         let rule = announced::rule(&policies, file.as_ref());
         let example =
             dialect.map_or_else(|| announced::example(&policies), |dialect| dialect.example.to_owned());

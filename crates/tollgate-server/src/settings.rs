@@ -15,17 +15,17 @@ use crate::import::{Import, ImportError};
 use crate::layout::{Keys, Misfit, StoreFlags};
 use crate::listener::AllowedHosts;
 use crate::policy_file::PolicyFile;
-use crate::store::StoreSettings;
+use crate::store::StoreSetup;
 use crate::with_sources::WithSources;
 
 /// Everything that [`serve`](crate::serve) needs.
 #[derive(Debug)]
 pub struct Settings {
-    pub(crate) policies: PolicySettings,
+    pub(crate) policies: InitialPolicies,
     /// Counters of this process: all, or those of a shared store's trouble.
     pub(crate) memory: MemoryStore,
     /// A store that others share.
-    pub(crate) store: Option<StoreSettings>,
+    pub(crate) store: Option<StoreSetup>,
     pub(crate) when_full: WhenFull,
     /// The other system as which checks are answered besides.
     pub(crate) dialect: Option<&'static Dialect>,
@@ -42,7 +42,7 @@ pub struct Settings {
 
 /// The policies to begin with, and where they are from.
 #[derive(Debug)]
-pub(crate) struct PolicySettings {
+pub(crate) struct InitialPolicies {
     pub(crate) policies: Policies,
     /// For people.
     pub(crate) source: Box<str>,
@@ -213,29 +213,29 @@ impl Settings {
 
 /// What depends on where policies come from.
 struct Resolved {
-    policies: PolicySettings,
-    store: Option<StoreSettings>,
+    policies: InitialPolicies,
+    store: Option<StoreSetup>,
     dialect: Option<&'static Dialect>,
 }
 
 /// Policies from a file, and the store that it or a flag names.
 fn from_file(path: &Path, args: &ServeArgs) -> Result<Resolved, SettingsError> {
-    let url = args.store.as_ref().map(StoreSettings::url_of_flag).transpose()?;
+    let url = args.store.as_ref().map(StoreSetup::url_of_flag).transpose()?;
     let StoreArgs { store_layout, store_prefix, .. } = &args.store_args;
     let flags =
         StoreFlags { layout: store_layout.as_ref(), url: url.as_ref(), prefix: store_prefix.as_deref() };
     let (file, config) = PolicyFile::load(path, &flags)?;
     let (of_file, layout) = (config.store(), file.layout());
     let store = match (url, of_file) {
-        (Some(url), of_file) => Some(StoreSettings::of(url, of_file, layout, &args.store_args)?),
-        (None, Some(of_file)) => Some(StoreSettings::of_file(of_file, layout, &args.store_args)?),
+        (Some(url), of_file) => Some(StoreSetup::of(url, of_file, layout, &args.store_args)?),
+        (None, Some(of_file)) => Some(StoreSetup::of_file(of_file, layout, &args.store_args)?),
         (None, None) => None,
     };
     let other_store = of_file.is_some() && args.store.is_some();
     let (source, warnings) = (file.name().into(), config.warnings().into());
     let policies = config.into_policies();
     let policies =
-        PolicySettings { policies, source, file: Some(file), notes: Vec::new(), warnings, other_store };
+        InitialPolicies { policies, source, file: Some(file), notes: Vec::new(), warnings, other_store };
     Ok(Resolved { policies, store, dialect: None })
 }
 
@@ -247,12 +247,12 @@ fn from_flags(args: &ServeArgs) -> Result<Resolved, SettingsError> {
     if layout.is_some() && args.key.is_empty() {
         return Err(SettingsError::LayoutWithoutKey);
     }
-    let store = args.store.as_ref().map(|url| StoreSettings::new(url, layout, &args.store_args));
+    let store = args.store.as_ref().map(|url| StoreSetup::new(url, layout, &args.store_args));
     let store = store.transpose()?;
     if let Some(store) = &store {
         check_keys(store, &policies)?;
     }
-    let policies = PolicySettings::without_file(policies, flags::SOURCE.into(), Vec::new());
+    let policies = InitialPolicies::without_file(policies, flags::SOURCE.into(), Vec::new());
     Ok(Resolved { policies, store, dialect: None })
 }
 
@@ -261,11 +261,11 @@ fn from_import(args: &ServeArgs) -> Result<Resolved, SettingsError> {
     let imported = Import::new(&args.import)?.read(on_store_failure(args)?)?;
     let layout = args.store_args.store_layout.as_ref().unwrap_or(&imported.layout);
     let store = match (&args.store, &imported.store) {
-        (Some(url), _) => StoreSettings::new(url, Some(layout), &args.store_args)?,
+        (Some(url), _) => StoreSetup::new(url, Some(layout), &args.store_args)?,
         (None, Some((place, url))) => {
             let url = url.expose().parse();
             let url = url.map_err(|source| SettingsError::ImportedStoreUrl { place, source })?;
-            StoreSettings::of(url, None, Some(layout), &args.store_args)?
+            StoreSetup::of(url, None, Some(layout), &args.store_args)?
         }
         (None, None) => return Err(SettingsError::StoreMissing),
     };
@@ -275,12 +275,12 @@ fn from_import(args: &ServeArgs) -> Result<Resolved, SettingsError> {
         return Err(SettingsError::OtherAnswers { asked, imported });
     }
     check_keys(&store, &imported.policies)?;
-    let policies = PolicySettings::without_file(imported.policies, imported.source, imported.notes);
+    let policies = InitialPolicies::without_file(imported.policies, imported.source, imported.notes);
     Ok(Resolved { policies, store: Some(store), dialect: imported.dialect })
 }
 
 /// That all policies can be counted under the layout of keys.
-fn check_keys(store: &StoreSettings, policies: &Policies) -> Result<(), SettingsError> {
+fn check_keys(store: &StoreSetup, policies: &Policies) -> Result<(), SettingsError> {
     let Some(layout) = &store.layout else { return Ok(()) };
     let keys = Keys::new(layout, store.url.is_cluster(), &store.prefix);
     Ok(keys.check(policies)?)
@@ -288,7 +288,7 @@ fn check_keys(store: &StoreSettings, policies: &Policies) -> Result<(), Settings
 
 /// That a caller of the system can say whom the policies count. Those of a file may be others at any time, and for other
 /// requests.
-fn check_dialect(dialect: &'static Dialect, policies: &PolicySettings) -> Result<(), SettingsError> {
+fn check_dialect(dialect: &'static Dialect, policies: &InitialPolicies) -> Result<(), SettingsError> {
     if policies.file.is_some() {
         return Ok(());
     }
@@ -313,7 +313,7 @@ fn on_store_failure(args: &ServeArgs) -> Result<Option<OnStoreFailure>, Settings
     })
 }
 
-impl PolicySettings {
+impl InitialPolicies {
     fn without_file(policies: Policies, source: Box<str>, notes: Vec<String>) -> Self {
         Self { policies, source, file: None, notes, warnings: [].into(), other_store: false }
     }

@@ -10,7 +10,7 @@ use http::{Request, StatusCode, Version};
 use http_body_util::BodyExt;
 use hyper::body::{Body, Incoming};
 
-use super::problem::Problem;
+use super::rejection::Rejection;
 
 /// Two thirds of a kilobyte for each request of the largest batch.
 const MAX_BODY: usize = 64 * 1024;
@@ -26,7 +26,7 @@ const TIME_LIMIT: Duration = Duration::from_secs(5);
 /// # Errors
 ///
 /// If it is larger than 64 KiB, slower than 5 s or cut off.
-pub(super) async fn read(request: Request<Incoming>) -> Result<Bytes, Problem> {
+pub(super) async fn read(request: Request<Incoming>) -> Result<Bytes, Rejection> {
     let version = request.version();
     let mut body = request.into_body();
     if body.size_hint().lower() > MAX_BODY as u64 {
@@ -39,7 +39,7 @@ pub(super) async fn read(request: Request<Incoming>) -> Result<Bytes, Problem> {
     }
     collected.unwrap_or_else(|| {
         let detail = format!("the body did not arrive within {TIME_LIMIT:?}");
-        Err(Problem::new(StatusCode::REQUEST_TIMEOUT, detail))
+        Err(Rejection::new(StatusCode::REQUEST_TIMEOUT, detail))
     })
 }
 
@@ -87,11 +87,11 @@ pub(super) async fn discard(version: Version, mut body: Incoming) {
     let _ = tokio::time::timeout(TIME_LIMIT, rest).await;
 }
 
-async fn collect(body: &mut Incoming) -> Result<Bytes, Problem> {
+async fn collect(body: &mut Incoming) -> Result<Bytes, Rejection> {
     let mut first = Bytes::new();
     let mut whole = BytesMut::new();
     while let Some(frame) = body.frame().await {
-        let frame = frame.map_err(|_| Problem::new(StatusCode::BAD_REQUEST, "the body was cut off"))?;
+        let frame = frame.map_err(|_| Rejection::new(StatusCode::BAD_REQUEST, "the body was cut off"))?;
         let Ok(data) = frame.into_data() else { continue };
         if whole.is_empty() && first.is_empty() {
             // A small body comes in one piece and is not copied.
@@ -112,7 +112,7 @@ async fn collect(body: &mut Incoming) -> Result<Bytes, Problem> {
     Ok(if whole.is_empty() { first } else { whole.freeze() })
 }
 
-fn too_large() -> Problem {
+fn too_large() -> Rejection {
     let detail = format!("the body is larger than {MAX_BODY} bytes");
-    Problem::new(StatusCode::PAYLOAD_TOO_LARGE, detail)
+    Rejection::new(StatusCode::PAYLOAD_TOO_LARGE, detail)
 }

@@ -10,7 +10,7 @@ use http::header::{CONTENT_TYPE, HOST, ORIGIN};
 use http::{HeaderMap, Method, Request, StatusCode, Version};
 
 use super::operation::Operation;
-use super::problem::Problem;
+use super::rejection::Rejection;
 use crate::listener::Listener;
 
 /// That the request is HTTP as its version has it.
@@ -18,15 +18,15 @@ use crate::listener::Listener;
 /// # Errors
 ///
 /// If it does not name its host, or does twice (RFC 9112, section 3.2).
-pub(super) fn check_form<B>(request: &Request<B>) -> Result<(), Problem> {
+pub(super) fn check_form<B>(request: &Request<B>) -> Result<(), Rejection> {
     if request.version() != Version::HTTP_11 {
         return Ok(());
     }
     let mut hosts = request.headers().get_all(HOST).iter();
     match (hosts.next(), hosts.next()) {
         (Some(_), None) => Ok(()),
-        (None, _) => Err(Problem::new(StatusCode::BAD_REQUEST, "HTTP/1.1 needs a `Host`")),
-        (Some(_), Some(_)) => Err(Problem::new(StatusCode::BAD_REQUEST, "there is more than one `Host`")),
+        (None, _) => Err(Rejection::new(StatusCode::BAD_REQUEST, "HTTP/1.1 needs a `Host`")),
+        (Some(_), Some(_)) => Err(Rejection::new(StatusCode::BAD_REQUEST, "there is more than one `Host`")),
     }
 }
 
@@ -39,7 +39,7 @@ pub(super) fn admit<B>(
     operation: &Operation,
     listener: &Listener,
     request: &Request<B>,
-) -> Result<(), Problem> {
+) -> Result<(), Rejection> {
     if operation.is_guarded() {
         let host = authority(request);
         check_host(listener, host)?;
@@ -49,14 +49,14 @@ pub(super) fn admit<B>(
         return Ok(());
     }
     if request.uri().query().is_some() {
-        return Err(Problem::bad_field("query", "a POST says everything in its body"));
+        return Err(Rejection::bad_field("query", "a POST says everything in its body"));
     }
     match request.headers().get(CONTENT_TYPE) {
         None if !operation.is_guarded() => Ok(()),
         Some(kind) if is_json(kind.as_bytes()) => Ok(()),
         _ => {
             let detail = "the body must be JSON: `Content-Type: application/json`";
-            Err(Problem::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, detail))
+            Err(Rejection::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, detail))
         }
     }
 }
@@ -69,16 +69,16 @@ fn authority<B>(request: &Request<B>) -> Option<&str> {
     with_path.or_else(|| request.headers().get(HOST).map(|host| host.to_str().unwrap_or_default()))
 }
 
-fn check_host(listener: &Listener, host: Option<&str>) -> Result<(), Problem> {
+fn check_host(listener: &Listener, host: Option<&str>) -> Result<(), Rejection> {
     if host.is_none_or(|host| listener.hosts.pass(host)) {
         return Ok(());
     }
     let detail = "this is not answered under the name in `Host`: ask by address or as `localhost`, or allow the name \
                   with `serve --allowed-host`";
-    Err(Problem::new(StatusCode::FORBIDDEN, detail))
+    Err(Rejection::new(StatusCode::FORBIDDEN, detail))
 }
 
-fn check_site(headers: &HeaderMap, host: Option<&str>) -> Result<(), Problem> {
+fn check_site(headers: &HeaderMap, host: Option<&str>) -> Result<(), Rejection> {
     let is_ours = match (headers.get("sec-fetch-site"), headers.get(ORIGIN)) {
         // Every current browser says it, at least on its own machine and over TLS, and no page can.
         (Some(site), _) => matches!(site.as_bytes(), b"same-origin" | b"none"),
@@ -91,7 +91,7 @@ fn check_site(headers: &HeaderMap, host: Option<&str>) -> Result<(), Problem> {
     if is_ours {
         return Ok(());
     }
-    Err(Problem::new(StatusCode::FORBIDDEN, "this is not answered to the pages of other sites"))
+    Err(Rejection::new(StatusCode::FORBIDDEN, "this is not answered to the pages of other sites"))
 }
 
 fn is_json(content_type: &[u8]) -> bool {

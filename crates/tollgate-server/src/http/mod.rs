@@ -3,7 +3,7 @@
 //! A request takes this way: `operations` is the table in which its operation is found, `door` lets it in, and the
 //! handler that stands in the table answers it. What a request says is read in `query`, `body` and `json`; what goes over
 //! the wire is in `wire`; the handlers are in `checks` (the caller's own), `changes` and `policies` (the
-//! administrator's), and what went wrong is a `problem`. `dialects` has the paths and words of other systems. `openapi`
+//! administrator's), and what is not answered is a `rejection`. `dialects` has the paths and words of other systems. `openapi`
 //! describes the table. `connection` is HTTP on one connection.
 
 mod body;
@@ -18,8 +18,9 @@ mod openapi;
 mod operation;
 mod operations;
 mod policies;
-mod problem;
+
 mod query;
+mod rejection;
 mod reply;
 mod wire;
 
@@ -39,7 +40,7 @@ pub(crate) use self::dialects::RLAAS;
 use self::limit_headers::HeaderTable;
 use self::operation::{Handler, Operation};
 use self::operations::Operations;
-use self::problem::Problem;
+use self::rejection::Rejection;
 use crate::engine::Engine;
 use crate::listener::Listener;
 use crate::metrics::{Metrics, Scrape};
@@ -76,7 +77,7 @@ impl<S: ServedStore + 'static> Edge<S> {
     ) -> Self {
         let limit_headers = HeaderTable::new(&engine.live());
         let operations = Operations::new(dialect);
-        let of_operations = operations.iter().flat_map(Operation::problems).map(|(status, _)| status);
+        let of_operations = operations.iter().flat_map(Operation::rejections).map(|(status, _)| status);
         let of_none = [StatusCode::NOT_FOUND, StatusCode::METHOD_NOT_ALLOWED];
         of_operations.chain(of_none).for_each(|status| metrics.rejections().expect(status));
         let listeners = listeners.into();
@@ -85,9 +86,9 @@ impl<S: ServedStore + 'static> Edge<S> {
 
     pub(crate) async fn answer(&self, listener: &Listener, request: Request<Incoming>) -> Reply {
         let (version, is_head) = (request.version(), request.method() == Method::HEAD);
-        let mut reply = self.perform(listener, request).await.unwrap_or_else(|problem| {
-            self.metrics.rejections().count(problem.status());
-            problem.into_reply()
+        let mut reply = self.perform(listener, request).await.unwrap_or_else(|rejection| {
+            self.metrics.rejections().count(rejection.status());
+            rejection.into_reply()
         });
         if self.phase.is_draining() && version < Version::HTTP_2 {
             reply.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
@@ -95,12 +96,12 @@ impl<S: ServedStore + 'static> Edge<S> {
         if is_head { without_body(reply) } else { reply }
     }
 
-    async fn perform(&self, listener: &Listener, request: Request<Incoming>) -> Result<Reply, Problem> {
+    async fn perform(&self, listener: &Listener, request: Request<Incoming>) -> Result<Reply, Rejection> {
         let handler = match self.handler(listener, &request) {
             Ok(handler) => handler,
-            Err(problem) => {
+            Err(rejection) => {
                 Box::pin(body::discard(request.version(), request.into_body())).await;
-                return Err(problem);
+                return Err(rejection);
             }
         };
         match *handler {
@@ -113,7 +114,7 @@ impl<S: ServedStore + 'static> Edge<S> {
     }
 
     /// What answers a request, if the request may come in.
-    fn handler(&self, listener: &Listener, request: &Request<Incoming>) -> Result<&Handler<S>, Problem> {
+    fn handler(&self, listener: &Listener, request: &Request<Incoming>) -> Result<&Handler<S>, Rejection> {
         door::check_form(request)?;
         let row = self.operations.find(listener, &self.listeners, request)?;
         door::admit(&row.operation, listener, request)?;
@@ -127,9 +128,9 @@ impl<S: ServedStore + 'static> Edge<S> {
 
     /// Ready is who decides, also where policies do it for a store that is away, and by earlier policies where those
     /// in the file are not valid.
-    async fn ready(&self) -> Result<Reply, Problem> {
+    async fn ready(&self) -> Result<Reply, Rejection> {
         if self.phase.is_draining() {
-            return Err(Problem::draining());
+            return Err(Rejection::draining());
         }
         let live = self.engine.live();
         let mut text = match self.engine.store_state().await {
@@ -144,7 +145,7 @@ impl<S: ServedStore + 'static> Edge<S> {
             StoreState::Fails(error) => {
                 let words = without_store(&live);
                 if words == [OnStoreFailure::Closed.name()] {
-                    return Err(Problem::store(&error));
+                    return Err(Rejection::store(&error));
                 }
                 format!(
                     "ready; decisions by on_store_failure ({}): {}\n",

@@ -101,7 +101,7 @@ impl<'a> Describer<'a> {
 
     fn responses(&mut self, operation: &Operation) -> Map<String, Value> {
         let mut responses = self.successes(operation.success);
-        for (status, description) in operation.problems() {
+        for (status, description) in operation.rejections() {
             let schema = self.answered.subschema_for::<ProblemBody<'_>>();
             let content = json!({ "application/problem+json": { "schema": schema } });
             let problem = || json!({ "description": description, "headers": no_store(), "content": content });
@@ -110,7 +110,7 @@ impl<'a> Describer<'a> {
         responses
     }
 
-    /// The replies without a problem: with denials, if those have a status of their own.
+    /// The replies without a rejection: with denials, if those have a status of their own.
     fn successes(&mut self, success: Success) -> Map<String, Value> {
         let ok = StatusCode::OK.as_str();
         let plain = |description: &str, kind: &str, schema: Value| {

@@ -8,7 +8,7 @@ use hyper::body::Incoming;
 use schemars::{Schema, SchemaGenerator};
 
 use super::dialects::Dialect;
-use super::problem::Problem;
+use super::rejection::Rejection;
 use super::{Edge, Reply};
 use crate::scope::Scope;
 
@@ -25,8 +25,8 @@ pub(super) struct Operation {
     pub(super) scope: Option<Scope>,
     pub(super) asked: Asked,
     pub(super) success: Success,
-    /// Problems of its own, with their meanings.
-    pub(super) problems: &'static [(StatusCode, &'static str)],
+    /// Rejections of its own, with their meanings.
+    pub(super) rejections: &'static [(StatusCode, &'static str)],
 }
 
 /// Whether an operation changes anything.
@@ -87,7 +87,7 @@ pub(super) enum Handler<S> {
     Later(for<'a> fn(&'a Edge<S>, Request<Incoming>) -> Later<'a>),
 }
 
-pub(super) type Later<'a> = Pin<Box<dyn Future<Output = Result<Reply, Problem>> + Send + 'a>>;
+pub(super) type Later<'a> = Pin<Box<dyn Future<Output = Result<Reply, Rejection>> + Send + 'a>>;
 
 impl Operation {
     pub(super) fn allows(&self, method: &Method) -> bool {
@@ -103,15 +103,15 @@ impl Operation {
         self.scope.is_some_and(Scope::is_guarded)
     }
 
-    /// The problems that it can be answered with, its own and those of its form. What is no HTTP, and what no
+    /// The rejections that it can be answered with, its own and those of its form. What is no HTTP, and what no
     /// operation answers, is not among them.
-    pub(super) fn problems(&self) -> impl Iterator<Item = (StatusCode, &'static str)> {
-        let if_any = |is_there, problems: &'static [_]| if is_there { problems } else { &[] };
+    pub(super) fn rejections(&self) -> impl Iterator<Item = (StatusCode, &'static str)> {
+        let if_any = |is_there, rejections: &'static [_]| if is_there { rejections } else { &[] };
         let forms: [&'static [(StatusCode, &'static str)]; 4] = [
             if_any(self.method == Method::POST || !matches!(self.asked, Asked::Path), BAD_REQUEST),
             if_any(self.method == Method::POST, BAD_BODY),
             if_any(self.is_guarded(), OF_A_BROWSER),
-            self.problems,
+            self.rejections,
         ];
         forms.into_iter().flatten().copied()
     }

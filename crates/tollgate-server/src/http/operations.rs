@@ -7,7 +7,7 @@ use schemars::{JsonSchema, SchemaGenerator};
 use super::dialects::Dialect;
 use super::operation::{Asked, Effect, Handler, Operation, Row, SchemaOf, Success};
 use super::policies::{PoliciesBody, ReloadReply};
-use super::problem::Problem;
+use super::rejection::Rejection;
 use super::wire::{
     BatchReply, BatchRequest, CheckRequest, CountsReply, RefundReply, RefundRequest, ReloadRequest,
     ResetRequest, SetRequest,
@@ -52,7 +52,7 @@ impl<S: ServedStore + 'static> Operations<S> {
                     scope: Some(Scope::Check),
                     asked: Asked::Body(of::<CheckRequest<'_>>()),
                     success: Success::Decision("Admitted"),
-                    problems: OF_THE_STORE,
+                    rejections: OF_THE_STORE,
                 },
                 handler: Handler::CheckBody,
             },
@@ -66,7 +66,7 @@ impl<S: ServedStore + 'static> Operations<S> {
                     scope: Some(Scope::Check),
                     asked: Asked::Query,
                     success: Success::Decision("Admitted"),
-                    problems: OF_THE_STORE,
+                    rejections: OF_THE_STORE,
                 },
                 handler: Handler::CheckQuery,
             },
@@ -80,7 +80,7 @@ impl<S: ServedStore + 'static> Operations<S> {
                     scope: Some(Scope::Check),
                     asked: Asked::Body(of::<BatchRequest<'_>>()),
                     success: Success::Json(of::<BatchReply<'_>>(), "An entry for each request"),
-                    problems: &[],
+                    rejections: &[],
                 },
                 handler: Handler::Later(|edge, request| Box::pin(edge.check_batch(request))),
             },
@@ -94,7 +94,7 @@ impl<S: ServedStore + 'static> Operations<S> {
                     scope: Some(Scope::Peek),
                     asked: Asked::Body(of::<CheckRequest<'_>>()),
                     success: Success::Verdict("The verdict"),
-                    problems: OF_THE_STORE,
+                    rejections: OF_THE_STORE,
                 },
                 handler: Handler::Later(|edge, request| Box::pin(edge.peek(request))),
             },
@@ -108,7 +108,7 @@ impl<S: ServedStore + 'static> Operations<S> {
                     scope: Some(Scope::Change),
                     asked: Asked::Body(of::<RefundRequest<'_>>()),
                     success: Success::Json(of::<RefundReply<'_>>(), "Where each quota stands"),
-                    problems: &[
+                    rejections: &[
                         UNCOUNTABLE,
                         UNAVAILABLE,
                         (
@@ -130,7 +130,7 @@ impl<S: ServedStore + 'static> Operations<S> {
                     scope: Some(Scope::Change),
                     asked: Asked::Body(of::<ResetRequest<'_>>()),
                     success: Success::Json(of::<CountsReply<'_>>(), "Where each quota stands"),
-                    problems: OF_THE_STORE,
+                    rejections: OF_THE_STORE,
                 },
                 handler: Handler::Later(|edge, request| Box::pin(edge.reset(request))),
             },
@@ -144,7 +144,7 @@ impl<S: ServedStore + 'static> Operations<S> {
                     scope: Some(Scope::Change),
                     asked: Asked::Body(of::<SetRequest<'_>>()),
                     success: Success::Json(of::<CountsReply<'_>>(), "Where each quota stands"),
-                    problems: OF_THE_STORE,
+                    rejections: OF_THE_STORE,
                 },
                 handler: Handler::Later(|edge, request| Box::pin(edge.set(request))),
             },
@@ -161,7 +161,7 @@ impl<S: ServedStore + 'static> Operations<S> {
                         of::<PoliciesBody<'_>>(),
                         "Which they are, since when, and where they are from",
                     ),
-                    problems: &[],
+                    rejections: &[],
                 },
                 handler: Handler::Now(Edge::policies),
             },
@@ -175,7 +175,7 @@ impl<S: ServedStore + 'static> Operations<S> {
                     scope: Some(Scope::Policies),
                     asked: Asked::Body(of::<ReloadRequest>()),
                     success: Success::Json(of::<ReloadReply>(), "The file is valid, and live"),
-                    problems: &[
+                    rejections: &[
                         (StatusCode::CONFLICT, "The policies are from flags"),
                         (
                             StatusCode::UNPROCESSABLE_ENTITY,
@@ -196,7 +196,7 @@ impl<S: ServedStore + 'static> Operations<S> {
                     scope: Some(Scope::Read),
                     asked: Asked::Path,
                     success: Success::Document("JSON Schema 2020-12"),
-                    problems: &[],
+                    rejections: &[],
                 },
                 handler: Handler::Now(|_| {
                     reply::json_bytes(StatusCode::OK, tollgate_policy::json_schema().to_string().into())
@@ -212,7 +212,7 @@ impl<S: ServedStore + 'static> Operations<S> {
                     scope: Some(Scope::Read),
                     asked: Asked::Path,
                     success: Success::Text(Scrape::CONTENT_TYPE),
-                    problems: &[],
+                    rejections: &[],
                 },
                 handler: Handler::Now(|edge| reply::text(Scrape::CONTENT_TYPE, edge.scrape.text().into())),
             },
@@ -226,7 +226,7 @@ impl<S: ServedStore + 'static> Operations<S> {
                     scope: Some(Scope::Read),
                     asked: Asked::Path,
                     success: Success::Document("OpenAPI 3.1"),
-                    problems: &[],
+                    rejections: &[],
                 },
                 handler: Handler::Now(|edge| reply::json_bytes(StatusCode::OK, edge.description())),
             },
@@ -240,7 +240,7 @@ impl<S: ServedStore + 'static> Operations<S> {
                     scope: None,
                     asked: Asked::Path,
                     success: Success::Text(reply::PLAIN),
-                    problems: &[],
+                    rejections: &[],
                 },
                 handler: Handler::Now(|_| reply::text(reply::PLAIN, Bytes::from_static(b"ok\n"))),
             },
@@ -254,7 +254,7 @@ impl<S: ServedStore + 'static> Operations<S> {
                     scope: None,
                     asked: Asked::Path,
                     success: Success::Text(reply::PLAIN),
-                    problems: &[(
+                    rejections: &[(
                         StatusCode::SERVICE_UNAVAILABLE,
                         "The service is about to stop, or no server of its store answers and checks are refused then",
                     )],
@@ -276,7 +276,7 @@ impl<S: ServedStore + 'static> Operations<S> {
                 scope: Some(Scope::Check),
                 asked: Asked::Dialect(dialect),
                 success: Success::Dialect(dialect),
-                problems: OF_THE_STORE,
+                rejections: OF_THE_STORE,
             },
             handler: Handler::Dialect(dialect),
         }
@@ -292,7 +292,7 @@ impl<S: ServedStore + 'static> Operations<S> {
         listener: &Listener,
         listeners: &[Listener],
         request: &Request<B>,
-    ) -> Result<&Row<S>, Problem> {
+    ) -> Result<&Row<S>, Rejection> {
         let (path, method) = (request.uri().path(), request.method());
         let is_asked = |operation: &Operation| {
             operation.path == path && operation.allows(method) && listener.grants(operation.scope)
@@ -302,13 +302,13 @@ impl<S: ServedStore + 'static> Operations<S> {
     }
 
     #[cold]
-    fn not_found(&self, listener: &Listener, listeners: &[Listener], path: &str) -> Problem {
+    fn not_found(&self, listener: &Listener, listeners: &[Listener], path: &str) -> Rejection {
         let at_path = || self.iter().filter(|operation| operation.path == path);
         let granted = |listener: &Listener| at_path().any(|operation| listener.grants(operation.scope));
         if granted(listener) {
             let mut methods: Vec<&str> = at_path().flat_map(methods).collect();
             methods.sort_unstable();
-            return Problem::method_not_allowed(&methods.join(", "));
+            return Rejection::method_not_allowed(&methods.join(", "));
         }
         let detail = match (listeners.iter().find(|other| granted(other)), Dialect::at(path)) {
             (Some(Listener { name, flag, .. }), _) => {
@@ -320,7 +320,7 @@ impl<S: ServedStore + 'static> Operations<S> {
                     .to_owned()
             }
         };
-        Problem::new(StatusCode::NOT_FOUND, detail)
+        Rejection::new(StatusCode::NOT_FOUND, detail)
     }
 
     pub(super) fn iter(&self) -> impl Iterator<Item = &Operation> {

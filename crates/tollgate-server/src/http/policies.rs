@@ -9,7 +9,7 @@ use serde::Serialize;
 use tollgate::{Clock, CountDenied, PolicyQuota, SystemClock};
 use tollgate_policy::{Condition, Cost, Override, Policy};
 
-use super::problem::Problem;
+use super::rejection::Rejection;
 use super::wire::ReloadRequest;
 use super::{Edge, Reply, body, json, reply};
 use crate::reload::{Cause, Reloaded};
@@ -122,13 +122,16 @@ impl<S: ServedStore + 'static> Edge<S> {
         reply::json(StatusCode::OK, &body)
     }
 
-    pub(super) async fn reload(&self, request: Request<Incoming>) -> Result<Reply, Problem> {
+    pub(super) async fn reload(&self, request: Request<Incoming>) -> Result<Reply, Rejection> {
         let body = body::read(request).await?;
         if !body.is_empty() {
             let ReloadRequest {} = json::read(&body)?;
         }
         let Some(reloads) = &self.reloads else {
-            return Err(Problem::new(StatusCode::CONFLICT, "the policies are from flags: there is no file"));
+            return Err(Rejection::new(
+                StatusCode::CONFLICT,
+                "the policies are from flags: there is no file",
+            ));
         };
         let reloads = Arc::clone(reloads);
         // A large file takes a while, in which other requests are answered.
@@ -140,8 +143,8 @@ impl<S: ServedStore + 'static> Edge<S> {
             Ok(Ok(Reloaded::Unchanged(version))) => {
                 Ok(reply::json(StatusCode::OK, &ReloadReply { replaced: false, version }))
             }
-            Ok(Err(error)) => Err(Problem::new(StatusCode::UNPROCESSABLE_ENTITY, error.to_string())),
-            Err(_) => Err(Problem::new(StatusCode::SERVICE_UNAVAILABLE, "the reload was cut short")),
+            Ok(Err(error)) => Err(Rejection::new(StatusCode::UNPROCESSABLE_ENTITY, error.to_string())),
+            Err(_) => Err(Rejection::new(StatusCode::SERVICE_UNAVAILABLE, "the reload was cut short")),
         }
     }
 }

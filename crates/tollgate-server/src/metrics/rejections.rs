@@ -8,10 +8,10 @@ use prometheus_client::encoding::{MetricEncoder, NoLabelSet};
 
 /// How many there were. Every access is relaxed: each is a figure of its own that guards no other memory.
 #[derive(Debug)]
-pub(crate) struct Rejections(Box<[Rejection]>);
+pub(crate) struct Rejections(Box<[Status]>);
 
 #[derive(Debug, Default)]
-struct Rejection {
+struct Status {
     count: AtomicU64,
     /// Whether it is shown before there is one, so that its first is seen as a step.
     is_expected: AtomicBool,
@@ -34,14 +34,14 @@ impl Rejections {
         }
     }
 
-    fn of(&self, status: StatusCode) -> Option<&Rejection> {
+    fn of(&self, status: StatusCode) -> Option<&Status> {
         self.0.get(usize::from(status.as_u16().checked_sub(STATUSES.start)?))
     }
 
     pub(super) fn encode(&self, mut metric: MetricEncoder<'_>) -> fmt::Result {
-        for (status, rejection) in STATUSES.zip(&self.0) {
-            let count = rejection.count.load(Ordering::Relaxed);
-            if count > 0 || rejection.is_expected.load(Ordering::Relaxed) {
+        for (status, figures) in STATUSES.zip(&self.0) {
+            let count = figures.count.load(Ordering::Relaxed);
+            if count > 0 || figures.is_expected.load(Ordering::Relaxed) {
                 let labels = [("status", status.to_string())];
                 metric.encode_family(&labels)?.encode_counter::<NoLabelSet, _, u64>(&count, None)?;
             }
@@ -52,6 +52,6 @@ impl Rejections {
 
 impl Default for Rejections {
     fn default() -> Self {
-        Self(STATUSES.map(|_| Rejection::default()).collect())
+        Self(STATUSES.map(|_| Status::default()).collect())
     }
 }

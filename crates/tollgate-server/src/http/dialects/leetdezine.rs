@@ -12,7 +12,7 @@ use schemars::{JsonSchema, SchemaGenerator};
 use serde::Serialize;
 use tollgate_policy::{Attributes, PolicyDecision};
 
-use super::super::problem::Problem;
+use super::super::rejection::Rejection;
 use super::super::{Reply, reply};
 use super::parameters::Parameters;
 use super::{Content, Dialect, Parameter, seconds_left};
@@ -67,7 +67,7 @@ struct Denied {
     error: &'static str,
 }
 
-fn attributes<'a>(query: &Parameters<'a>) -> Result<Attributes<'a>, Problem> {
+fn attributes<'a>(query: &Parameters<'a>) -> Result<Attributes<'a>, Rejection> {
     let (user, endpoint) = (query.optional("user_id")?, query.required("endpoint")?);
     // Its pages write the name in both ways.
     let address = match query.optional("ip_address")? {
@@ -78,14 +78,17 @@ fn attributes<'a>(query: &Parameters<'a>) -> Result<Attributes<'a>, Problem> {
     let is_address = |text: &Cow<'_, str>| text.parse::<IpAddr>().is_ok();
     if user.as_ref().is_some_and(is_address) {
         let detail = "this is an address, which would be counted as that of a client: say it as `ip_address`";
-        return Err(Problem::bad_field("query.user_id", detail));
+        return Err(Rejection::bad_field("query.user_id", detail));
     }
     if !address.as_ref().is_none_or(is_address) {
         let detail = "this is no address, and would be counted as a user of this name: say it as `user_id`";
-        return Err(Problem::bad_field("query.ip_address", detail));
+        return Err(Rejection::bad_field("query.ip_address", detail));
     }
     if user.is_none() && address.is_none() {
-        return Err(Problem::bad_field("query.user_id", "who asks? `user_id` and `ip_address` are missing"));
+        return Err(Rejection::bad_field(
+            "query.user_id",
+            "who asks? `user_id` and `ip_address` are missing",
+        ));
     }
     let tier = query.optional("tier")?.unwrap_or(TIER.into());
     let known = [("user", user), ("ip", address), ("endpoint", Some(endpoint)), ("tier", Some(tier))];

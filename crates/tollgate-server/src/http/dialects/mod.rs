@@ -21,7 +21,7 @@ use tollgate_tower::headers::HeaderFormat;
 use self::parameters::Parameters;
 pub(crate) use self::rlaas::DIALECT as RLAAS;
 use super::operation::SchemaOf;
-use super::problem::Problem;
+use super::rejection::Rejection;
 use super::{Edge, Reply, limit_headers};
 use crate::store::ServedStore;
 
@@ -41,7 +41,7 @@ pub struct Dialect {
     /// policy, as on our own paths.
     pub(super) headers: Option<HeaderFormat>,
     /// What a query tells of its caller.
-    attributes: for<'a> fn(&Parameters<'a>) -> Result<Attributes<'a>, Problem>,
+    attributes: for<'a> fn(&Parameters<'a>) -> Result<Attributes<'a>, Rejection>,
     /// What a decision is told as; `None` if the system has no words for it.
     reply: fn(&PolicyDecision) -> Option<Reply>,
     /// The `operationId` of its path, its parameters and its bodies.
@@ -119,11 +119,11 @@ impl<S: ServedStore> Edge<S> {
         &self,
         dialect: &Dialect,
         request: Request<Incoming>,
-    ) -> Result<Reply, Problem> {
+    ) -> Result<Reply, Rejection> {
         let query = Parameters::read(request.uri().query().unwrap_or_default())?;
         let attributes = (dialect.attributes)(&query)?;
         let decision = self.engine.check(&attributes, 1).await;
-        let decision = decision.map_err(|error| Problem::check(&error, "query"))?;
+        let decision = decision.map_err(|error| Rejection::check(&error, "query"))?;
         let Some(mut reply) = (dialect.reply)(&decision) else { return Ok(self.verdict(&decision)) };
         match dialect.headers {
             Some(format) if decision.headers() != tollgate_policy::HeaderFormat::None => {

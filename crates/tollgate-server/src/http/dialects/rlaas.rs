@@ -6,7 +6,7 @@
 use schemars::json_schema;
 use tollgate_policy::{Attributes, PolicyDecision};
 
-use super::super::problem::Problem;
+use super::super::rejection::Rejection;
 use super::super::{Reply, reply};
 use super::parameters::Parameters;
 use super::{Content, Dialect, Parameter, seconds_left};
@@ -35,7 +35,7 @@ pub(crate) static DIALECT: Dialect = Dialect {
 const USER: &str = "userId";
 const ALLOWED: &str = "User is allowed";
 
-fn attributes<'a>(query: &Parameters<'a>) -> Result<Attributes<'a>, Problem> {
+fn attributes<'a>(query: &Parameters<'a>) -> Result<Attributes<'a>, Rejection> {
     Ok([(USER, query.required(USER)?)].into_iter().collect())
 }
 

@@ -19,7 +19,7 @@ use tollgate::{Source, Timestamp, whole_seconds};
 use tollgate_policy::{Attributes, PolicyDecision};
 use tollgate_tower::headers::HeaderFormat;
 
-use super::super::problem::Problem;
+use super::super::rejection::Rejection;
 use super::super::{Reply, reply};
 use super::parameters::Parameters;
 use super::{Content, Dialect, Parameter};
@@ -93,7 +93,7 @@ impl Allowed {
     }
 }
 
-fn attributes<'a>(query: &Parameters<'a>) -> Result<Attributes<'a>, Problem> {
+fn attributes<'a>(query: &Parameters<'a>) -> Result<Attributes<'a>, Rejection> {
     let (key, name, scope) = (query.required("key")?, query.optional("name")?, query.optional("scope")?);
     let known = [("key", Some(key)), ("name", name), ("scope", scope)];
     Ok(known.into_iter().filter_map(|(name, value)| Some((name, value?))).collect())

@@ -7,7 +7,7 @@ use tollgate_policy::{Ground, Policy, PolicyDecision, QuotaStanding, TrialDecisi
 
 use super::{Window, Written, millis};
 use crate::http::limit_headers;
-use crate::http::problem::Problem;
+use crate::http::rejection::Rejection;
 
 /// The answer to a request. The single figures are those of the quota that decided; they are absent if none did.
 #[derive(Serialize, JsonSchema)]
@@ -167,7 +167,7 @@ pub(in crate::http) struct BatchReply<'a> {
 #[serde(untagged)]
 pub(in crate::http) enum BatchEntry<'a> {
     Decision(DecisionBody<'a>),
-    Problem(Problem),
+    Rejection(Rejection),
 }
 
 impl<'a> DecisionBody<'a> {

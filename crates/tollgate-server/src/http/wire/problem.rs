@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::{Serialize, Serializer};
 
-use crate::http::problem::Problem;
+use crate::http::rejection::Rejection;
 
 /// What went wrong, as RFC 9457 has it.
 #[derive(Serialize, JsonSchema)]
@@ -35,7 +35,7 @@ pub(in crate::http) enum ProblemReason {
     Uncountable,
 }
 
-impl JsonSchema for Problem {
+impl JsonSchema for Rejection {
     fn schema_name() -> Cow<'static, str> {
         ProblemBody::schema_name()
     }
@@ -49,7 +49,7 @@ impl JsonSchema for Problem {
     }
 }
 
-impl Serialize for Problem {
+impl Serialize for Rejection {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         self.body().serialize(serializer)
     }

@@ -1,4 +1,4 @@
-//! What went wrong with a request, as an RFC 9457 problem. A denial is none of these: it is a decision.
+//! Why a request is not answered, as an RFC 9457 problem. A denial is none of these: it is a decision.
 
 use std::borrow::Cow;
 
@@ -14,7 +14,7 @@ use super::{Reply, reply};
 
 /// A reply that is no answer.
 #[derive(Debug, Clone)]
-pub(super) struct Problem {
+pub(super) struct Rejection {
     status: StatusCode,
     detail: Cow<'static, str>,
     /// What of the request is wrong.
@@ -29,15 +29,15 @@ const STORE_UNAVAILABLE: (&str, &str) = ("urn:problem-type:tollgate:store-unavai
 /// The problem of a request that the store can never count.
 const UNCOUNTABLE: (&str, &str) = ("urn:problem-type:tollgate:uncountable", "Request cannot be counted");
 
-impl Problem {
+impl Rejection {
     pub(super) fn new(status: StatusCode, detail: impl Into<Cow<'static, str>>) -> Self {
         Self { status, detail: detail.into(), field: None, reason: None, allow: None }
     }
 
     /// `allow` is the value of the header of that name.
     pub(super) fn method_not_allowed(allow: &str) -> Self {
-        let problem = Self::new(StatusCode::METHOD_NOT_ALLOWED, format!("the methods here are {allow}"));
-        Self { allow: HeaderValue::from_str(allow).ok(), ..problem }
+        let rejection = Self::new(StatusCode::METHOD_NOT_ALLOWED, format!("the methods here are {allow}"));
+        Self { allow: HeaderValue::from_str(allow).ok(), ..rejection }
     }
 
     pub(super) fn draining() -> Self {
@@ -150,13 +150,13 @@ impl Problem {
     }
 }
 
-impl From<BadField> for Problem {
+impl From<BadField> for Rejection {
     fn from(BadField { field, detail }: BadField) -> Self {
         Self::bad_field(field, detail)
     }
 }
 
-impl From<QueryError> for Problem {
+impl From<QueryError> for Rejection {
     fn from(error: QueryError) -> Self {
         Self::bad_field(error.field(), error.to_string())
     }
