@@ -1,6 +1,5 @@
 //! From a listening socket to connections: the cap on them, and the end of listening.
 
-use std::net::SocketAddr;
 use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,10 +10,10 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tollgate::{Clock, SystemClock};
 use tracing::warn;
 
-use crate::connection::Connections;
 use crate::log_gap::LogGap;
+use crate::metrics::OpenConnections;
 use crate::phase::Phase;
-use crate::store::ServedStore;
+use crate::protocol::Protocol;
 
 /// How long to wait when the system gives no connection, as when there are no file descriptors left.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
@@ -23,26 +22,30 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 const LOG_GAP: Duration = Duration::from_secs(60);
 
 /// A bound socket and what becomes of its connections.
-pub(crate) struct Acceptor<S> {
+pub(crate) struct Acceptor<P> {
     socket: TcpListener,
     max_connections: u32,
-    connections: Connections<S>,
-    phase: Phase,
+    connections: Connections<P>,
     failure_logged: LogGap,
 }
 
-impl<S: ServedStore + 'static> Acceptor<S> {
+/// What the connections of one socket have in common.
+struct Connections<P> {
+    protocol: Arc<P>,
+    open: OpenConnections,
+    phase: Phase,
+}
+
+impl<P: Protocol> Acceptor<P> {
     pub(crate) fn new(
         socket: TcpListener,
         max_connections: u32,
-        connections: Connections<S>,
+        protocol: P,
+        open: OpenConnections,
         phase: Phase,
     ) -> Self {
-        Self { socket, max_connections, connections, phase, failure_logged: LogGap::default() }
-    }
-
-    pub(crate) fn address(&self) -> io::Result<SocketAddr> {
-        self.socket.local_addr()
+        let connections = Connections { protocol: Arc::new(protocol), open, phase };
+        Self { socket, max_connections, connections, failure_logged: LogGap::default() }
     }
 
     /// Serves until the service drains and the last connection has ended.
@@ -72,7 +75,7 @@ impl<S: ServedStore + 'static> Acceptor<S> {
                     Err(error) if is_of_one_connection(&error) => {}
                     Err(error) => {
                         if self.failure_logged.passes(SystemClock.now(), LOG_GAP) {
-                            let listener = self.connections.listener().name();
+                            let listener = self.connections.open.listener();
                             warn!(listener, %error, "cannot accept connections");
                         }
                         tokio::time::sleep(ACCEPT_PAUSE).await;
@@ -82,7 +85,7 @@ impl<S: ServedStore + 'static> Acceptor<S> {
         };
         tokio::select! {
             biased;
-            () = self.phase.draining() => None,
+            () = self.connections.phase.draining() => None,
             accepted = next => Some(accepted),
         }
     }
@@ -100,6 +103,19 @@ impl<S: ServedStore + 'static> Acceptor<S> {
             waiting.extend(stream);
         }
         waiting
+    }
+}
+
+impl<P: Protocol> Connections<P> {
+    /// Serves a connection in a task of its own and gives the permit back when it has ended.
+    fn spawn(&self, stream: TcpStream, permit: OwnedSemaphorePermit) {
+        // Answers are small and each is wanted at once.
+        let _ = stream.set_nodelay(true);
+        let (protocol, phase, open) = (Arc::clone(&self.protocol), self.phase.clone(), self.open.one());
+        tokio::spawn(async move {
+            protocol.serve(stream, phase).await;
+            drop((open, permit));
+        });
     }
 }
 

@@ -200,7 +200,7 @@ struct Quota {
 }
 
 #[derive(Deserialize)]
-struct Problem {
+struct ErrorBody {
     detail: String,
     field: Option<String>,
 }
@@ -210,8 +210,8 @@ fn decision(server: &str, status: StatusCode, body: &[u8]) -> Result<Decision, C
         return Ok(decision);
     }
     let detail = match serde_json::from_slice(body) {
-        Ok(Problem { detail, field: Some(field) }) => format!("{field}: {detail}"),
-        Ok(Problem { detail, field: None }) => detail,
+        Ok(ErrorBody { detail, field: Some(field) }) => format!("{field}: {detail}"),
+        Ok(ErrorBody { detail, field: None }) => detail,
         Err(_) => "this is no answer of a tollgate service".to_owned(),
     };
     let server = server.to_owned();

@@ -8,7 +8,7 @@ use tollgate_redis::{Diagnosis, Finding, Level};
 
 use crate::args::DoctorArgs;
 use crate::settings::SettingsError;
-use crate::store::{StoreSettings, flags_of, with_flags};
+use crate::store::{StoreSetup, flags_of, with_flags};
 
 /// What `--json` prints.
 #[derive(Serialize)]
@@ -34,8 +34,8 @@ struct Check<'a> {
 ///
 /// If flags contradict each other, or a file that they name cannot be read.
 pub async fn run(args: &DoctorArgs) -> Result<(String, Level), SettingsError> {
-    let StoreSettings { url, builder, .. } =
-        StoreSettings::new(&args.store, args.store_args.store_layout.as_ref(), &args.store_args)?;
+    let StoreSetup { url, builder, .. } =
+        StoreSetup::new(&args.store, args.store_args.store_layout.as_ref(), &args.store_args)?;
     let diagnosis = builder.diagnose().await?;
     let text = if args.json { json(url.to_string(), &diagnosis) } else { readable(&diagnosis) };
     Ok((text, diagnosis.level()))

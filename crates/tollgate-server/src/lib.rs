@@ -3,10 +3,9 @@
 //! A request takes this way through the modules:
 //!
 //! ```text
-//! accept ──▶ connection ──▶ http ──▶ attributes ──▶ engine ──▶ PolicyLimiter ──▶ Store ──▶ http ──▶ reply
-//! cap on     limits of      routing,  what the      metrics,   which limits      one       headers,
-//! them       time and size  body,     caller says   log lines  apply to whom     step      body
-//!                           query
+//! accept ──▶ protocol ──▶ http ──▶ attributes ──▶ engine ──▶ PolicyLimiter ──▶ Store ──▶ http ──▶ reply
+//! cap on     what is      table of  what the      metrics,   which limits      one       headers,
+//! them       spoken       operations caller says  log lines  apply to whom     step      body
 //! ```
 //!
 //! [`args`] is what the user wrote, [`Settings`] the ready objects made of it, and [`serve`] puts everything
@@ -21,7 +20,6 @@ pub mod args;
 mod attributes;
 pub mod check_config;
 pub mod client;
-mod connection;
 pub mod doctor;
 mod engine;
 pub mod explain;
@@ -31,6 +29,7 @@ mod http;
 mod import;
 mod layout;
 mod listen;
+mod listener;
 mod log_gap;
 pub mod logs;
 mod look;
@@ -38,7 +37,9 @@ mod metrics;
 pub mod output;
 mod phase;
 mod policy_file;
+mod protocol;
 mod reload;
+mod scope;
 mod serve;
 mod settings;
 mod shutdown;
@@ -49,6 +50,8 @@ mod watchdog;
 mod with_sources;
 
 pub use self::flags::FlagsError;
+pub use self::http::Dialect;
 pub use self::import::ImportError;
+pub use self::layout::Misfit;
 pub use self::serve::{Ended, serve};
 pub use self::settings::{Settings, SettingsError};

@@ -231,6 +231,7 @@ fn closed_refuses_with_a_problem_of_its_own() {
             assert!(matches!(reason, "store_unavailable" | "outcome_unknown"), "{reason}");
             assert_eq!(reply.header("retry-after"), Some("1"));
         }
+        server.post("/v1/peek", ALICE).assert_problem(503, None);
         assert_eq!(server.get("/readyz").status, 503);
         let batch = r#"{"requests": [{"attributes": {"user": "alice"}}]}"#;
         assert_eq!(server.post("/v1/check/batch", batch).json()["decisions"][0]["status"], 503);

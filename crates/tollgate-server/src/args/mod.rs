@@ -9,7 +9,6 @@ mod store;
 mod value;
 
 use std::ffi::OsString;
-use std::fmt;
 use std::net::SocketAddr;
 use std::num::{NonZeroU32, NonZeroUsize};
 use std::path::PathBuf;
@@ -22,6 +21,7 @@ use tollgate::Quota;
 pub use self::environment::Variables;
 pub use self::policies::{CheckConfigArgs, ExplainArgs};
 pub use self::store::{FailureArgs, IdentityForm, OnStoreFailure, Secret, StoreArgs};
+use crate::http::Dialect;
 
 /// What flags about it stand under in the help.
 const SHARED_STORE: &str = "Shared store";
@@ -102,6 +102,12 @@ pub struct ServeArgs {
     #[arg(value_parser = value::address)]
     pub admin_listen: SocketAddr,
 
+    /// Name under which the admin listener may be asked, besides its addresses and localhost; for several, repeat it,
+    /// or separate them by commas
+    #[arg(long = "allowed-host", value_name = "NAME", env = "TOLLGATE_ALLOWED_HOST", value_delimiter = ',')]
+    #[arg(value_parser = value::host)]
+    pub allowed_hosts: Vec<String>,
+
     /// Counters held in memory at most: one for each key of each quota. With a shared store, those of
     /// policies that count locally while it is away
     #[arg(long, value_name = "COUNT", env = "TOLLGATE_MAX_COUNTERS", default_value = "1000000")]
@@ -118,7 +124,7 @@ pub struct ServeArgs {
 
     /// Answer as this published system does too, besides on our own paths: its callers go on as they are
     #[arg(long, value_name = "SYSTEM", env = "TOLLGATE_ANSWERS")]
-    pub answers: Option<Answers>,
+    pub answers: Option<&'static Dialect>,
 
     /// Metrics by the names of this published system too, besides our own: its dashboards go on as they are
     #[arg(long, value_name = "SYSTEM", env = "TOLLGATE_METRIC_ALIASES")]
@@ -178,19 +184,6 @@ pub enum WhenFull {
     Allow,
 }
 
-/// A published system whose callers are answered as it does.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum Answers {
-    /// GET /check?userId=, of the RLaaS Users Service; the attribute is `userId`.
-    Rlaas,
-    /// GET /api/v1/rate_limit?user_id=&ip_address=&endpoint=&tier=, of the LeetDezine case study; the attributes are
-    /// `user`, `ip`, `endpoint` and `tier`.
-    Leetdezine,
-    /// GET /evaluate?key=&name=&scope=, with the decisions and the problem body of the Spring Boot Redis rate limiter
-    /// starter; the attributes are `key`, `name` and `scope`.
-    SpringStarter,
-}
-
 /// A published system whose names metrics have too.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum MetricAliases {
@@ -248,13 +241,6 @@ impl Command {
 fn without_file(arg: Arg) -> Arg {
     let Some(help) = arg.get_help().map(ToString::to_string) else { return arg };
     arg.help(help.replace("that of the file, else ", ""))
-}
-
-/// As the flag has it.
-impl fmt::Display for Answers {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.to_possible_value().map_or(Ok(()), |value| f.write_str(value.get_name()))
-    }
 }
 
 impl From<WhenFull> for tollgate_policy::WhenFull {

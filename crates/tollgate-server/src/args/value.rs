@@ -11,6 +11,7 @@ use tollgate::{LocalShare, LocalShareError, Timestamp};
 use tollgate_redis::KeyLayout;
 
 use super::Secret;
+use crate::layout::{self, UnknownLayout};
 
 type Expected = &'static str;
 
@@ -32,6 +33,16 @@ pub(super) fn address(text: &str) -> Result<SocketAddr, Expected> {
     let port = text.strip_prefix("localhost:").and_then(port);
     let local = port.map(|port| SocketAddr::from((Ipv4Addr::LOCALHOST, port)));
     local.or_else(|| text.parse().ok()).ok_or("expected IP:PORT, such as 127.0.0.1:8080")
+}
+
+/// The name of a host, without the spaces around it.
+pub(super) fn host(text: &str) -> Result<String, Expected> {
+    let name = text.trim();
+    let is_name = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_');
+    if name.is_empty() || !name.bytes().all(is_name) {
+        return Err("expected a name without a port, such as limits.example");
+    }
+    Ok(name.to_owned())
 }
 
 /// A number that is not zero.
@@ -75,8 +86,8 @@ pub(super) fn secret(text: &str) -> Result<Secret, Infallible> {
 }
 
 /// A layout of keys, by its name or as a template.
-pub(super) fn layout(text: &str) -> Result<KeyLayout, String> {
-    crate::layout::read(text)
+pub(super) fn layout(text: &str) -> Result<KeyLayout, UnknownLayout> {
+    layout::read(text)
 }
 
 /// Units to take.

@@ -179,12 +179,12 @@ impl Drop for Server {
 }
 
 pub(crate) fn get(path: &str) -> Vec<u8> {
-    format!("GET {path} HTTP/1.1\r\nHost: test\r\n\r\n").into_bytes()
+    format!("GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n").into_bytes()
 }
 
 pub(crate) fn post(path: &str, body: &str) -> Vec<u8> {
     let length = body.len();
-    let head = "Host: test\r\nContent-Type: application/json";
+    let head = "Host: localhost\r\nContent-Type: application/json";
     format!("POST {path} HTTP/1.1\r\n{head}\r\nContent-Length: {length}\r\n\r\n{body}").into_bytes()
 }
 
