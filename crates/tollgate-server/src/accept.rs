@@ -18,7 +18,7 @@ use crate::protocol::Protocol;
 /// How long to wait when the system gives no connection, as when there are no file descriptors left.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
-/// For as long as one log line says that the system gives no connection.
+/// For as long as one log line says that the system gives no connection, or that all are taken.
 const LOG_GAP: Duration = Duration::from_secs(60);
 
 /// A bound socket and what becomes of its connections.
@@ -27,6 +27,7 @@ pub(crate) struct Acceptor<P> {
     max_connections: u32,
     connections: Connections<P>,
     failure_logged: LogGap,
+    full_logged: LogGap,
 }
 
 /// What the connections of one socket have in common.
@@ -44,8 +45,10 @@ impl<P: Protocol> Acceptor<P> {
         open: OpenConnections,
         phase: Phase,
     ) -> Self {
+        let phase = phase.of_listener(open.clone(), max_connections);
         let connections = Connections { protocol: Arc::new(protocol), open, phase };
-        Self { socket, max_connections, connections, failure_logged: LogGap::default() }
+        let (failure_logged, full_logged) = Default::default();
+        Self { socket, max_connections, connections, failure_logged, full_logged }
     }
 
     /// Serves until the service drains and the last connection has ended.
@@ -67,6 +70,9 @@ impl<P: Protocol> Acceptor<P> {
     /// The next connection, once there is room for one; none when the service drains.
     async fn accept(&self, permits: &Arc<Semaphore>) -> Option<(TcpStream, OwnedSemaphorePermit)> {
         let next = async {
+            if permits.available_permits() == 0 {
+                self.note_full();
+            }
             // An error would say that the semaphore is closed, which nobody does.
             let Ok(permit) = Arc::clone(permits).acquire_owned().await else { future::pending().await };
             loop {
@@ -87,6 +93,14 @@ impl<P: Protocol> Acceptor<P> {
             biased;
             () = self.connections.phase.draining() => None,
             accepted = next => Some(accepted),
+        }
+    }
+
+    fn note_full(&self) {
+        self.connections.open.full();
+        if self.full_logged.passes(SystemClock.now(), LOG_GAP) {
+            let (listener, max_connections) = (self.connections.open.listener(), self.max_connections);
+            warn!(listener, max_connections, "every connection is taken: further ones wait until one ends");
         }
     }
 

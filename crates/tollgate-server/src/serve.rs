@@ -13,10 +13,10 @@ use tracing::{info, warn};
 use crate::accept::Acceptor;
 use crate::announced;
 use crate::args::LogFormat;
+use crate::descriptors::{self, Caps};
 use crate::engine::Engine;
 use crate::follow;
 use crate::http::{Edge, Http};
-use crate::listen;
 use crate::listener::Listener;
 use crate::metrics::{Metrics, Occupancy, PolicyFigures, Scrape, StoreMetrics};
 use crate::output;
@@ -24,6 +24,7 @@ use crate::phase::Phase;
 use crate::reload::Reloads;
 use crate::settings::{InitialPolicies, Settings};
 use crate::shutdown::{Hangup, Signals};
+use crate::socket;
 use crate::store::{self, Metered, ServedStore, StoreSetup};
 use crate::watch::Watch;
 
@@ -46,6 +47,7 @@ struct Server {
     rule: String,
     /// The path of a check that counts.
     example: String,
+    caps: Caps,
     log_format: LogFormat,
     phase: Phase,
     signals: Signals,
@@ -125,8 +127,19 @@ impl Server {
             log_format,
             ..
         } = settings;
-        let public = listen::listen_on(listen, "--listen")?;
-        let admin = listen::listen_on(admin_listen, "--admin-listen")?;
+        let open_files = descriptors::raise_limit();
+        let caps = Caps::fitted(max_connections, open_files);
+        if caps.public < max_connections {
+            let Caps { public, admin } = caps;
+            warn!(
+                open_files,
+                public,
+                admin,
+                "fewer connections than --max-connections: raise the limit of open files (ulimit -n)"
+            );
+        }
+        let public = socket::listen_on(listen, "--listen")?;
+        let admin = socket::listen_on(admin_listen, "--admin-listen")?;
         let public_listener = Listener::public(public.local_addr()?, allowed_hosts.clone());
         let admin_listener = Listener::admin(admin.local_addr()?, allowed_hosts);
         let (public_address, admin_address) = (public_listener.address, admin_listener.address);
@@ -171,13 +184,16 @@ impl Server {
             Edge::new(&listeners, engine, reloads, dialect, Arc::clone(&metrics), scrape, phase.clone());
         let edge = Arc::new(edge);
 
-        let acceptors = [public, admin].into_iter().zip(listeners).map(|(socket, listener)| -> Task {
-            let open = metrics.connections(listener.name);
-            let http = Http::new(Arc::clone(&edge), listener);
-            Box::pin(Acceptor::new(socket, max_connections, http, open, phase.clone()).run())
-        });
+        let sockets = [(public, caps.public), (admin, caps.admin)];
+        let acceptors =
+            sockets.into_iter().zip(listeners).map(|((socket, max_connections), listener)| -> Task {
+                let open = metrics.connections(listener.name);
+                let http = Http::new(Arc::clone(&edge), listener);
+                Box::pin(Acceptor::new(socket, max_connections, http, open, phase.clone()).run())
+            });
         Ok(Self {
             acceptors: acceptors.collect(),
+            caps,
             background,
             public: public_address,
             admin: admin_address,
@@ -206,8 +222,11 @@ impl Server {
             }
         }
         // What the system gave, which may be less than what was asked.
-        let backlog = listen::backlog();
-        info!(version, %public, %admin, rule, try_it, backlog, "started");
+        let backlog = socket::backlog();
+        let Caps { public: connections, admin: admin_connections } = self.caps;
+        info!(
+            version, %public, %admin, rule, try_it, connections, admin_connections, backlog, "started"
+        );
         if !admin.ip().to_canonical().is_loopback() {
             warn!(%admin, "whoever reaches the admin listener can change counters: it asks for no password");
         }

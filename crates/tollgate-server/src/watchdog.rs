@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-use crate::phase::Phase;
+use crate::phase::{Phase, Pressure};
 
 /// How often a connection is looked at. The limits below are counted in it, so they hold to one tick.
 const TICK: Duration = Duration::from_secs(1);
@@ -23,6 +23,9 @@ const HEAD_TICKS: u32 = 5;
 
 /// Longer than the usual pools of clients keep a connection, so that it is seldom the server who closes it.
 const IDLE_TICKS: u32 = 120;
+
+/// Where nearly all connections are taken, one that is idle so long makes room for another.
+const CROWDED_TICKS: u32 = 2;
 
 /// What has happened on a connection. Clones share it.
 ///
@@ -100,7 +103,7 @@ pub(crate) async fn watch<C: Future>(
         tokio::select! {
             biased;
             served = connection.as_mut() => return Some(served),
-            () = tick.as_mut() => match watchdog.tick(activity, phase.is_draining()) {
+            () = tick.as_mut() => match watchdog.tick(activity, phase.pressure()) {
                 Judgement::Keep => {}
                 Judgement::Close => close(connection.as_mut()),
                 Judgement::Cut => return None,
@@ -122,11 +125,11 @@ struct Watchdog {
 }
 
 impl Watchdog {
-    fn tick(&mut self, activity: &Activity, draining: bool) -> Judgement {
+    fn tick(&mut self, activity: &Activity, pressure: Pressure) -> Judgement {
         let happened = &*activity.0;
         let begun = happened.begun.load(Ordering::Relaxed);
         let interleaved = happened.interleaved.load(Ordering::Relaxed);
-        if draining && interleaved {
+        if pressure == Pressure::Drain && interleaved {
             // At once, however busy it is: the protocol announces the end and still answers what comes before it, and
             // no answer can say that there is to be no further request.
             return Judgement::Close;
@@ -140,9 +143,14 @@ impl Watchdog {
         // Bytes without a request are usual then: pings, settings, windows.
         let in_head = happened.bytes.load(Ordering::Relaxed) && !interleaved;
         self.head = if in_head || begun == 0 { self.head + 1 } else { 0 };
+        let is_unwanted = match pressure {
+            Pressure::None => false,
+            Pressure::Crowd => begun > 0 && self.quiet >= CROWDED_TICKS,
+            Pressure::Drain => true,
+        };
         if self.head >= HEAD_TICKS || self.quiet >= IDLE_TICKS {
             Judgement::Cut
-        } else if draining && !in_head {
+        } else if is_unwanted && !in_head {
             Judgement::Close
         } else {
             Judgement::Keep
@@ -211,14 +219,14 @@ mod tests {
     use super::*;
 
     fn ticks(watchdog: &mut Watchdog, activity: &Activity, count: u32) -> Vec<Judgement> {
-        (0..count).map(|_| watchdog.tick(activity, false)).collect()
+        (0..count).map(|_| watchdog.tick(activity, Pressure::None)).collect()
     }
 
     #[test]
     fn cuts_a_connection_without_a_request_after_five_ticks() {
         let (activity, mut watchdog) = (Activity::default(), Watchdog::default());
         assert_eq!(ticks(&mut watchdog, &activity, 4), [Judgement::Keep; 4]);
-        assert_eq!(watchdog.tick(&activity, false), Judgement::Cut);
+        assert_eq!(watchdog.tick(&activity, Pressure::None), Judgement::Cut);
     }
 
     #[test]
@@ -228,7 +236,7 @@ mod tests {
         assert_eq!(ticks(&mut watchdog, &activity, 60), [Judgement::Keep; 60]);
         activity.bytes_came();
         assert_eq!(ticks(&mut watchdog, &activity, 4), [Judgement::Keep; 4]);
-        assert_eq!(watchdog.tick(&activity, false), Judgement::Cut);
+        assert_eq!(watchdog.tick(&activity, Pressure::None), Judgement::Cut);
     }
 
     #[test]
@@ -243,20 +251,35 @@ mod tests {
     fn a_drain_closes_interleaved_requests_also_while_it_answers() {
         let (activity, mut watchdog) = (Activity::default(), Watchdog::default());
         let _answering = activity.begin(Order::Interleaved);
-        assert_eq!(watchdog.tick(&activity, false), Judgement::Keep);
-        assert_eq!(watchdog.tick(&activity, true), Judgement::Close);
+        assert_eq!(watchdog.tick(&activity, Pressure::None), Judgement::Keep);
+        assert_eq!(watchdog.tick(&activity, Pressure::Drain), Judgement::Close);
     }
 
     #[test]
     fn a_drain_closes_what_is_idle_and_keeps_what_is_answered_or_arriving() {
         let (activity, mut watchdog) = (Activity::default(), Watchdog::default());
         let answering = activity.begin(Order::OneByOne);
-        assert_eq!(watchdog.tick(&activity, true), Judgement::Keep);
+        assert_eq!(watchdog.tick(&activity, Pressure::Drain), Judgement::Keep);
         drop(answering);
         activity.bytes_came();
-        assert_eq!(watchdog.tick(&activity, true), Judgement::Keep);
+        assert_eq!(watchdog.tick(&activity, Pressure::Drain), Judgement::Keep);
         drop(activity.begin(Order::OneByOne));
-        assert_eq!(watchdog.tick(&activity, true), Judgement::Keep);
-        assert_eq!(watchdog.tick(&activity, true), Judgement::Close);
+        assert_eq!(watchdog.tick(&activity, Pressure::Drain), Judgement::Keep);
+        assert_eq!(watchdog.tick(&activity, Pressure::Drain), Judgement::Close);
+    }
+
+    #[test]
+    fn a_crowd_closes_what_is_idle_for_two_ticks_and_no_slow_head() {
+        let (activity, mut watchdog) = (Activity::default(), Watchdog::default());
+        let crowd = |watchdog: &mut Watchdog| watchdog.tick(&activity, Pressure::Crowd);
+        let answering = activity.begin(Order::OneByOne);
+        assert_eq!([crowd(&mut watchdog), crowd(&mut watchdog), crowd(&mut watchdog)], [Judgement::Keep; 3]);
+        drop(answering);
+        assert_eq!(crowd(&mut watchdog), Judgement::Keep);
+        activity.bytes_came();
+        assert_eq!(crowd(&mut watchdog), Judgement::Keep, "the next request is on its way");
+        drop(activity.begin(Order::OneByOne));
+        assert_eq!([crowd(&mut watchdog), crowd(&mut watchdog)], [Judgement::Keep; 2]);
+        assert_eq!(crowd(&mut watchdog), Judgement::Close);
     }
 }

@@ -422,6 +422,49 @@ fn connections_above_the_cap_wait_for_room() {
     assert_eq!(third.reply().map(|reply| reply.status), Some(200));
 }
 
+/// An idle connection kept a new client waiting for two minutes, and nothing told of it.
+#[test]
+fn idle_connections_make_room_for_others() {
+    let server = Server::start(&["--limit", "5/1d", "--max-connections", "2"]);
+    let mut idle = [server.connect(), server.connect()];
+    for connection in &mut idle {
+        assert_eq!(connection.ask(&get("/healthz")).status, 200);
+    }
+    assert_eq!(server.connect().ask(&get("/healthz")).status, 200);
+    let full = server.metric(r#"tollgate_http_connections_full_total{listener="public"}"#);
+    assert!(full >= Some(1.0), "{full:?}");
+    server.signal("TERM");
+    let (_, log) = server.wait();
+    assert_eq!(log.matches("every connection is taken").count(), 1, "{log}");
+    assert!(log.contains(r#"listener="public" max_connections=2"#), "{log}");
+}
+
+/// Idle clients took all descriptors, and administrators could not reach the service any more.
+#[test]
+fn clients_leave_descriptors_for_administrators() {
+    let mut command = std::process::Command::new("sh");
+    command.args(["-c", "ulimit -n 100; exec \"$0\" \"$@\"", env!("CARGO_BIN_EXE_tollgate")]);
+    let server = Server::start_by(command, &["--limit", "5/1d"]);
+    let crowd: Vec<Connection> = (0..120).map(|_| server.connect()).collect();
+    assert_eq!(Connection::open(server.admin).ask(&get("/healthz")).status, 200);
+    drop(crowd);
+    server.signal("TERM");
+    let (_, log) = server.wait();
+    assert!(log.contains("open_files=100 public=28 admin=8"), "{log}");
+    assert!(log.contains("connections=28 admin_connections=8"), "{log}");
+}
+
+/// A soft limit of 1,024, which is usual, was kept although the hard one is far above.
+#[test]
+fn the_soft_limit_of_descriptors_is_raised() {
+    let mut command = std::process::Command::new("sh");
+    command.args(["-c", "ulimit -Sn 100; exec \"$0\" \"$@\"", env!("CARGO_BIN_EXE_tollgate")]);
+    let server = Server::start_by(command, &["--limit", "5/1d", "--max-connections", "100"]);
+    server.signal("TERM");
+    let (_, log) = server.wait();
+    assert!(log.contains("connections=100 admin_connections=100"), "{log}");
+}
+
 #[test]
 fn a_denial_is_logged_once_a_window() {
     let server = Server::start(&["--limit", "1/1d@first_hit"]);

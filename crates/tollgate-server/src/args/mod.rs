@@ -130,7 +130,8 @@ pub struct ServeArgs {
     #[arg(long, value_name = "SYSTEM", env = "TOLLGATE_METRIC_ALIASES")]
     pub metric_aliases: Option<MetricAliases>,
 
-    /// Connections open at once on each listener; further ones wait
+    /// Connections open at once on each listener, or fewer if the limit of open files is low; further ones wait, and
+    /// idle ones make room for them
     #[arg(long, value_name = "COUNT", env = "TOLLGATE_MAX_CONNECTIONS", default_value = "10000")]
     #[arg(value_parser = value::positive::<NonZeroU32>, allow_negative_numbers = true)]
     pub max_connections: NonZeroU32,

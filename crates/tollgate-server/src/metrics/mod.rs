@@ -9,7 +9,7 @@ mod store;
 
 use std::fmt;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::time::Duration;
 
 use prometheus_client::collector::Collector;
@@ -87,6 +87,8 @@ impl Metrics {
 pub(crate) struct OpenConnections {
     listener: &'static str,
     open: Arc<AtomicI64>,
+    /// How often another one had to wait, as all that may be open were.
+    full: Arc<AtomicU64>,
 }
 
 /// One connection, counted as open until it is dropped.
@@ -94,11 +96,21 @@ pub(crate) struct OpenConnection(Arc<AtomicI64>);
 
 impl OpenConnections {
     fn new(listener: &'static str) -> Self {
-        Self { listener, open: Arc::default() }
+        Self { listener, open: Arc::default(), full: Arc::default() }
     }
 
     pub(crate) fn listener(&self) -> &'static str {
         self.listener
+    }
+
+    /// How many are open now.
+    pub(crate) fn count(&self) -> i64 {
+        self.open.load(Ordering::Relaxed)
+    }
+
+    /// No other can be accepted until one ends.
+    pub(crate) fn full(&self) {
+        self.full.fetch_add(1, Ordering::Relaxed);
     }
 
     /// Counts one more.
@@ -200,9 +212,18 @@ impl Collector for Figures {
 
         let (name, help) = ("tollgate_http_connections", "Connections open now, by listener");
         let mut metric = encoder.encode_descriptor(name, help, None, MetricType::Gauge)?;
-        for OpenConnections { listener, open } in &metrics.connections {
-            let (labels, open) = ([("listener", *listener)], open.load(Ordering::Relaxed));
-            metric.encode_family(&labels)?.encode_gauge(&open)?;
+        for connections in &metrics.connections {
+            let labels = [("listener", connections.listener)];
+            metric.encode_family(&labels)?.encode_gauge(&connections.count())?;
+        }
+
+        let (name, help) =
+            ("tollgate_http_connections_full", "Times that every connection was taken, by listener");
+        let mut metric = encoder.encode_descriptor(name, help, None, MetricType::Counter)?;
+        for connections in &metrics.connections {
+            let labels = [("listener", connections.listener)];
+            let full = connections.full.load(Ordering::Relaxed);
+            metric.encode_family(&labels)?.encode_counter::<NoLabelSet, _, u64>(&full, None)?;
         }
 
         if let Some(MetricAliases::SpringStarter) = self.aliases {
