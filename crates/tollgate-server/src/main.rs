@@ -4,9 +4,7 @@ use std::process::ExitCode;
 
 use tollgate_policy::ConfigError;
 use tollgate_redis::Level;
-use tollgate_server::args::{
-    Args, CheckArgs, CheckConfigArgs, Command, DoctorArgs, ExplainArgs, ServeArgs, Variables,
-};
+use tollgate_server::args::{Args, CheckArgs, CheckConfigArgs, Command, DoctorArgs, ExplainArgs, ServeArgs};
 use tollgate_server::explain::ExplainError;
 use tollgate_server::{Ended, Settings, SettingsError, check_config, client, doctor, explain, logs};
 
@@ -19,25 +17,25 @@ const USAGE: u8 = 2;
 const INTERRUPTED: u8 = 130;
 
 fn main() -> ExitCode {
-    let Args { command, variables } = Args::from_process();
+    let Args { command } = Args::from_process();
     let (outcome, failure) = match command {
-        Command::Serve(args) => (serve(*args, &variables), ExitCode::FAILURE),
-        Command::Doctor(args) => (doctor(&args, &variables), ExitCode::FAILURE),
+        Command::Serve(args) => (serve(*args), ExitCode::FAILURE),
+        Command::Doctor(args) => (doctor(&args), ExitCode::FAILURE),
         // For a check, status 1 is a denial.
         Command::Check(args) => (check(args), ExitCode::from(client::NO_ANSWER)),
         Command::CheckConfig(args) => (check_config(&args), ExitCode::FAILURE),
         Command::Explain(args) => (explain(&args), ExitCode::FAILURE),
     };
     outcome.unwrap_or_else(|error| {
-        eprintln!("error: {}", variables.in_place_of_flags(&format!("{error:#}")));
+        eprintln!("error: {error:#}");
         failure
     })
 }
 
-fn serve(args: ServeArgs, variables: &Variables) -> anyhow::Result<ExitCode> {
+fn serve(args: ServeArgs) -> anyhow::Result<ExitCode> {
     let settings = match Settings::new(args) {
         Ok(settings) => settings,
-        Err(error) => return Ok(wrong_setting(&error, variables)),
+        Err(error) => return Ok(wrong_setting(&error)),
     };
     logs::start(settings.log_format);
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
@@ -50,17 +48,17 @@ fn serve(args: ServeArgs, variables: &Variables) -> anyhow::Result<ExitCode> {
     })
 }
 
-fn doctor(args: &DoctorArgs, variables: &Variables) -> anyhow::Result<ExitCode> {
+fn doctor(args: &DoctorArgs) -> anyhow::Result<ExitCode> {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     match runtime.block_on(doctor::run(args)) {
         Ok(Level::Fail) => Ok(ExitCode::FAILURE),
         Ok(_) => Ok(ExitCode::SUCCESS),
-        Err(error) => Ok(wrong_setting(&error, variables)),
+        Err(error) => Ok(wrong_setting(&error)),
     }
 }
 
-fn wrong_setting(error: &SettingsError, variables: &Variables) -> ExitCode {
-    eprintln!("error: {}", variables.in_place_of_flags(&error.to_string()));
+fn wrong_setting(error: &SettingsError) -> ExitCode {
+    eprintln!("error: {error}");
     ExitCode::from(USAGE)
 }
 

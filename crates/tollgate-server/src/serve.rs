@@ -14,7 +14,7 @@ use tracing::{info, warn};
 
 use crate::accept::Acceptor;
 use crate::announced;
-use crate::args::LogFormat;
+use crate::args::{Flag, LogFormat};
 use crate::engine::Engine;
 use crate::http::{Edge, Http};
 use crate::listener::Listener;
@@ -245,6 +245,6 @@ impl Server {
     }
 }
 
-async fn listen_on(address: SocketAddr, flag: &str) -> anyhow::Result<TcpListener> {
-    TcpListener::bind(address).await.with_context(|| format!("cannot listen on {address} (`{flag}`)"))
+async fn listen_on(address: SocketAddr, flag: &'static str) -> anyhow::Result<TcpListener> {
+    TcpListener::bind(address).await.with_context(|| format!("cannot listen on {address} (`{}`)", Flag(flag)))
 }
