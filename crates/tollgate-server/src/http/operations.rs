@@ -306,7 +306,8 @@ impl<S: ServedStore + 'static> Operations<S> {
         let at_path = || self.iter().filter(|operation| operation.path == path);
         let granted = |listener: &Listener| at_path().any(|operation| listener.grants(operation.scope));
         if granted(listener) {
-            let mut methods: Vec<&str> = at_path().flat_map(methods).collect();
+            let granted = at_path().filter(|operation| listener.grants(operation.scope));
+            let mut methods: Vec<&str> = granted.flat_map(methods).collect();
             methods.sort_unstable();
             return Rejection::method_not_allowed(&methods.join(", "));
         }
