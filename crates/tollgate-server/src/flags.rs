@@ -4,6 +4,8 @@ use thiserror::Error;
 use tollgate::{CountDenied, OnStoreFailure, Quota};
 use tollgate_policy::{Attributes, Identity, Policies, Policy, PolicyError};
 
+use crate::args::Flag;
+
 /// Its name.
 pub(crate) const NAME: &str = "default";
 
@@ -15,16 +17,19 @@ pub(crate) const SOURCE: &str = "flags";
 #[non_exhaustive]
 pub enum FlagsError {
     /// The quotas contradict each other.
-    #[error("`--limit`: {0}")]
+    #[error("`{flag}`: {0}", flag = Flag("--limit"))]
     Limit(#[from] PolicyError),
     /// An attribute name that no request can have.
-    #[error("`--key`: an attribute's name must have 1 to {} characters", Attributes::MAX_NAME)]
+    #[error("`{}`: an attribute's name must have 1 to {} characters", Flag("--key"), Attributes::MAX_NAME)]
     KeyNameLength,
     /// The same attribute twice.
-    #[error("`--key`: {0} is named twice")]
+    #[error("`{flag}`: {0} is named twice", flag = Flag("--key"))]
     KeyTwice(Box<str>),
     /// In a query string the name is taken.
-    #[error("`--key`: `cost` is the number of units in a query string and cannot name an attribute there")]
+    #[error(
+        "`{}`: `cost` is the number of units in a query string and cannot name an attribute there",
+        Flag("--key")
+    )]
     KeyNamedCost,
 }
 

@@ -3,9 +3,9 @@
 //! A request takes this way through the modules:
 //!
 //! ```text
-//! accept ──▶ protocol ──▶ http ──▶ attributes ──▶ engine ──▶ PolicyLimiter ──▶ Store ──▶ http ──▶ reply
-//! cap on     what is      table of  what the      metrics,   which limits      one       headers,
-//! them       spoken       operations caller says  log lines  apply to whom     step      body
+//! accept ──▶ protocol ──▶ http ──────▶ attributes ──▶ engine ──▶ PolicyLimiter ──▶ Store ──▶ http ──▶ reply
+//! cap on     what is      operations,  what the      metrics,   which limits      one       headers,
+//! them       spoken       query, body  caller says   log lines  apply to whom     step      body
 //! ```
 //!
 //! [`args`] is what the user wrote, [`Settings`] the ready objects made of it, and [`serve`] puts everything

@@ -66,11 +66,15 @@ impl AllowedHosts {
 
     /// Whether the name of this authority (`HOST[:PORT]`) passes.
     pub(crate) fn pass(&self, authority: &str) -> bool {
-        let in_brackets = authority.strip_prefix('[').and_then(|rest| rest.split_once(']'));
-        let (host, _) = in_brackets.or_else(|| authority.split_once(':')).unwrap_or((authority, ""));
-        host.parse::<IpAddr>().is_ok()
+        let (host, port) = match authority.strip_prefix('[') {
+            Some(rest) => rest.split_once(']').unwrap_or_default(),
+            None => authority.split_at(authority.find(':').unwrap_or(authority.len())),
+        };
+        let is_port = |port: &str| port.bytes().all(|byte| byte.is_ascii_digit());
+        let is_known = host.parse::<IpAddr>().is_ok()
             || host.eq_ignore_ascii_case("localhost")
-            || self.0.iter().any(|name| host.eq_ignore_ascii_case(name))
+            || self.0.iter().any(|name| host.eq_ignore_ascii_case(name));
+        is_known && (port.is_empty() || port.strip_prefix(':').is_some_and(is_port))
     }
 }
 
@@ -86,9 +90,16 @@ mod tests {
         {
             assert!(hosts.pass(authority), "{authority}");
         }
-        for authority in
-            ["", ":8090", "evil.example", "127.0.0.1.evil.example", "localhost.evil.example", "[x]"]
-        {
+        for authority in [
+            "",
+            ":8090",
+            "evil.example",
+            "127.0.0.1.evil.example",
+            "localhost.evil.example",
+            "[x]",
+            "[::1].evil.example",
+            "localhost:80@evil.example",
+        ] {
             assert!(!hosts.pass(authority), "{authority}");
         }
         assert!(!AllowedHosts::default().pass("admin.example"));

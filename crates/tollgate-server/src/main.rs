@@ -5,9 +5,7 @@ use std::process::ExitCode;
 
 use tollgate_policy::ConfigError;
 use tollgate_redis::Level;
-use tollgate_server::args::{
-    Args, CheckArgs, CheckConfigArgs, Command, DoctorArgs, ExplainArgs, ServeArgs, Variables,
-};
+use tollgate_server::args::{Args, CheckArgs, CheckConfigArgs, Command, DoctorArgs, ExplainArgs, ServeArgs};
 use tollgate_server::explain::ExplainError;
 use tollgate_server::{Ended, Settings, SettingsError, check_config, client, doctor, explain, logs, output};
 
@@ -25,20 +23,20 @@ const UNWRITTEN: u8 = 4;
 const INTERRUPTED: u8 = 130;
 
 fn main() -> ExitCode {
-    let Args { command, variables } = match Args::from_process() {
+    let Args { command } = match Args::from_process() {
         Ok(args) => args,
         Err(error) => return ExitCode::from(usage(&error)),
     };
     let (outcome, failure) = match command {
-        Command::Serve(args) => (serve(*args, &variables), FAILURE),
-        Command::Doctor(args) => (doctor(&args, &variables), FAILURE),
+        Command::Serve(args) => (serve(*args), FAILURE),
+        Command::Doctor(args) => (doctor(&args), FAILURE),
         // For a check, status 1 is a denial.
         Command::Check(args) => (check(args), client::NO_ANSWER),
         Command::CheckConfig(args) => (check_config(&args), FAILURE),
         Command::Explain(args) => (explain(&args), FAILURE),
     };
     let status = outcome.unwrap_or_else(|error| {
-        output::complain(format_args!("error: {}", variables.in_place_of_flags(&format!("{error:#}"))));
+        output::complain(format_args!("error: {error:#}"));
         failure
     });
     ExitCode::from(status)
@@ -67,10 +65,10 @@ fn unwritten(error: &io::Error) -> u8 {
     UNWRITTEN
 }
 
-fn serve(args: ServeArgs, variables: &Variables) -> anyhow::Result<u8> {
+fn serve(args: ServeArgs) -> anyhow::Result<u8> {
     let settings = match Settings::new(args) {
         Ok(settings) => settings,
-        Err(error) => return Ok(wrong_setting(&error, variables)),
+        Err(error) => return Ok(wrong_setting(&error)),
     };
     let _log = logs::start(settings.log_format)?;
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
@@ -83,16 +81,16 @@ fn serve(args: ServeArgs, variables: &Variables) -> anyhow::Result<u8> {
     })
 }
 
-fn doctor(args: &DoctorArgs, variables: &Variables) -> anyhow::Result<u8> {
+fn doctor(args: &DoctorArgs) -> anyhow::Result<u8> {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     Ok(match runtime.block_on(doctor::run(args)) {
         Ok((text, level)) => answer(&text, if level == Level::Fail { FAILURE } else { SUCCESS }),
-        Err(error) => wrong_setting(&error, variables),
+        Err(error) => wrong_setting(&error),
     })
 }
 
-fn wrong_setting(error: &SettingsError, variables: &Variables) -> u8 {
-    output::complain(format_args!("error: {}", variables.in_place_of_flags(&error.to_string())));
+fn wrong_setting(error: &SettingsError) -> u8 {
+    output::complain(format_args!("error: {error}"));
     USAGE
 }
 

@@ -8,7 +8,7 @@ use tollgate::{CountDenied, MemoryStore, OnStoreFailure};
 use tollgate_policy::{ConfigError, Policies, Warning, WhenFull};
 use tollgate_redis::{KeyLayout, PasswordError, TlsError, UrlError};
 
-use crate::args::{self, LogFormat, MetricAliases, ServeArgs, StoreArgs};
+use crate::args::{self, Flag, FlagWith, LogFormat, MetricAliases, ServeArgs, StoreArgs};
 use crate::flags::{self, FlagsError};
 use crate::http::Dialect;
 use crate::import::{Import, ImportError};
@@ -63,19 +63,19 @@ pub enum SettingsError {
     #[error(transparent)]
     Flags(#[from] FlagsError),
     /// The file of policies cannot be read, or is not valid.
-    #[error("`--config`: {}", of_file(.0))]
+    #[error("`{}`: {}", Flag("--config"), of_file(.0))]
     Config(#[from] ConfigError),
     /// The store's URL is none. It is not repeated, because it may hold a password.
-    #[error("`--store`: {0}")]
+    #[error("`{flag}`: {0}", flag = Flag("--store"))]
     StoreUrl(UrlError),
     /// The store's URL is none in the file of policies. It is not repeated, because it may hold a password.
-    #[error("`--config`: the file's `store: url:` cannot be used: {0}")]
+    #[error("`{flag}`: the file's `store: url:` cannot be used: {0}", flag = Flag("--config"))]
     FileStoreUrl(UrlError),
     /// What another system says cannot be imported.
-    #[error("`--import`: {}", of_import(.0))]
+    #[error("`{}`: {}", Flag("--import"), of_import(.0))]
     Import(#[from] ImportError),
     /// The store's URL is none where another system says it. It is not repeated, because it may hold a password.
-    #[error("`--import`: {place} cannot be used: {source}")]
+    #[error("`{}`: {place} cannot be used: {source}", Flag("--import"))]
     ImportedStoreUrl {
         /// The variable or setting.
         place: &'static str,
@@ -84,7 +84,9 @@ pub enum SettingsError {
     },
     /// The callers of a system that is imported, answered as those of another.
     #[error(
-        "`--answers {asked}` does not go with `--import {imported}`, whose callers are answered as there"
+        "`{}` does not go with `{}`, whose callers are answered as there",
+        FlagWith("--answers", asked),
+        FlagWith("--import", imported)
     )]
     OtherAnswers {
         /// The system that is to be answered as.
@@ -94,8 +96,9 @@ pub enum SettingsError {
     },
     /// The callers of a system cannot say whom the policy counts.
     #[error(
-        "`--answers {dialect}` tells nothing of `{attribute}`, by which the policy `{policy}` counts: no request there \
-         could be answered"
+        "`{}` tells nothing of `{attribute}`, by which the policy `{policy}` counts: no request there \
+         could be answered",
+        FlagWith("--answers", dialect)
     )]
     NobodyTold {
         /// The system that is to be answered as.
@@ -106,24 +109,27 @@ pub enum SettingsError {
         policy: Box<str>,
     },
     /// Another system needs a store, and nobody names one.
-    #[error("`--import`: nothing says where the store is: set REDIS_URL, or say `--store`")]
+    #[error("`{}`: nothing says where the store is: set REDIS_URL, or say `--store`", Flag("--import"))]
     StoreMissing,
     /// A policy cannot be counted under the layout of keys.
-    #[error("`--store-layout`: {0}")]
+    #[error("`{flag}`: {0}", flag = Flag("--store-layout"))]
     Layout(#[from] Misfit),
     /// A layout of keys, and no attributes that are its values.
     #[error(
-        "`--store-layout` needs `--key`: the attributes that are the values of its keys, such as `--key user`"
+        "`{}` needs `--key`: the attributes that are the values of its keys, such as `--key user`",
+        Flag("--store-layout")
     )]
     LayoutWithoutKey,
     /// A prefix that would be in no key.
     #[error(
-        "`--store-prefix` would mean nothing: the layout of keys, `{0}`, does not name {{prefix}}; leave out the prefix, \
-         or name it in a layout of your own (`--store-layout`)"
+        "`{prefix}` would mean nothing: the layout of keys, `{0}`, does not name {{prefix}}; leave out the prefix, \
+         or name it in a layout of your own (`{layout}`)",
+        prefix = Flag("--store-prefix"),
+        layout = Flag("--store-layout")
     )]
     NeedlessPrefix(KeyLayout),
     /// There is no password where it was to be found.
-    #[error("`{flag}`: {}", WithSources(.source))]
+    #[error("`{}`: {}", Flag(.flag), WithSources(.source))]
     Password {
         /// The flag that names the file.
         flag: &'static str,
@@ -131,10 +137,10 @@ pub enum SettingsError {
         source: PasswordError,
     },
     /// A certificate or key cannot be read, or is none.
-    #[error("`--store-ca`, `--store-cert`, `--store-key`: {}", WithSources(.0))]
+    #[error("`{}`, `{}`, `{}`: {}", Flag("--store-ca"), Flag("--store-cert"), Flag("--store-key"), WithSources(.0))]
     Tls(#[from] TlsError),
     /// The password comes from two places.
-    #[error("both `{flag}` and {variable} are given; keep one of them")]
+    #[error("both `{}` and {variable} are given; keep one of them", Flag(.flag))]
     TwoPasswords {
         /// The flag that names a file with it.
         flag: &'static str,
@@ -149,18 +155,22 @@ pub enum SettingsError {
     PasswordMissing,
     /// A user for the Sentinels without a password.
     #[error(
-        "`--store-sentinel-user` needs a password: say `--store-sentinel-password-file`, or set \
-         TOLLGATE_STORE_SENTINEL_PASSWORD"
+        "`{}` needs a password: say `--store-sentinel-password-file`, or set \
+         TOLLGATE_STORE_SENTINEL_PASSWORD",
+        Flag("--store-sentinel-user")
     )]
     SentinelPasswordMissing,
     /// The store's settings contradict each other.
     #[error("the store: {}", WithSources(.0))]
     Store(#[from] tollgate_redis::SettingsError),
     /// A share for a policy that has none.
-    #[error("`--local-share` goes with `--on-store-failure local` only")]
+    #[error("`{}` goes with `--on-store-failure local` only", Flag("--local-share"))]
     NeedlessShare,
     /// A policy without its share.
-    #[error("`--on-store-failure local` needs `--local-share`, such as 1/3 for one of three processes")]
+    #[error(
+        "`{}` needs `--local-share`, such as 1/3 for one of three processes",
+        FlagWith("--on-store-failure", &"local")
+    )]
     MissingShare,
 }
 

@@ -6,12 +6,14 @@ use std::net::SocketAddr;
 use anyhow::Context;
 use tokio::net::{TcpListener, TcpSocket};
 
+use crate::args::Flag;
+
 /// Connections that may wait at once: one more is dropped, and its client tries again only after a second. The usual
 /// 128 are fewer than one burst of a large client.
 const BACKLOG: u32 = 4096;
 
 /// Listens on the address that this flag names.
-pub(crate) fn listen_on(address: SocketAddr, flag: &str) -> anyhow::Result<TcpListener> {
+pub(crate) fn listen_on(address: SocketAddr, flag: &'static str) -> anyhow::Result<TcpListener> {
     let listen = || {
         let socket = if address.is_ipv4() { TcpSocket::new_v4() } else { TcpSocket::new_v6() }?;
         // A process that has just ended leaves connections behind, which keep nobody from the address.
@@ -19,7 +21,7 @@ pub(crate) fn listen_on(address: SocketAddr, flag: &str) -> anyhow::Result<TcpLi
         socket.bind(address)?;
         socket.listen(BACKLOG)
     };
-    listen().with_context(|| format!("cannot listen on {address} (`{flag}`)"))
+    listen().with_context(|| format!("cannot listen on {address} (`{}`)", Flag(flag)))
 }
 
 /// How many connections the system lets wait, where it tells.

@@ -18,7 +18,7 @@ use clap::{Arg, Parser, Subcommand, ValueEnum};
 use http::uri::Authority;
 use tollgate::Quota;
 
-pub use self::environment::Variables;
+pub(crate) use self::environment::{Flag, FlagWith};
 pub use self::policies::{CheckConfigArgs, ExplainArgs};
 pub use self::store::{FailureArgs, IdentityForm, OnStoreFailure, Secret, StoreArgs};
 use crate::http::Dialect;
@@ -37,10 +37,6 @@ pub struct Args {
     /// What to do.
     #[command(subcommand)]
     pub command: Command,
-
-    /// Which of that the environment says.
-    #[arg(skip)]
-    pub variables: Variables,
 }
 
 /// What the binary does.

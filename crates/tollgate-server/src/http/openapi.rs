@@ -86,7 +86,7 @@ impl<'a> Describer<'a> {
         });
         match operation.asked {
             Asked::Path => {}
-            Asked::Query => described["parameters"] = query(),
+            Asked::Query => described["parameters"] = query(&mut self.asked),
             Asked::Dialect(dialect) => {
                 described["parameters"] = dialect.parameters.iter().map(parameter).collect();
             }
@@ -273,7 +273,7 @@ fn names(identity: &Identity) -> Vec<&str> {
 }
 
 /// The parameters of a check in the query: every name but `cost` is an attribute.
-fn query() -> Value {
+fn query(schemas: &mut SchemaGenerator) -> Value {
     let attributes = json!({
         "name": "attributes",
         "in": "query",
@@ -286,7 +286,8 @@ fn query() -> Value {
             "propertyNames": { "not": { "const": "cost" } },
         },
     });
-    let cost = json!({ "type": "integer", "minimum": 0, "maximum": Cost::MAX, "default": 1 });
+    let mut cost = schemas.subschema_for::<Cost>();
+    cost.insert("default".to_owned(), 1.into());
     json!([attributes, { "name": "cost", "in": "query", "required": false, "schema": cost }])
 }
 

@@ -306,7 +306,8 @@ impl<S: ServedStore + 'static> Operations<S> {
         let at_path = || self.iter().filter(|operation| operation.path == path);
         let granted = |listener: &Listener| at_path().any(|operation| listener.grants(operation.scope));
         if granted(listener) {
-            let mut methods: Vec<&str> = at_path().flat_map(methods).collect();
+            let granted = at_path().filter(|operation| listener.grants(operation.scope));
+            let mut methods: Vec<&str> = granted.flat_map(methods).collect();
             methods.sort_unstable();
             return Rejection::method_not_allowed(&methods.join(", "));
         }
@@ -336,4 +337,37 @@ fn of<T: JsonSchema>() -> SchemaOf {
 /// The methods of an operation.
 fn methods(operation: &Operation) -> impl Iterator<Item = &str> {
     [Some(operation.method.as_str()), operation.has_head().then_some("HEAD")].into_iter().flatten()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use tollgate::MemoryStore;
+
+    use super::*;
+
+    #[test]
+    fn no_two_rows_answer_the_same_request() {
+        for dialect in Dialect::ALL {
+            let table = Operations::<MemoryStore>::new(Some(dialect));
+            let requests =
+                table.iter().flat_map(|operation| methods(operation).map(|it| (operation.path, it)));
+            let requests: Vec<(&str, &str)> = requests.collect();
+            assert_eq!(requests.iter().collect::<BTreeSet<_>>().len(), requests.len());
+            let ids: BTreeSet<&str> = table.iter().map(|operation| operation.id).collect();
+            assert_eq!(ids.len(), table.iter().count());
+        }
+    }
+
+    /// What a browser may send for a page of another site is told by the type of a body, so a body there must be.
+    #[test]
+    fn what_changes_and_is_guarded_is_asked_in_a_body() {
+        let table = Operations::<MemoryStore>::new(None);
+        let changes = |operation: &&Operation| operation.is_guarded() && operation.effect == Effect::Changes;
+        assert_eq!(table.iter().filter(changes).count(), 4);
+        for operation in table.iter().filter(changes) {
+            assert_eq!(operation.method, Method::POST, "{}", operation.id);
+        }
+    }
 }

@@ -77,7 +77,7 @@ impl Parameter {
 }
 
 impl Dialect {
-    const ALL: [&Self; 3] = [&rlaas::DIALECT, &leetdezine::DIALECT, &spring_starter::DIALECT];
+    pub(super) const ALL: [&Self; 3] = [&rlaas::DIALECT, &leetdezine::DIALECT, &spring_starter::DIALECT];
 
     /// The one that is asked at this path.
     pub(super) fn at(path: &str) -> Option<&'static Self> {

@@ -159,8 +159,6 @@ pub(super) type Used = Whole<{ Quota::MAX_LIMIT }>;
 pub(super) type StartMillis = Whole<{ (1 << 53) - 1 }>;
 
 impl<const MAX: u64> Whole<MAX> {
-    pub(super) const MAX: u64 = MAX;
-
     pub(super) fn new(value: u64) -> Option<Self> {
         (value <= MAX).then_some(Self(value))
     }
