@@ -5,7 +5,7 @@ use std::fmt;
 
 use tollgate::{CountDenied, PolicyQuota};
 
-use crate::{Condition, Config, Policies, Policy};
+use crate::{Condition, Config, Policies, Policy, Printable};
 
 /// What is different between two files, in few words.
 ///
@@ -183,7 +183,9 @@ impl fmt::Display for Change {
 impl fmt::Display for ChangedSetting {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.values {
-            Some((before, after)) => write!(f, "{} {before} -> {after}", self.name),
+            Some((before, after)) => {
+                write!(f, "{} {} -> {}", self.name, Printable(before), Printable(after))
+            }
             None => f.write_str(self.name),
         }
     }

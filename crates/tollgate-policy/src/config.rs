@@ -10,7 +10,7 @@ use thiserror::Error;
 use crate::file::{At, Node, RawFile, Read, Variables};
 use crate::problem::Problems;
 use crate::resolve::resolve;
-use crate::{Changes, Policies, Position, Problem, Warning};
+use crate::{Changes, Policies, Position, Printable, Problem, Warning};
 
 /// What a valid file says.
 #[derive(Debug)]
@@ -37,7 +37,7 @@ pub struct StoreSettings {
 #[non_exhaustive]
 pub enum ConfigError {
     /// The file cannot be read.
-    #[error("cannot read {file}")]
+    #[error("cannot read {}", Printable(file))]
     Unreadable {
         /// The file.
         file: Box<str>,
@@ -45,7 +45,7 @@ pub enum ConfigError {
         source: io::Error,
     },
     /// The file is larger than [`Config::MAX_BYTES`].
-    #[error("{file} is larger than 16 MiB, and no file of policies")]
+    #[error("{} is larger than 16 MiB, and no file of policies", Printable(file))]
     TooLarge {
         /// The file.
         file: Box<str>,
@@ -78,19 +78,31 @@ impl Config {
         Self::parse(&path.display().to_string(), &Self::read(path)?)
     }
 
-    /// The text of a file, for whoever wants to compare it before it is parsed.
+    /// Returns the text of a file, to be compared before it is parsed. A pipe is waited for until its writer has
+    /// closed it.
     ///
     /// # Errors
     ///
     /// If the file cannot be read, is no text, or is larger than [`MAX_BYTES`](Self::MAX_BYTES).
     pub fn read(path: impl AsRef<Path>) -> Result<String, ConfigError> {
         let path = path.as_ref();
-        let file = || path.display().to_string().into();
-        let unreadable = |source| ConfigError::Unreadable { file: file(), source };
+        let file = path.display().to_string();
+        let open = File::open(path);
+        let open = open.map_err(|source| ConfigError::Unreadable { file: file.as_str().into(), source })?;
+        Self::read_from(&file, open)
+    }
+
+    /// Returns the text of an open file that messages call `file`.
+    ///
+    /// # Errors
+    ///
+    /// As [`read`](Self::read).
+    pub fn read_from(file: &str, open: impl io::Read) -> Result<String, ConfigError> {
+        let unreadable = |source| ConfigError::Unreadable { file: file.into(), source };
         let mut bytes = Vec::new();
-        let read = File::open(path).and_then(|open| open.take(Self::MAX_BYTES + 1).read_to_end(&mut bytes));
+        let read = open.take(Self::MAX_BYTES + 1).read_to_end(&mut bytes);
         if read.map_err(unreadable)? as u64 > Self::MAX_BYTES {
-            return Err(ConfigError::TooLarge { file: file() });
+            return Err(ConfigError::TooLarge { file: file.into() });
         }
         String::from_utf8(bytes)
             .map_err(|error| unreadable(io::Error::new(io::ErrorKind::InvalidData, error)))
@@ -242,7 +254,7 @@ impl fmt::Display for Lines<'_> {
         let Self(file, problems) = self;
         for (index, problem) in problems.iter().enumerate() {
             let separator = if index == 0 { "" } else { "\n" };
-            write!(f, "{separator}{file}:{problem}")?;
+            write!(f, "{separator}{}:{problem}", Printable(file))?;
         }
         Ok(())
     }

@@ -57,6 +57,36 @@ pub enum KeyFault {
 }
 
 impl Identity {
+    /// Whom one word in a file or a flag means: `global`, `ip` for the client of that address, or an attribute by its
+    /// name. `None` for a name that no request can have.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use tollgate_policy::Identity;
+    ///
+    /// assert_eq!(Identity::of_word("ip"), Some(Identity::Address("ip".into(), Default::default())));
+    /// assert_eq!(Identity::of_word("user"), Some(Identity::Attribute("user".into())));
+    /// assert_eq!(Identity::of_word(""), None);
+    /// ```
+    #[must_use]
+    pub fn of_word(word: &str) -> Option<Self> {
+        match word {
+            "global" => Some(Self::Global),
+            "ip" => Some(Self::Address(word.into(), Grouping::default())),
+            name => Attributes::is_name(name).then(|| Self::Attribute(name.into())),
+        }
+    }
+
+    /// Whom a list means: all of it together, or the one that it has.
+    #[must_use]
+    pub fn of_list(parts: Vec<Self>) -> Self {
+        match <[Self; 1]>::try_from(parts) {
+            Ok([only]) => only,
+            Err(parts) => Self::All(parts.into()),
+        }
+    }
+
     /// The key of a request.
     ///
     /// # Errors

@@ -55,6 +55,7 @@ mod limiter;
 mod matched;
 mod policies;
 mod policy;
+mod printable;
 mod problem;
 mod resolve;
 mod schema;
@@ -74,6 +75,7 @@ pub use self::limiter::{
 pub use self::matched::{Matched, Outcome, Refusal, Trial, TrialKind};
 pub use self::policies::Policies;
 pub use self::policy::{HeaderFormat, Mode, OnMissingKey, Override, Policy};
+pub use self::printable::Printable;
 pub use self::problem::{Hint, Position, Problem, ProblemKind};
 pub use self::schema::json_schema;
 pub use self::warning::{Warning, WarningKind};

@@ -5,7 +5,7 @@ use std::fmt;
 use thiserror::Error;
 use tollgate::{LocalShareError, Quota, QuotaError};
 
-use crate::{Attributes, NetworkError};
+use crate::{Attributes, NetworkError, Printable};
 
 /// A place in a file; both numbers begin at 1, and a column is a character.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -211,7 +211,7 @@ impl fmt::Display for Position {
 /// `line:column: what is wrong`.
 impl fmt::Display for Problem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}", self.at, self.kind)
+        write!(f, "{}: {}", self.at, Printable(&self.kind))
     }
 }
 

@@ -21,6 +21,8 @@ struct Defaults {
     mode: Mode,
     on_store_failure: FailureWord,
     local_share: Option<LocalShare>,
+    /// Whether there is a share that cannot be, which has a problem of its own.
+    has_wrong_share: bool,
     headers: HeaderFormat,
     deny_status: u16,
     count_denied: bool,
@@ -79,6 +81,7 @@ impl Defaults {
             mode: mode.unwrap_or_default(),
             on_store_failure: raw.and_then(|raw| value(&raw.on_store_failure)).unwrap_or(FailureWord::Open),
             local_share: raw.and_then(|raw| value(&raw.local_share)).map(|share| share.0),
+            has_wrong_share: raw.is_some_and(|raw| raw.local_share.is_none() && raw.gives("local_share")),
             headers: raw.and_then(|raw| value(&raw.headers)).unwrap_or_default(),
             deny_status: raw.and_then(|raw| value(&raw.deny_status)).map_or(429, |status| status.0),
             count_denied: raw.and_then(|raw| value(&raw.count_denied)).unwrap_or(false),
@@ -162,6 +165,7 @@ fn on_store_failure(
     match (word, value(&raw.local_share).map(|Share(share)| share)) {
         (FailureWord::Local, share) => match share.or(defaults.local_share) {
             Some(share) => Some(OnStoreFailure::Local(share)),
+            None if raw.gives("local_share") || defaults.has_wrong_share => None,
             None => {
                 let at = raw.on_store_failure.as_ref().map_or(at, |word| word.at);
                 problems.add(at, ProblemKind::MissingShare);

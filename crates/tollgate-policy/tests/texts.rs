@@ -103,6 +103,25 @@ fn the_examples_are_valid_and_without_warnings() {
     }
 }
 
+/// The schema took any name, so an editor that goes by it found nothing wrong with a file that no service would read.
+#[test]
+fn the_schema_refuses_the_names_that_the_reader_refuses() {
+    let schema: Value = serde_json::from_str(&tollgate_policy::json_schema()).unwrap();
+    let definitions = &schema["$defs"];
+    let policy = &definitions["RawPolicy"]["properties"]["name"];
+    assert_eq!(policy["pattern"], "^[A-Za-z0-9_.-]{1,64}$");
+    let names = [
+        &definitions["Key"]["anyOf"][0],
+        &definitions["RawKey"]["properties"]["attribute"],
+        &definitions["RawKey"]["properties"]["address"],
+        &definitions["CostAttribute"]["properties"]["attribute"],
+        &definitions["Conditions"]["propertyNames"],
+    ];
+    for name in names {
+        assert_eq!((&name["minLength"], &name["maxLength"]), (&1.into(), &128.into()), "{name}");
+    }
+}
+
 #[test]
 fn the_guide_shows_valid_files_and_has_every_key_and_code() {
     let guide = std::fs::read_to_string(file("../../docs/policies.md")).unwrap();

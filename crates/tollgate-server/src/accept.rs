@@ -1,48 +1,54 @@
 //! From a listening socket to connections: the cap on them, and the end of listening.
 
-use std::net::SocketAddr;
 use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::time::Duration;
-use std::{future, io, net};
+use std::{future, io, iter, net};
 
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tollgate::{Clock, SystemClock};
 use tracing::warn;
 
-use crate::connection::Connections;
 use crate::log_gap::LogGap;
+use crate::metrics::OpenConnections;
 use crate::phase::Phase;
-use crate::store::ServedStore;
+use crate::protocol::Protocol;
 
 /// How long to wait when the system gives no connection, as when there are no file descriptors left.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
-/// For as long as one log line says that the system gives no connection.
+/// For as long as one log line says that the system gives no connection, or that all are taken.
 const LOG_GAP: Duration = Duration::from_secs(60);
 
 /// A bound socket and what becomes of its connections.
-pub(crate) struct Acceptor<S> {
+pub(crate) struct Acceptor<P> {
     socket: TcpListener,
     max_connections: u32,
-    connections: Connections<S>,
-    phase: Phase,
+    connections: Connections<P>,
     failure_logged: LogGap,
+    full_logged: LogGap,
 }
 
-impl<S: ServedStore + 'static> Acceptor<S> {
+/// What the connections of one socket have in common.
+struct Connections<P> {
+    protocol: Arc<P>,
+    open: OpenConnections,
+    phase: Phase,
+}
+
+impl<P: Protocol> Acceptor<P> {
     pub(crate) fn new(
         socket: TcpListener,
         max_connections: u32,
-        connections: Connections<S>,
+        protocol: P,
+        open: OpenConnections,
         phase: Phase,
     ) -> Self {
-        Self { socket, max_connections, connections, phase, failure_logged: LogGap::default() }
-    }
-
-    pub(crate) fn address(&self) -> io::Result<SocketAddr> {
-        self.socket.local_addr()
+        let phase = phase.of_listener(open.clone(), max_connections);
+        let connections = Connections { protocol: Arc::new(protocol), open, phase };
+        let (failure_logged, full_logged) = Default::default();
+        Self { socket, max_connections, connections, failure_logged, full_logged }
     }
 
     /// Serves until the service drains and the last connection has ended.
@@ -64,6 +70,9 @@ impl<S: ServedStore + 'static> Acceptor<S> {
     /// The next connection, once there is room for one; none when the service drains.
     async fn accept(&self, permits: &Arc<Semaphore>) -> Option<(TcpStream, OwnedSemaphorePermit)> {
         let next = async {
+            if permits.available_permits() == 0 {
+                self.note_full();
+            }
             // An error would say that the semaphore is closed, which nobody does.
             let Ok(permit) = Arc::clone(permits).acquire_owned().await else { future::pending().await };
             loop {
@@ -72,7 +81,7 @@ impl<S: ServedStore + 'static> Acceptor<S> {
                     Err(error) if is_of_one_connection(&error) => {}
                     Err(error) => {
                         if self.failure_logged.passes(SystemClock.now(), LOG_GAP) {
-                            let listener = self.connections.listener().name();
+                            let listener = self.connections.open.listener();
                             warn!(listener, %error, "cannot accept connections");
                         }
                         tokio::time::sleep(ACCEPT_PAUSE).await;
@@ -82,8 +91,16 @@ impl<S: ServedStore + 'static> Acceptor<S> {
         };
         tokio::select! {
             biased;
-            () = self.phase.draining() => None,
+            () = self.connections.phase.draining() => None,
             accepted = next => Some(accepted),
+        }
+    }
+
+    fn note_full(&self) {
+        self.connections.open.full();
+        if self.full_logged.passes(SystemClock.now(), LOG_GAP) {
+            let (listener, max_connections) = (self.connections.open.listener(), self.max_connections);
+            warn!(listener, max_connections, "every connection is taken: further ones wait until one ends");
         }
     }
 
@@ -95,8 +112,7 @@ impl<S: ServedStore + 'static> Acceptor<S> {
         let Ok(listener) = self.socket.as_fd().try_clone_to_owned().map(net::TcpListener::from) else {
             return waiting;
         };
-        // It does not block: when nothing waits, accepting is an error.
-        while let Ok((stream, _)) = listener.accept() {
+        for stream in taken(|| listener.accept()) {
             let stream = stream.set_nonblocking(true).and_then(|()| TcpStream::from_std(stream));
             waiting.extend(stream);
         }
@@ -104,8 +120,54 @@ impl<S: ServedStore + 'static> Acceptor<S> {
     }
 }
 
+impl<P: Protocol> Connections<P> {
+    /// Serves a connection in a task of its own and gives the permit back when it has ended.
+    fn spawn(&self, stream: TcpStream, permit: OwnedSemaphorePermit) {
+        // Answers are small and each is wanted at once.
+        let _ = stream.set_nodelay(true);
+        let (protocol, phase, open) = (Arc::clone(&self.protocol), self.phase.clone(), self.open.one());
+        tokio::spawn(async move {
+            protocol.serve(stream, phase).await;
+            drop((open, permit));
+        });
+    }
+}
+
+/// What `accept` gives until it fails for another reason than that one connection is broken. It must not block: when
+/// nothing waits, that is an error.
+fn taken<T, A>(mut accept: impl FnMut() -> io::Result<(T, A)>) -> impl Iterator<Item = T> {
+    let accepted = iter::from_fn(move || match accept() {
+        Ok((stream, _)) => Some(Some(stream)),
+        Err(error) if is_of_one_connection(&error) => Some(None),
+        Err(_) => None,
+    });
+    accepted.flatten()
+}
+
 /// Whether only the connection that was to be accepted is broken.
 fn is_of_one_connection(error: &io::Error) -> bool {
     use io::ErrorKind::{ConnectionAborted, ConnectionRefused, ConnectionReset, Interrupted};
     matches!(error.kind(), ConnectionAborted | ConnectionRefused | ConnectionReset | Interrupted)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A client that had gone before it was accepted ended the loop, and who waited behind it was reset by the drain.
+    #[test]
+    fn a_connection_that_is_broken_ends_nothing() {
+        use io::ErrorKind::{ConnectionAborted, Interrupted, WouldBlock};
+        let mut answers = [
+            Ok((1, ())),
+            Err(ConnectionAborted),
+            Err(Interrupted),
+            Ok((2, ())),
+            Err(WouldBlock),
+            Ok((3, ())),
+        ]
+        .into_iter();
+        let accept = || answers.next().unwrap().map_err(io::Error::from);
+        assert_eq!(taken(accept).collect::<Vec<_>>(), [1, 2]);
+    }
 }

@@ -1,10 +1,9 @@
 //! `tollgate check-config`: every error of a file of policies, and what is probably a mistake in it.
 
 use std::fmt::Write as _;
-use std::io::{self, Write as _};
 
 use serde::Serialize;
-use tollgate_policy::{Config, ConfigError, Problem, ProblemKind, Warning};
+use tollgate_policy::{Config, ConfigError, Printable, Problem, ProblemKind, Warning};
 use tollgate_redis::StoreUrl;
 
 use crate::args::CheckConfigArgs;
@@ -37,12 +36,12 @@ struct FoundWarning {
     message: String,
 }
 
-/// Prints what is wrong with the file, and says whether it passes.
+/// Checks the file. Returns what to print about it, and whether it passes.
 ///
 /// # Errors
 ///
 /// If the file cannot be read.
-pub fn run(args: &CheckConfigArgs) -> Result<bool, ConfigError> {
+pub fn run(args: &CheckConfigArgs) -> Result<(String, bool), ConfigError> {
     let file = args.file.display().to_string();
     let checked = Config::parse_checked(&file, &Config::read(&args.file)?, |config| {
         let (_, problems) = Keys::of_file(config, &StoreFlags::default());
@@ -66,9 +65,8 @@ pub fn run(args: &CheckConfigArgs) -> Result<bool, ConfigError> {
         Err(error) => return Err(error),
     };
     let text = if args.json { json(&report) } else { readable(&report) };
-    // The exit status says it too.
-    let _ = io::stdout().write_all(text.as_bytes());
-    Ok(report.valid && (!args.deny_warnings || report.warnings.is_empty()))
+    let passes = report.valid && (!args.deny_warnings || report.warnings.is_empty());
+    Ok((text, passes))
 }
 
 /// Why the store that the file names can be none. `serve` does not look at it where `--store` goes before it.
@@ -106,12 +104,14 @@ fn json(report: &Report) -> String {
 /// As compilers write it, so that editors find the places.
 fn readable(report: &Report) -> String {
     let Report { file, policies, errors, warnings, .. } = report;
+    let file = Printable(file);
     let mut text = String::new();
     // Writing into a string does not fail.
     for FoundError { line, column, message } in errors {
-        let _ = writeln!(text, "{file}:{line}:{column}: error: {message}");
+        let _ = writeln!(text, "{file}:{line}:{column}: error: {}", Printable(message));
     }
     for FoundWarning { code, line, column, policy, message } in warnings {
+        let message = Printable(message);
         let _ = writeln!(text, "{file}:{line}:{column}: warning: policy `{policy}`: {message} [{code}]");
     }
     let _ = match policies {

@@ -1,7 +1,7 @@
 //! `tollgate check`: asks a running service and tells people what it said.
 
 use std::fmt::Write as _;
-use std::io::{self, Write as _};
+use std::io;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -13,6 +13,7 @@ use serde::de::IgnoredAny;
 use serde::{Deserialize, Serialize, Serializer};
 use thiserror::Error;
 use tokio::net::TcpStream;
+use tollgate_policy::Printable;
 
 use crate::args::CheckArgs;
 use crate::flags;
@@ -67,13 +68,13 @@ pub enum ClientError {
         server: String,
     },
     /// The service does not take the request: the fault of whoever wrote the arguments.
-    #[error("the service does not take the request: {detail}")]
+    #[error("the service does not take the request: {}", Printable(detail))]
     Rejected {
         /// In the service's words.
         detail: String,
     },
     /// What answers is no such service, or one in trouble.
-    #[error("{server} answered with status {status}: {detail}")]
+    #[error("{server} answered with status {status}: {}", Printable(detail))]
     Unexpected {
         /// Host and port.
         server: String,
@@ -98,16 +99,17 @@ pub fn exit_status(outcome: &Result<Answer, ClientError>) -> u8 {
     }
 }
 
-/// Asks the service and prints what it said on standard output.
+/// Asks the service. Returns what to print, and what came of it: an error if there is no decision.
 ///
-/// # Errors
-///
-/// If there is no decision. Nothing is tried twice: an answer that was lost may have taken units.
-pub async fn run(args: &CheckArgs) -> Result<Answer, ClientError> {
+/// Nothing is tried twice: an answer that was lost may have taken units.
+pub async fn run(args: &CheckArgs) -> (String, Result<Answer, ClientError>) {
     let server = args.server.to_string();
-    let exchange = exchange(args, &server);
     let timeout = |_| ClientError::Timeout { server: server.clone() };
-    let (status, body) = tokio::time::timeout(TIME_LIMIT, exchange).await.map_err(timeout)??;
+    let exchange = tokio::time::timeout(TIME_LIMIT, exchange(args, &server)).await.map_err(timeout);
+    let (status, body) = match exchange.flatten() {
+        Ok(answer) => answer,
+        Err(error) => return (String::new(), Err(error)),
+    };
     let decision = decision(&server, status, &body);
     let text = match &decision {
         // Also where it is a problem.
@@ -117,9 +119,7 @@ pub async fn run(args: &CheckArgs) -> Result<Answer, ClientError> {
         Ok(decision) => readable(decision) + "\n",
         Err(_) => String::new(),
     };
-    // The exit status says it too.
-    let _ = io::stdout().write_all(text.as_bytes());
-    decision.map(|decision| if decision.allowed { Answer::Allowed } else { Answer::Denied })
+    (text, decision.map(|decision| if decision.allowed { Answer::Allowed } else { Answer::Denied }))
 }
 
 async fn exchange(args: &CheckArgs, server: &str) -> Result<(StatusCode, Bytes), ClientError> {
@@ -200,7 +200,7 @@ struct Quota {
 }
 
 #[derive(Deserialize)]
-struct Problem {
+struct ErrorBody {
     detail: String,
     field: Option<String>,
 }
@@ -210,8 +210,8 @@ fn decision(server: &str, status: StatusCode, body: &[u8]) -> Result<Decision, C
         return Ok(decision);
     }
     let detail = match serde_json::from_slice(body) {
-        Ok(Problem { detail, field: Some(field) }) => format!("{field}: {detail}"),
-        Ok(Problem { detail, field: None }) => detail,
+        Ok(ErrorBody { detail, field: Some(field) }) => format!("{field}: {detail}"),
+        Ok(ErrorBody { detail, field: None }) => detail,
         Err(_) => "this is no answer of a tollgate service".to_owned(),
     };
     let server = server.to_owned();
@@ -224,7 +224,7 @@ fn decision(server: &str, status: StatusCode, body: &[u8]) -> Result<Decision, C
 fn readable(decision: &Decision) -> String {
     let policy = match decision.policy.as_deref() {
         None | Some(flags::NAME) => String::new(),
-        Some(name) => format!(" (policy {name})"),
+        Some(name) => format!(" (policy {})", Printable(name)),
     };
     let mut text = match (decision.allowed, decision.retry_after_ms, decision.reason.as_deref()) {
         (true, ..) if decision.source.as_deref() == Some("fallback") => {
@@ -249,7 +249,8 @@ fn readable(decision: &Decision) -> String {
     policies.dedup();
     for Quota { policy, quota, limit, used, remaining, reset_after_ms } in &decision.quotas {
         let reset = time(*reset_after_ms);
-        let whose = if policies.len() > 1 { format!("{policy} ") } else { String::new() };
+        let whose = if policies.len() > 1 { format!("{} ", Printable(policy)) } else { String::new() };
+        let quota = Printable(quota);
         // Writing into a string does not fail.
         let _ = write!(
             text,

@@ -1,14 +1,14 @@
 //! `tollgate doctor`: says what is wrong with a shared store, and what to do.
 
 use std::fmt::Write as _;
-use std::io::{self, Write as _};
 
 use serde::Serialize;
+use tollgate_policy::Printable;
 use tollgate_redis::{Diagnosis, Finding, Level};
 
 use crate::args::DoctorArgs;
 use crate::settings::SettingsError;
-use crate::store::{StoreSettings, flags_of, with_flags};
+use crate::store::{StoreSetup, flags_of, with_flags};
 
 /// What `--json` prints.
 #[derive(Serialize)]
@@ -28,19 +28,17 @@ struct Check<'a> {
     advice: Option<String>,
 }
 
-/// Looks at the store, prints what was found, and says how bad it is.
+/// Looks at the store. Returns what to print about it, and how bad it is.
 ///
 /// # Errors
 ///
 /// If flags contradict each other, or a file that they name cannot be read.
-pub async fn run(args: &DoctorArgs) -> Result<Level, SettingsError> {
-    let StoreSettings { url, builder, .. } =
-        StoreSettings::new(&args.store, args.store_args.store_layout.as_ref(), &args.store_args)?;
+pub async fn run(args: &DoctorArgs) -> Result<(String, Level), SettingsError> {
+    let StoreSetup { url, builder, .. } =
+        StoreSetup::new(&args.store, args.store_args.store_layout.as_ref(), &args.store_args)?;
     let diagnosis = builder.diagnose().await?;
     let text = if args.json { json(url.to_string(), &diagnosis) } else { readable(&diagnosis) };
-    // The exit status says it too.
-    let _ = io::stdout().write_all(text.as_bytes());
-    Ok(diagnosis.level())
+    Ok((text, diagnosis.level()))
 }
 
 fn json(store: String, diagnosis: &Diagnosis) -> String {
@@ -64,7 +62,7 @@ fn readable(diagnosis: &Diagnosis) -> String {
     for finding in diagnosis.findings() {
         // The advice, if there is one, is its end. Writing into a string does not fail.
         let flags = finding.advice().map_or("", flags_of);
-        let _ = writeln!(text, "{finding}{flags}");
+        let _ = writeln!(text, "{}{flags}", Printable(finding));
     }
     let count = |level| diagnosis.findings().iter().filter(|finding| finding.level() == level).count();
     let (passed, warned, failed) = (count(Level::Pass), count(Level::Warn), count(Level::Fail));

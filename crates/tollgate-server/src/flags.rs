@@ -4,6 +4,8 @@ use thiserror::Error;
 use tollgate::{CountDenied, OnStoreFailure, Quota};
 use tollgate_policy::{Attributes, Identity, Policies, Policy, PolicyError};
 
+use crate::args::Flag;
+
 /// Its name.
 pub(crate) const NAME: &str = "default";
 
@@ -15,16 +17,19 @@ pub(crate) const SOURCE: &str = "flags";
 #[non_exhaustive]
 pub enum FlagsError {
     /// The quotas contradict each other.
-    #[error("`--limit`: {0}")]
+    #[error("`{flag}`: {0}", flag = Flag("--limit"))]
     Limit(#[from] PolicyError),
     /// An attribute name that no request can have.
-    #[error("`--key`: an attribute's name must have 1 to {} characters", Attributes::MAX_NAME)]
+    #[error("`{}`: an attribute's name must have 1 to {} characters", Flag("--key"), Attributes::MAX_NAME)]
     KeyNameLength,
     /// The same attribute twice.
-    #[error("`--key`: {0} is named twice")]
+    #[error("`{flag}`: {0} is named twice", flag = Flag("--key"))]
     KeyTwice(Box<str>),
     /// In a query string the name is taken.
-    #[error("`--key`: `cost` is the number of units in a query string and cannot name an attribute there")]
+    #[error(
+        "`{}`: `cost` is the number of units in a query string and cannot name an attribute there",
+        Flag("--key")
+    )]
     KeyNamedCost,
 }
 
@@ -42,25 +47,22 @@ pub(crate) fn policies(
     Ok(Policies::of([policy])?)
 }
 
-/// Whoever these names describe; without any, whoever all attributes together do.
+/// Whoever these words mean, as in the list of a file; without any, whoever all attributes together do.
 fn identity(key: &[String]) -> Result<Identity, FlagsError> {
-    for (index, name) in key.iter().enumerate() {
-        if !Attributes::is_name(name) {
-            return Err(FlagsError::KeyNameLength);
-        }
-        if name == "cost" {
+    if key.is_empty() {
+        return Ok(Identity::Every);
+    }
+    let mut parts = Vec::new();
+    for (index, word) in key.iter().enumerate() {
+        if word == "cost" {
             return Err(FlagsError::KeyNamedCost);
         }
-        if key.iter().take(index).any(|earlier| earlier == name) {
-            return Err(FlagsError::KeyTwice(name.as_str().into()));
+        if key.iter().take(index).any(|earlier| earlier == word) {
+            return Err(FlagsError::KeyTwice(word.as_str().into()));
         }
+        parts.push(Identity::of_word(word).ok_or(FlagsError::KeyNameLength)?);
     }
-    let attribute = |name: &String| Identity::Attribute(name.as_str().into());
-    Ok(match key {
-        [] => Identity::Every,
-        [name] => attribute(name),
-        names => Identity::All(names.iter().map(attribute).collect()),
-    })
+    Ok(Identity::of_list(parts))
 }
 
 #[cfg(test)]

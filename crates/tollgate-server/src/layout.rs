@@ -3,30 +3,72 @@
 //! A store refuses what its layout cannot say, request by request, and a policy that admits in trouble would then admit
 //! everybody. So policies are looked through before they are live.
 
-use tollgate::PolicyQuota;
+use thiserror::Error;
+use tollgate::{PolicyQuota, Quota};
 use tollgate_policy::{
     Config, Identity, Mode, Override, Policies, Policy, Position, Problem, ProblemKind, StoreSettings,
 };
-use tollgate_redis::{KeyLayout, StoreUrl};
+use tollgate_redis::{KeyLayout, LayoutError, StoreUrl};
 
 use crate::store::DEFAULT_PREFIX;
+
+/// A text that means no layout of keys. The fault of whoever wrote it.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub(crate) enum UnknownLayout {
+    #[error(
+        "unknown layout of keys: expected {}, or a template such as limit:{{user}}:{{window}}",
+        KeyLayout::NAMED.map(|(name, _)| name).join(", ")
+    )]
+    Name,
+    #[error(transparent)]
+    Template(#[from] LayoutError),
+}
+
+/// A policy that cannot be counted under a layout of keys. The fault of whoever chose the two.
+#[derive(Debug, Clone, Error)]
+#[error("policy `{policy}` cannot be counted under the layout of keys: {reason}")]
+pub struct Misfit {
+    policy: Box<str>,
+    reason: Reason,
+}
+
+#[derive(Debug, Clone, Error)]
+enum Reason {
+    #[error("{quota}: {error}")]
+    Quota { quota: Quota, error: LayoutError },
+    #[error("its key has {}, and `{layout}` names {named}", counted(*.values))]
+    Values { values: usize, layout: KeyLayout, named: usize },
+    #[error("how many values its key has depends on the request")]
+    UnknownValues,
+    #[error("`{layout}` does not always tell {one} from {other}, which {{windows}} does")]
+    MixedUp { layout: KeyLayout, one: Quota, other: Quota },
+    #[error("`{layout}` does not always tell {quota} from the candidate {candidate}, which {{policy}} does")]
+    MixedUpCandidate { layout: KeyLayout, quota: Quota, candidate: Quota },
+    #[error(
+        "on a Cluster its quotas lie in several slots; braces around all values and nothing else keep them in one, such \
+         as {{{{{{user}}}}}}, or `across_slots: reserve` in `store` takes them slot by slot"
+    )]
+    Scattered,
+    #[error(
+        "`{layout}` does not always tell {quota} from {other} of policy `{policy}`, which matches the same requests; \
+         {{policy}} does"
+    )]
+    Shared { layout: KeyLayout, quota: Quota, other: Quota, policy: Box<str> },
+}
 
 /// The layout of this name, or the template.
 ///
 /// # Errors
 ///
-/// Says what is wrong with it.
-pub(crate) fn read(text: &str) -> Result<KeyLayout, String> {
+/// If it is neither.
+pub(crate) fn read(text: &str) -> Result<KeyLayout, UnknownLayout> {
     if let Some((_, layout)) = KeyLayout::NAMED.into_iter().find(|(name, _)| *name == text) {
         return Ok(layout);
     }
     if !text.contains('{') {
-        let names = KeyLayout::NAMED.map(|(name, _)| name).join(", ");
-        return Err(format!(
-            "unknown layout of keys: expected {names}, or a template such as limit:{{user}}:{{window}}"
-        ));
+        return Err(UnknownLayout::Name);
     }
-    text.parse::<KeyLayout>().map_err(|error| error.to_string())
+    Ok(text.parse()?)
 }
 
 /// How keys are written, and what the store can take of those.
@@ -81,7 +123,7 @@ impl Keys {
         let store = config.store();
         let own = store.and_then(|store| store.layout()).map(read).transpose().map_err(|error| {
             let at = config.layout_at().unwrap_or(Position { line: 1, column: 1 });
-            Problem::new(at, ProblemKind::Other(error.into()))
+            Problem::new(at, ProblemKind::Other(error.to_string().into()))
         })?;
         let Some(layout) = flags.layout.cloned().or(own) else { return Ok(None) };
         let is_cluster = flags.url.map_or(store.is_some_and(StoreSettings::is_cluster), StoreUrl::is_cluster);
@@ -107,9 +149,9 @@ impl Keys {
 
     /// The policies of the file that cannot be counted, and why not.
     pub(crate) fn problems(&self, config: &Config) -> Vec<Problem> {
-        let problem = |(policy, reason): (&Policy, String)| {
+        let problem = |(policy, misfit): (&Policy, Misfit)| {
             let at = policy.at().unwrap_or(Position { line: 1, column: 1 });
-            Problem::new(at, ProblemKind::Other(not_in_layout(policy, &reason).into()))
+            Problem::new(at, ProblemKind::Other(misfit.to_string().into()))
         };
         self.misfits(config.policies()).map(problem).collect()
     }
@@ -119,76 +161,68 @@ impl Keys {
     /// # Errors
     ///
     /// Names the first one that cannot, and why not.
-    pub(crate) fn check(&self, policies: &Policies) -> Result<(), String> {
-        self.misfits(policies).next().map_or(Ok(()), |(policy, reason)| Err(not_in_layout(policy, &reason)))
+    pub(crate) fn check(&self, policies: &Policies) -> Result<(), Misfit> {
+        self.misfits(policies).next().map_or(Ok(()), |(_, misfit)| Err(misfit))
     }
 
     /// The policies that cannot be counted, and why not.
-    fn misfits<'a>(&'a self, policies: &'a Policies) -> impl Iterator<Item = (&'a Policy, String)> {
+    fn misfits<'a>(&'a self, policies: &'a Policies) -> impl Iterator<Item = (&'a Policy, Misfit)> {
         let policies = policies.as_slice();
         policies.iter().enumerate().filter_map(|(place, policy)| {
             let earlier = policies.iter().take(place);
-            let misfit = self
+            let reason = self
                 .unwritable(policy)
                 .or_else(|| self.mixed_up(policy))
                 .or_else(|| self.scattered(policy))
                 .or_else(|| self.shared(policy, earlier))?;
-            Some((policy, misfit))
+            Some((policy, Misfit { policy: policy.name().into(), reason }))
         })
     }
 
     /// What of its keys the layout cannot say.
-    fn unwritable(&self, policy: &Policy) -> Option<String> {
+    fn unwritable(&self, policy: &Policy) -> Option<Reason> {
         let layout = &self.layout;
         let mut quotas =
             enforced(policy).chain(candidates(policy)).flatten().map(PolicyQuota::quota).peekable();
         // Without a quota, nobody is counted.
         quotas.peek()?;
         if let Some((quota, error)) = quotas.find_map(|quota| Some((quota, layout.validate(quota).err()?))) {
-            return Some(format!("{quota}: {error}"));
+            return Some(Reason::Quota { quota: quota.clone(), error });
         }
         let needed = layout.values();
         match values(policy.identity()) {
             Some(values) if values == needed => None,
-            Some(values) => Some(format!("its key has {}, and `{layout}` names {needed}", counted(values))),
-            None => Some("how many values its key has depends on the request".to_owned()),
+            Some(values) => Some(Reason::Values { values, layout: layout.clone(), named: needed }),
+            None => Some(Reason::UnknownValues),
         }
     }
 
     /// Which of its own quotas the layout takes for another: the store refuses such a request, or a candidate uses up
     /// the quota beside it.
-    fn mixed_up(&self, policy: &Policy) -> Option<String> {
+    fn mixed_up(&self, policy: &Policy) -> Option<Reason> {
         let layout = &self.layout;
         let is_mixed_up = |(one, other): &(&PolicyQuota, &PolicyQuota)| !layout.tells_apart(one, other);
         if let Some((one, other)) =
             enforced(policy).chain(candidates(policy)).flat_map(pairs).find(is_mixed_up)
         {
-            let (one, other) = (one.quota(), other.quota());
-            return Some(format!(
-                "`{layout}` does not always tell {one} from {other}, which {{windows}} does"
-            ));
+            let (one, other) = (one.quota().clone(), other.quota().clone());
+            return Some(Reason::MixedUp { layout: layout.clone(), one, other });
         }
         let beside = |tried| enforced(policy).flatten().map(move |quota| (quota, tried));
         let (quota, tried) = candidates(policy).flatten().flat_map(beside).find(is_mixed_up)?;
-        let (quota, tried) = (quota.quota(), tried.quota());
-        Some(format!(
-            "`{layout}` does not always tell {quota} from the candidate {tried}, which {{policy}} does"
-        ))
+        let (quota, candidate) = (quota.quota().clone(), tried.quota().clone());
+        Some(Reason::MixedUpCandidate { layout: layout.clone(), quota, candidate })
     }
 
     /// That on a Cluster its quotas are not in one slot, and the store refuses each request.
-    fn scattered(&self, policy: &Policy) -> Option<String> {
+    fn scattered(&self, policy: &Policy) -> Option<Reason> {
         let has_several = enforced(policy).chain(candidates(policy)).any(|quotas| quotas.len() > 1);
-        (has_several && self.slots == Slots::Several).then(|| {
-            "on a Cluster its quotas lie in several slots; braces around all values and nothing else keep them in \
-             one, such as {{{user}}}, or `across_slots: reserve` in `store` takes them slot by slot"
-                .to_owned()
-        })
+        (has_several && self.slots == Slots::Several).then_some(Reason::Scattered)
     }
 
     /// What a policy shares with an earlier one that certainly applies to the same requests: the store refuses those, or
     /// counts them twice where one of the two is a shadow.
-    fn shared<'a>(&self, policy: &'a Policy, earlier: impl Iterator<Item = &'a Policy>) -> Option<String> {
+    fn shared<'a>(&self, policy: &'a Policy, earlier: impl Iterator<Item = &'a Policy>) -> Option<Reason> {
         let counts = |policy: &Policy| policy.mode() != Mode::Off && !policy.is_exempt();
         let is_beside = |other: &&Policy| {
             counts(policy)
@@ -201,18 +235,13 @@ impl Keys {
             policy.quotas().iter().flat_map(with_other)
         });
         let (quota, known) = together.find(|(quota, known)| !self.layout.tells_apart(quota, known))?;
-        Some(format!(
-            "`{}` does not always tell {} from {} of policy `{}`, which matches the same requests; {{policy}} does",
-            self.layout,
-            quota.quota(),
-            known.quota(),
-            known.policy()
-        ))
+        Some(Reason::Shared {
+            layout: self.layout.clone(),
+            quota: quota.quota().clone(),
+            other: known.quota().clone(),
+            policy: known.policy().into(),
+        })
     }
-}
-
-fn not_in_layout(policy: &Policy, reason: &str) -> String {
-    format!("policy `{}` cannot be counted under the layout of keys: {reason}", policy.name())
 }
 
 /// The lists of quotas that decide, of which one is charged at a time.

@@ -3,15 +3,14 @@
 //! A request takes this way through the modules:
 //!
 //! ```text
-//! accept ──▶ connection ──▶ http ──▶ attributes ──▶ engine ──▶ PolicyLimiter ──▶ Store ──▶ http ──▶ reply
-//! cap on     limits of      routing,  what the      metrics,   which limits      one       headers,
-//! them       time and size  body,     caller says   log lines  apply to whom     step      body
-//!                           query
+//! accept ──▶ protocol ──▶ http ──────▶ attributes ──▶ engine ──▶ PolicyLimiter ──▶ Store ──▶ http ──▶ reply
+//! cap on     what is      operations,  what the      metrics,   which limits      one       headers,
+//! them       spoken       query, body  caller says   log lines  apply to whom     step      body
 //! ```
 //!
 //! [`args`] is what the user wrote, [`Settings`] the ready objects made of it, and [`serve`] puts everything
 //! together. Policies come from flags (`flags`), from what another system is started with (`import`), or from a file
-//! (`policy_file`), which is `watch`ed and `reload`ed. The
+//! (`policy_file`), which is `watch`ed, `follow`ed and `reload`ed. The
 //! engine knows no HTTP, the `http` modules know no counters, and all of it works over any
 //! [`Store`](tollgate::Store); `store` has those that the service can be started with.
 
@@ -21,23 +20,30 @@ pub mod args;
 mod attributes;
 pub mod check_config;
 pub mod client;
-mod connection;
+mod descriptors;
 pub mod doctor;
 mod engine;
 pub mod explain;
 mod flags;
+mod follow;
 mod http;
 mod import;
 mod layout;
+mod listener;
 mod log_gap;
 pub mod logs;
+mod look;
 mod metrics;
+pub mod output;
 mod phase;
 mod policy_file;
+mod protocol;
 mod reload;
+mod scope;
 mod serve;
 mod settings;
 mod shutdown;
+mod socket;
 mod stopwatch;
 mod store;
 mod watch;
@@ -45,6 +51,8 @@ mod watchdog;
 mod with_sources;
 
 pub use self::flags::FlagsError;
+pub use self::http::Dialect;
 pub use self::import::ImportError;
+pub use self::layout::Misfit;
 pub use self::serve::{Ended, serve};
 pub use self::settings::{Settings, SettingsError};

@@ -1,99 +1,129 @@
 //! The `tollgate` binary: a table of contents, and the only place where the process exits.
 
+use std::io::{self, Write};
 use std::process::ExitCode;
 
 use tollgate_policy::ConfigError;
 use tollgate_redis::Level;
-use tollgate_server::args::{
-    Args, CheckArgs, CheckConfigArgs, Command, DoctorArgs, ExplainArgs, ServeArgs, Variables,
-};
+use tollgate_server::args::{Args, CheckArgs, CheckConfigArgs, Command, DoctorArgs, ExplainArgs, ServeArgs};
 use tollgate_server::explain::ExplainError;
-use tollgate_server::{Ended, Settings, SettingsError, check_config, client, doctor, explain, logs};
+use tollgate_server::{Ended, Settings, SettingsError, check_config, client, doctor, explain, logs, output};
 
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
+const SUCCESS: u8 = 0;
+/// The file is not valid, the store is in trouble, the service cannot run.
+const FAILURE: u8 = 1;
 /// What the command line said cannot be; the same as clap's own.
 const USAGE: u8 = 2;
+/// As 0, but standard output did not take the answer.
+const UNWRITTEN: u8 = 4;
 /// A second signal cut the drain short: 128 and the number of SIGINT, as shells report it.
 const INTERRUPTED: u8 = 130;
 
 fn main() -> ExitCode {
-    let Args { command, variables } = Args::from_process();
-    let (outcome, failure) = match command {
-        Command::Serve(args) => (serve(*args, &variables), ExitCode::FAILURE),
-        Command::Doctor(args) => (doctor(&args, &variables), ExitCode::FAILURE),
-        // For a check, status 1 is a denial.
-        Command::Check(args) => (check(args), ExitCode::from(client::NO_ANSWER)),
-        Command::CheckConfig(args) => (check_config(&args), ExitCode::FAILURE),
-        Command::Explain(args) => (explain(&args), ExitCode::FAILURE),
+    let Args { command } = match Args::from_process() {
+        Ok(args) => args,
+        Err(error) => return ExitCode::from(usage(&error)),
     };
-    outcome.unwrap_or_else(|error| {
-        eprintln!("error: {}", variables.in_place_of_flags(&format!("{error:#}")));
+    let (outcome, failure) = match command {
+        Command::Serve(args) => (serve(*args), FAILURE),
+        Command::Doctor(args) => (doctor(&args), FAILURE),
+        // For a check, status 1 is a denial.
+        Command::Check(args) => (check(args), client::NO_ANSWER),
+        Command::CheckConfig(args) => (check_config(&args), FAILURE),
+        Command::Explain(args) => (explain(&args), FAILURE),
+    };
+    let status = outcome.unwrap_or_else(|error| {
+        output::complain(format_args!("error: {error:#}"));
         failure
-    })
+    });
+    ExitCode::from(status)
 }
 
-fn serve(args: ServeArgs, variables: &Variables) -> anyhow::Result<ExitCode> {
+/// Prints the help, the version, or what is wrong with the arguments.
+fn usage(error: &clap::Error) -> u8 {
+    let printed = error.print().and_then(|()| io::stdout().flush());
+    match (error.use_stderr(), printed) {
+        (true, _) => USAGE,
+        (false, Err(error)) if error.kind() != io::ErrorKind::BrokenPipe => unwritten(&error),
+        (false, _) => SUCCESS,
+    }
+}
+
+/// Prints the answer. Its status stands, unless that would be 0 for an answer that standard output did not take.
+fn answer(text: &str, status: u8) -> u8 {
+    match output::answer(text) {
+        Err(error) if status == SUCCESS => unwritten(&error),
+        _ => status,
+    }
+}
+
+fn unwritten(error: &io::Error) -> u8 {
+    output::complain(format_args!("error: cannot write to standard output: {error}"));
+    UNWRITTEN
+}
+
+fn serve(args: ServeArgs) -> anyhow::Result<u8> {
     let settings = match Settings::new(args) {
         Ok(settings) => settings,
-        Err(error) => return Ok(wrong_setting(&error, variables)),
+        Err(error) => return Ok(wrong_setting(&error)),
     };
-    logs::start(settings.log_format);
+    let _log = logs::start(settings.log_format)?;
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     let ended = runtime.block_on(tollgate_server::serve(settings));
     // What is left over after the drain's time is up is not waited for.
     runtime.shutdown_background();
     Ok(match ended? {
-        Ended::Drained => ExitCode::SUCCESS,
-        Ended::Interrupted => ExitCode::from(INTERRUPTED),
+        Ended::Drained => SUCCESS,
+        Ended::Interrupted => INTERRUPTED,
     })
 }
 
-fn doctor(args: &DoctorArgs, variables: &Variables) -> anyhow::Result<ExitCode> {
+fn doctor(args: &DoctorArgs) -> anyhow::Result<u8> {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
-    match runtime.block_on(doctor::run(args)) {
-        Ok(Level::Fail) => Ok(ExitCode::FAILURE),
-        Ok(_) => Ok(ExitCode::SUCCESS),
-        Err(error) => Ok(wrong_setting(&error, variables)),
-    }
+    Ok(match runtime.block_on(doctor::run(args)) {
+        Ok((text, level)) => answer(&text, if level == Level::Fail { FAILURE } else { SUCCESS }),
+        Err(error) => wrong_setting(&error),
+    })
 }
 
-fn wrong_setting(error: &SettingsError, variables: &Variables) -> ExitCode {
-    eprintln!("error: {}", variables.in_place_of_flags(&error.to_string()));
-    ExitCode::from(USAGE)
+fn wrong_setting(error: &SettingsError) -> u8 {
+    output::complain(format_args!("error: {error}"));
+    USAGE
 }
 
-fn check(args: CheckArgs) -> anyhow::Result<ExitCode> {
+fn check(args: CheckArgs) -> anyhow::Result<u8> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    let outcome = runtime.block_on(client::run(&args));
+    let (text, outcome) = runtime.block_on(client::run(&args));
+    let status = answer(&text, client::exit_status(&outcome));
     if let Err(error) = &outcome {
-        eprintln!("error: {error}");
+        output::complain(format_args!("error: {error}"));
     }
-    Ok(ExitCode::from(client::exit_status(&outcome)))
+    Ok(status)
 }
 
-fn check_config(args: &CheckConfigArgs) -> anyhow::Result<ExitCode> {
-    match check_config::run(args) {
-        Ok(true) => Ok(ExitCode::SUCCESS),
-        Ok(false) => Ok(ExitCode::FAILURE),
-        Err(error) => Ok(wrong_argument(error)),
-    }
+fn check_config(args: &CheckConfigArgs) -> anyhow::Result<u8> {
+    Ok(match check_config::run(args) {
+        Ok((text, passes)) => answer(&text, if passes { SUCCESS } else { FAILURE }),
+        Err(error) => wrong_argument(error),
+    })
 }
 
-fn explain(args: &ExplainArgs) -> anyhow::Result<ExitCode> {
-    match explain::run(args) {
-        Ok(()) => Ok(ExitCode::SUCCESS),
+fn explain(args: &ExplainArgs) -> anyhow::Result<u8> {
+    Ok(match explain::run(args) {
+        Ok(text) => answer(&text, SUCCESS),
         // Each of its lines names the file.
         Err(ExplainError::File(error @ ConfigError::Invalid { .. })) => {
-            eprintln!("{error}");
-            Ok(ExitCode::FAILURE)
+            output::complain(&error);
+            FAILURE
         }
-        Err(error) => Ok(wrong_argument(error)),
-    }
+        Err(error) => wrong_argument(error),
+    })
 }
 
-fn wrong_argument(error: impl Into<anyhow::Error>) -> ExitCode {
-    eprintln!("error: {:#}", error.into());
-    ExitCode::from(USAGE)
+fn wrong_argument(error: impl Into<anyhow::Error>) -> u8 {
+    output::complain(format_args!("error: {:#}", error.into()));
+    USAGE
 }

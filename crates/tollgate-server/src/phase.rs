@@ -1,4 +1,4 @@
-//! Whether the service runs or drains: one flag that every connection sees.
+//! What the service wants of a connection: that it ends because the service drains, or that it makes room.
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -6,31 +6,71 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use tokio::sync::Notify;
 
-/// Set once, when the first signal comes. Clones share it.
+use crate::metrics::OpenConnections;
+
+/// Whether the service drains, which is set once, when the first signal comes. Clones share it.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Phase(Arc<Inner>);
+pub(crate) struct Phase {
+    drain: Arc<Drain>,
+    crowd: Option<Crowd>,
+}
+
+/// The connections of one listener, and how many of them are many.
+#[derive(Debug, Clone)]
+struct Crowd {
+    open: OpenConnections,
+    many: u32,
+}
+
+/// What is wanted of connections.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Pressure {
+    /// Nothing.
+    None,
+    /// Those that are idle are to make room for others.
+    Crowd,
+    /// All are to end.
+    Drain,
+}
 
 #[derive(Debug, Default)]
-struct Inner {
+struct Drain {
     draining: AtomicBool,
     changed: Notify,
 }
 
 impl Phase {
+    /// The phase as the connections of one listener see it, of which there may be so many.
+    pub(crate) fn of_listener(&self, open: OpenConnections, max_connections: u32) -> Self {
+        // The last sixteenth is kept free of those who only hold a place.
+        let many = max_connections - max_connections / 16;
+        Self { drain: Arc::clone(&self.drain), crowd: Some(Crowd { open, many }) }
+    }
+
+    pub(crate) fn pressure(&self) -> Pressure {
+        let is_crowded =
+            || self.crowd.as_ref().is_some_and(|crowd| crowd.open.count() >= i64::from(crowd.many));
+        match self.is_draining() {
+            true => Pressure::Drain,
+            false if is_crowded() => Pressure::Crowd,
+            false => Pressure::None,
+        }
+    }
+
     pub(crate) fn is_draining(&self) -> bool {
         // Relaxed, here and below: the flag guards no other memory, and a connection that sees it a moment
         // later only answers one request more.
-        self.0.draining.load(Ordering::Relaxed)
+        self.drain.draining.load(Ordering::Relaxed)
     }
 
     pub(crate) fn drain(&self) {
-        self.0.draining.store(true, Ordering::Relaxed);
-        self.0.changed.notify_waiters();
+        self.drain.draining.store(true, Ordering::Relaxed);
+        self.drain.changed.notify_waiters();
     }
 
     /// Waits until the service drains.
     pub(crate) async fn draining(&self) {
-        let mut changed = pin!(self.0.changed.notified());
+        let mut changed = pin!(self.drain.changed.notified());
         // Listening before looking: a change between the two is not missed.
         changed.as_mut().enable();
         if !self.is_draining() {

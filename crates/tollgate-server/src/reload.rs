@@ -2,20 +2,18 @@
 //! changes.
 
 use std::fmt;
-use std::future::pending;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use thiserror::Error;
-use tokio::signal::unix::Signal;
 use tollgate::{Clock, SystemClock, Timestamp};
 use tollgate_policy::{Change, Changes, Config, ConfigError, PolicyLimiter};
 use tracing::{error, info, warn};
 
+use crate::look::Look;
 use crate::policy_file::PolicyFile;
 use crate::stopwatch::Stopwatch;
-use crate::watch::Watch;
 use crate::with_sources::WithSources;
 
 /// Keeps the live policies in step with their file.
@@ -50,12 +48,25 @@ pub(crate) struct Failure {
 pub(crate) enum Cause {
     /// Something changed where the file is.
     Watch,
+    /// Another file was put in its place, whole.
+    Rename,
     /// Nothing is known to have changed, and the file has not been looked at for a while.
     Interval,
     /// A signal.
     Signal,
     /// An administrator.
     Request,
+}
+
+/// What came of a look at a file that may be half written.
+#[derive(Debug)]
+pub(crate) enum Glance {
+    /// It was read, or is the one that was read last.
+    Settled,
+    /// It is as it was, and has to stay so for longer.
+    Same,
+    /// It is to be looked at again after this time.
+    Changed(Look, Duration),
 }
 
 /// What came of a reload.
@@ -89,21 +100,41 @@ impl<S> Reloads<S> {
     /// If it cannot be read or is not valid. Nothing has changed then, and the log has every problem.
     pub(crate) fn reload(&self, cause: Cause) -> Result<Reloaded, ReloadError> {
         let mut file = lock(&self.file);
-        let text = match file.read() {
-            Ok(text) if cause.is_guess() && file.is_known(&text) => {
-                // Something else changed in the folder.
-                self.state.found_in_step();
-                return Ok(Reloaded::Unchanged(self.limiter.live().version()));
-            }
-            text => text,
-        };
-        match text.and_then(|text| file.parse(text)) {
-            Ok(config) => Ok(self.make_live(&file, config, cause)),
-            Err(error) => Err(self.fail(&file, error, cause)),
+        let look = file.look();
+        self.take(&mut file, look, cause)
+    }
+
+    /// Reads the file again as [`reload`](Self::reload) does, if it is as it was at an earlier look and has stayed so
+    /// for long enough: nobody else says that it is whole.
+    pub(crate) fn glance(&self, earlier: Option<&Look>, is_over: bool, cause: Cause) -> Glance {
+        let mut file = lock(&self.file);
+        let look = file.look();
+        let is_same = earlier.is_some_and(|earlier| earlier.is_same(&look));
+        if file.is_known(&look) || is_same && is_over {
+            // What came of it is in the log.
+            let _ = self.take(&mut file, look, cause);
+            return Glance::Settled;
+        }
+        if is_same {
+            return Glance::Same;
+        }
+        let rest = file.rest(&look);
+        Glance::Changed(look, rest)
+    }
+
+    fn take(&self, file: &mut PolicyFile, look: Look, cause: Cause) -> Result<Reloaded, ReloadError> {
+        if cause.is_guess() && file.is_known(&look) {
+            // Something else changed in the folder.
+            self.state.found_in_step();
+            return Ok(Reloaded::Unchanged(self.limiter.live().version()));
+        }
+        match file.read(look) {
+            Ok(config) => Ok(self.make_live(file, config, cause)),
+            Err(error) => Err(self.fail(file, error, cause)),
         }
     }
 
-    fn make_live(&self, file: &PolicyFile, config: Config, cause: Cause) -> Reloaded {
+    fn make_live(&self, file: &mut PolicyFile, config: Config, cause: Cause) -> Reloaded {
         *lock(&self.state.failure) = None;
         self.state.found_in_step();
         if file.has_another_store(&config) {
@@ -144,29 +175,6 @@ impl<S> Reloads<S> {
         error!(file = file.name(), cause = cause.name(), version, "policies stay as they are\n{failure}");
         *lock(&self.state.failure) = Some(Arc::clone(&failure));
         ReloadError(failure)
-    }
-}
-
-/// Reads the file again whenever it may have changed, or the signal comes.
-pub(crate) async fn keep_in_step<S: Send + Sync + 'static>(
-    reloads: Arc<Reloads<S>>,
-    watch: Watch,
-    mut hangup: Option<Signal>,
-) {
-    loop {
-        let signal = async {
-            match &mut hangup {
-                Some(hangup) => hangup.recv().await,
-                None => pending().await,
-            }
-        };
-        let cause = tokio::select! {
-            cause = watch.changed() => cause,
-            _ = signal => Cause::Signal,
-        };
-        let reloads = Arc::clone(&reloads);
-        // A large file takes a while, in which requests are answered. What came of it is in the log.
-        let _ = tokio::task::spawn_blocking(move || reloads.reload(cause)).await;
     }
 }
 
@@ -215,14 +223,20 @@ impl fmt::Display for Failure {
 }
 
 impl Cause {
-    /// Nobody asked, and the file may be as it was.
+    /// Whether nobody asked, and the file may be as it was.
     const fn is_guess(self) -> bool {
+        matches!(self, Self::Watch | Self::Rename | Self::Interval)
+    }
+
+    /// Whether the file may be half written.
+    pub(crate) const fn is_doubtful(self) -> bool {
         matches!(self, Self::Watch | Self::Interval)
     }
 
     const fn name(self) -> &'static str {
         match self {
             Self::Watch => "watch",
+            Self::Rename => "rename",
             Self::Interval => "interval",
             Self::Signal => "SIGHUP",
             Self::Request => "request",

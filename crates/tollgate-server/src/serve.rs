@@ -1,43 +1,53 @@
 //! The composition root: builds the service from its settings, runs it, drains it.
 
-use std::io::{self, Write};
 use std::net::SocketAddr;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context;
-use tokio::net::TcpListener;
+use tokio::task::JoinSet;
 use tollgate_policy::PolicyLimiter;
 use tracing::{info, warn};
 
 use crate::accept::Acceptor;
 use crate::announced;
 use crate::args::LogFormat;
-use crate::connection::Connections;
+use crate::descriptors::{self, Caps};
 use crate::engine::Engine;
-use crate::http::{Edge, Listener};
+use crate::follow;
+use crate::http::{Edge, Http};
+use crate::listener::Listener;
 use crate::metrics::{Metrics, Occupancy, PolicyFigures, Scrape, StoreMetrics};
+use crate::output;
 use crate::phase::Phase;
-use crate::reload::{self, Reloads};
-use crate::settings::{PolicySettings, Settings};
-use crate::shutdown::Signals;
-use crate::store::{self, Metered, ServedStore, StoreSettings};
+use crate::reload::Reloads;
+use crate::settings::{InitialPolicies, Settings};
+use crate::shutdown::{Hangup, Signals};
+use crate::socket;
+use crate::store::{self, Metered, ServedStore, StoreSetup};
 use crate::watch::Watch;
 
 /// What was accepted has this long to finish; with what comes before and after it, the process ends within
 /// five seconds of the signal.
 const DRAIN_LIMIT: Duration = Duration::from_millis(4_700);
 
+/// A part of the service that runs by itself, and has not begun.
+type Task = Pin<Box<dyn Future<Output = ()> + Send>>;
+
 /// The service, bound to its addresses and not yet answering.
-struct Server<S> {
-    public: Acceptor<S>,
-    admin: Acceptor<S>,
-    public_address: SocketAddr,
-    admin_address: SocketAddr,
+struct Server {
+    /// Accept connections until the service drains, and end with the last of them.
+    acceptors: Vec<Task>,
+    /// Go on until the service has stopped.
+    background: Vec<Task>,
+    public: SocketAddr,
+    admin: SocketAddr,
     /// What is allowed to whom, for people.
     rule: String,
     /// The path of a check that counts.
     example: String,
+    caps: Caps,
     log_format: LogFormat,
     phase: Phase,
     signals: Signals,
@@ -64,7 +74,7 @@ pub async fn serve(mut settings: Settings) -> anyhow::Result<Ended> {
     let Some(store) = settings.store.take() else {
         return run(settings, memory, None).await;
     };
-    let StoreSettings { url, prefix, layout, timeout, connect_timeout, builder } = store;
+    let StoreSetup { url, prefix, layout, timeout, connect_timeout, builder } = store;
     let shared = builder.build().context("the shared store")?;
     let status = shared.clone();
     let metrics = Arc::new(StoreMetrics::new(move || status.status()));
@@ -81,7 +91,11 @@ pub async fn serve(mut settings: Settings) -> anyhow::Result<Ended> {
         }
     }
     tokio::spawn(store::note_start(Arc::clone(&metrics), connect_timeout));
-    run(settings, metered, Some(metrics)).await
+    let (outages, telling) = (metered.outages(), metered.outages());
+    tokio::spawn(async move { telling.keep_telling().await });
+    let ended = run(settings, metered, Some(metrics)).await;
+    outages.tell();
+    ended
 }
 
 async fn run<S: ServedStore + 'static>(
@@ -94,42 +108,65 @@ async fn run<S: ServedStore + 'static>(
     server.run().await
 }
 
-impl<S: ServedStore + 'static> Server<S> {
-    async fn bind(settings: Settings, store: S, shared: Option<Arc<StoreMetrics>>) -> anyhow::Result<Self> {
+impl Server {
+    async fn bind<S: ServedStore + 'static>(
+        settings: Settings,
+        store: S,
+        shared: Option<Arc<StoreMetrics>>,
+    ) -> anyhow::Result<Self> {
         let Settings {
             policies,
             memory,
             when_full,
-            answers,
+            dialect,
             metric_aliases,
             listen,
             admin_listen,
+            allowed_hosts,
             max_connections,
             log_format,
             ..
         } = settings;
-        let public = listen_on(listen, "--listen").await?;
-        let admin = listen_on(admin_listen, "--admin-listen").await?;
+        let open_files = descriptors::raise_limit();
+        let caps = Caps::fitted(max_connections, open_files);
+        if caps.public < max_connections {
+            let Caps { public, admin } = caps;
+            warn!(
+                open_files,
+                public,
+                admin,
+                "fewer connections than --max-connections: raise the limit of open files (ulimit -n)"
+            );
+        }
+        let public = socket::listen_on(listen, "--listen")?;
+        let admin = socket::listen_on(admin_listen, "--admin-listen")?;
+        let public_listener = Listener::public(public.local_addr()?, allowed_hosts.clone());
+        let admin_listener = Listener::admin(admin.local_addr()?, allowed_hosts);
+        let (public_address, admin_address) = (public_listener.address, admin_listener.address);
+        let listeners = [public_listener, admin_listener];
         // Before the addresses are announced: whoever read them may send a signal.
-        let mut signals = Signals::catch().context("cannot catch signals")?;
+        let hangup = if policies.file.is_some() { Hangup::Reloads } else { Hangup::Ends };
+        let mut signals = Signals::catch(hangup).context("cannot catch signals")?;
 
-        let (phase, metrics) = (Phase::default(), Arc::new(Metrics::default()));
-        let PolicySettings { policies, source, file, notes, warnings, other_store } = policies;
+        let (phase, metrics) = (Phase::default(), Arc::new(Metrics::new(listeners.iter().map(|it| it.name))));
+        let InitialPolicies { policies, source, file, notes, warnings, other_store } = policies;
         let rule = announced::rule(&policies, file.as_ref());
         let example =
-            answers.map_or_else(|| announced::example(&policies), |system| system.example.to_owned());
+            dialect.map_or_else(|| announced::example(&policies), |dialect| dialect.example.to_owned());
         notes.iter().for_each(|note| info!(source, "{note}"));
         let limiter =
             PolicyLimiter::new(store, policies, &source).memory(memory.clone()).when_full(when_full);
         let limiter = Arc::new(limiter);
-        let reloads = file.map(|file| {
+        let mut background: Vec<Task> = Vec::new();
+        let reloads = file.map(|mut file| {
             file.log_warnings(&warnings);
             if other_store {
                 info!(file = file.name(), "`--store` overrides `store:` of the file");
             }
             let watch = Watch::start(file.path());
             let reloads = Arc::new(Reloads::new(Arc::clone(&limiter), file));
-            tokio::spawn(reload::keep_in_step(Arc::clone(&reloads), watch, signals.take_hangup()));
+            let in_step = follow::keep_in_step(Arc::clone(&reloads), watch, signals.take_hangup());
+            background.push(Box::pin(in_step));
             reloads
         });
 
@@ -143,22 +180,34 @@ impl<S: ServedStore + 'static> Server<S> {
         let scrape =
             Scrape::new(Arc::clone(&metrics), Box::new(figures), Box::new(size), shared, metric_aliases);
         let engine = Engine::new(limiter, when_full, Arc::clone(&metrics));
-        let edge = Arc::new(Edge::new(engine, reloads, answers, Arc::clone(&metrics), scrape, phase.clone()));
+        let edge =
+            Edge::new(&listeners, engine, reloads, dialect, Arc::clone(&metrics), scrape, phase.clone());
+        let edge = Arc::new(edge);
 
-        let acceptor = |socket, listener| {
-            let (edge, metrics) = (Arc::clone(&edge), Arc::clone(&metrics));
-            let connections = Connections::new(listener, edge, metrics, phase.clone());
-            Acceptor::new(socket, max_connections, connections, phase.clone())
-        };
-        let public = acceptor(public, Listener::Public);
-        let admin = acceptor(admin, Listener::Admin);
-        let (public_address, admin_address) = (public.address()?, admin.address()?);
-        Ok(Self { public, admin, public_address, admin_address, rule, example, log_format, phase, signals })
+        let sockets = [(public, caps.public), (admin, caps.admin)];
+        let acceptors =
+            sockets.into_iter().zip(listeners).map(|((socket, max_connections), listener)| -> Task {
+                let open = metrics.connections(listener.name);
+                let http = Http::new(Arc::clone(&edge), listener);
+                Box::pin(Acceptor::new(socket, max_connections, http, open, phase.clone()).run())
+            });
+        Ok(Self {
+            acceptors: acceptors.collect(),
+            caps,
+            background,
+            public: public_address,
+            admin: admin_address,
+            rule,
+            example,
+            log_format,
+            phase,
+            signals,
+        })
     }
 
     /// Says where the service listens: in a log line, and to people on standard output as well.
     fn announce(&self) {
-        let Self { public_address: public, admin_address: admin, rule, example, .. } = self;
+        let Self { public, admin, rule, example, .. } = self;
         let version = env!("CARGO_PKG_VERSION");
         let try_it = format!("curl -i 'http://{public}{example}'");
         if self.log_format == LogFormat::Text {
@@ -168,10 +217,16 @@ impl<S: ServedStore + 'static> Server<S> {
                  admin   http://{admin}\n\
                  try     {try_it}\n"
             );
-            // Nobody reads it if this fails, and the service works all the same.
-            let _ = io::stdout().write_all(text.as_bytes());
+            if let Err(error) = output::answer(&text) {
+                warn!(%error, "cannot write to standard output: the addresses are in the log alone");
+            }
         }
-        info!(version, %public, %admin, rule, try_it, "started");
+        // What the system gave, which may be less than what was asked.
+        let backlog = socket::backlog();
+        let Caps { public: connections, admin: admin_connections } = self.caps;
+        info!(
+            version, %public, %admin, rule, try_it, connections, admin_connections, backlog, "started"
+        );
         if !admin.ip().to_canonical().is_loopback() {
             warn!(%admin, "whoever reaches the admin listener can change counters: it asks for no password");
         }
@@ -179,25 +234,31 @@ impl<S: ServedStore + 'static> Server<S> {
 
     /// Answers until a signal comes, then finishes what was accepted.
     async fn run(self) -> anyhow::Result<Ended> {
-        let Self { public, admin, phase, mut signals, .. } = self;
-        let (public, admin) = (tokio::spawn(public.run()), tokio::spawn(admin.run()));
-        let serving = async { tokio::try_join!(public, admin) };
-        tokio::pin!(serving);
+        let Self { acceptors, background, phase, mut signals, .. } = self;
+        let mut serving: JoinSet<()> = acceptors.into_iter().collect();
+        // Stopped when this function ends.
+        let _background: JoinSet<()> = background.into_iter().collect();
 
         let signal = tokio::select! {
-            stopped = &mut serving => {
-                stopped.context("the accept loop stopped")?;
+            stopped = serving.join_next() => {
+                stopped.transpose().context("the accept loop stopped")?;
                 anyhow::bail!("the accept loop stopped");
             }
             signal = signals.next() => signal,
         };
         info!(signal, "draining: a second signal exits at once");
         phase.drain();
+        let finished = async {
+            while let Some(finished) = serving.join_next().await {
+                finished.context("the accept loop stopped")?;
+            }
+            anyhow::Ok(())
+        };
         tokio::select! {
-            drained = tokio::time::timeout(DRAIN_LIMIT, &mut serving) => {
+            drained = tokio::time::timeout(DRAIN_LIMIT, finished) => {
                 match drained {
                     Ok(finished) => {
-                        finished.context("the accept loop stopped")?;
+                        finished?;
                         info!("stopped");
                     }
                     Err(_) => warn!("stopped: connections were left after {DRAIN_LIMIT:?}"),
@@ -210,8 +271,4 @@ impl<S: ServedStore + 'static> Server<S> {
             }
         }
     }
-}
-
-async fn listen_on(address: SocketAddr, flag: &str) -> anyhow::Result<TcpListener> {
-    TcpListener::bind(address).await.with_context(|| format!("cannot listen on {address} (`{flag}`)"))
 }

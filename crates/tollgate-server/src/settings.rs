@@ -6,32 +6,35 @@ use std::path::Path;
 use thiserror::Error;
 use tollgate::{CountDenied, MemoryStore, OnStoreFailure};
 use tollgate_policy::{ConfigError, Policies, Warning, WhenFull};
-use tollgate_redis::{PasswordError, TlsError, UrlError};
+use tollgate_redis::{KeyLayout, PasswordError, TlsError, UrlError};
 
-use crate::args::{self, Answers, LogFormat, MetricAliases, ServeArgs, StoreArgs};
+use crate::args::{self, Flag, FlagWith, LogFormat, MetricAliases, ServeArgs, StoreArgs};
 use crate::flags::{self, FlagsError};
-use crate::http::System;
+use crate::http::Dialect;
 use crate::import::{Import, ImportError};
-use crate::layout::{Keys, StoreFlags};
+use crate::layout::{Keys, Misfit, StoreFlags};
+use crate::listener::AllowedHosts;
 use crate::policy_file::PolicyFile;
-use crate::store::StoreSettings;
+use crate::store::StoreSetup;
 use crate::with_sources::WithSources;
 
 /// Everything that [`serve`](crate::serve) needs.
 #[derive(Debug)]
 pub struct Settings {
-    pub(crate) policies: PolicySettings,
+    pub(crate) policies: InitialPolicies,
     /// Counters of this process: all, or those of a shared store's trouble.
     pub(crate) memory: MemoryStore,
     /// A store that others share.
-    pub(crate) store: Option<StoreSettings>,
+    pub(crate) store: Option<StoreSetup>,
     pub(crate) when_full: WhenFull,
-    /// The other system that it answers as besides.
-    pub(crate) answers: Option<&'static System>,
+    /// The other system as which checks are answered besides.
+    pub(crate) dialect: Option<&'static Dialect>,
     /// The other system by whose names metrics are called besides.
     pub(crate) metric_aliases: Option<MetricAliases>,
     pub(crate) listen: SocketAddr,
     pub(crate) admin_listen: SocketAddr,
+    /// Under which names browsers may ask what is guarded.
+    pub(crate) allowed_hosts: AllowedHosts,
     pub(crate) max_connections: u32,
     /// How log lines are written.
     pub log_format: LogFormat,
@@ -39,7 +42,7 @@ pub struct Settings {
 
 /// The policies to begin with, and where they are from.
 #[derive(Debug)]
-pub(crate) struct PolicySettings {
+pub(crate) struct InitialPolicies {
     pub(crate) policies: Policies,
     /// For people.
     pub(crate) source: Box<str>,
@@ -60,19 +63,19 @@ pub enum SettingsError {
     #[error(transparent)]
     Flags(#[from] FlagsError),
     /// The file of policies cannot be read, or is not valid.
-    #[error("`--config`: {}", of_file(.0))]
+    #[error("`{}`: {}", Flag("--config"), of_file(.0))]
     Config(#[from] ConfigError),
     /// The store's URL is none. It is not repeated, because it may hold a password.
-    #[error("`--store`: {0}")]
+    #[error("`{flag}`: {0}", flag = Flag("--store"))]
     StoreUrl(UrlError),
     /// The store's URL is none in the file of policies. It is not repeated, because it may hold a password.
-    #[error("`--config`: the file's `store: url:` cannot be used: {0}")]
+    #[error("`{flag}`: the file's `store: url:` cannot be used: {0}", flag = Flag("--config"))]
     FileStoreUrl(UrlError),
     /// What another system says cannot be imported.
-    #[error("`--import`: {}", of_import(.0))]
+    #[error("`{}`: {}", Flag("--import"), of_import(.0))]
     Import(#[from] ImportError),
     /// The store's URL is none where another system says it. It is not repeated, because it may hold a password.
-    #[error("`--import`: {place} cannot be used: {source}")]
+    #[error("`{}`: {place} cannot be used: {source}", Flag("--import"))]
     ImportedStoreUrl {
         /// The variable or setting.
         place: &'static str,
@@ -81,46 +84,52 @@ pub enum SettingsError {
     },
     /// The callers of a system that is imported, answered as those of another.
     #[error(
-        "`--answers {asked}` does not go with `--import {imported}`, whose callers are answered as there"
+        "`{}` does not go with `{}`, whose callers are answered as there",
+        FlagWith("--answers", asked),
+        FlagWith("--import", imported)
     )]
     OtherAnswers {
         /// The system that is to be answered as.
-        asked: Answers,
+        asked: &'static Dialect,
         /// The one that is imported.
-        imported: Answers,
+        imported: &'static Dialect,
     },
     /// The callers of a system cannot say whom the policy counts.
     #[error(
-        "`--answers {answers}` tells nothing of `{attribute}`, by which the policy `{policy}` counts: no request there \
-         could be answered"
+        "`{}` tells nothing of `{attribute}`, by which the policy `{policy}` counts: no request there \
+         could be answered",
+        FlagWith("--answers", dialect)
     )]
     NobodyTold {
         /// The system that is to be answered as.
-        answers: Answers,
+        dialect: &'static Dialect,
         /// What says who is counted.
         attribute: Box<str>,
         /// The policy.
         policy: Box<str>,
     },
     /// Another system needs a store, and nobody names one.
-    #[error("`--import`: nothing says where the store is: set REDIS_URL, or say `--store`")]
+    #[error("`{}`: nothing says where the store is: set REDIS_URL, or say `--store`", Flag("--import"))]
     StoreMissing,
     /// A policy cannot be counted under the layout of keys.
-    #[error("`--store-layout`: {0}")]
-    Layout(String),
+    #[error("`{flag}`: {0}", flag = Flag("--store-layout"))]
+    Layout(#[from] Misfit),
     /// A layout of keys, and no attributes that are its values.
     #[error(
-        "`--store-layout` needs `--key`: the attributes that are the values of its keys, such as `--key user`"
+        "`{}` needs `--key`: the attributes that are the values of its keys, such as `--key user`",
+        Flag("--store-layout")
     )]
     LayoutWithoutKey,
     /// A prefix that would be in no key.
     #[error(
-        "`--store-prefix` would mean nothing: the layout of keys, `{0}`, does not name {{prefix}}; leave out the prefix, \
-         or name it in a layout of your own (`--store-layout`)"
+        "`{prefix}` would mean nothing: the layout of keys, `{0}`, does not name {{prefix}}; leave out the prefix, \
+         or name it in a layout of your own (`{layout}`)",
+        prefix = Flag("--store-prefix"),
+        layout = Flag("--store-layout")
     )]
-    NeedlessPrefix(String),
+    NeedlessPrefix(KeyLayout),
     /// There is no password where it was to be found.
-    #[error("`{flag}`: {}", WithSources(.source))]
+    #[error("`{}`: {}", Flag(.flag), WithSources(.source))]
     Password {
         /// The flag that names the file.
         flag: &'static str,
@@ -128,10 +137,10 @@ pub enum SettingsError {
         source: PasswordError,
     },
     /// A certificate or key cannot be read, or is none.
-    #[error("`--store-ca`, `--store-cert`, `--store-key`: {}", WithSources(.0))]
+    #[error("`{}`, `{}`, `{}`: {}", Flag("--store-ca"), Flag("--store-cert"), Flag("--store-key"), WithSources(.0))]
     Tls(#[from] TlsError),
     /// The password comes from two places.
-    #[error("both `{flag}` and {variable} are given; keep one of them")]
+    #[error("both `{}` and {variable} are given; keep one of them", Flag(.flag))]
     TwoPasswords {
         /// The flag that names a file with it.
         flag: &'static str,
@@ -146,18 +155,22 @@ pub enum SettingsError {
     PasswordMissing,
     /// A user for the Sentinels without a password.
     #[error(
-        "`--store-sentinel-user` needs a password: say `--store-sentinel-password-file`, or set \
-         TOLLGATE_STORE_SENTINEL_PASSWORD"
+        "`{}` needs a password: say `--store-sentinel-password-file`, or set \
+         TOLLGATE_STORE_SENTINEL_PASSWORD",
+        Flag("--store-sentinel-user")
     )]
     SentinelPasswordMissing,
     /// The store's settings contradict each other.
     #[error("the store: {}", WithSources(.0))]
     Store(#[from] tollgate_redis::SettingsError),
     /// A share for a policy that has none.
-    #[error("`--local-share` goes with `--on-store-failure local` only")]
+    #[error("`{}` goes with `--on-store-failure local` only", Flag("--local-share"))]
     NeedlessShare,
     /// A policy without its share.
-    #[error("`--on-store-failure local` needs `--local-share`, such as 1/3 for one of three processes")]
+    #[error(
+        "`{}` needs `--local-share`, such as 1/3 for one of three processes",
+        FlagWith("--on-store-failure", &"local")
+    )]
     MissingShare,
 }
 
@@ -183,24 +196,25 @@ impl Settings {
     ///
     /// If flags contradict each other, or a file that they name cannot be read.
     pub fn new(args: ServeArgs) -> Result<Self, SettingsError> {
-        let Resolved { policies, store, answers } = match &args.config {
+        let Resolved { policies, store, dialect } = match &args.config {
             Some(path) => from_file(path, &args)?,
             None if args.import.is_empty() => from_flags(&args)?,
             None => from_import(&args)?,
         };
-        let answers = args.answers.or(answers);
-        if let Some(answers) = answers {
-            check_answers(answers, &policies)?;
+        let dialect = args.answers.or(dialect);
+        if let Some(dialect) = dialect {
+            check_dialect(dialect, &policies)?;
         }
         Ok(Self {
             policies,
             memory: MemoryStore::builder().max_counters(args.max_counters.get()).build(),
             store,
             when_full: args.when_full.into(),
-            answers: answers.map(System::of),
+            dialect,
             metric_aliases: args.metric_aliases,
             listen: args.listen,
             admin_listen: args.admin_listen,
+            allowed_hosts: AllowedHosts::new(&args.allowed_hosts),
             max_connections: args.max_connections.get(),
             log_format: args.log_format,
         })
@@ -209,30 +223,30 @@ impl Settings {
 
 /// What depends on where policies come from.
 struct Resolved {
-    policies: PolicySettings,
-    store: Option<StoreSettings>,
-    answers: Option<Answers>,
+    policies: InitialPolicies,
+    store: Option<StoreSetup>,
+    dialect: Option<&'static Dialect>,
 }
 
 /// Policies from a file, and the store that it or a flag names.
 fn from_file(path: &Path, args: &ServeArgs) -> Result<Resolved, SettingsError> {
-    let url = args.store.as_ref().map(StoreSettings::url_of_flag).transpose()?;
+    let url = args.store.as_ref().map(StoreSetup::url_of_flag).transpose()?;
     let StoreArgs { store_layout, store_prefix, .. } = &args.store_args;
     let flags =
         StoreFlags { layout: store_layout.as_ref(), url: url.as_ref(), prefix: store_prefix.as_deref() };
     let (file, config) = PolicyFile::load(path, &flags)?;
     let (of_file, layout) = (config.store(), file.layout());
     let store = match (url, of_file) {
-        (Some(url), of_file) => Some(StoreSettings::of(url, of_file, layout, &args.store_args)?),
-        (None, Some(of_file)) => Some(StoreSettings::of_file(of_file, layout, &args.store_args)?),
+        (Some(url), of_file) => Some(StoreSetup::of(url, of_file, layout, &args.store_args)?),
+        (None, Some(of_file)) => Some(StoreSetup::of_file(of_file, layout, &args.store_args)?),
         (None, None) => None,
     };
     let other_store = of_file.is_some() && args.store.is_some();
     let (source, warnings) = (file.name().into(), config.warnings().into());
     let policies = config.into_policies();
     let policies =
-        PolicySettings { policies, source, file: Some(file), notes: Vec::new(), warnings, other_store };
-    Ok(Resolved { policies, store, answers: None })
+        InitialPolicies { policies, source, file: Some(file), notes: Vec::new(), warnings, other_store };
+    Ok(Resolved { policies, store, dialect: None })
 }
 
 fn from_flags(args: &ServeArgs) -> Result<Resolved, SettingsError> {
@@ -243,13 +257,13 @@ fn from_flags(args: &ServeArgs) -> Result<Resolved, SettingsError> {
     if layout.is_some() && args.key.is_empty() {
         return Err(SettingsError::LayoutWithoutKey);
     }
-    let store = args.store.as_ref().map(|url| StoreSettings::new(url, layout, &args.store_args));
+    let store = args.store.as_ref().map(|url| StoreSetup::new(url, layout, &args.store_args));
     let store = store.transpose()?;
     if let Some(store) = &store {
         check_keys(store, &policies)?;
     }
-    let policies = PolicySettings::without_file(policies, flags::SOURCE.into(), Vec::new());
-    Ok(Resolved { policies, store, answers: None })
+    let policies = InitialPolicies::without_file(policies, flags::SOURCE.into(), Vec::new());
+    Ok(Resolved { policies, store, dialect: None })
 }
 
 /// What another system says. Flags go before it.
@@ -257,42 +271,41 @@ fn from_import(args: &ServeArgs) -> Result<Resolved, SettingsError> {
     let imported = Import::new(&args.import)?.read(on_store_failure(args)?)?;
     let layout = args.store_args.store_layout.as_ref().unwrap_or(&imported.layout);
     let store = match (&args.store, &imported.store) {
-        (Some(url), _) => StoreSettings::new(url, Some(layout), &args.store_args)?,
+        (Some(url), _) => StoreSetup::new(url, Some(layout), &args.store_args)?,
         (None, Some((place, url))) => {
             let url = url.expose().parse();
             let url = url.map_err(|source| SettingsError::ImportedStoreUrl { place, source })?;
-            StoreSettings::of(url, None, Some(layout), &args.store_args)?
+            StoreSetup::of(url, None, Some(layout), &args.store_args)?
         }
         (None, None) => return Err(SettingsError::StoreMissing),
     };
-    if let (Some(asked), Some(imported)) = (args.answers, imported.answers)
-        && asked != imported
+    if let (Some(asked), Some(imported)) = (args.answers, imported.dialect)
+        && asked.name != imported.name
     {
         return Err(SettingsError::OtherAnswers { asked, imported });
     }
     check_keys(&store, &imported.policies)?;
-    let policies = PolicySettings::without_file(imported.policies, imported.source, imported.notes);
-    Ok(Resolved { policies, store: Some(store), answers: imported.answers })
+    let policies = InitialPolicies::without_file(imported.policies, imported.source, imported.notes);
+    Ok(Resolved { policies, store: Some(store), dialect: imported.dialect })
 }
 
 /// That all policies can be counted under the layout of keys.
-fn check_keys(store: &StoreSettings, policies: &Policies) -> Result<(), SettingsError> {
+fn check_keys(store: &StoreSetup, policies: &Policies) -> Result<(), SettingsError> {
     let Some(layout) = &store.layout else { return Ok(()) };
     let keys = Keys::new(layout, store.url.is_cluster(), &store.prefix);
-    keys.check(policies).map_err(SettingsError::Layout)
+    Ok(keys.check(policies)?)
 }
 
 /// That a caller of the system can say whom the policies count. Those of a file may be others at any time, and for other
 /// requests.
-fn check_answers(answers: Answers, policies: &PolicySettings) -> Result<(), SettingsError> {
+fn check_dialect(dialect: &'static Dialect, policies: &InitialPolicies) -> Result<(), SettingsError> {
     if policies.file.is_some() {
         return Ok(());
     }
-    let system = System::of(answers);
     for policy in policies.policies.as_slice() {
-        if let Some(attribute) = system.untold(policy.identity()) {
+        if let Some(attribute) = dialect.untold(policy.identity()) {
             let (attribute, policy) = (attribute.into(), policy.name().into());
-            return Err(SettingsError::NobodyTold { answers, attribute, policy });
+            return Err(SettingsError::NobodyTold { dialect, attribute, policy });
         }
     }
     Ok(())
@@ -310,7 +323,7 @@ fn on_store_failure(args: &ServeArgs) -> Result<Option<OnStoreFailure>, Settings
     })
 }
 
-impl PolicySettings {
+impl InitialPolicies {
     fn without_file(policies: Policies, source: Box<str>, notes: Vec<String>) -> Self {
         Self { policies, source, file: None, notes, warnings: [].into(), other_store: false }
     }

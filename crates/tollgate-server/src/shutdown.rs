@@ -1,11 +1,12 @@
 //! The signals that end the service, and the one that may have another meaning.
 
 use std::future::pending;
-use std::io;
+use std::{fs, io};
 
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-/// SIGINT, SIGTERM and SIGHUP, caught from the moment this is made.
+/// SIGINT, SIGTERM and SIGHUP, caught from the moment this is made. A SIGHUP that the process was started to ignore, as
+/// `nohup` does, goes on being ignored unless somebody wants it.
 #[derive(Debug)]
 pub(crate) struct Signals {
     interrupt: Signal,
@@ -14,12 +15,22 @@ pub(crate) struct Signals {
     hangup: Option<Signal>,
 }
 
+/// What SIGHUP means.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Hangup {
+    /// The terminal closed.
+    Ends,
+    /// The file of policies is to be read again.
+    Reloads,
+}
+
 impl Signals {
-    pub(crate) fn catch() -> io::Result<Self> {
+    pub(crate) fn catch(hangup: Hangup) -> io::Result<Self> {
+        let is_caught = hangup == Hangup::Reloads || !is_hangup_ignored();
         Ok(Self {
             interrupt: signal(SignalKind::interrupt())?,
             terminate: signal(SignalKind::terminate())?,
-            hangup: Some(signal(SignalKind::hangup())?),
+            hangup: is_caught.then(|| signal(SignalKind::hangup())).transpose()?,
         })
     }
 
@@ -42,4 +53,14 @@ impl Signals {
             _ = hangup => "SIGHUP",
         }
     }
+}
+
+/// Whether the process was started to ignore SIGHUP, where the system tells.
+fn is_hangup_ignored() -> bool {
+    /// Signal 1 of the mask.
+    const HANGUP: u64 = 1;
+    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    let mask = mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());
+    mask.is_some_and(|mask| mask & HANGUP != 0)
 }

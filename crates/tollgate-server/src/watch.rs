@@ -4,11 +4,13 @@
 //! symbolic link beside it. What events do not tell of (a folder over the network, links into other folders) is found
 //! by looking again every half minute. Whether anything has changed is for the reader to find out.
 
+use std::ffi::OsStr;
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use notify::event::{AccessKind, AccessMode};
+use notify::event::{AccessKind, AccessMode, ModifyKind, RenameMode};
 use notify::{Event, EventKind, RecommendedWatcher, RecursiveMode, Watcher};
 use tokio::sync::Notify;
 use tokio::time;
@@ -27,39 +29,54 @@ const INTERVAL: Duration = Duration::from_secs(30);
 
 /// See the [module](self).
 pub(crate) struct Watch {
-    happened: Arc<Notify>,
+    seen: Arc<Seen>,
     /// Ends with this value; none where the system has no watch to give.
     _watcher: Option<RecommendedWatcher>,
+}
+
+/// What the system has told of since it was asked last.
+#[derive(Default)]
+struct Seen {
+    happened: Notify,
+    /// Whether a file was renamed to the name of the file.
+    renamed: AtomicBool,
 }
 
 impl Watch {
     /// From now on, changes are noticed.
     pub(crate) fn start(file: &Path) -> Self {
-        let happened = Arc::new(Notify::new());
-        let watcher = watcher(file, Arc::clone(&happened));
+        let seen = Arc::new(Seen::default());
+        let watcher = watcher(file, Arc::clone(&seen));
         let watcher = watcher.inspect_err(|error| {
             warn!(%error, "changes of the file of policies are noticed within {INTERVAL:?}, and not at once");
         });
-        Self { happened, _watcher: watcher.ok() }
+        Self { seen, _watcher: watcher.ok() }
     }
 
-    /// Waits until the file may have changed, and what was happening is over. Says whether something happened or it is
-    /// only time to look.
+    /// Waits until the file may have changed, and what was happening is over. Says whether another file was put in its
+    /// place, something else happened, or it is only time to look.
     pub(crate) async fn changed(&self) -> Cause {
-        if time::timeout(INTERVAL, self.happened.notified()).await.is_err() {
+        let Seen { happened, renamed } = &*self.seen;
+        if time::timeout(INTERVAL, happened.notified()).await.is_err() {
             return Cause::Interval;
         }
-        let quiet = async { while time::timeout(QUIET, self.happened.notified()).await.is_ok() {} };
+        let quiet = async { while time::timeout(QUIET, happened.notified()).await.is_ok() {} };
         // Whether it became quiet or not, it is time to look.
         let _ = time::timeout(PATIENCE, quiet).await;
-        Cause::Watch
+        // Relaxed: the notification orders it, and a rename that comes later is notified of again.
+        if renamed.swap(false, Ordering::Relaxed) { Cause::Rename } else { Cause::Watch }
     }
 }
 
-fn watcher(file: &Path, happened: Arc<Notify>) -> notify::Result<RecommendedWatcher> {
+fn watcher(file: &Path, seen: Arc<Seen>) -> notify::Result<RecommendedWatcher> {
+    let name = file.file_name().map(OsStr::to_os_string);
     let mut watcher = notify::recommended_watcher(move |event: notify::Result<Event>| {
-        if event.is_ok_and(|event| is_change(event.kind)) {
-            happened.notify_one();
+        let Ok(event) = event else { return };
+        if is_rename(event.kind) && event.paths.last().and_then(|path| path.file_name()) == name.as_deref() {
+            seen.renamed.store(true, Ordering::Relaxed);
+        }
+        if is_change(event.kind) {
+            seen.happened.notify_one();
         }
     })?;
     watcher.watch(folder(file), RecursiveMode::NonRecursive)?;
@@ -77,6 +94,11 @@ fn folder(file: &Path) -> &Path {
         Some(folder) if folder != Path::new("") => folder,
         _ => Path::new("."),
     }
+}
+
+/// Whether a file has got a name, and the event's last path is that.
+fn is_rename(kind: EventKind) -> bool {
+    matches!(kind, EventKind::Modify(ModifyKind::Name(RenameMode::To | RenameMode::Both)))
 }
 
 /// Whoever only reads changes nothing; we do it ourselves.

@@ -4,17 +4,18 @@
 //! a connection notes what happens to it and is looked at once a [`TICK`].
 
 use std::io;
-use std::pin::Pin;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use http::Version;
-use hyper::rt::{Read, ReadBufCursor, Write};
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+
+use crate::phase::{Phase, Pressure};
 
 /// How often a connection is looked at. The limits below are counted in it, so they hold to one tick.
-pub(crate) const TICK: Duration = Duration::from_secs(1);
+const TICK: Duration = Duration::from_secs(1);
 
 /// A request's head must be whole this long after its first byte, and the first one this long after the
 /// connection was accepted.
@@ -22,6 +23,9 @@ const HEAD_TICKS: u32 = 5;
 
 /// Longer than the usual pools of clients keep a connection, so that it is seldom the server who closes it.
 const IDLE_TICKS: u32 = 120;
+
+/// Where nearly all connections are taken, one that is idle so long makes room for another.
+const CROWDED_TICKS: u32 = 2;
 
 /// What has happened on a connection. Clones share it.
 ///
@@ -35,16 +39,25 @@ struct Happened {
     answered: AtomicU32,
     /// Bytes came since the last request began or was answered: in HTTP/1, a piece of the next head.
     bytes: AtomicBool,
-    http2: AtomicBool,
+    interleaved: AtomicBool,
+}
+
+/// How requests follow each other on a connection.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Order {
+    /// The next begins when the one before is answered, or waits for it. Between requests nothing is sent.
+    OneByOne,
+    /// Several at once. The protocol announces the end of the connection, and sends bytes of its own.
+    Interleaved,
 }
 
 impl Activity {
     /// Notes a request whose head is whole; it is being answered until the guard is dropped.
-    pub(crate) fn begin(&self, version: Version) -> Answering {
+    pub(crate) fn begin(&self, order: Order) -> Answering {
         self.0.begun.fetch_add(1, Ordering::Relaxed);
         self.0.bytes.store(false, Ordering::Relaxed);
-        if version == Version::HTTP_2 {
-            self.0.http2.store(true, Ordering::Relaxed);
+        if order == Order::Interleaved {
+            self.0.interleaved.store(true, Ordering::Relaxed);
         }
         Answering(self.clone())
     }
@@ -67,7 +80,7 @@ impl Drop for Answering {
 
 /// What is to become of a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Judgement {
+enum Judgement {
     Keep,
     /// Let it finish what it has begun, and take no further request.
     Close,
@@ -75,9 +88,35 @@ pub(crate) enum Judgement {
     Cut,
 }
 
+/// Drives a connection to its end: `None` if it is cut. `close` has it finish what it has begun and take no further
+/// request.
+pub(crate) async fn watch<C: Future>(
+    connection: C,
+    close: impl Fn(Pin<&mut C>),
+    activity: &Activity,
+    phase: &Phase,
+) -> Option<C::Output> {
+    let mut connection = pin!(connection);
+    let mut tick = pin!(tokio::time::sleep(TICK));
+    let mut watchdog = Watchdog::default();
+    loop {
+        tokio::select! {
+            biased;
+            served = connection.as_mut() => return Some(served),
+            () = tick.as_mut() => match watchdog.tick(activity, phase.pressure()) {
+                Judgement::Keep => {}
+                Judgement::Close => close(connection.as_mut()),
+                Judgement::Cut => return None,
+            }
+        }
+        #[expect(clippy::disallowed_methods, reason = "a timer is set again; no decision depends on it")]
+        tick.as_mut().reset(tokio::time::Instant::now() + TICK);
+    }
+}
+
 /// Looks at a connection once a tick.
 #[derive(Default)]
-pub(crate) struct Watchdog {
+struct Watchdog {
     begun: u32,
     /// Ticks without a new request.
     quiet: u32,
@@ -86,12 +125,12 @@ pub(crate) struct Watchdog {
 }
 
 impl Watchdog {
-    pub(crate) fn tick(&mut self, activity: &Activity, draining: bool) -> Judgement {
+    fn tick(&mut self, activity: &Activity, pressure: Pressure) -> Judgement {
         let happened = &*activity.0;
         let begun = happened.begun.load(Ordering::Relaxed);
-        let http2 = happened.http2.load(Ordering::Relaxed);
-        if draining && http2 {
-            // At once, however busy it is: HTTP/2 announces the end and still answers what comes before it, and
+        let interleaved = happened.interleaved.load(Ordering::Relaxed);
+        if pressure == Pressure::Drain && interleaved {
+            // At once, however busy it is: the protocol announces the end and still answers what comes before it, and
             // no answer can say that there is to be no further request.
             return Judgement::Close;
         }
@@ -101,12 +140,17 @@ impl Watchdog {
             return Judgement::Keep;
         }
         self.quiet += 1;
-        // In HTTP/2 bytes without a request are usual: pings, settings, windows.
-        let in_head = happened.bytes.load(Ordering::Relaxed) && !http2;
+        // Bytes without a request are usual then: pings, settings, windows.
+        let in_head = happened.bytes.load(Ordering::Relaxed) && !interleaved;
         self.head = if in_head || begun == 0 { self.head + 1 } else { 0 };
+        let is_unwanted = match pressure {
+            Pressure::None => false,
+            Pressure::Crowd => begun > 0 && self.quiet >= CROWDED_TICKS,
+            Pressure::Drain => true,
+        };
         if self.head >= HEAD_TICKS || self.quiet >= IDLE_TICKS {
             Judgement::Cut
-        } else if draining && !in_head {
+        } else if is_unwanted && !in_head {
             Judgement::Close
         } else {
             Judgement::Keep
@@ -126,11 +170,11 @@ impl<I> Watched<I> {
     }
 }
 
-impl<I: Read + Unpin> Read for Watched<I> {
+impl<I: AsyncRead + Unpin> AsyncRead for Watched<I> {
     fn poll_read(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
-        buffer: ReadBufCursor<'_>,
+        buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
         let read = Pin::new(&mut self.io).poll_read(context, buffer);
         if read.is_ready() {
@@ -140,7 +184,7 @@ impl<I: Read + Unpin> Read for Watched<I> {
     }
 }
 
-impl<I: Write + Unpin> Write for Watched<I> {
+impl<I: AsyncWrite + Unpin> AsyncWrite for Watched<I> {
     fn poll_write(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
@@ -175,52 +219,67 @@ mod tests {
     use super::*;
 
     fn ticks(watchdog: &mut Watchdog, activity: &Activity, count: u32) -> Vec<Judgement> {
-        (0..count).map(|_| watchdog.tick(activity, false)).collect()
+        (0..count).map(|_| watchdog.tick(activity, Pressure::None)).collect()
     }
 
     #[test]
     fn cuts_a_connection_without_a_request_after_five_ticks() {
         let (activity, mut watchdog) = (Activity::default(), Watchdog::default());
         assert_eq!(ticks(&mut watchdog, &activity, 4), [Judgement::Keep; 4]);
-        assert_eq!(watchdog.tick(&activity, false), Judgement::Cut);
+        assert_eq!(watchdog.tick(&activity, Pressure::None), Judgement::Cut);
     }
 
     #[test]
     fn cuts_a_slow_head_on_a_kept_connection_but_not_an_idle_one() {
         let (activity, mut watchdog) = (Activity::default(), Watchdog::default());
-        drop(activity.begin(Version::HTTP_11));
+        drop(activity.begin(Order::OneByOne));
         assert_eq!(ticks(&mut watchdog, &activity, 60), [Judgement::Keep; 60]);
         activity.bytes_came();
         assert_eq!(ticks(&mut watchdog, &activity, 4), [Judgement::Keep; 4]);
-        assert_eq!(watchdog.tick(&activity, false), Judgement::Cut);
+        assert_eq!(watchdog.tick(&activity, Pressure::None), Judgement::Cut);
     }
 
     #[test]
-    fn pings_of_http2_are_no_slow_head() {
+    fn pings_between_interleaved_requests_are_no_slow_head() {
         let (activity, mut watchdog) = (Activity::default(), Watchdog::default());
-        drop(activity.begin(Version::HTTP_2));
+        drop(activity.begin(Order::Interleaved));
         activity.bytes_came();
         assert_eq!(ticks(&mut watchdog, &activity, 60), [Judgement::Keep; 60]);
     }
 
     #[test]
-    fn a_drain_closes_http2_also_while_it_answers() {
+    fn a_drain_closes_interleaved_requests_also_while_it_answers() {
         let (activity, mut watchdog) = (Activity::default(), Watchdog::default());
-        let _answering = activity.begin(Version::HTTP_2);
-        assert_eq!(watchdog.tick(&activity, false), Judgement::Keep);
-        assert_eq!(watchdog.tick(&activity, true), Judgement::Close);
+        let _answering = activity.begin(Order::Interleaved);
+        assert_eq!(watchdog.tick(&activity, Pressure::None), Judgement::Keep);
+        assert_eq!(watchdog.tick(&activity, Pressure::Drain), Judgement::Close);
     }
 
     #[test]
     fn a_drain_closes_what_is_idle_and_keeps_what_is_answered_or_arriving() {
         let (activity, mut watchdog) = (Activity::default(), Watchdog::default());
-        let answering = activity.begin(Version::HTTP_11);
-        assert_eq!(watchdog.tick(&activity, true), Judgement::Keep);
+        let answering = activity.begin(Order::OneByOne);
+        assert_eq!(watchdog.tick(&activity, Pressure::Drain), Judgement::Keep);
         drop(answering);
         activity.bytes_came();
-        assert_eq!(watchdog.tick(&activity, true), Judgement::Keep);
-        drop(activity.begin(Version::HTTP_11));
-        assert_eq!(watchdog.tick(&activity, true), Judgement::Keep);
-        assert_eq!(watchdog.tick(&activity, true), Judgement::Close);
+        assert_eq!(watchdog.tick(&activity, Pressure::Drain), Judgement::Keep);
+        drop(activity.begin(Order::OneByOne));
+        assert_eq!(watchdog.tick(&activity, Pressure::Drain), Judgement::Keep);
+        assert_eq!(watchdog.tick(&activity, Pressure::Drain), Judgement::Close);
+    }
+
+    #[test]
+    fn a_crowd_closes_what_is_idle_for_two_ticks_and_no_slow_head() {
+        let (activity, mut watchdog) = (Activity::default(), Watchdog::default());
+        let crowd = |watchdog: &mut Watchdog| watchdog.tick(&activity, Pressure::Crowd);
+        let answering = activity.begin(Order::OneByOne);
+        assert_eq!([crowd(&mut watchdog), crowd(&mut watchdog), crowd(&mut watchdog)], [Judgement::Keep; 3]);
+        drop(answering);
+        assert_eq!(crowd(&mut watchdog), Judgement::Keep);
+        activity.bytes_came();
+        assert_eq!(crowd(&mut watchdog), Judgement::Keep, "the next request is on its way");
+        drop(activity.begin(Order::OneByOne));
+        assert_eq!([crowd(&mut watchdog), crowd(&mut watchdog)], [Judgement::Keep; 2]);
+        assert_eq!(crowd(&mut watchdog), Judgement::Close);
     }
 }

@@ -162,7 +162,7 @@ fn a_wrong_method_is_told_the_right_ones() {
     let server = Server::start(&["--limit", "5/1d"]);
     let ask = |method: &str, path: &str| {
         let reply =
-            server.connect().ask(format!("{method} {path} HTTP/1.1\r\nHost: test\r\n\r\n").as_bytes());
+            server.connect().ask(format!("{method} {path} HTTP/1.1\r\nHost: localhost\r\n\r\n").as_bytes());
         (reply.status, reply.header("allow").map(str::to_owned))
     };
     assert_eq!(ask("DELETE", "/v1/check"), (405, Some("GET, POST".to_owned())));
@@ -175,7 +175,7 @@ fn a_wrong_method_is_told_the_right_ones() {
 fn a_head_has_the_length_of_what_get_would_say_and_never_takes_units() {
     let server = Server::start(&["--limit", "1/1d"]);
     let head = |connection: &mut Connection, path: &str| {
-        connection.send(format!("HEAD {path} HTTP/1.1\r\nHost: test\r\n\r\n").as_bytes());
+        connection.send(format!("HEAD {path} HTTP/1.1\r\nHost: localhost\r\n\r\n").as_bytes());
         connection.head().expect("an answer comes")
     };
     let mut connection = Connection::open(server.admin);

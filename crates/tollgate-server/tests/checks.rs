@@ -11,6 +11,27 @@ use support::{Server, get, post};
 
 const ALICE: &str = r#"{"attributes": {"user": "alice"}}"#;
 
+/// The flag counted each text of an address by itself, and so each address of a /64, while the same word in a file counts
+/// clients and refuses what is no address.
+#[test]
+fn an_address_is_one_client_by_flag_as_by_file() {
+    let file = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join("address.yaml");
+    let text = "policies: [{ name: default, key: [ip], quotas: [9/1d@first_hit] }]\n";
+    std::fs::write(&file, text).expect("it can be written");
+    let file = file.to_str().expect("a path in UTF-8");
+    for arguments in [&["--limit", "9/1d@first_hit", "--key", "ip"][..], &["--config", file]] {
+        let server = Server::start(arguments);
+        let used = |ip: &str| server.get(&format!("/v1/check?ip={ip}")).json()["used"].as_u64();
+        let all = ["1.2.3.4", "::ffff:1.2.3.4", "64:ff9b::1.2.3.4", "2001:db8::1", "2001:db8::2:0:0:1"];
+        assert_eq!(all.map(used), [1, 2, 3, 1, 2].map(Some), "{arguments:?}");
+        let refused = server.get("/v1/check?ip=notip");
+        refused.assert_problem(400, Some("query.ip"));
+        assert!(refused.json()["detail"].as_str().is_some_and(|it| it.ends_with("`ip` is no address")));
+    }
+    let everybody = Server::start(&["--limit", "1/1d@first_hit", "--key", "global"]);
+    assert_eq!(["a", "b"].map(|user| everybody.get(&format!("/v1/check?user={user}")).status), [200, 429]);
+}
+
 #[test]
 fn the_fifth_of_five_is_allowed_and_the_sixth_denied() {
     let server = Server::start(&["--limit", "5/1d@first_hit"]);

@@ -140,7 +140,11 @@ fn exits_3_when_there_is_no_answer() {
     assert_eq!((status, error.contains("the store is full")), (Some(3), true), "{error}");
 
     let (status, _, error) = check(&format!("http://{}", full.admin), &["user=alice"]);
-    assert_eq!((status, error.contains("where checks are (`serve --listen`")), (Some(3), true), "{error}");
+    assert_eq!(
+        (status, error.contains("on the public listener (`serve --listen`")),
+        (Some(3), true),
+        "{error}"
+    );
 
     // A service that takes the connection and says nothing.
     let silent = TcpListener::bind("127.0.0.1:0").expect("a free port");

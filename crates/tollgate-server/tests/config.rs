@@ -268,3 +268,33 @@ fn what_cannot_be_explained_is_said() {
         assert!(error.contains(message), "{error}");
     }
 }
+
+/// What a file or a request holds reached the terminal: it could hide lines, and a line end made lines of its own.
+#[test]
+fn no_control_character_reaches_the_terminal() {
+    let hostile = r#""\e[2J\nINFO all is well\u202e""#;
+    let escaped = r"\u{1b}[2J\nINFO all is well\u{202e}";
+    let wrong = file(
+        "hostile.yaml",
+        &format!("policies: [{{ {hostile}: 1, name: a, key: [u], quotas: [{hostile}] }}]\n"),
+    );
+    let (_, said, _) = run("check-config", &wrong, &[]);
+    assert_eq!((said.lines().count(), said.matches(escaped).count()), (3, 2), "{said:?}");
+    let (_, _, said) = run("explain", &wrong, &["u=a"]);
+    assert_eq!((said.lines().count(), said.matches(escaped).count()), (2, 2), "{said:?}");
+
+    let valid =
+        format!("policies: [{{ name: a, match: {{ path: {hostile} }}, key: [u], quotas: [5/1m] }}]\n");
+    let valid = file("hostile-valid.yaml", &valid);
+    let value = "u=\u{1b}[2J\nINFO all is well\u{202e}";
+    let path = "path=\u{1b}[2J\nINFO all is well\u{202e}";
+    for (attributes, count) in [(&[value, path][..], 1), (&[value, "path=/"], 1), (&[value, value], 0)] {
+        let (_, said, error) = run("explain", &valid, attributes);
+        assert_eq!(said.matches(escaped).count(), count, "{said:?}");
+        let is_plain = |text: &str| !text.contains(['\u{1b}', '\u{202e}']) && !text.contains("\nINFO");
+        assert!(is_plain(&said) && is_plain(&error), "{said:?} {error:?}");
+    }
+    let name = "\u{1b}[2J\nINFO all is well\u{202e}=1";
+    let (_, _, error) = run("explain", &valid, &[name, name]);
+    assert!(error.contains(escaped), "{error:?}");
+}

@@ -75,6 +75,40 @@ fn a_body_is_json_of_64_kib_at_most() {
     assert_eq!(server.connect().ask(none.as_bytes()).status, 200);
 }
 
+/// Such requests were answered 200. A proxy before the service may have understood them otherwise.
+#[test]
+fn a_request_names_its_host_once() {
+    let server = Server::start(&["--limit", "5/1d"]);
+    let ask = |version: &str, hosts: &str| {
+        server.connect().ask(format!("GET /healthz HTTP/{version}\r\n{hosts}\r\n").as_bytes())
+    };
+    ask("1.1", "").assert_problem(400, None);
+    ask("1.1", "Host: a\r\nHost: a\r\n").assert_problem(400, None);
+    ask("1.1", "Host: a\r\nHost: b\r\n").assert_problem(400, None);
+    assert_eq!(ask("1.1", "Host: a\r\n").status, 200);
+    assert_eq!(ask("1.0", "").status, 200, "the older version knows no `Host`");
+}
+
+/// The length of a body that has two. A chunked one counts (RFC 9112, section 6.3), and what follows it is not taken
+/// for another request, whatever a proxy before the service took it for.
+#[test]
+fn after_a_body_with_two_lengths_the_connection_is_closed() {
+    let server = Server::start(&["--limit", "5/1d", "--key", "user"]);
+    let body = r#"{"attributes": {"user": "alice"}}"#;
+    let chunked = format!("{:x}\r\n{body}\r\n0\r\n\r\n", body.len());
+    for lengths in
+        ["Content-Length: 4\r\nTransfer-Encoding: chunked", "Transfer-Encoding: chunked\r\nContent-Length: 4"]
+    {
+        let mut connection = server.connect();
+        let smuggled = String::from_utf8(get("/v1/check?user=alice")).expect("text");
+        let head = format!("POST /v1/check HTTP/1.1\r\nHost: test\r\n{lengths}\r\n\r\n");
+        let reply = connection.ask(format!("{head}{chunked}{smuggled}").as_bytes());
+        assert_eq!((reply.status, reply.header("connection")), (200, Some("close")));
+        assert!(connection.is_closed());
+    }
+    assert_eq!(server.post("/v1/peek", body).json()["used"], 2);
+}
+
 #[test]
 fn slow_heads_are_cut_off_after_five_seconds_and_idle_connections_are_not() {
     undisturbed(slow_heads);
@@ -116,7 +150,9 @@ fn that_no_connection_can_be_accepted_is_logged_once() {
         let mut few_files = Command::new("sh");
         few_files.args(["-c", r#"ulimit -n 24; exec "$@""#, "sh", env!("CARGO_BIN_EXE_tollgate")]);
         let server = Server::start_by(few_files, &["--limit", "5/1d"]);
-        let connections: Vec<_> = (0..40).map(|_| server.connect()).collect();
+        // The fewest that are served on each listener are too many for so low a limit.
+        let of_both = |_| [server.connect(), Connection::open(server.admin)];
+        let connections: Vec<_> = (0..20).map(of_both).collect();
         std::thread::sleep(wait);
         drop(connections);
         server.signal("TERM");

@@ -4,17 +4,26 @@
 
 mod support;
 
+use std::convert::Infallible;
 use std::io::{Read, Write};
 use std::net::SocketAddr;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::task::{Context, Poll};
 
 use bytes::Bytes;
 use http::{Method, Request, StatusCode};
 use http_body_util::{BodyExt, Empty};
+use hyper::body::{Body, Frame};
 use hyper::client::conn::http2::SendRequest;
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use support::Server;
 
-async fn connect(address: SocketAddr) -> SendRequest<Empty<Bytes>> {
+async fn connect<B>(address: SocketAddr) -> SendRequest<B>
+where
+    B: Body<Data = Bytes, Error = Infallible> + Send + Unpin + 'static,
+{
     let stream = tokio::net::TcpStream::connect(address).await.expect("the server listens");
     let (requests, connection) =
         hyper::client::conn::http2::handshake(TokioExecutor::new(), TokioIo::new(stream))
@@ -72,6 +81,49 @@ async fn a_head_has_no_body() {
     let uri = format!("http://{}/openapi.json", server.admin);
     assert_eq!(ask(&mut requests, Method::HEAD, uri.clone()).await, (StatusCode::OK, Bytes::new()));
     assert!(ask(&mut requests, Method::GET, uri).await.1.len() > 1_000);
+}
+
+/// A body of so many chunks of 64 KiB, and how many of them are not sent yet.
+struct Chunks(Arc<AtomicUsize>);
+
+impl Body for Chunks {
+    type Data = Bytes;
+    type Error = Infallible;
+
+    fn poll_frame(
+        self: Pin<&mut Self>,
+        _: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+        let sent = self.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(1));
+        Poll::Ready(sent.ok().map(|_| Ok(Frame::data(vec![b' '; 64 * 1024].into()))))
+    }
+}
+
+/// The answer ended the stream while clients still sent, and curl 7 and httpx told of a broken stream and not of the
+/// answer.
+#[tokio::test]
+async fn an_answer_waits_for_the_end_of_a_body_that_is_not_wanted() {
+    let server = Server::start(&["--limit", "5/1d"]);
+    let mut requests = connect(server.public).await;
+    for (path, status) in [("/v1/check", StatusCode::PAYLOAD_TOO_LARGE), ("/nothing", StatusCode::NOT_FOUND)]
+    {
+        let left = Arc::new(AtomicUsize::new(80));
+        let uri = format!("http://{}{path}", server.public);
+        let request = Request::post(uri).body(Chunks(Arc::clone(&left))).expect("a request");
+        let reply = requests.send_request(request).await.expect("an answer");
+        assert_eq!((reply.status(), left.load(Ordering::Relaxed)), (status, 0));
+        reply.into_body().collect().await.expect("a whole answer");
+    }
+}
+
+/// HTTP/2 has the name in `:authority`.
+#[tokio::test]
+async fn a_page_with_a_name_of_its_own_reads_nothing() {
+    let server = Server::start(&["--limit", "5/1d"]);
+    let mut requests = connect(server.admin).await;
+    let uri = |host: &str| format!("http://{host}/metrics");
+    assert_eq!(ask(&mut requests, Method::GET, uri("evil.example")).await.0, StatusCode::FORBIDDEN);
+    assert_eq!(ask(&mut requests, Method::GET, uri("localhost:8090")).await.0, StatusCode::OK);
 }
 
 #[tokio::test]

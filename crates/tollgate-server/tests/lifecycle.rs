@@ -4,7 +4,7 @@
 
 mod support;
 
-use std::net::TcpListener;
+use std::net::{TcpListener, TcpStream};
 use std::process::Stdio;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::thread::{self, ScopedJoinHandle};
@@ -333,6 +333,21 @@ fn a_terminal_that_closes_drains() {
     assert!(log.contains("SIGHUP") && log.contains("stopped"), "{log}");
 }
 
+/// The service caught the signal that `nohup` had it ignore, and ended with the terminal.
+#[test]
+fn a_service_under_nohup_survives_its_terminal() {
+    let mut command = std::process::Command::new("sh");
+    command.args(["-c", "trap '' HUP; exec \"$0\" \"$@\"", env!("CARGO_BIN_EXE_tollgate")]);
+    let server = Server::start_by(command, &["--limit", "5/1d"]);
+    server.signal("HUP");
+    server.signal("HUP");
+    // A signal that was caught would have begun the drain before this one.
+    server.signal("TERM");
+    let (status, log) = server.wait();
+    assert_eq!(status.code(), Some(0), "{log}");
+    assert!(log.contains("SIGTERM") && !log.contains("SIGHUP"), "{log}");
+}
+
 #[test]
 fn an_admin_listener_that_others_can_reach_is_warned_of() {
     let log = |address: &str| {
@@ -373,6 +388,26 @@ fn a_second_signal_exits_at_once() {
     });
 }
 
+/// 128 connections waited at most: in a burst of 400, 93 clients were dropped and took a second to try again.
+#[test]
+fn a_burst_of_connections_waits_and_none_is_dropped() {
+    let server = Server::start(&["--limit", "5/1d"]);
+    server.signal("STOP");
+    let granted = std::fs::read_to_string("/proc/sys/net/core/somaxconn").expect("the system tells it");
+    let granted = granted.trim().parse().map_or(4096, |most: usize| most.min(4096));
+    // Nobody accepts: each of these is opened by the system alone, or never.
+    let waiting = granted.min(400);
+    let burst: Vec<TcpStream> = (0..waiting)
+        .map(|opened| {
+            TcpStream::connect_timeout(&server.public, HANG)
+                .unwrap_or_else(|error| panic!("{opened} are open, and then: {error}"))
+        })
+        .collect();
+    assert_eq!(burst.len(), waiting);
+    server.signal("KILL");
+    assert!(server.wait().1.contains(&format!("backlog={granted}")));
+}
+
 #[test]
 fn connections_above_the_cap_wait_for_room() {
     let server = Server::start(&["--limit", "5/1d", "--max-connections", "2"]);
@@ -385,6 +420,49 @@ fn connections_above_the_cap_wait_for_room() {
     assert_eq!(server.metric(r#"tollgate_http_connections{listener="public"}"#), Some(2.0));
     drop(first);
     assert_eq!(third.reply().map(|reply| reply.status), Some(200));
+}
+
+/// An idle connection kept a new client waiting for two minutes, and nothing told of it.
+#[test]
+fn idle_connections_make_room_for_others() {
+    let server = Server::start(&["--limit", "5/1d", "--max-connections", "2"]);
+    let mut idle = [server.connect(), server.connect()];
+    for connection in &mut idle {
+        assert_eq!(connection.ask(&get("/healthz")).status, 200);
+    }
+    assert_eq!(server.connect().ask(&get("/healthz")).status, 200);
+    let full = server.metric(r#"tollgate_http_connections_full_total{listener="public"}"#);
+    assert!(full >= Some(1.0), "{full:?}");
+    server.signal("TERM");
+    let (_, log) = server.wait();
+    assert_eq!(log.matches("every connection is taken").count(), 1, "{log}");
+    assert!(log.contains(r#"listener="public" max_connections=2"#), "{log}");
+}
+
+/// Idle clients took all descriptors, and administrators could not reach the service any more.
+#[test]
+fn clients_leave_descriptors_for_administrators() {
+    let mut command = std::process::Command::new("sh");
+    command.args(["-c", "ulimit -n 100; exec \"$0\" \"$@\"", env!("CARGO_BIN_EXE_tollgate")]);
+    let server = Server::start_by(command, &["--limit", "5/1d"]);
+    let crowd: Vec<Connection> = (0..120).map(|_| server.connect()).collect();
+    assert_eq!(Connection::open(server.admin).ask(&get("/healthz")).status, 200);
+    drop(crowd);
+    server.signal("TERM");
+    let (_, log) = server.wait();
+    assert!(log.contains("open_files=100 public=28 admin=8"), "{log}");
+    assert!(log.contains("connections=28 admin_connections=8"), "{log}");
+}
+
+/// A soft limit of 1,024, which is usual, was kept although the hard one is far above.
+#[test]
+fn the_soft_limit_of_descriptors_is_raised() {
+    let mut command = std::process::Command::new("sh");
+    command.args(["-c", "ulimit -Sn 100; exec \"$0\" \"$@\"", env!("CARGO_BIN_EXE_tollgate")]);
+    let server = Server::start_by(command, &["--limit", "5/1d", "--max-connections", "100"]);
+    server.signal("TERM");
+    let (_, log) = server.wait();
+    assert!(log.contains("connections=100 admin_connections=100"), "{log}");
 }
 
 #[test]

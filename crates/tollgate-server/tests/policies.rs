@@ -9,6 +9,7 @@ mod support;
 
 use std::collections::BTreeSet;
 use std::fs;
+use std::io::Write as _;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -16,7 +17,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
-use support::{Connection, HANG, Reply, Server, charged, get, tollgate};
+use support::{Connection, HANG, Reply, Server, charged, get, tollgate, undisturbed};
 use tollgate_testkit::servers::{self, Software};
 
 /// A folder of its own, removed at the end.
@@ -81,7 +82,7 @@ fn assert_noticed(server: Server, changes: usize) {
     let (_, log) = server.wait();
     let replaced: Vec<_> = log.lines().filter(|line| line.contains("policies are replaced")).collect();
     assert_eq!(replaced.len(), changes, "{log}");
-    assert!(replaced.iter().all(|line| line.contains(r#"cause="watch""#)), "{log}");
+    assert!(replaced.iter().all(|line| !line.contains(r#"cause="interval""#)), "{log}");
 }
 
 fn live_limit(server: &Server) -> Value {
@@ -334,6 +335,77 @@ fn a_change_is_noticed_however_the_file_is_changed() {
     assert_noticed(server, 3);
 }
 
+/// Half of a file is a valid file if it ends between two policies. It was live until the editor went on, and what stood
+/// in the other half was not limited.
+#[test]
+fn a_file_that_is_written_slowly_goes_live_as_a_whole() {
+    undisturbed(|| {
+        let policy =
+            |name: &str, limit| format!("  - {{ name: {name}, key: global, quotas: [{limit}/1d] }}\n");
+        let folder = Folder::new("slow");
+        let before = format!("policies:\n{}{}{}", policy("a", 1), policy("b", 1), policy("c", 1));
+        let path = folder.write("t.yaml", &before);
+        let server = serve(&path, &[]);
+        let mut file = fs::File::create(&path).expect("it is truncated");
+        for piece in ["policies:\n", &policy("a", 2), &policy("b", 2), &policy("c", 2)] {
+            // Longer than any two looks are apart.
+            thread::sleep(Duration::from_millis(400));
+            file.write_all(piece.as_bytes()).expect("a file can be written");
+        }
+        drop(file);
+        let live = || String::from_utf8(server.admin_get("/v1/policies").body).expect("text");
+        until("it is whole", || live().matches("2/1d").count() == 3);
+        assert_eq!(live_version(&server), 2);
+        server.signal("TERM");
+        let (_, log) = server.wait();
+        assert!(!log.contains("policies stay as they are"), "{log}");
+    });
+}
+
+#[test]
+fn a_file_cut_short_is_live_at_once_by_request_and_else_after_a_while() {
+    let folder = Folder::new("short");
+    let two = format!("{}# and a comment that makes it longer\n", limit(3));
+    let path = folder.write("t.yaml", &two);
+    let server = serve(&path, &[]);
+    fs::write(&path, limit(2)).expect("a file can be written");
+    server.admin_post("/v1/policies/reload", "");
+    assert_eq!(live_limit(&server), 2);
+    fs::write(&path, "policies: []\n").expect("a file can be written");
+    until("it is live by itself", || live_limit(&server) == Value::Null);
+    // Without a line end it may be cut as well.
+    fs::write(&path, limit(4).trim_end()).expect("a file can be written");
+    until("it is live by itself", || live_limit(&server) == 4);
+    assert_noticed(server, 3);
+}
+
+/// To open a pipe waits for its writer. Whoever put one in the place of the file stopped all later reloads without a
+/// word, and no file that came back helped.
+#[test]
+fn a_pipe_in_place_of_the_file_is_refused_and_holds_up_nothing() {
+    let folder = Folder::new("pipe");
+    let path = folder.write("t.yaml", &limit(1));
+    let server = serve(&path, &[]);
+    fs::remove_file(&path).expect("it can be removed");
+    let made = std::process::Command::new("mkfifo").arg(&path).status().expect("mkfifo is there");
+    assert!(made.success());
+    let reload = server.admin_post("/v1/policies/reload", "");
+    reload.assert_problem(422, None);
+    assert!(String::from_utf8_lossy(&reload.body).contains("it is not a regular file"));
+    server.signal("HUP");
+    folder.write("t.yaml", &limit(2));
+    until("a file is back", || live_limit(&server) == 2);
+    assert_noticed(server, 1);
+
+    fs::remove_file(&path).expect("it can be removed");
+    let made = std::process::Command::new("mkfifo").arg(&path).status().expect("mkfifo is there");
+    assert!(made.success());
+    let output = tollgate().args(["serve", "--config"]).arg(&path).output().expect("it runs");
+    assert_eq!(output.status.code(), Some(2));
+    let error = String::from_utf8_lossy(&output.stderr);
+    assert!(error.contains("cannot read") && error.contains("it is not a regular file"), "{error}");
+}
+
 /// What kubelet does with a ConfigMap: the file is a link through `..data`, which is swapped for another.
 #[test]
 fn the_swap_of_a_config_map_is_noticed() {
@@ -390,6 +462,34 @@ fn a_bad_file_changes_nothing_and_is_told_until_a_good_one_comes() {
     server.signal("TERM");
     let (_, log) = server.wait();
     assert!(log.contains("t.yaml:1:") && log.contains("colour"), "every error is in the log: {log}");
+}
+
+/// Every reload told all warnings again, also one that changed nothing.
+#[test]
+fn a_warning_is_logged_once() {
+    let folder = Folder::new("warned");
+    let server = serve(&folder.write("t.yaml", &limit(2)), &[]);
+    for text in [limit(2), format!("# moved by a line\n{}", limit(2))] {
+        folder.write("t.yaml", &text);
+        assert_eq!(server.admin_post("/v1/policies/reload", "").json()["replaced"], false);
+    }
+    folder.write("t.yaml", &limit(3));
+    assert_eq!(server.admin_post("/v1/policies/reload", "").status, 200);
+    server.signal("TERM");
+    let (_, log) = server.wait();
+    assert_eq!(log.matches("long-window-alone").count(), 2, "one for each limit: {log}");
+}
+
+/// A line end in a key of the file made a line of the log that nobody had written.
+#[test]
+fn a_bad_file_forges_no_line_of_the_log() {
+    let folder = Folder::new("forged");
+    let server = serve(&folder.write("t.yaml", &limit(2)), &[]);
+    folder.write("t.yaml", "policies: []\n\"x\\nforged\\e[2J\": 1\n");
+    server.admin_post("/v1/policies/reload", "").assert_problem(422, None);
+    server.signal("TERM");
+    let (_, log) = server.wait();
+    assert!(log.contains(r"x\nforged\u{1b}[2J") && !log.contains("\nforged"), "{log}");
 }
 
 /// G10. Each version names its policies after its limit, so that an answer that mixes two is seen.

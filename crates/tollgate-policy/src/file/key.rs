@@ -16,8 +16,10 @@ section! {
         /// The first of these that a request has.
         "first_of" first_of: Vec<At<Identity>>,
         /// An attribute by its name.
+        #[schemars(length(min = 1, max = Attributes::MAX_NAME))]
         "attribute" attribute: Box<str>,
         /// An attribute whose value is an address.
+        #[schemars(length(min = 1, max = Attributes::MAX_NAME))]
         "address" address: Box<str>,
         /// How many leading bits of an IPv4 address make one client; 32 if left out.
         "ipv4" ipv4: Bits<32>,
@@ -33,17 +35,10 @@ pub(crate) struct Bits<const MAX: u8>(u8);
 impl Read for Identity {
     fn read(node: &Node, problems: &mut Problems) -> Option<Self> {
         match &node.value {
-            Value::Scalar { text, .. } => match text.as_ref() {
-                "global" => Some(Self::Global),
-                "ip" => Some(Self::Address(text.as_ref().into(), Grouping::default())),
-                _ => attribute_name(text, node, problems).map(|name| Self::Attribute(name.into())),
-            },
-            Value::List(nodes) => {
-                identities(node, nodes, problems).map(|parts| match <[Self; 1]>::try_from(parts) {
-                    Ok([only]) => only,
-                    Err(parts) => Self::All(parts.into()),
-                })
+            Value::Scalar { text, .. } => {
+                problems.take(node.at, Self::of_word(text).ok_or(ProblemKind::AttributeName))
             }
+            Value::List(nodes) => identities(node, nodes, problems).map(Self::of_list),
             Value::Mapping(_) => RawKey::read(node, problems)?.resolve(node, problems),
             Value::Nothing => {
                 problems.add(node.at, node.expected("a key such as [user] or global"));
@@ -129,5 +124,6 @@ schema!(Bits<128>: "BitsOfIpv6", _generator => json_schema!({ "type": "integer",
 
 schema!(Identity: "Key", generator => {
     let (this, other) = (generator.subschema_for::<Identity>(), generator.subschema_for::<RawKey>());
-    json_schema!({ "anyOf": [{ "type": "string" }, { "type": "array", "items": this, "minItems": 1 }, other] })
+    let name = json_schema!({ "type": "string", "minLength": 1, "maxLength": Attributes::MAX_NAME });
+    json_schema!({ "anyOf": [name, { "type": "array", "items": this, "minItems": 1 }, other] })
 });

@@ -14,7 +14,7 @@ section! {
     /// A named rule: what it matches, whom it counts, its quotas.
     RawPolicy("a policy", "{ name: login, key: [ip], quotas: [5/1m] }") {
         /// The name, under which it is counted and reported. Under another name counters start anew.
-        #[schemars(required)]
+        #[schemars(required, regex(pattern = r"^[A-Za-z0-9_.-]{1,64}$"))]
         "name" name: Box<str>,
         /// What it is there for.
         "description" description: Box<str>,

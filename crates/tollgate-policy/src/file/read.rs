@@ -186,12 +186,17 @@ macro_rules! section {
         }
 
         impl $name {
+            /// Whether the key is there, whether or not its value can be read.
+            #[allow(dead_code, reason = "not every section is asked")]
+            pub(crate) fn gives(&self, key: &str) -> bool {
+                self.given.iter().any(|(given, _)| *given == key)
+            }
+
             /// Notes each of these keys that is missing, but for one that is there misspelt: that is noted already.
             #[allow(dead_code, reason = "not every section has a key that must be there")]
             pub(crate) fn need(&self, keys: &[&'static str], at: Position, problems: &mut Problems) {
                 for key in keys {
-                    let is_given = self.given.iter().any(|(given, _)| given == key);
-                    if !is_given && !self.meant.contains(key) {
+                    if !self.gives(key) && !self.meant.contains(key) {
                         problems.add(at, ProblemKind::MissingKey { section: $what, key });
                     }
                 }

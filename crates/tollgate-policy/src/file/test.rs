@@ -8,7 +8,7 @@ use super::key::attribute_name;
 use super::read::{At, OneOrMany, Read, section};
 use super::tree::{Node, Value};
 use crate::problem::Problems;
-use crate::{Condition, Network, Pattern, Position, ProblemKind, Test};
+use crate::{Attributes, Condition, Network, Pattern, Position, ProblemKind, Test};
 
 /// Attributes and what has to hold of them.
 #[derive(Debug, Clone)]
@@ -137,7 +137,13 @@ impl JsonSchema for Conditions {
 
     fn json_schema(generator: &mut SchemaGenerator) -> Schema {
         let test = generator.subschema_for::<Test>();
-        json_schema!({ "type": "object", "additionalProperties": test, "minProperties": 1 })
+        let name = json_schema!({ "minLength": 1, "maxLength": Attributes::MAX_NAME });
+        json_schema!({
+            "type": "object",
+            "propertyNames": name,
+            "additionalProperties": test,
+            "minProperties": 1,
+        })
     }
 }
 

@@ -83,7 +83,7 @@ section! {
     /// A cost that an attribute says.
     CostAttribute("the cost") {
         /// The attribute, whose value is a whole number.
-        #[schemars(required)]
+        #[schemars(required, length(min = 1, max = crate::Attributes::MAX_NAME))]
         "attribute" attribute: Box<str>,
         /// The most that it may say.
         #[schemars(required)]

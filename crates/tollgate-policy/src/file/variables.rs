@@ -1,4 +1,4 @@
-//! Environment variables in values: `${NAME}`.
+//! Environment variables in values: `${NAME}`, and `${NAME:-default}` where it need not be set.
 
 use crate::ProblemKind;
 
@@ -6,7 +6,7 @@ use crate::ProblemKind;
 pub(crate) type Variables<'a> = dyn Fn(&str) -> Option<String> + 'a;
 
 /// The text with variables replaced by what they stand for; `$${` is `${` itself. What a variable stands for is
-/// not looked through again.
+/// not looked through again. As in a shell, a default counts for an empty variable as well.
 pub(super) fn expand(text: &str, variables: &Variables<'_>) -> Result<Box<str>, ProblemKind> {
     let mut expanded = String::new();
     let mut rest = text;
@@ -19,12 +19,16 @@ pub(super) fn expand(text: &str, variables: &Variables<'_>) -> Result<Box<str>, 
             rest = after;
             continue;
         }
-        let (name, after) = after.split_once('}').ok_or(ProblemKind::Variable)?;
+        let (variable, after) = after.split_once('}').ok_or(ProblemKind::Variable)?;
+        let (name, default) =
+            variable.split_once(":-").map_or((variable, None), |(name, it)| (name, Some(it)));
         if name.is_empty() || !name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_') {
             return Err(ProblemKind::Variable);
         }
         expanded.push_str(before);
-        expanded.push_str(&variables(name).ok_or_else(|| ProblemKind::UnsetVariable(name.into()))?);
+        let value = variables(name).filter(|value| default.is_none() || !value.is_empty());
+        let value = value.or_else(|| default.map(str::to_owned));
+        expanded.push_str(&value.ok_or_else(|| ProblemKind::UnsetVariable(name.into()))?);
         rest = after;
     }
     expanded.push_str(rest);
@@ -47,9 +51,19 @@ mod tests {
     }
 
     #[test]
+    fn a_variable_that_need_not_be_set_has_a_default() {
+        let expanded = |text: &str| {
+            let value = |name: &str| [("HOST", "h"), ("EMPTY", "")].into_iter().find(|it| it.0 == name);
+            expand(text, &|name| value(name).map(|it| it.1.to_owned())).unwrap().into_string()
+        };
+        assert_eq!(expanded("${HOST:-x}/${PORT:-6379}/${EMPTY:-e}/${EMPTY}"), "h/6379/e/");
+        assert_eq!(expanded("${PORT:-}${PORT:-a:-b}${PORT:-$HOST}"), "a:-b$HOST");
+    }
+
+    #[test]
     fn what_is_no_variable_is_an_error() {
         assert_eq!(expanded("${PORT}"), Err(ProblemKind::UnsetVariable("PORT".into())));
-        for text in ["${", "${}", "${HOST", "${HOST:-x}"] {
+        for text in ["${", "${}", "${HOST", "${:-x}", "${HOST-x}", "${HOST:-x"] {
             assert_eq!(expanded(text), Err(ProblemKind::Variable), "{text}");
         }
     }

@@ -15,7 +15,7 @@ use self::across_slots::apart;
 pub(crate) use self::implied::implies;
 use self::redundant::never_binds;
 use crate::policy::Quotas;
-use crate::{Identity, Mode, Policy, Position, StoreSettings};
+use crate::{Cost, Identity, Mode, Policy, Position, Printable, StoreSettings};
 
 /// Something that is probably not meant.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -36,6 +36,14 @@ pub enum WarningKind {
         quota: Box<Quota>,
         /// The one that denies first.
         tighter: Box<Quota>,
+    },
+    /// What every request costs is above a limit.
+    #[error("every request costs {cost}, and {quota} has no room for it: all are denied")]
+    CostAboveLimit {
+        /// What a request costs.
+        cost: u32,
+        /// The quota.
+        quota: Box<Quota>,
     },
     /// Whatever the policy matches, an exempt one does.
     #[error("it is never reached: the exempt policy `{exempt}` matches everything that it matches")]
@@ -114,6 +122,7 @@ impl Warning {
     pub const fn code(&self) -> &'static str {
         match self.kind {
             WarningKind::NeverBinds { .. } => "quota-never-binds",
+            WarningKind::CostAboveLimit { .. } => "cost-above-limit",
             WarningKind::HiddenByExempt { .. } => "hidden-by-exempt",
             WarningKind::LongWindowAlone { .. } => "long-window-alone",
             WarningKind::UnreachableOverride { .. } => "unreachable-override",
@@ -127,7 +136,7 @@ impl Warning {
 /// `line:column: policy `name`: what it is [code]`.
 impl fmt::Display for Warning {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: policy `{}`: {} [{}]", self.at, self.policy, self.kind, self.code())
+        write!(f, "{}: policy `{}`: {} [{}]", self.at, self.policy, Printable(&self.kind), self.code())
     }
 }
 
@@ -153,7 +162,7 @@ pub(crate) fn warnings(policies: &[Policy], store: Option<&StoreSettings>) -> Bo
         for name in names.into_iter().filter(|name| name.contains(',')) {
             warn(policy.at, WarningKind::CommaInName { name: name.into() });
         }
-        for kind in doubtful(&policy.quotas) {
+        for kind in doubtful(&policy.quotas, &policy.cost) {
             warn(policy.at, kind);
         }
         for (index, over) in policy.overrides.iter().enumerate() {
@@ -161,7 +170,7 @@ pub(crate) fn warnings(policies: &[Policy], store: Option<&StoreSettings>) -> Bo
             if let Some(earlier) = earlier.find(|earlier| implies(&over.when, &earlier.when)) {
                 warn(over.at, WarningKind::UnreachableOverride { earlier: earlier.at });
             }
-            for kind in doubtful(&over.quotas) {
+            for kind in doubtful(&over.quotas, &policy.cost) {
                 warn(over.at, kind);
             }
         }
@@ -174,10 +183,16 @@ fn hidden_by<'a>(policy: &Policy, exempt: &[&'a Policy]) -> Option<&'a Policy> {
     others.find(|exempt| implies(&policy.conditions, &exempt.conditions)).copied()
 }
 
-fn doubtful(quotas: &Quotas) -> Vec<WarningKind> {
+fn doubtful(quotas: &Quotas, cost: &Cost) -> Vec<WarningKind> {
     let mut kinds = Vec::new();
     for list in [&quotas.enforced, &quotas.candidates] {
         for quota in list {
+            // A limit of 0 says by itself that all are denied.
+            if let Cost::Fixed(cost) = *cost
+                && (1..u64::from(cost)).contains(&quota.quota().limit())
+            {
+                kinds.push(WarningKind::CostAboveLimit { cost, quota: quota.quota().clone().into() });
+            }
             let tighter = list.iter().find(|tighter| never_binds(quota.quota(), tighter.quota()));
             if let Some(tighter) = tighter {
                 let (quota, tighter) = (quota.quota().clone().into(), tighter.quota().clone().into());

@@ -1,56 +1,64 @@
 //! Environment variables beside the flags: an empty one counts as unset, and an error about one names it.
 
 use std::ffi::{OsStr, OsString};
+use std::fmt;
 
 use clap::builder::Resettable;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
-use clap::parser::ValueSource;
-use clap::{Arg, ArgMatches, Command, CommandFactory, FromArgMatches};
+use clap::{Arg, Command, CommandFactory, FromArgMatches};
 
 use super::{Args, SHARED_STORE, Secret};
 
-/// The flags whose values came from the environment, each with its variable.
-#[derive(Debug, Clone, Default)]
-pub struct Variables(Vec<(String, String)>);
+/// A flag as messages name it: by the variable that stands for it, if its value came from there.
+pub(crate) struct Flag(pub(crate) &'static str);
+
+/// The same with a value.
+pub(crate) struct FlagWith<'a>(pub(crate) &'static str, pub(crate) &'a dyn fmt::Display);
 
 impl Args {
-    /// Reads what the process was started with; where that cannot be, says so and ends the process.
-    #[must_use]
-    pub fn from_process() -> Self {
+    /// Reads what the process was started with.
+    ///
+    /// # Errors
+    ///
+    /// If that cannot be; or the help or the version, if that was asked for.
+    pub fn from_process() -> Result<Self, clap::Error> {
         let mut command = Args::command().mut_subcommands(|command| command.mut_args(without_empty_variable));
         let words: Vec<OsString> = std::env::args_os().collect();
         let matches = command
             .try_get_matches_from_mut(&words)
-            .unwrap_or_else(|error| as_given(error, &mut command, &words).exit());
-        let mut args = Self::from_arg_matches(&matches).unwrap_or_else(|error| error.exit());
-        args.variables = Variables::of(&command, &matches);
+            .map_err(|error| as_given(error, &mut command, &words))?;
+        let mut args = Self::from_arg_matches(&matches)?;
         if let Some(store) = args.command.store_args_mut() {
             store.password = secret("TOLLGATE_STORE_PASSWORD");
             store.sentinel_password = secret("TOLLGATE_STORE_SENTINEL_PASSWORD");
         }
-        args
+        Ok(args)
     }
 }
 
-impl Variables {
-    fn of(command: &Command, matches: &ArgMatches) -> Self {
-        let Some((name, matches)) = matches.subcommand() else { return Self::default() };
-        let args = command.find_subcommand(name).into_iter().flat_map(Command::get_arguments);
-        let variable = |arg: &Arg| {
-            let variable = arg.get_env()?.to_str()?;
-            let is_it = matches.value_source(arg.get_id().as_str()) == Some(ValueSource::EnvVariable);
-            is_it.then(|| Some((format!("--{}", arg.get_long()?), variable.to_owned())))?
-        };
-        Self(args.filter_map(variable).collect())
+impl Flag {
+    /// The variable that the value came from: it is set, and the flag is not among the words.
+    fn variable(&self) -> Option<String> {
+        let words: Vec<OsString> = std::env::args_os().collect();
+        let name = self.0.trim_start_matches('-').replace('-', "_").to_ascii_uppercase();
+        let variable = format!("TOLLGATE_{name}");
+        let is_set = std::env::var_os(&variable).is_some_and(|value| !value.is_empty());
+        (is_set && !is_among(self.0, &words)).then_some(variable)
     }
+}
 
-    /// The text with variables in place of the flags that it names in backticks, alone or with a value.
-    #[must_use]
-    pub fn in_place_of_flags(&self, text: &str) -> String {
-        self.0.iter().fold(text.to_owned(), |text, (flag, variable)| {
-            text.replace(&format!("`{flag}`"), &format!("`{variable}`"))
-                .replace(&format!("`{flag} "), &format!("`{variable}="))
-        })
+impl fmt::Display for Flag {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.variable().as_deref().unwrap_or(self.0))
+    }
+}
+
+impl fmt::Display for FlagWith<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match Flag(self.0).variable() {
+            Some(variable) => write!(f, "{variable}={}", self.1),
+            None => write!(f, "{} {}", self.0, self.1),
+        }
     }
 }
 

@@ -9,7 +9,6 @@ mod store;
 mod value;
 
 use std::ffi::OsString;
-use std::fmt;
 use std::net::SocketAddr;
 use std::num::{NonZeroU32, NonZeroUsize};
 use std::path::PathBuf;
@@ -19,9 +18,10 @@ use clap::{Arg, Parser, Subcommand, ValueEnum};
 use http::uri::Authority;
 use tollgate::Quota;
 
-pub use self::environment::Variables;
+pub(crate) use self::environment::{Flag, FlagWith};
 pub use self::policies::{CheckConfigArgs, ExplainArgs};
 pub use self::store::{FailureArgs, IdentityForm, OnStoreFailure, Secret, StoreArgs};
+use crate::http::Dialect;
 
 /// What flags about it stand under in the help.
 const SHARED_STORE: &str = "Shared store";
@@ -29,14 +29,14 @@ const SHARED_STORE: &str = "Shared store";
 /// Exact fixed-window rate limiting: may this caller do this now?
 #[derive(Debug, Parser)]
 #[command(name = "tollgate", version, max_term_width = 100)]
+#[command(
+    after_help = "Every command ends with exit status 4 in place of 0 if standard output does not take what it \
+                        prints."
+)]
 pub struct Args {
     /// What to do.
     #[command(subcommand)]
     pub command: Command,
-
-    /// Which of that the environment says.
-    #[arg(skip)]
-    pub variables: Variables,
 }
 
 /// What the binary does.
@@ -81,7 +81,8 @@ pub struct ServeArgs {
     #[arg(value_delimiter = ',', allow_hyphen_values = true)]
     pub limits: Vec<Quota>,
 
-    /// Attribute that says who is counted. For several, repeat the flag or separate them by commas [default: all
+    /// Attribute that says who is counted, as in the `key` of a file: `ip` is an address, `global` is everybody together,
+    /// and an IPv6 address counts with its /64. For several, repeat the flag or separate them by commas [default: all
     /// attributes that the caller sends]
     #[arg(long = "key", value_name = "NAME", env = "TOLLGATE_KEY", value_delimiter = ',')]
     #[arg(value_parser = value::name)]
@@ -96,6 +97,12 @@ pub struct ServeArgs {
     #[arg(long, value_name = "ADDRESS", env = "TOLLGATE_ADMIN_LISTEN", default_value = "127.0.0.1:8090")]
     #[arg(value_parser = value::address)]
     pub admin_listen: SocketAddr,
+
+    /// Name under which the admin listener may be asked, besides its addresses and localhost; for several, repeat it,
+    /// or separate them by commas
+    #[arg(long = "allowed-host", value_name = "NAME", env = "TOLLGATE_ALLOWED_HOST", value_delimiter = ',')]
+    #[arg(value_parser = value::host)]
+    pub allowed_hosts: Vec<String>,
 
     /// Counters held in memory at most: one for each key of each quota. With a shared store, those of
     /// policies that count locally while it is away
@@ -113,13 +120,14 @@ pub struct ServeArgs {
 
     /// Also answer as this published system does, on its paths, so that its callers work unchanged
     #[arg(long, value_name = "SYSTEM", env = "TOLLGATE_ANSWERS")]
-    pub answers: Option<Answers>,
+    pub answers: Option<&'static Dialect>,
 
     /// Also export metrics under the names of this published system, so that its dashboards work unchanged
     #[arg(long, value_name = "SYSTEM", env = "TOLLGATE_METRIC_ALIASES")]
     pub metric_aliases: Option<MetricAliases>,
 
-    /// Most connections open at once on each listener; further ones wait
+    /// Most connections open at once on each listener, or fewer if the limit of open files is low; further ones wait,
+    /// and idle ones make room for them
     #[arg(long, value_name = "COUNT", env = "TOLLGATE_MAX_CONNECTIONS", default_value = "10000")]
     #[arg(value_parser = value::positive::<NonZeroU32>, allow_negative_numbers = true)]
     pub max_connections: NonZeroU32,
@@ -171,19 +179,6 @@ pub enum WhenFull {
     Deny,
     /// Admitted, and not counted.
     Allow,
-}
-
-/// A published system whose callers are answered as it does.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum Answers {
-    /// GET /check?userId=, of the RLaaS Users Service; the attribute is `userId`.
-    Rlaas,
-    /// GET /api/v1/rate_limit?user_id=&ip_address=&endpoint=&tier=, of the LeetDezine case study; the attributes are
-    /// `user`, `ip`, `endpoint` and `tier`.
-    Leetdezine,
-    /// GET /evaluate?key=&name=&scope=, with the decisions and the problem body of the Spring Boot Redis rate limiter
-    /// starter; the attributes are `key`, `name` and `scope`.
-    SpringStarter,
 }
 
 /// A published system whose names metrics have too.
@@ -243,13 +238,6 @@ impl Command {
 fn without_file(arg: Arg) -> Arg {
     let Some(help) = arg.get_help().map(ToString::to_string) else { return arg };
     arg.help(help.replace("that of the file, else ", ""))
-}
-
-/// As the flag has it.
-impl fmt::Display for Answers {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.to_possible_value().map_or(Ok(()), |value| f.write_str(value.get_name()))
-    }
 }
 
 impl From<WhenFull> for tollgate_policy::WhenFull {

@@ -11,6 +11,7 @@ use tollgate::{LocalShare, LocalShareError, Timestamp};
 use tollgate_redis::KeyLayout;
 
 use super::Secret;
+use crate::layout::{self, UnknownLayout};
 
 type Expected = &'static str;
 
@@ -32,6 +33,16 @@ pub(super) fn address(text: &str) -> Result<SocketAddr, Expected> {
     let port = text.strip_prefix("localhost:").and_then(port);
     let local = port.map(|port| SocketAddr::from((Ipv4Addr::LOCALHOST, port)));
     local.or_else(|| text.parse().ok()).ok_or("expected IP:PORT, such as 127.0.0.1:8080")
+}
+
+/// The name of a host, without the spaces around it.
+pub(super) fn host(text: &str) -> Result<String, Expected> {
+    let name = text.trim();
+    let is_name = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_');
+    if name.is_empty() || !name.bytes().all(is_name) {
+        return Err("expected a name without a port, such as limits.example");
+    }
+    Ok(name.to_owned())
 }
 
 /// A number that is not zero.
@@ -75,8 +86,8 @@ pub(super) fn secret(text: &str) -> Result<Secret, Infallible> {
 }
 
 /// A layout of keys, by its name or as a template.
-pub(super) fn layout(text: &str) -> Result<KeyLayout, String> {
-    crate::layout::read(text)
+pub(super) fn layout(text: &str) -> Result<KeyLayout, UnknownLayout> {
+    layout::read(text)
 }
 
 /// Units to take.
@@ -95,15 +106,14 @@ pub(super) fn instant(text: &str) -> Result<Timestamp, Expected> {
 pub(super) fn server(text: &str) -> Result<Authority, Expected> {
     const EXPECTED: Expected = "expected http://HOST[:PORT] or HOST:PORT";
     let (is_url, authority) = match text.split_once("://") {
-        Some((scheme, rest)) if scheme.eq_ignore_ascii_case("http") => {
-            (true, rest.strip_suffix('/').unwrap_or(rest))
-        }
+        Some((scheme, rest)) if scheme.eq_ignore_ascii_case("http") => (true, rest),
         Some((scheme, _)) if scheme.eq_ignore_ascii_case("https") => {
             return Err("TLS is not supported: expected http://HOST[:PORT]");
         }
         Some(_) => return Err(EXPECTED),
         None => (false, text),
     };
+    let authority = authority.strip_suffix('/').unwrap_or(authority);
     if authority.contains('@') {
         return Err("user and password are not supported: expected http://HOST[:PORT]");
     }
@@ -135,6 +145,7 @@ mod tests {
         assert_eq!(reads("http://127.0.0.1:8080"), "127.0.0.1:8080");
         assert_eq!(reads("HTTP://example.com/"), "example.com:80");
         assert_eq!(reads("localhost:8080"), "localhost:8080");
+        assert_eq!(reads("localhost:8080/"), "localhost:8080");
         assert_eq!(reads("http://[::1]:8080"), "[::1]:8080");
         assert_eq!(reads("[::1]:80"), "[::1]:80");
     }

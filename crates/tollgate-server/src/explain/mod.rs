@@ -7,11 +7,10 @@ mod readable;
 mod report;
 
 use std::collections::HashSet;
-use std::io::{self, Write as _};
 
 use thiserror::Error;
 use tollgate::{Clock, SystemClock};
-use tollgate_policy::{Attributes, Config, ConfigError};
+use tollgate_policy::{Attributes, Config, ConfigError, Printable};
 
 use self::report::Report;
 use crate::args::ExplainArgs;
@@ -24,16 +23,16 @@ pub enum ExplainError {
     #[error(transparent)]
     File(#[from] ConfigError),
     /// No request can be so.
-    #[error("the attribute `{0}` is given twice")]
+    #[error("the attribute `{}` is given twice", Printable(.0))]
     Twice(Box<str>),
 }
 
-/// Prints what the file says of the request.
+/// Returns what to print about the request.
 ///
 /// # Errors
 ///
 /// If the file cannot be read or is not valid, or an attribute is given twice.
-pub fn run(args: &ExplainArgs) -> Result<(), ExplainError> {
+pub fn run(args: &ExplainArgs) -> Result<String, ExplainError> {
     let mut names = HashSet::new();
     if let Some((name, _)) = args.attributes.iter().find(|(name, _)| !names.insert(name)) {
         return Err(ExplainError::Twice(name.as_str().into()));
@@ -43,13 +42,10 @@ pub fn run(args: &ExplainArgs) -> Result<(), ExplainError> {
     let attributes: Attributes<'_> =
         args.attributes.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
     let report = Report::new(config.policies(), &attributes, args.cost, at);
-    let text = if args.json {
+    Ok(if args.json {
         // Nothing of it can fail: all names are texts.
         serde_json::to_string(&report).unwrap_or_default() + "\n"
     } else {
         report.to_string()
-    };
-    // There is nobody else to tell.
-    let _ = io::stdout().write_all(text.as_bytes());
-    Ok(())
+    })
 }

@@ -4,13 +4,14 @@ use std::fmt;
 
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
+use tollgate_policy::Printable;
 
 use super::report::{ChargeReport, PolicyReport, Report, WindowReport};
 
 /// First what comes of the request, then the policies that count it, then the others.
 impl fmt::Display for Report<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(f, "{} (at {})", self.message, time(self.at, None))?;
+        writeln!(f, "{} (at {})", Printable(&self.message), time(self.at, None))?;
         let (count, others): (Vec<_>, Vec<_>) =
             self.policies.iter().partition(|policy| policy.because.is_empty());
         count.into_iter().chain(others).try_for_each(|policy| write!(f, "{policy}"))
@@ -25,14 +26,14 @@ impl fmt::Display for PolicyReport<'_> {
         }
         if !self.because.is_empty() {
             let verb = if self.matches { "matches and counts nothing" } else { "does not match" };
-            return writeln!(f, " {verb}: {}", self.because.join("; "));
+            return writeln!(f, " {verb}: {}", Printable(self.because.join("; ")));
         }
         match &self.counts {
-            Some(who) => writeln!(f, " counts {who}")?,
+            Some(who) => writeln!(f, " counts {}", Printable(who))?,
             None => writeln!(f, " exempts the request")?,
         }
         if let Some(over) = &self.over {
-            writeln!(f, "  by the override in line {}: {}", over.line, over.when.join(", "))?;
+            writeln!(f, "  by the override in line {}: {}", over.line, Printable(over.when.join(", ")))?;
         }
         if self.charges.is_empty() && self.trials.is_empty() && self.counts.is_some() {
             writeln!(f, "  unlimited")?;

@@ -6,36 +6,40 @@ use std::task::Poll;
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
-use http::header::CONTENT_TYPE;
-use http::{HeaderMap, Request, StatusCode};
+use http::{Request, StatusCode, Version};
 use http_body_util::BodyExt;
 use hyper::body::{Body, Incoming};
 
-use super::problem::Problem;
+use super::rejection::Rejection;
 
 /// Two thirds of a kilobyte for each request of the largest batch.
 const MAX_BODY: usize = 64 * 1024;
 
+/// What is read of a body beyond that, to be thrown away.
+const MAX_DISCARDED: u64 = 16 * 1024 * 1024;
+
 /// From the end of the head to the end of the body.
 const TIME_LIMIT: Duration = Duration::from_secs(5);
 
-/// The whole body of a request that says it is JSON, or does not say what it is.
+/// The whole body of a request.
 ///
 /// # Errors
 ///
-/// If it is something else, larger than 64 KiB, slower than 5 s or cut off.
-pub(super) async fn read(request: Request<Incoming>) -> Result<Bytes, Problem> {
-    let (head, body) = request.into_parts();
-    if !is_json(&head.headers) {
-        let detail = "the body must be JSON: `Content-Type: application/json`";
-        return Err(Problem::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, detail));
-    }
+/// If it is larger than 64 KiB, slower than 5 s or cut off.
+pub(super) async fn read(request: Request<Incoming>) -> Result<Bytes, Rejection> {
+    let version = request.version();
+    let mut body = request.into_body();
     if body.size_hint().lower() > MAX_BODY as u64 {
+        Box::pin(discard(version, body)).await;
         return Err(too_large());
     }
-    in_time(collect(body)).await.unwrap_or_else(|| {
+    let collected = in_time(collect(&mut body)).await;
+    if collected.as_ref().is_some_and(Result::is_err) {
+        Box::pin(discard(version, body)).await;
+    }
+    collected.unwrap_or_else(|| {
         let detail = format!("the body did not arrive within {TIME_LIMIT:?}");
-        Err(Problem::new(StatusCode::REQUEST_TIMEOUT, detail))
+        Err(Rejection::new(StatusCode::REQUEST_TIMEOUT, detail))
     })
 }
 
@@ -62,11 +66,32 @@ async fn in_time<T>(future: impl Future<Output = T>) -> Option<T> {
     }
 }
 
-async fn collect(mut body: Incoming) -> Result<Bytes, Problem> {
+/// Takes the rest of a body that is not wanted, within bounds of size and time.
+///
+/// Over HTTP/2 an answer ends its stream, and curl 7 and httpx report a stream that ends while they send as broken.
+/// Over HTTP/1.1 the connection is closed after such an answer, which clients expect.
+pub(super) async fn discard(version: Version, mut body: Incoming) {
+    if version != Version::HTTP_2 || body.size_hint().lower() > MAX_DISCARDED {
+        return;
+    }
+    let rest = async {
+        let mut discarded = 0;
+        while let Some(Ok(frame)) = body.frame().await {
+            discarded += frame.data_ref().map_or(0, |data| data.len() as u64);
+            if discarded > MAX_DISCARDED {
+                break;
+            }
+        }
+    };
+    // The answer is the same if it takes too long.
+    let _ = tokio::time::timeout(TIME_LIMIT, rest).await;
+}
+
+async fn collect(body: &mut Incoming) -> Result<Bytes, Rejection> {
     let mut first = Bytes::new();
     let mut whole = BytesMut::new();
     while let Some(frame) = body.frame().await {
-        let frame = frame.map_err(|_| Problem::new(StatusCode::BAD_REQUEST, "the body was cut off"))?;
+        let frame = frame.map_err(|_| Rejection::new(StatusCode::BAD_REQUEST, "the body was cut off"))?;
         let Ok(data) = frame.into_data() else { continue };
         if whole.is_empty() && first.is_empty() {
             // A small body comes in one piece and is not copied.
@@ -87,27 +112,7 @@ async fn collect(mut body: Incoming) -> Result<Bytes, Problem> {
     Ok(if whole.is_empty() { first } else { whole.freeze() })
 }
 
-fn too_large() -> Problem {
+fn too_large() -> Rejection {
     let detail = format!("the body is larger than {MAX_BODY} bytes");
-    Problem::new(StatusCode::PAYLOAD_TOO_LARGE, detail)
-}
-
-fn is_json(headers: &HeaderMap) -> bool {
-    let Some(value) = headers.get(CONTENT_TYPE) else { return true };
-    let essence = value.as_bytes().split(|byte| *byte == b';').next().unwrap_or_default();
-    essence.trim_ascii().eq_ignore_ascii_case(b"application/json")
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn takes_json_with_parameters_and_a_missing_content_type() {
-        let says =
-            |value: &'static str| is_json(&HeaderMap::from_iter([(CONTENT_TYPE, value.parse().unwrap())]));
-        assert!(is_json(&HeaderMap::new()));
-        assert!(says("application/json") && says("Application/JSON ; charset=utf-8"));
-        assert!(!says("text/plain") && !says("application/jsonp") && !says(""));
-    }
+    Rejection::new(StatusCode::PAYLOAD_TOO_LARGE, detail)
 }

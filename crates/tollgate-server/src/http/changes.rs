@@ -6,7 +6,7 @@ use tollgate::QuotaState;
 use tollgate_policy::{Changed, ChargedWindow, CheckError};
 
 use super::json::Object;
-use super::problem::Problem;
+use super::rejection::Rejection;
 use super::wire::{
     CountsReply, QuotaCount, RefundReply, RefundRequest, RefundedQuota, ResetRequest, SetRequest,
 };
@@ -14,32 +14,32 @@ use super::{Edge, Reply, body, json, reply};
 use crate::store::ServedStore;
 
 impl<S: ServedStore> Edge<S> {
-    pub(super) async fn refund(&self, request: Request<Incoming>) -> Result<Reply, Problem> {
+    pub(super) async fn refund(&self, request: Request<Incoming>) -> Result<Reply, Rejection> {
         let body = body::read(request).await?;
         let RefundRequest { attributes, cost, windows } = json::read(&body)?;
         let windows: Vec<ChargedWindow> = windows.into_iter().map(|Object(window)| window.into()).collect();
         let refunded = self.engine.refund(&attributes, cost.units(), &windows).await;
-        let refunded = refunded.map_err(|error| Problem::refund(&error))?;
+        let refunded = refunded.map_err(|error| Rejection::refund(&error))?;
         let quotas = refunded.iter().map(|(policy, quota, one)| RefundedQuota::new(policy, quota, one));
         let (version, quotas) = (refunded.policies().version(), quotas.collect());
         Ok(reply::json(StatusCode::OK, &RefundReply { version, quotas }))
     }
 
-    pub(super) async fn reset(&self, request: Request<Incoming>) -> Result<Reply, Problem> {
+    pub(super) async fn reset(&self, request: Request<Incoming>) -> Result<Reply, Rejection> {
         let body = body::read(request).await?;
         let ResetRequest { attributes } = json::read(&body)?;
         counts(self.engine.reset(&attributes).await)
     }
 
-    pub(super) async fn set(&self, request: Request<Incoming>) -> Result<Reply, Problem> {
+    pub(super) async fn set(&self, request: Request<Incoming>) -> Result<Reply, Rejection> {
         let body = body::read(request).await?;
         let SetRequest { attributes, used } = json::read(&body)?;
         counts(self.engine.set(&attributes, used.value()).await)
     }
 }
 
-fn counts(changed: Result<Changed<QuotaState>, CheckError>) -> Result<Reply, Problem> {
-    let changed = changed.map_err(|error| Problem::check(&error, "attributes"))?;
+fn counts(changed: Result<Changed<QuotaState>, CheckError>) -> Result<Reply, Rejection> {
+    let changed = changed.map_err(|error| Rejection::check(&error, "attributes"))?;
     let quotas = changed.iter().map(|(policy, quota, state)| QuotaCount::new(policy, quota, state));
     let (version, quotas) = (changed.policies().version(), quotas.collect());
     Ok(reply::json(StatusCode::OK, &CountsReply { version, quotas }))

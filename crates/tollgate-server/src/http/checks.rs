@@ -5,42 +5,43 @@ use hyper::body::Incoming;
 use tollgate_policy::PolicyDecision;
 
 use super::json::Object;
-use super::problem::Problem;
+use super::rejection::Rejection;
 use super::wire::{BatchEntry, BatchReply, BatchRequest, CheckRequest, DecisionBody, DeniedBody};
 use super::{Edge, Reply, body, json, query, reply};
 use crate::store::ServedStore;
 
 impl<S: ServedStore> Edge<S> {
-    pub(super) async fn check_query(&self, uri: &Uri) -> Result<Reply, Problem> {
+    pub(super) async fn check_query(&self, uri: &Uri) -> Result<Reply, Rejection> {
         let (attributes, cost) = query::read(uri.query().unwrap_or_default())?;
         let decision = self.engine.check(&attributes, cost.units()).await;
-        Ok(self.verdict(&decision.map_err(|error| Problem::check(&error, "query"))?))
+        Ok(self.verdict(&decision.map_err(|error| Rejection::check(&error, "query"))?))
     }
 
-    pub(super) async fn check(&self, request: Request<Incoming>) -> Result<Reply, Problem> {
+    pub(super) async fn check(&self, request: Request<Incoming>) -> Result<Reply, Rejection> {
         let body = body::read(request).await?;
         let CheckRequest { attributes, cost } = json::read(&body)?;
         let decision = self.engine.check(&attributes, cost.units()).await;
-        Ok(self.verdict(&decision.map_err(|error| Problem::check(&error, "attributes"))?))
+        Ok(self.verdict(&decision.map_err(|error| Rejection::check(&error, "attributes"))?))
     }
 
-    /// Answers 200 whatever the verdict: nobody asked to be let through.
-    pub(super) async fn peek(&self, request: Request<Incoming>) -> Result<Reply, Problem> {
+    /// Answers 200 whatever the verdict, because nobody asks to be let through. Where the store cannot answer and the
+    /// policies refuse, there is no verdict: that is 503, as it is for a check.
+    pub(super) async fn peek(&self, request: Request<Incoming>) -> Result<Reply, Rejection> {
         let body = body::read(request).await?;
         let CheckRequest { attributes, cost } = json::read(&body)?;
         let decision = self.engine.peek(&attributes, cost.units()).await;
-        let decision = decision.map_err(|error| Problem::check(&error, "attributes"))?;
+        let decision = decision.map_err(|error| Rejection::check(&error, "attributes"))?;
         let mut reply = reply::json(StatusCode::OK, &DecisionBody::new(&decision));
         self.limit_headers.write(&decision, reply.headers_mut());
         Ok(reply)
     }
 
-    pub(super) async fn check_batch(&self, request: Request<Incoming>) -> Result<Reply, Problem> {
+    pub(super) async fn check_batch(&self, request: Request<Incoming>) -> Result<Reply, Rejection> {
         let body = body::read(request).await?;
         let BatchRequest { requests } = json::read(&body)?;
         if !(1..=BatchRequest::MAX).contains(&requests.len()) {
             let detail = format!("expected 1 to {} requests", BatchRequest::MAX);
-            return Err(Problem::bad_field("requests", detail));
+            return Err(Rejection::bad_field("requests", detail));
         }
         let asked = requests.iter().map(|Object(request)| (&request.attributes, request.cost.units()));
         let decisions = self.engine.check_each(asked).await;
@@ -50,7 +51,7 @@ impl<S: ServedStore> Edge<S> {
             .map(|(index, decision)| match decision {
                 Ok(decision) => BatchEntry::Decision(DecisionBody::new(decision)),
                 Err(error) => {
-                    BatchEntry::Problem(Problem::check(error, &format!("requests[{index}].attributes")))
+                    BatchEntry::Rejection(Rejection::check(error, &format!("requests[{index}].attributes")))
                 }
             })
             .collect();

@@ -1,21 +1,27 @@
 //! The HTTP edge: from a request to what the engine is asked, and from its answer to a reply.
 //!
-//! Here is the routing. What a request says is read in `query`, `body` and `json`; what goes over the wire is in
-//! `wire`; what is answered in `checks` (the caller's own), `changes` and `policies` (the administrator's) and
-//! `problem` (what went wrong). `answers` has the paths and words of other systems. `openapi` describes all of it.
+//! A request takes this way: `operations` is the table in which its operation is found, `door` lets it in, and the
+//! handler that stands in the table answers it. What a request says is read in `query`, `body` and `json`; what goes over
+//! the wire is in `wire`; the handlers are in `checks` (the caller's own), `changes` and `policies` (the
+//! administrator's), and what is not answered is a `rejection`. `dialects` has the paths and words of other systems. `openapi`
+//! describes the table. `connection` is HTTP on one connection.
 
-mod answers;
 mod body;
 mod changes;
 mod checks;
+mod connection;
+mod dialects;
+mod door;
 mod json;
 mod limit_headers;
 mod openapi;
+mod operation;
+mod operations;
 mod policies;
-mod problem;
+
 mod query;
+mod rejection;
 mod reply;
-mod route;
 mod wire;
 
 use std::sync::Arc;
@@ -28,12 +34,15 @@ use hyper::body::{Body, Incoming};
 use tollgate::OnStoreFailure;
 use tollgate_policy::{Mode, PolicySet};
 
-pub(crate) use self::answers::System;
+pub(crate) use self::connection::Http;
+pub use self::dialects::Dialect;
+pub(crate) use self::dialects::RLAAS;
 use self::limit_headers::HeaderTable;
-use self::problem::Problem;
-pub(crate) use self::route::Listener;
-use self::route::Route;
+use self::operation::{Handler, Operation};
+use self::operations::Operations;
+use self::rejection::Rejection;
 use crate::engine::Engine;
+use crate::listener::Listener;
 use crate::metrics::{Metrics, Scrape};
 use crate::phase::Phase;
 use crate::reload::Reloads;
@@ -43,13 +52,13 @@ use crate::with_sources::WithSources;
 /// An answer, whole in memory.
 type Reply = Response<Full<Bytes>>;
 
-/// Answers the requests of both listeners.
+/// Answers the requests of all listeners.
 pub(crate) struct Edge<S> {
+    operations: Operations<S>,
+    listeners: Box<[Listener]>,
     engine: Engine<S>,
     /// If the policies are from a file.
     reloads: Option<Arc<Reloads<S>>>,
-    /// The other system that answers besides.
-    answers: Option<&'static System>,
     limit_headers: HeaderTable,
     metrics: Arc<Metrics>,
     scrape: Scrape,
@@ -58,22 +67,28 @@ pub(crate) struct Edge<S> {
 
 impl<S: ServedStore + 'static> Edge<S> {
     pub(crate) fn new(
+        listeners: &[Listener],
         engine: Engine<S>,
         reloads: Option<Arc<Reloads<S>>>,
-        answers: Option<&'static System>,
+        dialect: Option<&'static Dialect>,
         metrics: Arc<Metrics>,
         scrape: Scrape,
         phase: Phase,
     ) -> Self {
         let limit_headers = HeaderTable::new(&engine.live());
-        Self { engine, reloads, answers, limit_headers, metrics, scrape, phase }
+        let operations = Operations::new(dialect);
+        let of_operations = operations.iter().flat_map(Operation::rejections).map(|(status, _)| status);
+        let of_none = [StatusCode::NOT_FOUND, StatusCode::METHOD_NOT_ALLOWED];
+        of_operations.chain(of_none).for_each(|status| metrics.rejections().expect(status));
+        let listeners = listeners.into();
+        Self { operations, listeners, engine, reloads, limit_headers, metrics, scrape, phase }
     }
 
-    pub(crate) async fn answer(&self, listener: Listener, request: Request<Incoming>) -> Reply {
+    pub(crate) async fn answer(&self, listener: &Listener, request: Request<Incoming>) -> Reply {
         let (version, is_head) = (request.version(), request.method() == Method::HEAD);
-        let mut reply = self.route(listener, request).await.unwrap_or_else(|problem| {
-            self.metrics.rejected(problem.status());
-            problem.into_reply()
+        let mut reply = self.perform(listener, request).await.unwrap_or_else(|rejection| {
+            self.metrics.rejections().count(rejection.status());
+            rejection.into_reply()
         });
         if self.phase.is_draining() && version < Version::HTTP_2 {
             reply.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
@@ -81,43 +96,42 @@ impl<S: ServedStore + 'static> Edge<S> {
         if is_head { without_body(reply) } else { reply }
     }
 
-    async fn route(&self, listener: Listener, request: Request<Incoming>) -> Result<Reply, Problem> {
-        let path = request.uri().path();
-        let route =
-            Route::at(listener, path, self.answers).ok_or_else(|| Problem::not_found(listener, path))?;
-        if !route.allows(request.method()) {
-            return Err(Problem::method_not_allowed(route.allow()));
-        }
-        if request.method() == Method::POST && request.uri().query().is_some() {
-            return Err(Problem::bad_field("query", "a POST says everything in its body"));
-        }
-        match route {
-            Route::Check if request.method() == Method::GET => self.check_query(request.uri()).await,
-            Route::Check => self.check(request).await,
-            // Each of these apart: a connection has room for the largest future in here, and moves all of it for each
-            // request.
-            Route::Other(system) => Box::pin(self.answer_as(system, request.uri())).await,
-            Route::Peek => Box::pin(self.peek(request)).await,
-            Route::Batch => Box::pin(self.check_batch(request)).await,
-            Route::Refund => Box::pin(self.refund(request)).await,
-            Route::Reset => Box::pin(self.reset(request)).await,
-            Route::Set => Box::pin(self.set(request)).await,
-            Route::Policies => Ok(self.policies()),
-            Route::Reload => Box::pin(self.reload()).await,
-            Route::PolicySchema => Ok(reply::json_bytes(StatusCode::OK, policy_schema())),
-            Route::Metrics => Ok(reply::text(Scrape::CONTENT_TYPE, self.scrape.text().into())),
-            Route::OpenApi => {
-                Ok(reply::json_bytes(StatusCode::OK, openapi::document(&self.engine.live(), self.answers)))
+    async fn perform(&self, listener: &Listener, request: Request<Incoming>) -> Result<Reply, Rejection> {
+        let handler = match self.handler(listener, &request) {
+            Ok(handler) => handler,
+            Err(rejection) => {
+                Box::pin(body::discard(request.version(), request.into_body())).await;
+                return Err(rejection);
             }
-            Route::Health => Ok(reply::text(reply::PLAIN, Bytes::from_static(b"ok\n"))),
-            Route::Ready if self.phase.is_draining() => Err(Problem::draining()),
-            Route::Ready => Box::pin(self.ready()).await,
+        };
+        match *handler {
+            Handler::CheckQuery => self.check_query(request.uri()).await,
+            Handler::CheckBody => self.check(request).await,
+            Handler::Dialect(dialect) => Box::pin(self.check_in_dialect(dialect, request)).await,
+            Handler::Now(handler) => Ok(handler(self)),
+            Handler::Later(handler) => handler(self, request).await,
         }
+    }
+
+    /// What answers a request, if the request may come in.
+    fn handler(&self, listener: &Listener, request: &Request<Incoming>) -> Result<&Handler<S>, Rejection> {
+        door::check_form(request)?;
+        let row = self.operations.find(listener, &self.listeners, request)?;
+        door::admit(&row.operation, listener, request)?;
+        Ok(&row.handler)
+    }
+
+    /// The OpenAPI description of the service as it is now.
+    fn description(&self) -> Bytes {
+        openapi::document(self.operations.iter(), &self.listeners, &self.engine.live())
     }
 
     /// Whether checks get decisions. They do by a policy for a store that is away, and by earlier policies if the file
     /// is invalid.
-    async fn ready(&self) -> Result<Reply, Problem> {
+    async fn ready(&self) -> Result<Reply, Rejection> {
+        if self.phase.is_draining() {
+            return Err(Rejection::draining());
+        }
         let live = self.engine.live();
         let mut text = match self.engine.store_state().await {
             StoreState::Answers => "ready\n".to_owned(),
@@ -131,7 +145,7 @@ impl<S: ServedStore + 'static> Edge<S> {
             StoreState::Fails(error) => {
                 let words = without_store(&live);
                 if words == [OnStoreFailure::Closed.name()] {
-                    return Err(Problem::store(&error));
+                    return Err(Rejection::store(&error));
                 }
                 format!(
                     "ready; decisions by on_store_failure ({}): {}\n",
@@ -156,11 +170,6 @@ fn without_store(live: &PolicySet) -> Vec<&'static str> {
     words.sort_unstable();
     words.dedup();
     words
-}
-
-/// The schema of a file of policies, for editors.
-fn policy_schema() -> Bytes {
-    tollgate_policy::json_schema().to_string().into()
 }
 
 /// The same head, and the length that the body would have had.

@@ -2,20 +2,22 @@
 
 use std::sync::Arc;
 
-use http::StatusCode;
+use http::{Request, StatusCode};
+use hyper::body::Incoming;
+use schemars::JsonSchema;
 use serde::Serialize;
 use tollgate::{Clock, CountDenied, PolicyQuota, SystemClock};
 use tollgate_policy::{Condition, Cost, Override, Policy};
-use utoipa::ToSchema;
 
-use super::problem::Problem;
-use super::{Edge, Reply, reply};
+use super::rejection::Rejection;
+use super::wire::ReloadRequest;
+use super::{Edge, Reply, body, json, reply};
 use crate::reload::{Cause, Reloaded};
 use crate::store::ServedStore;
 
 /// The policies that are live.
-#[derive(Serialize, ToSchema)]
-#[schema(as = Policies)]
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "Policies")]
 pub(super) struct PoliciesBody<'a> {
     /// Counted from 1 since the process started.
     version: u64,
@@ -27,14 +29,13 @@ pub(super) struct PoliciesBody<'a> {
     age_ms: u64,
     /// Why the file as it was read last is not live; absent if it is.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(nullable = false)]
     not_live: Option<NotLive>,
     /// Exempt ones first.
     policies: Vec<PolicyBody<'a>>,
 }
 
 /// A file that did not become live.
-#[derive(Serialize, ToSchema)]
+#[derive(Serialize, JsonSchema)]
 struct NotLive {
     /// When it was read, in Unix milliseconds.
     since: i64,
@@ -43,16 +44,14 @@ struct NotLive {
 }
 
 /// One policy. What it matches is said by attribute alone, because values may be secrets.
-#[derive(Serialize, ToSchema)]
-#[schema(as = Policy)]
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "Policy")]
 struct PolicyBody<'a> {
     name: &'a str,
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(nullable = false)]
     description: Option<&'a str>,
     /// Where it stood in the file when this version became live.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(nullable = false)]
     line: Option<usize>,
     /// `enforce`, `shadow` or `off`.
     mode: &'a str,
@@ -62,7 +61,6 @@ struct PolicyBody<'a> {
     matches: Vec<&'a str>,
     /// Who is counted; absent if it is exempt, as `settings` are.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(nullable = false)]
     key: Option<String>,
     quotas: Vec<String>,
     /// Whether it counts nothing, because the file says so in place of `quotas`; those are empty then.
@@ -70,13 +68,12 @@ struct PolicyBody<'a> {
     candidate: Vec<String>,
     overrides: Vec<OverrideBody<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(nullable = false)]
     settings: Option<PolicySettings>,
 }
 
 /// Other quotas for some of those that a policy matches.
-#[derive(Serialize, ToSchema)]
-#[schema(as = Override)]
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "Override")]
 struct OverrideBody<'a> {
     /// The attributes that it looks at.
     when: Vec<&'a str>,
@@ -87,7 +84,7 @@ struct OverrideBody<'a> {
 }
 
 /// What else a policy says, with the defaults of its file.
-#[derive(Serialize, ToSchema)]
+#[derive(Serialize, JsonSchema)]
 struct PolicySettings {
     /// Units: those that the caller says, a number, or an attribute with its maximum.
     cost: String,
@@ -100,7 +97,7 @@ struct PolicySettings {
 }
 
 /// What came of a reload.
-#[derive(Serialize, ToSchema)]
+#[derive(Serialize, JsonSchema)]
 pub(super) struct ReloadReply {
     /// Whether other policies are live now.
     replaced: bool,
@@ -125,9 +122,16 @@ impl<S: ServedStore + 'static> Edge<S> {
         reply::json(StatusCode::OK, &body)
     }
 
-    pub(super) async fn reload(&self) -> Result<Reply, Problem> {
+    pub(super) async fn reload(&self, request: Request<Incoming>) -> Result<Reply, Rejection> {
+        let body = body::read(request).await?;
+        if !body.is_empty() {
+            let ReloadRequest {} = json::read(&body)?;
+        }
         let Some(reloads) = &self.reloads else {
-            return Err(Problem::new(StatusCode::CONFLICT, "the policies are from flags: there is no file"));
+            return Err(Rejection::new(
+                StatusCode::CONFLICT,
+                "the policies are from flags: there is no file",
+            ));
         };
         let reloads = Arc::clone(reloads);
         // A large file takes a while, in which other requests are answered.
@@ -139,8 +143,8 @@ impl<S: ServedStore + 'static> Edge<S> {
             Ok(Ok(Reloaded::Unchanged(version))) => {
                 Ok(reply::json(StatusCode::OK, &ReloadReply { replaced: false, version }))
             }
-            Ok(Err(error)) => Err(Problem::new(StatusCode::UNPROCESSABLE_ENTITY, error.to_string())),
-            Err(_) => Err(Problem::new(StatusCode::SERVICE_UNAVAILABLE, "the reload was cut short")),
+            Ok(Err(error)) => Err(Rejection::new(StatusCode::UNPROCESSABLE_ENTITY, error.to_string())),
+            Err(_) => Err(Rejection::new(StatusCode::SERVICE_UNAVAILABLE, "the reload was cut short")),
         }
     }
 }

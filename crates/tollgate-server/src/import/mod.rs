@@ -15,7 +15,8 @@ use tollgate::OnStoreFailure;
 use tollgate_policy::{ConfigError, Policies, PolicyError};
 use tollgate_redis::KeyLayout;
 
-use crate::args::{Answers, Secret};
+use crate::args::Secret;
+use crate::http::Dialect;
 
 /// What another system is started with.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -35,7 +36,7 @@ pub(crate) struct Imported {
     /// The store that the system itself would use, under the name of where it says so; `None` if it does not say.
     pub(crate) store: Option<(&'static str, Secret)>,
     pub(crate) layout: KeyLayout,
-    pub(crate) answers: Option<Answers>,
+    pub(crate) dialect: Option<&'static Dialect>,
     /// What is worth a line of the log each.
     pub(crate) notes: Vec<String>,
 }

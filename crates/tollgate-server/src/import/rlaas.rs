@@ -12,7 +12,8 @@ use tollgate_redis::KeyLayout;
 
 use super::spring::SpringFile;
 use super::{ImportError, Imported, variable};
-use crate::args::{Answers, Secret};
+use crate::args::Secret;
+use crate::http::RLAAS;
 
 const ALGORITHM: &str = "rate-limiter.use-algo";
 const WINDOW: &str = "rate-limiter.window-size";
@@ -61,7 +62,7 @@ pub(super) fn read(path: &Path, failure: Option<OnStoreFailure>) -> Result<Impor
         source: name,
         store,
         layout: KeyLayout::RLAAS,
-        answers: Some(Answers::Rlaas),
+        dialect: Some(&RLAAS),
         notes,
     })
 }

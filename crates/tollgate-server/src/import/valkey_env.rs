@@ -32,7 +32,7 @@ pub(super) fn read(
         source: "environment".into(),
         store: Some(("VALKEY_HOST, VALKEY_PORT", store(variables)?.into())),
         layout: KeyLayout::USER_RATE_LIMIT,
-        answers: None,
+        dialect: None,
         notes: vec![format!("while the store is away, on_store_failure is `{failure}`")],
     })
 }

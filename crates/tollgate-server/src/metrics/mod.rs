@@ -4,6 +4,7 @@ mod aliases;
 mod checks;
 mod histogram;
 mod policies;
+mod rejections;
 mod store;
 
 use std::fmt;
@@ -11,7 +12,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::time::Duration;
 
-use http::StatusCode;
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric, NoLabelSet};
 use prometheus_client::metrics::MetricType;
@@ -21,19 +21,19 @@ pub(crate) use self::checks::CheckSource;
 use self::checks::Checks;
 use self::histogram::Histogram;
 pub(crate) use self::policies::PolicyFigures;
+pub(crate) use self::rejections::Rejections;
 pub(crate) use self::store::StoreMetrics;
 use crate::args::MetricAliases;
-use crate::http::Listener;
 
 /// Counters of the whole service.
 ///
 /// Every access is relaxed: each is a figure of its own that guards no other memory.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Metrics {
     checks: Checks,
     duration: Histogram,
-    rejected: [AtomicU64; REJECTIONS.len()],
-    connections: [AtomicI64; 2],
+    rejections: Rejections,
+    connections: Box<[OpenConnections]>,
 }
 
 /// What the policies have come to; asked for at each scrape.
@@ -49,21 +49,17 @@ pub(crate) struct Occupancy {
     pub(crate) max_counters: usize,
 }
 
-/// The statuses of requests that never came to a decision.
-const REJECTIONS: [StatusCode; 10] = [
-    StatusCode::BAD_REQUEST,
-    StatusCode::NOT_FOUND,
-    StatusCode::METHOD_NOT_ALLOWED,
-    StatusCode::REQUEST_TIMEOUT,
-    StatusCode::CONFLICT,
-    StatusCode::PAYLOAD_TOO_LARGE,
-    StatusCode::UNSUPPORTED_MEDIA_TYPE,
-    StatusCode::UNPROCESSABLE_ENTITY,
-    StatusCode::INTERNAL_SERVER_ERROR,
-    StatusCode::SERVICE_UNAVAILABLE,
-];
-
 impl Metrics {
+    /// Before anything happened on these listeners.
+    pub(crate) fn new(listeners: impl IntoIterator<Item = &'static str>) -> Self {
+        Self {
+            checks: Checks::default(),
+            duration: Histogram::default(),
+            rejections: Rejections::default(),
+            connections: listeners.into_iter().map(OpenConnections::new).collect(),
+        }
+    }
+
     /// A check came to its end.
     pub(crate) fn checked(&self, source: CheckSource) {
         self.checks.count(source);
@@ -74,37 +70,59 @@ impl Metrics {
         self.duration.observe(elapsed);
     }
 
-    pub(crate) fn rejected(&self, status: StatusCode) {
-        let counters = REJECTIONS.iter().zip(&self.rejected);
-        if let Some((_, counter)) = counters.into_iter().find(|(other, _)| **other == status) {
-            counter.fetch_add(1, Ordering::Relaxed);
-        }
+    /// Requests that came to no decision.
+    pub(crate) fn rejections(&self) -> &Rejections {
+        &self.rejections
     }
 
-    /// Counts a connection until the guard is dropped.
-    pub(crate) fn connection(self: &Arc<Self>, listener: Listener) -> OpenConnection {
-        self.connections(listener).fetch_add(1, Ordering::Relaxed);
-        OpenConnection { metrics: Arc::clone(self), listener }
-    }
-
-    fn connections(&self, listener: Listener) -> &AtomicI64 {
-        let [public, admin] = &self.connections;
-        match listener {
-            Listener::Public => public,
-            Listener::Admin => admin,
-        }
+    /// The connections of this listener.
+    pub(crate) fn connections(&self, listener: &'static str) -> OpenConnections {
+        let known = self.connections.iter().find(|connections| connections.listener == listener);
+        known.cloned().unwrap_or_else(|| OpenConnections::new(listener))
     }
 }
 
-/// One connection, counted as open.
-pub(crate) struct OpenConnection {
-    metrics: Arc<Metrics>,
-    listener: Listener,
+/// How many connections of one listener are open. Clones share it.
+#[derive(Debug, Clone)]
+pub(crate) struct OpenConnections {
+    listener: &'static str,
+    open: Arc<AtomicI64>,
+    /// How often another one had to wait, as all that may be open were.
+    full: Arc<AtomicU64>,
+}
+
+/// One connection, counted as open until it is dropped.
+pub(crate) struct OpenConnection(Arc<AtomicI64>);
+
+impl OpenConnections {
+    fn new(listener: &'static str) -> Self {
+        Self { listener, open: Arc::default(), full: Arc::default() }
+    }
+
+    pub(crate) fn listener(&self) -> &'static str {
+        self.listener
+    }
+
+    /// How many are open now.
+    pub(crate) fn count(&self) -> i64 {
+        self.open.load(Ordering::Relaxed)
+    }
+
+    /// No other can be accepted until one ends.
+    pub(crate) fn full(&self) {
+        self.full.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Counts one more.
+    pub(crate) fn one(&self) -> OpenConnection {
+        self.open.fetch_add(1, Ordering::Relaxed);
+        OpenConnection(Arc::clone(&self.open))
+    }
 }
 
 impl Drop for OpenConnection {
     fn drop(&mut self) {
-        self.metrics.connections(self.listener).fetch_sub(1, Ordering::Relaxed);
+        self.0.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
@@ -153,8 +171,6 @@ impl fmt::Debug for Figures {
 impl Collector for Figures {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
         let metrics = &self.metrics;
-        let count = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
-
         let policies = (self.policies)();
         metrics.checks.encode(&mut encoder)?;
         policies.encode(&mut encoder)?;
@@ -192,18 +208,22 @@ impl Collector for Figures {
 
         let (name, help) =
             ("tollgate_http_requests_rejected", "Requests that came to no decision, by status");
-        let mut metric = encoder.encode_descriptor(name, help, None, MetricType::Counter)?;
-        for (status, counter) in REJECTIONS.iter().zip(&metrics.rejected) {
-            let labels = [("status", status.as_str())];
-            metric.encode_family(&labels)?.encode_counter::<NoLabelSet, _, u64>(&count(counter), None)?;
-        }
+        metrics.rejections.encode(encoder.encode_descriptor(name, help, None, MetricType::Counter)?)?;
 
         let (name, help) = ("tollgate_http_connections", "Connections open now, by listener");
         let mut metric = encoder.encode_descriptor(name, help, None, MetricType::Gauge)?;
-        for listener in [Listener::Public, Listener::Admin] {
-            let labels = [("listener", listener.name())];
-            let open = metrics.connections(listener).load(Ordering::Relaxed);
-            metric.encode_family(&labels)?.encode_gauge(&open)?;
+        for connections in &metrics.connections {
+            let labels = [("listener", connections.listener)];
+            metric.encode_family(&labels)?.encode_gauge(&connections.count())?;
+        }
+
+        let (name, help) =
+            ("tollgate_http_connections_full", "Times that every connection was taken, by listener");
+        let mut metric = encoder.encode_descriptor(name, help, None, MetricType::Counter)?;
+        for connections in &metrics.connections {
+            let labels = [("listener", connections.listener)];
+            let full = connections.full.load(Ordering::Relaxed);
+            metric.encode_family(&labels)?.encode_counter::<NoLabelSet, _, u64>(&full, None)?;
         }
 
         if let Some(MetricAliases::SpringStarter) = self.aliases {

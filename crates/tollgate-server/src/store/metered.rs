@@ -4,7 +4,6 @@
 use std::pin::{Pin, pin};
 use std::slice;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use tokio::time;
@@ -14,13 +13,14 @@ use tollgate::{
 use tollgate_redis::{RedisError, ServerStatus};
 use tracing::{info, warn};
 
+use super::Outages;
 use super::advice::with_flags;
 use crate::log_gap::LogGap;
 use crate::metrics::StoreMetrics;
 use crate::stopwatch::Stopwatch;
 use crate::with_sources::WithSources;
 
-/// How long the log keeps quiet after a line about an outage, about a key, or about a request that does not fit.
+/// How long the log keeps quiet after a line about a key, or about a request that does not fit.
 const LOG_GAP: Duration = Duration::from_secs(10);
 
 /// How often a store that was away at the start is looked at.
@@ -34,12 +34,9 @@ pub(crate) struct Metered<S> {
     store: S,
     limit: Duration,
     metrics: Arc<StoreMetrics>,
-    outage_logged: LogGap,
-    /// These two are apart, so that what is wrong with one key or one request hides no outage.
+    outages: Arc<Outages>,
     key_logged: LogGap,
     request_logged: LogGap,
-    /// Whether the last line said that the store does not answer.
-    is_said_away: AtomicBool,
 }
 
 impl<S: Store> Metered<S> {
@@ -49,15 +46,19 @@ impl<S: Store> Metered<S> {
             store,
             limit: timeout + LATE,
             metrics,
-            outage_logged: LogGap::default(),
+            outages: Arc::default(),
             key_logged: LogGap::default(),
             request_logged: LogGap::default(),
-            is_said_away: AtomicBool::new(false),
         }
     }
 
     pub(super) const fn inner(&self) -> &S {
         &self.store
+    }
+
+    /// What the log says of the store's outages.
+    pub(crate) fn outages(&self) -> Arc<Outages> {
+        Arc::clone(&self.outages)
     }
 
     /// What the step gives, unless it takes too long. Here and not above, where nobody would measure what was given up.
@@ -84,12 +85,7 @@ impl<S: Store> Metered<S> {
 
     fn note_answer(&self) {
         self.metrics.answers(true);
-        // Only a line about an outage has one about its end, and always: the last of them is true. It is read first,
-        // because that costs nothing where all is well; the swap gives the line to one task. Relaxed: there is nothing
-        // to it but the line.
-        if self.is_said_away.load(Ordering::Relaxed) && self.is_said_away.swap(false, Ordering::Relaxed) {
-            info!("the store answers again");
-        }
+        self.outages.answered();
     }
 
     fn note_error(&self, error: &StoreError) {
@@ -113,14 +109,13 @@ impl<S: Store> Metered<S> {
 
     fn note_outage(&self, error: &WithSources<'_>, now: Timestamp) {
         self.metrics.answers(false);
-        if self.outage_logged.passes(now, LOG_GAP) {
+        if self.outages.failed(now) {
             let unconnected = self.metrics.unconnected();
             let (server, trouble, advice) = said(unconnected.as_ref());
             warn!(
                 %error, server, trouble, advice,
                 "the store does not answer: what each policy says of that decides; `tollgate doctor` says more"
             );
-            self.is_said_away.store(true, Ordering::Relaxed);
         }
     }
 }
@@ -221,7 +216,7 @@ impl Concern {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::atomic::AtomicUsize;
+    use std::sync::atomic::{AtomicUsize, Ordering};
     use std::thread;
 
     use tollgate::{Charge, Key, MemoryStore, PolicyQuota};

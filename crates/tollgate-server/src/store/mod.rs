@@ -10,10 +10,12 @@
 
 mod advice;
 mod metered;
-mod settings;
+mod outages;
+mod setup;
 mod state;
 
 pub(crate) use self::advice::{flags_of, with_flags};
 pub(crate) use self::metered::{Metered, note_start};
-pub(crate) use self::settings::{DEFAULT_PREFIX, StoreSettings};
+pub(crate) use self::outages::Outages;
+pub(crate) use self::setup::{DEFAULT_PREFIX, StoreSetup};
 pub(crate) use self::state::{ServedStore, Servers, StoreState};

@@ -87,14 +87,23 @@ impl Server {
     }
 
     /// As `start`, by a command that passes its arguments on.
-    pub(crate) fn start_by(mut command: Command, arguments: &[&str]) -> Self {
+    pub(crate) fn start_by(command: Command, arguments: &[&str]) -> Self {
+        Self::spawn(command, arguments, Stdio::piped())
+    }
+
+    /// As `start`, with the log where nobody reads it.
+    pub(crate) fn start_logging_to(stderr: impl Into<Stdio>, arguments: &[&str]) -> Self {
+        Self::spawn(tollgate(), arguments, stderr.into())
+    }
+
+    fn spawn(mut command: Command, arguments: &[&str], stderr: Stdio) -> Self {
         // In the environment, so that flags of a test win.
         let mut child = command
             .envs([("TOLLGATE_LISTEN", "127.0.0.1:0"), ("TOLLGATE_ADMIN_LISTEN", "127.0.0.1:0")])
             .arg("serve")
             .args(arguments)
             .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
+            .stderr(stderr)
             .spawn()
             .expect("the server starts");
         let stdout = child.stdout.take().expect("its output is piped");
@@ -104,13 +113,14 @@ impl Server {
             line.split("http://").nth(1).and_then(|address| address.parse().ok()).expect("an address")
         };
         let (public, admin) = (address("checks"), address("admin"));
-        let mut stderr = child.stderr.take().expect("its log is piped");
-        let log = thread::spawn(move || {
-            let mut log = String::new();
-            stderr.read_to_string(&mut log).expect("the log is text");
-            log
+        let log = child.stderr.take().map(|mut stderr| {
+            thread::spawn(move || {
+                let mut log = String::new();
+                stderr.read_to_string(&mut log).expect("the log is text");
+                log
+            })
         });
-        Self { child, public, admin, said, log: Some(log) }
+        Self { child, public, admin, said, log }
     }
 
     pub(crate) fn connect(&self) -> Connection {
@@ -147,13 +157,13 @@ impl Server {
         assert!(sent.success());
     }
 
-    /// Waits for it to end; also its log.
+    /// Waits for it to end; also its log, if somebody reads it.
     pub(crate) fn wait(mut self) -> (ExitStatus, String) {
         let until = Instant::now() + HANG;
         while Instant::now() < until {
             if let Some(status) = self.child.try_wait().expect("it can be waited for") {
-                let log = self.log.take().expect("it is waited for once");
-                return (status, log.join().expect("the log is read"));
+                let log = self.log.take().map(|log| log.join().expect("the log is read"));
+                return (status, log.unwrap_or_default());
             }
             thread::sleep(Duration::from_millis(5));
         }
@@ -169,12 +179,12 @@ impl Drop for Server {
 }
 
 pub(crate) fn get(path: &str) -> Vec<u8> {
-    format!("GET {path} HTTP/1.1\r\nHost: test\r\n\r\n").into_bytes()
+    format!("GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n").into_bytes()
 }
 
 pub(crate) fn post(path: &str, body: &str) -> Vec<u8> {
     let length = body.len();
-    let head = "Host: test\r\nContent-Type: application/json";
+    let head = "Host: localhost\r\nContent-Type: application/json";
     format!("POST {path} HTTP/1.1\r\n{head}\r\nContent-Length: {length}\r\n\r\n{body}").into_bytes()
 }
 

@@ -1,14 +1,14 @@
 //! What an administrator who changes counters is answered.
 
+use schemars::JsonSchema;
 use serde::Serialize;
 use tollgate::{PolicyQuota, QuotaState};
 use tollgate_policy::{Policy, QuotaRefund};
-use utoipa::ToSchema;
 
 use super::{Window, Written};
 
 /// What was given back.
-#[derive(Serialize, ToSchema)]
+#[derive(Serialize, JsonSchema)]
 pub(in crate::http) struct RefundReply<'a> {
     /// The version of the policies that said which quotas apply.
     pub(in crate::http) version: u64,
@@ -16,22 +16,20 @@ pub(in crate::http) struct RefundReply<'a> {
 }
 
 /// What was given back to one quota.
-#[derive(Serialize, ToSchema)]
+#[derive(Serialize, JsonSchema)]
 pub(in crate::http) struct RefundedQuota<'a> {
     policy: &'a str,
-    #[schema(value_type = String)]
     quota: Written<'a>,
     window: WindowState,
     /// Units given back.
     given: u32,
     /// Units still used; absent if the window has closed.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(nullable = false)]
     used: Option<u64>,
 }
 
 /// Whether the window that was named still counts.
-#[derive(Serialize, ToSchema)]
+#[derive(Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 enum WindowState {
     Open,
@@ -39,7 +37,7 @@ enum WindowState {
 }
 
 /// Where the quotas stand after a change.
-#[derive(Serialize, ToSchema)]
+#[derive(Serialize, JsonSchema)]
 pub(in crate::http) struct CountsReply<'a> {
     /// The version of the policies that said which quotas apply.
     pub(in crate::http) version: u64,
@@ -47,16 +45,14 @@ pub(in crate::http) struct CountsReply<'a> {
 }
 
 /// Where one quota stands after a change.
-#[derive(Serialize, ToSchema)]
+#[derive(Serialize, JsonSchema)]
 pub(in crate::http) struct QuotaCount<'a> {
     policy: &'a str,
-    #[schema(value_type = String)]
     quota: Written<'a>,
     limit: u64,
     used: u64,
     remaining: u64,
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(nullable = false)]
     window: Option<Window>,
 }
 

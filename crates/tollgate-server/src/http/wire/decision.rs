@@ -1,78 +1,67 @@
 //! What a check, a peek and a batch are answered.
 
+use schemars::JsonSchema;
 use serde::{Serialize, Serializer};
 use tollgate::{Counted, QuotaState, Reason, Source};
 use tollgate_policy::{Ground, Policy, PolicyDecision, QuotaStanding, TrialDecision, TrialKind};
-use utoipa::ToSchema;
 
 use super::{Window, Written, millis};
 use crate::http::limit_headers;
-use crate::http::problem::Problem;
+use crate::http::rejection::Rejection;
 
 /// The answer to a request. The single figures are those of the quota that decided; they are absent if none did.
-#[derive(Serialize, ToSchema)]
-#[schema(as = Decision)]
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "Decision")]
 pub(in crate::http) struct DecisionBody<'a> {
     /// Whether the request may go on.
     allowed: bool,
     /// The policy that decided; absent if none limits the request.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(nullable = false)]
     policy: Option<&'a str>,
     /// The version of the policies under which it was decided.
     version: u64,
     /// Why no quota decided; absent if one did.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(nullable = false)]
     ground: Option<GroundBody>,
     /// The quota that decided, as it is written.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(nullable = false, value_type = Option<String>)]
     quota: Option<Written<'a>>,
     /// Units allowed in a window.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(nullable = false)]
     limit: Option<u64>,
     /// Units used in the window, this request's included if it was allowed.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(nullable = false)]
     used: Option<u64>,
     /// Units left in the window.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(nullable = false)]
     remaining: Option<u64>,
     /// Milliseconds until the window ends.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(nullable = false)]
     reset_after_ms: Option<u64>,
     /// Milliseconds to wait before another try; absent if allowed, or if the cost can never pass.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(nullable = false)]
     retry_after_ms: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(nullable = false)]
     window: Option<Window>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(nullable = false)]
     source: Option<DecisionSource>,
     /// Why the request is denied; absent if it is allowed.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(nullable = false)]
     reason: Option<DenialReason>,
     /// Where every quota stands that applies.
-    #[schema(value_type = Vec<QuotaBody<'_>>)]
+    #[schemars(with = "Vec<QuotaBody<'_>>")]
     quotas: Quotas<'a>,
     /// What quotas would have done that are only tried out; absent if there are none.
     #[serde(skip_serializing_if = "Trials::is_empty")]
-    #[schema(value_type = Vec<TrialBody<'_>>, required = false)]
+    #[schemars(with = "Vec<TrialBody<'_>>")]
     trials: Trials<'a>,
 }
 
 /// Why a request is answered as it is where no quota decides: no policy limits it, a policy exempts it, or a policy
 /// denies who does not say whom it is to count.
-#[derive(Serialize, ToSchema)]
+#[derive(Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
-#[schema(as = Ground)]
+#[schemars(rename = "Ground")]
 enum GroundBody {
     Unlimited,
     Exempt,
@@ -80,32 +69,28 @@ enum GroundBody {
 }
 
 /// Where one quota stands after a decision.
-#[derive(Serialize, ToSchema)]
-#[schema(as = Quota)]
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "Quota")]
 struct QuotaBody<'a> {
     /// The policy that it belongs to.
     policy: &'a str,
     /// The quota as it is written.
-    #[schema(value_type = String)]
     quota: Written<'a>,
     limit: u64,
     used: u64,
     remaining: u64,
     reset_after_ms: u64,
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(nullable = false)]
     retry_after_ms: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(nullable = false)]
     window: Option<Window>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(nullable = false)]
     reason: Option<DenialReason>,
 }
 
 /// What quotas would have done that are only tried out.
-#[derive(Serialize, ToSchema)]
-#[schema(as = Trial)]
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "Trial")]
 struct TrialBody<'a> {
     /// The policy that they belong to.
     policy: &'a str,
@@ -113,25 +98,23 @@ struct TrialBody<'a> {
     answer: TrialAnswer,
     /// The limit of the quota that would have decided; absent if the store did not answer.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(nullable = false)]
     limit: Option<u64>,
     /// What is used of it; absent if the store did not answer.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(nullable = false)]
     used: Option<u64>,
 }
 
 /// Why quotas are only tried out: their policy is in shadow mode, or they are its candidates.
-#[derive(Serialize, ToSchema)]
+#[derive(Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
-#[schema(as = TrialKind)]
+#[schemars(rename = "TrialKind")]
 enum TrialKindBody {
     Shadow,
     Candidate,
 }
 
 /// What they would have answered; `failed` if the store did not say.
-#[derive(Serialize, ToSchema)]
+#[derive(Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 enum TrialAnswer {
     Allowed,
@@ -140,7 +123,7 @@ enum TrialAnswer {
 }
 
 /// Where a decision came from: the store, what the process remembers of it, or the rule for a store in trouble.
-#[derive(Serialize, ToSchema)]
+#[derive(Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 enum DecisionSource {
     Store,
@@ -149,7 +132,7 @@ enum DecisionSource {
 }
 
 /// Why a request is denied: a later window has room for it, none ever has, or it does not say whom to count.
-#[derive(Serialize, ToSchema)]
+#[derive(Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 enum DenialReason {
     QuotaExceeded,
@@ -158,8 +141,8 @@ enum DenialReason {
 }
 
 /// A denial: a problem as RFC 9457 has it, with every field of the decision.
-#[derive(Serialize, ToSchema)]
-#[schema(as = QuotaExceeded)]
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "QuotaExceeded")]
 pub(in crate::http) struct DeniedBody<'a> {
     #[serde(rename = "type")]
     kind: &'a str,
@@ -174,17 +157,17 @@ pub(in crate::http) struct DeniedBody<'a> {
 }
 
 /// The answers to a batch, in the order of its requests.
-#[derive(Serialize, ToSchema)]
+#[derive(Serialize, JsonSchema)]
 pub(in crate::http) struct BatchReply<'a> {
     pub(in crate::http) decisions: Vec<BatchEntry<'a>>,
 }
 
 /// A decision, or why there is none.
-#[derive(Serialize, ToSchema)]
+#[derive(Serialize, JsonSchema)]
 #[serde(untagged)]
 pub(in crate::http) enum BatchEntry<'a> {
     Decision(DecisionBody<'a>),
-    Problem(Problem),
+    Rejection(Rejection),
 }
 
 impl<'a> DecisionBody<'a> {

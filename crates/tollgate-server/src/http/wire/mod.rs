@@ -1,25 +1,28 @@
 //! What goes over the wire: JSON requests and replies, and their conversion.
 //!
-//! The comments on the types of replies are the descriptions in `/openapi.json`.
+//! The comments on the types are the descriptions in `/openapi.json`.
 
 mod changes;
 mod decision;
 mod problem;
 mod requests;
 
+use std::borrow::Cow;
 use std::time::Duration;
 
+use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::{Serialize, Serializer};
 use tollgate::PolicyQuota;
-use utoipa::ToSchema;
 
 pub(super) use self::changes::{CountsReply, QuotaCount, RefundReply, RefundedQuota};
 pub(super) use self::decision::{BatchEntry, BatchReply, DecisionBody, DeniedBody};
 pub(super) use self::problem::{ProblemBody, ProblemReason};
-pub(super) use self::requests::{BatchRequest, CheckRequest, RefundRequest, ResetRequest, SetRequest};
+pub(super) use self::requests::{
+    BatchRequest, CheckRequest, KEY_ATTRIBUTES, RefundRequest, ReloadRequest, ResetRequest, SetRequest,
+};
 
 /// A window in Unix milliseconds: the first that belongs to it, and the first that no longer does.
-#[derive(Serialize, ToSchema)]
+#[derive(Serialize, JsonSchema)]
 struct Window {
     start: i64,
     end: i64,
@@ -32,6 +35,20 @@ struct Written<'a>(&'a PolicyQuota);
 impl Serialize for Written<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_str(&format_args!("{}/{}", self.0.quota().limit(), self.0.windows()))
+    }
+}
+
+impl JsonSchema for Written<'_> {
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn schema_name() -> Cow<'static, str> {
+        String::schema_name()
+    }
+
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        String::json_schema(generator)
     }
 }
 

@@ -1,14 +1,15 @@
 //! What is answered where there is no decision.
 
-use serde::{Serialize, Serializer};
-use utoipa::openapi::{RefOr, Schema};
-use utoipa::{PartialSchema, ToSchema};
+use std::borrow::Cow;
 
-use crate::http::problem::Problem;
+use schemars::{JsonSchema, Schema, SchemaGenerator};
+use serde::{Serialize, Serializer};
+
+use crate::http::rejection::Rejection;
 
 /// What went wrong, as RFC 9457 has it.
-#[derive(Serialize, ToSchema)]
-#[schema(as = Problem)]
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "Problem")]
 pub(in crate::http) struct ProblemBody<'a> {
     #[serde(rename = "type")]
     pub(in crate::http) kind: &'a str,
@@ -17,17 +18,15 @@ pub(in crate::http) struct ProblemBody<'a> {
     pub(in crate::http) detail: &'a str,
     /// The field of the request that is wrong.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(nullable = false)]
     pub(in crate::http) field: Option<&'a str>,
     /// What the service has run into, for programs; absent if the request is what is wrong.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(nullable = false)]
     pub(in crate::http) reason: Option<ProblemReason>,
 }
 
 /// What the service has run into: its store has no room for an unseen key, cannot be asked, was asked and did not
 /// answer, so that the request may have been counted or not, or can never count the request.
-#[derive(Debug, Clone, Copy, Serialize, ToSchema)]
+#[derive(Debug, Clone, Copy, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub(in crate::http) enum ProblemReason {
     StoreFull,
@@ -36,15 +35,21 @@ pub(in crate::http) enum ProblemReason {
     Uncountable,
 }
 
-impl PartialSchema for Problem {
-    fn schema() -> RefOr<Schema> {
-        ProblemBody::schema()
+impl JsonSchema for Rejection {
+    fn schema_name() -> Cow<'static, str> {
+        ProblemBody::schema_name()
+    }
+
+    fn schema_id() -> Cow<'static, str> {
+        ProblemBody::schema_id()
+    }
+
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        ProblemBody::json_schema(generator)
     }
 }
 
-impl ToSchema for Problem {}
-
-impl Serialize for Problem {
+impl Serialize for Rejection {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         self.body().serialize(serializer)
     }

@@ -1,49 +1,83 @@
 //! What is asked.
 
+use std::borrow::Cow;
+
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::Deserialize;
 use tollgate::{Quota, Timestamp};
 use tollgate_policy::{Attributes, ChargedWindow};
 
-use crate::http::json::{self, Cost, Object, StartMillis, Used};
+use crate::attributes;
+use crate::http::json::{self, Cost, Object, StartMillis, Used, Whole};
+
+/// The name of the schema to which `openapi` adds the attributes that the live policies require.
+pub(in crate::http) const KEY_ATTRIBUTES: &str = "Attributes";
 
 /// What a request takes, and for whom.
-#[derive(Deserialize)]
+#[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(in crate::http) struct CheckRequest<'a> {
     #[serde(borrow, deserialize_with = "json::attributes")]
+    #[schemars(with = "KeyAttributes")]
     pub(in crate::http) attributes: Attributes<'a>,
+    /// Units to take; 0 takes none and answers as 1 would.
     #[serde(default)]
+    #[schemars(extend("default" = 1))]
     pub(in crate::http) cost: Cost,
 }
 
-#[derive(Deserialize)]
+/// Many requests, each decided for itself.
+#[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(in crate::http) struct BatchRequest<'a> {
     #[serde(borrow)]
-    pub(in crate::http) requests: Vec<Object<CheckRequest<'a>>>,
+    #[schemars(length(min = 1, max = Self::MAX))]
+    pub(in crate::http) requests: Vec<Object<BatchEntryRequest<'a>>>,
+}
+
+/// One of many requests. If it lacks an attribute, its own answer says so.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(in crate::http) struct BatchEntryRequest<'a> {
+    #[serde(borrow, deserialize_with = "json::attributes")]
+    #[schemars(with = "AnyAttributes")]
+    pub(in crate::http) attributes: Attributes<'a>,
+    /// Units to take; 0 takes none and answers as 1 would.
+    #[serde(default)]
+    #[schemars(extend("default" = 1))]
+    pub(in crate::http) cost: Cost,
 }
 
 impl BatchRequest<'_> {
     pub(in crate::http) const MAX: usize = 100;
 }
 
-#[derive(Deserialize)]
+/// What is given back, and to whom.
+#[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(in crate::http) struct RefundRequest<'a> {
     #[serde(borrow, deserialize_with = "json::attributes")]
+    #[schemars(with = "KeyAttributes")]
     pub(in crate::http) attributes: Attributes<'a>,
+    /// Units to give back; at most what is used.
     #[serde(default)]
+    #[schemars(extend("default" = 1))]
     pub(in crate::http) cost: Cost,
+    /// The windows that were charged, of each quota at most one.
     pub(in crate::http) windows: Vec<Object<RefundWindow>>,
 }
 
 /// A window that was charged, by what the check answered of its quota.
-#[derive(Deserialize)]
+#[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(in crate::http) struct RefundWindow {
+    /// `policy` of an entry of the check's `quotas`.
     policy: String,
+    /// `quota` of that entry; its limit may have changed since.
     #[serde(deserialize_with = "json::quota")]
+    #[schemars(with = "String")]
     quota: Quota,
+    /// `window.start` of that entry.
     start: StartMillis,
 }
 
@@ -54,17 +88,91 @@ impl From<RefundWindow> for ChargedWindow {
     }
 }
 
-#[derive(Deserialize)]
+/// Whose counters are forgotten.
+#[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(in crate::http) struct ResetRequest<'a> {
     #[serde(borrow, deserialize_with = "json::attributes")]
+    #[schemars(with = "KeyAttributes")]
     pub(in crate::http) attributes: Attributes<'a>,
 }
 
-#[derive(Deserialize)]
+/// Whose counters are set, and to what.
+#[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(in crate::http) struct SetRequest<'a> {
     #[serde(borrow, deserialize_with = "json::attributes")]
+    #[schemars(with = "KeyAttributes")]
     pub(in crate::http) attributes: Attributes<'a>,
+    /// Units that are used in each quota's window from now on; may be above the limit.
     pub(in crate::http) used: Used,
+}
+
+/// Nothing has to be said; an empty body will do as well.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(in crate::http) struct ReloadRequest {}
+
+/// Attributes of a request, with those that the live policies require.
+struct KeyAttributes;
+
+/// Attributes of a request, whatever the policies are.
+struct AnyAttributes;
+
+impl JsonSchema for KeyAttributes {
+    fn schema_name() -> Cow<'static, str> {
+        KEY_ATTRIBUTES.into()
+    }
+
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        AnyAttributes::json_schema(generator)
+    }
+}
+
+impl JsonSchema for AnyAttributes {
+    fn schema_name() -> Cow<'static, str> {
+        "AnyAttributes".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({
+            "type": "object",
+            "description": "What the caller says of its request",
+            "additionalProperties": { "type": "string" },
+            "propertyNames": { "minLength": 1, "maxLength": Attributes::MAX_NAME },
+            "maxProperties": attributes::MAX,
+        })
+    }
+}
+
+impl<const MAX: u64> JsonSchema for Whole<MAX> {
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn schema_name() -> Cow<'static, str> {
+        format!("WholeTo{MAX}").into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({ "type": "integer", "minimum": 0, "maximum": MAX })
+    }
+}
+
+impl<T: JsonSchema> JsonSchema for Object<T> {
+    fn inline_schema() -> bool {
+        T::inline_schema()
+    }
+
+    fn schema_name() -> Cow<'static, str> {
+        T::schema_name()
+    }
+
+    fn schema_id() -> Cow<'static, str> {
+        T::schema_id()
+    }
+
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        T::json_schema(generator)
+    }
 }

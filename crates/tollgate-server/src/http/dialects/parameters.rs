@@ -2,8 +2,8 @@
 
 use std::borrow::Cow;
 
-use super::super::problem::Problem;
 use super::super::query;
+use super::super::rejection::Rejection;
 
 /// Names and values of a query.
 pub(super) struct Parameters<'a>(Vec<(Cow<'a, str>, Cow<'a, str>)>);
@@ -12,7 +12,7 @@ impl<'a> Parameters<'a> {
     /// # Errors
     ///
     /// If an escape is malformed, or not UTF-8.
-    pub(super) fn read(query: &'a str) -> Result<Self, Problem> {
+    pub(super) fn read(query: &'a str) -> Result<Self, Rejection> {
         Ok(Self(query::pairs(query).collect::<Result<_, _>>()?))
     }
 
@@ -21,11 +21,11 @@ impl<'a> Parameters<'a> {
     /// # Errors
     ///
     /// If it is there twice: which of them is meant, nobody can tell.
-    pub(super) fn optional(&self, name: &str) -> Result<Option<Cow<'a, str>>, Problem> {
+    pub(super) fn optional(&self, name: &str) -> Result<Option<Cow<'a, str>>, Rejection> {
         let mut named = self.0.iter().filter(|(other, _)| other == name);
         let value = named.next().map(|(_, value)| value.clone());
         match named.next() {
-            Some(_) => Err(Problem::bad_field(format!("query.{name}"), format!("`{name}` is given twice"))),
+            Some(_) => Err(Rejection::bad_field(format!("query.{name}"), format!("`{name}` is given twice"))),
             None => Ok(value.filter(|value| !value.is_empty())),
         }
     }
@@ -35,8 +35,9 @@ impl<'a> Parameters<'a> {
     /// # Errors
     ///
     /// If it is missing or empty: it must not become a counter that all share who leave it out.
-    pub(super) fn required(&self, name: &str) -> Result<Cow<'a, str>, Problem> {
-        let missing = || Problem::bad_field(format!("query.{name}"), format!("`{name}` is missing or empty"));
+    pub(super) fn required(&self, name: &str) -> Result<Cow<'a, str>, Rejection> {
+        let missing =
+            || Rejection::bad_field(format!("query.{name}"), format!("`{name}` is missing or empty"));
         self.optional(name)?.ok_or_else(missing)
     }
 }

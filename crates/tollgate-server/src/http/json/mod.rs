@@ -1,15 +1,17 @@
 //! Reading JSON that strangers send: fast where it is right, exact about the field where it is wrong.
 
+mod fault;
+
 use std::borrow::Cow;
 use std::fmt;
 use std::marker::PhantomData;
 
 use serde::de::value::MapAccessDeserializer;
 use serde::de::{Deserialize, Deserializer, Error, MapAccess, Unexpected, Visitor};
-use serde_json::error::Category;
 use tollgate::Quota;
 use tollgate_policy::Attributes;
 
+use self::fault::{Fault, Node};
 use crate::attributes;
 
 /// What of a body is wrong.
@@ -26,50 +28,37 @@ pub(super) struct BadField {
 ///
 /// If the body is no JSON, or not the object that is expected.
 pub(super) fn read<'a, T: Deserialize<'a>>(body: &'a [u8]) -> Result<T, BadField> {
-    if body.is_empty() {
-        return Err(empty::<T>());
-    }
-    serde_json::from_slice::<Object<T>>(body).map(|Object(value)| value).map_err(|error| {
-        let tracked = &mut serde_json::Deserializer::from_slice(body);
-        match serde_path_to_error::deserialize::<_, Object<T>>(tracked) {
-            Err(found) => bad_field(&found.path().to_string(), found.inner()),
-            // The object is right, what follows it is not.
-            Ok(_) => bad_field(".", &error),
-        }
-    })
+    serde_json::from_slice(body).map(|Object(value)| value).map_err(|error| wrong::<T>(body, &error))
 }
 
-/// Says what the first field would be: the one that an empty object misses.
-fn empty<'a, T: Deserialize<'a>>() -> BadField {
-    let first = read::<T>(b"{}").err().map(|missing| missing.field);
-    let expected = match first.as_deref() {
+/// What is wrong with a body that could not be read.
+#[cold]
+fn wrong<'a, T: Deserialize<'a>>(body: &[u8], error: &serde_json::Error) -> BadField {
+    let of_body = |detail| BadField { field: "body".to_owned(), detail };
+    if body.is_empty() {
+        return of_body(format!("the body is empty; expected {}", expected::<T>()));
+    }
+    let no_json = |error: &serde_json::Error| of_body(format!("no JSON: {error}"));
+    let node = match Node::deserialize(&mut serde_json::Deserializer::from_slice(body)) {
+        Ok(node) => node,
+        Err(error) => return no_json(&error),
+    };
+    match Object::<T>::deserialize(&node) {
+        Err(Fault { path, detail }) if path.is_empty() => of_body(detail),
+        Err(Fault { path, detail }) => BadField { field: path, detail },
+        // The object is right, what follows it is not.
+        Ok(_) => no_json(error),
+    }
+}
+
+/// What the first field would be: the one that an empty object misses.
+fn expected<'a, T: Deserialize<'a>>() -> &'static str {
+    let missing = Object::<T>::deserialize(&Node::Fields(Vec::new())).err().map(|fault| fault.path);
+    match missing.as_deref() {
         Some("attributes") => r#"{"attributes": {...}}"#,
         Some("requests") => r#"{"requests": [...]}"#,
         _ => "an object",
-    };
-    BadField { field: "body".to_owned(), detail: format!("the body is empty; expected {expected}") }
-}
-
-fn bad_field(path: &str, error: &serde_json::Error) -> BadField {
-    let text = error.to_string();
-    // From the back, here and below: the front may repeat what was sent, whatever that says.
-    let message = text.rsplit_once(" at line ").map_or(text.as_str(), |(message, _)| message);
-    if error.classify() != Category::Data {
-        return BadField { field: "body".to_owned(), detail: format!("no JSON: {text}") };
     }
-    let missing = message.strip_prefix("missing field `").and_then(|rest| rest.split('`').next());
-    let field = match (path, missing) {
-        ("." | "", None) => "body".to_owned(),
-        (".", Some(missing)) => missing.to_owned(),
-        (path, None) => path.to_owned(),
-        (path, Some(missing)) => format!("{path}.{missing}"),
-    };
-    // What was sent instead may be somebody's secret: it is not repeated.
-    let detail = match message.rsplit_once(", expected ") {
-        Some((found, expected)) if found.starts_with("invalid ") => format!("expected {expected}"),
-        _ => message.to_owned(),
-    };
-    BadField { field, detail }
 }
 
 /// An object and nothing else: what serde derives would take a list of the fields as well.
@@ -170,8 +159,6 @@ pub(super) type Used = Whole<{ Quota::MAX_LIMIT }>;
 pub(super) type StartMillis = Whole<{ (1 << 53) - 1 }>;
 
 impl<const MAX: u64> Whole<MAX> {
-    pub(super) const MAX: u64 = MAX;
-
     pub(super) fn new(value: u64) -> Option<Self> {
         (value <= MAX).then_some(Self(value))
     }

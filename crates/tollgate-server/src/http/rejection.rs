@@ -1,4 +1,4 @@
-//! What went wrong with a request, as an RFC 9457 problem. A denial is none of these: it is a decision.
+//! Why a request is not answered, as an RFC 9457 problem. A denial is none of these: it is a decision.
 
 use std::borrow::Cow;
 
@@ -9,19 +9,18 @@ use tollgate_policy::{CheckError, RefundError, Refusal};
 
 use super::json::BadField;
 use super::query::QueryError;
-use super::route::{Elsewhere, Listener, Route};
 use super::wire::{ProblemBody, ProblemReason};
 use super::{Reply, reply};
 
 /// A reply that is no answer.
 #[derive(Debug, Clone)]
-pub(super) struct Problem {
+pub(super) struct Rejection {
     status: StatusCode,
     detail: Cow<'static, str>,
     /// What of the request is wrong.
     field: Option<String>,
     reason: Option<ProblemReason>,
-    allow: Option<&'static str>,
+    allow: Option<HeaderValue>,
 }
 
 /// The problem of a store that cannot answer: its type and its title. There is no document behind it.
@@ -30,34 +29,15 @@ const STORE_UNAVAILABLE: (&str, &str) = ("urn:problem-type:tollgate:store-unavai
 /// The problem of a request that the store can never count.
 const UNCOUNTABLE: (&str, &str) = ("urn:problem-type:tollgate:uncountable", "Request cannot be counted");
 
-impl Problem {
+impl Rejection {
     pub(super) fn new(status: StatusCode, detail: impl Into<Cow<'static, str>>) -> Self {
         Self { status, detail: detail.into(), field: None, reason: None, allow: None }
     }
 
-    /// Nothing is answered at a path on this listener; says where it would be.
-    pub(super) fn not_found(listener: Listener, path: &str) -> Self {
-        let detail = match Route::elsewhere(listener, path) {
-            Some(Elsewhere::Listener(Listener::Public)) => {
-                "this path is answered where checks are (`serve --listen`, by default port 8080)".into()
-            }
-            Some(Elsewhere::Listener(Listener::Admin)) => {
-                "this path is answered on the admin listener (`serve --admin-listen`, by default port 8090)"
-                    .into()
-            }
-            Some(Elsewhere::Answers(name)) => {
-                format!("this path is answered with `serve --answers {name}`").into()
-            }
-            None => Cow::from(
-                "nothing is answered at this path; `/openapi.json` of the admin listener has all paths",
-            ),
-        };
-        Self::new(StatusCode::NOT_FOUND, detail)
-    }
-
-    pub(super) fn method_not_allowed(allow: &'static str) -> Self {
-        let problem = Self::new(StatusCode::METHOD_NOT_ALLOWED, format!("the methods here are {allow}"));
-        Self { allow: Some(allow), ..problem }
+    /// `allow` is the value of the header of that name.
+    pub(super) fn method_not_allowed(allow: &str) -> Self {
+        let rejection = Self::new(StatusCode::METHOD_NOT_ALLOWED, format!("the methods here are {allow}"));
+        Self { allow: HeaderValue::from_str(allow).ok(), ..rejection }
     }
 
     pub(super) fn draining() -> Self {
@@ -160,7 +140,7 @@ impl Problem {
     pub(super) fn into_reply(self) -> Reply {
         let mut reply = reply::problem(self.status, &self.body());
         if let Some(allow) = self.allow {
-            reply.headers_mut().insert(ALLOW, HeaderValue::from_static(allow));
+            reply.headers_mut().insert(ALLOW, allow);
         }
         if self.status == StatusCode::SERVICE_UNAVAILABLE {
             // When there is room again is not known; a second keeps clients from asking in a loop.
@@ -170,13 +150,13 @@ impl Problem {
     }
 }
 
-impl From<BadField> for Problem {
+impl From<BadField> for Rejection {
     fn from(BadField { field, detail }: BadField) -> Self {
         Self::bad_field(field, detail)
     }
 }
 
-impl From<QueryError> for Problem {
+impl From<QueryError> for Rejection {
     fn from(error: QueryError) -> Self {
         Self::bad_field(error.field(), error.to_string())
     }

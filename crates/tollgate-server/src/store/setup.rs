@@ -12,7 +12,7 @@ use crate::args::{IdentityForm, Secret, StoreArgs};
 use crate::settings::SettingsError;
 
 /// A store, and how it is spoken to.
-pub(crate) struct StoreSettings {
+pub(crate) struct StoreSetup {
     /// To be shown: it hides its password.
     pub(crate) url: StoreUrl,
     pub(crate) prefix: String,
@@ -26,7 +26,7 @@ pub(crate) struct StoreSettings {
 /// The prefix that keys have where nobody says otherwise.
 pub(crate) const DEFAULT_PREFIX: &str = "tollgate";
 
-impl StoreSettings {
+impl StoreSetup {
     /// The store that a flag names, where there is no file.
     pub(crate) fn new(
         url: &Secret,
@@ -60,7 +60,7 @@ impl StoreSettings {
     ) -> Result<Self, SettingsError> {
         if let (Some(_), Some(layout)) = (&args.store_prefix, layout.filter(|layout| !layout.names_prefix()))
         {
-            return Err(SettingsError::NeedlessPrefix(layout.to_string()));
+            return Err(SettingsError::NeedlessPrefix(layout.clone()));
         }
         let prefix = args.store_prefix.as_deref().or(file.and_then(|file| file.prefix()));
         let prefix = prefix.unwrap_or(DEFAULT_PREFIX);
@@ -135,9 +135,9 @@ fn password(
     }
 }
 
-impl fmt::Debug for StoreSettings {
+impl fmt::Debug for StoreSetup {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (url, prefix) = (&self.url, &self.prefix);
-        f.debug_struct("StoreSettings").field("url", url).field("prefix", prefix).finish_non_exhaustive()
+        f.debug_struct("StoreSetup").field("url", url).field("prefix", prefix).finish_non_exhaustive()
     }
 }

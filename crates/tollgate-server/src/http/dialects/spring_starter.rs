@@ -12,33 +12,49 @@ use std::time::Duration;
 
 use http::StatusCode;
 use jiff::SignedDuration;
+use schemars::{JsonSchema, SchemaGenerator};
 use serde::Serialize;
-use serde_json::{Value, json};
+use serde_json::Value;
 use tollgate::{Source, Timestamp, whole_seconds};
 use tollgate_policy::{Attributes, PolicyDecision};
 use tollgate_tower::headers::HeaderFormat;
 
-use super::super::problem::Problem;
+use super::super::rejection::Rejection;
 use super::super::{Reply, reply};
 use super::parameters::Parameters;
-use super::{Description, System};
+use super::{Content, Dialect, Parameter};
 
-pub(super) const SYSTEM: System = System {
+pub(super) static DIALECT: Dialect = Dialect {
+    name: "spring-starter",
+    help: "GET /evaluate?key=&name=&scope=, with the decisions and the problem body of the Spring Boot Redis rate \
+           limiter starter; the attributes are `key`, `name` and `scope`",
     path: "/evaluate",
     example: "/evaluate?key=user:alice&name=invoice-create&scope=USER",
     tells: &["key", "name", "scope"],
     headers: Some(HeaderFormat::Draft06),
     attributes,
     reply,
-    description,
+    operation: "checkAsSpringStarter",
+    parameters: &[
+        Parameter::required("key", "Who is counted, as the application resolves it"),
+        Parameter::optional("name", "The annotation's name"),
+        Parameter::optional("scope", "The annotation's scope"),
+    ],
+    allowed: Content { media_type: "application/json", schema: SchemaGenerator::subschema_for::<Allowed> },
+    denied: Content {
+        media_type: "application/problem+json",
+        schema: SchemaGenerator::subschema_for::<Denied<'_>>,
+    },
 };
 
 const TITLE: &str = "Rate limit exceeded";
 
 /// A `RateLimitDecision`. Where the store has not counted, it says -1 and this null.
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
+#[schemars(rename = "SpringStarterAllowed")]
 struct Allowed {
+    #[schemars(extend("const" = true))]
     allowed: bool,
     remaining_time: Option<u64>,
     retry_after: Option<u64>,
@@ -47,16 +63,21 @@ struct Allowed {
 }
 
 /// A `ProblemDetail`.
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
+#[schemars(rename = "SpringStarterDenied")]
 struct Denied<'a> {
     #[serde(rename = "type")]
+    #[schemars(extend("const" = "about:blank"))]
     kind: &'static str,
+    #[schemars(extend("const" = TITLE))]
     title: &'static str,
     status: u16,
     detail: String,
+    #[schemars(extend("format" = "date-time"))]
     timestamp: String,
     limit: u64,
+    #[schemars(with = "f64")]
     window_seconds: Value,
     name: &'a str,
     /// Rounded up, where the starter rounds down and has who obeys come too early. None for what can never pass.
@@ -72,7 +93,7 @@ impl Allowed {
     }
 }
 
-fn attributes<'a>(query: &Parameters<'a>) -> Result<Attributes<'a>, Problem> {
+fn attributes<'a>(query: &Parameters<'a>) -> Result<Attributes<'a>, Rejection> {
     let (key, name, scope) = (query.required("key")?, query.optional("name")?, query.optional("scope")?);
     let known = [("key", Some(key)), ("name", name), ("scope", scope)];
     Ok(known.into_iter().filter_map(|(name, value)| Some((name, value?))).collect())
@@ -118,46 +139,4 @@ fn millis(duration: Duration) -> u64 {
 /// As `Instant.toString` writes it.
 fn instant(time: Timestamp) -> String {
     jiff::Timestamp::from_millisecond(time.as_unix_millis()).unwrap_or_default().to_string()
-}
-
-fn description() -> Description {
-    let parameter = |name, required, description| {
-        let schema = json!({ "type": "string", "minLength": 1 });
-        json!({ "name": name, "in": "query", "required": required, "description": description, "schema": schema })
-    };
-    let (count, time) =
-        (json!({ "type": "integer", "minimum": 0 }), json!({ "type": "integer", "minimum": 1 }));
-    Description {
-        operation: "checkAsSpringStarter",
-        parameters: json!([
-            parameter("key", true, "Who is counted, as the application resolves it"),
-            parameter("name", false, "The annotation's name"),
-            parameter("scope", false, "The annotation's scope"),
-        ]),
-        allowed: json!({ "application/json": { "schema": {
-            "type": "object",
-            "properties": {
-                "allowed": { "const": true },
-                "remainingTime": { "enum": [0, null] },
-                "retryAfter": { "type": "null" },
-                "resetAfter": { "type": ["integer", "null"], "minimum": 1 },
-            },
-            "required": ["allowed", "remainingTime", "retryAfter", "resetAfter"],
-        } } }),
-        denied: json!({ "application/problem+json": { "schema": {
-            "type": "object",
-            "properties": {
-                "type": { "const": "about:blank" },
-                "title": { "const": TITLE },
-                "status": { "type": "integer" },
-                "detail": { "type": "string" },
-                "timestamp": { "type": "string", "format": "date-time" },
-                "limit": count,
-                "windowSeconds": { "type": "number", "exclusiveMinimum": 0 },
-                "name": { "type": "string" },
-                "retryAfterSeconds": time,
-            },
-            "required": ["type", "title", "status", "detail", "timestamp", "limit", "windowSeconds", "name"],
-        } } }),
-    }
 }

@@ -3,42 +3,39 @@
 //! The seconds that a denial names are those to the window's end, which RLaaS takes from the time to live of a key
 //! and so tells up to a window too long. Its attribute is named as its parameter is.
 
-use serde_json::json;
+use schemars::json_schema;
 use tollgate_policy::{Attributes, PolicyDecision};
 
-use super::super::problem::Problem;
+use super::super::rejection::Rejection;
 use super::super::{Reply, reply};
 use super::parameters::Parameters;
-use super::{Description, System, seconds_left};
+use super::{Content, Dialect, Parameter, seconds_left};
 
-pub(super) const SYSTEM: System = System {
+pub(crate) static DIALECT: Dialect = Dialect {
+    name: "rlaas",
+    help: "GET /check?userId=, of the RLaaS Users Service; the attribute is `userId`",
     path: "/check",
     example: "/check?userId=alice",
     tells: &[USER],
     headers: None,
     attributes,
     reply,
-    description: || Description {
-        operation: "checkAsRlaas",
-        parameters: json!([{
-            "name": USER,
-            "in": "query",
-            "required": true,
-            "description": "Who asks",
-            "schema": { "type": "string", "minLength": 1 },
-        }]),
-        allowed: json!({ "text/plain": { "schema": { "type": "string", "const": ALLOWED } } }),
-        denied: json!({ "text/plain": { "schema": {
-            "type": "string",
-            "pattern": r"^User is not allowed\.\.\.Try after [1-9][0-9]* seconds\.$",
-        } } }),
+    operation: "checkAsRlaas",
+    parameters: &[Parameter::required(USER, "Who asks")],
+    allowed: Content {
+        media_type: "text/plain",
+        schema: |_| json_schema!({ "type": "string", "const": ALLOWED }),
+    },
+    denied: Content {
+        media_type: "text/plain",
+        schema: |_| json_schema!({ "type": "string", "pattern": r"^User is not allowed\.\.\.Try after [1-9][0-9]* seconds\.$" }),
     },
 };
 
 const USER: &str = "userId";
 const ALLOWED: &str = "User is allowed";
 
-fn attributes<'a>(query: &Parameters<'a>) -> Result<Attributes<'a>, Problem> {
+fn attributes<'a>(query: &Parameters<'a>) -> Result<Attributes<'a>, Rejection> {
     Ok([(USER, query.required(USER)?)].into_iter().collect())
 }
 

@@ -1,0 +1,141 @@
+//! Published systems as which checks can be answered besides: their paths and their words.
+//!
+//! Each of these dialects is a file with one constant of type [`Dialect`]. It says what a query means to us and how a
+//! decision is told, and nothing of how it is made. What such a system has no words for (a request that cannot be, a
+//! store that refuses, a denial by no quota) is told as on our own paths.
+
+mod leetdezine;
+mod parameters;
+mod rlaas;
+mod spring_starter;
+
+use std::fmt;
+
+use clap::ValueEnum;
+use clap::builder::PossibleValue;
+use http::Request;
+use hyper::body::Incoming;
+use tollgate_policy::{Attributes, Identity, PolicyDecision};
+use tollgate_tower::headers::HeaderFormat;
+
+use self::parameters::Parameters;
+pub(crate) use self::rlaas::DIALECT as RLAAS;
+use super::operation::SchemaOf;
+use super::rejection::Rejection;
+use super::{Edge, Reply, limit_headers};
+use crate::store::ServedStore;
+
+/// How one system is asked, and how it answers.
+#[derive(Debug)]
+pub struct Dialect {
+    /// Its name, which `--answers` takes.
+    pub(crate) name: &'static str,
+    help: &'static str,
+    /// Where it is asked, by GET, on the listener for checks.
+    pub(super) path: &'static str,
+    /// A request that counts, for people to try.
+    pub(crate) example: &'static str,
+    /// The attributes that a query can tell.
+    tells: &'static [&'static str],
+    /// The headers that tell of limits, unless the policy that decided wants none; `None` leaves all of it to that
+    /// policy, as on our own paths.
+    pub(super) headers: Option<HeaderFormat>,
+    /// What a query tells of its caller.
+    attributes: for<'a> fn(&Parameters<'a>) -> Result<Attributes<'a>, Rejection>,
+    /// What a decision is told as; `None` if the system has no words for it.
+    reply: fn(&PolicyDecision) -> Option<Reply>,
+    /// The `operationId` of its path, its parameters and its bodies.
+    pub(super) operation: &'static str,
+    pub(super) parameters: &'static [Parameter],
+    pub(super) allowed: Content,
+    pub(super) denied: Content,
+}
+
+/// A parameter of a query; one that is required may not be empty either.
+#[derive(Debug)]
+pub(super) struct Parameter {
+    pub(super) name: &'static str,
+    pub(super) description: &'static str,
+    pub(super) is_required: bool,
+}
+
+/// What a body is.
+#[derive(Debug)]
+pub(super) struct Content {
+    pub(super) media_type: &'static str,
+    pub(super) schema: SchemaOf,
+}
+
+impl Parameter {
+    const fn required(name: &'static str, description: &'static str) -> Self {
+        Self { name, description, is_required: true }
+    }
+
+    const fn optional(name: &'static str, description: &'static str) -> Self {
+        Self { name, description, is_required: false }
+    }
+}
+
+impl Dialect {
+    pub(super) const ALL: [&Self; 3] = [&rlaas::DIALECT, &leetdezine::DIALECT, &spring_starter::DIALECT];
+
+    /// The one that is asked at this path.
+    pub(super) fn at(path: &str) -> Option<&'static Self> {
+        Self::ALL.into_iter().find(|dialect| dialect.path == path)
+    }
+
+    /// An attribute without which it is not known who is counted, and that no query tells.
+    pub(crate) fn untold<'a>(&self, identity: &'a Identity) -> Option<&'a str> {
+        match identity {
+            Identity::Attribute(name) | Identity::Address(name, _) => {
+                (!self.tells.contains(&&**name)).then_some(name)
+            }
+            Identity::All(parts) => parts.iter().find_map(|part| self.untold(part)),
+            _ => None,
+        }
+    }
+}
+
+impl ValueEnum for &'static Dialect {
+    fn value_variants<'a>() -> &'a [Self] {
+        &Dialect::ALL
+    }
+
+    fn to_possible_value(&self) -> Option<PossibleValue> {
+        Some(PossibleValue::new(self.name).help(self.help))
+    }
+}
+
+/// As the flag has it.
+impl fmt::Display for Dialect {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name)
+    }
+}
+
+impl<S: ServedStore> Edge<S> {
+    /// Takes one unit, and answers in the dialect.
+    pub(super) async fn check_in_dialect(
+        &self,
+        dialect: &Dialect,
+        request: Request<Incoming>,
+    ) -> Result<Reply, Rejection> {
+        let query = Parameters::read(request.uri().query().unwrap_or_default())?;
+        let attributes = (dialect.attributes)(&query)?;
+        let decision = self.engine.check(&attributes, 1).await;
+        let decision = decision.map_err(|error| Rejection::check(&error, "query"))?;
+        let Some(mut reply) = (dialect.reply)(&decision) else { return Ok(self.verdict(&decision)) };
+        match dialect.headers {
+            Some(format) if decision.headers() != tollgate_policy::HeaderFormat::None => {
+                limit_headers::write_as(format, &decision, reply.headers_mut());
+            }
+            _ => self.limit_headers.write(&decision, reply.headers_mut()),
+        }
+        Ok(reply)
+    }
+}
+
+/// Whole seconds until the window of the quota that decided ends, at least 1; `None` if no quota did.
+fn seconds_left(decision: &PolicyDecision) -> Option<u64> {
+    decision.quota().map(|deciding| tollgate::whole_seconds(deciding.state.reset_after()))
+}

@@ -1,0 +1,196 @@
+//! What of a body is wrong: found by reading it once more, from a tree, with errors that know their place.
+
+use std::fmt;
+
+use serde::de::{
+    self, Deserialize, DeserializeSeed, Deserializer, Expected, IntoDeserializer, MapAccess, SeqAccess,
+    Unexpected, Visitor,
+};
+use serde::forward_to_deserialize_any;
+
+/// A JSON value with the fields of objects as they came, also where a name comes twice.
+pub(super) enum Node {
+    Null,
+    Bool(bool),
+    Unsigned(u64),
+    Signed(i64),
+    Float(f64),
+    Text(String),
+    List(Vec<Node>),
+    Fields(Vec<(String, Node)>),
+}
+
+/// Why a value is not what is expected. It never repeats what was sent, which may be somebody's secret.
+#[derive(Debug)]
+pub(super) struct Fault {
+    /// Such as `requests[1].attributes.user`; empty if it is all of the value.
+    pub(super) path: String,
+    pub(super) detail: String,
+}
+
+impl Fault {
+    fn new(detail: impl fmt::Display) -> Self {
+        Self { path: String::new(), detail: detail.to_string() }
+    }
+
+    /// The same of a value that has this one at `place`: the name of a field, or an index in brackets.
+    fn within(self, place: &str) -> Self {
+        let separator = if self.path.is_empty() || self.path.starts_with('[') { "" } else { "." };
+        Self { path: format!("{place}{separator}{}", self.path), ..self }
+    }
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.detail)
+    }
+}
+
+impl std::error::Error for Fault {}
+
+impl de::Error for Fault {
+    fn custom<T: fmt::Display>(detail: T) -> Self {
+        Self::new(detail)
+    }
+
+    fn invalid_type(_: Unexpected<'_>, expected: &dyn Expected) -> Self {
+        Self::new(format_args!("expected {expected}"))
+    }
+
+    fn invalid_value(_: Unexpected<'_>, expected: &dyn Expected) -> Self {
+        Self::new(format_args!("expected {expected}"))
+    }
+
+    fn missing_field(field: &'static str) -> Self {
+        Self::new(format_args!("missing field `{field}`")).within(field)
+    }
+
+    fn duplicate_field(field: &'static str) -> Self {
+        Self::new(format_args!("duplicate field `{field}`")).within(field)
+    }
+
+    fn unknown_field(field: &str, expected: &'static [&'static str]) -> Self {
+        let expected: Vec<String> = expected.iter().map(|name| format!("`{name}`")).collect();
+        let expected = if expected.is_empty() { "none".to_owned() } else { expected.join(" or ") };
+        Self::new(format_args!("unknown field `{field}`, expected {expected}")).within(field)
+    }
+}
+
+impl<'de> Deserialize<'de> for Node {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Anything;
+
+        impl<'de> Visitor<'de> for Anything {
+            type Value = Node;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a value")
+            }
+
+            fn visit_unit<E>(self) -> Result<Node, E> {
+                Ok(Node::Null)
+            }
+
+            fn visit_bool<E>(self, value: bool) -> Result<Node, E> {
+                Ok(Node::Bool(value))
+            }
+
+            fn visit_u64<E>(self, value: u64) -> Result<Node, E> {
+                Ok(Node::Unsigned(value))
+            }
+
+            fn visit_i64<E>(self, value: i64) -> Result<Node, E> {
+                Ok(Node::Signed(value))
+            }
+
+            fn visit_f64<E>(self, value: f64) -> Result<Node, E> {
+                Ok(Node::Float(value))
+            }
+
+            fn visit_str<E>(self, text: &str) -> Result<Node, E> {
+                Ok(Node::Text(text.to_owned()))
+            }
+
+            fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Node, A::Error> {
+                let mut items = Vec::new();
+                while let Some(item) = list.next_element()? {
+                    items.push(item);
+                }
+                Ok(Node::List(items))
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Node, A::Error> {
+                let mut fields = Vec::new();
+                while let Some(field) = map.next_entry()? {
+                    fields.push(field);
+                }
+                Ok(Node::Fields(fields))
+            }
+        }
+
+        deserializer.deserialize_any(Anything)
+    }
+}
+
+/// It lends nothing, so that what borrows from a body can be read from it as well.
+impl<'de> Deserializer<'de> for &Node {
+    type Error = Fault;
+
+    fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Fault> {
+        match self {
+            Node::Null => visitor.visit_unit(),
+            Node::Bool(value) => visitor.visit_bool(*value),
+            Node::Unsigned(value) => visitor.visit_u64(*value),
+            Node::Signed(value) => visitor.visit_i64(*value),
+            Node::Float(value) => visitor.visit_f64(*value),
+            Node::Text(text) => visitor.visit_str(text),
+            Node::List(items) => visitor.visit_seq(Items { items, index: 0 }),
+            Node::Fields(fields) => visitor.visit_map(Fields { fields, index: 0 }),
+        }
+    }
+
+    forward_to_deserialize_any! {
+        bool i8 i16 i32 i64 i128 u8 u16 u32 u64 u128 f32 f64 char str string bytes byte_buf option unit
+        unit_struct newtype_struct seq tuple tuple_struct map struct enum identifier ignored_any
+    }
+}
+
+struct Items<'a> {
+    items: &'a [Node],
+    /// Of the next one.
+    index: usize,
+}
+
+impl<'de> SeqAccess<'de> for Items<'_> {
+    type Error = Fault;
+
+    fn next_element_seed<T: DeserializeSeed<'de>>(&mut self, seed: T) -> Result<Option<T::Value>, Fault> {
+        let Some(item) = self.items.get(self.index) else { return Ok(None) };
+        let value = seed.deserialize(item).map_err(|fault| fault.within(&format!("[{}]", self.index)))?;
+        self.index += 1;
+        Ok(Some(value))
+    }
+}
+
+struct Fields<'a> {
+    fields: &'a [(String, Node)],
+    /// Of the next one.
+    index: usize,
+}
+
+impl<'de> MapAccess<'de> for Fields<'_> {
+    type Error = Fault;
+
+    fn next_key_seed<K: DeserializeSeed<'de>>(&mut self, seed: K) -> Result<Option<K::Value>, Fault> {
+        let Some((name, _)) = self.fields.get(self.index) else { return Ok(None) };
+        seed.deserialize(name.as_str().into_deserializer()).map(Some)
+    }
+
+    fn next_value_seed<V: DeserializeSeed<'de>>(&mut self, seed: V) -> Result<V::Value, Fault> {
+        let Some((name, value)) = self.fields.get(self.index) else {
+            return Err(Fault::new("a value without a name"));
+        };
+        self.index += 1;
+        seed.deserialize(value).map_err(|fault| fault.within(name))
+    }
+}

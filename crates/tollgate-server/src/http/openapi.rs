@@ -1,0 +1,326 @@
+//! The description of the service that `/openapi.json` answers with: the table of operations, the types of the wire, and
+//! what the policies that are live add to them.
+
+use bytes::Bytes;
+use http::StatusCode;
+use schemars::generate::SchemaSettings;
+use schemars::transform::RecursiveTransform;
+use schemars::{Schema, SchemaGenerator};
+use serde_json::{Map, Value, json};
+use tollgate_policy::{HeaderFormat, Identity, Mode, OnMissingKey, Policies, Policy, PolicySet};
+use tollgate_tower::headers;
+
+use super::dialects::{Content, Dialect, Parameter};
+use super::json::Cost;
+use super::operation::{Asked, Operation, Success};
+use super::wire::{DecisionBody, DeniedBody, KEY_ATTRIBUTES, ProblemBody};
+use crate::listener::Listener;
+
+/// The document, while these policies are live.
+pub(super) fn document<'a>(
+    operations: impl Iterator<Item = &'a Operation>,
+    listeners: &[Listener],
+    live: &PolicySet,
+) -> Bytes {
+    let mut describer = Describer::new(live.policies());
+    let mut paths = Map::new();
+    for operation in operations {
+        let granting = listeners.iter().filter(|listener| listener.grants(operation.scope));
+        let described = describer.operation(operation, granting.map(|listener| listener.name).collect());
+        let path = paths.entry(operation.path).or_insert_with(|| json!({}));
+        if operation.has_head() {
+            path["head"] = without_content(&described);
+        }
+        path[operation.method.as_str().to_ascii_lowercase()] = described;
+    }
+    let servers = listeners.iter().map(
+        |listener| json!({ "url": format!("http://{}", listener.address), "description": listener.name }),
+    );
+    let tags = listeners.iter().map(|it| json!({ "name": it.name, "description": it.purpose }));
+    let document = json!({
+        "openapi": "3.1.0",
+        "info": {
+            "title": "Tollgate",
+            "description": "Exact fixed-window rate limiting. An operation is answered on the listeners that it is \
+                            tagged with.",
+            "version": env!("CARGO_PKG_VERSION"),
+            "license": { "name": "MIT OR Apache-2.0", "identifier": "MIT OR Apache-2.0" },
+        },
+        "servers": servers.collect::<Vec<_>>(),
+        "tags": tags.collect::<Vec<_>>(),
+        "paths": paths,
+        "components": { "schemas": describer.schemas() },
+    });
+    document.to_string().into()
+}
+
+/// Describes operations under the policies that are live, and collects the types that they speak of.
+struct Describer<'a> {
+    policies: &'a Policies,
+    /// Whether every decision has the headers of the default format.
+    is_always_told: bool,
+    asked: SchemaGenerator,
+    answered: SchemaGenerator,
+}
+
+impl<'a> Describer<'a> {
+    fn new(policies: &'a Policies) -> Self {
+        let is_always_told = matches!(policies.as_slice(), [policy] if policy.conditions().is_empty() && policy.headers() == HeaderFormat::Draft11);
+        let settings = SchemaSettings::draft2020_12()
+            .with(|settings| settings.definitions_path = "/components/schemas".into());
+        let answered = settings.clone().for_serialize().with_transform(RecursiveTransform(absent_not_null));
+        Self {
+            policies,
+            is_always_told,
+            asked: settings.for_deserialize().into_generator(),
+            answered: answered.into_generator(),
+        }
+    }
+
+    fn operation(&mut self, operation: &Operation, tags: Vec<&str>) -> Value {
+        let mut described = json!({
+            "operationId": operation.id,
+            "summary": operation.summary,
+            "tags": tags,
+            "responses": self.responses(operation),
+        });
+        match operation.asked {
+            Asked::Path => {}
+            Asked::Query => described["parameters"] = query(&mut self.asked),
+            Asked::Dialect(dialect) => {
+                described["parameters"] = dialect.parameters.iter().map(parameter).collect();
+            }
+            Asked::Body(schema) => {
+                let schema = schema(&mut self.asked);
+                let content = json!({ "application/json": { "schema": schema } });
+                described["requestBody"] = json!({ "required": true, "content": content });
+            }
+        }
+        described
+    }
+
+    fn responses(&mut self, operation: &Operation) -> Map<String, Value> {
+        let mut responses = self.successes(operation.success);
+        for (status, description) in operation.rejections() {
+            let schema = self.answered.subschema_for::<ProblemBody<'_>>();
+            let content = json!({ "application/problem+json": { "schema": schema } });
+            let problem = || json!({ "description": description, "headers": no_store(), "content": content });
+            responses.entry(status.as_str()).or_insert_with(problem);
+        }
+        responses
+    }
+
+    /// The replies without a rejection: with denials, if those have a status of their own.
+    fn successes(&mut self, success: Success) -> Map<String, Value> {
+        let ok = StatusCode::OK.as_str();
+        let plain = |description: &str, kind: &str, schema: Value| {
+            let content = json!({ kind: { "schema": schema } });
+            json!({ "description": description, "headers": no_store(), "content": content })
+        };
+        let reply = match success {
+            Success::Decision(description) => {
+                let denied = self.denied();
+                let mut decided = self.denials(&denied);
+                decided.insert(ok.to_owned(), self.decision(description));
+                return decided;
+            }
+            Success::Dialect(dialect) => return self.successes_in(dialect),
+            Success::Verdict(description) => self.decision(description),
+            Success::Json(schema, description) => {
+                plain(description, "application/json", schema(&mut self.answered).to_value())
+            }
+            Success::Document(description) => {
+                plain(description, "application/json", json!({ "type": "object" }))
+            }
+            Success::Text(media_type) => plain("Text", media_type, json!({ "type": "string" })),
+        };
+        Map::from_iter([(ok.to_owned(), reply)])
+    }
+
+    /// What a check is answered as another system. Where that has no words, they are ours.
+    fn successes_in(&mut self, dialect: &Dialect) -> Map<String, Value> {
+        let Content { media_type, schema } = dialect.allowed;
+        let mut allowed = self.decision("Admitted");
+        allowed["content"] = json!({ media_type: { "schema": schema(&mut self.answered) } });
+        let Content { media_type, schema } = dialect.denied;
+        let mut denied = self.denied();
+        let theirs = schema(&mut self.answered).to_value();
+        let ours = denied["content"][media_type]["schema"].take();
+        let both = if ours.is_null() { theirs } else { json!({ "anyOf": [theirs, ours] }) };
+        denied["content"][media_type] = json!({ "schema": both });
+        if dialect.headers == Some(headers::HeaderFormat::Draft06) {
+            tell_by_draft_06(&mut allowed["headers"]);
+            tell_by_draft_06(&mut denied["headers"]);
+        }
+        let mut decided = self.denials(&denied);
+        decided.insert(StatusCode::OK.as_str().to_owned(), allowed);
+        decided
+    }
+
+    /// A denial, under each status that a policy has for it.
+    fn denials(&self, denied: &Value) -> Map<String, Value> {
+        let statuses = self.policies.as_slice().iter().map(|policy| policy.deny_status().to_string());
+        statuses.map(|status| (status, denied.clone())).collect()
+    }
+
+    fn decision(&mut self, description: &str) -> Value {
+        let schema = self.answered.subschema_for::<DecisionBody<'_>>();
+        let content = json!({ "application/json": { "schema": schema } });
+        json!({ "description": description, "headers": self.limit_headers(), "content": content })
+    }
+
+    fn denied(&mut self) -> Value {
+        let mut headers = self.limit_headers();
+        headers["Retry-After"] = json!({
+            "description": "Whole seconds to wait; absent if the cost can never pass",
+            "schema": { "type": "integer", "minimum": 1 },
+        });
+        let schema = self.answered.subschema_for::<DeniedBody<'_>>();
+        let content = json!({ "application/problem+json": { "schema": schema } });
+        json!({ "description": "Denied", "headers": headers, "content": content })
+    }
+
+    fn limit_headers(&self) -> Value {
+        let header = |description: &str, pattern: &str| {
+            // Other policies have other formats of the same names, or none.
+            let schema = if self.is_always_told {
+                json!({ "type": "string", "pattern": pattern })
+            } else {
+                json!({ "type": "string" })
+            };
+            json!({ "description": description, "required": self.is_always_told, "schema": schema })
+        };
+        let mut headers = no_store();
+        headers["RateLimit-Policy"] =
+            header("Units and seconds of each quota's window", r#"^"[^"]+";q=\d+;w=\d+"#);
+        headers["RateLimit"] =
+            header("Units left, and seconds until the window ends", r#"^"[^"]+";r=\d+;t=\d+"#);
+        headers["Tollgate-Source"] = json!({
+            "description": "Where the decision came from; absent if from the store",
+            "schema": { "type": "string", "enum": ["local", "fallback"] },
+        });
+        headers
+    }
+
+    /// The types that operations have spoken of, by name.
+    fn schemas(mut self) -> Map<String, Value> {
+        let mut schemas = self.answered.take_definitions(true);
+        schemas.extend(self.asked.take_definitions(true));
+        if let (Some(policy), Some(attributes)) =
+            (only_policy(self.policies), schemas.get_mut(KEY_ATTRIBUTES))
+        {
+            require(policy.identity(), attributes);
+        }
+        schemas
+    }
+}
+
+/// What is not there is absent, and never null.
+fn absent_not_null(schema: &mut Schema) {
+    let is_required = |required: &Option<Value>, name: &str| {
+        required.as_ref().and_then(Value::as_array).is_some_and(|names| names.iter().any(|it| it == name))
+    };
+    let required = schema.get("required").cloned();
+    let Some(Value::Object(properties)) = schema.get_mut("properties") else { return };
+    for (_, property) in properties.iter_mut().filter(|(name, _)| !is_required(&required, name)) {
+        if let Some(Value::Array(types)) = property.get_mut("type") {
+            types.retain(|it| it != "null");
+            if let [only] = &types[..] {
+                property["type"] = only.clone();
+            }
+        }
+        let Some(Value::Array(choices)) = property.get_mut("anyOf") else { continue };
+        choices.retain(|it| *it != json!({ "type": "null" }));
+        if let ([Value::Object(only)], Value::Object(property)) = (&choices.clone()[..], property) {
+            property.remove("anyOf");
+            property.extend(only.clone());
+        }
+    }
+}
+
+/// The policy that counts every request, if there is one alone.
+fn only_policy(policies: &Policies) -> Option<&Policy> {
+    let [policy] = policies.as_slice() else { return None };
+    let counts_all = policy.mode() == Mode::Enforce
+        && !policy.is_exempt()
+        && policy.conditions().is_empty()
+        && policy.overrides().is_empty()
+        && policy.on_missing_key() == OnMissingKey::Error;
+    counts_all.then_some(policy)
+}
+
+/// What says who is counted may be neither missing nor empty.
+fn require(identity: &Identity, attributes: &mut Value) {
+    let text = json!({ "type": "string", "minLength": 1 });
+    if *identity == Identity::Every {
+        attributes["minProperties"] = 1.into();
+        attributes["additionalProperties"] = text;
+        return;
+    }
+    // A policy that can do with one of several requires none of them.
+    let names = names(identity);
+    attributes["properties"] = names.iter().map(|name| ((*name).to_owned(), text.clone())).collect();
+    attributes["required"] = names.into();
+}
+
+/// The attributes that have to be there.
+fn names(identity: &Identity) -> Vec<&str> {
+    match identity {
+        Identity::Attribute(name) | Identity::Address(name, _) => vec![name],
+        Identity::All(parts) => parts.iter().flat_map(names).collect(),
+        _ => Vec::new(),
+    }
+}
+
+/// The parameters of a check in the query: every name but `cost` is an attribute.
+fn query(schemas: &mut SchemaGenerator) -> Value {
+    let attributes = json!({
+        "name": "attributes",
+        "in": "query",
+        "required": true,
+        "description": "Who asks: each attribute as a parameter of its own name, which is not `cost`",
+        "style": "form",
+        "explode": true,
+        "schema": {
+            "allOf": [{ "$ref": format!("#/components/schemas/{KEY_ATTRIBUTES}") }],
+            "propertyNames": { "not": { "const": "cost" } },
+        },
+    });
+    let mut cost = schemas.subschema_for::<Cost>();
+    cost.insert("default".to_owned(), 1.into());
+    json!([attributes, { "name": "cost", "in": "query", "required": false, "schema": cost }])
+}
+
+fn parameter(&Parameter { name, description, is_required }: &Parameter) -> Value {
+    let mut schema = json!({ "type": "string" });
+    if is_required {
+        schema["minLength"] = 1.into();
+    }
+    json!({ "name": name, "in": "query", "required": is_required, "description": description, "schema": schema })
+}
+
+/// The same operation asked by HEAD.
+fn without_content(operation: &Value) -> Value {
+    let mut head = operation.clone();
+    head["operationId"] = format!("{}Head", operation["operationId"].as_str().unwrap_or_default()).into();
+    for response in head["responses"].as_object_mut().into_iter().flat_map(Map::values_mut) {
+        response.as_object_mut().and_then(|response| response.remove("content"));
+    }
+    head
+}
+
+fn tell_by_draft_06(headers: &mut Value) {
+    headers.as_object_mut().and_then(|headers| headers.remove("RateLimit"));
+    for (name, description) in [
+        ("RateLimit-Policy", "Units and seconds of each quota's window"),
+        ("RateLimit-Limit", "Units in a window"),
+        ("RateLimit-Remaining", "Units left"),
+        ("RateLimit-Reset", "Seconds until the window ends"),
+    ] {
+        headers[name] = json!({ "description": description, "schema": { "type": "string" } });
+    }
+}
+
+fn no_store() -> Value {
+    json!({ "Cache-Control": { "required": true, "schema": { "type": "string", "const": "no-store" } } })
+}

@@ -1,0 +1,132 @@
+//! What the service knows of an operation. Routing, `Allow`, authorization, the checks against browsers, the counted
+//! rejections and `/openapi.json` come from here.
+
+use std::pin::Pin;
+
+use http::{Method, Request, StatusCode};
+use hyper::body::Incoming;
+use schemars::{Schema, SchemaGenerator};
+
+use super::dialects::Dialect;
+use super::rejection::Rejection;
+use super::{Edge, Reply};
+use crate::scope::Scope;
+
+/// One thing that can be asked.
+#[derive(Clone)]
+pub(super) struct Operation {
+    /// Its `operationId`.
+    pub(super) id: &'static str,
+    pub(super) summary: &'static str,
+    pub(super) path: &'static str,
+    pub(super) method: Method,
+    pub(super) effect: Effect,
+    /// What its caller must be granted; `None` if everybody is.
+    pub(super) scope: Option<Scope>,
+    pub(super) asked: Asked,
+    pub(super) success: Success,
+    /// Rejections of its own, with their meanings.
+    pub(super) rejections: &'static [(StatusCode, &'static str)],
+}
+
+/// Whether an operation changes anything.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Effect {
+    Reads,
+    Changes,
+}
+
+/// How a type of the wire is described.
+pub(super) type SchemaOf = fn(&mut SchemaGenerator) -> Schema;
+
+/// Where a request says what it asks.
+#[derive(Clone, Copy)]
+pub(super) enum Asked {
+    /// In its path alone.
+    Path,
+    /// In its query, as our own checks are asked.
+    Query,
+    /// In its body.
+    Body(SchemaOf),
+    /// In its query, as another system is asked.
+    Dialect(&'static Dialect),
+}
+
+/// What a request is answered with if nothing is wrong with it.
+#[derive(Clone, Copy)]
+pub(super) enum Success {
+    /// A decision; the policy that denies says with which status.
+    Decision(&'static str),
+    /// A decision, in a 200 whatever it is.
+    Verdict(&'static str),
+    /// A decision as another system tells it.
+    Dialect(&'static Dialect),
+    /// JSON of this type.
+    Json(SchemaOf, &'static str),
+    /// JSON that is described elsewhere.
+    Document(&'static str),
+    /// Text of this media type.
+    Text(&'static str),
+}
+
+/// An operation and how it is answered.
+pub(super) struct Row<S> {
+    pub(super) operation: Operation,
+    pub(super) handler: Handler<S>,
+}
+
+/// What answers an operation.
+///
+/// Checks are most of the traffic and have variants of their own: their futures lie in that of the connection, which
+/// has room for the largest and moves all of it for each request. All others are boxed.
+pub(super) enum Handler<S> {
+    CheckQuery,
+    CheckBody,
+    Dialect(&'static Dialect),
+    Now(fn(&Edge<S>) -> Reply),
+    Later(for<'a> fn(&'a Edge<S>, Request<Incoming>) -> Later<'a>),
+}
+
+pub(super) type Later<'a> = Pin<Box<dyn Future<Output = Result<Reply, Rejection>> + Send + 'a>>;
+
+impl Operation {
+    pub(super) fn allows(&self, method: &Method) -> bool {
+        // A check by HEAD would take units and could not say how many are left.
+        *method == self.method || (*method == Method::HEAD && self.has_head())
+    }
+
+    pub(super) fn has_head(&self) -> bool {
+        self.method == Method::GET && self.effect == Effect::Reads
+    }
+
+    pub(super) fn is_guarded(&self) -> bool {
+        self.scope.is_some_and(Scope::is_guarded)
+    }
+
+    /// The rejections that it can be answered with, its own and those of its form. What is no HTTP, and what no
+    /// operation answers, is not among them.
+    pub(super) fn rejections(&self) -> impl Iterator<Item = (StatusCode, &'static str)> {
+        let if_any = |is_there, rejections: &'static [_]| if is_there { rejections } else { &[] };
+        let forms: [&'static [(StatusCode, &'static str)]; 4] = [
+            if_any(self.method == Method::POST || !matches!(self.asked, Asked::Path), BAD_REQUEST),
+            if_any(self.method == Method::POST, BAD_BODY),
+            if_any(self.is_guarded(), OF_A_BROWSER),
+            self.rejections,
+        ];
+        forms.into_iter().flatten().copied()
+    }
+}
+
+const BAD_REQUEST: &[(StatusCode, &str)] =
+    &[(StatusCode::BAD_REQUEST, "What the request says cannot be; `field` names where")];
+
+const BAD_BODY: &[(StatusCode, &str)] = &[
+    (StatusCode::REQUEST_TIMEOUT, "The body did not arrive in time"),
+    (StatusCode::PAYLOAD_TOO_LARGE, "The body is larger than 64 KiB"),
+    (StatusCode::UNSUPPORTED_MEDIA_TYPE, "The body is not JSON"),
+];
+
+const OF_A_BROWSER: &[(StatusCode, &str)] = &[(
+    StatusCode::FORBIDDEN,
+    "A page of another site asks, or a name (`Host`) that `--allowed-host` does not allow",
+)];

@@ -1,0 +1,373 @@
+//! The table of operations. To add one, add a row here and its handler.
+
+use bytes::Bytes;
+use http::{Method, Request, StatusCode};
+use schemars::{JsonSchema, SchemaGenerator};
+
+use super::dialects::Dialect;
+use super::operation::{Asked, Effect, Handler, Operation, Row, SchemaOf, Success};
+use super::policies::{PoliciesBody, ReloadReply};
+use super::rejection::Rejection;
+use super::wire::{
+    BatchReply, BatchRequest, CheckRequest, CountsReply, RefundReply, RefundRequest, ReloadRequest,
+    ResetRequest, SetRequest,
+};
+use super::{Edge, reply};
+use crate::listener::Listener;
+use crate::metrics::Scrape;
+use crate::scope::Scope;
+use crate::store::ServedStore;
+
+/// All operations of one service.
+pub(super) struct Operations<S>(Box<[Row<S>]>);
+
+const UNAVAILABLE: (StatusCode, &str) = (
+    StatusCode::SERVICE_UNAVAILABLE,
+    "The store could not answer: it is full and the key has no counter (`reason` is `store_full`), or it is in \
+     trouble, and the policy for that is to refuse",
+);
+const UNCOUNTABLE: (StatusCode, &str) = (
+    StatusCode::INTERNAL_SERVER_ERROR,
+    "The store can never count this request, and a retry does not help (`reason` is `uncountable`): on a Cluster, \
+     say, its policies count different keys",
+);
+const OF_THE_STORE: &[(StatusCode, &str)] = &[UNCOUNTABLE, UNAVAILABLE];
+
+impl<S: ServedStore + 'static> Operations<S> {
+    /// Those of every service, and that of the dialect.
+    pub(super) fn new(dialect: Option<&'static Dialect>) -> Self {
+        Self(Self::own().into_iter().chain(dialect.map(Self::of_dialect)).collect())
+    }
+
+    /// The usual ones first: a request takes the first row that fits.
+    fn own() -> [Row<S>; 14] {
+        [
+            Row {
+                operation: Operation {
+                    id: "check",
+                    summary: "Take units, if every quota has room",
+                    path: "/v1/check",
+                    method: Method::POST,
+                    effect: Effect::Changes,
+                    scope: Some(Scope::Check),
+                    asked: Asked::Body(of::<CheckRequest<'_>>()),
+                    success: Success::Decision("Admitted"),
+                    rejections: OF_THE_STORE,
+                },
+                handler: Handler::CheckBody,
+            },
+            Row {
+                operation: Operation {
+                    id: "checkByQuery",
+                    summary: "Take units, asked in the query",
+                    path: "/v1/check",
+                    method: Method::GET,
+                    effect: Effect::Changes,
+                    scope: Some(Scope::Check),
+                    asked: Asked::Query,
+                    success: Success::Decision("Admitted"),
+                    rejections: OF_THE_STORE,
+                },
+                handler: Handler::CheckQuery,
+            },
+            Row {
+                operation: Operation {
+                    id: "checkBatch",
+                    summary: "Check many requests, each for itself",
+                    path: "/v1/check/batch",
+                    method: Method::POST,
+                    effect: Effect::Changes,
+                    scope: Some(Scope::Check),
+                    asked: Asked::Body(of::<BatchRequest<'_>>()),
+                    success: Success::Json(of::<BatchReply<'_>>(), "An entry for each request"),
+                    rejections: &[],
+                },
+                handler: Handler::Later(|edge, request| Box::pin(edge.check_batch(request))),
+            },
+            Row {
+                operation: Operation {
+                    id: "peek",
+                    summary: "Answer as a check would, and take nothing",
+                    path: "/v1/peek",
+                    method: Method::POST,
+                    effect: Effect::Reads,
+                    scope: Some(Scope::Peek),
+                    asked: Asked::Body(of::<CheckRequest<'_>>()),
+                    success: Success::Verdict("The verdict"),
+                    rejections: OF_THE_STORE,
+                },
+                handler: Handler::Later(|edge, request| Box::pin(edge.peek(request))),
+            },
+            Row {
+                operation: Operation {
+                    id: "refund",
+                    summary: "Give back units of windows that are still open",
+                    path: "/v1/refund",
+                    method: Method::POST,
+                    effect: Effect::Changes,
+                    scope: Some(Scope::Change),
+                    asked: Asked::Body(of::<RefundRequest<'_>>()),
+                    success: Success::Json(of::<RefundReply<'_>>(), "Where each quota stands"),
+                    rejections: &[
+                        UNCOUNTABLE,
+                        UNAVAILABLE,
+                        (
+                            StatusCode::CONFLICT,
+                            "A quota that is named does not apply under the policies that are live; nothing was \
+                             given back",
+                        ),
+                    ],
+                },
+                handler: Handler::Later(|edge, request| Box::pin(edge.refund(request))),
+            },
+            Row {
+                operation: Operation {
+                    id: "reset",
+                    summary: "Forget what is used",
+                    path: "/v1/reset",
+                    method: Method::POST,
+                    effect: Effect::Changes,
+                    scope: Some(Scope::Change),
+                    asked: Asked::Body(of::<ResetRequest<'_>>()),
+                    success: Success::Json(of::<CountsReply<'_>>(), "Where each quota stands"),
+                    rejections: OF_THE_STORE,
+                },
+                handler: Handler::Later(|edge, request| Box::pin(edge.reset(request))),
+            },
+            Row {
+                operation: Operation {
+                    id: "set",
+                    summary: "Set what is used in the current windows",
+                    path: "/v1/set",
+                    method: Method::POST,
+                    effect: Effect::Changes,
+                    scope: Some(Scope::Change),
+                    asked: Asked::Body(of::<SetRequest<'_>>()),
+                    success: Success::Json(of::<CountsReply<'_>>(), "Where each quota stands"),
+                    rejections: OF_THE_STORE,
+                },
+                handler: Handler::Later(|edge, request| Box::pin(edge.set(request))),
+            },
+            Row {
+                operation: Operation {
+                    id: "policies",
+                    summary: "The policies that are live",
+                    path: "/v1/policies",
+                    method: Method::GET,
+                    effect: Effect::Reads,
+                    scope: Some(Scope::Read),
+                    asked: Asked::Path,
+                    success: Success::Json(
+                        of::<PoliciesBody<'_>>(),
+                        "Which they are, since when, and where they are from",
+                    ),
+                    rejections: &[],
+                },
+                handler: Handler::Now(Edge::policies),
+            },
+            Row {
+                operation: Operation {
+                    id: "reload",
+                    summary: "Read the file of policies again",
+                    path: "/v1/policies/reload",
+                    method: Method::POST,
+                    effect: Effect::Changes,
+                    scope: Some(Scope::Policies),
+                    asked: Asked::Body(of::<ReloadRequest>()),
+                    success: Success::Json(of::<ReloadReply>(), "The file is valid, and live"),
+                    rejections: &[
+                        (StatusCode::CONFLICT, "The policies are from flags"),
+                        (
+                            StatusCode::UNPROCESSABLE_ENTITY,
+                            "The file cannot be read or is not valid; nothing has changed",
+                        ),
+                        (StatusCode::SERVICE_UNAVAILABLE, "The reload was cut short"),
+                    ],
+                },
+                handler: Handler::Later(|edge, request| Box::pin(edge.reload(request))),
+            },
+            Row {
+                operation: Operation {
+                    id: "policySchema",
+                    summary: "The JSON Schema of a file of policies",
+                    path: "/v1/policies/schema",
+                    method: Method::GET,
+                    effect: Effect::Reads,
+                    scope: Some(Scope::Read),
+                    asked: Asked::Path,
+                    success: Success::Document("JSON Schema 2020-12"),
+                    rejections: &[],
+                },
+                handler: Handler::Now(|_| {
+                    reply::json_bytes(StatusCode::OK, tollgate_policy::json_schema().to_string().into())
+                }),
+            },
+            Row {
+                operation: Operation {
+                    id: "metrics",
+                    summary: "Metrics for Prometheus",
+                    path: "/metrics",
+                    method: Method::GET,
+                    effect: Effect::Reads,
+                    scope: Some(Scope::Read),
+                    asked: Asked::Path,
+                    success: Success::Text(Scrape::CONTENT_TYPE),
+                    rejections: &[],
+                },
+                handler: Handler::Now(|edge| reply::text(Scrape::CONTENT_TYPE, edge.scrape.text().into())),
+            },
+            Row {
+                operation: Operation {
+                    id: "openapi",
+                    summary: "This document",
+                    path: "/openapi.json",
+                    method: Method::GET,
+                    effect: Effect::Reads,
+                    scope: Some(Scope::Read),
+                    asked: Asked::Path,
+                    success: Success::Document("OpenAPI 3.1"),
+                    rejections: &[],
+                },
+                handler: Handler::Now(|edge| reply::json_bytes(StatusCode::OK, edge.description())),
+            },
+            Row {
+                operation: Operation {
+                    id: "healthz",
+                    summary: "Whether the process lives",
+                    path: "/healthz",
+                    method: Method::GET,
+                    effect: Effect::Reads,
+                    scope: None,
+                    asked: Asked::Path,
+                    success: Success::Text(reply::PLAIN),
+                    rejections: &[],
+                },
+                handler: Handler::Now(|_| reply::text(reply::PLAIN, Bytes::from_static(b"ok\n"))),
+            },
+            Row {
+                operation: Operation {
+                    id: "readyz",
+                    summary: "Whether requests are decided: not during a drain",
+                    path: "/readyz",
+                    method: Method::GET,
+                    effect: Effect::Reads,
+                    scope: None,
+                    asked: Asked::Path,
+                    success: Success::Text(reply::PLAIN),
+                    rejections: &[(
+                        StatusCode::SERVICE_UNAVAILABLE,
+                        "The service is about to stop, or no server of its store answers and checks are refused then",
+                    )],
+                },
+                handler: Handler::Later(|edge, _| Box::pin(edge.ready())),
+            },
+        ]
+    }
+
+    /// A check as another system is asked.
+    fn of_dialect(dialect: &'static Dialect) -> Row<S> {
+        Row {
+            operation: Operation {
+                id: dialect.operation,
+                summary: "Take a unit, asked as in another system",
+                path: dialect.path,
+                method: Method::GET,
+                effect: Effect::Changes,
+                scope: Some(Scope::Check),
+                asked: Asked::Dialect(dialect),
+                success: Success::Dialect(dialect),
+                rejections: OF_THE_STORE,
+            },
+            handler: Handler::Dialect(dialect),
+        }
+    }
+
+    /// The operation that a request asks for, if this listener grants it.
+    ///
+    /// # Errors
+    ///
+    /// If there is none: says where the path is answered instead, or with which methods.
+    pub(super) fn find<B>(
+        &self,
+        listener: &Listener,
+        listeners: &[Listener],
+        request: &Request<B>,
+    ) -> Result<&Row<S>, Rejection> {
+        let (path, method) = (request.uri().path(), request.method());
+        let is_asked = |operation: &Operation| {
+            operation.path == path && operation.allows(method) && listener.grants(operation.scope)
+        };
+        let found = self.0.iter().find(|row| is_asked(&row.operation));
+        found.ok_or_else(|| self.not_found(listener, listeners, path))
+    }
+
+    #[cold]
+    fn not_found(&self, listener: &Listener, listeners: &[Listener], path: &str) -> Rejection {
+        let at_path = || self.iter().filter(|operation| operation.path == path);
+        let granted = |listener: &Listener| at_path().any(|operation| listener.grants(operation.scope));
+        if granted(listener) {
+            let granted = at_path().filter(|operation| listener.grants(operation.scope));
+            let mut methods: Vec<&str> = granted.flat_map(methods).collect();
+            methods.sort_unstable();
+            return Rejection::method_not_allowed(&methods.join(", "));
+        }
+        let detail = match (listeners.iter().find(|other| granted(other)), Dialect::at(path)) {
+            (Some(Listener { name, flag, .. }), _) => {
+                format!("this path is answered on the {name} listener (`serve {flag}`)")
+            }
+            (None, Some(dialect)) => format!("this path is answered with `serve --answers {}`", dialect.name),
+            (None, None) => {
+                "nothing is answered at this path; `/openapi.json` of the admin listener has all paths"
+                    .to_owned()
+            }
+        };
+        Rejection::new(StatusCode::NOT_FOUND, detail)
+    }
+
+    pub(super) fn iter(&self) -> impl Iterator<Item = &Operation> {
+        self.0.iter().map(|row| &row.operation)
+    }
+}
+
+/// The description of a type of the wire.
+fn of<T: JsonSchema>() -> SchemaOf {
+    SchemaGenerator::subschema_for::<T>
+}
+
+/// The methods of an operation.
+fn methods(operation: &Operation) -> impl Iterator<Item = &str> {
+    [Some(operation.method.as_str()), operation.has_head().then_some("HEAD")].into_iter().flatten()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use tollgate::MemoryStore;
+
+    use super::*;
+
+    #[test]
+    fn no_two_rows_answer_the_same_request() {
+        for dialect in Dialect::ALL {
+            let table = Operations::<MemoryStore>::new(Some(dialect));
+            let requests =
+                table.iter().flat_map(|operation| methods(operation).map(|it| (operation.path, it)));
+            let requests: Vec<(&str, &str)> = requests.collect();
+            assert_eq!(requests.iter().collect::<BTreeSet<_>>().len(), requests.len());
+            let ids: BTreeSet<&str> = table.iter().map(|operation| operation.id).collect();
+            assert_eq!(ids.len(), table.iter().count());
+        }
+    }
+
+    /// What a browser may send for a page of another site is told by the type of a body, so a body there must be.
+    #[test]
+    fn what_changes_and_is_guarded_is_asked_in_a_body() {
+        let table = Operations::<MemoryStore>::new(None);
+        let changes = |operation: &&Operation| operation.is_guarded() && operation.effect == Effect::Changes;
+        assert_eq!(table.iter().filter(changes).count(), 4);
+        for operation in table.iter().filter(changes) {
+            assert_eq!(operation.method, Method::POST, "{}", operation.id);
+        }
+    }
+}

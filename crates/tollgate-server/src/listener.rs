@@ -1,0 +1,107 @@
+//! Where a protocol is answered, and what whoever reaches it may do there.
+
+use std::net::{IpAddr, SocketAddr};
+
+use crate::scope::{Scope, Scopes};
+
+/// One bound address and what it grants.
+#[derive(Debug, Clone)]
+pub(crate) struct Listener {
+    /// Its name in the log, in metrics and in the description of the service.
+    pub(crate) name: &'static str,
+    /// What it is for.
+    pub(crate) purpose: &'static str,
+    /// The flag that says where it is.
+    pub(crate) flag: &'static str,
+    pub(crate) address: SocketAddr,
+    pub(crate) scopes: Scopes,
+    pub(crate) hosts: AllowedHosts,
+}
+
+/// The names under which a browser may ask for what is guarded.
+///
+/// A page whose name is bound to this address anew reaches the service from inside the operator's browser, but the
+/// browser tells the page's own name. No page has an address or `localhost` for its name, so these always pass.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct AllowedHosts(Box<[Box<str>]>);
+
+impl Listener {
+    /// For callers: their own checks.
+    pub(crate) const fn public(address: SocketAddr, hosts: AllowedHosts) -> Self {
+        Self {
+            name: "public",
+            purpose: "A caller's own checks",
+            flag: "--listen",
+            address,
+            scopes: Scopes::of([Scope::Check, Scope::Peek]),
+            hosts,
+        }
+    }
+
+    /// For administrators: what reads or changes more.
+    pub(crate) const fn admin(address: SocketAddr, hosts: AllowedHosts) -> Self {
+        Self {
+            name: "admin",
+            purpose: "What reads or changes more than the caller's own check",
+            flag: "--admin-listen",
+            address,
+            scopes: Scopes::of([Scope::Change, Scope::Read, Scope::Keys, Scope::Policies]),
+            hosts,
+        }
+    }
+
+    /// Whether whoever reaches it may do what needs this scope.
+    pub(crate) const fn grants(&self, scope: Option<Scope>) -> bool {
+        match scope {
+            Some(scope) => self.scopes.has(scope),
+            None => true,
+        }
+    }
+}
+
+impl AllowedHosts {
+    pub(crate) fn new(names: &[String]) -> Self {
+        Self(names.iter().map(|name| name.as_str().into()).collect())
+    }
+
+    /// Whether the name of this authority (`HOST[:PORT]`) passes.
+    pub(crate) fn pass(&self, authority: &str) -> bool {
+        let (host, port) = match authority.strip_prefix('[') {
+            Some(rest) => rest.split_once(']').unwrap_or_default(),
+            None => authority.split_at(authority.find(':').unwrap_or(authority.len())),
+        };
+        let is_port = |port: &str| port.bytes().all(|byte| byte.is_ascii_digit());
+        let is_known = host.parse::<IpAddr>().is_ok()
+            || host.eq_ignore_ascii_case("localhost")
+            || self.0.iter().any(|name| host.eq_ignore_ascii_case(name));
+        is_known && (port.is_empty() || port.strip_prefix(':').is_some_and(is_port))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_localhost_and_names_that_are_allowed_pass() {
+        let hosts = AllowedHosts::new(&["admin.example".to_owned()]);
+        for authority in
+            ["127.0.0.1", "127.0.0.1:8090", "[::1]", "[::1]:8090", "LOCALHOST:1", "Admin.Example:8090"]
+        {
+            assert!(hosts.pass(authority), "{authority}");
+        }
+        for authority in [
+            "",
+            ":8090",
+            "evil.example",
+            "127.0.0.1.evil.example",
+            "localhost.evil.example",
+            "[x]",
+            "[::1].evil.example",
+            "localhost:80@evil.example",
+        ] {
+            assert!(!hosts.pass(authority), "{authority}");
+        }
+        assert!(!AllowedHosts::default().pass("admin.example"));
+    }
+}

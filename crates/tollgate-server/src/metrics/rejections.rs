@@ -1,0 +1,57 @@
+//! Requests that came to no decision, by their status.
+
+use std::fmt;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use http::StatusCode;
+use prometheus_client::encoding::{MetricEncoder, NoLabelSet};
+
+/// How many there were. Every access is relaxed: each is a figure of its own that guards no other memory.
+#[derive(Debug)]
+pub(crate) struct Rejections(Box<[Status]>);
+
+#[derive(Debug, Default)]
+struct Status {
+    count: AtomicU64,
+    /// Whether it is shown before there is one, so that its first is seen as a step.
+    is_expected: AtomicBool,
+}
+
+/// The statuses of errors.
+const STATUSES: std::ops::Range<u16> = 400..600;
+
+impl Rejections {
+    /// Shows this status from now on.
+    pub(crate) fn expect(&self, status: StatusCode) {
+        if let Some(rejection) = self.of(status) {
+            rejection.is_expected.store(true, Ordering::Relaxed);
+        }
+    }
+
+    pub(crate) fn count(&self, status: StatusCode) {
+        if let Some(rejection) = self.of(status) {
+            rejection.count.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    fn of(&self, status: StatusCode) -> Option<&Status> {
+        self.0.get(usize::from(status.as_u16().checked_sub(STATUSES.start)?))
+    }
+
+    pub(super) fn encode(&self, mut metric: MetricEncoder<'_>) -> fmt::Result {
+        for (status, figures) in STATUSES.zip(&self.0) {
+            let count = figures.count.load(Ordering::Relaxed);
+            if count > 0 || figures.is_expected.load(Ordering::Relaxed) {
+                let labels = [("status", status.to_string())];
+                metric.encode_family(&labels)?.encode_counter::<NoLabelSet, _, u64>(&count, None)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Default for Rejections {
+    fn default() -> Self {
+        Self(STATUSES.map(|_| Status::default()).collect())
+    }
+}

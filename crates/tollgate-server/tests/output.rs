@@ -1,0 +1,151 @@
+//! Output that cannot be written: no decision, no reload and no drain fails for that, and no exit status is another,
+//! except that a success is none if standard output did not take the answer.
+
+#![allow(clippy::expect_used, reason = "this is a test")]
+
+mod support;
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{BufRead, BufReader, PipeReader, pipe};
+use std::path::PathBuf;
+use std::process::Stdio;
+
+use support::{Server, tollgate};
+
+/// A device without room.
+fn full() -> File {
+    OpenOptions::new().write(true).open("/dev/full").expect("the system has it")
+}
+
+/// A pipe that nobody can read any more.
+fn closed() -> Stdio {
+    pipe().expect("a pipe").1.into()
+}
+
+/// A pipe that takes nothing more once it is full, as nobody reads it.
+fn unread() -> (PipeReader, Stdio) {
+    let (reader, writer) = pipe().expect("a pipe");
+    (reader, writer.into())
+}
+
+/// A file that is removed at the end.
+struct Written(PathBuf);
+
+impl Written {
+    fn new(name: &str, text: &str) -> Self {
+        let path = std::env::temp_dir().join(format!("tollgate-output-{name}-{}.yaml", std::process::id()));
+        fs::write(&path, text).expect("a file can be written");
+        Self(path)
+    }
+
+    fn path(&self) -> &str {
+        self.0.to_str().expect("a path in UTF-8")
+    }
+}
+
+impl Drop for Written {
+    fn drop(&mut self) {
+        let _ = fs::remove_file(&self.0);
+    }
+}
+
+const POLICY: &str = "policies: [{ name: all, key: [user], quotas: [1/1d@first_hit] }]\n";
+
+/// The line about the first denial of a window took its connection down, a reload was answered 503, and SIGTERM ended
+/// with 101: whatever logged panicked.
+#[test]
+fn a_service_whose_log_cannot_be_written_decides_reloads_and_drains() {
+    let file = Written::new("serve", POLICY);
+    let (reader, unread) = unread();
+    for (stderr, name) in [(full().into(), "full"), (closed(), "closed"), (unread, "not read")] {
+        let server = Server::start_logging_to(stderr, &["--config", file.path()]);
+        assert_eq!(server.get("/v1/check?user=alice").status, 200, "{name}");
+        assert_eq!(server.get("/v1/check?user=alice").status, 429, "{name}");
+        // Each of these is a line of 100 KB, of which the first fills any pipe.
+        fs::write(&file.0, format!("policies: [{}]\n", "{},".repeat(2_000))).expect("a file can be written");
+        for _ in 0..3 {
+            assert_eq!(server.admin_post("/v1/policies/reload", "").status, 422, "{name}");
+        }
+        fs::write(&file.0, POLICY).expect("a file can be written");
+        assert_eq!(server.admin_post("/v1/policies/reload", "").status, 200, "{name}");
+        assert_eq!(server.get("/v1/check?user=bob").status, 200, "{name}");
+        server.signal("TERM");
+        assert_eq!(server.wait().0.code(), Some(0), "{name}");
+    }
+    drop(reader);
+}
+
+/// A wrong `RUST_LOG` was told by what panics if standard error is full, and otherwise in no form of a log line.
+#[test]
+fn a_filter_of_the_log_that_cannot_be_is_logged() {
+    let mut command = tollgate();
+    command.env("RUST_LOG", "tollgate=loud");
+    let server = Server::start_by(command, &["--limit", "5/1d"]);
+    server.signal("TERM");
+    let (status, log) = server.wait();
+    assert_eq!(status.code(), Some(0), "{log}");
+    let mut lines = log.lines();
+    let first = lines.next().expect("a line");
+    assert!(first.contains("WARN") && first.contains("RUST_LOG cannot be used"), "{log}");
+    assert!(lines.next().is_some_and(|line| line.contains("started")), "{log}");
+}
+
+#[test]
+fn a_service_whose_standard_output_is_full_starts_and_says_so() {
+    let mut child = tollgate()
+        .args(["serve", "--limit", "5/1d", "--listen", "127.0.0.1:0", "--admin-listen", "127.0.0.1:0"])
+        .stdout(full())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("it starts");
+    let log = BufReader::new(child.stderr.take().expect("its log is piped"));
+    let lines = log.lines().map(|line| line.expect("text"));
+    let before: Vec<String> = lines.take_while(|line| !line.contains("started")).collect();
+    assert!(before.iter().any(|line| line.contains("cannot write to standard output")), "{before:?}");
+    let _ = child.kill();
+    let _ = child.wait();
+}
+
+/// The exit status of a command, and what it said on standard error if that is piped.
+fn run(arguments: &[&str], stdout: impl Into<Stdio>, stderr: impl Into<Stdio>) -> (Option<i32>, String) {
+    let child = tollgate().args(arguments).stdout(stdout).stderr(stderr).spawn().expect("it starts");
+    let output = child.wait_with_output().expect("it ends");
+    (output.status.code(), String::from_utf8(output.stderr).expect("text"))
+}
+
+/// With standard error full, `check` and `check-config` ended with 101; with standard output full, they ended with 0 as
+/// if somebody had been told.
+#[test]
+fn commands_end_with_their_own_status_whatever_becomes_of_their_output() {
+    let server = Server::start(&["--limit", "1/1d@first_hit", "--key", "user"]);
+    let url = format!("http://{}", server.public);
+    let (valid, invalid) = (Written::new("valid", POLICY), Written::new("invalid", "policies: [{}]\n"));
+    let (valid, invalid) = (valid.path(), invalid.path());
+    assert_eq!(server.get("/v1/check?user=denied").status, 200);
+    for (arguments, status) in [
+        (&["check", "--server", &url, "user=allowed", "--peek"][..], 0),
+        (&["check", "--server", &url, "user=denied"], 1),
+        (&["check", "--server", &url, "tenant=t"], 2),
+        (&["check", "--server", "http://127.0.0.1:1", "user=a"], 3),
+        (&["check-config", valid], 0),
+        (&["check-config", invalid], 1),
+        (&["check-config", "/nowhere"], 2),
+        (&["explain", valid, "user=a"], 0),
+        (&["explain", invalid, "user=a"], 1),
+        (&["explain", "/nowhere", "user=a"], 2),
+        (&["doctor", "--store", "redis://127.0.0.1:1"], 1),
+        (&["doctor", "--store", "http://h"], 2),
+        (&["--help"], 0),
+        (&["--version"], 0),
+        (&["serve"], 2),
+        (&["serve", "--config", "/nowhere"], 2),
+        (&["serve", "--limit", "5/1d", "--listen", "192.0.2.1:80"], 1),
+    ] {
+        assert_eq!(run(arguments, closed(), closed()).0, Some(status), "{arguments:?}, nobody reads it");
+        assert_eq!(run(arguments, Stdio::null(), full()).0, Some(status), "{arguments:?}, 2>/dev/full");
+        let (ended, said) = run(arguments, full(), Stdio::piped());
+        assert_eq!(ended, Some(if status == 0 { 4 } else { status }), "{arguments:?}, >/dev/full");
+        let is_told = said.contains("cannot write to standard output: No space left");
+        assert_eq!(is_told, status == 0, "{arguments:?}: {said}");
+    }
+}
