@@ -129,7 +129,7 @@ impl<S: ServedStore + 'static> Edge<S> {
     /// Ready is who decides, also where policies do it for a store that is away, and by earlier policies where those
     /// in the file are not valid.
     async fn ready(&self) -> Result<Reply, Rejection> {
-        if self.phase.is_draining() {
+        if self.phase.is_leaving() {
             return Err(Rejection::draining());
         }
         let live = self.engine.live();
