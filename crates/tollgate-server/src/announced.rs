@@ -31,6 +31,26 @@ pub(crate) fn example(policies: &Policies) -> String {
     format!("/v1/check?{query}")
 }
 
+/// The path of a check in the words of another system. Where that names a policy, it is the first that there is.
+pub(crate) fn example_as(example: &str, policies: &Policies) -> String {
+    let name = |policy: &Policy| {
+        let named = policy.conditions().iter().find(|condition| condition.attribute() == "name")?;
+        match named.test() {
+            Test::OneOf(patterns) => match patterns.first()? {
+                Pattern::Exact(name) => Some(name.clone()),
+                _ => None,
+            },
+            _ => None,
+        }
+    };
+    let name = policies.as_slice().iter().filter(|policy| !policy.is_exempt()).find_map(name);
+    let Some(name) = name else { return example.to_owned() };
+    let (path, query) = example.split_once('?').unwrap_or((example, ""));
+    let pairs =
+        query.split('&').map(|it| if it.starts_with("name=") { pair("name", &name) } else { it.to_owned() });
+    format!("{path}?{}", pairs.collect::<Vec<_>>().join("&"))
+}
+
 fn example_of(policy: &Policy) -> Option<String> {
     let mut pairs = Vec::new();
     for condition in policy.conditions() {
@@ -72,4 +92,22 @@ fn value(name: &str) -> &'static str {
 fn pair(name: &str, value: &str) -> String {
     let encoded = |text| utf8_percent_encode(text, NON_ALPHANUMERIC);
     format!("{}={}", encoded(name), encoded(value))
+}
+
+#[cfg(test)]
+mod tests {
+    use tollgate_policy::Config;
+
+    use super::*;
+
+    /// The line to paste named a policy of the example, which no other file has.
+    #[test]
+    fn the_words_of_another_system_name_a_policy_that_is_there() {
+        let policies = |text: &str| Config::parse("t.yaml", text).unwrap().into_policies();
+        let example = "/evaluate?key=user:alice&name=invoice-create&scope=USER";
+        let named = "policies: [{ name: a, match: { name: login }, key: [key], quotas: [5/1m] }]";
+        assert_eq!(example_as(example, &policies(named)), "/evaluate?key=user:alice&name=login&scope=USER");
+        let all = "policies: [{ name: a, key: [key], quotas: [5/1m] }]";
+        assert_eq!(example_as(example, &policies(all)), example);
+    }
 }

@@ -7,7 +7,9 @@ use tollgate_policy::ConfigError;
 use tollgate_redis::Level;
 use tollgate_server::args::{Args, CheckArgs, CheckConfigArgs, Command, DoctorArgs, ExplainArgs, ServeArgs};
 use tollgate_server::explain::ExplainError;
-use tollgate_server::{Ended, Settings, SettingsError, check_config, client, doctor, explain, logs, output};
+use tollgate_server::{
+    Ended, Settings, SettingsError, args, check_config, client, doctor, explain, logs, output,
+};
 
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
@@ -71,6 +73,7 @@ fn serve(args: ServeArgs) -> anyhow::Result<u8> {
         Err(error) => return Ok(wrong_setting(&error)),
     };
     let _log = logs::start(settings.log_format)?;
+    args::warn_of_unknown_variables();
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     let ended = runtime.block_on(tollgate_server::serve(settings));
     // What is left over after the drain's time is up is not waited for.

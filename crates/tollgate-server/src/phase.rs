@@ -35,6 +35,8 @@ pub(crate) enum Pressure {
 
 #[derive(Debug, Default)]
 struct Drain {
+    /// Whether load balancers are to send nothing more, because the drain comes.
+    leaving: AtomicBool,
     draining: AtomicBool,
     changed: Notify,
 }
@@ -61,6 +63,16 @@ impl Phase {
         // Relaxed, here and below: the flag guards no other memory, and a connection that sees it a moment
         // later only answers one request more.
         self.drain.draining.load(Ordering::Relaxed)
+    }
+
+    /// Whether the service drains, or will soon.
+    pub(crate) fn is_leaving(&self) -> bool {
+        self.drain.leaving.load(Ordering::Relaxed) || self.is_draining()
+    }
+
+    /// Tells load balancers that the drain comes.
+    pub(crate) fn leave(&self) {
+        self.drain.leaving.store(true, Ordering::Relaxed);
     }
 
     pub(crate) fn drain(&self) {

@@ -48,6 +48,7 @@ struct Server {
     /// The path of a check that counts.
     example: String,
     caps: Caps,
+    drain_delay: Option<Duration>,
     log_format: LogFormat,
     phase: Phase,
     signals: Signals,
@@ -124,6 +125,7 @@ impl Server {
             admin_listen,
             allowed_hosts,
             max_connections,
+            drain_delay,
             log_format,
             ..
         } = settings;
@@ -151,8 +153,10 @@ impl Server {
         let (phase, metrics) = (Phase::default(), Arc::new(Metrics::new(listeners.iter().map(|it| it.name))));
         let InitialPolicies { policies, source, file, notes, warnings, other_store } = policies;
         let rule = announced::rule(&policies, file.as_ref());
-        let example =
-            dialect.map_or_else(|| announced::example(&policies), |dialect| dialect.example.to_owned());
+        let example = dialect.map_or_else(
+            || announced::example(&policies),
+            |dialect| announced::example_as(dialect.example, &policies),
+        );
         notes.iter().for_each(|note| info!(source, "{note}"));
         let limiter =
             PolicyLimiter::new(store, policies, &source).memory(memory.clone()).when_full(when_full);
@@ -194,6 +198,7 @@ impl Server {
         Ok(Self {
             acceptors: acceptors.collect(),
             caps,
+            drain_delay,
             background,
             public: public_address,
             admin: admin_address,
@@ -234,7 +239,7 @@ impl Server {
 
     /// Answers until a signal comes, then finishes what was accepted.
     async fn run(self) -> anyhow::Result<Ended> {
-        let Self { acceptors, background, phase, mut signals, .. } = self;
+        let Self { acceptors, background, drain_delay, phase, mut signals, .. } = self;
         let mut serving: JoinSet<()> = acceptors.into_iter().collect();
         // Stopped when this function ends.
         let _background: JoinSet<()> = background.into_iter().collect();
@@ -246,6 +251,17 @@ impl Server {
             }
             signal = signals.next() => signal,
         };
+        if let Some(delay) = drain_delay {
+            info!(signal, "draining in {delay:?}: a second signal exits at once");
+            phase.leave();
+            tokio::select! {
+                () = tokio::time::sleep(delay) => {}
+                signal = signals.next() => {
+                    warn!(signal, "stopped at once");
+                    return Ok(Ended::Interrupted);
+                }
+            }
+        }
         info!(signal, "draining: a second signal exits at once");
         phase.drain();
         let finished = async {

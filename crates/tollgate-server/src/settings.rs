@@ -2,6 +2,7 @@
 
 use std::net::SocketAddr;
 use std::path::Path;
+use std::time::Duration;
 
 use thiserror::Error;
 use tollgate::{CountDenied, MemoryStore, OnStoreFailure};
@@ -36,6 +37,8 @@ pub struct Settings {
     /// Under which names browsers may ask what is guarded.
     pub(crate) allowed_hosts: AllowedHosts,
     pub(crate) max_connections: u32,
+    /// Between the signal that ends the service and the drain.
+    pub(crate) drain_delay: Option<Duration>,
     /// How log lines are written.
     pub log_format: LogFormat,
 }
@@ -216,6 +219,7 @@ impl Settings {
             admin_listen: args.admin_listen,
             allowed_hosts: AllowedHosts::new(&args.allowed_hosts),
             max_connections: args.max_connections.get(),
+            drain_delay: args.drain_delay,
             log_format: args.log_format,
         })
     }

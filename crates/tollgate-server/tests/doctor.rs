@@ -93,6 +93,23 @@ fn a_store_that_forgets_counters_fails() {
     assert!(found.contains("allkeys-lru at 52428800 bytes"), "{found}");
 }
 
+/// A command that the server's configuration had renamed was overlooked, or the advice was to allow it to the user.
+#[test]
+fn a_store_without_a_command_is_told_to_give_it_back() {
+    let server = Settings::new(Software::Redis)
+        .config("rename-command", "EVALSHA \"\"")
+        .config("rename-command", "TIME \"\"")
+        .config("rename-command", "GET \"\"")
+        .start();
+    let output =
+        tollgate().args(["doctor", "--store", &url(&server)]).args(PATIENT).output().expect("it runs");
+    let said = String::from_utf8(output.stdout).expect("text");
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert!(said.contains("it has no EVALSHA, TIME, GET"), "{said}");
+    assert_eq!(said.matches("give the commands their names back").count(), 2, "{said}");
+    assert!(!said.contains("+time"), "{said}");
+}
+
 #[test]
 fn a_store_that_is_full_fails() {
     let server = Settings::new(Software::Redis).config("maxmemory", "1").start();

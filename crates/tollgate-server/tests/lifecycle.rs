@@ -333,6 +333,50 @@ fn a_terminal_that_closes_drains() {
     assert!(log.contains("SIGHUP") && log.contains("stopped"), "{log}");
 }
 
+/// A load balancer learns only by its next look at `/readyz` that the service ends; until then it sends more, and those
+/// connections were refused.
+#[test]
+fn before_the_drain_load_balancers_can_learn_of_it() {
+    let server = Server::start(&["--limit", "5/1d", "--drain-delay", "60s"]);
+    assert_eq!(server.get("/readyz").status, 200);
+    server.signal("TERM");
+    let began = Instant::now();
+    while server.get("/readyz").status == 200 {
+        assert!(began.elapsed() < HANG, "it goes on being ready");
+    }
+    let reply = server.get("/v1/check?user=alice");
+    assert_eq!((reply.status, reply.header("connection")), (200, None));
+    server.signal("TERM");
+    let (status, log) = server.wait();
+    assert_eq!(status.code(), Some(130), "{log}");
+    assert!(log.contains("draining in 60s"), "{log}");
+
+    let server = Server::start(&["--limit", "5/1d", "--drain-delay", "1ms"]);
+    server.signal("TERM");
+    assert_eq!(server.wait().0.code(), Some(0));
+}
+
+/// A variable with a letter too many was ignored without a word.
+#[test]
+fn a_variable_that_means_nothing_is_warned_of() {
+    let mut command = tollgate();
+    command.envs([
+        ("TOLLGATE_MAX_CONECTIONS", "5"),
+        ("TOLLGATE_COLOUR", "red"),
+        ("TOLLGATE_PORT", "tcp://10.0.0.1:8080"),
+        ("TOLLGATE_PORT_8080_TCP_ADDR", "10.0.0.1"),
+        ("TOLLGATE_SERVICE_HOST", "10.0.0.1"),
+        ("TOLLGATE_REDIS_PORT", "tcp://10.0.0.2:6379"),
+        ("TOLLGATE_STORE_PASSWORD", ""),
+    ]);
+    let server = Server::start_by(command, &["--limit", "5/1d"]);
+    server.signal("TERM");
+    let (_, log) = server.wait();
+    assert_eq!(log.matches("means nothing").count(), 2, "{log}");
+    assert!(log.contains(r#"variable="TOLLGATE_MAX_CONECTIONS" meant="TOLLGATE_MAX_CONNECTIONS""#), "{log}");
+    assert!(log.contains(r#"variable="TOLLGATE_COLOUR""#), "{log}");
+}
+
 /// The service caught the signal that `nohup` had it ignore, and ended with the terminal.
 #[test]
 fn a_service_under_nohup_survives_its_terminal() {
@@ -404,7 +448,9 @@ fn a_burst_of_connections_waits_and_none_is_dropped() {
         })
         .collect();
     assert_eq!(burst.len(), waiting);
-    server.signal("KILL");
+    drop(burst);
+    server.signal("CONT");
+    server.signal("TERM");
     assert!(server.wait().1.contains(&format!("backlog={granted}")));
 }
 

@@ -23,6 +23,10 @@ pub(super) const RIGHTS: &str = "+evalsha +script|load +time +get +mget +set +in
 pub(super) const MORE_RIGHTS: &str =
     "a database other than 0 takes +select too, a Cluster +cluster|slots +asking";
 
+/// For commands that the server does not have, whatever its users may do.
+const RENAMED: &str =
+    "give the commands their names back: `rename-command` in the server's configuration takes them away";
+
 /// What `INFO` says, field by field.
 struct Info(HashMap<String, String>);
 
@@ -146,6 +150,7 @@ async fn clock(node: &Node) -> Finding {
     let asked = SystemClock.now();
     let (seconds, micros) = match ask::<(i64, i64)>(node, &cmd("TIME")).await {
         Ok(time) => time,
+        Err(error) if error.contains("unknown command") => return Finding::fail("clock", error, RENAMED),
         Err(error) => return Finding::fail("clock", error, "allow the user the command TIME (+time)"),
     };
     let (asked, answered) = (asked.as_unix_millis(), SystemClock.now().as_unix_millis());
@@ -226,12 +231,13 @@ async fn rights(node: &Node, prefix: &str) -> Finding {
     ];
     // For keys of a slot that is on its way.
     let asking: Option<&[&str]> = node.is_in_cluster().then_some(&["ASKING"]);
-    let mut missing: Vec<&str> = Vec::new();
+    let (mut missing, mut unknown): (Vec<&str>, Vec<&str>) = Default::default();
     for command in commands.into_iter().chain(asking) {
         let dry_run = cmd("ACL").arg("DRYRUN").arg(&user).arg(command).to_owned();
         match ask::<String>(node, &dry_run).await {
             Ok(answer) if answer == "OK" => {}
             Ok(_) => missing.extend(command.first()),
+            Err(error) if error.contains("not found") => unknown.extend(command.first()),
             Err(_) => {
                 let found = format!(
                     "user {user}; what it may do cannot be asked for, `exact` tells whether it suffices"
@@ -239,6 +245,9 @@ async fn rights(node: &Node, prefix: &str) -> Finding {
                 return Finding::pass("rights", found);
             }
         }
+    }
+    if !unknown.is_empty() {
+        return Finding::fail("rights", format!("it has no {}", unknown.join(", ")), RENAMED);
     }
     if missing.is_empty() {
         Finding::pass("rights", format!("user {user} may do what counting takes"))

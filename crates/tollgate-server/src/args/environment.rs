@@ -6,6 +6,7 @@ use std::fmt;
 use clap::builder::Resettable;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Arg, Command, CommandFactory, FromArgMatches};
+use tracing::warn;
 
 use super::{Args, SHARED_STORE, Secret};
 
@@ -29,8 +30,7 @@ impl Args {
             .map_err(|error| as_given(error, &mut command, &words))?;
         let mut args = Self::from_arg_matches(&matches)?;
         if let Some(store) = args.command.store_args_mut() {
-            store.password = secret("TOLLGATE_STORE_PASSWORD");
-            store.sentinel_password = secret("TOLLGATE_STORE_SENTINEL_PASSWORD");
+            [store.password, store.sentinel_password] = SECRETS.map(secret);
         }
         Ok(args)
     }
@@ -62,7 +62,42 @@ impl fmt::Display for FlagWith<'_> {
     }
 }
 
+/// Logs the variables that begin with `TOLLGATE_` and mean nothing: most are misspelt.
+pub fn warn_of_unknown_variables() {
+    let command = Args::command();
+    let args = command.get_subcommands().flat_map(Command::get_arguments);
+    let known: Vec<&str> = args.filter_map(|arg| arg.get_env()?.to_str()).chain(SECRETS).collect();
+    for (variable, value) in std::env::vars_os() {
+        let (Some(variable), Some(value)) = (variable.to_str(), value.to_str()) else { continue };
+        if variable.starts_with("TOLLGATE_")
+            && !known.contains(&variable)
+            && !is_of_kubernetes(variable, value)
+        {
+            warn!(variable, meant = meant(variable, &known), "this variable means nothing");
+        }
+    }
+}
+
+/// Kubernetes sets these beside a Service whose name begins with `tollgate`.
+fn is_of_kubernetes(variable: &str, value: &str) -> bool {
+    let is_of_service =
+        ["TOLLGATE_PORT", "TOLLGATE_SERVICE_"].iter().any(|start| variable.starts_with(start));
+    is_of_service
+        || variable.contains("_SERVICE_")
+        || variable.contains("_PORT_")
+        || value.starts_with("tcp://")
+}
+
+/// The variable that was meant, if one is near.
+fn meant<'a>(variable: &str, known: &[&'a str]) -> Option<&'a str> {
+    const NEAR: usize = 3;
+    let distances = known.iter().map(|known| (strsim::damerau_levenshtein(variable, known), *known));
+    distances.filter(|(distance, _)| *distance <= NEAR).min().map(|(_, known)| known)
+}
+
 /// What has a variable and no flag.
+const SECRETS: [&str; 2] = ["TOLLGATE_STORE_PASSWORD", "TOLLGATE_STORE_SENTINEL_PASSWORD"];
+
 fn secret(variable: &str) -> Option<Secret> {
     let text = std::env::var(variable).ok()?;
     (!text.is_empty()).then(|| text.into())

@@ -12,12 +12,14 @@ use std::ffi::OsString;
 use std::net::SocketAddr;
 use std::num::{NonZeroU32, NonZeroUsize};
 use std::path::PathBuf;
+use std::time::Duration;
 
 use clap::builder::BoolishValueParser;
 use clap::{Arg, Parser, Subcommand, ValueEnum};
 use http::uri::Authority;
 use tollgate::Quota;
 
+pub use self::environment::warn_of_unknown_variables;
 pub(crate) use self::environment::{Flag, FlagWith};
 pub use self::policies::{CheckConfigArgs, ExplainArgs};
 pub use self::store::{FailureArgs, IdentityForm, OnStoreFailure, Secret, StoreArgs};
@@ -131,6 +133,12 @@ pub struct ServeArgs {
     #[arg(long, value_name = "COUNT", env = "TOLLGATE_MAX_CONNECTIONS", default_value = "10000")]
     #[arg(value_parser = value::positive::<NonZeroU32>, allow_negative_numbers = true)]
     pub max_connections: NonZeroU32,
+
+    /// How long connections are still taken after SIGTERM or SIGINT, while `/readyz` answers 503, so that load balancers
+    /// can learn of it first [default: not at all]
+    #[arg(long, value_name = "TIME", env = "TOLLGATE_DRAIN_DELAY", value_parser = value::time)]
+    #[arg(allow_hyphen_values = true)]
+    pub drain_delay: Option<Duration>,
 
     /// How log lines are written, on standard error
     #[arg(long, value_name = "FORMAT", env = "TOLLGATE_LOG_FORMAT", default_value = "text")]

@@ -129,7 +129,7 @@ impl<S: ServedStore + 'static> Edge<S> {
     /// Whether checks get decisions. They do by a policy for a store that is away, and by earlier policies if the file
     /// is invalid.
     async fn ready(&self) -> Result<Reply, Rejection> {
-        if self.phase.is_draining() {
+        if self.phase.is_leaving() {
             return Err(Rejection::draining());
         }
         let live = self.engine.live();
