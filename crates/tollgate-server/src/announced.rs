@@ -1,9 +1,12 @@
 //! What people are told at the start: what is allowed to whom, and what to try.
 
-use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use tollgate_policy::{Identity, Pattern, Policies, Policy, Test};
 
 use crate::policy_file::PolicyFile;
+
+/// All but the unreserved characters of RFC 3986, so that an address stays readable.
+const ENCODED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
 
 /// The one policy of flags, or how many there are in a file.
 pub(crate) fn rule(policies: &Policies, file: Option<&PolicyFile>) -> String {
@@ -90,7 +93,7 @@ fn value(name: &str) -> &'static str {
 }
 
 fn pair(name: &str, value: &str) -> String {
-    let encoded = |text| utf8_percent_encode(text, NON_ALPHANUMERIC);
+    let encoded = |text| utf8_percent_encode(text, ENCODED);
     format!("{}={}", encoded(name), encoded(value))
 }
 
@@ -99,6 +102,13 @@ mod tests {
     use tollgate_policy::Config;
 
     use super::*;
+
+    /// An address was shown as `192%2E0%2E2%2E1`.
+    #[test]
+    fn only_what_has_to_be_is_encoded() {
+        assert_eq!(pair("ip", "192.0.2.1"), "ip=192.0.2.1");
+        assert_eq!(pair("api key", "a&b"), "api%20key=a%26b");
+    }
 
     /// The line to paste named a policy of the example, which no other file has.
     #[test]
