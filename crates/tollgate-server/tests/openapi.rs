@@ -122,6 +122,31 @@ fn every_field_of_an_answer_is_described() {
     assert_described(&schemas, "RefundedQuota", &server.admin_post("/v1/refund", refund).json()["quotas"][0]);
 }
 
+/// The problem with the status of a denial was not described.
+#[test]
+fn a_status_of_denials_and_problems_is_described_as_both() {
+    let file = std::env::temp_dir().join(format!("tollgate-openapi-{}.yaml", std::process::id()));
+    let policy = |name: &str, status: u16| {
+        format!("{{ name: {name}, key: [key], deny_status: {status}, quotas: [1/1d] }}")
+    };
+    let policies = [policy("a", 400), policy("b", 500), policy("c", 503), policy("d", 429)].join(", ");
+    std::fs::write(&file, format!("policies: [{policies}]")).expect("written");
+    let server = Server::start(&["--config", file.to_str().expect("text"), "--answers", "spring-starter"]);
+    let document = server.admin_get("/openapi.json").json();
+    for path in ["/v1/check", "/evaluate"] {
+        let responses = &document["paths"][path]["get"]["responses"];
+        for (status, is_problem) in [("400", true), ("500", true), ("503", true), ("429", false)] {
+            let response = &responses[status];
+            let mut references = BTreeSet::new();
+            collect(&response["content"]["application/problem+json"]["schema"], &mut references);
+            let has = |name: &str| references.iter().any(|it| it.ends_with(&format!("/{name}")));
+            assert_eq!((has("QuotaExceeded"), has("Problem")), (true, is_problem), "{path} {status}");
+            assert_eq!(response["headers"]["Cache-Control"]["required"], true, "{path} {status}");
+        }
+    }
+    std::fs::remove_file(file).expect("removed");
+}
+
 /// That the schema has every field of the answer, and the answer every field that is required.
 #[track_caller]
 fn assert_described(schemas: &Value, name: &str, answer: &Value) {

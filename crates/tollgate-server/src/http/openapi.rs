@@ -6,6 +6,7 @@ use http::StatusCode;
 use schemars::generate::SchemaSettings;
 use schemars::transform::RecursiveTransform;
 use schemars::{Schema, SchemaGenerator};
+use serde_json::map::Entry;
 use serde_json::{Map, Value, json};
 use tollgate_policy::{HeaderFormat, Identity, Mode, OnMissingKey, Policies, Policy, PolicySet};
 use tollgate_tower::headers;
@@ -104,8 +105,12 @@ impl<'a> Describer<'a> {
         for (status, description) in operation.rejections() {
             let schema = self.answered.subschema_for::<ProblemBody<'_>>();
             let content = json!({ "application/problem+json": { "schema": schema } });
-            let problem = || json!({ "description": description, "headers": no_store(), "content": content });
-            responses.entry(status.as_str()).or_insert_with(problem);
+            let problem = json!({ "description": description, "headers": no_store(), "content": content });
+            match responses.entry(status.as_str()) {
+                Entry::Vacant(place) => drop(place.insert(problem)),
+                // A policy denies with this status as well.
+                Entry::Occupied(mut denial) => add(denial.get_mut(), &problem),
+            }
         }
         responses
     }
@@ -297,6 +302,22 @@ fn parameter(&Parameter { name, description, is_required }: &Parameter) -> Value
         schema["minLength"] = 1.into();
     }
     json!({ "name": name, "in": "query", "required": is_required, "description": description, "schema": schema })
+}
+
+/// Adds a problem to the denial that has its status. Only a header that both have is always there.
+fn add(denial: &mut Value, problem: &Value) {
+    let text = |reply: &Value| reply["description"].as_str().unwrap_or_default().to_owned();
+    denial["description"] = format!("{}. Or: {}", text(denial), text(problem)).into();
+    for (name, header) in denial["headers"].as_object_mut().into_iter().flatten() {
+        if problem["headers"].get(name).is_none() {
+            header["required"] = false.into();
+        }
+    }
+    for (kind, body) in problem["content"].as_object().into_iter().flatten() {
+        let ours = denial["content"][kind]["schema"].take();
+        let schemas = if ours.is_null() { json!([body["schema"]]) } else { json!([ours, body["schema"]]) };
+        denial["content"][kind] = json!({ "schema": { "anyOf": schemas } });
+    }
 }
 
 /// The same operation asked by HEAD.
