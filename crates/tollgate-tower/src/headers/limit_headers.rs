@@ -98,9 +98,9 @@ impl LimitHeaders {
 
     /// The quotas in the windows that were counted.
     fn policy_in(&self, counted: &Counted) -> Option<HeaderValue> {
-        let lengths: Option<Vec<Duration>> =
-            counted.iter().map(|state| Some(state.window()?.length())).collect();
-        self.policy(lengths?.into_iter())
+        let windows = counted.iter().filter_map(QuotaState::window);
+        let all_have_one = windows.clone().count() == counted.len();
+        all_have_one.then(|| self.policy(windows.map(|window| window.length())))?
     }
 
     /// The quotas in windows of these lengths. A window below a second is told as one.
