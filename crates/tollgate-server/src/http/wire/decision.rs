@@ -5,6 +5,7 @@ use serde::{Serialize, Serializer};
 use tollgate::{Counted, QuotaState, Reason, Source};
 use tollgate_policy::{Ground, Policy, PolicyDecision, QuotaStanding, TrialDecision, TrialKind};
 
+use super::problem::ProblemBody;
 use super::{Window, Written, millis};
 use crate::http::limit_headers;
 use crate::http::rejection::Rejection;
@@ -167,7 +168,7 @@ pub(in crate::http) struct BatchReply<'a> {
 #[serde(untagged)]
 pub(in crate::http) enum BatchEntry<'a> {
     Decision(DecisionBody<'a>),
-    Rejection(Rejection),
+    Rejection(#[schemars(with = "ProblemBody<'a>")] Rejection),
 }
 
 impl<'a> DecisionBody<'a> {

@@ -1,8 +1,6 @@
 //! What is answered where there is no decision.
 
-use std::borrow::Cow;
-
-use schemars::{JsonSchema, Schema, SchemaGenerator};
+use schemars::JsonSchema;
 use serde::{Serialize, Serializer};
 
 use crate::http::rejection::Rejection;
@@ -33,20 +31,6 @@ pub(in crate::http) enum ProblemReason {
     StoreUnavailable,
     OutcomeUnknown,
     Uncountable,
-}
-
-impl JsonSchema for Rejection {
-    fn schema_name() -> Cow<'static, str> {
-        ProblemBody::schema_name()
-    }
-
-    fn schema_id() -> Cow<'static, str> {
-        ProblemBody::schema_id()
-    }
-
-    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
-        ProblemBody::json_schema(generator)
-    }
 }
 
 impl Serialize for Rejection {

@@ -32,6 +32,7 @@ pub(in crate::http) struct CheckRequest<'a> {
 pub(in crate::http) struct BatchRequest<'a> {
     #[serde(borrow)]
     #[schemars(length(min = 1, max = Self::MAX))]
+    #[schemars(with = "Vec<BatchEntryRequest<'a>>")]
     pub(in crate::http) requests: Vec<Object<BatchEntryRequest<'a>>>,
 }
 
@@ -64,6 +65,7 @@ pub(in crate::http) struct RefundRequest<'a> {
     #[schemars(extend("default" = 1))]
     pub(in crate::http) cost: Cost,
     /// The windows that were charged, of each quota at most one.
+    #[schemars(with = "Vec<RefundWindow>")]
     pub(in crate::http) windows: Vec<Object<RefundWindow>>,
 }
 
@@ -156,23 +158,5 @@ impl<const MAX: u64> JsonSchema for Whole<MAX> {
 
     fn json_schema(_: &mut SchemaGenerator) -> Schema {
         json_schema!({ "type": "integer", "minimum": 0, "maximum": MAX })
-    }
-}
-
-impl<T: JsonSchema> JsonSchema for Object<T> {
-    fn inline_schema() -> bool {
-        T::inline_schema()
-    }
-
-    fn schema_name() -> Cow<'static, str> {
-        T::schema_name()
-    }
-
-    fn schema_id() -> Cow<'static, str> {
-        T::schema_id()
-    }
-
-    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
-        T::json_schema(generator)
     }
 }
