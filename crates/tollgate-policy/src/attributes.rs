@@ -1,6 +1,7 @@
 //! What a caller says of its request: names and values.
 
 use std::borrow::Cow;
+use std::collections::BTreeSet;
 
 use smallvec::SmallVec;
 
@@ -11,7 +12,11 @@ use smallvec::SmallVec;
 ///
 /// There is no `Debug`: values often are persons or secrets.
 #[derive(Default, Clone)]
-pub struct Attributes<'a>(SmallVec<[(Cow<'a, str>, Cow<'a, str>); 4]>);
+pub struct Attributes<'a> {
+    pairs: SmallVec<[(Cow<'a, str>, Cow<'a, str>); 4]>,
+    /// The policies that the request may touch; all if none are named.
+    within: Option<&'a BTreeSet<Box<str>>>,
+}
 
 impl<'a> Attributes<'a> {
     /// Characters in a name, at most.
@@ -23,37 +28,73 @@ impl<'a> Attributes<'a> {
         !name.is_empty() && (name.len() <= Self::MAX_NAME || name.chars().count() <= Self::MAX_NAME)
     }
 
+    /// The same for a caller who may touch the policies of these names alone. A request that matches another policy is
+    /// [refused](crate::Refusal::OtherPolicy) before anything is charged; one that matches none is admitted, as ever.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::collections::BTreeSet;
+    ///
+    /// use tollgate_policy::{Attributes, Config, Refusal};
+    ///
+    /// let text = "
+    /// policies:
+    ///   - { name: search, match: { path: /search }, key: [user], quotas: [5/1m] }
+    ///   - { name: login, match: { path: /login }, key: [user], quotas: [5/1m] }
+    /// ";
+    /// let config = Config::parse("tollgate.yaml", text)?;
+    /// let names = BTreeSet::from(["search".into()]);
+    /// let ask = |path: &'static str| {
+    ///     let attributes: Attributes<'_> = [("path", path), ("user", "alice")].into_iter().collect();
+    ///     config.policies().charges(&attributes.within(&names), 1).map(drop)
+    /// };
+    /// assert_eq!(ask("/search"), Ok(()));
+    /// assert_eq!(ask("/login"), Err(Refusal::OtherPolicy { policy: "login".into() }));
+    /// # Ok::<(), tollgate_policy::ConfigError>(())
+    /// ```
+    #[must_use]
+    pub fn within(self, policies: &'a BTreeSet<Box<str>>) -> Self {
+        Self { within: Some(policies), ..self }
+    }
+
+    /// Whether the request may touch the policy of this name.
+    pub(crate) fn may_touch(&self, policy: &str) -> bool {
+        self.within.is_none_or(|names| names.contains(policy))
+    }
+
     /// Adds a name and its value.
     pub fn push(&mut self, name: impl Into<Cow<'a, str>>, value: impl Into<Cow<'a, str>>) {
-        self.0.push((name.into(), value.into()));
+        self.pairs.push((name.into(), value.into()));
     }
 
     /// The value of this name; may be empty.
     #[must_use]
     pub fn value(&self, name: &str) -> Option<&str> {
-        self.0.iter().find(|(other, _)| other == name).map(|(_, value)| value.as_ref())
+        self.pairs.iter().find(|(other, _)| other == name).map(|(_, value)| value.as_ref())
     }
 
     /// How many there are.
     #[must_use]
     pub fn len(&self) -> usize {
-        self.0.len()
+        self.pairs.len()
     }
 
     /// Whether there are none.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
+        self.pairs.is_empty()
     }
 
     /// Names and values, in the order in which they came.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &str)> {
-        self.0.iter().map(|(name, value)| (name.as_ref(), value.as_ref()))
+        self.pairs.iter().map(|(name, value)| (name.as_ref(), value.as_ref()))
     }
 }
 
 impl<'a, N: Into<Cow<'a, str>>, V: Into<Cow<'a, str>>> FromIterator<(N, V)> for Attributes<'a> {
     fn from_iter<I: IntoIterator<Item = (N, V)>>(pairs: I) -> Self {
-        Self(pairs.into_iter().map(|(name, value)| (name.into(), value.into())).collect())
+        let pairs = pairs.into_iter().map(|(name, value)| (name.into(), value.into())).collect();
+        Self { pairs, within: None }
     }
 }

@@ -3,7 +3,7 @@
 use thiserror::Error;
 use tollgate::{CountDenied, OnStoreFailure, PolicyQuota, Quota};
 
-use crate::policy::{Quotas, candidate_name, is_policy_name};
+use crate::policy::{Quotas, candidate_name};
 use crate::{
     Attributes, Condition, Cost, HeaderFormat, Identity, Mode, OnMissingKey, Pattern, Policy, Position, Test,
 };
@@ -195,7 +195,7 @@ impl PolicyBuilder {
     /// two quotas have the same window, anchor and zone.
     pub fn build(self) -> Result<Policy, PolicyError> {
         let Self { policy, quotas, candidates, count_denied } = self;
-        if !is_policy_name(&policy.name) {
+        if !Policy::is_name(&policy.name) {
             return Err(PolicyError::Name);
         }
         if !policy.attributes().all(Attributes::is_name) {

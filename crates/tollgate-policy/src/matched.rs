@@ -25,7 +25,7 @@ pub enum Outcome<'a> {
     },
 }
 
-/// A request that lacks something. The caller's fault.
+/// A request that cannot be decided on. The caller's fault.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum Refusal {
@@ -46,6 +46,12 @@ pub enum Refusal {
         policy: Box<str>,
         /// What is wrong.
         error: CostError,
+    },
+    /// The request matches a policy that it [may not touch](crate::Attributes::within).
+    #[error("policy `{policy}` matches, and the caller may not touch it")]
+    OtherPolicy {
+        /// The policy's name.
+        policy: Box<str>,
     },
 }
 

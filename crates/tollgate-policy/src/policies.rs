@@ -50,12 +50,16 @@ impl Policies {
     /// # Errors
     ///
     /// If an enforced policy needs to know something of the request that its attributes do not say: who is to be
-    /// counted, or its cost. What is only tried out never makes a request fail; it is left out then.
+    /// counted, or its cost. What is only tried out never makes a request fail; it is left out then. Also if a policy
+    /// matches that the request [may not touch](Attributes::within), whatever its mode.
     pub fn charges<'a>(&'a self, attributes: &'a Attributes<'_>, cost: u32) -> Result<Outcome<'a>, Refusal> {
         let mut matched = Matched::default();
         // A request that is in error is so under whatever other policy it is denied: the order is of no matter.
         let mut unknown = None;
         for (number, policy) in self.numbered(attributes) {
+            if !attributes.may_touch(&policy.name) {
+                return Err(Refusal::OtherPolicy { policy: policy.name.clone() });
+            }
             if policy.is_exempt {
                 return Ok(Outcome::Exempt(policy));
             }

@@ -8,12 +8,6 @@ use tollgate::{OnStoreFailure, PolicyQuota};
 use crate::warning::implies;
 use crate::{Attributes, Condition, Cost, Identity, Position};
 
-/// A `:` is kept for the names under which candidates are counted.
-pub(crate) fn is_policy_name(name: &str) -> bool {
-    let is_allowed = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
-    (1..=64).contains(&name.len()) && name.bytes().all(is_allowed)
-}
-
 /// The name under which a policy's candidates are counted; no policy can have it.
 pub(crate) fn candidate_name(policy: &str) -> String {
     format!("{policy}:candidate")
@@ -155,6 +149,14 @@ impl fmt::Display for HeaderFormat {
 }
 
 impl Policy {
+    /// Whether a policy can have this name: it has 1 to 64 letters, digits, `-`, `_` and `.`. A `:` is kept for the
+    /// names under which candidates are counted.
+    #[must_use]
+    pub fn is_name(name: &str) -> bool {
+        let is_allowed = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
+        (1..=64).contains(&name.len()) && name.bytes().all(is_allowed)
+    }
+
     /// The name, under which it is counted, logged and reported.
     #[must_use]
     pub fn name(&self) -> &str {

@@ -9,7 +9,7 @@ use crate::file::{
     AcrossSlots, At, FailureWord, QuotaList, RawCost, RawDefaults, RawFile, RawOverride, RawPolicy, RawStore,
     Share,
 };
-use crate::policy::{Quotas, candidate_name, is_policy_name};
+use crate::policy::{Quotas, candidate_name};
 use crate::problem::Problems;
 use crate::{
     Attributes, Config, Cost, HeaderFormat, Identity, Mode, OnMissingKey, Override, Policies, Policy,
@@ -148,7 +148,7 @@ fn policy(raw: At<RawPolicy>, defaults: &Defaults, problems: &mut Problems) -> O
 }
 
 fn policy_name(name: At<Box<str>>, problems: &mut Problems) -> Option<Box<str>> {
-    if is_policy_name(&name.value) {
+    if Policy::is_name(&name.value) {
         return Some(name.value);
     }
     problems.add(name.at, ProblemKind::PolicyName);

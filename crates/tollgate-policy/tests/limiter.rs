@@ -3,6 +3,7 @@
 
 #![expect(clippy::unwrap_used, reason = "an error here is a failed test")]
 
+use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
@@ -413,6 +414,40 @@ fn administrators_change_every_quota_that_applies() {
     assert_eq!(states(block_on(limiter.reset(&alice)).unwrap()), [0, 0]);
     let nobody = block_on(limiter.reset(&Attributes::default())).unwrap_err();
     assert!(matches!(nobody, CheckError::Refused(Refusal::MissingKey { .. })));
+}
+
+/// Whatever is asked for: the refused request leaves every counter as it was, also that of a policy that it may touch.
+#[test]
+fn a_request_that_matches_a_policy_of_others_changes_nothing() {
+    let limiter = limiter(
+        "
+  - { name: mine, key: [user], quotas: [5/1m] }
+  - { name: theirs, match: { path: /search }, key: [user], quotas: [5/1m] }
+  - { name: shadow, match: { path: /shadow }, mode: shadow, key: [user], quotas: [5/1m] }
+  - { name: exempt, match: { path: /exempt }, exempt: true }
+",
+    );
+    let mine = BTreeSet::from(["mine".into()]);
+    let as_me = |path: &'static str| attributes(&[("user", "alice"), ("path", path)]).within(&mine);
+    assert!(block_on(limiter.check(&as_me("/"), 1)).unwrap().is_allowed());
+    let is_refused = |error: CheckError, policy: &str| matches!(error, CheckError::Refused(Refusal::OtherPolicy { policy: other }) if *other == *policy);
+    for (path, policy) in [("/search", "theirs"), ("/shadow", "shadow"), ("/exempt", "exempt")] {
+        let request = as_me(path);
+        assert!(is_refused(block_on(limiter.check(&request, 1)).unwrap_err(), policy));
+        assert!(is_refused(limiter.check_at_once(&request, 1).unwrap().unwrap_err(), policy));
+        assert!(is_refused(block_on(limiter.peek(&request, 1)).unwrap_err(), policy));
+        assert!(is_refused(block_on(limiter.reset(&request)).unwrap_err(), policy));
+        assert!(is_refused(block_on(limiter.set(&request, 4)).unwrap_err(), policy));
+        assert!(is_refused(block_on(limiter.reserve(&request, 1)).map(drop).unwrap_err(), policy));
+        let refund = block_on(limiter.refund(&request, 1, &[])).unwrap_err();
+        assert!(matches!(refund, RefundError::Check(ref error) if is_refused(error.clone(), policy)));
+        let both = [(&request, 1), (&as_me("/"), 0)];
+        let mut answers = block_on(limiter.check_each(both)).into_iter();
+        assert!(is_refused(answers.next().unwrap().unwrap_err(), policy));
+        assert_eq!(used(&answers.next().unwrap().unwrap()), [("mine", 1)], "each is decided by itself");
+    }
+    let all = block_on(limiter.peek(&attributes(ALICE), 1)).unwrap();
+    assert_eq!(used(&all), [("mine", 1), ("theirs", 0)]);
 }
 
 #[test]
