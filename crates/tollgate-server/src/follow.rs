@@ -1,4 +1,4 @@
-//! Follows the file of policies: has it read again when it may have changed, and not while it is half written.
+//! Follows a file: has it read again when it may have changed, and not while it is half written.
 //!
 //! A file that is written in place is looked at twice, and counts once it has stayed the same in between. What an
 //! administrator or a signal asks for, and what is renamed into place, counts at once.
@@ -11,7 +11,7 @@ use tokio::signal::unix::Signal;
 use tokio::time::{self, Sleep};
 
 use crate::look::Look;
-use crate::reload::{Cause, Glance, Reloads};
+use crate::reload::{Cause, Glance, Reloads, Subject};
 use crate::watch::Watch;
 
 /// A file that may be half written.
@@ -23,19 +23,9 @@ struct Unsettled {
 }
 
 /// Reads the file again whenever it has changed, or the signal comes.
-pub(crate) async fn keep_in_step<S: Send + Sync + 'static>(
-    reloads: Arc<Reloads<S>>,
-    watch: Watch,
-    mut hangup: Option<Signal>,
-) {
+pub(crate) async fn keep_in_step<T: Subject>(reloads: Arc<Reloads<T>>, watch: Watch, mut hangup: Signal) {
     let mut unsettled: Option<Unsettled> = None;
     loop {
-        let signal = async {
-            match &mut hangup {
-                Some(hangup) => hangup.recv().await,
-                None => pending().await,
-            }
-        };
         let rest = async {
             match &mut unsettled {
                 Some(Unsettled { cause, rest, .. }) => {
@@ -47,7 +37,7 @@ pub(crate) async fn keep_in_step<S: Send + Sync + 'static>(
         };
         let (cause, is_over) = tokio::select! {
             cause = watch.changed() => (cause, false),
-            _ = signal => (Cause::Signal, false),
+            _ = hangup.recv() => (Cause::Signal, false),
             cause = rest => (cause, true),
         };
         let (reloads, earlier) = (Arc::clone(&reloads), unsettled.as_ref().map(|it| Arc::clone(&it.look)));

@@ -10,7 +10,7 @@
 //!
 //! [`args`] is what the user wrote, [`Settings`] the ready objects made of it, and [`serve`] puts everything
 //! together. Policies come from flags (`flags`), from what another system is started with (`import`), or from a file
-//! (`policy_file`), which is `watch`ed, `follow`ed and `reload`ed. The
+//! (`policy_file`), which is `watch`ed, `follow`ed and `reload`ed (`live_policies`). The
 //! engine knows no HTTP, the `http` modules know no counters, and all of it works over any
 //! [`Store`](tollgate::Store); `store` has those that the service can be started with.
 
@@ -26,10 +26,12 @@ mod engine;
 pub mod explain;
 mod flags;
 mod follow;
+mod followed_file;
 mod http;
 mod import;
 mod layout;
 mod listener;
+mod live_policies;
 mod log_gap;
 pub mod logs;
 mod look;

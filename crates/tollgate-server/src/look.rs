@@ -1,4 +1,4 @@
-//! One look at the file of policies: its text, and what shows whether it has changed by the next look.
+//! One look at a file: its text, and what shows whether it has changed by the next look.
 
 use std::fs::{self, File};
 use std::io;

@@ -1,5 +1,4 @@
-//! Reading the file of policies again while the service runs: all of it is valid and becomes live at once, or nothing
-//! changes.
+//! Reading a file again while the service runs: all of it is valid and becomes live at once, or nothing changes.
 
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -8,26 +7,52 @@ use std::time::Duration;
 
 use thiserror::Error;
 use tollgate::{Clock, SystemClock, Timestamp};
-use tollgate_policy::{Change, Changes, Config, ConfigError, PolicyLimiter};
-use tracing::{error, info, warn};
+use tollgate_policy::ConfigError;
+use tracing::{error, info};
 
+use crate::followed_file::FollowedFile;
 use crate::look::Look;
-use crate::policy_file::PolicyFile;
 use crate::stopwatch::Stopwatch;
 use crate::with_sources::WithSources;
 
-/// Keeps the live policies in step with their file.
-pub(crate) struct Reloads<S> {
-    limiter: Arc<PolicyLimiter<S>>,
+/// What is live, and the file that says it.
+pub(crate) trait Subject: Send + 'static {
+    /// What it is, as in "policies are replaced".
+    const NAME: &'static str;
+
+    /// What a valid file says.
+    type Content;
+
+    fn file(&self) -> &FollowedFile;
+
+    /// How long the file has to stay as it is before it counts; see [`FollowedFile::rest`].
+    fn rest(&self, look: &Look) -> Duration;
+
+    /// What the file says; see [`FollowedFile::read`].
+    ///
+    /// # Errors
+    ///
+    /// If it cannot be read, or is not valid.
+    fn read(&mut self, look: Look) -> Result<Self::Content, ConfigError>;
+
+    /// Makes it live. Returns what has changed, for the log; `None` if nothing has.
+    fn make_live(&mut self, content: Self::Content) -> Option<String>;
+
+    /// The version that is live, counted from 1.
+    fn version(&self) -> u64;
+}
+
+/// Keeps what is live in step with its file.
+pub(crate) struct Reloads<T> {
     /// Held for a whole reload, so that one follows the other.
-    file: Mutex<PolicyFile>,
+    subject: Mutex<T>,
     state: Arc<ReloadState>,
 }
 
 /// What has come of reloads so far.
 #[derive(Debug)]
 pub(crate) struct ReloadState {
-    /// When the file last matched the live policies.
+    /// When the file last matched what is live.
     in_step: Mutex<Stopwatch>,
     replaced: AtomicU64,
     unchanged: AtomicU64,
@@ -72,7 +97,7 @@ pub(crate) enum Glance {
 /// What came of a reload.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Reloaded {
-    /// Other policies are live now, under this version.
+    /// Something else is live now, under this version.
     Replaced(u64),
     /// The file means what is live, under this version.
     Unchanged(u64),
@@ -83,9 +108,9 @@ pub(crate) enum Reloaded {
 #[error("{0}")]
 pub(crate) struct ReloadError(Arc<Failure>);
 
-impl<S> Reloads<S> {
-    pub(crate) fn new(limiter: Arc<PolicyLimiter<S>>, file: PolicyFile) -> Self {
-        Self { limiter, file: Mutex::new(file), state: Arc::new(ReloadState::new()) }
+impl<T: Subject> Reloads<T> {
+    pub(crate) fn new(subject: T) -> Self {
+        Self { subject: Mutex::new(subject), state: Arc::new(ReloadState::new()) }
     }
 
     pub(crate) fn state(&self) -> &Arc<ReloadState> {
@@ -93,74 +118,67 @@ impl<S> Reloads<S> {
     }
 
     /// Reads the file again and makes it live, if it is valid and says something else than before. It is read and
-    /// compiled on this thread, which takes longer the more policies there are.
+    /// compiled on this thread, which takes longer the more it says.
     ///
     /// # Errors
     ///
     /// If it cannot be read or is not valid. Nothing has changed then, and the log has every problem.
     pub(crate) fn reload(&self, cause: Cause) -> Result<Reloaded, ReloadError> {
-        let mut file = lock(&self.file);
-        let look = file.look();
-        self.take(&mut file, look, cause)
+        let mut subject = lock(&self.subject);
+        let look = subject.file().look();
+        self.take(&mut subject, look, cause)
     }
 
     /// Reads the file again as [`reload`](Self::reload) does, if it is as it was at an earlier look and has stayed so
     /// for long enough: nobody else says that it is whole.
     pub(crate) fn glance(&self, earlier: Option<&Look>, is_over: bool, cause: Cause) -> Glance {
-        let mut file = lock(&self.file);
-        let look = file.look();
+        let mut subject = lock(&self.subject);
+        let look = subject.file().look();
         let is_same = earlier.is_some_and(|earlier| earlier.is_same(&look));
-        if file.is_known(&look) || is_same && is_over {
+        if subject.file().is_known(&look) || is_same && is_over {
             // What came of it is in the log.
-            let _ = self.take(&mut file, look, cause);
+            let _ = self.take(&mut subject, look, cause);
             return Glance::Settled;
         }
         if is_same {
             return Glance::Same;
         }
-        let rest = file.rest(&look);
+        let rest = subject.rest(&look);
         Glance::Changed(look, rest)
     }
 
-    fn take(&self, file: &mut PolicyFile, look: Look, cause: Cause) -> Result<Reloaded, ReloadError> {
-        if cause.is_guess() && file.is_known(&look) {
+    fn take(&self, subject: &mut T, look: Look, cause: Cause) -> Result<Reloaded, ReloadError> {
+        if cause.is_guess() && subject.file().is_known(&look) {
             // Something else changed in the folder.
             self.state.found_in_step();
-            return Ok(Reloaded::Unchanged(self.limiter.live().version()));
+            return Ok(Reloaded::Unchanged(subject.version()));
         }
-        match file.read(look) {
-            Ok(config) => Ok(self.make_live(file, config, cause)),
-            Err(error) => Err(self.fail(file, error, cause)),
+        match subject.read(look) {
+            Ok(content) => Ok(self.make_live(subject, content, cause)),
+            Err(error) => Err(self.fail(subject, error, cause)),
         }
     }
 
-    fn make_live(&self, file: &mut PolicyFile, config: Config, cause: Cause) -> Reloaded {
+    fn make_live(&self, subject: &mut T, content: T::Content, cause: Cause) -> Reloaded {
         *lock(&self.state.failure) = None;
         self.state.found_in_step();
-        if file.has_another_store(&config) {
-            warn!(file = file.name(), "`store:` has changed: that counts from the next start on");
+        let changes = subject.make_live(content);
+        let (file, cause, version) = (subject.file().name(), cause.name(), subject.version());
+        match changes {
+            None => {
+                self.state.unchanged.fetch_add(1, Ordering::Relaxed);
+                info!(file, cause, version, "{} are unchanged", T::NAME);
+                Reloaded::Unchanged(version)
+            }
+            Some(changes) => {
+                self.state.replaced.fetch_add(1, Ordering::Relaxed);
+                info!(file, cause, version, changes, "{} are replaced", T::NAME);
+                Reloaded::Replaced(version)
+            }
         }
-        file.log_warnings(config.warnings());
-        let live = self.limiter.live();
-        let changes = live.policies().changes(config.policies());
-        if changes.is_empty() {
-            self.state.unchanged.fetch_add(1, Ordering::Relaxed);
-            info!(
-                file = file.name(),
-                cause = cause.name(),
-                version = live.version(),
-                "policies are unchanged"
-            );
-            return Reloaded::Unchanged(live.version());
-        }
-        let version = self.limiter.replace(config.into_policies(), file.name()).version();
-        self.state.replaced.fetch_add(1, Ordering::Relaxed);
-        let changes = in_short(&changes);
-        info!(file = file.name(), cause = cause.name(), version, changes, "policies are replaced");
-        Reloaded::Replaced(version)
     }
 
-    fn fail(&self, file: &PolicyFile, error: ConfigError, cause: Cause) -> ReloadError {
+    fn fail(&self, subject: &T, error: ConfigError, cause: Cause) -> ReloadError {
         let failure = Arc::new(Failure { error, since: SystemClock.now() });
         // The watch comes for whatever happens in the folder, and the log may be written there: a file that is away
         // is told of once, or each line would be the cause of the next.
@@ -171,8 +189,8 @@ impl<S> Reloads<S> {
             return ReloadError(told);
         }
         self.state.failed.fetch_add(1, Ordering::Relaxed);
-        let version = self.limiter.live().version();
-        error!(file = file.name(), cause = cause.name(), version, "policies stay as they are\n{failure}");
+        let (file, version) = (subject.file().name(), subject.version());
+        error!(file, cause = cause.name(), version, "{} stay as they are\n{failure}", T::NAME);
         *lock(&self.state.failure) = Some(Arc::clone(&failure));
         ReloadError(failure)
     }
@@ -193,7 +211,7 @@ impl ReloadState {
         }
     }
 
-    /// Time since the file last matched the live policies: half a minute at most, unless it cannot be read or is
+    /// Time since the file last matched what is live: half a minute at most, unless it cannot be read or is
     /// not valid.
     pub(crate) fn age(&self) -> Duration {
         lock(&self.in_step).elapsed()
@@ -244,93 +262,7 @@ impl Cause {
     }
 }
 
-/// The first of many changes: a log line is no place for thousands.
-fn in_short(changes: &Changes) -> String {
-    const SHOWN: usize = 20;
-    let mut text = changes.iter().take(SHOWN).map(Change::to_string).collect::<Vec<_>>().join("; ");
-    let more = changes.iter().count().saturating_sub(SHOWN);
-    if more > 0 {
-        text += &format!("; and {more} more");
-    }
-    text
-}
-
 /// Nothing that is done under these locks leaves half of it undone.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-#[cfg(test)]
-mod tests {
-    use std::fs;
-
-    use tollgate::MemoryStore;
-
-    use super::*;
-    use crate::layout::StoreFlags;
-
-    /// A file that was away for a while and came back as it was stayed "not live", because its text was known. And
-    /// where the log was written beside it, each line of its absence was the cause of the next.
-    #[test]
-    fn a_file_that_is_away_is_told_of_once_and_is_live_again_once_it_is_back() {
-        let folder = std::env::temp_dir().join(format!("tollgate-reload-{}", std::process::id()));
-        fs::create_dir_all(&folder).unwrap();
-        let (path, away) = (folder.join("t.yaml"), folder.join("away.yaml"));
-        fs::write(&path, "policies: []").unwrap();
-        let (file, config) = PolicyFile::load(&path, &StoreFlags::default()).unwrap();
-        let limiter = PolicyLimiter::new(MemoryStore::new(), config.into_policies(), file.name());
-        let reloads = Reloads::new(Arc::new(limiter), file);
-        let failed = || reloads.state().counts()[2];
-
-        fs::rename(&path, &away).unwrap();
-        let error = reloads.reload(Cause::Watch).unwrap_err().to_string();
-        assert!(error.contains("t.yaml: No such file"), "{error}");
-        assert_eq!(reloads.reload(Cause::Watch).unwrap_err().to_string(), error);
-        assert_eq!(failed(), ("failed", 1));
-        let _ = reloads.reload(Cause::Signal).unwrap_err();
-        assert_eq!(failed(), ("failed", 2), "who asks is told again");
-
-        fs::rename(&away, &path).unwrap();
-        assert_eq!(reloads.reload(Cause::Watch).unwrap(), Reloaded::Unchanged(1));
-        assert!(reloads.state().failure().is_none());
-        fs::remove_dir_all(&folder).unwrap();
-    }
-
-    #[test]
-    fn of_many_changes_the_first_are_said_and_the_rest_counted() {
-        let policies = |count: usize| {
-            let policy = |index| format!("{{ name: p{index}, key: global, quotas: [1/1m] }}");
-            let all: Vec<_> = (0..count).map(policy).collect();
-            Config::parse("t.yaml", &format!("policies: [{}]", all.join(", "))).unwrap().into_policies()
-        };
-        let none = policies(0);
-        assert!(!in_short(&none.changes(&policies(20))).contains("more"));
-        let text = in_short(&none.changes(&policies(22)));
-        assert!(text.ends_with("; and 2 more"), "{text}");
-        assert_eq!(text.matches("; ").count(), 20, "{text}");
-    }
-
-    /// A look at a file that is still not valid made the policies young again.
-    #[test]
-    fn policies_grow_old_while_their_file_is_not_valid() {
-        let folder = std::env::temp_dir().join(format!("tollgate-age-{}", std::process::id()));
-        fs::create_dir_all(&folder).unwrap();
-        let path = folder.join("t.yaml");
-        fs::write(&path, "policies: []").unwrap();
-        let (file, config) = PolicyFile::load(&path, &StoreFlags::default()).unwrap();
-        let limiter = PolicyLimiter::new(MemoryStore::new(), config.into_policies(), file.name());
-        let reloads = Reloads::new(Arc::new(limiter), file);
-
-        let looked = Stopwatch::start();
-        assert_eq!(reloads.reload(Cause::Watch).unwrap(), Reloaded::Unchanged(1));
-        assert!(reloads.state().age() <= looked.elapsed());
-
-        let broken = Stopwatch::start();
-        fs::write(&path, "policies: [{ name: broken }]").unwrap();
-        let _ = reloads.reload(Cause::Watch).unwrap_err();
-        assert_eq!(reloads.reload(Cause::Watch).unwrap(), Reloaded::Unchanged(1), "it is told of once");
-        let since = broken.elapsed();
-        assert!(reloads.state().age() >= since);
-        fs::remove_dir_all(&folder).unwrap();
-    }
 }

@@ -18,12 +18,13 @@ use crate::engine::Engine;
 use crate::follow;
 use crate::http::{Edge, Http};
 use crate::listener::Listener;
+use crate::live_policies::LivePolicies;
 use crate::metrics::{Metrics, Occupancy, PolicyFigures, Scrape, StoreMetrics};
 use crate::output;
 use crate::phase::Phase;
 use crate::reload::Reloads;
 use crate::settings::{InitialPolicies, Settings};
-use crate::shutdown::{Hangup, Signals};
+use crate::shutdown::{Hangup, Signals, hangup};
 use crate::socket;
 use crate::store::{self, Metered, ServedStore, StoreSetup};
 use crate::watch::Watch;
@@ -147,8 +148,8 @@ impl Server {
         let (public_address, admin_address) = (public_listener.address, admin_listener.address);
         let listeners = [public_listener, admin_listener];
         // Before the addresses are announced: whoever read them may send a signal.
-        let hangup = if policies.file.is_some() { Hangup::Reloads } else { Hangup::Ends };
-        let mut signals = Signals::catch(hangup).context("cannot catch signals")?;
+        let on_hangup = if policies.file.is_some() { Hangup::Reloads } else { Hangup::Ends };
+        let signals = Signals::catch(on_hangup).context("cannot catch signals")?;
 
         let (phase, metrics) = (Phase::default(), Arc::new(Metrics::new(listeners.iter().map(|it| it.name))));
         let InitialPolicies { policies, source, file, notes, warnings, other_store } = policies;
@@ -167,12 +168,13 @@ impl Server {
             if other_store {
                 info!(file = file.name(), "`--store` overrides `store:` of the file");
             }
-            let watch = Watch::start(file.path());
-            let reloads = Arc::new(Reloads::new(Arc::clone(&limiter), file));
-            let in_step = follow::keep_in_step(Arc::clone(&reloads), watch, signals.take_hangup());
+            let watch = Watch::start(file.file().path());
+            let reloads = Arc::new(Reloads::new(LivePolicies::new(Arc::clone(&limiter), file)));
+            let in_step = follow::keep_in_step(Arc::clone(&reloads), watch, hangup()?);
             background.push(Box::pin(in_step));
-            reloads
+            anyhow::Ok(reloads)
         });
+        let reloads = reloads.transpose()?;
 
         let (counted, reloaded) = (Arc::clone(&limiter), reloads.as_ref().map(|it| Arc::clone(it.state())));
         let figures = move || PolicyFigures {

@@ -6,12 +6,12 @@ use std::{fs, io};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 /// SIGINT, SIGTERM and SIGHUP, caught from the moment this is made. A SIGHUP that the process was started to ignore, as
-/// `nohup` does, goes on being ignored unless somebody wants it.
+/// `nohup` does, goes on being ignored, and one that means that files are to be read again ends nothing.
 #[derive(Debug)]
 pub(crate) struct Signals {
     interrupt: Signal,
     terminate: Signal,
-    /// A terminal that closes; unless it means that the policies are to be read again.
+    /// A terminal that closes; unless it means that files are to be read again.
     hangup: Option<Signal>,
 }
 
@@ -20,23 +20,18 @@ pub(crate) struct Signals {
 pub(crate) enum Hangup {
     /// The terminal closed.
     Ends,
-    /// The file of policies is to be read again.
+    /// Files are to be read again.
     Reloads,
 }
 
 impl Signals {
     pub(crate) fn catch(hangup: Hangup) -> io::Result<Self> {
-        let is_caught = hangup == Hangup::Reloads || !is_hangup_ignored();
+        let ends = hangup == Hangup::Ends && !is_hangup_ignored();
         Ok(Self {
             interrupt: signal(SignalKind::interrupt())?,
             terminate: signal(SignalKind::terminate())?,
-            hangup: is_caught.then(|| signal(SignalKind::hangup())).transpose()?,
+            hangup: ends.then(self::hangup).transpose()?,
         })
-    }
-
-    /// Takes out SIGHUP, which ends nothing from now on.
-    pub(crate) fn take_hangup(&mut self) -> Option<Signal> {
-        self.hangup.take()
     }
 
     /// Waits for the next one and names it.
@@ -53,6 +48,11 @@ impl Signals {
             _ = hangup => "SIGHUP",
         }
     }
+}
+
+/// Catches SIGHUP, which ends nothing from now on.
+pub(crate) fn hangup() -> io::Result<Signal> {
+    signal(SignalKind::hangup())
 }
 
 /// Whether the process was started to ignore SIGHUP, where the system tells.

@@ -1,4 +1,4 @@
-//! Notices when the file of policies may have changed.
+//! Notices when a file may have changed.
 //!
 //! It watches the folder and not the file: editors put a new file in the place of the old one, and Kubernetes swaps a
 //! symbolic link beside it. What events do not tell of (a folder over the network, links into other folders) is found
@@ -48,7 +48,8 @@ impl Watch {
         let seen = Arc::new(Seen::default());
         let watcher = watcher(file, Arc::clone(&seen));
         let watcher = watcher.inspect_err(|error| {
-            warn!(%error, "changes of the file of policies are noticed within {INTERVAL:?}, and not at once");
+            let file = file.display();
+            warn!(%error, %file, "changes of this file are noticed within {INTERVAL:?}, and not at once");
         });
         Self { seen, _watcher: watcher.ok() }
     }

@@ -43,6 +43,7 @@ use self::operations::Operations;
 use self::rejection::Rejection;
 use crate::engine::Engine;
 use crate::listener::Listener;
+use crate::live_policies::LivePolicies;
 use crate::metrics::{Metrics, Scrape};
 use crate::phase::Phase;
 use crate::reload::Reloads;
@@ -58,7 +59,7 @@ pub(crate) struct Edge<S> {
     listeners: Box<[Listener]>,
     engine: Engine<S>,
     /// If the policies are from a file.
-    reloads: Option<Arc<Reloads<S>>>,
+    reloads: Option<Arc<Reloads<LivePolicies<S>>>>,
     limit_headers: HeaderTable,
     metrics: Arc<Metrics>,
     scrape: Scrape,
@@ -69,7 +70,7 @@ impl<S: ServedStore + 'static> Edge<S> {
     pub(crate) fn new(
         listeners: &[Listener],
         engine: Engine<S>,
-        reloads: Option<Arc<Reloads<S>>>,
+        reloads: Option<Arc<Reloads<LivePolicies<S>>>>,
         dialect: Option<&'static Dialect>,
         metrics: Arc<Metrics>,
         scrape: Scrape,

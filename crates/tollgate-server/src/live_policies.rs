@@ -1,0 +1,148 @@
+//! The policies that are live, kept in step with their file.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tollgate_policy::{Change, Changes, Config, ConfigError, PolicyLimiter};
+use tracing::warn;
+
+use crate::followed_file::FollowedFile;
+use crate::look::Look;
+use crate::policy_file::PolicyFile;
+use crate::reload::Subject;
+
+/// The policies of a limiter, and the file that they are from.
+pub(crate) struct LivePolicies<S> {
+    limiter: Arc<PolicyLimiter<S>>,
+    file: PolicyFile,
+}
+
+impl<S> LivePolicies<S> {
+    pub(crate) fn new(limiter: Arc<PolicyLimiter<S>>, file: PolicyFile) -> Self {
+        Self { limiter, file }
+    }
+}
+
+impl<S: Send + Sync + 'static> Subject for LivePolicies<S> {
+    const NAME: &'static str = "policies";
+
+    type Content = Config;
+
+    fn file(&self) -> &FollowedFile {
+        self.file.file()
+    }
+
+    fn rest(&self, look: &Look) -> Duration {
+        self.file.rest(look)
+    }
+
+    fn read(&mut self, look: Look) -> Result<Config, ConfigError> {
+        self.file.read(look)
+    }
+
+    fn make_live(&mut self, config: Config) -> Option<String> {
+        let Self { limiter, file } = self;
+        if file.has_another_store(&config) {
+            warn!(file = file.name(), "`store:` has changed: that counts from the next start on");
+        }
+        file.log_warnings(config.warnings());
+        let changes = limiter.live().policies().changes(config.policies());
+        if changes.is_empty() {
+            return None;
+        }
+        limiter.replace(config.into_policies(), file.name());
+        Some(in_short(&changes))
+    }
+
+    fn version(&self) -> u64 {
+        self.limiter.live().version()
+    }
+}
+
+/// The first of many changes: a log line is no place for thousands.
+fn in_short(changes: &Changes) -> String {
+    const SHOWN: usize = 20;
+    let mut text = changes.iter().take(SHOWN).map(Change::to_string).collect::<Vec<_>>().join("; ");
+    let more = changes.iter().count().saturating_sub(SHOWN);
+    if more > 0 {
+        text += &format!("; and {more} more");
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use tollgate::MemoryStore;
+
+    use super::*;
+    use crate::layout::StoreFlags;
+    use crate::reload::{Cause, Reloaded, Reloads};
+    use crate::stopwatch::Stopwatch;
+
+    /// A file that was away for a while and came back as it was stayed "not live", because its text was known. And
+    /// where the log was written beside it, each line of its absence was the cause of the next.
+    #[test]
+    fn a_file_that_is_away_is_told_of_once_and_is_live_again_once_it_is_back() {
+        let folder = std::env::temp_dir().join(format!("tollgate-reload-{}", std::process::id()));
+        fs::create_dir_all(&folder).unwrap();
+        let (path, away) = (folder.join("t.yaml"), folder.join("away.yaml"));
+        fs::write(&path, "policies: []").unwrap();
+        let (file, config) = PolicyFile::load(&path, &StoreFlags::default()).unwrap();
+        let limiter = PolicyLimiter::new(MemoryStore::new(), config.into_policies(), file.name());
+        let reloads = Reloads::new(LivePolicies::new(Arc::new(limiter), file));
+        let failed = || reloads.state().counts()[2];
+
+        fs::rename(&path, &away).unwrap();
+        let error = reloads.reload(Cause::Watch).unwrap_err().to_string();
+        assert!(error.contains("t.yaml: No such file"), "{error}");
+        assert_eq!(reloads.reload(Cause::Watch).unwrap_err().to_string(), error);
+        assert_eq!(failed(), ("failed", 1));
+        let _ = reloads.reload(Cause::Signal).unwrap_err();
+        assert_eq!(failed(), ("failed", 2), "who asks is told again");
+
+        fs::rename(&away, &path).unwrap();
+        assert_eq!(reloads.reload(Cause::Watch).unwrap(), Reloaded::Unchanged(1));
+        assert!(reloads.state().failure().is_none());
+        fs::remove_dir_all(&folder).unwrap();
+    }
+
+    #[test]
+    fn of_many_changes_the_first_are_said_and_the_rest_counted() {
+        let policies = |count: usize| {
+            let policy = |index| format!("{{ name: p{index}, key: global, quotas: [1/1m] }}");
+            let all: Vec<_> = (0..count).map(policy).collect();
+            Config::parse("t.yaml", &format!("policies: [{}]", all.join(", "))).unwrap().into_policies()
+        };
+        let none = policies(0);
+        assert!(!in_short(&none.changes(&policies(20))).contains("more"));
+        let text = in_short(&none.changes(&policies(22)));
+        assert!(text.ends_with("; and 2 more"), "{text}");
+        assert_eq!(text.matches("; ").count(), 20, "{text}");
+    }
+
+    /// A look at a file that is still not valid made the policies young again.
+    #[test]
+    fn policies_grow_old_while_their_file_is_not_valid() {
+        let folder = std::env::temp_dir().join(format!("tollgate-age-{}", std::process::id()));
+        fs::create_dir_all(&folder).unwrap();
+        let path = folder.join("t.yaml");
+        fs::write(&path, "policies: []").unwrap();
+        let (file, config) = PolicyFile::load(&path, &StoreFlags::default()).unwrap();
+        let limiter = PolicyLimiter::new(MemoryStore::new(), config.into_policies(), file.name());
+        let reloads = Reloads::new(LivePolicies::new(Arc::new(limiter), file));
+
+        let looked = Stopwatch::start();
+        assert_eq!(reloads.reload(Cause::Watch).unwrap(), Reloaded::Unchanged(1));
+        assert!(reloads.state().age() <= looked.elapsed());
+
+        let broken = Stopwatch::start();
+        fs::write(&path, "policies: [{ name: broken }]").unwrap();
+        let _ = reloads.reload(Cause::Watch).unwrap_err();
+        assert_eq!(reloads.reload(Cause::Watch).unwrap(), Reloaded::Unchanged(1), "it is told of once");
+        let since = broken.elapsed();
+        assert!(reloads.state().age() >= since);
+        fs::remove_dir_all(&folder).unwrap();
+    }
+}
