@@ -10,6 +10,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tollgate::{Clock, SystemClock};
 use tracing::warn;
 
+use crate::caller::Peer;
 use crate::log_gap::LogGap;
 use crate::metrics::OpenConnections;
 use crate::phase::Phase;
@@ -127,7 +128,7 @@ impl<P: Protocol> Connections<P> {
         let _ = stream.set_nodelay(true);
         let (protocol, phase, open) = (Arc::clone(&self.protocol), self.phase.clone(), self.open.one());
         tokio::spawn(async move {
-            protocol.serve(stream, phase).await;
+            protocol.serve(stream, Peer::default(), phase).await;
             drop((open, permit));
         });
     }

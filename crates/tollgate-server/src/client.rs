@@ -1,12 +1,13 @@
 //! `tollgate check`: asks a running service and tells people what it said.
 
 use std::fmt::Write as _;
-use std::io;
+use std::path::Path;
 use std::time::Duration;
+use std::{fs, io};
 
 use bytes::Bytes;
-use http::header::{CONTENT_TYPE, HOST};
-use http::{Method, Request, StatusCode};
+use http::header::{AUTHORIZATION, CONTENT_TYPE, HOST};
+use http::{HeaderValue, Method, Request, StatusCode};
 use http_body_util::{BodyExt, Full, Limited};
 use hyper_util::rt::TokioIo;
 use serde::de::IgnoredAny;
@@ -15,7 +16,7 @@ use thiserror::Error;
 use tokio::net::TcpStream;
 use tollgate_policy::Printable;
 
-use crate::args::CheckArgs;
+use crate::args::{CheckArgs, Flag};
 use crate::flags;
 
 /// For the whole exchange.
@@ -73,6 +74,20 @@ pub enum ClientError {
         /// In the service's words.
         detail: String,
     },
+    /// The file of the token cannot be read: the fault of whoever named it.
+    #[error("`{}`: cannot read {}: {source}", Flag("--token-file"), path.display())]
+    TokenFile {
+        /// The file.
+        path: Box<Path>,
+        /// What the system says.
+        source: io::Error,
+    },
+    /// What is in the file can be no token: the fault of whoever wrote it.
+    #[error("`{}`: {} does not hold one token and nothing else", Flag("--token-file"), path.display())]
+    NoToken {
+        /// The file.
+        path: Box<Path>,
+    },
     /// What answers is no such service, or one in trouble.
     #[error("{server} answered with status {status}: {}", Printable(detail))]
     Unexpected {
@@ -94,7 +109,7 @@ pub fn exit_status(outcome: &Result<Answer, ClientError>) -> u8 {
     match outcome {
         Ok(Answer::Allowed) => 0,
         Ok(Answer::Denied) => 1,
-        Err(ClientError::Rejected { .. }) => 2,
+        Err(ClientError::Rejected { .. } | ClientError::TokenFile { .. } | ClientError::NoToken { .. }) => 2,
         Err(_) => NO_ANSWER,
     }
 }
@@ -104,8 +119,13 @@ pub fn exit_status(outcome: &Result<Answer, ClientError>) -> u8 {
 /// Nothing is tried twice: an answer that was lost may have taken units.
 pub async fn run(args: &CheckArgs) -> (String, Result<Answer, ClientError>) {
     let server = args.server.to_string();
+    let authorization = match args.token_file.as_deref().map(authorization).transpose() {
+        Ok(authorization) => authorization,
+        Err(error) => return (String::new(), Err(error)),
+    };
     let timeout = |_| ClientError::Timeout { server: server.clone() };
-    let exchange = tokio::time::timeout(TIME_LIMIT, exchange(args, &server)).await.map_err(timeout);
+    let exchange =
+        tokio::time::timeout(TIME_LIMIT, exchange(args, authorization, &server)).await.map_err(timeout);
     let (status, body) = match exchange.flatten() {
         Ok(answer) => answer,
         Err(error) => return (String::new(), Err(error)),
@@ -122,7 +142,11 @@ pub async fn run(args: &CheckArgs) -> (String, Result<Answer, ClientError>) {
     (text, decision.map(|decision| if decision.allowed { Answer::Allowed } else { Answer::Denied }))
 }
 
-async fn exchange(args: &CheckArgs, server: &str) -> Result<(StatusCode, Bytes), ClientError> {
+async fn exchange(
+    args: &CheckArgs,
+    authorization: Option<HeaderValue>,
+    server: &str,
+) -> Result<(StatusCode, Bytes), ClientError> {
     let unreachable = |source| ClientError::Unreachable { server: server.to_owned(), source };
     let broken = |source: hyper::Error| {
         let server = server.to_owned();
@@ -138,7 +162,7 @@ async fn exchange(args: &CheckArgs, server: &str) -> Result<(StatusCode, Bytes),
         hyper::client::conn::http1::handshake(TokioIo::new(stream)).await.map_err(broken)?;
     // It drives the exchange; its errors reach the request as well.
     let driver = tokio::spawn(connection);
-    let response = requests.send_request(request(args, server)).await.map_err(broken)?;
+    let response = requests.send_request(request(args, authorization, server)).await.map_err(broken)?;
     let status = response.status();
     let body = Limited::new(response.into_body(), MAX_ANSWER).collect().await.map_err(|error| {
         let detail = format!("the answer was cut off or too long: {error}");
@@ -148,7 +172,19 @@ async fn exchange(args: &CheckArgs, server: &str) -> Result<(StatusCode, Bytes),
     Ok((status, body.to_bytes()))
 }
 
-fn request(args: &CheckArgs, server: &str) -> Request<Full<Bytes>> {
+/// The header with the token in this file.
+fn authorization(path: &Path) -> Result<HeaderValue, ClientError> {
+    let text = fs::read_to_string(path);
+    let text = text.map_err(|source| ClientError::TokenFile { path: path.into(), source })?;
+    let token = text.trim();
+    let is_token = !token.is_empty() && token.bytes().all(|byte| byte.is_ascii_graphic());
+    let value = HeaderValue::from_str(&format!("Bearer {token}")).ok().filter(|_| is_token);
+    let mut value = value.ok_or_else(|| ClientError::NoToken { path: path.into() })?;
+    value.set_sensitive(true);
+    Ok(value)
+}
+
+fn request(args: &CheckArgs, authorization: Option<HeaderValue>, server: &str) -> Request<Full<Bytes>> {
     let path = if args.peek { "/v1/peek" } else { "/v1/check" };
     let body = Question { attributes: &args.attributes, cost: args.cost };
     // Nothing of it can fail: all names are texts.
@@ -157,7 +193,8 @@ fn request(args: &CheckArgs, server: &str) -> Request<Full<Bytes>> {
     *request.method_mut() = Method::POST;
     *request.uri_mut() = http::Uri::from_static(path);
     let headers = request.headers_mut();
-    headers.insert(CONTENT_TYPE, http::HeaderValue::from_static("application/json"));
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    headers.extend(authorization.map(|value| (AUTHORIZATION, value)));
     if let Ok(host) = server.parse() {
         headers.insert(HOST, host);
     }

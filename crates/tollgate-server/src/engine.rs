@@ -7,11 +7,12 @@ use std::time::Duration;
 
 use tollgate::{Clock, QuotaState, Source, StoreError, SystemClock};
 use tollgate_policy::{
-    Attributes, Changed, ChargedWindow, CheckError, PolicyDecision, PolicyLimiter, PolicySet, QuotaRefund,
-    RefundError, WhenFull,
+    Changed, ChargedWindow, CheckError, PolicyDecision, PolicyLimiter, PolicySet, QuotaRefund, RefundError,
+    WhenFull,
 };
 use tracing::{info, warn};
 
+use crate::caller::CallerAttributes;
 use crate::log_gap::LogGap;
 use crate::metrics::{CheckSource, Metrics};
 use crate::stopwatch::Stopwatch;
@@ -54,11 +55,11 @@ impl<S: ServedStore> Engine<S> {
     /// Takes the cost, if every quota that applies has room.
     pub(crate) async fn check(
         &self,
-        attributes: &Attributes<'_>,
+        attributes: &CallerAttributes<'_>,
         cost: u32,
     ) -> Result<PolicyDecision, CheckError> {
         let stopwatch = Stopwatch::start();
-        let decision = self.limiter.check(attributes, cost).await;
+        let decision = self.limiter.check(attributes.as_attributes(), cost).await;
         self.note(&decision);
         if decision.is_ok() {
             self.metrics.took(stopwatch.elapsed());
@@ -69,10 +70,10 @@ impl<S: ServedStore> Engine<S> {
     /// Answers as a check would, and takes nothing.
     pub(crate) async fn peek(
         &self,
-        attributes: &Attributes<'_>,
+        attributes: &CallerAttributes<'_>,
         cost: u32,
     ) -> Result<PolicyDecision, CheckError> {
-        let decision = self.limiter.peek(attributes, cost).await;
+        let decision = self.limiter.peek(attributes.as_attributes(), cost).await;
         if matches!(decision, Err(CheckError::Store(StoreError::Full))) {
             self.note_full();
         }
@@ -81,11 +82,12 @@ impl<S: ServedStore> Engine<S> {
 
     /// Checks each request for itself. The answers are in the order of the requests; a shared store may take them in
     /// another.
-    pub(crate) async fn check_each<'a, 'b: 'a>(
+    pub(crate) async fn check_each(
         &self,
-        requests: impl IntoIterator<Item = (&'a Attributes<'b>, u32)>,
+        requests: &[(CallerAttributes<'_>, u32)],
     ) -> Vec<Result<PolicyDecision, CheckError>> {
         let stopwatch = Stopwatch::start();
+        let requests = requests.iter().map(|(attributes, cost)| (attributes.as_attributes(), *cost));
         let decisions = self.limiter.check_each(requests).await;
         decisions.iter().for_each(|decision| self.note(decision));
         if decisions.iter().any(Result::is_ok) {
@@ -97,25 +99,28 @@ impl<S: ServedStore> Engine<S> {
     /// Gives back the cost in these windows.
     pub(crate) async fn refund(
         &self,
-        attributes: &Attributes<'_>,
+        attributes: &CallerAttributes<'_>,
         cost: u32,
         windows: &[ChargedWindow],
     ) -> Result<Changed<QuotaRefund>, RefundError> {
-        self.limiter.refund(attributes, cost, windows).await
+        self.limiter.refund(attributes.as_attributes(), cost, windows).await
     }
 
     /// Forgets what is used, one quota after another.
-    pub(crate) async fn reset(&self, attributes: &Attributes<'_>) -> Result<Changed<QuotaState>, CheckError> {
-        self.limiter.reset(attributes).await
+    pub(crate) async fn reset(
+        &self,
+        attributes: &CallerAttributes<'_>,
+    ) -> Result<Changed<QuotaState>, CheckError> {
+        self.limiter.reset(attributes.as_attributes()).await
     }
 
     /// Sets what is used in the current window, one quota after another.
     pub(crate) async fn set(
         &self,
-        attributes: &Attributes<'_>,
+        attributes: &CallerAttributes<'_>,
         used: u64,
     ) -> Result<Changed<QuotaState>, CheckError> {
-        self.limiter.set(attributes, used).await
+        self.limiter.set(attributes.as_attributes(), used).await
     }
 
     fn note(&self, decision: &Result<PolicyDecision, CheckError>) {

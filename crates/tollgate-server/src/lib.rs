@@ -10,7 +10,8 @@
 //!
 //! [`args`] is what the user wrote, [`Settings`] the ready objects made of it, and [`serve`] puts everything
 //! together. Policies come from flags (`flags`), from what another system is started with (`import`), or from a file
-//! (`policy_file`), which is `watch`ed, `follow`ed and `reload`ed (`live_policies`). The
+//! (`policy_file`), which is `watch`ed, `follow`ed and `reload`ed (`live_policies`). Who may do what is in another file
+//! (`principals`), which is read again in the same way; a `caller` is who came through. The
 //! engine knows no HTTP, the `http` modules know no counters, and all of it works over any
 //! [`Store`](tollgate::Store); `store` has those that the service can be started with.
 
@@ -18,6 +19,7 @@ mod accept;
 mod announced;
 pub mod args;
 mod attributes;
+mod caller;
 pub mod check_config;
 pub mod client;
 mod descriptors;
@@ -36,9 +38,11 @@ mod log_gap;
 pub mod logs;
 mod look;
 mod metrics;
+pub mod new_token;
 pub mod output;
 mod phase;
 mod policy_file;
+mod principals;
 mod protocol;
 mod reload;
 mod scope;
@@ -56,5 +60,6 @@ pub use self::flags::FlagsError;
 pub use self::http::Dialect;
 pub use self::import::ImportError;
 pub use self::layout::Misfit;
+pub use self::scope::Scope;
 pub use self::serve::{Ended, serve};
 pub use self::settings::{Settings, SettingsError};

@@ -2,6 +2,7 @@
 
 use std::net::{IpAddr, SocketAddr};
 
+use crate::principals::SharedPrincipals;
 use crate::scope::{Scope, Scopes};
 
 /// One bound address and what it grants.
@@ -15,7 +16,19 @@ pub(crate) struct Listener {
     pub(crate) flag: &'static str,
     pub(crate) address: SocketAddr,
     pub(crate) scopes: Scopes,
-    pub(crate) hosts: AllowedHosts,
+    pub(crate) access: Access,
+}
+
+/// Who may ask for what a listener grants.
+#[derive(Debug, Clone)]
+pub(crate) enum Access {
+    /// Everybody who reaches it, under any name.
+    Everybody,
+    /// Everybody who reaches it; what is guarded, under these names alone.
+    Hosts(AllowedHosts),
+    /// The principals that have the scope. A page whose name is bound to this address anew has no token to show, so
+    /// any name will do.
+    Principals(SharedPrincipals),
 }
 
 /// The names under which a browser may ask for what is guarded.
@@ -27,35 +40,51 @@ pub(crate) struct AllowedHosts(Box<[Box<str>]>);
 
 impl Listener {
     /// For callers: their own checks.
-    pub(crate) const fn public(address: SocketAddr, hosts: AllowedHosts) -> Self {
+    pub(crate) const fn public(address: SocketAddr, access: Access) -> Self {
         Self {
             name: "public",
             purpose: "A caller's own checks",
             flag: "--listen",
             address,
             scopes: Scopes::of([Scope::Check, Scope::Peek]),
-            hosts,
+            access,
         }
     }
 
     /// For administrators: what reads or changes more.
-    pub(crate) const fn admin(address: SocketAddr, hosts: AllowedHosts) -> Self {
+    pub(crate) const fn admin(address: SocketAddr, access: Access) -> Self {
         Self {
             name: "admin",
             purpose: "What reads or changes more than the caller's own check",
             flag: "--admin-listen",
             address,
-            scopes: Scopes::of([Scope::Change, Scope::Read, Scope::Keys, Scope::Policies]),
-            hosts,
+            scopes: Scopes::of([Scope::Change, Scope::Read, Scope::Metrics, Scope::Keys, Scope::Policies]),
+            access,
         }
     }
 
-    /// Whether whoever reaches it may do what needs this scope.
+    /// For Prometheus, which needs neither a token nor the operations that change counters.
+    pub(crate) const fn metrics(address: SocketAddr) -> Self {
+        Self {
+            name: "metrics",
+            purpose: "Metrics alone, for everybody",
+            flag: "--metrics-listen",
+            address,
+            scopes: Scopes::of([Scope::Metrics]),
+            access: Access::Everybody,
+        }
+    }
+
+    /// Whether whoever reaches it may do what needs this scope, if it is also granted to them.
     pub(crate) const fn grants(&self, scope: Option<Scope>) -> bool {
         match scope {
             Some(scope) => self.scopes.has(scope),
             None => true,
         }
+    }
+
+    pub(crate) const fn asks_principals(&self) -> bool {
+        matches!(self.access, Access::Principals(_))
     }
 }
 

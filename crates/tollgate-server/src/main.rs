@@ -5,10 +5,12 @@ use std::process::ExitCode;
 
 use tollgate_policy::ConfigError;
 use tollgate_redis::Level;
-use tollgate_server::args::{Args, CheckArgs, CheckConfigArgs, Command, DoctorArgs, ExplainArgs, ServeArgs};
+use tollgate_server::args::{
+    Args, CheckArgs, CheckConfigArgs, Command, DoctorArgs, ExplainArgs, NewTokenArgs, ServeArgs, TokenCommand,
+};
 use tollgate_server::explain::ExplainError;
 use tollgate_server::{
-    Ended, Settings, SettingsError, args, check_config, client, doctor, explain, logs, output,
+    Ended, Settings, SettingsError, args, check_config, client, doctor, explain, logs, new_token, output,
 };
 
 #[global_allocator]
@@ -36,6 +38,7 @@ fn main() -> ExitCode {
         Command::Check(args) => (check(args), client::NO_ANSWER),
         Command::CheckConfig(args) => (check_config(&args), FAILURE),
         Command::Explain(args) => (explain(&args), FAILURE),
+        Command::Token(TokenCommand::New(args)) => (new_token(&args), FAILURE),
     };
     let status = outcome.unwrap_or_else(|error| {
         output::complain(format_args!("error: {error:#}"));
@@ -124,6 +127,10 @@ fn explain(args: &ExplainArgs) -> anyhow::Result<u8> {
         }
         Err(error) => wrong_argument(error),
     })
+}
+
+fn new_token(args: &NewTokenArgs) -> anyhow::Result<u8> {
+    Ok(answer(&new_token::run(args)?, SUCCESS))
 }
 
 fn wrong_argument(error: impl Into<anyhow::Error>) -> u8 {

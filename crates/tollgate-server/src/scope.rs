@@ -1,16 +1,20 @@
-//! What a caller may do: the scopes that operations need and listeners grant.
+//! What a caller may do: the scopes that operations need, and that listeners and principals grant.
+
+use std::fmt;
 
 /// A group of operations that are granted together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Scope {
+pub enum Scope {
     /// Takes units for the caller's own requests.
     Check,
     /// Looks at the counters of the caller's own requests.
     Peek,
     /// Changes counters: refund, reset, set.
     Change,
-    /// Reads policies, metrics and the description of the service.
+    /// Reads policies and the description of the service. A principal with it may read metrics as well.
     Read,
+    /// Reads metrics.
+    Metrics,
     /// Sees identities in plain, where a view shows them.
     Keys,
     /// Has the policies read again.
@@ -18,17 +22,21 @@ pub(crate) enum Scope {
 }
 
 /// A set of scopes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Scopes(u8);
 
 impl Scopes {
     pub(crate) const fn of<const N: usize>(scopes: [Scope; N]) -> Self {
-        let (mut set, mut index) = (0, 0);
+        let (mut set, mut index) = (Self(0), 0);
         while index < N {
-            set |= 1 << scopes[index] as u8;
+            set = set.with(scopes[index]);
             index += 1;
         }
-        Self(set)
+        set
+    }
+
+    const fn with(self, scope: Scope) -> Self {
+        Self(self.0 | 1 << scope as u8)
     }
 
     pub(crate) const fn has(self, scope: Scope) -> bool {
@@ -36,10 +44,45 @@ impl Scopes {
     }
 }
 
+/// Those that a principal names.
+impl FromIterator<Scope> for Scopes {
+    fn from_iter<I: IntoIterator<Item = Scope>>(scopes: I) -> Self {
+        let all = scopes.into_iter().fold(Self::default(), Self::with);
+        if all.has(Scope::Read) { all.with(Scope::Metrics) } else { all }
+    }
+}
+
 impl Scope {
+    pub(crate) const ALL: [Self; 7] =
+        [Self::Check, Self::Peek, Self::Change, Self::Read, Self::Metrics, Self::Keys, Self::Policies];
+
+    /// Its name in a file of principals, in flags and in problems.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Check => "check",
+            Self::Peek => "peek",
+            Self::Change => "change",
+            Self::Read => "read",
+            Self::Metrics => "metrics",
+            Self::Keys => "keys",
+            Self::Policies => "policies",
+        }
+    }
+
+    pub(crate) fn of_name(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|scope| scope.name() == name)
+    }
+
     /// Whether a web page must not reach it with a browser's help: its page is of another site, and the browser is
     /// inside the operator's network.
     pub(crate) const fn is_guarded(self) -> bool {
-        matches!(self, Self::Change | Self::Read | Self::Keys | Self::Policies)
+        !matches!(self, Self::Check | Self::Peek)
+    }
+}
+
+impl fmt::Display for Scope {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
     }
 }

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context;
+use tokio::net::TcpListener;
 use tokio::task::JoinSet;
 use tollgate_policy::PolicyLimiter;
 use tracing::{info, warn};
@@ -17,11 +18,12 @@ use crate::descriptors::{self, Caps};
 use crate::engine::Engine;
 use crate::follow;
 use crate::http::{Edge, Http};
-use crate::listener::Listener;
+use crate::listener::{Access, Listener};
 use crate::live_policies::LivePolicies;
-use crate::metrics::{Metrics, Occupancy, PolicyFigures, Scrape, StoreMetrics};
+use crate::metrics::{Metrics, Occupancy, PolicyFigures, PrincipalFigures, Scrape, StoreMetrics};
 use crate::output;
 use crate::phase::Phase;
+use crate::principals::LivePrincipals;
 use crate::reload::Reloads;
 use crate::settings::{InitialPolicies, Settings};
 use crate::shutdown::{Hangup, Signals, hangup};
@@ -32,6 +34,9 @@ use crate::watch::Watch;
 /// What was accepted has this long to finish; with what comes before and after it, the process ends within
 /// five seconds of the signal.
 const DRAIN_LIMIT: Duration = Duration::from_millis(4_700);
+
+/// Connections to the listener for metrics: a few scrapers, within what is kept of the limit of open files.
+const METRICS_CONNECTIONS: u32 = 16;
 
 /// A part of the service that runs by itself, and has not begun.
 type Task = Pin<Box<dyn Future<Output = ()> + Send>>;
@@ -44,6 +49,9 @@ struct Server {
     background: Vec<Task>,
     public: SocketAddr,
     admin: SocketAddr,
+    metrics: Option<SocketAddr>,
+    /// Whether everybody who reaches a listener may do what it grants.
+    is_open: bool,
     /// What is allowed to whom, for people.
     rule: String,
     /// The path of a check that counts.
@@ -124,7 +132,9 @@ impl Server {
             metric_aliases,
             listen,
             admin_listen,
+            metrics_listen,
             allowed_hosts,
+            principals,
             max_connections,
             drain_delay,
             log_format,
@@ -143,13 +153,32 @@ impl Server {
         }
         let public = socket::listen_on(listen, "--listen")?;
         let admin = socket::listen_on(admin_listen, "--admin-listen")?;
-        let public_listener = Listener::public(public.local_addr()?, allowed_hosts.clone());
-        let admin_listener = Listener::admin(admin.local_addr()?, allowed_hosts);
-        let (public_address, admin_address) = (public_listener.address, admin_listener.address);
-        let listeners = [public_listener, admin_listener];
+        let metrics_only = metrics_listen.map(|address| socket::listen_on(address, "--metrics-listen"));
+        let metrics_only = metrics_only.transpose()?;
         // Before the addresses are announced: whoever read them may send a signal.
-        let on_hangup = if policies.file.is_some() { Hangup::Reloads } else { Hangup::Ends };
+        let has_file = policies.file.is_some() || principals.is_some();
+        let on_hangup = if has_file { Hangup::Reloads } else { Hangup::Ends };
         let signals = Signals::catch(on_hangup).context("cannot catch signals")?;
+
+        let mut background: Vec<Task> = Vec::new();
+        let is_open = principals.is_none();
+        let (access, principals) = match principals {
+            None => (Access::Hosts(allowed_hosts), None),
+            Some((file, principals)) => {
+                let watch = Watch::start(file.file().path());
+                let (principals, live) = LivePrincipals::new(file, principals);
+                let reloads = Arc::new(Reloads::new(principals));
+                let figures =
+                    PrincipalFigures { live: Arc::clone(&live), reloads: Arc::clone(reloads.state()) };
+                background.push(Box::pin(follow::keep_in_step(reloads, watch, hangup()?)));
+                (Access::Principals(live), Some(figures))
+            }
+        };
+        let (public_address, admin_address) = (public.local_addr()?, admin.local_addr()?);
+        let metrics_address = metrics_only.as_ref().map(TcpListener::local_addr).transpose()?;
+        let own = [Listener::public(public_address, access.clone()), Listener::admin(admin_address, access)];
+        let listeners: Vec<Listener> =
+            own.into_iter().chain(metrics_address.map(Listener::metrics)).collect();
 
         let (phase, metrics) = (Phase::default(), Arc::new(Metrics::new(listeners.iter().map(|it| it.name))));
         let InitialPolicies { policies, source, file, notes, warnings, other_store } = policies;
@@ -162,7 +191,6 @@ impl Server {
         let limiter =
             PolicyLimiter::new(store, policies, &source).memory(memory.clone()).when_full(when_full);
         let limiter = Arc::new(limiter);
-        let mut background: Vec<Task> = Vec::new();
         let reloads = file.map(|mut file| {
             file.log_warnings(&warnings);
             if other_store {
@@ -183,20 +211,26 @@ impl Server {
             reloads: reloaded.clone(),
         };
         let size = move || Occupancy { counters: memory.counters(), max_counters: memory.max_counters() };
-        let scrape =
-            Scrape::new(Arc::clone(&metrics), Box::new(figures), Box::new(size), shared, metric_aliases);
+        let scrape = Scrape::new(
+            Arc::clone(&metrics),
+            Box::new(figures),
+            principals,
+            Box::new(size),
+            shared,
+            metric_aliases,
+        );
         let engine = Engine::new(limiter, when_full, Arc::clone(&metrics));
         let edge =
             Edge::new(&listeners, engine, reloads, dialect, Arc::clone(&metrics), scrape, phase.clone());
         let edge = Arc::new(edge);
 
-        let sockets = [(public, caps.public), (admin, caps.admin)];
-        let acceptors =
-            sockets.into_iter().zip(listeners).map(|((socket, max_connections), listener)| -> Task {
-                let open = metrics.connections(listener.name);
-                let http = Http::new(Arc::clone(&edge), listener);
-                Box::pin(Acceptor::new(socket, max_connections, http, open, phase.clone()).run())
-            });
+        let metrics_only = metrics_only.map(|socket| (socket, METRICS_CONNECTIONS.min(max_connections)));
+        let sockets = [(public, caps.public), (admin, caps.admin)].into_iter().chain(metrics_only);
+        let acceptors = sockets.zip(listeners).map(|((socket, max_connections), listener)| -> Task {
+            let open = metrics.connections(listener.name);
+            let http = Http::new(Arc::clone(&edge), listener);
+            Box::pin(Acceptor::new(socket, max_connections, http, open, phase.clone()).run())
+        });
         Ok(Self {
             acceptors: acceptors.collect(),
             caps,
@@ -204,6 +238,8 @@ impl Server {
             background,
             public: public_address,
             admin: admin_address,
+            metrics: metrics_address,
+            is_open,
             rule,
             example,
             log_format,
@@ -214,14 +250,17 @@ impl Server {
 
     /// Says where the service listens: in a log line, and to people on standard output as well.
     fn announce(&self) {
-        let Self { public, admin, rule, example, .. } = self;
+        let Self { public, admin, metrics, rule, example, .. } = self;
         let version = env!("CARGO_PKG_VERSION");
-        let try_it = format!("curl -i 'http://{public}{example}'");
+        let token = if self.is_open { "" } else { "-H \"Authorization: Bearer $TOKEN\" " };
+        let try_it = format!("curl -i {token}'http://{public}{example}'");
         if self.log_format == LogFormat::Text {
+            let metrics = metrics.map(|metrics| format!("metrics http://{metrics}\n")).unwrap_or_default();
             let text = format!(
                 "tollgate {version}: {rule}\n\
                  checks  http://{public}\n\
                  admin   http://{admin}\n\
+                 {metrics}\
                  try     {try_it}\n"
             );
             if let Err(error) = output::answer(&text) {
@@ -232,10 +271,10 @@ impl Server {
         let backlog = socket::backlog();
         let Caps { public: connections, admin: admin_connections } = self.caps;
         info!(
-            version, %public, %admin, rule, try_it, connections, admin_connections, backlog, "started"
+            version, %public, %admin, metrics = metrics.map(display), rule, try_it, connections, admin_connections, backlog, "started"
         );
-        if !admin.ip().to_canonical().is_loopback() {
-            warn!(%admin, "whoever reaches the admin listener can change counters: it asks for no password");
+        if self.is_open && !admin.ip().to_canonical().is_loopback() {
+            warn!(%admin, "whoever reaches the admin listener can change counters: --insecure-admin");
         }
     }
 

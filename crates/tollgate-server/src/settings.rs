@@ -16,6 +16,7 @@ use crate::import::{Import, ImportError};
 use crate::layout::{Keys, Misfit, StoreFlags};
 use crate::listener::AllowedHosts;
 use crate::policy_file::PolicyFile;
+use crate::principals::{Principal, PrincipalFile};
 use crate::store::StoreSetup;
 use crate::with_sources::WithSources;
 
@@ -34,8 +35,11 @@ pub struct Settings {
     pub(crate) metric_aliases: Option<MetricAliases>,
     pub(crate) listen: SocketAddr,
     pub(crate) admin_listen: SocketAddr,
+    pub(crate) metrics_listen: Option<SocketAddr>,
     /// Under which names browsers may ask what is guarded.
     pub(crate) allowed_hosts: AllowedHosts,
+    /// Who may do what, if not everybody.
+    pub(crate) principals: Option<(PrincipalFile, Vec<Principal>)>,
     pub(crate) max_connections: u32,
     /// Between the signal that ends the service and the drain.
     pub(crate) drain_delay: Option<Duration>,
@@ -68,6 +72,16 @@ pub enum SettingsError {
     /// The file of policies cannot be read, or is not valid.
     #[error("`{}`: {}", Flag("--config"), of_file(.0))]
     Config(#[from] ConfigError),
+    /// The file of principals cannot be read, or is not valid.
+    #[error("`{}`: {}", Flag("--tokens"), of_file(.0))]
+    Tokens(ConfigError),
+    /// An admin listener that others can reach and that asks nobody who they are.
+    #[error(
+        "`{}` is an address that other hosts can reach, and whoever reaches it can change counters: say who may with \
+         `--tokens`, or that everybody may with `--insecure-admin`; metrics alone can have `--metrics-listen`",
+        FlagWith("--admin-listen", .0)
+    )]
+    OpenAdmin(SocketAddr),
     /// The store's URL is none. It is not repeated, because it may hold a password.
     #[error("`{flag}`: {0}", flag = Flag("--store"))]
     StoreUrl(UrlError),
@@ -199,6 +213,9 @@ impl Settings {
     ///
     /// If flags contradict each other, or a file that they name cannot be read.
     pub fn new(args: ServeArgs) -> Result<Self, SettingsError> {
+        let principals = args.tokens.as_deref().map(PrincipalFile::load);
+        let principals = principals.transpose().map_err(SettingsError::Tokens)?;
+        check_admin(&args)?;
         let Resolved { policies, store, dialect } = match &args.config {
             Some(path) => from_file(path, &args)?,
             None if args.import.is_empty() => from_flags(&args)?,
@@ -217,12 +234,25 @@ impl Settings {
             metric_aliases: args.metric_aliases,
             listen: args.listen,
             admin_listen: args.admin_listen,
+            metrics_listen: args.metrics_listen,
             allowed_hosts: AllowedHosts::new(&args.allowed_hosts),
+            principals,
             max_connections: args.max_connections.get(),
             drain_delay: args.drain_delay,
             log_format: args.log_format,
         })
     }
+}
+
+/// That an admin listener that other hosts can reach knows who asks, or need not.
+fn check_admin(args: &ServeArgs) -> Result<(), SettingsError> {
+    let is_local = args.admin_listen.ip().to_canonical().is_loopback();
+    // Tokens, or mutual TLS.
+    let knows_callers = args.tokens.is_some();
+    if is_local || knows_callers || args.insecure_admin {
+        return Ok(());
+    }
+    Err(SettingsError::OpenAdmin(args.admin_listen))
 }
 
 /// What depends on where policies come from.

@@ -392,15 +392,27 @@ fn a_service_under_nohup_survives_its_terminal() {
     assert!(log.contains("SIGTERM") && !log.contains("SIGHUP"), "{log}");
 }
 
+/// Whoever reached it could reset every counter, and the log alone said so.
 #[test]
-fn an_admin_listener_that_others_can_reach_is_warned_of() {
-    let log = |address: &str| {
-        let server = Server::start(&["--limit", "5/1d", "--admin-listen", address]);
+fn an_admin_listener_that_others_can_reach_needs_tokens_or_a_flag_by_name() {
+    for address in ["0.0.0.0:0", "[::]:0", "192.0.2.1:0"] {
+        let flags = ["serve", "--limit", "5/1d", "--listen", "127.0.0.1:0", "--admin-listen", address];
+        let output = tollgate().args(flags).output().expect("it runs");
+        let said = String::from_utf8(output.stderr).expect("text");
+        assert_eq!(output.status.code(), Some(2), "{said}");
+        for flag in ["--admin-listen", "--tokens", "--insecure-admin", "--metrics-listen"] {
+            assert!(said.contains(flag), "{said}");
+        }
+    }
+    let log = |flags: &[&str]| {
+        let server = Server::start(&[&["--limit", "5/1d"], flags].concat());
         server.signal("TERM");
         server.wait().1
     };
-    assert_eq!(log("0.0.0.0:0").matches("can change counters").count(), 1);
-    assert!(!log("127.0.0.1:0").contains("WARN"));
+    let insecure = log(&["--admin-listen", "0.0.0.0:0", "--insecure-admin"]);
+    assert_eq!(insecure.matches("can change counters").count(), 1);
+    assert!(!log(&["--admin-listen", "127.0.0.1:0"]).contains("WARN"));
+    assert!(!log(&["--admin-listen", "[::1]:0"]).contains("WARN"));
 }
 
 #[test]

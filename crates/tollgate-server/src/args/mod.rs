@@ -1,11 +1,13 @@
 //! What the user wrote: command-line flags and the environment variables beside them.
 //!
-//! Flags about a shared store are in `store`, those of commands about a file of policies in `policies`. How a single value is read is in `value`, what variables do besides in
+//! Flags about a shared store are in `store`, those of commands about a file of policies in `policies`, those about
+//! tokens in `tokens`. How a single value is read is in `value`, what variables do besides in
 //! `environment`.
 
 mod environment;
 mod policies;
 mod store;
+mod tokens;
 mod value;
 
 use std::ffi::OsString;
@@ -23,6 +25,7 @@ pub use self::environment::warn_of_unknown_variables;
 pub(crate) use self::environment::{Flag, FlagWith};
 pub use self::policies::{CheckConfigArgs, ExplainArgs};
 pub use self::store::{FailureArgs, IdentityForm, OnStoreFailure, Secret, StoreArgs};
+pub use self::tokens::{NewTokenArgs, TokenCommand};
 use crate::http::Dialect;
 
 /// What flags about it stand under in the help.
@@ -54,6 +57,9 @@ pub enum Command {
     CheckConfig(CheckConfigArgs),
     /// Say which policies of a file match a request, why the others do not, and what is charged
     Explain(ExplainArgs),
+    /// Make tokens for the file of `serve --tokens`
+    #[command(subcommand)]
+    Token(TokenCommand),
 }
 
 /// Flags of `tollgate serve`.
@@ -105,6 +111,19 @@ pub struct ServeArgs {
     #[arg(long = "allowed-host", value_name = "NAME", env = "TOLLGATE_ALLOWED_HOST", value_delimiter = ',')]
     #[arg(value_parser = value::host)]
     pub allowed_hosts: Vec<String>,
+
+    /// Address of a listener for metrics alone, which need no token there and are answered under any name [default: none]
+    #[arg(long, value_name = "ADDRESS", env = "TOLLGATE_METRICS_LISTEN", value_parser = value::address)]
+    pub metrics_listen: Option<SocketAddr>,
+
+    /// File of principals, as `tollgate token new` prints them: who may do what. Everything but /healthz, /readyz and
+    /// --metrics-listen then needs a token (`Authorization: Bearer`). The service reads it again whenever it changes
+    #[arg(long, value_name = "FILE", env = "TOLLGATE_TOKENS")]
+    pub tokens: Option<PathBuf>,
+
+    /// Let everybody who reaches the admin listener change counters, on an address that other hosts can reach
+    #[arg(long, env = "TOLLGATE_INSECURE_ADMIN", value_parser = BoolishValueParser::new())]
+    pub insecure_admin: bool,
 
     /// Counters held in memory at most: one for each key of each quota. With a shared store, those of
     /// policies that count locally while it is away
@@ -227,6 +246,10 @@ pub struct CheckArgs {
     #[arg(value_parser = value::server)]
     pub server: Authority,
 
+    /// File with a token of the service, if it asks for one
+    #[arg(long, value_name = "FILE", env = "TOLLGATE_TOKEN_FILE")]
+    pub token_file: Option<PathBuf>,
+
     /// Print the service's answer unchanged
     #[arg(long)]
     pub json: bool,
@@ -237,7 +260,7 @@ impl Command {
         match self {
             Self::Serve(args) => Some(&mut args.store_args),
             Self::Doctor(args) => Some(&mut args.store_args),
-            Self::Check(_) | Self::CheckConfig(_) | Self::Explain(_) => None,
+            Self::Check(_) | Self::CheckConfig(_) | Self::Explain(_) | Self::Token(_) => None,
         }
     }
 }

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use http::uri::Authority;
 use tollgate::{LocalShare, LocalShareError, Timestamp};
+use tollgate_policy::Policy;
 use tollgate_redis::KeyLayout;
 
 use super::Secret;
@@ -93,6 +94,18 @@ pub(super) fn layout(text: &str) -> Result<KeyLayout, UnknownLayout> {
 /// Units to take.
 pub(super) fn cost(text: &str) -> Result<u32, Expected> {
     text.parse().map_err(|_| "expected a whole number from 0 to 4294967295")
+}
+
+/// The name of a principal or of a policy.
+pub(super) fn name_of_file(text: &str) -> Result<String, Expected> {
+    let name = text.trim();
+    let is_name = Policy::is_name(name);
+    is_name.then(|| name.to_owned()).ok_or("expected 1 to 64 letters, digits, `-`, `_` and `.`")
+}
+
+/// When something ends.
+pub(super) fn expiry(text: &str) -> Result<jiff::Timestamp, Expected> {
+    text.parse().map_err(|_| "expected a time and its offset, such as 2027-01-01T00:00:00Z")
 }
 
 /// A point in time.

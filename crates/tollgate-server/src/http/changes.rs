@@ -11,30 +11,39 @@ use super::wire::{
     CountsReply, QuotaCount, RefundReply, RefundRequest, RefundedQuota, ResetRequest, SetRequest,
 };
 use super::{Edge, Reply, body, json, reply};
+use crate::caller::Caller;
 use crate::store::ServedStore;
 
 impl<S: ServedStore> Edge<S> {
-    pub(super) async fn refund(&self, request: Request<Incoming>) -> Result<Reply, Rejection> {
+    pub(super) async fn refund(
+        &self,
+        caller: &Caller,
+        request: Request<Incoming>,
+    ) -> Result<Reply, Rejection> {
         let body = body::read(request).await?;
         let RefundRequest { attributes, cost, windows } = json::read(&body)?;
         let windows: Vec<ChargedWindow> = windows.into_iter().map(|Object(window)| window.into()).collect();
-        let refunded = self.engine.refund(&attributes, cost.units(), &windows).await;
+        let refunded = self.engine.refund(&caller.asks(attributes), cost.units(), &windows).await;
         let refunded = refunded.map_err(|error| Rejection::refund(&error))?;
         let quotas = refunded.iter().map(|(policy, quota, one)| RefundedQuota::new(policy, quota, one));
         let (version, quotas) = (refunded.policies().version(), quotas.collect());
         Ok(reply::json(StatusCode::OK, &RefundReply { version, quotas }))
     }
 
-    pub(super) async fn reset(&self, request: Request<Incoming>) -> Result<Reply, Rejection> {
+    pub(super) async fn reset(
+        &self,
+        caller: &Caller,
+        request: Request<Incoming>,
+    ) -> Result<Reply, Rejection> {
         let body = body::read(request).await?;
         let ResetRequest { attributes } = json::read(&body)?;
-        counts(self.engine.reset(&attributes).await)
+        counts(self.engine.reset(&caller.asks(attributes)).await)
     }
 
-    pub(super) async fn set(&self, request: Request<Incoming>) -> Result<Reply, Rejection> {
+    pub(super) async fn set(&self, caller: &Caller, request: Request<Incoming>) -> Result<Reply, Rejection> {
         let body = body::read(request).await?;
         let SetRequest { attributes, used } = json::read(&body)?;
-        counts(self.engine.set(&attributes, used.value()).await)
+        counts(self.engine.set(&caller.asks(attributes), used.value()).await)
     }
 }
 

@@ -8,43 +8,54 @@ use super::json::Object;
 use super::rejection::Rejection;
 use super::wire::{BatchEntry, BatchReply, BatchRequest, CheckRequest, DecisionBody, DeniedBody};
 use super::{Edge, Reply, body, json, query, reply};
+use crate::caller::{Caller, CallerAttributes};
 use crate::store::ServedStore;
 
 impl<S: ServedStore> Edge<S> {
-    pub(super) async fn check_query(&self, uri: &Uri) -> Result<Reply, Rejection> {
+    pub(super) async fn check_query(&self, caller: &Caller, uri: &Uri) -> Result<Reply, Rejection> {
         let (attributes, cost) = query::read(uri.query().unwrap_or_default())?;
-        let decision = self.engine.check(&attributes, cost.units()).await;
+        let decision = self.engine.check(&caller.asks(attributes), cost.units()).await;
         Ok(self.verdict(&decision.map_err(|error| Rejection::check(&error, "query"))?))
     }
 
-    pub(super) async fn check(&self, request: Request<Incoming>) -> Result<Reply, Rejection> {
+    pub(super) async fn check(
+        &self,
+        caller: &Caller,
+        request: Request<Incoming>,
+    ) -> Result<Reply, Rejection> {
         let body = body::read(request).await?;
         let CheckRequest { attributes, cost } = json::read(&body)?;
-        let decision = self.engine.check(&attributes, cost.units()).await;
+        let decision = self.engine.check(&caller.asks(attributes), cost.units()).await;
         Ok(self.verdict(&decision.map_err(|error| Rejection::check(&error, "attributes"))?))
     }
 
     /// Answers 200 whatever the verdict, because nobody asks to be let through. Where the store cannot answer and the
     /// policies refuse, there is no verdict: that is 503, as it is for a check.
-    pub(super) async fn peek(&self, request: Request<Incoming>) -> Result<Reply, Rejection> {
+    pub(super) async fn peek(&self, caller: &Caller, request: Request<Incoming>) -> Result<Reply, Rejection> {
         let body = body::read(request).await?;
         let CheckRequest { attributes, cost } = json::read(&body)?;
-        let decision = self.engine.peek(&attributes, cost.units()).await;
+        let decision = self.engine.peek(&caller.asks(attributes), cost.units()).await;
         let decision = decision.map_err(|error| Rejection::check(&error, "attributes"))?;
         let mut reply = reply::json(StatusCode::OK, &DecisionBody::new(&decision));
         self.limit_headers.write(&decision, reply.headers_mut());
         Ok(reply)
     }
 
-    pub(super) async fn check_batch(&self, request: Request<Incoming>) -> Result<Reply, Rejection> {
+    pub(super) async fn check_batch(
+        &self,
+        caller: &Caller,
+        request: Request<Incoming>,
+    ) -> Result<Reply, Rejection> {
         let body = body::read(request).await?;
         let BatchRequest { requests } = json::read(&body)?;
         if !(1..=BatchRequest::MAX).contains(&requests.len()) {
             let detail = format!("expected 1 to {} requests", BatchRequest::MAX);
             return Err(Rejection::bad_field("requests", detail));
         }
-        let asked = requests.iter().map(|Object(request)| (&request.attributes, request.cost.units()));
-        let decisions = self.engine.check_each(asked).await;
+        let asked = requests.into_iter();
+        let asked: Vec<(CallerAttributes<'_>, u32)> =
+            asked.map(|Object(request)| (caller.asks(request.attributes), request.cost.units())).collect();
+        let decisions = self.engine.check_each(&asked).await;
         let decisions = decisions
             .iter()
             .enumerate()

@@ -11,6 +11,7 @@ use hyper_util::server::conn::auto;
 use tracing::debug;
 
 use super::Edge;
+use crate::caller::Peer;
 use crate::listener::Listener;
 use crate::phase::Phase;
 use crate::protocol::{Protocol, Stream};
@@ -37,17 +38,18 @@ impl<S> Http<S> {
 }
 
 impl<S: ServedStore + 'static> Protocol for Http<S> {
-    async fn serve<I: Stream>(self: Arc<Self>, stream: I, phase: Phase) {
-        let activity = Activity::default();
+    async fn serve<I: Stream>(self: Arc<Self>, stream: I, peer: Peer, phase: Phase) {
+        let (activity, http) = (Activity::default(), Arc::new((self, peer)));
         let io = TokioIo::new(Watched::new(stream, activity.clone()));
         let service = service_fn(|request| {
             let answering = activity.begin(match request.version() {
                 Version::HTTP_2 => Order::Interleaved,
                 _ => Order::OneByOne,
             });
-            let http = Arc::clone(&self);
+            let http = Arc::clone(&http);
             async move {
-                let reply = http.edge.answer(&http.listener, request).await;
+                let (Self { edge, listener }, peer) = (&*http.0, &http.1);
+                let reply = edge.answer(listener, peer, request).await;
                 drop(answering);
                 Ok::<_, Infallible>(reply)
             }

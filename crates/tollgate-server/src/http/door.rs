@@ -5,13 +5,19 @@
 //! our address, it could read as well. So what changes, reads or has policies read again takes no request that such a
 //! page could send: no body without the type JSON, none that the browser says is of another site, none for another
 //! name. Checks take units of whoever asks and take any of these.
+//!
+//! Where there are principals, every operation with a scope is for those who have it. A page has no token to show, so a
+//! name of its own gives it nothing there; a client certificate is shown by the browser, so the other two still hold.
 
-use http::header::{CONTENT_TYPE, HOST, ORIGIN};
+use http::header::{AUTHORIZATION, CONTENT_TYPE, HOST, ORIGIN};
 use http::{HeaderMap, Method, Request, StatusCode, Version};
+use tollgate::{Clock, SystemClock};
 
 use super::operation::Operation;
 use super::rejection::Rejection;
-use crate::listener::Listener;
+use crate::caller::{Caller, Peer};
+use crate::listener::{Access, Listener};
+use crate::principals::Presented;
 
 /// That the request is HTTP as its version has it.
 ///
@@ -30,21 +36,38 @@ pub(super) fn check_form<B>(request: &Request<B>) -> Result<(), Rejection> {
     }
 }
 
-/// That the request may be answered by this operation.
+/// Who asks, if they may ask for this operation.
 ///
 /// # Errors
 ///
-/// If a page of another site may have sent it, or its body is not JSON.
+/// If a page of another site may have sent the request, nobody who is known did, or somebody who lacks the scope.
 pub(super) fn admit<B>(
     operation: &Operation,
     listener: &Listener,
+    peer: &Peer,
     request: &Request<B>,
-) -> Result<(), Rejection> {
+) -> Result<Caller, Rejection> {
     if operation.is_guarded() {
         let host = authority(request);
-        check_host(listener, host)?;
+        check_host(&listener.access, host)?;
         check_site(request.headers(), host)?;
     }
+    match (operation.scope, &listener.access) {
+        (Some(scope), Access::Principals(principals)) => {
+            let (presented, now) = (presented(request.headers()), SystemClock.coarse_now());
+            let caller = principals.load().authorize(scope, presented, peer, now);
+            caller.map_err(|reason| Rejection::unauthorized(reason, scope))
+        }
+        _ => Ok(Caller::default()),
+    }
+}
+
+/// That the body of the request is one for this operation.
+///
+/// # Errors
+///
+/// If it is not JSON.
+pub(super) fn check_body<B>(operation: &Operation, request: &Request<B>) -> Result<(), Rejection> {
     if operation.method != Method::POST {
         return Ok(());
     }
@@ -61,6 +84,25 @@ pub(super) fn admit<B>(
     }
 }
 
+/// The token of a request.
+fn presented(headers: &HeaderMap) -> Presented<'_> {
+    /// Longer than any token: what is longer is not hashed.
+    const MAX_TOKEN: usize = 512;
+    let mut given = headers.get_all(AUTHORIZATION).iter();
+    let (value, more) = (given.next(), given.next());
+    let Some(value) = value else { return Presented::Nothing };
+    match value.as_bytes().split_at_checked("Bearer ".len()) {
+        Some((scheme, token))
+            if more.is_none()
+                && scheme.eq_ignore_ascii_case(b"Bearer ")
+                && (1..=MAX_TOKEN).contains(&token.trim_ascii().len()) =>
+        {
+            Presented::Token(token.trim_ascii())
+        }
+        _ => Presented::Nonsense,
+    }
+}
+
 /// The host and port that the request is for; `None` if it is so old that it need not say.
 fn authority<B>(request: &Request<B>) -> Option<&str> {
     // HTTP/2 and requests through a proxy say it with the path, and then that is what counts.
@@ -69,9 +111,10 @@ fn authority<B>(request: &Request<B>) -> Option<&str> {
     with_path.or_else(|| request.headers().get(HOST).map(|host| host.to_str().unwrap_or_default()))
 }
 
-fn check_host(listener: &Listener, host: Option<&str>) -> Result<(), Rejection> {
-    if host.is_none_or(|host| listener.hosts.pass(host)) {
-        return Ok(());
+fn check_host(access: &Access, host: Option<&str>) -> Result<(), Rejection> {
+    match (access, host) {
+        (Access::Hosts(allowed), Some(host)) if !allowed.pass(host) => {}
+        _ => return Ok(()),
     }
     let detail = "this is not answered under the name in `Host`: ask by address or as `localhost`, or allow the name \
                   with `serve --allowed-host`";
@@ -123,6 +166,34 @@ mod tests {
             ["null", "", "http://localhost", "http://evil.example", "http://localhost:8090.evil.example"]
         {
             assert!(!is_ours(&[("origin", origin)]), "{origin}");
+        }
+    }
+
+    #[test]
+    fn a_token_is_given_once_and_as_bearer() {
+        let token = |values: &[&str]| {
+            let values = values.iter().map(|value| (AUTHORIZATION, value.parse().unwrap()));
+            match presented(&values.collect()) {
+                Presented::Nothing => "nothing".to_owned(),
+                Presented::Token(token) => String::from_utf8(token.to_vec()).unwrap(),
+                Presented::Nonsense => "nonsense".to_owned(),
+            }
+        };
+        assert_eq!(token(&[]), "nothing");
+        assert_eq!(
+            (token(&["Bearer tg_a"]), token(&["bEARER  tg_a"])),
+            ("tg_a".to_owned(), "tg_a".to_owned())
+        );
+        let long = format!("Bearer {}", "a".repeat(513));
+        for values in [
+            &["tg_a"][..],
+            &["Bearer"],
+            &["Bearer "],
+            &["Basic tg_a"],
+            &["Bearer tg_a", "Bearer tg_a"],
+            &[&long],
+        ] {
+            assert_eq!(token(values), "nonsense", "{values:?}");
         }
     }
 }

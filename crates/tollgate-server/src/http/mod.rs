@@ -37,10 +37,12 @@ use tollgate_policy::{Mode, PolicySet};
 pub(crate) use self::connection::Http;
 pub use self::dialects::Dialect;
 pub(crate) use self::dialects::RLAAS;
+pub(crate) use self::json::{BadField, read as read_json};
 use self::limit_headers::HeaderTable;
-use self::operation::{Handler, Operation};
+use self::operation::Handler;
 use self::operations::Operations;
 use self::rejection::Rejection;
+use crate::caller::{Caller, Peer};
 use crate::engine::Engine;
 use crate::listener::Listener;
 use crate::live_policies::LivePolicies;
@@ -78,16 +80,18 @@ impl<S: ServedStore + 'static> Edge<S> {
     ) -> Self {
         let limit_headers = HeaderTable::new(&engine.live());
         let operations = Operations::new(dialect);
-        let of_operations = operations.iter().flat_map(Operation::rejections).map(|(status, _)| status);
+        let asks_principals = listeners.iter().any(Listener::asks_principals);
+        let of_operations = operations.iter().flat_map(|operation| operation.rejections(asks_principals));
+        let of_operations = of_operations.map(|(status, _)| status);
         let of_none = [StatusCode::NOT_FOUND, StatusCode::METHOD_NOT_ALLOWED];
         of_operations.chain(of_none).for_each(|status| metrics.rejections().expect(status));
         let listeners = listeners.into();
         Self { operations, listeners, engine, reloads, limit_headers, metrics, scrape, phase }
     }
 
-    pub(crate) async fn answer(&self, listener: &Listener, request: Request<Incoming>) -> Reply {
+    pub(crate) async fn answer(&self, listener: &Listener, peer: &Peer, request: Request<Incoming>) -> Reply {
         let (version, is_head) = (request.version(), request.method() == Method::HEAD);
-        let mut reply = self.perform(listener, request).await.unwrap_or_else(|rejection| {
+        let mut reply = self.perform(listener, peer, request).await.unwrap_or_else(|rejection| {
             self.metrics.rejections().count(rejection.status());
             rejection.into_reply()
         });
@@ -97,29 +101,48 @@ impl<S: ServedStore + 'static> Edge<S> {
         if is_head { without_body(reply) } else { reply }
     }
 
-    async fn perform(&self, listener: &Listener, request: Request<Incoming>) -> Result<Reply, Rejection> {
-        let handler = match self.handler(listener, &request) {
-            Ok(handler) => handler,
+    async fn perform(
+        &self,
+        listener: &Listener,
+        peer: &Peer,
+        request: Request<Incoming>,
+    ) -> Result<Reply, Rejection> {
+        let (handler, caller) = match self.handler(listener, peer, &request) {
+            Ok(admitted) => admitted,
             Err(rejection) => {
                 Box::pin(body::discard(request.version(), request.into_body())).await;
                 return Err(rejection);
             }
         };
         match *handler {
-            Handler::CheckQuery => self.check_query(request.uri()).await,
-            Handler::CheckBody => self.check(request).await,
-            Handler::Dialect(dialect) => Box::pin(self.check_in_dialect(dialect, request)).await,
-            Handler::Now(handler) => Ok(handler(self)),
-            Handler::Later(handler) => handler(self, request).await,
+            Handler::CheckQuery => self.check_query(&caller, request.uri()).await,
+            Handler::CheckBody => self.check(&caller, request).await,
+            Handler::Dialect(dialect) => Box::pin(self.check_in_dialect(dialect, &caller, request)).await,
+            Handler::Now(handler) => handler(self, &caller),
+            Handler::Later(handler) => handler(self, &caller, request).await,
         }
     }
 
-    /// What answers a request, if the request may come in.
-    fn handler(&self, listener: &Listener, request: &Request<Incoming>) -> Result<&Handler<S>, Rejection> {
+    /// What answers a request, and who asks, if the request may come in.
+    fn handler(
+        &self,
+        listener: &Listener,
+        peer: &Peer,
+        request: &Request<Incoming>,
+    ) -> Result<(&Handler<S>, Caller), Rejection> {
         door::check_form(request)?;
         let row = self.operations.find(listener, &self.listeners, request)?;
-        door::admit(&row.operation, listener, request)?;
-        Ok(&row.handler)
+        let caller = door::admit(&row.operation, listener, peer, request)?;
+        door::check_body(&row.operation, request)?;
+        Ok((&row.handler, caller))
+    }
+
+    /// The figures of all policies, so for nobody who may touch only some.
+    fn metrics(&self, caller: &Caller) -> Result<Reply, Rejection> {
+        if !caller.may_touch_all() {
+            return Err(Rejection::other_policies());
+        }
+        Ok(reply::text(Scrape::CONTENT_TYPE, self.scrape.text().into()))
     }
 
     /// The OpenAPI description of the service as it is now.

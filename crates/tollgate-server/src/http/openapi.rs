@@ -26,8 +26,9 @@ pub(super) fn document<'a>(
     let mut describer = Describer::new(live.policies());
     let mut paths = Map::new();
     for operation in operations {
-        let granting = listeners.iter().filter(|listener| listener.grants(operation.scope));
-        let described = describer.operation(operation, granting.map(|listener| listener.name).collect());
+        let granting: Vec<&Listener> =
+            listeners.iter().filter(|listener| listener.grants(operation.scope)).collect();
+        let described = describer.operation(operation, &granting);
         let path = paths.entry(operation.path).or_insert_with(|| json!({}));
         if operation.has_head() {
             path["head"] = without_content(&described);
@@ -38,7 +39,7 @@ pub(super) fn document<'a>(
         |listener| json!({ "url": format!("http://{}", listener.address), "description": listener.name }),
     );
     let tags = listeners.iter().map(|it| json!({ "name": it.name, "description": it.purpose }));
-    let document = json!({
+    let mut document = json!({
         "openapi": "3.1.0",
         "info": {
             "title": "Tollgate",
@@ -52,8 +53,18 @@ pub(super) fn document<'a>(
         "paths": paths,
         "components": { "schemas": describer.schemas() },
     });
+    if listeners.iter().any(Listener::asks_principals) {
+        document["components"]["securitySchemes"] = json!({ BEARER: {
+            "type": "http",
+            "scheme": "bearer",
+            "description": "A token of `serve --tokens`; its principal has to have the scope that an operation names",
+        } });
+    }
     document.to_string().into()
 }
+
+/// The name of the way in which principals are told.
+const BEARER: &str = "bearer";
 
 /// Describes operations under the policies that are live, and collects the types that they speak of.
 struct Describer<'a> {
@@ -78,13 +89,19 @@ impl<'a> Describer<'a> {
         }
     }
 
-    fn operation(&mut self, operation: &Operation, tags: Vec<&str>) -> Value {
+    fn operation(&mut self, operation: &Operation, listeners: &[&Listener]) -> Value {
+        let asks_principals = listeners.iter().any(|listener| listener.asks_principals());
         let mut described = json!({
             "operationId": operation.id,
             "summary": operation.summary,
-            "tags": tags,
-            "responses": self.responses(operation),
+            "tags": listeners.iter().map(|listener| listener.name).collect::<Vec<_>>(),
+            "responses": self.responses(operation, asks_principals),
         });
+        if let (Some(scope), true) = (operation.scope, asks_principals) {
+            let everybody = listeners.iter().any(|listener| !listener.asks_principals()).then(|| json!({}));
+            let principals = json!({ BEARER: [scope.name()] });
+            described["security"] = everybody.into_iter().chain([principals]).collect();
+        }
         match operation.asked {
             Asked::Path => {}
             Asked::Query => described["parameters"] = query(&mut self.asked),
@@ -100,9 +117,9 @@ impl<'a> Describer<'a> {
         described
     }
 
-    fn responses(&mut self, operation: &Operation) -> Map<String, Value> {
+    fn responses(&mut self, operation: &Operation, asks_principals: bool) -> Map<String, Value> {
         let mut responses = self.successes(operation.success);
-        for (status, description) in operation.rejections() {
+        for (status, description) in operation.rejections(asks_principals) {
             let schema = self.answered.subschema_for::<ProblemBody<'_>>();
             let content = json!({ "application/problem+json": { "schema": schema } });
             let problem = json!({ "description": description, "headers": no_store(), "content": content });

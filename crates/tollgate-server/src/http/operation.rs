@@ -10,6 +10,7 @@ use schemars::{Schema, SchemaGenerator};
 use super::dialects::Dialect;
 use super::rejection::Rejection;
 use super::{Edge, Reply};
+use crate::caller::Caller;
 use crate::scope::Scope;
 
 /// One thing that can be asked.
@@ -83,8 +84,8 @@ pub(super) enum Handler<S> {
     CheckQuery,
     CheckBody,
     Dialect(&'static Dialect),
-    Now(fn(&Edge<S>) -> Reply),
-    Later(for<'a> fn(&'a Edge<S>, Request<Incoming>) -> Later<'a>),
+    Now(fn(&Edge<S>, &Caller) -> Result<Reply, Rejection>),
+    Later(for<'a> fn(&'a Edge<S>, &'a Caller, Request<Incoming>) -> Later<'a>),
 }
 
 pub(super) type Later<'a> = Pin<Box<dyn Future<Output = Result<Reply, Rejection>> + Send + 'a>>;
@@ -103,14 +104,22 @@ impl Operation {
         self.scope.is_some_and(Scope::is_guarded)
     }
 
-    /// The rejections that it can be answered with, its own and those of its form. What is no HTTP, and what no
-    /// operation answers, is not among them.
-    pub(super) fn rejections(&self) -> impl Iterator<Item = (StatusCode, &'static str)> {
+    /// The rejections that it can be answered with, its own and those of its form; with those of principals, if
+    /// somebody has to be one. What is no HTTP, and what no operation answers, is not among them.
+    pub(super) fn rejections(
+        &self,
+        asks_principals: bool,
+    ) -> impl Iterator<Item = (StatusCode, &'static str)> {
         let if_any = |is_there, rejections: &'static [_]| if is_there { rejections } else { &[] };
         let forms: [&'static [(StatusCode, &'static str)]; 4] = [
             if_any(self.method == Method::POST || !matches!(self.asked, Asked::Path), BAD_REQUEST),
             if_any(self.method == Method::POST, BAD_BODY),
-            if_any(self.is_guarded(), OF_A_BROWSER),
+            match (self.is_guarded(), asks_principals && self.scope.is_some()) {
+                (false, false) => &[],
+                (true, false) => OF_A_BROWSER,
+                (false, true) => OF_PRINCIPALS,
+                (true, true) => OF_BOTH,
+            },
             self.rejections,
         ];
         forms.into_iter().flatten().copied()
@@ -130,3 +139,19 @@ const OF_A_BROWSER: &[(StatusCode, &str)] = &[(
     StatusCode::FORBIDDEN,
     "A page of another site asks, or a name (`Host`) that `--allowed-host` does not allow",
 )];
+
+const UNAUTHORIZED: (StatusCode, &str) =
+    (StatusCode::UNAUTHORIZED, "No token, or one that is unknown or has expired; `scope` is what it needs");
+
+const OF_PRINCIPALS: &[(StatusCode, &str)] = &[
+    UNAUTHORIZED,
+    (StatusCode::FORBIDDEN, "The caller lacks `scope`, or may not touch a policy that the request concerns"),
+];
+
+const OF_BOTH: &[(StatusCode, &str)] = &[
+    UNAUTHORIZED,
+    (
+        StatusCode::FORBIDDEN,
+        "The caller lacks `scope`, or may not touch a policy that the request concerns; or a page of another site asks",
+    ),
+];

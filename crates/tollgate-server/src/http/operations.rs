@@ -82,7 +82,7 @@ impl<S: ServedStore + 'static> Operations<S> {
                     success: Success::Json(of::<BatchReply<'_>>(), "An entry for each request"),
                     rejections: &[],
                 },
-                handler: Handler::Later(|edge, request| Box::pin(edge.check_batch(request))),
+                handler: Handler::Later(|edge, caller, request| Box::pin(edge.check_batch(caller, request))),
             },
             Row {
                 operation: Operation {
@@ -96,7 +96,7 @@ impl<S: ServedStore + 'static> Operations<S> {
                     success: Success::Verdict("The verdict"),
                     rejections: OF_THE_STORE,
                 },
-                handler: Handler::Later(|edge, request| Box::pin(edge.peek(request))),
+                handler: Handler::Later(|edge, caller, request| Box::pin(edge.peek(caller, request))),
             },
             Row {
                 operation: Operation {
@@ -118,7 +118,7 @@ impl<S: ServedStore + 'static> Operations<S> {
                         ),
                     ],
                 },
-                handler: Handler::Later(|edge, request| Box::pin(edge.refund(request))),
+                handler: Handler::Later(|edge, caller, request| Box::pin(edge.refund(caller, request))),
             },
             Row {
                 operation: Operation {
@@ -132,7 +132,7 @@ impl<S: ServedStore + 'static> Operations<S> {
                     success: Success::Json(of::<CountsReply<'_>>(), "Where each quota stands"),
                     rejections: OF_THE_STORE,
                 },
-                handler: Handler::Later(|edge, request| Box::pin(edge.reset(request))),
+                handler: Handler::Later(|edge, caller, request| Box::pin(edge.reset(caller, request))),
             },
             Row {
                 operation: Operation {
@@ -146,7 +146,7 @@ impl<S: ServedStore + 'static> Operations<S> {
                     success: Success::Json(of::<CountsReply<'_>>(), "Where each quota stands"),
                     rejections: OF_THE_STORE,
                 },
-                handler: Handler::Later(|edge, request| Box::pin(edge.set(request))),
+                handler: Handler::Later(|edge, caller, request| Box::pin(edge.set(caller, request))),
             },
             Row {
                 operation: Operation {
@@ -184,7 +184,7 @@ impl<S: ServedStore + 'static> Operations<S> {
                         (StatusCode::SERVICE_UNAVAILABLE, "The reload was cut short"),
                     ],
                 },
-                handler: Handler::Later(|edge, request| Box::pin(edge.reload(request))),
+                handler: Handler::Later(|edge, caller, request| Box::pin(edge.reload(caller, request))),
             },
             Row {
                 operation: Operation {
@@ -198,8 +198,9 @@ impl<S: ServedStore + 'static> Operations<S> {
                     success: Success::Document("JSON Schema 2020-12"),
                     rejections: &[],
                 },
-                handler: Handler::Now(|_| {
-                    reply::json_bytes(StatusCode::OK, tollgate_policy::json_schema().to_string().into())
+                handler: Handler::Now(|_, _| {
+                    let schema = tollgate_policy::json_schema().to_string();
+                    Ok(reply::json_bytes(StatusCode::OK, schema.into()))
                 }),
             },
             Row {
@@ -209,12 +210,12 @@ impl<S: ServedStore + 'static> Operations<S> {
                     path: "/metrics",
                     method: Method::GET,
                     effect: Effect::Reads,
-                    scope: Some(Scope::Read),
+                    scope: Some(Scope::Metrics),
                     asked: Asked::Path,
                     success: Success::Text(Scrape::CONTENT_TYPE),
                     rejections: &[],
                 },
-                handler: Handler::Now(|edge| reply::text(Scrape::CONTENT_TYPE, edge.scrape.text().into())),
+                handler: Handler::Now(Edge::metrics),
             },
             Row {
                 operation: Operation {
@@ -228,7 +229,7 @@ impl<S: ServedStore + 'static> Operations<S> {
                     success: Success::Document("OpenAPI 3.1"),
                     rejections: &[],
                 },
-                handler: Handler::Now(|edge| reply::json_bytes(StatusCode::OK, edge.description())),
+                handler: Handler::Now(|edge, _| Ok(reply::json_bytes(StatusCode::OK, edge.description()))),
             },
             Row {
                 operation: Operation {
@@ -242,7 +243,7 @@ impl<S: ServedStore + 'static> Operations<S> {
                     success: Success::Text(reply::PLAIN),
                     rejections: &[],
                 },
-                handler: Handler::Now(|_| reply::text(reply::PLAIN, Bytes::from_static(b"ok\n"))),
+                handler: Handler::Now(|_, _| Ok(reply::text(reply::PLAIN, Bytes::from_static(b"ok\n")))),
             },
             Row {
                 operation: Operation {
@@ -259,7 +260,7 @@ impl<S: ServedStore + 'static> Operations<S> {
                         "The service is about to stop, or no server of its store answers and checks are refused then",
                     )],
                 },
-                handler: Handler::Later(|edge, _| Box::pin(edge.ready())),
+                handler: Handler::Later(|edge, _, _| Box::pin(edge.ready())),
             },
         ]
     }

@@ -12,6 +12,7 @@ use tollgate_policy::{Condition, Cost, Override, Policy};
 use super::rejection::Rejection;
 use super::wire::ReloadRequest;
 use super::{Edge, Reply, body, json, reply};
+use crate::caller::Caller;
 use crate::reload::{Cause, Reloaded};
 use crate::store::ServedStore;
 
@@ -106,23 +107,33 @@ pub(super) struct ReloadReply {
 }
 
 impl<S: ServedStore + 'static> Edge<S> {
-    pub(super) fn policies(&self) -> Reply {
+    /// Whoever may touch some policies only sees these, and no problem of the file: that may name others.
+    pub(super) fn policies(&self, caller: &Caller) -> Result<Reply, Rejection> {
         let live = self.engine.live();
         let failure = self.reloads.as_ref().and_then(|reloads| reloads.state().failure());
         let age = SystemClock.now().since(live.since());
+        let policies = live.policies().as_slice().iter().filter(|policy| caller.may_touch(policy.name()));
         let body = PoliciesBody {
             version: live.version(),
             source: live.source(),
             since: live.since().as_unix_millis(),
             age_ms: u64::try_from(age.as_millis()).unwrap_or(u64::MAX),
             not_live: failure
+                .filter(|_| caller.may_touch_all())
                 .map(|failure| NotLive { since: failure.since.as_unix_millis(), error: failure.to_string() }),
-            policies: live.policies().as_slice().iter().map(PolicyBody::new).collect(),
+            policies: policies.map(PolicyBody::new).collect(),
         };
-        reply::json(StatusCode::OK, &body)
+        Ok(reply::json(StatusCode::OK, &body))
     }
 
-    pub(super) async fn reload(&self, request: Request<Incoming>) -> Result<Reply, Rejection> {
+    pub(super) async fn reload(
+        &self,
+        caller: &Caller,
+        request: Request<Incoming>,
+    ) -> Result<Reply, Rejection> {
+        if !caller.may_touch_all() {
+            return Err(Rejection::other_policies());
+        }
         let body = body::read(request).await?;
         if !body.is_empty() {
             let ReloadRequest {} = json::read(&body)?;

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use http::header::{ALLOW, RETRY_AFTER};
+use http::header::{ALLOW, RETRY_AFTER, WWW_AUTHENTICATE};
 use http::{HeaderValue, StatusCode};
 use tollgate::{AnswerError, StoreError};
 use tollgate_policy::{CheckError, RefundError, Refusal};
@@ -11,6 +11,8 @@ use super::json::BadField;
 use super::query::QueryError;
 use super::wire::{ProblemBody, ProblemReason};
 use super::{Reply, reply};
+use crate::principals::Unauthorized;
+use crate::scope::Scope;
 
 /// A reply that is no answer.
 #[derive(Debug, Clone)]
@@ -21,6 +23,8 @@ pub(super) struct Rejection {
     field: Option<String>,
     reason: Option<ProblemReason>,
     allow: Option<HeaderValue>,
+    /// What the caller needs.
+    scope: Option<Scope>,
 }
 
 /// The problem of a store that cannot answer: its type and its title. There is no document behind it.
@@ -31,13 +35,44 @@ const UNCOUNTABLE: (&str, &str) = ("urn:problem-type:tollgate:uncountable", "Req
 
 impl Rejection {
     pub(super) fn new(status: StatusCode, detail: impl Into<Cow<'static, str>>) -> Self {
-        Self { status, detail: detail.into(), field: None, reason: None, allow: None }
+        Self { status, detail: detail.into(), field: None, reason: None, allow: None, scope: None }
     }
 
     /// `allow` is the value of the header of that name.
     pub(super) fn method_not_allowed(allow: &str) -> Self {
         let rejection = Self::new(StatusCode::METHOD_NOT_ALLOWED, format!("the methods here are {allow}"));
         Self { allow: HeaderValue::from_str(allow).ok(), ..rejection }
+    }
+
+    /// Nobody who may do what needs this scope asks.
+    pub(super) fn unauthorized(reason: Unauthorized, scope: Scope) -> Self {
+        let (status, detail) = match reason {
+            Unauthorized::Nobody => (
+                StatusCode::UNAUTHORIZED,
+                format!(
+                    "this needs the scope `{scope}`: send `Authorization: Bearer` with a token that has it"
+                ),
+            ),
+            Unauthorized::Unknown => (
+                StatusCode::UNAUTHORIZED,
+                format!("this needs the scope `{scope}`, and the token in `Authorization` is not known"),
+            ),
+            Unauthorized::Expired => (
+                StatusCode::UNAUTHORIZED,
+                format!("this needs the scope `{scope}`, and whoever asks has expired"),
+            ),
+            Unauthorized::Scope => (
+                StatusCode::FORBIDDEN,
+                format!("this needs the scope `{scope}`, which whoever asks does not have"),
+            ),
+        };
+        Self { scope: Some(scope), ..Self::new(status, detail) }
+    }
+
+    /// The caller may touch some policies only, and asks for what concerns others.
+    pub(super) fn other_policies() -> Self {
+        let detail = "this concerns a policy that whoever asks may not touch";
+        Self::new(StatusCode::FORBIDDEN, detail)
     }
 
     pub(super) fn draining() -> Self {
@@ -56,6 +91,8 @@ impl Rejection {
     /// Why there is no decision; attributes were read from fields that begin so.
     pub(super) fn check(error: &CheckError, attributes: &str) -> Self {
         match error {
+            // Which policy it is, is for those who may touch it.
+            CheckError::Refused(Refusal::OtherPolicy { .. }) => Self::other_policies(),
             CheckError::Refused(refusal) => {
                 let field = match refusal {
                     Refusal::MissingKey { attribute, .. } => format!("{attributes}.{attribute}"),
@@ -134,6 +171,7 @@ impl Rejection {
             detail: &self.detail,
             field: self.field.as_deref(),
             reason: self.reason,
+            scope: self.scope.map(Scope::name),
         }
     }
 
@@ -141,6 +179,9 @@ impl Rejection {
         let mut reply = reply::problem(self.status, &self.body());
         if let Some(allow) = self.allow {
             reply.headers_mut().insert(ALLOW, allow);
+        }
+        if self.status == StatusCode::UNAUTHORIZED {
+            reply.headers_mut().insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
         }
         if self.status == StatusCode::SERVICE_UNAVAILABLE {
             // When there is room again is not known; a second keeps clients from asking in a loop.

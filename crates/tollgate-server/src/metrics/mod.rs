@@ -4,6 +4,7 @@ mod aliases;
 mod checks;
 mod histogram;
 mod policies;
+mod principals;
 mod rejections;
 mod store;
 
@@ -21,6 +22,7 @@ pub(crate) use self::checks::CheckSource;
 use self::checks::Checks;
 use self::histogram::Histogram;
 pub(crate) use self::policies::PolicyFigures;
+pub(crate) use self::principals::PrincipalFigures;
 pub(crate) use self::rejections::Rejections;
 pub(crate) use self::store::StoreMetrics;
 use crate::args::MetricAliases;
@@ -137,12 +139,14 @@ impl Scrape {
     pub(crate) fn new(
         metrics: Arc<Metrics>,
         policies: Policies,
+        principals: Option<PrincipalFigures>,
         memory_size: MemorySize,
         shared: Option<Arc<StoreMetrics>>,
         aliases: Option<MetricAliases>,
     ) -> Self {
         let mut registry = Registry::default();
-        registry.register_collector(Box::new(Figures { metrics, policies, memory_size, shared, aliases }));
+        let figures = Figures { metrics, policies, principals, memory_size, shared, aliases };
+        registry.register_collector(Box::new(figures));
         Self { registry }
     }
 
@@ -157,6 +161,7 @@ impl Scrape {
 struct Figures {
     metrics: Arc<Metrics>,
     policies: Policies,
+    principals: Option<PrincipalFigures>,
     memory_size: MemorySize,
     shared: Option<Arc<StoreMetrics>>,
     aliases: Option<MetricAliases>,
@@ -174,6 +179,9 @@ impl Collector for Figures {
         let policies = (self.policies)();
         metrics.checks.encode(&mut encoder)?;
         policies.encode(&mut encoder)?;
+        if let Some(principals) = &self.principals {
+            principals.encode(&mut encoder)?;
+        }
 
         let (name, help) =
             ("tollgate_decision_duration", "Time from attributes to decision; of a batch, to all");

@@ -21,6 +21,8 @@ pub(crate) struct Server {
     child: Child,
     pub(crate) public: SocketAddr,
     pub(crate) admin: SocketAddr,
+    /// Where `--metrics-listen` is answered.
+    pub(crate) metrics: Option<SocketAddr>,
     /// What it said on standard output.
     pub(crate) said: Vec<String>,
     /// Reads its log, which would stand still if nobody did.
@@ -107,12 +109,20 @@ impl Server {
             .spawn()
             .expect("the server starts");
         let stdout = child.stdout.take().expect("its output is piped");
-        let said: Vec<String> = BufReader::new(stdout).lines().map_while(Result::ok).take(4).collect();
+        // Up to the line to try, which is the last.
+        let mut said: Vec<String> = Vec::new();
+        for line in BufReader::new(stdout).lines().map_while(Result::ok) {
+            said.push(line);
+            if said.last().is_some_and(|line| line.starts_with("try")) {
+                break;
+            }
+        }
         let address = |name: &str| {
-            let line = said.iter().find(|line| line.starts_with(name)).expect("it says its addresses");
-            line.split("http://").nth(1).and_then(|address| address.parse().ok()).expect("an address")
+            let line = said.iter().find(|line| line.starts_with(name))?;
+            line.split("http://").nth(1).and_then(|address| address.parse().ok())
         };
-        let (public, admin) = (address("checks"), address("admin"));
+        let both = address("checks").zip(address("admin"));
+        let ((public, admin), metrics) = (both.expect("it says its addresses"), address("metrics"));
         let log = child.stderr.take().map(|mut stderr| {
             thread::spawn(move || {
                 let mut log = String::new();
@@ -120,7 +130,7 @@ impl Server {
                 log
             })
         });
-        Self { child, public, admin, said, log }
+        Self { child, public, admin, metrics, said, log }
     }
 
     pub(crate) fn connect(&self) -> Connection {

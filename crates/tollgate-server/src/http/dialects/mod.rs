@@ -23,6 +23,7 @@ pub(crate) use self::rlaas::DIALECT as RLAAS;
 use super::operation::SchemaOf;
 use super::rejection::Rejection;
 use super::{Edge, Reply, limit_headers};
+use crate::caller::Caller;
 use crate::store::ServedStore;
 
 /// How one system is asked, and how it answers.
@@ -118,11 +119,12 @@ impl<S: ServedStore> Edge<S> {
     pub(super) async fn check_in_dialect(
         &self,
         dialect: &Dialect,
+        caller: &Caller,
         request: Request<Incoming>,
     ) -> Result<Reply, Rejection> {
         let query = Parameters::read(request.uri().query().unwrap_or_default())?;
         let attributes = (dialect.attributes)(&query)?;
-        let decision = self.engine.check(&attributes, 1).await;
+        let decision = self.engine.check(&caller.asks(attributes), 1).await;
         let decision = decision.map_err(|error| Rejection::check(&error, "query"))?;
         let Some(mut reply) = (dialect.reply)(&decision) else { return Ok(self.verdict(&decision)) };
         match dialect.headers {

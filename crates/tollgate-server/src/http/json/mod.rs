@@ -16,10 +16,10 @@ use crate::attributes;
 
 /// What of a body is wrong.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct BadField {
+pub(crate) struct BadField {
     /// Such as `attributes.user`; `body` if it is all of it.
-    pub(super) field: String,
-    pub(super) detail: String,
+    pub(crate) field: String,
+    pub(crate) detail: String,
 }
 
 /// Reads an object. Only a body that is wrong is read a second time, to find where.
@@ -27,7 +27,7 @@ pub(super) struct BadField {
 /// # Errors
 ///
 /// If the body is no JSON, or not the object that is expected.
-pub(super) fn read<'a, T: Deserialize<'a>>(body: &'a [u8]) -> Result<T, BadField> {
+pub(crate) fn read<'a, T: Deserialize<'a>>(body: &'a [u8]) -> Result<T, BadField> {
     serde_json::from_slice(body).map(|Object(value)| value).map_err(|error| wrong::<T>(body, &error))
 }
 

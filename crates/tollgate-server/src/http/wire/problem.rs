@@ -20,6 +20,9 @@ pub(in crate::http) struct ProblemBody<'a> {
     /// What the service has run into, for programs; absent if the request is what is wrong.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(in crate::http) reason: Option<ProblemReason>,
+    /// The scope that the request needs, if its caller may not ask.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(in crate::http) scope: Option<&'a str>,
 }
 
 /// What the service has run into: its store has no room for an unseen key, cannot be asked, was asked and did not

@@ -1,0 +1,60 @@
+//! Who asks: what a connection proves of its peer, and what a request's caller may touch.
+
+use std::collections::BTreeSet;
+use std::fmt;
+use std::sync::Arc;
+
+use tollgate_policy::Attributes;
+
+/// What is known of the other end of a connection.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Peer {
+    /// The subject alternative names of the client certificate that the connection was opened with, once it is
+    /// verified; none without one.
+    pub(crate) names: Box<[Box<str>]>,
+}
+
+/// Who a request is from, once it is let in: it may touch these policies alone, or all.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Caller {
+    policies: Option<Arc<BTreeSet<Box<str>>>>,
+}
+
+/// The attributes of a request, and the policies that its caller may touch. The engine takes nothing else, so that no
+/// operation can forget the caller.
+pub(crate) struct CallerAttributes<'a>(Attributes<'a>);
+
+impl Caller {
+    pub(crate) fn new(policies: Option<Arc<BTreeSet<Box<str>>>>) -> Self {
+        Self { policies }
+    }
+
+    /// What the caller asks about.
+    pub(crate) fn asks<'a>(&'a self, attributes: Attributes<'a>) -> CallerAttributes<'a> {
+        CallerAttributes(match self.policies.as_deref() {
+            Some(policies) => attributes.within(policies),
+            None => attributes,
+        })
+    }
+
+    pub(crate) fn may_touch(&self, policy: &str) -> bool {
+        self.policies.as_ref().is_none_or(|policies| policies.contains(policy))
+    }
+
+    pub(crate) fn may_touch_all(&self) -> bool {
+        self.policies.is_none()
+    }
+}
+
+impl<'a> CallerAttributes<'a> {
+    pub(crate) const fn as_attributes(&self) -> &Attributes<'a> {
+        &self.0
+    }
+}
+
+/// Without the attributes, which often are persons or secrets.
+impl fmt::Debug for CallerAttributes<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("CallerAttributes").finish_non_exhaustive()
+    }
+}

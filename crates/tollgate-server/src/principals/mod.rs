@@ -1,0 +1,222 @@
+//! Who may do what: the principals of `--tokens`.
+//!
+//! A principal is whoever shows a token, or a client certificate with a name. The file holds the digests of tokens and
+//! never a token itself. What is granted to a request is what its listener grants, of that what its principal's scopes
+//! grant, and of the policies those that the principal names.
+
+mod file;
+mod token;
+
+use std::collections::{BTreeSet, HashMap};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::time::Duration;
+
+use arc_swap::ArcSwap;
+use tollgate::Timestamp;
+use tollgate_policy::ConfigError;
+
+pub(crate) use self::file::{Line, PrincipalFile};
+use self::token::Digest;
+pub use self::token::NoRandomness;
+pub(crate) use self::token::generate;
+use crate::caller::{Caller, Peer};
+use crate::followed_file::FollowedFile;
+use crate::look::Look;
+use crate::reload::Subject;
+use crate::scope::{Scope, Scopes};
+
+/// The principals that are live. Clones share them.
+pub(crate) type SharedPrincipals = Arc<ArcSwap<Principals>>;
+
+/// Everybody who is known.
+#[derive(Debug)]
+pub(crate) struct Principals {
+    entries: Box<[Entry]>,
+    /// The places of entries.
+    tokens: HashMap<Digest, usize>,
+    certificates: HashMap<Box<str>, usize>,
+}
+
+/// One line of the file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Principal {
+    name: Box<str>,
+    credential: Credential,
+    scopes: Scopes,
+    /// The policies that it may touch, if not all.
+    policies: Option<Arc<BTreeSet<Box<str>>>>,
+    expires: Option<Timestamp>,
+}
+
+/// What a principal is recognised by.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Credential {
+    Token(Digest),
+    /// A subject alternative name of a verified client certificate.
+    Certificate(Box<str>),
+}
+
+#[derive(Debug)]
+struct Entry {
+    principal: Principal,
+    /// In Unix seconds, 0 if never. Kept when the file is read again, by name.
+    last_used: Arc<AtomicI64>,
+}
+
+/// The token of a request.
+#[derive(Clone, Copy)]
+pub(crate) enum Presented<'a> {
+    Nothing,
+    Token(&'a [u8]),
+    /// Something that can be no token.
+    Nonsense,
+}
+
+/// Why a request is not let in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Unauthorized {
+    /// It shows neither a token nor a certificate that is known.
+    Nobody,
+    /// Its token is not known.
+    Unknown,
+    Expired,
+    /// The principal is known and lacks the scope.
+    Scope,
+}
+
+impl Principals {
+    fn new(principals: Vec<Principal>, earlier: Option<&Self>) -> Self {
+        let earlier = earlier.into_iter().flat_map(|earlier| &earlier.entries);
+        let last_used: HashMap<&str, &Arc<AtomicI64>> =
+            earlier.map(|entry| (&*entry.principal.name, &entry.last_used)).collect();
+        let (mut tokens, mut certificates) = (HashMap::new(), HashMap::new());
+        for (place, principal) in principals.iter().enumerate() {
+            match &principal.credential {
+                Credential::Token(digest) => drop(tokens.insert(*digest, place)),
+                Credential::Certificate(name) => drop(certificates.insert(name.clone(), place)),
+            }
+        }
+        let entries = principals.into_iter().map(|principal| Entry {
+            last_used: last_used.get(&*principal.name).map(|used| Arc::clone(used)).unwrap_or_default(),
+            principal,
+        });
+        Self { entries: entries.collect(), tokens, certificates }
+    }
+
+    /// Lets a request in that needs this scope.
+    ///
+    /// # Errors
+    ///
+    /// If nobody who is known asks, or somebody who may not.
+    pub(crate) fn authorize(
+        &self,
+        scope: Scope,
+        presented: Presented<'_>,
+        peer: &Peer,
+        now: Timestamp,
+    ) -> Result<Caller, Unauthorized> {
+        let Entry { principal, last_used } = self.find(presented, peer)?;
+        if principal.expires.is_some_and(|expires| expires <= now) {
+            return Err(Unauthorized::Expired);
+        }
+        let seconds = now.as_unix_millis().div_euclid(1000);
+        // Relaxed: a figure of its own. It is written once a second, so that cores do not fight for it.
+        if last_used.load(Ordering::Relaxed) != seconds {
+            last_used.store(seconds, Ordering::Relaxed);
+        }
+        if !principal.scopes.has(scope) {
+            return Err(Unauthorized::Scope);
+        }
+        Ok(Caller::new(principal.policies.clone()))
+    }
+
+    /// Who asks. A token goes before a certificate, and one that is not known is nobody's, whatever certificate it comes
+    /// with. Of several names in a certificate the first that is known counts.
+    ///
+    /// A token is looked up by its SHA-256. How long that takes tells at most something of digests that are stored, and
+    /// nobody can choose tokens by their digests: the table hashes them with a random key, whole digests are compared
+    /// in constant time, and a digest leads back to no token of 256 random bits.
+    fn find(&self, presented: Presented<'_>, peer: &Peer) -> Result<&Entry, Unauthorized> {
+        let (place, otherwise) = match presented {
+            Presented::Token(token) => (self.tokens.get(&Digest::of(token)), Unauthorized::Unknown),
+            Presented::Nonsense => (None, Unauthorized::Unknown),
+            Presented::Nothing => {
+                (peer.names.iter().find_map(|name| self.certificates.get(name)), Unauthorized::Nobody)
+            }
+        };
+        place.and_then(|place| self.entries.get(*place)).ok_or(otherwise)
+    }
+
+    /// Each that was used since the process started, and when last, in Unix seconds.
+    pub(crate) fn last_used(&self) -> impl Iterator<Item = (&str, i64)> {
+        let all = self.entries.iter();
+        let all = all.map(|entry| (&*entry.principal.name, entry.last_used.load(Ordering::Relaxed)));
+        all.filter(|(_, seconds)| *seconds != 0)
+    }
+
+    /// What is different in these others; `None` if nothing is.
+    fn changes(&self, after: &[Principal]) -> Option<String> {
+        const SHOWN: usize = 20;
+        let before: HashMap<&str, &Principal> =
+            self.entries.iter().map(|entry| (&*entry.principal.name, &entry.principal)).collect();
+        let names: BTreeSet<&str> = after.iter().map(|principal| &*principal.name).collect();
+        let new = after.iter().filter_map(|principal| match before.get(&*principal.name) {
+            None => Some(format!("`{}` is new", principal.name)),
+            Some(before) => (*before != principal).then(|| format!("`{}` has changed", principal.name)),
+        });
+        let gone = self.entries.iter().map(|entry| &*entry.principal.name);
+        let gone = gone.filter(|name| !names.contains(name)).map(|name| format!("`{name}` is gone"));
+        let all: Vec<String> = new.chain(gone).collect();
+        let more = all.len().saturating_sub(SHOWN);
+        let mut text = all.into_iter().take(SHOWN).collect::<Vec<_>>().join("; ");
+        if more > 0 {
+            text += &format!("; and {more} more");
+        }
+        (!text.is_empty()).then_some(text)
+    }
+}
+
+/// The principals that are live, kept in step with their file.
+pub(crate) struct LivePrincipals {
+    file: PrincipalFile,
+    live: SharedPrincipals,
+    version: u64,
+}
+
+impl LivePrincipals {
+    pub(crate) fn new(file: PrincipalFile, principals: Vec<Principal>) -> (Self, SharedPrincipals) {
+        let live = Arc::new(ArcSwap::from_pointee(Principals::new(principals, None)));
+        (Self { file, live: Arc::clone(&live), version: 1 }, live)
+    }
+}
+
+impl Subject for LivePrincipals {
+    const NAME: &'static str = "principals";
+
+    type Content = Vec<Principal>;
+
+    fn file(&self) -> &FollowedFile {
+        self.file.file()
+    }
+
+    fn rest(&self, look: &Look) -> Duration {
+        self.file.rest(look)
+    }
+
+    fn read(&mut self, look: Look) -> Result<Vec<Principal>, ConfigError> {
+        self.file.read(look)
+    }
+
+    fn make_live(&mut self, principals: Vec<Principal>) -> Option<String> {
+        let before = self.live.load_full();
+        let changes = before.changes(&principals)?;
+        self.live.store(Arc::new(Principals::new(principals, Some(&before))));
+        self.version += 1;
+        Some(changes)
+    }
+
+    fn version(&self) -> u64 {
+        self.version
+    }
+}

@@ -1,0 +1,630 @@
+//! Who may do what, by the file of `--tokens`.
+//!
+//! What is expected stands in tables of this file: nothing of it is taken from the service's own.
+
+#![allow(clippy::expect_used, clippy::disallowed_methods, reason = "this is a test, in real time")]
+
+mod support;
+
+use std::fs;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::process::Output;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use http::{Request, StatusCode};
+use http_body_util::Empty;
+use hyper_util::rt::{TokioExecutor, TokioIo};
+use serde_json::{Value, json};
+use support::{Connection, HANG, Reply, Server, tollgate};
+
+/// A folder of its own with a file of policies and one of principals, removed at the end.
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new(name: &str) -> Self {
+        let folder = std::env::temp_dir().join(format!("tollgate-tokens-{name}-{}", std::process::id()));
+        let _ = fs::remove_dir_all(&folder);
+        fs::create_dir_all(&folder).expect("a folder can be made");
+        Self(folder)
+    }
+
+    fn path(&self, name: &str) -> String {
+        self.0.join(name).to_str().expect("text").to_owned()
+    }
+
+    /// At once, so that no reader sees half of it.
+    fn write(&self, name: &str, text: &str) -> String {
+        let (path, new) = (self.path(name), self.path(&format!("{name}.new")));
+        fs::write(&new, text).expect("a file can be written");
+        fs::rename(&new, &path).expect("it can be renamed");
+        path
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+const POLICIES: &str = "
+policies:
+  - { name: search, match: { name: search }, key: [key], quotas: [1000000/1d@first_hit] }
+  - { name: login, match: { name: login }, key: [key], quotas: [1000000/1d@first_hit] }
+";
+
+/// A token and the line of its principal, as the command prints them.
+fn new_token(name: &str, more: &[&str]) -> (String, String) {
+    let Output { status, stdout, .. } =
+        tollgate().args(["token", "new", "--json", "--name", name]).args(more).output().expect("it runs");
+    assert!(status.success());
+    let printed: Value = serde_json::from_slice(&stdout).expect("JSON");
+    let text = |field: &str| printed[field].as_str().expect("a text").to_owned();
+    (text("token"), text("line"))
+}
+
+fn ask(address: SocketAddr, method: &str, path: &str, headers: &[&str], body: &str) -> Reply {
+    let headers: String = headers.iter().map(|header| format!("{header}\r\n")).collect();
+    let kind = if body.is_empty() { "" } else { "Content-Type: application/json\r\n" };
+    let length = body.len();
+    let head = format!("{method} {path} HTTP/1.1\r\n{kind}{headers}Content-Length: {length}\r\n\r\n");
+    let mut connection = Connection::open(address);
+    connection.send((head + body).as_bytes());
+    let reply = if method == "HEAD" { connection.head() } else { connection.reply() };
+    reply.expect("an answer comes")
+}
+
+/// Waits until it holds.
+#[track_caller]
+fn until(what: &str, mut holds: impl FnMut() -> bool) {
+    let began = Instant::now();
+    while !holds() {
+        assert!(began.elapsed() < HANG, "not within {HANG:?}: {what}");
+        thread::sleep(Duration::from_millis(10));
+    }
+}
+
+/// What a cell of the matrix is about.
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Concerns {
+    /// No counter.
+    Nothing,
+    /// The counter of `search`.
+    Search,
+    /// The same, in one of many requests that are answered each for itself.
+    SearchInBatch,
+    /// All policies.
+    All,
+}
+
+struct Operation {
+    method: &'static str,
+    path: &'static str,
+    body: &'static str,
+    /// Where it is answered.
+    listeners: &'static [&'static str],
+    /// Scopes of which one is needed, the one that a problem names first; none if everybody may.
+    scopes: &'static [&'static str],
+    concerns: Concerns,
+}
+
+const fn operation(
+    method: &'static str,
+    path: &'static str,
+    body: &'static str,
+    listeners: &'static [&'static str],
+    scopes: &'static [&'static str],
+    concerns: Concerns,
+) -> Operation {
+    Operation { method, path, body, listeners, scopes, concerns }
+}
+
+const ALICE: &str = r#"{"attributes": {"name": "search", "key": "alice"}}"#;
+const BATCH: &str = r#"{"requests": [{"attributes": {"name": "search", "key": "alice"}}]}"#;
+const SET: &str = r#"{"attributes": {"name": "search", "key": "alice"}, "used": 7}"#;
+const REFUND: &str = r#"{"attributes": {"name": "search", "key": "alice"},
+    "windows": [{"policy": "search", "quota": "1000000/1d@first_hit", "start": 0}]}"#;
+const QUERY: &str = "/v1/check?name=search&key=alice";
+const EVERYWHERE: &[&str] = &["public", "admin", "metrics"];
+const PUBLIC: &[&str] = &["public"];
+const ADMIN: &[&str] = &["admin"];
+const READ: &[&str] = &["read"];
+
+const OPERATIONS: [Operation; 21] = {
+    use Concerns::{All, Nothing, Search, SearchInBatch};
+    [
+        operation("POST", "/v1/check", ALICE, PUBLIC, &["check"], Search),
+        operation("GET", QUERY, "", PUBLIC, &["check"], Search),
+        operation("POST", "/v1/check/batch", BATCH, PUBLIC, &["check"], SearchInBatch),
+        operation("GET", "/evaluate?name=search&key=alice", "", PUBLIC, &["check"], Search),
+        operation("POST", "/v1/peek", ALICE, PUBLIC, &["peek"], Search),
+        operation("POST", "/v1/refund", REFUND, ADMIN, &["change"], Search),
+        operation("POST", "/v1/reset", ALICE, ADMIN, &["change"], Search),
+        operation("POST", "/v1/set", SET, ADMIN, &["change"], Search),
+        operation("POST", "/v1/policies/reload", "{}", ADMIN, &["policies"], All),
+        operation("GET", "/v1/policies", "", ADMIN, READ, Nothing),
+        operation("HEAD", "/v1/policies", "", ADMIN, READ, Nothing),
+        operation("GET", "/v1/policies/schema", "", ADMIN, READ, Nothing),
+        operation("HEAD", "/v1/policies/schema", "", ADMIN, READ, Nothing),
+        operation("GET", "/openapi.json", "", ADMIN, READ, Nothing),
+        operation("HEAD", "/openapi.json", "", ADMIN, READ, Nothing),
+        operation("GET", "/metrics", "", &["admin", "metrics"], &["metrics", "read"], All),
+        operation("HEAD", "/metrics", "", &["admin", "metrics"], &["metrics", "read"], All),
+        operation("GET", "/healthz", "", EVERYWHERE, &[], Nothing),
+        operation("HEAD", "/healthz", "", EVERYWHERE, &[], Nothing),
+        operation("GET", "/readyz", "", EVERYWHERE, &[], Nothing),
+        operation("HEAD", "/readyz", "", EVERYWHERE, &[], Nothing),
+    ]
+};
+
+/// Who asks in a cell of the matrix.
+struct Principal {
+    name: &'static str,
+    /// What it sends to show who it is.
+    shown: Vec<String>,
+    is_known: bool,
+    scopes: &'static [&'static str],
+    /// The policy that it may touch, if not all.
+    policy: Option<&'static str>,
+}
+
+const ALL_SCOPES: &[&str] = &["check", "peek", "change", "read", "metrics", "keys", "policies"];
+
+/// All principals, and the text of the file that knows those who are known.
+fn principals() -> (Vec<Principal>, String) {
+    let mut file = String::from("# Principals of the matrix.\n\n");
+    let mut all = Vec::new();
+    let nobody = |name, shown: &[&str]| Principal {
+        name,
+        shown: shown.iter().map(|header| (*header).to_owned()).collect(),
+        is_known: false,
+        scopes: &[],
+        policy: None,
+    };
+    let unknown = format!("Authorization: Bearer {}", new_token("unknown", &["--scope", "check"]).0);
+    all.push(nobody("none", &[]));
+    all.push(nobody("unknown", &[&unknown]));
+    all.push(nobody("not bearer", &["Authorization: Basic dGdfYTp0Z19h"]));
+    let mut known = |name, scopes: &'static [&'static str], policy: Option<&'static str>, more: &[&str]| {
+        let scopes_flag = scopes.join(",");
+        let mut flags = vec!["--scope", &scopes_flag];
+        flags.extend(policy.iter().flat_map(|policy| ["--policy", policy]));
+        flags.extend(more);
+        let (token, line) = new_token(name, &flags);
+        file += &format!("{line}\n");
+        let shown = vec![format!("Authorization: Bearer {token}")];
+        all.push(Principal { name, shown, is_known: more.is_empty(), scopes, policy });
+    };
+    known("root", ALL_SCOPES, None, &[]);
+    known("expired", ALL_SCOPES, None, &["--expires", "2020-01-01T00:00:00Z"]);
+    known("check", &["check"], None, &[]);
+    known("peek", &["peek"], None, &[]);
+    known("change", &["change"], None, &[]);
+    known("read", &["read"], None, &[]);
+    known("metrics", &["metrics"], None, &[]);
+    known("keys", &["keys"], None, &[]);
+    known("policies", &["policies"], None, &[]);
+    known("several", &["check", "change", "read"], None, &[]);
+    known("own-policy", ALL_SCOPES, Some("search"), &[]);
+    known("other-policy", ALL_SCOPES, Some("login"), &[]);
+    known("peek-other", &["peek"], Some("login"), &[]);
+    let twice = all[3].shown[0].clone();
+    all.push(nobody("two tokens", &[&twice, &twice]));
+    (all, file)
+}
+
+/// The status of a cell, and of the one request in a batch.
+fn expected(principal: &Principal, operation: &Operation, listener: &str) -> (u16, u16) {
+    let alone = |status| (status, status);
+    let Some(needed) = operation.scopes.first() else { return alone(200) };
+    if !operation.listeners.contains(&listener) {
+        return alone(404);
+    }
+    if *needed == "metrics" && listener == "metrics" {
+        return alone(200);
+    }
+    if !principal.is_known {
+        return alone(401);
+    }
+    if !operation.scopes.iter().any(|scope| principal.scopes.contains(scope)) {
+        return alone(403);
+    }
+    match (operation.concerns, principal.policy) {
+        (Concerns::All, Some(_)) => alone(403),
+        (Concerns::Search, Some("login")) => alone(403),
+        (Concerns::SearchInBatch, Some("login")) => (200, 403),
+        _ => alone(200),
+    }
+}
+
+/// A service of the matrix, watched by a principal who may do everything.
+struct Watched {
+    server: Server,
+    root: String,
+}
+
+impl Watched {
+    /// What is used of the counter, and how often the file of policies was read again.
+    fn state(&self) -> (u64, Option<String>) {
+        let peek = ask(self.server.public, "POST", "/v1/peek", &["Host: x", &self.root], ALICE).json();
+        let metrics = ask(self.metrics(), "GET", "/metrics", &["Host: x"], "").body;
+        let metrics = String::from_utf8(metrics).expect("text");
+        let is_read =
+            |line: &&str| line.starts_with("tollgate_policies_reloads_total{outcome=\"unchanged\"}");
+        (peek["used"].as_u64().expect("a count"), metrics.lines().find(is_read).map(str::to_owned))
+    }
+
+    fn metrics(&self) -> SocketAddr {
+        self.server.metrics.expect("it listens for metrics")
+    }
+}
+
+/// Every principal, asking for every operation on every listener.
+#[test]
+fn every_principal_may_do_what_it_is_granted_and_nothing_else() {
+    let folder = Folder::new("matrix");
+    let (principals, file) = principals();
+    let (policies, tokens) = (folder.write("p.yaml", POLICIES), folder.write("tokens.jsonl", &file));
+    let server = Server::start(&[
+        "--config",
+        &policies,
+        "--tokens",
+        &tokens,
+        "--metrics-listen",
+        "127.0.0.1:0",
+        "--answers",
+        "spring-starter",
+    ]);
+    let root = principals.iter().find(|principal| principal.name == "root").expect("it is there");
+    let watched = Watched { server, root: root.shown[0].clone() };
+    let listeners =
+        [("public", watched.server.public), ("admin", watched.server.admin), ("metrics", watched.metrics())];
+    let (mut cells, mut wrong) = (0, String::new());
+    let mut before = watched.state();
+    for principal in &principals {
+        for (listener, address) in listeners {
+            for operation in &OPERATIONS {
+                cells += 1;
+                let cell =
+                    format!("{} {} {} on {listener}", principal.name, operation.method, operation.path);
+                // Any name will do where principals are asked, and for metrics.
+                let headers = ["Host: evil.example".to_owned()].into_iter().chain(principal.shown.clone());
+                let headers: Vec<String> = headers.collect();
+                let headers: Vec<&str> = headers.iter().map(String::as_str).collect();
+                let reply = ask(address, operation.method, operation.path, &headers, operation.body);
+                let (status, inner) = expected(principal, operation, listener);
+                let mut note = |what: &str| wrong += &format!("{cell}: {what}\n");
+                let is_right = reply.status == status;
+                if !is_right {
+                    note(&format!("{} in place of {status}", reply.status));
+                }
+                if is_right && operation.concerns == Concerns::SearchInBatch && status == 200 {
+                    let entry = &reply.json()["decisions"][0];
+                    let is_refused = entry["status"] == 403 && entry["allowed"].is_null();
+                    if is_refused != (inner == 403) {
+                        note(&format!("{entry} in place of {inner}"));
+                    }
+                }
+                let challenge = reply.header("www-authenticate");
+                if challenge != (status == 401).then_some("Bearer") {
+                    note(&format!("the challenge is {challenge:?}"));
+                }
+                let lacks_scope = status == 401
+                    || status == 403 && !operation.scopes.iter().any(|it| principal.scopes.contains(it));
+                if is_right && lacks_scope && operation.method != "HEAD" {
+                    let (body, needed) = (reply.json(), operation.scopes[0]);
+                    let said = body["detail"].as_str().unwrap_or_default();
+                    if body["scope"] != needed || !said.contains(&format!("`{needed}`")) {
+                        note(&format!("the problem does not name `{needed}`: {body}"));
+                    }
+                }
+                let after = watched.state();
+                if inner != 200 && after != before {
+                    note(&format!("refused, and yet {before:?} became {after:?}"));
+                }
+                let takes = operation.scopes.first() == Some(&"check");
+                if inner == 200 && takes && after.0 != before.0 + 1 {
+                    note(&format!("allowed, and yet {before:?} became {after:?}"));
+                }
+                before = after;
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "of {cells} cells:\n{wrong}");
+    assert!(cells >= 250, "{cells} cells");
+    eprintln!("{cells} cells");
+}
+
+/// A page cannot have a token, but the browser can send what else its visitor has.
+#[test]
+fn pages_of_other_sites_are_refused_with_a_token_as_well() {
+    let folder = Folder::new("browsers");
+    let (token, line) = new_token("root", &["--scope", "change"]);
+    let server = Server::start(&["--limit", "5/1d", "--tokens", &folder.write("t", &line)]);
+    let bearer = format!("Authorization: Bearer {token}");
+    let reset = |header: &str| {
+        let body = r#"{"attributes": {"user": "alice"}}"#;
+        ask(server.admin, "POST", "/v1/reset", &["Host: limits.example", &bearer, header], body).status
+    };
+    assert_eq!(reset("Sec-Fetch-Site: cross-site"), 403);
+    assert_eq!(reset("Origin: http://evil.example"), 403);
+    assert_eq!(reset("Origin: http://limits.example"), 200);
+}
+
+#[test]
+fn whoever_may_touch_one_policy_sees_it_alone_and_does_not_learn_of_others() {
+    let folder = Folder::new("view");
+    let (token, line) = new_token("web", &["--scope", "check,read", "--policy", "search"]);
+    let (policies, tokens) = (folder.write("p.yaml", POLICIES), folder.write("t", &line));
+    let server = Server::start(&["--config", &policies, "--tokens", &tokens]);
+    let bearer = format!("Authorization: Bearer {token}");
+    let view = ask(server.admin, "GET", "/v1/policies", &["Host: x", &bearer], "").json();
+    let names: Vec<&Value> =
+        view["policies"].as_array().expect("a list").iter().map(|it| &it["name"]).collect();
+    assert_eq!(names, ["search"]);
+    let check =
+        |query: &str| ask(server.public, "GET", &format!("/v1/check?{query}"), &["Host: x", &bearer], "");
+    let other = check("name=login&key=alice");
+    other.assert_problem(403, None);
+    assert!(!String::from_utf8_lossy(&other.body).contains("login"));
+    assert_eq!(check("name=login").status, 403, "what it lacks is for those who may touch the policy");
+    assert_eq!(check("name=none&key=alice").json()["ground"], "unlimited");
+}
+
+#[test]
+fn the_file_of_principals_is_read_again_and_a_bad_one_keeps_the_last_good() {
+    let folder = Folder::new("reload");
+    let (old, old_line) = new_token("web", &["--scope", "check"]);
+    let (new, new_line) = new_token("web", &["--scope", "check"]);
+    let path = folder.write("t.jsonl", &old_line);
+    let server = Server::start(&["--limit", "50/1d", "--tokens", &path, "--metrics-listen", "127.0.0.1:0"]);
+    let check = |token: &str| {
+        let bearer = format!("Authorization: Bearer {token}");
+        ask(server.public, "GET", "/v1/check?user=alice", &["Host: x", &bearer], "").status
+    };
+    let metric = |name: &str| {
+        let metrics = ask(server.metrics.expect("an address"), "GET", "/metrics", &["Host: x"], "").body;
+        let text = String::from_utf8(metrics).expect("text");
+        text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' ')?.parse::<f64>().ok())
+    };
+    let last_used = || metric(r#"tollgate_principal_last_used_seconds{name="web"}"#);
+    assert_eq!(last_used(), None);
+    assert_eq!((check(&old), check(&new)), (200, 401));
+    let used = last_used();
+    assert!(used.is_some_and(|seconds| seconds > 1.7e9), "{used:?}");
+
+    folder.write("t.jsonl", &new_line);
+    until("the new token is live", || check(&new) == 200);
+    assert_eq!(check(&old), 401);
+    assert!(last_used() >= used, "it is the same principal");
+    assert_eq!(metric(r#"tollgate_principals_reloads_total{outcome="replaced"}"#), Some(1.0));
+
+    folder.write("t.jsonl", &format!("{new_line}\n{new_line}\n"));
+    until("the bad file is told of", || metric("tollgate_principals_in_step") == Some(0.0));
+    assert_eq!(metric(r#"tollgate_principals_reloads_total{outcome="failed"}"#), Some(1.0));
+    assert_eq!(check(&new), 200);
+    fs::remove_file(&path).expect("it is there");
+    server.signal("HUP");
+    until("the missing file is told of", || {
+        metric(r#"tollgate_principals_reloads_total{outcome="failed"}"#) >= Some(2.0)
+    });
+    assert_eq!(check(&new), 200);
+    assert!(metric(r#"tollgate_http_requests_rejected_total{status="401"}"#) >= Some(2.0));
+
+    server.signal("TERM");
+    let (_, log) = server.wait();
+    assert!(log.contains("principals are replaced") && log.contains("`web` has changed"), "{log}");
+    assert!(log.contains("principals stay as they are") && log.contains("t.jsonl:2:"), "{log}");
+}
+
+/// Whatever is presented, and wherever a token stands that should not.
+#[tokio::test(flavor = "multi_thread")]
+async fn no_token_digest_or_header_gets_into_logs_metrics_or_answers() {
+    let folder = Folder::new("canary");
+    let (token, line) = new_token("web", &["--scope", "check,metrics"]);
+    let digest = serde_json::from_str::<Value>(&line).expect("JSON")["sha256"].clone();
+    let digest = digest.as_str().expect("a text").to_owned();
+    let path = folder.write("t.jsonl", &format!("{line}\n"));
+    let mut command = tollgate();
+    command.env("RUST_LOG", "trace");
+    let server = Server::start_by(command, &["--limit", "1/1d", "--tokens", &path]);
+    let mut answers = String::new();
+    let mut ask = |address, path: &str, header: &str| {
+        let reply = ask(address, "GET", path, &["Host: x", header], "");
+        let answer = String::from_utf8(reply.body).expect("text");
+        answers += &answer;
+        answer
+    };
+    let failures = |metrics: &str| {
+        let name = r#"tollgate_principals_reloads_total{outcome="failed"} "#;
+        metrics.lines().find_map(|line| line.strip_prefix(name)?.parse::<f64>().ok()).expect("a count")
+    };
+    let bearer = format!("Authorization: Bearer {token}");
+    let canary = "tg_canary0123456789";
+    for header in [
+        bearer.clone(),
+        format!("Authorization: Bearer {canary}"),
+        format!("Authorization: Basic {canary}"),
+        format!("Authorization: {canary}"),
+        format!("Authorization: Bearer {canary}\r\nAuthorization: Bearer {token}"),
+        format!("Authorization: Bearer {}", canary.repeat(50)),
+    ] {
+        for (address, path) in [(server.public, "/v1/check?user=alice"), (server.admin, "/metrics")] {
+            for _ in 0..2 {
+                ask(address, path, &header);
+            }
+        }
+    }
+    // Over HTTP/2 heads are told by another library.
+    let status = over_http2(server.public, &format!("Bearer {canary}")).await;
+    assert_eq!(status, StatusCode::UNAUTHORIZED);
+    for (index, text) in [
+        format!("{line}\n{{\"name\": \"x\", \"sha256\": \"{canary}\", \"scopes\": [\"check\"]}}\n"),
+        format!("{line}\n{canary}\n"),
+        format!("{line}\n{line}\n"),
+        format!("{line}\n{{\"name\": \"{canary}:\", \"scopes\": \"{canary}\"}}\n"),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        folder.write("t.jsonl", &text);
+        server.signal("HUP");
+        until("it is read", || failures(&ask(server.admin, "/metrics", &bearer)) > index as f64);
+    }
+    server.signal("TERM");
+    let (_, log) = server.wait();
+    assert!(log.contains("principals stay as they are"), "{log}");
+    assert!(log.contains("TRACE") || log.contains("DEBUG"), "the log has every level");
+    assert!(!log.contains("lines were lost"), "nothing of it is missing");
+    assert!(answers.contains("not known") && answers.contains("tollgate_principal_last_used"), "{answers}");
+    for secret in [canary, &token, &digest, "Basic"] {
+        assert!(!log.contains(secret), "{secret} in the log:\n{log}");
+        assert!(!answers.contains(secret), "{secret} in an answer:\n{answers}");
+    }
+}
+
+/// The status of a check over HTTP/2 with this header.
+async fn over_http2(address: SocketAddr, authorization: &str) -> StatusCode {
+    let stream = tokio::net::TcpStream::connect(address).await.expect("the server listens");
+    let (mut requests, connection) =
+        hyper::client::conn::http2::handshake(TokioExecutor::new(), TokioIo::new(stream))
+            .await
+            .expect("it speaks HTTP/2");
+    tokio::spawn(connection);
+    let uri = format!("http://{address}/v1/check?user=alice");
+    let request = Request::get(uri).header("Authorization", authorization);
+    let request = request.body(Empty::<Bytes>::new()).expect("a request");
+    requests.send_request(request).await.expect("an answer").status()
+}
+
+#[test]
+fn a_file_that_cannot_be_used_ends_the_start() {
+    let folder = Folder::new("start");
+    let line = new_token("web", &["--scope", "check"]).1;
+    let file = folder.write("t.jsonl", &format!("# first\n{line}\n{{\"name\": \"a b\"}}\n"));
+    let missing = folder.path("missing.jsonl");
+    let start = |flags: &[&str], variables: &[(&str, &str)]| {
+        let mut command = tollgate();
+        command.args([
+            "serve",
+            "--limit",
+            "5/1m",
+            "--listen",
+            "127.0.0.1:0",
+            "--admin-listen",
+            "127.0.0.1:0",
+        ]);
+        let output = command.args(flags).envs(variables.iter().copied()).output().expect("it runs");
+        (output.status.code(), String::from_utf8(output.stderr).expect("text"))
+    };
+    let (status, said) = start(&["--tokens", &file], &[]);
+    assert_eq!(status, Some(2), "{said}");
+    assert!(said.contains("`--tokens`: ") && said.contains("t.jsonl:3:2: name: expected 1 to 64"), "{said}");
+    let (status, said) = start(&[], &[("TOLLGATE_TOKENS", &missing)]);
+    assert_eq!(status, Some(2), "{said}");
+    assert!(said.contains("`TOLLGATE_TOKENS`: cannot read") && said.contains("missing.jsonl"), "{said}");
+}
+
+#[test]
+fn a_new_token_is_printed_once_with_the_line_of_the_file() {
+    let run = |flags: &[&str]| {
+        let output = tollgate().args(["token", "new"]).args(flags).output().expect("it runs");
+        (output.status.code(), String::from_utf8([output.stdout, output.stderr].concat()).expect("text"))
+    };
+    let expires = "2027-01-01T00:00:00Z";
+    let (status, text) =
+        run(&["--name", "web", "--scope", "check,peek", "--policy", "search", "--expires", expires]);
+    assert_eq!(status, Some(0), "{text}");
+    let lines: Vec<&str> = text.lines().collect();
+    let [_, token, _, _, line] = lines[..] else { panic!("{text}") };
+    assert!(token.starts_with("tg_") && token.len() == 67, "{text}");
+    let mut line: Value = serde_json::from_str(line).expect("JSON");
+    assert_eq!(line["sha256"].take().as_str().map(str::len), Some(64));
+    assert_eq!(
+        line,
+        json!({ "name": "web", "sha256": null, "scopes": ["check", "peek"], "policies": ["search"],
+                "expires": expires })
+    );
+    for (flags, said) in [
+        (&["--name", "web"][..], "--scope"),
+        (&["--scope", "check"], "--name"),
+        (&["--name", "a b", "--scope", "check"], "expected 1 to 64"),
+        (&["--name", "web", "--scope", "root"], "possible values: check, peek, change"),
+        (&["--name", "web", "--scope", "check", "--expires", "tomorrow"], "expected a time"),
+    ] {
+        let (status, text) = run(flags);
+        assert!(status == Some(2) && text.contains(said), "{text}");
+    }
+}
+
+#[test]
+fn check_takes_its_token_from_a_file() {
+    let folder = Folder::new("client");
+    let (token, line) = new_token("web", &["--scope", "check"]);
+    let server = Server::start(&["--limit", "5/1d", "--tokens", &folder.write("t", &line)]);
+    let check = |file: Option<&str>| {
+        let mut command = tollgate();
+        command.args(["check", "user=alice", "--server", &server.public.to_string()]);
+        command.envs(file.map(|file| ("TOLLGATE_TOKEN_FILE", file)));
+        let output = command.output().expect("it runs");
+        (output.status.code(), String::from_utf8([output.stdout, output.stderr].concat()).expect("text"))
+    };
+    let file = folder.write("token", &format!("{token}\n"));
+    let (status, said) = check(Some(&file));
+    assert_eq!(status, Some(0), "{said}");
+    let (status, said) = check(None);
+    assert!(
+        status == Some(3) && said.contains("status 401 Unauthorized: this needs the scope `check`"),
+        "{said}"
+    );
+    for text in ["", "two words", "ä"] {
+        let (status, said) = check(Some(&folder.write("bad", text)));
+        assert!(status == Some(2) && said.contains("TOLLGATE_TOKEN_FILE"), "{said}");
+    }
+    let (status, said) = check(Some(&folder.path("missing")));
+    assert!(status == Some(2) && said.contains("cannot read"), "{said}");
+}
+
+#[test]
+fn the_description_says_which_scope_an_operation_needs() {
+    let folder = Folder::new("openapi");
+    let (token, line) = new_token("web", &["--scope", "read"]);
+    let tokens = folder.write("t", &line);
+    let server = Server::start(&["--limit", "5/1d", "--tokens", &tokens, "--metrics-listen", "127.0.0.1:0"]);
+    let bearer = format!("Authorization: Bearer {token}");
+    let document = ask(server.admin, "GET", "/openapi.json", &["Host: x", &bearer], "").json();
+    assert_eq!(document["components"]["securitySchemes"]["bearer"]["scheme"], "bearer");
+    let operation = |path: &str, method: &str| document["paths"][path][method].clone();
+    let check = operation("/v1/check", "post");
+    assert_eq!(check["security"], json!([{ "bearer": ["check"] }]));
+    assert!(check["responses"]["401"].is_object() && check["responses"]["403"].is_object());
+    assert_eq!(operation("/v1/reset", "post")["security"], json!([{ "bearer": ["change"] }]));
+    assert_eq!(operation("/metrics", "get")["security"], json!([{}, { "bearer": ["metrics"] }]));
+    assert_eq!(operation("/metrics", "get")["tags"], json!(["admin", "metrics"]));
+    let health = operation("/healthz", "get");
+    assert!(health["security"].is_null() && health["responses"]["401"].is_null(), "{health}");
+
+    let open = Server::start(&["--limit", "5/1d"]).admin_get("/openapi.json").json();
+    assert!(open["components"]["securitySchemes"].is_null());
+    assert!(open["paths"]["/v1/check"]["post"]["responses"]["401"].is_null());
+}
+
+/// Prometheus had to reach the operations that change counters.
+#[test]
+fn metrics_have_a_listener_of_their_own_that_asks_for_nothing() {
+    let server = Server::start(&["--limit", "5/1d", "--metrics-listen", "0.0.0.0:0"]);
+    let port = server.metrics.expect("an address").port();
+    let address = SocketAddr::from(([127, 0, 0, 1], port));
+    let get = |path: &str| ask(address, "GET", path, &["Host: tollgate.monitoring.svc:9090"], "").status;
+    assert_eq!((get("/metrics"), get("/healthz"), get("/readyz")), (200, 200, 200));
+    assert_eq!((get("/v1/policies"), get("/openapi.json"), get("/v1/check?user=a")), (404, 404, 404));
+    let connections = server.metric(r#"tollgate_http_connections{listener="metrics"}"#);
+    assert!(connections.is_some());
+    server.signal("TERM");
+    let (status, log) = server.wait();
+    assert_eq!(status.code(), Some(0), "{log}");
+    assert!(!log.contains("WARN"), "{log}");
+}
