@@ -540,7 +540,7 @@ fn a_new_token_is_printed_once_with_the_line_of_the_file() {
     assert_eq!(status, Some(0), "{text}");
     let lines: Vec<&str> = text.lines().collect();
     let [_, token, _, _, line] = lines[..] else { panic!("{text}") };
-    assert!(token.starts_with("tg_") && token.len() == 67, "{text}");
+    assert!(token.starts_with("tg_") && token.len() == 46, "{text}");
     let mut line: Value = serde_json::from_str(line).expect("JSON");
     assert_eq!(line["sha256"].take().as_str().map(str::len), Some(64));
     assert_eq!(

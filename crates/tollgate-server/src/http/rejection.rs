@@ -59,11 +59,11 @@ impl Rejection {
             ),
             Unauthorized::Expired => (
                 StatusCode::UNAUTHORIZED,
-                format!("this needs the scope `{scope}`, and whoever asks has expired"),
+                format!("this needs the scope `{scope}`, and the caller's access has expired"),
             ),
             Unauthorized::Scope => (
                 StatusCode::FORBIDDEN,
-                format!("this needs the scope `{scope}`, which whoever asks does not have"),
+                format!("this needs the scope `{scope}`, which the caller does not have"),
             ),
         };
         Self { scope: Some(scope), ..Self::new(status, detail) }
@@ -71,7 +71,7 @@ impl Rejection {
 
     /// The caller may touch some policies only, and asks for what concerns others.
     pub(super) fn other_policies() -> Self {
-        let detail = "this concerns a policy that whoever asks may not touch";
+        let detail = "this concerns a policy that the caller may not touch";
         Self::new(StatusCode::FORBIDDEN, detail)
     }
 

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::hash::{Hash, Hasher};
 
+use base64ct::{Base64UrlUnpadded, Encoding};
 use ring::digest::{SHA256, SHA256_OUTPUT_LEN, digest};
 use ring::rand::{SecureRandom, SystemRandom};
 use thiserror::Error;
@@ -46,7 +47,7 @@ impl Digest {
     }
 
     pub(crate) fn to_hex(self) -> String {
-        hex(&self.0)
+        self.0.iter().map(|byte| format!("{byte:02x}")).collect()
     }
 }
 
@@ -80,11 +81,8 @@ impl fmt::Debug for Digest {
 pub(crate) fn generate() -> Result<String, NoRandomness> {
     let mut bytes = [0; RANDOM_BYTES];
     SystemRandom::new().fill(&mut bytes).map_err(|_| NoRandomness)?;
-    Ok(format!("{PREFIX}{}", hex(&bytes)))
-}
-
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+    // Short enough to be hashed as one block.
+    Ok(format!("{PREFIX}{}", Base64UrlUnpadded::encode_string(&bytes)))
 }
 
 #[cfg(test)]
@@ -119,6 +117,6 @@ mod tests {
     fn every_token_is_another() {
         let (one, other) = (generate().unwrap(), generate().unwrap());
         assert_ne!(one, other);
-        assert!(one.starts_with(PREFIX) && one.len() == PREFIX.len() + 64, "{one}");
+        assert!(one.starts_with(PREFIX) && one.len() == PREFIX.len() + 43, "{one}");
     }
 }
