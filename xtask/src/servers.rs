@@ -1,4 +1,5 @@
-//! The servers that the tests of shared stores start: they have to be installed, and need not run.
+//! What tests start besides our own programs: the servers of shared stores, and a browser. They have to be installed,
+//! and need not run.
 //!
 //! Debian starts a server as soon as it is installed. The tests neither use nor disturb it: theirs listen on ports
 //! of their own.
@@ -16,17 +17,22 @@ const REDIS: Package =
 const VALKEY: Package =
     Package { name: "valkey-server", probe: r#"command -v "${TOLLGATE_VALKEY_SERVER:-valkey-server}""# };
 
+/// For the test of what a page of another site achieves.
+const CHROMIUM: Package =
+    Package { name: "chromium-headless-shell", probe: "command -v chromium-headless-shell" };
+
 /// Where Debian 12 has Valkey, which came after it.
 const BACKPORTS: &str = "deb [signed-by=/usr/share/keyrings/debian-archive-keyring.gpg] http://deb.debian.org/debian bookworm-backports main";
 const BACKPORTS_FILE: &str = "/etc/apt/sources.list.d/bookworm-backports.list";
 
-/// Makes sure that both are installed: root installs them, everybody else is told the command.
+/// Makes sure that all are installed: root installs them, everybody else is told the command.
 pub(crate) fn require() -> Result<Checked> {
     REDIS.require()?;
     if !VALKEY.is_installed() && needs_backports() {
         add_backports()?;
     }
     VALKEY.require()?;
+    CHROMIUM.require()?;
     Ok(Checked::Passed)
 }
 
