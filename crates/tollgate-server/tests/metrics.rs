@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use support::Server;
+use support::{Connection, Reply, Server};
 use tollgate_testkit::servers::{self, Software};
 
 const RULES: &str = include_str!("../../../examples/alerts/tollgate.rules.yml");
@@ -193,8 +193,9 @@ fn alerts_name_metrics_and_labels_that_are_exported() {
 fn every_metric_is_in_the_document_and_the_document_names_no_other() {
     let store = servers::Server::start(Software::Redis);
     let service = on_store(&store);
-    let exported: BTreeSet<String> =
-        exported(&service.server).iter().map(|line| family(name(line))).collect();
+    let mut exported = exported(&service.server);
+    exported.extend(exported_with_tokens());
+    let exported: BTreeSet<String> = exported.iter().map(|line| family(name(line))).collect();
     let rows = DOCUMENT.lines().filter_map(|line| line.strip_prefix("| `")?.split_once('`'));
     let documented: BTreeSet<String> =
         rows.map(|(text, _)| family(name(text))).filter(|name| name.starts_with("tollgate_")).collect();
@@ -207,7 +208,28 @@ fn every_metric_is_in_the_document_and_the_document_names_no_other() {
 
 /// Each series with its labels.
 fn exported(server: &Server) -> Vec<String> {
-    let text = String::from_utf8(server.admin_get("/metrics").body).expect("metrics are text");
+    series(server.admin_get("/metrics"))
+}
+
+/// What a service exports that has principals, one of which has asked.
+fn exported_with_tokens() -> Vec<String> {
+    let tokens = std::env::temp_dir().join(format!("tollgate-metrics-tokens-{}", std::process::id()));
+    // printf %s tg_test | sha256sum
+    let digest = "c1dc8d287249431ce1a2dd041861bd5ea00208850e9174f85d9327c49cfdea92";
+    let line = format!(r#"{{"name": "test", "sha256": "{digest}", "scopes": ["check"]}}"#);
+    fs::write(&tokens, line).expect("it can be written");
+    let path = tokens.display().to_string();
+    let server = Server::start(&["--limit", "5/1d", "--tokens", &path, "--metrics-listen", "127.0.0.1:0"]);
+    let check =
+        b"GET /v1/check?user=alice HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer tg_test\r\n\r\n";
+    assert_eq!(server.connect().ask(check).status, 200);
+    let metrics = server.metrics.expect("metrics have a listener");
+    fs::remove_file(&tokens).expect("it is there");
+    series(Connection::open(metrics).ask(&support::get("/metrics")))
+}
+
+fn series(metrics: Reply) -> Vec<String> {
+    let text = String::from_utf8(metrics.body).expect("metrics are text");
     let series = text.lines().filter(|line| !line.starts_with('#'));
     series.filter_map(|line| Some(line.rsplit_once(' ')?.0.to_owned())).collect()
 }
