@@ -53,6 +53,14 @@ pub enum Refusal {
         /// The policy's name.
         policy: Box<str>,
     },
+    /// The value of an attribute is [longer](crate::PolicyLimiter::max_value_bytes) than it may be.
+    #[error("`{attribute}` is longer than {max} bytes")]
+    LongValue {
+        /// The attribute.
+        attribute: Box<str>,
+        /// Bytes that it may have.
+        max: usize,
+    },
 }
 
 impl Refusal {

@@ -135,7 +135,7 @@ impl<S: Store, C: Clock> PolicyLimiter<S, C> {
         windows: &[ChargedWindow],
     ) -> Result<Changed<QuotaRefund>, RefundError> {
         let set = self.live();
-        let matched = matched(&set, attributes, cost)?;
+        let matched = self.matched(&set, attributes, cost)?;
         let charges: Charges<'_> = matched.enforced().collect();
         let starts = starts(&charges, windows)?;
         self.expect_past(&charges, windows).await?;
@@ -158,7 +158,7 @@ impl<S: Store, C: Clock> PolicyLimiter<S, C> {
     /// [may have charged](StoreError::may_have_charged).
     pub async fn reset(&self, attributes: &Attributes<'_>) -> Result<Changed<QuotaState>, CheckError> {
         let set = self.live();
-        let matched = matched(&set, attributes, 0)?;
+        let matched = self.matched(&set, attributes, 0)?;
         let values =
             self.change(matched.enforced().map(|charge| Some(Step::Reset(charge.counter())))).await?;
         Ok(Changed { applied: applied(&matched), values, set: Arc::clone(&set) })
@@ -176,10 +176,24 @@ impl<S: Store, C: Clock> PolicyLimiter<S, C> {
         used: u64,
     ) -> Result<Changed<QuotaState>, CheckError> {
         let set = self.live();
-        let matched = matched(&set, attributes, 0)?;
+        let matched = self.matched(&set, attributes, 0)?;
         let steps = matched.enforced().map(|charge| Some(Step::Set { counter: charge.counter(), used }));
         let values = self.change(steps).await?;
         Ok(Changed { applied: applied(&matched), values, set: Arc::clone(&set) })
+    }
+
+    /// What applies to a request, if it says who is counted.
+    fn matched<'a>(
+        &self,
+        set: &'a PolicySet,
+        attributes: &'a Attributes<'_>,
+        cost: u32,
+    ) -> Result<Matched<'a>, CheckError> {
+        match self.charges(set, attributes, cost)? {
+            Outcome::Charge(matched) => Ok(matched),
+            Outcome::Exempt(_) => Ok(Matched::default()),
+            Outcome::DenyUnknown { policy, no_key } => Err(Refusal::missing_key(policy, no_key).into()),
+        }
     }
 
     /// Takes those steps that there are, on one counter each, up to the first that fails.
@@ -241,19 +255,6 @@ fn starts(charges: &[Charge<'_>], windows: &[ChargedWindow]) -> Result<Vec<Optio
         }
     }
     Ok(starts)
-}
-
-/// What applies to a request, if it says who is counted.
-fn matched<'a>(
-    set: &'a PolicySet,
-    attributes: &'a Attributes<'_>,
-    cost: u32,
-) -> Result<Matched<'a>, CheckError> {
-    match set.policies().charges(attributes, cost)? {
-        Outcome::Charge(matched) => Ok(matched),
-        Outcome::Exempt(_) => Ok(Matched::default()),
-        Outcome::DenyUnknown { policy, no_key } => Err(Refusal::missing_key(policy, no_key).into()),
-    }
 }
 
 fn applied(matched: &Matched<'_>) -> SmallVec<[Applied; 2]> {

@@ -91,6 +91,8 @@ use crate::{Attributes, Matched, Outcome, Policies, Refusal};
 pub struct PolicyLimiter<S, C = SystemClock> {
     store: FallbackStore<S, C>,
     when_full: WhenFull,
+    /// Bytes of an attribute's value at most.
+    max_value: usize,
     /// Requests that the store had no room for.
     full: AtomicU64,
     live: ArcSwap<PolicySet>,
@@ -133,6 +135,7 @@ impl<S: Store> PolicyLimiter<S> {
             // Each quota says what the store's trouble means.
             store: FallbackStore::new(store, OnStoreFailure::Open),
             when_full: WhenFull::default(),
+            max_value: usize::MAX,
             full: AtomicU64::new(0),
             live: ArcSwap::from_pointee(PolicySet::first(policies, source)),
             replacing: Mutex::new(()),
@@ -143,14 +146,21 @@ impl<S: Store> PolicyLimiter<S> {
 impl<S, C> PolicyLimiter<S, C> {
     /// Counts in this memory while the store is in trouble, by its clock and up to its cap.
     pub fn memory<K>(self, memory: MemoryStore<K>) -> PolicyLimiter<S, K> {
-        let Self { store, when_full, full, live, replacing } = self;
-        PolicyLimiter { store: store.memory(memory), when_full, full, live, replacing }
+        let Self { store, when_full, max_value, full, live, replacing } = self;
+        PolicyLimiter { store: store.memory(memory), when_full, max_value, full, live, replacing }
     }
 
     /// Sets what an unseen key is answered while the store is full.
     #[must_use]
     pub fn when_full(self, when_full: WhenFull) -> Self {
         Self { when_full, ..self }
+    }
+
+    /// Refuses requests with an attribute whose value has more bytes, so that no key of the store does. Without it any
+    /// length is taken.
+    #[must_use]
+    pub fn max_value_bytes(self, bytes: usize) -> Self {
+        Self { max_value: bytes, ..self }
     }
 
     /// The store.
@@ -192,7 +202,7 @@ impl<S: Store, C: Clock> PolicyLimiter<S, C> {
     /// Dropped before it is done, the units may or may not have been taken.
     pub async fn check(&self, attributes: &Attributes<'_>, cost: u32) -> Result<PolicyDecision, CheckError> {
         let set = self.live();
-        let (basis, trials) = match set.policies().charges(attributes, cost)? {
+        let (basis, trials) = match self.charges(&set, attributes, cost)? {
             Outcome::Charge(matched) => {
                 let decided = self.charge(&set, &matched).await?;
                 let trials = self.try_out(&[(&matched, &decided.counted)]).await.pop().unwrap_or_default();
@@ -217,7 +227,7 @@ impl<S: Store, C: Clock> PolicyLimiter<S, C> {
         cost: u32,
     ) -> Option<Result<PolicyDecision, CheckError>> {
         let set = self.live();
-        let (basis, trials) = match set.policies().charges(attributes, cost) {
+        let (basis, trials) = match self.charges(&set, attributes, cost) {
             Err(refusal) => return Some(Err(refusal.into())),
             Ok(Outcome::Charge(matched)) => {
                 let decided = match self.charge_at_once(&set, &matched)? {
@@ -240,7 +250,7 @@ impl<S: Store, C: Clock> PolicyLimiter<S, C> {
     /// As [`check`](Self::check).
     pub async fn peek(&self, attributes: &Attributes<'_>, cost: u32) -> Result<PolicyDecision, CheckError> {
         let set = self.live();
-        let basis = match set.policies().charges(attributes, cost)? {
+        let basis = match self.charges(&set, attributes, cost)? {
             Outcome::Charge(matched) => {
                 let charges: Charges<'_> = matched.enforced().collect();
                 let counted = match charges.as_slice() {
@@ -266,7 +276,7 @@ impl<S: Store, C: Clock> PolicyLimiter<S, C> {
     ) -> Vec<Result<PolicyDecision, CheckError>> {
         let set = self.live();
         let outcomes: Vec<Result<Outcome<'_>, Refusal>> =
-            requests.into_iter().map(|(attributes, cost)| set.policies().charges(attributes, cost)).collect();
+            requests.into_iter().map(|(attributes, cost)| self.charges(&set, attributes, cost)).collect();
         let charges: Vec<Charges<'_>> = outcomes
             .iter()
             .map(|outcome| match outcome {
@@ -302,6 +312,21 @@ impl<S: Store, C: Clock> PolicyLimiter<S, C> {
                 Ok(PolicyDecision::of_check(Arc::clone(&set), basis, trials))
             })
             .collect()
+    }
+
+    /// What applies to a request whose attributes are as they may be.
+    fn charges<'a>(
+        &self,
+        set: &'a PolicySet,
+        attributes: &'a Attributes<'_>,
+        cost: u32,
+    ) -> Result<Outcome<'a>, Refusal> {
+        match attributes.iter().find(|(_, value)| value.len() > self.max_value) {
+            Some((attribute, _)) => {
+                Err(Refusal::LongValue { attribute: attribute.into(), max: self.max_value })
+            }
+            None => set.policies().charges(attributes, cost),
+        }
     }
 
     /// One decision for each request that charges something or could.
