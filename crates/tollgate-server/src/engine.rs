@@ -15,6 +15,7 @@ use tracing::{info, warn};
 use crate::caller::CallerAttributes;
 use crate::log_gap::LogGap;
 use crate::metrics::{CheckSource, Metrics};
+use crate::readiness::Readiness;
 use crate::stopwatch::Stopwatch;
 use crate::store::{ServedStore, StoreState};
 
@@ -26,6 +27,7 @@ pub(crate) struct Engine<S> {
     denials: DenialLog,
     full_noted: AtomicU64,
     full_logged: LogGap,
+    readiness: Readiness,
 }
 
 /// Keeps the log to one line a window for each quota that denies.
@@ -38,13 +40,25 @@ const LOGGED_QUOTAS: usize = 4096;
 
 impl<S: ServedStore> Engine<S> {
     pub(crate) fn new(limiter: Arc<PolicyLimiter<S>>, when_full: WhenFull, metrics: Arc<Metrics>) -> Self {
-        let (full_noted, full_logged) = (AtomicU64::new(0), LogGap::default());
-        Self { limiter, when_full, metrics, denials: DenialLog::default(), full_noted, full_logged }
+        let (full_noted, full_logged, readiness) = Default::default();
+        Self {
+            limiter,
+            when_full,
+            metrics,
+            denials: DenialLog::default(),
+            full_noted,
+            full_logged,
+            readiness,
+        }
     }
 
-    /// How the store is now.
-    pub(crate) async fn store_state(&self) -> StoreState {
-        self.limiter.store().state().await
+    /// How the store is, or was just now.
+    pub(crate) async fn store_state(&self) -> StoreState
+    where
+        S: 'static,
+    {
+        let limiter = Arc::clone(&self.limiter);
+        self.readiness.state(async move { limiter.store().state().await }).await
     }
 
     /// The policies that are live now.

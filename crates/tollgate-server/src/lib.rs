@@ -44,6 +44,7 @@ mod phase;
 mod policy_file;
 mod principals;
 mod protocol;
+mod readiness;
 mod reload;
 mod scope;
 mod serve;

@@ -265,6 +265,28 @@ fn readiness_sees_every_server_of_a_cluster() {
     until("unready", &server, "/readyz", |reply| reply.status == 503);
 }
 
+/// Each look at `/readyz` wrote to the store, so that a client had it written to as often as it liked.
+#[test]
+fn however_many_ask_for_readiness_the_store_is_asked_ten_times_a_second() {
+    let store = redis();
+    let server = serve(&store, "5/1d", &[]);
+    until("ready", &server, "/readyz", |reply| reply.body == b"ready\n");
+    let commands = || store.info("total_commands_processed").parse::<u64>().expect("a number");
+    let (before, began) = (commands(), Instant::now());
+    let mut connections: Vec<Connection> = (0..20).map(|_| server.connect()).collect();
+    let many = get("/readyz").repeat(50);
+    connections.iter_mut().for_each(|connection| connection.send(&many));
+    for connection in &mut connections {
+        for _ in 0..50 {
+            assert_eq!(connection.reply().map(|reply| reply.status), Some(200));
+        }
+    }
+    let looks = began.elapsed().as_millis() as u64 / 100 + 1;
+    // A look is a script, which is counted with the commands in it, and the counts are asked for as well.
+    let asked = commands() - before;
+    assert!(asked <= looks * 10 + 10, "{asked} commands, in the time of {looks} looks");
+}
+
 /// Who only read was answered, so that `/readyz` said ready and the log that the store is back, while every check was
 /// refused.
 #[test]
