@@ -1,5 +1,6 @@
 //! From a listening socket to connections: the cap on them, and the end of listening.
 
+use std::net::SocketAddr;
 use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,6 +14,7 @@ use tracing::warn;
 use crate::caller::Peer;
 use crate::log_gap::LogGap;
 use crate::metrics::OpenConnections;
+use crate::peers::{OfPeer, Peers};
 use crate::phase::Phase;
 use crate::protocol::Protocol;
 
@@ -29,7 +31,13 @@ pub(crate) struct Acceptor<P> {
     connections: Connections<P>,
     failure_logged: LogGap,
     full_logged: LogGap,
+    /// Those of each client, if they are to be few.
+    peers: Option<Peers>,
+    refusal_logged: LogGap,
 }
+
+/// A place for one connection, held until it has ended.
+type Place = (OwnedSemaphorePermit, Option<OfPeer>);
 
 /// What the connections of one socket have in common.
 struct Connections<P> {
@@ -38,38 +46,47 @@ struct Connections<P> {
     phase: Phase,
 }
 
+/// The client has as many connections as it may.
+struct Refused;
+
 impl<P: Protocol> Acceptor<P> {
     pub(crate) fn new(
         socket: TcpListener,
         max_connections: u32,
+        peers: Option<Peers>,
         protocol: P,
         open: OpenConnections,
         phase: Phase,
     ) -> Self {
-        let phase = phase.of_listener(open.clone(), max_connections);
         let connections = Connections { protocol: Arc::new(protocol), open, phase };
-        let (failure_logged, full_logged) = Default::default();
-        Self { socket, max_connections, connections, failure_logged, full_logged }
+        let (failure_logged, full_logged, refusal_logged) = Default::default();
+        Self { socket, max_connections, connections, failure_logged, full_logged, peers, refusal_logged }
     }
 
     /// Serves until the service drains and the last connection has ended.
     pub(crate) async fn run(self) {
         let permits = Arc::new(Semaphore::new(self.max_connections as usize));
-        while let Some((stream, permit)) = self.accept(&permits).await {
-            self.connections.spawn(stream, permit);
+        while let Some((stream, address, permit)) = self.accept(&permits).await {
+            match self.place_of(address) {
+                Ok(of_peer) => self.connections.spawn(stream, (permit, of_peer)),
+                Err(Refused) => self.note_refused(),
+            }
         }
         let waiting = self.waiting();
         drop(self.socket);
         for stream in waiting {
             let Ok(permit) = Arc::clone(&permits).acquire_owned().await else { break };
-            self.connections.spawn(stream, permit);
+            self.connections.spawn(stream, (permit, None));
         }
         // Whoever holds all permits knows that every connection has given its own back.
         let _ = permits.acquire_many(self.max_connections).await;
     }
 
     /// The next connection, once there is room for one; none when the service drains.
-    async fn accept(&self, permits: &Arc<Semaphore>) -> Option<(TcpStream, OwnedSemaphorePermit)> {
+    async fn accept(
+        &self,
+        permits: &Arc<Semaphore>,
+    ) -> Option<(TcpStream, SocketAddr, OwnedSemaphorePermit)> {
         let next = async {
             if permits.available_permits() == 0 {
                 self.note_full();
@@ -78,7 +95,7 @@ impl<P: Protocol> Acceptor<P> {
             let Ok(permit) = Arc::clone(permits).acquire_owned().await else { future::pending().await };
             loop {
                 match self.socket.accept().await {
-                    Ok((stream, _)) => return (stream, permit),
+                    Ok((stream, address)) => return (stream, address, permit),
                     Err(error) if is_of_one_connection(&error) => {}
                     Err(error) => {
                         if self.failure_logged.passes(SystemClock.now(), LOG_GAP) {
@@ -94,6 +111,22 @@ impl<P: Protocol> Acceptor<P> {
             biased;
             () = self.connections.phase.draining() => None,
             accepted = next => Some(accepted),
+        }
+    }
+
+    /// One more connection of this client, if it may have one.
+    fn place_of(&self, address: SocketAddr) -> Result<Option<OfPeer>, Refused> {
+        self.peers.as_ref().map(|peers| peers.one_of(address.ip()).ok_or(Refused)).transpose()
+    }
+
+    fn note_refused(&self) {
+        self.connections.open.refused();
+        if self.refusal_logged.passes(SystemClock.now(), LOG_GAP) {
+            let listener = self.connections.open.listener();
+            warn!(
+                listener,
+                "a client has all connections of --max-connections-per-peer: further ones are closed"
+            );
         }
     }
 
@@ -122,14 +155,14 @@ impl<P: Protocol> Acceptor<P> {
 }
 
 impl<P: Protocol> Connections<P> {
-    /// Serves a connection in a task of its own and gives the permit back when it has ended.
-    fn spawn(&self, stream: TcpStream, permit: OwnedSemaphorePermit) {
+    /// Serves a connection in a task of its own and gives its place back when it has ended.
+    fn spawn(&self, stream: TcpStream, place: Place) {
         // Answers are small and each is wanted at once.
         let _ = stream.set_nodelay(true);
         let (protocol, phase, open) = (Arc::clone(&self.protocol), self.phase.clone(), self.open.one());
         tokio::spawn(async move {
             protocol.serve(stream, Peer::default(), phase).await;
-            drop((open, permit));
+            drop((open, place));
         });
     }
 }

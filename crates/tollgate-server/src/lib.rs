@@ -40,6 +40,7 @@ mod look;
 mod metrics;
 pub mod new_token;
 pub mod output;
+mod peers;
 mod phase;
 mod policy_file;
 mod principals;

@@ -6,6 +6,7 @@ use std::time::Duration;
 use tollgate::Timestamp;
 
 /// See the [module](self).
+#[derive(Debug)]
 pub(crate) struct LogGap {
     /// Unix milliseconds until which there is no further line.
     until: AtomicI64,

@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use tokio::sync::Notify;
 
+use crate::http::Budget;
 use crate::metrics::OpenConnections;
 
 /// Whether the service drains, which is set once, when the first signal comes. Clones share it.
@@ -15,11 +16,12 @@ pub(crate) struct Phase {
     crowd: Option<Crowd>,
 }
 
-/// The connections of one listener, and how many of them are many.
+/// The connections of one listener, how many of them are many, and the memory that all of them share.
 #[derive(Debug, Clone)]
 struct Crowd {
     open: OpenConnections,
     many: u32,
+    budget: Budget,
 }
 
 /// What is wanted of connections.
@@ -41,17 +43,22 @@ struct Drain {
     changed: Notify,
 }
 
+impl Crowd {
+    fn is_crowded(&self) -> bool {
+        self.open.count() >= i64::from(self.many) || self.budget.is_scarce()
+    }
+}
+
 impl Phase {
     /// The phase as the connections of one listener see it, of which there may be so many.
-    pub(crate) fn of_listener(&self, open: OpenConnections, max_connections: u32) -> Self {
+    pub(crate) fn of_listener(&self, open: OpenConnections, max_connections: u32, budget: Budget) -> Self {
         // The last sixteenth is kept free of those who only hold a place.
         let many = max_connections - max_connections / 16;
-        Self { drain: Arc::clone(&self.drain), crowd: Some(Crowd { open, many }) }
+        Self { drain: Arc::clone(&self.drain), crowd: Some(Crowd { open, many, budget }) }
     }
 
     pub(crate) fn pressure(&self) -> Pressure {
-        let is_crowded =
-            || self.crowd.as_ref().is_some_and(|crowd| crowd.open.count() >= i64::from(crowd.many));
+        let is_crowded = || self.crowd.as_ref().is_some_and(Crowd::is_crowded);
         match self.is_draining() {
             true => Pressure::Drain,
             false if is_crowded() => Pressure::Crowd,

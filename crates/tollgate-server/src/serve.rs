@@ -17,11 +17,12 @@ use crate::args::LogFormat;
 use crate::descriptors::{self, Caps};
 use crate::engine::Engine;
 use crate::follow;
-use crate::http::{Edge, Http};
+use crate::http::{Budget, Edge, Http};
 use crate::listener::{Access, Listener};
 use crate::live_policies::LivePolicies;
 use crate::metrics::{Metrics, Occupancy, PolicyFigures, PrincipalFigures, Scrape, StoreMetrics};
 use crate::output;
+use crate::peers::Peers;
 use crate::phase::Phase;
 use crate::principals::LivePrincipals;
 use crate::reload::Reloads;
@@ -49,7 +50,7 @@ struct Server {
     background: Vec<Task>,
     public: SocketAddr,
     admin: SocketAddr,
-    metrics: Option<SocketAddr>,
+    metrics_address: Option<SocketAddr>,
     /// Whether everybody who reaches a listener may do what it grants.
     is_open: bool,
     /// What is allowed to whom, for people.
@@ -60,6 +61,7 @@ struct Server {
     drain_delay: Option<Duration>,
     log_format: LogFormat,
     phase: Phase,
+    metrics: Arc<Metrics>,
     signals: Signals,
 }
 
@@ -136,6 +138,9 @@ impl Server {
             allowed_hosts,
             principals,
             max_connections,
+            max_connections_per_peer,
+            body_memory,
+            max_attribute_bytes,
             drain_delay,
             log_format,
             ..
@@ -188,8 +193,10 @@ impl Server {
             |dialect| announced::example_as(dialect.example, &policies),
         );
         notes.iter().for_each(|note| info!(source, "{note}"));
-        let limiter =
-            PolicyLimiter::new(store, policies, &source).memory(memory.clone()).when_full(when_full);
+        let limiter = PolicyLimiter::new(store, policies, &source)
+            .memory(memory.clone())
+            .when_full(when_full)
+            .max_value_bytes(max_attribute_bytes);
         let limiter = Arc::new(limiter);
         let reloads = file.map(|mut file| {
             file.log_warnings(&warnings);
@@ -211,51 +218,68 @@ impl Server {
             reloads: reloaded.clone(),
         };
         let size = move || Occupancy { counters: memory.counters(), max_counters: memory.max_counters() };
+        let budget = Budget::new(body_memory);
         let scrape = Scrape::new(
             Arc::clone(&metrics),
             Box::new(figures),
             principals,
             Box::new(size),
             shared,
+            budget.clone(),
             metric_aliases,
         );
         let engine = Engine::new(limiter, when_full, Arc::clone(&metrics));
-        let edge =
-            Edge::new(&listeners, engine, reloads, dialect, Arc::clone(&metrics), scrape, phase.clone());
+        let edge = Edge::new(
+            &listeners,
+            engine,
+            reloads,
+            dialect,
+            budget.clone(),
+            Arc::clone(&metrics),
+            scrape,
+            phase.clone(),
+        );
         let edge = Arc::new(edge);
 
         let metrics_only = metrics_only.map(|socket| (socket, METRICS_CONNECTIONS.min(max_connections)));
         let sockets = [(public, caps.public), (admin, caps.admin)].into_iter().chain(metrics_only);
         let acceptors = sockets.zip(listeners).map(|((socket, max_connections), listener)| -> Task {
             let open = metrics.connections(listener.name);
+            let phase = phase.of_listener(open.clone(), max_connections, budget.clone());
+            let peers = max_connections_per_peer.map(Peers::new);
             let http = Http::new(Arc::clone(&edge), listener);
-            Box::pin(Acceptor::new(socket, max_connections, http, open, phase.clone()).run())
+            Box::pin(Acceptor::new(socket, max_connections, peers, http, open, phase).run())
         });
+        let acceptors = acceptors.collect();
+        let telling = Arc::clone(&metrics);
+        background.push(Box::pin(async move { telling.cuts().keep_telling().await }));
         Ok(Self {
-            acceptors: acceptors.collect(),
+            acceptors,
             caps,
             drain_delay,
             background,
             public: public_address,
             admin: admin_address,
-            metrics: metrics_address,
+            metrics_address,
             is_open,
             rule,
             example,
             log_format,
             phase,
+            metrics,
             signals,
         })
     }
 
     /// Says where the service listens: in a log line, and to people on standard output as well.
     fn announce(&self) {
-        let Self { public, admin, metrics, rule, example, .. } = self;
+        let Self { public, admin, metrics_address, rule, example, .. } = self;
         let version = env!("CARGO_PKG_VERSION");
         let token = if self.is_open { "" } else { "-H \"Authorization: Bearer $TOKEN\" " };
         let try_it = format!("curl -i {token}'http://{public}{example}'");
         if self.log_format == LogFormat::Text {
-            let metrics = metrics.map(|metrics| format!("metrics http://{metrics}\n")).unwrap_or_default();
+            let metrics = metrics_address.map(|address| format!("metrics http://{address}\n"));
+            let metrics = metrics.unwrap_or_default();
             let text = format!(
                 "tollgate {version}: {rule}\n\
                  checks  http://{public}\n\
@@ -271,7 +295,7 @@ impl Server {
         let backlog = socket::backlog();
         let Caps { public: connections, admin: admin_connections } = self.caps;
         info!(
-            version, %public, %admin, metrics = metrics.map(display), rule, try_it, connections, admin_connections, backlog, "started"
+            version, %public, %admin, metrics = metrics_address.map(display), rule, try_it, connections, admin_connections, backlog, "started"
         );
         if self.is_open && !admin.ip().to_canonical().is_loopback() {
             warn!(%admin, "whoever reaches the admin listener can change counters: --insecure-admin");
@@ -280,7 +304,7 @@ impl Server {
 
     /// Answers until a signal comes, then finishes what was accepted.
     async fn run(self) -> anyhow::Result<Ended> {
-        let Self { acceptors, background, drain_delay, phase, mut signals, .. } = self;
+        let Self { acceptors, background, drain_delay, phase, metrics, mut signals, .. } = self;
         let mut serving: JoinSet<()> = acceptors.into_iter().collect();
         // Stopped when this function ends.
         let _background: JoinSet<()> = background.into_iter().collect();
@@ -313,6 +337,7 @@ impl Server {
         };
         tokio::select! {
             drained = tokio::time::timeout(DRAIN_LIMIT, finished) => {
+                metrics.cuts().tell();
                 match drained {
                     Ok(finished) => {
                         finished?;

@@ -1,6 +1,7 @@
 //! What the service is built from: ready objects, made of what the user wrote.
 
 use std::net::SocketAddr;
+use std::num::NonZeroU32;
 use std::path::Path;
 use std::time::Duration;
 
@@ -41,6 +42,11 @@ pub struct Settings {
     /// Who may do what, if not everybody.
     pub(crate) principals: Option<(PrincipalFile, Vec<Principal>)>,
     pub(crate) max_connections: u32,
+    pub(crate) max_connections_per_peer: Option<u32>,
+    /// Bytes of bodies that are on their way.
+    pub(crate) body_memory: usize,
+    /// Bytes of an attribute's value.
+    pub(crate) max_attribute_bytes: usize,
     /// Between the signal that ends the service and the drain.
     pub(crate) drain_delay: Option<Duration>,
     /// How log lines are written.
@@ -238,6 +244,9 @@ impl Settings {
             allowed_hosts: AllowedHosts::new(&args.allowed_hosts),
             principals,
             max_connections: args.max_connections.get(),
+            max_connections_per_peer: args.max_connections_per_peer.map(NonZeroU32::get),
+            body_memory: args.body_memory.get(),
+            max_attribute_bytes: args.max_attribute_bytes.get(),
             drain_delay: args.drain_delay,
             log_format: args.log_format,
         })

@@ -12,6 +12,7 @@ use std::time::Duration;
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
+use crate::metrics::Cut;
 use crate::phase::{Phase, Pressure};
 
 /// How often a connection is looked at. The limits below are counted in it, so they hold to one tick.
@@ -23,6 +24,9 @@ const HEAD_TICKS: u32 = 5;
 
 /// Longer than the usual pools of clients keep a connection, so that it is seldom the server who closes it.
 const IDLE_TICKS: u32 = 120;
+
+/// Where room is wanted, a client that reads none of its answers for so long makes it.
+const STALLED_TICKS: u32 = 10;
 
 /// Where nearly all connections are taken, one that is idle so long makes room for another.
 const CROWDED_TICKS: u32 = 2;
@@ -85,28 +89,28 @@ enum Judgement {
     /// Let it finish what it has begun, and take no further request.
     Close,
     /// Drop it as it is.
-    Cut,
+    Cut(Cut),
 }
 
-/// Drives a connection to its end: `None` if it is cut. `close` has it finish what it has begun and take no further
+/// Drives a connection to its end, or until it is cut. `close` has it finish what it has begun and take no further
 /// request.
 pub(crate) async fn watch<C: Future>(
     connection: C,
     close: impl Fn(Pin<&mut C>),
     activity: &Activity,
     phase: &Phase,
-) -> Option<C::Output> {
+) -> Result<C::Output, Cut> {
     let mut connection = pin!(connection);
     let mut tick = pin!(tokio::time::sleep(TICK));
     let mut watchdog = Watchdog::default();
     loop {
         tokio::select! {
             biased;
-            served = connection.as_mut() => return Some(served),
+            served = connection.as_mut() => return Ok(served),
             () = tick.as_mut() => match watchdog.tick(activity, phase.pressure()) {
                 Judgement::Keep => {}
                 Judgement::Close => close(connection.as_mut()),
-                Judgement::Cut => return None,
+                Judgement::Cut(cut) => return Err(cut),
             }
         }
         #[expect(clippy::disallowed_methods, reason = "a timer is set again; no decision depends on it")]
@@ -118,6 +122,9 @@ pub(crate) async fn watch<C: Future>(
 #[derive(Default)]
 struct Watchdog {
     begun: u32,
+    answered: u32,
+    /// Ticks without a request that begins or ends, while some are being answered.
+    stalled: u32,
     /// Ticks without a new request.
     quiet: u32,
     /// Ticks with a piece of a head.
@@ -134,10 +141,16 @@ impl Watchdog {
             // no answer can say that there is to be no further request.
             return Judgement::Close;
         }
-        let answering = begun != happened.answered.load(Ordering::Relaxed);
-        if answering || begun != self.begun {
-            *self = Self { begun, quiet: 0, head: 0 };
+        let answered = happened.answered.load(Ordering::Relaxed);
+        if (begun, answered) != (self.begun, self.answered) {
+            *self = Self { begun, answered, ..Self::default() };
             return Judgement::Keep;
+        }
+        if begun != answered {
+            self.stalled += 1;
+            // Longer than a store may take, unless room is wanted.
+            let most = if pressure == Pressure::Crowd { STALLED_TICKS } else { IDLE_TICKS };
+            return if self.stalled >= most { Judgement::Cut(Cut::Stalled) } else { Judgement::Keep };
         }
         self.quiet += 1;
         // Bytes without a request are usual then: pings, settings, windows.
@@ -148,8 +161,10 @@ impl Watchdog {
             Pressure::Crowd => begun > 0 && self.quiet >= CROWDED_TICKS,
             Pressure::Drain => true,
         };
-        if self.head >= HEAD_TICKS || self.quiet >= IDLE_TICKS {
-            Judgement::Cut
+        if self.head >= HEAD_TICKS {
+            Judgement::Cut(Cut::SlowHead)
+        } else if self.quiet >= IDLE_TICKS {
+            Judgement::Cut(Cut::Idle)
         } else if is_unwanted && !in_head {
             Judgement::Close
         } else {
@@ -226,7 +241,7 @@ mod tests {
     fn cuts_a_connection_without_a_request_after_five_ticks() {
         let (activity, mut watchdog) = (Activity::default(), Watchdog::default());
         assert_eq!(ticks(&mut watchdog, &activity, 4), [Judgement::Keep; 4]);
-        assert_eq!(watchdog.tick(&activity, Pressure::None), Judgement::Cut);
+        assert_eq!(watchdog.tick(&activity, Pressure::None), Judgement::Cut(Cut::SlowHead));
     }
 
     #[test]
@@ -236,7 +251,7 @@ mod tests {
         assert_eq!(ticks(&mut watchdog, &activity, 60), [Judgement::Keep; 60]);
         activity.bytes_came();
         assert_eq!(ticks(&mut watchdog, &activity, 4), [Judgement::Keep; 4]);
-        assert_eq!(watchdog.tick(&activity, Pressure::None), Judgement::Cut);
+        assert_eq!(watchdog.tick(&activity, Pressure::None), Judgement::Cut(Cut::SlowHead));
     }
 
     #[test]
@@ -281,5 +296,60 @@ mod tests {
         drop(activity.begin(Order::OneByOne));
         assert_eq!([crowd(&mut watchdog), crowd(&mut watchdog)], [Judgement::Keep; 2]);
         assert_eq!(crowd(&mut watchdog), Judgement::Close);
+    }
+
+    #[test]
+    fn an_idle_connection_is_cut_after_two_minutes() {
+        let (activity, mut watchdog) = (Activity::default(), Watchdog::default());
+        drop(activity.begin(Order::OneByOne));
+        assert_eq!(
+            ticks(&mut watchdog, &activity, 120),
+            [Judgement::Keep; 120],
+            "the first sees the request"
+        );
+        assert_eq!(watchdog.tick(&activity, Pressure::None), Judgement::Cut(Cut::Idle));
+    }
+
+    #[test]
+    fn a_client_that_reads_no_answer_is_cut_sooner_where_room_is_wanted() {
+        let (activity, mut watchdog) = (Activity::default(), Watchdog::default());
+        let _unread = activity.begin(Order::Interleaved);
+        assert_eq!(ticks(&mut watchdog, &activity, 120), [Judgement::Keep; 120]);
+        assert_eq!(watchdog.tick(&activity, Pressure::None), Judgement::Cut(Cut::Stalled));
+
+        // Every answer that it reads gives it more time.
+        let mut watchdog = Watchdog::default();
+        for _ in 0..3 {
+            let read = activity.begin(Order::Interleaved);
+            for _ in 0..10 {
+                assert_eq!(watchdog.tick(&activity, Pressure::Crowd), Judgement::Keep);
+            }
+            drop(read);
+        }
+        for _ in 0..10 {
+            assert_eq!(watchdog.tick(&activity, Pressure::Crowd), Judgement::Keep);
+        }
+        assert_eq!(watchdog.tick(&activity, Pressure::Crowd), Judgement::Cut(Cut::Stalled));
+    }
+
+    /// A connection is looked at once a second, whatever happens on it.
+    #[tokio::test(start_paused = true)]
+    #[expect(clippy::disallowed_methods, reason = "this is tokio's clock, which stands still")]
+    async fn a_connection_is_looked_at_every_second() {
+        let (activity, phase) = (Activity::default(), Phase::default());
+        let began = tokio::time::Instant::now();
+        let silent = watch(std::future::pending::<()>(), |_| {}, &activity, &phase).await;
+        assert_eq!((silent, began.elapsed()), (Err(Cut::SlowHead), HEAD_TICKS * TICK));
+
+        let ends = tokio::time::sleep(3 * TICK);
+        assert_eq!(watch(ends, |_| {}, &activity, &phase).await, Ok(()));
+
+        // It is told to close at the first look after the drain has begun, and ends by itself.
+        drop(activity.begin(Order::OneByOne));
+        let closed = std::cell::Cell::new(0);
+        let ends = tokio::time::sleep(TICK * 5 / 2);
+        phase.drain();
+        assert_eq!(watch(ends, |_| closed.set(closed.get() + 1), &activity, &phase).await, Ok(()));
+        assert_eq!(closed.get(), 1);
     }
 }

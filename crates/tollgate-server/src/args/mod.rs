@@ -153,6 +153,23 @@ pub struct ServeArgs {
     #[arg(value_parser = value::positive::<NonZeroU32>, allow_negative_numbers = true)]
     pub max_connections: NonZeroU32,
 
+    /// Most connections of one client, by its address (of IPv6, its /64) on each listener; further ones are closed. Behind
+    /// a proxy every client has the proxy's address [default: no limit]
+    #[arg(long, value_name = "COUNT", env = "TOLLGATE_MAX_CONNECTIONS_PER_PEER")]
+    #[arg(value_parser = value::positive::<NonZeroU32>, allow_negative_numbers = true)]
+    pub max_connections_per_peer: Option<NonZeroU32>,
+
+    /// Memory for bodies that are on their way, all connections together: those that have to be waited for, and answers
+    /// over HTTP/2 that are not yet read. A body beyond it is answered 503
+    #[arg(long, value_name = "SIZE", env = "TOLLGATE_BODY_MEMORY", default_value = "64MiB")]
+    #[arg(value_parser = value::size, allow_negative_numbers = true)]
+    pub body_memory: NonZeroUsize,
+
+    /// Bytes in the value of an attribute at most; a longer one is answered 400
+    #[arg(long, value_name = "BYTES", env = "TOLLGATE_MAX_ATTRIBUTE_BYTES", default_value = "1024")]
+    #[arg(value_parser = value::positive::<NonZeroUsize>, allow_negative_numbers = true)]
+    pub max_attribute_bytes: NonZeroUsize,
+
     /// How long connections are still taken after SIGTERM or SIGINT, while `/readyz` answers 503, so that load balancers
     /// can learn of it first [default: not at all]
     #[arg(long, value_name = "TIME", env = "TOLLGATE_DRAIN_DELAY", value_parser = value::time)]

@@ -63,6 +63,20 @@ pub(super) fn local_denials(text: &str) -> Result<usize, Expected> {
     keys.ok_or("expected a whole number from 0 to 10000000")
 }
 
+/// Bytes of memory.
+pub(super) fn size(text: &str) -> Result<NonZeroUsize, Expected> {
+    const EXPECTED: Expected = "expected a size of at least 1KiB, such as 512KiB, 64MiB or 1GiB";
+    let (number, unit) = text.split_at(text.bytes().take_while(u8::is_ascii_digit).count());
+    let scale = match unit {
+        "KiB" => 1 << 10,
+        "MiB" => 1 << 20,
+        "GiB" => 1 << 30,
+        _ => return Err(EXPECTED),
+    };
+    let bytes = number.parse().ok().and_then(|number: usize| number.checked_mul(scale));
+    bytes.and_then(NonZeroUsize::new).ok_or(EXPECTED)
+}
+
 /// A time to wait.
 pub(super) fn time(text: &str) -> Result<Duration, Expected> {
     const EXPECTED: Expected = "expected a time from 1ms to 60s, such as 20ms or 1s";

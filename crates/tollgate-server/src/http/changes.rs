@@ -20,7 +20,7 @@ impl<S: ServedStore> Edge<S> {
         caller: &Caller,
         request: Request<Incoming>,
     ) -> Result<Reply, Rejection> {
-        let body = body::read(request).await?;
+        let body = body::read(request, &self.budget).await?;
         let RefundRequest { attributes, cost, windows } = json::read(&body)?;
         let windows: Vec<ChargedWindow> = windows.into_iter().map(|Object(window)| window.into()).collect();
         let refunded = self.engine.refund(&caller.asks(attributes), cost.units(), &windows).await;
@@ -35,13 +35,13 @@ impl<S: ServedStore> Edge<S> {
         caller: &Caller,
         request: Request<Incoming>,
     ) -> Result<Reply, Rejection> {
-        let body = body::read(request).await?;
+        let body = body::read(request, &self.budget).await?;
         let ResetRequest { attributes } = json::read(&body)?;
         counts(self.engine.reset(&caller.asks(attributes)).await)
     }
 
     pub(super) async fn set(&self, caller: &Caller, request: Request<Incoming>) -> Result<Reply, Rejection> {
-        let body = body::read(request).await?;
+        let body = body::read(request, &self.budget).await?;
         let SetRequest { attributes, used } = json::read(&body)?;
         counts(self.engine.set(&caller.asks(attributes), used.value()).await)
     }

@@ -1,6 +1,8 @@
 //! What a caller asks for itself: check, peek, and many checks at once.
 
-use http::{Request, StatusCode, Uri};
+use std::sync::Arc;
+
+use http::{Request, StatusCode, Uri, Version};
 use hyper::body::Incoming;
 use tollgate_policy::PolicyDecision;
 
@@ -23,7 +25,7 @@ impl<S: ServedStore> Edge<S> {
         caller: &Caller,
         request: Request<Incoming>,
     ) -> Result<Reply, Rejection> {
-        let body = body::read(request).await?;
+        let body = body::read(request, &self.budget).await?;
         let CheckRequest { attributes, cost } = json::read(&body)?;
         let decision = self.engine.check(&caller.asks(attributes), cost.units()).await;
         Ok(self.verdict(&decision.map_err(|error| Rejection::check(&error, "attributes"))?))
@@ -32,7 +34,7 @@ impl<S: ServedStore> Edge<S> {
     /// Answers 200 whatever the verdict, because nobody asks to be let through. Where the store cannot answer and the
     /// policies refuse, there is no verdict: that is 503, as it is for a check.
     pub(super) async fn peek(&self, caller: &Caller, request: Request<Incoming>) -> Result<Reply, Rejection> {
-        let body = body::read(request).await?;
+        let body = body::read(request, &self.budget).await?;
         let CheckRequest { attributes, cost } = json::read(&body)?;
         let decision = self.engine.peek(&caller.asks(attributes), cost.units()).await;
         let decision = decision.map_err(|error| Rejection::check(&error, "attributes"))?;
@@ -46,11 +48,18 @@ impl<S: ServedStore> Edge<S> {
         caller: &Caller,
         request: Request<Incoming>,
     ) -> Result<Reply, Rejection> {
-        let body = body::read(request).await?;
+        let version = request.version();
+        let body = body::read(request, &self.budget).await?;
         let BatchRequest { requests } = json::read(&body)?;
         if !(1..=BatchRequest::MAX).contains(&requests.len()) {
             let detail = format!("expected 1 to {} requests", BatchRequest::MAX);
             return Err(Rejection::bad_field("requests", detail));
+        }
+        let mut held = self.budget.none();
+        // Over HTTP/1.1 there is one answer at a time, and the next request waits until it is read.
+        if version == Version::HTTP_2 && !held.resize(requests.len() * BatchReply::ENTRY) {
+            let detail = "there is no memory for the answer: too many others wait to be read";
+            return Err(Rejection::new(StatusCode::SERVICE_UNAVAILABLE, detail));
         }
         let asked = requests.into_iter();
         let asked: Vec<(CallerAttributes<'_>, u32)> =
@@ -66,7 +75,9 @@ impl<S: ServedStore> Edge<S> {
                 }
             })
             .collect();
-        Ok(reply::json(StatusCode::OK, &BatchReply { decisions }))
+        let mut reply = reply::json(StatusCode::OK, &BatchReply { decisions });
+        reply.extensions_mut().insert(Arc::new(held));
+        Ok(reply)
     }
 
     pub(super) fn verdict(&self, decision: &PolicyDecision) -> Reply {

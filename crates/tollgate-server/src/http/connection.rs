@@ -1,18 +1,23 @@
 //! HTTP on one connection: its versions, and their limits.
 
 use std::convert::Infallible;
+use std::error::Error;
 use std::sync::Arc;
 use std::time::Duration;
 
 use http::Version;
+use hyper::body::Body;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto;
 use tracing::debug;
 
 use super::Edge;
+use super::budget::Held;
+use super::outgoing::{Outgoing, UntilSent};
 use crate::caller::Peer;
 use crate::listener::Listener;
+use crate::metrics::Cut;
 use crate::phase::Phase;
 use crate::protocol::{Protocol, Stream};
 use crate::store::ServedStore;
@@ -22,8 +27,15 @@ use crate::watchdog::{self, Activity, Order, Watched};
 const MAX_HEAD: usize = 32 * 1024;
 
 /// Requests at once on one HTTP/2 connection: as many as clients begin with before they are told, who would see
-/// some refused if it were less. Each may make us keep a whole body.
+/// some refused if it were less.
 const MAX_STREAMS: u32 = 100;
+
+/// What one HTTP/2 connection may send before it is read. It is read at once, so this is what a connection can make us
+/// keep beside the [budget](super::Budget).
+const WINDOW: u32 = 64 * 1024;
+
+/// What an HTTP/2 stream takes besides its answer until that is sent.
+const UNSENT: usize = 1024;
 
 /// HTTP/1.1 and HTTP/2 on one listener.
 pub(crate) struct Http<S> {
@@ -42,24 +54,51 @@ impl<S: ServedStore + 'static> Protocol for Http<S> {
         let (activity, http) = (Activity::default(), Arc::new((self, peer)));
         let io = TokioIo::new(Watched::new(stream, activity.clone()));
         let service = service_fn(|request| {
-            let answering = activity.begin(match request.version() {
+            let order = match request.version() {
                 Version::HTTP_2 => Order::Interleaved,
                 _ => Order::OneByOne,
-            });
+            };
+            let answering = activity.begin(order);
             let http = Arc::clone(&http);
             async move {
                 let (Self { edge, listener }, peer) = (&*http.0, &http.1);
-                let reply = edge.answer(listener, peer, request).await;
-                drop(answering);
-                Ok::<_, Infallible>(reply)
+                let mut reply = edge.answer(listener, peer, request).await;
+                // Over HTTP/1.1 the answer is written, or copied, before the next request is read.
+                let until_sent = (order == Order::Interleaved).then(|| {
+                    let mut held = edge.budget.none();
+                    held.resize_anyway(UNSENT + reply.body().size_hint().lower() as usize);
+                    drop(reply.extensions_mut().remove::<Arc<Held>>());
+                    UntilSent { _answering: answering, _held: held }
+                });
+                Ok::<_, Infallible>(reply.map(|body| Outgoing::new(body, until_sent)))
             }
         });
         let builder = versions();
         let connection = builder.serve_connection(io, service);
         let served = watchdog::watch(connection, |it| it.graceful_shutdown(), &activity, &phase).await;
-        if let Some(Err(error)) = served {
-            debug!(error, "connection failed");
+        let cut = match served {
+            Ok(Ok(())) => return,
+            Ok(Err(error)) => {
+                debug!(error, "connection failed");
+                cut_by(&*error)
+            }
+            Err(cut) => cut,
+        };
+        http.0.edge.metrics.cuts().count(cut);
+    }
+}
+
+/// Why HTTP ended a connection by itself.
+fn cut_by(error: &(dyn Error + 'static)) -> Cut {
+    match error.downcast_ref::<hyper::Error>() {
+        Some(error) if error.is_parse_too_large() => Cut::HeadTooLarge,
+        Some(error) if error.is_incomplete_message() || error.is_canceled() || error.is_closed() => {
+            Cut::Broken
         }
+        Some(error) if error.source().is_some_and(|source| source.is::<std::io::Error>()) => Cut::Broken,
+        Some(_) => Cut::Malformed,
+        // Before it was known which version it is.
+        None => Cut::Broken,
     }
 }
 
@@ -81,8 +120,9 @@ fn versions() -> auto::Builder<TokioExecutor> {
         .timer(TokioTimer::new())
         .max_concurrent_streams(MAX_STREAMS)
         .max_header_list_size(MAX_HEAD as u32)
-        .initial_stream_window_size(64 * 1024)
-        .initial_connection_window_size(256 * 1024)
+        .initial_stream_window_size(WINDOW)
+        .initial_connection_window_size(WINDOW)
+        .max_send_buf_size(WINDOW as usize)
         .keep_alive_interval(Duration::from_secs(30))
         .keep_alive_timeout(Duration::from_secs(10));
     builder

@@ -7,6 +7,7 @@
 //! describes the table. `connection` is HTTP on one connection.
 
 mod body;
+mod budget;
 mod changes;
 mod checks;
 mod connection;
@@ -17,8 +18,8 @@ mod limit_headers;
 mod openapi;
 mod operation;
 mod operations;
+mod outgoing;
 mod policies;
-
 mod query;
 mod rejection;
 mod reply;
@@ -34,6 +35,7 @@ use hyper::body::{Body, Incoming};
 use tollgate::OnStoreFailure;
 use tollgate_policy::{Mode, PolicySet};
 
+pub(crate) use self::budget::Budget;
 pub(crate) use self::connection::Http;
 pub use self::dialects::Dialect;
 pub(crate) use self::dialects::RLAAS;
@@ -63,17 +65,23 @@ pub(crate) struct Edge<S> {
     /// If the policies are from a file.
     reloads: Option<Arc<Reloads<LivePolicies<S>>>>,
     limit_headers: HeaderTable,
+    budget: Budget,
     metrics: Arc<Metrics>,
     scrape: Scrape,
     phase: Phase,
 }
 
 impl<S: ServedStore + 'static> Edge<S> {
+    #[expect(
+        clippy::too_many_arguments,
+        reason = "each is a part of its own, named once by the composition root"
+    )]
     pub(crate) fn new(
         listeners: &[Listener],
         engine: Engine<S>,
         reloads: Option<Arc<Reloads<LivePolicies<S>>>>,
         dialect: Option<&'static Dialect>,
+        budget: Budget,
         metrics: Arc<Metrics>,
         scrape: Scrape,
         phase: Phase,
@@ -86,7 +94,7 @@ impl<S: ServedStore + 'static> Edge<S> {
         let of_none = [StatusCode::NOT_FOUND, StatusCode::METHOD_NOT_ALLOWED];
         of_operations.chain(of_none).for_each(|status| metrics.rejections().expect(status));
         let listeners = listeners.into();
-        Self { operations, listeners, engine, reloads, limit_headers, metrics, scrape, phase }
+        Self { operations, listeners, engine, reloads, limit_headers, budget, metrics, scrape, phase }
     }
 
     pub(crate) async fn answer(&self, listener: &Listener, peer: &Peer, request: Request<Incoming>) -> Reply {
@@ -110,7 +118,7 @@ impl<S: ServedStore + 'static> Edge<S> {
         let (handler, caller) = match self.handler(listener, peer, &request) {
             Ok(admitted) => admitted,
             Err(rejection) => {
-                Box::pin(body::discard(request.version(), request.into_body())).await;
+                Box::pin(body::discard(request.version(), request.into_body(), &self.budget)).await;
                 return Err(rejection);
             }
         };

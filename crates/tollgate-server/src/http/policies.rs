@@ -134,7 +134,7 @@ impl<S: ServedStore + 'static> Edge<S> {
         if !caller.may_touch_all() {
             return Err(Rejection::other_policies());
         }
-        let body = body::read(request).await?;
+        let body = body::read(request, &self.budget).await?;
         if !body.is_empty() {
             let ReloadRequest {} = json::read(&body)?;
         }

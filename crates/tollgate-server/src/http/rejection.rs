@@ -96,6 +96,7 @@ impl Rejection {
             CheckError::Refused(refusal) => {
                 let field = match refusal {
                     Refusal::MissingKey { attribute, .. } => format!("{attributes}.{attribute}"),
+                    Refusal::LongValue { attribute, .. } => format!("{attributes}.{attribute}"),
                     Refusal::Cost { error, .. } => format!("{attributes}.{}", error.attribute()),
                     _ => attributes.to_owned(),
                 };

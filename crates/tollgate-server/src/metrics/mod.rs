@@ -2,6 +2,7 @@
 
 mod aliases;
 mod checks;
+mod cuts;
 mod histogram;
 mod policies;
 mod principals;
@@ -20,12 +21,15 @@ use prometheus_client::registry::{Registry, Unit};
 
 pub(crate) use self::checks::CheckSource;
 use self::checks::Checks;
+pub(crate) use self::cuts::Cut;
+use self::cuts::Cuts;
 use self::histogram::Histogram;
 pub(crate) use self::policies::PolicyFigures;
 pub(crate) use self::principals::PrincipalFigures;
 pub(crate) use self::rejections::Rejections;
 pub(crate) use self::store::StoreMetrics;
 use crate::args::MetricAliases;
+use crate::http::Budget;
 
 /// Counters of the whole service.
 ///
@@ -35,6 +39,7 @@ pub(crate) struct Metrics {
     checks: Checks,
     duration: Histogram,
     rejections: Rejections,
+    cuts: Cuts,
     connections: Box<[OpenConnections]>,
 }
 
@@ -58,6 +63,7 @@ impl Metrics {
             checks: Checks::default(),
             duration: Histogram::default(),
             rejections: Rejections::default(),
+            cuts: Cuts::default(),
             connections: listeners.into_iter().map(OpenConnections::new).collect(),
         }
     }
@@ -77,6 +83,11 @@ impl Metrics {
         &self.rejections
     }
 
+    /// Connections that ended before their clients had their answers.
+    pub(crate) fn cuts(&self) -> &Cuts {
+        &self.cuts
+    }
+
     /// The connections of this listener.
     pub(crate) fn connections(&self, listener: &'static str) -> OpenConnections {
         let known = self.connections.iter().find(|connections| connections.listener == listener);
@@ -91,6 +102,8 @@ pub(crate) struct OpenConnections {
     open: Arc<AtomicI64>,
     /// How often another one had to wait, as all that may be open were.
     full: Arc<AtomicU64>,
+    /// How many were closed at once, as their client has as many as it may.
+    refused: Arc<AtomicU64>,
 }
 
 /// One connection, counted as open until it is dropped.
@@ -98,7 +111,7 @@ pub(crate) struct OpenConnection(Arc<AtomicI64>);
 
 impl OpenConnections {
     fn new(listener: &'static str) -> Self {
-        Self { listener, open: Arc::default(), full: Arc::default() }
+        Self { listener, open: Arc::default(), full: Arc::default(), refused: Arc::default() }
     }
 
     pub(crate) fn listener(&self) -> &'static str {
@@ -113,6 +126,11 @@ impl OpenConnections {
     /// No other can be accepted until one ends.
     pub(crate) fn full(&self) {
         self.full.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// One is closed at once, as its client has as many as it may.
+    pub(crate) fn refused(&self) {
+        self.refused.fetch_add(1, Ordering::Relaxed);
     }
 
     /// Counts one more.
@@ -142,10 +160,11 @@ impl Scrape {
         principals: Option<PrincipalFigures>,
         memory_size: MemorySize,
         shared: Option<Arc<StoreMetrics>>,
+        budget: Budget,
         aliases: Option<MetricAliases>,
     ) -> Self {
         let mut registry = Registry::default();
-        let figures = Figures { metrics, policies, principals, memory_size, shared, aliases };
+        let figures = Figures { metrics, policies, principals, memory_size, shared, budget, aliases };
         registry.register_collector(Box::new(figures));
         Self { registry }
     }
@@ -164,6 +183,7 @@ struct Figures {
     principals: Option<PrincipalFigures>,
     memory_size: MemorySize,
     shared: Option<Arc<StoreMetrics>>,
+    budget: Budget,
     aliases: Option<MetricAliases>,
 }
 
@@ -228,11 +248,37 @@ impl Collector for Figures {
         let (name, help) =
             ("tollgate_http_connections_full", "Times that every connection was taken, by listener");
         let mut metric = encoder.encode_descriptor(name, help, None, MetricType::Counter)?;
-        for connections in &metrics.connections {
-            let labels = [("listener", connections.listener)];
-            let full = connections.full.load(Ordering::Relaxed);
-            metric.encode_family(&labels)?.encode_counter::<NoLabelSet, _, u64>(&full, None)?;
+        for OpenConnections { listener, full, .. } in &metrics.connections {
+            let full = full.load(Ordering::Relaxed);
+            metric
+                .encode_family(&[("listener", *listener)])?
+                .encode_counter::<NoLabelSet, _, u64>(&full, None)?;
         }
+
+        let help = "Connections closed because their client had its share, by listener";
+        let name = "tollgate_http_connections_refused";
+        let mut metric = encoder.encode_descriptor(name, help, None, MetricType::Counter)?;
+        for OpenConnections { listener, refused, .. } in &metrics.connections {
+            let refused = refused.load(Ordering::Relaxed);
+            metric
+                .encode_family(&[("listener", *listener)])?
+                .encode_counter::<NoLabelSet, _, u64>(&refused, None)?;
+        }
+
+        let (name, help) =
+            ("tollgate_http_connections_cut", "Connections that ended before their answers, by reason");
+        metrics.cuts.encode(encoder.encode_descriptor(name, help, None, MetricType::Counter)?)?;
+
+        let (name, help) =
+            ("tollgate_http_body_memory", "Memory that bodies on their way take, of --body-memory");
+        let held = i64::try_from(self.budget.held()).unwrap_or(i64::MAX);
+        encoder.encode_descriptor(name, help, Some(&Unit::Bytes), MetricType::Gauge)?.encode_gauge(&held)?;
+
+        let (name, help) =
+            ("tollgate_http_body_memory_refused", "Bodies for which --body-memory had no room");
+        encoder
+            .encode_descriptor(name, help, None, MetricType::Counter)?
+            .encode_counter::<NoLabelSet, _, u64>(&self.budget.refused(), None)?;
 
         if let Some(MetricAliases::SpringStarter) = self.aliases {
             aliases::spring_starter(&policies.live, &metrics.duration, &mut encoder)?;

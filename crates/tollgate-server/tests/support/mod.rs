@@ -3,6 +3,8 @@
 #![allow(dead_code, reason = "every test file uses a part of it")]
 #![allow(clippy::expect_used, clippy::disallowed_methods, reason = "this is a test, in real time")]
 
+pub(crate) mod http2;
+
 use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -160,6 +162,11 @@ impl Server {
         text.lines().find_map(value)
     }
 
+    /// Its process.
+    pub(crate) fn id(&self) -> u32 {
+        self.child.id()
+    }
+
     pub(crate) fn signal(&self, name: &str) {
         // The shell's own `kill`: small systems have no other.
         let kill = format!("kill -s {name} {}", self.child.id());
@@ -274,6 +281,20 @@ impl Connection {
         let silent = self.0.fill_buf().is_err_and(|error| nothing.contains(&error.kind()));
         self.0.get_ref().set_read_timeout(Some(HANG)).expect("a timeout can be set");
         silent
+    }
+
+    pub(crate) fn into_stream(self) -> TcpStream {
+        self.0.into_inner()
+    }
+
+    /// The next frame of HTTP/2: its kind, its flags and what it holds; none if the connection ends before.
+    pub(crate) fn frame(&mut self) -> Option<(u8, u8, Vec<u8>)> {
+        let mut head = [0; 9];
+        self.0.read_exact(&mut head).ok()?;
+        let mut payload =
+            vec![0; usize::from(head[0]) << 16 | usize::from(head[1]) << 8 | usize::from(head[2])];
+        self.0.read_exact(&mut payload).ok()?;
+        Some((head[3], head[4], payload))
     }
 
     fn line(&mut self) -> Option<String> {

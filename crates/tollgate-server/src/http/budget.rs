@@ -1,0 +1,138 @@
+//! Memory for what waits in the service on behalf of clients, all connections together.
+//!
+//! A body that arrives whole with its head needs none of it, so ordinary checks are answered even while slow clients
+//! hold all of it.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::time::Duration;
+
+use tollgate::{Clock, SystemClock};
+use tracing::warn;
+
+use crate::log_gap::LogGap;
+
+const LOG_GAP: Duration = Duration::from_secs(60);
+
+/// Bytes that may be held at once. Clones share them.
+#[derive(Debug, Clone)]
+pub(crate) struct Budget(Arc<Account>);
+
+/// Every access is relaxed: the figures guard no other memory.
+#[derive(Debug)]
+struct Account {
+    max: usize,
+    held: AtomicUsize,
+    refused: AtomicU64,
+    refusal_logged: LogGap,
+}
+
+/// Bytes of a budget, given back when this is dropped.
+pub(super) struct Held {
+    account: Arc<Account>,
+    bytes: usize,
+}
+
+impl Budget {
+    pub(crate) fn new(max: usize) -> Self {
+        let (held, refused, refusal_logged) = Default::default();
+        Self(Arc::new(Account { max, held, refused, refusal_logged }))
+    }
+
+    pub(crate) fn max(&self) -> usize {
+        self.0.max
+    }
+
+    /// Bytes that are held now.
+    pub(crate) fn held(&self) -> usize {
+        self.0.held.load(Ordering::Relaxed)
+    }
+
+    /// How often there was no room.
+    pub(crate) fn refused(&self) -> u64 {
+        self.0.refused.load(Ordering::Relaxed)
+    }
+
+    /// Whether half of it is held, so that clients who are slow have to make room.
+    pub(crate) fn is_scarce(&self) -> bool {
+        self.held() > self.max() / 2
+    }
+
+    /// Holds nothing yet.
+    pub(super) fn none(&self) -> Held {
+        Held { account: Arc::clone(&self.0), bytes: 0 }
+    }
+}
+
+impl Held {
+    /// Holds so many bytes from now on, if there is room for them. Otherwise holds what it did, and returns false.
+    #[must_use]
+    pub(super) fn resize(&mut self, bytes: usize) -> bool {
+        let (held, max) = (&self.account.held, self.account.max);
+        let (more, less) = (bytes.saturating_sub(self.bytes), self.bytes.saturating_sub(bytes));
+        if more == 0 {
+            held.fetch_sub(less, Ordering::Relaxed);
+        } else {
+            let grown = |held: usize| held.checked_add(more).filter(|held| *held <= max);
+            if held.fetch_update(Ordering::Relaxed, Ordering::Relaxed, grown).is_err() {
+                self.account.refuse();
+                return false;
+            }
+        }
+        self.bytes = bytes;
+        true
+    }
+
+    /// Holds so many bytes from now on, also beyond what the budget has: for what is there already.
+    pub(super) fn resize_anyway(&mut self, bytes: usize) {
+        let held = &self.account.held;
+        if bytes >= self.bytes {
+            held.fetch_add(bytes - self.bytes, Ordering::Relaxed);
+        } else {
+            held.fetch_sub(self.bytes - bytes, Ordering::Relaxed);
+        }
+        self.bytes = bytes;
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        self.account.held.fetch_sub(self.bytes, Ordering::Relaxed);
+    }
+}
+
+impl Account {
+    #[cold]
+    fn refuse(&self) {
+        self.refused.fetch_add(1, Ordering::Relaxed);
+        if self.refusal_logged.passes(SystemClock.now(), LOG_GAP) {
+            warn!(
+                body_memory = self.max,
+                "clients hold all of --body-memory with bodies that are on their way: others are answered 503"
+            );
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_held_stays_within_the_budget_and_is_given_back() {
+        let budget = Budget::new(100);
+        let (mut first, mut second) = (budget.none(), budget.none());
+        assert!(first.resize(60) && second.resize(40));
+        assert!(!second.resize(41), "there is no room");
+        assert_eq!((budget.held(), budget.refused()), (100, 1));
+        assert!(first.resize(10) && second.resize(90));
+        drop(second);
+        assert_eq!(budget.held(), 10);
+        first.resize_anyway(200);
+        assert!(budget.is_scarce() && !budget.none().resize(1));
+        first.resize_anyway(50);
+        assert!(!budget.is_scarce());
+        drop(first);
+        assert_eq!(budget.held(), 0);
+    }
+}

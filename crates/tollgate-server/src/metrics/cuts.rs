@@ -1,0 +1,96 @@
+//! Connections that ended before their client had its answers, by reason.
+
+use std::fmt;
+use std::sync::Mutex;
+use std::sync::PoisonError;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use prometheus_client::encoding::{MetricEncoder, NoLabelSet};
+use tracing::warn;
+
+/// How often one log line says how many there were.
+const LOG_GAP: Duration = Duration::from_secs(60);
+
+/// Why a connection was cut.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Cut {
+    /// Its client ended it, or the network did.
+    Broken,
+    /// A head is longer than it may be: answered 431, or 414 if the target alone is.
+    HeadTooLarge,
+    /// Nothing was asked for long.
+    Idle,
+    /// What came is no HTTP: answered 400, or over HTTP/2 with GOAWAY.
+    Malformed,
+    /// A head did not arrive in time.
+    SlowHead,
+    /// Its client does not read its answers.
+    Stalled,
+}
+
+/// How many there were. Every access is relaxed: each is a figure of its own that guards no other memory.
+#[derive(Debug, Default)]
+pub(crate) struct Cuts {
+    counts: [AtomicU64; Cut::ALL.len()],
+    told: Mutex<[u64; Cut::ALL.len()]>,
+}
+
+impl Cut {
+    const ALL: [Self; 6] =
+        [Self::Broken, Self::HeadTooLarge, Self::Idle, Self::Malformed, Self::SlowHead, Self::Stalled];
+
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Broken => "broken",
+            Self::HeadTooLarge => "head_too_large",
+            Self::Idle => "idle",
+            Self::Malformed => "malformed",
+            Self::SlowHead => "slow_head",
+            Self::Stalled => "stalled",
+        }
+    }
+}
+
+impl Cuts {
+    pub(crate) fn count(&self, cut: Cut) {
+        let counters = Cut::ALL.iter().zip(&self.counts);
+        if let Some((_, counter)) = counters.into_iter().find(|(of, _)| **of == cut) {
+            counter.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    /// Logs once a minute how many there were, if there were any.
+    pub(crate) async fn keep_telling(&self) {
+        loop {
+            tokio::time::sleep(LOG_GAP).await;
+            self.tell();
+        }
+    }
+
+    /// Logs how many there were since this was done last, if there were any. Clients that end a connection themselves
+    /// and idle ones are usual, and are told only beside others.
+    pub(crate) fn tell(&self) {
+        let counts = self.counts.each_ref().map(|count| count.load(Ordering::Relaxed));
+        let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut since = counts;
+        since.iter_mut().zip(*told).for_each(|(count, told)| *count -= told);
+        let [broken, head_too_large, idle, malformed, slow_head, stalled] = since;
+        if head_too_large + malformed + slow_head + stalled > 0 {
+            *told = counts;
+            warn!(
+                malformed,
+                head_too_large, slow_head, stalled, idle, broken, "connections of clients were cut"
+            );
+        }
+    }
+
+    pub(super) fn encode(&self, mut metric: MetricEncoder<'_>) -> fmt::Result {
+        for (cut, count) in Cut::ALL.iter().zip(&self.counts) {
+            let count = count.load(Ordering::Relaxed);
+            let labels = [("reason", cut.name())];
+            metric.encode_family(&labels)?.encode_counter::<NoLabelSet, _, u64>(&count, None)?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,82 @@
+//! How many connections each client has open, by its address.
+
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+use std::net::{IpAddr, Ipv6Addr};
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// Connections by client. Clones share them.
+#[derive(Debug, Clone)]
+pub(crate) struct Peers {
+    max: u32,
+    open: Arc<Mutex<HashMap<IpAddr, u32>>>,
+}
+
+/// One connection of a client, counted until it is dropped.
+#[derive(Debug)]
+pub(crate) struct OfPeer {
+    peer: IpAddr,
+    open: Arc<Mutex<HashMap<IpAddr, u32>>>,
+}
+
+impl Peers {
+    /// So many connections for each at most.
+    pub(crate) fn new(max: u32) -> Self {
+        Self { max, open: Arc::default() }
+    }
+
+    /// Counts one more of this client; `None` if it has as many as it may.
+    pub(crate) fn one_of(&self, address: IpAddr) -> Option<OfPeer> {
+        let peer = client(address);
+        // Nothing that is done under the lock leaves half of it undone; nor below.
+        let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
+        let count = open.entry(peer).or_default();
+        if *count == self.max {
+            return None;
+        }
+        *count += 1;
+        Some(OfPeer { peer, open: Arc::clone(&self.open) })
+    }
+}
+
+impl Drop for OfPeer {
+    fn drop(&mut self) {
+        let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Entry::Occupied(mut count) = open.entry(self.peer) {
+            *count.get_mut() -= 1;
+            if *count.get() == 0 {
+                count.remove();
+            }
+        }
+    }
+}
+
+/// Whose address it is: of IPv6, one client usually has a whole /64.
+fn client(address: IpAddr) -> IpAddr {
+    match address.to_canonical() {
+        IpAddr::V6(address) => IpAddr::V6(Ipv6Addr::from_bits(address.to_bits() & !u128::from(u64::MAX))),
+        v4 => v4,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_client_has_its_places_and_leaves_those_of_others() {
+        let peers = Peers::new(2);
+        let one_of = |address: &str| peers.one_of(address.parse().unwrap());
+        let first = one_of("192.0.2.1").unwrap();
+        let mapped = one_of("::ffff:192.0.2.1").unwrap();
+        assert!(one_of("192.0.2.1").is_none());
+        let other = one_of("192.0.2.2").unwrap();
+        drop(first);
+        let again = one_of("192.0.2.1").unwrap();
+        let v6 = [one_of("2001:db8::1").unwrap(), one_of("2001:db8::ffff:2").unwrap()];
+        assert!(one_of("2001:db8::3").is_none(), "a /64 is one client");
+        let next_v6 = one_of("2001:db8:0:1::1").unwrap();
+        drop((mapped, other, again, v6, next_v6));
+        assert!(peers.open.lock().unwrap().is_empty(), "nobody is remembered");
+    }
+}
