@@ -15,11 +15,17 @@ use crate::tools;
 pub(crate) enum Proof {
     /// Check the alert rules in examples/alerts, and what they do minute by minute
     Alerts,
-    /// Try to break what /openapi.json promises, with generated requests on both listeners
+    /// Try to break what /openapi.json promises, with generated requests on both listeners; then send malformed inputs
     Http {
         /// Generated requests for each operation and phase
         #[arg(long, default_value_t = 500)]
         examples: u32,
+        /// Only malformed inputs over HTTP/1.1 and HTTP/2, so many: each is answered below 500 or its connection ends
+        #[arg(long, num_args = 0..=1, default_missing_value = MALFORMED_INPUTS)]
+        inputs: Option<u64>,
+        /// Of the first connection with malformed inputs, as a violation names it
+        #[arg(long, default_value_t = 1)]
+        seed: u64,
     },
     /// Run the models of the memory store with more threads, and in more of their orders, than the tests do; then
     /// crowds of threads in thousands of orders chosen by shuttle
@@ -64,6 +70,9 @@ pub(crate) enum Proof {
     },
 }
 
+/// Malformed inputs that are sent unless it is said otherwise.
+const MALFORMED_INPUTS: &str = "1000000";
+
 /// The version that the proof is known to work with.
 const SCHEMATHESIS: &str = "schemathesis==4.32.5";
 
@@ -77,7 +86,11 @@ impl Proof {
     pub(crate) fn run(self) -> Result<()> {
         match self {
             Self::Alerts => alerts(),
-            Self::Http { examples } => http(examples),
+            Self::Http { inputs: Some(inputs), seed, .. } => malformed(&inputs.to_string(), seed),
+            Self::Http { examples, inputs: None, seed } => {
+                http(examples)?;
+                malformed(MALFORMED_INPUTS, seed)
+            }
             Self::Memory => memory(),
             Self::Miri => miri(),
             Self::Parser { seconds } => parser(seconds),
@@ -280,6 +293,15 @@ fn http(examples: u32) -> Result<()> {
         println!("RESULT prove/http/{listener} examples={examples} violations=0");
     }
     Ok(())
+}
+
+/// Without optimization, so that a number that overflows is a panic as well.
+fn malformed(inputs: &str, seed: u64) -> Result<()> {
+    command("cargo test --locked --package tollgate-server --test inputs")
+        .environment("TOLLGATE_INPUTS", inputs)
+        .environment("TOLLGATE_SEED", seed.to_string())
+        .arguments(["--", "--ignored", "--exact", "prove", "--nocapture"])
+        .run()
 }
 
 /// The program, installed into a virtual environment under the target directory.

@@ -13,6 +13,7 @@ pub(crate) const CONTINUATION: u8 = 9;
 pub(crate) const END_STREAM: u8 = 1;
 pub(crate) const END_HEADERS: u8 = 4;
 
+pub(crate) const HEADER_TABLE_SIZE: u16 = 1;
 pub(crate) const INITIAL_WINDOW_SIZE: u16 = 4;
 
 pub(crate) fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {

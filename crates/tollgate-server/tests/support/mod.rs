@@ -287,14 +287,21 @@ impl Connection {
         self.0.into_inner()
     }
 
-    /// The next frame of HTTP/2: its kind, its flags and what it holds; none if the connection ends before.
-    pub(crate) fn frame(&mut self) -> Option<(u8, u8, Vec<u8>)> {
+    /// Whether the last read took longer than anything may.
+    pub(crate) fn timed_out(&mut self) -> bool {
+        let nothing = self.0.get_ref().peek(&mut [0]);
+        nothing.is_err_and(|error| error.kind() == ErrorKind::WouldBlock)
+    }
+
+    /// The next frame of HTTP/2: its kind, its flags, its stream and what it holds; none if the connection ends before.
+    pub(crate) fn frame(&mut self) -> Option<(u8, u8, u32, Vec<u8>)> {
         let mut head = [0; 9];
         self.0.read_exact(&mut head).ok()?;
         let mut payload =
             vec![0; usize::from(head[0]) << 16 | usize::from(head[1]) << 8 | usize::from(head[2])];
         self.0.read_exact(&mut payload).ok()?;
-        Some((head[3], head[4], payload))
+        let stream = u32::from_be_bytes([head[5], head[6], head[7], head[8]]);
+        Some((head[3], head[4], stream, payload))
     }
 
     fn line(&mut self) -> Option<String> {

@@ -1,0 +1,178 @@
+//! What requests ask, apart from how it is sent: paths, queries and bodies, each with what must come of it.
+
+use super::random::Random;
+
+/// What an answer must be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Expected {
+    /// A decision, or what was asked for.
+    Taken,
+    /// A status of 400 to 499.
+    Refused,
+    /// Any status below 500.
+    Either,
+}
+
+pub(super) struct Asked {
+    pub(super) method: &'static str,
+    pub(super) target: Vec<u8>,
+    /// Without one there is no `Content-Type` either.
+    pub(super) body: Option<Vec<u8>>,
+    pub(super) expected: Expected,
+}
+
+const CHECKS: &[&str] = &["/v1/check", "/v1/peek"];
+const CHANGES: &[&str] = &["/v1/reset", "/v1/set", "/v1/refund"];
+
+/// Bodies that no operation of a check takes.
+const WRONG_CHECKS: &[&[u8]] = &[
+    b"",
+    b"{",
+    b"[]",
+    b"null",
+    b"\"\"",
+    b"{}",
+    b"{\"attributes\": null}",
+    b"{\"attributes\": []}",
+    b"{\"attributes\": {\"user\": 7}}",
+    b"{\"attributes\": {\"user\": {}}}",
+    b"{\"attributes\": {\"user\": \"\\ud800\"}}",
+    b"{\"attributes\": {\"user\": \"\xff\"}}",
+    b"{\"attributes\": {\"user\": \"\xc0\xaf\"}}",
+    b"{\"attributes\": {\"user\": \"\xed\xa0\x80\"}}",
+    b"{\"attributes\": {\"user\": \"a\", \"user\": \"b\"}}",
+    b"{\"attributes\": {\"\": \"a\"}}",
+    b"{\"attributes\": {\"user\": \"a\"}} x",
+    b"{\"attributes\": {\"user\": \"a\"},}",
+    b"{'attributes': {'user': 'a'}}",
+    b"\xef\xbb\xbf{\"attributes\": {\"user\": \"a\"}}",
+    b"\xff\xfe{\0}\0",
+    b"{\"attributes\": {\"user\": \"a\"}, \"price\": 1}",
+    b"{\"attributes\": {\"user\": \"a\nb\"}}",
+    b"{\"attributes\": {}}",
+];
+
+/// Numbers that are no cost.
+const WRONG_COSTS: &[&str] = &[
+    "-1",
+    "-0.5",
+    "0.1",
+    "4294967296",
+    "18446744073709551615",
+    "18446744073709551616",
+    "99999999999999999999999999999999999999",
+    "1e400",
+    "-1e400",
+    "1e-7",
+    "5e-324",
+    "1.7976931348623157e308",
+    "NaN",
+    "Infinity",
+    "0x10",
+    "01",
+    "+1",
+    "1.",
+    ".5",
+    "1e",
+    "\"1\"",
+    "true",
+    "null",
+    "[1]",
+];
+
+const COSTS: &[&str] = &["0", "1", "2.0", "4294967295", "1e3", "-0"];
+
+/// Queries that are no check.
+const WRONG_QUERIES: &[&[u8]] = &[
+    b"user=%",
+    b"user=%4",
+    b"user=%zz",
+    b"user=%ff",
+    b"user=%C0%AF",
+    b"=a",
+    b"user=a&user=b",
+    b"user=a&cost=-1",
+    b"user=a&cost=",
+    b"user=a&cost=4294967296",
+    b"user=a&cost=99999999999999999999999",
+    b"user=a&cost=1&cost=1",
+    b"user=a&cost=1e3",
+    b"",
+    b"user=",
+    b"%00",
+];
+
+/// A request that is HTTP. On the listener for checks or that of administrators.
+pub(super) fn asked(random: &mut Random, is_admin: bool) -> Asked {
+    match random.below(12) {
+        0 | 1 => get(&[&b"/v1/check?"[..], random.pick(WRONG_QUERIES)].concat(), Expected::Refused),
+        2 => {
+            let user = random.pick(&["alice", "a%20b", "%C3%A9", "+", "%00", "a;b", "[x]", "%25"]);
+            get(format!("/v1/check?user={user}").as_bytes(), of_checks(is_admin))
+        }
+        3 => {
+            let mut query = b"user=alice&cost=1&a=%41".to_vec();
+            (0..=random.below(3)).for_each(|_| random.damage(&mut query));
+            // What is left can stand in a target.
+            query.retain(|byte| byte.is_ascii_alphanumeric() || b"&=%+;.-_~".contains(byte));
+            get(&[&b"/v1/check?"[..], &query].concat(), Expected::Either)
+        }
+        4 => {
+            const NOWHERE: &[&[u8]] =
+                &[b"/", b"//", b"/nothing", b"/v1", b"/v1/check/", b"/v1/%63heck", b"/.."];
+            get(random.pick(NOWHERE), Expected::Refused)
+        }
+        5 => {
+            let length = random.pick(&[&1025, &2000, &8000]);
+            get(format!("/v1/check?user={}", "x".repeat(*length)).as_bytes(), Expected::Refused)
+        }
+        6 => {
+            let cost = random.pick(WRONG_COSTS);
+            let body = format!("{{\"attributes\": {{\"user\": \"a\"}}, \"cost\": {cost}}}");
+            post(random.pick(CHECKS), body.into(), Expected::Refused)
+        }
+        7 => {
+            let cost = random.pick(COSTS);
+            let body = format!(
+                "{{\"cost\": {cost}, \"attributes\": {{\"user\": \"\\u0000\\n{}\"}}}}",
+                random.next()
+            );
+            post(random.pick(CHECKS), body.into(), of_checks(is_admin))
+        }
+        8 => post(random.pick(CHANGES), random.pick(WRONG_CHECKS).to_vec(), Expected::Refused),
+        9 => {
+            let mut body = br#"{"attributes": {"user": "alice", "path": "/"}, "cost": 1}"#.to_vec();
+            (0..=random.below(4)).for_each(|_| random.damage(&mut body));
+            let path = if random.once_in(2) { random.pick(CHECKS) } else { random.pick(CHANGES) };
+            post(path, body, Expected::Either)
+        }
+        10 => nested(random),
+        _ => post(random.pick(CHECKS), random.pick(WRONG_CHECKS).to_vec(), Expected::Refused),
+    }
+}
+
+fn of_checks(is_admin: bool) -> Expected {
+    if is_admin { Expected::Refused } else { Expected::Taken }
+}
+
+fn get(target: &[u8], expected: Expected) -> Asked {
+    Asked { method: "GET", target: target.to_vec(), body: None, expected }
+}
+
+fn post(path: &str, body: Vec<u8>, expected: Expected) -> Asked {
+    Asked { method: "POST", target: path.into(), body: Some(body), expected }
+}
+
+/// A body that is deep, wide or long.
+fn nested(random: &mut Random) -> Asked {
+    let body = match random.below(4) {
+        0 => "[".repeat(10_000),
+        1 => "{\"a\":".repeat(3_000),
+        2 => {
+            let names: Vec<String> = (0..65).map(|index| format!("\"{index}\": \"\"")).collect();
+            format!("{{\"attributes\": {{{}}}}}", names.join(","))
+        }
+        _ => format!("{{\"attributes\": {{\"user\": \"{}\"}}}}", "é".repeat(600)),
+    };
+    post(random.pick(CHECKS), body.into(), Expected::Refused)
+}
