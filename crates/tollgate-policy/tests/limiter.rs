@@ -566,6 +566,11 @@ fn an_error_after_a_part_may_have_charged() {
     let begin = |spared| store.begin_after(spared, Fault::unreachable());
     let store_error = |error: CheckError| match error {
         CheckError::Store(error) => error,
+        CheckError::Partly { changed, error } => {
+            let changed: Vec<String> = changed.iter().map(|quota| quota.quota().to_string()).collect();
+            assert_eq!(changed, ["99/1m"]);
+            error
+        }
         other => panic!("{other}"),
     };
     for (spared, may_have) in [(0, false), (1, true)] {

@@ -448,6 +448,24 @@ fn a_key_that_holds_no_count_is_a_problem_of_its_own() {
     assert_eq!(server.metric("tollgate_store_up"), Some(1.0));
 }
 
+/// The answer said that the outcome is unknown, and not that the first of two quotas was changed.
+#[test]
+fn a_change_that_fails_halfway_says_what_was_changed() {
+    let store = redis();
+    let server = serve(&store, "5/1d@first_hit,7/2d@first_hit", &[]);
+    assert_eq!(server.post("/v1/check", ALICE).status, 200);
+    let keys: Vec<String> = store.command(["KEYS", "*"]);
+    let second =
+        keys.iter().max_by_key(|key| store.command::<u64>(["PTTL", key.as_str()])).expect("two keys");
+    let _: () = store.command(["DEL", second]);
+    let _: () = store.command(["RPUSH", second, "no count"]);
+    let reply = server.admin_post("/v1/set", r#"{"attributes": {"user": "alice"}, "used": 3}"#);
+    reply.assert_problem(503, None);
+    let (reason, changed) = (&reply.json()["reason"], &reply.json()["changed"]);
+    assert_eq!(reason, "outcome_unknown");
+    assert_eq!(*changed, json!([{ "policy": "default", "quota": "5/1d@first_hit" }]));
+}
+
 /// One gap was for all lines, so that a key without a count hid an outage. Then the second of two outages had no line,
 /// as it began within ten seconds of the first.
 #[test]

@@ -84,6 +84,19 @@ pub enum RefundError {
     },
 }
 
+/// Why not all quotas of a change were changed.
+struct Stopped {
+    /// Those that were.
+    changed: Vec<PolicyQuota>,
+    error: StoreError,
+}
+
+impl From<Stopped> for CheckError {
+    fn from(Stopped { changed, error }: Stopped) -> Self {
+        if changed.is_empty() { Self::Store(error) } else { Self::Partly { changed: changed.into(), error } }
+    }
+}
+
 /// What applies instead; what was named is not repeated.
 fn said(quotas: &[String]) -> String {
     if quotas.is_empty() { "none does".to_owned() } else { format!("there are {}", quotas.join(", ")) }
@@ -126,8 +139,8 @@ impl<S: Store, C: Clock> PolicyLimiter<S, C> {
     /// # Errors
     ///
     /// If the request lacks something, a window is none of the quotas that apply, or the store could not answer. Once
-    /// something was given back, an error of the store [may have charged](StoreError::may_have_charged), so that nobody
-    /// takes it that nothing was given back and asks for it once more.
+    /// something was given back, the error [names the quotas](CheckError::Partly), so that nobody takes it that nothing
+    /// was given back and asks for it once more.
     pub async fn refund(
         &self,
         attributes: &Attributes<'_>,
@@ -154,8 +167,8 @@ impl<S: Store, C: Clock> PolicyLimiter<S, C> {
     ///
     /// # Errors
     ///
-    /// As [`check`](Self::check). Quotas before the one that failed were reset; then an error of the store
-    /// [may have charged](StoreError::may_have_charged).
+    /// As [`check`](Self::check). If quotas before the one that failed were reset, the error
+    /// [names them](CheckError::Partly).
     pub async fn reset(&self, attributes: &Attributes<'_>) -> Result<Changed<QuotaState>, CheckError> {
         let set = self.live();
         let matched = self.matched(&set, attributes, 0)?;
@@ -168,8 +181,8 @@ impl<S: Store, C: Clock> PolicyLimiter<S, C> {
     ///
     /// # Errors
     ///
-    /// As [`check`](Self::check). Quotas before the one that failed were set; then an error of the store
-    /// [may have charged](StoreError::may_have_charged).
+    /// As [`check`](Self::check). If quotas before the one that failed were set, the error
+    /// [names them](CheckError::Partly).
     pub async fn set(
         &self,
         attributes: &Attributes<'_>,
@@ -200,19 +213,24 @@ impl<S: Store, C: Clock> PolicyLimiter<S, C> {
     async fn change(
         &self,
         steps: impl Iterator<Item = Option<Step<'_>>>,
-    ) -> Result<Vec<Option<QuotaState>>, StoreError> {
+    ) -> Result<Vec<Option<QuotaState>>, Stopped> {
         let mut states: Vec<Option<QuotaState>> = Vec::new();
+        let mut changed: Vec<PolicyQuota> = Vec::new();
         for step in steps {
             let Some(step) = step else {
                 states.push(None);
                 continue;
             };
+            let quota = quota_of(&step);
             let counted = self.store.step(step).await;
             let state =
                 counted.and_then(|it| it.first().copied().ok_or_else(|| AnswerError::Nonsense.into()));
-            let is_first = states.iter().all(Option::is_none);
-            let state = state.map_err(|error| if is_first { error } else { error.after_others() });
-            states.push(Some(state?));
+            match state {
+                Ok(state) => states.push(Some(state)),
+                Err(error) if changed.is_empty() => return Err(Stopped { changed, error }),
+                Err(error) => return Err(Stopped { changed, error: error.after_others() }),
+            }
+            changed.extend(quota);
         }
         Ok(states)
     }
@@ -229,6 +247,16 @@ impl<S: Store, C: Clock> PolicyLimiter<S, C> {
             None => Ok(()),
         }
     }
+}
+
+/// The quota that a step changes.
+fn quota_of(step: &Step<'_>) -> Option<PolicyQuota> {
+    let counter = match step {
+        Step::Reset(counter) | Step::Set { counter, .. } => *counter,
+        Step::Refund { charge, .. } => charge.counter(),
+        _ => return None,
+    };
+    Some(counter.quota().clone())
 }
 
 /// For each charge when the window began that is named, if one is.

@@ -26,8 +26,8 @@ use arc_swap::ArcSwap;
 use smallvec::SmallVec;
 use thiserror::Error;
 use tollgate::{
-    Answer, AnswerError, Charge, Clock, Counted, FallbackStore, MemoryStore, OnStoreFailure, Step, Store,
-    StoreError, SystemClock,
+    Answer, AnswerError, Charge, Clock, Counted, FallbackStore, MemoryStore, OnStoreFailure, PolicyQuota,
+    Step, Store, StoreError, SystemClock,
 };
 
 pub use self::changes::{Changed, ChargedWindow, QuotaRefund, RefundError};
@@ -121,6 +121,21 @@ pub enum CheckError {
     /// The store could not answer, and a policy that applies is `closed`; or it has no room for an unseen key.
     #[error(transparent)]
     Store(#[from] StoreError),
+    /// The store failed in a change of several quotas, after some of them were changed. The one after these was perhaps
+    /// changed as well, the others were not.
+    #[error("{error}; before that it changed {}", said(.changed))]
+    Partly {
+        /// The quotas that were changed.
+        changed: Box<[PolicyQuota]>,
+        /// What the store gave for the next.
+        #[source]
+        error: StoreError,
+    },
+}
+
+fn said(quotas: &[PolicyQuota]) -> String {
+    let said = quotas.iter().map(|quota| format!("{} of {}", quota.quota(), quota.policy()));
+    said.collect::<Vec<_>>().join(", ")
 }
 
 type Charges<'a> = SmallVec<[Charge<'a>; 4]>;

@@ -9,7 +9,7 @@ use tollgate_policy::{CheckError, RefundError, Refusal};
 
 use super::json::BadField;
 use super::query::QueryError;
-use super::wire::{ProblemBody, ProblemReason};
+use super::wire::{ChangedQuota, ProblemBody, ProblemReason};
 use super::{Reply, reply};
 use crate::principals::Unauthorized;
 use crate::scope::Scope;
@@ -25,6 +25,8 @@ pub(super) struct Rejection {
     allow: Option<HeaderValue>,
     /// What the caller needs.
     scope: Option<Scope>,
+    /// What was changed before the store failed.
+    changed: Box<[ChangedQuota]>,
 }
 
 /// The problem of a store that cannot answer: its type and its title. There is no document behind it.
@@ -35,7 +37,15 @@ const UNCOUNTABLE: (&str, &str) = ("urn:problem-type:tollgate:uncountable", "Req
 
 impl Rejection {
     pub(super) fn new(status: StatusCode, detail: impl Into<Cow<'static, str>>) -> Self {
-        Self { status, detail: detail.into(), field: None, reason: None, allow: None, scope: None }
+        Self {
+            status,
+            detail: detail.into(),
+            field: None,
+            reason: None,
+            allow: None,
+            scope: None,
+            changed: [].into(),
+        }
     }
 
     /// `allow` is the value of the header of that name.
@@ -103,6 +113,13 @@ impl Rejection {
                 Self::bad_field(field, refusal.to_string())
             }
             CheckError::Store(error) => Self::store(error),
+            CheckError::Partly { changed, error } => Self {
+                detail: "the store failed after the quotas in `changed` were changed; whether the next one was is \
+                         unknown"
+                    .into(),
+                changed: changed.iter().map(Into::into).collect(),
+                ..Self::store(error)
+            },
             _ => Self::store(&AnswerError::Nonsense.into()),
         }
     }
@@ -173,6 +190,7 @@ impl Rejection {
             field: self.field.as_deref(),
             reason: self.reason,
             scope: self.scope.map(Scope::name),
+            changed: (!self.changed.is_empty()).then_some(&*self.changed),
         }
     }
 

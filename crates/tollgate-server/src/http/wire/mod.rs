@@ -16,7 +16,7 @@ use tollgate::PolicyQuota;
 
 pub(super) use self::changes::{CountsReply, QuotaCount, RefundReply, RefundedQuota};
 pub(super) use self::decision::{BatchEntry, BatchReply, DecisionBody, DeniedBody};
-pub(super) use self::problem::{ProblemBody, ProblemReason};
+pub(super) use self::problem::{ChangedQuota, ProblemBody, ProblemReason};
 pub(super) use self::requests::{
     BatchRequest, CheckRequest, KEY_ATTRIBUTES, RefundRequest, ReloadRequest, ResetRequest, SetRequest,
 };

@@ -2,6 +2,7 @@
 
 use schemars::JsonSchema;
 use serde::{Serialize, Serializer};
+use tollgate::PolicyQuota;
 
 use crate::http::rejection::Rejection;
 
@@ -23,6 +24,22 @@ pub(in crate::http) struct ProblemBody<'a> {
     /// The scope that the request needs, if its caller may not ask.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(in crate::http) scope: Option<&'a str>,
+    /// The quotas that were changed before the store failed. The one after them was perhaps changed as well.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(in crate::http) changed: Option<&'a [ChangedQuota]>,
+}
+
+/// A quota that was changed.
+#[derive(Debug, Clone, Serialize, JsonSchema)]
+pub(in crate::http) struct ChangedQuota {
+    policy: Box<str>,
+    quota: Box<str>,
+}
+
+impl From<&PolicyQuota> for ChangedQuota {
+    fn from(quota: &PolicyQuota) -> Self {
+        Self { policy: quota.policy().into(), quota: quota.quota().to_string().into() }
+    }
 }
 
 /// What the service has run into: its store has no room for an unseen key, cannot be asked, was asked and did not
