@@ -2,27 +2,40 @@
 
 use std::fmt;
 
-/// What the rounds gave for one figure.
+/// What the rounds gave for one figure, in their order.
 #[derive(Debug, Clone, Default)]
 pub struct Samples(Vec<f64>);
 
 impl Samples {
     pub fn push(&mut self, sample: f64) {
         self.0.push(sample);
-        self.0.sort_unstable_by(f64::total_cmp);
     }
 
     /// The middle one, the lower of two; 0 before the first round.
     pub fn median(&self) -> f64 {
-        self.0.get(self.0.len().saturating_sub(1) / 2).copied().unwrap_or_default()
+        let mut sorted = self.0.clone();
+        sorted.sort_unstable_by(f64::total_cmp);
+        sorted.get(sorted.len().saturating_sub(1) / 2).copied().unwrap_or_default()
+    }
+
+    /// How many times the other's they are, round by round: what disturbs a whole round disturbs both.
+    #[must_use]
+    pub fn ratios(&self, other: &Self) -> Self {
+        Self(self.0.iter().zip(&other.0).map(|(ours, other)| ours / other).collect())
     }
 }
 
 /// The spread: `least..greatest`.
 impl fmt::Display for Samples {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (least, greatest) = (self.0.first().unwrap_or(&0.0), self.0.last().unwrap_or(&0.0));
-        write!(f, "{}..{}", figure(*least), figure(*greatest))
+        let (least, greatest) = match &self.0[..] {
+            [] => (0.0, 0.0),
+            samples => (
+                samples.iter().copied().fold(f64::INFINITY, f64::min),
+                samples.iter().copied().fold(f64::NEG_INFINITY, f64::max),
+            ),
+        };
+        write!(f, "{}..{}", figure(least), figure(greatest))
     }
 }
 

@@ -1,4 +1,5 @@
-//! The floor of `http`: a bare hyper server that answers `hello` to everything, once it has read the body.
+//! The floor of `http`: a bare hyper server that answers `hello` to everything, once it has read the body. It has the
+//! service's allocator and the service's settings of hyper, so what the service costs beside it is its own work.
 
 use std::convert::Infallible;
 use std::net::SocketAddr;
@@ -13,6 +14,9 @@ use hyper::{Request, Response};
 use hyper_util::rt::TokioIo;
 use tokio::net::TcpListener;
 
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 #[tokio::main]
 async fn main() -> Result<()> {
     let address: SocketAddr = std::env::args().nth(1).context("usage: hello ADDRESS")?.parse()?;
@@ -20,8 +24,11 @@ async fn main() -> Result<()> {
     loop {
         let (stream, _) = listener.accept().await?;
         stream.set_nodelay(true)?;
+        let mut builder = http1::Builder::new();
+        // As in the service's `http/connection.rs`.
+        builder.header_read_timeout(None).half_close(true).max_buf_size(32 * 1024).writev(false);
         // An error is a client that has gone.
-        tokio::spawn(http1::Builder::new().serve_connection(TokioIo::new(stream), service_fn(answer)));
+        tokio::spawn(builder.serve_connection(TokioIo::new(stream), service_fn(answer)));
     }
 }
 

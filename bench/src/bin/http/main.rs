@@ -1,9 +1,11 @@
 //! What a check over HTTP costs, beside a bare hyper server as the floor.
 //!
-//! Both servers run on core 0, wrk on core 1. Each round measures every case with both, one after another; the
-//! first round warms up and is dropped, and the figure is the median of the others.
+//! Both servers of a pair run on core 0, wrk on core 1. Each round measures every case with both, one right after the
+//! other, and the next round in the other order: on a machine that is not quiet neither of them has the better moments.
+//! The first round warms up and is dropped. The figure is the median of the others, and a ratio is the median of the
+//! ratios of the rounds.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
@@ -39,14 +41,46 @@ struct Args {
 }
 
 const CASES: &[(&str, Load)] = &[
-    ("http/check-get/c1", load("check-get", 1)),
-    ("http/check-get/c64", load("check-get", 64)),
-    ("http/check-post/c1", load("check-post", 1)),
-    ("http/check-post/c64", load("check-post", 64)),
+    ("check-get/c1", load("check-get", 1)),
+    ("check-get/c64", load("check-get", 64)),
+    ("check-post/c1", load("check-post", 1)),
+    ("check-post/c64", load("check-post", 64)),
 ];
 
 const fn load(requests: &'static str, connections: u32) -> Load {
     Load { requests, connections, core: LOAD }
+}
+
+/// The service, and the bare server that does as much of its work as a server has to.
+struct Pair {
+    /// Before the name of each case.
+    prefix: &'static str,
+    ours: Service,
+    floor: Service,
+}
+
+impl Pair {
+    /// HTTP in plain, without tokens.
+    fn plain(service: &Path) -> Result<Self> {
+        let hello = std::env::current_exe()?.with_file_name("hello");
+        // The limit is never reached.
+        let ours = Service::start("ours", SERVERS, |address| {
+            let mut command = Command::new(service);
+            command.args(["serve", "--limit", "1000000000/1h", "--key", "user"]);
+            command.args(["--listen", &address.to_string(), "--admin-listen", "127.0.0.1:0"]);
+            command
+        });
+        let floor = Service::start("hyper", SERVERS, |address| {
+            let mut command = Command::new(&hello);
+            command.arg(address.to_string());
+            command
+        });
+        Ok(Self {
+            prefix: "http",
+            ours: ours.context("cannot start the service")?,
+            floor: floor.context("cannot start the floor")?,
+        })
+    }
 }
 
 /// What the rounds gave for one server in one case.
@@ -60,50 +94,47 @@ struct Row {
 }
 
 /// Both rows of a case.
-#[derive(Debug, Default)]
-struct Rows {
+struct Rows<'a> {
+    name: String,
+    load: Load,
+    pair: &'a Pair,
     ours: Row,
-    hyper: Row,
+    floor: Row,
 }
 
 fn main() -> Result<()> {
     let args = Args::parse();
     let (rounds, seconds) = if args.quick { (1, 1) } else { (args.rounds, args.seconds) };
-    let cases: Vec<_> = CASES.iter().filter(|(name, _)| name.contains(&args.filter)).collect();
-    ensure!(!cases.is_empty(), "no case has `{}` in its name", args.filter);
-
-    let hello = std::env::current_exe()?.with_file_name("hello");
-    // The limit is never reached.
-    let ours = Service::start("ours", SERVERS, |address| {
-        let mut command = Command::new(&args.service);
-        command.args(["serve", "--limit", "1000000000/1h", "--key", "user"]);
-        command.args(["--listen", &address.to_string(), "--admin-listen", "127.0.0.1:0"]);
-        command
-    });
-    let ours = ours.context("cannot start the service")?;
-    let hyper = Service::start("hyper", SERVERS, |address| {
-        let mut command = Command::new(&hello);
-        command.arg(address.to_string());
-        command
-    });
-    let hyper = hyper.context("cannot start the floor")?;
-    let mut table: Vec<Rows> = cases.iter().map(|_| Rows::default()).collect();
+    // One pair for each way in which the service can be asked.
+    let pairs = [Pair::plain(&args.service)?];
+    let mut table: Vec<Rows<'_>> = Vec::new();
+    for pair in &pairs {
+        for (name, load) in CASES {
+            let name = format!("{}/{name}", pair.prefix);
+            if name.contains(&args.filter) {
+                table.push(Rows { name, load: *load, pair, ours: Row::default(), floor: Row::default() });
+            }
+        }
+    }
+    ensure!(!table.is_empty(), "no case has `{}` in its name", args.filter);
     for round in 0..=rounds {
         let watch = Stopwatch::start();
-        for ((name, load), rows) in cases.iter().zip(&mut table) {
-            for (server, row) in [(&ours, &mut rows.ours), (&hyper, &mut rows.hyper)] {
-                let mut dropped = Row::default();
-                let row = if round == 0 { &mut dropped } else { row };
+        for Rows { name, load, pair, ours, floor } in &mut table {
+            let mut dropped = (Row::default(), Row::default());
+            let (ours, floor) = if round == 0 { (&mut dropped.0, &mut dropped.1) } else { (ours, floor) };
+            let mut servers = [(&pair.ours, ours), (&pair.floor, floor)];
+            if round % 2 == 1 {
+                servers.reverse();
+            }
+            for (server, row) in servers {
                 measure(server, load, seconds, row).with_context(|| format!("{name}, {}", server.name))?;
             }
         }
         let which = if round == 0 { "warm-up".to_owned() } else { format!("round {round} of {rounds}") };
         eprintln!("{which}: {:.1} s", watch.elapsed().as_secs_f64());
     }
-    for ((name, load), rows) in cases.iter().zip(&table) {
-        print_results(name, load, rows);
-    }
-    print_table(&cases, &table);
+    table.iter().for_each(print_results);
+    print_table(&table);
     Ok(())
 }
 
@@ -117,28 +148,34 @@ fn measure(server: &Service, load: &Load, seconds: u64, row: &mut Row) -> Result
     Ok(())
 }
 
-fn print_results(name: &str, load: &Load, Rows { ours, hyper }: &Rows) {
-    print_result(name, &ours.cpu, &hyper.cpu);
-    print_result(&format!("{name}/throughput"), &ours.requests_a_second, &hyper.requests_a_second);
+fn print_results(Rows { name, load, ours, floor, .. }: &Rows<'_>) {
+    print_result(name, &ours.cpu, &floor.cpu);
+    print_result(&format!("{name}/throughput"), &ours.requests_a_second, &floor.requests_a_second);
     if load.connections == 1 {
-        print_result(&format!("{name}/p50"), &ours.p50, &hyper.p50);
+        print_result(&format!("{name}/p50"), &ours.p50, &floor.p50);
     }
 }
 
-fn print_result(name: &str, ours: &Samples, hyper: &Samples) {
-    let (ours, hyper) = (ours.median(), hyper.median());
-    println!("RESULT {name} ours={} hyper={} ratio={}", figure(ours), figure(hyper), figure(ours / hyper));
+fn print_result(name: &str, ours: &Samples, floor: &Samples) {
+    let (ours_median, floor_median, ratio) = (ours.median(), floor.median(), ours.ratios(floor).median());
+    println!(
+        "RESULT {name} ours={} hyper={} ratio={}",
+        figure(ours_median),
+        figure(floor_median),
+        figure(ratio)
+    );
 }
 
-fn print_table(cases: &[&(&str, Load)], table: &[Rows]) {
+fn print_table(table: &[Rows<'_>]) {
     println!(
         "\n{:<20} {:<6} {:>12} {:<12} {:>10} {:<14} {:>6} spread",
         "case", "server", "CPU us/req", "spread", "req/s", "spread", "p50 us"
     );
-    for ((name, _), Rows { ours, hyper }) in cases.iter().zip(table) {
-        for (server, row) in [("ours", ours), ("hyper", hyper)] {
+    for Rows { name, pair, ours, floor, .. } in table {
+        for (server, row) in [(&pair.ours, ours), (&pair.floor, floor)] {
             println!(
-                "{name:<20} {server:<6} {:>12} {:<12} {:>10} {:<14} {:>6} {}",
+                "{name:<20} {:<6} {:>12} {:<12} {:>10} {:<14} {:>6} {}",
+                server.name,
                 figure(row.cpu.median()),
                 row.cpu.to_string(),
                 figure(row.requests_a_second.median()),
