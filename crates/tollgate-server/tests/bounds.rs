@@ -51,12 +51,12 @@ impl Body for Unfinished {
 /// keep 60 GB.
 #[tokio::test(flavor = "multi_thread")]
 async fn bodies_of_all_connections_share_one_memory() {
-    const CONNECTIONS: usize = 80;
-    let server = Server::start(&["--limit", "1000000/1d", "--key", "user"]);
+    const CONNECTIONS: usize = 40;
+    let server = Server::start(&["--limit", "1000000/1d", "--key", "user", "--body-memory", "16MiB"]);
     let before = most_resident(&server);
     let begin = Bytes::from(vec![b' '; 60_000]);
     let mut asking = JoinSet::new();
-    // 460 MiB in all.
+    // 230 MiB in all.
     for _ in 0..CONNECTIONS {
         let stream = tokio::net::TcpStream::connect(server.public).await.expect("the server listens");
         let handshake = hyper::client::conn::http2::handshake(TokioExecutor::new(), TokioIo::new(stream));
@@ -71,10 +71,8 @@ async fn bodies_of_all_connections_share_one_memory() {
             });
         }
     }
-    let first = asking.join_next().await.expect("there are many").expect("no panic");
-    assert_eq!(first, StatusCode::SERVICE_UNAVAILABLE, "no more are kept");
     assert_eq!(server.post("/v1/check", r#"{"attributes": {"user": "alice"}}"#).status, 200);
-    let (mut refused, mut late) = (1, 0);
+    let (mut refused, mut late) = (0_u32, 0_u32);
     while let Some(status) = asking.join_next().await {
         match status.expect("no panic") {
             StatusCode::SERVICE_UNAVAILABLE => refused += 1,
@@ -84,11 +82,13 @@ async fn bodies_of_all_connections_share_one_memory() {
     }
     let grown = most_resident(&server).saturating_sub(before) / MIB;
     println!("{refused} refused, {late} kept until they were late; {grown} MiB");
-    // 64 MiB are for bodies. The connections, their streams and the allocator take some besides. Without a bound it is
-    // four times as much.
-    assert!(grown < 160, "{grown} MiB");
-    assert!(late > 500, "there was room for {late}");
-    assert_eq!(server.metric("tollgate_http_body_memory_bytes"), Some(0.0), "all is given back");
+    // 16 MiB are for bodies. The connections, their streams and the allocator take some besides.
+    assert!(grown < 128, "{grown} MiB");
+    assert!(refused > 0 && late > 100, "{refused} refused, there was room for {late}");
+    let began = Instant::now();
+    while server.metric("tollgate_http_body_memory_bytes") != Some(0.0) {
+        assert!(began.elapsed() < HANG, "not all is given back");
+    }
     assert_eq!(server.metric("tollgate_http_body_memory_refused_total"), Some(refused.into()));
 }
 

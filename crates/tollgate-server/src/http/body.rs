@@ -59,14 +59,16 @@ pub(super) async fn read(request: Request<Incoming>, budget: &Budget) -> Result<
         Some(read) => read,
         None => match arriving.wait() {
             Ok(()) => in_time(arriving.rest()).await,
-            Err(no_room) => return Err(no_room),
+            no_room => no_room,
         },
     };
     match read {
         Ok(()) => Ok(arriving.into_body()),
         Err(rejection) => {
-            // One that is too large or late. Without room for it, nothing more is read.
-            if rejection.status() != StatusCode::SERVICE_UNAVAILABLE {
+            if rejection.status() == StatusCode::SERVICE_UNAVAILABLE {
+                // There is no room for it, so nothing more is read.
+                budget.note_refusal();
+            } else {
                 let Arriving { body, held, .. } = arriving;
                 drop(held);
                 Box::pin(discard(version, body, budget)).await;

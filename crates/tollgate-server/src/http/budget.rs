@@ -58,6 +58,18 @@ impl Budget {
         self.held() > self.max() / 2
     }
 
+    /// Notes that a request is refused because there is no room.
+    #[cold]
+    pub(super) fn note_refusal(&self) {
+        self.0.refused.fetch_add(1, Ordering::Relaxed);
+        if self.0.refusal_logged.passes(SystemClock.now(), LOG_GAP) {
+            warn!(
+                body_memory = self.0.max,
+                "clients hold all of --body-memory with bodies that are on their way: others are answered 503"
+            );
+        }
+    }
+
     /// Holds nothing yet.
     pub(super) fn none(&self) -> Held {
         Held { account: Arc::clone(&self.0), bytes: 0 }
@@ -75,7 +87,6 @@ impl Held {
         } else {
             let grown = |held: usize| held.checked_add(more).filter(|held| *held <= max);
             if held.fetch_update(Ordering::Relaxed, Ordering::Relaxed, grown).is_err() {
-                self.account.refuse();
                 return false;
             }
         }
@@ -101,19 +112,6 @@ impl Drop for Held {
     }
 }
 
-impl Account {
-    #[cold]
-    fn refuse(&self) {
-        self.refused.fetch_add(1, Ordering::Relaxed);
-        if self.refusal_logged.passes(SystemClock.now(), LOG_GAP) {
-            warn!(
-                body_memory = self.max,
-                "clients hold all of --body-memory with bodies that are on their way: others are answered 503"
-            );
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -124,7 +122,7 @@ mod tests {
         let (mut first, mut second) = (budget.none(), budget.none());
         assert!(first.resize(60) && second.resize(40));
         assert!(!second.resize(41), "there is no room");
-        assert_eq!((budget.held(), budget.refused()), (100, 1));
+        assert_eq!(budget.held(), 100);
         assert!(first.resize(10) && second.resize(90));
         drop(second);
         assert_eq!(budget.held(), 10);

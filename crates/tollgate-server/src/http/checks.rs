@@ -58,6 +58,7 @@ impl<S: ServedStore> Edge<S> {
         let mut held = self.budget.none();
         // Over HTTP/1.1 there is one answer at a time, and the next request waits until it is read.
         if version == Version::HTTP_2 && !held.resize(requests.len() * BatchReply::ENTRY) {
+            self.budget.note_refusal();
             let detail = "there is no memory for the answer: too many others wait to be read";
             return Err(Rejection::new(StatusCode::SERVICE_UNAVAILABLE, detail));
         }

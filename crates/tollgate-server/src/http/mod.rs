@@ -4,7 +4,8 @@
 //! handler that stands in the table answers it. What a request says is read in `query`, `body` and `json`; what goes over
 //! the wire is in `wire`; the handlers are in `checks` (the caller's own), `changes` and `policies` (the
 //! administrator's), and what is not answered is a `rejection`. `dialects` has the paths and words of other systems. `openapi`
-//! describes the table. `connection` is HTTP on one connection.
+//! describes the table. `connection` is HTTP on one connection, `outgoing` the
+//! body of an answer that is being sent, and `budget` the memory for all bodies that are on their way.
 
 mod body;
 mod budget;
