@@ -188,10 +188,11 @@ impl<T: Subject> Reloads<T> {
         {
             return ReloadError(told);
         }
-        self.state.failed.fetch_add(1, Ordering::Relaxed);
         let (file, version) = (subject.file().name(), subject.version());
         error!(file, cause = cause.name(), version, "{} stay as they are\n{failure}", T::NAME);
+        // Before it is counted: whoever sees the count finds the failure.
         *lock(&self.state.failure) = Some(Arc::clone(&failure));
+        self.state.failed.fetch_add(1, Ordering::Relaxed);
         ReloadError(failure)
     }
 }

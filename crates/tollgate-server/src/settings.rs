@@ -256,7 +256,7 @@ impl Settings {
 /// That an admin listener that other hosts can reach knows who asks, or need not.
 fn check_admin(args: &ServeArgs) -> Result<(), SettingsError> {
     let is_local = args.admin_listen.ip().to_canonical().is_loopback();
-    // Tokens, or mutual TLS.
+    // By tokens. Once listeners ask for client certificates, those are the other way.
     let knows_callers = args.tokens.is_some();
     if is_local || knows_callers || args.insecure_admin {
         return Ok(());

@@ -220,3 +220,62 @@ impl Subject for LivePrincipals {
         self.version
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// `web` by a token, `job` and `other` by names of certificates.
+    fn principals() -> Principals {
+        let principal = |name: &str, credential, scope| Principal {
+            name: name.into(),
+            credential,
+            scopes: [scope].into_iter().collect(),
+            policies: None,
+            expires: Some(Timestamp::from_unix_millis(1_000)),
+        };
+        let certificate = |name: &str| Credential::Certificate(name.into());
+        let all = vec![
+            principal("web", Credential::Token(Digest::of(b"tg_web")), Scope::Check),
+            principal("job", certificate("spiffe://prod/job"), Scope::Read),
+            principal("other", certificate("other.example"), Scope::Change),
+        ];
+        Principals::new(all, None)
+    }
+
+    fn ask(scope: Scope, presented: Presented<'_>, names: &[&str], now: i64) -> Result<(), Unauthorized> {
+        let peer = Peer { names: names.iter().map(|name| (*name).into()).collect() };
+        let now = Timestamp::from_unix_millis(now);
+        principals().authorize(scope, presented, &peer, now).map(drop)
+    }
+
+    #[test]
+    fn a_certificate_is_recognised_by_the_first_name_that_is_known() {
+        let ask = |scope, names: &[&str]| ask(scope, Presented::Nothing, names, 0);
+        assert_eq!(ask(Scope::Read, &[]), Err(Unauthorized::Nobody));
+        assert_eq!(ask(Scope::Read, &["spiffe://prod/jobs", "SPIFFE://prod/job"]), Err(Unauthorized::Nobody));
+        assert_eq!(ask(Scope::Read, &["unknown", "spiffe://prod/job", "other.example"]), Ok(()));
+        assert_eq!(ask(Scope::Change, &["spiffe://prod/job", "other.example"]), Err(Unauthorized::Scope));
+    }
+
+    #[test]
+    fn a_token_goes_before_a_certificate() {
+        let job = &["spiffe://prod/job"];
+        assert_eq!(ask(Scope::Check, Presented::Token(b"tg_web"), job, 0), Ok(()));
+        assert_eq!(ask(Scope::Read, Presented::Token(b"tg_web"), job, 0), Err(Unauthorized::Scope));
+        for nobodys in [Presented::Token(b"tg_we"), Presented::Token(b""), Presented::Nonsense] {
+            assert_eq!(ask(Scope::Read, nobodys, job, 0), Err(Unauthorized::Unknown));
+        }
+    }
+
+    #[test]
+    fn a_principal_expires_at_the_instant_that_it_names() {
+        let web = Presented::Token(b"tg_web");
+        assert_eq!(ask(Scope::Check, web, &[], 999), Ok(()));
+        assert_eq!(ask(Scope::Check, web, &[], 1_000), Err(Unauthorized::Expired));
+        assert_eq!(
+            ask(Scope::Read, Presented::Nothing, &["spiffe://prod/job"], 1_000),
+            Err(Unauthorized::Expired)
+        );
+    }
+}
