@@ -67,7 +67,7 @@ pub use self::changes::{Change, ChangedSetting, Changes};
 pub use self::condition::{Condition, Pattern, Test};
 pub use self::config::{Config, ConfigError, StoreSettings};
 pub use self::cost::{Cost, CostError};
-pub use self::identity::{Identity, KeyFault, NoKey};
+pub use self::identity::{Choices, Identity, KeyFault, NoKey};
 pub use self::limiter::{
     Changed, ChargedWindow, CheckError, Ground, PolicyDecision, PolicyLimiter, PolicySet, QuotaRefund,
     QuotaStanding, RefundError, Reservation, Tally, TrialDecision, TrialTally, WhenFull,

@@ -111,7 +111,7 @@ impl Basis {
         };
         match outcome {
             Outcome::Exempt(policy) => Self::Exempt(place(policy)),
-            Outcome::DenyUnknown { policy, no_key: NoKey { attribute, fault } } => {
+            Outcome::DenyUnknown { policy, no_key: NoKey { attribute, fault, .. } } => {
                 Self::MissingKey(place(policy), attribute.into(), fault)
             }
             Outcome::Charge(matched) => Self::charged(&matched, Decided::counted(super::nothing())),
@@ -171,8 +171,10 @@ impl PolicyDecision {
             Basis::Charged(decided, _) => Ground::Quotas(&decided.counted),
             Basis::Exempt(number) => policy(number).map_or(Ground::Unlimited, Ground::Exempt),
             Basis::MissingKey(number, attribute, fault) => {
-                let no_key = NoKey { attribute, fault: *fault };
-                policy(number).map_or(Ground::Unlimited, |policy| Ground::MissingKey { policy, no_key })
+                policy(number).map_or(Ground::Unlimited, |policy| {
+                    let choices = policy.identity().choices(*fault);
+                    Ground::MissingKey { policy, no_key: NoKey { attribute, fault: *fault, choices } }
+                })
             }
         }
     }

@@ -106,7 +106,7 @@ impl<'a> Request<'a, '_> {
             Ok(Outcome::Exempt(policy)) => {
                 ("exempt", format!("allowed and not counted: `{}` exempts it", policy.name()))
             }
-            Ok(Outcome::DenyUnknown { policy, no_key: NoKey { attribute, fault } }) => (
+            Ok(Outcome::DenyUnknown { policy, no_key: NoKey { attribute, fault, .. } }) => (
                 "deny",
                 format!("denied: `{}` does not know whom to count: `{attribute}` {fault}", policy.name()),
             ),
@@ -174,7 +174,7 @@ impl<'a> Request<'a, '_> {
     }
 
     fn what_is_missing(&self, policy: &Policy) -> Option<String> {
-        if let Err(NoKey { attribute, fault }) = policy.identity().key(self.attributes) {
+        if let Err(NoKey { attribute, fault, .. }) = policy.identity().key(self.attributes) {
             return Some(format!("`{attribute}` {fault}, and whom to count is {}", policy.identity()));
         }
         policy.cost().of(self.attributes, self.cost).err().map(|error| error.to_string())
