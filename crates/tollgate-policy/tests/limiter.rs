@@ -554,14 +554,14 @@ fn an_error_after_a_part_may_have_charged() {
                 "reset",
                 Box::new(|| {
                     begin(spared);
-                    store_error(block_on(limiter.reset(&alice)).unwrap_err())
+                    store_error(block_on(limiter.reset(&alice, |_| true)).unwrap_err())
                 }),
             ),
             (
                 "set",
                 Box::new(|| {
                     begin(spared);
-                    store_error(block_on(limiter.set(&alice, 3)).unwrap_err())
+                    store_error(block_on(limiter.set(&alice, 3, |_| true)).unwrap_err())
                 }),
             ),
             (

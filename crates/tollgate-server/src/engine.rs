@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use tollgate::{Clock, QuotaState, Source, StoreError, SystemClock};
+use tollgate::{Clock, PolicyQuota, QuotaState, Source, StoreError, SystemClock};
 use tollgate_policy::{
     Attributes, Changed, ChargedWindow, CheckError, PolicyDecision, PolicyLimiter, PolicySet, QuotaRefund,
     RefundError, WhenFull,
@@ -104,18 +104,31 @@ impl<S: ServedStore> Engine<S> {
         self.limiter.refund(attributes, cost, windows).await
     }
 
-    /// Forgets what is used, one quota after another.
-    pub(crate) async fn reset(&self, attributes: &Attributes<'_>) -> Result<Changed<QuotaState>, CheckError> {
-        self.limiter.reset(attributes).await
+    /// Forgets what is used of the quotas that are meant, one after another.
+    pub(crate) async fn reset(
+        &self,
+        attributes: &Attributes<'_>,
+        is_meant: impl Fn(&PolicyQuota) -> bool,
+    ) -> Result<Changed<QuotaState>, CheckError> {
+        self.limiter.reset(attributes, is_meant).await
     }
 
-    /// Sets what is used in the current window, one quota after another.
+    /// Sets what is used of the quotas that are meant in the current window, one after another.
     pub(crate) async fn set(
         &self,
         attributes: &Attributes<'_>,
         used: u64,
+        is_meant: impl Fn(&PolicyQuota) -> bool,
     ) -> Result<Changed<QuotaState>, CheckError> {
-        self.limiter.set(attributes, used).await
+        self.limiter.set(attributes, used, is_meant).await
+    }
+
+    /// Charges each request without asking for room.
+    pub(crate) async fn record_each<'a, 'b: 'a>(
+        &self,
+        requests: impl IntoIterator<Item = (&'a Attributes<'b>, u32)>,
+    ) -> Vec<Result<Changed<QuotaState>, CheckError>> {
+        self.limiter.record_each(requests).await
     }
 
     fn note(&self, decision: &Result<PolicyDecision, CheckError>) {

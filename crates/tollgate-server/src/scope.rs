@@ -7,7 +7,7 @@ pub(crate) enum Scope {
     Check,
     /// Looks at the counters of the caller's own requests.
     Peek,
-    /// Changes counters: refund, reset, set.
+    /// Changes counters: refund, reset, set, record.
     Change,
     /// Reads policies, metrics and the description of the service.
     Read,

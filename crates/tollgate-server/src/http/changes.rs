@@ -2,13 +2,14 @@
 
 use http::{Request, StatusCode};
 use hyper::body::Incoming;
-use tollgate::QuotaState;
+use tollgate::{AnswerError, PolicyQuota, QuotaState, StoreError};
 use tollgate_policy::{Changed, ChargedWindow, CheckError};
 
 use super::json::Object;
 use super::rejection::Rejection;
 use super::wire::{
-    CountsReply, QuotaCount, RefundReply, RefundRequest, RefundedQuota, ResetRequest, SetRequest,
+    BatchRequest, CountsReply, RecordBatchReply, RecordBatchRequest, RecordEntry, RecordRequest, RefundReply,
+    RefundRequest, RefundedQuota, ResetRequest, SetRequest, WrittenQuota,
 };
 use super::{Edge, Reply, body, json, reply};
 use crate::store::ServedStore;
@@ -27,20 +28,69 @@ impl<S: ServedStore> Edge<S> {
 
     pub(super) async fn reset(&self, request: Request<Incoming>) -> Result<Reply, Rejection> {
         let body = body::read(request).await?;
-        let ResetRequest { attributes } = json::read(&body)?;
-        counts(self.engine.reset(&attributes).await)
+        let ResetRequest { attributes, policy, quota } = json::read(&body)?;
+        let meant = Meant { policy, quota };
+        meant.counts(self.engine.reset(&attributes, |quota| meant.is(quota)).await)
     }
 
     pub(super) async fn set(&self, request: Request<Incoming>) -> Result<Reply, Rejection> {
         let body = body::read(request).await?;
-        let SetRequest { attributes, used } = json::read(&body)?;
-        counts(self.engine.set(&attributes, used.value()).await)
+        let SetRequest { attributes, used, policy, quota } = json::read(&body)?;
+        let meant = Meant { policy, quota };
+        meant.counts(self.engine.set(&attributes, used.value(), |quota| meant.is(quota)).await)
+    }
+
+    pub(super) async fn record(&self, request: Request<Incoming>) -> Result<Reply, Rejection> {
+        let body = body::read(request).await?;
+        let RecordRequest { attributes, cost } = json::read(&body)?;
+        let recorded = self.engine.record_each([(&attributes, cost.units())]).await.pop();
+        let recorded = recorded.unwrap_or_else(|| Err(StoreError::from(AnswerError::Nonsense).into()));
+        let recorded = recorded.map_err(|error| Rejection::check(&error, "attributes"))?;
+        Ok(reply::json(StatusCode::OK, &CountsReply::new(&recorded)))
+    }
+
+    pub(super) async fn record_batch(&self, request: Request<Incoming>) -> Result<Reply, Rejection> {
+        let body = body::read(request).await?;
+        let RecordBatchRequest { requests } = json::read(&body)?;
+        BatchRequest::check_length(requests.len())?;
+        let asked = requests.iter().map(|Object(request)| (&request.attributes, request.cost.units()));
+        let recorded = self.engine.record_each(asked).await;
+        let records = recorded.iter().enumerate().map(|(index, recorded)| match recorded {
+            Ok(recorded) => RecordEntry::Counts(CountsReply::new(recorded)),
+            Err(error) => {
+                RecordEntry::Rejection(Rejection::check(error, &format!("requests[{index}].attributes")))
+            }
+        });
+        Ok(reply::json(StatusCode::OK, &RecordBatchReply { records: records.collect() }))
     }
 }
 
-fn counts(changed: Result<Changed<QuotaState>, CheckError>) -> Result<Reply, Rejection> {
-    let changed = changed.map_err(|error| Rejection::check(&error, "attributes"))?;
-    let quotas = changed.iter().map(|(policy, quota, state)| QuotaCount::new(policy, quota, state));
-    let (version, quotas) = (changed.policies().version(), quotas.collect());
-    Ok(reply::json(StatusCode::OK, &CountsReply { version, quotas }))
+/// Which of the quotas that apply a change is about; without anything said, all.
+struct Meant {
+    policy: Option<Box<str>>,
+    /// Its windows tell it; the limit may have changed.
+    quota: Option<WrittenQuota>,
+}
+
+impl Meant {
+    fn is(&self, quota: &PolicyQuota) -> bool {
+        let is_windows = |WrittenQuota(meant): &WrittenQuota| {
+            quota.shares_counters_with(&PolicyQuota::new(quota.policy(), meant.clone()))
+        };
+        self.policy.as_deref().is_none_or(|policy| policy == quota.policy())
+            && self.quota.as_ref().is_none_or(is_windows)
+    }
+
+    fn counts(&self, changed: Result<Changed<QuotaState>, CheckError>) -> Result<Reply, Rejection> {
+        let changed = changed.map_err(|error| Rejection::check(&error, "attributes"))?;
+        let is_narrowed = self.policy.is_some() || self.quota.is_some();
+        if is_narrowed && changed.iter().next().is_none() {
+            let field = if self.quota.is_some() { "quota" } else { "policy" };
+            return Err(Rejection::conflict(
+                field,
+                "nothing was changed: no such quota applies to the request",
+            ));
+        }
+        Ok(reply::json(StatusCode::OK, &CountsReply::new(&changed)))
+    }
 }

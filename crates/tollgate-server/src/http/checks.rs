@@ -39,10 +39,7 @@ impl<S: ServedStore> Edge<S> {
     pub(super) async fn check_batch(&self, request: Request<Incoming>) -> Result<Reply, Rejection> {
         let body = body::read(request).await?;
         let BatchRequest { requests } = json::read(&body)?;
-        if !(1..=BatchRequest::MAX).contains(&requests.len()) {
-            let detail = format!("expected 1 to {} requests", BatchRequest::MAX);
-            return Err(Rejection::bad_field("requests", detail));
-        }
+        BatchRequest::check_length(requests.len())?;
         let asked = requests.iter().map(|Object(request)| (&request.attributes, request.cost.units()));
         let decisions = self.engine.check_each(asked).await;
         let decisions = decisions

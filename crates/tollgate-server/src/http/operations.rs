@@ -9,8 +9,8 @@ use super::operation::{Asked, Effect, Handler, Operation, Row, SchemaOf, Success
 use super::policies::{PoliciesBody, ReloadReply};
 use super::rejection::Rejection;
 use super::wire::{
-    BatchReply, BatchRequest, CheckRequest, CountsReply, RefundReply, RefundRequest, ReloadRequest,
-    ResetRequest, SetRequest,
+    BatchReply, BatchRequest, CheckRequest, CountsReply, RecordBatchReply, RecordBatchRequest, RecordRequest,
+    RefundReply, RefundRequest, ReloadRequest, ResetRequest, SetRequest,
 };
 use super::{Edge, reply};
 use crate::listener::Listener;
@@ -32,6 +32,11 @@ const UNCOUNTABLE: (StatusCode, &str) = (
      say, its policies count different keys",
 );
 const OF_THE_STORE: &[(StatusCode, &str)] = &[UNCOUNTABLE, UNAVAILABLE];
+const OF_A_CHANGE: &[(StatusCode, &str)] = &[
+    UNCOUNTABLE,
+    UNAVAILABLE,
+    (StatusCode::CONFLICT, "The policy or the quota that is named does not apply; nothing was changed"),
+];
 
 impl<S: ServedStore + 'static> Operations<S> {
     /// Those of every service, and that of the dialect.
@@ -40,7 +45,7 @@ impl<S: ServedStore + 'static> Operations<S> {
     }
 
     /// The usual ones first: a request takes the first row that fits.
-    fn own() -> [Row<S>; 14] {
+    fn own() -> [Row<S>; 16] {
         [
             Row {
                 operation: Operation {
@@ -122,6 +127,34 @@ impl<S: ServedStore + 'static> Operations<S> {
             },
             Row {
                 operation: Operation {
+                    id: "record",
+                    summary: "Count units without asking for room",
+                    path: "/v1/record",
+                    method: Method::POST,
+                    effect: Effect::Changes,
+                    scope: Some(Scope::Change),
+                    asked: Asked::Body(of::<RecordRequest<'_>>()),
+                    success: Success::Json(of::<CountsReply<'_>>(), "Where each quota stands"),
+                    rejections: OF_THE_STORE,
+                },
+                handler: Handler::Later(|edge, request| Box::pin(edge.record(request))),
+            },
+            Row {
+                operation: Operation {
+                    id: "recordBatch",
+                    summary: "Count units of many requests without asking for room",
+                    path: "/v1/record/batch",
+                    method: Method::POST,
+                    effect: Effect::Changes,
+                    scope: Some(Scope::Change),
+                    asked: Asked::Body(of::<RecordBatchRequest<'_>>()),
+                    success: Success::Json(of::<RecordBatchReply<'_>>(), "An entry for each request"),
+                    rejections: &[],
+                },
+                handler: Handler::Later(|edge, request| Box::pin(edge.record_batch(request))),
+            },
+            Row {
+                operation: Operation {
                     id: "reset",
                     summary: "Forget what is used",
                     path: "/v1/reset",
@@ -130,7 +163,7 @@ impl<S: ServedStore + 'static> Operations<S> {
                     scope: Some(Scope::Change),
                     asked: Asked::Body(of::<ResetRequest<'_>>()),
                     success: Success::Json(of::<CountsReply<'_>>(), "Where each quota stands"),
-                    rejections: OF_THE_STORE,
+                    rejections: OF_A_CHANGE,
                 },
                 handler: Handler::Later(|edge, request| Box::pin(edge.reset(request))),
             },
@@ -144,7 +177,7 @@ impl<S: ServedStore + 'static> Operations<S> {
                     scope: Some(Scope::Change),
                     asked: Asked::Body(of::<SetRequest<'_>>()),
                     success: Success::Json(of::<CountsReply<'_>>(), "Where each quota stands"),
-                    rejections: OF_THE_STORE,
+                    rejections: OF_A_CHANGE,
                 },
                 handler: Handler::Later(|edge, request| Box::pin(edge.set(request))),
             },
@@ -365,7 +398,7 @@ mod tests {
     fn what_changes_and_is_guarded_is_asked_in_a_body() {
         let table = Operations::<MemoryStore>::new(None);
         let changes = |operation: &&Operation| operation.is_guarded() && operation.effect == Effect::Changes;
-        assert_eq!(table.iter().filter(changes).count(), 4);
+        assert_eq!(table.iter().filter(changes).count(), 6);
         for operation in table.iter().filter(changes) {
             assert_eq!(operation.method, Method::POST, "{}", operation.id);
         }

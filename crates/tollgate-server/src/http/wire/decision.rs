@@ -126,7 +126,7 @@ enum TrialAnswer {
 /// Where a decision came from: the store, what the process remembers of it, or the rule for a store in trouble.
 #[derive(Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
-enum DecisionSource {
+pub(super) enum DecisionSource {
     Store,
     Local,
     Fallback,

@@ -14,11 +14,12 @@ use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::{Serialize, Serializer};
 use tollgate::PolicyQuota;
 
-pub(super) use self::changes::{CountsReply, QuotaCount, RefundReply, RefundedQuota};
+pub(super) use self::changes::{CountsReply, RecordBatchReply, RecordEntry, RefundReply, RefundedQuota};
 pub(super) use self::decision::{BatchEntry, BatchReply, DecisionBody, DeniedBody};
 pub(super) use self::problem::{ProblemBody, ProblemReason};
 pub(super) use self::requests::{
-    BatchRequest, CheckRequest, KEY_ATTRIBUTES, RefundRequest, ReloadRequest, ResetRequest, SetRequest,
+    BatchRequest, CheckRequest, KEY_ATTRIBUTES, RecordBatchRequest, RecordRequest, RefundRequest,
+    ReloadRequest, ResetRequest, SetRequest, WrittenQuota,
 };
 
 /// A window in Unix milliseconds: the first that belongs to it, and the first that no longer does.

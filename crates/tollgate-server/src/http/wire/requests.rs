@@ -9,6 +9,7 @@ use tollgate_policy::{Attributes, ChargedWindow};
 
 use crate::attributes;
 use crate::http::json::{self, Cost, Object, StartMillis, Used, Whole};
+use crate::http::rejection::Rejection;
 
 /// The name of the schema to which `openapi` adds the attributes that the live policies require.
 pub(in crate::http) const KEY_ATTRIBUTES: &str = "Attributes";
@@ -51,7 +52,59 @@ pub(in crate::http) struct BatchEntryRequest<'a> {
 
 impl BatchRequest<'_> {
     pub(in crate::http) const MAX: usize = 100;
+
+    /// That so many requests may come at once.
+    ///
+    /// # Errors
+    ///
+    /// If they are none or too many.
+    pub(in crate::http) fn check_length(length: usize) -> Result<(), Rejection> {
+        if (1..=Self::MAX).contains(&length) {
+            return Ok(());
+        }
+        Err(Rejection::bad_field("requests", format!("expected 1 to {} requests", Self::MAX)))
+    }
 }
+
+/// What is counted, and for whom.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(in crate::http) struct RecordRequest<'a> {
+    #[serde(borrow, deserialize_with = "json::attributes")]
+    #[schemars(with = "KeyAttributes")]
+    pub(in crate::http) attributes: Attributes<'a>,
+    /// Units to count, whether there is room or not.
+    #[serde(default)]
+    #[schemars(extend("default" = 1))]
+    pub(in crate::http) cost: Cost,
+}
+
+/// What is counted for many requests, each for itself.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(in crate::http) struct RecordBatchRequest<'a> {
+    #[serde(borrow)]
+    #[schemars(length(min = 1, max = BatchRequest::MAX))]
+    #[schemars(with = "Vec<RecordEntryRequest<'a>>")]
+    pub(in crate::http) requests: Vec<Object<RecordEntryRequest<'a>>>,
+}
+
+/// What is counted for one of many requests. If it lacks an attribute, its own answer says so.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(in crate::http) struct RecordEntryRequest<'a> {
+    #[serde(borrow, deserialize_with = "json::attributes")]
+    #[schemars(with = "AnyAttributes")]
+    pub(in crate::http) attributes: Attributes<'a>,
+    /// Units to count, whether there is room or not.
+    #[serde(default)]
+    #[schemars(extend("default" = 1))]
+    pub(in crate::http) cost: Cost,
+}
+
+/// A quota as it is written.
+#[derive(Deserialize)]
+pub(in crate::http) struct WrittenQuota(#[serde(deserialize_with = "json::quota")] pub(in crate::http) Quota);
 
 /// What is given back, and to whom.
 #[derive(Deserialize, JsonSchema)]
@@ -97,6 +150,14 @@ pub(in crate::http) struct ResetRequest<'a> {
     #[serde(borrow, deserialize_with = "json::attributes")]
     #[schemars(with = "KeyAttributes")]
     pub(in crate::http) attributes: Attributes<'a>,
+    /// The policy that is meant, if not all.
+    #[serde(default)]
+    #[schemars(with = "String")]
+    pub(in crate::http) policy: Option<Box<str>>,
+    /// The quota that is meant, if not all; its limit does not matter.
+    #[serde(default)]
+    #[schemars(with = "String")]
+    pub(in crate::http) quota: Option<WrittenQuota>,
 }
 
 /// Whose counters are set, and to what.
@@ -108,6 +169,14 @@ pub(in crate::http) struct SetRequest<'a> {
     pub(in crate::http) attributes: Attributes<'a>,
     /// Units that are used in each quota's window from now on; may be above the limit.
     pub(in crate::http) used: Used,
+    /// The policy that is meant, if not all.
+    #[serde(default)]
+    #[schemars(with = "String")]
+    pub(in crate::http) policy: Option<Box<str>>,
+    /// The quota that is meant, if not all; its limit does not matter.
+    #[serde(default)]
+    #[schemars(with = "String")]
+    pub(in crate::http) quota: Option<WrittenQuota>,
 }
 
 /// Nothing has to be said; an empty body will do as well.
