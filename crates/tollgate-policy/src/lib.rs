@@ -69,8 +69,8 @@ pub use self::config::{Config, ConfigError, StoreSettings};
 pub use self::cost::{Cost, CostError};
 pub use self::identity::{Choices, Identity, KeyFault, NoKey};
 pub use self::limiter::{
-    Changed, ChargedWindow, CheckError, Ground, PolicyDecision, PolicyLimiter, PolicySet, QuotaRefund,
-    QuotaStanding, RefundError, Reservation, Tally, TrialDecision, TrialTally, WhenFull,
+    AskedCheck, Changed, ChargedWindow, CheckError, Ground, PolicyDecision, PolicyLimiter, PolicySet,
+    QuotaRefund, QuotaStanding, RefundError, Reservation, Tally, TrialDecision, TrialTally, WhenFull,
 };
 pub use self::matched::{Matched, Outcome, Refusal, Trial, TrialKind};
 pub use self::policies::Policies;

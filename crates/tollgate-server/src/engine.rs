@@ -5,10 +5,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use tollgate::{Clock, PolicyQuota, QuotaState, Source, StoreError, SystemClock};
+use tollgate::{Clock, PolicyQuota, QuotaState, Receipt, Source, StoreError, SystemClock};
 use tollgate_policy::{
-    Attributes, Changed, ChargedWindow, CheckError, PolicyDecision, PolicyLimiter, PolicySet, QuotaRefund,
-    RefundError, WhenFull,
+    AskedCheck, Attributes, Changed, ChargedWindow, CheckError, Policy, PolicyDecision, PolicyLimiter,
+    PolicySet, QuotaRefund, RefundError, WhenFull,
 };
 use tracing::{info, warn};
 
@@ -66,13 +66,33 @@ impl<S: ServedStore> Engine<S> {
         decision
     }
 
-    /// Answers as a check would, and takes nothing.
-    pub(crate) async fn peek(
+    /// As `check`, by these limits of its caller in place of the policies.
+    pub(crate) async fn check_under(
         &self,
+        limits: Policy,
         attributes: &Attributes<'_>,
         cost: u32,
     ) -> Result<PolicyDecision, CheckError> {
-        let decision = self.limiter.peek(attributes, cost).await;
+        let stopwatch = Stopwatch::start();
+        let decision = self.limiter.check_under(limits, attributes, cost).await;
+        self.note(&decision);
+        if decision.is_ok() {
+            self.metrics.took(stopwatch.elapsed());
+        }
+        decision
+    }
+
+    /// Answers as a check would, and takes nothing. By these limits of its caller, if there are any.
+    pub(crate) async fn peek(
+        &self,
+        limits: Option<Policy>,
+        attributes: &Attributes<'_>,
+        cost: u32,
+    ) -> Result<PolicyDecision, CheckError> {
+        let decision = match limits {
+            None => self.limiter.peek(attributes, cost).await,
+            Some(limits) => self.limiter.peek_under(limits, attributes, cost).await,
+        };
         if matches!(decision, Err(CheckError::Store(StoreError::Full))) {
             self.note_full();
         }
@@ -83,7 +103,7 @@ impl<S: ServedStore> Engine<S> {
     /// another.
     pub(crate) async fn check_each<'a, 'b: 'a>(
         &self,
-        requests: impl IntoIterator<Item = (&'a Attributes<'b>, u32)>,
+        requests: impl IntoIterator<Item = AskedCheck<'a, 'b>>,
     ) -> Vec<Result<PolicyDecision, CheckError>> {
         let stopwatch = Stopwatch::start();
         let decisions = self.limiter.check_each(requests).await;
@@ -102,6 +122,15 @@ impl<S: ServedStore> Engine<S> {
         windows: &[ChargedWindow],
     ) -> Result<Changed<QuotaRefund>, RefundError> {
         self.limiter.refund(attributes, cost, windows).await
+    }
+
+    /// Gives back at most the cost by a receipt.
+    pub(crate) async fn refund_receipt(
+        &self,
+        receipt: &Receipt,
+        cost: u32,
+    ) -> Result<Vec<QuotaRefund>, StoreError> {
+        self.limiter.refund_receipt(receipt, cost).await
     }
 
     /// Forgets what is used of the quotas that are meant, one after another.
@@ -138,7 +167,8 @@ impl<S: ServedStore> Engine<S> {
                 if decision.source() == Source::Fallback {
                     self.note_full();
                 }
-                if !decision.is_allowed() {
+                // Limits of callers have names of theirs, which are too many for the log.
+                if !decision.is_allowed() && !decision.policies().is_of_caller() {
                     self.denials.note(decision);
                 }
             }

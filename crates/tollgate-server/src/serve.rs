@@ -119,7 +119,7 @@ impl Server {
             policies,
             memory,
             when_full,
-            dialect,
+            asking,
             metric_aliases,
             listen,
             admin_listen,
@@ -153,7 +153,7 @@ impl Server {
         let (phase, metrics) = (Phase::default(), Arc::new(Metrics::new(listeners.iter().map(|it| it.name))));
         let InitialPolicies { policies, source, file, notes, warnings, other_store } = policies;
         let rule = announced::rule(&policies, file.as_ref());
-        let example = dialect.map_or_else(
+        let example = asking.dialect.map_or_else(
             || announced::example(&policies),
             |dialect| announced::example_as(dialect.example, &policies),
         );
@@ -185,7 +185,7 @@ impl Server {
             Scrape::new(Arc::clone(&metrics), Box::new(figures), Box::new(size), shared, metric_aliases);
         let engine = Engine::new(limiter, when_full, Arc::clone(&metrics));
         let edge =
-            Edge::new(&listeners, engine, reloads, dialect, Arc::clone(&metrics), scrape, phase.clone());
+            Edge::new(&listeners, engine, reloads, asking, Arc::clone(&metrics), scrape, phase.clone());
         let edge = Arc::new(edge);
 
         let sockets = [(public, caps.public), (admin, caps.admin)];

@@ -20,6 +20,8 @@ fn every_operation_is_answered_on_its_listener_and_nowhere_else() {
         "/v1/peek",
         "/v1/check/batch",
         "/v1/refund",
+        "/v1/record",
+        "/v1/record/batch",
         "/v1/reset",
         "/v1/set",
         "/v1/policies",

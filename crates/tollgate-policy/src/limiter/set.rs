@@ -19,13 +19,15 @@ pub struct PolicySet {
     /// One for each policy. A policy that stays keeps its figures.
     counters: Box<[Arc<Counters>]>,
     unlimited: Arc<AtomicU64>,
+    is_of_caller: bool,
 }
 
 impl PolicySet {
     pub(super) fn first(policies: Policies, source: &str) -> Self {
         let counters = policies.as_slice().iter().map(|_| Arc::default()).collect();
         let since = SystemClock.now();
-        Self { policies, version: 1, source: source.into(), since, counters, unlimited: Arc::default() }
+        let (source, unlimited, is_of_caller) = (source.into(), Arc::default(), false);
+        Self { policies, version: 1, source, since, counters, unlimited, is_of_caller }
     }
 
     /// Other policies in place of these. Those with a name of these go on with its figures.
@@ -37,7 +39,21 @@ impl PolicySet {
             policies.as_slice().iter().map(|policy| counters(policy).unwrap_or_default()).collect();
         let (version, since) = (self.version + 1, SystemClock.now());
         let unlimited = Arc::clone(&self.unlimited);
-        Self { policies, version, source: source.into(), since, counters, unlimited }
+        let (source, is_of_caller) = (source.into(), false);
+        Self { policies, version, source, since, counters, unlimited, is_of_caller }
+    }
+
+    /// Limits that a caller gives, in place of these policies and under the same version. Nobody sees their figures.
+    pub(super) fn of_caller(&self, limits: Policy) -> Self {
+        Self {
+            policies: Policies::new(vec![limits]),
+            version: self.version,
+            source: self.source.clone(),
+            since: self.since,
+            counters: [Arc::default()].into(),
+            unlimited: Arc::default(),
+            is_of_caller: true,
+        }
     }
 
     /// The policies.
@@ -50,6 +66,12 @@ impl PolicySet {
     #[must_use]
     pub const fn version(&self) -> u64 {
         self.version
+    }
+
+    /// Whether these are the [limits of one caller](Policy::of_caller), given with its request.
+    #[must_use]
+    pub const fn is_of_caller(&self) -> bool {
+        self.is_of_caller
     }
 
     /// Where the policies are from, as the limiter was told.

@@ -5,11 +5,11 @@ use hyper::body::Incoming;
 use tollgate::{AnswerError, PolicyQuota, QuotaState, StoreError};
 use tollgate_policy::{Changed, ChargedWindow, CheckError};
 
-use super::json::Object;
+use super::json::{Cost, Object};
 use super::rejection::Rejection;
 use super::wire::{
-    BatchRequest, CountsReply, RecordBatchReply, RecordBatchRequest, RecordEntry, RecordRequest, RefundReply,
-    RefundRequest, RefundedQuota, ResetRequest, SetRequest, WrittenQuota,
+    BatchRequest, CountsReply, ReceiptRequest, RecordBatchReply, RecordBatchRequest, RecordEntry,
+    RecordRequest, RefundReply, RefundRequest, RefundedQuota, ResetRequest, SetRequest, WrittenQuota,
 };
 use super::{Edge, Reply, body, json, reply};
 use crate::store::ServedStore;
@@ -17,13 +17,41 @@ use crate::store::ServedStore;
 impl<S: ServedStore> Edge<S> {
     pub(super) async fn refund(&self, request: Request<Incoming>) -> Result<Reply, Rejection> {
         let body = body::read(request).await?;
-        let RefundRequest { attributes, cost, windows } = json::read(&body)?;
+        let RefundRequest { receipt, attributes, cost, windows } = json::read(&body)?;
+        if let Some(receipt) = receipt {
+            if attributes.is_some() || windows.is_some() {
+                let detail = "a receipt takes the place of `attributes` and `windows`";
+                return Err(Rejection::bad_field("receipt", detail));
+            }
+            return self.refund_by(&receipt, cost).await;
+        }
+        let missing = |field| move || Rejection::bad_field(field, format!("missing field `{field}`"));
+        let attributes = attributes.ok_or_else(missing("attributes"))?;
+        let windows = windows.ok_or_else(missing("windows"))?;
         let windows: Vec<ChargedWindow> = windows.into_iter().map(|Object(window)| window.into()).collect();
-        let refunded = self.engine.refund(&attributes, cost.units(), &windows).await;
+        let refunded = self.engine.refund(&attributes, cost.unwrap_or_default().units(), &windows).await;
         let refunded = refunded.map_err(|error| Rejection::refund(&error))?;
-        let quotas = refunded.iter().map(|(policy, quota, one)| RefundedQuota::new(policy, quota, one));
+        let quotas = refunded.iter().map(|(_, quota, one)| RefundedQuota::new(quota, one));
         let (version, quotas) = (refunded.policies().version(), quotas.collect());
         Ok(reply::json(StatusCode::OK, &RefundReply { version, quotas }))
+    }
+
+    /// For callers, who may give back what they took and nothing else.
+    pub(super) async fn refund_receipt(&self, request: Request<Incoming>) -> Result<Reply, Rejection> {
+        let body = body::read(request).await?;
+        let ReceiptRequest { receipt, cost } = json::read(&body)?;
+        self.refund_by(&receipt, cost).await
+    }
+
+    async fn refund_by(&self, receipt: &str, cost: Option<Cost>) -> Result<Reply, Rejection> {
+        let receipt = self.asking.receipts.open(receipt);
+        let receipt = receipt.map_err(|error| Rejection::bad_field("receipt", error.to_string()))?;
+        let cost = cost.map_or(u32::MAX, Cost::units);
+        let refunded = self.engine.refund_receipt(&receipt, cost).await;
+        let refunded = refunded.map_err(|error| Rejection::store(&error))?;
+        let items = receipt.items().iter().zip(&refunded);
+        let quotas = items.map(|(item, one)| RefundedQuota::new(item.quota(), one)).collect();
+        Ok(reply::json(StatusCode::OK, &RefundReply { version: self.engine.live().version(), quotas }))
     }
 
     pub(super) async fn reset(&self, request: Request<Incoming>) -> Result<Reply, Rejection> {

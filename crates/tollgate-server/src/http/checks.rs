@@ -2,11 +2,14 @@
 
 use http::{Request, StatusCode, Uri};
 use hyper::body::Incoming;
-use tollgate_policy::PolicyDecision;
+use tollgate::AnswerError;
+use tollgate_policy::{AskedCheck, Policy, PolicyDecision};
 
 use super::json::Object;
 use super::rejection::Rejection;
-use super::wire::{BatchEntry, BatchReply, BatchRequest, CheckRequest, DecisionBody, DeniedBody};
+use super::wire::{
+    BatchEntry, BatchReply, BatchRequest, CheckRequest, DecisionBody, DeniedBody, PeekRequest,
+};
 use super::{Edge, Reply, body, json, query, reply};
 use crate::store::ServedStore;
 
@@ -14,22 +17,29 @@ impl<S: ServedStore> Edge<S> {
     pub(super) async fn check_query(&self, uri: &Uri) -> Result<Reply, Rejection> {
         let (attributes, cost) = query::read(uri.query().unwrap_or_default())?;
         let decision = self.engine.check(&attributes, cost.units()).await;
-        Ok(self.verdict(&decision.map_err(|error| Rejection::check(&error, "query"))?))
+        Ok(self.verdict(&decision.map_err(|error| Rejection::check(&error, "query"))?, None))
     }
 
     pub(super) async fn check(&self, request: Request<Incoming>) -> Result<Reply, Rejection> {
         let body = body::read(request).await?;
-        let CheckRequest { attributes, cost } = json::read(&body)?;
-        let decision = self.engine.check(&attributes, cost.units()).await;
-        Ok(self.verdict(&decision.map_err(|error| Rejection::check(&error, "attributes"))?))
+        let CheckRequest { attributes, cost, receipt, policy, quotas } = json::read(&body)?;
+        let cost = cost.units();
+        let decision = match self.asking.limits(policy, quotas)? {
+            None => self.engine.check(&attributes, cost).await,
+            Some(limits) => Box::pin(self.engine.check_under(limits, &attributes, cost)).await,
+        };
+        let decision = decision.map_err(|error| Rejection::check(&error, "attributes"))?;
+        let receipt = if receipt { self.asking.receipt(&decision, &attributes, cost) } else { None };
+        Ok(self.verdict(&decision, receipt))
     }
 
     /// Answers 200 whatever the verdict, because nobody asks to be let through. Where the store cannot answer and the
     /// policies refuse, there is no verdict: that is 503, as it is for a check.
     pub(super) async fn peek(&self, request: Request<Incoming>) -> Result<Reply, Rejection> {
         let body = body::read(request).await?;
-        let CheckRequest { attributes, cost } = json::read(&body)?;
-        let decision = self.engine.peek(&attributes, cost.units()).await;
+        let PeekRequest { attributes, cost, policy, quotas } = json::read(&body)?;
+        let limits = self.asking.limits(policy, quotas)?;
+        let decision = self.engine.peek(limits, &attributes, cost.units()).await;
         let decision = decision.map_err(|error| Rejection::check(&error, "attributes"))?;
         let mut reply = reply::json(StatusCode::OK, &DecisionBody::new(&decision));
         self.limit_headers.write(&decision, reply.headers_mut());
@@ -38,26 +48,45 @@ impl<S: ServedStore> Edge<S> {
 
     pub(super) async fn check_batch(&self, request: Request<Incoming>) -> Result<Reply, Rejection> {
         let body = body::read(request).await?;
-        let BatchRequest { requests } = json::read(&body)?;
+        let BatchRequest { mut requests } = json::read(&body)?;
         BatchRequest::check_length(requests.len())?;
-        let asked = requests.iter().map(|Object(request)| (&request.attributes, request.cost.units()));
+        // A request whose limits cannot be is answered for itself, as one without a key is.
+        let limits = requests.iter_mut().map(|Object(request)| {
+            let (policy, quotas) = (request.policy.take(), request.quotas.take());
+            self.asking.limits(policy, quotas)
+        });
+        let limits: Vec<Result<Option<Policy>, Rejection>> = limits.collect();
+        let asked = requests.iter().zip(&limits).filter_map(|(Object(request), limits)| {
+            let asked = AskedCheck::from((&request.attributes, request.cost.units()));
+            Some(asked.under(limits.as_ref().ok()?.clone()))
+        });
         let decisions = self.engine.check_each(asked).await;
-        let decisions = decisions
-            .iter()
-            .enumerate()
-            .map(|(index, decision)| match decision {
-                Ok(decision) => BatchEntry::Decision(DecisionBody::new(decision)),
-                Err(error) => {
-                    BatchEntry::Rejection(Rejection::check(error, &format!("requests[{index}].attributes")))
+        let mut decided = decisions.iter();
+        let all = requests.iter().zip(limits).enumerate();
+        let entries = all.map(|(index, (Object(request), limits))| {
+            let place = format!("requests[{index}]");
+            if let Err(rejection) = limits {
+                return BatchEntry::Rejection(rejection.within(&place));
+            }
+            match decided.next() {
+                Some(Ok(decision)) => {
+                    let (attributes, cost) = (&request.attributes, request.cost.units());
+                    let receipt = request.receipt.then(|| self.asking.receipt(decision, attributes, cost));
+                    BatchEntry::Decision(DecisionBody::new(decision).with_receipt(receipt.flatten()))
                 }
-            })
-            .collect();
-        Ok(reply::json(StatusCode::OK, &BatchReply { decisions }))
+                Some(Err(error)) => {
+                    BatchEntry::Rejection(Rejection::check(error, &format!("{place}.attributes")))
+                }
+                None => BatchEntry::Rejection(Rejection::store(&AnswerError::Nonsense.into())),
+            }
+        });
+        Ok(reply::json(StatusCode::OK, &BatchReply { decisions: entries.collect() }))
     }
 
-    pub(super) fn verdict(&self, decision: &PolicyDecision) -> Reply {
+    /// A denial has no receipt: nothing was taken that its caller would give back.
+    pub(super) fn verdict(&self, decision: &PolicyDecision, receipt: Option<String>) -> Reply {
         let mut reply = if decision.is_allowed() {
-            reply::json(StatusCode::OK, &DecisionBody::new(decision))
+            reply::json(StatusCode::OK, &DecisionBody::new(decision).with_receipt(receipt))
         } else {
             let status = reply::deny_status(decision);
             reply::problem(status, &DeniedBody::new(decision, status.as_u16()))

@@ -6,6 +6,7 @@
 //! administrator's), and what is not answered is a `rejection`. `dialects` has the paths and words of other systems. `openapi`
 //! describes the table. `connection` is HTTP on one connection.
 
+mod asking;
 mod body;
 mod changes;
 mod checks;
@@ -34,6 +35,7 @@ use hyper::body::{Body, Incoming};
 use tollgate::OnStoreFailure;
 use tollgate_policy::{Mode, PolicySet};
 
+pub(crate) use self::asking::Asking;
 pub(crate) use self::connection::Http;
 pub use self::dialects::Dialect;
 pub(crate) use self::dialects::RLAAS;
@@ -60,6 +62,7 @@ pub(crate) struct Edge<S> {
     /// If the policies are from a file.
     reloads: Option<Arc<Reloads<S>>>,
     limit_headers: HeaderTable,
+    asking: Asking,
     metrics: Arc<Metrics>,
     scrape: Scrape,
     phase: Phase,
@@ -70,18 +73,18 @@ impl<S: ServedStore + 'static> Edge<S> {
         listeners: &[Listener],
         engine: Engine<S>,
         reloads: Option<Arc<Reloads<S>>>,
-        dialect: Option<&'static Dialect>,
+        asking: Asking,
         metrics: Arc<Metrics>,
         scrape: Scrape,
         phase: Phase,
     ) -> Self {
         let limit_headers = HeaderTable::new(&engine.live());
-        let operations = Operations::new(dialect);
+        let operations = Operations::new(asking.dialect);
         let of_operations = operations.iter().flat_map(Operation::rejections).map(|(status, _)| status);
         let of_none = [StatusCode::NOT_FOUND, StatusCode::METHOD_NOT_ALLOWED];
         of_operations.chain(of_none).for_each(|status| metrics.rejections().expect(status));
         let listeners = listeners.into();
-        Self { operations, listeners, engine, reloads, limit_headers, metrics, scrape, phase }
+        Self { operations, listeners, engine, reloads, limit_headers, asking, metrics, scrape, phase }
     }
 
     pub(crate) async fn answer(&self, listener: &Listener, request: Request<Incoming>) -> Reply {

@@ -32,7 +32,11 @@ pub(super) fn document<'a>(
         if operation.has_head() {
             path["head"] = without_content(&described);
         }
-        path[operation.method.as_str().to_ascii_lowercase()] = described;
+        match &mut path[operation.method.as_str().to_ascii_lowercase()] {
+            nothing @ Value::Null => *nothing = described,
+            // The same for callers with another scope; the first says what those may.
+            first => add_tags(first, &described),
+        }
     }
     let servers = listeners.iter().map(
         |listener| json!({ "url": format!("http://{}", listener.address), "description": listener.name }),
@@ -218,6 +222,11 @@ impl<'a> Describer<'a> {
         }
         schemas
     }
+}
+
+fn add_tags(operation: &mut Value, other: &Value) {
+    let more = other["tags"].as_array().cloned().unwrap_or_default();
+    operation["tags"].as_array_mut().into_iter().for_each(|tags| tags.extend(more.clone()));
 }
 
 /// What is not there is absent, and never null.

@@ -9,8 +9,8 @@ use super::operation::{Asked, Effect, Handler, Operation, Row, SchemaOf, Success
 use super::policies::{PoliciesBody, ReloadReply};
 use super::rejection::Rejection;
 use super::wire::{
-    BatchReply, BatchRequest, CheckRequest, CountsReply, RecordBatchReply, RecordBatchRequest, RecordRequest,
-    RefundReply, RefundRequest, ReloadRequest, ResetRequest, SetRequest,
+    BatchReply, BatchRequest, CheckRequest, CountsReply, PeekRequest, ReceiptRequest, RecordBatchReply,
+    RecordBatchRequest, RecordRequest, RefundReply, RefundRequest, ReloadRequest, ResetRequest, SetRequest,
 };
 use super::{Edge, reply};
 use crate::listener::Listener;
@@ -45,7 +45,7 @@ impl<S: ServedStore + 'static> Operations<S> {
     }
 
     /// The usual ones first: a request takes the first row that fits.
-    fn own() -> [Row<S>; 16] {
+    fn own() -> [Row<S>; 17] {
         [
             Row {
                 operation: Operation {
@@ -97,7 +97,7 @@ impl<S: ServedStore + 'static> Operations<S> {
                     method: Method::POST,
                     effect: Effect::Reads,
                     scope: Some(Scope::Peek),
-                    asked: Asked::Body(of::<CheckRequest<'_>>()),
+                    asked: Asked::Body(of::<PeekRequest<'_>>()),
                     success: Success::Verdict("The verdict"),
                     rejections: OF_THE_STORE,
                 },
@@ -106,7 +106,8 @@ impl<S: ServedStore + 'static> Operations<S> {
             Row {
                 operation: Operation {
                     id: "refund",
-                    summary: "Give back units of windows that are still open",
+                    summary: "Give back units of windows that are still open; without the scope `change`, by a \
+                              receipt alone",
                     path: "/v1/refund",
                     method: Method::POST,
                     effect: Effect::Changes,
@@ -124,6 +125,21 @@ impl<S: ServedStore + 'static> Operations<S> {
                     ],
                 },
                 handler: Handler::Later(|edge, request| Box::pin(edge.refund(request))),
+            },
+            // For whoever may check alone. It comes after the one above, so that whoever may do both has that.
+            Row {
+                operation: Operation {
+                    id: "refundByReceipt",
+                    summary: "Give back what a check took, by its receipt",
+                    path: "/v1/refund",
+                    method: Method::POST,
+                    effect: Effect::Changes,
+                    scope: Some(Scope::Check),
+                    asked: Asked::Body(of::<ReceiptRequest<'_>>()),
+                    success: Success::Json(of::<RefundReply<'_>>(), "Where each quota stands"),
+                    rejections: OF_THE_STORE,
+                },
+                handler: Handler::Later(|edge, request| Box::pin(edge.refund_receipt(request))),
             },
             Row {
                 operation: Operation {
@@ -381,12 +397,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn no_two_rows_answer_the_same_request() {
+    fn no_two_rows_answer_the_same_request_of_one_scope() {
         for dialect in Dialect::ALL {
             let table = Operations::<MemoryStore>::new(Some(dialect));
-            let requests =
-                table.iter().flat_map(|operation| methods(operation).map(|it| (operation.path, it)));
-            let requests: Vec<(&str, &str)> = requests.collect();
+            let requests = table
+                .iter()
+                .flat_map(|row| methods(row).map(|it| (row.path, it, format!("{:?}", row.scope))));
+            let requests: Vec<(&str, &str, String)> = requests.collect();
             assert_eq!(requests.iter().collect::<BTreeSet<_>>().len(), requests.len());
             let ids: BTreeSet<&str> = table.iter().map(|operation| operation.id).collect();
             assert_eq!(ids.len(), table.iter().count());

@@ -53,6 +53,12 @@ impl Rejection {
         Self { field: Some(field), ..Self::new(StatusCode::BAD_REQUEST, detail) }
     }
 
+    /// The same of a part of the request, whose fields are named with it.
+    pub(super) fn within(self, place: &str) -> Self {
+        let field = self.field.map_or_else(|| place.to_owned(), |field| format!("{place}.{field}"));
+        Self { field: Some(field), ..self }
+    }
+
     /// The field names what is no longer there.
     pub(super) fn conflict(field: impl Into<String>, detail: impl Into<Cow<'static, str>>) -> Self {
         Self { status: StatusCode::CONFLICT, ..Self::bad_field(field, detail) }

@@ -124,7 +124,7 @@ impl<S: ServedStore> Edge<S> {
         let attributes = (dialect.attributes)(&query)?;
         let decision = self.engine.check(&attributes, 1).await;
         let decision = decision.map_err(|error| Rejection::check(&error, "query"))?;
-        let Some(mut reply) = (dialect.reply)(&decision) else { return Ok(self.verdict(&decision)) };
+        let Some(mut reply) = (dialect.reply)(&decision) else { return Ok(self.verdict(&decision, None)) };
         match dialect.headers {
             Some(format) if decision.headers() != tollgate_policy::HeaderFormat::None => {
                 limit_headers::write_as(format, &decision, reply.headers_mut());

@@ -77,10 +77,10 @@ struct QuotaCount<'a> {
 }
 
 impl<'a> RefundedQuota<'a> {
-    pub(in crate::http) fn new(policy: &'a Policy, quota: &'a PolicyQuota, refund: &QuotaRefund) -> Self {
+    pub(in crate::http) fn new(quota: &'a PolicyQuota, refund: &QuotaRefund) -> Self {
         let QuotaRefund { is_open, state } = refund;
         Self {
-            policy: policy.name(),
+            policy: quota.policy(),
             quota: Written(quota),
             window: if *is_open { WindowState::Open } else { WindowState::Closed },
             given: state.units(),

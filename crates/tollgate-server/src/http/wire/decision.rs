@@ -56,6 +56,10 @@ pub(in crate::http) struct DecisionBody<'a> {
     #[serde(skip_serializing_if = "Trials::is_empty")]
     #[schemars(with = "Vec<TrialBody<'_>>")]
     trials: Trials<'a>,
+    /// By which `/v1/refund` gives back what was taken; absent unless it was asked for, the request is allowed, and
+    /// something was taken.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    receipt: Option<String>,
 }
 
 /// Why a request is answered as it is where no quota decides: no policy limits it, a policy exempts it, or a policy
@@ -197,7 +201,13 @@ impl<'a> DecisionBody<'a> {
             reason,
             quotas: Quotas(decision),
             trials: Trials(decision),
+            receipt: None,
         }
+    }
+
+    /// The same with a receipt, if there is one.
+    pub(in crate::http) fn with_receipt(self, receipt: Option<String>) -> Self {
+        Self { receipt, ..self }
     }
 }
 

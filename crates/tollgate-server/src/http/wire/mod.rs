@@ -18,8 +18,8 @@ pub(super) use self::changes::{CountsReply, RecordBatchReply, RecordEntry, Refun
 pub(super) use self::decision::{BatchEntry, BatchReply, DecisionBody, DeniedBody};
 pub(super) use self::problem::{ProblemBody, ProblemReason};
 pub(super) use self::requests::{
-    BatchRequest, CheckRequest, KEY_ATTRIBUTES, RecordBatchRequest, RecordRequest, RefundRequest,
-    ReloadRequest, ResetRequest, SetRequest, WrittenQuota,
+    BatchRequest, CheckRequest, KEY_ATTRIBUTES, MAX_CALLER_QUOTAS, PeekRequest, ReceiptRequest,
+    RecordBatchRequest, RecordRequest, RefundRequest, ReloadRequest, ResetRequest, SetRequest, WrittenQuota,
 };
 
 /// A window in Unix milliseconds: the first that belongs to it, and the first that no longer does.

@@ -3,13 +3,14 @@
 use std::borrow::Cow;
 
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
-use serde::Deserialize;
+use serde::{Deserialize, Deserializer};
 use tollgate::{Quota, Timestamp};
 use tollgate_policy::{Attributes, ChargedWindow};
 
 use crate::attributes;
 use crate::http::json::{self, Cost, Object, StartMillis, Used, Whole};
 use crate::http::rejection::Rejection;
+use crate::receipts::Receipts;
 
 /// The name of the schema to which `openapi` adds the attributes that the live policies require.
 pub(in crate::http) const KEY_ATTRIBUTES: &str = "Attributes";
@@ -25,6 +26,38 @@ pub(in crate::http) struct CheckRequest<'a> {
     #[serde(default)]
     #[schemars(extend("default" = 1))]
     pub(in crate::http) cost: Cost,
+    /// Whether to answer with a receipt, by which what is taken can be given back.
+    #[serde(default)]
+    pub(in crate::http) receipt: bool,
+    /// The name under which `quotas` are counted.
+    #[serde(default, deserialize_with = "json::some")]
+    #[schemars(with = "CallerName")]
+    pub(in crate::http) policy: Option<Box<str>>,
+    /// Limits of the caller's own in place of the policies, if the service allows that (`--caller-quotas`).
+    #[serde(default, deserialize_with = "json::some")]
+    #[schemars(with = "CallerQuotas")]
+    pub(in crate::http) quotas: Option<Vec<WrittenQuota>>,
+}
+
+/// What a request would take, and for whom.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(in crate::http) struct PeekRequest<'a> {
+    #[serde(borrow, deserialize_with = "json::attributes")]
+    #[schemars(with = "KeyAttributes")]
+    pub(in crate::http) attributes: Attributes<'a>,
+    /// Units that would be taken; 0 answers as 1 would.
+    #[serde(default)]
+    #[schemars(extend("default" = 1))]
+    pub(in crate::http) cost: Cost,
+    /// The name under which `quotas` are counted.
+    #[serde(default, deserialize_with = "json::some")]
+    #[schemars(with = "CallerName")]
+    pub(in crate::http) policy: Option<Box<str>>,
+    /// Limits of the caller's own in place of the policies, if the service allows that (`--caller-quotas`).
+    #[serde(default, deserialize_with = "json::some")]
+    #[schemars(with = "CallerQuotas")]
+    pub(in crate::http) quotas: Option<Vec<WrittenQuota>>,
 }
 
 /// Many requests, each decided for itself.
@@ -48,6 +81,17 @@ pub(in crate::http) struct BatchEntryRequest<'a> {
     #[serde(default)]
     #[schemars(extend("default" = 1))]
     pub(in crate::http) cost: Cost,
+    /// Whether to answer with a receipt, by which what is taken can be given back.
+    #[serde(default)]
+    pub(in crate::http) receipt: bool,
+    /// The name under which `quotas` are counted.
+    #[serde(default, deserialize_with = "json::some")]
+    #[schemars(with = "CallerName")]
+    pub(in crate::http) policy: Option<Box<str>>,
+    /// Limits of the caller's own in place of the policies, if the service allows that (`--caller-quotas`).
+    #[serde(default, deserialize_with = "json::some")]
+    #[schemars(with = "CallerQuotas")]
+    pub(in crate::http) quotas: Option<Vec<WrittenQuota>>,
 }
 
 impl BatchRequest<'_> {
@@ -103,24 +147,53 @@ pub(in crate::http) struct RecordEntryRequest<'a> {
 }
 
 /// A quota as it is written.
-#[derive(Deserialize)]
-pub(in crate::http) struct WrittenQuota(#[serde(deserialize_with = "json::quota")] pub(in crate::http) Quota);
+pub(in crate::http) struct WrittenQuota(pub(in crate::http) Quota);
 
-/// What is given back, and to whom.
+impl<'de> Deserialize<'de> for WrittenQuota {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        json::quota(deserializer).map(Self)
+    }
+}
+
+/// What is given back, and to whom: by the receipt of a check, or by attributes and windows. Without the scope `change`,
+/// by a receipt alone.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
+#[schemars(extend("oneOf" = [{ "required": ["receipt"] }, { "required": ["attributes", "windows"] }]))]
 pub(in crate::http) struct RefundRequest<'a> {
-    #[serde(borrow, deserialize_with = "json::attributes")]
+    /// `receipt` of a check, in place of attributes and windows.
+    #[serde(borrow, default, deserialize_with = "json::some")]
+    #[schemars(with = "SealedReceipt")]
+    pub(in crate::http) receipt: Option<Cow<'a, str>>,
+    #[serde(borrow, default, deserialize_with = "json::some_attributes")]
     #[schemars(with = "KeyAttributes")]
-    pub(in crate::http) attributes: Attributes<'a>,
-    /// Units to give back; at most what is used.
-    #[serde(default)]
-    #[schemars(extend("default" = 1))]
-    pub(in crate::http) cost: Cost,
+    pub(in crate::http) attributes: Option<Attributes<'a>>,
+    /// Units to give back of each quota; at most what is used. If nothing is said, all that the receipt says, or 1.
+    #[serde(default, deserialize_with = "json::some")]
+    #[schemars(with = "Cost")]
+    pub(in crate::http) cost: Option<Cost>,
     /// The windows that were charged, of each quota at most one.
+    #[serde(default, deserialize_with = "json::some")]
     #[schemars(with = "Vec<RefundWindow>")]
-    pub(in crate::http) windows: Vec<Object<RefundWindow>>,
+    pub(in crate::http) windows: Option<Vec<Object<RefundWindow>>>,
 }
+
+/// What is given back by a receipt.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(in crate::http) struct ReceiptRequest<'a> {
+    /// `receipt` of a check.
+    #[serde(borrow)]
+    #[schemars(with = "SealedReceipt")]
+    pub(in crate::http) receipt: Cow<'a, str>,
+    /// Units to give back of each quota, at most those of the receipt; all, if nothing is said.
+    #[serde(default, deserialize_with = "json::some")]
+    #[schemars(with = "Cost")]
+    pub(in crate::http) cost: Option<Cost>,
+}
+
+/// Limits that a caller may give with one request, at most.
+pub(in crate::http) const MAX_CALLER_QUOTAS: usize = 8;
 
 /// A window that was charged, by what the check answered of its quota.
 #[derive(Deserialize, JsonSchema)]
@@ -151,11 +224,11 @@ pub(in crate::http) struct ResetRequest<'a> {
     #[schemars(with = "KeyAttributes")]
     pub(in crate::http) attributes: Attributes<'a>,
     /// The policy that is meant, if not all.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "json::some")]
     #[schemars(with = "String")]
     pub(in crate::http) policy: Option<Box<str>>,
     /// The quota that is meant, if not all; its limit does not matter.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "json::some")]
     #[schemars(with = "String")]
     pub(in crate::http) quota: Option<WrittenQuota>,
 }
@@ -170,11 +243,11 @@ pub(in crate::http) struct SetRequest<'a> {
     /// Units that are used in each quota's window from now on; may be above the limit.
     pub(in crate::http) used: Used,
     /// The policy that is meant, if not all.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "json::some")]
     #[schemars(with = "String")]
     pub(in crate::http) policy: Option<Box<str>>,
     /// The quota that is meant, if not all; its limit does not matter.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "json::some")]
     #[schemars(with = "String")]
     pub(in crate::http) quota: Option<WrittenQuota>,
 }
@@ -213,6 +286,58 @@ impl JsonSchema for AnyAttributes {
             "propertyNames": { "minLength": 1, "maxLength": Attributes::MAX_NAME },
             "maxProperties": attributes::MAX,
         })
+    }
+}
+
+/// The name of limits that a caller gives.
+struct CallerName;
+
+/// Limits that a caller gives.
+struct CallerQuotas;
+
+/// A receipt, which only the service can read.
+struct SealedReceipt;
+
+impl JsonSchema for CallerName {
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn schema_name() -> Cow<'static, str> {
+        "CallerName".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({ "type": "string", "pattern": "^[A-Za-z0-9_.-]{1,64}$" })
+    }
+}
+
+impl JsonSchema for CallerQuotas {
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn schema_name() -> Cow<'static, str> {
+        "CallerQuotas".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        let quota = json_schema!({ "type": "string" });
+        json_schema!({ "type": "array", "items": quota, "minItems": 1, "maxItems": MAX_CALLER_QUOTAS })
+    }
+}
+
+impl JsonSchema for SealedReceipt {
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn schema_name() -> Cow<'static, str> {
+        "SealedReceipt".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({ "type": "string", "minLength": 1, "maxLength": Receipts::MAX })
     }
 }
 
