@@ -73,7 +73,7 @@ pub use self::limiter::{
     QuotaRefund, QuotaStanding, RefundError, Reservation, Tally, TrialDecision, TrialTally, WhenFull,
 };
 pub use self::matched::{Matched, Outcome, Refusal, Trial, TrialKind};
-pub use self::policies::Policies;
+pub use self::policies::{Policies, Unmatched};
 pub use self::policy::{HeaderFormat, Mode, OnMissingKey, Override, Policy};
 pub use self::printable::Printable;
 pub use self::problem::{Hint, Position, Problem, ProblemKind};

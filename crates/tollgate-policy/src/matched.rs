@@ -23,6 +23,8 @@ pub enum Outcome<'a> {
         /// The attribute that says nobody, and why.
         no_key: NoKey<'a>,
     },
+    /// The request is denied, because [no policy matches it](crate::Unmatched).
+    DenyUnmatched,
 }
 
 /// A request that lacks something. The caller's fault.

@@ -25,6 +25,7 @@ pub(crate) struct Engine<S> {
     denials: DenialLog,
     full_noted: AtomicU64,
     full_logged: LogGap,
+    unmatched_logged: LogGap,
 }
 
 /// Keeps the log to one line a window for each quota that denies.
@@ -37,8 +38,15 @@ const LOGGED_QUOTAS: usize = 4096;
 
 impl<S: ServedStore> Engine<S> {
     pub(crate) fn new(limiter: Arc<PolicyLimiter<S>>, when_full: WhenFull, metrics: Arc<Metrics>) -> Self {
-        let (full_noted, full_logged) = (AtomicU64::new(0), LogGap::default());
-        Self { limiter, when_full, metrics, denials: DenialLog::default(), full_noted, full_logged }
+        Self {
+            limiter,
+            when_full,
+            metrics,
+            denials: DenialLog::default(),
+            full_noted: AtomicU64::new(0),
+            full_logged: LogGap::default(),
+            unmatched_logged: LogGap::default(),
+        }
     }
 
     /// How the store is now.
@@ -167,6 +175,9 @@ impl<S: ServedStore> Engine<S> {
                 if decision.source() == Source::Fallback {
                     self.note_full();
                 }
+                if decision.is_unmatched() {
+                    self.note_unmatched(decision);
+                }
                 // Limits of callers have names of theirs, which are too many for the log.
                 if !decision.is_allowed() && !decision.policies().is_of_caller() {
                     self.denials.note(decision);
@@ -180,6 +191,18 @@ impl<S: ServedStore> Engine<S> {
                     self.note_full();
                 }
             }
+        }
+    }
+
+    /// Logs that no policy matches a request, if nobody has said that this is meant.
+    fn note_unmatched(&self, decision: &PolicyDecision) {
+        if decision.policies().policies().unmatched().is_none()
+            && self.unmatched_logged.passes(SystemClock.now(), Duration::from_secs(60))
+        {
+            warn!(
+                "no policy matches a request, which was admitted uncounted: say `unmatched: allow` or \
+                 `unmatched: deny` in the file of policies"
+            );
         }
     }
 

@@ -323,3 +323,62 @@ fn limits_given_with_the_call_are_off_unless_they_are_allowed() {
         "{said}"
     );
 }
+
+/// A request with a misspelt name matched no policy and was admitted without a word.
+#[test]
+fn what_no_policy_matches_is_denied_admitted_or_warned_of() {
+    let text = |more: &str| {
+        format!(
+            "{more}policies:\n  - {{ name: api, match: {{ name: api }}, key: [user], quotas: [5/1d] }}\n  \
+             - {{ name: tried, match: {{ name: tried }}, key: [user], quotas: [5/1d], mode: shadow }}\n  \
+             - {{ name: skipped, match: {{ name: skip }}, key: [id], quotas: [5/1d], on_missing_key: skip }}\n  \
+             - {{ name: health, match: {{ name: health }}, exempt: true }}\n"
+        )
+    };
+    let statuses = |server: &Server| {
+        ["api", "tried", "health", "apl", "skip"]
+            .map(|name| server.get(&format!("/v1/check?user=a&name={name}")).status)
+    };
+    let warned = |server: Server| {
+        server.signal("TERM");
+        server.wait().1.matches("no policy matches a request").count()
+    };
+    let start = |name: &str, more: &str| Server::start(&["--config", &policies(name, &text(more))]);
+
+    let server = start("unmatched-deny", "unmatched: deny\n");
+    assert_eq!(statuses(&server), [200, 200, 200, 403, 403]);
+    let denied = server.get("/v1/check?user=a&name=apl");
+    let body = denied.json();
+    assert_eq!(denied.header("content-type"), Some("application/problem+json"));
+    assert_eq!(
+        (&body["allowed"], &body["ground"], &body["reason"]),
+        (&json!(false), &json!("unmatched"), &json!("unmatched"))
+    );
+    assert_eq!(
+        (body["type"].as_str(), denied.header("retry-after")),
+        (Some("urn:problem-type:tollgate:unmatched"), None)
+    );
+    let batch =
+        r#"{"requests": [{"attributes": {"user": "a"}}, {"attributes": {"user": "a", "name": "api"}}]}"#;
+    let decisions = server.post("/v1/check/batch", batch).json()["decisions"].clone();
+    assert_eq!((&decisions[0]["allowed"], &decisions[1]["allowed"]), (&json!(false), &json!(true)));
+    assert_eq!(server.metric("tollgate_unmatched_denials_total"), Some(4.0));
+    assert_eq!(server.admin_get("/v1/policies").json()["unmatched"], "deny");
+    assert!(
+        server.admin_get("/openapi.json").json()["paths"]["/v1/check"]["post"]["responses"]["403"]
+            .is_object()
+    );
+    // What changes alone is live after a reload.
+    std::fs::write(policies("unmatched-deny", ""), text("unmatched: allow\n")).expect("it can be written");
+    let reloaded = server.admin_post("/v1/policies/reload", "");
+    assert_eq!((reloaded.status, &reloaded.json()["replaced"]), (200, &json!(true)));
+    assert_eq!(statuses(&server), [200; 5]);
+    assert_eq!(warned(server), 0);
+
+    let server = start("unmatched-shadow", "unmatched: deny\nmode: shadow\n");
+    assert_eq!(statuses(&server), [200; 5]);
+    assert_eq!(warned(server), 0);
+    let server = start("unmatched-unsaid", "");
+    assert_eq!(statuses(&server), [200; 5]);
+    assert_eq!(warned(server), 1);
+}

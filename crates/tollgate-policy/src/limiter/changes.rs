@@ -330,7 +330,7 @@ fn matched<'a>(
 ) -> Result<Matched<'a>, CheckError> {
     match set.policies().charges(attributes, cost)? {
         Outcome::Charge(matched) => Ok(matched),
-        Outcome::Exempt(_) => Ok(Matched::default()),
+        Outcome::Exempt(_) | Outcome::DenyUnmatched => Ok(Matched::default()),
         Outcome::DenyUnknown { policy, no_key } => Err(Refusal::missing_key(policy, no_key).into()),
     }
 }

@@ -19,6 +19,7 @@ pub struct PolicySet {
     /// One for each policy. A policy that stays keeps its figures.
     counters: Box<[Arc<Counters>]>,
     unlimited: Arc<AtomicU64>,
+    unmatched: Arc<AtomicU64>,
     is_of_caller: bool,
 }
 
@@ -26,8 +27,16 @@ impl PolicySet {
     pub(super) fn first(policies: Policies, source: &str) -> Self {
         let counters = policies.as_slice().iter().map(|_| Arc::default()).collect();
         let since = SystemClock.now();
-        let (source, unlimited, is_of_caller) = (source.into(), Arc::default(), false);
-        Self { policies, version: 1, source, since, counters, unlimited, is_of_caller }
+        Self {
+            policies,
+            version: 1,
+            source: source.into(),
+            since,
+            counters,
+            unlimited: Arc::default(),
+            unmatched: Arc::default(),
+            is_of_caller: false,
+        }
     }
 
     /// Other policies in place of these. Those with a name of these go on with its figures.
@@ -38,9 +47,9 @@ impl PolicySet {
         let counters =
             policies.as_slice().iter().map(|policy| counters(policy).unwrap_or_default()).collect();
         let (version, since) = (self.version + 1, SystemClock.now());
-        let unlimited = Arc::clone(&self.unlimited);
+        let (unlimited, unmatched) = (Arc::clone(&self.unlimited), Arc::clone(&self.unmatched));
         let (source, is_of_caller) = (source.into(), false);
-        Self { policies, version, source, since, counters, unlimited, is_of_caller }
+        Self { policies, version, source, since, counters, unlimited, unmatched, is_of_caller }
     }
 
     /// Limits that a caller gives, in place of these policies and under the same version. Nobody sees their figures.
@@ -52,6 +61,7 @@ impl PolicySet {
             since: self.since,
             counters: [Arc::default()].into(),
             unlimited: Arc::default(),
+            unmatched: Arc::default(),
             is_of_caller: true,
         }
     }
@@ -97,6 +107,12 @@ impl PolicySet {
         self.unlimited.load(Ordering::Relaxed)
     }
 
+    /// Checks that were denied because [no policy matched](crate::Unmatched).
+    #[must_use]
+    pub fn unmatched(&self) -> u64 {
+        self.unmatched.load(Ordering::Relaxed)
+    }
+
     pub(super) fn counters(&self, policy: u32) -> Option<&Counters> {
         self.counters.get(policy as usize).map(AsRef::as_ref)
     }
@@ -104,6 +120,11 @@ impl PolicySet {
     pub(super) fn note_unlimited(&self) {
         // Relaxed: a figure of its own that guards no other memory.
         self.unlimited.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(super) fn note_unmatched(&self) {
+        // Relaxed: as above.
+        self.unmatched.fetch_add(1, Ordering::Relaxed);
     }
 
     /// Notes a request that came to no decision, because the store gave none: for the policies that insisted on

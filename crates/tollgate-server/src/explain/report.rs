@@ -103,6 +103,9 @@ impl<'a> Request<'a, '_> {
                 1 => ("charge", "allowed if its quota has room".to_owned()),
                 count => ("charge", format!("allowed if all {count} quotas have room")),
             },
+            Ok(Outcome::DenyUnmatched) => {
+                ("deny", "denied: no policy matches it, and `unmatched` is `deny`".to_owned())
+            }
             Ok(Outcome::Exempt(policy)) => {
                 ("exempt", format!("allowed and not counted: `{}` exempts it", policy.name()))
             }

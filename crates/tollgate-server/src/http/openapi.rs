@@ -8,7 +8,7 @@ use schemars::transform::RecursiveTransform;
 use schemars::{Schema, SchemaGenerator};
 use serde_json::map::Entry;
 use serde_json::{Map, Value, json};
-use tollgate_policy::{HeaderFormat, Identity, Mode, OnMissingKey, Policies, Policy, PolicySet};
+use tollgate_policy::{HeaderFormat, Identity, Mode, OnMissingKey, Policies, Policy, PolicySet, Unmatched};
 use tollgate_tower::headers;
 
 use super::dialects::{Content, Dialect, Parameter};
@@ -169,6 +169,8 @@ impl<'a> Describer<'a> {
     /// A denial, under each status that a policy has for it.
     fn denials(&self, denied: &Value) -> Map<String, Value> {
         let statuses = self.policies.as_slice().iter().map(|policy| policy.deny_status().to_string());
+        let unmatched = self.policies.unmatched() == Some(Unmatched::Deny);
+        let statuses = statuses.chain(unmatched.then(|| StatusCode::FORBIDDEN.as_str().to_owned()));
         statuses.map(|status| (status, denied.clone())).collect()
     }
 

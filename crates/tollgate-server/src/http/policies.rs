@@ -30,6 +30,8 @@ pub(super) struct PoliciesBody<'a> {
     /// Why the file as it was read last is not live; absent if it is.
     #[serde(skip_serializing_if = "Option::is_none")]
     not_live: Option<NotLive>,
+    /// What becomes of a request that no policy matches: `allow` or `deny`.
+    unmatched: &'static str,
     /// Exempt ones first.
     policies: Vec<PolicyBody<'a>>,
 }
@@ -117,6 +119,7 @@ impl<S: ServedStore + 'static> Edge<S> {
             age_ms: u64::try_from(age.as_millis()).unwrap_or(u64::MAX),
             not_live: failure
                 .map(|failure| NotLive { since: failure.since.as_unix_millis(), error: failure.to_string() }),
+            unmatched: live.policies().unmatched().unwrap_or_default().name(),
             policies: live.policies().as_slice().iter().map(PolicyBody::new).collect(),
         };
         reply::json(StatusCode::OK, &body)

@@ -63,7 +63,7 @@ pub(in crate::http) struct DecisionBody<'a> {
 }
 
 /// Why a request is answered as it is where no quota decides: no policy limits it, a policy exempts it, or a policy
-/// denies who does not say whom it is to count.
+/// denies who does not say whom it is to count, or no policy matches and such requests are denied.
 #[derive(Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 #[schemars(rename = "Ground")]
@@ -71,6 +71,7 @@ enum GroundBody {
     Unlimited,
     Exempt,
     MissingKey,
+    Unmatched,
 }
 
 /// Where one quota stands after a decision.
@@ -136,13 +137,15 @@ pub(super) enum DecisionSource {
     Fallback,
 }
 
-/// Why a request is denied: a later window has room for it, none ever has, or it does not say whom to count.
+/// Why a request is denied: a later window has room for it, none ever has, it does not say whom to count, or no policy
+/// matches it.
 #[derive(Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 enum DenialReason {
     QuotaExceeded,
     CostExceedsLimit,
     MissingKey,
+    Unmatched,
 }
 
 /// A denial: a problem as RFC 9457 has it, with every field of the decision.
@@ -183,6 +186,7 @@ impl<'a> DecisionBody<'a> {
             Ground::Unlimited => (Some(GroundBody::Unlimited), None),
             Ground::Exempt(_) => (Some(GroundBody::Exempt), None),
             Ground::MissingKey { .. } => (Some(GroundBody::MissingKey), Some(DenialReason::MissingKey)),
+            Ground::Unmatched => (Some(GroundBody::Unmatched), Some(DenialReason::Unmatched)),
             _ => (None, state.and_then(QuotaState::reason).map(Into::into)),
         };
         Self {
@@ -225,6 +229,15 @@ impl<'a> DeniedBody<'a> {
                     .map(|policy| policy.name().to_owned())
                     .into_iter()
                     .collect(),
+                decision: DecisionBody::new(decision),
+            },
+            (Ground::Unmatched, _) => Self {
+                // No document is behind it.
+                kind: "urn:problem-type:tollgate:unmatched",
+                title: "No policy matches",
+                status,
+                detail: "no policy matches the request, and such requests are denied".to_owned(),
+                violated_policies: Vec::new(),
                 decision: DecisionBody::new(decision),
             },
             (_, denying) => Self {
