@@ -12,7 +12,7 @@ use tollgate_redis::{KeyLayout, PasswordError, TlsError, UrlError};
 use crate::args::{self, Flag, FlagWith, LogFormat, MetricAliases, ServeArgs, StoreArgs};
 use crate::flags::{self, FlagsError};
 use crate::http::{Asking, Dialect};
-use crate::import::{Import, ImportError};
+use crate::import::{Import, ImportError, other_spring_variables};
 use crate::layout::{Keys, Misfit, StoreFlags};
 use crate::listener::AllowedHosts;
 use crate::policy_file::PolicyFile;
@@ -209,7 +209,7 @@ impl Settings {
     ///
     /// If flags contradict each other, or a file that they name cannot be read.
     pub fn new(args: ServeArgs) -> Result<Self, SettingsError> {
-        let Resolved { policies, store, dialect } = match &args.config {
+        let Resolved { mut policies, store, dialect } = match &args.config {
             Some(path) => from_file(path, &args)?,
             None if args.import.is_empty() => from_flags(&args)?,
             None => from_import(&args)?,
@@ -217,6 +217,11 @@ impl Settings {
         let dialect = args.answers.or(dialect);
         if let Some(dialect) = dialect {
             check_dialect(dialect, &policies)?;
+            let ignored = if dialect.is_starter() { other_spring_variables(&[]) } else { Vec::new() };
+            if !ignored.is_empty() {
+                let ignored = ignored.join(", ");
+                policies.notes.push(format!("variables of the starter that mean nothing here: {ignored}"));
+            }
         }
         if let Some(layout) = store.as_ref().and_then(|store| store.layout.clone())
             && args.caller_quotas

@@ -6,7 +6,7 @@
 //! page could send: no body without the type JSON, none that the browser says is of another site, none for another
 //! name. Checks take units of whoever asks and take any of these.
 
-use http::header::{CONTENT_TYPE, HOST, ORIGIN};
+use http::header::{CONTENT_ENCODING, CONTENT_TYPE, HOST, ORIGIN};
 use http::{HeaderMap, Method, Request, StatusCode, Version};
 
 use super::operation::Operation;
@@ -50,6 +50,14 @@ pub(super) fn admit<B>(
     }
     if request.uri().query().is_some() {
         return Err(Rejection::bad_field("query", "a POST says everything in its body"));
+    }
+    if request
+        .headers()
+        .get(CONTENT_ENCODING)
+        .is_some_and(|coding| !coding.as_bytes().eq_ignore_ascii_case(b"identity"))
+    {
+        let detail = "the body must not be compressed: leave `Content-Encoding` out";
+        return Err(Rejection::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, detail));
     }
     match request.headers().get(CONTENT_TYPE) {
         None if !operation.is_guarded() => Ok(()),

@@ -23,6 +23,7 @@ mod policies;
 mod query;
 mod rejection;
 mod reply;
+mod scraping;
 mod wire;
 
 use std::sync::Arc;

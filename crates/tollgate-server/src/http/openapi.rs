@@ -141,7 +141,13 @@ impl<'a> Describer<'a> {
             Success::Document(description) => {
                 plain(description, "application/json", json!({ "type": "object" }))
             }
-            Success::Text(media_type) => plain("Text", media_type, json!({ "type": "string" })),
+            Success::Text(media_types) => {
+                let mut reply = plain("Text", "", Value::Null);
+                let schema = json!({ "schema": { "type": "string" } });
+                let contents = media_types.iter().map(|kind| ((*kind).to_owned(), schema.clone()));
+                reply["content"] = contents.collect();
+                reply
+            }
         };
         Map::from_iter([(ok.to_owned(), reply)])
     }

@@ -9,8 +9,9 @@ use super::operation::{Asked, Effect, Handler, Operation, Row, SchemaOf, Success
 use super::policies::{PoliciesBody, ReloadReply};
 use super::rejection::Rejection;
 use super::wire::{
-    BatchReply, BatchRequest, CheckRequest, CountsReply, PeekRequest, ReceiptRequest, RecordBatchReply,
-    RecordBatchRequest, RecordRequest, RefundReply, RefundRequest, ReloadRequest, ResetRequest, SetRequest,
+    BatchReply, BatchRequest, CheckRequest, CountsReply, HealthReply, PeekRequest, ReceiptRequest,
+    RecordBatchReply, RecordBatchRequest, RecordRequest, RefundReply, RefundRequest, ReloadRequest,
+    ResetRequest, SetRequest,
 };
 use super::{Edge, reply};
 use crate::listener::Listener;
@@ -32,6 +33,10 @@ const UNCOUNTABLE: (StatusCode, &str) = (
      say, its policies count different keys",
 );
 const OF_THE_STORE: &[(StatusCode, &str)] = &[UNCOUNTABLE, UNAVAILABLE];
+const NOT_READY: &[(StatusCode, &str)] = &[(
+    StatusCode::SERVICE_UNAVAILABLE,
+    "The service is about to stop, or no server of its store answers and checks are refused then",
+)];
 const OF_A_CHANGE: &[(StatusCode, &str)] = &[
     UNCOUNTABLE,
     UNAVAILABLE,
@@ -41,7 +46,9 @@ const OF_A_CHANGE: &[(StatusCode, &str)] = &[
 impl<S: ServedStore + 'static> Operations<S> {
     /// Those of every service, and that of the dialect.
     pub(super) fn new(dialect: Option<&'static Dialect>) -> Self {
-        Self(Self::own().into_iter().chain(dialect.map(Self::of_dialect)).collect())
+        let of_spring = dialect.filter(|dialect| dialect.is_spring).map(|_| Self::of_spring());
+        let of_dialect = dialect.map(Self::of_dialect).into_iter().chain(of_spring.into_iter().flatten());
+        Self(Self::own().into_iter().chain(of_dialect).collect())
     }
 
     /// The usual ones first: a request takes the first row that fits.
@@ -260,10 +267,10 @@ impl<S: ServedStore + 'static> Operations<S> {
                     effect: Effect::Reads,
                     scope: Some(Scope::Read),
                     asked: Asked::Path,
-                    success: Success::Text(Scrape::CONTENT_TYPE),
+                    success: Success::Text(&[Scrape::CONTENT_TYPE, Scrape::PLAIN_TYPE]),
                     rejections: &[],
                 },
-                handler: Handler::Now(|edge| reply::text(Scrape::CONTENT_TYPE, edge.scrape.text().into())),
+                handler: Handler::Later(|edge, request| Box::pin(edge.metrics(request))),
             },
             Row {
                 operation: Operation {
@@ -288,7 +295,7 @@ impl<S: ServedStore + 'static> Operations<S> {
                     effect: Effect::Reads,
                     scope: None,
                     asked: Asked::Path,
-                    success: Success::Text(reply::PLAIN),
+                    success: Success::Text(&[reply::PLAIN]),
                     rejections: &[],
                 },
                 handler: Handler::Now(|_| reply::text(reply::PLAIN, Bytes::from_static(b"ok\n"))),
@@ -302,11 +309,8 @@ impl<S: ServedStore + 'static> Operations<S> {
                     effect: Effect::Reads,
                     scope: None,
                     asked: Asked::Path,
-                    success: Success::Text(reply::PLAIN),
-                    rejections: &[(
-                        StatusCode::SERVICE_UNAVAILABLE,
-                        "The service is about to stop, or no server of its store answers and checks are refused then",
-                    )],
+                    success: Success::Text(&[reply::PLAIN]),
+                    rejections: NOT_READY,
                 },
                 handler: Handler::Later(|edge, _| Box::pin(edge.ready())),
             },
@@ -329,6 +333,40 @@ impl<S: ServedStore + 'static> Operations<S> {
             },
             handler: Handler::Dialect(dialect),
         }
+    }
+
+    /// What is looked at of an application of Spring's.
+    fn of_spring() -> [Row<S>; 2] {
+        [
+            Row {
+                operation: Operation {
+                    id: "actuatorHealth",
+                    summary: "Whether requests are decided, as Spring tells it",
+                    path: "/actuator/health",
+                    method: Method::GET,
+                    effect: Effect::Reads,
+                    scope: None,
+                    asked: Asked::Path,
+                    success: Success::Json(of::<HealthReply>(), "They are"),
+                    rejections: NOT_READY,
+                },
+                handler: Handler::Later(|edge, _| Box::pin(edge.health())),
+            },
+            Row {
+                operation: Operation {
+                    id: "actuatorPrometheus",
+                    summary: "Metrics for Prometheus, where Spring has them",
+                    path: "/actuator/prometheus",
+                    method: Method::GET,
+                    effect: Effect::Reads,
+                    scope: Some(Scope::Read),
+                    asked: Asked::Path,
+                    success: Success::Text(&[Scrape::CONTENT_TYPE, Scrape::PLAIN_TYPE]),
+                    rejections: &[],
+                },
+                handler: Handler::Later(|edge, request| Box::pin(edge.metrics(request))),
+            },
+        ]
     }
 
     /// The operation that a request asks for, if this listener grants it.

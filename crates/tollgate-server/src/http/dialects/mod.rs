@@ -37,6 +37,8 @@ pub struct Dialect {
     pub(crate) example: &'static str,
     /// The attributes that a query can tell.
     tells: &'static [&'static str],
+    /// Whether it is an application of Spring's, at whose `/actuator` its operators look.
+    pub(super) is_spring: bool,
     /// The headers that tell of limits, unless the policy that decided wants none; `None` leaves all of it to that
     /// policy, as on our own paths.
     pub(super) headers: Option<HeaderFormat>,
@@ -78,6 +80,11 @@ impl Parameter {
 
 impl Dialect {
     pub(super) const ALL: [&Self; 3] = [&rlaas::DIALECT, &leetdezine::DIALECT, &spring_starter::DIALECT];
+
+    /// Whether it is the starter, which applications configure by variables of its own.
+    pub(crate) fn is_starter(&self) -> bool {
+        std::ptr::eq(self, &spring_starter::DIALECT)
+    }
 
     /// The one that is asked at this path.
     pub(super) fn at(path: &str) -> Option<&'static Self> {

@@ -4,6 +4,7 @@
 
 mod changes;
 mod decision;
+mod health;
 mod problem;
 mod requests;
 
@@ -16,6 +17,7 @@ use tollgate::PolicyQuota;
 
 pub(super) use self::changes::{CountsReply, RecordBatchReply, RecordEntry, RefundReply, RefundedQuota};
 pub(super) use self::decision::{BatchEntry, BatchReply, DecisionBody, DeniedBody};
+pub(super) use self::health::HealthReply;
 pub(super) use self::problem::{ProblemBody, ProblemReason};
 pub(super) use self::requests::{
     BatchRequest, CheckRequest, KEY_ATTRIBUTES, MAX_CALLER_QUOTAS, PeekRequest, ReceiptRequest,
