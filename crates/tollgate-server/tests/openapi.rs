@@ -179,3 +179,19 @@ fn collect(value: &Value, references: &mut BTreeSet<String>) {
         _ => {}
     }
 }
+
+/// A field that may be left out had the default `null`, which its type does not allow.
+#[test]
+fn no_default_is_null() {
+    fn check(value: &Value) {
+        match value {
+            Value::Object(fields) => {
+                assert!(fields.get("default").is_none_or(|default| !default.is_null()), "{value}");
+                fields.values().for_each(check);
+            }
+            Value::Array(items) => items.iter().for_each(check),
+            _ => {}
+        }
+    }
+    check(&Server::start(&["--limit", "5/1d"]).admin_get("/openapi.json").json());
+}

@@ -77,7 +77,10 @@ impl<'a> Describer<'a> {
         Self {
             policies,
             is_always_told,
-            asked: settings.for_deserialize().into_generator(),
+            asked: settings
+                .for_deserialize()
+                .with_transform(RecursiveTransform(without_null_default))
+                .into_generator(),
             answered: answered.into_generator(),
         }
     }
@@ -235,6 +238,13 @@ impl<'a> Describer<'a> {
 fn add_tags(operation: &mut Value, other: &Value) {
     let more = other["tags"].as_array().cloned().unwrap_or_default();
     operation["tags"].as_array_mut().into_iter().for_each(|tags| tags.extend(more.clone()));
+}
+
+/// What may be left out has no default then.
+fn without_null_default(schema: &mut Schema) {
+    if schema.get("default").is_some_and(Value::is_null) {
+        schema.remove("default");
+    }
 }
 
 /// What is not there is absent, and never null.
