@@ -21,6 +21,8 @@ pub struct Changes(Box<[Change]>);
 pub enum Change {
     /// `store` says something else.
     Store,
+    /// `unmatched` says something else.
+    Unmatched,
     /// A policy that was not there.
     Added {
         /// Its name.
@@ -56,6 +58,9 @@ impl Changes {
 
     pub(crate) fn between_policies(before: &Policies, after: &Policies) -> Self {
         let mut changes = Vec::new();
+        if before.unmatched() != after.unmatched() {
+            changes.push(Change::Unmatched);
+        }
         let (old, new) = (by_name(before), by_name(after));
         for policy in before.as_slice() {
             let name = policy.name.clone();
@@ -170,6 +175,7 @@ impl fmt::Display for Change {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Store => f.write_str("changed the store"),
+            Self::Unmatched => f.write_str("changed `unmatched`"),
             Self::Added { policy } => write!(f, "added `{policy}`"),
             Self::Removed { policy } => write!(f, "removed `{policy}`"),
             Self::Changed { policy, settings } => {

@@ -33,13 +33,19 @@ pub enum Identity {
 
 /// Why a request does not say who is counted: never a key that many share.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
-#[error("no attribute says who is to be counted{}", and_why(attribute, *fault))]
+#[error("no attribute says who is to be counted{}", and_why(self))]
 pub struct NoKey<'a> {
     /// The attribute; empty if any would do.
     pub attribute: &'a str,
     /// What is wrong with it.
     pub fault: KeyFault,
+    /// All the choices, if none of them is there; the attribute is then of the first.
+    pub choices: Option<Choices<'a>>,
 }
+
+/// The choices of a [`FirstOf`](Identity::FirstOf), displayed as a list.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Choices<'a>(&'a [Identity]);
 
 /// What is wrong with an attribute that is to say who is counted. Of several choices, the greatest is told.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Error)]
@@ -99,8 +105,8 @@ impl Identity {
                 let mut pairs: SmallVec<[(&str, &str); 4]> = attributes.iter().collect();
                 pairs.sort_unstable();
                 match pairs.iter().find(|(_, value)| value.is_empty()) {
-                    Some((name, _)) => Err(NoKey { attribute: name, fault: KeyFault::Empty }),
-                    None if pairs.is_empty() => Err(NoKey { attribute: "", fault: KeyFault::Missing }),
+                    Some((name, _)) => Err(NoKey::of(name, KeyFault::Empty)),
+                    None if pairs.is_empty() => Err(NoKey::of("", KeyFault::Missing)),
                     None => Ok(Key::parts(pairs.into_iter().flat_map(<[&str; 2]>::from))),
                 }
             }
@@ -112,7 +118,7 @@ impl Identity {
                 Ok(Key::parts(keys?))
             }
             Self::FirstOf(choices) => {
-                let mut said = NoKey { attribute: "", fault: KeyFault::Missing };
+                let mut said = NoKey { attribute: "", fault: KeyFault::Missing, choices: None };
                 for choice in choices {
                     match choice.key(attributes) {
                         Ok(key) => return Ok(choice.named(key)),
@@ -121,7 +127,7 @@ impl Identity {
                         Err(_) => {}
                     }
                 }
-                Err(said)
+                Err(NoKey { choices: self.choices(said.fault), ..said })
             }
         }
     }
@@ -154,6 +160,14 @@ impl Identity {
                 let mut described = choices.iter().map(|choice| choice.describe(attributes));
                 Ok(described.find_map(Result::ok).unwrap_or_default())
             }
+        }
+    }
+
+    /// The choices that a request had none of, which has this fault.
+    pub(crate) fn choices(&self, fault: KeyFault) -> Option<Choices<'_>> {
+        match self {
+            Self::FirstOf(choices) if fault == KeyFault::Missing => Some(Choices(choices)),
+            _ => None,
         }
     }
 
@@ -198,15 +212,40 @@ impl Identity {
     }
 }
 
-fn and_why(attribute: &str, fault: KeyFault) -> String {
-    if attribute.is_empty() { String::new() } else { format!(": `{attribute}` {fault}") }
+impl<'a> NoKey<'a> {
+    const fn of(attribute: &'a str, fault: KeyFault) -> Self {
+        Self { attribute, fault, choices: None }
+    }
+}
+
+fn and_why(NoKey { attribute, fault, choices }: &NoKey<'_>) -> String {
+    match choices {
+        Some(choices) => format!(": none of {choices} is there"),
+        None if attribute.is_empty() => String::new(),
+        None => format!(": `{attribute}` {fault}"),
+    }
+}
+
+impl fmt::Display for Choices<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        list(f, self.0)
+    }
+}
+
+/// As a list is written in a file.
+fn list(f: &mut fmt::Formatter<'_>, parts: &[Identity]) -> fmt::Result {
+    f.write_str("[")?;
+    for (index, part) in parts.iter().enumerate() {
+        write!(f, "{}{part}", if index == 0 { "" } else { ", " })?;
+    }
+    f.write_str("]")
 }
 
 /// What the attribute says, if it says anything.
 fn value<'a>(attributes: &'a Attributes<'_>, attribute: &'a str) -> Result<&'a str, NoKey<'a>> {
     match attributes.value(attribute) {
-        None => Err(NoKey { attribute, fault: KeyFault::Missing }),
-        Some("") => Err(NoKey { attribute, fault: KeyFault::Empty }),
+        None => Err(NoKey::of(attribute, KeyFault::Missing)),
+        Some("") => Err(NoKey::of(attribute, KeyFault::Empty)),
         Some(value) => Ok(value),
     }
 }
@@ -214,19 +253,12 @@ fn value<'a>(attributes: &'a Attributes<'_>, attribute: &'a str) -> Result<&'a s
 /// The address that the attribute says.
 fn address<'a>(attributes: &'a Attributes<'_>, attribute: &'a str) -> Result<IpAddr, NoKey<'a>> {
     let value = value(attributes, attribute)?;
-    condition::address(value).ok_or(NoKey { attribute, fault: KeyFault::NoAddress })
+    condition::address(value).ok_or(NoKey::of(attribute, KeyFault::NoAddress))
 }
 
 /// As it is written in a file, where it can be.
 impl fmt::Display for Identity {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let list = |f: &mut fmt::Formatter<'_>, parts: &[Self]| {
-            f.write_str("[")?;
-            for (index, part) in parts.iter().enumerate() {
-                write!(f, "{}{part}", if index == 0 { "" } else { ", " })?;
-            }
-            f.write_str("]")
-        };
         match self {
             Self::Global => f.write_str("global"),
             Self::Every => f.write_str("all attributes"),
@@ -259,7 +291,7 @@ mod tests {
     fn key(identity: &Identity, pairs: &[(&str, &str)]) -> Result<Vec<u8>, String> {
         let attributes = pairs.iter().copied().collect();
         let key = identity.key(&attributes).map(|key| key.canonical_bytes().into_owned());
-        key.map_err(|NoKey { attribute, fault }| format!("{attribute} {fault}"))
+        key.map_err(|NoKey { attribute, fault, .. }| format!("{attribute} {fault}"))
     }
 
     #[test]
@@ -298,6 +330,18 @@ mod tests {
             assert_eq!(key(&choice, pairs).err().as_deref(), said.err());
         }
         assert_eq!(Identity::Global.describe(&Attributes::default()).as_deref(), Ok("everybody"));
+    }
+
+    /// Only the first choice was named, and whoever sent neither was told to send the first.
+    #[test]
+    fn choices_that_are_all_missing_are_all_named() {
+        let choice = Identity::FirstOf([Identity::Attribute("user".into()), address()].into());
+        let told = |pairs: &[(&str, &str)]| {
+            choice.key(&pairs.iter().copied().collect()).map(drop).unwrap_err().to_string()
+        };
+        let none = "no attribute says who is to be counted: ";
+        assert_eq!(told(&[("path", "/")]), format!("{none}none of [user, ip] is there"));
+        assert_eq!(told(&[("ip", "")]), format!("{none}`ip` is empty"));
     }
 
     #[test]

@@ -67,13 +67,13 @@ pub use self::changes::{Change, ChangedSetting, Changes};
 pub use self::condition::{Condition, Pattern, Test};
 pub use self::config::{Config, ConfigError, StoreSettings};
 pub use self::cost::{Cost, CostError};
-pub use self::identity::{Identity, KeyFault, NoKey};
+pub use self::identity::{Choices, Identity, KeyFault, NoKey};
 pub use self::limiter::{
-    Changed, ChargedWindow, CheckError, Ground, PolicyDecision, PolicyLimiter, PolicySet, QuotaRefund,
-    QuotaStanding, RefundError, Reservation, Tally, TrialDecision, TrialTally, WhenFull,
+    AskedCheck, Changed, ChargedWindow, CheckError, Ground, PolicyDecision, PolicyLimiter, PolicySet,
+    QuotaRefund, QuotaStanding, RefundError, Reservation, Tally, TrialDecision, TrialTally, WhenFull,
 };
 pub use self::matched::{Matched, Outcome, Refusal, Trial, TrialKind};
-pub use self::policies::Policies;
+pub use self::policies::{Policies, Unmatched};
 pub use self::policy::{HeaderFormat, Mode, OnMissingKey, Override, Policy};
 pub use self::printable::Printable;
 pub use self::problem::{Hint, Position, Problem, ProblemKind};

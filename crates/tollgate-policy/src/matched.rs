@@ -23,6 +23,8 @@ pub enum Outcome<'a> {
         /// The attribute that says nobody, and why.
         no_key: NoKey<'a>,
     },
+    /// The request is denied, because [no policy matches it](crate::Unmatched).
+    DenyUnmatched,
 }
 
 /// A request that cannot be decided on. The caller's fault.
@@ -30,7 +32,7 @@ pub enum Outcome<'a> {
 #[non_exhaustive]
 pub enum Refusal {
     /// The request does not say who is to be counted.
-    #[error("policy `{policy}`: {}", NoKey { attribute, fault: *fault })]
+    #[error("policy `{policy}`: {no_key}")]
     MissingKey {
         /// The policy's name.
         policy: Box<str>,
@@ -38,6 +40,10 @@ pub enum Refusal {
         attribute: Box<str>,
         /// What is wrong with it.
         fault: KeyFault,
+        /// The same in words, with all the attributes that would have done.
+        no_key: Box<str>,
+        /// Whether other attributes would do as well, and none is there.
+        is_choice: bool,
     },
     /// The request does not say what it costs.
     #[error("policy `{policy}`: {error}")]
@@ -65,8 +71,9 @@ pub enum Refusal {
 
 impl Refusal {
     pub(crate) fn missing_key(policy: &Policy, no_key: NoKey<'_>) -> Self {
-        let NoKey { attribute, fault } = no_key;
-        Self::MissingKey { policy: policy.name().into(), attribute: attribute.into(), fault }
+        let NoKey { attribute, fault, choices } = no_key;
+        let (policy, no_key) = (policy.name().into(), no_key.to_string().into());
+        Self::MissingKey { policy, attribute: attribute.into(), fault, no_key, is_choice: choices.is_some() }
     }
 }
 

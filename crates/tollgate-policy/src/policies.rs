@@ -15,6 +15,28 @@ pub struct Policies {
     /// Exempt ones first, each kind in the order of the file.
     policies: Box<[Policy]>,
     index: Index,
+    unmatched: Option<Unmatched>,
+}
+
+/// What becomes of a request that no policy matches.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub enum Unmatched {
+    /// It is admitted.
+    #[default]
+    Allow,
+    /// It is denied, with status 403.
+    Deny,
+}
+
+impl Unmatched {
+    /// As it is written in a file.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Allow => "allow",
+            Self::Deny => "deny",
+        }
+    }
 }
 
 impl Policies {
@@ -22,7 +44,7 @@ impl Policies {
         policies.sort_by_key(|policy| !policy.is_exempt);
         let mut names = HashSet::new();
         policies.iter_mut().for_each(|policy| policy.identity.share_names(&mut names));
-        Self { index: Index::new(&policies), policies: policies.into() }
+        Self { index: Index::new(&policies), policies: policies.into(), unmatched: None }
     }
 
     /// Policies made in code; exempt ones go first.
@@ -37,6 +59,19 @@ impl Policies {
             return Err(PolicyError::SameName(again.name.clone()));
         }
         Ok(Self::new(policies))
+    }
+
+    /// Sets what becomes of a request that no policy matches. One that a policy passes over
+    /// ([`OnMissingKey::Skip`]) is not matched by it.
+    #[must_use]
+    pub fn with_unmatched(self, unmatched: Unmatched) -> Self {
+        Self { unmatched: Some(unmatched), ..self }
+    }
+
+    /// What becomes of a request that no policy matches, if that is said; else it is admitted.
+    #[must_use]
+    pub const fn unmatched(&self) -> Option<Unmatched> {
+        self.unmatched
     }
 
     /// All policies, exempt ones first, each kind in the order of the file.
@@ -56,6 +91,7 @@ impl Policies {
         let mut matched = Matched::default();
         // A request that is in error is so under whatever other policy it is denied: the order is of no matter.
         let mut unknown = None;
+        let mut is_matched = false;
         for (number, policy) in self.numbered(attributes) {
             if !attributes.may_touch(&policy.name) {
                 return Err(Refusal::OtherPolicy { policy: policy.name.clone() });
@@ -66,10 +102,14 @@ impl Policies {
             let is_enforced = policy.mode == Mode::Enforce;
             let key = match policy.identity.key(attributes) {
                 Ok(key) => key,
-                Err(_) if !is_enforced => continue,
+                Err(_) if !is_enforced => {
+                    is_matched = true;
+                    continue;
+                }
                 Err(no_key) => match policy.on_missing_key {
                     OnMissingKey::Skip => continue,
                     OnMissingKey::Deny => {
+                        is_matched = true;
                         unknown.get_or_insert(Outcome::DenyUnknown { policy, no_key });
                         continue;
                     }
@@ -78,6 +118,7 @@ impl Policies {
                     }
                 },
             };
+            is_matched = true;
             let cost = match policy.cost.of(attributes, cost) {
                 Ok(cost) => cost,
                 Err(_) if !is_enforced => continue,
@@ -85,6 +126,9 @@ impl Policies {
             };
             let applied = Applied { policy: number, list: policy.list_for(attributes) };
             matched.push(Entry { policy, applied, key, cost, quotas: policy.list(applied.list) });
+        }
+        if !is_matched && self.unmatched == Some(Unmatched::Deny) {
+            return Ok(Outcome::DenyUnmatched);
         }
         Ok(unknown.unwrap_or(Outcome::Charge(matched)))
     }

@@ -3,14 +3,19 @@
 use std::fmt;
 
 use smallvec::SmallVec;
-use tollgate::{OnStoreFailure, PolicyQuota};
+use tollgate::{OnStoreFailure, PolicyQuota, Quota};
 
 use crate::warning::implies;
-use crate::{Attributes, Condition, Cost, Identity, Position};
+use crate::{Attributes, Condition, Cost, Identity, PolicyBuilder, PolicyError, Position};
 
 /// The name under which a policy's candidates are counted; no policy can have it.
 pub(crate) fn candidate_name(policy: &str) -> String {
     format!("{policy}:candidate")
+}
+
+/// The name under which limits are counted that a caller gives with its request; no policy of a file can have it.
+fn caller_name(name: &str) -> String {
+    format!("{name}:caller")
 }
 
 /// One named rule, checked: from a file, with its defaults filled in, or [made in code](Policy::builder).
@@ -155,6 +160,26 @@ impl Policy {
     pub fn is_name(name: &str) -> bool {
         let is_allowed = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
         (1..=64).contains(&name.len()) && name.bytes().all(is_allowed)
+    }
+
+    /// Limits that a caller gives with its request, under a name of its choice. All its attributes together say who is
+    /// counted.
+    ///
+    /// Its name and its counters are those of `NAME:caller`, so they never meet those of other policies.
+    ///
+    /// # Errors
+    ///
+    /// If no policy can have the name, there is no quota, or two quotas have the same window, anchor and zone.
+    pub fn of_caller(name: &str, quotas: impl IntoIterator<Item = Quota>) -> Result<Self, PolicyError> {
+        let builder = Self::builder(name).key(Identity::Every);
+        let mut policy = quotas.into_iter().fold(builder, PolicyBuilder::quota).build()?;
+        policy.name = caller_name(name).into();
+        let enforced = policy.quotas.enforced.iter().map(|quota| {
+            PolicyQuota::new(&policy.name, quota.quota().clone())
+                .with_on_store_failure(policy.on_store_failure)
+        });
+        policy.quotas.enforced = enforced.collect();
+        Ok(policy)
     }
 
     /// The name, under which it is counted, logged and reported.

@@ -13,7 +13,7 @@ use crate::policy::{Quotas, candidate_name};
 use crate::problem::Problems;
 use crate::{
     Attributes, Config, Cost, HeaderFormat, Identity, Mode, OnMissingKey, Override, Policies, Policy,
-    Position, ProblemKind, StoreSettings, warning,
+    Position, ProblemKind, StoreSettings, Unmatched, warning,
 };
 
 /// What every policy has that does not say otherwise.
@@ -41,6 +41,7 @@ pub(crate) fn resolve(file: At<RawFile>, problems: &mut Problems) -> Config {
     let layout_at = raw_store.and_then(|store| Some(store.layout.as_ref()?.at));
     let prefix_at = raw_store.and_then(|store| Some(store.prefix.as_ref()?.at));
     let store = file.store.and_then(|store| settings(store, problems));
+    let (mode, unmatched) = (value(&file.mode).unwrap_or_default(), value(&file.unmatched));
     let defaults =
         Defaults::new(file.mode.map(|mode| mode.value), file.defaults.map(|defaults| defaults.value));
     let mut policies: Vec<Policy> = Vec::new();
@@ -63,7 +64,14 @@ pub(crate) fn resolve(file: At<RawFile>, problems: &mut Problems) -> Config {
         }
     }
     let warnings = warning::warnings(&policies, store.as_ref());
-    Config { store, store_url_at, layout_at, prefix_at, policies: Policies::new(policies), warnings }
+    let policies = Policies::new(policies);
+    let policies = match unmatched {
+        None => policies,
+        // The file's mode weakens whatever else it says.
+        Some(unmatched) if mode == Mode::Enforce => policies.with_unmatched(unmatched),
+        Some(_) => policies.with_unmatched(Unmatched::Allow),
+    };
+    Config { store, store_url_at, layout_at, prefix_at, policies, warnings }
 }
 
 fn settings(store: At<RawStore>, problems: &mut Problems) -> Option<StoreSettings> {

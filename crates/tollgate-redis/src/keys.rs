@@ -51,6 +51,14 @@ pub enum Identity {
     Plain,
 }
 
+impl Identity {
+    /// The key as [`Digest`](Self::Digest) shows it: for logs, which name nobody.
+    #[must_use]
+    pub fn digest_of(key: &Key<'_>) -> String {
+        String::from_utf8_lossy(&base64url(digest(key))).into_owned()
+    }
+}
+
 /// Makes the names of counters.
 #[derive(Debug)]
 pub(crate) enum Names {

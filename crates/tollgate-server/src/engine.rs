@@ -5,10 +5,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use tollgate::{Clock, QuotaState, Source, StoreError, SystemClock};
+use tollgate::{Clock, PolicyQuota, QuotaState, Receipt, Source, StoreError, SystemClock};
 use tollgate_policy::{
-    Changed, ChargedWindow, CheckError, PolicyDecision, PolicyLimiter, PolicySet, QuotaRefund, RefundError,
-    WhenFull,
+    AskedCheck, Changed, ChargedWindow, CheckError, Policy, PolicyDecision, PolicyLimiter, PolicySet,
+    QuotaRefund, RefundError, WhenFull,
 };
 use tracing::{info, warn};
 
@@ -27,6 +27,7 @@ pub(crate) struct Engine<S> {
     denials: DenialLog,
     full_noted: AtomicU64,
     full_logged: LogGap,
+    unmatched_logged: LogGap,
     readiness: Readiness,
 }
 
@@ -40,15 +41,15 @@ const LOGGED_QUOTAS: usize = 4096;
 
 impl<S: ServedStore> Engine<S> {
     pub(crate) fn new(limiter: Arc<PolicyLimiter<S>>, when_full: WhenFull, metrics: Arc<Metrics>) -> Self {
-        let (full_noted, full_logged, readiness) = Default::default();
         Self {
             limiter,
             when_full,
             metrics,
             denials: DenialLog::default(),
-            full_noted,
-            full_logged,
-            readiness,
+            full_noted: AtomicU64::new(0),
+            full_logged: LogGap::default(),
+            unmatched_logged: LogGap::default(),
+            readiness: Readiness::default(),
         }
     }
 
@@ -81,13 +82,33 @@ impl<S: ServedStore> Engine<S> {
         decision
     }
 
-    /// Answers as a check would, and takes nothing.
-    pub(crate) async fn peek(
+    /// As `check`, by these limits of its caller in place of the policies.
+    pub(crate) async fn check_under(
         &self,
+        limits: Policy,
         attributes: &CallerAttributes<'_>,
         cost: u32,
     ) -> Result<PolicyDecision, CheckError> {
-        let decision = self.limiter.peek(attributes.as_attributes(), cost).await;
+        let stopwatch = Stopwatch::start();
+        let decision = self.limiter.check_under(limits, attributes.as_attributes(), cost).await;
+        self.note(&decision);
+        if decision.is_ok() {
+            self.metrics.took(stopwatch.elapsed());
+        }
+        decision
+    }
+
+    /// Answers as a check would, and takes nothing. By these limits of its caller, if there are any.
+    pub(crate) async fn peek(
+        &self,
+        limits: Option<Policy>,
+        attributes: &CallerAttributes<'_>,
+        cost: u32,
+    ) -> Result<PolicyDecision, CheckError> {
+        let decision = match limits {
+            None => self.limiter.peek(attributes.as_attributes(), cost).await,
+            Some(limits) => self.limiter.peek_under(limits, attributes.as_attributes(), cost).await,
+        };
         if matches!(decision, Err(CheckError::Store(StoreError::Full))) {
             self.note_full();
         }
@@ -98,10 +119,12 @@ impl<S: ServedStore> Engine<S> {
     /// another.
     pub(crate) async fn check_each(
         &self,
-        requests: &[(CallerAttributes<'_>, u32)],
+        requests: Vec<(&CallerAttributes<'_>, u32, Option<Policy>)>,
     ) -> Vec<Result<PolicyDecision, CheckError>> {
         let stopwatch = Stopwatch::start();
-        let requests = requests.iter().map(|(attributes, cost)| (attributes.as_attributes(), *cost));
+        let requests = requests.into_iter().map(|(attributes, cost, limits)| {
+            AskedCheck::from((attributes.as_attributes(), cost)).under(limits)
+        });
         let decisions = self.limiter.check_each(requests).await;
         decisions.iter().for_each(|decision| self.note(decision));
         if decisions.iter().any(Result::is_ok) {
@@ -120,21 +143,42 @@ impl<S: ServedStore> Engine<S> {
         self.limiter.refund(attributes.as_attributes(), cost, windows).await
     }
 
-    /// Forgets what is used, one quota after another.
+    /// Gives back at most the cost by a receipt.
+    pub(crate) async fn refund_receipt(
+        &self,
+        receipt: &Receipt,
+        cost: u32,
+    ) -> Result<Vec<QuotaRefund>, CheckError> {
+        self.limiter.refund_receipt(receipt, cost).await
+    }
+
+    /// Forgets what is used of the quotas that are meant, one after another.
     pub(crate) async fn reset(
         &self,
         attributes: &CallerAttributes<'_>,
+        is_meant: impl Fn(&PolicyQuota) -> bool,
     ) -> Result<Changed<QuotaState>, CheckError> {
-        self.limiter.reset(attributes.as_attributes()).await
+        self.limiter.reset(attributes.as_attributes(), is_meant).await
     }
 
-    /// Sets what is used in the current window, one quota after another.
+    /// Sets what is used of the quotas that are meant in the current window, one after another.
     pub(crate) async fn set(
         &self,
         attributes: &CallerAttributes<'_>,
         used: u64,
+        is_meant: impl Fn(&PolicyQuota) -> bool,
     ) -> Result<Changed<QuotaState>, CheckError> {
-        self.limiter.set(attributes.as_attributes(), used).await
+        self.limiter.set(attributes.as_attributes(), used, is_meant).await
+    }
+
+    /// Charges each request without asking for room.
+    pub(crate) async fn record_each(
+        &self,
+        requests: &[(CallerAttributes<'_>, u32)],
+    ) -> Vec<Result<Changed<QuotaState>, CheckError>> {
+        self.limiter
+            .record_each(requests.iter().map(|(attributes, cost)| (attributes.as_attributes(), *cost)))
+            .await
     }
 
     fn note(&self, decision: &Result<PolicyDecision, CheckError>) {
@@ -144,7 +188,11 @@ impl<S: ServedStore> Engine<S> {
                 if decision.source() == Source::Fallback {
                     self.note_full();
                 }
-                if !decision.is_allowed() {
+                if decision.is_unmatched() {
+                    self.note_unmatched(decision);
+                }
+                // Limits of callers have names of theirs, which are too many for the log.
+                if !decision.is_allowed() && !decision.policies().is_of_caller() {
                     self.denials.note(decision);
                 }
             }
@@ -156,6 +204,18 @@ impl<S: ServedStore> Engine<S> {
                     self.note_full();
                 }
             }
+        }
+    }
+
+    /// Logs that no policy matches a request, if nobody has said that this is meant.
+    fn note_unmatched(&self, decision: &PolicyDecision) {
+        if decision.policies().policies().unmatched().is_none()
+            && self.unmatched_logged.passes(SystemClock.now(), Duration::from_secs(60))
+        {
+            warn!(
+                "no policy matches a request, which was admitted uncounted: say `unmatched: allow` or \
+                 `unmatched: deny` in the file of policies"
+            );
         }
     }
 

@@ -9,7 +9,7 @@ pub enum Scope {
     Check,
     /// Looks at the counters of the caller's own requests.
     Peek,
-    /// Changes counters: refund, reset, set.
+    /// Changes counters: refund, reset, set, record.
     Change,
     /// Reads policies and the description of the service. A principal with it may read metrics as well.
     Read,

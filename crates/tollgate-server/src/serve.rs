@@ -130,7 +130,7 @@ impl Server {
             policies,
             memory,
             when_full,
-            dialect,
+            asking,
             metric_aliases,
             listen,
             admin_listen,
@@ -188,7 +188,7 @@ impl Server {
         let (phase, metrics) = (Phase::default(), Arc::new(Metrics::new(listeners.iter().map(|it| it.name))));
         let InitialPolicies { policies, source, file, notes, warnings, other_store } = policies;
         let rule = announced::rule(&policies, file.as_ref());
-        let example = dialect.map_or_else(
+        let example = asking.dialect.map_or_else(
             || announced::example(&policies),
             |dialect| announced::example_as(dialect.example, &policies),
         );
@@ -233,7 +233,7 @@ impl Server {
             &listeners,
             engine,
             reloads,
-            dialect,
+            asking,
             budget.clone(),
             Arc::clone(&metrics),
             scrape,

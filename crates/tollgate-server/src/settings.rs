@@ -12,12 +12,13 @@ use tollgate_redis::{KeyLayout, PasswordError, TlsError, UrlError};
 
 use crate::args::{self, Flag, FlagWith, LogFormat, MetricAliases, ServeArgs, StoreArgs};
 use crate::flags::{self, FlagsError};
-use crate::http::Dialect;
-use crate::import::{Import, ImportError};
+use crate::http::{Asking, Dialect};
+use crate::import::{Import, ImportError, other_spring_variables};
 use crate::layout::{Keys, Misfit, StoreFlags};
 use crate::listener::AllowedHosts;
 use crate::policy_file::PolicyFile;
 use crate::principals::{Principal, PrincipalFile};
+use crate::receipts::{ReceiptSecretError, Receipts};
 use crate::store::StoreSetup;
 use crate::with_sources::WithSources;
 
@@ -30,8 +31,8 @@ pub struct Settings {
     /// A store that others share.
     pub(crate) store: Option<StoreSetup>,
     pub(crate) when_full: WhenFull,
-    /// The other system as which checks are answered besides.
-    pub(crate) dialect: Option<&'static Dialect>,
+    /// How callers may ask besides.
+    pub(crate) asking: Asking,
     /// The other system by whose names metrics are called besides.
     pub(crate) metric_aliases: Option<MetricAliases>,
     pub(crate) listen: SocketAddr,
@@ -151,6 +152,15 @@ pub enum SettingsError {
         layout = Flag("--store-layout")
     )]
     NeedlessPrefix(KeyLayout),
+    /// Limits of callers in keys of another system, which do not tell them from those of policies.
+    #[error(
+        "`{flag}` does not go with a layout of keys (`{0}`): limits of callers could share counters with policies",
+        flag = Flag("--caller-quotas")
+    )]
+    CallerQuotasUnderLayout(KeyLayout),
+    /// There is no secret for receipts where it was to be found.
+    #[error("`{}`: the file {}", Flag("--receipt-secret-file"), WithSources(.0))]
+    ReceiptSecret(ReceiptSecretError),
     /// There is no password where it was to be found.
     #[error("`{}`: {}", Flag(.flag), WithSources(.source))]
     Password {
@@ -222,7 +232,7 @@ impl Settings {
         let principals = args.tokens.as_deref().map(PrincipalFile::load);
         let principals = principals.transpose().map_err(SettingsError::Tokens)?;
         check_admin(&args)?;
-        let Resolved { policies, store, dialect } = match &args.config {
+        let Resolved { mut policies, store, dialect } = match &args.config {
             Some(path) => from_file(path, &args)?,
             None if args.import.is_empty() => from_flags(&args)?,
             None => from_import(&args)?,
@@ -230,13 +240,28 @@ impl Settings {
         let dialect = args.answers.or(dialect);
         if let Some(dialect) = dialect {
             check_dialect(dialect, &policies)?;
+            let ignored = if dialect.is_starter() { other_spring_variables(&[]) } else { Vec::new() };
+            if !ignored.is_empty() {
+                let ignored = ignored.join(", ");
+                policies.notes.push(format!("variables of the starter that mean nothing here: {ignored}"));
+            }
         }
+        if let Some(layout) = store.as_ref().and_then(|store| store.layout.clone())
+            && args.caller_quotas
+        {
+            return Err(SettingsError::CallerQuotasUnderLayout(layout));
+        }
+        let receipts = match &args.receipt_secret_file {
+            Some(path) => Receipts::from_file(path),
+            None => Receipts::of_process(),
+        };
+        let receipts = receipts.map_err(SettingsError::ReceiptSecret)?;
         Ok(Self {
             policies,
             memory: MemoryStore::builder().max_counters(args.max_counters.get()).build(),
             store,
             when_full: args.when_full.into(),
-            dialect,
+            asking: Asking { dialect, receipts, caller_quotas: args.caller_quotas },
             metric_aliases: args.metric_aliases,
             listen: args.listen,
             admin_listen: args.admin_listen,

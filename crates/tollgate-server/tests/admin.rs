@@ -137,16 +137,16 @@ fn set_and_reset_change_what_is_used() {
 #[test]
 fn each_listener_answers_its_own_paths_alone() {
     let server = Server::start(&["--limit", "5/1d"]);
-    for path in ["/v1/refund", "/v1/reset", "/v1/set"] {
+    for path in ["/v1/record", "/v1/record/batch", "/v1/reset", "/v1/set"] {
         server.post(path, ALICE).assert_problem(404, None);
     }
     for path in ["/metrics", "/openapi.json", "/", "/v1", "/v1/check/", "//v1/check", "/v1/checks"] {
         server.get(path).assert_problem(404, None);
     }
-    let (check, refund) =
-        (server.admin_get("/v1/check?user=alice").json(), server.post("/v1/refund", ALICE).json());
+    let (check, reset) =
+        (server.admin_get("/v1/check?user=alice").json(), server.post("/v1/reset", ALICE).json());
     assert!(check["detail"].as_str().expect("a text").contains("`serve --listen`"), "{check}");
-    assert!(refund["detail"].as_str().expect("a text").contains("`serve --admin-listen`"), "{refund}");
+    assert!(reset["detail"].as_str().expect("a text").contains("`serve --admin-listen`"), "{reset}");
     let nowhere = server.get("/v1/checks").json();
     assert!(nowhere["detail"].as_str().expect("a text").contains("/openapi.json"), "{nowhere}");
     for path in ["/v1/check", "/v1/peek", "/v1/check/batch"] {

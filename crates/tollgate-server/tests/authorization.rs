@@ -98,6 +98,8 @@ enum Concerns {
     SearchInBatch,
     /// All policies.
     All,
+    /// No counter, because what it asks cannot be.
+    Nonsense,
 }
 
 struct Operation {
@@ -133,7 +135,11 @@ const PUBLIC: &[&str] = &["public"];
 const ADMIN: &[&str] = &["admin"];
 const READ: &[&str] = &["read"];
 
-const OPERATIONS: [Operation; 21] = {
+/// Callers may refund by a receipt alone, and this is none.
+const REFUND_BY_CALLER: Operation =
+    operation("POST", "/v1/refund", REFUND, PUBLIC, &["check"], Concerns::Nonsense);
+
+const OPERATIONS: [Operation; 27] = {
     use Concerns::{All, Nothing, Search, SearchInBatch};
     [
         operation("POST", "/v1/check", ALICE, PUBLIC, &["check"], Search),
@@ -142,6 +148,8 @@ const OPERATIONS: [Operation; 21] = {
         operation("GET", "/evaluate?name=search&key=alice", "", PUBLIC, &["check"], Search),
         operation("POST", "/v1/peek", ALICE, PUBLIC, &["peek"], Search),
         operation("POST", "/v1/refund", REFUND, ADMIN, &["change"], Search),
+        operation("POST", "/v1/record", ALICE, ADMIN, &["change"], Search),
+        operation("POST", "/v1/record/batch", BATCH, ADMIN, &["change"], SearchInBatch),
         operation("POST", "/v1/reset", ALICE, ADMIN, &["change"], Search),
         operation("POST", "/v1/set", SET, ADMIN, &["change"], Search),
         operation("POST", "/v1/policies/reload", "{}", ADMIN, &["policies"], All),
@@ -153,6 +161,10 @@ const OPERATIONS: [Operation; 21] = {
         operation("HEAD", "/openapi.json", "", ADMIN, READ, Nothing),
         operation("GET", "/metrics", "", &["admin", "metrics"], &["metrics", "read"], All),
         operation("HEAD", "/metrics", "", &["admin", "metrics"], &["metrics", "read"], All),
+        operation("GET", "/actuator/prometheus", "", &["admin", "metrics"], &["metrics", "read"], All),
+        operation("HEAD", "/actuator/prometheus", "", &["admin", "metrics"], &["metrics", "read"], All),
+        operation("GET", "/actuator/health", "", EVERYWHERE, &[], Nothing),
+        operation("HEAD", "/actuator/health", "", EVERYWHERE, &[], Nothing),
         operation("GET", "/healthz", "", EVERYWHERE, &[], Nothing),
         operation("HEAD", "/healthz", "", EVERYWHERE, &[], Nothing),
         operation("GET", "/readyz", "", EVERYWHERE, &[], Nothing),
@@ -236,6 +248,7 @@ fn expected(principal: &Principal, operation: &Operation, listener: &str) -> (u1
         (Concerns::All, Some(_)) => alone(403),
         (Concerns::Search, Some("login")) => alone(403),
         (Concerns::SearchInBatch, Some("login")) => (200, 403),
+        (Concerns::Nonsense, _) => alone(400),
         _ => alone(200),
     }
 }
@@ -288,6 +301,8 @@ fn every_principal_may_do_what_it_is_granted_and_nothing_else() {
         for (listener, address) in listeners {
             for operation in &OPERATIONS {
                 cells += 1;
+                let is_by_caller = operation.path == REFUND_BY_CALLER.path && listener == "public";
+                let operation = if is_by_caller { &REFUND_BY_CALLER } else { operation };
                 let cell =
                     format!("{} {} {} on {listener}", principal.name, operation.method, operation.path);
                 // Any name will do where principals are asked, and for metrics.
@@ -302,7 +317,10 @@ fn every_principal_may_do_what_it_is_granted_and_nothing_else() {
                     note(&format!("{} in place of {status}", reply.status));
                 }
                 if is_right && operation.concerns == Concerns::SearchInBatch && status == 200 {
-                    let entry = &reply.json()["decisions"][0];
+                    let body = reply.json();
+                    let entries =
+                        if body["decisions"].is_null() { &body["records"] } else { &body["decisions"] };
+                    let entry = &entries[0];
                     let is_refused = entry["status"] == 403 && entry["allowed"].is_null();
                     if is_refused != (inner == 403) {
                         note(&format!("{entry} in place of {inner}"));
@@ -336,6 +354,28 @@ fn every_principal_may_do_what_it_is_granted_and_nothing_else() {
     assert!(wrong.is_empty(), "of {cells} cells:\n{wrong}");
     assert!(cells >= 250, "{cells} cells");
     eprintln!("{cells} cells");
+}
+
+/// A receipt shows that somebody was admitted, and not that whoever shows it may touch its policy.
+#[test]
+fn a_receipt_is_taken_from_whoever_may_touch_its_policy_and_nobody_else() {
+    let folder = Folder::new("receipts");
+    let token = |name, policy: &str| new_token(name, &["--scope", "check,peek", "--policy", policy]);
+    let ((search, search_line), (login, login_line)) = (token("web", "search"), token("form", "login"));
+    let tokens = folder.write("t", &format!("{search_line}\n{login_line}\n"));
+    let server = Server::start(&["--config", &folder.write("p.yaml", POLICIES), "--tokens", &tokens]);
+    let post = |path: &str, token: &str, body: &str| {
+        let bearer = format!("Authorization: Bearer {token}");
+        ask(server.public, "POST", path, &["Host: x", &bearer], body)
+    };
+    let asked = r#"{"attributes": {"name": "search", "key": "alice"}, "cost": 5, "receipt": true}"#;
+    let receipt = post("/v1/check", &search, asked).json()["receipt"].clone();
+    let refund = json!({ "receipt": receipt }).to_string();
+    let used = || post("/v1/peek", &search, ALICE).json()["used"].clone();
+    post("/v1/refund", &login, &refund).assert_problem(403, None);
+    assert_eq!(used(), 5);
+    assert_eq!(post("/v1/refund", &search, &refund).status, 200);
+    assert_eq!(used(), 0);
 }
 
 /// A page cannot have a token, but the browser can send what else its visitor has.

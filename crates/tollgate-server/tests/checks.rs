@@ -276,3 +276,21 @@ fn a_full_store_may_admit_without_a_count() {
 fn millis(value: &Value) -> u64 {
     value.as_u64().expect("milliseconds")
 }
+
+/// It was told that its body is no JSON, which it is.
+#[test]
+fn a_compressed_body_is_told_that_it_is_compressed() {
+    let server = Server::start(&["--limit", "5/1d@first_hit"]);
+    let ask = |coding: &str, body: &str| {
+        let head = format!("Host: localhost\r\nContent-Type: application/json\r\nContent-Encoding: {coding}");
+        let length = body.len();
+        let request = format!("POST /v1/check HTTP/1.1\r\n{head}\r\nContent-Length: {length}\r\n\r\n{body}");
+        server.connect().ask(request.as_bytes())
+    };
+    let refused = ask("gzip", "\u{1f}compressed");
+    refused.assert_problem(415, None);
+    assert!(
+        refused.json()["detail"].as_str().is_some_and(|detail| detail.contains("must not be compressed"))
+    );
+    assert_eq!(ask("Identity", ALICE).status, 200);
+}

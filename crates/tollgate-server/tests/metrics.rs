@@ -268,3 +268,43 @@ fn family(name: &str) -> String {
     let parts = ["_bucket", "_sum", "_count"];
     parts.iter().find_map(|part| name.strip_suffix(part)).unwrap_or(name).to_owned()
 }
+
+/// Whoever asked for plain text was answered OpenMetrics, which tools of the older format misread.
+#[test]
+fn metrics_come_in_the_format_that_is_asked_for() {
+    let server = Server::start(&["--limit", "5/1d@first_hit"]);
+    server.get("/v1/check?user=alice");
+    let ask = |accept: &str| {
+        let request = format!("GET /metrics HTTP/1.1\r\nHost: localhost\r\nAccept: {accept}\r\n\r\n");
+        let reply = support::Connection::open(server.admin).ask(request.as_bytes());
+        let kind = reply.header("content-type").expect("a type").to_owned();
+        (kind, String::from_utf8(reply.body).expect("text"))
+    };
+    let (kind, plain) = ask("text/plain");
+    assert_eq!(kind, "text/plain; version=0.0.4; charset=utf-8");
+    assert!(!plain.contains("# EOF") && !plain.contains("# UNIT"), "{plain}");
+    // Each sample is of a kind that was said before, by its own name.
+    let mut said = std::collections::BTreeMap::new();
+    for line in plain.lines() {
+        if let Some((name, kind)) = line.strip_prefix("# TYPE ").and_then(|line| line.split_once(' ')) {
+            assert!(["counter", "gauge", "histogram"].contains(&kind), "{line}");
+            assert!(said.insert(name.to_owned(), kind.to_owned()).is_none(), "{line}");
+        } else if !line.starts_with('#') {
+            let name = line.split(['{', ' ']).next().expect("a name");
+            let of_histogram = ["_bucket", "_count", "_sum"].iter().find_map(|end| name.strip_suffix(end));
+            let is_said = said.contains_key(name)
+                || of_histogram.is_some_and(|name| said.get(name).is_some_and(|kind| kind == "histogram"));
+            assert!(is_said, "{line}");
+        }
+    }
+    assert_eq!(said.get("tollgate_decisions_total").map(String::as_str), Some("counter"));
+    assert_eq!(said.get("tollgate_build_info").map(String::as_str), Some("gauge"));
+    assert!(
+        plain.contains("\ntollgate_decisions_total{policy=\"default\",verdict=\"allowed\"} 1\n"),
+        "{plain}"
+    );
+    for accept in ["*/*", "application/openmetrics-text; version=1.0.0, text/plain; q=0.5"] {
+        let (kind, open) = ask(accept);
+        assert!(kind.starts_with("application/openmetrics-text") && open.ends_with("# EOF\n"), "{accept}");
+    }
+}

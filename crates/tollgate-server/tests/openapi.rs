@@ -20,6 +20,8 @@ fn every_operation_is_answered_on_its_listener_and_nowhere_else() {
         "/v1/peek",
         "/v1/check/batch",
         "/v1/refund",
+        "/v1/record",
+        "/v1/record/batch",
         "/v1/reset",
         "/v1/set",
         "/v1/policies",
@@ -176,4 +178,20 @@ fn collect(value: &Value, references: &mut BTreeSet<String>) {
         Value::Array(items) => items.iter().for_each(|value| collect(value, references)),
         _ => {}
     }
+}
+
+/// A field that may be left out had the default `null`, which its type does not allow.
+#[test]
+fn no_default_is_null() {
+    fn check(value: &Value) {
+        match value {
+            Value::Object(fields) => {
+                assert!(fields.get("default").is_none_or(|default| !default.is_null()), "{value}");
+                fields.values().for_each(check);
+            }
+            Value::Array(items) => items.iter().for_each(check),
+            _ => {}
+        }
+    }
+    check(&Server::start(&["--limit", "5/1d"]).admin_get("/openapi.json").json());
 }

@@ -484,7 +484,7 @@ fn the_log_tells_of_every_outage() {
     }
     server.signal("TERM");
     let (_, log) = server.wait();
-    assert_eq!(log.matches("cannot count a key").count(), 1, "{log}");
+    assert_eq!(log.matches("a counter was overwritten").count(), 1, "{log}");
     // What is wrong is in the error's source.
     assert!(log.contains("holds something that is no count"), "{log}");
     let count = |line: &str| log.matches(line).count();
@@ -638,4 +638,78 @@ fn a_password_is_in_no_log_and_no_answer() {
         let said = [output.stdout, output.stderr].concat();
         assert!(!said.is_empty() && !String::from_utf8_lossy(&said).contains("sesame"), "{arguments:?}");
     }
+}
+
+/// Every check of the key fell back until somebody deleted it, and the log did not say which key that is.
+#[test]
+fn an_overwritten_counter_is_named_by_policy_and_digest_and_can_be_mended() {
+    let store = redis();
+    let server = serve(&store, "5/1d@first_hit", &["--key", "user"]);
+    assert_eq!(server.post("/v1/check", ALICE).status, 200);
+    let keys: Vec<String> = store.command(["KEYS", "*"]);
+    store.command::<()>(["SET", &keys[0], "overwritten"]);
+    for _ in 0..3 {
+        server.post("/v1/check", ALICE).assert_problem(503, None);
+    }
+    // As the log says.
+    assert_eq!(server.admin_post("/v1/reset", ALICE).status, 200);
+    assert_eq!(server.post("/v1/check", ALICE).json()["used"], 1);
+    server.signal("TERM");
+    let (_, log) = server.wait();
+    let lines: Vec<&str> = log.lines().filter(|line| line.contains("a counter was overwritten")).collect();
+    assert_eq!(lines.len(), 1, "once a gap: {log}");
+    let named = keys[0].strip_prefix("tollgate:1:").expect("our own layout").replace("%40", "@");
+    assert!(lines[0].contains(named.as_str()) && lines[0].contains("/v1/reset"), "{named}: {log}");
+    assert!(!lines[0].contains("alice"), "{log}");
+}
+
+#[test]
+fn receipts_records_and_limits_of_callers_are_shared() {
+    for software in [Software::Redis, Software::Valkey] {
+        let store = servers::Server::start(software);
+        let secret = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join("shared-secret");
+        std::fs::write(&secret, "0123456789abcdef0123456789abcdef").expect("it can be written");
+        let more = ["--caller-quotas", "--receipt-secret-file", secret.to_str().expect("a path in UTF-8")];
+        let (one, other) = (serve(&store, "5/1d@staggered", &more), serve(&store, "5/1d@staggered", &more));
+        let asked = json!({ "attributes": { "user": "alice" }, "cost": 3, "receipt": true });
+        let receipt = one.post("/v1/check", &asked.to_string()).json()["receipt"].clone();
+        assert_eq!(other.admin_post("/v1/record", ALICE).json()["quotas"][0]["used"], 4);
+        let refund = json!({ "receipt": receipt }).to_string();
+        let refunded = other.post("/v1/refund", &refund).json()["quotas"][0].clone();
+        assert_eq!(
+            (&refunded["given"], &refunded["used"], &refunded["window"]),
+            (&json!(3), &json!(1), &json!("open"))
+        );
+        // At most what is used.
+        assert_eq!(one.post("/v1/refund", &refund).json()["quotas"][0]["given"], 1);
+
+        let mut limits =
+            json!({ "attributes": { "user": "alice" }, "policy": "default", "quotas": ["2/1d@staggered"] });
+        limits["receipt"] = true.into();
+        let body = limits.to_string();
+        let first = one.post("/v1/check", &body);
+        assert_eq!(
+            (first.status, other.post("/v1/check", &body).status, one.post("/v1/check", &body).status),
+            (200, 200, 429)
+        );
+        let refund = json!({ "receipt": first.json()["receipt"] }).to_string();
+        assert_eq!(other.post("/v1/refund", &refund).json()["quotas"][0]["given"], 1);
+        assert_eq!(other.post("/v1/check", &body).status, 200);
+        assert_eq!(one.post("/v1/peek", ALICE).json()["used"], 0, "they never meet counters of policies");
+        let keys: Vec<String> = store.command(["KEYS", "*"]);
+        assert!(keys.iter().any(|key| key.starts_with("tollgate:1:default%3Acaller:")), "{keys:?}");
+    }
+}
+
+/// A record while the store is away is no error under `open`, and must not look as if it had been counted.
+#[test]
+fn a_record_without_the_store_says_so() {
+    let store = redis();
+    let server = serve_by(&store, "5/1d@first_hit", &["open"]);
+    until("counted", &server, "/v1/check?user=bob", is_from_store);
+    store.kill();
+    let recorded = server.admin_post("/v1/record", ALICE);
+    assert_eq!((recorded.status, &recorded.json()["quotas"][0]["source"]), (200, &json!("fallback")));
+    let closed = serve_by(&store, "5/1d@first_hit", &["closed"]);
+    closed.admin_post("/v1/record", ALICE).assert_problem(503, None);
 }

@@ -168,6 +168,7 @@ pub(crate) fn denied(request: &HeaderMap, decision: &PolicyDecision) -> Response
             let detail = format!("policy `{}`: {no_key}", policy.name());
             reply::refused(request, status, &detail, None)
         }
+        Ground::Unmatched => reply::refused(request, status, "no policy matches the request", None),
         _ => match decision.counted() {
             Some(counted) => {
                 let quotas = decision.quotas().map(|standing| standing.quota);

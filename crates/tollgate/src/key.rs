@@ -105,6 +105,23 @@ impl<'a> Key<'a> {
         Cow::Owned(bytes.into_vec())
     }
 
+    /// The key whose [canonical bytes](Self::canonical_bytes) these are; `None` if they are no key's.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use tollgate::Key;
+    ///
+    /// let key = Key::from(("alice", 7_u64));
+    /// assert_eq!(Key::from_canonical_bytes(&key.canonical_bytes()), Some(key));
+    /// assert_eq!(Key::from_canonical_bytes(b"alice"), None);
+    /// ```
+    #[must_use]
+    pub fn from_canonical_bytes(bytes: &[u8]) -> Option<Key<'static>> {
+        let (kind, payload, rest) = first_value(bytes)?;
+        rest.is_empty().then(|| Key { kind, payload: Payload::own(payload) })
+    }
+
     /// XXH64 with seed 0 of the canonical bytes: the shift of staggered windows.
     pub(crate) fn xxh64(&self) -> u64 {
         let mut hasher = Xxh64::new(0);
@@ -154,6 +171,57 @@ impl Payload<'_> {
             None => Payload::Owned(bytes.into()),
         }
     }
+}
+
+/// How deep parts may lie in parts. No key is made nearly as deep.
+const MAX_DEPTH: usize = 16;
+
+/// The first value of canonical bytes, and what follows it.
+fn first_value(bytes: &[u8]) -> Option<(Kind, &[u8], &[u8])> {
+    first_value_within(bytes, MAX_DEPTH)
+}
+
+fn first_value_within(bytes: &[u8], depth: usize) -> Option<(Kind, &[u8], &[u8])> {
+    let (kind, rest) = bytes.split_first()?;
+    let (length, rest) = read_length(rest)?;
+    let (payload, rest) = rest.split_at_checked(length)?;
+    let number = || match *payload {
+        [_, _, _, _, _, _, _, _] => true,
+        // What fits into 8 bytes has no more.
+        _ => payload.len() == 16 && payload.iter().take(8).any(|byte| *byte != 0),
+    };
+    let (kind, is_valid) = match kind {
+        1 => (Kind::Text, std::str::from_utf8(payload).is_ok()),
+        2 => (Kind::Bytes, true),
+        3 => (Kind::Number, number()),
+        4 => (Kind::Address, matches!(length, 4 | 16)),
+        5 => (Kind::Parts, are_values(payload, depth.checked_sub(1)?)),
+        6 => (Kind::Negative, length == 8),
+        _ => return None,
+    };
+    is_valid.then_some((kind, payload, rest))
+}
+
+fn are_values(mut bytes: &[u8], depth: usize) -> bool {
+    while !bytes.is_empty() {
+        let Some((_, _, rest)) = first_value_within(bytes, depth) else { return false };
+        bytes = rest;
+    }
+    true
+}
+
+/// A length in its shortest form, and what follows it.
+fn read_length(bytes: &[u8]) -> Option<(usize, &[u8])> {
+    let mut length = 0_u64;
+    for (index, byte) in bytes.iter().enumerate().take(9) {
+        length |= u64::from(byte & 0x7f) << (7 * index);
+        if byte & 0x80 == 0 {
+            let is_shortest = index == 0 || *byte != 0;
+            let rest = bytes.get(index + 1..)?;
+            return is_shortest.then_some((usize::try_from(length).ok()?, rest));
+        }
+    }
+    None
 }
 
 /// Unsigned LEB128: seven bits a byte, the lowest first, the high bit set on all but the last.

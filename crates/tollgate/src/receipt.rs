@@ -74,7 +74,10 @@ impl FromIterator<ReceiptItem> for Receipt {
 }
 
 impl ReceiptItem {
-    pub(crate) const fn new(quota: PolicyQuota, key: Key<'static>, units: u32, mark: Mark) -> Self {
+    /// What was taken from this counter then. A [`Decision`](crate::Decision::into_receipt) has it ready; make one only
+    /// from what was kept of such an item.
+    #[must_use]
+    pub const fn new(quota: PolicyQuota, key: Key<'static>, units: u32, mark: Mark) -> Self {
         Self { quota, key, units, mark }
     }
 

@@ -194,3 +194,42 @@ fn long_keys_that_differ_in_one_byte_have_counters_of_their_own() {
         }
     }
 }
+
+/// Whatever can be a key comes back from its bytes, and nothing else is taken for one.
+#[test]
+fn a_key_comes_back_from_its_canonical_bytes() {
+    let address: IpAddr = "2001:db8::1".parse().unwrap();
+    let keys = [
+        Key::from("alice"),
+        Key::from(""),
+        Key::from(&[0xff_u8, 0][..]),
+        Key::from(7_u64),
+        Key::from(u128::MAX),
+        Key::from(-7_i64),
+        Key::from(address),
+        Key::from((("a", "b"), 7_u64, address)),
+        Key::parts(std::iter::empty::<Key<'_>>()),
+        Key::from("x".repeat(70_000)),
+    ];
+    for key in &keys {
+        let bytes = key.canonical_bytes();
+        assert_eq!(Key::from_canonical_bytes(&bytes).as_ref(), Some(key));
+        assert_eq!(Key::from_canonical_bytes(&bytes[..bytes.len() - 1]), None, "cut");
+        assert_eq!(Key::from_canonical_bytes(&[&bytes[..], b"\x01\x00"].concat()), None, "and another");
+    }
+    for none in [
+        &[][..],
+        b"\x00\x00",
+        b"\x07\x00",
+        b"\x01\x01\xff",
+        b"\x01\x80\x00",
+        b"\x03\x01\x07",
+        b"\x03\x10\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\x01",
+        b"\x04\x05\0\0\0\0\0",
+        b"\x05\x01\x01",
+        b"\x01\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01",
+    ] {
+        assert_eq!(Key::from_canonical_bytes(none), None, "{none:?}");
+    }
+    assert_eq!(Key::from_canonical_bytes(&b"\x05\x02".repeat(100_000)), None, "too deep");
+}

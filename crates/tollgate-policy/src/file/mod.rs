@@ -25,7 +25,7 @@ use self::values::Status;
 pub(crate) use self::values::{AcrossSlots, FailureWord, RawCost, Share};
 pub(crate) use self::variables::Variables;
 use crate::problem::Problems;
-use crate::{HeaderFormat, Mode, OnMissingKey, Position, ProblemKind};
+use crate::{HeaderFormat, Mode, OnMissingKey, Position, ProblemKind, Unmatched};
 
 section! {
     /// Which limits apply to whom.
@@ -36,6 +36,8 @@ section! {
         "mode" mode: Mode,
         /// What holds for every policy that does not say otherwise.
         "defaults" defaults: RawDefaults,
+        /// What becomes of a request that no policy matches: it is admitted, or denied with status 403.
+        "unmatched" unmatched: Unmatched,
         /// The policies. Every one that matches applies, all or nothing together.
         "policies" policies: Vec<At<RawPolicy>>,
     }

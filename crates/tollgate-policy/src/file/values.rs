@@ -10,7 +10,7 @@ use super::read::{At, Read, schema, section, words};
 use super::tree::{Node, Value};
 use crate::cost::whole_number;
 use crate::problem::{Hint, Problems};
-use crate::{HeaderFormat, Mode, OnMissingKey, Position, ProblemKind};
+use crate::{HeaderFormat, Mode, OnMissingKey, Position, ProblemKind, Unmatched};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum FailureWord {
@@ -46,6 +46,8 @@ pub(crate) enum RawCost {
 }
 
 words!(Mode: "mode" [Mode::Enforce, Mode::Shadow, Mode::Off]);
+
+words!(Unmatched: "unmatched" [Unmatched::Allow, Unmatched::Deny]);
 
 words!(FailureWord: "on_store_failure" [FailureWord::Open, FailureWord::Closed, FailureWord::Local]);
 

@@ -1,4 +1,4 @@
-//! What administrators change: refund, reset, set. Quotas are changed one after another.
+//! What administrators change: refund, reset, set and record. Quotas are changed one after another.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -6,7 +6,8 @@ use std::time::Duration;
 use smallvec::SmallVec;
 use thiserror::Error;
 use tollgate::{
-    AnswerError, Charge, Clock, Mark, PolicyQuota, Quota, QuotaState, Step, Store, StoreError, Timestamp,
+    AnswerError, Charge, Clock, Counted, Counter, Mark, PolicyQuota, Quota, QuotaState, Receipt, ReceiptItem,
+    Step, Store, StoreError, Timestamp,
 };
 
 use super::{Charges, CheckError, PolicyLimiter, PolicySet, QuotaStanding};
@@ -163,21 +164,38 @@ impl<S: Store, C: Clock> PolicyLimiter<S, C> {
         Ok(Changed { applied: applied(&matched), values, set: Arc::clone(&set) })
     }
 
-    /// Forgets what is used of every quota that applies.
+    /// Gives back what a check took, by its receipt: to the windows it was taken from, whatever policies are live now.
+    /// For each item of the receipt, in order, what came of it.
+    ///
+    /// Each call gives back anew, at most what is used: a receipt here is no proof that it was not given back before.
+    ///
+    /// # Errors
+    ///
+    /// If the store could not answer. Once something was given back, the error
+    /// [may have charged](StoreError::may_have_charged).
+    pub async fn refund_receipt(&self, receipt: &Receipt, cost: u32) -> Result<Vec<QuotaRefund>, CheckError> {
+        let items = receipt.items();
+        let states = self.change(items.iter().map(|item| Some(item.refund(cost)))).await?;
+        let refund = |(state, mark): (QuotaState, Mark)| QuotaRefund { is_open: state.mark() == mark, state };
+        Ok(states.into_iter().flatten().zip(items.iter().map(ReceiptItem::mark)).map(refund).collect())
+    }
+
+    /// Forgets what is used of every quota that applies and is meant.
     ///
     /// # Errors
     ///
     /// As [`check`](Self::check). If quotas before the one that failed were reset, the error
     /// [names them](CheckError::Partly).
-    pub async fn reset(&self, attributes: &Attributes<'_>) -> Result<Changed<QuotaState>, CheckError> {
-        let set = self.live();
-        let matched = self.matched(&set, attributes, 0)?;
-        let values =
-            self.change(matched.enforced().map(|charge| Some(Step::Reset(charge.counter())))).await?;
-        Ok(Changed { applied: applied(&matched), values, set: Arc::clone(&set) })
+    pub async fn reset(
+        &self,
+        attributes: &Attributes<'_>,
+        is_meant: impl Fn(&PolicyQuota) -> bool,
+    ) -> Result<Changed<QuotaState>, CheckError> {
+        #[expect(clippy::redundant_closure, reason = "the variant takes one lifetime, and not any")]
+        self.assign(attributes, is_meant, |counter| Step::Reset(counter)).await
     }
 
-    /// Sets what is used of every quota that applies, in its current window.
+    /// Sets what is used of every quota that applies and is meant, in its current window.
     ///
     /// # Errors
     ///
@@ -187,12 +205,69 @@ impl<S: Store, C: Clock> PolicyLimiter<S, C> {
         &self,
         attributes: &Attributes<'_>,
         used: u64,
+        is_meant: impl Fn(&PolicyQuota) -> bool,
+    ) -> Result<Changed<QuotaState>, CheckError> {
+        self.assign(attributes, is_meant, |counter| Step::Set { counter, used }).await
+    }
+
+    async fn assign(
+        &self,
+        attributes: &Attributes<'_>,
+        is_meant: impl Fn(&PolicyQuota) -> bool,
+        step: impl Fn(Counter<'_>) -> Step<'_>,
     ) -> Result<Changed<QuotaState>, CheckError> {
         let set = self.live();
         let matched = self.matched(&set, attributes, 0)?;
-        let steps = matched.enforced().map(|charge| Some(Step::Set { counter: charge.counter(), used }));
+        let counters = matched.enforced().map(|charge| charge.counter());
+        let steps = counters.map(|counter| is_meant(counter.quota()).then(|| step(counter)));
         let values = self.change(steps).await?;
         Ok(Changed { applied: applied(&matched), values, set: Arc::clone(&set) })
+    }
+
+    /// Charges every quota that applies without asking for room: `used` may pass the limit.
+    ///
+    /// While the store cannot answer, the policies decide as they do of a check; the
+    /// [source](QuotaState::source) of a state says that the store has not counted.
+    ///
+    /// # Errors
+    ///
+    /// As [`check`](Self::check). If other quotas were charged, an error of the store
+    /// [may have charged](StoreError::may_have_charged).
+    pub async fn record(
+        &self,
+        attributes: &Attributes<'_>,
+        cost: u32,
+    ) -> Result<Changed<QuotaState>, CheckError> {
+        let recorded = self.record_each([(attributes, cost)]).await.pop();
+        recorded.unwrap_or_else(|| Err(StoreError::from(AnswerError::Nonsense).into()))
+    }
+
+    /// Records each request for itself, all under the same version of the policies, in no particular order.
+    pub async fn record_each<'a, 'b: 'a>(
+        &self,
+        requests: impl IntoIterator<Item = (&'a Attributes<'b>, u32)>,
+    ) -> Vec<Result<Changed<QuotaState>, CheckError>> {
+        let set = self.live();
+        let all: Vec<Result<Matched<'_>, CheckError>> =
+            requests.into_iter().map(|(attributes, cost)| self.matched(&set, attributes, cost)).collect();
+        let charges = all.iter().flatten().flat_map(Matched::enforced);
+        let steps: Vec<Step<'_>> = charges.map(Step::Record).collect();
+        let answers = if steps.is_empty() { Vec::new() } else { self.store.step_each(&steps).await };
+        let mut answers = answers.into_iter();
+        all.iter()
+            .map(|matched| {
+                let matched = matched.as_ref().map_err(CheckError::clone)?;
+                // Each takes its answers, also after one that failed.
+                let states: Vec<Result<QuotaState, StoreError>> =
+                    matched.enforced().map(|_| only(answers.next())).collect();
+                let has_charged = states.iter().any(Result::is_ok);
+                let values: Result<Vec<Option<QuotaState>>, StoreError> =
+                    states.into_iter().map(|state| state.map(Some)).collect();
+                let values =
+                    values.map_err(|error| if has_charged { error.after_others() } else { error })?;
+                Ok(Changed { applied: applied(matched), values, set: Arc::clone(&set) })
+            })
+            .collect()
     }
 
     /// What applies to a request, if it says who is counted.
@@ -204,7 +279,7 @@ impl<S: Store, C: Clock> PolicyLimiter<S, C> {
     ) -> Result<Matched<'a>, CheckError> {
         match self.charges(set, attributes, cost)? {
             Outcome::Charge(matched) => Ok(matched),
-            Outcome::Exempt(_) => Ok(Matched::default()),
+            Outcome::Exempt(_) | Outcome::DenyUnmatched => Ok(Matched::default()),
             Outcome::DenyUnknown { policy, no_key } => Err(Refusal::missing_key(policy, no_key).into()),
         }
     }
@@ -222,10 +297,7 @@ impl<S: Store, C: Clock> PolicyLimiter<S, C> {
                 continue;
             };
             let quota = quota_of(&step);
-            let counted = self.store.step(step).await;
-            let state =
-                counted.and_then(|it| it.first().copied().ok_or_else(|| AnswerError::Nonsense.into()));
-            match state {
+            match only(Some(self.store.step(step).await)) {
                 Ok(state) => states.push(Some(state)),
                 Err(error) if changed.is_empty() => return Err(Stopped { changed, error }),
                 Err(error) => return Err(Stopped { changed, error: error.after_others() }),
@@ -257,6 +329,12 @@ fn quota_of(step: &Step<'_>) -> Option<PolicyQuota> {
         _ => return None,
     };
     Some(counter.quota().clone())
+}
+
+/// What is said of the only counter of a step.
+fn only(answer: Option<Result<Counted, StoreError>>) -> Result<QuotaState, StoreError> {
+    let state = answer.and_then(|counted| counted.map(|it| it.first().copied()).transpose());
+    state.unwrap_or_else(|| Err(AnswerError::Nonsense.into()))
 }
 
 /// For each charge when the window began that is named, if one is.

@@ -39,6 +39,8 @@ pub enum Ground<'a> {
         /// The attribute that says nobody, and why.
         no_key: NoKey<'a>,
     },
+    /// No policy matches, and such requests are [denied](crate::Unmatched::Deny).
+    Unmatched,
 }
 
 /// Where one quota stands after a decision.
@@ -96,6 +98,7 @@ pub(super) enum Basis {
     Charged(Decided, SmallVec<[Applied; 2]>),
     Exempt(u32),
     MissingKey(u32, Box<str>, KeyFault),
+    Unmatched,
 }
 
 impl Basis {
@@ -111,9 +114,10 @@ impl Basis {
         };
         match outcome {
             Outcome::Exempt(policy) => Self::Exempt(place(policy)),
-            Outcome::DenyUnknown { policy, no_key: NoKey { attribute, fault } } => {
+            Outcome::DenyUnknown { policy, no_key: NoKey { attribute, fault, .. } } => {
                 Self::MissingKey(place(policy), attribute.into(), fault)
             }
+            Outcome::DenyUnmatched => Self::Unmatched,
             Outcome::Charge(matched) => Self::charged(&matched, Decided::counted(super::nothing())),
         }
     }
@@ -133,7 +137,8 @@ impl PolicyDecision {
                     counters.decided(decision.verdict(), decision.source());
                 }
             }
-            None => decision.set.note_unlimited(),
+            None if decision.is_allowed() => decision.set.note_unlimited(),
+            None => decision.set.note_unmatched(),
         }
         for Trial { applied, kind, answer } in &decision.trials {
             if let Some(counters) = decision.set.counters(applied.policy) {
@@ -158,7 +163,7 @@ impl PolicyDecision {
                 Verdict::Allowed
             }
             Basis::Exempt(_) => Verdict::Allowed,
-            Basis::Charged(..) | Basis::MissingKey(..) => Verdict::Denied,
+            Basis::Charged(..) | Basis::MissingKey(..) | Basis::Unmatched => Verdict::Denied,
         }
     }
 
@@ -169,10 +174,13 @@ impl PolicyDecision {
         match &self.basis {
             Basis::Charged(decided, _) if decided.counted.is_empty() => Ground::Unlimited,
             Basis::Charged(decided, _) => Ground::Quotas(&decided.counted),
+            Basis::Unmatched => Ground::Unmatched,
             Basis::Exempt(number) => policy(number).map_or(Ground::Unlimited, Ground::Exempt),
             Basis::MissingKey(number, attribute, fault) => {
-                let no_key = NoKey { attribute, fault: *fault };
-                policy(number).map_or(Ground::Unlimited, |policy| Ground::MissingKey { policy, no_key })
+                policy(number).map_or(Ground::Unlimited, |policy| {
+                    let choices = policy.identity().choices(*fault);
+                    Ground::MissingKey { policy, no_key: NoKey { attribute, fault: *fault, choices } }
+                })
             }
         }
     }
@@ -259,10 +267,20 @@ impl PolicyDecision {
         self.policy().map_or(HeaderFormat::None, Policy::headers)
     }
 
-    /// The HTTP status if it is a denial: that of the policy that decided.
+    /// Whether no policy matches the request, so that [`Policies::unmatched`](crate::Policies::unmatched) decides.
+    #[must_use]
+    pub fn is_unmatched(&self) -> bool {
+        match &self.basis {
+            Basis::Charged(_, applied) => applied.is_empty() && self.trials.is_empty(),
+            Basis::Exempt(_) | Basis::MissingKey(..) => false,
+            Basis::Unmatched => true,
+        }
+    }
+
+    /// The HTTP status if it is a denial: that of the policy that decided; 403 if none matches.
     #[must_use]
     pub fn deny_status(&self) -> u16 {
-        self.policy().map_or(429, Policy::deny_status)
+        self.policy().map_or(403, Policy::deny_status)
     }
 
     /// The place of the policy that decided.
@@ -278,6 +296,7 @@ impl PolicyDecision {
                 })
             }
             Basis::Exempt(number) | Basis::MissingKey(number, ..) => Some(*number),
+            Basis::Unmatched => None,
         }
     }
 }

@@ -37,7 +37,7 @@ pub use self::set::PolicySet;
 pub use self::tally::{Tally, TrialTally};
 use crate::limiter::decision::{Basis, Decided};
 use crate::limiter::trials::Trials;
-use crate::{Attributes, Matched, Outcome, Policies, Refusal};
+use crate::{Attributes, Matched, Outcome, Policies, Policy, Refusal};
 
 /// Policies over a store: decides which limits apply to a request, and whether it may go on.
 ///
@@ -111,6 +111,13 @@ pub enum WhenFull {
     Allow,
 }
 
+/// One of many checks.
+pub struct AskedCheck<'a, 'b> {
+    attributes: &'a Attributes<'b>,
+    cost: u32,
+    limits: Option<Policy>,
+}
+
 /// Why there is no decision. It is never a denial.
 #[derive(Debug, Clone, Error)]
 #[non_exhaustive]
@@ -136,6 +143,21 @@ pub enum CheckError {
 fn said(quotas: &[PolicyQuota]) -> String {
     let said = quotas.iter().map(|quota| format!("{} of {}", quota.quota(), quota.policy()));
     said.collect::<Vec<_>>().join(", ")
+}
+
+impl AskedCheck<'_, '_> {
+    /// The same by [these limits](crate::Policy::of_caller) in place of the policies, if there are any.
+    #[must_use]
+    pub fn under(self, limits: Option<Policy>) -> Self {
+        Self { limits, ..self }
+    }
+}
+
+/// A check by the policies that are live.
+impl<'a, 'b> From<(&'a Attributes<'b>, u32)> for AskedCheck<'a, 'b> {
+    fn from((attributes, cost): (&'a Attributes<'b>, u32)) -> Self {
+        Self { attributes, cost, limits: None }
+    }
 }
 
 type Charges<'a> = SmallVec<[Charge<'a>; 4]>;
@@ -215,8 +237,39 @@ impl<S: Store, C: Clock> PolicyLimiter<S, C> {
     /// # Cancel safety
     ///
     /// Dropped before it is done, the units may or may not have been taken.
-    pub async fn check(&self, attributes: &Attributes<'_>, cost: u32) -> Result<PolicyDecision, CheckError> {
-        let set = self.live();
+    pub fn check(
+        &self,
+        attributes: &Attributes<'_>,
+        cost: u32,
+    ) -> impl Future<Output = Result<PolicyDecision, CheckError>> {
+        self.check_by(self.live(), attributes, cost)
+    }
+
+    /// As [`check`](Self::check), by [these limits](crate::Policy::of_caller) in place of the policies. The tally of the
+    /// policies does not change.
+    ///
+    /// # Errors
+    ///
+    /// As [`check`](Self::check).
+    pub fn check_under(
+        &self,
+        limits: Policy,
+        attributes: &Attributes<'_>,
+        cost: u32,
+    ) -> impl Future<Output = Result<PolicyDecision, CheckError>> {
+        self.check_by(self.under(limits), attributes, cost)
+    }
+
+    fn under(&self, limits: Policy) -> Arc<PolicySet> {
+        Arc::new(self.live.load().of_caller(limits))
+    }
+
+    async fn check_by(
+        &self,
+        set: Arc<PolicySet>,
+        attributes: &Attributes<'_>,
+        cost: u32,
+    ) -> Result<PolicyDecision, CheckError> {
         let (basis, trials) = match self.charges(&set, attributes, cost)? {
             Outcome::Charge(matched) => {
                 let decided = self.charge(&set, &matched).await?;
@@ -263,8 +316,34 @@ impl<S: Store, C: Clock> PolicyLimiter<S, C> {
     /// # Errors
     ///
     /// As [`check`](Self::check).
-    pub async fn peek(&self, attributes: &Attributes<'_>, cost: u32) -> Result<PolicyDecision, CheckError> {
-        let set = self.live();
+    pub fn peek(
+        &self,
+        attributes: &Attributes<'_>,
+        cost: u32,
+    ) -> impl Future<Output = Result<PolicyDecision, CheckError>> {
+        self.peek_by(self.live(), attributes, cost)
+    }
+
+    /// As [`peek`](Self::peek), by [these limits](crate::Policy::of_caller) in place of the policies.
+    ///
+    /// # Errors
+    ///
+    /// As [`check`](Self::check).
+    pub fn peek_under(
+        &self,
+        limits: Policy,
+        attributes: &Attributes<'_>,
+        cost: u32,
+    ) -> impl Future<Output = Result<PolicyDecision, CheckError>> {
+        self.peek_by(self.under(limits), attributes, cost)
+    }
+
+    async fn peek_by(
+        &self,
+        set: Arc<PolicySet>,
+        attributes: &Attributes<'_>,
+        cost: u32,
+    ) -> Result<PolicyDecision, CheckError> {
         let basis = match self.charges(&set, attributes, cost)? {
             Outcome::Charge(matched) => {
                 let charges: Charges<'_> = matched.enforced().collect();
@@ -287,11 +366,20 @@ impl<S: Store, C: Clock> PolicyLimiter<S, C> {
     /// As [`check`](Self::check).
     pub async fn check_each<'a, 'b: 'a>(
         &self,
-        requests: impl IntoIterator<Item = (&'a Attributes<'b>, u32)>,
+        requests: impl IntoIterator<Item: Into<AskedCheck<'a, 'b>>>,
     ) -> Vec<Result<PolicyDecision, CheckError>> {
-        let set = self.live();
+        let live = self.live();
+        let set = |limits| match limits {
+            None => Arc::clone(&live),
+            Some(limits) => Arc::new(live.of_caller(limits)),
+        };
+        let asked: Vec<(Arc<PolicySet>, &Attributes<'_>, u32)> = requests
+            .into_iter()
+            .map(Into::into)
+            .map(|AskedCheck { attributes, cost, limits }| (set(limits), attributes, cost))
+            .collect();
         let outcomes: Vec<Result<Outcome<'_>, Refusal>> =
-            requests.into_iter().map(|(attributes, cost)| self.charges(&set, attributes, cost)).collect();
+            asked.iter().map(|(set, attributes, cost)| self.charges(set, attributes, *cost)).collect();
         let charges: Vec<Charges<'_>> = outcomes
             .iter()
             .map(|outcome| match outcome {
@@ -299,7 +387,7 @@ impl<S: Store, C: Clock> PolicyLimiter<S, C> {
                 _ => Charges::new(),
             })
             .collect();
-        let mut decisions = self.decide_each(&set, &outcomes, &charges).await;
+        let mut decisions = self.decide_each(&asked, &outcomes, &charges).await;
 
         let tried: Vec<(&Matched<'_>, &Counted)> = outcomes
             .iter()
@@ -315,16 +403,17 @@ impl<S: Store, C: Clock> PolicyLimiter<S, C> {
         let mut taken = decisions.drain(..);
         outcomes
             .into_iter()
-            .map(|outcome| {
+            .zip(&asked)
+            .map(|(outcome, (set, ..))| {
                 let decision = taken.next().flatten();
                 let (basis, trials) = match (outcome?, decision) {
                     (Outcome::Charge(matched), Some(decision)) => {
                         let decision = decision?;
                         (Basis::charged(&matched, decision), trials.next().unwrap_or_default())
                     }
-                    (other, _) => (Basis::uncharged(&set, other), Trials::default()),
+                    (other, _) => (Basis::uncharged(set, other), Trials::default()),
                 };
-                Ok(PolicyDecision::of_check(Arc::clone(&set), basis, trials))
+                Ok(PolicyDecision::of_check(Arc::clone(set), basis, trials))
             })
             .collect()
     }
@@ -347,18 +436,19 @@ impl<S: Store, C: Clock> PolicyLimiter<S, C> {
     /// One decision for each request that charges something or could.
     async fn decide_each(
         &self,
-        set: &PolicySet,
+        asked: &[(Arc<PolicySet>, &Attributes<'_>, u32)],
         outcomes: &[Result<Outcome<'_>, Refusal>],
         charges: &[Charges<'_>],
     ) -> Vec<Option<Result<Decided, StoreError>>> {
-        let asked = charges.iter().filter(|charges| !charges.is_empty());
-        let asked: Vec<Step<'_>> = asked.map(|charges| Step::Charge(charges)).collect();
-        let counted = if asked.is_empty() { Vec::new() } else { self.store.step_each(&asked).await };
+        let steps = charges.iter().filter(|charges| !charges.is_empty());
+        let steps: Vec<Step<'_>> = steps.map(|charges| Step::Charge(charges)).collect();
+        let counted = if steps.is_empty() { Vec::new() } else { self.store.step_each(&steps).await };
         let mut counted = counted.into_iter();
         outcomes
             .iter()
             .zip(charges)
-            .map(|(outcome, charges)| {
+            .zip(asked)
+            .map(|((outcome, charges), (set, ..))| {
                 let Ok(Outcome::Charge(matched)) = outcome else { return None };
                 let counted = match charges.as_slice() {
                     [] => Ok(nothing()),

@@ -1,10 +1,11 @@
 //! Costs that are known only once the work is done: an upper bound is taken first, and what was too much given back.
+//! And receipts, for giving back what a check took.
 
 use tollgate::{
     Charge, Clock, Counted, Decision, Key, PolicyQuota, QuotaState, Receipt, Source, Step, Store, StoreError,
 };
 
-use super::{CheckError, PolicyDecision, PolicyLimiter};
+use super::{Charges, CheckError, PolicyDecision, PolicyLimiter};
 use crate::{Attributes, Outcome};
 
 /// What was taken for a request and may be given back: to the windows it was taken from, whatever policies are live by
@@ -77,6 +78,19 @@ impl Reservation {
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.asked.is_empty() && self.fixed.is_empty()
+    }
+}
+
+impl PolicyDecision {
+    /// What the check took, to be given back later. `attributes` and `cost` are those of the check.
+    pub fn receipt(&self, attributes: &Attributes<'_>, cost: u32) -> Receipt {
+        let (Some(counted), Ok(Outcome::Charge(matched))) =
+            (self.counted(), self.policies().policies().charges(attributes, cost))
+        else {
+            return Receipt::default();
+        };
+        let charges: Charges<'_> = matched.enforced().collect();
+        Decision::of_charges(&charges, counted.clone()).map_or_else(Receipt::default, Decision::into_receipt)
     }
 }
 

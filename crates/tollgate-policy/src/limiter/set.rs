@@ -19,13 +19,24 @@ pub struct PolicySet {
     /// One for each policy. A policy that stays keeps its figures.
     counters: Box<[Arc<Counters>]>,
     unlimited: Arc<AtomicU64>,
+    unmatched: Arc<AtomicU64>,
+    is_of_caller: bool,
 }
 
 impl PolicySet {
     pub(super) fn first(policies: Policies, source: &str) -> Self {
         let counters = policies.as_slice().iter().map(|_| Arc::default()).collect();
         let since = SystemClock.now();
-        Self { policies, version: 1, source: source.into(), since, counters, unlimited: Arc::default() }
+        Self {
+            policies,
+            version: 1,
+            source: source.into(),
+            since,
+            counters,
+            unlimited: Arc::default(),
+            unmatched: Arc::default(),
+            is_of_caller: false,
+        }
     }
 
     /// Other policies in place of these. Those with a name of these go on with its figures.
@@ -36,8 +47,23 @@ impl PolicySet {
         let counters =
             policies.as_slice().iter().map(|policy| counters(policy).unwrap_or_default()).collect();
         let (version, since) = (self.version + 1, SystemClock.now());
-        let unlimited = Arc::clone(&self.unlimited);
-        Self { policies, version, source: source.into(), since, counters, unlimited }
+        let (unlimited, unmatched) = (Arc::clone(&self.unlimited), Arc::clone(&self.unmatched));
+        let (source, is_of_caller) = (source.into(), false);
+        Self { policies, version, source, since, counters, unlimited, unmatched, is_of_caller }
+    }
+
+    /// Limits that a caller gives, in place of these policies and under the same version. Nobody sees their figures.
+    pub(super) fn of_caller(&self, limits: Policy) -> Self {
+        Self {
+            policies: Policies::new(vec![limits]),
+            version: self.version,
+            source: self.source.clone(),
+            since: self.since,
+            counters: [Arc::default()].into(),
+            unlimited: Arc::default(),
+            unmatched: Arc::default(),
+            is_of_caller: true,
+        }
     }
 
     /// The policies.
@@ -50,6 +76,12 @@ impl PolicySet {
     #[must_use]
     pub const fn version(&self) -> u64 {
         self.version
+    }
+
+    /// Whether these are the [limits of one caller](Policy::of_caller), given with its request.
+    #[must_use]
+    pub const fn is_of_caller(&self) -> bool {
+        self.is_of_caller
     }
 
     /// Where the policies are from, as the limiter was told.
@@ -75,6 +107,12 @@ impl PolicySet {
         self.unlimited.load(Ordering::Relaxed)
     }
 
+    /// Checks that were denied because [no policy matched](crate::Unmatched).
+    #[must_use]
+    pub fn unmatched(&self) -> u64 {
+        self.unmatched.load(Ordering::Relaxed)
+    }
+
     pub(super) fn counters(&self, policy: u32) -> Option<&Counters> {
         self.counters.get(policy as usize).map(AsRef::as_ref)
     }
@@ -82,6 +120,11 @@ impl PolicySet {
     pub(super) fn note_unlimited(&self) {
         // Relaxed: a figure of its own that guards no other memory.
         self.unlimited.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(super) fn note_unmatched(&self) {
+        // Relaxed: as above.
+        self.unmatched.fetch_add(1, Ordering::Relaxed);
     }
 
     /// Notes a request that came to no decision, because the store gave none: for the policies that insisted on

@@ -139,6 +139,15 @@ pub struct ServeArgs {
     #[arg(long, env = "TOLLGATE_COUNT_DENIED", value_parser = BoolishValueParser::new())]
     pub count_denied: bool,
 
+    /// Take limits with a request: its `policy` and `quotas`, counted apart from all policies
+    #[arg(long, env = "TOLLGATE_CALLER_QUOTAS", value_parser = BoolishValueParser::new())]
+    pub caller_quotas: bool,
+
+    /// File with the secret of receipts, of at least 32 bytes and the same for all processes that take each other's
+    /// receipts [default: a random one of this process]
+    #[arg(long, value_name = "FILE", env = "TOLLGATE_RECEIPT_SECRET_FILE")]
+    pub receipt_secret_file: Option<PathBuf>,
+
     /// Also answer as this published system does, on its paths, so that its callers work unchanged
     #[arg(long, value_name = "SYSTEM", env = "TOLLGATE_ANSWERS")]
     pub answers: Option<&'static Dialect>,

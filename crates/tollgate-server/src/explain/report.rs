@@ -103,10 +103,13 @@ impl<'a> Request<'a, '_> {
                 1 => ("charge", "allowed if its quota has room".to_owned()),
                 count => ("charge", format!("allowed if all {count} quotas have room")),
             },
+            Ok(Outcome::DenyUnmatched) => {
+                ("deny", "denied: no policy matches it, and `unmatched` is `deny`".to_owned())
+            }
             Ok(Outcome::Exempt(policy)) => {
                 ("exempt", format!("allowed and not counted: `{}` exempts it", policy.name()))
             }
-            Ok(Outcome::DenyUnknown { policy, no_key: NoKey { attribute, fault } }) => (
+            Ok(Outcome::DenyUnknown { policy, no_key: NoKey { attribute, fault, .. } }) => (
                 "deny",
                 format!("denied: `{}` does not know whom to count: `{attribute}` {fault}", policy.name()),
             ),
@@ -174,7 +177,7 @@ impl<'a> Request<'a, '_> {
     }
 
     fn what_is_missing(&self, policy: &Policy) -> Option<String> {
-        if let Err(NoKey { attribute, fault }) = policy.identity().key(self.attributes) {
+        if let Err(NoKey { attribute, fault, .. }) = policy.identity().key(self.attributes) {
             return Some(format!("`{attribute}` {fault}, and whom to count is {}", policy.identity()));
         }
         policy.cost().of(self.attributes, self.cost).err().map(|error| error.to_string())

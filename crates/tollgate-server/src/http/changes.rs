@@ -2,16 +2,17 @@
 
 use http::{Request, StatusCode};
 use hyper::body::Incoming;
-use tollgate::QuotaState;
+use tollgate::{AnswerError, PolicyQuota, QuotaState, StoreError};
 use tollgate_policy::{Changed, ChargedWindow, CheckError};
 
-use super::json::Object;
+use super::json::{Cost, Object};
 use super::rejection::Rejection;
 use super::wire::{
-    CountsReply, QuotaCount, RefundReply, RefundRequest, RefundedQuota, ResetRequest, SetRequest,
+    BatchRequest, CountsReply, ReceiptRequest, RecordBatchReply, RecordBatchRequest, RecordEntry,
+    RecordRequest, RefundReply, RefundRequest, RefundedQuota, ResetRequest, SetRequest, WrittenQuota,
 };
 use super::{Edge, Reply, body, json, reply};
-use crate::caller::Caller;
+use crate::caller::{Caller, CallerAttributes};
 use crate::store::ServedStore;
 
 impl<S: ServedStore> Edge<S> {
@@ -21,13 +22,54 @@ impl<S: ServedStore> Edge<S> {
         request: Request<Incoming>,
     ) -> Result<Reply, Rejection> {
         let body = body::read(request, &self.budget).await?;
-        let RefundRequest { attributes, cost, windows } = json::read(&body)?;
+        let RefundRequest { receipt, attributes, cost, windows } = json::read(&body)?;
+        if let Some(receipt) = receipt {
+            if attributes.is_some() || windows.is_some() {
+                let detail = "a receipt takes the place of `attributes` and `windows`";
+                return Err(Rejection::bad_field("receipt", detail));
+            }
+            return self.refund_by(caller, &receipt, cost).await;
+        }
+        let missing = |field| move || Rejection::bad_field(field, format!("missing field `{field}`"));
+        let attributes = attributes.ok_or_else(missing("attributes"))?;
+        let windows = windows.ok_or_else(missing("windows"))?;
         let windows: Vec<ChargedWindow> = windows.into_iter().map(|Object(window)| window.into()).collect();
-        let refunded = self.engine.refund(&caller.asks(attributes), cost.units(), &windows).await;
+        let refunded =
+            self.engine.refund(&caller.asks(attributes), cost.unwrap_or_default().units(), &windows).await;
         let refunded = refunded.map_err(|error| Rejection::refund(&error))?;
-        let quotas = refunded.iter().map(|(policy, quota, one)| RefundedQuota::new(policy, quota, one));
+        let quotas = refunded.iter().map(|(_, quota, one)| RefundedQuota::new(quota, one));
         let (version, quotas) = (refunded.policies().version(), quotas.collect());
         Ok(reply::json(StatusCode::OK, &RefundReply { version, quotas }))
+    }
+
+    /// For callers, who may give back what they took and nothing else.
+    pub(super) async fn refund_receipt(
+        &self,
+        caller: &Caller,
+        request: Request<Incoming>,
+    ) -> Result<Reply, Rejection> {
+        let body = body::read(request, &self.budget).await?;
+        let ReceiptRequest { receipt, cost } = json::read(&body)?;
+        self.refund_by(caller, &receipt, cost).await
+    }
+
+    async fn refund_by(
+        &self,
+        caller: &Caller,
+        receipt: &str,
+        cost: Option<Cost>,
+    ) -> Result<Reply, Rejection> {
+        let receipt = self.asking.receipts.open(receipt);
+        let receipt = receipt.map_err(|error| Rejection::bad_field("receipt", error.to_string()))?;
+        if !receipt.items().iter().all(|item| caller.may_touch(item.quota().policy())) {
+            return Err(Rejection::other_policies());
+        }
+        let cost = cost.map_or(u32::MAX, Cost::units);
+        let refunded = self.engine.refund_receipt(&receipt, cost).await;
+        let refunded = refunded.map_err(|error| Rejection::check(&error, "receipt"))?;
+        let items = receipt.items().iter().zip(&refunded);
+        let quotas = items.map(|(item, one)| RefundedQuota::new(item.quota(), one)).collect();
+        Ok(reply::json(StatusCode::OK, &RefundReply { version: self.engine.live().version(), quotas }))
     }
 
     pub(super) async fn reset(
@@ -36,20 +78,79 @@ impl<S: ServedStore> Edge<S> {
         request: Request<Incoming>,
     ) -> Result<Reply, Rejection> {
         let body = body::read(request, &self.budget).await?;
-        let ResetRequest { attributes } = json::read(&body)?;
-        counts(self.engine.reset(&caller.asks(attributes)).await)
+        let ResetRequest { attributes, policy, quota } = json::read(&body)?;
+        let meant = Meant { policy, quota };
+        meant.counts(self.engine.reset(&caller.asks(attributes), |quota| meant.is(quota)).await)
     }
 
     pub(super) async fn set(&self, caller: &Caller, request: Request<Incoming>) -> Result<Reply, Rejection> {
         let body = body::read(request, &self.budget).await?;
-        let SetRequest { attributes, used } = json::read(&body)?;
-        counts(self.engine.set(&caller.asks(attributes), used.value()).await)
+        let SetRequest { attributes, used, policy, quota } = json::read(&body)?;
+        let meant = Meant { policy, quota };
+        meant.counts(self.engine.set(&caller.asks(attributes), used.value(), |quota| meant.is(quota)).await)
+    }
+
+    pub(super) async fn record(
+        &self,
+        caller: &Caller,
+        request: Request<Incoming>,
+    ) -> Result<Reply, Rejection> {
+        let body = body::read(request, &self.budget).await?;
+        let RecordRequest { attributes, cost } = json::read(&body)?;
+        let recorded = self.engine.record_each(&[(caller.asks(attributes), cost.units())]).await.pop();
+        let recorded = recorded.unwrap_or_else(|| Err(StoreError::from(AnswerError::Nonsense).into()));
+        let recorded = recorded.map_err(|error| Rejection::check(&error, "attributes"))?;
+        Ok(reply::json(StatusCode::OK, &CountsReply::new(&recorded)))
+    }
+
+    pub(super) async fn record_batch(
+        &self,
+        caller: &Caller,
+        request: Request<Incoming>,
+    ) -> Result<Reply, Rejection> {
+        let body = body::read(request, &self.budget).await?;
+        let RecordBatchRequest { requests } = json::read(&body)?;
+        BatchRequest::check_length(requests.len())?;
+        let asked = requests.into_iter();
+        let asked: Vec<(CallerAttributes<'_>, u32)> =
+            asked.map(|Object(request)| (caller.asks(request.attributes), request.cost.units())).collect();
+        let recorded = self.engine.record_each(&asked).await;
+        let records = recorded.iter().enumerate().map(|(index, recorded)| match recorded {
+            Ok(recorded) => RecordEntry::Counts(CountsReply::new(recorded)),
+            Err(error) => {
+                RecordEntry::Rejection(Rejection::check(error, &format!("requests[{index}].attributes")))
+            }
+        });
+        Ok(reply::json(StatusCode::OK, &RecordBatchReply { records: records.collect() }))
     }
 }
 
-fn counts(changed: Result<Changed<QuotaState>, CheckError>) -> Result<Reply, Rejection> {
-    let changed = changed.map_err(|error| Rejection::check(&error, "attributes"))?;
-    let quotas = changed.iter().map(|(policy, quota, state)| QuotaCount::new(policy, quota, state));
-    let (version, quotas) = (changed.policies().version(), quotas.collect());
-    Ok(reply::json(StatusCode::OK, &CountsReply { version, quotas }))
+/// Which of the quotas that apply a change is about; without anything said, all.
+struct Meant {
+    policy: Option<Box<str>>,
+    /// Its windows tell it; the limit may have changed.
+    quota: Option<WrittenQuota>,
+}
+
+impl Meant {
+    fn is(&self, quota: &PolicyQuota) -> bool {
+        let is_windows = |WrittenQuota(meant): &WrittenQuota| {
+            quota.shares_counters_with(&PolicyQuota::new(quota.policy(), meant.clone()))
+        };
+        self.policy.as_deref().is_none_or(|policy| policy == quota.policy())
+            && self.quota.as_ref().is_none_or(is_windows)
+    }
+
+    fn counts(&self, changed: Result<Changed<QuotaState>, CheckError>) -> Result<Reply, Rejection> {
+        let changed = changed.map_err(|error| Rejection::check(&error, "attributes"))?;
+        let is_narrowed = self.policy.is_some() || self.quota.is_some();
+        if is_narrowed && changed.iter().next().is_none() {
+            let field = if self.quota.is_some() { "quota" } else { "policy" };
+            return Err(Rejection::conflict(
+                field,
+                "nothing was changed: no such quota applies to the request",
+            ));
+        }
+        Ok(reply::json(StatusCode::OK, &CountsReply::new(&changed)))
+    }
 }

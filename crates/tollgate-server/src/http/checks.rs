@@ -4,20 +4,24 @@ use std::sync::Arc;
 
 use http::{Request, StatusCode, Uri, Version};
 use hyper::body::Incoming;
+use tollgate::AnswerError;
 use tollgate_policy::PolicyDecision;
 
 use super::json::Object;
 use super::rejection::Rejection;
-use super::wire::{BatchEntry, BatchReply, BatchRequest, CheckRequest, DecisionBody, DeniedBody};
+use super::wire::{
+    BatchEntry, BatchEntryRequest, BatchReply, BatchRequest, CheckRequest, DecisionBody, DeniedBody,
+    PeekRequest,
+};
 use super::{Edge, Reply, body, json, query, reply};
-use crate::caller::{Caller, CallerAttributes};
+use crate::caller::Caller;
 use crate::store::ServedStore;
 
 impl<S: ServedStore> Edge<S> {
     pub(super) async fn check_query(&self, caller: &Caller, uri: &Uri) -> Result<Reply, Rejection> {
         let (attributes, cost) = query::read(uri.query().unwrap_or_default())?;
         let decision = self.engine.check(&caller.asks(attributes), cost.units()).await;
-        Ok(self.verdict(&decision.map_err(|error| Rejection::check(&error, "query"))?))
+        Ok(self.verdict(&decision.map_err(|error| Rejection::check(&error, "query"))?, None))
     }
 
     pub(super) async fn check(
@@ -26,17 +30,24 @@ impl<S: ServedStore> Edge<S> {
         request: Request<Incoming>,
     ) -> Result<Reply, Rejection> {
         let body = body::read(request, &self.budget).await?;
-        let CheckRequest { attributes, cost } = json::read(&body)?;
-        let decision = self.engine.check(&caller.asks(attributes), cost.units()).await;
-        Ok(self.verdict(&decision.map_err(|error| Rejection::check(&error, "attributes"))?))
+        let CheckRequest { attributes, cost, receipt, policy, quotas } = json::read(&body)?;
+        let (attributes, cost) = (caller.asks(attributes), cost.units());
+        let decision = match self.asking.limits(policy, quotas)? {
+            None => self.engine.check(&attributes, cost).await,
+            Some(limits) => Box::pin(self.engine.check_under(limits, &attributes, cost)).await,
+        };
+        let decision = decision.map_err(|error| Rejection::check(&error, "attributes"))?;
+        let receipt = if receipt { self.asking.receipt(&decision, &attributes, cost) } else { None };
+        Ok(self.verdict(&decision, receipt))
     }
 
     /// Answers 200 whatever the verdict, because nobody asks to be let through. Where the store cannot answer and the
     /// policies refuse, there is no verdict: that is 503, as it is for a check.
     pub(super) async fn peek(&self, caller: &Caller, request: Request<Incoming>) -> Result<Reply, Rejection> {
         let body = body::read(request, &self.budget).await?;
-        let CheckRequest { attributes, cost } = json::read(&body)?;
-        let decision = self.engine.peek(&caller.asks(attributes), cost.units()).await;
+        let PeekRequest { attributes, cost, policy, quotas } = json::read(&body)?;
+        let limits = self.asking.limits(policy, quotas)?;
+        let decision = self.engine.peek(limits, &caller.asks(attributes), cost.units()).await;
         let decision = decision.map_err(|error| Rejection::check(&error, "attributes"))?;
         let mut reply = reply::json(StatusCode::OK, &DecisionBody::new(&decision));
         self.limit_headers.write(&decision, reply.headers_mut());
@@ -51,10 +62,7 @@ impl<S: ServedStore> Edge<S> {
         let version = request.version();
         let body = body::read(request, &self.budget).await?;
         let BatchRequest { requests } = json::read(&body)?;
-        if !(1..=BatchRequest::MAX).contains(&requests.len()) {
-            let detail = format!("expected 1 to {} requests", BatchRequest::MAX);
-            return Err(Rejection::bad_field("requests", detail));
-        }
+        BatchRequest::check_length(requests.len())?;
         let mut held = self.budget.none();
         // Over HTTP/1.1 there is one answer at a time, and the next request waits until it is read.
         if version == Version::HTTP_2 && !held.resize(requests.len() * BatchReply::ENTRY) {
@@ -62,28 +70,42 @@ impl<S: ServedStore> Edge<S> {
             let detail = "there is no memory for the answer: too many others wait to be read";
             return Err(Rejection::new(StatusCode::SERVICE_UNAVAILABLE, detail));
         }
-        let asked = requests.into_iter();
-        let asked: Vec<(CallerAttributes<'_>, u32)> =
-            asked.map(|Object(request)| (caller.asks(request.attributes), request.cost.units())).collect();
-        let decisions = self.engine.check_each(&asked).await;
-        let decisions = decisions
-            .iter()
-            .enumerate()
-            .map(|(index, decision)| match decision {
-                Ok(decision) => BatchEntry::Decision(DecisionBody::new(decision)),
-                Err(error) => {
-                    BatchEntry::Rejection(Rejection::check(error, &format!("requests[{index}].attributes")))
+        // A request whose limits cannot be is answered for itself, as one without a key is.
+        let asked = requests.into_iter().map(|Object(request)| {
+            let BatchEntryRequest { attributes, cost, receipt, policy, quotas } = request;
+            (caller.asks(attributes), cost.units(), receipt, self.asking.limits(policy, quotas))
+        });
+        let asked: Vec<_> = asked.collect();
+        let checks = asked.iter().filter_map(|(attributes, cost, _, limits)| {
+            Some((attributes, *cost, limits.as_ref().ok()?.clone()))
+        });
+        let decisions = self.engine.check_each(checks.collect()).await;
+        let mut decided = decisions.iter();
+        let entries = asked.iter().enumerate().map(|(index, (attributes, cost, receipt, limits))| {
+            let place = format!("requests[{index}]");
+            if let Err(rejection) = limits {
+                return BatchEntry::Rejection(rejection.clone().within(&place));
+            }
+            match decided.next() {
+                Some(Ok(decision)) => {
+                    let receipt = receipt.then(|| self.asking.receipt(decision, attributes, *cost));
+                    BatchEntry::Decision(DecisionBody::new(decision).with_receipt(receipt.flatten()))
                 }
-            })
-            .collect();
-        let mut reply = reply::json(StatusCode::OK, &BatchReply { decisions });
+                Some(Err(error)) => {
+                    BatchEntry::Rejection(Rejection::check(error, &format!("{place}.attributes")))
+                }
+                None => BatchEntry::Rejection(Rejection::store(&AnswerError::Nonsense.into())),
+            }
+        });
+        let mut reply = reply::json(StatusCode::OK, &BatchReply { decisions: entries.collect() });
         reply.extensions_mut().insert(Arc::new(held));
         Ok(reply)
     }
 
-    pub(super) fn verdict(&self, decision: &PolicyDecision) -> Reply {
+    /// A denial has no receipt: nothing was taken that its caller would give back.
+    pub(super) fn verdict(&self, decision: &PolicyDecision, receipt: Option<String>) -> Reply {
         let mut reply = if decision.is_allowed() {
-            reply::json(StatusCode::OK, &DecisionBody::new(decision))
+            reply::json(StatusCode::OK, &DecisionBody::new(decision).with_receipt(receipt))
         } else {
             let status = reply::deny_status(decision);
             reply::problem(status, &DeniedBody::new(decision, status.as_u16()))

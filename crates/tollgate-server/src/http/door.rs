@@ -9,7 +9,7 @@
 //! Where there are principals, every operation with a scope is for those who have it. A page has no token to show, so a
 //! name of its own gives it nothing there; a client certificate is shown by the browser, so the other two still hold.
 
-use http::header::{AUTHORIZATION, CONTENT_TYPE, HOST, ORIGIN};
+use http::header::{AUTHORIZATION, CONTENT_ENCODING, CONTENT_TYPE, HOST, ORIGIN};
 use http::{HeaderMap, Method, Request, StatusCode, Version};
 use tollgate::{Clock, SystemClock};
 
@@ -73,6 +73,14 @@ pub(super) fn check_body<B>(operation: &Operation, request: &Request<B>) -> Resu
     }
     if request.uri().query().is_some() {
         return Err(Rejection::bad_field("query", "a POST says everything in its body"));
+    }
+    if request
+        .headers()
+        .get(CONTENT_ENCODING)
+        .is_some_and(|coding| !coding.as_bytes().eq_ignore_ascii_case(b"identity"))
+    {
+        let detail = "the body must not be compressed: leave `Content-Encoding` out";
+        return Err(Rejection::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, detail));
     }
     match request.headers().get(CONTENT_TYPE) {
         None if !operation.is_guarded() => Ok(()),

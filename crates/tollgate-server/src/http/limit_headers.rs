@@ -29,6 +29,9 @@ impl HeaderTable {
 
     pub(super) fn write(&self, decision: &PolicyDecision, headers: &mut HeaderMap) {
         let Some(counted) = decision.counted() else { return };
+        if decision.policies().is_of_caller() {
+            return together(decision).write(counted, headers);
+        }
         let made = self.of(decision.policies());
         match made.of(decision) {
             Some(alone) => alone.write(counted, headers),

@@ -7,6 +7,7 @@
 //! describes the table. `connection` is HTTP on one connection, `outgoing` the
 //! body of an answer that is being sent, and `budget` the memory for all bodies that are on their way.
 
+mod asking;
 mod body;
 mod budget;
 mod changes;
@@ -24,6 +25,7 @@ mod policies;
 mod query;
 mod rejection;
 mod reply;
+mod scraping;
 mod wire;
 
 use std::sync::Arc;
@@ -36,6 +38,7 @@ use hyper::body::{Body, Incoming};
 use tollgate::OnStoreFailure;
 use tollgate_policy::{Mode, PolicySet};
 
+pub(crate) use self::asking::Asking;
 pub(crate) use self::budget::Budget;
 pub(crate) use self::connection::Http;
 pub use self::dialects::Dialect;
@@ -66,6 +69,7 @@ pub(crate) struct Edge<S> {
     /// If the policies are from a file.
     reloads: Option<Arc<Reloads<LivePolicies<S>>>>,
     limit_headers: HeaderTable,
+    asking: Asking,
     budget: Budget,
     metrics: Arc<Metrics>,
     scrape: Scrape,
@@ -81,21 +85,21 @@ impl<S: ServedStore + 'static> Edge<S> {
         listeners: &[Listener],
         engine: Engine<S>,
         reloads: Option<Arc<Reloads<LivePolicies<S>>>>,
-        dialect: Option<&'static Dialect>,
+        asking: Asking,
         budget: Budget,
         metrics: Arc<Metrics>,
         scrape: Scrape,
         phase: Phase,
     ) -> Self {
         let limit_headers = HeaderTable::new(&engine.live());
-        let operations = Operations::new(dialect);
+        let operations = Operations::new(asking.dialect);
         let asks_principals = listeners.iter().any(Listener::asks_principals);
         let of_operations = operations.iter().flat_map(|operation| operation.rejections(asks_principals));
         let of_operations = of_operations.map(|(status, _)| status);
         let of_none = [StatusCode::NOT_FOUND, StatusCode::METHOD_NOT_ALLOWED];
         of_operations.chain(of_none).for_each(|status| metrics.rejections().expect(status));
         let listeners = listeners.into();
-        Self { operations, listeners, engine, reloads, limit_headers, budget, metrics, scrape, phase }
+        Self { operations, listeners, engine, reloads, limit_headers, asking, budget, metrics, scrape, phase }
     }
 
     pub(crate) async fn answer(&self, listener: &Listener, peer: &Peer, request: Request<Incoming>) -> Reply {
@@ -144,14 +148,6 @@ impl<S: ServedStore + 'static> Edge<S> {
         let caller = door::admit(&row.operation, listener, peer, request)?;
         door::check_body(&row.operation, request)?;
         Ok((&row.handler, caller))
-    }
-
-    /// The figures of all policies, so for nobody who may touch only some.
-    fn metrics(&self, caller: &Caller) -> Result<Reply, Rejection> {
-        if !caller.may_touch_all() {
-            return Err(Rejection::other_policies());
-        }
-        Ok(reply::text(Scrape::CONTENT_TYPE, self.scrape.text().into()))
     }
 
     /// The OpenAPI description of the service as it is now.

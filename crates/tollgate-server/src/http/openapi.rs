@@ -8,7 +8,7 @@ use schemars::transform::RecursiveTransform;
 use schemars::{Schema, SchemaGenerator};
 use serde_json::map::Entry;
 use serde_json::{Map, Value, json};
-use tollgate_policy::{HeaderFormat, Identity, Mode, OnMissingKey, Policies, Policy, PolicySet};
+use tollgate_policy::{HeaderFormat, Identity, Mode, OnMissingKey, Policies, Policy, PolicySet, Unmatched};
 use tollgate_tower::headers;
 
 use super::dialects::{Content, Dialect, Parameter};
@@ -33,7 +33,11 @@ pub(super) fn document<'a>(
         if operation.has_head() {
             path["head"] = without_content(&described);
         }
-        path[operation.method.as_str().to_ascii_lowercase()] = described;
+        match &mut path[operation.method.as_str().to_ascii_lowercase()] {
+            nothing @ Value::Null => *nothing = described,
+            // The same for callers with another scope; the first says what those may.
+            first => add_tags(first, &described),
+        }
     }
     let servers = listeners.iter().map(
         |listener| json!({ "url": format!("http://{}", listener.address), "description": listener.name }),
@@ -84,7 +88,10 @@ impl<'a> Describer<'a> {
         Self {
             policies,
             is_always_told,
-            asked: settings.for_deserialize().into_generator(),
+            asked: settings
+                .for_deserialize()
+                .with_transform(RecursiveTransform(without_null_default))
+                .into_generator(),
             answered: answered.into_generator(),
         }
     }
@@ -154,7 +161,13 @@ impl<'a> Describer<'a> {
             Success::Document(description) => {
                 plain(description, "application/json", json!({ "type": "object" }))
             }
-            Success::Text(media_type) => plain("Text", media_type, json!({ "type": "string" })),
+            Success::Text(media_types) => {
+                let mut reply = plain("Text", "", Value::Null);
+                let schema = json!({ "schema": { "type": "string" } });
+                let contents = media_types.iter().map(|kind| ((*kind).to_owned(), schema.clone()));
+                reply["content"] = contents.collect();
+                reply
+            }
         };
         Map::from_iter([(ok.to_owned(), reply)])
     }
@@ -182,6 +195,8 @@ impl<'a> Describer<'a> {
     /// A denial, under each status that a policy has for it.
     fn denials(&self, denied: &Value) -> Map<String, Value> {
         let statuses = self.policies.as_slice().iter().map(|policy| policy.deny_status().to_string());
+        let unmatched = self.policies.unmatched() == Some(Unmatched::Deny);
+        let statuses = statuses.chain(unmatched.then(|| StatusCode::FORBIDDEN.as_str().to_owned()));
         statuses.map(|status| (status, denied.clone())).collect()
     }
 
@@ -234,6 +249,18 @@ impl<'a> Describer<'a> {
             require(policy.identity(), attributes);
         }
         schemas
+    }
+}
+
+fn add_tags(operation: &mut Value, other: &Value) {
+    let more = other["tags"].as_array().cloned().unwrap_or_default();
+    operation["tags"].as_array_mut().into_iter().for_each(|tags| tags.extend(more.clone()));
+}
+
+/// What may be left out has no default then.
+fn without_null_default(schema: &mut Schema) {
+    if schema.get("default").is_some_and(Value::is_null) {
+        schema.remove("default");
     }
 }
 

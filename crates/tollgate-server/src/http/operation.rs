@@ -66,8 +66,8 @@ pub(super) enum Success {
     Json(SchemaOf, &'static str),
     /// JSON that is described elsewhere.
     Document(&'static str),
-    /// Text of this media type.
-    Text(&'static str),
+    /// Text of one of these media types.
+    Text(&'static [&'static str]),
 }
 
 /// An operation and how it is answered.
@@ -132,7 +132,7 @@ const BAD_REQUEST: &[(StatusCode, &str)] =
 const BAD_BODY: &[(StatusCode, &str)] = &[
     (StatusCode::REQUEST_TIMEOUT, "The body did not arrive in time"),
     (StatusCode::PAYLOAD_TOO_LARGE, "The body is larger than 64 KiB"),
-    (StatusCode::UNSUPPORTED_MEDIA_TYPE, "The body is not JSON"),
+    (StatusCode::UNSUPPORTED_MEDIA_TYPE, "The body is not JSON, or is compressed"),
 ];
 
 const OF_A_BROWSER: &[(StatusCode, &str)] = &[(

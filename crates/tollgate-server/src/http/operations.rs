@@ -9,7 +9,8 @@ use super::operation::{Asked, Effect, Handler, Operation, Row, SchemaOf, Success
 use super::policies::{PoliciesBody, ReloadReply};
 use super::rejection::Rejection;
 use super::wire::{
-    BatchReply, BatchRequest, CheckRequest, CountsReply, RefundReply, RefundRequest, ReloadRequest,
+    BatchReply, BatchRequest, CheckRequest, CountsReply, HealthReply, PeekRequest, ReceiptRequest,
+    RecordBatchReply, RecordBatchRequest, RecordRequest, RefundReply, RefundRequest, ReloadRequest,
     ResetRequest, SetRequest,
 };
 use super::{Edge, reply};
@@ -32,15 +33,26 @@ const UNCOUNTABLE: (StatusCode, &str) = (
      say, its policies count different keys",
 );
 const OF_THE_STORE: &[(StatusCode, &str)] = &[UNCOUNTABLE, UNAVAILABLE];
+const NOT_READY: &[(StatusCode, &str)] = &[(
+    StatusCode::SERVICE_UNAVAILABLE,
+    "The service is about to stop, or no server of its store answers and checks are refused then",
+)];
+const OF_A_CHANGE: &[(StatusCode, &str)] = &[
+    UNCOUNTABLE,
+    UNAVAILABLE,
+    (StatusCode::CONFLICT, "The policy or the quota that is named does not apply; nothing was changed"),
+];
 
 impl<S: ServedStore + 'static> Operations<S> {
     /// Those of every service, and that of the dialect.
     pub(super) fn new(dialect: Option<&'static Dialect>) -> Self {
-        Self(Self::own().into_iter().chain(dialect.map(Self::of_dialect)).collect())
+        let of_spring = dialect.filter(|dialect| dialect.is_spring).map(|_| Self::of_spring());
+        let of_dialect = dialect.map(Self::of_dialect).into_iter().chain(of_spring.into_iter().flatten());
+        Self(Self::own().into_iter().chain(of_dialect).collect())
     }
 
     /// The usual ones first: a request takes the first row that fits.
-    fn own() -> [Row<S>; 14] {
+    fn own() -> [Row<S>; 17] {
         [
             Row {
                 operation: Operation {
@@ -92,7 +104,7 @@ impl<S: ServedStore + 'static> Operations<S> {
                     method: Method::POST,
                     effect: Effect::Reads,
                     scope: Some(Scope::Peek),
-                    asked: Asked::Body(of::<CheckRequest<'_>>()),
+                    asked: Asked::Body(of::<PeekRequest<'_>>()),
                     success: Success::Verdict("The verdict"),
                     rejections: OF_THE_STORE,
                 },
@@ -101,7 +113,8 @@ impl<S: ServedStore + 'static> Operations<S> {
             Row {
                 operation: Operation {
                     id: "refund",
-                    summary: "Give back units of windows that are still open",
+                    summary: "Give back units of windows that are still open; without the scope `change`, by a \
+                              receipt alone",
                     path: "/v1/refund",
                     method: Method::POST,
                     effect: Effect::Changes,
@@ -120,6 +133,51 @@ impl<S: ServedStore + 'static> Operations<S> {
                 },
                 handler: Handler::Later(|edge, caller, request| Box::pin(edge.refund(caller, request))),
             },
+            // For whoever may check alone. It comes after the one above, so that whoever may do both has that.
+            Row {
+                operation: Operation {
+                    id: "refundByReceipt",
+                    summary: "Give back what a check took, by its receipt",
+                    path: "/v1/refund",
+                    method: Method::POST,
+                    effect: Effect::Changes,
+                    scope: Some(Scope::Check),
+                    asked: Asked::Body(of::<ReceiptRequest<'_>>()),
+                    success: Success::Json(of::<RefundReply<'_>>(), "Where each quota stands"),
+                    rejections: OF_THE_STORE,
+                },
+                handler: Handler::Later(|edge, caller, request| {
+                    Box::pin(edge.refund_receipt(caller, request))
+                }),
+            },
+            Row {
+                operation: Operation {
+                    id: "record",
+                    summary: "Count units without asking for room",
+                    path: "/v1/record",
+                    method: Method::POST,
+                    effect: Effect::Changes,
+                    scope: Some(Scope::Change),
+                    asked: Asked::Body(of::<RecordRequest<'_>>()),
+                    success: Success::Json(of::<CountsReply<'_>>(), "Where each quota stands"),
+                    rejections: OF_THE_STORE,
+                },
+                handler: Handler::Later(|edge, caller, request| Box::pin(edge.record(caller, request))),
+            },
+            Row {
+                operation: Operation {
+                    id: "recordBatch",
+                    summary: "Count units of many requests without asking for room",
+                    path: "/v1/record/batch",
+                    method: Method::POST,
+                    effect: Effect::Changes,
+                    scope: Some(Scope::Change),
+                    asked: Asked::Body(of::<RecordBatchRequest<'_>>()),
+                    success: Success::Json(of::<RecordBatchReply<'_>>(), "An entry for each request"),
+                    rejections: &[],
+                },
+                handler: Handler::Later(|edge, caller, request| Box::pin(edge.record_batch(caller, request))),
+            },
             Row {
                 operation: Operation {
                     id: "reset",
@@ -130,7 +188,7 @@ impl<S: ServedStore + 'static> Operations<S> {
                     scope: Some(Scope::Change),
                     asked: Asked::Body(of::<ResetRequest<'_>>()),
                     success: Success::Json(of::<CountsReply<'_>>(), "Where each quota stands"),
-                    rejections: OF_THE_STORE,
+                    rejections: OF_A_CHANGE,
                 },
                 handler: Handler::Later(|edge, caller, request| Box::pin(edge.reset(caller, request))),
             },
@@ -144,7 +202,7 @@ impl<S: ServedStore + 'static> Operations<S> {
                     scope: Some(Scope::Change),
                     asked: Asked::Body(of::<SetRequest<'_>>()),
                     success: Success::Json(of::<CountsReply<'_>>(), "Where each quota stands"),
-                    rejections: OF_THE_STORE,
+                    rejections: OF_A_CHANGE,
                 },
                 handler: Handler::Later(|edge, caller, request| Box::pin(edge.set(caller, request))),
             },
@@ -212,10 +270,10 @@ impl<S: ServedStore + 'static> Operations<S> {
                     effect: Effect::Reads,
                     scope: Some(Scope::Metrics),
                     asked: Asked::Path,
-                    success: Success::Text(Scrape::CONTENT_TYPE),
+                    success: Success::Text(&[Scrape::CONTENT_TYPE, Scrape::PLAIN_TYPE]),
                     rejections: &[],
                 },
-                handler: Handler::Now(Edge::metrics),
+                handler: Handler::Later(|edge, caller, request| Box::pin(edge.metrics(caller, request))),
             },
             Row {
                 operation: Operation {
@@ -240,7 +298,7 @@ impl<S: ServedStore + 'static> Operations<S> {
                     effect: Effect::Reads,
                     scope: None,
                     asked: Asked::Path,
-                    success: Success::Text(reply::PLAIN),
+                    success: Success::Text(&[reply::PLAIN]),
                     rejections: &[],
                 },
                 handler: Handler::Now(|_, _| Ok(reply::text(reply::PLAIN, Bytes::from_static(b"ok\n")))),
@@ -254,11 +312,8 @@ impl<S: ServedStore + 'static> Operations<S> {
                     effect: Effect::Reads,
                     scope: None,
                     asked: Asked::Path,
-                    success: Success::Text(reply::PLAIN),
-                    rejections: &[(
-                        StatusCode::SERVICE_UNAVAILABLE,
-                        "The service is about to stop, or no server of its store answers and checks are refused then",
-                    )],
+                    success: Success::Text(&[reply::PLAIN]),
+                    rejections: NOT_READY,
                 },
                 handler: Handler::Later(|edge, _, _| Box::pin(edge.ready())),
             },
@@ -281,6 +336,40 @@ impl<S: ServedStore + 'static> Operations<S> {
             },
             handler: Handler::Dialect(dialect),
         }
+    }
+
+    /// What is looked at of an application of Spring's.
+    fn of_spring() -> [Row<S>; 2] {
+        [
+            Row {
+                operation: Operation {
+                    id: "actuatorHealth",
+                    summary: "Whether requests are decided, as Spring tells it",
+                    path: "/actuator/health",
+                    method: Method::GET,
+                    effect: Effect::Reads,
+                    scope: None,
+                    asked: Asked::Path,
+                    success: Success::Json(of::<HealthReply>(), "They are"),
+                    rejections: NOT_READY,
+                },
+                handler: Handler::Later(|edge, _, _| Box::pin(edge.health())),
+            },
+            Row {
+                operation: Operation {
+                    id: "actuatorPrometheus",
+                    summary: "Metrics for Prometheus, where Spring has them",
+                    path: "/actuator/prometheus",
+                    method: Method::GET,
+                    effect: Effect::Reads,
+                    scope: Some(Scope::Metrics),
+                    asked: Asked::Path,
+                    success: Success::Text(&[Scrape::CONTENT_TYPE, Scrape::PLAIN_TYPE]),
+                    rejections: &[],
+                },
+                handler: Handler::Later(|edge, caller, request| Box::pin(edge.metrics(caller, request))),
+            },
+        ]
     }
 
     /// The operation that a request asks for, if this listener grants it.
@@ -349,12 +438,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn no_two_rows_answer_the_same_request() {
+    fn no_two_rows_answer_the_same_request_of_one_scope() {
         for dialect in Dialect::ALL {
             let table = Operations::<MemoryStore>::new(Some(dialect));
-            let requests =
-                table.iter().flat_map(|operation| methods(operation).map(|it| (operation.path, it)));
-            let requests: Vec<(&str, &str)> = requests.collect();
+            let requests = table
+                .iter()
+                .flat_map(|row| methods(row).map(|it| (row.path, it, format!("{:?}", row.scope))));
+            let requests: Vec<(&str, &str, String)> = requests.collect();
             assert_eq!(requests.iter().collect::<BTreeSet<_>>().len(), requests.len());
             let ids: BTreeSet<&str> = table.iter().map(|operation| operation.id).collect();
             assert_eq!(ids.len(), table.iter().count());
@@ -366,7 +456,7 @@ mod tests {
     fn what_changes_and_is_guarded_is_asked_in_a_body() {
         let table = Operations::<MemoryStore>::new(None);
         let changes = |operation: &&Operation| operation.is_guarded() && operation.effect == Effect::Changes;
-        assert_eq!(table.iter().filter(changes).count(), 4);
+        assert_eq!(table.iter().filter(changes).count(), 6);
         for operation in table.iter().filter(changes) {
             assert_eq!(operation.method, Method::POST, "{}", operation.id);
         }

@@ -31,6 +31,8 @@ pub(super) struct PoliciesBody<'a> {
     /// Why the file as it was read last is not live; absent if it is.
     #[serde(skip_serializing_if = "Option::is_none")]
     not_live: Option<NotLive>,
+    /// What becomes of a request that no policy matches: `allow` or `deny`.
+    unmatched: &'static str,
     /// Exempt ones first.
     policies: Vec<PolicyBody<'a>>,
 }
@@ -121,6 +123,7 @@ impl<S: ServedStore + 'static> Edge<S> {
             not_live: failure
                 .filter(|_| caller.may_touch_all())
                 .map(|failure| NotLive { since: failure.since.as_unix_millis(), error: failure.to_string() }),
+            unmatched: live.policies().unmatched().unwrap_or_default().name(),
             policies: policies.map(PolicyBody::new).collect(),
         };
         Ok(reply::json(StatusCode::OK, &body))

@@ -98,6 +98,17 @@ impl Rejection {
         Self { field: Some(field), ..Self::new(StatusCode::BAD_REQUEST, detail) }
     }
 
+    /// The same of a part of the request, whose fields are named with it.
+    pub(super) fn within(self, place: &str) -> Self {
+        let field = self.field.map_or_else(|| place.to_owned(), |field| format!("{place}.{field}"));
+        Self { field: Some(field), ..self }
+    }
+
+    /// The field names what is no longer there.
+    pub(super) fn conflict(field: impl Into<String>, detail: impl Into<Cow<'static, str>>) -> Self {
+        Self { status: StatusCode::CONFLICT, ..Self::bad_field(field, detail) }
+    }
+
     /// Why there is no decision; attributes were read from fields that begin so.
     pub(super) fn check(error: &CheckError, attributes: &str) -> Self {
         match error {
@@ -105,6 +116,8 @@ impl Rejection {
             CheckError::Refused(Refusal::OtherPolicy { .. }) => Self::other_policies(),
             CheckError::Refused(refusal) => {
                 let field = match refusal {
+                    // Any of several would do, so none of them is the one that is wrong.
+                    Refusal::MissingKey { is_choice: true, .. } => attributes.to_owned(),
                     Refusal::MissingKey { attribute, .. } => format!("{attributes}.{attribute}"),
                     Refusal::LongValue { attribute, .. } => format!("{attributes}.{attribute}"),
                     Refusal::Cost { error, .. } => format!("{attributes}.{}", error.attribute()),
@@ -129,9 +142,8 @@ impl Rejection {
         match error {
             RefundError::Check(error) => Self::check(error, "attributes"),
             RefundError::NoSuchQuota { index, .. } => {
-                let status = StatusCode::CONFLICT;
                 // Which of policy and quota is no longer what it was, nobody knows.
-                Self { status, ..Self::bad_field(format!("windows[{index}]"), error.to_string()) }
+                Self::conflict(format!("windows[{index}]"), error.to_string())
             }
             RefundError::NamedTwice { index } => {
                 Self::bad_field(format!("windows[{index}]"), error.to_string())

@@ -103,6 +103,16 @@ impl Import {
     }
 }
 
+/// The variables by which Spring would set something under `ratelimiter` or `rate-limiter`, but for these.
+pub(crate) fn other_spring_variables(known: &[&str]) -> Vec<String> {
+    let names = std::env::vars_os().filter_map(|(name, _)| name.into_string().ok());
+    let is_spring = |name: &String| name.starts_with("RATELIMITER_") || name.starts_with("RATE_LIMITER_");
+    let mut others: Vec<String> = names.filter(is_spring).collect();
+    others.retain(|name| !known.contains(&name.as_str()));
+    others.sort_unstable();
+    others
+}
+
 /// A variable of the environment; an empty one counts as unset.
 fn variable(name: &str) -> Option<String> {
     std::env::var(name).ok().filter(|value| !value.is_empty())

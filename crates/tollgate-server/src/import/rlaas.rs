@@ -11,7 +11,7 @@ use tollgate_policy::{Config, ConfigError, Identity, Policies, Policy, Position,
 use tollgate_redis::KeyLayout;
 
 use super::spring::SpringFile;
-use super::{ImportError, Imported, variable};
+use super::{ImportError, Imported, other_spring_variables, variable};
 use crate::args::Secret;
 use crate::http::RLAAS;
 
@@ -21,6 +21,14 @@ const LIMIT: &str = "rate-limiter.max-requests";
 const STORE: &str = "spring.data.redis.url";
 const KNOWN: [&str; 4] = [ALGORITHM, WINDOW, LIMIT, STORE];
 const STORE_VARIABLE: &str = "REDIS_URL";
+const SPRING_STORE_VARIABLE: &str = "SPRING_DATA_REDIS_URL";
+
+/// The variables by which Spring lets settings be overridden: without hyphens, or as earlier versions wrote them.
+const VARIABLES: [(&str, [&str; 2]); 3] = [
+    (ALGORITHM, ["RATELIMITER_USEALGO", "RATE_LIMITER_USE_ALGO"]),
+    (WINDOW, ["RATELIMITER_WINDOWSIZE", "RATE_LIMITER_WINDOW_SIZE"]),
+    (LIMIT, ["RATELIMITER_MAXREQUESTS", "RATE_LIMITER_MAX_REQUESTS"]),
+];
 
 /// A log line is no place for thousands.
 const SHOWN: usize = 20;
@@ -33,7 +41,8 @@ pub(super) fn read(path: &Path, failure: Option<OnStoreFailure>) -> Result<Impor
     let text = Config::read(path).map_err(ImportError::File)?;
     let invalid =
         |problems: Box<[Problem]>| ImportError::File(ConfigError::Invalid { file: name.clone(), problems });
-    let file = SpringFile::parse(&text).map_err(|problem| invalid([problem].into()))?;
+    let mut file = SpringFile::parse(&text).map_err(|problem| invalid([problem].into()))?;
+    set_by_variables(&mut file)?;
 
     let (quota, store) = match (quota(&file), store(&file)) {
         (Ok(quota), Ok(store)) => (quota, store),
@@ -57,6 +66,11 @@ pub(super) fn read(path: &Path, failure: Option<OnStoreFailure>) -> Result<Impor
         let more = if more.is_empty() { String::new() } else { format!(" and {} more", more.len()) };
         notes.push(format!("settings of {name} that mean nothing here: {}{more}", shown.join(", ")));
     }
+    let known: Vec<&str> = VARIABLES.iter().flat_map(|(_, names)| *names).collect();
+    let ignored = other_spring_variables(&known);
+    if !ignored.is_empty() {
+        notes.push(format!("variables that mean nothing here: {}", ignored.join(", ")));
+    }
     Ok(Imported {
         policies: Policies::of([policy])?,
         source: name,
@@ -65,6 +79,32 @@ pub(super) fn read(path: &Path, failure: Option<OnStoreFailure>) -> Result<Impor
         dialect: Some(&RLAAS),
         notes,
     })
+}
+
+/// What variables say goes before the file, as with Spring.
+fn set_by_variables(file: &mut SpringFile) -> Result<(), ImportError> {
+    for (setting, names) in VARIABLES {
+        let Some((variable, text)) = names.into_iter().find_map(|name| Some((name, variable(name)?))) else {
+            continue;
+        };
+        let number = text.parse::<u64>().ok().filter(|_| text.bytes().all(|byte| byte.is_ascii_digit()));
+        let (is_valid, expected) = match setting {
+            ALGORITHM => (text == "fixed-window-algo", "`fixed-window-algo`, the only algorithm here"),
+            WINDOW => (
+                number.is_some_and(|window| Quota::new(0, Duration::from_secs(window)).is_ok()),
+                "a whole number of seconds, at least 1 and at most ten years",
+            ),
+            _ => (
+                number.is_some_and(|limit| Quota::new(limit, Duration::from_secs(1)).is_ok()),
+                "a whole number from 0 to 1099511627775",
+            ),
+        };
+        if !is_valid {
+            return Err(ImportError::Variable { variable, expected, found: Some(text.into()) });
+        }
+        file.set(setting, text);
+    }
+    Ok(())
 }
 
 fn quota(file: &SpringFile) -> Result<Quota, Vec<Problem>> {
@@ -119,6 +159,9 @@ fn missing(file: &SpringFile, key: &'static str) -> Problem {
 
 /// Where it is said where the store is, and where that is.
 fn store(file: &SpringFile) -> Result<Option<(&'static str, Secret)>, Problem> {
+    if let Some(url) = variable(SPRING_STORE_VARIABLE) {
+        return Ok(Some((SPRING_STORE_VARIABLE, url.into())));
+    }
     match file.setting(STORE) {
         Some(setting) => match setting.resolve(&variable) {
             Ok(url) => Ok(Some((STORE, url.into()))),

@@ -47,6 +47,11 @@ impl SpringFile {
         Ok(file)
     }
 
+    /// Has a variable say this in place of the file.
+    pub(super) fn set(&mut self, name: &str, text: String) {
+        self.0.push(Setting { name: name.to_owned(), text, at: Position { line: 1, column: 1 } });
+    }
+
     /// The setting of this name; of several the last, as with Spring.
     pub(super) fn setting(&self, name: &str) -> Option<&Setting> {
         self.0.iter().rev().find(|setting| is_same(&setting.name, name))

@@ -9,6 +9,7 @@ mod principals;
 mod rejections;
 mod store;
 
+use std::collections::HashMap;
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
@@ -153,6 +154,8 @@ pub(crate) struct Scrape {
 
 impl Scrape {
     pub(crate) const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+    /// Of `plain_text`.
+    pub(crate) const PLAIN_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
 
     pub(crate) fn new(
         metrics: Arc<Metrics>,
@@ -174,6 +177,39 @@ impl Scrape {
         // Writing into a string does not fail, and the collector below adds no failure of its own.
         let _ = prometheus_client::encoding::text::encode(&mut text, &self.registry);
         text
+    }
+}
+
+impl Scrape {
+    /// The same in the text format 0.0.4, which has no units and no end, and calls a counter as its samples are called.
+    pub(crate) fn plain_text(&self) -> String {
+        let open = self.text();
+        let kinds = open.lines().filter_map(|line| line.strip_prefix("# TYPE ")?.split_once(' '));
+        let suffixes: HashMap<&str, &str> = kinds
+            .filter_map(|(name, kind)| match kind {
+                "counter" => Some((name, "_total")),
+                "info" => Some((name, "_info")),
+                _ => None,
+            })
+            .collect();
+        let mut plain = String::with_capacity(open.len());
+        for line in open.lines() {
+            let described = ["# TYPE ", "# HELP "].into_iter().find(|start| line.starts_with(start));
+            match described.and_then(|start| Some((start, line.strip_prefix(start)?.split_once(' ')?))) {
+                Some((start, (name, rest))) => {
+                    let suffix = suffixes.get(name).copied().unwrap_or_default();
+                    let rest = match (start, rest) {
+                        ("# TYPE ", "info") => "gauge",
+                        ("# TYPE ", "unknown") => "untyped",
+                        (_, rest) => rest,
+                    };
+                    plain.extend([start, name, suffix, " ", rest, "\n"]);
+                }
+                None if line == "# EOF" || line.starts_with("# UNIT ") => {}
+                None => plain.extend([line, "\n"]),
+            }
+        }
+        plain
     }
 }
 

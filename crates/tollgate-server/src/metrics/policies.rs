@@ -75,6 +75,11 @@ impl PolicyFigures {
             .encode_descriptor(name, help, None, MetricType::Counter)?
             .encode_counter::<NoLabelSet, _, u64>(&self.live.unlimited(), None)?;
 
+        let (name, help) = ("tollgate_unmatched_denials", "Checks denied because no policy matches");
+        encoder
+            .encode_descriptor(name, help, None, MetricType::Counter)?
+            .encode_counter::<NoLabelSet, _, u64>(&self.live.unmatched(), None)?;
+
         let (name, help) = ("tollgate_policies_version", "The version of the policies that is live, from 1");
         let version = i64::try_from(self.live.version()).unwrap_or(i64::MAX);
         encoder.encode_descriptor(name, help, None, MetricType::Gauge)?.encode_gauge(&version)?;

@@ -8,9 +8,10 @@ use std::time::Duration;
 
 use tokio::time;
 use tollgate::{
-    Answer, AnswerError, Clock, Counted, QuotaState, Source, Step, Store, StoreError, SystemClock, Timestamp,
+    Answer, AnswerError, Charge, Clock, Counted, Counter, QuotaState, Source, Step, Store, StoreError,
+    SystemClock, Timestamp,
 };
-use tollgate_redis::{RedisError, ServerStatus};
+use tollgate_redis::{Identity, RedisError, ServerStatus};
 use tracing::{info, warn};
 
 use super::Outages;
@@ -68,17 +69,17 @@ impl<S: Store> Metered<S> {
     }
 
     /// Notes the answers of one step, or of several in one call.
-    fn note(&self, answers: &[Result<Counted, StoreError>], stopwatch: Stopwatch) {
+    fn note(&self, steps: &[Step<'_>], answers: &[Result<Counted, StoreError>], stopwatch: Stopwatch) {
         // Denials that the process remembers come without the store, and say nothing of it.
-        let mut from_store = answers.iter().filter(|answer| !is_local(answer)).peekable();
+        let mut from_store = answers.iter().zip(steps).filter(|(answer, _)| !is_local(answer)).peekable();
         if from_store.peek().is_none() {
             return;
         }
         self.metrics.took(stopwatch.elapsed());
-        for answer in from_store {
+        for (answer, step) in from_store {
             match answer {
                 Ok(_) => self.note_answer(),
-                Err(error) => self.note_error(error),
+                Err(error) => self.note_error(error, step),
             }
         }
     }
@@ -88,9 +89,10 @@ impl<S: Store> Metered<S> {
         self.outages.answered();
     }
 
-    fn note_error(&self, error: &StoreError) {
+    fn note_error(&self, error: &StoreError, step: &Step<'_>) {
         self.metrics.failed(error);
-        let concern = Concern::of(error);
+        let (concern, is_no_count) =
+            (Concern::of(error), RedisError::of(error) == Some(&RedisError::WrongType));
         let (error, now) = (WithSources(error), SystemClock.now());
         match concern {
             Concern::Request => {
@@ -100,7 +102,17 @@ impl<S: Store> Metered<S> {
             }
             Concern::Key => {
                 if self.key_logged.passes(now, LOG_GAP) {
-                    warn!(%error, "the store cannot count a key");
+                    let counters = counters(step);
+                    if is_no_count {
+                        warn!(
+                            %error, counters,
+                            "a counter was overwritten, and until it is mended, its requests are decided without the \
+                             store: `POST /v1/reset` with their attributes mends it, or delete the key; its counter \
+                             is named by policy, windows and a digest of the key"
+                        );
+                    } else {
+                        warn!(%error, counters, "the store cannot count a key");
+                    }
                 }
             }
             Concern::Store => self.note_outage(&error, now),
@@ -128,13 +140,13 @@ impl<S: Store> Store for Metered<S> {
         let stopwatch = Stopwatch::start();
         match self.store.step(step) {
             Answer::Now(answer) => {
-                self.note(slice::from_ref(&answer), stopwatch);
+                self.note(&[step], slice::from_ref(&answer), stopwatch);
                 Answer::Now(answer)
             }
             Answer::Later(later) => Answer::Later(async move {
                 let stopwatch = Stopwatch::start();
                 let answer = self.in_time(pin!(later)).await.unwrap_or_else(|late| Err(late.into()));
-                self.note(slice::from_ref(&answer), stopwatch);
+                self.note(&[step], slice::from_ref(&answer), stopwatch);
                 answer
             }),
         }
@@ -147,14 +159,14 @@ impl<S: Store> Store for Metered<S> {
         let stopwatch = Stopwatch::start();
         match self.store.step_each(steps) {
             Answer::Now(answers) => {
-                self.note(&answers, stopwatch);
+                self.note(steps, &answers, stopwatch);
                 Answer::Now(answers)
             }
             Answer::Later(later) => Answer::Later(async move {
                 let stopwatch = Stopwatch::start();
                 let answers = self.in_time(pin!(later)).await;
                 let answers = answers.unwrap_or_else(|late| vec![Err(late.into()); steps.len()]);
-                self.note(&answers, stopwatch);
+                self.note(steps, &answers, stopwatch);
                 answers
             }),
         }
@@ -194,6 +206,23 @@ fn is_local(answer: &Result<Counted, StoreError>) -> bool {
     states.map(QuotaState::source).any(|source| source == Source::Local)
 }
 
+/// The counters of a step, by policy, windows and digest of the key: as the names of our own layout end.
+fn counters(step: &Step<'_>) -> String {
+    let of_charges = |charges: &[Charge<'_>]| charges.iter().map(|charge| name(charge.counter())).collect();
+    let names: Vec<String> = match step {
+        Step::Charge(charges) | Step::Peek(charges) => of_charges(charges),
+        Step::Record(charge) | Step::Refund { charge, .. } => of_charges(slice::from_ref(charge)),
+        Step::Reset(counter) | Step::Set { counter, .. } => vec![name(*counter)],
+        _ => Vec::new(),
+    };
+    names.join(", ")
+}
+
+fn name(counter: Counter<'_>) -> String {
+    let quota = counter.quota();
+    format!("{}:{}:{{{}}}", quota.policy(), quota.windows(), Identity::digest_of(counter.key()))
+}
+
 /// What an error concerns.
 enum Concern {
     /// The request alone, whatever the state of the store.
@@ -219,7 +248,7 @@ mod tests {
     use std::sync::atomic::{AtomicUsize, Ordering};
     use std::thread;
 
-    use tollgate::{Charge, Key, MemoryStore, PolicyQuota};
+    use tollgate::{Key, MemoryStore, PolicyQuota};
     use tollgate_redis::RedisStore;
     use tollgate_testkit::{Fault, FaultyStore, StoreSteps, block_on};
 
@@ -245,7 +274,7 @@ mod tests {
             scope.spawn(|| {
                 for next in (1..ROUNDS).step_by(2) {
                     begin(next);
-                    metered.note_error(&AnswerError::Late.into());
+                    metered.note_error(&AnswerError::Late.into(), &Step::Charge(&[]));
                     round.fetch_add(1, Ordering::SeqCst);
                 }
             });

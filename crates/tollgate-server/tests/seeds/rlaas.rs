@@ -230,3 +230,60 @@ fn placeholders_are_read_and_the_address_of_its_store_is_never_repeated() {
     let unread = refused(&[], &["--import", "rlaas", "/no/such.yaml"]);
     assert!(unread.contains("cannot read /no/such.yaml"), "{unread}");
 }
+
+/// Variables that Spring reads were ignored in silence, and the file's own numbers held.
+#[test]
+fn variables_override_the_file_as_with_spring() {
+    let store = still(Software::Redis, SECOND);
+    let file = example("rlaas/application.yaml");
+    let import = ["--import", "rlaas", file.as_str()];
+    let server = serve(
+        &[
+            ("SPRING_DATA_REDIS_URL", &url(&store)),
+            ("RATELIMITER_MAXREQUESTS", "1"),
+            ("RATE_LIMITER_WINDOW_SIZE", "120"),
+            ("RATELIMITER_COLOUR", "hunter2"),
+        ],
+        &import,
+    );
+    assert!(server.said.iter().any(|line| line.contains("1/2m for each userId")), "{:?}", server.said);
+    assert_allowed(&check(&server, "alice"));
+    assert_denied(&check(&server, "alice"), 60);
+    let log = log(server);
+    assert!(
+        log.contains("variables that mean nothing here: RATELIMITER_COLOUR") && !log.contains("hunter2"),
+        "{log}"
+    );
+
+    for (variable, value) in [
+        ("RATELIMITER_MAXREQUESTS", "many"),
+        ("RATE_LIMITER_MAX_REQUESTS", "-1"),
+        ("RATELIMITER_WINDOWSIZE", "0"),
+        ("RATELIMITER_USEALGO", "sliding-window-algo"),
+    ] {
+        let said = refused(&[("REDIS_URL", &url(&store)), (variable, value)], &import);
+        assert!(said.contains(variable) && said.contains(value), "{said}");
+    }
+}
+
+#[test]
+fn its_operators_find_health_and_metrics_where_they_were() {
+    let store = still(Software::Redis, SECOND);
+    let file = example("rlaas/application.yaml");
+    let server = serve(&[("REDIS_URL", &url(&store))], &["--import", "rlaas", &file]);
+    for health in [server.get("/actuator/health"), server.admin_get("/actuator/health")] {
+        assert_eq!((health.status, health.json()), (200, serde_json::json!({ "status": "UP" })));
+    }
+    let metrics = server.admin_get("/actuator/prometheus");
+    assert_eq!(metrics.status, 200);
+    assert!(String::from_utf8_lossy(&metrics.body).contains("tollgate_decisions"));
+    server.get("/actuator/prometheus").assert_problem(404, None);
+    store.kill();
+    let began = std::time::Instant::now();
+    while server.get("/actuator/health").status != 503 {
+        assert!(began.elapsed() < crate::support::HANG, "checks are refused, and it says that it is up");
+    }
+    // Elsewhere these paths are nobody's.
+    let usual = Server::start(&["--limit", "5/1d"]);
+    usual.get("/actuator/health").assert_problem(404, None);
+}

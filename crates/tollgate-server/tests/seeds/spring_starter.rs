@@ -70,6 +70,10 @@ fn decisions_have_the_starters_fields_and_denials_its_body() {
         "windowSeconds": 60,
         "name": "invoice-create",
         "retryAfterSeconds": 35,
+        "allowed": false,
+        "remainingTime": 34_999,
+        "retryAfter": 34_999,
+        "resetAfter": 34_999,
     });
     assert_eq!(denied.json(), body, "the key is a person, and is not told");
     allowed(&server.get("/evaluate?key=user:bob&name=invoice-create"), 34_999);
@@ -168,4 +172,15 @@ fn its_names_of_metrics_are_there_if_they_are_asked_for() {
     let usual = Server::start(&["--limit", "5/1d"]);
     let text = String::from_utf8(usual.admin_get("/metrics").body).expect("metrics are text");
     assert!(text.contains("tollgate_decisions") && !text.contains("ratelimiter_"), "{text}");
+}
+
+#[test]
+fn variables_of_the_starter_are_named_if_they_mean_nothing() {
+    let arguments = ["--limit", "5/1d", "--key", "key", "--answers", "spring-starter"];
+    let mut command = crate::support::tollgate();
+    command.env("RATELIMITER_FAILOPEN", "true");
+    let server = Server::start_by(command, &arguments);
+    assert_eq!(server.get("/actuator/health").json(), json!({ "status": "UP" }));
+    let log = super::log(server);
+    assert!(log.contains("variables of the starter that mean nothing here: RATELIMITER_FAILOPEN"), "{log}");
 }

@@ -24,6 +24,7 @@ pub(super) static DIALECT: Dialect = Dialect {
     path: "/api/v1/rate_limit",
     example: "/api/v1/rate_limit?user_id=u_abc123&ip_address=203.0.113.5&endpoint=/search&tier=free",
     tells: &["user", "ip", "endpoint", "tier"],
+    is_spring: false,
     headers: None,
     attributes,
     reply,

@@ -38,6 +38,8 @@ pub struct Dialect {
     pub(crate) example: &'static str,
     /// The attributes that a query can tell.
     tells: &'static [&'static str],
+    /// Whether it is an application of Spring's, at whose `/actuator` its operators look.
+    pub(super) is_spring: bool,
     /// The headers that tell of limits, unless the policy that decided wants none; `None` leaves all of it to that
     /// policy, as on our own paths.
     pub(super) headers: Option<HeaderFormat>,
@@ -79,6 +81,11 @@ impl Parameter {
 
 impl Dialect {
     pub(super) const ALL: [&Self; 3] = [&rlaas::DIALECT, &leetdezine::DIALECT, &spring_starter::DIALECT];
+
+    /// Whether it is the starter, which applications configure by variables of its own.
+    pub(crate) fn is_starter(&self) -> bool {
+        std::ptr::eq(self, &spring_starter::DIALECT)
+    }
 
     /// The one that is asked at this path.
     pub(super) fn at(path: &str) -> Option<&'static Self> {
@@ -126,7 +133,7 @@ impl<S: ServedStore> Edge<S> {
         let attributes = (dialect.attributes)(&query)?;
         let decision = self.engine.check(&caller.asks(attributes), 1).await;
         let decision = decision.map_err(|error| Rejection::check(&error, "query"))?;
-        let Some(mut reply) = (dialect.reply)(&decision) else { return Ok(self.verdict(&decision)) };
+        let Some(mut reply) = (dialect.reply)(&decision) else { return Ok(self.verdict(&decision, None)) };
         match dialect.headers {
             Some(format) if decision.headers() != tollgate_policy::HeaderFormat::None => {
                 limit_headers::write_as(format, &decision, reply.headers_mut());

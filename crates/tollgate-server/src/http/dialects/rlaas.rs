@@ -17,6 +17,7 @@ pub(crate) static DIALECT: Dialect = Dialect {
     path: "/check",
     example: "/check?userId=alice",
     tells: &[USER],
+    is_spring: true,
     headers: None,
     attributes,
     reply,

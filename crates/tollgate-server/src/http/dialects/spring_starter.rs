@@ -3,7 +3,7 @@
 //!
 //! The key is the attribute `key`, and `name` and `scope` of the annotation are attributes of the same names, so that
 //! policies can be told apart by them. What is answered are the fields of a `RateLimitDecision`, in milliseconds; a
-//! denial is the problem that the starter has its callers answered, to be passed on as it is.
+//! denial has them too, in the problem that the starter has its callers answered, to be passed on as it is.
 //!
 //! It leaves two of its fields out. `key` is a person or a secret, and who asks knows it. `instance` is a path that is
 //! not known here.
@@ -31,6 +31,7 @@ pub(super) static DIALECT: Dialect = Dialect {
     path: "/evaluate",
     example: "/evaluate?key=user:alice&name=invoice-create&scope=USER",
     tells: &["key", "name", "scope"],
+    is_spring: true,
     headers: Some(HeaderFormat::Draft06),
     attributes,
     reply,
@@ -62,7 +63,7 @@ struct Allowed {
     reset_after: Option<u64>,
 }
 
-/// A `ProblemDetail`.
+/// A `ProblemDetail`, with the fields of the `RateLimitDecision`.
 #[derive(Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(rename = "SpringStarterDenied")]
@@ -83,6 +84,14 @@ struct Denied<'a> {
     /// Rounded up, where the starter rounds down and has who obeys come too early. None for what can never pass.
     #[serde(skip_serializing_if = "Option::is_none")]
     retry_after_seconds: Option<u64>,
+    #[schemars(extend("const" = false))]
+    allowed: bool,
+    /// Milliseconds to wait; none for what can never pass.
+    remaining_time: Option<u64>,
+    /// The same.
+    retry_after: Option<u64>,
+    /// Milliseconds until the window ends.
+    reset_after: u64,
 }
 
 impl Allowed {
@@ -117,6 +126,10 @@ fn reply(decision: &PolicyDecision) -> Option<Reply> {
         window_seconds: seconds(window),
         name,
         retry_after_seconds: deciding.state.retry_after().map(whole_seconds),
+        allowed: false,
+        remaining_time: deciding.state.retry_after().map(millis),
+        retry_after: deciding.state.retry_after().map(millis),
+        reset_after: millis(deciding.state.reset_after()).max(1),
     };
     Some(reply::problem(status, &denied))
 }

@@ -110,6 +110,20 @@ pub(super) fn attributes<'de: 'a, 'a, D: Deserializer<'de>>(
     deserializer.deserialize_map(Pairs(PhantomData))
 }
 
+/// What may be left out; `null` is not there either, and is refused.
+pub(super) fn some<'de, T: Deserialize<'de>, D: Deserializer<'de>>(
+    deserializer: D,
+) -> Result<Option<T>, D::Error> {
+    T::deserialize(deserializer).map(Some)
+}
+
+/// As `attributes`, where they may be left out.
+pub(super) fn some_attributes<'de: 'a, 'a, D: Deserializer<'de>>(
+    deserializer: D,
+) -> Result<Option<Attributes<'a>>, D::Error> {
+    attributes(deserializer).map(Some)
+}
+
 /// A string, borrowed where it has no escapes.
 struct Text<'a>(Cow<'a, str>);
 
@@ -236,7 +250,7 @@ mod tests {
         wrong(
             r#"{"attributes": {}, "costs": 1}"#,
             "costs",
-            "unknown field `costs`, expected `attributes` or `cost`",
+            "unknown field `costs`, expected `attributes` or `cost` or `receipt` or `policy` or `quotas`",
         );
         wrong(r#"{"attributes": {"a": "1", "a": "2"}}"#, "attributes", "the attribute `a` is given twice");
     }

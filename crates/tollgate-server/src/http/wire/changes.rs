@@ -2,10 +2,13 @@
 
 use schemars::JsonSchema;
 use serde::Serialize;
-use tollgate::{PolicyQuota, QuotaState};
-use tollgate_policy::{Policy, QuotaRefund};
+use tollgate::{PolicyQuota, QuotaState, Source};
+use tollgate_policy::{Changed, Policy, QuotaRefund};
 
+use super::decision::DecisionSource;
+use super::problem::ProblemBody;
 use super::{Window, Written};
+use crate::http::rejection::Rejection;
 
 /// What was given back.
 #[derive(Serialize, JsonSchema)]
@@ -40,13 +43,27 @@ enum WindowState {
 #[derive(Serialize, JsonSchema)]
 pub(in crate::http) struct CountsReply<'a> {
     /// The version of the policies that said which quotas apply.
-    pub(in crate::http) version: u64,
-    pub(in crate::http) quotas: Vec<QuotaCount<'a>>,
+    version: u64,
+    quotas: Vec<QuotaCount<'a>>,
+}
+
+/// What came of each record of a batch, in the order of its requests.
+#[derive(Serialize, JsonSchema)]
+pub(in crate::http) struct RecordBatchReply<'a> {
+    pub(in crate::http) records: Vec<RecordEntry<'a>>,
+}
+
+/// Where the quotas stand, or why nothing was counted.
+#[derive(Serialize, JsonSchema)]
+#[serde(untagged)]
+pub(in crate::http) enum RecordEntry<'a> {
+    Counts(CountsReply<'a>),
+    Rejection(#[schemars(with = "ProblemBody<'a>")] Rejection),
 }
 
 /// Where one quota stands after a change.
 #[derive(Serialize, JsonSchema)]
-pub(in crate::http) struct QuotaCount<'a> {
+struct QuotaCount<'a> {
     policy: &'a str,
     quota: Written<'a>,
     limit: u64,
@@ -54,13 +71,16 @@ pub(in crate::http) struct QuotaCount<'a> {
     remaining: u64,
     #[serde(skip_serializing_if = "Option::is_none")]
     window: Option<Window>,
+    /// What counted in the store's place; absent if the store did.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    source: Option<DecisionSource>,
 }
 
 impl<'a> RefundedQuota<'a> {
-    pub(in crate::http) fn new(policy: &'a Policy, quota: &'a PolicyQuota, refund: &QuotaRefund) -> Self {
+    pub(in crate::http) fn new(quota: &'a PolicyQuota, refund: &QuotaRefund) -> Self {
         let QuotaRefund { is_open, state } = refund;
         Self {
-            policy: policy.name(),
+            policy: quota.policy(),
             quota: Written(quota),
             window: if *is_open { WindowState::Open } else { WindowState::Closed },
             given: state.units(),
@@ -69,10 +89,18 @@ impl<'a> RefundedQuota<'a> {
     }
 }
 
+impl<'a> CountsReply<'a> {
+    pub(in crate::http) fn new(changed: &'a Changed<QuotaState>) -> Self {
+        let quotas = changed.iter().map(|(policy, quota, state)| QuotaCount::new(policy, quota, state));
+        Self { version: changed.policies().version(), quotas: quotas.collect() }
+    }
+}
+
 impl<'a> QuotaCount<'a> {
-    pub(in crate::http) fn new(policy: &'a Policy, quota: &'a PolicyQuota, state: &QuotaState) -> Self {
+    fn new(policy: &'a Policy, quota: &'a PolicyQuota, state: &QuotaState) -> Self {
         let (limit, used, remaining) = (state.limit(), state.used(), state.remaining());
         let (policy, quota) = (policy.name(), Written(quota));
-        Self { policy, quota, limit, used, remaining, window: state.window().map(Into::into) }
+        let source = (state.source() != Source::Store).then(|| state.source().into());
+        Self { policy, quota, limit, used, remaining, window: state.window().map(Into::into), source }
     }
 }

@@ -56,10 +56,14 @@ pub(in crate::http) struct DecisionBody<'a> {
     #[serde(skip_serializing_if = "Trials::is_empty")]
     #[schemars(with = "Vec<TrialBody<'_>>")]
     trials: Trials<'a>,
+    /// By which `/v1/refund` gives back what was taken; absent unless it was asked for, the request is allowed, and
+    /// something was taken.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    receipt: Option<String>,
 }
 
 /// Why a request is answered as it is where no quota decides: no policy limits it, a policy exempts it, or a policy
-/// denies who does not say whom it is to count.
+/// denies who does not say whom it is to count, or no policy matches and such requests are denied.
 #[derive(Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 #[schemars(rename = "Ground")]
@@ -67,6 +71,7 @@ enum GroundBody {
     Unlimited,
     Exempt,
     MissingKey,
+    Unmatched,
 }
 
 /// Where one quota stands after a decision.
@@ -126,19 +131,21 @@ enum TrialAnswer {
 /// Where a decision came from: the store, what the process remembers of it, or the rule for a store in trouble.
 #[derive(Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
-enum DecisionSource {
+pub(super) enum DecisionSource {
     Store,
     Local,
     Fallback,
 }
 
-/// Why a request is denied: a later window has room for it, none ever has, or it does not say whom to count.
+/// Why a request is denied: a later window has room for it, none ever has, it does not say whom to count, or no policy
+/// matches it.
 #[derive(Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 enum DenialReason {
     QuotaExceeded,
     CostExceedsLimit,
     MissingKey,
+    Unmatched,
 }
 
 /// A denial: a problem as RFC 9457 has it, with every field of the decision.
@@ -184,6 +191,7 @@ impl<'a> DecisionBody<'a> {
             Ground::Unlimited => (Some(GroundBody::Unlimited), None),
             Ground::Exempt(_) => (Some(GroundBody::Exempt), None),
             Ground::MissingKey { .. } => (Some(GroundBody::MissingKey), Some(DenialReason::MissingKey)),
+            Ground::Unmatched => (Some(GroundBody::Unmatched), Some(DenialReason::Unmatched)),
             _ => (None, state.and_then(QuotaState::reason).map(Into::into)),
         };
         Self {
@@ -202,7 +210,13 @@ impl<'a> DecisionBody<'a> {
             reason,
             quotas: Quotas(decision),
             trials: Trials(decision),
+            receipt: None,
         }
+    }
+
+    /// The same with a receipt, if there is one.
+    pub(in crate::http) fn with_receipt(self, receipt: Option<String>) -> Self {
+        Self { receipt, ..self }
     }
 }
 
@@ -220,6 +234,15 @@ impl<'a> DeniedBody<'a> {
                     .map(|policy| policy.name().to_owned())
                     .into_iter()
                     .collect(),
+                decision: DecisionBody::new(decision),
+            },
+            (Ground::Unmatched, _) => Self {
+                // No document is behind it.
+                kind: "urn:problem-type:tollgate:unmatched",
+                title: "No policy matches",
+                status,
+                detail: "no policy matches the request, and such requests are denied".to_owned(),
+                violated_policies: Vec::new(),
                 decision: DecisionBody::new(decision),
             },
             (_, denying) => Self {

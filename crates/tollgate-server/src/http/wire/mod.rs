@@ -4,6 +4,7 @@
 
 mod changes;
 mod decision;
+mod health;
 mod problem;
 mod requests;
 
@@ -14,11 +15,14 @@ use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::{Serialize, Serializer};
 use tollgate::PolicyQuota;
 
-pub(super) use self::changes::{CountsReply, QuotaCount, RefundReply, RefundedQuota};
+pub(super) use self::changes::{CountsReply, RecordBatchReply, RecordEntry, RefundReply, RefundedQuota};
 pub(super) use self::decision::{BatchEntry, BatchReply, DecisionBody, DeniedBody};
+pub(super) use self::health::HealthReply;
 pub(super) use self::problem::{ChangedQuota, ProblemBody, ProblemReason};
 pub(super) use self::requests::{
-    BatchRequest, CheckRequest, KEY_ATTRIBUTES, RefundRequest, ReloadRequest, ResetRequest, SetRequest,
+    BatchEntryRequest, BatchRequest, CheckRequest, KEY_ATTRIBUTES, MAX_CALLER_QUOTAS, PeekRequest,
+    ReceiptRequest, RecordBatchRequest, RecordRequest, RefundRequest, ReloadRequest, ResetRequest,
+    SetRequest, WrittenQuota,
 };
 
 /// A window in Unix milliseconds: the first that belongs to it, and the first that no longer does.

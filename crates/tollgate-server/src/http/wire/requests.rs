@@ -3,12 +3,14 @@
 use std::borrow::Cow;
 
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
-use serde::Deserialize;
+use serde::{Deserialize, Deserializer};
 use tollgate::{Quota, Timestamp};
 use tollgate_policy::{Attributes, ChargedWindow};
 
 use crate::attributes;
 use crate::http::json::{self, Cost, Object, StartMillis, Used, Whole};
+use crate::http::rejection::Rejection;
+use crate::receipts::Receipts;
 
 /// The name of the schema to which `openapi` adds the attributes that the live policies require.
 pub(in crate::http) const KEY_ATTRIBUTES: &str = "Attributes";
@@ -24,6 +26,38 @@ pub(in crate::http) struct CheckRequest<'a> {
     #[serde(default)]
     #[schemars(extend("default" = 1))]
     pub(in crate::http) cost: Cost,
+    /// Whether to answer with a receipt, by which what is taken can be given back.
+    #[serde(default)]
+    pub(in crate::http) receipt: bool,
+    /// The name under which `quotas` are counted.
+    #[serde(default, deserialize_with = "json::some")]
+    #[schemars(with = "CallerName")]
+    pub(in crate::http) policy: Option<Box<str>>,
+    /// Limits of the caller's own in place of the policies, if the service allows that (`--caller-quotas`).
+    #[serde(default, deserialize_with = "json::some")]
+    #[schemars(with = "CallerQuotas")]
+    pub(in crate::http) quotas: Option<Vec<WrittenQuota>>,
+}
+
+/// What a request would take, and for whom.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(in crate::http) struct PeekRequest<'a> {
+    #[serde(borrow, deserialize_with = "json::attributes")]
+    #[schemars(with = "KeyAttributes")]
+    pub(in crate::http) attributes: Attributes<'a>,
+    /// Units that would be taken; 0 answers as 1 would.
+    #[serde(default)]
+    #[schemars(extend("default" = 1))]
+    pub(in crate::http) cost: Cost,
+    /// The name under which `quotas` are counted.
+    #[serde(default, deserialize_with = "json::some")]
+    #[schemars(with = "CallerName")]
+    pub(in crate::http) policy: Option<Box<str>>,
+    /// Limits of the caller's own in place of the policies, if the service allows that (`--caller-quotas`).
+    #[serde(default, deserialize_with = "json::some")]
+    #[schemars(with = "CallerQuotas")]
+    pub(in crate::http) quotas: Option<Vec<WrittenQuota>>,
 }
 
 /// Many requests, each decided for itself.
@@ -47,27 +81,119 @@ pub(in crate::http) struct BatchEntryRequest<'a> {
     #[serde(default)]
     #[schemars(extend("default" = 1))]
     pub(in crate::http) cost: Cost,
+    /// Whether to answer with a receipt, by which what is taken can be given back.
+    #[serde(default)]
+    pub(in crate::http) receipt: bool,
+    /// The name under which `quotas` are counted.
+    #[serde(default, deserialize_with = "json::some")]
+    #[schemars(with = "CallerName")]
+    pub(in crate::http) policy: Option<Box<str>>,
+    /// Limits of the caller's own in place of the policies, if the service allows that (`--caller-quotas`).
+    #[serde(default, deserialize_with = "json::some")]
+    #[schemars(with = "CallerQuotas")]
+    pub(in crate::http) quotas: Option<Vec<WrittenQuota>>,
 }
 
 impl BatchRequest<'_> {
     pub(in crate::http) const MAX: usize = 100;
+
+    /// That so many requests may come at once.
+    ///
+    /// # Errors
+    ///
+    /// If they are none or too many.
+    pub(in crate::http) fn check_length(length: usize) -> Result<(), Rejection> {
+        if (1..=Self::MAX).contains(&length) {
+            return Ok(());
+        }
+        Err(Rejection::bad_field("requests", format!("expected 1 to {} requests", Self::MAX)))
+    }
 }
 
-/// What is given back, and to whom.
+/// What is counted, and for whom.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub(in crate::http) struct RefundRequest<'a> {
+pub(in crate::http) struct RecordRequest<'a> {
     #[serde(borrow, deserialize_with = "json::attributes")]
     #[schemars(with = "KeyAttributes")]
     pub(in crate::http) attributes: Attributes<'a>,
-    /// Units to give back; at most what is used.
+    /// Units to count, whether there is room or not.
     #[serde(default)]
     #[schemars(extend("default" = 1))]
     pub(in crate::http) cost: Cost,
-    /// The windows that were charged, of each quota at most one.
-    #[schemars(with = "Vec<RefundWindow>")]
-    pub(in crate::http) windows: Vec<Object<RefundWindow>>,
 }
+
+/// What is counted for many requests, each for itself.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(in crate::http) struct RecordBatchRequest<'a> {
+    #[serde(borrow)]
+    #[schemars(length(min = 1, max = BatchRequest::MAX))]
+    #[schemars(with = "Vec<RecordEntryRequest<'a>>")]
+    pub(in crate::http) requests: Vec<Object<RecordEntryRequest<'a>>>,
+}
+
+/// What is counted for one of many requests. If it lacks an attribute, its own answer says so.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(in crate::http) struct RecordEntryRequest<'a> {
+    #[serde(borrow, deserialize_with = "json::attributes")]
+    #[schemars(with = "AnyAttributes")]
+    pub(in crate::http) attributes: Attributes<'a>,
+    /// Units to count, whether there is room or not.
+    #[serde(default)]
+    #[schemars(extend("default" = 1))]
+    pub(in crate::http) cost: Cost,
+}
+
+/// A quota as it is written.
+pub(in crate::http) struct WrittenQuota(pub(in crate::http) Quota);
+
+impl<'de> Deserialize<'de> for WrittenQuota {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        json::quota(deserializer).map(Self)
+    }
+}
+
+/// What is given back, and to whom: by the receipt of a check, or by attributes and windows. Without the scope `change`,
+/// by a receipt alone.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(extend("oneOf" = [{ "required": ["receipt"] }, { "required": ["attributes", "windows"] }]))]
+pub(in crate::http) struct RefundRequest<'a> {
+    /// `receipt` of a check, in place of attributes and windows.
+    #[serde(borrow, default, deserialize_with = "json::some")]
+    #[schemars(with = "SealedReceipt")]
+    pub(in crate::http) receipt: Option<Cow<'a, str>>,
+    #[serde(borrow, default, deserialize_with = "json::some_attributes")]
+    #[schemars(with = "KeyAttributes")]
+    pub(in crate::http) attributes: Option<Attributes<'a>>,
+    /// Units to give back of each quota; at most what is used. If nothing is said, all that the receipt says, or 1.
+    #[serde(default, deserialize_with = "json::some")]
+    #[schemars(with = "Cost")]
+    pub(in crate::http) cost: Option<Cost>,
+    /// The windows that were charged, of each quota at most one.
+    #[serde(default, deserialize_with = "json::some")]
+    #[schemars(with = "Vec<RefundWindow>")]
+    pub(in crate::http) windows: Option<Vec<Object<RefundWindow>>>,
+}
+
+/// What is given back by a receipt.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(in crate::http) struct ReceiptRequest<'a> {
+    /// `receipt` of a check.
+    #[serde(borrow)]
+    #[schemars(with = "SealedReceipt")]
+    pub(in crate::http) receipt: Cow<'a, str>,
+    /// Units to give back of each quota, at most those of the receipt; all, if nothing is said.
+    #[serde(default, deserialize_with = "json::some")]
+    #[schemars(with = "Cost")]
+    pub(in crate::http) cost: Option<Cost>,
+}
+
+/// Limits that a caller may give with one request, at most.
+pub(in crate::http) const MAX_CALLER_QUOTAS: usize = 8;
 
 /// A window that was charged, by what the check answered of its quota.
 #[derive(Deserialize, JsonSchema)]
@@ -97,6 +223,14 @@ pub(in crate::http) struct ResetRequest<'a> {
     #[serde(borrow, deserialize_with = "json::attributes")]
     #[schemars(with = "KeyAttributes")]
     pub(in crate::http) attributes: Attributes<'a>,
+    /// The policy that is meant, if not all.
+    #[serde(default, deserialize_with = "json::some")]
+    #[schemars(with = "String")]
+    pub(in crate::http) policy: Option<Box<str>>,
+    /// The quota that is meant, if not all; its limit does not matter.
+    #[serde(default, deserialize_with = "json::some")]
+    #[schemars(with = "String")]
+    pub(in crate::http) quota: Option<WrittenQuota>,
 }
 
 /// Whose counters are set, and to what.
@@ -108,6 +242,14 @@ pub(in crate::http) struct SetRequest<'a> {
     pub(in crate::http) attributes: Attributes<'a>,
     /// Units that are used in each quota's window from now on; may be above the limit.
     pub(in crate::http) used: Used,
+    /// The policy that is meant, if not all.
+    #[serde(default, deserialize_with = "json::some")]
+    #[schemars(with = "String")]
+    pub(in crate::http) policy: Option<Box<str>>,
+    /// The quota that is meant, if not all; its limit does not matter.
+    #[serde(default, deserialize_with = "json::some")]
+    #[schemars(with = "String")]
+    pub(in crate::http) quota: Option<WrittenQuota>,
 }
 
 /// Nothing has to be said; an empty body will do as well.
@@ -144,6 +286,58 @@ impl JsonSchema for AnyAttributes {
             "propertyNames": { "minLength": 1, "maxLength": Attributes::MAX_NAME },
             "maxProperties": attributes::MAX,
         })
+    }
+}
+
+/// The name of limits that a caller gives.
+struct CallerName;
+
+/// Limits that a caller gives.
+struct CallerQuotas;
+
+/// A receipt, which only the service can read.
+struct SealedReceipt;
+
+impl JsonSchema for CallerName {
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn schema_name() -> Cow<'static, str> {
+        "CallerName".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({ "type": "string", "pattern": "^[A-Za-z0-9_.-]{1,64}$" })
+    }
+}
+
+impl JsonSchema for CallerQuotas {
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn schema_name() -> Cow<'static, str> {
+        "CallerQuotas".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        let quota = json_schema!({ "type": "string" });
+        json_schema!({ "type": "array", "items": quota, "minItems": 1, "maxItems": MAX_CALLER_QUOTAS })
+    }
+}
+
+impl JsonSchema for SealedReceipt {
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn schema_name() -> Cow<'static, str> {
+        "SealedReceipt".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({ "type": "string", "minLength": 1, "maxLength": Receipts::MAX })
     }
 }
 

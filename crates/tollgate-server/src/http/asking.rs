@@ -1,0 +1,70 @@
+//! How callers may ask besides: as another system, with limits of their own, and for receipts.
+
+use tollgate_policy::{Policy, PolicyDecision, PolicyError};
+
+use super::dialects::Dialect;
+use super::rejection::Rejection;
+use super::wire::{MAX_CALLER_QUOTAS, WrittenQuota};
+use crate::caller::CallerAttributes;
+use crate::receipts::Receipts;
+
+/// What this service takes and gives of it.
+#[derive(Debug)]
+pub(crate) struct Asking {
+    /// The other system as which checks are answered too.
+    pub(crate) dialect: Option<&'static Dialect>,
+    pub(crate) receipts: Receipts,
+    /// Whether callers may give limits with their requests.
+    pub(crate) caller_quotas: bool,
+}
+
+impl Asking {
+    /// The limits that a caller gives, if it gives any.
+    ///
+    /// # Errors
+    ///
+    /// If this service takes none, or they cannot be.
+    pub(super) fn limits(
+        &self,
+        policy: Option<Box<str>>,
+        quotas: Option<Vec<WrittenQuota>>,
+    ) -> Result<Option<Policy>, Rejection> {
+        let (policy, quotas) = match (policy, quotas) {
+            (None, None) => return Ok(None),
+            (Some(_), None) => return Err(missing("quotas")),
+            (None, Some(_)) => return Err(missing("policy")),
+            (Some(policy), Some(quotas)) => (policy, quotas),
+        };
+        if !self.caller_quotas {
+            let detail =
+                "this service takes no limits with a request: it runs without `serve --caller-quotas`";
+            return Err(Rejection::bad_field("quotas", detail));
+        }
+        if !(1..=MAX_CALLER_QUOTAS).contains(&quotas.len()) {
+            let detail = format!("expected 1 to {MAX_CALLER_QUOTAS} quotas");
+            return Err(Rejection::bad_field("quotas", detail));
+        }
+        let limits = Policy::of_caller(&policy, quotas.into_iter().map(|WrittenQuota(quota)| quota));
+        limits.map(Some).map_err(|error| {
+            let field = if error == PolicyError::Name { "policy" } else { "quotas" };
+            Rejection::bad_field(field, error.to_string())
+        })
+    }
+
+    /// The receipt of a check, if it is allowed. `attributes` and `cost` are those of the check.
+    pub(super) fn receipt(
+        &self,
+        decision: &PolicyDecision,
+        attributes: &CallerAttributes<'_>,
+        cost: u32,
+    ) -> Option<String> {
+        if !decision.is_allowed() {
+            return None;
+        }
+        self.receipts.seal(&decision.receipt(attributes.as_attributes(), cost))
+    }
+}
+
+fn missing(field: &'static str) -> Rejection {
+    Rejection::bad_field(field, "`policy` and `quotas` go together")
+}

@@ -1,0 +1,273 @@
+//! Receipts as callers hold them: opaque, sealed with a secret of the service, and bounded in length.
+//!
+//! A receipt names counters, and the store finds a counter by its key, which often is a person or a secret. So the whole
+//! of it is encrypted, which also proves where it is from. A digest of the key would not do: whoever can guess a user's
+//! name could confirm it, and layouts of other systems need the key itself.
+//!
+//! ```text
+//! base64url( version 1 │ salt 16 │ ChaCha20-Poly1305( items ) │ tag 16 )
+//! ```
+//!
+//! Each receipt has a key of its own, HMAC-SHA-256 of its salt under the secret, so it needs no nonce and any number of
+//! receipts can be sealed with one secret. Opening takes the same time whatever part of a receipt is wrong, and says the
+//! same.
+
+use std::borrow::Cow;
+use std::fmt;
+use std::path::Path;
+
+use base64ct::{Base64UrlUnpadded, Encoding};
+use ring::aead::{Aad, CHACHA20_POLY1305, LessSafeKey, Nonce, UnboundKey};
+use ring::hmac;
+use ring::rand::{SecureRandom, SystemRandom};
+use thiserror::Error;
+use tollgate::{Key, Mark, PolicyQuota, Receipt, ReceiptItem, Timestamp};
+
+/// Seals receipts and opens them again.
+pub(crate) struct Receipts {
+    secret: hmac::Key,
+    random: SystemRandom,
+}
+
+/// A text that is no receipt of this service, or was sealed with another secret.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
+#[error("this is not a receipt of this service, or its secret has changed since")]
+pub(crate) struct NotAReceipt;
+
+/// Why there is no secret. The fault of whoever named its file.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum ReceiptSecretError {
+    /// The file cannot be read.
+    #[error("cannot be read")]
+    File(#[from] std::io::Error),
+    /// What the file holds could be guessed.
+    #[error("has less than {} bytes; `openssl rand -base64 32` makes a secret", Receipts::LEAST_SECRET)]
+    Short,
+    /// The system has no random numbers.
+    #[error("the system gives no random numbers for a secret of this process")]
+    NoRandomness,
+}
+
+const VERSION: u8 = 1;
+const SALT: usize = 16;
+
+impl Receipts {
+    /// Characters of a receipt, at most.
+    pub(crate) const MAX: usize = 8 * 1024;
+
+    const LEAST_SECRET: usize = 32;
+
+    /// Sealed with the secret that a file holds, without white space around it.
+    ///
+    /// # Errors
+    ///
+    /// If the file cannot be read, or is too short.
+    pub(crate) fn from_file(path: &Path) -> Result<Self, ReceiptSecretError> {
+        let secret = std::fs::read(path)?;
+        let secret = secret.trim_ascii();
+        if secret.len() < Self::LEAST_SECRET {
+            return Err(ReceiptSecretError::Short);
+        }
+        Ok(Self::with_secret(secret))
+    }
+
+    /// Sealed with a secret of this process.
+    ///
+    /// # Errors
+    ///
+    /// If the system has no random numbers.
+    pub(crate) fn of_process() -> Result<Self, ReceiptSecretError> {
+        let mut secret = [0; Self::LEAST_SECRET];
+        SystemRandom::new().fill(&mut secret).map_err(|_| ReceiptSecretError::NoRandomness)?;
+        Ok(Self::with_secret(&secret))
+    }
+
+    fn with_secret(secret: &[u8]) -> Self {
+        Self { secret: hmac::Key::new(hmac::HMAC_SHA256, secret), random: SystemRandom::new() }
+    }
+
+    /// The receipt for a caller to keep; `None` if it holds nothing, or would be longer than [`MAX`](Self::MAX).
+    pub(crate) fn seal(&self, receipt: &Receipt) -> Option<String> {
+        if receipt.is_empty() {
+            return None;
+        }
+        let mut sealed = written(receipt)?;
+        let mut salt = [0; SALT];
+        self.random.fill(&mut salt).ok()?;
+        let tag =
+            self.key(&salt)?.seal_in_place_separate_tag(nonce(), Aad::from([VERSION]), &mut sealed).ok()?;
+        let sealed = [&[VERSION], &salt[..], &sealed, tag.as_ref()].concat();
+        let text = Base64UrlUnpadded::encode_string(&sealed);
+        (text.len() <= Self::MAX).then_some(text)
+    }
+
+    /// The receipt that was sealed as this.
+    ///
+    /// # Errors
+    ///
+    /// If it is none.
+    pub(crate) fn open(&self, text: &str) -> Result<Receipt, NotAReceipt> {
+        if text.len() > Self::MAX {
+            return Err(NotAReceipt);
+        }
+        let mut bytes = Base64UrlUnpadded::decode_vec(text).map_err(|_| NotAReceipt)?;
+        let (head, sealed) = bytes.split_at_mut_checked(1 + SALT).ok_or(NotAReceipt)?;
+        let (version, salt) = head.split_first().ok_or(NotAReceipt)?;
+        if *version != VERSION {
+            return Err(NotAReceipt);
+        }
+        let key = self.key(salt).ok_or(NotAReceipt)?;
+        let opened = key.open_in_place(nonce(), Aad::from([VERSION]), sealed).map_err(|_| NotAReceipt)?;
+        read(opened).ok_or(NotAReceipt)
+    }
+
+    fn key(&self, salt: &[u8]) -> Option<LessSafeKey> {
+        let mut context = hmac::Context::with_key(&self.secret);
+        context.update(b"tollgate receipt");
+        context.update(salt);
+        Some(LessSafeKey::new(UnboundKey::new(&CHACHA20_POLY1305, context.sign().as_ref()).ok()?))
+    }
+}
+
+/// A key seals one receipt alone.
+fn nonce() -> Nonce {
+    Nonce::assume_unique_for_key([0; 12])
+}
+
+/// The items: each with policy, quota, units, mark, and key. An item whose key is that of the one before has none.
+fn written(receipt: &Receipt) -> Option<Vec<u8>> {
+    let mut bytes = Vec::new();
+    let mut previous: Option<&Key<'_>> = None;
+    for item in receipt.items() {
+        write(&mut bytes, item.quota().policy().as_bytes())?;
+        write(&mut bytes, item.quota().quota().to_string().as_bytes())?;
+        bytes.extend(item.units().to_be_bytes());
+        bytes.extend(item.mark().time().as_unix_millis().to_be_bytes());
+        let key = if previous == Some(item.key()) { Cow::default() } else { item.key().canonical_bytes() };
+        write(&mut bytes, &key)?;
+        previous = Some(item.key());
+        if bytes.len() > Receipts::MAX {
+            return None;
+        }
+    }
+    Some(bytes)
+}
+
+fn write(bytes: &mut Vec<u8>, field: &[u8]) -> Option<()> {
+    bytes.extend(u16::try_from(field.len()).ok()?.to_be_bytes());
+    bytes.extend(field);
+    Some(())
+}
+
+fn read(mut bytes: &[u8]) -> Option<Receipt> {
+    let mut items = Vec::new();
+    let mut previous: Option<Key<'static>> = None;
+    while !bytes.is_empty() {
+        let policy = str::from_utf8(field(&mut bytes)?).ok()?;
+        let quota = str::from_utf8(field(&mut bytes)?).ok()?.parse().ok()?;
+        let units = u32::from_be_bytes(*take(&mut bytes)?);
+        let mark = Mark::at(Timestamp::from_unix_millis(i64::from_be_bytes(*take(&mut bytes)?)));
+        let key = match field(&mut bytes)? {
+            [] => previous?,
+            key => Key::from_canonical_bytes(key)?,
+        };
+        items.push(ReceiptItem::new(PolicyQuota::new(policy, quota), key.clone(), units, mark));
+        previous = Some(key);
+    }
+    Some(items.into_iter().collect())
+}
+
+fn field<'a>(bytes: &mut &'a [u8]) -> Option<&'a [u8]> {
+    let length = u16::from_be_bytes(*take(bytes)?);
+    let (field, rest) = bytes.split_at_checked(usize::from(length))?;
+    *bytes = rest;
+    Some(field)
+}
+
+fn take<'a, const N: usize>(bytes: &mut &'a [u8]) -> Option<&'a [u8; N]> {
+    let (taken, rest) = bytes.split_first_chunk()?;
+    *bytes = rest;
+    Some(taken)
+}
+
+/// Without the secret.
+impl fmt::Debug for Receipts {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Receipts").finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tollgate::{Limiter, MemoryStore, Quota};
+
+    use super::*;
+
+    fn taken(key: &str) -> Receipt {
+        let quotas: [Quota; 2] =
+            ["5/1m@first_hit", "9/day@Europe/Berlin"].map(|quota| quota.parse().unwrap());
+        let limiter = quotas
+            .into_iter()
+            .fold(Limiter::builder("api"), |builder, quota| builder.quota(quota))
+            .build(MemoryStore::new())
+            .unwrap();
+        limiter.check_cost(key, 3).unwrap().into_receipt()
+    }
+
+    fn said(receipt: &Receipt) -> Vec<(String, u32, Mark, Vec<u8>)> {
+        let items = receipt.items().iter();
+        items
+            .map(|item| {
+                let quota = format!("{} {}", item.quota().policy(), item.quota().quota());
+                (quota, item.units(), item.mark(), item.key().canonical_bytes().into_owned())
+            })
+            .collect()
+    }
+
+    #[test]
+    fn a_receipt_comes_back_and_says_nothing_before() {
+        let (receipts, receipt) = (Receipts::of_process().unwrap(), taken("alice"));
+        let (one, other) = (receipts.seal(&receipt).unwrap(), receipts.seal(&receipt).unwrap());
+        assert_ne!(one, other, "two receipts cannot be compared");
+        let opened = receipts.open(&one).unwrap();
+        assert_eq!((said(&opened), said(&opened).len()), (said(&receipt), 2));
+        let bytes = Base64UrlUnpadded::decode_vec(&one).unwrap();
+        let has = |word: &[u8]| bytes.windows(word.len()).any(|window| window == word);
+        assert!(!has(b"alice") && !has(b"api") && !has(b"1m@"));
+        assert_eq!(receipts.seal(&Receipt::default()), None);
+    }
+
+    #[test]
+    fn what_is_changed_cut_or_sealed_elsewhere_is_no_receipt() {
+        let (receipts, receipt) = (Receipts::of_process().unwrap(), taken("alice"));
+        let text = receipts.seal(&receipt).unwrap();
+        let bytes = Base64UrlUnpadded::decode_vec(&text).unwrap();
+        for index in 0..bytes.len() {
+            let mut changed = bytes.clone();
+            changed[index] ^= 1;
+            assert!(receipts.open(&Base64UrlUnpadded::encode_string(&changed)).is_err(), "byte {index}");
+            assert!(
+                receipts.open(&Base64UrlUnpadded::encode_string(&bytes[..index])).is_err(),
+                "cut at {index}"
+            );
+        }
+        for none in ["", "A", "alice", "=", "ä", &format!("{text}A"), &"A".repeat(Receipts::MAX + 1)] {
+            assert!(receipts.open(none).is_err(), "{none}");
+        }
+        assert!(Receipts::of_process().unwrap().open(&text).is_err());
+        let with = |secret: &[u8]| Receipts::with_secret(secret);
+        let text = with(&[7; 32]).seal(&receipt).unwrap();
+        assert_eq!(said(&with(&[7; 32]).open(&text).unwrap()), said(&receipt));
+        assert!(with(&[8; 32]).open(&text).is_err());
+    }
+
+    #[test]
+    fn a_receipt_is_bounded() {
+        let receipts = Receipts::of_process().unwrap();
+        let longest = receipts.seal(&taken(&"x".repeat(5_000))).unwrap();
+        assert!(longest.len() > 6_000 && longest.len() <= Receipts::MAX);
+        assert_eq!(receipts.seal(&taken(&"x".repeat(7_000))), None);
+        assert_eq!(receipts.seal(&taken(&"x".repeat(70_000))), None);
+    }
+}

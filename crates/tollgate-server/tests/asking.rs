@@ -1,0 +1,384 @@
+//! What callers can ask with besides a plain check: records, limits of their own, receipts.
+//!
+//! Quotas are by the day from the first hit, so that no window ends while a test runs.
+
+#![allow(clippy::expect_used, reason = "this is a test")]
+
+mod support;
+
+use serde_json::{Value, json};
+use support::Server;
+
+const ALICE: &str = r#"{"attributes": {"user": "alice"}}"#;
+
+/// A file of policies of this test.
+fn policies(name: &str, text: &str) -> String {
+    let file = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("asking-{name}.yaml"));
+    std::fs::write(&file, text).expect("it can be written");
+    file.to_str().expect("a path in UTF-8").to_owned()
+}
+
+/// The used units of each quota.
+fn used(reply: &Value) -> Vec<u64> {
+    reply["quotas"].as_array().expect("quotas").iter().filter_map(|quota| quota["used"].as_u64()).collect()
+}
+
+/// A caller with neither attribute was told to send the first, though the second would have done.
+#[test]
+fn all_attributes_that_would_do_are_named_if_none_is_there() {
+    let text = "policies: [{ name: any, key: { first_of: [user, ip] }, quotas: [5/1d@first_hit] }]";
+    let server = Server::start(&["--config", &policies("first-of", text)]);
+    let refused = server.get("/v1/check?path=/search");
+    refused.assert_problem(400, Some("query"));
+    let detail = "policy `any`: no attribute says who is to be counted: none of [user, ip] is there";
+    assert_eq!(refused.json()["detail"], detail);
+    server.get("/v1/check?ip=").assert_problem(400, Some("query.ip"));
+    assert_eq!(server.get("/v1/check?ip=192.0.2.7").status, 200);
+}
+
+#[test]
+fn a_record_counts_without_asking_for_room() {
+    let server = Server::start(&["--limit", "5/1d@first_hit,9/2d@first_hit", "--key", "user"]);
+    let record = |body: &str| server.admin_post("/v1/record", body);
+    assert_eq!(used(&record(ALICE).json()), [1, 1]);
+    let recorded = record(r#"{"attributes": {"user": "alice"}, "cost": 6}"#).json();
+    assert_eq!(used(&recorded), [7, 7]);
+    assert_eq!(
+        (&recorded["quotas"][0]["remaining"], &recorded["quotas"][1]["remaining"]),
+        (&json!(0), &json!(2))
+    );
+    assert_eq!(recorded["quotas"][0]["source"], Value::Null);
+    assert_eq!(server.get("/v1/check?user=alice").status, 429);
+    record(r#"{"attributes": {}}"#).assert_problem(400, Some("attributes.user"));
+    server.post("/v1/record", ALICE).assert_problem(404, None);
+
+    let batch = json!({ "requests": [
+        { "attributes": { "user": "bob" }, "cost": 2 },
+        { "attributes": {} },
+        { "attributes": { "user": "bob" }, "cost": 0 },
+    ] });
+    let reply = server.admin_post("/v1/record/batch", &batch.to_string());
+    let records = reply.json()["records"].clone();
+    assert_eq!((reply.status, records.as_array().map(Vec::len)), (200, Some(3)));
+    assert_eq!(used(&records[0]), [2, 2]);
+    assert_eq!(
+        (&records[1]["status"], &records[1]["field"]),
+        (&json!(400), &json!("requests[1].attributes.user"))
+    );
+    assert_eq!(used(&records[2]), [2, 2]);
+    server.admin_post("/v1/record/batch", r#"{"requests": []}"#).assert_problem(400, Some("requests"));
+}
+
+/// A request of several quotas could have all of them set or forgotten, and never one.
+#[test]
+fn one_quota_of_several_can_be_set_and_reset() {
+    let text = "policies:\n  - { name: a, key: [user], quotas: [5/1d@first_hit, 9/2d@first_hit] }\n  \
+                - { name: b, key: [user], quotas: [9/2d@first_hit] }\n";
+    let server = Server::start(&["--config", &policies("one", text)]);
+    let ask = |path: &str, more: Value| {
+        let mut body = json!({ "attributes": { "user": "alice" } });
+        body.as_object_mut().expect("an object").extend(more.as_object().expect("an object").clone());
+        server.admin_post(path, &body.to_string())
+    };
+    let stands = || used(&server.post("/v1/peek", ALICE).json());
+    // Whatever the limit is by now: a counter does not depend on it.
+    let set = ask("/v1/set", json!({ "used": 3, "policy": "a", "quota": "1000/2d@first_hit" }));
+    assert_eq!((set.status, used(&set.json()), stands()), (200, vec![3], vec![0, 3, 0]));
+    assert_eq!(used(&ask("/v1/set", json!({ "used": 4, "quota": "9/2d@first_hit" })).json()), [4, 4]);
+    assert_eq!(stands(), [0, 4, 4]);
+    assert_eq!(used(&ask("/v1/set", json!({ "used": 1, "policy": "a" })).json()), [1, 1]);
+    assert_eq!(stands(), [1, 1, 4]);
+    assert_eq!(used(&ask("/v1/reset", json!({ "policy": "b" })).json()), [0]);
+    assert_eq!(stands(), [1, 1, 0]);
+    for (more, field) in [
+        (json!({ "used": 1, "policy": "c" }), "policy"),
+        (json!({ "used": 1, "quota": "5/1d" }), "quota"),
+        (json!({ "used": 1, "policy": "b", "quota": "5/1d@first_hit" }), "quota"),
+    ] {
+        ask("/v1/set", more).assert_problem(409, Some(field));
+    }
+    ask("/v1/set", json!({ "used": 1, "quota": "often" })).assert_problem(400, Some("quota"));
+    assert_eq!(stands(), [1, 1, 0]);
+    assert_eq!(ask("/v1/reset", json!({})).status, 200);
+    assert_eq!(stands(), [0, 0, 0]);
+}
+
+#[test]
+fn a_receipt_gives_back_what_its_check_took() {
+    let text = "policies:\n  - { name: a, key: [user], quotas: [5/1d@first_hit, 9/day@Europe/Berlin] }\n  \
+                - { name: fixed, key: global, cost: 2, quotas: [9/2d@first_hit] }\n  \
+                - { name: shadow, key: [user], quotas: [9/3d@first_hit], mode: shadow }\n";
+    let server = Server::start(&["--config", &policies("receipt", text)]);
+    let stands = || used(&server.post("/v1/peek", ALICE).json());
+    let check = |more: Value| {
+        let mut body = json!({ "attributes": { "user": "alice" } });
+        body.as_object_mut().expect("an object").extend(more.as_object().expect("an object").clone());
+        server.post("/v1/check", &body.to_string()).json()
+    };
+    let refund = |body: Value| server.post("/v1/refund", &body.to_string());
+    assert_eq!(check(json!({})).get("receipt"), None, "only if it is asked for");
+    assert_eq!(check(json!({ "receipt": true, "cost": 0 })).get("receipt"), None, "nothing was taken");
+    let receipt = check(json!({ "receipt": true, "cost": 3 }))["receipt"].clone();
+    assert_eq!(stands(), [4, 4, 4]);
+
+    // Part of it, and then the rest: what is given back is bounded by the receipt and by what is used.
+    let part = refund(json!({ "receipt": receipt, "cost": 1 }));
+    let given = |reply: &Value| -> Vec<u64> {
+        reply["quotas"]
+            .as_array()
+            .expect("quotas")
+            .iter()
+            .filter_map(|quota| quota["given"].as_u64())
+            .collect()
+    };
+    assert_eq!((part.status, given(&part.json()), stands()), (200, vec![1, 1, 1], vec![3, 3, 3]));
+    let quota = part.json()["quotas"][0].clone();
+    assert_eq!(
+        quota,
+        json!({ "policy": "a", "quota": "5/1d@first_hit", "window": "open", "given": 1, "used": 3 })
+    );
+    assert_eq!(given(&refund(json!({ "receipt": receipt })).json()), [3, 3, 2]);
+    assert_eq!(stands(), [0, 0, 1]);
+    // Repeated, it gives back at most what is used.
+    assert_eq!(given(&refund(json!({ "receipt": receipt })).json()), [0, 0, 1]);
+    assert_eq!(stands(), [0, 0, 0]);
+    // The administrator's listener takes it as well.
+    let receipt = check(json!({ "receipt": true }))["receipt"].clone();
+    let reply = server.admin_post("/v1/refund", &json!({ "receipt": receipt }).to_string());
+    assert_eq!((reply.status, given(&reply.json()), stands()), (200, vec![1, 1, 2], vec![0, 0, 0]));
+
+    // A denial has none, and a window that has gone says so.
+    let denied = check(json!({ "receipt": true, "cost": 6 }));
+    assert_eq!((&denied["allowed"], denied.get("receipt")), (&json!(false), None));
+    let receipt = check(json!({ "receipt": true }))["receipt"].clone();
+    assert_eq!(server.admin_post("/v1/reset", ALICE).status, 200);
+    check(json!({}));
+    let closed = refund(json!({ "receipt": receipt })).json();
+    assert_eq!(closed["quotas"][0]["window"], "closed", "{closed}");
+    assert_eq!(closed["quotas"][0]["given"], 0);
+}
+
+#[test]
+fn only_receipts_of_the_service_are_taken_and_they_show_nothing() {
+    let server = Server::start(&["--limit", "5/1d@first_hit", "--max-attribute-bytes", "20000"]);
+    let receipt = server.post("/v1/check", r#"{"attributes": {"user": "alice"}, "receipt": true}"#).json();
+    let receipt = receipt["receipt"].as_str().expect("a receipt").to_owned();
+    assert!(receipt.len() < 250 && !receipt.contains("alice"), "{receipt}");
+    let refund = |body: Value| server.post("/v1/refund", &body.to_string());
+    let other = Server::start(&["--limit", "5/1d@first_hit"]);
+    let other = other.post("/v1/check", r#"{"attributes": {"user": "alice"}, "receipt": true}"#).json();
+    let mut details = Vec::new();
+    let changed = format!("B{}", &receipt[1..]);
+    for none in
+        [changed.as_str(), &receipt[..receipt.len() - 1], "", "x", other["receipt"].as_str().expect("one")]
+    {
+        let reply = refund(json!({ "receipt": none }));
+        reply.assert_problem(400, Some("receipt"));
+        details.push(reply.json()["detail"].clone());
+    }
+    assert!(details.iter().all(|detail| *detail == details[0]), "nobody learns what is wrong: {details:?}");
+    // Callers give back by receipt alone.
+    let window = json!({ "policy": "default", "quota": "5/1d@first_hit", "start": 0 });
+    refund(json!({ "attributes": { "user": "alice" }, "windows": [window] }))
+        .assert_problem(400, Some("attributes"));
+    refund(json!({})).assert_problem(400, Some("receipt"));
+    let both = json!({ "receipt": receipt, "attributes": { "user": "alice" }, "windows": [] });
+    server.admin_post("/v1/refund", &both.to_string()).assert_problem(400, Some("receipt"));
+    assert_eq!(used(&server.post("/v1/peek", ALICE).json()), [1]);
+    assert_eq!(refund(json!({ "receipt": receipt })).status, 200);
+    assert_eq!(used(&server.post("/v1/peek", ALICE).json()), [0]);
+
+    let batch = json!({ "requests": [
+        { "attributes": { "user": "bob" }, "receipt": true, "cost": 2 },
+        { "attributes": { "user": "bob" } },
+        { "attributes": { "user": "bob" }, "receipt": true, "cost": 9 },
+    ] });
+    let decisions = server.post("/v1/check/batch", &batch.to_string()).json()["decisions"].clone();
+    let has = |index: usize| decisions[index].get("receipt").is_some();
+    assert_eq!([has(0), has(1), has(2)], [true, false, false], "{decisions}");
+    assert_eq!(refund(json!({ "receipt": decisions[0]["receipt"] })).json()["quotas"][0]["given"], 2);
+
+    // A key that makes a receipt too long has none, and its check is as any other.
+    let long = json!({ "attributes": { "user": "x".repeat(20_000) }, "receipt": true });
+    let long = server.post("/v1/check", &long.to_string());
+    assert_eq!((long.status, long.json().get("receipt")), (200, None));
+}
+
+#[test]
+fn processes_with_one_secret_take_each_others_receipts() {
+    let secret = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join("asking-secret");
+    let file = secret.to_str().expect("a path in UTF-8");
+    let refused = |text: &str| {
+        std::fs::write(&secret, text).expect("it can be written");
+        let output = support::tollgate()
+            .args(["serve", "--limit", "5/1m", "--listen", "192.0.2.1:1", "--receipt-secret-file", file])
+            .output()
+            .expect("it runs");
+        (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())
+    };
+    let (status, said) = refused("hunter2\n");
+    assert!(
+        status == Some(2) && said.contains("--receipt-secret-file") && said.contains("32 bytes"),
+        "{said}"
+    );
+    assert!(!said.contains("hunter2"), "{said}");
+
+    std::fs::write(&secret, "0123456789abcdef0123456789abcdef\n").expect("it can be written");
+    let arguments = ["--limit", "5/1d@first_hit", "--receipt-secret-file", file];
+    let (one, other) = (Server::start(&arguments), Server::start(&arguments));
+    let receipt = one.post("/v1/check", r#"{"attributes": {"user": "alice"}, "receipt": true}"#).json();
+    let body = json!({ "receipt": receipt["receipt"] }).to_string();
+    // Counters in memory are not shared, so there is nothing to give back.
+    let there = other.post("/v1/refund", &body);
+    assert_eq!((there.status, there.json()["quotas"][0]["given"].as_u64()), (200, Some(0)));
+    assert_eq!(one.post("/v1/refund", &body).json()["quotas"][0]["given"], 1);
+}
+
+#[test]
+fn limits_given_with_the_call_are_counted_apart() {
+    let text = "policies: [{ name: api, key: [user], quotas: [5/1d@first_hit] }]";
+    let server = Server::start(&["--config", &policies("caller", text), "--caller-quotas"]);
+    let ask = |path: &str, policy: &str, quotas: &[&str]| {
+        let body = json!({ "attributes": { "user": "alice" }, "policy": policy, "quotas": quotas });
+        server.post(path, &body.to_string())
+    };
+    // The same name and windows as a policy of the file, and counters of their own.
+    assert_eq!(server.get("/v1/check?user=alice").json()["used"], 1);
+    let first = ask("/v1/check", "api", &["2/1d@first_hit"]);
+    let body = first.json();
+    assert_eq!((first.status, &body["policy"], &body["used"]), (200, &json!("api:caller"), &json!(1)));
+    assert_eq!(first.header("ratelimit-policy"), Some(r#""api:caller";q=2;w=86400"#));
+    assert_eq!(ask("/v1/peek", "api", &["2/1d@first_hit"]).json()["used"], 1);
+    assert_eq!(ask("/v1/check", "api", &["2/1d@first_hit"]).status, 200);
+    let denied = ask("/v1/check", "api", &["2/1d@first_hit"]);
+    assert_eq!((denied.status, &denied.json()["violated-policies"]), (429, &json!(["api:caller"])));
+    // Another limit goes on with the same counter, another name has its own.
+    assert_eq!(ask("/v1/check", "api", &["9/1d@first_hit"]).json()["used"], 3);
+    assert_eq!(used(&ask("/v1/check", "other", &["2/1d@first_hit", "7/2d@first_hit"]).json()), [1, 1]);
+    assert_eq!(server.get("/v1/check?user=alice").json()["used"], 2);
+    // What they come to is no figure of a policy.
+    let allowed = r#"tollgate_decisions_total{policy="api",verdict="allowed"}"#;
+    assert_eq!(
+        (server.metric(allowed), server.metric(r#"tollgate_checks_total{source="store"}"#)),
+        (Some(2.0), Some(7.0))
+    );
+
+    let nine: Vec<String> = (1..=9).map(|days| format!("5/{days}d")).collect();
+    let nine: Vec<&str> = nine.iter().map(String::as_str).collect();
+    for (policy, quotas, field) in [
+        ("a:b", &["5/1m"][..], "policy"),
+        ("", &["5/1m"], "policy"),
+        ("a", &[], "quotas"),
+        ("a", &nine, "quotas"),
+        ("a", &["5/1m", "6/1m"], "quotas"),
+        ("a", &["5/1m", "often"], "quotas[1]"),
+    ] {
+        ask("/v1/check", policy, quotas).assert_problem(400, Some(field));
+    }
+    let half = |more: Value| server.post("/v1/check", &more.to_string());
+    half(json!({ "attributes": { "user": "a" }, "policy": null })).assert_problem(400, Some("policy"));
+    half(json!({ "attributes": { "user": "a" }, "receipt": 1 })).assert_problem(400, Some("receipt"));
+    half(json!({ "attributes": { "user": "a" }, "policy": "a" })).assert_problem(400, Some("quotas"));
+    half(json!({ "attributes": { "user": "a" }, "quotas": ["5/1m"] })).assert_problem(400, Some("policy"));
+    half(json!({ "attributes": {}, "policy": "a", "quotas": ["5/1m"] }))
+        .assert_problem(400, Some("attributes"));
+
+    let batch = json!({ "requests": [
+        { "attributes": { "user": "bob" } },
+        { "attributes": { "user": "bob" }, "policy": "x:y", "quotas": ["1/1d@first_hit"] },
+        { "attributes": { "user": "bob" }, "policy": "x", "quotas": ["1/1d@first_hit"], "receipt": true },
+        { "attributes": { "user": "bob" }, "policy": "x", "quotas": ["1/1d@first_hit"] },
+        { "attributes": {} },
+    ] });
+    let decisions = server.post("/v1/check/batch", &batch.to_string()).json()["decisions"].clone();
+    let told: Vec<(&Value, &Value)> =
+        decisions.as_array().expect("decisions").iter().map(|one| (&one["allowed"], &one["field"])).collect();
+    let (yes, no, nothing) = (&json!(true), &json!(false), &Value::Null);
+    let (policy, user) = (&json!("requests[1].policy"), &json!("requests[4].attributes.user"));
+    assert_eq!(told, [(yes, nothing), (nothing, policy), (yes, nothing), (no, nothing), (nothing, user)]);
+    // By receipt they can be given back too.
+    let refund = json!({ "receipt": decisions[2]["receipt"] }).to_string();
+    let quota = server.post("/v1/refund", &refund).json()["quotas"][0].clone();
+    assert_eq!((&quota["policy"], &quota["given"]), (&json!("x:caller"), &json!(1)));
+}
+
+#[test]
+fn limits_given_with_the_call_are_off_unless_they_are_allowed() {
+    let server = Server::start(&["--limit", "5/1d@first_hit"]);
+    let body = r#"{"attributes": {"user": "alice"}, "policy": "a", "quotas": ["5/1m"]}"#;
+    for path in ["/v1/check", "/v1/peek"] {
+        let refused = server.post(path, body);
+        refused.assert_problem(400, Some("quotas"));
+        assert!(refused.json()["detail"].as_str().is_some_and(|detail| detail.contains("--caller-quotas")));
+    }
+    assert_eq!(server.metric("tollgate_store_counters"), Some(0.0));
+    let output = support::tollgate()
+        .args(["serve", "--limit", "5/1m", "--key", "user", "--listen", "192.0.2.1:1", "--caller-quotas"])
+        .args(["--store", "redis://127.0.0.1", "--store-layout", "user-rate-limit", "--count-denied"])
+        .output()
+        .expect("it runs");
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(
+        output.status.code() == Some(2) && said.contains("`--caller-quotas` does not go with a layout"),
+        "{said}"
+    );
+}
+
+/// A request with a misspelt name matched no policy and was admitted without a word.
+#[test]
+fn what_no_policy_matches_is_denied_admitted_or_warned_of() {
+    let text = |more: &str| {
+        format!(
+            "{more}policies:\n  - {{ name: api, match: {{ name: api }}, key: [user], quotas: [5/1d] }}\n  \
+             - {{ name: tried, match: {{ name: tried }}, key: [user], quotas: [5/1d], mode: shadow }}\n  \
+             - {{ name: skipped, match: {{ name: skip }}, key: [id], quotas: [5/1d], on_missing_key: skip }}\n  \
+             - {{ name: health, match: {{ name: health }}, exempt: true }}\n"
+        )
+    };
+    let statuses = |server: &Server| {
+        ["api", "tried", "health", "apl", "skip"]
+            .map(|name| server.get(&format!("/v1/check?user=a&name={name}")).status)
+    };
+    let warned = |server: Server| {
+        server.signal("TERM");
+        server.wait().1.matches("no policy matches a request").count()
+    };
+    let start = |name: &str, more: &str| Server::start(&["--config", &policies(name, &text(more))]);
+
+    let server = start("unmatched-deny", "unmatched: deny\n");
+    assert_eq!(statuses(&server), [200, 200, 200, 403, 403]);
+    let denied = server.get("/v1/check?user=a&name=apl");
+    let body = denied.json();
+    assert_eq!(denied.header("content-type"), Some("application/problem+json"));
+    assert_eq!(
+        (&body["allowed"], &body["ground"], &body["reason"]),
+        (&json!(false), &json!("unmatched"), &json!("unmatched"))
+    );
+    assert_eq!(
+        (body["type"].as_str(), denied.header("retry-after")),
+        (Some("urn:problem-type:tollgate:unmatched"), None)
+    );
+    let batch =
+        r#"{"requests": [{"attributes": {"user": "a"}}, {"attributes": {"user": "a", "name": "api"}}]}"#;
+    let decisions = server.post("/v1/check/batch", batch).json()["decisions"].clone();
+    assert_eq!((&decisions[0]["allowed"], &decisions[1]["allowed"]), (&json!(false), &json!(true)));
+    assert_eq!(server.metric("tollgate_unmatched_denials_total"), Some(4.0));
+    assert_eq!(server.admin_get("/v1/policies").json()["unmatched"], "deny");
+    assert!(
+        server.admin_get("/openapi.json").json()["paths"]["/v1/check"]["post"]["responses"]["403"]
+            .is_object()
+    );
+    // What changes alone is live after a reload.
+    std::fs::write(policies("unmatched-deny", ""), text("unmatched: allow\n")).expect("it can be written");
+    let reloaded = server.admin_post("/v1/policies/reload", "");
+    assert_eq!((reloaded.status, &reloaded.json()["replaced"]), (200, &json!(true)));
+    assert_eq!(statuses(&server), [200; 5]);
+    assert_eq!(warned(server), 0);
+
+    let server = start("unmatched-shadow", "unmatched: deny\nmode: shadow\n");
+    assert_eq!(statuses(&server), [200; 5]);
+    assert_eq!(warned(server), 0);
+    let server = start("unmatched-unsaid", "");
+    assert_eq!(statuses(&server), [200; 5]);
+    assert_eq!(warned(server), 1);
+}
