@@ -170,7 +170,7 @@ impl Server {
         let (access, principals) = match principals {
             None => (Access::Hosts(allowed_hosts), None),
             Some((file, principals)) => {
-                let watch = Watch::start(file.file().path());
+                let watch = Watch::start(&[file.file().path()]);
                 let (principals, live) = LivePrincipals::new(file, principals);
                 let reloads = Arc::new(Reloads::new(principals));
                 let figures =
@@ -203,7 +203,7 @@ impl Server {
             if other_store {
                 info!(file = file.name(), "`--store` overrides `store:` of the file");
             }
-            let watch = Watch::start(file.file().path());
+            let watch = Watch::start(&[file.file().path()]);
             let reloads = Arc::new(Reloads::new(LivePolicies::new(Arc::clone(&limiter), file)));
             let in_step = follow::keep_in_step(Arc::clone(&reloads), watch, hangup()?);
             background.push(Box::pin(in_step));
