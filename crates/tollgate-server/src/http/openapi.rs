@@ -35,9 +35,8 @@ pub(super) fn document<'a>(
         }
         path[operation.method.as_str().to_ascii_lowercase()] = described;
     }
-    let servers = listeners.iter().map(
-        |listener| json!({ "url": format!("http://{}", listener.address), "description": listener.name }),
-    );
+    let servers =
+        listeners.iter().map(|listener| json!({ "url": listener.url(), "description": listener.name }));
     let tags = listeners.iter().map(|it| json!({ "name": it.name, "description": it.purpose }));
     let mut document = json!({
         "openapi": "3.1.0",
