@@ -58,7 +58,7 @@ pub enum TlsError {
     #[error("the system has no certificates to trust: give the one that signed the server's")]
     NobodyTrusted,
     /// A certificate or key is unfit for TLS.
-    #[error("a certificate or key for the store is unfit")]
+    #[error("a certificate or key is unfit")]
     Unfit(#[from] rustls::Error),
 }
 
@@ -102,7 +102,12 @@ impl Tls {
         self.ca.is_none() && self.client.is_none()
     }
 
-    pub(crate) fn config(&self) -> Result<ClientConfig, TlsError> {
+    /// Returns what connections are opened with.
+    ///
+    /// # Errors
+    ///
+    /// If nobody is trusted, or a certificate or key is unfit for TLS.
+    pub fn config(&self) -> Result<ClientConfig, TlsError> {
         let mut roots = RootCertStore::empty();
         match &self.ca {
             Some(ca) => ca.iter().try_for_each(|certificate| roots.add(certificate.clone()))?,

@@ -17,6 +17,7 @@ use crate::metrics::OpenConnections;
 use crate::peers::{OfPeer, Peers};
 use crate::phase::Phase;
 use crate::protocol::Protocol;
+use crate::tls::ListenerTls;
 
 /// How long to wait when the system gives no connection, as when there are no file descriptors left.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
@@ -42,6 +43,7 @@ type Place = (OwnedSemaphorePermit, Option<OfPeer>);
 /// What the connections of one socket have in common.
 struct Connections<P> {
     protocol: Arc<P>,
+    tls: Option<Arc<ListenerTls>>,
     open: OpenConnections,
     phase: Phase,
 }
@@ -55,10 +57,11 @@ impl<P: Protocol> Acceptor<P> {
         max_connections: u32,
         peers: Option<Peers>,
         protocol: P,
+        tls: Option<ListenerTls>,
         open: OpenConnections,
         phase: Phase,
     ) -> Self {
-        let connections = Connections { protocol: Arc::new(protocol), open, phase };
+        let connections = Connections { protocol: Arc::new(protocol), tls: tls.map(Arc::new), open, phase };
         let (failure_logged, full_logged, refusal_logged) = Default::default();
         Self { socket, max_connections, connections, failure_logged, full_logged, peers, refusal_logged }
     }
@@ -159,11 +162,21 @@ impl<P: Protocol> Connections<P> {
     fn spawn(&self, stream: TcpStream, place: Place) {
         // Answers are small and each is wanted at once.
         let _ = stream.set_nodelay(true);
-        let (protocol, phase, open) = (Arc::clone(&self.protocol), self.phase.clone(), self.open.one());
-        tokio::spawn(async move {
-            protocol.serve(stream, Peer::default(), phase).await;
-            drop((open, place));
-        });
+        let (protocol, phase, place) =
+            (Arc::clone(&self.protocol), self.phase.clone(), (self.open.one(), place));
+        // Two tasks of their own: one that serves a plain stream has no room for an encrypted one.
+        match self.tls.clone() {
+            None => tokio::spawn(async move {
+                protocol.serve(stream, Peer::default(), phase).await;
+                drop(place);
+            }),
+            Some(tls) => tokio::spawn(async move {
+                if let Some((stream, peer)) = tls.accept(stream, &phase).await {
+                    protocol.serve(stream, peer, phase).await;
+                }
+                drop(place);
+            }),
+        };
     }
 }
 

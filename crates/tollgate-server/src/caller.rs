@@ -10,7 +10,8 @@ use tollgate_policy::Attributes;
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Peer {
     /// The subject alternative names of the client certificate that the connection was opened with, once it is
-    /// verified; none without one.
+    /// verified; none without one. Names of hosts are in lower case and addresses in their canonical form, and a name
+    /// of one kind never reads like one of another.
     pub(crate) names: Box<[Box<str>]>,
 }
 

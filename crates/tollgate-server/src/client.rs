@@ -2,6 +2,7 @@
 
 use std::fmt::Write as _;
 use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
 use std::{fs, io};
 
@@ -10,14 +11,20 @@ use http::header::{AUTHORIZATION, CONTENT_TYPE, HOST};
 use http::{HeaderValue, Method, Request, StatusCode};
 use http_body_util::{BodyExt, Full, Limited};
 use hyper_util::rt::TokioIo;
+use rustls::ClientConfig;
+use rustls::pki_types::ServerName;
 use serde::de::IgnoredAny;
 use serde::{Deserialize, Serialize, Serializer};
 use thiserror::Error;
 use tokio::net::TcpStream;
+use tokio_rustls::TlsConnector;
 use tollgate_policy::Printable;
+use tollgate_redis::{Tls, TlsError};
 
-use crate::args::{CheckArgs, Flag};
+use crate::args::{CheckArgs, ClientTlsArgs, Flag};
 use crate::flags;
+use crate::protocol::Stream;
+use crate::with_sources::WithSources;
 
 /// For the whole exchange.
 const TIME_LIMIT: Duration = Duration::from_secs(5);
@@ -41,23 +48,40 @@ pub enum ClientError {
     /// The service is not there. A retry helps once it is.
     #[error("cannot reach {server}: {source}")]
     Unreachable {
-        /// Host and port.
+        /// Its URL.
         server: String,
         /// What the system says.
         source: io::Error,
     },
+    /// A certificate or key cannot be used: the fault of whoever named it.
+    #[error("{}", WithSources(.0))]
+    Certificate(#[from] TlsError),
+    /// Certificates and keys for a service that is asked without TLS: the fault of whoever wrote the arguments.
+    #[error("--ca, --client-cert and --client-key go with https:// alone, and {server} is asked without TLS")]
+    NeedlessCertificate {
+        /// Its URL.
+        server: String,
+    },
+    /// There is no secure connection: what answers speaks no TLS, is not to be trusted, or trusts nobody like us.
+    #[error("no secure connection to {server}: {source}")]
+    Insecure {
+        /// Its URL.
+        server: String,
+        /// What is wrong.
+        source: io::Error,
+    },
     /// What answers is no HTTP service: the fault of whoever named it.
-    #[error("{server} does not speak HTTP: {source}")]
+    #[error("{server} does not speak HTTP: {}", WithSources(source))]
     NotHttp {
-        /// Host and port.
+        /// Its URL.
         server: String,
         /// What of the answer is wrong.
         source: hyper::Error,
     },
     /// The connection broke. The units may or may not have been taken.
-    #[error("{server} gave no answer: {source}")]
+    #[error("{server} gave no answer: {}", WithSources(source))]
     Broken {
-        /// Host and port.
+        /// Its URL.
         server: String,
         /// What went wrong on the connection.
         source: hyper::Error,
@@ -65,7 +89,7 @@ pub enum ClientError {
     /// The units may or may not have been taken.
     #[error("{server} gave no answer within {TIME_LIMIT:?}")]
     Timeout {
-        /// Host and port.
+        /// Its URL.
         server: String,
     },
     /// The service does not take the request: the fault of whoever wrote the arguments.
@@ -91,7 +115,7 @@ pub enum ClientError {
     /// What answers is no such service, or one in trouble.
     #[error("{server} answered with status {status}: {}", Printable(detail))]
     Unexpected {
-        /// Host and port.
+        /// Its URL.
         server: String,
         /// The status of the answer.
         status: StatusCode,
@@ -109,7 +133,13 @@ pub fn exit_status(outcome: &Result<Answer, ClientError>) -> u8 {
     match outcome {
         Ok(Answer::Allowed) => 0,
         Ok(Answer::Denied) => 1,
-        Err(ClientError::Rejected { .. } | ClientError::TokenFile { .. } | ClientError::NoToken { .. }) => 2,
+        Err(
+            ClientError::Rejected { .. }
+            | ClientError::Certificate(_)
+            | ClientError::NeedlessCertificate { .. }
+            | ClientError::TokenFile { .. }
+            | ClientError::NoToken { .. },
+        ) => 2,
         Err(_) => NO_ANSWER,
     }
 }
@@ -147,7 +177,44 @@ async fn exchange(
     authorization: Option<HeaderValue>,
     server: &str,
 ) -> Result<(StatusCode, Bytes), ClientError> {
+    let tls = tls(args, server)?;
+    let request = request(args, authorization);
     let unreachable = |source| ClientError::Unreachable { server: server.to_owned(), source };
+    let authority = &args.server.authority;
+    let stream = TcpStream::connect(authority.as_str()).await.map_err(unreachable)?;
+    let Some(tls) = tls else { return converse(request, server, stream).await };
+    let insecure = |source| ClientError::Insecure { server: server.to_owned(), source };
+    let name = ServerName::try_from(authority.host().trim_matches(['[', ']']).to_owned())
+        .map_err(|error| insecure(io::Error::new(io::ErrorKind::InvalidInput, error)))?;
+    let stream = TlsConnector::from(tls).connect(name, stream).await.map_err(insecure)?;
+    converse(request, server, stream).await
+}
+
+/// Whom to trust and what to show; `None` for a service without TLS.
+fn tls(args: &CheckArgs, server: &str) -> Result<Option<Arc<ClientConfig>>, ClientError> {
+    let ClientTlsArgs { ca, client_cert, client_key } = &args.tls;
+    if !args.server.tls {
+        return match (ca, client_cert) {
+            (None, None) => Ok(None),
+            _ => Err(ClientError::NeedlessCertificate { server: server.to_owned() }),
+        };
+    }
+    let mut tls = Tls::new();
+    if let Some(ca) = ca {
+        tls = tls.with_ca_file(ca)?;
+    }
+    if let (Some(certificate), Some(key)) = (client_cert, client_key) {
+        tls = tls.with_client_files(certificate, key)?;
+    }
+    Ok(Some(Arc::new(tls.config()?)))
+}
+
+/// Asks over an open connection.
+async fn converse(
+    request: Request<Full<Bytes>>,
+    server: &str,
+    stream: impl Stream,
+) -> Result<(StatusCode, Bytes), ClientError> {
     let broken = |source: hyper::Error| {
         let server = server.to_owned();
         if source.is_parse() {
@@ -157,12 +224,11 @@ async fn exchange(
         }
     };
 
-    let stream = TcpStream::connect(server).await.map_err(unreachable)?;
     let (mut requests, connection) =
         hyper::client::conn::http1::handshake(TokioIo::new(stream)).await.map_err(broken)?;
     // It drives the exchange; its errors reach the request as well.
     let driver = tokio::spawn(connection);
-    let response = requests.send_request(request(args, authorization, server)).await.map_err(broken)?;
+    let response = requests.send_request(request).await.map_err(broken)?;
     let status = response.status();
     let body = Limited::new(response.into_body(), MAX_ANSWER).collect().await.map_err(|error| {
         let detail = format!("the answer was cut off or too long: {error}");
@@ -184,7 +250,7 @@ fn authorization(path: &Path) -> Result<HeaderValue, ClientError> {
     Ok(value)
 }
 
-fn request(args: &CheckArgs, authorization: Option<HeaderValue>, server: &str) -> Request<Full<Bytes>> {
+fn request(args: &CheckArgs, authorization: Option<HeaderValue>) -> Request<Full<Bytes>> {
     let path = if args.peek { "/v1/peek" } else { "/v1/check" };
     let body = Question { attributes: &args.attributes, cost: args.cost };
     // Nothing of it can fail: all names are texts.
@@ -195,7 +261,7 @@ fn request(args: &CheckArgs, authorization: Option<HeaderValue>, server: &str) -
     let headers = request.headers_mut();
     headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
     headers.extend(authorization.map(|value| (AUTHORIZATION, value)));
-    if let Ok(host) = server.parse() {
+    if let Ok(host) = args.server.authority.as_str().parse() {
         headers.insert(HOST, host);
     }
     request

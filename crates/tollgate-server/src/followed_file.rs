@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use tollgate_policy::ConfigError;
 
+use crate::follow::{SECOND_LOOK, SLOW_WRITER};
 use crate::look::Look;
 
 /// A file, and the text that it was read from last, valid or not; none, if it could not be read.
@@ -57,8 +58,6 @@ impl FollowedFile {
     /// How long the file has to stay as it is before it counts. What may be half of a file that is being written in
     /// place waits longer: it is shorter than the live one, ends within a line, or is not valid.
     pub(crate) fn rest(&self, look: &Look, is_valid: impl Fn(&str, &str) -> bool) -> Duration {
-        const SECOND_LOOK: Duration = Duration::from_millis(100);
-        const SLOW_WRITER: Duration = Duration::from_secs(2);
         let (bytes, target) = (self.live.0, self.live.1.as_deref());
         let is_whole =
             |text: &String| text.len() >= bytes && text.ends_with('\n') && is_valid(&self.name, text);

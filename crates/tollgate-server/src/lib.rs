@@ -3,9 +3,9 @@
 //! A request takes this way through the modules:
 //!
 //! ```text
-//! accept ──▶ protocol ──▶ http ──────▶ attributes ──▶ engine ──▶ PolicyLimiter ──▶ Store ──▶ http ──▶ reply
-//! cap on     what is      operations,  what the      metrics,   which limits      one       headers,
-//! them       spoken       query, body  caller says   log lines  apply to whom     step      body
+//! accept ──▶ tls ───────▶ protocol ──▶ http ──────▶ attributes ──▶ engine ──▶ PolicyLimiter ──▶ Store ──▶ http ──▶ reply
+//! cap on     handshake,   what is      operations,  what the      metrics,   which limits      one       headers,
+//! them       if asked     spoken       query, body  caller says   log lines  apply to whom     step      body
 //! ```
 //!
 //! [`args`] is what the user wrote, [`Settings`] the ready objects made of it, and [`serve`] puts everything
@@ -55,6 +55,7 @@ mod shutdown;
 mod socket;
 mod stopwatch;
 mod store;
+mod tls;
 mod watch;
 mod watchdog;
 mod with_sources;
@@ -67,3 +68,4 @@ pub use self::receipts::ReceiptSecretError;
 pub use self::scope::Scope;
 pub use self::serve::{Ended, serve};
 pub use self::settings::{Settings, SettingsError};
+pub use self::tls::TlsFileError;

@@ -17,18 +17,31 @@ pub(crate) struct Listener {
     pub(crate) address: SocketAddr,
     pub(crate) scopes: Scopes,
     pub(crate) access: Access,
+    pub(crate) security: Security,
 }
 
 /// Who may ask for what a listener grants.
 #[derive(Debug, Clone)]
 pub(crate) enum Access {
-    /// Everybody who reaches it, under any name.
+    /// Everybody who reaches it, under any name. With mutual TLS these are the clients whose certificate holds, and a page
+    /// whose name is bound to this address anew has no certificate for that name.
     Everybody,
     /// Everybody who reaches it; what is guarded, under these names alone.
     Hosts(AllowedHosts),
     /// The principals that have the scope. A page whose name is bound to this address anew has no token to show, so
     /// any name will do.
     Principals(SharedPrincipals),
+}
+
+/// What connections are protected by.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Security {
+    /// Nothing.
+    Plain,
+    /// Clients know whom they speak to, and nobody else understands them.
+    Tls,
+    /// And each has shown a certificate of an authority that is trusted.
+    Mutual,
 }
 
 /// The names under which a browser may ask for what is guarded.
@@ -40,7 +53,7 @@ pub(crate) struct AllowedHosts(Box<[Box<str>]>);
 
 impl Listener {
     /// For callers: their own checks.
-    pub(crate) const fn public(address: SocketAddr, access: Access) -> Self {
+    pub(crate) const fn public(address: SocketAddr, access: Access, security: Security) -> Self {
         Self {
             name: "public",
             purpose: "A caller's own checks",
@@ -48,11 +61,12 @@ impl Listener {
             address,
             scopes: Scopes::of([Scope::Check, Scope::Peek]),
             access,
+            security,
         }
     }
 
     /// For administrators: what reads or changes more.
-    pub(crate) const fn admin(address: SocketAddr, access: Access) -> Self {
+    pub(crate) const fn admin(address: SocketAddr, access: Access, security: Security) -> Self {
         Self {
             name: "admin",
             purpose: "What reads or changes more than the caller's own check",
@@ -60,11 +74,12 @@ impl Listener {
             address,
             scopes: Scopes::of([Scope::Change, Scope::Read, Scope::Metrics, Scope::Keys, Scope::Policies]),
             access,
+            security,
         }
     }
 
-    /// For Prometheus, which needs neither a token nor the operations that change counters.
-    pub(crate) const fn metrics(address: SocketAddr) -> Self {
+    /// For Prometheus, which needs neither a token nor a certificate, nor the operations that change counters.
+    pub(crate) const fn metrics(address: SocketAddr, security: Security) -> Self {
         Self {
             name: "metrics",
             purpose: "Metrics alone, for everybody",
@@ -72,7 +87,14 @@ impl Listener {
             address,
             scopes: Scopes::of([Scope::Metrics]),
             access: Access::Everybody,
+            security,
         }
+    }
+
+    /// Where it is asked, without a path.
+    pub(crate) fn url(&self) -> String {
+        let scheme = if self.security == Security::Plain { "http" } else { "https" };
+        format!("{scheme}://{}", self.address)
     }
 
     /// Whether whoever reaches it may do what needs this scope, if it is also granted to them.

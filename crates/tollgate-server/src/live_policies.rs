@@ -77,8 +77,9 @@ mod tests {
     use tollgate::MemoryStore;
 
     use super::*;
+    use crate::follow::Cause;
     use crate::layout::StoreFlags;
-    use crate::reload::{Cause, Reloaded, Reloads};
+    use crate::reload::{Reloaded, Reloads};
     use crate::stopwatch::Stopwatch;
 
     /// A file that was away for a while and came back as it was stayed "not live", because its text was known. And

@@ -16,8 +16,9 @@ pub(crate) struct Look {
     stamp: Option<Stamp>,
 }
 
+/// What shows whether a file was written.
 #[derive(Debug, PartialEq, Eq)]
-struct Stamp {
+pub(crate) struct Stamp {
     modified: SystemTime,
     /// Where the file lies, with links followed.
     target: PathBuf,
@@ -47,8 +48,9 @@ impl Look {
     }
 }
 
-/// The stamp is taken before the text: what is written in between shows in the next look.
-fn open(path: &Path) -> io::Result<(File, Stamp)> {
+/// Opens the file without waiting for somebody who may write it. The stamp is taken before anything is read: what is
+/// written in between shows in the next look.
+pub(crate) fn open(path: &Path) -> io::Result<(File, Stamp)> {
     let open = rustix::fs::open(path, OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC, Mode::empty())?;
     let file = File::from(open);
     let metadata = file.metadata()?;

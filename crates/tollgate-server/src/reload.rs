@@ -10,6 +10,7 @@ use tollgate::{Clock, SystemClock, Timestamp};
 use tollgate_policy::ConfigError;
 use tracing::{error, info};
 
+use crate::follow::{Cause, Followed, Glance};
 use crate::followed_file::FollowedFile;
 use crate::look::Look;
 use crate::stopwatch::Stopwatch;
@@ -68,32 +69,6 @@ pub(crate) struct Failure {
     pub(crate) since: Timestamp,
 }
 
-/// Who wants the file to be read again.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Cause {
-    /// Something changed where the file is.
-    Watch,
-    /// Another file was put in its place, whole.
-    Rename,
-    /// Nothing is known to have changed, and the file has not been looked at for a while.
-    Interval,
-    /// A signal.
-    Signal,
-    /// An administrator.
-    Request,
-}
-
-/// What came of a look at a file that may be half written.
-#[derive(Debug)]
-pub(crate) enum Glance {
-    /// It was read, or is the one that was read last.
-    Settled,
-    /// It is as it was, and has to stay so for longer.
-    Same,
-    /// It is to be looked at again after this time.
-    Changed(Look, Duration),
-}
-
 /// What came of a reload.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Reloaded {
@@ -127,24 +102,6 @@ impl<T: Subject> Reloads<T> {
         let mut subject = lock(&self.subject);
         let look = subject.file().look();
         self.take(&mut subject, look, cause)
-    }
-
-    /// Reads the file again as [`reload`](Self::reload) does, if it is as it was at an earlier look and has stayed so
-    /// for long enough: nobody else says that it is whole.
-    pub(crate) fn glance(&self, earlier: Option<&Look>, is_over: bool, cause: Cause) -> Glance {
-        let mut subject = lock(&self.subject);
-        let look = subject.file().look();
-        let is_same = earlier.is_some_and(|earlier| earlier.is_same(&look));
-        if subject.file().is_known(&look) || is_same && is_over {
-            // What came of it is in the log.
-            let _ = self.take(&mut subject, look, cause);
-            return Glance::Settled;
-        }
-        if is_same {
-            return Glance::Same;
-        }
-        let rest = subject.rest(&look);
-        Glance::Changed(look, rest)
     }
 
     fn take(&self, subject: &mut T, look: Look, cause: Cause) -> Result<Reloaded, ReloadError> {
@@ -197,6 +154,26 @@ impl<T: Subject> Reloads<T> {
     }
 }
 
+impl<T: Subject> Followed for Reloads<T> {
+    type Look = Look;
+
+    fn glance(&self, earlier: Option<&Look>, is_over: bool, cause: Cause) -> Glance<Look> {
+        let mut subject = lock(&self.subject);
+        let look = subject.file().look();
+        let is_same = earlier.is_some_and(|earlier| earlier.is_same(&look));
+        if !cause.is_doubtful() || subject.file().is_known(&look) || is_same && is_over {
+            // What came of it is in the log.
+            let _ = self.take(&mut subject, look, cause);
+            return Glance::Settled;
+        }
+        if is_same {
+            return Glance::Same;
+        }
+        let rest = subject.rest(&look);
+        Glance::Changed(look, rest)
+    }
+}
+
 impl ReloadState {
     /// Of a file that has just become live.
     fn new() -> Self {
@@ -238,28 +215,6 @@ impl ReloadState {
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         WithSources(&self.error).fmt(f)
-    }
-}
-
-impl Cause {
-    /// Whether nobody asked, and the file may be as it was.
-    const fn is_guess(self) -> bool {
-        matches!(self, Self::Watch | Self::Rename | Self::Interval)
-    }
-
-    /// Whether the file may be half written.
-    pub(crate) const fn is_doubtful(self) -> bool {
-        matches!(self, Self::Watch | Self::Interval)
-    }
-
-    const fn name(self) -> &'static str {
-        match self {
-            Self::Watch => "watch",
-            Self::Rename => "rename",
-            Self::Interval => "interval",
-            Self::Signal => "SIGHUP",
-            Self::Request => "request",
-        }
     }
 }
 

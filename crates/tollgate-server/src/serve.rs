@@ -1,6 +1,6 @@
 //! The composition root: builds the service from its settings, runs it, drains it.
 
-use std::net::SocketAddr;
+use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,18 +18,19 @@ use crate::descriptors::{self, Caps};
 use crate::engine::Engine;
 use crate::follow;
 use crate::http::{Budget, Edge, Http};
-use crate::listener::{Access, Listener};
+use crate::listener::{Access, Listener, Security};
 use crate::live_policies::LivePolicies;
-use crate::metrics::{Metrics, Occupancy, PolicyFigures, PrincipalFigures, Scrape, StoreMetrics};
+use crate::metrics::{Figures, Metrics, Occupancy, PolicyFigures, PrincipalFigures, Scrape, StoreMetrics};
 use crate::output;
 use crate::peers::Peers;
 use crate::phase::Phase;
-use crate::principals::LivePrincipals;
+use crate::principals::{LivePrincipals, Principal};
 use crate::reload::Reloads;
 use crate::settings::{InitialPolicies, Settings};
 use crate::shutdown::{Hangup, Signals, hangup};
 use crate::socket;
 use crate::store::{self, Metered, ServedStore, StoreSetup};
+use crate::tls::ListenerTls;
 use crate::watch::Watch;
 
 /// What was accepted has this long to finish; with what comes before and after it, the process ends within
@@ -48,11 +49,14 @@ struct Server {
     acceptors: Vec<Task>,
     /// Go on until the service has stopped.
     background: Vec<Task>,
-    public: SocketAddr,
-    admin: SocketAddr,
-    metrics_address: Option<SocketAddr>,
+    public: Listener,
+    admin: Listener,
+    /// For metrics alone.
+    metrics_only: Option<Listener>,
     /// Whether everybody who reaches a listener may do what it grants.
     is_open: bool,
+    /// Whether there is a principal who shows a token.
+    asks_token: bool,
     /// What is allowed to whom, for people.
     rule: String,
     /// The path of a check that counts.
@@ -137,6 +141,7 @@ impl Server {
             metrics_listen,
             allowed_hosts,
             principals,
+            tls,
             max_connections,
             max_connections_per_peer,
             body_memory,
@@ -161,16 +166,27 @@ impl Server {
         let metrics_only = metrics_listen.map(|address| socket::listen_on(address, "--metrics-listen"));
         let metrics_only = metrics_only.transpose()?;
         // Before the addresses are announced: whoever read them may send a signal.
-        let has_file = policies.file.is_some() || principals.is_some();
+        let has_file = policies.file.is_some() || principals.is_some() || tls.is_some();
         let on_hangup = if has_file { Hangup::Reloads } else { Hangup::Ends };
         let signals = Signals::catch(on_hangup).context("cannot catch signals")?;
 
         let mut background: Vec<Task> = Vec::new();
-        let is_open = principals.is_none();
+        let tls = tls.map(Arc::new);
+        if let Some(tls) = &tls {
+            tls.log_warnings();
+            let watch = Watch::start(&tls.files().paths());
+            background.push(Box::pin(follow::keep_in_step(Arc::clone(tls), watch, hangup()?)));
+        }
+        let unproven = if tls.is_some() { Security::Tls } else { Security::Plain };
+        let is_mutual = tls.as_ref().is_some_and(|tls| tls.is_mutual());
+        let security = if is_mutual { Security::Mutual } else { unproven };
+        let is_open = principals.is_none() && !is_mutual;
+        let asks_token = principals.iter().flat_map(|(_, all)| all).any(Principal::has_token);
         let (access, principals) = match principals {
+            None if is_mutual => (Access::Everybody, None),
             None => (Access::Hosts(allowed_hosts), None),
             Some((file, principals)) => {
-                let watch = Watch::start(file.file().path());
+                let watch = Watch::start(&[file.file().path()]);
                 let (principals, live) = LivePrincipals::new(file, principals);
                 let reloads = Arc::new(Reloads::new(principals));
                 let figures =
@@ -179,11 +195,14 @@ impl Server {
                 (Access::Principals(live), Some(figures))
             }
         };
-        let (public_address, admin_address) = (public.local_addr()?, admin.local_addr()?);
-        let metrics_address = metrics_only.as_ref().map(TcpListener::local_addr).transpose()?;
-        let own = [Listener::public(public_address, access.clone()), Listener::admin(admin_address, access)];
-        let listeners: Vec<Listener> =
-            own.into_iter().chain(metrics_address.map(Listener::metrics)).collect();
+        let public_listener = Listener::public(public.local_addr()?, access.clone(), security);
+        let admin_listener = Listener::admin(admin.local_addr()?, access, security);
+        // A scraper has no certificate.
+        let of_metrics =
+            |socket: &TcpListener| Ok::<_, io::Error>(Listener::metrics(socket.local_addr()?, unproven));
+        let metrics_listener = metrics_only.as_ref().map(of_metrics).transpose()?;
+        let own = [public_listener.clone(), admin_listener.clone()];
+        let listeners: Vec<Listener> = own.into_iter().chain(metrics_listener.clone()).collect();
 
         let (phase, metrics) = (Phase::default(), Arc::new(Metrics::new(listeners.iter().map(|it| it.name))));
         let InitialPolicies { policies, source, file, notes, warnings, other_store } = policies;
@@ -203,7 +222,7 @@ impl Server {
             if other_store {
                 info!(file = file.name(), "`--store` overrides `store:` of the file");
             }
-            let watch = Watch::start(file.file().path());
+            let watch = Watch::start(&[file.file().path()]);
             let reloads = Arc::new(Reloads::new(LivePolicies::new(Arc::clone(&limiter), file)));
             let in_step = follow::keep_in_step(Arc::clone(&reloads), watch, hangup()?);
             background.push(Box::pin(in_step));
@@ -219,15 +238,16 @@ impl Server {
         };
         let size = move || Occupancy { counters: memory.counters(), max_counters: memory.max_counters() };
         let budget = Budget::new(body_memory);
-        let scrape = Scrape::new(
-            Arc::clone(&metrics),
-            Box::new(figures),
+        let scrape = Scrape::new(Figures {
+            metrics: Arc::clone(&metrics),
+            policies: Box::new(figures),
             principals,
-            Box::new(size),
+            memory_size: Box::new(size),
             shared,
-            budget.clone(),
-            metric_aliases,
-        );
+            budget: budget.clone(),
+            tls: tls.clone(),
+            aliases: metric_aliases,
+        });
         let engine = Engine::new(limiter, when_full, Arc::clone(&metrics));
         let edge = Edge::new(
             &listeners,
@@ -247,8 +267,10 @@ impl Server {
             let open = metrics.connections(listener.name);
             let phase = phase.of_listener(open.clone(), max_connections, budget.clone());
             let peers = max_connections_per_peer.map(Peers::new);
+            let handshakes = metrics.handshakes(listener.name);
+            let tls = tls.clone().map(|tls| ListenerTls::new(tls, listener.security, handshakes));
             let http = Http::new(Arc::clone(&edge), listener);
-            Box::pin(Acceptor::new(socket, max_connections, peers, http, open, phase).run())
+            Box::pin(Acceptor::new(socket, max_connections, peers, http, tls, open, phase).run())
         });
         let acceptors = acceptors.collect();
         let telling = Arc::clone(&metrics);
@@ -258,10 +280,11 @@ impl Server {
             caps,
             drain_delay,
             background,
-            public: public_address,
-            admin: admin_address,
-            metrics_address,
+            public: public_listener,
+            admin: admin_listener,
+            metrics_only: metrics_listener,
             is_open,
+            asks_token,
             rule,
             example,
             log_format,
@@ -273,19 +296,26 @@ impl Server {
 
     /// Says where the service listens: in a log line, and to people on standard output as well.
     fn announce(&self) {
-        let Self { public, admin, metrics_address, rule, example, .. } = self;
+        let Self { public, admin, metrics_only, rule, example, .. } = self;
         let version = env!("CARGO_PKG_VERSION");
-        let token = if self.is_open { "" } else { "-H \"Authorization: Bearer $TOKEN\" " };
-        let try_it = format!("curl -i {token}'http://{public}{example}'");
+        let certificates = match public.security {
+            Security::Plain => "",
+            Security::Tls => "--cacert CA ",
+            Security::Mutual => "--cacert CA --cert CERTIFICATE --key KEY ",
+        };
+        let token = if self.asks_token { "-H \"Authorization: Bearer $TOKEN\" " } else { "" };
+        let try_it = format!("curl -i {certificates}{token}'{}{example}'", public.url());
         if self.log_format == LogFormat::Text {
-            let metrics = metrics_address.map(|address| format!("metrics http://{address}\n"));
+            let metrics = metrics_only.as_ref().map(|listener| format!("metrics {}\n", listener.url()));
             let metrics = metrics.unwrap_or_default();
             let text = format!(
                 "tollgate {version}: {rule}\n\
-                 checks  http://{public}\n\
-                 admin   http://{admin}\n\
+                 checks  {}\n\
+                 admin   {}\n\
                  {metrics}\
-                 try     {try_it}\n"
+                 try     {try_it}\n",
+                public.url(),
+                admin.url()
             );
             if let Err(error) = output::answer(&text) {
                 warn!(%error, "cannot write to standard output: the addresses are in the log alone");
@@ -295,10 +325,19 @@ impl Server {
         let backlog = socket::backlog();
         let Caps { public: connections, admin: admin_connections } = self.caps;
         info!(
-            version, %public, %admin, metrics = metrics_address.map(display), rule, try_it, connections, admin_connections, backlog, "started"
+            version,
+            public = %public.address,
+            admin = %admin.address,
+            metrics = metrics_only.as_ref().map(|it| display(it.address)),
+            rule,
+            try_it,
+            connections,
+            admin_connections,
+            backlog,
+            "started"
         );
-        if self.is_open && !admin.ip().to_canonical().is_loopback() {
-            warn!(%admin, "whoever reaches the admin listener can change counters: --insecure-admin");
+        if self.is_open && !admin.address.ip().to_canonical().is_loopback() {
+            warn!(admin = %admin.address, "whoever reaches the admin listener can change counters: --insecure-admin");
         }
     }
 

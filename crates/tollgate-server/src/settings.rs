@@ -10,7 +10,7 @@ use tollgate::{CountDenied, MemoryStore, OnStoreFailure};
 use tollgate_policy::{ConfigError, Policies, Warning, WhenFull};
 use tollgate_redis::{KeyLayout, PasswordError, TlsError, UrlError};
 
-use crate::args::{self, Flag, FlagWith, LogFormat, MetricAliases, ServeArgs, StoreArgs};
+use crate::args::{self, Flag, FlagWith, LogFormat, MetricAliases, ServeArgs, StoreArgs, TlsArgs};
 use crate::flags::{self, FlagsError};
 use crate::http::{Asking, Dialect};
 use crate::import::{Import, ImportError, other_spring_variables};
@@ -20,6 +20,7 @@ use crate::policy_file::PolicyFile;
 use crate::principals::{Principal, PrincipalFile};
 use crate::receipts::{ReceiptSecretError, Receipts};
 use crate::store::StoreSetup;
+use crate::tls::{ServerTls, TlsFileError, TlsFiles};
 use crate::with_sources::WithSources;
 
 /// Everything that [`serve`](crate::serve) needs.
@@ -42,6 +43,7 @@ pub struct Settings {
     pub(crate) allowed_hosts: AllowedHosts,
     /// Who may do what, if not everybody.
     pub(crate) principals: Option<(PrincipalFile, Vec<Principal>)>,
+    pub(crate) tls: Option<ServerTls>,
     pub(crate) max_connections: u32,
     pub(crate) max_connections_per_peer: Option<u32>,
     /// Bytes of bodies that are on their way.
@@ -85,7 +87,7 @@ pub enum SettingsError {
     /// An admin listener that others can reach and that asks nobody who they are.
     #[error(
         "`{}` is an address that other hosts can reach, and whoever reaches it can change counters: say who may with \
-         `--tokens`, or that everybody may with `--insecure-admin`; metrics alone can have `--metrics-listen`",
+         `--tokens` or `--tls-client-ca`, or that everybody may with `--insecure-admin`; metrics alone can have `--metrics-listen`",
         FlagWith("--admin-listen", .0)
     )]
     OpenAdmin(SocketAddr),
@@ -172,6 +174,9 @@ pub enum SettingsError {
     /// A certificate or key cannot be read, or is none.
     #[error("`{}`, `{}`, `{}`: {}", Flag("--store-ca"), Flag("--store-cert"), Flag("--store-key"), WithSources(.0))]
     Tls(#[from] TlsError),
+    /// A certificate or key of the listeners cannot be used.
+    #[error("`{}`: {}", Flag(.0.flag), .0)]
+    ListenerTls(#[from] TlsFileError),
     /// The password comes from two places.
     #[error("both `{}` and {variable} are given; keep one of them", Flag(.flag))]
     TwoPasswords {
@@ -256,6 +261,12 @@ impl Settings {
             None => Receipts::of_process(),
         };
         let receipts = receipts.map_err(SettingsError::ReceiptSecret)?;
+        let TlsArgs { tls_cert, tls_key, tls_client_ca } = args.tls;
+        let files = tls_cert.zip(tls_key).map(|(certificate, key)| TlsFiles {
+            certificate,
+            key,
+            client_authorities: tls_client_ca,
+        });
         Ok(Self {
             policies,
             memory: MemoryStore::builder().max_counters(args.max_counters.get()).build(),
@@ -268,6 +279,7 @@ impl Settings {
             metrics_listen: args.metrics_listen,
             allowed_hosts: AllowedHosts::new(&args.allowed_hosts),
             principals,
+            tls: files.map(ServerTls::load).transpose()?,
             max_connections: args.max_connections.get(),
             max_connections_per_peer: args.max_connections_per_peer.map(NonZeroU32::get),
             body_memory: args.body_memory.get(),
@@ -281,8 +293,7 @@ impl Settings {
 /// That an admin listener that other hosts can reach knows who asks, or need not.
 fn check_admin(args: &ServeArgs) -> Result<(), SettingsError> {
     let is_local = args.admin_listen.ip().to_canonical().is_loopback();
-    // By tokens. Once listeners ask for client certificates, those are the other way.
-    let knows_callers = args.tokens.is_some();
+    let knows_callers = args.tokens.is_some() || args.tls.tls_client_ca.is_some();
     if is_local || knows_callers || args.insecure_admin {
         return Ok(());
     }

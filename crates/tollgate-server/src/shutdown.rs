@@ -50,7 +50,7 @@ impl Signals {
     }
 }
 
-/// Catches SIGHUP, which ends nothing from now on.
+/// Catches SIGHUP, which ends nothing from now on. Each of several that catch it gets every one.
 pub(crate) fn hangup() -> io::Result<Signal> {
     signal(SignalKind::hangup())
 }

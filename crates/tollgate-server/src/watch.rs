@@ -1,11 +1,11 @@
-//! Notices when a file may have changed.
+//! Notices when files may have changed.
 //!
-//! It watches the folder and not the file: editors put a new file in the place of the old one, and Kubernetes swaps a
-//! symbolic link beside it. What events do not tell of (a folder over the network, links into other folders) is found
+//! It watches their folders and not the files: editors put a new file in the place of the old one, and Kubernetes swaps
+//! a symbolic link beside it. What events do not tell of (a folder over the network, links into other folders) is found
 //! by looking again every half minute. Whether anything has changed is for the reader to find out.
 
-use std::ffi::OsStr;
-use std::path::Path;
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -16,7 +16,7 @@ use tokio::sync::Notify;
 use tokio::time;
 use tracing::warn;
 
-use crate::reload::Cause;
+use crate::follow::Cause;
 
 /// How long nothing has to happen: a change is several events, and the last of them completes it.
 const QUIET: Duration = Duration::from_millis(100);
@@ -24,7 +24,7 @@ const QUIET: Duration = Duration::from_millis(100);
 /// After this long a folder in which something happens all the time is looked at all the same.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// How often the file is looked at whatever is told of it.
+/// How often the files are looked at whatever is told of them.
 const INTERVAL: Duration = Duration::from_secs(30);
 
 /// See the [module](self).
@@ -38,23 +38,22 @@ pub(crate) struct Watch {
 #[derive(Default)]
 struct Seen {
     happened: Notify,
-    /// Whether a file was renamed to the name of the file.
+    /// Whether a file was renamed to the name of one of them.
     renamed: AtomicBool,
 }
 
 impl Watch {
     /// From now on, changes are noticed.
-    pub(crate) fn start(file: &Path) -> Self {
+    pub(crate) fn start(files: &[&Path]) -> Self {
         let seen = Arc::new(Seen::default());
-        let watcher = watcher(file, Arc::clone(&seen));
+        let watcher = watcher(files, Arc::clone(&seen));
         let watcher = watcher.inspect_err(|error| {
-            let file = file.display();
-            warn!(%error, %file, "changes of this file are noticed within {INTERVAL:?}, and not at once");
+            warn!(?files, %error, "changes are noticed within {INTERVAL:?}, and not at once");
         });
         Self { seen, _watcher: watcher.ok() }
     }
 
-    /// Waits until the file may have changed, and what was happening is over. Says whether another file was put in its
+    /// Waits until a file may have changed, and what was happening is over. Says whether another file was put in its
     /// place, something else happened, or it is only time to look.
     pub(crate) async fn changed(&self) -> Cause {
         let Seen { happened, renamed } = &*self.seen;
@@ -69,24 +68,28 @@ impl Watch {
     }
 }
 
-fn watcher(file: &Path, seen: Arc<Seen>) -> notify::Result<RecommendedWatcher> {
-    let name = file.file_name().map(OsStr::to_os_string);
+fn watcher(files: &[&Path], seen: Arc<Seen>) -> notify::Result<RecommendedWatcher> {
+    let names: Vec<OsString> =
+        files.iter().filter_map(|file| Some(file.file_name()?.to_os_string())).collect();
     let mut watcher = notify::recommended_watcher(move |event: notify::Result<Event>| {
         let Ok(event) = event else { return };
-        if is_rename(event.kind) && event.paths.last().and_then(|path| path.file_name()) == name.as_deref() {
+        let name = event.paths.last().and_then(|path| path.file_name());
+        if is_rename(event.kind) && name.is_some_and(|name| names.iter().any(|file| file == name)) {
             seen.renamed.store(true, Ordering::Relaxed);
         }
         if is_change(event.kind) {
             seen.happened.notify_one();
         }
     })?;
-    watcher.watch(folder(file), RecursiveMode::NonRecursive)?;
-    // Where the file is a link into another folder, it may be written there.
-    if let Ok(target) = file.canonicalize()
-        && folder(&target) != folder(file)
-    {
-        watcher.watch(folder(&target), RecursiveMode::NonRecursive)?;
+    let mut folders: Vec<PathBuf> = Vec::new();
+    for file in files {
+        folders.push(folder(file).into());
+        // Where the file is a link into another folder, it may be written there.
+        folders.extend(file.canonicalize().ok().map(|target| folder(&target).into()));
     }
+    folders.sort();
+    folders.dedup();
+    folders.iter().try_for_each(|folder| watcher.watch(folder, RecursiveMode::NonRecursive))?;
     Ok(watcher)
 }
 

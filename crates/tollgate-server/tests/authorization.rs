@@ -4,6 +4,8 @@
 
 #![allow(clippy::expect_used, clippy::disallowed_methods, reason = "this is a test, in real time")]
 
+#[path = "support/certificates.rs"]
+mod certificates;
 mod support;
 
 use std::fs;
@@ -14,9 +16,11 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
+use certificates::{Authority, Client, Identity};
 use http::{Request, StatusCode};
 use http_body_util::Empty;
 use hyper_util::rt::{TokioExecutor, TokioIo};
+use rcgen::SanType;
 use serde_json::{Value, json};
 use support::{Connection, HANG, Reply, Server, tollgate};
 
@@ -66,13 +70,17 @@ fn new_token(name: &str, more: &[&str]) -> (String, String) {
     (text("token"), text("line"))
 }
 
-fn ask(address: SocketAddr, method: &str, path: &str, headers: &[&str], body: &str) -> Reply {
+fn request(method: &str, path: &str, headers: &[&str], body: &str) -> Vec<u8> {
     let headers: String = headers.iter().map(|header| format!("{header}\r\n")).collect();
     let kind = if body.is_empty() { "" } else { "Content-Type: application/json\r\n" };
     let length = body.len();
     let head = format!("{method} {path} HTTP/1.1\r\n{kind}{headers}Content-Length: {length}\r\n\r\n");
+    (head + body).into()
+}
+
+fn ask(address: SocketAddr, method: &str, path: &str, headers: &[&str], body: &str) -> Reply {
     let mut connection = Connection::open(address);
-    connection.send((head + body).as_bytes());
+    connection.send(&request(method, path, headers, body));
     let reply = if method == "HEAD" { connection.head() } else { connection.reply() };
     reply.expect("an answer comes")
 }
@@ -228,6 +236,12 @@ fn principals() -> (Vec<Principal>, String) {
     (all, file)
 }
 
+/// What this operation is there.
+fn on_listener<'a>(operation: &'a Operation, listener: &str) -> &'a Operation {
+    let is_by_caller = operation.path == REFUND_BY_CALLER.path && listener == "public";
+    if is_by_caller { &REFUND_BY_CALLER } else { operation }
+}
+
 /// The status of a cell, and of the one request in a batch.
 fn expected(principal: &Principal, operation: &Operation, listener: &str) -> (u16, u16) {
     let alone = |status| (status, status);
@@ -301,8 +315,7 @@ fn every_principal_may_do_what_it_is_granted_and_nothing_else() {
         for (listener, address) in listeners {
             for operation in &OPERATIONS {
                 cells += 1;
-                let is_by_caller = operation.path == REFUND_BY_CALLER.path && listener == "public";
-                let operation = if is_by_caller { &REFUND_BY_CALLER } else { operation };
+                let operation = on_listener(operation, listener);
                 let cell =
                     format!("{} {} {} on {listener}", principal.name, operation.method, operation.path);
                 // Any name will do where principals are asked, and for metrics.
@@ -376,6 +389,95 @@ fn a_receipt_is_taken_from_whoever_may_touch_its_policy_and_nobody_else() {
     assert_eq!(used(), 5);
     assert_eq!(post("/v1/refund", &search, &refund).status, 200);
     assert_eq!(used(), 0);
+}
+
+/// Every client with its certificate, asking for every operation on both listeners. A certificate has no other name than
+/// its subject alternative names, and of several the first that the file knows counts.
+#[test]
+fn a_certificate_is_a_principal_by_its_alternative_names() {
+    let folder = Folder::new("certificates");
+    let authority = Authority::new(&folder.0, "authority");
+    let uri = |name: &str| SanType::URI(name.try_into().expect("a name"));
+    let host = |name: &str| SanType::DnsName(name.try_into().expect("a name"));
+    let mut file = String::new();
+    let mut clients = Vec::new();
+    let mut client = |name: &'static str, names: Vec<SanType>, scopes: &'static [&'static str]| {
+        let identity = authority.issue(&folder.0, name, |params| params.subject_alt_names = names);
+        let is_known = !scopes.is_empty();
+        let principal = Principal { name, shown: Vec::new(), is_known, scopes, policy: None };
+        clients.push((principal, Client::new(&authority, Some(&identity))));
+    };
+    for scope in ALL_SCOPES {
+        file += &format!(
+            "{{\"name\": \"{scope}\", \"san\": \"spiffe://prod/{scope}\", \"scopes\": [\"{scope}\"]}}\n"
+        );
+        client(scope, vec![uri(&format!("spiffe://prod/{scope}"))], std::slice::from_ref(scope));
+    }
+    let all = ALL_SCOPES.join("\", \"");
+    file += &format!("{{\"name\": \"root\", \"san\": \"root.example\", \"scopes\": [\"{all}\"]}}\n");
+    client("several", vec![uri("spiffe://prod/other"), host("Root.Example")], ALL_SCOPES);
+    client("wrong", vec![uri("spiffe://prod/checks"), host("x.root.example")], &[]);
+    client("root.example", Vec::new(), &[]);
+
+    let (policies, tokens) = (folder.write("p.yaml", POLICIES), folder.write("tokens.jsonl", &file));
+    let Identity { certificate, key } = authority.server(&folder.0, "server");
+    let files = [certificate, key, authority.file.clone()].map(|path| path.display().to_string());
+    let mut flags = vec!["--config", &policies, "--tokens", &tokens, "--answers", "spring-starter"];
+    flags.extend(["--tls-cert", &files[0], "--tls-key", &files[1], "--tls-client-ca", &files[2]]);
+    let server = Server::start(&flags);
+    let try_it = server.said.last().expect("a line to try");
+    assert!(try_it.contains("--cert CERTIFICATE --key KEY 'https://"), "{try_it}");
+
+    let (mut cells, mut wrong) = (0, String::new());
+    for (principal, client) in &clients {
+        for (listener, address) in [("public", server.public), ("admin", server.admin)] {
+            for operation in &OPERATIONS {
+                let operation = on_listener(operation, listener);
+                let Operation { method, path, body, .. } = operation;
+                let request = request(method, path, &["Host: evil.example", "Connection: close"], body);
+                let (status, said) = client.ask(address, &request).expect("an answer comes");
+                let expected = expected(principal, operation, listener).0;
+                if status != expected {
+                    let cell = format!("{} {method} {path} on {listener}", principal.name);
+                    wrong += &format!("{cell}: {status} in place of {expected}: {said}\n");
+                }
+                cells += 1;
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "of {cells} cells:\n{wrong}");
+    assert_eq!(cells, clients.len() * 2 * OPERATIONS.len());
+}
+
+/// Whoever shows a token asks as its principal, whatever certificate the connection has.
+#[test]
+fn a_token_goes_before_a_certificate() {
+    let folder = Folder::new("both");
+    let authority = Authority::new(&folder.0, "authority");
+    let uri = |name: &str| SanType::URI(name.try_into().expect("a name"));
+    let checks = authority
+        .issue(&folder.0, "checks", |params| params.subject_alt_names = vec![uri("spiffe://prod/checks")]);
+    let (token, line) = new_token("peeks", &["--scope", "peek"]);
+    let san = r#"{"name": "checks", "san": "spiffe://prod/checks", "scopes": ["check"]}"#;
+    let tokens = folder.write("tokens.jsonl", &format!("{line}\n{san}\n"));
+    let Identity { certificate, key } = authority.server(&folder.0, "server");
+    let files = [certificate, key, authority.file.clone()].map(|path| path.display().to_string());
+    let mut flags = vec!["--limit", "5/1d", "--key", "key", "--tokens", &tokens];
+    flags.extend(["--tls-cert", &files[0], "--tls-key", &files[1], "--tls-client-ca", &files[2]]);
+    let server = Server::start(&flags);
+    let client = Client::new(&authority, Some(&checks));
+    let status = |path: &str, authorization: Option<&str>| {
+        let mut headers = vec!["Host: localhost", "Connection: close"];
+        headers.extend(authorization);
+        let body = r#"{"attributes": {"key": "alice"}}"#;
+        client.ask(server.public, &request("POST", path, &headers, body)).expect("an answer comes").0
+    };
+    let bearer = format!("Authorization: Bearer {token}");
+    assert_eq!((status("/v1/check", None), status("/v1/peek", None)), (200, 403));
+    assert_eq!((status("/v1/check", Some(&bearer)), status("/v1/peek", Some(&bearer))), (403, 200));
+    assert_eq!(status("/v1/check", Some("Authorization: Bearer tg_unknown")), 401);
+    let try_it = server.said.last().expect("a line to try");
+    assert!(try_it.contains("--key KEY -H \"Authorization: Bearer $TOKEN\" 'https://"), "{try_it}");
 }
 
 /// A page cannot have a token, but the browser can send what else its visitor has.

@@ -400,7 +400,8 @@ fn an_admin_listener_that_others_can_reach_needs_tokens_or_a_flag_by_name() {
         let output = tollgate().args(flags).output().expect("it runs");
         let said = String::from_utf8(output.stderr).expect("text");
         assert_eq!(output.status.code(), Some(2), "{said}");
-        for flag in ["--admin-listen", "--tokens", "--insecure-admin", "--metrics-listen"] {
+        for flag in ["--admin-listen", "--tokens", "--tls-client-ca", "--insecure-admin", "--metrics-listen"]
+        {
             assert!(said.contains(flag), "{said}");
         }
     }

@@ -2,6 +2,8 @@
 
 #![allow(clippy::expect_used, clippy::disallowed_methods, reason = "this is a test, in real time")]
 
+#[path = "support/certificates.rs"]
+mod certificates;
 mod support;
 
 use std::collections::BTreeSet;
@@ -11,6 +13,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use certificates::{Authority, Client, Identity};
 use support::{Connection, Reply, Server};
 use tollgate_testkit::servers::{self, Software};
 
@@ -195,6 +198,7 @@ fn every_metric_is_in_the_document_and_the_document_names_no_other() {
     let service = on_store(&store);
     let mut exported = exported(&service.server);
     exported.extend(exported_with_tokens());
+    exported.extend(exported_with_tls());
     let exported: BTreeSet<String> = exported.iter().map(|line| family(name(line))).collect();
     let rows = DOCUMENT.lines().filter_map(|line| line.strip_prefix("| `")?.split_once('`'));
     let documented: BTreeSet<String> =
@@ -228,8 +232,23 @@ fn exported_with_tokens() -> Vec<String> {
     series(Connection::open(metrics).ask(&support::get("/metrics")))
 }
 
+/// What a service exports that speaks TLS.
+fn exported_with_tls() -> Vec<String> {
+    let folder = tempfile::tempdir().expect("a folder");
+    let authority = Authority::new(folder.path(), "authority");
+    let Identity { certificate, key } = authority.server(folder.path(), "server");
+    let files = [certificate, key].map(|path| path.display().to_string());
+    let server = Server::start(&["--limit", "5/1d", "--tls-cert", &files[0], "--tls-key", &files[1]]);
+    let (status, reply) = Client::new(&authority, None).get(server.admin, "/metrics").expect("metrics");
+    assert_eq!(status, 200, "{reply}");
+    series_of(reply.split_once("\r\n\r\n").expect("a body").1)
+}
+
 fn series(metrics: Reply) -> Vec<String> {
-    let text = String::from_utf8(metrics.body).expect("metrics are text");
+    series_of(&String::from_utf8(metrics.body).expect("metrics are text"))
+}
+
+fn series_of(text: &str) -> Vec<String> {
     let series = text.lines().filter(|line| !line.starts_with('#'));
     series.filter_map(|line| Some(line.rsplit_once(' ')?.0.to_owned())).collect()
 }

@@ -1,12 +1,13 @@
 //! What the user wrote: command-line flags and the environment variables beside them.
 //!
-//! Flags about a shared store are in `store`, those of commands about a file of policies in `policies`, those about
-//! tokens in `tokens`. How a single value is read is in `value`, what variables do besides in
+//! Flags about a shared store are in `store`, those about TLS in `tls`, those of commands about a file of policies in
+//! `policies`, those about tokens in `tokens`. How a single value is read is in `value`, what variables do besides in
 //! `environment`.
 
 mod environment;
 mod policies;
 mod store;
+mod tls;
 mod tokens;
 mod value;
 
@@ -18,14 +19,15 @@ use std::time::Duration;
 
 use clap::builder::BoolishValueParser;
 use clap::{Arg, Parser, Subcommand, ValueEnum};
-use http::uri::Authority;
 use tollgate::Quota;
 
 pub use self::environment::warn_of_unknown_variables;
 pub(crate) use self::environment::{Flag, FlagWith};
 pub use self::policies::{CheckConfigArgs, ExplainArgs};
 pub use self::store::{FailureArgs, IdentityForm, OnStoreFailure, Secret, StoreArgs};
+pub use self::tls::{ClientTlsArgs, TlsArgs};
 pub use self::tokens::{NewTokenArgs, TokenCommand};
+pub use self::value::Server;
 use crate::http::Dialect;
 
 /// What flags about it stand under in the help.
@@ -112,12 +114,14 @@ pub struct ServeArgs {
     #[arg(value_parser = value::host)]
     pub allowed_hosts: Vec<String>,
 
-    /// Address of a listener for metrics alone, which need no token there and are answered under any name [default: none]
+    /// Address of a listener for metrics alone, which need no token or client certificate there and are answered under
+    /// any name [default: none]
     #[arg(long, value_name = "ADDRESS", env = "TOLLGATE_METRICS_LISTEN", value_parser = value::address)]
     pub metrics_listen: Option<SocketAddr>,
 
     /// File of principals, as `tollgate token new` prints them: who may do what. Everything but /healthz, /readyz and
-    /// --metrics-listen then needs a token (`Authorization: Bearer`). The service reads it again whenever it changes
+    /// --metrics-listen then needs a token (`Authorization: Bearer`), or with --tls-client-ca a certificate that the file
+    /// names. The service reads it again whenever it changes
     #[arg(long, value_name = "FILE", env = "TOLLGATE_TOKENS")]
     pub tokens: Option<PathBuf>,
 
@@ -188,6 +192,10 @@ pub struct ServeArgs {
     /// How log lines are written, on standard error
     #[arg(long, value_name = "FORMAT", env = "TOLLGATE_LOG_FORMAT", default_value = "text")]
     pub log_format: LogFormat,
+
+    /// What connections are protected by.
+    #[command(flatten)]
+    pub tls: TlsArgs,
 
     /// Counters in Redis or Valkey, shared with every process that names the same, such as redis://HOST,
     /// rediss://USER@HOST:PORT/DATABASE (TLS), redis+sentinel://, redis+cluster:// or unix:///PATH [default: that of
@@ -270,7 +278,7 @@ pub struct CheckArgs {
     /// The service to ask, as a URL or as HOST:PORT
     #[arg(long, value_name = "URL", env = "TOLLGATE_SERVER", default_value = "http://127.0.0.1:8080")]
     #[arg(value_parser = value::server)]
-    pub server: Authority,
+    pub server: Server,
 
     /// File with a token of the service, if it asks for one
     #[arg(long, value_name = "FILE", env = "TOLLGATE_TOKEN_FILE")]
@@ -279,6 +287,10 @@ pub struct CheckArgs {
     /// Print the service's answer unchanged
     #[arg(long)]
     pub json: bool,
+
+    /// How a service with TLS is asked.
+    #[command(flatten)]
+    pub tls: ClientTlsArgs,
 }
 
 impl Command {

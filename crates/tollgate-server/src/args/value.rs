@@ -1,6 +1,7 @@
 //! How one value of a flag is read, and what is said of one that cannot be.
 
 use std::convert::Infallible;
+use std::fmt;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::num::NonZeroUsize;
 use std::str::FromStr;
@@ -129,31 +130,48 @@ pub(super) fn instant(text: &str) -> Result<Timestamp, Expected> {
     Ok(Timestamp::from_unix_millis(time.as_millisecond()))
 }
 
-/// Host and port of a service, with the port of HTTP where a URL names none.
-pub(super) fn server(text: &str) -> Result<Authority, Expected> {
-    const EXPECTED: Expected = "expected http://HOST[:PORT] or HOST:PORT";
-    let (is_url, authority) = match text.split_once("://") {
-        Some((scheme, rest)) if scheme.eq_ignore_ascii_case("http") => (true, rest),
-        Some((scheme, _)) if scheme.eq_ignore_ascii_case("https") => {
-            return Err("TLS is not supported: expected http://HOST[:PORT]");
-        }
+/// A service to ask.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Server {
+    /// Whether it is asked over TLS.
+    pub tls: bool,
+    /// Its host and port.
+    pub authority: Authority,
+}
+
+/// Host and port of a service, with the port of the scheme where a URL names none.
+pub(super) fn server(text: &str) -> Result<Server, Expected> {
+    const EXPECTED: Expected = "expected http://HOST[:PORT], https://HOST[:PORT] or HOST:PORT";
+    let (default_port, authority) = match text.split_once("://") {
+        Some((scheme, rest)) if scheme.eq_ignore_ascii_case("http") => (Some(80), rest),
+        Some((scheme, rest)) if scheme.eq_ignore_ascii_case("https") => (Some(443), rest),
         Some(_) => return Err(EXPECTED),
-        None => (false, text),
+        None => (None, text),
     };
+    let tls = default_port == Some(443);
     let authority = authority.strip_suffix('/').unwrap_or(authority);
     if authority.contains('@') {
-        return Err("user and password are not supported: expected http://HOST[:PORT]");
+        return Err(
+            "user and password are not supported: expected http://HOST[:PORT] or https://HOST[:PORT]",
+        );
     }
     let parsed: Authority = authority.parse().map_err(|_| EXPECTED)?;
     let host = parsed.host();
-    match authority.strip_prefix(host) {
-        Some("") if is_url => format!("{host}:80").parse().map_err(|_| EXPECTED),
-        Some(rest) if !host.is_empty() => match rest.strip_prefix(':').map(port) {
-            Some(Some(1..)) => Ok(parsed),
-            Some(_) => Err("the port must be a whole number from 1 to 65535"),
-            None => Err(EXPECTED),
+    let authority = match (authority.strip_prefix(host), default_port) {
+        (Some(""), Some(port)) => format!("{host}:{port}").parse().map_err(|_| EXPECTED)?,
+        (Some(rest), _) if !host.is_empty() => match rest.strip_prefix(':').map(port) {
+            Some(Some(1..)) => parsed,
+            Some(_) => return Err("the port must be a whole number from 1 to 65535"),
+            None => return Err(EXPECTED),
         },
-        _ => Err(EXPECTED),
+        _ => return Err(EXPECTED),
+    };
+    Ok(Server { tls, authority })
+}
+
+impl fmt::Display for Server {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}://{}", if self.tls { "https" } else { "http" }, self.authority)
     }
 }
 
@@ -169,12 +187,14 @@ mod tests {
     #[test]
     fn a_server_is_a_url_or_host_and_port() {
         let reads = |text: &str| server(text).unwrap().to_string();
-        assert_eq!(reads("http://127.0.0.1:8080"), "127.0.0.1:8080");
-        assert_eq!(reads("HTTP://example.com/"), "example.com:80");
-        assert_eq!(reads("localhost:8080"), "localhost:8080");
-        assert_eq!(reads("localhost:8080/"), "localhost:8080");
-        assert_eq!(reads("http://[::1]:8080"), "[::1]:8080");
-        assert_eq!(reads("[::1]:80"), "[::1]:80");
+        assert_eq!(reads("https://example.com"), "https://example.com:443");
+        assert_eq!(reads("HTTPS://[::1]:8443/"), "https://[::1]:8443");
+        assert_eq!(reads("http://127.0.0.1:8080"), "http://127.0.0.1:8080");
+        assert_eq!(reads("HTTP://example.com/"), "http://example.com:80");
+        assert_eq!(reads("localhost:8080"), "http://localhost:8080");
+        assert_eq!(reads("localhost:8080/"), "http://localhost:8080");
+        assert_eq!(reads("http://[::1]:8080"), "http://[::1]:8080");
+        assert_eq!(reads("[::1]:80"), "http://[::1]:80");
     }
 
     /// Such a port was dropped without a word, and port 80 was asked.
@@ -192,12 +212,23 @@ mod tests {
 
     #[test]
     fn what_is_not_supported_is_said() {
-        assert!(server("https://example.com").unwrap_err().starts_with("TLS is not supported"));
         assert!(server("http://user:pw@example.com").unwrap_err().starts_with("user and password"));
-        for text in
-            ["", "localhost", "http://", ":80", "http://:80", "ftp://a:1", "http://a/v1", "http://a?b"]
-        {
-            assert_eq!(server(text), Err("expected http://HOST[:PORT] or HOST:PORT"), "{text}");
+        for text in [
+            "",
+            "localhost",
+            "http://",
+            "https://",
+            ":80",
+            "http://:80",
+            "ftp://a:1",
+            "http://a/v1",
+            "http://a?b",
+        ] {
+            assert_eq!(
+                server(text),
+                Err("expected http://HOST[:PORT], https://HOST[:PORT] or HOST:PORT"),
+                "{text}"
+            );
         }
     }
 

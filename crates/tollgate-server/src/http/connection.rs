@@ -10,7 +10,7 @@ use hyper::body::Body;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto;
-use tracing::debug;
+use tracing::{debug, trace};
 
 use super::Edge;
 use super::budget::Held;
@@ -51,6 +51,9 @@ impl<S> Http<S> {
 
 impl<S: ServedStore + 'static> Protocol for Http<S> {
     async fn serve<I: Stream>(self: Arc<Self>, stream: I, peer: Peer, phase: Phase) {
+        peer.names
+            .iter()
+            .for_each(|name| trace!(listener = self.listener.name, name, "certificate of a client"));
         let (activity, http) = (Activity::default(), Arc::new((self, peer)));
         let io = TokioIo::new(Watched::new(stream, activity.clone()));
         let service = service_fn(|request| {

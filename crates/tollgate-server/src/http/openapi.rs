@@ -39,9 +39,8 @@ pub(super) fn document<'a>(
             first => add_tags(first, &described),
         }
     }
-    let servers = listeners.iter().map(
-        |listener| json!({ "url": format!("http://{}", listener.address), "description": listener.name }),
-    );
+    let servers =
+        listeners.iter().map(|listener| json!({ "url": listener.url(), "description": listener.name }));
     let tags = listeners.iter().map(|it| json!({ "name": it.name, "description": it.purpose }));
     let mut document = json!({
         "openapi": "3.1.0",

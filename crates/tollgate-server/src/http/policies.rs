@@ -13,7 +13,8 @@ use super::rejection::Rejection;
 use super::wire::ReloadRequest;
 use super::{Edge, Reply, body, json, reply};
 use crate::caller::Caller;
-use crate::reload::{Cause, Reloaded};
+use crate::follow::Cause;
+use crate::reload::Reloaded;
 use crate::store::ServedStore;
 
 /// The policies that are live.

@@ -8,6 +8,7 @@ mod policies;
 mod principals;
 mod rejections;
 mod store;
+mod tls;
 
 use std::collections::HashMap;
 use std::fmt;
@@ -29,8 +30,10 @@ pub(crate) use self::policies::PolicyFigures;
 pub(crate) use self::principals::PrincipalFigures;
 pub(crate) use self::rejections::Rejections;
 pub(crate) use self::store::StoreMetrics;
+pub(crate) use self::tls::Handshakes;
 use crate::args::MetricAliases;
 use crate::http::Budget;
+use crate::tls::ServerTls;
 
 /// Counters of the whole service.
 ///
@@ -42,6 +45,7 @@ pub(crate) struct Metrics {
     rejections: Rejections,
     cuts: Cuts,
     connections: Box<[OpenConnections]>,
+    handshakes: Box<[Handshakes]>,
 }
 
 /// What the policies have come to; asked for at each scrape.
@@ -59,13 +63,14 @@ pub(crate) struct Occupancy {
 
 impl Metrics {
     /// Before anything happened on these listeners.
-    pub(crate) fn new(listeners: impl IntoIterator<Item = &'static str>) -> Self {
+    pub(crate) fn new(listeners: impl IntoIterator<Item = &'static str> + Clone) -> Self {
         Self {
             checks: Checks::default(),
             duration: Histogram::default(),
             rejections: Rejections::default(),
             cuts: Cuts::default(),
-            connections: listeners.into_iter().map(OpenConnections::new).collect(),
+            connections: listeners.clone().into_iter().map(OpenConnections::new).collect(),
+            handshakes: listeners.into_iter().map(Handshakes::new).collect(),
         }
     }
 
@@ -93,6 +98,12 @@ impl Metrics {
     pub(crate) fn connections(&self, listener: &'static str) -> OpenConnections {
         let known = self.connections.iter().find(|connections| connections.listener == listener);
         known.cloned().unwrap_or_else(|| OpenConnections::new(listener))
+    }
+
+    /// The TLS handshakes of this listener.
+    pub(crate) fn handshakes(&self, listener: &'static str) -> Handshakes {
+        let known = self.handshakes.iter().find(|handshakes| handshakes.listener() == listener);
+        known.cloned().unwrap_or_else(|| Handshakes::new(listener))
     }
 }
 
@@ -157,17 +168,8 @@ impl Scrape {
     /// Of `plain_text`.
     pub(crate) const PLAIN_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
 
-    pub(crate) fn new(
-        metrics: Arc<Metrics>,
-        policies: Policies,
-        principals: Option<PrincipalFigures>,
-        memory_size: MemorySize,
-        shared: Option<Arc<StoreMetrics>>,
-        budget: Budget,
-        aliases: Option<MetricAliases>,
-    ) -> Self {
+    pub(crate) fn new(figures: Figures) -> Self {
         let mut registry = Registry::default();
-        let figures = Figures { metrics, policies, principals, memory_size, shared, budget, aliases };
         registry.register_collector(Box::new(figures));
         Self { registry }
     }
@@ -213,14 +215,16 @@ impl Scrape {
     }
 }
 
-struct Figures {
-    metrics: Arc<Metrics>,
-    policies: Policies,
-    principals: Option<PrincipalFigures>,
-    memory_size: MemorySize,
-    shared: Option<Arc<StoreMetrics>>,
-    budget: Budget,
-    aliases: Option<MetricAliases>,
+/// What is counted and what is asked for at each scrape.
+pub(crate) struct Figures {
+    pub(crate) metrics: Arc<Metrics>,
+    pub(crate) policies: Policies,
+    pub(crate) principals: Option<PrincipalFigures>,
+    pub(crate) memory_size: MemorySize,
+    pub(crate) shared: Option<Arc<StoreMetrics>>,
+    pub(crate) budget: Budget,
+    pub(crate) tls: Option<Arc<ServerTls>>,
+    pub(crate) aliases: Option<MetricAliases>,
 }
 
 impl fmt::Debug for Figures {
@@ -315,6 +319,10 @@ impl Collector for Figures {
         encoder
             .encode_descriptor(name, help, None, MetricType::Counter)?
             .encode_counter::<NoLabelSet, _, u64>(&self.budget.refused(), None)?;
+
+        if let Some(server) = &self.tls {
+            tls::encode(server, &metrics.handshakes, &mut encoder)?;
+        }
 
         if let Some(MetricAliases::SpringStarter) = self.aliases {
             aliases::spring_starter(&policies.live, &metrics.duration, &mut encoder)?;

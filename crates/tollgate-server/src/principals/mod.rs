@@ -85,6 +85,13 @@ pub(crate) enum Unauthorized {
     Scope,
 }
 
+impl Principal {
+    /// Whether it is recognised by a token.
+    pub(crate) fn has_token(&self) -> bool {
+        matches!(self.credential, Credential::Token(_))
+    }
+}
+
 impl Principals {
     fn new(principals: Vec<Principal>, earlier: Option<&Self>) -> Self {
         let earlier = earlier.into_iter().flat_map(|earlier| &earlier.entries);

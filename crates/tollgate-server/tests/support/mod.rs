@@ -121,7 +121,7 @@ impl Server {
         }
         let address = |name: &str| {
             let line = said.iter().find(|line| line.starts_with(name))?;
-            line.split("http://").nth(1).and_then(|address| address.parse().ok())
+            line.split("://").nth(1).and_then(|address| address.parse().ok())
         };
         let both = address("checks").zip(address("admin"));
         let ((public, admin), metrics) = (both.expect("it says its addresses"), address("metrics"));

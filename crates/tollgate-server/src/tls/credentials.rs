@@ -1,0 +1,180 @@
+//! What connections are accepted with: who we are, and whom we let in.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::{fmt, io};
+
+use rustls::crypto::{CryptoProvider, ring};
+use rustls::pki_types::pem::{self, PemObject};
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::server::danger::ClientCertVerifier;
+use rustls::server::{NoServerSessionStorage, ServerConfig, WebPkiClientVerifier};
+use rustls::sign::{CertifiedKey, SingleCertAndKey};
+use rustls::{InconsistentKeys, RootCertStore};
+use thiserror::Error;
+use tollgate::Timestamp;
+
+use super::certificate;
+use super::files::{Found, TlsLook};
+
+/// The protocols that a client can choose from in the handshake.
+const PROTOCOLS: [&[u8]; 2] = [b"h2", b"http/1.1"];
+
+/// See the [module](self).
+pub(super) struct Credentials {
+    /// For listeners that anybody may connect to.
+    pub(super) open: Arc<ServerConfig>,
+    /// For all others: it demands a certificate of each client, if there are authorities of clients.
+    pub(super) demanding: Arc<ServerConfig>,
+    /// When our certificate ends.
+    pub(super) expiry: Timestamp,
+}
+
+/// What is wrong with a file of certificates or keys. Whoever configured it can mend it.
+#[derive(Debug, Error)]
+#[error("{}: {fault}", path.display())]
+pub struct TlsFileError {
+    /// The flag that names the file.
+    pub(crate) flag: &'static str,
+    path: Box<Path>,
+    fault: Fault,
+}
+
+#[derive(Debug)]
+enum Fault {
+    Unreadable(io::Error),
+    /// It holds nothing of this name.
+    Missing(&'static str),
+    Encrypted,
+    BadPem,
+    /// The key of another certificate than that in the file.
+    OtherKey(Box<Path>),
+    Unfit(rustls::Error),
+    UnfitAuthorities(rustls::client::VerifierBuilderError),
+}
+
+impl Credentials {
+    /// What these files say.
+    ///
+    /// # Errors
+    ///
+    /// If one cannot be read, does not hold what it should, or does not fit another.
+    pub(super) fn new(look: &TlsLook) -> Result<Self, TlsFileError> {
+        // Named here, because the process-wide default is not ours to set.
+        let provider = Arc::new(ring::default_provider());
+        let TlsLook { certificate, key, client_authorities } = look;
+        let of_certificate = |fault| TlsFileError::new("--tls-cert", certificate, fault);
+        let chain = certificates(certificate).map_err(of_certificate)?;
+        let expiry = chain.first().and_then(certificate::expiry);
+        let expiry = expiry
+            .ok_or_else(|| of_certificate(Fault::Unfit(rustls::CertificateError::BadEncoding.into())))?;
+        let of_key = |fault| TlsFileError::new("--tls-key", key, fault);
+        let private_key = private_key(key).map_err(of_key)?;
+        let identity =
+            CertifiedKey::from_der(chain, private_key, &provider).map_err(|error| match error {
+                rustls::Error::InconsistentKeys(InconsistentKeys::KeyMismatch) => {
+                    of_key(Fault::OtherKey(certificate.path.clone()))
+                }
+                error @ rustls::Error::InvalidCertificate(_) => of_certificate(Fault::Unfit(error)),
+                error => of_key(Fault::Unfit(error)),
+            })?;
+        let verifier = match client_authorities {
+            Some(authorities) => verifier(authorities, &provider)
+                .map(Some)
+                .map_err(|fault| TlsFileError::new("--tls-client-ca", authorities, fault))?,
+            None => None,
+        };
+        let identity = Arc::new(SingleCertAndKey::from(identity));
+        let config = |verifier| config(Arc::clone(&identity), verifier, Arc::clone(&provider));
+        let configs = config(None).and_then(|open| {
+            let open = Arc::new(open);
+            let demanding = verifier.map(|verifier| config(Some(verifier)).map(Arc::new)).transpose()?;
+            Ok((Arc::clone(&open), demanding.unwrap_or(open)))
+        });
+        let (open, demanding) = configs.map_err(|error| of_certificate(Fault::Unfit(error)))?;
+        Ok(Self { open, demanding, expiry })
+    }
+}
+
+fn config(
+    identity: Arc<SingleCertAndKey>,
+    verifier: Option<Arc<dyn ClientCertVerifier>>,
+    provider: Arc<CryptoProvider>,
+) -> Result<ServerConfig, rustls::Error> {
+    let builder = ServerConfig::builder_with_provider(provider).with_safe_default_protocol_versions()?;
+    let is_mutual = verifier.is_some();
+    let builder = match verifier {
+        Some(verifier) => builder.with_client_cert_verifier(verifier),
+        None => builder.with_no_client_auth(),
+    };
+    let mut config = builder.with_cert_resolver(identity);
+    config.alpn_protocols = PROTOCOLS.map(<[u8]>::to_vec).into();
+    if is_mutual {
+        // A session that is resumed goes by what was verified when it began: every connection shows its certificate.
+        config.session_storage = Arc::new(NoServerSessionStorage {});
+        config.send_tls13_tickets = 0;
+    }
+    Ok(config)
+}
+
+fn certificates(found: &Found) -> Result<Vec<CertificateDer<'static>>, Fault> {
+    let certificates: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(found.bytes()?).collect();
+    match certificates {
+        Ok(certificates) if certificates.is_empty() => Err(Fault::Missing("certificate")),
+        certificates => certificates.map_err(|_| Fault::BadPem),
+    }
+}
+
+fn private_key(found: &Found) -> Result<PrivateKeyDer<'static>, Fault> {
+    let bytes = found.bytes()?;
+    let is_encrypted = || bytes.windows(9).any(|window| window == b"ENCRYPTED");
+    PrivateKeyDer::from_pem_slice(bytes).map_err(|error| match error {
+        pem::Error::NoItemsFound if is_encrypted() => Fault::Encrypted,
+        pem::Error::NoItemsFound => Fault::Missing("private key"),
+        // What it says of the text may be a part of the key.
+        _ => Fault::BadPem,
+    })
+}
+
+fn verifier(found: &Found, provider: &Arc<CryptoProvider>) -> Result<Arc<dyn ClientCertVerifier>, Fault> {
+    let mut authorities = RootCertStore::empty();
+    for authority in certificates(found)? {
+        authorities.add(authority).map_err(Fault::Unfit)?;
+    }
+    WebPkiClientVerifier::builder_with_provider(Arc::new(authorities), Arc::clone(provider))
+        .build()
+        .map_err(Fault::UnfitAuthorities)
+}
+
+impl Found {
+    fn bytes(&self) -> Result<&[u8], Fault> {
+        // An error of the system is no `Clone`; its kind and its text are.
+        self.bytes
+            .as_deref()
+            .map_err(|error| Fault::Unreadable(io::Error::new(error.kind(), error.to_string())))
+    }
+}
+
+impl TlsFileError {
+    fn new(flag: &'static str, found: &Found, fault: Fault) -> Self {
+        Self { flag, path: found.path.clone(), fault }
+    }
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Unreadable(error) => error.fmt(f),
+            Self::Missing(what) => write!(f, "there is no {what} in PEM in it"),
+            Self::Encrypted => f.write_str(
+                "its private key is encrypted: take the password off, such as with `openssl pkey`",
+            ),
+            Self::BadPem => f.write_str("its PEM is damaged, or ends too early"),
+            Self::OtherKey(certificate) => {
+                write!(f, "it is not the key of the first certificate in {}", certificate.display())
+            }
+            Self::Unfit(error) => error.fmt(f),
+            Self::UnfitAuthorities(error) => error.fmt(f),
+        }
+    }
+}

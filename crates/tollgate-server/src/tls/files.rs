@@ -1,0 +1,99 @@
+//! The files of certificates and keys, and one look at them.
+
+use std::fs::File;
+use std::io::{self, Read};
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+
+use crate::look::{self, Stamp};
+
+/// Where the certificate of the service is, its key, and the authorities of its clients.
+#[derive(Debug, Clone)]
+pub(crate) struct TlsFiles {
+    pub(crate) certificate: PathBuf,
+    pub(crate) key: PathBuf,
+    /// If clients have to show a certificate.
+    pub(crate) client_authorities: Option<PathBuf>,
+}
+
+/// The files as they were at one moment. It is not for logs: there is a key in it.
+pub(crate) struct TlsLook {
+    pub(super) certificate: Found,
+    pub(super) key: Found,
+    pub(super) client_authorities: Option<Found>,
+}
+
+/// What one file held, or why it cannot be read.
+pub(super) struct Found {
+    pub(super) path: Box<Path>,
+    pub(super) bytes: io::Result<Vec<u8>>,
+    /// Whether everybody on this machine may read it.
+    pub(super) is_public: bool,
+    /// None if it cannot be opened.
+    stamp: Option<Stamp>,
+}
+
+impl TlsFiles {
+    pub(super) fn look(&self) -> TlsLook {
+        TlsLook {
+            certificate: Found::at(&self.certificate),
+            key: Found::at(&self.key),
+            client_authorities: self.client_authorities.as_deref().map(Found::at),
+        }
+    }
+
+    /// All of them.
+    pub(crate) fn paths(&self) -> Vec<&Path> {
+        let paths = [Some(&self.certificate), Some(&self.key), self.client_authorities.as_ref()];
+        paths.into_iter().flatten().map(PathBuf::as_path).collect()
+    }
+}
+
+impl TlsLook {
+    fn all(&self) -> impl Iterator<Item = &Found> {
+        [&self.certificate, &self.key].into_iter().chain(&self.client_authorities)
+    }
+
+    /// Whether nothing was written between the two looks, as far as anybody can tell.
+    pub(super) fn is_same(&self, other: &Self) -> bool {
+        self.holds_same(other) && self.all().zip(other.all()).all(|(one, other)| one.stamp == other.stamp)
+    }
+
+    /// Whether the same was found in the files.
+    pub(super) fn holds_same(&self, other: &Self) -> bool {
+        self.all().zip(other.all()).all(|(one, other)| one.bytes.as_ref().ok() == other.bytes.as_ref().ok())
+    }
+
+    /// Whether a file holds less than before, so that the rest may be yet to come.
+    pub(super) fn is_shorter(&self, before: &Self) -> bool {
+        let length = |found: &Found| found.bytes.as_ref().map_or(0, Vec::len);
+        self.all().zip(before.all()).any(|(now, before)| length(now) < length(before))
+    }
+}
+
+impl Found {
+    fn at(path: &Path) -> Self {
+        match look::open(path).and_then(|(file, stamp)| Ok((read(&file)?, is_public(&file)?, stamp))) {
+            Ok((bytes, is_public, stamp)) => {
+                Self { path: path.into(), bytes: Ok(bytes), is_public, stamp: Some(stamp) }
+            }
+            Err(error) => Self { path: path.into(), bytes: Err(error), is_public: false, stamp: None },
+        }
+    }
+}
+
+fn read(file: &File) -> io::Result<Vec<u8>> {
+    /// Four times what a system has of certificates to trust.
+    const MAX_BYTES: u64 = 1024 * 1024;
+    let mut bytes = Vec::new();
+    file.take(MAX_BYTES + 1).read_to_end(&mut bytes)?;
+    if bytes.len() as u64 > MAX_BYTES {
+        return Err(io::Error::new(io::ErrorKind::FileTooLarge, "it is larger than 1 MiB"));
+    }
+    Ok(bytes)
+}
+
+fn is_public(file: &File) -> io::Result<bool> {
+    const READ_BY_OTHERS: u32 = 0o004;
+    Ok(file.metadata()?.permissions().mode() & READ_BY_OTHERS != 0)
+}

@@ -1,0 +1,204 @@
+//! The start of a connection: a handshake in limited time, and what becomes of those that fail.
+
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+use tokio_rustls::TlsAcceptor;
+use tokio_rustls::server::TlsStream;
+use tollgate::{Clock, SystemClock};
+use tracing::{debug, warn};
+
+use super::{ServerTls, certificate};
+use crate::caller::Peer;
+use crate::listener::Security;
+use crate::log_gap::LogGap;
+use crate::metrics::Handshakes;
+use crate::phase::Phase;
+
+/// As long as a request's head has.
+const TIME_LIMIT: Duration = Duration::from_secs(5);
+
+/// A handshake that goes on when the drain begins has this long to end: its client has yet to ask.
+const DRAIN_TIME_LIMIT: Duration = Duration::from_secs(1);
+
+/// For as long as one log line says that handshakes fail.
+const LOG_GAP: Duration = Duration::from_secs(60);
+
+/// What the first byte of a TLS connection says: a record of a handshake.
+const HANDSHAKE: u8 = 22;
+
+/// To those who speak HTTP where TLS is spoken.
+const PLAIN_HTTP: &[u8] = b"HTTP/1.1 400 Bad Request\r\n\
+    Content-Type: application/problem+json\r\n\
+    Content-Length: 99\r\n\
+    Connection: close\r\n\r\n\
+    {\"title\":\"Bad Request\",\"status\":400,\"detail\":\"this listener speaks TLS: ask it with https:// URLs\"}";
+
+/// TLS of one listener.
+pub(crate) struct ListenerTls {
+    server: Arc<ServerTls>,
+    security: Security,
+    handshakes: Handshakes,
+    failure_logged: LogGap,
+}
+
+/// Why a handshake came to nothing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Refusal {
+    /// The client closed the connection, or it broke. Load balancers look in this way whether somebody listens.
+    Gone,
+    /// It took too long.
+    Timeout,
+    /// The client does not speak TLS.
+    Plain,
+    /// The client showed no certificate, or none that holds.
+    Certificate,
+    /// The client speaks no version or cipher of ours, refuses our certificate, or errs.
+    Protocol,
+}
+
+/// A handshake that came to nothing.
+struct Failure {
+    refusal: Refusal,
+    error: io::Error,
+    /// The connection, if it is still there.
+    left: Option<TcpStream>,
+}
+
+impl ListenerTls {
+    pub(crate) fn new(server: Arc<ServerTls>, security: Security, handshakes: Handshakes) -> Self {
+        Self { server, security, handshakes, failure_logged: LogGap::default() }
+    }
+
+    /// Shakes hands, and tells what the client's certificate says of it. `None` if it comes to nothing.
+    pub(crate) async fn accept(
+        &self,
+        stream: TcpStream,
+        phase: &Phase,
+    ) -> Option<(Box<TlsStream<TcpStream>>, Peer)> {
+        let time_is_up = async {
+            tokio::select! {
+                () = tokio::time::sleep(TIME_LIMIT) => {}
+                () = phase.draining() => tokio::time::sleep(DRAIN_TIME_LIMIT).await,
+            }
+        };
+        let outcome = tokio::select! {
+            biased;
+            outcome = self.handshake(stream) => outcome,
+            () = time_is_up => Err(Failure::new(Refusal::Timeout, io::ErrorKind::TimedOut.into(), None)),
+        };
+        match outcome {
+            Ok(stream) => {
+                let shown = stream.get_ref().1.peer_certificates().and_then(<[_]>::first);
+                let names = shown.map(certificate::names).unwrap_or_default().into();
+                Some((Box::new(stream), Peer { names }))
+            }
+            Err(Failure { refusal, error, left }) => {
+                self.note(refusal, &error);
+                if let Some(stream) = left.filter(|_| refusal != Refusal::Gone) {
+                    part(stream).await;
+                }
+                None
+            }
+        }
+    }
+
+    async fn handshake(&self, mut stream: TcpStream) -> Result<TlsStream<TcpStream>, Failure> {
+        let mut first = [0];
+        match stream.peek(&mut first).await {
+            Ok(1) if first != [HANDSHAKE] => {
+                // Other protocols would not understand.
+                if first[0].is_ascii_uppercase() {
+                    let _ = stream.write_all(PLAIN_HTTP).await;
+                }
+                let error = io::Error::new(io::ErrorKind::InvalidData, "this is not TLS");
+                Err(Failure::new(Refusal::Plain, error, Some(stream)))
+            }
+            Ok(_) => {
+                let handshake = TlsAcceptor::from(self.server.config(self.security)).accept(stream);
+                let failed = |(error, stream)| Failure::new(Refusal::of(&error), error, Some(stream));
+                handshake.into_fallible().await.map_err(failed)
+            }
+            Err(error) => Err(Failure::new(Refusal::Gone, error, None)),
+        }
+    }
+
+    fn note(&self, refusal: Refusal, error: &io::Error) {
+        self.handshakes.refused(refusal);
+        let (listener, reason) = (self.handshakes.listener(), refusal.name());
+        debug!(listener, reason, %error, "handshake failed");
+        if refusal != Refusal::Gone && self.failure_logged.passes(SystemClock.now(), LOG_GAP) {
+            warn!(listener, reason, %error, "a TLS handshake failed; failures are logged once a minute, and all are counted");
+        }
+    }
+}
+
+/// Closes the connection once the client has read why. What it has sent meanwhile and nobody read would have the system
+/// reset the connection at once.
+async fn part(mut stream: TcpStream) {
+    const TIME_LIMIT: Duration = Duration::from_secs(1);
+    const MAX_BYTES: u64 = 64 * 1024;
+    let _ = stream.shutdown().await;
+    let mut rest = stream.take(MAX_BYTES);
+    let _ = tokio::time::timeout(TIME_LIMIT, tokio::io::copy(&mut rest, &mut tokio::io::sink())).await;
+}
+
+impl Failure {
+    fn new(refusal: Refusal, error: io::Error, left: Option<TcpStream>) -> Self {
+        Self { refusal, error, left }
+    }
+}
+
+impl Refusal {
+    pub(crate) const ALL: [Self; 5] =
+        [Self::Gone, Self::Timeout, Self::Plain, Self::Certificate, Self::Protocol];
+
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Self::Gone => "gone",
+            Self::Timeout => "timeout",
+            Self::Plain => "plain",
+            Self::Certificate => "certificate",
+            Self::Protocol => "protocol",
+        }
+    }
+
+    fn of(error: &io::Error) -> Self {
+        let Some(error) = error.get_ref().and_then(|error| error.downcast_ref::<rustls::Error>()) else {
+            return Self::Gone;
+        };
+        match error {
+            rustls::Error::NoCertificatesPresented | rustls::Error::InvalidCertificate(_) => {
+                Self::Certificate
+            }
+            _ => Self::Protocol,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rustls::CertificateError;
+
+    use super::*;
+
+    #[test]
+    fn the_answer_to_plain_http_is_whole() {
+        let text = std::str::from_utf8(PLAIN_HTTP).unwrap();
+        let (head, body) = text.split_once("\r\n\r\n").unwrap();
+        assert!(head.contains(&format!("Content-Length: {}\r\n", body.len())), "{}", body.len());
+        assert!(serde_json::from_str::<serde_json::Value>(body).is_ok());
+    }
+
+    #[test]
+    fn what_is_wrong_with_certificates_is_told_from_the_rest() {
+        let of = |error: rustls::Error| Refusal::of(&io::Error::new(io::ErrorKind::InvalidData, error));
+        assert_eq!(of(CertificateError::Expired.into()), Refusal::Certificate);
+        assert_eq!(of(rustls::Error::NoCertificatesPresented), Refusal::Certificate);
+        assert_eq!(of(rustls::Error::HandshakeNotComplete), Refusal::Protocol);
+        assert_eq!(Refusal::of(&io::ErrorKind::UnexpectedEof.into()), Refusal::Gone);
+    }
+}

@@ -1,0 +1,304 @@
+//! Keeps what connections are accepted with in step with its files: all of them are valid and fit together, and become
+//! live at once, or nothing changes.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use arc_swap::ArcSwap;
+use rustls::ServerConfig;
+use tollgate::{Clock, SystemClock, Timestamp};
+use tracing::{error, info, warn};
+
+use super::credentials::{Credentials, TlsFileError};
+use super::files::{TlsFiles, TlsLook};
+use crate::follow::{Cause, Followed, Glance, SECOND_LOOK, SLOW_WRITER};
+use crate::listener::Security;
+
+/// So long before it ends, the log warns of a certificate.
+const SOON: Duration = Duration::from_secs(14 * 86_400);
+
+/// TLS of all listeners.
+pub(crate) struct ServerTls {
+    files: TlsFiles,
+    live: ArcSwap<Credentials>,
+    /// Held for a whole reload, so that one follows the other.
+    read: Mutex<ReadLast>,
+    reloads: TlsReloads,
+}
+
+/// What the files held.
+struct ReadLast {
+    live: TlsLook,
+    /// If it did not become live: then it is told of once.
+    failed: Option<TlsLook>,
+}
+
+/// What has come of reloads so far.
+///
+/// Every access is relaxed: each is a figure of its own that guards no other memory.
+#[derive(Debug, Default)]
+pub(crate) struct TlsReloads {
+    replaced: AtomicU64,
+    unchanged: AtomicU64,
+    failed: AtomicU64,
+    is_out_of_step: AtomicBool,
+}
+
+impl ServerTls {
+    /// Reads the files for the first time.
+    ///
+    /// # Errors
+    ///
+    /// If one cannot be read, does not hold what it should, or does not fit another.
+    pub(crate) fn load(files: TlsFiles) -> Result<Self, TlsFileError> {
+        let look = files.look();
+        let credentials = Credentials::new(&look)?;
+        let read = Mutex::new(ReadLast { live: look, failed: None });
+        Ok(Self { files, live: ArcSwap::from_pointee(credentials), read, reloads: TlsReloads::default() })
+    }
+
+    pub(crate) fn files(&self) -> &TlsFiles {
+        &self.files
+    }
+
+    /// Whether clients have to show a certificate.
+    pub(crate) fn is_mutual(&self) -> bool {
+        self.files.client_authorities.is_some()
+    }
+
+    /// What a new connection of a listener is accepted with.
+    pub(super) fn config(&self, security: Security) -> Arc<ServerConfig> {
+        let live = self.live.load();
+        // With TLS alone, clients show nothing even where other listeners demand it.
+        Arc::clone(if security == Security::Tls { &live.open } else { &live.demanding })
+    }
+
+    /// When the live certificate ends.
+    pub(crate) fn expiry(&self) -> Timestamp {
+        self.live.load().expiry
+    }
+
+    pub(crate) fn reloads(&self) -> &TlsReloads {
+        &self.reloads
+    }
+
+    /// Logs what is probably a mistake in the files that are live.
+    pub(crate) fn log_warnings(&self) {
+        let read = lock(&self.read);
+        self.warn_of(&read.live);
+    }
+
+    fn warn_of(&self, look: &TlsLook) {
+        if look.key.is_public {
+            warn!(file = %look.key.path.display(), "everybody on this machine can read the private key");
+        }
+        let (now, expiry) = (SystemClock.now(), self.expiry());
+        let date = jiff::Timestamp::from_millisecond(expiry.as_unix_millis()).unwrap_or_default();
+        let file = look.certificate.path.display();
+        if expiry <= now {
+            warn!(%file, expiry = %date, "the certificate has expired: clients will refuse it");
+        } else if expiry.since(now) <= SOON {
+            warn!(%file, expiry = %date, "the certificate expires soon");
+        }
+    }
+
+    fn take(&self, read: &mut ReadLast, look: TlsLook, cause: Cause) {
+        let is_known = |known: Option<&TlsLook>| known.is_some_and(|known| known.holds_same(&look));
+        if cause.is_guess() && is_known(read.failed.as_ref().or(Some(&read.live))) {
+            // Something else changed in the folder.
+            return;
+        }
+        let (certificate, cause) = (self.files.certificate.display(), cause.name());
+        if is_known(Some(&read.live)) {
+            read.failed = None;
+            self.reloads.is_out_of_step.store(false, Ordering::Relaxed);
+            self.reloads.unchanged.fetch_add(1, Ordering::Relaxed);
+            info!(%certificate, cause, "certificates are unchanged");
+            return;
+        }
+        match Credentials::new(&look) {
+            Ok(credentials) => {
+                self.live.store(Arc::new(credentials));
+                self.reloads.is_out_of_step.store(false, Ordering::Relaxed);
+                self.reloads.replaced.fetch_add(1, Ordering::Relaxed);
+                info!(%certificate, cause, "certificates are replaced");
+                self.warn_of(&look);
+                *read = ReadLast { live: look, failed: None };
+            }
+            Err(error) => {
+                self.reloads.is_out_of_step.store(true, Ordering::Relaxed);
+                self.reloads.failed.fetch_add(1, Ordering::Relaxed);
+                error!(cause, "certificates stay as they are: `{}`: {error}", error.flag);
+                read.failed = Some(look);
+            }
+        }
+    }
+}
+
+impl Followed for ServerTls {
+    type Look = TlsLook;
+
+    fn glance(&self, earlier: Option<&TlsLook>, is_over: bool, cause: Cause) -> Glance<TlsLook> {
+        let mut read = lock(&self.read);
+        let look = self.files.look();
+        let is_known = read.failed.as_ref().unwrap_or(&read.live).holds_same(&look);
+        let is_same = earlier.is_some_and(|earlier| earlier.is_same(&look));
+        // One file that is renamed into place may be the first of two.
+        if !cause.is_guess() || is_known || is_same && is_over {
+            self.take(&mut read, look, cause);
+            return Glance::Settled;
+        }
+        if is_same {
+            return Glance::Same;
+        }
+        let is_whole = !look.is_shorter(&read.live) && Credentials::new(&look).is_ok();
+        Glance::Changed(look, if is_whole { SECOND_LOOK } else { SLOW_WRITER })
+    }
+}
+
+impl TlsReloads {
+    /// How many reloads came to what.
+    pub(crate) fn counts(&self) -> [(&'static str, u64); 3] {
+        let count = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        [
+            ("replaced", count(&self.replaced)),
+            ("unchanged", count(&self.unchanged)),
+            ("failed", count(&self.failed)),
+        ]
+    }
+
+    /// Whether the files as they were read last are live.
+    pub(crate) fn are_in_step(&self) -> bool {
+        !self.is_out_of_step.load(Ordering::Relaxed)
+    }
+}
+
+impl std::fmt::Debug for ServerTls {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("ServerTls").field("files", &self.files).finish_non_exhaustive()
+    }
+}
+
+/// Nothing that is done under this lock leaves half of it undone.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::path::Path;
+
+    use rcgen::{CertificateParams, KeyPair};
+
+    use super::*;
+
+    /// A certificate and its key, as PEM.
+    fn pair() -> [String; 2] {
+        let key = KeyPair::generate().unwrap();
+        let certificate =
+            CertificateParams::new(["localhost".to_owned()]).unwrap().self_signed(&key).unwrap();
+        [certificate.pem(), key.serialize_pem()]
+    }
+
+    fn load(folder: &Path) -> ServerTls {
+        let (certificate, key) = (folder.join("tls.crt"), folder.join("tls.key"));
+        ServerTls::load(TlsFiles { certificate, key, client_authorities: None }).unwrap()
+    }
+
+    fn changed(glance: Glance<TlsLook>) -> (TlsLook, Duration) {
+        match glance {
+            Glance::Changed(look, rest) => (look, rest),
+            Glance::Settled => panic!("it was taken"),
+            Glance::Same => panic!("it is the same"),
+        }
+    }
+
+    /// A new certificate beside the key of the old one is half of a change, also where each is renamed into place.
+    #[test]
+    fn a_certificate_waits_for_its_key() {
+        let folder = tempfile::tempdir().unwrap();
+        let write = |name: &str, text: &str| fs::write(folder.path().join(name), text).unwrap();
+        let [certificate, key] = pair();
+        write("tls.crt", &certificate);
+        write("tls.key", &key);
+        let tls = load(folder.path());
+        let outcomes = || tls.reloads().counts().map(|(_, count)| count);
+        assert!(matches!(tls.glance(None, false, Cause::Rename), Glance::Settled));
+
+        let [certificate, key] = pair();
+        write("tls.crt", &certificate);
+        let (half, rest) = changed(tls.glance(None, false, Cause::Rename));
+        assert_eq!(rest, SLOW_WRITER);
+        write("tls.key", &key);
+        let (whole, rest) = changed(tls.glance(Some(&half), false, Cause::Rename));
+        assert_eq!((rest, outcomes()), (SECOND_LOOK, [0, 0, 0]));
+        assert!(matches!(tls.glance(Some(&whole), false, Cause::Watch), Glance::Same));
+        assert!(matches!(tls.glance(Some(&whole), true, Cause::Watch), Glance::Settled));
+        assert_eq!((outcomes(), tls.reloads().are_in_step()), ([1, 0, 0], true));
+    }
+
+    #[test]
+    fn what_stays_wrong_is_told_once_and_the_last_good_one_goes_on() {
+        let folder = tempfile::tempdir().unwrap();
+        let write = |name: &str, text: &str| fs::write(folder.path().join(name), text).unwrap();
+        let [certificate, key] = pair();
+        write("tls.crt", &certificate);
+        write("tls.key", &key);
+        let tls = load(folder.path());
+        let (outcomes, before) =
+            (|| tls.reloads().counts().map(|(_, count)| count), tls.config(Security::Tls));
+
+        let [other, _] = pair();
+        write("tls.crt", &other);
+        let (look, _) = changed(tls.glance(None, false, Cause::Watch));
+        assert!(matches!(tls.glance(Some(&look), true, Cause::Watch), Glance::Settled));
+        assert!(matches!(tls.glance(None, false, Cause::Interval), Glance::Settled));
+        assert_eq!((outcomes(), tls.reloads().are_in_step()), ([0, 0, 1], false));
+        assert!(matches!(tls.glance(None, false, Cause::Signal), Glance::Settled));
+        assert_eq!(outcomes(), [0, 0, 2], "who asks is told again");
+        assert!(Arc::ptr_eq(&tls.config(Security::Tls), &before));
+
+        write("tls.crt", &certificate);
+        let (look, _) = changed(tls.glance(None, false, Cause::Watch));
+        assert!(matches!(tls.glance(Some(&look), true, Cause::Watch), Glance::Settled));
+        assert_eq!((outcomes(), tls.reloads().are_in_step()), ([0, 1, 2], true));
+    }
+
+    /// A scraper of metrics has no certificate. Tickets are for sessions that are resumed, and a session that is resumed
+    /// shows no certificate.
+    #[test]
+    fn a_listener_with_tls_alone_demands_no_certificate() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = |name: &str| folder.path().join(name);
+        let [certificate, key] = pair();
+        fs::write(path("tls.crt"), certificate).unwrap();
+        fs::write(path("tls.key"), key).unwrap();
+        let files = |client_authorities| TlsFiles {
+            certificate: path("tls.crt"),
+            key: path("tls.key"),
+            client_authorities,
+        };
+        let tickets = |tls: &ServerTls, security| tls.config(security).send_tls13_tickets;
+        let mutual = ServerTls::load(files(Some(path("tls.crt")))).unwrap();
+        assert_ne!(tickets(&mutual, Security::Tls), 0);
+        assert_eq!(tickets(&mutual, Security::Mutual), 0);
+        assert_ne!(tickets(&ServerTls::load(files(None)).unwrap(), Security::Tls), 0);
+    }
+
+    /// A list of authorities that is written slowly is valid after each of them.
+    #[test]
+    fn a_chain_that_has_become_shorter_waits() {
+        let folder = tempfile::tempdir().unwrap();
+        let write = |name: &str, text: &str| fs::write(folder.path().join(name), text).unwrap();
+        let ([certificate, key], [more, _]) = (pair(), pair());
+        write("tls.crt", &(certificate.clone() + &more));
+        write("tls.key", &key);
+        let tls = load(folder.path());
+        write("tls.crt", &certificate);
+        assert_eq!(changed(tls.glance(None, false, Cause::Watch)).1, SLOW_WRITER);
+        write("tls.crt", &(certificate + &more + &more));
+        assert_eq!(changed(tls.glance(None, false, Cause::Watch)).1, SECOND_LOOK);
+    }
+}
