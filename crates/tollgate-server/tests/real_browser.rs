@@ -10,6 +10,7 @@ mod support;
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write, copy};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{Sender, channel};
@@ -91,7 +92,7 @@ function element(name, url) {
 })();
 </script></body>"#;
 
-/// The browser, killed when it is dropped.
+/// The browser and its processes, killed when it is dropped.
 struct Browser {
     child: Child,
     profile: PathBuf,
@@ -110,6 +111,8 @@ impl Browser {
             .arg(url)
             .stdout(Stdio::null())
             .stderr(Stdio::null())
+            // On Debian the program is a script, and the browser its child.
+            .process_group(0)
             .spawn();
         let install = "is missing; install it with: sudo apt-get install chromium-headless-shell";
         let child = child.unwrap_or_else(|error| panic!("{program} {install} ({error})"));
@@ -119,7 +122,8 @@ impl Browser {
 
 impl Drop for Browser {
     fn drop(&mut self) {
-        let _ = self.child.kill();
+        let kill = format!("kill -s KILL -- -{}", self.child.id());
+        let _ = Command::new("sh").args(["-c", &kill]).status();
         let _ = self.child.wait();
         let _ = fs::remove_dir_all(&self.profile);
     }
