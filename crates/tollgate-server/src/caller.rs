@@ -6,13 +6,17 @@ use std::sync::Arc;
 
 use tollgate_policy::Attributes;
 
+use crate::principals::LastToken;
+
 /// What is known of the other end of a connection.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Default)]
 pub(crate) struct Peer {
     /// The subject alternative names of the client certificate that the connection was opened with, once it is
     /// verified; none without one. Names of hosts are in lower case and addresses in their canonical form, and a name
     /// of one kind never reads like one of another.
     pub(crate) names: Box<[Box<str>]>,
+    /// The token that it has shown last.
+    pub(crate) last_token: LastToken,
 }
 
 /// Who a request is from, once it is let in: it may touch these policies alone, or all.

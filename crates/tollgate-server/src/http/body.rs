@@ -58,7 +58,8 @@ pub(super) async fn read(request: Request<Incoming>, budget: &Budget) -> Result<
     let read = match at_once(arriving.rest()).await {
         Some(read) => read,
         None => match arriving.wait() {
-            Ok(()) => in_time(arriving.rest()).await,
+            // In a box, so that a body that is there makes no future larger, which is moved with every request.
+            Ok(()) => Box::pin(in_time(arriving.rest())).await,
             no_room => no_room,
         },
     };

@@ -5,6 +5,7 @@
 //! grant, and of the policies those that the principal names.
 
 mod file;
+mod last_token;
 mod token;
 
 use std::collections::{BTreeSet, HashMap};
@@ -17,6 +18,7 @@ use tollgate::Timestamp;
 use tollgate_policy::ConfigError;
 
 pub(crate) use self::file::{Line, PrincipalFile};
+pub(crate) use self::last_token::LastToken;
 use self::token::Digest;
 pub use self::token::NoRandomness;
 pub(crate) use self::token::generate;
@@ -32,6 +34,8 @@ pub(crate) type SharedPrincipals = Arc<ArcSwap<Principals>>;
 /// Everybody who is known.
 #[derive(Debug)]
 pub(crate) struct Principals {
+    /// How often the principals were replaced before.
+    version: u64,
     entries: Box<[Entry]>,
     /// The places of entries.
     tokens: HashMap<Digest, usize>,
@@ -94,6 +98,7 @@ impl Principal {
 
 impl Principals {
     fn new(principals: Vec<Principal>, earlier: Option<&Self>) -> Self {
+        let version = earlier.map_or(0, |earlier| earlier.version + 1);
         let earlier = earlier.into_iter().flat_map(|earlier| &earlier.entries);
         let last_used: HashMap<&str, &Arc<AtomicI64>> =
             earlier.map(|entry| (&*entry.principal.name, &entry.last_used)).collect();
@@ -108,7 +113,7 @@ impl Principals {
             last_used: last_used.get(&*principal.name).map(|used| Arc::clone(used)).unwrap_or_default(),
             principal,
         });
-        Self { entries: entries.collect(), tokens, certificates }
+        Self { version, entries: entries.collect(), tokens, certificates }
     }
 
     /// Lets a request in that needs this scope.
@@ -146,13 +151,17 @@ impl Principals {
     /// in constant time, and a digest leads back to no token of 256 random bits.
     fn find(&self, presented: Presented<'_>, peer: &Peer) -> Result<&Entry, Unauthorized> {
         let (place, otherwise) = match presented {
-            Presented::Token(token) => (self.tokens.get(&Digest::of(token)), Unauthorized::Unknown),
+            Presented::Token(token) => {
+                let look_up = || self.tokens.get(&Digest::of(token)).copied();
+                (peer.last_token.place(self.version, token, look_up), Unauthorized::Unknown)
+            }
             Presented::Nonsense => (None, Unauthorized::Unknown),
             Presented::Nothing => {
-                (peer.names.iter().find_map(|name| self.certificates.get(name)), Unauthorized::Nobody)
+                let place = peer.names.iter().find_map(|name| self.certificates.get(name));
+                (place.copied(), Unauthorized::Nobody)
             }
         };
-        place.and_then(|place| self.entries.get(*place)).ok_or(otherwise)
+        place.and_then(|place| self.entries.get(place)).ok_or(otherwise)
     }
 
     /// Each that was used since the process started, and when last, in Unix seconds.
@@ -251,7 +260,8 @@ mod tests {
     }
 
     fn ask(scope: Scope, presented: Presented<'_>, names: &[&str], now: i64) -> Result<(), Unauthorized> {
-        let peer = Peer { names: names.iter().map(|name| (*name).into()).collect() };
+        let names = names.iter().map(|name| (*name).into()).collect();
+        let peer = Peer { names, ..Peer::default() };
         let now = Timestamp::from_unix_millis(now);
         principals().authorize(scope, presented, &peer, now).map(drop)
     }

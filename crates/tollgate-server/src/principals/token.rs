@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::hash::{Hash, Hasher};
+use std::hint::black_box;
 
 use base64ct::{Base64UrlUnpadded, Encoding};
 use ring::digest::{SHA256, SHA256_OUTPUT_LEN, digest};
@@ -52,10 +53,14 @@ impl Digest {
 }
 
 /// Compares all bytes, wherever the first difference is.
+pub(super) fn is_equal(one: &[u8], other: &[u8]) -> bool {
+    let differences = one.iter().zip(other).fold(0, |all, (one, other)| all | (one ^ other));
+    one.len() == other.len() && black_box(differences) == 0
+}
+
 impl PartialEq for Digest {
     fn eq(&self, other: &Self) -> bool {
-        let differences = self.0.iter().zip(&other.0).fold(0, |all, (one, other)| all | (one ^ other));
-        std::hint::black_box(differences) == 0
+        is_equal(&self.0, &other.0)
     }
 }
 

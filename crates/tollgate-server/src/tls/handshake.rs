@@ -94,7 +94,7 @@ impl ListenerTls {
             Ok(stream) => {
                 let shown = stream.get_ref().1.peer_certificates().and_then(<[_]>::first);
                 let names = shown.map(certificate::names).unwrap_or_default().into();
-                Some((Box::new(stream), Peer { names }))
+                Some((Box::new(stream), Peer { names, ..Peer::default() }))
             }
             Err(Failure { refusal, error, left }) => {
                 self.note(refusal, &error);
