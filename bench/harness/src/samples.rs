@@ -23,6 +23,12 @@ impl Samples {
     pub fn ratios(&self, other: &Self) -> Self {
         Self(self.0.iter().zip(&other.0).map(|(ours, other)| ours / other).collect())
     }
+
+    /// How much they are beyond the other's, round by round.
+    #[must_use]
+    pub fn differences(&self, other: &Self) -> Self {
+        Self(self.0.iter().zip(&other.0).map(|(ours, other)| ours - other).collect())
+    }
 }
 
 /// The spread: `least..greatest`.

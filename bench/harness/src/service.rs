@@ -16,6 +16,9 @@ const START_TIMEOUT: Duration = Duration::from_secs(10);
 pub struct Service {
     pub name: &'static str,
     pub address: SocketAddr,
+    /// The token that requests show.
+    pub token: Option<String>,
+    pub is_encrypted: bool,
     process: Child,
 }
 
@@ -30,7 +33,8 @@ impl Service {
         let address = free_address()?;
         let mut command = command(address);
         let process = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn();
-        let mut service = Self { name, address, process: process.with_context(|| format!("{command:?}"))? };
+        let process = process.with_context(|| format!("{command:?}"))?;
+        let mut service = Self { name, address, token: None, is_encrypted: false, process };
         let watch = Stopwatch::start();
         while TcpStream::connect(address).is_err() {
             if let Some(status) = service.process.try_wait()? {
@@ -40,6 +44,20 @@ impl Service {
             thread::sleep(Duration::from_millis(10));
         }
         Ok(service)
+    }
+
+    /// The same, where requests show this token.
+    #[must_use]
+    pub fn asked_with(mut self, token: String) -> Self {
+        self.token = Some(token);
+        self
+    }
+
+    /// The same, asked over TLS.
+    #[must_use]
+    pub fn asked_over_tls(mut self) -> Self {
+        self.is_encrypted = true;
+        self
     }
 
     /// User and system time of all its threads so far.

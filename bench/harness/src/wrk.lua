@@ -1,19 +1,21 @@
--- Requests for wrk, for ten thousand users in turn: check-get and check-post as Tollgate has them, or limitador's.
+-- Requests for wrk, for ten thousand users in turn: check-get and check-post as Tollgate has them, or limitador's. What
+-- stands after the name of the requests is a token that they show.
 
 local requests = {}
 local turn = 0
 
 function init(arguments)
+  local authorization = arguments[2] and "Bearer " .. arguments[2]
   for number = 0, 9999 do
     local user = string.format("user-%06d", number)
     if arguments[1] == "check-post" then
       local body = '{"attributes":{"user":"' .. user .. '"},"cost":1}'
-      requests[number] = wrk.format("POST", "/v1/check", { ["Content-Type"] = "application/json" }, body)
+      requests[number] = wrk.format("POST", "/v1/check", { ["Content-Type"] = "application/json", ["Authorization"] = authorization }, body)
     elseif arguments[1] == "limitador" then
       local body = '{"namespace":"bench","values":{"user":"' .. user .. '"},"delta":1}'
       requests[number] = wrk.format("POST", "/check_and_report", { ["Content-Type"] = "application/json" }, body)
     else
-      requests[number] = wrk.format("GET", "/v1/check?user=" .. user .. "&cost=1")
+      requests[number] = wrk.format("GET", "/v1/check?user=" .. user .. "&cost=1", { ["Authorization"] = authorization })
     end
   end
 end

@@ -1,11 +1,11 @@
 //! Load on a service: wrk with one thread on a core of its own.
 
-use std::net::SocketAddr;
 use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
 
 use crate::affinity::pin_this_thread;
+use crate::service::Service;
 
 /// What wrk sends, and over how many connections.
 #[derive(Debug, Clone, Copy)]
@@ -26,13 +26,15 @@ pub struct Figures {
 
 impl Load {
     /// Runs it, and fails if a single request did.
-    pub fn run(self, address: SocketAddr, seconds: u64) -> Result<Figures> {
+    pub fn run(self, service: &Service, seconds: u64) -> Result<Figures> {
         pin_this_thread(self.core)?;
         let mut command = Command::new("wrk");
         command.args(["--threads=1", &format!("--connections={}", self.connections)]);
         command.args([&format!("--duration={seconds}s"), "--latency", "--script"]);
         command.arg(concat!(env!("CARGO_MANIFEST_DIR"), "/src/wrk.lua"));
-        command.args([&format!("http://{address}"), "--", self.requests]);
+        let scheme = if service.is_encrypted { "https" } else { "http" };
+        command.args([&format!("{scheme}://{}", service.address), "--", self.requests]);
+        command.args(&service.token);
         let output = command.output().with_context(|| format!("cannot run {command:?}"))?;
         let text = String::from_utf8_lossy(&output.stdout);
         let figures = text.lines().find_map(|line| line.strip_prefix("FIGURES "));

@@ -1,8 +1,10 @@
 //! The floor of `http`: a bare hyper server that answers `hello` to everything, once it has read the body. It has the
-//! service's allocator and the service's settings of hyper, so what the service costs beside it is its own work.
+//! service's allocator and the service's settings of hyper and of rustls, so what the service costs beside it is its own
+//! work.
 
 use std::convert::Infallible;
 use std::net::SocketAddr;
+use std::sync::Arc;
 
 use anyhow::{Context, Result};
 use bytes::Bytes;
@@ -12,24 +14,54 @@ use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper::{Request, Response};
 use hyper_util::rt::TokioIo;
+use rustls::ServerConfig;
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpListener;
+use tokio_rustls::TlsAcceptor;
 
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 #[tokio::main]
 async fn main() -> Result<()> {
-    let address: SocketAddr = std::env::args().nth(1).context("usage: hello ADDRESS")?.parse()?;
+    let usage = "usage: hello ADDRESS [CERTIFICATE KEY]";
+    let mut arguments = std::env::args().skip(1);
+    let address: SocketAddr = arguments.next().context(usage)?.parse()?;
+    let tls = match arguments.next() {
+        Some(certificate) => Some(tls(&certificate, &arguments.next().context(usage)?)?),
+        None => None,
+    };
     let listener = TcpListener::bind(address).await?;
     loop {
         let (stream, _) = listener.accept().await?;
         stream.set_nodelay(true)?;
-        let mut builder = http1::Builder::new();
-        // As in the service's `http/connection.rs`.
-        builder.header_read_timeout(None).half_close(true).max_buf_size(32 * 1024).writev(false);
-        // An error is a client that has gone.
-        tokio::spawn(builder.serve_connection(TokioIo::new(stream), service_fn(answer)));
+        match tls.clone() {
+            None => drop(tokio::spawn(serve(stream))),
+            Some(tls) => drop(tokio::spawn(async move {
+                if let Ok(stream) = tls.accept(stream).await {
+                    serve(stream).await;
+                }
+            })),
+        }
     }
+}
+
+async fn serve<I: AsyncRead + AsyncWrite + Unpin>(stream: I) {
+    let mut builder = http1::Builder::new();
+    // As in the service's `http/connection.rs`.
+    builder.header_read_timeout(None).half_close(true).max_buf_size(32 * 1024).writev(false);
+    // An error is a client that has gone.
+    let _ = builder.serve_connection(TokioIo::new(stream), service_fn(answer)).await;
+}
+
+fn tls(certificate: &str, key: &str) -> Result<TlsAcceptor> {
+    let certificate = CertificateDer::from_pem_file(certificate)?;
+    let key = PrivateKeyDer::from_pem_file(key)?;
+    let builder = ServerConfig::builder_with_provider(Arc::new(rustls::crypto::ring::default_provider()));
+    let builder = builder.with_safe_default_protocol_versions()?.with_no_client_auth();
+    Ok(Arc::new(builder.with_single_cert(vec![certificate], key)?).into())
 }
 
 async fn answer(request: Request<Incoming>) -> Result<Response<Full<Bytes>>, Infallible> {

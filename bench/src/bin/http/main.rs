@@ -1,15 +1,19 @@
-//! What a check over HTTP costs, beside a bare hyper server as the floor.
+//! What a check over HTTP costs, beside a bare hyper server as the floor; over TLS, beside the same with rustls; and with
+//! a token, beside the service that asks for none.
 //!
 //! Both servers of a pair run on core 0, wrk on core 1. Each round measures every case with both, one right after the
 //! other, and the next round in the other order: on a machine that is not quiet neither of them has the better moments.
 //! The first round warms up and is dropped. The figure is the median of the others, and a ratio is the median of the
 //! ratios of the rounds.
 
+use std::ffi::OsStr;
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
 use clap::Parser;
+use rcgen::CertifiedKey;
 use tollgate_bench_harness::samples::{Samples, figure};
 use tollgate_bench_harness::service::Service;
 use tollgate_bench_harness::stopwatch::Stopwatch;
@@ -51,7 +55,7 @@ const fn load(requests: &'static str, connections: u32) -> Load {
     Load { requests, connections, core: LOAD }
 }
 
-/// The service, and the bare server that does as much of its work as a server has to.
+/// The service, and what it is measured beside.
 struct Pair {
     /// Before the name of each case.
     prefix: &'static str,
@@ -60,27 +64,58 @@ struct Pair {
 }
 
 impl Pair {
-    /// HTTP in plain, without tokens.
+    /// HTTP in plain, without tokens, beside a bare server that does as much of its work as a server has to.
     fn plain(service: &Path) -> Result<Self> {
-        let hello = std::env::current_exe()?.with_file_name("hello");
-        // The limit is never reached.
-        let ours = Service::start("ours", SERVERS, |address| {
-            let mut command = Command::new(service);
-            command.args(["serve", "--limit", "1000000000/1h", "--key", "user"]);
-            command.args(["--listen", &address.to_string(), "--admin-listen", "127.0.0.1:0"]);
-            command
-        });
-        let floor = Service::start("hyper", SERVERS, |address| {
-            let mut command = Command::new(&hello);
-            command.arg(address.to_string());
-            command
-        });
-        Ok(Self {
-            prefix: "http",
-            ours: ours.context("cannot start the service")?,
-            floor: floor.context("cannot start the floor")?,
-        })
+        Ok(Self { prefix: "http", ours: ours("ours", service, &[])?, floor: floor(&[])? })
     }
+
+    /// With a token in every request, beside the service without.
+    fn with_token(service: &Path, files: &Path) -> Result<Self> {
+        let told = Command::new(service).args("token new --name bench --scope check".split(' ')).output()?;
+        let told = String::from_utf8(told.stdout)?;
+        let line = |start| told.lines().find(|line| line.starts_with(start));
+        let (token, line) = line("tg_").zip(line("{")).with_context(|| format!("no token: {told}"))?;
+        let tokens = files.join("tokens.jsonl");
+        fs::write(&tokens, format!("{line}\n"))?;
+        let asked =
+            ours("ours", service, &["--tokens".as_ref(), tokens.as_os_str()])?.asked_with(token.to_owned());
+        Ok(Self { prefix: "http-token", ours: asked, floor: ours("without", service, &[])? })
+    }
+
+    /// HTTP over TLS.
+    fn over_tls(service: &Path, files: &Path) -> Result<Self> {
+        let CertifiedKey { cert, signing_key } =
+            rcgen::generate_simple_self_signed(["localhost".to_owned()])?;
+        let (certificate, key) = (files.join("certificate.pem"), files.join("key.pem"));
+        fs::write(&certificate, cert.pem())?;
+        fs::write(&key, signing_key.serialize_pem())?;
+        let (certificate, key) = (certificate.as_os_str(), key.as_os_str());
+        let ours = ours("ours", service, &["--tls-cert".as_ref(), certificate, "--tls-key".as_ref(), key])?;
+        let (ours, floor) = (ours.asked_over_tls(), floor(&[certificate, key])?.asked_over_tls());
+        Ok(Self { prefix: "http-tls", ours, floor })
+    }
+}
+
+/// The service with a limit that is never reached, and with these flags.
+fn ours(name: &'static str, service: &Path, flags: &[&OsStr]) -> Result<Service> {
+    let ours = Service::start(name, SERVERS, |address| {
+        let mut command = Command::new(service);
+        command.args(["serve", "--limit", "1000000000/1h", "--key", "user"]).args(flags);
+        command.args(["--listen", &address.to_string(), "--admin-listen", "127.0.0.1:0"]);
+        command
+    });
+    ours.context("cannot start the service")
+}
+
+/// The bare server, with these arguments.
+fn floor(arguments: &[&OsStr]) -> Result<Service> {
+    let hello = std::env::current_exe()?.with_file_name("hello");
+    let floor = Service::start("hyper", SERVERS, |address| {
+        let mut command = Command::new(&hello);
+        command.arg(address.to_string()).args(arguments);
+        command
+    });
+    floor.context("cannot start the floor")
 }
 
 /// What the rounds gave for one server in one case.
@@ -106,7 +141,13 @@ fn main() -> Result<()> {
     let args = Args::parse();
     let (rounds, seconds) = if args.quick { (1, 1) } else { (args.rounds, args.seconds) };
     // One pair for each way in which the service can be asked.
-    let pairs = [Pair::plain(&args.service)?];
+    let files = tempfile::tempdir().context("no room for files")?;
+    let files = files.path();
+    let pairs = [
+        Pair::plain(&args.service)?,
+        Pair::with_token(&args.service, files)?,
+        Pair::over_tls(&args.service, files)?,
+    ];
     let mut table: Vec<Rows<'_>> = Vec::new();
     for pair in &pairs {
         for (name, load) in CASES {
@@ -140,7 +181,7 @@ fn main() -> Result<()> {
 
 fn measure(server: &Service, load: &Load, seconds: u64, row: &mut Row) -> Result<()> {
     let before = server.cpu_time()?;
-    let figures = load.run(server.address, seconds)?;
+    let figures = load.run(server, seconds)?;
     let cpu = server.cpu_time()?.saturating_sub(before);
     row.cpu.push(cpu.as_secs_f64() * 1e6 / figures.requests);
     row.requests_a_second.push(figures.requests / (figures.micros / 1e6));
@@ -148,22 +189,22 @@ fn measure(server: &Service, load: &Load, seconds: u64, row: &mut Row) -> Result
     Ok(())
 }
 
-fn print_results(Rows { name, load, ours, floor, .. }: &Rows<'_>) {
+fn print_results(Rows { name, load, pair, ours, floor }: &Rows<'_>) {
+    let print_result = |name: &str, ours: &Samples, floor: &Samples| {
+        println!(
+            "RESULT {name} ours={} {}={} ratio={} more={}",
+            figure(ours.median()),
+            pair.floor.name,
+            figure(floor.median()),
+            figure(ours.ratios(floor).median()),
+            figure(ours.differences(floor).median())
+        );
+    };
     print_result(name, &ours.cpu, &floor.cpu);
     print_result(&format!("{name}/throughput"), &ours.requests_a_second, &floor.requests_a_second);
     if load.connections == 1 {
         print_result(&format!("{name}/p50"), &ours.p50, &floor.p50);
     }
-}
-
-fn print_result(name: &str, ours: &Samples, floor: &Samples) {
-    let (ours_median, floor_median, ratio) = (ours.median(), floor.median(), ours.ratios(floor).median());
-    println!(
-        "RESULT {name} ours={} hyper={} ratio={}",
-        figure(ours_median),
-        figure(floor_median),
-        figure(ratio)
-    );
 }
 
 fn print_table(table: &[Rows<'_>]) {

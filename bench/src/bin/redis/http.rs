@@ -74,7 +74,7 @@ impl Services {
         };
         let load = Load { requests, connections: CONNECTIONS, core: STORE };
         let (own, of_store, calls) = (service.cpu_time()?, store.cpu_time()?, store.script_calls()?);
-        let figures = load.run(service.address, length.as_secs().max(1));
+        let figures = load.run(service, length.as_secs().max(1));
         let figures = figures.with_context(|| service.name)?;
         let calls = store.script_calls()? - calls;
         // A service that has no limit for these requests would be fast.
