@@ -5,6 +5,8 @@ use std::collections::BTreeSet;
 
 use smallvec::SmallVec;
 
+use crate::{Unknown, View};
+
 /// Names and values; borrowed from the request where they stand there as they are.
 ///
 /// Of a name that is given twice the first value counts. How many there may be is for the edge to say, which
@@ -58,11 +60,6 @@ impl<'a> Attributes<'a> {
         Self { within: Some(policies), ..self }
     }
 
-    /// Whether the request may touch the policy of this name.
-    pub(crate) fn may_touch(&self, policy: &str) -> bool {
-        self.within.is_none_or(|names| names.contains(policy))
-    }
-
     /// Adds a name and its value.
     pub fn push(&mut self, name: impl Into<Cow<'a, str>>, value: impl Into<Cow<'a, str>>) {
         self.pairs.push((name.into(), value.into()));
@@ -89,6 +86,27 @@ impl<'a> Attributes<'a> {
     /// Names and values, in the order in which they came.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &str)> {
         self.pairs.iter().map(|(name, value)| (name.as_ref(), value.as_ref()))
+    }
+}
+
+/// All of it is known.
+impl View for Attributes<'_> {
+    #[inline]
+    fn value(&self, name: &str) -> Result<Option<&str>, Unknown> {
+        Ok(Attributes::value(self, name))
+    }
+
+    fn names(&self) -> impl Iterator<Item = &str> {
+        self.iter().map(|(name, _)| name)
+    }
+
+    #[inline]
+    fn pairs(&self) -> impl Iterator<Item = (&str, Result<Option<&str>, Unknown>)> {
+        self.iter().map(|(name, value)| (name, Ok(Some(value))))
+    }
+
+    fn may_touch(&self, policy: &str) -> bool {
+        self.within.is_none_or(|names| names.contains(policy))
     }
 }
 

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::net::IpAddr;
 
-use crate::{Attributes, Network};
+use crate::{Network, Undecided, Value, View};
 
 /// An attribute, and what has to hold of its value.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -55,22 +55,43 @@ impl Condition {
         &self.test
     }
 
-    /// Whether it holds.
-    #[must_use]
-    pub fn holds(&self, attributes: &Attributes<'_>) -> bool {
-        self.test.holds(attributes.value(&self.attribute))
+    /// Returns whether it holds of this request.
+    ///
+    /// # Errors
+    ///
+    /// If the value of its attribute is not known.
+    #[inline]
+    pub fn holds<V: View>(&self, view: &V) -> Result<bool, Undecided<'_>> {
+        let attribute = &self.attribute;
+        match view.value(attribute) {
+            Ok(value) => Ok(self.test.holds(value.map(|text| Value::of(attribute, text)))),
+            Err(unknown) => Err(Undecided { attribute, unknown }),
+        }
     }
+}
+
+/// Returns whether all of these hold of a request. Those whose attributes are known are enough to say no.
+pub(crate) fn all_hold<'c, V: View>(conditions: &'c [Condition], view: &V) -> Result<bool, Undecided<'c>> {
+    let mut all = Ok(true);
+    for condition in conditions {
+        match condition.holds(view) {
+            Ok(true) => {}
+            Ok(false) => return Ok(false),
+            Err(undecided) => all = all.and(Err(undecided)),
+        }
+    }
+    all
 }
 
 impl Test {
     /// Whether it holds of this value, or of there being none.
     #[must_use]
-    pub fn holds(&self, value: Option<&str>) -> bool {
+    pub fn holds(&self, value: Option<Value<'_>>) -> bool {
         match self {
             Self::OneOf(patterns) => {
-                value.is_some_and(|value| patterns.iter().any(|pattern| pattern.fits(value)))
+                value.is_some_and(|value| value.texts().any(|text| patterns.iter().any(|it| it.fits(text))))
             }
-            Self::Within(networks) => value.and_then(address).is_some_and(|address| {
+            Self::Within(networks) => value.and_then(|value| address(value.text())).is_some_and(|address| {
                 let host = Network::host(address);
                 networks.iter().any(|network| network.covers(&host))
             }),
@@ -257,7 +278,8 @@ mod tests {
         let exact = Test::OneOf([Pattern::new("a")].into());
         assert!(!exact.holds(None));
         assert!(Test::Not(exact.into()).holds(None));
-        assert!(Test::Absent.holds(None) && !Test::Absent.holds(Some("")));
-        assert!(Test::Present.holds(Some("")) && !Test::Present.holds(None));
+        let empty = Value::of("x", "");
+        assert!(Test::Absent.holds(None) && !Test::Absent.holds(Some(empty)));
+        assert!(Test::Present.holds(Some(empty)) && !Test::Present.holds(None));
     }
 }

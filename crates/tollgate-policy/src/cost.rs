@@ -2,7 +2,7 @@
 
 use thiserror::Error;
 
-use crate::Attributes;
+use crate::{Unknown, View};
 
 /// How many units a request takes of a policy's quotas.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -38,6 +38,14 @@ pub enum CostError {
         /// The policy's maximum.
         max: u32,
     },
+    /// The value of the attribute is not known.
+    #[error("the attribute `{name}` says the cost and {unknown}")]
+    Unknown {
+        /// The attribute's name.
+        name: Box<str>,
+        /// Why it is not known.
+        unknown: Unknown,
+    },
 }
 
 impl CostError {
@@ -45,18 +53,18 @@ impl CostError {
     #[must_use]
     pub fn attribute(&self) -> &str {
         match self {
-            Self::NoNumber(name) | Self::AboveMaximum { name, .. } => name,
+            Self::NoNumber(name) | Self::AboveMaximum { name, .. } | Self::Unknown { name, .. } => name,
         }
     }
 }
 
 impl Cost {
     /// Whether a request costs as many units as its caller says.
-    pub(crate) fn is_asked(&self, attributes: &Attributes<'_>) -> bool {
+    pub(crate) fn is_asked<V: View>(&self, view: &V) -> bool {
         match self {
             Self::Asked => true,
             Self::Fixed(_) => false,
-            Self::Attribute { name, .. } => attributes.value(name).is_none(),
+            Self::Attribute { name, .. } => view.value(name) == Ok(None),
         }
     }
 
@@ -65,18 +73,21 @@ impl Cost {
     ///
     /// # Errors
     ///
-    /// If the attribute that says it cannot be a cost.
-    pub fn of(&self, attributes: &Attributes<'_>, asked: u32) -> Result<u32, CostError> {
+    /// If the attribute that says it cannot be a cost, or its value is not known.
+    pub fn of<V: View>(&self, view: &V, asked: u32) -> Result<u32, CostError> {
         match self {
             _ if asked == 0 => Ok(0),
             Self::Asked => Ok(asked),
             Self::Fixed(cost) => Ok(*cost),
-            Self::Attribute { name, max } => match attributes.value(name) {
-                None => Ok(asked),
-                Some(text) => match whole_number(text).ok_or_else(|| CostError::NoNumber(name.clone()))? {
-                    cost if cost <= u64::from(*max) => Ok(cost as u32),
-                    _ => Err(CostError::AboveMaximum { name: name.clone(), max: *max }),
-                },
+            Self::Attribute { name, max } => match view.value(name) {
+                Err(unknown) => Err(CostError::Unknown { name: name.clone(), unknown }),
+                Ok(None) => Ok(asked),
+                Ok(Some(text)) => {
+                    match whole_number(text).ok_or_else(|| CostError::NoNumber(name.clone()))? {
+                        cost if cost <= u64::from(*max) => Ok(cost as u32),
+                        _ => Err(CostError::AboveMaximum { name: name.clone(), max: *max }),
+                    }
+                }
             },
         }
     }

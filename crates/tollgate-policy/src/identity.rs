@@ -9,7 +9,7 @@ use smallvec::SmallVec;
 use thiserror::Error;
 use tollgate::{Grouping, Key};
 
-use crate::{Attributes, condition};
+use crate::{Attributes, Unknown, Value, View, condition};
 
 /// Whom a policy counts.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -60,6 +60,9 @@ pub enum KeyFault {
     /// An address is needed, and it says something else.
     #[error("is no address")]
     NoAddress,
+    /// Its value is not known.
+    #[error("{0}")]
+    Unknown(Unknown),
 }
 
 impl Identity {
@@ -98,11 +101,11 @@ impl Identity {
     /// # Errors
     ///
     /// Names the attribute that says nobody.
-    pub fn key<'a>(&'a self, attributes: &'a Attributes<'_>) -> Result<Key<'a>, NoKey<'a>> {
+    pub fn key<'a, V: View>(&'a self, view: &'a V) -> Result<Key<'a>, NoKey<'a>> {
         match self {
             Self::Global => Ok(Key::parts(std::iter::empty::<Key<'_>>())),
             Self::Every => {
-                let mut pairs: SmallVec<[(&str, &str); 4]> = attributes.iter().collect();
+                let mut pairs = all(view)?;
                 pairs.sort_unstable();
                 match pairs.iter().find(|(_, value)| value.is_empty()) {
                     Some((name, _)) => Err(NoKey::of(name, KeyFault::Empty)),
@@ -110,18 +113,20 @@ impl Identity {
                     None => Ok(Key::parts(pairs.into_iter().flat_map(<[&str; 2]>::from))),
                 }
             }
-            Self::Attribute(name) => value(attributes, name).map(Key::from),
-            Self::Address(name, grouping) => address(attributes, name).map(|address| grouping.key(address)),
+            Self::Attribute(name) => value(view, name).map(Key::from),
+            Self::Address(name, grouping) => address(view, name).map(|address| grouping.key(address)),
             Self::All(parts) => {
                 let keys: Result<SmallVec<[Key<'_>; 4]>, _> =
-                    parts.iter().map(|part| part.key(attributes)).collect();
+                    parts.iter().map(|part| part.key(view)).collect();
                 Ok(Key::parts(keys?))
             }
             Self::FirstOf(choices) => {
                 let mut said = NoKey { attribute: "", fault: KeyFault::Missing, choices: None };
                 for choice in choices {
-                    match choice.key(attributes) {
+                    match choice.key(view) {
                         Ok(key) => return Ok(choice.named(key)),
+                        // Nobody gets to be somebody else by a token that is broken on purpose.
+                        Err(unknown @ NoKey { fault: KeyFault::Unknown(_), .. }) => return Err(unknown),
                         // Whoever sends something wrong learns of that, and not of what was not sent.
                         Err(other) if said.attribute.is_empty() || other.fault > said.fault => said = other,
                         Err(_) => {}
@@ -138,26 +143,25 @@ impl Identity {
     /// # Errors
     ///
     /// As [`key`](Self::key).
-    pub fn describe<'a>(&'a self, attributes: &'a Attributes<'_>) -> Result<String, NoKey<'a>> {
+    pub fn describe<'a, V: View>(&'a self, view: &'a V) -> Result<String, NoKey<'a>> {
         match self {
             Self::Global => Ok("everybody".to_owned()),
             Self::Every => {
-                self.key(attributes)?;
-                let pairs: Vec<_> =
-                    attributes.iter().map(|(name, value)| format!("{name}={value}")).collect();
-                Ok(pairs.join(", "))
+                self.key(view)?;
+                let pairs = all(view)?.into_iter().map(|(name, value)| format!("{name}={value}"));
+                Ok(pairs.collect::<Vec<_>>().join(", "))
             }
-            Self::Attribute(name) => value(attributes, name).map(|value| format!("{name}={value}")),
+            Self::Attribute(name) => value(view, name).map(|value| format!("{name}={value}")),
             Self::Address(name, grouping) => {
-                address(attributes, name).map(|address| format!("{name}={}", grouping.network(address)))
+                address(view, name).map(|address| format!("{name}={}", grouping.network(address)))
             }
             Self::All(parts) => {
-                let parts: Result<Vec<_>, _> = parts.iter().map(|part| part.describe(attributes)).collect();
+                let parts: Result<Vec<_>, _> = parts.iter().map(|part| part.describe(view)).collect();
                 Ok(parts?.join(", "))
             }
             Self::FirstOf(choices) => {
-                self.key(attributes)?;
-                let mut described = choices.iter().map(|choice| choice.describe(attributes));
+                self.key(view)?;
+                let mut described = choices.iter().map(|choice| choice.describe(view));
                 Ok(described.find_map(Result::ok).unwrap_or_default())
             }
         }
@@ -242,17 +246,27 @@ fn list(f: &mut fmt::Formatter<'_>, parts: &[Identity]) -> fmt::Result {
 }
 
 /// What the attribute says, if it says anything.
-fn value<'a>(attributes: &'a Attributes<'_>, attribute: &'a str) -> Result<&'a str, NoKey<'a>> {
-    match attributes.value(attribute) {
-        None => Err(NoKey::of(attribute, KeyFault::Missing)),
-        Some("") => Err(NoKey::of(attribute, KeyFault::Empty)),
-        Some(value) => Ok(value),
+fn value<'a, V: View>(view: &'a V, attribute: &'a str) -> Result<&'a str, NoKey<'a>> {
+    match view.value(attribute) {
+        Ok(None) => Err(NoKey::of(attribute, KeyFault::Missing)),
+        Ok(Some("")) => Err(NoKey::of(attribute, KeyFault::Empty)),
+        Ok(Some(text)) => Ok(Value::of(attribute, text).counted()),
+        Err(unknown) => Err(NoKey::of(attribute, KeyFault::Unknown(unknown))),
     }
 }
 
+/// What all attributes say. Of a name that is given twice, both values are there.
+fn all<V: View>(view: &V) -> Result<SmallVec<[(&str, &str); 4]>, NoKey<'_>> {
+    let said = view.pairs().filter_map(|(name, value)| match value {
+        Ok(text) => text.map(|text| Ok((name, Value::of(name, text).counted()))),
+        Err(unknown) => Some(Err(NoKey::of(name, KeyFault::Unknown(unknown)))),
+    });
+    said.collect()
+}
+
 /// The address that the attribute says.
-fn address<'a>(attributes: &'a Attributes<'_>, attribute: &'a str) -> Result<IpAddr, NoKey<'a>> {
-    let value = value(attributes, attribute)?;
+fn address<'a, V: View>(view: &'a V, attribute: &'a str) -> Result<IpAddr, NoKey<'a>> {
+    let value = value(view, attribute)?;
     condition::address(value).ok_or(NoKey::of(attribute, KeyFault::NoAddress))
 }
 
@@ -289,7 +303,7 @@ mod tests {
     }
 
     fn key(identity: &Identity, pairs: &[(&str, &str)]) -> Result<Vec<u8>, String> {
-        let attributes = pairs.iter().copied().collect();
+        let attributes: Attributes<'_> = pairs.iter().copied().collect();
         let key = identity.key(&attributes).map(|key| key.canonical_bytes().into_owned());
         key.map_err(|NoKey { attribute, fault, .. }| format!("{attribute} {fault}"))
     }
@@ -323,7 +337,7 @@ mod tests {
             (&[("ip", "2001:db8::1"), ("device", "")], Err("device is empty")),
             (&[("user", "")], Err("user is empty")),
         ] {
-            let attributes = pairs.iter().copied().collect();
+            let attributes: Attributes<'_> = pairs.iter().copied().collect();
             let described = choice.describe(&attributes).map_err(|no_key| no_key.attribute.to_owned());
             assert_eq!(described.is_ok(), said.is_ok());
             assert_eq!(described.as_deref().ok(), said.ok());
@@ -337,7 +351,7 @@ mod tests {
     fn choices_that_are_all_missing_are_all_named() {
         let choice = Identity::FirstOf([Identity::Attribute("user".into()), address()].into());
         let told = |pairs: &[(&str, &str)]| {
-            choice.key(&pairs.iter().copied().collect()).map(drop).unwrap_err().to_string()
+            choice.key(&pairs.iter().copied().collect::<Attributes<'_>>()).map(drop).unwrap_err().to_string()
         };
         let none = "no attribute says who is to be counted: ";
         assert_eq!(told(&[("path", "/")]), format!("{none}none of [user, ip] is there"));

@@ -6,7 +6,7 @@ use tollgate::{Charge, Key, PolicyQuota};
 
 use crate::cost::CostError;
 use crate::policy::{QuotaList, Quotas};
-use crate::{KeyFault, Mode, NoKey, Policy};
+use crate::{KeyFault, Mode, NoKey, OnMissingKey, Policy, Undecided, Unknown, View};
 
 /// What the policies say of a request.
 #[derive(Debug)]
@@ -27,7 +27,7 @@ pub enum Outcome<'a> {
     DenyUnmatched,
 }
 
-/// A request that cannot be decided on. The caller's fault.
+/// A request that cannot be decided on. The caller's fault, unless a value is not known yet.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum Refusal {
@@ -67,6 +67,21 @@ pub enum Refusal {
         /// Bytes that it may have.
         max: usize,
     },
+    /// The decision depends on an attribute whose value the [view](crate::View) does not know. If it is
+    /// [not known yet](Unknown::NotYet), the caller finds it and asks again.
+    #[error("`{attribute}` {unknown}")]
+    Undecided {
+        /// The attribute.
+        attribute: Box<str>,
+        /// Why its value is not known.
+        unknown: Unknown,
+    },
+}
+
+impl From<Undecided<'_>> for Refusal {
+    fn from(Undecided { attribute, unknown }: Undecided<'_>) -> Self {
+        Self::Undecided { attribute: attribute.into(), unknown }
+    }
 }
 
 impl Refusal {
@@ -88,6 +103,42 @@ pub(crate) struct Entry<'a> {
     pub(crate) key: Key<'a>,
     pub(crate) cost: u32,
     pub(crate) quotas: &'a Quotas,
+}
+
+/// What a request does not say that a policy needs to know to count it.
+pub(crate) enum Lack<'a> {
+    Key(NoKey<'a>),
+    Cost(CostError),
+    Override(Undecided<'a>),
+}
+
+impl Lack<'_> {
+    /// The attribute whose value is not known, if it is that.
+    pub(crate) fn undecided(&self) -> Option<Undecided<'_>> {
+        match self {
+            Self::Key(NoKey { attribute, fault: KeyFault::Unknown(unknown), .. }) => {
+                Some(Undecided { attribute, unknown: *unknown })
+            }
+            Self::Cost(CostError::Unknown { name, unknown }) => {
+                Some(Undecided { attribute: name, unknown: *unknown })
+            }
+            Self::Override(undecided) => Some(*undecided),
+            Self::Key(_) | Self::Cost(_) => None,
+        }
+    }
+}
+
+impl<'a> Lack<'a> {
+    /// What this enforced policy answers to it: a denial, or `None` if it then does not apply.
+    pub(crate) fn answered_by(self, policy: &'a Policy) -> Result<Option<Outcome<'a>>, Refusal> {
+        match (self, policy.on_missing_key) {
+            (Self::Key(_), OnMissingKey::Skip) => Ok(None),
+            (Self::Key(no_key), OnMissingKey::Deny) => Ok(Some(Outcome::DenyUnknown { policy, no_key })),
+            (Self::Key(no_key), OnMissingKey::Error) => Err(Refusal::missing_key(policy, no_key)),
+            (Self::Cost(error), _) => Err(Refusal::Cost { policy: policy.name.clone(), error }),
+            (Self::Override(undecided), _) => Err(undecided.into()),
+        }
+    }
 }
 
 /// Which policy applies, by its place among all, and which of its lists of quotas: what is left of an entry once
@@ -145,6 +196,21 @@ impl<'a> Matched<'a> {
     /// The policies that apply, shadows included.
     pub fn policies(&self) -> impl Iterator<Item = &'a Policy> {
         self.0.iter().map(|entry| entry.policy)
+    }
+}
+
+impl<'a> Entry<'a> {
+    /// Whom the policy counts of this request, how much and by which of its lists.
+    pub(crate) fn of<V: View>(
+        policy: &'a Policy,
+        number: u32,
+        view: &'a V,
+        cost: u32,
+    ) -> Result<Self, Lack<'a>> {
+        let key = policy.identity.key(view).map_err(Lack::Key)?;
+        let cost = policy.cost.of(view, cost).map_err(Lack::Cost)?;
+        let list = policy.list_for(view).map_err(Lack::Override)?;
+        Ok(Self { policy, applied: Applied { policy: number, list }, key, cost, quotas: policy.list(list) })
     }
 }
 

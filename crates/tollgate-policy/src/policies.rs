@@ -3,8 +3,8 @@
 use std::collections::{BTreeSet, HashSet};
 
 use crate::index::Index;
-use crate::matched::{Applied, Entry};
-use crate::{Attributes, Changes, Matched, Mode, OnMissingKey, Outcome, Policy, PolicyError, Refusal};
+use crate::matched::Entry;
+use crate::{Changes, Matched, Mode, Outcome, Policy, PolicyError, Refusal, View};
 
 /// All policies of a file, or of a program.
 ///
@@ -86,46 +86,52 @@ impl Policies {
     ///
     /// If an enforced policy needs to know something of the request that its attributes do not say: who is to be
     /// counted, or its cost. What is only tried out never makes a request fail; it is left out then. Also if a policy
-    /// matches that the request [may not touch](Attributes::within), whatever its mode.
-    pub fn charges<'a>(&'a self, attributes: &'a Attributes<'_>, cost: u32) -> Result<Outcome<'a>, Refusal> {
+    /// matches that the request [may not touch](crate::Attributes::within), whatever its mode; and if the decision
+    /// depends on a value that the view [does not know](Refusal::Undecided).
+    pub fn charges<'a, V: View>(&'a self, view: &'a V, cost: u32) -> Result<Outcome<'a>, Refusal> {
         let mut matched = Matched::default();
         // A request that is in error is so under whatever other policy it is denied: the order is of no matter.
         let mut unknown = None;
         let mut is_matched = false;
-        for (number, policy) in self.numbered(attributes) {
-            if !attributes.may_touch(&policy.name) {
+        // If one exempt policy matches, what another one would need to know does not matter.
+        let mut undecided = None;
+        for candidate in self.index.candidates(view) {
+            let Some(policy) = self.policy(candidate.number()) else { continue };
+            if let Some(undecided) = undecided.filter(|_| !policy.is_exempt) {
+                return Err(Refusal::from(undecided));
+            }
+            match policy.matches_as(candidate, view) {
+                Ok(true) => {}
+                Ok(false) => continue,
+                Err(other) if policy.is_exempt => {
+                    undecided.get_or_insert(other);
+                    continue;
+                }
+                Err(other) if policy.does_without(other) => continue,
+                Err(other) => return Err(other.into()),
+            }
+            if !view.may_touch(&policy.name) {
                 return Err(Refusal::OtherPolicy { policy: policy.name.clone() });
             }
             if policy.is_exempt {
                 return Ok(Outcome::Exempt(policy));
             }
-            let is_enforced = policy.mode == Mode::Enforce;
-            let key = match policy.identity.key(attributes) {
-                Ok(key) => key,
-                Err(_) if !is_enforced => {
-                    is_matched = true;
-                    continue;
-                }
-                Err(no_key) => match policy.on_missing_key {
-                    OnMissingKey::Skip => continue,
-                    OnMissingKey::Deny => {
-                        is_matched = true;
-                        unknown.get_or_insert(Outcome::DenyUnknown { policy, no_key });
-                        continue;
-                    }
-                    OnMissingKey::Error => {
-                        return Err(Refusal::missing_key(policy, no_key));
-                    }
+            match Entry::of(policy, candidate.number(), view, cost) {
+                Ok(entry) => matched.push(entry),
+                Err(lack) => match lack.undecided() {
+                    Some(other) if !policy.does_without(other) => return Err(other.into()),
+                    _ if policy.mode != Mode::Enforce => {}
+                    _ => match lack.answered_by(policy)? {
+                        Some(denial) => _ = unknown.get_or_insert(denial),
+                        // The policy does not apply.
+                        None => continue,
+                    },
                 },
-            };
+            }
             is_matched = true;
-            let cost = match policy.cost.of(attributes, cost) {
-                Ok(cost) => cost,
-                Err(_) if !is_enforced => continue,
-                Err(error) => return Err(Refusal::Cost { policy: policy.name.clone(), error }),
-            };
-            let applied = Applied { policy: number, list: policy.list_for(attributes) };
-            matched.push(Entry { policy, applied, key, cost, quotas: policy.list(applied.list) });
+        }
+        if let Some(undecided) = undecided {
+            return Err(undecided.into());
         }
         if !is_matched && self.unmatched == Some(Unmatched::Deny) {
             return Ok(Outcome::DenyUnmatched);
@@ -139,9 +145,13 @@ impl Policies {
         Changes::between_policies(self, after)
     }
 
-    /// The policies that apply to a request, exempt ones first.
-    pub fn matching<'a>(&'a self, attributes: &'a Attributes<'_>) -> impl Iterator<Item = &'a Policy> {
-        self.numbered(attributes).map(|(_, policy)| policy)
+    /// The policies that apply to a request, exempt ones first. One that depends on a value that is not known is not
+    /// among them.
+    pub fn matching<'a, V: View>(&'a self, view: &'a V) -> impl Iterator<Item = &'a Policy> {
+        self.index.candidates(view).into_iter().filter_map(|candidate| {
+            let policy = self.policy(candidate.number())?;
+            (policy.matches_as(candidate, view) == Ok(true)).then_some(policy)
+        })
     }
 
     /// The names of all attributes that any of them goes by, in order, each once: whoever takes attributes from
@@ -149,18 +159,6 @@ impl Policies {
     #[must_use]
     pub fn attributes(&self) -> BTreeSet<&str> {
         self.policies.iter().flat_map(Policy::attributes).collect()
-    }
-
-    /// The policies that apply, with their places among all.
-    fn numbered<'a>(&'a self, attributes: &'a Attributes<'_>) -> impl Iterator<Item = (u32, &'a Policy)> {
-        self.index.candidates(attributes).into_iter().filter_map(|candidate| {
-            let policy = self.policy(candidate.number())?;
-            let matches = match candidate.is_sure() {
-                true => policy.mode != Mode::Off,
-                false => policy.matches(attributes),
-            };
-            matches.then_some((candidate.number(), policy))
-        })
     }
 
     pub(crate) fn policy(&self, number: u32) -> Option<&Policy> {

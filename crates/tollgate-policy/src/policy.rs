@@ -5,8 +5,10 @@ use std::fmt;
 use smallvec::SmallVec;
 use tollgate::{OnStoreFailure, PolicyQuota, Quota};
 
+use crate::condition::all_hold;
+use crate::index::Candidate;
 use crate::warning::implies;
-use crate::{Attributes, Condition, Cost, Identity, PolicyBuilder, PolicyError, Position};
+use crate::{Condition, Cost, Identity, PolicyBuilder, PolicyError, Position, Undecided, Unknown, View};
 
 /// The name under which a policy's candidates are counted; no policy can have it.
 pub(crate) fn candidate_name(policy: &str) -> String {
@@ -284,10 +286,24 @@ impl Policy {
         names.into_iter().chain(conditions.map(Condition::attribute))
     }
 
-    /// Whether it applies to a request: it is not off, and all its conditions hold.
-    #[must_use]
-    pub fn matches(&self, attributes: &Attributes<'_>) -> bool {
-        self.mode != Mode::Off && self.conditions.iter().all(|condition| condition.holds(attributes))
+    /// Returns whether it applies to a request: it is not off, and all its conditions hold.
+    ///
+    /// # Errors
+    ///
+    /// If that depends on an attribute whose value is not known.
+    pub fn matches<V: View>(&self, view: &V) -> Result<bool, Undecided<'_>> {
+        if self.mode == Mode::Off { Ok(false) } else { all_hold(&self.conditions, view) }
+    }
+
+    /// As [`matches`](Self::matches), for a policy that the index has found.
+    #[inline]
+    pub(crate) fn matches_as<V: View>(&self, candidate: Candidate, view: &V) -> Result<bool, Undecided<'_>> {
+        if candidate.is_sure() { Ok(self.mode != Mode::Off) } else { self.matches(view) }
+    }
+
+    /// Whether it leaves a request out of which it needs this. What is only tried out lets no request fail.
+    pub(crate) fn does_without(&self, Undecided { unknown, .. }: Undecided<'_>) -> bool {
+        self.mode != Mode::Enforce && unknown == Unknown::Wrong
     }
 
     /// Whether its conditions hold of every request of which those of the other hold, as far as their written form shows
@@ -298,19 +314,26 @@ impl Policy {
     }
 
     /// The override for a request: the first that holds.
-    #[must_use]
-    pub fn override_for(&self, attributes: &Attributes<'_>) -> Option<&Override> {
-        self.override_index(attributes).and_then(|number| self.overrides.get(number))
+    ///
+    /// # Errors
+    ///
+    /// If that depends on an attribute whose value is not known.
+    pub fn override_for<V: View>(&self, view: &V) -> Result<Option<&Override>, Undecided<'_>> {
+        Ok(self.override_index(view)?.and_then(|number| self.overrides.get(number)))
     }
 
-    fn override_index(&self, attributes: &Attributes<'_>) -> Option<usize> {
-        let holds = |over: &Override| over.when.iter().all(|condition| condition.holds(attributes));
-        self.overrides.iter().position(holds)
+    fn override_index<V: View>(&self, view: &V) -> Result<Option<usize>, Undecided<'_>> {
+        for (number, over) in self.overrides.iter().enumerate() {
+            if all_hold(&over.when, view)? {
+                return Ok(Some(number));
+            }
+        }
+        Ok(None)
     }
 
     /// The list of quotas for a request: that of its override, else the policy's own.
-    pub(crate) fn list_for(&self, attributes: &Attributes<'_>) -> QuotaList {
-        QuotaList(self.override_index(attributes))
+    pub(crate) fn list_for<V: View>(&self, view: &V) -> Result<QuotaList, Undecided<'_>> {
+        self.override_index(view).map(QuotaList)
     }
 
     /// A list that this policy gave.

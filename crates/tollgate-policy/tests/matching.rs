@@ -10,11 +10,11 @@ fn text(alphabet: &'static [char], lengths: std::ops::Range<usize>) -> impl Stra
 }
 
 fn plain() -> impl Strategy<Value = String> + Clone {
-    text(&['a', 'b', '/'], 0..5)
+    prop_oneof![5 => text(&['a', 'b', '/'], 0..5), 1 => Just("GET".to_owned()), 1 => Just("HEAD".to_owned())]
 }
 
 fn name() -> impl Strategy<Value = &'static str> {
-    prop::sample::select(&["x", "y", "z"][..])
+    prop::sample::select(&["x", "y", "method"][..])
 }
 
 fn network() -> impl Strategy<Value = String> {
@@ -35,7 +35,7 @@ fn network() -> impl Strategy<Value = String> {
 /// A test as it is written, quoted where YAML would take it for something else.
 fn test() -> impl Strategy<Value = String> {
     let texts = || prop::collection::vec(plain(), 1..4).prop_map(|texts| format!("{texts:?}"));
-    let globs = prop::collection::vec(text(&['a', 'b', '/', '*', '?'], 1..5), 1..3)
+    let globs = prop::collection::vec(text(&['a', 'b', '/', '*', '?', 'G', 'E', 'H'], 1..5), 1..3)
         .prop_map(|globs| format!("{globs:?}"));
     let networks = prop::collection::vec(network(), 1..3).prop_map(|networks| format!("{networks:?}"));
     let leaf = prop_oneof![
@@ -79,19 +79,20 @@ fn request(mut number: u64) -> Vec<(&'static str, String)> {
         drawn
     };
     let mut request = Vec::new();
-    for name in ["x", "y", "z"] {
+    for name in ["x", "y", "method"] {
         let (a, b) = (draw(3), draw(3));
         match draw(8) {
             0 => {}
             1 => request.push((name, format!("10.{a}.0.{b}"))),
             2 => request.push((name, format!("::ffff:10.{a}.0.{b}"))),
             3 => request.push((name, format!("2001:db8:{a}::{b}"))),
+            4 => request.push((name, ["GET", "HEAD", "PUT"][a as usize].to_owned())),
             _ => request.push((name, (0..draw(5)).map(|_| ['a', 'b', '/'][draw(3) as usize]).collect())),
         }
     }
     // A name that is given again, of which the first value counts.
     if draw(4) == 0 {
-        request.push((["x", "y", "z"][draw(3) as usize], "a".to_owned()));
+        request.push((["x", "y", "method"][draw(3) as usize], "a".to_owned()));
     }
     request
 }
@@ -111,7 +112,7 @@ proptest! {
             let scanned: Vec<&str> = policies
                 .as_slice()
                 .iter()
-                .filter(|policy| policy.conditions().iter().all(|condition| condition.holds(&attributes)))
+                .filter(|policy| policy.conditions().iter().all(|condition| condition.holds(&attributes) == Ok(true)))
                 .map(Policy::name)
                 .collect();
             prop_assert_eq!(found, scanned, "{} {:?}", text, request);

@@ -19,6 +19,11 @@ impl Candidate {
         Self::new(number, true)
     }
 
+    /// One whose conditions have still to be tried.
+    pub(super) const fn doubtful(number: u32) -> Self {
+        Self::new(number, false)
+    }
+
     pub(crate) const fn number(self) -> u32 {
         self.number
     }

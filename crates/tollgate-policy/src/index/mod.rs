@@ -16,7 +16,7 @@ use smallvec::SmallVec;
 pub(crate) use self::candidate::Candidate;
 use self::table::Table;
 use self::values::{Filed, Place, Values, places};
-use crate::{Attributes, Policy};
+use crate::{Policy, Value, View};
 
 /// Policies by what they match.
 #[derive(Debug)]
@@ -78,20 +78,24 @@ impl Index {
         }
     }
 
-    /// All that match and few that do not, each once and in order.
-    pub(crate) fn candidates(&self, attributes: &Attributes<'_>) -> Candidates {
+    /// All that match and few that do not, each once and in order. Of an attribute whose value is not known, all that
+    /// ask for it.
+    pub(crate) fn candidates<V: View>(&self, view: &V) -> Candidates {
         let mut candidates = Candidates::from_slice(&self.unconditional);
         let mut present = SmallVec::<[u32; 16]>::new();
-        for (name, value) in attributes.iter() {
+        for (name, value) in view.pairs() {
             let Some(number) = self.names.get(name) else { continue };
             // Of a name that is given twice the first value counts.
             if present.contains(number) {
                 continue;
             }
-            present.push(*number);
-            if let Some(values) = self.values.get(*number as usize) {
-                values.add_to(&mut candidates, value);
+            let Some(values) = self.values.get(*number as usize) else { continue };
+            match value {
+                Ok(None) => continue,
+                Ok(Some(text)) => values.add_to(&mut candidates, Value::of(name, text)),
+                Err(_) => values.add_all_to(&mut candidates),
             }
+            present.push(*number);
         }
         for (number, absent) in &self.absent {
             if !present.contains(number) {

@@ -1,6 +1,6 @@
 //! Policies by the values of one attribute.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::net::IpAddr;
 
 use smallvec::SmallVec;
@@ -8,7 +8,7 @@ use smallvec::SmallVec;
 use super::table::Table;
 use super::trie::Trie;
 use super::{Candidate, Candidates};
-use crate::{Network, Pattern, Test, condition};
+use crate::{Network, Pattern, Test, Value, condition};
 
 /// Policies by the values of one attribute, to be asked.
 #[derive(Debug)]
@@ -19,6 +19,8 @@ pub(super) struct Values {
     prefixes: Trie,
     networks: Trie,
     scanned: Box<[(Test, Candidate)]>,
+    /// All of these, each once and none of them sure.
+    all: Box<[Candidate]>,
 }
 
 /// Who is filed under a text: as a rule one.
@@ -90,6 +92,14 @@ impl<'a> Filed<'a> {
         self.scanned.push((test.clone(), candidate));
     }
 
+    fn all(&self) -> Box<[Candidate]> {
+        let texts = self.exact.values().flatten();
+        let beginnings = self.prefixes.iter().chain(&self.networks).map(|(_, candidate)| candidate);
+        let scanned = self.scanned.iter().map(|(_, candidate)| candidate);
+        let numbers = texts.chain(beginnings).chain(scanned).map(|candidate| candidate.number());
+        numbers.collect::<BTreeSet<u32>>().into_iter().map(Candidate::doubtful).collect()
+    }
+
     /// Those whose condition holds where there is no value. What is filed under values needs one.
     pub(super) fn absent(&self) -> Box<[Candidate]> {
         let holding = self.scanned.iter().filter(|(test, _)| test.holds(None));
@@ -99,6 +109,7 @@ impl<'a> Filed<'a> {
 
 impl Values {
     pub(super) fn new(filed: Filed<'_>) -> Self {
+        let all = filed.all();
         let mut lists = Vec::new();
         let exact: Vec<(&str, Found)> = filed
             .exact
@@ -117,22 +128,30 @@ impl Values {
             prefixes: Trie::new(filed.prefixes),
             networks: Trie::new(filed.networks),
             scanned: filed.scanned.into(),
+            all,
         }
     }
 
+    /// Adds all that any value may match.
+    pub(super) fn add_all_to(&self, candidates: &mut Candidates) {
+        candidates.extend_from_slice(&self.all);
+    }
+
     /// Adds all that the value may match.
-    pub(super) fn add_to(&self, candidates: &mut Candidates, value: &str) {
-        match self.exact.get(value) {
-            None => {}
-            Some(Found::One(candidate)) => candidates.push(*candidate),
-            Some(Found::List(list)) => {
-                candidates.extend_from_slice(self.lists.get(*list as usize).map_or(&[], Box::as_ref));
+    pub(super) fn add_to(&self, candidates: &mut Candidates, value: Value<'_>) {
+        for text in value.texts() {
+            match self.exact.get(text) {
+                None => {}
+                Some(Found::One(candidate)) => candidates.push(*candidate),
+                Some(Found::List(list)) => {
+                    candidates.extend_from_slice(self.lists.get(*list as usize).map_or(&[], Box::as_ref));
+                }
             }
+            self.prefixes.beginnings(text.as_bytes(), |found| candidates.extend_from_slice(found));
         }
-        self.prefixes.beginnings(value.as_bytes(), |found| candidates.extend_from_slice(found));
         // A text is read as an address only where networks are looked for.
         if !self.networks.is_empty()
-            && let Some(address) = condition::address(value)
+            && let Some(address) = condition::address(value.text())
         {
             let nibbles = nibbles(address.to_canonical());
             self.networks.beginnings(&nibbles, |found| candidates.extend_from_slice(found));

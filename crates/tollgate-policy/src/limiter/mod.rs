@@ -37,7 +37,7 @@ pub use self::set::PolicySet;
 pub use self::tally::{Tally, TrialTally};
 use crate::limiter::decision::{Basis, Decided};
 use crate::limiter::trials::Trials;
-use crate::{Attributes, Matched, Outcome, Policies, Policy, Refusal};
+use crate::{Attributes, Matched, Outcome, Policies, Policy, Refusal, View};
 
 /// Policies over a store: decides which limits apply to a request, and whether it may go on.
 ///
@@ -237,12 +237,12 @@ impl<S: Store, C: Clock> PolicyLimiter<S, C> {
     /// # Cancel safety
     ///
     /// Dropped before it is done, the units may or may not have been taken.
-    pub fn check(
+    pub fn check<V: View>(
         &self,
-        attributes: &Attributes<'_>,
+        view: &V,
         cost: u32,
     ) -> impl Future<Output = Result<PolicyDecision, CheckError>> {
-        self.check_by(self.live(), attributes, cost)
+        self.check_by(self.live(), view, cost)
     }
 
     /// As [`check`](Self::check), by [these limits](crate::Policy::of_caller) in place of the policies. The tally of the
@@ -264,13 +264,13 @@ impl<S: Store, C: Clock> PolicyLimiter<S, C> {
         Arc::new(self.live.load().of_caller(limits))
     }
 
-    async fn check_by(
+    async fn check_by<V: View>(
         &self,
         set: Arc<PolicySet>,
-        attributes: &Attributes<'_>,
+        view: &V,
         cost: u32,
     ) -> Result<PolicyDecision, CheckError> {
-        let (basis, trials) = match self.charges(&set, attributes, cost)? {
+        let (basis, trials) = match self.charges(&set, view, cost)? {
             Outcome::Charge(matched) => {
                 let decided = self.charge(&set, &matched).await?;
                 let trials = self.try_out(&[(&matched, &decided.counted)]).await.pop().unwrap_or_default();
@@ -289,13 +289,9 @@ impl<S: Store, C: Clock> PolicyLimiter<S, C> {
     /// # Errors
     ///
     /// As [`check`](Self::check).
-    pub fn check_at_once(
-        &self,
-        attributes: &Attributes<'_>,
-        cost: u32,
-    ) -> Option<Result<PolicyDecision, CheckError>> {
+    pub fn check_at_once<V: View>(&self, view: &V, cost: u32) -> Option<Result<PolicyDecision, CheckError>> {
         let set = self.live();
-        let (basis, trials) = match self.charges(&set, attributes, cost) {
+        let (basis, trials) = match self.charges(&set, view, cost) {
             Err(refusal) => return Some(Err(refusal.into())),
             Ok(Outcome::Charge(matched)) => {
                 let decided = match self.charge_at_once(&set, &matched)? {
@@ -316,12 +312,12 @@ impl<S: Store, C: Clock> PolicyLimiter<S, C> {
     /// # Errors
     ///
     /// As [`check`](Self::check).
-    pub fn peek(
+    pub fn peek<V: View>(
         &self,
-        attributes: &Attributes<'_>,
+        view: &V,
         cost: u32,
     ) -> impl Future<Output = Result<PolicyDecision, CheckError>> {
-        self.peek_by(self.live(), attributes, cost)
+        self.peek_by(self.live(), view, cost)
     }
 
     /// As [`peek`](Self::peek), by [these limits](crate::Policy::of_caller) in place of the policies.
@@ -338,13 +334,13 @@ impl<S: Store, C: Clock> PolicyLimiter<S, C> {
         self.peek_by(self.under(limits), attributes, cost)
     }
 
-    async fn peek_by(
+    async fn peek_by<V: View>(
         &self,
         set: Arc<PolicySet>,
-        attributes: &Attributes<'_>,
+        view: &V,
         cost: u32,
     ) -> Result<PolicyDecision, CheckError> {
-        let basis = match self.charges(&set, attributes, cost)? {
+        let basis = match self.charges(&set, view, cost)? {
             Outcome::Charge(matched) => {
                 let charges: Charges<'_> = matched.enforced().collect();
                 let counted = match charges.as_slice() {
@@ -379,7 +375,7 @@ impl<S: Store, C: Clock> PolicyLimiter<S, C> {
             .map(|AskedCheck { attributes, cost, limits }| (set(limits), attributes, cost))
             .collect();
         let outcomes: Vec<Result<Outcome<'_>, Refusal>> =
-            asked.iter().map(|(set, attributes, cost)| self.charges(set, attributes, *cost)).collect();
+            asked.iter().map(|(set, attributes, cost)| self.charges(set, *attributes, *cost)).collect();
         let charges: Vec<Charges<'_>> = outcomes
             .iter()
             .map(|outcome| match outcome {
@@ -419,17 +415,18 @@ impl<S: Store, C: Clock> PolicyLimiter<S, C> {
     }
 
     /// What applies to a request whose attributes are as they may be.
-    fn charges<'a>(
+    fn charges<'a, V: View>(
         &self,
         set: &'a PolicySet,
-        attributes: &'a Attributes<'_>,
+        view: &'a V,
         cost: u32,
     ) -> Result<Outcome<'a>, Refusal> {
-        match attributes.iter().find(|(_, value)| value.len() > self.max_value) {
+        let is_long = |value| matches!(value, Ok(Some(text)) if str::len(text) > self.max_value);
+        match view.pairs().find(|(_, value)| is_long(*value)) {
             Some((attribute, _)) => {
                 Err(Refusal::LongValue { attribute: attribute.into(), max: self.max_value })
             }
-            None => set.policies().charges(attributes, cost),
+            None => set.policies().charges(view, cost),
         }
     }
 

@@ -6,7 +6,7 @@ use tollgate::{
 };
 
 use super::{Charges, CheckError, PolicyDecision, PolicyLimiter};
-use crate::{Attributes, Outcome};
+use crate::{Outcome, View};
 
 /// What was taken for a request and may be given back: to the windows it was taken from, whatever policies are live by
 /// then. It holds who was counted and nothing else of the request.
@@ -47,14 +47,14 @@ impl Untaken {
 }
 
 impl Reservation {
-    fn of(decision: &PolicyDecision, attributes: &Attributes<'_>, cost: u32) -> Self {
+    fn of<V: View>(decision: &PolicyDecision, view: &V, cost: u32) -> Self {
         let (Some(counted), Ok(Outcome::Charge(matched))) =
-            (decision.counted(), decision.policies().policies().charges(attributes, cost))
+            (decision.counted(), decision.policies().policies().charges(view, cost))
         else {
             return Self::default();
         };
         let is_asked = matched.deciding().flat_map(|entry| {
-            let is_asked = entry.policy.cost().is_asked(attributes);
+            let is_asked = entry.policy.cost().is_asked(view);
             entry.quotas.enforced.iter().map(move |_| is_asked)
         });
         let all = matched.enforced().zip(counted.iter().copied()).zip(is_asked);
@@ -82,10 +82,10 @@ impl Reservation {
 }
 
 impl PolicyDecision {
-    /// What the check took, to be given back later. `attributes` and `cost` are those of the check.
-    pub fn receipt(&self, attributes: &Attributes<'_>, cost: u32) -> Receipt {
+    /// What the check took, to be given back later. `view` and `cost` are those of the check.
+    pub fn receipt<V: View>(&self, view: &V, cost: u32) -> Receipt {
         let (Some(counted), Ok(Outcome::Charge(matched))) =
-            (self.counted(), self.policies().policies().charges(attributes, cost))
+            (self.counted(), self.policies().policies().charges(view, cost))
         else {
             return Receipt::default();
         };
@@ -129,13 +129,13 @@ impl<S: Store, C: Clock> PolicyLimiter<S, C> {
     /// # })?;
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
-    pub async fn reserve(
+    pub async fn reserve<V: View>(
         &self,
-        attributes: &Attributes<'_>,
+        view: &V,
         cost: u32,
     ) -> Result<(PolicyDecision, Reservation), CheckError> {
-        let decision = self.check(attributes, cost).await?;
-        let reservation = Reservation::of(&decision, attributes, cost);
+        let decision = self.check(view, cost).await?;
+        let reservation = Reservation::of(&decision, view, cost);
         Ok((decision, reservation))
     }
 
@@ -145,13 +145,13 @@ impl<S: Store, C: Clock> PolicyLimiter<S, C> {
     /// # Errors
     ///
     /// As [`check`](Self::check).
-    pub fn reserve_at_once(
+    pub fn reserve_at_once<V: View>(
         &self,
-        attributes: &Attributes<'_>,
+        view: &V,
         cost: u32,
     ) -> Option<Result<(PolicyDecision, Reservation), CheckError>> {
-        Some(self.check_at_once(attributes, cost)?.map(|decision| {
-            let reservation = Reservation::of(&decision, attributes, cost);
+        Some(self.check_at_once(view, cost)?.map(|decision| {
+            let reservation = Reservation::of(&decision, view, cost);
             (decision, reservation)
         }))
     }

@@ -45,7 +45,8 @@ fn is_matched(config: &Config, attributes: &Attributes<'_>) {
     let policies = config.policies();
     let found: Vec<&str> = policies.matching(attributes).map(Policy::name).collect();
     let all = policies.as_slice().iter();
-    let scanned: Vec<&str> = all.filter(|policy| policy.matches(attributes)).map(Policy::name).collect();
+    let scanned: Vec<&str> =
+        all.filter(|policy| policy.matches(attributes) == Ok(true)).map(Policy::name).collect();
     assert_eq!(found, scanned);
     if let Ok(Outcome::Charge(matched)) = policies.charges(attributes, 1) {
         assert!(matched.policies().all(|policy| found.contains(&policy.name())));

@@ -122,7 +122,7 @@ impl<'a> Request<'a, '_> {
             policy: policy.name(),
             line: policy.at().map(|at| at.line),
             mode: policy.mode().name(),
-            matches: policy.matches(self.attributes),
+            matches: policy.matches(self.attributes) == Ok(true),
             exempt: policy.is_exempt(),
             because: self.why_not(policy),
             counts: None,
@@ -144,7 +144,8 @@ impl<'a> Request<'a, '_> {
         if policy.mode() == Mode::Off {
             return vec!["it is off".to_owned()];
         }
-        let failing = policy.conditions().iter().filter(|condition| !condition.holds(self.attributes));
+        let failing =
+            policy.conditions().iter().filter(|condition| condition.holds(self.attributes) != Ok(true));
         let failing: Vec<String> = failing.map(|condition| self.why_it_fails(condition)).collect();
         if !failing.is_empty() || policy.is_exempt() {
             return failing;
@@ -185,7 +186,7 @@ impl<'a> Request<'a, '_> {
 
     fn add_counts(&self, report: &mut PolicyReport<'a>, policy: &'a Policy, matched: &Matched<'a>) {
         report.counts = policy.identity().describe(self.attributes).ok();
-        report.over = policy.override_for(self.attributes).map(|over| OverrideReport {
+        report.over = policy.override_for(self.attributes).ok().flatten().map(|over| OverrideReport {
             line: over.at().line,
             when: over.when().iter().map(Condition::to_string).collect(),
         });

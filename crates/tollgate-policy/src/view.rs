@@ -1,0 +1,144 @@
+//! What policies ask of a request: the values of its attributes, on demand.
+
+use thiserror::Error;
+
+/// A request as policies see it: the values of its attributes, by name.
+///
+/// Matching is synchronous and only reads. If it needs a value that is [not known yet](Unknown::NotYet), it stops and
+/// [names it](crate::Refusal::Undecided). The caller then finds that value (it verifies a token or waits for a
+/// session), keeps it in the view and asks again. So nothing is found that no policy needs, and a future is made only
+/// where something has to be waited for.
+///
+/// Conditions on values that are at hand are tested first. A policy that one of them excludes asks for nothing, and if
+/// an exempt policy matches, no other policy is asked.
+///
+/// [`Attributes`](crate::Attributes) are a view of which all values are known.
+///
+/// # Examples
+///
+/// A view that verifies a token only if a policy needs to know its user:
+///
+/// ```
+/// use std::cell::OnceCell;
+///
+/// use tollgate_policy::{Config, Outcome, Refusal, Unknown, View};
+///
+/// struct Request {
+///     path: &'static str,
+///     user: OnceCell<String>,
+/// }
+///
+/// impl View for Request {
+///     fn value(&self, name: &str) -> Result<Option<&str>, Unknown> {
+///         match name {
+///             "path" => Ok(Some(self.path)),
+///             "user" => self.user.get().map(|user| Some(user.as_str())).ok_or(Unknown::NotYet),
+///             _ => Ok(None),
+///         }
+///     }
+///
+///     fn names(&self) -> impl Iterator<Item = &str> {
+///         ["path", "user"].into_iter()
+///     }
+/// }
+///
+/// let text = "
+/// policies:
+///   - { name: health, match: { path: /healthz }, exempt: true }
+///   - { name: each, key: [user], quotas: [5/1m] }
+/// ";
+/// let config = Config::parse("tollgate.yaml", text)?;
+/// let health = Request { path: "/healthz", user: OnceCell::new() };
+/// assert!(matches!(config.policies().charges(&health, 1), Ok(Outcome::Exempt(_))));
+///
+/// let search = Request { path: "/search", user: OnceCell::new() };
+/// let refusal = config.policies().charges(&search, 1).unwrap_err();
+/// assert_eq!(refusal, Refusal::Undecided { attribute: "user".into(), unknown: Unknown::NotYet });
+/// let _ = search.user.set("alice".to_owned());
+/// assert!(matches!(config.policies().charges(&search, 1), Ok(Outcome::Charge(_))));
+/// # Ok::<(), tollgate_policy::ConfigError>(())
+/// ```
+pub trait View {
+    /// Returns the value of this attribute, which may be empty; `None` if the request has none.
+    ///
+    /// It is called often, so it only looks up what is known.
+    ///
+    /// # Errors
+    ///
+    /// If the value is not known.
+    fn value(&self, name: &str) -> Result<Option<&str>, Unknown>;
+
+    /// Returns the names of all attributes that may have a value.
+    fn names(&self) -> impl Iterator<Item = &str>;
+
+    /// Returns these names with their values. The default looks up each name.
+    fn pairs(&self) -> impl Iterator<Item = (&str, Result<Option<&str>, Unknown>)> {
+        self.names().map(|name| (name, self.value(name)))
+    }
+
+    /// Returns whether the request may touch the policy of this name; by default any. See
+    /// [`Attributes::within`](crate::Attributes::within).
+    fn may_touch(&self, policy: &str) -> bool {
+        let _ = policy;
+        true
+    }
+}
+
+/// Why the value of an attribute is not known.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Error)]
+pub enum Unknown {
+    /// It can be found: a token has to be verified, say. A policy that needs it stops the matching until it is.
+    #[error("is not known yet")]
+    NotYet,
+    /// What the request has in its place is wrong: a token that has expired, say. A request of which an enforced policy
+    /// needs it cannot be decided on. A policy in shadow mode does without the request.
+    #[error("cannot be read from the request")]
+    Wrong,
+}
+
+/// An attribute on which a decision depends, and whose value is not known.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
+#[error("`{attribute}` {unknown}")]
+pub struct Undecided<'a> {
+    /// The attribute.
+    pub attribute: &'a str,
+    /// Why its value is not known.
+    pub unknown: Unknown,
+}
+
+/// The value of an attribute, as conditions and keys read it.
+///
+/// HEAD is a GET without a body, and a service answers it by what it has for GET. So where the attribute is `method`, a
+/// HEAD fits what asks for GET as well as what asks for HEAD, and as a part of a key it is GET.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Value<'a> {
+    text: &'a str,
+    is_head: bool,
+}
+
+const GET: &str = "GET";
+
+impl<'a> Value<'a> {
+    /// The value of the attribute of this name.
+    #[must_use]
+    pub fn of(name: &str, text: &'a str) -> Self {
+        Self { text, is_head: text == "HEAD" && name == "method" }
+    }
+
+    /// The text.
+    #[must_use]
+    pub const fn text(self) -> &'a str {
+        self.text
+    }
+
+    /// The text by which it is counted.
+    #[must_use]
+    pub const fn counted(self) -> &'a str {
+        if self.is_head { GET } else { self.text }
+    }
+
+    /// The texts that it can be taken for: its own and, for a HEAD, that of GET.
+    pub(crate) fn texts(self) -> impl Iterator<Item = &'a str> {
+        std::iter::once(self.text).chain(self.is_head.then_some(GET))
+    }
+}

@@ -1,0 +1,238 @@
+//! What policies ask of a request, and when.
+
+#![allow(clippy::unwrap_used, reason = "this is a test")]
+
+use std::cell::RefCell;
+use std::collections::{BTreeMap, BTreeSet};
+
+use tollgate_policy::{Attributes, Config, Outcome, Policies, Refusal, Unknown, View};
+
+/// A request of which some values have to be looked for.
+struct Lazy<'a> {
+    values: BTreeMap<&'a str, &'a str>,
+    /// Those that are not known, and why.
+    unknown: BTreeMap<&'a str, Unknown>,
+}
+
+impl View for Lazy<'_> {
+    fn value(&self, name: &str) -> Result<Option<&str>, Unknown> {
+        match self.unknown.get(name) {
+            Some(unknown) => Err(*unknown),
+            None => Ok(self.values.get(name).copied()),
+        }
+    }
+
+    fn names(&self) -> impl Iterator<Item = &str> {
+        self.values.keys().copied()
+    }
+}
+
+/// The end of a request of which these values are found as they are asked for, unless they are wrong, and the names
+/// that were asked for.
+fn play<'a>(
+    policies: &Policies,
+    values: &[(&'a str, &'a str)],
+    lazy: &[&'a str],
+    wrong: &[&str],
+) -> (Result<String, Refusal>, Vec<Box<str>>) {
+    let values: BTreeMap<_, _> = values.iter().copied().collect();
+    let unknown = lazy.iter().map(|name| (*name, Unknown::NotYet)).collect();
+    let mut view = Lazy { values, unknown };
+    let mut asked = Vec::new();
+    loop {
+        let outcome = policies.charges(&view, 1).map(|outcome| said(&outcome));
+        let Err(Refusal::Undecided { attribute, unknown: Unknown::NotYet }) = outcome else {
+            return (outcome, asked);
+        };
+        if wrong.contains(&&*attribute) {
+            *view.unknown.get_mut(&*attribute).unwrap() = Unknown::Wrong;
+        } else {
+            assert!(view.unknown.remove(&*attribute).is_some(), "`{attribute}` is known");
+        }
+        asked.push(attribute);
+    }
+}
+
+/// An outcome as a text, for comparing.
+fn said(outcome: &Outcome<'_>) -> String {
+    match outcome {
+        Outcome::Exempt(policy) => format!("exempt by {}", policy.name()),
+        Outcome::Charge(matched) => {
+            let all = matched
+                .enforced()
+                .chain(matched.trials().flat_map(|trial| trial.charges().collect::<Vec<_>>()));
+            let charges = all.map(|charge| {
+                let counter = charge.counter();
+                format!(
+                    "{} of {:?} for {:?}",
+                    charge.cost(),
+                    counter.quota(),
+                    counter.key().canonical_bytes()
+                )
+            });
+            charges.collect::<Vec<_>>().join("; ")
+        }
+        other => format!("{other:?}"),
+    }
+}
+
+fn policies(text: &str) -> Policies {
+    Config::parse("view.yaml", &format!("policies:\n{text}")).unwrap().into_policies()
+}
+
+/// A layer verified the tokens of all requests, so that a health check with a token that had expired was answered 401.
+#[test]
+fn an_exempt_request_is_asked_for_nothing() {
+    let policies = policies(
+        "
+  - { name: staff, match: { plan: staff }, exempt: true }
+  - { name: health, match: { path: /healthz }, exempt: true }
+  - { name: each, key: [user], quotas: [5/1m] }",
+    );
+    let values = [("path", "/healthz"), ("plan", "free"), ("user", "alice")];
+    let (outcome, asked) = play(&policies, &values, &["plan", "user"], &["plan", "user"]);
+    assert_eq!((outcome.unwrap().as_str(), asked), ("exempt by health", vec![]));
+
+    let values = [("path", "/search"), ("plan", "staff"), ("user", "alice")];
+    let (outcome, asked) = play(&policies, &values, &["plan", "user"], &["user"]);
+    assert_eq!((outcome.unwrap().as_str(), asked), ("exempt by staff", vec!["plan".into()]));
+}
+
+#[test]
+fn a_policy_that_another_condition_excludes_asks_for_nothing() {
+    let policies = policies(
+        "
+  - { name: gold, match: { plan: gold, path: /search }, key: [user], quotas: [9/1m] }
+  - { name: none, match: { user: { absent: true }, path: /login }, key: global, quotas: [7/1m] }
+  - name: address
+    key: [ip]
+    quotas: [5/1m]
+    overrides: [{ when: { plan: gold, path: { prefix: /s } }, quotas: [6/1m] }]
+    cost: { attribute: units, max: 9 }",
+    );
+    let lazy = ["plan", "user"];
+    for (path, asked) in [("/", &[][..]), ("/login", &["user"]), ("/static", &["plan"]), ("/search", &lazy)] {
+        let values =
+            [("path", path), ("ip", "192.0.2.7"), ("plan", "gold"), ("user", "alice"), ("units", "3")];
+        let (outcome, names) = play(&policies, &values, &lazy, &[]);
+        assert_eq!(names, asked.iter().map(|name| (*name).into()).collect::<Vec<_>>(), "{path}");
+        let all: Attributes<'_> = values.into_iter().collect();
+        assert_eq!(outcome.unwrap(), said(&policies.charges(&all, 1).unwrap()), "{path}");
+    }
+}
+
+/// What is wrong is never taken for missing: `first_of` would count its sender as somebody else.
+#[test]
+fn a_request_is_refused_for_what_is_wrong_only_where_it_matters() {
+    let policies = policies(
+        "
+  - { name: each, match: { path: /search }, key: { first_of: [user, ip] }, quotas: [5/1m] }
+  - { name: tried, mode: shadow, key: [user], quotas: [5/1m] }
+  - { name: seen, mode: shadow, match: { user: { present: true } }, key: global, quotas: [5/1m] }",
+    );
+    let wrong = Refusal::Undecided { attribute: "user".into(), unknown: Unknown::Wrong };
+    let values = [("path", "/search"), ("ip", "192.0.2.7"), ("user", "alice")];
+    assert_eq!(play(&policies, &values, &["user"], &["user"]).0, Err(wrong));
+
+    let values = [("path", "/"), ("ip", "192.0.2.7"), ("user", "alice")];
+    assert_eq!(play(&policies, &values, &["user"], &["user"]).0.unwrap(), "", "a trial lets no request fail");
+    assert_ne!(play(&policies, &values, &["user"], &[]).0.unwrap(), "");
+}
+
+#[test]
+fn a_cost_is_asked_for_where_something_is_charged() {
+    let policies = policies(
+        "
+  - { name: health, match: { path: /healthz }, exempt: true }
+  - { name: tokens, key: global, quotas: [500/1m], cost: { attribute: tokens, max: 100 } }",
+    );
+    let asked = |path| play(&policies, &[("path", path), ("tokens", "7")], &["tokens"], &[]).1.len();
+    assert_eq!((asked("/healthz"), asked("/search")), (0, 1));
+    let wrong = play(&policies, &[("path", "/search"), ("tokens", "7")], &["tokens"], &["tokens"]).0;
+    assert_eq!(wrong, Err(Refusal::Undecided { attribute: "tokens".into(), unknown: Unknown::Wrong }));
+}
+
+/// Services answer HEAD by what they have for GET, so HEAD was a way around every policy that named GET.
+#[test]
+fn head_is_a_get_and_also_itself() {
+    let text = "
+  - { name: get, match: { method: GET }, key: global, quotas: [5/1m] }
+  - { name: head, match: { method: HEAD }, key: global, quotas: [5/1m] }
+  - { name: not-get, match: { method: { not: GET } }, key: global, quotas: [5/1m] }
+  - { name: not-head, match: { method: { not: HEAD } }, key: global, quotas: [5/1m] }
+  - { name: prefix, match: { method: { prefix: GE } }, key: global, quotas: [5/1m] }
+  - { name: glob, match: { method: [\"?ET\", PUT] }, key: global, quotas: [5/1m] }
+  - { name: other, match: { verb: GET }, key: global, quotas: [5/1m] }
+";
+    let policies = policies(text);
+    let matching = |name, method| {
+        let attributes: Attributes<'_> = [(name, method)].into_iter().collect();
+        policies.matching(&attributes).map(|policy| policy.name().to_owned()).collect::<Vec<_>>()
+    };
+    assert_eq!(matching("method", "HEAD"), ["get", "head", "prefix", "glob"]);
+    assert_eq!(matching("method", "GET"), ["get", "not-head", "prefix", "glob"]);
+    assert_eq!(matching("method", "PUT"), ["not-get", "not-head", "glob"]);
+    assert_eq!(matching("verb", "GET"), ["not-get", "not-head", "other"]);
+    assert_eq!(matching("verb", "HEAD"), ["not-get", "not-head"], "another attribute is what it says");
+}
+
+#[test]
+fn as_a_part_of_a_key_head_counts_as_get() {
+    let policies = policies("  - { name: each, key: [method, verb], quotas: [5/1m] }");
+    let key = |method, verb| {
+        let attributes: Attributes<'_> = [("method", method), ("verb", verb)].into_iter().collect();
+        said(&policies.charges(&attributes, 1).unwrap())
+    };
+    assert_eq!(key("HEAD", "x"), key("GET", "x"));
+    assert_ne!(key("HEAD", "x"), key("PUT", "x"));
+    assert_ne!(key("GET", "HEAD"), key("GET", "GET"));
+}
+
+/// Whatever is found late, the end is the same, and nothing is asked for twice.
+#[test]
+fn what_is_found_late_changes_nothing() {
+    let mut text = String::new();
+    let mut number = 0;
+    let mut add = |rest: &str| {
+        text += &format!("  - {{ name: p{number}, {rest} }}\n");
+        number += 1;
+    };
+    for a in ["a: \"1\"", "a: { present: false }", "a: { not: \"1\" }"] {
+        for b in ["b: \"2\"", "b: { prefix: \"\" }", "c: [\"1\", \"2*\"]"] {
+            add(&format!("match: {{ {a}, {b} }}, key: [b], on_missing_key: skip, quotas: [5/1m]"));
+            add(&format!(
+                "match: {{ {a} }}, key: {{ first_of: [c, a] }}, on_missing_key: deny, quotas: [5/1m]"
+            ));
+            add(&format!("mode: shadow, match: {{ {b} }}, key: [a, c], quotas: [5/1m]"));
+        }
+    }
+    add("match: { a: \"3\", c: \"3\" }, exempt: true");
+    let policies = policies(&text);
+    let ends = RefCell::new(BTreeSet::new());
+    for request in 0..4_u32.pow(3) {
+        let digits =
+            ["a", "b", "c"].into_iter().enumerate().map(|(place, name)| (name, request >> (2 * place) & 3));
+        let values: Vec<(&str, &str)> = digits
+            .filter(|(_, digit)| *digit > 0)
+            .map(|(name, digit)| (name, ["", "1", "2", "3"][digit as usize]))
+            .collect();
+        let all: Attributes<'_> = values.iter().copied().collect();
+        let end = policies.charges(&all, 1).map(|outcome| said(&outcome));
+        for lazy in 0..8_u32 {
+            let names: Vec<&str> = ["a", "b", "c"]
+                .into_iter()
+                .enumerate()
+                .filter(|(place, _)| lazy >> place & 1 == 1)
+                .map(|it| it.1)
+                .collect();
+            let (found, asked) = play(&policies, &values, &names, &[]);
+            assert_eq!(found, end, "{values:?} {names:?}");
+            assert!(
+                asked.iter().collect::<BTreeSet<_>>().len() == asked.len(),
+                "{values:?} {names:?} {asked:?}"
+            );
+        }
+        ends.borrow_mut().insert(end.ok());
+    }
+    assert!(ends.borrow().len() > 10, "the requests differ");
+}
