@@ -63,11 +63,11 @@ pub(crate) enum Bench {
 impl Bench {
     pub(crate) fn run(self) -> Result<()> {
         match self {
-            Self::Memory { arguments } => binary("memory").arguments(arguments).run(),
-            Self::MemorySize { arguments } => binary("memory-size").arguments(arguments).run(),
+            Self::Memory { arguments } => binary_with_limitador("memory").arguments(arguments).run(),
+            Self::MemorySize { arguments } => binary_with_limitador("memory-size").arguments(arguments).run(),
             Self::Keyflood { arguments } => binary("keyflood").arguments(arguments).run(),
             Self::Soak { arguments } => binary("soak").arguments(arguments).run(),
-            Self::Policy { arguments } => binary("policy").arguments(arguments).run(),
+            Self::Policy { arguments } => binary_with_limitador("policy").arguments(arguments).run(),
             Self::Tower { arguments } => binary("tower").arguments(arguments).run(),
             Self::Http { arguments } => {
                 system::WRK.require()?;
@@ -99,6 +99,12 @@ impl Bench {
 fn build_service() -> Result<PathBuf> {
     command("cargo build --locked --release --package tollgate-server").run()?;
     Ok(target_directory()?.join("release").join("tollgate"))
+}
+
+/// With the peer that takes longest to build.
+fn binary_with_limitador(name: &str) -> CommandLine {
+    let cargo = command("cargo run --locked --quiet --release --manifest-path bench/Cargo.toml");
+    cargo.arguments(["--features", "limitador", "--bin", name, "--"])
 }
 
 fn binary(name: &str) -> CommandLine {

@@ -85,7 +85,7 @@ fn steps() -> Vec<Step> {
         ),
         Step::command("models", prove::models()).beside(),
         Step::command("simulation", prove::some_simulation()).beside(),
-        // Without the service of a peer: `cargo xtask bench redis` builds it.
+        // Without limitador, which the benches build that measure it: it takes as long as all else here together.
         Step::command("lints of the benches", benches("clippy --workspace --features redis -- -D warnings")),
         Step::command("tests of the benches", benches("test --package tollgate-bench-harness")),
         Step::check("library size", library_stays_small),

@@ -5,6 +5,7 @@
 mod dashmap;
 mod governor;
 mod harness;
+#[cfg(feature = "limitador")]
 mod limitador;
 mod moka;
 mod pingora;
@@ -49,6 +50,7 @@ pub type Build = fn(Limit, u32) -> Box<dyn Contestant>;
 /// harness itself takes.
 pub const PEERS: &[(&str, Build)] = &[
     ("throttlecrab", throttlecrab::periodic),
+    #[cfg(feature = "limitador")]
     ("limitador", limitador::in_memory),
     ("pingora", pingora::rate),
     ("dashmap", dashmap::by_hand),

@@ -4,15 +4,14 @@
 //! disturbance of the machine meets all of them. The figure is the median of the rounds. Of each request exactly
 //! two policies apply, and a run that finds others fails.
 
+#[cfg(feature = "limitador")]
+mod limitador;
 mod mix;
 
-use std::collections::HashMap;
 use std::hint::black_box;
 
-use anyhow::{Result, anyhow, bail};
+use anyhow::{Result, bail};
 use clap::Parser;
-use limitador::RateLimiter;
-use limitador::limit::{Context, Limit, Namespace};
 use tollgate_bench_harness::affinity::pin_this_thread;
 use tollgate_bench_harness::samples::{Samples, figure};
 use tollgate_bench_harness::stopwatch::time_on_core;
@@ -20,7 +19,8 @@ use tollgate_policy::{Attributes, Config, Outcome};
 
 use self::mix::{Mix, Request};
 
-/// Measures what matching costs in files of 100 and of 10,000 policies, beside limitador on equal rules.
+/// Measures what matching costs in files of 100 and of 10,000 policies, beside limitador on equal rules if it was built
+/// with the feature `limitador`.
 #[derive(Debug, Parser)]
 struct Args {
     /// Rounds; the figure is their median
@@ -46,21 +46,25 @@ fn main() -> Result<()> {
     let mut theirs = ours.clone();
     for round in 1..=rounds {
         for ((subject, ours), theirs) in subjects.iter().zip(&mut ours).zip(&mut theirs) {
-            ours.push(nanoseconds(millis, subject.mix.requests.len(), || subject.ours())?);
+            let Subject { mix, limitador, .. } = subject;
+            ours.push(nanoseconds(millis, mix.requests.len(), || subject.ours())?);
             // A check of limitador's may take milliseconds, so there it is a few requests at a time.
-            theirs.push(nanoseconds(millis, FEW, || subject.limitador())?);
+            if let (Some(limitador), Some(few)) = (limitador, mix.requests.get(..FEW)) {
+                theirs.push(nanoseconds(millis, FEW, || limitador(few))?);
+            }
         }
         eprintln!("round {round} of {rounds}");
     }
+    let is_beside = subjects.iter().all(|subject| subject.limitador.is_some());
+    let print_result = |name: &str, ours: f64, theirs: f64| {
+        let beside = if is_beside { format!(" limitador={}", figure(theirs)) } else { String::new() };
+        println!("RESULT policy/{name}={}{beside}", figure(ours));
+    };
     let ([small, large], [small_limitador, large_limitador]) =
         (ours.each_ref().map(Samples::median), theirs.each_ref().map(Samples::median));
-    println!("RESULT policy/match-100 ns={} limitador={}", figure(small), figure(small_limitador));
-    println!("RESULT policy/match-10k ns={} limitador={}", figure(large), figure(large_limitador));
-    println!(
-        "RESULT policy/growth-10k ratio={} limitador={}",
-        figure(large / small),
-        figure(large_limitador / small_limitador)
-    );
+    print_result("match-100 ns", small, small_limitador);
+    print_result("match-10k ns", large, large_limitador);
+    print_result("growth-10k ratio", large / small, large_limitador / small_limitador);
     println!("\n{:<10} {:>12} {:>12}", "policies", "spread ns", "limitador");
     for ((size, ours), theirs) in [SMALL, LARGE].iter().zip(&ours).zip(&theirs) {
         println!("{size:<10} {ours:>12} {theirs:>12}");
@@ -83,29 +87,20 @@ fn nanoseconds(millis: u64, batch: usize, mut run: impl FnMut() -> Result<()>) -
 /// Requests of limitador's in one batch.
 const FEW: usize = 8;
 
+/// Asks another limiter for each of these requests whether it has room. It fails if not exactly two policies apply.
+type Peer = Box<dyn Fn(&[Request]) -> Result<()>>;
+
 /// One size of the mix, in both limiters.
 struct Subject {
     mix: Mix,
     config: Config,
-    limitador: RateLimiter,
-    namespace: Namespace,
+    limitador: Option<Peer>,
 }
 
 impl Subject {
     fn new(policies: usize) -> Result<Self> {
         let mix = Mix::new(policies);
-        let config = Config::parse("mix.yaml", &mix.file)?;
-        let limitador = RateLimiter::new(100_000);
-        for (number, expression) in mix.expressions.iter().enumerate() {
-            let condition =
-                expression.as_str().try_into().map_err(|error| anyhow!("{expression}: {error}"))?;
-            let variable = "user".try_into().map_err(|error| anyhow!("user: {error}"))?;
-            // Rules are told apart by their windows and conditions.
-            let mut limit = Limit::new("bench", 1_000_000, 60, [condition], [variable]);
-            limit.set_name(format!("p{number}"));
-            limitador.add_limit(limit);
-        }
-        Ok(Self { mix, config, limitador, namespace: "bench".into() })
+        Ok(Self { config: Config::parse("mix.yaml", &mix.file)?, limitador: limitador(&mix)?, mix })
     }
 
     /// Every request, from its attributes to its charges.
@@ -121,18 +116,14 @@ impl Subject {
         }
         Ok(())
     }
+}
 
-    /// A few requests, from their attributes to whether they have room.
-    fn limitador(&self) -> Result<()> {
-        for request in self.mix.requests.iter().take(FEW) {
-            let values: HashMap<String, String> =
-                request.0.iter().map(|(name, value)| ((*name).to_owned(), value.clone())).collect();
-            let answer = self.limitador.is_rate_limited(&self.namespace, &Context::from(values), 1);
-            let answer = answer.map_err(|error| anyhow!("limitador: {error}"))?;
-            if black_box(answer.counters.len()) != 2 {
-                bail!("{request:?} is charged by others than two: {:?}", answer.counters);
-            }
-        }
-        Ok(())
-    }
+#[cfg(feature = "limitador")]
+fn limitador(mix: &Mix) -> Result<Option<Peer>> {
+    limitador::with(mix).map(Some)
+}
+
+#[cfg(not(feature = "limitador"))]
+fn limitador(_: &Mix) -> Result<Option<Peer>> {
+    Ok(None)
 }

@@ -7,6 +7,7 @@ use std::fmt::Write as _;
 pub(crate) struct Mix {
     pub(crate) file: String,
     /// Conditions in limitador's language, one rule each.
+    #[cfg_attr(not(feature = "limitador"), expect(dead_code, reason = "limitador was not built"))]
     pub(crate) expressions: Vec<String>,
     pub(crate) requests: Vec<Request>,
 }
