@@ -69,6 +69,9 @@ enum Task {
         /// Run every proof in turn and print a table of their RESULT lines
         #[arg(long)]
         all: bool,
+        /// With --all: search for a few minutes only, to see that every proof runs
+        #[arg(long, requires = "all")]
+        brief: bool,
         #[command(subcommand)]
         proof: Option<prove::Proof>,
     },
@@ -95,7 +98,7 @@ fn run(task: Task) -> Result<Checked> {
         Task::Servers => return servers::require(),
         Task::Bench { bench } => bench.run()?,
         Task::Prove { proof: Some(proof), .. } => proof.run()?,
-        Task::Prove { .. } => prove_all::run()?,
+        Task::Prove { brief, .. } => prove_all::run(brief)?,
     }
     Ok(Checked::Passed)
 }

@@ -82,6 +82,18 @@ pub(crate) fn names() -> Vec<String> {
     proofs.get_subcommands().map(|proof| proof.get_name().to_owned()).collect()
 }
 
+/// The arguments by which the proof of this name takes a few minutes; none where it takes no longer by itself.
+pub(crate) fn brief(name: &str) -> &'static [&'static str] {
+    match name {
+        "http" => &["--inputs", "20000"],
+        "parser" => &["--seconds", "30"],
+        "realtime" => &["--minutes", "1"],
+        "redis" => &["--rounds", "1"],
+        "sim" => &["--schedules", "20000"],
+        _ => &[],
+    }
+}
+
 impl Proof {
     pub(crate) fn run(self) -> Result<()> {
         match self {
@@ -312,4 +324,23 @@ fn schemathesis() -> Result<PathBuf> {
         .arguments(["-m", "pip", "install", "--quiet", SCHEMATHESIS])
         .run()?;
     Ok(environment.join("bin/schemathesis"))
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::FromArgMatches;
+
+    use super::*;
+
+    #[test]
+    fn a_brief_proof_is_told_what_it_knows() {
+        for name in names() {
+            let command = Proof::augment_subcommands(clap::Command::new("prove"));
+            let words = ["prove", &name].into_iter().chain(brief(&name).iter().copied());
+            let matches = command.try_get_matches_from(words).unwrap();
+            Proof::from_arg_matches(&matches).unwrap();
+        }
+        let is_brief = |name: &&String| !brief(name).is_empty();
+        assert_eq!(names().iter().filter(is_brief).count(), 5, "a proof has another name");
+    }
 }

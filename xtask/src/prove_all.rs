@@ -20,13 +20,15 @@ struct Run {
 
 struct Table(Vec<Run>);
 
-/// Runs all proofs, also after one has failed, and fails if any did.
-pub(crate) fn run() -> Result<()> {
+/// Runs all proofs, also after one has failed, and fails if any did. Those that search for long do so for minutes if
+/// `is_brief`.
+pub(crate) fn run(is_brief: bool) -> Result<()> {
     let proofs = prove::names();
     let (count, mut runs) = (proofs.len(), Vec::new());
     for (index, proof) in proofs.into_iter().enumerate() {
         eprintln!("\n=== proof {} of {count}, {proof}", index + 1);
-        runs.push(Run::of(proof)?);
+        let arguments = if is_brief { prove::brief(&proof) } else { &[] };
+        runs.push(Run::of(proof, arguments)?);
     }
     let table = Table(runs);
     println!("\n{table}");
@@ -36,10 +38,11 @@ pub(crate) fn run() -> Result<()> {
 }
 
 impl Run {
-    fn of(proof: String) -> Result<Self> {
+    fn of(proof: String, arguments: &[&str]) -> Result<Self> {
         let watch = Stopwatch::start();
         let this = std::env::current_exe().context("cannot find xtask's own program")?;
-        let (mut child, output) = program(&this).arguments(["prove", &proof]).spawn_piped()?;
+        let (mut child, output) =
+            program(&this).arguments(["prove", &proof]).arguments(arguments).spawn_piped()?;
         let mut results = Vec::new();
         for line in BufReader::new(output).lines() {
             let line = line.with_context(|| format!("cannot read what the proof {proof} prints"))?;
