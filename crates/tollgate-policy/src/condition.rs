@@ -3,6 +3,7 @@
 use std::fmt;
 use std::net::IpAddr;
 
+use crate::scalar::Scalar;
 use crate::{Network, Undecided, Value, View};
 
 /// An attribute, and what has to hold of its value.
@@ -174,29 +175,66 @@ const fn is_continuation(byte: u8) -> bool {
     byte & 0b1100_0000 == 0b1000_0000
 }
 
+/// As it is written in a file: read there, it is the same condition.
 impl fmt::Display for Condition {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}", self.attribute, self.test)
+        write!(f, "{}: {}", Scalar(&self.attribute), self.test)
     }
 }
 
-/// Nearly as it is written in a file.
+/// As it is written in a file, if it can be: a list is one of its texts, and braces are tests that hold together.
+///
+/// Two tests of one kind that hold together stand in no file. They are written as if a mapping could have a key twice.
 impl fmt::Display for Test {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::OneOf(patterns) => match patterns.as_ref() {
-                [pattern] => pattern.fmt(f),
+                [pattern] if pattern.is_read_from_a_text() => pattern.fmt(f),
+                [_] => write!(f, "{{ {} }}", Named(self)),
                 patterns => list(f, patterns),
             },
-            Self::Within(networks) => {
-                f.write_str("{ cidr: ")?;
-                list(f, networks)?;
+            Self::All(tests) => {
+                f.write_str("{ ")?;
+                for (index, test) in tests.iter().enumerate() {
+                    write!(f, "{}{}", if index == 0 { "" } else { ", " }, Named(test))?;
+                }
                 f.write_str(" }")
             }
-            Self::Present => f.write_str("{ present: true }"),
-            Self::Absent => f.write_str("{ absent: true }"),
-            Self::All(tests) => list(f, tests),
-            Self::Not(test) => write!(f, "{{ not: {test} }}"),
+            test => write!(f, "{{ {} }}", Named(test)),
+        }
+    }
+}
+
+/// A test under its name, as it stands between braces.
+struct Named<'a>(&'a Test);
+
+impl fmt::Display for Named<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            Test::OneOf(patterns) => match patterns.as_ref() {
+                [Pattern::Exact(text)] => write!(f, "equal: {}", Scalar(text)),
+                [Pattern::Prefix(prefix)] => write!(f, "prefix: {}", Scalar(prefix)),
+                [Pattern::Glob(glob)] => write!(f, "glob: {}", Scalar(glob)),
+                patterns => {
+                    f.write_str("one_of: ")?;
+                    list(f, patterns)
+                }
+            },
+            Test::Within(networks) => {
+                f.write_str("cidr: ")?;
+                let networks: Vec<String> = networks.iter().map(Network::to_string).collect();
+                list(f, &networks.iter().map(|network| Scalar(network)).collect::<Vec<_>>())
+            }
+            Test::Present => f.write_str("present: true"),
+            Test::Absent => f.write_str("absent: true"),
+            // All of them hold, whatever the braces.
+            Test::All(tests) => {
+                for (index, test) in tests.iter().enumerate() {
+                    write!(f, "{}{}", if index == 0 { "" } else { ", " }, Named(test))?;
+                }
+                Ok(())
+            }
+            Test::Not(test) => write!(f, "not: {test}"),
         }
     }
 }
@@ -210,11 +248,25 @@ fn list<T: fmt::Display>(f: &mut fmt::Formatter<'_>, values: &[T]) -> fmt::Resul
     f.write_str("]")
 }
 
+impl Pattern {
+    /// Whether a text stands for it. Where `*` and `?` are meant as they are, and in a glob that ends like a prefix, it
+    /// takes a test with a name.
+    fn is_read_from_a_text(&self) -> bool {
+        match self {
+            Self::Exact(text) | Self::Prefix(text) => !text.contains(['*', '?']),
+            Self::Glob(_) => true,
+        }
+    }
+}
+
+/// As it is written in a list; a text with a `*` or `?` that is not special is named for what it is.
 impl fmt::Display for Pattern {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Exact(text) | Self::Glob(text) => f.write_str(text),
-            Self::Prefix(prefix) => write!(f, "{prefix}*"),
+            Self::Exact(text) if !self.is_read_from_a_text() => write!(f, "{{ equal: {} }}", Scalar(text)),
+            Self::Prefix(text) if !self.is_read_from_a_text() => write!(f, "{{ prefix: {} }}", Scalar(text)),
+            Self::Exact(text) | Self::Glob(text) => Scalar(text).fmt(f),
+            Self::Prefix(prefix) => Scalar(&format!("{prefix}*")).fmt(f),
         }
     }
 }

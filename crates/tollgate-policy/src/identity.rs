@@ -9,6 +9,7 @@ use smallvec::SmallVec;
 use thiserror::Error;
 use tollgate::{Grouping, Key};
 
+use crate::scalar::Scalar;
 use crate::{Attributes, Unknown, Value, View, condition};
 
 /// Whom a policy counts.
@@ -276,13 +277,17 @@ impl fmt::Display for Identity {
         match self {
             Self::Global => f.write_str("global"),
             Self::Every => f.write_str("all attributes"),
-            Self::Attribute(name) => f.write_str(name),
-            Self::Address(name, grouping) => match *grouping {
-                grouping if grouping != Grouping::default() => {
+            // A word that means somebody else.
+            Self::Attribute(name) if Self::of_word(name).as_ref() != Some(self) => {
+                write!(f, "{{ attribute: {} }}", Scalar(name))
+            }
+            Self::Attribute(name) => Scalar(name).fmt(f),
+            Self::Address(name, grouping) => match (*grouping, Scalar(name)) {
+                (grouping, name) if grouping != Grouping::default() => {
                     write!(f, "{{ address: {name}, ipv4: {}, ipv6: {} }}", grouping.ipv4(), grouping.ipv6())
                 }
-                _ if name.as_ref() == "ip" => f.write_str("ip"),
-                _ => write!(f, "{{ address: {name} }}"),
+                (_, Scalar("ip")) => f.write_str("ip"),
+                (_, name) => write!(f, "{{ address: {name} }}"),
             },
             Self::All(parts) => list(f, parts),
             Self::FirstOf(choices) => {

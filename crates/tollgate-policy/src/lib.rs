@@ -58,6 +58,7 @@ mod policy;
 mod printable;
 mod problem;
 mod resolve;
+mod scalar;
 mod schema;
 mod view;
 mod warning;

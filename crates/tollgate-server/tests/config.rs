@@ -288,9 +288,13 @@ fn no_control_character_reaches_the_terminal() {
     let valid = file("hostile-valid.yaml", &valid);
     let value = "u=\u{1b}[2J\nINFO all is well\u{202e}";
     let path = "path=\u{1b}[2J\nINFO all is well\u{202e}";
-    for (attributes, count) in [(&[value, path][..], 1), (&[value, "path=/"], 1), (&[value, value], 0)] {
+    // In a condition as a file has it.
+    let quoted = r#""\x1B[2J\nINFO all is well\u{202e}""#;
+    for (attributes, counts) in
+        [(&[value, path][..], (1, 0)), (&[value, "path=/"], (0, 1)), (&[value, value], (0, 0))]
+    {
         let (_, said, error) = run("explain", &valid, attributes);
-        assert_eq!(said.matches(escaped).count(), count, "{said:?}");
+        assert_eq!((said.matches(escaped).count(), said.matches(quoted).count()), counts, "{said:?}");
         let is_plain = |text: &str| !text.contains(['\u{1b}', '\u{202e}']) && !text.contains("\nINFO");
         assert!(is_plain(&said) && is_plain(&error), "{said:?} {error:?}");
     }

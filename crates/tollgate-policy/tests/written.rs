@@ -1,0 +1,98 @@
+//! What is printed of conditions and keys is what a file says.
+
+use proptest::prelude::*;
+use tollgate_policy::{Condition, Config, Policy};
+
+fn policy(text: &str) -> Policy {
+    let config = Config::parse("written.yaml", text).unwrap_or_else(|error| panic!("{error}\n{text}"));
+    config.policies().as_slice()[0].clone()
+}
+
+fn conditions(text: &str) -> Vec<Condition> {
+    policy(&format!("policies: [{{ name: a, match: {{ {text} }}, exempt: true }}]")).conditions().to_vec()
+}
+
+/// `explain` said `[/api/*, { absent: true }]` of tests that all have to hold, which in a file means that one is
+/// enough; and of a text with a star in it that the star is special.
+#[test]
+fn a_condition_is_printed_as_what_it_means() {
+    for (written, printed) in [
+        ("path: { not: { prefix: /a, not: /a/b } }", "path: { not: { prefix: /a, not: /a/b } }"),
+        (
+            "path: { not: { prefix: /a, glob: '*.css', present: true } }",
+            "path: { not: { prefix: /a, glob: \"*.css\", present: true } }",
+        ),
+        ("path: { not: [/a, /b] }", "path: { not: [/a, /b] }"),
+        ("path: { equal: 'a*' }", "path: { equal: a* }"),
+        ("path: { prefix: 'a*' }", "path: { prefix: a* }"),
+        ("path: { prefix: /api/ }", "path: /api/*"),
+        ("path: [/a, '', 'b, c']", "path: [/a, \"\", \"b, c\"]"),
+        ("path: '$${X}'", "path: \"$${X}\""),
+        ("ip: { cidr: ['2001:db8::/32', 10.0.0.0/8] }", "ip: { cidr: [\"2001:db8::/32\", 10.0.0.0/8] }"),
+        ("ip: { present: false }", "ip: { absent: true }"),
+    ] {
+        let [condition] = <[Condition; 1]>::try_from(conditions(written)).unwrap();
+        assert_eq!(condition.to_string(), printed);
+    }
+}
+
+/// The attribute `ip` by its plain value was printed as `ip`, which is the network of an address.
+#[test]
+fn a_key_is_printed_as_whom_it_means() {
+    for key in [
+        "ip",
+        "{ attribute: ip }",
+        "{ attribute: global }",
+        "global",
+        "user",
+        "\"a, b\"",
+        "{ address: client }",
+        "{ address: ip, ipv4: 24, ipv6: 56 }",
+        "[user, { first_of: [{ attribute: ip }, ip] }]",
+    ] {
+        let of = |key: &str| {
+            let policy = policy(&format!("policies: [{{ name: a, key: {key}, quotas: [5/1m] }}]"));
+            policy.identity().clone()
+        };
+        assert_eq!(of(key).to_string(), key);
+        assert_eq!(of(&of(key).to_string()), of(key));
+    }
+}
+
+fn text() -> impl Strategy<Value = String> + Clone {
+    let characters =
+        &['a', '/', '*', '?', '"', '\\', '\'', '$', '{', '}', ':', ',', ' ', '#', '\n', '\u{7}', '-', 'é'];
+    prop::collection::vec(prop::sample::select(&characters[..]), 1..6).prop_map(String::from_iter)
+}
+
+/// A test as it is written, with texts in JSON's quotes, which are YAML's.
+fn test() -> impl Strategy<Value = String> {
+    let quoted = || text().prop_map(|text| serde_json::Value::from(text.replace("${", "$${")).to_string());
+    let texts =
+        |least| prop::collection::vec(quoted(), least..4).prop_map(|texts| format!("[{}]", texts.join(", ")));
+    let leaf = prop_oneof![
+        quoted(),
+        texts(1),
+        quoted().prop_map(|text| format!("{{ equal: {text} }}")),
+        quoted().prop_map(|text| format!("{{ prefix: {text} }}")),
+        (texts(2), quoted()).prop_map(|(texts, text)| format!(
+            "{{ one_of: {texts}, glob: {} }}",
+            text.replacen('"', "\"?", 1)
+        )),
+        Just("{ cidr: 10.0.0.0/8, present: true }".to_owned()),
+    ];
+    leaf.prop_recursive(2, 4, 2, move |test| {
+        (test, quoted()).prop_map(|(test, text)| format!("{{ prefix: {text}, not: {test} }}"))
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 500, failure_persistence: None, ..Default::default() })]
+
+    #[test]
+    fn a_condition_that_is_read_as_it_is_printed_is_the_same(test in test()) {
+        for condition in conditions(&format!("path: {{ not: {test} }}")) {
+            prop_assert_eq!(conditions(&condition.to_string()), [condition]);
+        }
+    }
+}
