@@ -3,7 +3,7 @@
 use std::fmt;
 
 use thiserror::Error;
-use tollgate::{LocalShareError, Quota, QuotaError};
+use tollgate::{LocalShareError, QuotaError};
 
 use crate::{Attributes, NetworkError, Printable};
 
@@ -97,10 +97,10 @@ pub enum ProblemKind {
     /// Two quotas that would count the same units on the same counter.
     #[error("{second} has the same window as {first}: keep one of them")]
     SameWindow {
-        /// The quota that stands first.
-        first: Box<Quota>,
-        /// The quota that repeats its window.
-        second: Box<Quota>,
+        /// The quota that stands first, as it is written if it has variables.
+        first: Box<str>,
+        /// The quota that repeats its window, likewise.
+        second: Box<str>,
     },
     /// A list that must not be empty.
     #[error("expected at least one {0}, found none")]
@@ -123,7 +123,7 @@ pub enum ProblemKind {
     /// Two policies of one name.
     #[error("the policy `{name}` is here already, in line {}: counters and metrics tell policies apart by their names", first.line)]
     DuplicatePolicy {
-        /// The name.
+        /// The name as it is written.
         name: Box<str>,
         /// Where it stands first.
         first: Position,
@@ -137,6 +137,17 @@ pub enum ProblemKind {
         /// Where it stands first.
         first: Position,
     },
+    /// A condition that asks for nothing but what a variable stands for, which is empty.
+    #[error("the variable stands for an empty text, and the test would fit what it was not meant for")]
+    EmptyVariable,
+    /// A `*` or `?` of a variable among others that are written.
+    #[error(
+        "the variable stands for a text with `*` or `?`, which cannot be told from those that are written here"
+    )]
+    SpecialVariable,
+    /// A prefix that every text has.
+    #[error("every text begins so: write {{ present: true }} if that is meant")]
+    EmptyPrefix,
     /// What whoever uses the file found wrong with it, in their words.
     #[error("{0}")]
     Other(Box<str>),

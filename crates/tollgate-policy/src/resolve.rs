@@ -7,7 +7,7 @@ use tollgate::{CountDenied, LocalShare, OnStoreFailure, PolicyQuota};
 
 use crate::file::{
     AcrossSlots, At, FailureWord, QuotaList, RawCost, RawDefaults, RawFile, RawOverride, RawPolicy, RawStore,
-    Share,
+    Share, Text,
 };
 use crate::policy::{Quotas, candidate_name};
 use crate::problem::Problems;
@@ -49,10 +49,11 @@ pub(crate) fn resolve(file: At<RawFile>, problems: &mut Problems) -> Config {
     for raw in file.policies.map(|policies| policies.value).unwrap_or_default() {
         // What is wrong in itself is not looked at further.
         let (is_read, before) = (!found_reading.is_any_between(raw.at, raw.end), problems.count());
+        let written = raw.value.name.as_ref().map(|name| name.value.written.clone()).unwrap_or_default();
         let Some(policy) = policy(raw, &defaults, problems) else { continue };
         match names.entry(policy.name.clone()) {
             Entry::Occupied(first) => {
-                let (name, first) = (policy.name, *first.get());
+                let (name, first) = (written, *first.get());
                 problems.add(policy.at, ProblemKind::DuplicatePolicy { name, first });
             }
             Entry::Vacant(name) => {
@@ -155,9 +156,9 @@ fn policy(raw: At<RawPolicy>, defaults: &Defaults, problems: &mut Problems) -> O
     })
 }
 
-fn policy_name(name: At<Box<str>>, problems: &mut Problems) -> Option<Box<str>> {
-    if Policy::is_name(&name.value) {
-        return Some(name.value);
+fn policy_name(name: At<Text>, problems: &mut Problems) -> Option<Box<str>> {
+    if Policy::is_name(&name.value.text) {
+        return Some(name.value.text);
     }
     problems.add(name.at, ProblemKind::PolicyName);
     None
@@ -226,19 +227,20 @@ impl Scope<'_> {
     }
 
     fn under(&self, name: &str, list: Option<At<QuotaList>>, problems: &mut Problems) -> Box<[PolicyQuota]> {
-        let mut quotas: Vec<PolicyQuota> = Vec::new();
-        for written in list.map(|list| list.value.0).unwrap_or_default() {
-            let quota = PolicyQuota::new(name, written.value.0)
+        let mut quotas: Vec<(PolicyQuota, Box<str>)> = Vec::new();
+        for At { at, value, .. } in list.map(|list| list.value.0).unwrap_or_default() {
+            let quota = PolicyQuota::new(name, value.quota)
                 .with_count_denied(self.count_denied)
                 .with_on_store_failure(self.on_store_failure);
-            if let Some(first) = quotas.iter().find(|first| first.shares_counters_with(&quota)) {
-                let (first, second) = (first.quota().clone().into(), quota.quota().clone().into());
-                problems.add(written.at, ProblemKind::SameWindow { first, second });
-                continue;
+            match quotas.iter().find(|(first, _)| first.shares_counters_with(&quota)) {
+                Some((_, first)) => {
+                    let (first, second) = (first.clone(), value.written);
+                    problems.add(at, ProblemKind::SameWindow { first, second });
+                }
+                None => quotas.push((quota, value.written)),
             }
-            quotas.push(quota);
         }
-        quotas.into()
+        quotas.into_iter().map(|(quota, _)| quota).collect()
     }
 
     fn resolve_override(&self, raw: At<RawOverride>, problems: &mut Problems) -> Option<Override> {

@@ -40,12 +40,13 @@ fn test() -> impl Strategy<Value = String> {
     let networks = prop::collection::vec(network(), 1..3).prop_map(|networks| format!("{networks:?}"));
     let leaf = prop_oneof![
         4 => plain().prop_map(|text| format!("{{ equal: {text:?} }}")),
-        3 => plain().prop_map(|text| format!("{{ prefix: {text:?} }}")),
+        3 => text(&['a', 'b', '/'], 1..5).prop_map(|text| format!("{{ prefix: {text:?} }}")),
         2 => texts().prop_map(|texts| format!("{{ one_of: {texts} }}")),
         2 => globs,
         3 => networks.prop_map(|networks| format!("{{ cidr: {networks} }}")),
         1 => any::<bool>().prop_map(|is_present| format!("{{ present: {is_present} }}")),
-        1 => (plain(), plain()).prop_map(|(a, b)| format!("{{ prefix: {a:?}, not: {{ prefix: {b:?} }} }}")),
+        1 => (text(&['a', 'b', '/'], 1..4), text(&['a', 'b', '/'], 1..5))
+            .prop_map(|(a, b)| format!("{{ prefix: {a:?}, not: {{ prefix: {b:?} }} }}")),
     ];
     prop_oneof![5 => leaf.clone(), 1 => leaf.prop_map(|test| format!("{{ not: {test} }}"))]
 }

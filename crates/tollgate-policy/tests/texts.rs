@@ -87,6 +87,61 @@ policies:
     assert!(!format!("{error} {error:?}").contains("s3cret"), "{error:?}");
 }
 
+/// Two policies that a variable named were told by its value, and so were quotas of one window and networks with bits
+/// behind the prefix.
+#[test]
+fn no_message_shows_a_value_that_is_valid_and_does_not_fit() {
+    let text = "
+policies:
+  - { name: \"${NAME}\", key: global, quotas: [\"${QUOTA}\", 7/60s] }
+  - { name: \"${NAME}\", match: { ip: { cidr: \"${NETWORK}\" } }, key: global, quotas: [8/60s, \"${QUOTA}\"] }
+";
+    let value = |name: &str| match name {
+        "NAME" => "s3cret",
+        "QUOTA" => "777/1m",
+        _ => "10.7.7.7/8",
+    };
+    let error = Config::parse_with("t", text, &|name| Some(value(name).to_owned())).unwrap_err().to_string();
+    assert_eq!(
+        error,
+        "t:3:58: 7/1m has the same window as ${QUOTA}: keep one of them
+t:4:5: the policy `${NAME}` is here already, in line 3: counters and metrics tell policies apart by their names
+t:4:45: expected a network such as 10.0.0.0/8, found `${NETWORK}`
+t:4:92: ${QUOTA} has the same window as 8/1m: keep one of them"
+    );
+}
+
+/// A policy for internal callers exempted everybody where the variable of their prefix was set and empty, and so did a
+/// `*` in it.
+#[test]
+fn what_a_variable_stands_for_is_never_special() {
+    let fits = |test: &str, value: &str, asked: &str| {
+        let text = format!("policies: [{{ name: a, match: {{ x: {test} }}, exempt: true }}]");
+        let config = Config::parse_with("t", &text, &|_| Some(value.to_owned()));
+        config.map(|config| {
+            config.policies().as_slice()[0].conditions()[0]
+                .test()
+                .holds(Some(tollgate_policy::Value::of("x", asked)))
+        })
+    };
+    for test in ["'${X}'", "['${X}']", "{ equal: '${X}' }", "{ one_of: ['${X}'] }", "{ glob: '${X}' }"] {
+        assert!(fits(test, "a*", "a*").unwrap() && !fits(test, "a*", "ab").unwrap(), "{test}");
+        assert!(fits(test, "?", "?").unwrap() && !fits(test, "?", "b").unwrap(), "{test}");
+        assert!(fits(test, "", "").unwrap_err().to_string().contains("an empty text"), "{test}");
+    }
+    for test in ["'${X}*'", "{ glob: '${X}*' }", "{ prefix: '${X}' }", "{ not: '${X}*' }"] {
+        let is_not = test.contains("not");
+        assert_eq!(fits(test, "a*", "a*b").unwrap(), !is_not, "{test}");
+        assert_eq!(fits(test, "a*", "abb").unwrap(), is_not, "{test}");
+        assert!(fits(test, "", "b").unwrap_err().to_string().contains("an empty text"), "{test}");
+    }
+    assert!(fits("'/*/${X}'", "a", "/b/a").unwrap());
+    assert!(fits("'/*/${X}'", "a*", "/b/a*").unwrap_err().to_string().contains("`*` or `?`"));
+    assert!(fits("'/${X}'", "", "/").unwrap(), "what is left is a text of its own");
+    assert!(fits("''", "", "").unwrap(), "an empty text that is written is meant");
+    assert!(fits("'*'", "", "b").unwrap());
+}
+
 #[test]
 fn the_shipped_schema_is_that_of_the_types() {
     let schema = tollgate_policy::json_schema();

@@ -198,7 +198,7 @@ fn what_is_found_late_changes_nothing() {
         number += 1;
     };
     for a in ["a: \"1\"", "a: { present: false }", "a: { not: \"1\" }"] {
-        for b in ["b: \"2\"", "b: { prefix: \"\" }", "c: [\"1\", \"2*\"]"] {
+        for b in ["b: \"2\"", "b: \"*\"", "c: [\"1\", \"2*\"]"] {
             add(&format!("match: {{ {a}, {b} }}, key: [b], on_missing_key: skip, quotas: [5/1m]"));
             add(&format!(
                 "match: {{ {a} }}, key: {{ first_of: [c, a] }}, on_missing_key: deny, quotas: [5/1m]"

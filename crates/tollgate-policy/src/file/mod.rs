@@ -18,7 +18,7 @@ use schemars::JsonSchema;
 pub(crate) use self::policy::{RawOverride, RawPolicy};
 pub(crate) use self::quotas::QuotaList;
 use self::read::section;
-pub(crate) use self::read::{At, Read};
+pub(crate) use self::read::{At, Read, Text};
 pub(crate) use self::store::RawStore;
 pub(crate) use self::tree::Node;
 use self::values::Status;

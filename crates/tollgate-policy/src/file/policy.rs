@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 
 use super::quotas::QuotaList;
-use super::read::{At, Read, section};
+use super::read::{At, Read, Text, section};
 use super::test::Conditions;
 use super::tree::Node;
 use super::values::{FailureWord, RawCost, Share, Status};
@@ -15,7 +15,7 @@ section! {
     RawPolicy("a policy", "{ name: login, key: [ip], quotas: [5/1m] }") {
         /// The name, under which it is counted and reported. Under another name counters start anew.
         #[schemars(required, regex(pattern = r"^[A-Za-z0-9_.-]{1,64}$"))]
-        "name" name: Box<str>,
+        "name" name: Text,
         /// What it is there for.
         "description" description: Box<str>,
         /// Attributes and what has to hold of them; all lines. Left out: any request.

@@ -16,7 +16,11 @@ pub(crate) struct QuotaList(pub(crate) Vec<At<WrittenQuota>>);
 
 /// A quota in its written form.
 #[derive(Debug, Clone)]
-pub(crate) struct WrittenQuota(pub(crate) Quota);
+pub(crate) struct WrittenQuota {
+    pub(crate) quota: Quota,
+    /// The same for messages, which do not say what variables stand for.
+    pub(crate) written: Box<str>,
+}
 
 impl Read for QuotaList {
     fn read(node: &Node, problems: &mut Problems) -> Option<Self> {
@@ -39,15 +43,14 @@ impl Read for QuotaList {
 impl Read for WrittenQuota {
     fn read(node: &Node, problems: &mut Problems) -> Option<Self> {
         let text = problems.take(node.at, node.text("a quota such as 5/1m"))?;
-        let quota = text.parse().map(Self).map_err(|error| {
-            // The error repeats its text, which here may come from a variable.
-            if text == node.written() {
-                ProblemKind::Quota(error)
-            } else {
-                node.expected("a quota such as 5/1m")
-            }
+        let quota = text.parse::<Quota>().map_err(|error| match node.is_filled() {
+            // The error repeats its text.
+            true => node.expected("a quota such as 5/1m"),
+            false => ProblemKind::Quota(error),
         });
-        problems.take(node.at, quota)
+        let quota = problems.take(node.at, quota)?;
+        let written = if node.is_filled() { node.written().into() } else { quota.to_string().into() };
+        Some(Self { quota, written })
     }
 }
 

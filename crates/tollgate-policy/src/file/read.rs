@@ -26,6 +26,13 @@ pub(crate) struct At<T> {
 #[derive(Debug, Clone)]
 pub(crate) struct OneOrMany<T>(pub(crate) Vec<At<T>>);
 
+/// A text, and how it is written for messages, which do not say what variables stand for.
+#[derive(Debug, Clone)]
+pub(crate) struct Text {
+    pub(crate) text: Box<str>,
+    pub(crate) written: Box<str>,
+}
+
 impl Node {
     pub(crate) fn text(&self, expected: &str) -> Result<&str, ProblemKind> {
         match &self.value {
@@ -40,6 +47,11 @@ impl Node {
             Value::Scalar { written, .. } => written,
             _ => "",
         }
+    }
+
+    /// Whether the scalar is what variables stand for, in whole or in part: then no message may repeat it.
+    pub(crate) fn is_filled(&self) -> bool {
+        matches!(&self.value, Value::Scalar { filled, .. } if !filled.is_empty())
     }
 
     /// The text with `read` applied, of which `None` means that something else was expected.
@@ -103,6 +115,26 @@ impl Read for bool {
 impl Read for Box<str> {
     fn read(node: &Node, problems: &mut Problems) -> Option<Self> {
         problems.take(node.at, node.text("a text")).map(Into::into)
+    }
+}
+
+impl Read for Text {
+    fn read(node: &Node, problems: &mut Problems) -> Option<Self> {
+        Some(Self { text: Read::read(node, problems)?, written: node.written().into() })
+    }
+}
+
+impl JsonSchema for Text {
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn schema_name() -> Cow<'static, str> {
+        str::schema_name()
+    }
+
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        str::json_schema(generator)
     }
 }
 

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 
 use super::key::attribute_name;
-use super::read::{At, OneOrMany, Read, section};
+use super::read::{At, OneOrMany, Read, schema, section};
 use super::tree::{Node, Value};
 use crate::problem::Problems;
 use crate::{Attributes, Condition, Network, Pattern, Position, ProblemKind, Test};
@@ -18,17 +18,25 @@ pub(crate) struct Conditions(pub(crate) Vec<Condition>);
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Cidr(Network);
 
+/// A text as it is. An empty one has to be written so: of a variable it would be a mistake.
+#[derive(Debug)]
+pub(crate) struct Literal(Box<str>);
+
+/// What texts begin with.
+#[derive(Debug)]
+pub(crate) struct Prefix(Box<str>);
+
 section! {
     /// Tests by their names; all of them have to hold.
     RawTest("a test") {
         /// This text, in which `*` and `?` are not special.
-        "equal" equal: Box<str>,
+        "equal" equal: Literal,
         /// One of these; `*` and `?` are special.
-        "one_of" one_of: Vec<At<Pattern>>,
+        "one_of" one_of: OneOrMany<Pattern>,
         /// A text that begins so.
-        "prefix" prefix: Box<str>,
+        "prefix" prefix: Prefix,
         /// A text of this form: `*` stands for any characters or none, `?` for one.
-        "glob" glob: Box<str>,
+        "glob" glob: Pattern,
         /// An address in one of these networks.
         "cidr" cidr: OneOrMany<Cidr>,
         /// Whether there is a value.
@@ -71,19 +79,17 @@ impl Read for Test {
                 None
             }
             _ => {
-                let patterns = OneOrMany::<Pattern>::read(node, problems)?.0;
-                one_of(At { at: node.at, end: node.end, value: patterns }, problems)
+                let patterns = OneOrMany::<Pattern>::read(node, problems)?;
+                one_of(patterns)
             }
         }
     }
 }
 
-fn one_of(patterns: At<Vec<At<Pattern>>>, problems: &mut Problems) -> Option<Test> {
-    if patterns.value.is_empty() {
-        problems.add(patterns.at, ProblemKind::Empty("text"));
-        return None;
-    }
-    Some(Test::OneOf(patterns.value.into_iter().map(|pattern| pattern.value).collect()))
+/// `None` if none of them could be read.
+fn one_of(OneOrMany(patterns): OneOrMany<Pattern>) -> Option<Test> {
+    let is_any = !patterns.is_empty();
+    is_any.then(|| Test::OneOf(patterns.into_iter().map(|pattern| pattern.value).collect()))
 }
 
 impl RawTest {
@@ -91,12 +97,10 @@ impl RawTest {
         let single = |pattern| Test::OneOf([pattern].into());
         let presence = |is_present| if is_present { Test::Present } else { Test::Absent };
         let mut tests = Vec::new();
-        tests.extend(self.equal.map(|text| single(Pattern::Exact(text.value))));
-        if let Some(patterns) = self.one_of {
-            tests.extend(one_of(patterns, problems));
-        }
-        tests.extend(self.prefix.map(|text| single(Pattern::Prefix(text.value))));
-        tests.extend(self.glob.map(|text| single(Pattern::new(&text.value))));
+        tests.extend(self.equal.map(|text| single(Pattern::Exact(text.value.0))));
+        tests.extend(self.one_of.and_then(|patterns| one_of(patterns.value)));
+        tests.extend(self.prefix.map(|text| single(Pattern::Prefix(text.value.0))));
+        tests.extend(self.glob.map(|pattern| single(pattern.value)));
         tests.extend(self.cidr.map(|networks| {
             Test::Within(networks.value.0.into_iter().map(|network| network.value.0).collect())
         }));
@@ -116,16 +120,55 @@ impl RawTest {
     }
 }
 
+impl Read for Literal {
+    fn read(node: &Node, problems: &mut Problems) -> Option<Self> {
+        let text = problems.take(node.at, node.text("a text"))?;
+        let is_meant = !text.is_empty() || !node.is_filled();
+        problems.take(node.at, is_meant.then(|| Self(text.into())).ok_or(ProblemKind::EmptyVariable))
+    }
+}
+
+impl Read for Prefix {
+    fn read(node: &Node, problems: &mut Problems) -> Option<Self> {
+        let Literal(text) = Read::read(node, problems)?;
+        problems.take(node.at, (!text.is_empty()).then_some(Self(text)).ok_or(ProblemKind::EmptyPrefix))
+    }
+}
+
 impl Read for Pattern {
     fn read(node: &Node, problems: &mut Problems) -> Option<Self> {
-        problems.take(node.at, node.text("a text")).map(Self::new)
+        problems.take(node.at, pattern(node))
+    }
+}
+
+/// Where variables stand, `*` and `?` are characters like others.
+fn pattern(node: &Node) -> Result<Pattern, ProblemKind> {
+    let Value::Scalar { text, filled, .. } = &node.value else { return Err(node.expected("a text")) };
+    if filled.is_empty() {
+        return Ok(Pattern::new(text));
+    }
+    let (plain, special): (Vec<_>, Vec<_>) =
+        text.match_indices(['*', '?']).partition(|(at, _)| filled.iter().any(|filled| filled.contains(at)));
+    // Without what was to stand there, it would fit every value.
+    if text.len() == special.len() {
+        return Err(ProblemKind::EmptyVariable);
+    }
+    match special.as_slice() {
+        [] => Ok(Pattern::Exact(text.clone())),
+        [(at, "*")] if at + 1 == text.len() => Ok(Pattern::Prefix(text.split_at(*at).0.into())),
+        _ if plain.is_empty() => Ok(Pattern::Glob(text.clone())),
+        _ => Err(ProblemKind::SpecialVariable),
     }
 }
 
 impl Read for Cidr {
     fn read(node: &Node, problems: &mut Problems) -> Option<Self> {
         let text = problems.take(node.at, node.text("a network such as 10.0.0.0/8"))?;
-        let network = text.parse().map_err(|error| ProblemKind::Network(node.written().into(), error));
+        let network = text.parse().map_err(|error| match node.is_filled() {
+            // The error may say which network was meant.
+            true => node.expected("a network such as 10.0.0.0/8"),
+            false => ProblemKind::Network(text.into(), error),
+        });
         problems.take(node.at, network).map(Self)
     }
 }
@@ -171,6 +214,10 @@ impl JsonSchema for Pattern {
         })
     }
 }
+
+schema!(Literal: "Literal", _generator => json_schema!({ "type": "string" }));
+
+schema!(Prefix: "Prefix", _generator => json_schema!({ "type": "string", "minLength": 1 }));
 
 impl JsonSchema for Cidr {
     fn schema_name() -> Cow<'static, str> {

@@ -2,10 +2,12 @@
 //!
 //! Scalars stay as they are written: a file means `1.10` and `no` as texts where a text is expected.
 
+use std::ops::Range;
+
 use granit_parser::{Event, Parser, ScalarStyle, Span};
 
 use super::syntax;
-use super::variables::{self, Variables};
+use super::variables::{self, Expanded, Variables};
 use crate::problem::Problems;
 use crate::{Position, ProblemKind};
 
@@ -27,6 +29,8 @@ pub(crate) enum Value {
     Scalar {
         text: Box<str>,
         written: Box<str>,
+        /// As that of [`Expanded`](variables::Expanded).
+        filled: Box<[Range<usize>]>,
     },
     List(Vec<Node>),
     Mapping(Vec<Entry>),
@@ -146,14 +150,14 @@ impl<'a> Reader<'a, '_> {
         if style == ScalarStyle::Plain && matches!(written, "" | "~" | "null") {
             return Value::Nothing;
         }
-        let text = match variables::expand(written, self.variables) {
-            Ok(text) => text,
+        let Expanded { text, filled } = match variables::expand(written, self.variables) {
+            Ok(expanded) => expanded,
             Err(kind) => {
                 self.problems.add(at, kind);
-                written.into()
+                Expanded { text: written.into(), filled: [].into() }
             }
         };
-        Value::Scalar { text, written: written.into() }
+        Value::Scalar { text, written: written.into(), filled }
     }
 
     /// The nodes, and where they end.

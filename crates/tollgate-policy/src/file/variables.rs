@@ -1,14 +1,24 @@
 //! Environment variables in values: `${NAME}`, and `${NAME:-default}` where it need not be set.
 
+use std::ops::Range;
+
 use crate::ProblemKind;
 
 /// Where variables are looked up.
 pub(crate) type Variables<'a> = dyn Fn(&str) -> Option<String> + 'a;
 
+/// A text with its variables replaced.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Expanded {
+    pub(super) text: Box<str>,
+    /// The bytes of the text that stand for variables, one range for each, empty ones included.
+    pub(super) filled: Box<[Range<usize>]>,
+}
+
 /// The text with variables replaced by what they stand for; `$${` is `${` itself. What a variable stands for is
 /// not looked through again. As in a shell, a default counts for an empty variable as well.
-pub(super) fn expand(text: &str, variables: &Variables<'_>) -> Result<Box<str>, ProblemKind> {
-    let mut expanded = String::new();
+pub(super) fn expand(text: &str, variables: &Variables<'_>) -> Result<Expanded, ProblemKind> {
+    let (mut expanded, mut filled) = (String::new(), Vec::new());
     let mut rest = text;
     while let Some(at) = rest.find("${") {
         let (before, from) = rest.split_at(at);
@@ -28,11 +38,13 @@ pub(super) fn expand(text: &str, variables: &Variables<'_>) -> Result<Box<str>, 
         expanded.push_str(before);
         let value = variables(name).filter(|value| default.is_none() || !value.is_empty());
         let value = value.or_else(|| default.map(str::to_owned));
+        let start = expanded.len();
         expanded.push_str(&value.ok_or_else(|| ProblemKind::UnsetVariable(name.into()))?);
+        filled.push(start..expanded.len());
         rest = after;
     }
     expanded.push_str(rest);
-    Ok(expanded.into())
+    Ok(Expanded { text: expanded.into(), filled: filled.into() })
 }
 
 #[cfg(test)]
@@ -40,7 +52,7 @@ mod tests {
     use super::*;
 
     fn expanded(text: &str) -> Result<String, ProblemKind> {
-        expand(text, &|name| (name == "HOST").then(|| "${HOST}".to_owned())).map(Into::into)
+        expand(text, &|name| (name == "HOST").then(|| "${HOST}".to_owned())).map(|it| it.text.into())
     }
 
     #[test]
@@ -54,10 +66,17 @@ mod tests {
     fn a_variable_that_need_not_be_set_has_a_default() {
         let expanded = |text: &str| {
             let value = |name: &str| [("HOST", "h"), ("EMPTY", "")].into_iter().find(|it| it.0 == name);
-            expand(text, &|name| value(name).map(|it| it.1.to_owned())).unwrap().into_string()
+            expand(text, &|name| value(name).map(|it| it.1.to_owned())).unwrap().text.into_string()
         };
         assert_eq!(expanded("${HOST:-x}/${PORT:-6379}/${EMPTY:-e}/${EMPTY}"), "h/6379/e/");
         assert_eq!(expanded("${PORT:-}${PORT:-a:-b}${PORT:-$HOST}"), "a:-b$HOST");
+    }
+
+    #[test]
+    fn what_variables_stand_for_is_told_from_what_is_written() {
+        let value = |name: &str| Some(if name == "EMPTY" { "" } else { "h" }.to_owned());
+        assert_eq!(expand("a$${b}${HOST}c${EMPTY}", &value).unwrap().filled[..], [5..6, 7..7]);
+        assert!(expand("a$${b}", &value).unwrap().filled.is_empty());
     }
 
     #[test]
