@@ -33,6 +33,9 @@ pub enum PolicyError {
     /// An attribute name that no request can have.
     #[error("policy `{0}`: an attribute's name has 1 to {max} characters", max = Attributes::MAX_NAME)]
     AttributeName(Box<str>),
+    /// A cost whose least is above its most.
+    #[error("policy `{0}`: the least cost is above the most")]
+    CostRange(Box<str>),
     /// Two quotas would count the same units on the same counter.
     #[error("{first} and {second} have the same window; keep one of them")]
     SameWindow {
@@ -191,8 +194,8 @@ impl PolicyBuilder {
     ///
     /// # Errors
     ///
-    /// If the name cannot be one, an attribute's name is empty or too long, there is no quota and it exempts nobody, or
-    /// two quotas have the same window, anchor and zone.
+    /// If the name cannot be one, an attribute's name is empty or too long, the least cost is above the most, there is no
+    /// quota and it exempts nobody, or two quotas have the same window, anchor and zone.
     pub fn build(self) -> Result<Policy, PolicyError> {
         let Self { policy, quotas, candidates, count_denied } = self;
         if !Policy::is_name(&policy.name) {
@@ -200,6 +203,11 @@ impl PolicyBuilder {
         }
         if !policy.attributes().all(Attributes::is_name) {
             return Err(PolicyError::AttributeName(policy.name));
+        }
+        if let Cost::Attribute(cost) = &policy.cost
+            && cost.min() > cost.max()
+        {
+            return Err(PolicyError::CostRange(policy.name));
         }
         if quotas.is_empty() && !policy.is_exempt {
             return Err(PolicyError::NoQuota(policy.name));

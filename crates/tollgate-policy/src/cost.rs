@@ -13,19 +13,53 @@ pub enum Cost {
     Asked,
     /// Always as many.
     Fixed(u32),
-    /// As many as an attribute says, at most this many. Without the attribute, as many as the caller says.
-    Attribute {
-        /// The attribute's name.
-        name: Box<str>,
-        /// The most that it may say; more is the caller's error.
-        max: u32,
-    },
+    /// As many as an attribute says.
+    Attribute(CostAttribute),
+}
+
+/// An attribute that says how many units a request takes, and within which bounds.
+///
+/// # Examples
+///
+/// ```
+/// use tollgate_policy::{Attributes, Cost, CostAttribute, OnMissingCost};
+///
+/// let tokens = CostAttribute::new("tokens", 32_000).with_on_missing(OnMissingCost::Fixed(1_000));
+/// let cost = Cost::from(tokens);
+/// let of = |pairs: &[(&str, &str)]| cost.of(&pairs.iter().copied().collect::<Attributes<'_>>(), 1);
+/// assert_eq!(of(&[("tokens", "250")]), Ok(250));
+/// assert_eq!(of(&[("tokens", "0")]), Ok(1));
+/// assert_eq!(of(&[]), Ok(1_000));
+/// assert!(of(&[("tokens", "32001")]).is_err());
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CostAttribute {
+    pub(crate) name: Box<str>,
+    pub(crate) min: u32,
+    pub(crate) max: u32,
+    pub(crate) on_missing: OnMissingCost,
+}
+
+/// How many units a request takes whose attribute for it is missing or is no whole number.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+#[non_exhaustive]
+pub enum OnMissingCost {
+    /// It is the caller's error.
+    #[default]
+    Error,
+    /// As many as the caller says.
+    Asked,
+    /// So many.
+    Fixed(u32),
 }
 
 /// A request whose cost cannot be. The caller's fault.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum CostError {
+    /// There is no such attribute.
+    #[error("the attribute `{0}` says the cost and is missing")]
+    Missing(Box<str>),
     /// The attribute is no whole number.
     #[error("the attribute `{0}` says the cost and must be a whole number")]
     NoNumber(Box<str>),
@@ -53,7 +87,10 @@ impl CostError {
     #[must_use]
     pub fn attribute(&self) -> &str {
         match self {
-            Self::NoNumber(name) | Self::AboveMaximum { name, .. } | Self::Unknown { name, .. } => name,
+            Self::Missing(name)
+            | Self::NoNumber(name)
+            | Self::AboveMaximum { name, .. }
+            | Self::Unknown { name, .. } => name,
         }
     }
 }
@@ -64,7 +101,11 @@ impl Cost {
         match self {
             Self::Asked => true,
             Self::Fixed(_) => false,
-            Self::Attribute { name, .. } => view.value(name) == Ok(None),
+            Self::Attribute(attribute) => {
+                let is_missing = |value: Option<&str>| value.and_then(whole_number).is_none();
+                attribute.on_missing == OnMissingCost::Asked
+                    && view.value(&attribute.name).is_ok_and(is_missing)
+            }
         }
     }
 
@@ -79,17 +120,75 @@ impl Cost {
             _ if asked == 0 => Ok(0),
             Self::Asked => Ok(asked),
             Self::Fixed(cost) => Ok(*cost),
-            Self::Attribute { name, max } => match view.value(name) {
-                Err(unknown) => Err(CostError::Unknown { name: name.clone(), unknown }),
-                Ok(None) => Ok(asked),
-                Ok(Some(text)) => {
-                    match whole_number(text).ok_or_else(|| CostError::NoNumber(name.clone()))? {
-                        cost if cost <= u64::from(*max) => Ok(cost as u32),
-                        _ => Err(CostError::AboveMaximum { name: name.clone(), max: *max }),
-                    }
-                }
-            },
+            Self::Attribute(attribute) => attribute.cost(view, asked),
         }
+    }
+}
+
+impl CostAttribute {
+    /// The attribute of this name, which may say at most `max`; more is the caller's error. Less than 1 counts as 1.
+    #[must_use]
+    pub fn new(name: &str, max: u32) -> Self {
+        Self { name: name.into(), min: 1, max, on_missing: OnMissingCost::Error }
+    }
+
+    /// Sets the least that a request takes; if the attribute says less, it takes this much. With 0, a request that says
+    /// 0 takes nothing and is answered like a peek.
+    #[must_use]
+    pub fn with_min(self, min: u32) -> Self {
+        Self { min, ..self }
+    }
+
+    /// Sets what a request takes that does not have the attribute, or in which it is no whole number.
+    #[must_use]
+    pub fn with_on_missing(self, on_missing: OnMissingCost) -> Self {
+        Self { on_missing, ..self }
+    }
+
+    /// Returns the attribute's name.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Returns the least that a request takes.
+    #[must_use]
+    pub const fn min(&self) -> u32 {
+        self.min
+    }
+
+    /// Returns the most that the attribute may say.
+    #[must_use]
+    pub const fn max(&self) -> u32 {
+        self.max
+    }
+
+    /// Returns what a request takes that does not say it.
+    #[must_use]
+    pub const fn on_missing(&self) -> OnMissingCost {
+        self.on_missing
+    }
+
+    fn cost<V: View>(&self, view: &V, asked: u32) -> Result<u32, CostError> {
+        let name = || self.name.clone();
+        let value = view.value(&self.name).map_err(|unknown| CostError::Unknown { name: name(), unknown })?;
+        match (value.and_then(whole_number), self.on_missing) {
+            // It is an error and not cut down, because then less would be counted than was used.
+            (Some(cost), _) if cost > u64::from(self.max) => {
+                Err(CostError::AboveMaximum { name: name(), max: self.max })
+            }
+            (Some(cost), _) => Ok((cost as u32).max(self.min)),
+            (None, OnMissingCost::Asked) => Ok(asked),
+            (None, OnMissingCost::Fixed(cost)) => Ok(cost),
+            (None, OnMissingCost::Error) if value.is_none() => Err(CostError::Missing(name())),
+            (None, OnMissingCost::Error) => Err(CostError::NoNumber(name())),
+        }
+    }
+}
+
+impl From<CostAttribute> for Cost {
+    fn from(attribute: CostAttribute) -> Self {
+        Self::Attribute(attribute)
     }
 }
 

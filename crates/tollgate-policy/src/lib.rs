@@ -68,7 +68,7 @@ pub use self::builder::{PolicyBuilder, PolicyError};
 pub use self::changes::{Change, ChangedSetting, Changes};
 pub use self::condition::{Condition, Pattern, Test};
 pub use self::config::{Config, ConfigError, StoreSettings};
-pub use self::cost::{Cost, CostError};
+pub use self::cost::{Cost, CostAttribute, CostError, OnMissingCost};
 pub use self::identity::{Choices, Identity, KeyFault, NoKey};
 pub use self::limiter::{
     AskedCheck, Changed, ChargedWindow, CheckError, Ground, PolicyDecision, PolicyLimiter, PolicySet,

@@ -278,8 +278,8 @@ impl Policy {
     pub(crate) fn attributes(&self) -> impl Iterator<Item = &str> {
         let mut names = SmallVec::<[&str; 4]>::new();
         self.identity.names(&mut names);
-        if let Cost::Attribute { name, .. } = &self.cost {
-            names.push(name);
+        if let Cost::Attribute(attribute) = &self.cost {
+            names.push(attribute.name());
         }
         let of_overrides = self.overrides.iter().flat_map(|over| over.when.iter());
         let conditions = self.conditions.iter().chain(of_overrides);

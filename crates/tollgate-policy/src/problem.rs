@@ -137,6 +137,9 @@ pub enum ProblemKind {
         /// Where it stands first.
         first: Position,
     },
+    /// A cost whose least is above its most.
+    #[error("`min` is above `max`, so that no request has a cost")]
+    CostRange,
     /// A condition that asks for nothing but what a variable stands for, which is empty.
     #[error("the variable stands for an empty text, and the test would fit what it was not meant for")]
     EmptyVariable,

@@ -12,8 +12,8 @@ use crate::file::{
 use crate::policy::{Quotas, candidate_name};
 use crate::problem::Problems;
 use crate::{
-    Attributes, Config, Cost, HeaderFormat, Identity, Mode, OnMissingKey, Override, Policies, Policy,
-    Position, ProblemKind, StoreSettings, Unmatched, warning,
+    Attributes, Config, Cost, CostAttribute, HeaderFormat, Identity, Mode, OnMissingKey, Override, Policies,
+    Policy, Position, ProblemKind, StoreSettings, Unmatched, warning,
 };
 
 /// What every policy has that does not say otherwise.
@@ -201,7 +201,15 @@ fn resolve_cost(cost: At<RawCost>, problems: &mut Problems) -> Option<Cost> {
                 problems.add(name.at, ProblemKind::AttributeName);
                 return None;
             }
-            Some(Cost::Attribute { name: name.value, max: raw.max?.value.0 })
+            let (min, max) = (raw.min.map(|min| (min.at, min.value.0)), raw.max?.value.0);
+            let cost = CostAttribute::new(&name.value, max)
+                .with_min(min.map_or(1, |(_, min)| min))
+                .with_on_missing(value(&raw.on_missing).unwrap_or_default());
+            if let Some((at, _)) = min.filter(|(_, min)| *min > max) {
+                problems.add(at, ProblemKind::CostRange);
+                return None;
+            }
+            Some(cost.into())
         }
     }
 }

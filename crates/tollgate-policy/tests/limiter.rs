@@ -641,7 +641,7 @@ fn policies_made_in_code_are_checked() {
         "5/1m and 7/1m have the same window; keep one of them"
     );
     // Of a cost that no request can say, everybody was charged what they asked for.
-    let cost = |name: &str| tollgate_policy::Cost::Attribute { name: name.into(), max: 5 };
+    let cost = |name: &str| tollgate_policy::CostAttribute::new(name, 5).into();
     let priced = |name: &str| Policy::builder("a").quota(quota()).cost(cost(name)).build();
     let keyed =
         |name: &str| Policy::builder("a").quota(quota()).key(Identity::Attribute(name.into())).build();
@@ -652,6 +652,9 @@ fn policies_made_in_code_are_checked() {
         }
     }
     assert!(priced(&"ä".repeat(128)).is_ok());
+    let above = tollgate_policy::CostAttribute::new("tokens", 5).with_min(6).into();
+    let above = Policy::builder("a").quota(quota()).cost(above).build();
+    assert_eq!(error(above), "policy `a`: the least cost is above the most");
     let policy = || Policy::builder("a").quota(quota()).build().unwrap();
     assert_eq!(Policies::of([policy(), policy()]).unwrap_err().to_string(), "two policies are named `a`");
 }

@@ -164,7 +164,7 @@ fn a_cost_comes_from_the_caller_the_policy_or_an_attribute() {
         "policies:
   - { name: asked, key: global, quotas: [9/1m] }
   - { name: fixed, key: global, quotas: [9/1m], cost: 7 }
-  - { name: said, key: global, quotas: [9/1m], cost: { attribute: tokens, max: 100 } }",
+  - { name: said, key: global, quotas: [9/1m], cost: { attribute: tokens, max: 100, on_missing: asked } }",
     );
     let costs = |pairs: &[(&str, &str)], asked| {
         let attributes = pairs.iter().copied().collect();
@@ -173,6 +173,7 @@ fn a_cost_comes_from_the_caller_the_policy_or_an_attribute() {
     };
     assert_eq!(costs(&[("tokens", "100")], 2), [2, 7, 100]);
     assert_eq!(costs(&[], 2), [2, 7, 2]);
+    assert_eq!(costs(&[("tokens", "many")], 2), [2, 7, 2]);
     assert_eq!(costs(&[("tokens", "100")], 0), [0, 0, 0], "a peek charges nothing");
     for (tokens, message) in [
         ("101", "policy `said`: the attribute `tokens` says the cost and may be at most 100"),
@@ -180,11 +181,43 @@ fn a_cost_comes_from_the_caller_the_policy_or_an_attribute() {
             "99999999999999999999",
             "policy `said`: the attribute `tokens` says the cost and may be at most 100",
         ),
-        ("-1", "policy `said`: the attribute `tokens` says the cost and must be a whole number"),
     ] {
         let attributes = attributes(&[("tokens", tokens)]);
         assert_eq!(config.policies().charges(&attributes, 1).unwrap_err().to_string(), message);
     }
+}
+
+/// Whoever sent `tokens=0` took nothing, and whoever left it out took one unit, whatever the request came to.
+#[test]
+fn a_cost_that_says_nothing_is_no_free_pass() {
+    let cost = |said: &str, tokens: Option<&str>| {
+        let text = format!(
+            "{{ name: a, key: global, quotas: [9/1m], cost: {{ attribute: tokens, max: 100{said} }} }}"
+        );
+        let config = config(&format!("policies: [{text}]"));
+        let attributes: Attributes<'_> = tokens.into_iter().map(|tokens| ("tokens", tokens)).collect();
+        match config.policies().charges(&attributes, 2) {
+            Ok(Outcome::Charge(matched)) => {
+                Ok(matched.enforced().map(|charge| charge.cost()).next().unwrap())
+            }
+            Ok(other) => panic!("{other:?}"),
+            Err(refusal) => Err(refusal.to_string()),
+        }
+    };
+    let error = |words: &str| Err(format!("policy `a`: the attribute `tokens` says the cost and {words}"));
+    assert_eq!(cost("", Some("0")), Ok(1));
+    assert_eq!(cost("", Some("7")), Ok(7));
+    assert_eq!(cost(", min: 5", Some("4")), Ok(5));
+    assert_eq!(cost(", min: 0", Some("0")), Ok(0));
+    assert_eq!(cost("", None), error("is missing"));
+    assert_eq!(cost(", min: 0, on_missing: error", None), error("is missing"));
+    for no_number in ["", "-1", "1.5", "many", " 1"] {
+        assert_eq!(cost("", Some(no_number)), error("must be a whole number"));
+        assert_eq!(cost(", on_missing: asked", Some(no_number)), Ok(2));
+        assert_eq!(cost(", on_missing: 50", Some(no_number)), Ok(50));
+    }
+    assert_eq!(cost(", on_missing: 50", None), Ok(50));
+    assert_eq!(cost(", on_missing: asked", None), Ok(2));
 }
 
 const TRIALS: &str = "

@@ -169,7 +169,7 @@ fn the_schema_refuses_the_names_that_the_reader_refuses() {
         &definitions["Key"]["anyOf"][0],
         &definitions["RawKey"]["properties"]["attribute"],
         &definitions["RawKey"]["properties"]["address"],
-        &definitions["CostAttribute"]["properties"]["attribute"],
+        &definitions["RawCostAttribute"]["properties"]["attribute"],
         &definitions["Conditions"]["propertyNames"],
     ];
     for name in names {

@@ -10,7 +10,7 @@ use super::read::{At, Read, schema, section, words};
 use super::tree::{Node, Value};
 use crate::cost::whole_number;
 use crate::problem::{Hint, Problems};
-use crate::{HeaderFormat, Mode, OnMissingKey, Position, ProblemKind, Unmatched};
+use crate::{HeaderFormat, Mode, OnMissingCost, OnMissingKey, Position, ProblemKind, Unmatched};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum FailureWord {
@@ -38,11 +38,15 @@ pub(crate) struct Status(pub(crate) u16);
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Number(pub(crate) u32);
 
+/// A whole number, 0 included.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Count(pub(crate) u32);
+
 /// The cost as it is written.
 #[derive(Debug)]
 pub(crate) enum RawCost {
     Fixed(u32),
-    Attribute(CostAttribute),
+    Attribute(Box<RawCostAttribute>),
 }
 
 words!(Mode: "mode" [Mode::Enforce, Mode::Shadow, Mode::Off]);
@@ -83,13 +87,18 @@ impl FailureWord {
 
 section! {
     /// A cost that an attribute says.
-    CostAttribute("the cost") {
+    RawCostAttribute("the cost") {
         /// The attribute, whose value is a whole number.
         #[schemars(required, length(min = 1, max = crate::Attributes::MAX_NAME))]
         "attribute" attribute: Box<str>,
         /// The most that it may say.
         #[schemars(required)]
         "max" max: Number,
+        /// The least that a request takes, even if the attribute says less; 1 if left out.
+        "min" min: Count,
+        /// What a request takes in which the attribute is missing or is no whole number: `error` is the caller's
+        /// error, `asked` is as many units as the caller says, and a number is so many. Left out: `error`.
+        "on_missing" on_missing: OnMissingCost,
     }
 }
 
@@ -121,10 +130,29 @@ impl Read for Number {
     }
 }
 
+impl Read for Count {
+    fn read(node: &Node, problems: &mut Problems) -> Option<Self> {
+        let number = node
+            .parsed("a whole number from 0 to 4294967295", |text| u32::try_from(whole_number(text)?).ok());
+        problems.take(node.at, number).map(Self)
+    }
+}
+
+impl Read for OnMissingCost {
+    fn read(node: &Node, problems: &mut Problems) -> Option<Self> {
+        let cost = node.parsed("error, asked or a whole number from 1 to 4294967295", |text| match text {
+            "error" => Some(Self::Error),
+            "asked" => Some(Self::Asked),
+            _ => Some(Self::Fixed(NonZeroU32::new(whole_number(text)?.try_into().ok()?)?.get())),
+        });
+        problems.take(node.at, cost)
+    }
+}
+
 impl Read for RawCost {
     fn read(node: &Node, problems: &mut Problems) -> Option<Self> {
         match node.value {
-            Value::Mapping(_) => Read::read(node, problems).map(Self::Attribute),
+            Value::Mapping(_) => Read::read(node, problems).map(|cost| Self::Attribute(Box::new(cost))),
             _ => Number::read(node, problems).map(|number| Self::Fixed(number.0)),
         }
     }
@@ -139,7 +167,14 @@ schema!(Status: "Status", _generator => json_schema!({ "type": "integer", "minim
 
 schema!(Number: "Number", _generator => json_schema!({ "type": "integer", "minimum": 1, "maximum": u32::MAX }));
 
+schema!(Count: "Count", _generator => json_schema!({ "type": "integer", "minimum": 0, "maximum": u32::MAX }));
+
+schema!(OnMissingCost: "OnMissingCost", generator => {
+    json_schema!({ "anyOf": [{ "enum": ["error", "asked"] }, generator.subschema_for::<Number>()] })
+});
+
 schema!(RawCost: "Cost", generator => {
-    let (fixed, attribute) = (generator.subschema_for::<Number>(), generator.subschema_for::<CostAttribute>());
+    let (fixed, attribute) =
+        (generator.subschema_for::<Number>(), generator.subschema_for::<RawCostAttribute>());
     json_schema!({ "anyOf": [fixed, attribute] })
 });

@@ -198,7 +198,7 @@ impl PolicySettings {
         Self {
             cost: match policy.cost() {
                 Cost::Fixed(units) => units.to_string(),
-                Cost::Attribute { name, max } => format!("{name}, at most {max}"),
+                Cost::Attribute(cost) => format!("{}, {} to {}", cost.name(), cost.min(), cost.max()),
                 _ => "as asked".to_owned(),
             },
             count_denied: quotas.into_iter().any(|quota| quota.count_denied() == CountDenied::Yes),
