@@ -359,6 +359,21 @@ fn what_a_variable_stands_for_is_one_text() {
     }
 }
 
+/// As Flask-Limiter writes it, and from one variable.
+#[test]
+fn one_text_may_be_several_quotas() {
+    let quotas = |written: &str| {
+        let text = format!("policies: [{{ name: a, key: global, quotas: {written} }}]");
+        let config = Config::parse_with("t", &text, &|_| Some("10/minute;100/hour".to_owned())).unwrap();
+        let quotas = config.policies().as_slice()[0].quotas().iter();
+        quotas.map(|quota| quota.quota().to_string()).collect::<Vec<_>>()
+    };
+    for written in ["10/minute;100/hour", "\"${V}\"", "[\"${V}\"]", "[10-M, 100 per hour]", "\"10/m, 100/h\""]
+    {
+        assert_eq!(quotas(written), ["10/1m", "100/1h"], "{written}");
+    }
+}
+
 #[test]
 fn a_variable_is_a_value_where_words_numbers_and_lists_stand() {
     let config = Config::parse_with(
@@ -379,10 +394,7 @@ policies: [{ name: a, key: \"${KEY}\", quotas: [\"${LIMIT}/1m\"], enabled: \"${O
 
     let list = "policies: [{ name: a, key: global, quotas: \"${V}\" }]";
     let error = Config::parse_with("t", list, &|_| Some("[5/1m]".to_owned())).unwrap_err();
-    assert_eq!(
-        error.to_string(),
-        "t:1:44: expected a list of quotas such as [5/1m], or unlimited, found `${V}`"
-    );
+    assert_eq!(error.to_string(), "t:1:44: expected a quota such as 5/1m, found `${V}`");
 }
 
 #[test]

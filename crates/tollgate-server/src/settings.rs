@@ -331,7 +331,12 @@ fn from_file(path: &Path, args: &ServeArgs) -> Result<Resolved, SettingsError> {
 fn from_flags(args: &ServeArgs) -> Result<Resolved, SettingsError> {
     let count_denied = if args.count_denied { CountDenied::Yes } else { CountDenied::No };
     let on_store_failure = on_store_failure(args)?.unwrap_or(OnStoreFailure::Open);
-    let policies = flags::policies(args.limits.clone(), &args.key, count_denied, on_store_failure)?;
+    let policies = flags::policies(
+        args.limits.iter().flat_map(|limits| limits.0.clone()).collect(),
+        &args.key,
+        count_denied,
+        on_store_failure,
+    )?;
     let layout = args.store_args.store_layout.as_ref();
     if layout.is_some() && args.key.is_empty() {
         return Err(SettingsError::LayoutWithoutKey);

@@ -18,6 +18,14 @@ fn every_spelling_is_accepted_and_has_one_canonical_form() {
         ("5 per minute", "5/1m"),
         ("5 per 1 minute", "5/1m"),
         (" 5 / 1 m ", "5/1m"),
+        // As ulule/limiter, django-ratelimit and Flask-Limiter write them.
+        ("5-S", "5/1s"),
+        (" 10-m ", "10/1m"),
+        ("1000-H", "1000/1h"),
+        ("2000-D@first_hit", "2000/1d@first_hit"),
+        ("5/10m", "5/10m"),
+        ("1 per 3 hour", "1/3h"),
+        ("1per2days", "1/2d"),
         ("5/1m@epoch", "5/1m"),
         ("10 per 3 hours", "10/3h"),
         ("10/180m", "10/3h"),
@@ -138,6 +146,36 @@ fn an_error_says_what_is_wrong_and_where() {
             3..7,
             "quota `5/1h30m`, column 4: unknown unit: expected ms, s, m, h, d or w (or month or year with a zone)",
         ),
+        ("10/1m;", Several, 0..6, "quota `10/1m;`, column 1: expected one quota, found several"),
+        (
+            " 10/minute,100/hour",
+            Several,
+            1..19,
+            "quota ` 10/minute,100/hour`, column 2: expected one quota, found several",
+        ),
+        (
+            "10r/s",
+            Bucket,
+            0..5,
+            "quota `10r/s`, column 1: nginx's `10r/s` is a bucket, which spaces requests evenly; ten in each second are 10/1s",
+        ),
+        (
+            "rate=30r/m",
+            Bucket,
+            0..10,
+            "quota `rate=30r/m`, column 1: nginx's `10r/s` is a bucket, which spaces requests evenly; ten in each second are \
+             10/1s",
+        ),
+        ("r/s", InvalidLimit, 0..1, "quota `r/s`, column 1: the limit must be a whole number"),
+        ("5-W", MissingSeparator, 0..3, "quota `5-W`, column 1: expected `limit/window`, such as 5/1m"),
+        ("5-10S", MissingSeparator, 0..5, "quota `5-10S`, column 1: expected `limit/window`, such as 5/1m"),
+        ("x-S", MissingSeparator, 0..3, "quota `x-S`, column 1: expected `limit/window`, such as 5/1m"),
+        (
+            "99999999999999-S",
+            LimitTooLarge,
+            0..14,
+            "quota `99999999999999-S`, column 1: the limit is above 1099511627775 (2^40 - 1)",
+        ),
         ("☃5/1ü", InvalidLimit, 0..4, "quota `☃5/1ü`, column 1: the limit must be a whole number"),
         (
             "5/1ü",
@@ -238,6 +276,27 @@ fn an_error_says_what_is_wrong_and_where() {
 }
 
 #[test]
+fn several_quotas_are_read_from_one_text() {
+    let list = |text: &str| {
+        let quotas = Quota::list(text);
+        quotas.map(|quotas| quotas.iter().map(Quota::to_string).collect::<Vec<_>>())
+    };
+    for separator in [";", ",", "|", " ; "] {
+        let text = ["10/minute", "100 per 3 hour", "7-D", "5/day@Europe/Berlin"].join(separator);
+        assert_eq!(list(&text).unwrap(), ["10/1m", "100/3h", "7/1d", "5/day@Europe/Berlin"], "{text}");
+    }
+    assert_eq!(list("5/1m").unwrap(), ["5/1m"]);
+    let error = |text: &str| {
+        let error = list(text).unwrap_err();
+        (error.kind(), error.range())
+    };
+    assert_eq!(error("10/minute;100/q"), (QuotaErrorKind::UnknownUnit, Some(14..15)));
+    assert_eq!(error("10/minute; ☃ ;1/h"), (QuotaErrorKind::MissingSeparator, Some(11..14)));
+    assert_eq!(error("10/minute;"), (QuotaErrorKind::MissingSeparator, Some(10..10)));
+    assert_eq!(error(""), (QuotaErrorKind::MissingSeparator, Some(0..0)));
+}
+
+#[test]
 fn bounds_are_checked_at_construction() {
     let kind = |limit, window| Quota::new(limit, window).unwrap_err().kind();
     let millisecond = Duration::from_millis(1);
@@ -268,7 +327,7 @@ fn bounds_are_checked_at_construction() {
 
 /// Texts that nearly are quotas, and some that are.
 fn nearly_a_quota() -> impl Strategy<Value = String> {
-    "[ 0-9-]{0,22}(/|/ | per |@)[0-9 .]{0,22}(ms|s|m|h|d|w|day|week|month|year|ü|)(@[a-zA-Z_/ü@]{0,12}|@UTC|@first_hit|)"
+    "[ 0-9-]{0,22}r?(/|/ | per |@|-|;)[0-9 .]{0,22}(ms|s|m|h|d|w|S|H|day|week|month|year|ü|)(@[a-zA-Z_/ü@]{0,12}|@UTC|@first_hit|)"
 }
 
 proptest! {

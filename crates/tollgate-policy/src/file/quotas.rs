@@ -14,7 +14,7 @@ use crate::problem::Problems;
 #[derive(Debug, Clone)]
 pub(crate) struct QuotaList(pub(crate) Vec<At<WrittenQuota>>);
 
-/// A quota in its written form.
+/// A quota, and how it is written.
 #[derive(Debug, Clone)]
 pub(crate) struct WrittenQuota {
     pub(crate) quota: Quota,
@@ -24,44 +24,47 @@ pub(crate) struct WrittenQuota {
 
 impl Read for QuotaList {
     fn read(node: &Node, problems: &mut Problems) -> Option<Self> {
-        const EXPECTED: &str = "a list of quotas such as [5/1m], or unlimited";
-        if let Value::Scalar { text, .. } = &node.value
-            && text.as_ref() == "unlimited"
-        {
-            return Some(Self(Vec::new()));
-        }
-        let nodes = problems.take(node.at, node.list(EXPECTED))?;
+        const EXPECTED: &str = "quotas such as [10/1s, 100/1m], or unlimited";
+        let nodes = match &node.value {
+            Value::Scalar { text, .. } if text.as_ref() == "unlimited" => return Some(Self(Vec::new())),
+            Value::Scalar { .. } => std::slice::from_ref(node),
+            _ => problems.take(node.at, node.list(EXPECTED))?,
+        };
         if nodes.is_empty() {
             problems.add(node.at, ProblemKind::Empty("quota (or `unlimited` in place of the list)"));
         }
-        let quotas: Vec<_> = nodes.iter().filter_map(|node| At::read(node, problems)).collect();
+        let quotas: Vec<_> = nodes.iter().flat_map(|node| quotas(node, problems)).collect();
         // An empty list means unlimited, and these are not.
         (!quotas.is_empty()).then_some(Self(quotas))
     }
 }
 
-impl Read for WrittenQuota {
-    fn read(node: &Node, problems: &mut Problems) -> Option<Self> {
-        let text = problems.take(node.at, node.text("a quota such as 5/1m"))?;
-        let quota = text.parse::<Quota>().map_err(|error| match node.is_filled() {
+/// The quotas of one text; none only with a problem noted.
+fn quotas(node: &Node, problems: &mut Problems) -> Vec<At<WrittenQuota>> {
+    const EXPECTED: &str = "a quota such as 5/1m";
+    let quotas = node.text(EXPECTED).and_then(|text| {
+        Quota::list(text).map_err(|error| match node.is_filled() {
             // The error repeats its text.
-            true => node.expected("a quota such as 5/1m"),
+            true => node.expected(EXPECTED),
             false => ProblemKind::Quota(error),
-        });
-        let quota = problems.take(node.at, quota)?;
+        })
+    });
+    let quotas = problems.take(node.at, quotas).unwrap_or_default().into_iter().map(|quota| {
         let written = if node.is_filled() { node.written().into() } else { quota.to_string().into() };
-        Some(Self { quota, written })
-    }
+        At { at: node.at, end: node.end, value: WrittenQuota { quota, written } }
+    });
+    quotas.collect()
 }
 
 schema!(WrittenQuota: "Quota", _generator => json_schema!({
     "type": "string",
     "description": "At most so many in each window, such as 5/1m, 5/1m@first_hit, 5/1m@staggered or \
-                    100/day@Europe/Berlin.",
+                    100/day@Europe/Berlin; or several, such as 10/minute;100/hour.",
     "examples": ["5/1m", "10000/day@Europe/Berlin"],
 }));
 
 schema!(QuotaList: "Quotas", generator => {
     let quota = generator.subschema_for::<WrittenQuota>();
-    json_schema!({ "anyOf": [{ "type": "array", "items": quota, "minItems": 1 }, { "const": "unlimited" }] })
+    let (list, unlimited) = (json_schema!({ "type": "array", "items": quota, "minItems": 1 }), "unlimited");
+    json_schema!({ "anyOf": [list, { "const": unlimited }, quota] })
 });

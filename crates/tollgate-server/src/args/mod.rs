@@ -19,7 +19,6 @@ use std::time::Duration;
 
 use clap::builder::BoolishValueParser;
 use clap::{Arg, Parser, Subcommand, ValueEnum};
-use tollgate::Quota;
 
 pub use self::environment::warn_of_unknown_variables;
 pub(crate) use self::environment::{Flag, FlagWith};
@@ -27,7 +26,7 @@ pub use self::policies::{CheckConfigArgs, ExplainArgs};
 pub use self::store::{FailureArgs, IdentityForm, OnStoreFailure, Secret, StoreArgs};
 pub use self::tls::{ClientTlsArgs, TlsArgs};
 pub use self::tokens::{NewTokenArgs, TokenCommand};
-pub use self::value::Server;
+pub use self::value::{Limits, Server};
 use crate::http::Dialect;
 
 /// What flags about it stand under in the help.
@@ -86,10 +85,10 @@ pub struct ServeArgs {
     pub import: Vec<OsString>,
 
     /// What is allowed, such as 5/1m, 100/day@Europe/Berlin or 10/1s@first_hit. For several limits, repeat the flag or
-    /// separate them by commas: a request needs room in all of them
-    #[arg(long = "limit", value_name = "QUOTA", env = "TOLLGATE_LIMIT")]
-    #[arg(value_delimiter = ',', allow_hyphen_values = true)]
-    pub limits: Vec<Quota>,
+    /// separate them by commas: a request needs room in all of them. Other limiters' texts are read as well, such as
+    /// "10/minute;100/hour" and 5-S
+    #[arg(long = "limit", value_name = "QUOTA", env = "TOLLGATE_LIMIT", allow_hyphen_values = true)]
+    pub limits: Vec<Limits>,
 
     /// Attribute that says who is counted, as in the `key` of a file: `ip` is an address, `global` is everybody together,
     /// and an IPv6 address counts with its /64. For several, repeat the flag or separate them by commas [default: all
@@ -342,8 +341,11 @@ mod tests {
 
     #[test]
     fn limits_may_be_repeated_and_separated_by_commas() {
-        let args = Args::parse_from(["tollgate", "serve", "--limit", "5/1m,7/1h", "--limit", "9/1d"]);
+        let args =
+            Args::parse_from(["tollgate", "serve", "--limit", "5/1m,7/1h;8 per 2 hours", "--limit", "9-D"]);
         let Command::Serve(serve) = args.command else { panic!("not `serve`") };
-        assert_eq!(serve.limits.iter().map(Quota::to_string).collect::<Vec<_>>(), ["5/1m", "7/1h", "9/1d"]);
+        let limits: Vec<String> =
+            serve.limits.iter().flat_map(|limits| &limits.0).map(ToString::to_string).collect();
+        assert_eq!(limits, ["5/1m", "7/1h", "8/2h", "9/1d"]);
     }
 }

@@ -8,7 +8,7 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use http::uri::Authority;
-use tollgate::{LocalShare, LocalShareError, Timestamp};
+use tollgate::{LocalShare, LocalShareError, Quota, QuotaError, Timestamp};
 use tollgate_policy::Policy;
 use tollgate_redis::KeyLayout;
 
@@ -16,6 +16,18 @@ use super::Secret;
 use crate::layout::{self, UnknownLayout};
 
 type Expected = &'static str;
+
+/// What is allowed: one quota, or several in one text.
+#[derive(Debug, Clone)]
+pub struct Limits(pub Vec<Quota>);
+
+impl FromStr for Limits {
+    type Err = QuotaError;
+
+    fn from_str(text: &str) -> Result<Self, QuotaError> {
+        Quota::list(text).map(Self)
+    }
+}
 
 /// The name of an attribute, without the spaces around it: in a list they follow commas.
 pub(super) fn name(text: &str) -> Result<String, Expected> {

@@ -29,6 +29,12 @@ pub enum QuotaErrorKind {
     /// The limit is above 2^40 - 1.
     #[error("the limit is above 1099511627775 (2^40 - 1)")]
     LimitTooLarge,
+    /// The text has several quotas, and one is expected.
+    #[error("expected one quota, found several")]
+    Several,
+    /// The text is a rate of nginx, which is a bucket.
+    #[error("nginx's `10r/s` is a bucket, which spaces requests evenly; ten in each second are 10/1s")]
+    Bucket,
     /// The window does not start with a whole number or a unit.
     #[error("the window must be a unit with or without a whole number, such as 90s or minute")]
     InvalidWindow,

@@ -28,7 +28,7 @@ const DAY: u64 = 24 * HOUR;
 ///
 /// | written | means |
 /// |---|---|
-/// | `5/1m`, `5/m`, `5/minute`, `5 per minute`, `5/60s` | five in each minute, minutes as the clock shows them |
+/// | `5/1m`, `5/m`, `5/minute`, `5 per minute`, `5-M`, `5/60s` | five in each minute, minutes as the clock shows them |
 /// | `10/3h`, `10 per 3 hours` | ten in each three hours, counted from the Unix epoch |
 /// | `5/1m@first_hit` | five in the minute that starts with a key's first unit |
 /// | `5/1m@staggered` | five in each minute, every key with a start of its own |
@@ -36,7 +36,9 @@ const DAY: u64 = 24 * HOUR;
 /// | `100/week`, `100/7d` | a hundred in seven days, from Thursday to Thursday 00:00 UTC, as the epoch began on one |
 /// | `100/day@Europe/Berlin` | a hundred in a calendar day of that zone, which may have 23 or 25 hours |
 ///
-/// The last needs the feature `calendar`; `week`, which then starts on Monday, `month` and `year` go with a zone
+/// [`Quota::list`] reads several, `10/minute;100/hour`.
+///
+/// The last of the table needs the feature `calendar`; `week`, which then starts on Monday, `month` and `year` go with a zone
 /// as well.
 ///
 /// # Examples

@@ -1,4 +1,7 @@
 //! The written form of a quota: `limit/window` or `limit per window`, then `@anchor` or `@zone`.
+//!
+//! The forms of other limiters are read where they mean the same: `10/minute;100/hour` of Flask-Limiter, `5-S` of
+//! ulule/limiter, `5/m` of django-ratelimit. They are printed in ours.
 
 use std::fmt;
 use std::ops::Range;
@@ -11,6 +14,37 @@ impl FromStr for Quota {
 
     fn from_str(text: &str) -> Result<Self, QuotaError> {
         let whole = Part { text, range: 0..text.len() };
+        match whole.list().nth(1) {
+            Some(_) => Err(whole.trim().error(QuotaErrorKind::Several)),
+            None => Self::read(&whole),
+        }
+    }
+}
+
+impl Quota {
+    /// Reads one quota, or several with `;`, `,` or `|` between them: `10/minute;100/hour`.
+    ///
+    /// # Errors
+    ///
+    /// If one of them cannot be read. An empty text is none.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use tollgate::Quota;
+    ///
+    /// let quotas = Quota::list("10/minute;100 per 3 hours")?;
+    /// assert_eq!(quotas, ["10/1m".parse()?, "100/3h".parse()?]);
+    ///
+    /// let error = Quota::list("10/minute;100/fortnight").unwrap_err();
+    /// assert_eq!(error.range(), Some(14..23));
+    /// # Ok::<(), tollgate::QuotaError>(())
+    /// ```
+    pub fn list(text: &str) -> Result<Vec<Self>, QuotaError> {
+        Part { text, range: 0..text.len() }.list().map(|part| Self::read(&part)).collect()
+    }
+
+    fn read(whole: &Part<'_>) -> Result<Self, QuotaError> {
         // The anchor goes first: the name of a zone may hold a `/` as well.
         let (amount, anchor) = match whole.split_once("@") {
             Some((amount, anchor)) => (amount, Some(anchor.trim())),
@@ -18,14 +52,18 @@ impl FromStr for Quota {
         };
         let (limit, window) = amount
             .split_once("/")
-            .or_else(|| amount.split_once(" per "))
+            .or_else(|| amount.split_once("per"))
+            .map(|(limit, window)| (limit.trim(), window.trim()))
+            .or_else(|| amount.trim().limit_and_letter())
             .ok_or_else(|| whole.trim().error(QuotaErrorKind::MissingSeparator))?;
-        let limit = limit.trim();
+        if limit.is_requests() {
+            return Err(whole.trim().error(QuotaErrorKind::Bucket));
+        }
         let value = limit.number().ok_or_else(|| limit.error(QuotaErrorKind::InvalidLimit))?;
         if value > Self::MAX_LIMIT {
             return Err(limit.error(QuotaErrorKind::LimitTooLarge));
         }
-        let length = Length::read(&window.trim())?;
+        let length = Length::read(&window)?;
         let Some(anchor) = anchor else { return length.fixed(value) };
         if let Some(named) = named_anchor(anchor.as_str()) {
             return length.fixed(value)?.with_anchor(named).map_err(|error| anchor.error(error.kind()));
@@ -118,6 +156,38 @@ impl<'a> Part<'a> {
         let start = self.range.end - self.as_str().trim_start().len();
         let end = start + self.as_str().trim().len();
         Part { text: self.text, range: start..end }
+    }
+
+    /// The parts between separators of quotas; all of it, if there are none.
+    fn list(&self) -> impl Iterator<Item = Self> {
+        let start = self.range.start;
+        let separated = self.as_str().split([';', ',', '|']);
+        separated.scan(start, |next, part| {
+            let start = *next;
+            *next += part.len() + 1;
+            Some(Part { text: self.text, range: start..start + part.len() })
+        })
+    }
+
+    /// `5-S`, `10-M`, `1000-H` and `2000-D`: letters stand for units, whatever their case. The letter that is read as a
+    /// unit is the one of our own that means the same.
+    fn limit_and_letter(&self) -> Option<(Self, Self)> {
+        let (limit, letter) = self.split_once("-")?;
+        let unit = match letter.as_str() {
+            "S" | "s" => "s",
+            "M" | "m" => "m",
+            "H" | "h" => "h",
+            "D" | "d" => "d",
+            _ => return None,
+        };
+        limit.number().map(|_| (limit, Part { text: unit, range: 0..unit.len() }))
+    }
+
+    /// Whether it is `10r`, as nginx writes it.
+    fn is_requests(&self) -> bool {
+        let text = self.as_str().strip_prefix("rate=").unwrap_or(self.as_str());
+        text.strip_suffix('r')
+            .is_some_and(|limit| limit.bytes().all(|byte| byte.is_ascii_digit()) && !limit.is_empty())
     }
 
     /// Digits alone; a value that does not fit is as large as can be, and so above every bound.
