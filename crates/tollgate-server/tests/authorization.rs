@@ -10,10 +10,7 @@ mod support;
 
 use std::fs;
 use std::net::SocketAddr;
-use std::path::PathBuf;
 use std::process::Output;
-use std::thread;
-use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use certificates::{Authority, Client, Identity};
@@ -22,37 +19,8 @@ use http_body_util::Empty;
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use rcgen::SanType;
 use serde_json::{Value, json};
-use support::{Connection, HANG, Reply, Server, tollgate};
-
-/// A folder of its own with a file of policies and one of principals, removed at the end.
-struct Folder(PathBuf);
-
-impl Folder {
-    fn new(name: &str) -> Self {
-        let folder = std::env::temp_dir().join(format!("tollgate-tokens-{name}-{}", std::process::id()));
-        let _ = fs::remove_dir_all(&folder);
-        fs::create_dir_all(&folder).expect("a folder can be made");
-        Self(folder)
-    }
-
-    fn path(&self, name: &str) -> String {
-        self.0.join(name).to_str().expect("text").to_owned()
-    }
-
-    /// At once, so that no reader sees half of it.
-    fn write(&self, name: &str, text: &str) -> String {
-        let (path, new) = (self.path(name), self.path(&format!("{name}.new")));
-        fs::write(&new, text).expect("a file can be written");
-        fs::rename(&new, &path).expect("it can be renamed");
-        path
-    }
-}
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.0);
-    }
-}
+use support::folder::Folder;
+use support::{Connection, Reply, Server, tollgate, until};
 
 const POLICIES: &str = "
 policies:
@@ -83,16 +51,6 @@ fn ask(address: SocketAddr, method: &str, path: &str, headers: &[&str], body: &s
     connection.send(&request(method, path, headers, body));
     let reply = if method == "HEAD" { connection.head() } else { connection.reply() };
     reply.expect("an answer comes")
-}
-
-/// Waits until it holds.
-#[track_caller]
-fn until(what: &str, mut holds: impl FnMut() -> bool) {
-    let began = Instant::now();
-    while !holds() {
-        assert!(began.elapsed() < HANG, "not within {HANG:?}: {what}");
-        thread::sleep(Duration::from_millis(10));
-    }
 }
 
 /// What a cell of the matrix is about.
@@ -292,7 +250,7 @@ impl Watched {
 /// Every principal, asking for every operation on every listener.
 #[test]
 fn every_principal_may_do_what_it_is_granted_and_nothing_else() {
-    let folder = Folder::new("matrix");
+    let folder = Folder::new();
     let (principals, file) = principals();
     let (policies, tokens) = (folder.write("p.yaml", POLICIES), folder.write("tokens.jsonl", &file));
     let server = Server::start(&[
@@ -372,7 +330,7 @@ fn every_principal_may_do_what_it_is_granted_and_nothing_else() {
 /// A receipt shows that somebody was admitted, and not that whoever shows it may touch its policy.
 #[test]
 fn a_receipt_is_taken_from_whoever_may_touch_its_policy_and_nobody_else() {
-    let folder = Folder::new("receipts");
+    let folder = Folder::new();
     let token = |name, policy: &str| new_token(name, &["--scope", "check,peek", "--policy", policy]);
     let ((search, search_line), (login, login_line)) = (token("web", "search"), token("form", "login"));
     let tokens = folder.write("t", &format!("{search_line}\n{login_line}\n"));
@@ -395,14 +353,14 @@ fn a_receipt_is_taken_from_whoever_may_touch_its_policy_and_nobody_else() {
 /// its subject alternative names, and of several the first that the file knows counts.
 #[test]
 fn a_certificate_is_a_principal_by_its_alternative_names() {
-    let folder = Folder::new("certificates");
-    let authority = Authority::new(&folder.0, "authority");
+    let folder = Folder::new();
+    let authority = Authority::new(folder.root(), "authority");
     let uri = |name: &str| SanType::URI(name.try_into().expect("a name"));
     let host = |name: &str| SanType::DnsName(name.try_into().expect("a name"));
     let mut file = String::new();
     let mut clients = Vec::new();
     let mut client = |name: &'static str, names: Vec<SanType>, scopes: &'static [&'static str]| {
-        let identity = authority.issue(&folder.0, name, |params| params.subject_alt_names = names);
+        let identity = authority.issue(folder.root(), name, |params| params.subject_alt_names = names);
         let is_known = !scopes.is_empty();
         let principal = Principal { name, shown: Vec::new(), is_known, scopes, policy: None };
         clients.push((principal, Client::new(&authority, Some(&identity))));
@@ -420,7 +378,7 @@ fn a_certificate_is_a_principal_by_its_alternative_names() {
     client("root.example", Vec::new(), &[]);
 
     let (policies, tokens) = (folder.write("p.yaml", POLICIES), folder.write("tokens.jsonl", &file));
-    let Identity { certificate, key } = authority.server(&folder.0, "server");
+    let Identity { certificate, key } = authority.server(folder.root(), "server");
     let files = [certificate, key, authority.file.clone()].map(|path| path.display().to_string());
     let mut flags = vec!["--config", &policies, "--tokens", &tokens, "--answers", "spring-starter"];
     flags.extend(["--tls-cert", &files[0], "--tls-key", &files[1], "--tls-client-ca", &files[2]]);
@@ -452,15 +410,16 @@ fn a_certificate_is_a_principal_by_its_alternative_names() {
 /// Whoever shows a token asks as its principal, whatever certificate the connection has.
 #[test]
 fn a_token_goes_before_a_certificate() {
-    let folder = Folder::new("both");
-    let authority = Authority::new(&folder.0, "authority");
+    let folder = Folder::new();
+    let authority = Authority::new(folder.root(), "authority");
     let uri = |name: &str| SanType::URI(name.try_into().expect("a name"));
-    let checks = authority
-        .issue(&folder.0, "checks", |params| params.subject_alt_names = vec![uri("spiffe://prod/checks")]);
+    let checks = authority.issue(folder.root(), "checks", |params| {
+        params.subject_alt_names = vec![uri("spiffe://prod/checks")]
+    });
     let (token, line) = new_token("peeks", &["--scope", "peek"]);
     let san = r#"{"name": "checks", "san": "spiffe://prod/checks", "scopes": ["check"]}"#;
     let tokens = folder.write("tokens.jsonl", &format!("{line}\n{san}\n"));
-    let Identity { certificate, key } = authority.server(&folder.0, "server");
+    let Identity { certificate, key } = authority.server(folder.root(), "server");
     let files = [certificate, key, authority.file.clone()].map(|path| path.display().to_string());
     let mut flags = vec!["--limit", "5/1d", "--key", "key", "--tokens", &tokens];
     flags.extend(["--tls-cert", &files[0], "--tls-key", &files[1], "--tls-client-ca", &files[2]]);
@@ -483,7 +442,7 @@ fn a_token_goes_before_a_certificate() {
 /// A page cannot have a token, but the browser can send what else its visitor has.
 #[test]
 fn pages_of_other_sites_are_refused_with_a_token_as_well() {
-    let folder = Folder::new("browsers");
+    let folder = Folder::new();
     let (token, line) = new_token("root", &["--scope", "change"]);
     let server = Server::start(&["--limit", "5/1d", "--tokens", &folder.write("t", &line)]);
     let bearer = format!("Authorization: Bearer {token}");
@@ -498,7 +457,7 @@ fn pages_of_other_sites_are_refused_with_a_token_as_well() {
 
 #[test]
 fn whoever_may_touch_one_policy_sees_it_alone_and_does_not_learn_of_others() {
-    let folder = Folder::new("view");
+    let folder = Folder::new();
     let (token, line) = new_token("web", &["--scope", "check,read", "--policy", "search"]);
     let (policies, tokens) = (folder.write("p.yaml", POLICIES), folder.write("t", &line));
     let server = Server::start(&["--config", &policies, "--tokens", &tokens]);
@@ -518,7 +477,7 @@ fn whoever_may_touch_one_policy_sees_it_alone_and_does_not_learn_of_others() {
 
 #[test]
 fn the_file_of_principals_is_read_again_and_a_bad_one_keeps_the_last_good() {
-    let folder = Folder::new("reload");
+    let folder = Folder::new();
     let (old, old_line) = new_token("web", &["--scope", "check"]);
     let (new, new_line) = new_token("web", &["--scope", "check"]);
     let path = folder.write("t.jsonl", &old_line);
@@ -565,7 +524,7 @@ fn the_file_of_principals_is_read_again_and_a_bad_one_keeps_the_last_good() {
 /// Whatever is presented, and wherever a token stands that should not.
 #[tokio::test(flavor = "multi_thread")]
 async fn no_token_digest_or_header_gets_into_logs_metrics_or_answers() {
-    let folder = Folder::new("canary");
+    let folder = Folder::new();
     let (token, line) = new_token("web", &["--scope", "check,metrics"]);
     let digest = serde_json::from_str::<Value>(&line).expect("JSON")["sha256"].clone();
     let digest = digest.as_str().expect("a text").to_owned();
@@ -644,7 +603,7 @@ async fn over_http2(address: SocketAddr, authorization: &str) -> StatusCode {
 
 #[test]
 fn a_file_that_cannot_be_used_ends_the_start() {
-    let folder = Folder::new("start");
+    let folder = Folder::new();
     let line = new_token("web", &["--scope", "check"]).1;
     let file = folder.write("t.jsonl", &format!("# first\n{line}\n{{\"name\": \"a b\"}}\n"));
     let missing = folder.path("missing.jsonl");
@@ -704,7 +663,7 @@ fn a_new_token_is_printed_once_with_the_line_of_the_file() {
 
 #[test]
 fn check_takes_its_token_from_a_file() {
-    let folder = Folder::new("client");
+    let folder = Folder::new();
     let (token, line) = new_token("web", &["--scope", "check"]);
     let server = Server::start(&["--limit", "5/1d", "--tokens", &folder.write("t", &line)]);
     let check = |file: Option<&str>| {
@@ -732,7 +691,7 @@ fn check_takes_its_token_from_a_file() {
 
 #[test]
 fn the_description_says_which_scope_an_operation_needs() {
-    let folder = Folder::new("openapi");
+    let folder = Folder::new();
     let (token, line) = new_token("web", &["--scope", "read"]);
     let tokens = folder.write("t", &line);
     let server = Server::start(&["--limit", "5/1d", "--tokens", &tokens, "--metrics-listen", "127.0.0.1:0"]);

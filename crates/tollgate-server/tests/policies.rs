@@ -11,47 +11,16 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::io::Write as _;
 use std::os::unix::fs::symlink;
-use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use serde_json::{Value, json};
-use support::{Connection, HANG, Reply, Server, charged, get, tollgate, undisturbed};
+use support::folder::Folder;
+use support::{Connection, Reply, Server, charged, get, tollgate, undisturbed, until};
 use tollgate_testkit::servers::{self, Software};
 
-/// A folder of its own, removed at the end.
-struct Folder(PathBuf);
-
-impl Folder {
-    fn new(name: &str) -> Self {
-        let folder = std::env::temp_dir().join(format!("tollgate-policies-{name}-{}", std::process::id()));
-        let _ = fs::remove_dir_all(&folder);
-        fs::create_dir_all(&folder).expect("a folder can be made");
-        Self(folder)
-    }
-
-    fn path(&self, name: &str) -> PathBuf {
-        self.0.join(name)
-    }
-
-    /// At once, as no reader may see half of it or nothing, however long this process is stopped in between.
-    fn write(&self, name: &str, text: &str) -> PathBuf {
-        let (path, new) = (self.path(name), self.path(&format!("{name}.new")));
-        fs::write(&new, text).expect("a file can be written");
-        fs::rename(&new, &path).expect("it can be renamed");
-        path
-    }
-}
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.0);
-    }
-}
-
-fn serve(file: &Path, more: &[&str]) -> Server {
-    let file = file.to_str().expect("a path in UTF-8");
+fn serve(file: &str, more: &[&str]) -> Server {
     Server::start(&[&["--config", file], more].concat())
 }
 
@@ -62,16 +31,6 @@ fn limit(limit: u64) -> String {
 
 fn live_version(server: &Server) -> u64 {
     server.admin_get("/v1/policies").json()["version"].as_u64().expect("a version")
-}
-
-/// Waits until it holds.
-#[track_caller]
-fn until(what: &str, mut holds: impl FnMut() -> bool) {
-    let began = Instant::now();
-    while !holds() {
-        assert!(began.elapsed() < HANG, "not within {HANG:?}: {what}");
-        thread::sleep(Duration::from_millis(10));
-    }
 }
 
 /// That so many changes of the file were live because they were noticed, and none because the file is looked at every
@@ -105,7 +64,7 @@ policies:
 
 #[test]
 fn answers_name_the_policy_and_the_version() {
-    let folder = Folder::new("answers");
+    let folder = Folder::new();
     let server = serve(&folder.write("t.yaml", SHOP), &[]);
     let first = server.get("/v1/check?user=alice&path=/search");
     let body = first.json();
@@ -155,7 +114,7 @@ fn answers_name_the_policy_and_the_version() {
 
 #[test]
 fn a_request_without_a_quota_says_why() {
-    let folder = Folder::new("without");
+    let folder = Folder::new();
     let policies = "policies:
   - { name: api, match: { path: /api/* }, key: [user], on_missing_key: deny, deny_status: 401, quotas: [1/1d] }
   - { name: strict, match: { path: /strict }, key: [user], quotas: [1/1d] }
@@ -184,7 +143,7 @@ fn a_request_without_a_quota_says_why() {
 
 #[test]
 fn administrators_change_every_quota_that_applies() {
-    let folder = Folder::new("changes");
+    let folder = Folder::new();
     let server = serve(&folder.write("t.yaml", SHOP), &[]);
     let alice = json!({ "user": "alice", "path": "/search" });
     let decision = server.post("/v1/check", &json!({ "attributes": alice, "cost": 2 }).to_string()).json();
@@ -212,7 +171,7 @@ fn administrators_change_every_quota_that_applies() {
 /// `ip=unknown` was told that `ip` is missing.
 #[test]
 fn a_request_that_says_nobody_learns_what_is_wrong_with_it() {
-    let folder = Folder::new("nobody");
+    let folder = Folder::new();
     let policies = "policies:
 - { name: asked, match: { path: /asked }, key: [ip], quotas: [5/1d] }
 - { name: either, match: { path: /either }, key: { first_of: [user, ip] }, quotas: [5/1d] }
@@ -244,7 +203,7 @@ fn a_request_that_says_nobody_learns_what_is_wrong_with_it() {
 
 #[test]
 fn administrators_see_the_policies_and_no_value_that_may_be_secret() {
-    let folder = Folder::new("admin");
+    let folder = Folder::new();
     let text = format!(
         "{SHOP}  - name: partner
     match: {{ token: hunter2 }}
@@ -258,7 +217,7 @@ fn administrators_see_the_policies_and_no_value_that_may_be_secret() {
     let reply = server.admin_get("/v1/policies");
     assert!(!String::from_utf8_lossy(&reply.body).contains("hunter2"));
     let body = reply.json();
-    assert_eq!((&body["version"], body["source"].as_str()), (&json!(1), file.to_str()));
+    assert_eq!((&body["version"], body["source"].as_str()), (&json!(1), Some(&*file)));
     assert!(body["age_ms"].as_u64().is_some_and(|age| age < 60_000));
     let names: Vec<&str> = body["policies"]
         .as_array()
@@ -293,7 +252,7 @@ fn administrators_see_the_policies_and_no_value_that_may_be_secret() {
 
 #[test]
 fn the_file_is_read_again_when_an_administrator_or_a_signal_says_so() {
-    let folder = Folder::new("asked");
+    let folder = Folder::new();
     let file = folder.write("t.yaml", &limit(3));
     let server = serve(&file, &[]);
     assert_eq!(server.get("/v1/check?cost=2").status, 200);
@@ -324,7 +283,7 @@ fn the_file_is_read_again_when_an_administrator_or_a_signal_says_so() {
 
 #[test]
 fn a_change_is_noticed_however_the_file_is_changed() {
-    let folder = Folder::new("noticed");
+    let folder = Folder::new();
     let file = folder.write("t.yaml", &limit(1));
     let server = serve(&file, &[]);
     // Written in place.
@@ -348,7 +307,7 @@ fn a_file_that_is_written_slowly_goes_live_as_a_whole() {
     undisturbed(|| {
         let policy =
             |name: &str, limit| format!("  - {{ name: {name}, key: global, quotas: [{limit}/1d] }}\n");
-        let folder = Folder::new("slow");
+        let folder = Folder::new();
         let before = format!("policies:\n{}{}{}", policy("a", 1), policy("b", 1), policy("c", 1));
         let path = folder.write("t.yaml", &before);
         let server = serve(&path, &[]);
@@ -370,7 +329,7 @@ fn a_file_that_is_written_slowly_goes_live_as_a_whole() {
 
 #[test]
 fn a_file_cut_short_is_live_at_once_by_request_and_else_after_a_while() {
-    let folder = Folder::new("short");
+    let folder = Folder::new();
     let two = format!("{}# and a comment that makes it longer\n", limit(3));
     let path = folder.write("t.yaml", &two);
     let server = serve(&path, &[]);
@@ -389,7 +348,7 @@ fn a_file_cut_short_is_live_at_once_by_request_and_else_after_a_while() {
 /// word, and no file that came back helped.
 #[test]
 fn a_pipe_in_place_of_the_file_is_refused_and_holds_up_nothing() {
-    let folder = Folder::new("pipe");
+    let folder = Folder::new();
     let path = folder.write("t.yaml", &limit(1));
     let server = serve(&path, &[]);
     fs::remove_file(&path).expect("it can be removed");
@@ -415,7 +374,7 @@ fn a_pipe_in_place_of_the_file_is_refused_and_holds_up_nothing() {
 /// What kubelet does with a ConfigMap: the file is a link through `..data`, which is swapped for another.
 #[test]
 fn the_swap_of_a_config_map_is_noticed() {
-    let folder = Folder::new("configmap");
+    let folder = Folder::new();
     let publish = |name: &str, text: &str| {
         fs::create_dir(folder.path(name)).expect("a folder can be made");
         folder.write(&format!("{name}/tollgate.yaml"), text);
@@ -437,7 +396,7 @@ fn the_swap_of_a_config_map_is_noticed() {
 
 #[test]
 fn a_bad_file_changes_nothing_and_is_told_until_a_good_one_comes() {
-    let folder = Folder::new("bad");
+    let folder = Folder::new();
     let file = folder.write("t.yaml", &limit(2));
     let server = serve(&file, &[]);
     folder.write("t.yaml", "policies: [{ name: all, key: global, quotas: [5/1mm], colour: red }]\n");
@@ -473,7 +432,7 @@ fn a_bad_file_changes_nothing_and_is_told_until_a_good_one_comes() {
 /// Every reload told all warnings again, also one that changed nothing.
 #[test]
 fn a_warning_is_logged_once() {
-    let folder = Folder::new("warned");
+    let folder = Folder::new();
     let server = serve(&folder.write("t.yaml", &limit(2)), &[]);
     for text in [limit(2), format!("# moved by a line\n{}", limit(2))] {
         folder.write("t.yaml", &text);
@@ -489,7 +448,7 @@ fn a_warning_is_logged_once() {
 /// A line end in a key of the file made a line of the log that nobody had written.
 #[test]
 fn a_bad_file_forges_no_line_of_the_log() {
-    let folder = Folder::new("forged");
+    let folder = Folder::new();
     let server = serve(&folder.write("t.yaml", &limit(2)), &[]);
     folder.write("t.yaml", "policies: []\n\"x\\nforged\\e[2J\": 1\n");
     server.admin_post("/v1/policies/reload", "").assert_problem(422, None);
@@ -508,7 +467,7 @@ fn of_1000_reloads_under_load_no_decision_mixes_two() {
             |name: &str| format!("  - {{ name: {name}-{limit}, key: global, quotas: [{limit}/1d] }}\n");
         format!("policies:\n{}{}", policy("one"), policy("other"))
     };
-    let folder = Folder::new("load");
+    let folder = Folder::new();
     let server = serve(&folder.write("t.yaml", &version(0)), &[]);
     let (over, checks) = (AtomicBool::new(false), AtomicUsize::new(0));
     /// Also where this test fails: clients that nobody stops would keep it from ending.
@@ -571,7 +530,7 @@ fn of_1000_reloads_under_load_no_decision_mixes_two() {
 #[test]
 fn what_each_policy_says_of_a_store_that_is_killed_holds() {
     let store = servers::Server::start(Software::Redis);
-    let folder = Folder::new("killed");
+    let folder = Folder::new();
     let url = format!("redis://{}", store.address());
     let policies = format!(
         "store: {{ url: \"{url}\", prefix: shop }}
@@ -640,7 +599,7 @@ policies:
 fn policies_that_count_different_keys_go_together_on_a_cluster() {
     let cluster = servers::Cluster::with(&servers::Settings::new(Software::Redis));
     let seeds: Vec<String> = cluster.nodes().iter().map(|node| node.address().to_string()).collect();
-    let folder = Folder::new("slots");
+    let folder = Folder::new();
     let text = |across: &str| {
         format!(
             "store: {{ url: \"redis+cluster://{}\"{across} }}
@@ -696,7 +655,7 @@ policies:
 fn flags_go_before_the_store_of_the_file_and_a_change_of_it_waits_for_a_start() {
     let (of_file, of_flag) =
         (servers::Server::start(Software::Redis), servers::Server::start(Software::Redis));
-    let folder = Folder::new("store");
+    let folder = Folder::new();
     let url = |store: &servers::Server| format!("redis://{}", store.address());
     let text =
         |prefix: &str| format!("store: {{ url: \"{}\", prefix: {prefix} }}\n{}", url(&of_file), limit(3));
@@ -730,20 +689,20 @@ fn flags_go_before_the_store_of_the_file_and_a_change_of_it_waits_for_a_start() 
 
 #[test]
 fn a_file_that_cannot_be_used_is_told_with_status_2() {
-    let folder = Folder::new("usage");
+    let folder = Folder::new();
     let fails = |arguments: &[&str]| {
         let output = tollgate().arg("serve").args(arguments).output().expect("it runs");
         assert_eq!(output.status.code(), Some(2), "{arguments:?}");
         String::from_utf8_lossy(&output.stderr).into_owned()
     };
     let file = folder.write("t.yaml", "policies: [{ name: a b, key: global, quotas: [5/1mm] }]\n");
-    let file = file.to_str().expect("a path in UTF-8");
+    let file = &*file;
     let error = fails(&["--config", file]);
     assert!(error.contains("is not valid") && error.matches("t.yaml:1:").count() == 2, "{error}");
     assert!(fails(&["--config", "/nowhere/t.yaml"]).contains("cannot read /nowhere/t.yaml"));
     let secret =
         folder.write("store.yaml", &format!("store: {{ url: \"redis://:hunter2@h:x\" }}\n{}", limit(1)));
-    let error = fails(&["--config", secret.to_str().expect("a path in UTF-8")]);
+    let error = fails(&["--config", &secret]);
     assert!(error.contains("store") && !error.contains("hunter2"), "{error}");
     for conflicting in [&["--limit", "5/1m"][..], &["--key", "user"], &["--count-denied"]] {
         assert!(fails(&[&["--config", file], conflicting].concat()).contains("cannot be used with"));

@@ -20,7 +20,7 @@ use std::time::{Duration, Instant};
 use certificates::{Authority, Client, Identity};
 use rcgen::{SanType, date_time_ymd};
 use rustls::pki_types::ServerName;
-use support::{Connection, HANG, Server, get, tollgate, undisturbed};
+use support::{Connection, HANG, Server, get, tollgate, undisturbed, until};
 use tempfile::TempDir;
 
 const CHECK: &str = "/v1/check?user=alice";
@@ -87,14 +87,6 @@ fn openssl(setup: &Setup, address: SocketAddr, arguments: &[&str]) -> String {
         .output()
         .expect("openssl is missing: install it, such as with `apt-get install openssl`");
     String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr)
-}
-
-fn until(what: &str, mut holds: impl FnMut() -> bool) {
-    let began = Instant::now();
-    while !holds() {
-        assert!(began.elapsed() < HANG, "not within {HANG:?}: {what}");
-        thread::sleep(Duration::from_millis(10));
-    }
 }
 
 #[test]

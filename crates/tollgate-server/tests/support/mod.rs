@@ -3,6 +3,7 @@
 #![allow(dead_code, reason = "every test file uses a part of it")]
 #![allow(clippy::expect_used, clippy::disallowed_methods, reason = "this is a test, in real time")]
 
+pub(crate) mod folder;
 pub(crate) mod http2;
 
 use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
@@ -71,6 +72,16 @@ fn longest_pause(is_over: &AtomicBool) -> Duration {
         longest = longest.max(look.elapsed());
     }
     longest
+}
+
+/// Waits until it holds.
+#[track_caller]
+pub(crate) fn until(what: &str, mut holds: impl FnMut() -> bool) {
+    let began = Instant::now();
+    while !holds() {
+        assert!(began.elapsed() < HANG, "not within {HANG:?}: {what}");
+        thread::sleep(Duration::from_millis(10));
+    }
 }
 
 /// What a refund of this decision names.
