@@ -164,12 +164,27 @@ pub async fn run(args: &CheckArgs) -> (String, Result<Answer, ClientError>) {
     let text = match &decision {
         // Also where it is a problem.
         _ if args.json && serde_json::from_slice::<IgnoredAny>(&body).is_ok() => {
-            String::from_utf8_lossy(&body).trim_end().to_owned() + "\n"
+            in_ascii(String::from_utf8_lossy(&body).trim_end()) + "\n"
         }
         Ok(decision) => readable(decision) + "\n",
         Err(_) => String::new(),
     };
     (text, decision.map(|decision| if decision.allowed { Answer::Allowed } else { Answer::Denied }))
+}
+
+/// The same JSON in printable ASCII: a terminal may obey other characters. Outside of its texts, JSON has no others than white
+/// space.
+fn in_ascii(json: &str) -> String {
+    let mut text = String::with_capacity(json.len());
+    for unit in json.encode_utf16() {
+        match u8::try_from(unit) {
+            Ok(byte @ b' '..=b'~') => text.push(byte.into()),
+            Ok(b'\t' | b'\n' | b'\r') => text.push(' '),
+            // Writing into a string does not fail.
+            _ => drop(write!(text, "\\u{unit:04x}")),
+        }
+    }
+    text
 }
 
 async fn exchange(

@@ -69,6 +69,27 @@ fn json_is_the_answer_as_it_came() {
     assert_eq!(server.get("/v1/check?user=a%3Db&path=/").status, 429);
 }
 
+/// The answer of a service can hold what a terminal obeys.
+#[test]
+fn json_has_no_character_that_a_terminal_obeys() {
+    let text = "\u{9b}31m\u{202e}\u{7f}ä😀";
+    let body = format!("{{\r\n\"detail\":\t\"{text}\\u001b\"}}");
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let address = listener.local_addr().expect("an address");
+    let serving = std::thread::spawn(move || {
+        let (mut stream, _) = listener.accept().expect("it asks");
+        let _ = stream.read(&mut [0; 4096]);
+        let head = format!("HTTP/1.1 400 Bad Request\r\nContent-Length: {}\r\n\r\n", body.len());
+        stream.write_all((head + &body).as_bytes()).expect("it reads");
+    });
+    let (status, said, _) = check(&format!("http://{address}"), &["user=alice", "--json"]);
+    serving.join().expect("no panic");
+    assert_eq!(status, Some(2));
+    assert!(said.trim_end_matches('\n').bytes().all(|byte| matches!(byte, b' '..=b'~')), "{said:?}");
+    let answer: serde_json::Value = serde_json::from_str(&said).expect("JSON");
+    assert_eq!(answer["detail"], format!("{text}\u{1b}"), "it means the same");
+}
+
 #[test]
 fn json_is_the_problem_where_there_is_no_decision() {
     let server = Server::start(&["--limit", "1/1d@first_hit", "--key", "user", "--max-counters", "1"]);
