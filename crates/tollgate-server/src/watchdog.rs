@@ -195,7 +195,11 @@ impl<I: AsyncRead + Unpin> AsyncRead for Watched<I> {
         if read.is_ready() {
             self.activity.bytes_came();
         }
-        read
+        match read {
+            // Many clients end TLS without a word. HTTP itself tells whether a request is whole (RFC 9112, section 9.8).
+            Poll::Ready(Err(error)) if error.kind() == io::ErrorKind::UnexpectedEof => Poll::Ready(Ok(())),
+            read => read,
+        }
     }
 }
 

@@ -571,3 +571,33 @@ fn no_key_is_ever_shown() {
         assert!(!shown.contains(digits), "{shown}");
     }
 }
+
+/// Most clients end TLS without saying so, and each of them was a broken connection in the metrics.
+#[test]
+fn a_client_that_ends_tls_without_a_word_after_its_answer_is_not_broken_off() {
+    let setup = Setup::new();
+    let server = setup.start(&[]);
+    let cut = |reason: &str| {
+        let name = format!("tollgate_http_connections_cut_total{{reason=\"{reason}\"}}");
+        setup.metric(&server, None, &name).expect("a count")
+    };
+    let open = || setup.metric(&server, None, "tollgate_http_connections{listener=\"public\"}");
+    for _ in 0..20 {
+        let mut stream = setup.client(None).open(server.public).expect("it listens");
+        stream.write_all(&get(CHECK)).expect("it reads");
+        let mut reply = [0; 4096];
+        let read = stream.read(&mut reply).expect("an answer");
+        assert!(reply[..read].starts_with(b"HTTP/1.1 200"));
+        drop(stream);
+    }
+    until("they have ended", || open() == Some(0.0));
+    assert_eq!(cut("broken"), 0.0);
+
+    // One that breaks off within a request is.
+    let mut stream = setup.client(None).open(server.public).expect("it listens");
+    stream
+        .write_all(b"POST /v1/check HTTP/1.1\r\nHost: localhost\r\nContent-Length: 50\r\n\r\n{")
+        .expect("it reads");
+    drop(stream);
+    until("it has ended", || cut("broken") == 1.0);
+}
