@@ -127,6 +127,40 @@ fn answers_that_nobody_reads_are_bounded() {
     }
 }
 
+/// Answers of a batch of records were kept without a bound.
+#[test]
+fn answers_of_a_batch_need_room_before_anything_is_counted() {
+    let server = Server::start(&["--limit", "1000000/1d", "--key", "user", "--body-memory", "16KiB"]);
+    let batch = vec![r#"{"attributes": {"user": "alice"}}"#; 100].join(",");
+    let batch = format!("{{\"requests\": [{batch}]}}");
+    for (address, path) in [(server.public, "/v1/check/batch"), (server.admin, "/v1/record/batch")] {
+        let mut connection = Connection::open(address);
+        let head = [
+            (":method", "POST"),
+            (":scheme", "http"),
+            (":path", path),
+            (":authority", "localhost"),
+            ("content-type", "application/json"),
+        ];
+        let head = frame(HEADERS, END_HEADERS, 1, &fields(&head));
+        connection
+            .send(&[PREFACE, &settings(&[]), &head, &frame(DATA, END_STREAM, 1, batch.as_bytes())].concat());
+        let mut answer = Vec::new();
+        while let Some((kind, flags, 1 | 0, payload)) = connection.frame() {
+            if kind == DATA {
+                answer.extend(payload);
+                if flags & END_STREAM != 0 {
+                    break;
+                }
+            }
+        }
+        let answer = String::from_utf8_lossy(&answer);
+        assert!(answer.contains("no memory for the answer"), "{path}: {} bytes", answer.len());
+    }
+    let peek = server.post("/v1/peek", r#"{"attributes": {"user": "alice"}}"#);
+    assert_eq!(peek.json()["used"], 0, "nothing was counted");
+}
+
 /// Requests that are cancelled at once cost their client nothing (CVE-2023-44487).
 #[test]
 fn requests_that_are_cancelled_at_once_cost_others_nothing() {

@@ -7,10 +7,15 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
+use http::{StatusCode, Version};
 use tollgate::{Clock, SystemClock};
 use tracing::warn;
 
+use super::rejection::Rejection;
 use crate::log_gap::LogGap;
+
+/// Bytes that the answer to one request of a batch usually has.
+const BATCH_ENTRY: usize = 640;
 
 const LOG_GAP: Duration = Duration::from_secs(60);
 
@@ -56,6 +61,23 @@ impl Budget {
     /// Whether half of it is held, so that clients who are slow have to make room.
     pub(crate) fn is_scarce(&self) -> bool {
         self.held() > self.max() / 2
+    }
+
+    /// Holds what the answer to a batch of so many requests will take. It is asked before anything is counted. An answer that
+    /// has it among its extensions holds it until it is sent.
+    ///
+    /// # Errors
+    ///
+    /// If there is no room.
+    pub(super) fn for_batch(&self, version: Version, requests: usize) -> Result<Arc<Held>, Rejection> {
+        let mut held = self.none();
+        // Over HTTP/1.1 there is one answer at a time, and the next request waits until it is read.
+        if version == Version::HTTP_2 && !held.resize(requests * BATCH_ENTRY) {
+            self.note_refusal();
+            let detail = "there is no memory for the answer: too many others wait to be read";
+            return Err(Rejection::new(StatusCode::SERVICE_UNAVAILABLE, detail));
+        }
+        Ok(Arc::new(held))
     }
 
     /// Notes that a request is refused because there is no room.

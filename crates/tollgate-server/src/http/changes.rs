@@ -108,9 +108,11 @@ impl<S: ServedStore> Edge<S> {
         caller: &Caller,
         request: Request<Incoming>,
     ) -> Result<Reply, Rejection> {
+        let version = request.version();
         let body = body::read(request, &self.budget).await?;
         let RecordBatchRequest { requests } = json::read(&body)?;
         BatchRequest::check_length(requests.len())?;
+        let held = self.budget.for_batch(version, requests.len())?;
         let asked = requests.into_iter();
         let asked: Vec<(CallerAttributes<'_>, u32)> =
             asked.map(|Object(request)| (caller.asks(request.attributes), request.cost.units())).collect();
@@ -121,7 +123,9 @@ impl<S: ServedStore> Edge<S> {
                 RecordEntry::Rejection(Rejection::check(error, &format!("requests[{index}].attributes")))
             }
         });
-        Ok(reply::json(StatusCode::OK, &RecordBatchReply { records: records.collect() }))
+        let mut reply = reply::json(StatusCode::OK, &RecordBatchReply { records: records.collect() });
+        reply.extensions_mut().insert(held);
+        Ok(reply)
     }
 }
 

@@ -1,8 +1,6 @@
 //! What a caller asks for itself: check, peek, and many checks at once.
 
-use std::sync::Arc;
-
-use http::{Request, StatusCode, Uri, Version};
+use http::{Request, StatusCode, Uri};
 use hyper::body::Incoming;
 use tollgate::AnswerError;
 use tollgate_policy::PolicyDecision;
@@ -63,13 +61,7 @@ impl<S: ServedStore> Edge<S> {
         let body = body::read(request, &self.budget).await?;
         let BatchRequest { requests } = json::read(&body)?;
         BatchRequest::check_length(requests.len())?;
-        let mut held = self.budget.none();
-        // Over HTTP/1.1 there is one answer at a time, and the next request waits until it is read.
-        if version == Version::HTTP_2 && !held.resize(requests.len() * BatchReply::ENTRY) {
-            self.budget.note_refusal();
-            let detail = "there is no memory for the answer: too many others wait to be read";
-            return Err(Rejection::new(StatusCode::SERVICE_UNAVAILABLE, detail));
-        }
+        let held = self.budget.for_batch(version, requests.len())?;
         // A request whose limits cannot be is answered for itself, as one without a key is.
         let asked = requests.into_iter().map(|Object(request)| {
             let BatchEntryRequest { attributes, cost, receipt, policy, quotas } = request;
@@ -98,7 +90,7 @@ impl<S: ServedStore> Edge<S> {
             }
         });
         let mut reply = reply::json(StatusCode::OK, &BatchReply { decisions: entries.collect() });
-        reply.extensions_mut().insert(Arc::new(held));
+        reply.extensions_mut().insert(held);
         Ok(reply)
     }
 

@@ -170,11 +170,6 @@ pub(in crate::http) struct BatchReply<'a> {
     pub(in crate::http) decisions: Vec<BatchEntry<'a>>,
 }
 
-impl BatchReply<'_> {
-    /// Bytes that an entry usually has.
-    pub(in crate::http) const ENTRY: usize = 640;
-}
-
 /// A decision, or why there is none.
 #[derive(Serialize, JsonSchema)]
 #[serde(untagged)]
