@@ -5,11 +5,11 @@ use std::collections::BTreeSet;
 
 use smallvec::SmallVec;
 
-use crate::{Unknown, View};
+use crate::{Unknown, View, canonical};
 
 /// Names and values; borrowed from the request where they stand there as they are.
 ///
-/// Of a name that is given twice the first value counts. How many there may be is for the edge to say, which
+/// Of a name that is given twice the first value counts. Those of `path` and `ip` are kept in [one spelling](canonical). How many there may be is for the edge to say, which
 /// takes them from strangers.
 ///
 /// There is no `Debug`: values often are persons or secrets.
@@ -60,9 +60,9 @@ impl<'a> Attributes<'a> {
         Self { within: Some(policies), ..self }
     }
 
-    /// Adds a name and its value.
+    /// Adds a name and its value, as policies [read it](canonical).
     pub fn push(&mut self, name: impl Into<Cow<'a, str>>, value: impl Into<Cow<'a, str>>) {
-        self.pairs.push((name.into(), value.into()));
+        self.pairs.push(pair(name.into(), value.into()));
     }
 
     /// The value of this name; may be empty.
@@ -112,7 +112,12 @@ impl View for Attributes<'_> {
 
 impl<'a, N: Into<Cow<'a, str>>, V: Into<Cow<'a, str>>> FromIterator<(N, V)> for Attributes<'a> {
     fn from_iter<I: IntoIterator<Item = (N, V)>>(pairs: I) -> Self {
-        let pairs = pairs.into_iter().map(|(name, value)| (name.into(), value.into())).collect();
+        let pairs = pairs.into_iter().map(|(name, value)| pair(name.into(), value.into())).collect();
         Self { pairs, within: None }
     }
+}
+
+fn pair<'a>(name: Cow<'a, str>, value: Cow<'a, str>) -> (Cow<'a, str>, Cow<'a, str>) {
+    let value = canonical(&name, value);
+    (name, value)
 }

@@ -80,7 +80,7 @@ pub use self::policy::{HeaderFormat, Mode, OnMissingKey, Override, Policy};
 pub use self::printable::Printable;
 pub use self::problem::{Hint, Position, Problem, ProblemKind};
 pub use self::schema::json_schema;
-pub use self::view::{Undecided, Unknown, Value, View};
+pub use self::view::{Undecided, Unknown, Value, View, canonical};
 pub use self::warning::{Warning, WarningKind};
 // What `cidr` holds.
 pub use tollgate::{Grouping, Network, NetworkError};

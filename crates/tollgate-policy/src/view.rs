@@ -1,6 +1,10 @@
 //! What policies ask of a request: the values of its attributes, on demand.
 
+use std::borrow::Cow;
+use std::net::IpAddr;
+
 use thiserror::Error;
+use tollgate::{Grouping, canonical_path};
 
 /// A request as policies see it: the values of its attributes, by name.
 ///
@@ -114,6 +118,39 @@ pub struct Undecided<'a> {
 pub struct Value<'a> {
     text: &'a str,
     is_head: bool,
+}
+
+/// Returns the value of an attribute as policies read it, whoever says it.
+///
+/// - `ip` is an address in its usual spelling. An address that stands for an IPv4 address is that one: mapped
+///   (`::ffff:192.0.2.7`), or through a translator (`64:ff9b::192.0.2.7`).
+/// - `path` is [decoded once, without empty and dot segments](tollgate::canonical_path).
+/// - All others are what they say.
+///
+/// # Examples
+///
+/// ```
+/// use tollgate_policy::canonical;
+///
+/// assert_eq!(canonical("ip", "::ffff:192.0.2.7".into()), "192.0.2.7");
+/// assert_eq!(canonical("path", "//%6Cogin".into()), "/login");
+/// assert_eq!(canonical("user", "//%6Cogin".into()), "//%6Cogin");
+/// ```
+#[must_use]
+pub fn canonical<'v>(name: &str, value: Cow<'v, str>) -> Cow<'v, str> {
+    let changed = match name {
+        "path" => canonical_path(&value),
+        // Of IPv4 there is but one spelling.
+        "ip" if value.contains(':') => match value.parse::<IpAddr>() {
+            Ok(address) => Grouping::WHOLE.network(address).first().to_string().into(),
+            Err(_) => return value,
+        },
+        _ => return value,
+    };
+    match changed {
+        Cow::Owned(changed) if changed != value => changed.into(),
+        _ => value,
+    }
 }
 
 const GET: &str = "GET";

@@ -188,6 +188,35 @@ fn as_a_part_of_a_key_head_counts_as_get() {
     assert_ne!(key("GET", "HEAD"), key("GET", "GET"));
 }
 
+/// A client wrote a path in another way, or came by IPv6 to a listener for both, and a policy that named either did not
+/// match.
+#[test]
+fn a_path_and_an_address_have_one_spelling() {
+    let policies = policies(
+        "
+  - { name: login, match: { path: /login }, key: [path, { attribute: ip }], quotas: [5/1m] }
+  - { name: host, match: { ip: 192.0.2.7 }, key: global, quotas: [5/1m] }
+  - { name: note, match: { note: //login }, key: global, quotas: [5/1m] }",
+    );
+    let end = |path, ip| {
+        let attributes: Attributes<'_> = [("path", path), ("ip", ip)].into_iter().collect();
+        said(&policies.charges(&attributes, 1).unwrap())
+    };
+    let plain = end("/login", "192.0.2.7");
+    assert_eq!(plain.matches("1 of").count(), 2, "{plain}");
+    for path in ["//login", "/%6cogin", "/x/../login", "/./login"] {
+        for ip in ["::ffff:192.0.2.7", "::FFFF:C000:207", "64:ff9b::192.0.2.7"] {
+            assert_eq!(end(path, ip), plain, "{path} {ip}");
+        }
+    }
+    assert_ne!(end("/login/", "192.0.2.7"), plain);
+
+    let mut pushed = Attributes::default();
+    pushed.push("path", "//login");
+    pushed.push("note", "//login");
+    assert_eq!((pushed.value("path"), pushed.value("note")), (Some("/login"), Some("//login")));
+}
+
 /// Whatever is found late, the end is the same, and nothing is asked for twice.
 #[test]
 fn what_is_found_late_changes_nothing() {
