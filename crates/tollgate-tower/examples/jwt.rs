@@ -44,7 +44,9 @@ async fn main() -> Result<(), Box<dyn Error>> {
 }
 
 fn read(file: &str) -> Result<Keys, Box<dyn Error>> {
-    Ok(Keys::from_jwks(&std::fs::read(file)?)?)
+    let keys = Keys::from_jwks(&std::fs::read(file)?)?;
+    keys.broken().iter().for_each(|key| eprintln!("{file}: {key}"));
+    Ok(keys)
 }
 
 /// Reads the keys again every minute. What cannot be read replaces nothing.

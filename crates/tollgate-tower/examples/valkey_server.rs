@@ -122,5 +122,7 @@ async fn keys(uri: &Uri) -> Result<Keys, Box<dyn Error>> {
     let request =
         Request::get(uri.path()).header(header::HOST, authority.as_str()).body(Empty::<&[u8]>::new())?;
     let answer = sender.send_request(request).await?.into_body().collect().await?.to_bytes();
-    Ok(Keys::from_jwks(&answer).map_err(|e| format!("KEYCLOAK_REALM: {}: {e}", uri.path()))?)
+    let keys = Keys::from_jwks(&answer).map_err(|e| format!("KEYCLOAK_REALM: {}: {e}", uri.path()))?;
+    keys.broken().iter().for_each(|key| eprintln!("{}: {key}", uri.path()));
+    Ok(keys)
 }

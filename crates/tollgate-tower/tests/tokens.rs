@@ -375,6 +375,8 @@ fn keys_can_be_replaced_while_they_are_used() {
     assert_eq!(clone.verify(&token).unwrap_err(), TokenError::UnknownKey);
 }
 
+/// One broken key made the whole set unusable: the issuer's new keys were never taken, and when the old ones were gone,
+/// every login failed.
 #[test]
 fn a_set_keeps_what_it_can_use_and_a_broken_key_is_named() {
     let set = |keys: Value| Keys::from_jwks(json!({ "keys": keys }).to_string().as_bytes());
@@ -394,7 +396,7 @@ fn a_set_keeps_what_it_can_use_and_a_broken_key_is_named() {
         with("use", json!("enc")),
         with("key_ops", json!(["sign"])),
     ] {
-        assert!(matches!(set(json!([other])), Err(KeysError::NoKey)), "{other}");
+        assert!(matches!(set(json!([other])), Err(KeysError::NoKey(None))), "{other}");
         assert_eq!(set(json!([other, good])).unwrap().len(), 1, "{other}");
     }
     let short = Base64UrlUnpadded::encode_string(&[0xff; 255]);
@@ -402,6 +404,8 @@ fn a_set_keeps_what_it_can_use_and_a_broken_key_is_named() {
     let zeros = Base64UrlUnpadded::encode_string(&[&[0; 200][..], &[0xff; 255]].concat());
     for (broken, says) in [
         (json!({ "kty": "OKP", "crv": "Ed25519" }), "`x` is missing or not in base64url"),
+        (with("kid", json!(7)), "expected a JSON Web Key"),
+        (json!("a key"), "expected a JSON Web Key"),
         (with("x", json!("a=")), "`x` is missing or not in base64url"),
         (with("x", json!("AAAA")), "the key is none for EdDSA"),
         (with("alg", json!("ES256")), "the key is none for ES256"),
@@ -423,11 +427,18 @@ fn a_set_keeps_what_it_can_use_and_a_broken_key_is_named() {
         (json!({ "kty": "oct", "k": x }), "`alg` is missing or not in base64url"),
         (json!({ "kty": "oct", "alg": "HS512", "k": x }), "the secret needs at least 64 bytes, random ones"),
     ] {
-        let error = set(json!([good, broken])).unwrap_err();
-        assert_eq!(error.to_string(), "key 2 of the set cannot be used", "{broken}");
+        let says = format!("key 2 of the set cannot be used: {says}");
+        let keys = set(json!([good, broken])).unwrap();
+        assert_eq!(keys.len(), 1, "{broken}");
+        let [found] = keys.broken() else { panic!("{broken}: {:?}", keys.broken()) };
+        assert_eq!(found.to_string(), says, "{broken}");
+
+        // Alone it is why there is none.
+        let error = set(json!([{ "kty": "new" }, broken])).unwrap_err();
+        assert!(matches!(error, KeysError::NoKey(_)), "{broken}: {error}");
         assert_eq!(std::error::Error::source(&error).unwrap().to_string(), says, "{broken}");
     }
-    assert!(matches!(set(json!([])), Err(KeysError::NoKey)));
+    assert!(matches!(set(json!([])), Err(KeysError::NoKey(None))));
     for text in ["", "{}", "[]", "{\"keys\":{}}", RSA_PEM] {
         assert!(matches!(Keys::from_jwks(text.as_bytes()), Err(KeysError::Json(_))), "{text}");
     }

@@ -4,6 +4,7 @@ use std::fmt;
 
 use base64ct::{Base64UrlUnpadded, Encoding};
 use serde::Deserialize;
+use serde_json::Value;
 use spki::SubjectPublicKeyInfoRef;
 use spki::der::asn1::{ObjectIdentifier, UintRef};
 use spki::der::{self, Document, Reader, SliceReader};
@@ -35,12 +36,26 @@ use super::material::Material;
 /// # Ok::<(), tollgate_tower::key::jwt::KeysError>(())
 /// ```
 #[derive(Default)]
-pub struct Keys(Vec<Entry>);
+pub struct Keys {
+    entries: Vec<Entry>,
+    broken: Vec<BrokenKey>,
+}
 
 struct Entry {
     id: Option<Box<str>>,
     algorithm: Algorithm,
     material: Material,
+}
+
+/// A key of a set that cannot be used. Log it: tokens that are signed with it are refused.
+#[derive(Debug, Error)]
+#[error("key {number} of the set cannot be used: {error}")]
+pub struct BrokenKey {
+    /// Which one, counted from 1.
+    pub number: usize,
+    /// Why.
+    #[source]
+    pub error: KeysError,
 }
 
 /// Keys that cannot be used. The fault of whoever made or wrote them.
@@ -50,20 +65,16 @@ pub enum KeysError {
     /// The text is no JSON Web Key Set.
     #[error("expected a JSON Web Key Set")]
     Json(#[source] serde_json::Error),
-    /// A key of a set cannot be used; the set as a whole is refused.
-    #[error("key {number} of the set cannot be used")]
-    InSet {
-        /// Which one, counted from 1.
-        number: usize,
-        /// Why.
-        source: Box<Self>,
-    },
+    /// A key of a set is no object, or one of its members has another type than RFC 7517 says. What it holds may be a
+    /// secret, and is not repeated.
+    #[error("expected a JSON Web Key")]
+    Key,
     /// A member of a key is missing, or its value is not in base64url.
     #[error("`{0}` is missing or not in base64url")]
     Member(&'static str),
     /// No key of the set verifies signatures by an [`Algorithm`].
     #[error("the set has no key that verifies signatures by an algorithm that is known")]
-    NoKey,
+    NoKey(#[source] Option<Box<BrokenKey>>),
     /// The text is no public key in PEM.
     #[error("expected a public key in PEM, which begins with -----BEGIN PUBLIC KEY-----")]
     Pem(#[source] der::Error),
@@ -83,19 +94,34 @@ impl Keys {
     ///
     /// A key that does not say its algorithm has the usual one of its kind: RS256, ES256, ES384 or EdDSA; a secret has
     /// to say it. Keys of other kinds, for other algorithms or for another use than signatures are left out, so that
-    /// an issuer can publish them.
+    /// an issuer can publish them. A key that is [broken](Self::broken) does not keep the others from being used (RFC
+    /// 7517, section 5), or an issuer could not replace them.
     ///
     /// # Errors
     ///
-    /// If the text is no set, if a key that would be used is broken, or if none is left.
+    /// If the text is no set, or if it has no key that can be used.
     pub fn from_jwks(json: &[u8]) -> Result<Self, KeysError> {
         let set: JwkSet = serde_json::from_slice(json).map_err(KeysError::Json)?;
         let mut keys = Self::default();
-        for (index, jwk) in set.keys.iter().enumerate() {
-            let in_set = |error| KeysError::InSet { number: index + 1, source: Box::new(error) };
-            keys.0.extend(jwk.entry().map_err(in_set)?);
+        for (number, jwk) in (1..).zip(set.keys) {
+            let entry =
+                serde_json::from_value(jwk).map_err(|_| KeysError::Key).and_then(|jwk: Jwk| jwk.entry());
+            match entry {
+                Ok(entry) => keys.entries.extend(entry),
+                Err(error) => keys.broken.push(BrokenKey { number, error }),
+            }
         }
-        if keys.is_empty() { Err(KeysError::NoKey) } else { Ok(keys) }
+        if keys.is_empty() {
+            Err(KeysError::NoKey(keys.broken.into_iter().next().map(Box::new)))
+        } else {
+            Ok(keys)
+        }
+    }
+
+    /// The keys of sets that cannot be used, though they are for signatures.
+    #[must_use]
+    pub fn broken(&self) -> &[BrokenKey] {
+        &self.broken
     }
 
     /// One public key in PEM, for this algorithm.
@@ -121,7 +147,7 @@ impl Keys {
             (ED25519, Algorithm::Ed25519) => Material::point(algorithm, bytes)?,
             _ => return Err(KeysError::Mismatch(algorithm)),
         };
-        Ok(Self(vec![Entry { id: None, algorithm, material }]))
+        Ok(Entry { id: None, algorithm, material }.into())
     }
 
     /// One secret that issuer and service share, for HS256, HS384 or HS512: random bytes, at least as many as the hash
@@ -132,13 +158,13 @@ impl Keys {
     /// If the algorithm is another, the secret too short, or a key in PEM.
     pub fn from_secret(algorithm: Algorithm, secret: &[u8]) -> Result<Self, KeysError> {
         let material = Material::secret(algorithm, secret)?;
-        Ok(Self(vec![Entry { id: None, algorithm, material }]))
+        Ok(Entry { id: None, algorithm, material }.into())
     }
 
     /// Keys that have no id have this one from now on: tokens that name another are not verified with them.
     #[must_use]
     pub fn named(mut self, id: &str) -> Self {
-        for entry in self.0.iter_mut().filter(|entry| entry.id.is_none()) {
+        for entry in self.entries.iter_mut().filter(|entry| entry.id.is_none()) {
             entry.id = Some(id.into());
         }
         self
@@ -147,20 +173,21 @@ impl Keys {
     /// These keys and the others, while one replaces the other.
     #[must_use]
     pub fn and(mut self, others: Self) -> Self {
-        self.0.extend(others.0);
+        self.entries.extend(others.entries);
+        self.broken.extend(others.broken);
         self
     }
 
     /// How many keys there are.
     #[must_use]
     pub fn len(&self) -> usize {
-        self.0.len()
+        self.entries.len()
     }
 
     /// Whether there is none: then no token is valid.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
+        self.entries.is_empty()
     }
 
     /// The keys that a token may be signed with that says this of its key. One that does not say which key, and keys
@@ -170,7 +197,7 @@ impl Keys {
         algorithm: Algorithm,
         id: Option<&str>,
     ) -> impl Iterator<Item = &Material> {
-        let entries = self.0.iter().filter(move |entry| {
+        let entries = self.entries.iter().filter(move |entry| {
             let is_named = entry.id.as_deref().zip(id).is_none_or(|(own, named)| own == named);
             entry.algorithm == algorithm && is_named
         });
@@ -178,10 +205,16 @@ impl Keys {
     }
 }
 
+impl From<Entry> for Keys {
+    fn from(entry: Entry) -> Self {
+        Self { entries: vec![entry], broken: Vec::new() }
+    }
+}
+
 /// Their ids and algorithms.
 impl fmt::Debug for Keys {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_list().entries(self.0.iter().map(|entry| (&entry.id, entry.algorithm))).finish()
+        f.debug_list().entries(self.entries.iter().map(|entry| (&entry.id, entry.algorithm))).finish()
     }
 }
 
@@ -202,7 +235,7 @@ fn rsa_numbers(bytes: &[u8]) -> der::Result<(UintRef<'_>, UintRef<'_>)> {
 
 #[derive(Deserialize)]
 struct JwkSet {
-    keys: Vec<Jwk>,
+    keys: Vec<Value>,
 }
 
 /// A key as a set has it (RFC 7518, section 6, and RFC 8037).

@@ -22,7 +22,7 @@ use serde_json::Value;
 use tollgate::Key;
 
 pub use self::algorithm::Algorithm;
-pub use self::keys::{Keys, KeysError};
+pub use self::keys::{BrokenKey, Keys, KeysError};
 pub use self::verifier::{Claims, TokenError, Verifier};
 
 use super::secrecy::sole;
