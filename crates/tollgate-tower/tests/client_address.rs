@@ -6,7 +6,7 @@ use std::collections::HashMap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use fastrand::Rng;
-use http::{HeaderValue, Request};
+use http::{HeaderName, HeaderValue, Request};
 use tollgate::Key;
 use tollgate_testkit::block_on;
 use tollgate_tower::Head;
@@ -97,6 +97,59 @@ fn the_client_is_the_rightmost_hop_that_is_no_trusted_proxy() {
             lines.iter().map(|line| line.split(',').map(element).collect::<Vec<_>>().join(", ")).collect();
         let found = key(&behind_proxies(header), &request(peer, header, &lines));
         assert_eq!(found, Key::from(client), "{lines:?} from {peer} is {client}");
+    }
+}
+
+/// A load balancer whose address is another tomorrow.
+#[test]
+fn so_many_proxies_are_believed_whatever_their_addresses_are() {
+    let header = ForwardedHeader::XForwardedFor;
+    // How many, what the header says, who is counted.
+    let cases: &[(usize, &[&str], &str)] = &[
+        (0, &["198.51.100.1"], "192.0.2.7"),
+        (1, &["198.51.100.1"], "198.51.100.1"),
+        (1, &["203.0.113.66, 198.51.100.1"], "198.51.100.1"),
+        (1, &["203.0.113.66", "198.51.100.1"], "198.51.100.1"),
+        (2, &["203.0.113.66, 198.51.100.1, 10.9.9.9"], "198.51.100.1"),
+        // Whoever came past one of them says less.
+        (2, &["198.51.100.1"], "198.51.100.1"),
+        (1, &[], "192.0.2.7"),
+        (2, &["198.51.100.1, unknown"], "192.0.2.7"),
+    ];
+    for (count, lines, client) in cases {
+        let client: IpAddr = client.parse().unwrap();
+        let by = ClientAddress::behind(TrustedProxies::nearest(*count), header);
+        let found = key(&by, &request("192.0.2.7", header, lines));
+        assert_eq!(found, Key::from(client), "{lines:?} behind {count}");
+    }
+}
+
+#[test]
+fn a_header_of_its_own_names_the_client() {
+    let name = HeaderName::from_static("cf-connecting-ip");
+    let by = ClientAddress::named_by(TrustedProxies::parse(PROXIES).unwrap(), name.clone());
+    // Where the connection comes from, what the header says, who is counted.
+    let cases: &[(&str, &[&str], &str)] = &[
+        ("10.0.0.1", &["198.51.100.1"], "198.51.100.1"),
+        ("10.0.0.1", &[" [2001:db8:1:2::9]:443 "], "2001:db8:1:2::"),
+        ("::ffff:10.0.0.1", &["::ffff:198.51.100.1"], "198.51.100.1"),
+        ("10.0.0.1", &["10.0.0.2"], "10.0.0.2"),
+        // Who is no proxy is itself.
+        ("192.0.2.7", &["198.51.100.1"], "192.0.2.7"),
+        // What the proxy has not replaced is not believed.
+        ("10.0.0.1", &["198.51.100.1", "198.51.100.2"], "10.0.0.1"),
+        ("10.0.0.1", &["198.51.100.1, 198.51.100.2"], "10.0.0.1"),
+        ("10.0.0.1", &["unknown"], "10.0.0.1"),
+        ("10.0.0.1", &[""], "10.0.0.1"),
+        ("10.0.0.1", &[], "10.0.0.1"),
+    ];
+    for (peer, lines, client) in cases {
+        let mut request = request(peer, ForwardedHeader::XForwardedFor, &["203.0.113.66"]);
+        for line in *lines {
+            request.headers_mut().append(&name, HeaderValue::from_static(line));
+        }
+        let client: IpAddr = client.parse().unwrap();
+        assert_eq!(key(&by, &request), Key::from(client), "{lines:?} from {peer} is {client}");
     }
 }
 

@@ -6,6 +6,8 @@ mod proxies;
 
 use std::net::IpAddr;
 
+use http::{HeaderMap, HeaderName};
+
 pub use self::hops::ForwardedHeader;
 pub use self::proxies::TrustedProxies;
 
@@ -28,6 +30,8 @@ use crate::Head;
 ///
 /// Each trusted proxy has to append to the header of this kind, or to replace it. One that passes it on untouched lets
 /// clients be whoever they want.
+///
+/// Some proxies say the client's address in [a header of its own](Self::named_by) instead.
 ///
 /// # What is missing
 ///
@@ -59,15 +63,50 @@ use crate::Head;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ClientAddress {
     proxies: TrustedProxies,
-    header: ForwardedHeader,
+    told: Told,
     grouping: Grouping,
+}
+
+/// Where proxies say whom they have heard from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Told {
+    /// One after another.
+    Way(ForwardedHeader),
+    /// The client alone.
+    Client(HeaderName),
 }
 
 impl ClientAddress {
     /// As these proxies say in this header; groups IPv6 addresses by their first 64 bits.
     #[must_use]
     pub fn behind(proxies: TrustedProxies, header: ForwardedHeader) -> Self {
-        Self { proxies, header, grouping: Grouping::default() }
+        Self { proxies, told: Told::Way(header), grouping: Grouping::default() }
+    }
+
+    /// As these proxies say in this header, which holds the client's address and nothing else: `X-Real-IP`,
+    /// `CF-Connecting-IP`, `True-Client-IP`. Groups IPv6 addresses by their first 64 bits.
+    ///
+    /// The proxy that the connection comes from has to replace the header, whatever its client has sent. A header that
+    /// is there twice was not replaced, and is not believed: then the proxy is counted, as where it is missing or no
+    /// address.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use http::HeaderName;
+    /// use tollgate_tower::Head;
+    /// use tollgate_tower::key::{ClientAddress, Peer, TrustedProxies};
+    ///
+    /// let proxies = TrustedProxies::parse(["10.0.0.0/24"])?;
+    /// let by = ClientAddress::named_by(proxies, HeaderName::from_static("x-real-ip"));
+    /// let mut request = http::Request::get("/").header("x-real-ip", "192.0.2.7").body(())?;
+    /// request.extensions_mut().insert(Peer("10.0.0.1:49152".parse()?));
+    /// assert_eq!(by.of(Head::from(&request)), Some("192.0.2.7".parse()?));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[must_use]
+    pub fn named_by(proxies: TrustedProxies, header: HeaderName) -> Self {
+        Self { proxies, told: Told::Client(header), grouping: Grouping::default() }
     }
 
     /// Groups addresses so.
@@ -79,16 +118,32 @@ impl ClientAddress {
     /// The client's address, not grouped; `None` if nobody has left the address that the connection comes from.
     #[must_use]
     pub fn of(&self, head: Head<'_>) -> Option<IpAddr> {
-        let mut reached = Peer::of(head)?;
-        let mut hops = self.header.hops(head.headers());
-        while self.proxies.contain(reached) {
-            match hops.next() {
-                Some(Some(address)) => reached = address,
-                Some(None) | None => break,
-            }
-        }
+        let peer = Peer::of(head)?;
+        let reached = match &self.told {
+            Told::Way(header) => self.reached(peer, header.hops(head.headers())),
+            Told::Client(header) => self.reached(peer, std::iter::once(sole(head.headers(), header))),
+        };
         Some(reached.to_canonical())
     }
+
+    /// The first address, from the service to the client, that is none of a trusted proxy.
+    fn reached(&self, peer: IpAddr, hops: impl Iterator<Item = Option<IpAddr>>) -> IpAddr {
+        let mut reached = peer;
+        for (between, hop) in hops.enumerate() {
+            match hop.filter(|_| self.proxies.believe(reached, between)) {
+                Some(address) => reached = address,
+                None => break,
+            }
+        }
+        reached
+    }
+}
+
+/// The address that this header holds; `None` if it is there twice.
+fn sole(headers: &HeaderMap, name: &HeaderName) -> Option<IpAddr> {
+    let mut values = headers.get_all(name).iter();
+    let value = values.next()?;
+    if values.next().is_some() { None } else { node::address(value.as_bytes()) }
 }
 
 impl KeyExtractor for ClientAddress {

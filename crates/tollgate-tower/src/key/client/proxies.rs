@@ -13,14 +13,25 @@ use tollgate::{Network, NetworkError};
 /// use tollgate_tower::key::TrustedProxies;
 ///
 /// let proxies = TrustedProxies::parse(["192.0.2.10", "2001:db8:1::/48"])?;
-/// assert!(proxies.contain("192.0.2.10".parse()?));
-/// assert!(proxies.contain("::ffff:192.0.2.10".parse()?));
-/// assert!(!proxies.contain("192.0.2.11".parse()?));
+/// assert!(proxies.believe("192.0.2.10".parse()?, 0));
+/// assert!(proxies.believe("::ffff:192.0.2.10".parse()?, 1));
+/// assert!(!proxies.believe("192.0.2.11".parse()?, 0));
 /// assert!(TrustedProxies::parse(["192.0.2.10/8"]).is_err());
+///
+/// // A load balancer of the cloud and a proxy of one's own, whatever their addresses are today.
+/// let proxies = TrustedProxies::nearest(2);
+/// assert!(proxies.believe("192.0.2.11".parse()?, 1));
+/// assert!(!proxies.believe("192.0.2.11".parse()?, 2));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct TrustedProxies(Box<[Network]>);
+pub struct TrustedProxies(Trust);
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Trust {
+    Networks(Box<[Network]>),
+    Nearest(usize),
+}
 
 impl TrustedProxies {
     /// The proxies with addresses in these networks, each written as an address with or without a prefix length.
@@ -29,19 +40,34 @@ impl TrustedProxies {
     ///
     /// If one of them is no network.
     pub fn parse<'t>(networks: impl IntoIterator<Item = &'t str>) -> Result<Self, NetworkError> {
-        networks.into_iter().map(str::parse).collect::<Result<_, _>>().map(Self)
+        networks.into_iter().map(str::parse).collect()
     }
 
-    /// Whether the proxy with this address is believed.
+    /// So many proxies, counted from the service, whatever their addresses are: for load balancers whose addresses
+    /// change.
+    ///
+    /// Every request has to come through all of them. Whoever reaches the service past one of them is counted as whom
+    /// it likes, so the network must not let anybody else connect.
     #[must_use]
-    pub fn contain(&self, address: IpAddr) -> bool {
-        let host = Network::host(address);
-        self.0.iter().any(|network| network.covers(&host))
+    pub fn nearest(count: usize) -> Self {
+        Self(Trust::Nearest(count))
+    }
+
+    /// Whether the proxy with this address is believed, with so many proxies between it and the service.
+    #[must_use]
+    pub fn believe(&self, address: IpAddr, between: usize) -> bool {
+        match &self.0 {
+            Trust::Networks(networks) => {
+                let host = Network::host(address);
+                networks.iter().any(|network| network.covers(&host))
+            }
+            Trust::Nearest(count) => between < *count,
+        }
     }
 }
 
 impl FromIterator<Network> for TrustedProxies {
     fn from_iter<I: IntoIterator<Item = Network>>(networks: I) -> Self {
-        Self(networks.into_iter().collect())
+        Self(Trust::Networks(networks.into_iter().collect()))
     }
 }
