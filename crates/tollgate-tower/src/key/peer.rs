@@ -12,7 +12,8 @@ use crate::Head;
 /// limit.
 ///
 /// It is found in the request's extensions: a [`Peer`] that a server of one's own has left there, with the feature
-/// `axum` its `ConnectInfo<SocketAddr>` (`into_make_service_with_connect_info::<SocketAddr>()`), with the feature
+/// `axum` its `ConnectInfo<SocketAddr>` (`into_make_service_with_connect_info::<SocketAddr>()`) or, in tests without a
+/// connection, its `MockConnectInfo<SocketAddr>` (a layer around this one), with the feature
 /// `tonic` its `TcpConnectInfo`. (Where tonic ends TLS, a layer in front has to leave a [`Peer`], taken from its
 /// `TlsConnectInfo`.) If there is none, the service is put together wrong, and no request passes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -62,6 +63,12 @@ impl Peer {
         #[cfg(feature = "axum")]
         if let Some(info) = head.extensions().get::<axum::extract::ConnectInfo<SocketAddr>>() {
             return Some(info.0.ip());
+        }
+        #[cfg(feature = "axum")]
+        if let Some(mock) =
+            head.extensions().get::<axum::extract::connect_info::MockConnectInfo<SocketAddr>>()
+        {
+            return Some(mock.0.ip());
         }
         #[cfg(feature = "tonic")]
         if let Some(info) = head.extensions().get::<TcpConnectInfo>() {

@@ -1,10 +1,15 @@
 //! Extractors in front of axum: what proxies, routers and issuers say.
 
+use std::net::SocketAddr;
+
 use axum::Router;
+use axum::body::Body;
+use axum::extract::connect_info::MockConnectInfo;
 use axum::routing::get as on_get;
-use http::StatusCode;
-use tollgate_tower::key::{ClientAddress, ForwardedHeader, KeyExtractor, Route, TrustedProxies};
+use http::{Request, StatusCode};
+use tollgate_tower::key::{ClientAddress, ForwardedHeader, KeyExtractor, PeerAddress, Route, TrustedProxies};
 use tollgate_tower::{RateLimitLayer, Rule};
+use tower_service::Service;
 
 use crate::support::{Runs, get, limiter, send, serve};
 
@@ -45,6 +50,23 @@ async fn a_client_is_believed_only_if_it_is_a_trusted_proxy() {
         assert_eq!(from(spoofed).await, StatusCode::TOO_MANY_REQUESTS, "{spoofed}");
     }
     assert_eq!(runs.count(), 1);
+}
+
+/// A request of a test has no connection: it was answered 500, and whoever tested handlers had to leave the layer out.
+#[tokio::test]
+async fn a_test_without_connections_says_whom_it_is_from() {
+    let (router, runs) = app(PeerAddress::new());
+    let ask = async |address: [u8; 4]| {
+        let mut router = router.clone().layer(MockConnectInfo(SocketAddr::from((address, 49152))));
+        Service::<Request<Body>>::call(&mut router, Request::get("/search").body(Body::empty()).unwrap())
+            .await
+            .unwrap()
+            .status()
+    };
+    assert_eq!(ask([192, 0, 2, 1]).await, StatusCode::OK);
+    assert_eq!(ask([192, 0, 2, 1]).await, StatusCode::TOO_MANY_REQUESTS);
+    assert_eq!(ask([192, 0, 2, 2]).await, StatusCode::OK);
+    assert_eq!(runs.count(), 2);
 }
 
 #[tokio::test]
