@@ -29,6 +29,10 @@ pub(crate) struct Caller {
 /// operation can forget the caller.
 pub(crate) struct CallerAttributes<'a>(Attributes<'a>);
 
+/// The caller asks for what concerns a policy that it may not touch.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct OtherPolicy;
+
 impl Caller {
     pub(crate) fn new(policies: Option<Arc<BTreeSet<Box<str>>>>) -> Self {
         Self { policies }
@@ -46,8 +50,13 @@ impl Caller {
         self.policies.as_ref().is_none_or(|policies| policies.contains(policy))
     }
 
-    pub(crate) fn may_touch_all(&self) -> bool {
-        self.policies.is_none()
+    /// That the caller may touch all policies.
+    ///
+    /// # Errors
+    ///
+    /// If it may touch some of them only.
+    pub(crate) fn may_touch_all(&self) -> Result<(), OtherPolicy> {
+        if self.policies.is_none() { Ok(()) } else { Err(OtherPolicy) }
     }
 }
 

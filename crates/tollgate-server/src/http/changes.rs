@@ -12,7 +12,7 @@ use super::wire::{
     RecordRequest, RefundReply, RefundRequest, RefundedQuota, ResetRequest, SetRequest, WrittenQuota,
 };
 use super::{Edge, Reply, body, json, reply};
-use crate::caller::{Caller, CallerAttributes};
+use crate::caller::{Caller, CallerAttributes, OtherPolicy};
 use crate::store::ServedStore;
 
 impl<S: ServedStore> Edge<S> {
@@ -62,7 +62,7 @@ impl<S: ServedStore> Edge<S> {
         let receipt = self.asking.receipts.open(receipt);
         let receipt = receipt.map_err(|error| Rejection::bad_field("receipt", error.to_string()))?;
         if !receipt.items().iter().all(|item| caller.may_touch(item.quota().policy())) {
-            return Err(Rejection::other_policies());
+            return Err(OtherPolicy.into());
         }
         let cost = cost.map_or(u32::MAX, Cost::units);
         let refunded = self.engine.refund_receipt(&receipt, cost).await;

@@ -122,7 +122,7 @@ impl<S: ServedStore + 'static> Edge<S> {
             since: live.since().as_unix_millis(),
             age_ms: u64::try_from(age.as_millis()).unwrap_or(u64::MAX),
             not_live: failure
-                .filter(|_| caller.may_touch_all())
+                .filter(|_| caller.may_touch_all().is_ok())
                 .map(|failure| NotLive { since: failure.since.as_unix_millis(), error: failure.to_string() }),
             unmatched: live.policies().unmatched().unwrap_or_default().name(),
             policies: policies.map(PolicyBody::new).collect(),
@@ -135,9 +135,7 @@ impl<S: ServedStore + 'static> Edge<S> {
         caller: &Caller,
         request: Request<Incoming>,
     ) -> Result<Reply, Rejection> {
-        if !caller.may_touch_all() {
-            return Err(Rejection::other_policies());
-        }
+        caller.may_touch_all()?;
         let body = body::read(request, &self.budget).await?;
         if !body.is_empty() {
             let ReloadRequest {} = json::read(&body)?;

@@ -11,6 +11,7 @@ use super::json::BadField;
 use super::query::QueryError;
 use super::wire::{ChangedQuota, ProblemBody, ProblemReason};
 use super::{Reply, reply};
+use crate::caller::OtherPolicy;
 use crate::principals::Unauthorized;
 use crate::scope::Scope;
 
@@ -79,12 +80,6 @@ impl Rejection {
         Self { scope: Some(scope), ..Self::new(status, detail) }
     }
 
-    /// The caller may touch some policies only, and asks for what concerns others.
-    pub(super) fn other_policies() -> Self {
-        let detail = "this concerns a policy that the caller may not touch";
-        Self::new(StatusCode::FORBIDDEN, detail)
-    }
-
     pub(super) fn draining() -> Self {
         Self::new(StatusCode::SERVICE_UNAVAILABLE, "the service is about to stop")
     }
@@ -113,7 +108,7 @@ impl Rejection {
     pub(super) fn check(error: &CheckError, attributes: &str) -> Self {
         match error {
             // Which policy it is, is for those who may touch it.
-            CheckError::Refused(Refusal::OtherPolicy { .. }) => Self::other_policies(),
+            CheckError::Refused(Refusal::OtherPolicy { .. }) => OtherPolicy.into(),
             CheckError::Refused(refusal) => {
                 let field = match refusal {
                     // Any of several would do, so none of them is the one that is wrong.
@@ -219,6 +214,12 @@ impl Rejection {
             reply.headers_mut().insert(RETRY_AFTER, HeaderValue::from_static("1"));
         }
         reply
+    }
+}
+
+impl From<OtherPolicy> for Rejection {
+    fn from(OtherPolicy: OtherPolicy) -> Self {
+        Self::new(StatusCode::FORBIDDEN, "this concerns a policy that the caller may not touch")
     }
 }
 

@@ -19,9 +19,7 @@ impl<S: ServedStore + 'static> Edge<S> {
         caller: &Caller,
         request: Request<Incoming>,
     ) -> Result<Reply, Rejection> {
-        if !caller.may_touch_all() {
-            return Err(Rejection::other_policies());
-        }
+        caller.may_touch_all()?;
         let accept = request.headers().get_all(ACCEPT).iter().filter_map(|value| value.to_str().ok());
         Ok(if prefers_plain(accept) {
             reply::text(Scrape::PLAIN_TYPE, self.scrape.plain_text().into())
