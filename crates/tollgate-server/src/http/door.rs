@@ -55,8 +55,12 @@ pub(super) fn admit<B>(
     match (operation.scope, &listener.access) {
         (Some(scope), Access::Principals(principals)) => {
             let (presented, now) = (presented(request.headers()), SystemClock.coarse_now());
-            let caller = principals.load().authorize(scope, presented, peer, now);
-            caller.map_err(|reason| Rejection::unauthorized(reason, scope))
+            let principals = principals.load();
+            let caller = principals.authorize(scope, presented, peer, now);
+            caller.map_err(|reason| match principals.have_tokens() {
+                true => Rejection::unauthorized(reason, scope),
+                false => Rejection::unauthorized_certificate(reason, scope),
+            })
         }
         _ => Ok(Caller::default()),
     }

@@ -80,6 +80,24 @@ impl Rejection {
         Self { scope: Some(scope), ..Self::new(status, detail) }
     }
 
+    /// The same where no principal has a token. A challenge, which 401 demands (RFC 9110, section 15.5.2), could only ask for
+    /// one.
+    pub(super) fn unauthorized_certificate(reason: Unauthorized, scope: Scope) -> Self {
+        let detail = match reason {
+            Unauthorized::Nobody => {
+                format!("this needs the scope `{scope}`: connect with a client certificate that has it")
+            }
+            Unauthorized::Unknown => format!(
+                "this needs the scope `{scope}`, and no token is known here: send no `Authorization`, and connect with \
+                 a client certificate"
+            ),
+            Unauthorized::Expired | Unauthorized::Scope => {
+                return Self { status: StatusCode::FORBIDDEN, ..Self::unauthorized(reason, scope) };
+            }
+        };
+        Self { scope: Some(scope), ..Self::new(StatusCode::FORBIDDEN, detail) }
+    }
+
     pub(super) fn draining() -> Self {
         Self::new(StatusCode::SERVICE_UNAVAILABLE, "the service is about to stop")
     }

@@ -164,6 +164,16 @@ impl Principals {
         place.and_then(|place| self.entries.get(place)).ok_or(otherwise)
     }
 
+    /// Whether a token can help whoever asks.
+    pub(crate) fn have_tokens(&self) -> bool {
+        !self.tokens.is_empty()
+    }
+
+    /// Whether a certificate can.
+    pub(crate) fn have_certificates(&self) -> bool {
+        !self.certificates.is_empty()
+    }
+
     /// Each that was used since the process started, and when last, in Unix seconds.
     pub(crate) fn last_used(&self) -> impl Iterator<Item = (&str, i64)> {
         let all = self.entries.iter();

@@ -1,6 +1,8 @@
 //! The description of the service that `/openapi.json` answers with: the table of operations, the types of the wire, and
 //! what the policies that are live add to them.
 
+mod security;
+
 use bytes::Bytes;
 use http::StatusCode;
 use schemars::generate::SchemaSettings;
@@ -56,18 +58,12 @@ pub(super) fn document<'a>(
         "paths": paths,
         "components": { "schemas": describer.schemas() },
     });
-    if listeners.iter().any(Listener::asks_principals) {
-        document["components"]["securitySchemes"] = json!({ BEARER: {
-            "type": "http",
-            "scheme": "bearer",
-            "description": "A token of `serve --tokens`; its principal has to have the scope that an operation names",
-        } });
+    let schemes = security::schemes(listeners);
+    if !schemes.is_empty() {
+        document["components"]["securitySchemes"] = schemes.into();
     }
     document.to_string().into()
 }
-
-/// The name of the way in which principals are told.
-const BEARER: &str = "bearer";
 
 /// Describes operations under the policies that are live, and collects the types that they speak of.
 struct Describer<'a> {
@@ -103,10 +99,8 @@ impl<'a> Describer<'a> {
             "tags": listeners.iter().map(|listener| listener.name).collect::<Vec<_>>(),
             "responses": self.responses(operation, asks_principals),
         });
-        if let (Some(scope), true) = (operation.scope, asks_principals) {
-            let everybody = listeners.iter().any(|listener| !listener.asks_principals()).then(|| json!({}));
-            let principals = json!({ BEARER: [scope.name()] });
-            described["security"] = everybody.into_iter().chain([principals]).collect();
+        if let Some(required) = security::requirements(listeners, operation.scope) {
+            described["security"] = required;
         }
         match operation.asked {
             Asked::Path => {}
