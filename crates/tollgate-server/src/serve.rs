@@ -187,7 +187,7 @@ impl Server {
             None => (Access::Hosts(allowed_hosts), None),
             Some((file, principals)) => {
                 let watch = Watch::start(&[file.file().path()]);
-                let (principals, live) = LivePrincipals::new(file, principals);
+                let (principals, live) = LivePrincipals::new(file, principals, security);
                 let reloads = Arc::new(Reloads::new(principals));
                 let figures =
                     PrincipalFigures { live: Arc::clone(&live), reloads: Arc::clone(reloads.state()) };

@@ -438,6 +438,49 @@ fn nobody_is_asked_for_a_token_where_all_principals_have_certificates() {
     }
 }
 
+/// A name of a certificate that can never be shown let nobody in, and nothing told why.
+#[test]
+fn names_of_certificates_that_nobody_can_show_are_warned_of() {
+    let warnings = |server: Server| {
+        server.signal("TERM");
+        let (_, log) = server.wait();
+        log.lines().filter(|line| line.contains("WARN")).map(str::to_owned).collect::<Vec<_>>()
+    };
+    let line = |name: &str, san: &str| {
+        format!("{{\"name\": \"{name}\", \"san\": \"{san}\", \"scopes\": [\"check\"]}}\n")
+    };
+    let good =
+        ["spiffe://prod/web", "web.example", "*.example", "10.0.0.1", "2001:db8::1", "ops@web.example"];
+    let good: String =
+        good.iter().enumerate().map(|(index, san)| line(&format!("good-{index}"), san)).collect();
+    let mutual = Mutual::start(Some(&good));
+    assert_eq!(warnings(mutual.server), <[String; 0]>::default());
+
+    let bad = ["Web.example", "web .example", "2001:DB8::1", "::ffff:10.0.0.1", "CN=web", "web.example/"];
+    let bad: String = bad.iter().enumerate().map(|(index, san)| line(&format!("bad-{index}"), san)).collect();
+    let mutual = Mutual::start(Some(&format!("{good}{bad}")));
+    // Also when the file is read again.
+    let again = line("late", "spiffe://prod/late") + &line("new", "Other.Example");
+    mutual.folder.write("tokens.jsonl", &format!("{good}{again}"));
+    let client = mutual.client("spiffe://prod/late");
+    until("the file is read again", || {
+        client.get(mutual.server.public, "/v1/check?user=a").is_ok_and(|(status, _)| status == 200)
+    });
+    let said = warnings(mutual.server);
+    assert_eq!(said.len(), 7, "{said:#?}");
+    for (index, said) in said.iter().take(6).enumerate() {
+        assert!(said.contains(&format!("bad-{index}")), "{said}");
+    }
+    assert!(said[0].contains("web.example"), "it says how the name is written: {}", said[0]);
+    assert!(said[6].contains("other.example"), "{}", said[6]);
+
+    let folder = Folder::new();
+    let tokens = folder.write("t", &format!("{good}{}", new_token("web", &["--scope", "check"]).1));
+    let said = warnings(Server::start(&["--limit", "5/1d", "--tokens", &tokens]));
+    let [said] = &said[..] else { panic!("{said:#?}") };
+    assert!(said.contains("--tls-client-ca") && said.contains("good-0"), "{said}");
+}
+
 /// Every client with its certificate, asking for every operation on both listeners. A certificate has no other name than
 /// its subject alternative names, and of several the first that the file knows counts.
 #[test]

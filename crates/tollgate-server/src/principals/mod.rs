@@ -6,26 +6,23 @@
 
 mod file;
 mod last_token;
+mod live;
 mod token;
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
-use std::time::Duration;
 
 use arc_swap::ArcSwap;
 use tollgate::Timestamp;
-use tollgate_policy::ConfigError;
 
 pub(crate) use self::file::{Line, PrincipalFile};
 pub(crate) use self::last_token::LastToken;
+pub(crate) use self::live::LivePrincipals;
 use self::token::Digest;
 pub use self::token::NoRandomness;
 pub(crate) use self::token::generate;
 use crate::caller::{Caller, Peer};
-use crate::followed_file::FollowedFile;
-use crate::look::Look;
-use crate::reload::Subject;
 use crate::scope::{Scope, Scopes};
 
 /// The principals that are live. Clones share them.
@@ -183,7 +180,6 @@ impl Principals {
 
     /// What is different in these others; `None` if nothing is.
     fn changes(&self, after: &[Principal]) -> Option<String> {
-        const SHOWN: usize = 20;
         let before: HashMap<&str, &Principal> =
             self.entries.iter().map(|entry| (&*entry.principal.name, &entry.principal)).collect();
         let names: BTreeSet<&str> = after.iter().map(|principal| &*principal.name).collect();
@@ -193,58 +189,18 @@ impl Principals {
         });
         let gone = self.entries.iter().map(|entry| &*entry.principal.name);
         let gone = gone.filter(|name| !names.contains(name)).map(|name| format!("`{name}` is gone"));
-        let all: Vec<String> = new.chain(gone).collect();
-        let more = all.len().saturating_sub(SHOWN);
-        let mut text = all.into_iter().take(SHOWN).collect::<Vec<_>>().join("; ");
-        if more > 0 {
-            text += &format!("; and {more} more");
-        }
+        let text = in_short(new.chain(gone), "; ");
         (!text.is_empty()).then_some(text)
     }
 }
 
-/// The principals that are live, kept in step with their file.
-pub(crate) struct LivePrincipals {
-    file: PrincipalFile,
-    live: SharedPrincipals,
-    version: u64,
-}
-
-impl LivePrincipals {
-    pub(crate) fn new(file: PrincipalFile, principals: Vec<Principal>) -> (Self, SharedPrincipals) {
-        let live = Arc::new(ArcSwap::from_pointee(Principals::new(principals, None)));
-        (Self { file, live: Arc::clone(&live), version: 1 }, live)
-    }
-}
-
-impl Subject for LivePrincipals {
-    const NAME: &'static str = "principals";
-
-    type Content = Vec<Principal>;
-
-    fn file(&self) -> &FollowedFile {
-        self.file.file()
-    }
-
-    fn rest(&self, look: &Look) -> Duration {
-        self.file.rest(look)
-    }
-
-    fn read(&mut self, look: Look) -> Result<Vec<Principal>, ConfigError> {
-        self.file.read(look)
-    }
-
-    fn make_live(&mut self, principals: Vec<Principal>) -> Option<String> {
-        let before = self.live.load_full();
-        let changes = before.changes(&principals)?;
-        self.live.store(Arc::new(Principals::new(principals, Some(&before))));
-        self.version += 1;
-        Some(changes)
-    }
-
-    fn version(&self) -> u64 {
-        self.version
-    }
+/// The first of these, and how many more there are.
+fn in_short(all: impl Iterator<Item = String>, separator: &str) -> String {
+    const SHOWN: usize = 20;
+    let all: Vec<String> = all.collect();
+    let (shown, more) = all.split_at(all.len().min(SHOWN));
+    let text = shown.join(separator);
+    if more.is_empty() { text } else { format!("{text}{separator}and {} more", more.len()) }
 }
 
 #[cfg(test)]

@@ -32,6 +32,14 @@ pub(super) fn names(certificate: &CertificateDer<'_>) -> Vec<Box<str>> {
     names.into_iter().filter_map(name).collect()
 }
 
+/// How a certificate that holds this name shows it, whatever kind of name it is; `None` if no certificate does.
+pub(crate) fn shown(name: &str) -> Option<Box<str>> {
+    match name.parse() {
+        Ok(address) => Some(of_address(address)),
+        Err(_) => of_email(name).or_else(|| of_host(name)).or_else(|| of_uri(name)),
+    }
+}
+
 /// The fields of the certificate, without its version.
 fn fields<'a>(certificate: &'a CertificateDer<'_>) -> der::Result<Vec<AnyRef<'a>>> {
     // What is signed, and after it the signature.
@@ -61,29 +69,46 @@ fn alternative_names<'a>(certificate: &'a CertificateDer<'_>) -> der::Result<Vec
 }
 
 fn name(general: AnyRef<'_>) -> Option<Box<str>> {
-    let text = || {
-        let text = std::str::from_utf8(general.value()).ok()?;
-        (!text.is_empty() && text.bytes().all(|byte| byte.is_ascii_graphic())).then_some(text)
-    };
-    let is_address = |text: &str| text.parse::<IpAddr>().is_ok();
+    let text = || std::str::from_utf8(general.value()).ok();
     match context(general)? {
-        1 => text().filter(|text| text.contains('@') && !text.contains([':', '/'])).map(Into::into),
-        2 => {
-            let is_of_host =
-                |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_' | b'*');
-            let host = text().filter(|text| text.bytes().all(is_of_host) && !is_address(text))?;
-            Some(host.to_ascii_lowercase().into())
-        }
-        6 => text().filter(|text| text.contains(':') && !is_address(text)).map(Into::into),
+        1 => of_email(text()?),
+        2 => of_host(text()?),
+        6 => of_uri(text()?),
         7 => {
             let address = match general.value() {
                 &[a, b, c, d] => IpAddr::V4(Ipv4Addr::new(a, b, c, d)),
                 bytes => IpAddr::V6(Ipv6Addr::from(<[u8; 16]>::try_from(bytes).ok()?)),
             };
-            Some(address.to_canonical().to_string().into())
+            Some(of_address(address))
         }
         _ => None,
     }
+}
+
+fn of_email(text: &str) -> Option<Box<str>> {
+    (is_graphic(text) && text.contains('@') && !text.contains([':', '/'])).then(|| text.into())
+}
+
+fn of_host(text: &str) -> Option<Box<str>> {
+    let is_of_host = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_' | b'*');
+    let is_host = !text.is_empty() && text.bytes().all(is_of_host) && !is_address(text);
+    is_host.then(|| text.to_ascii_lowercase().into())
+}
+
+fn of_uri(text: &str) -> Option<Box<str>> {
+    (is_graphic(text) && text.contains(':') && !is_address(text)).then(|| text.into())
+}
+
+fn of_address(address: IpAddr) -> Box<str> {
+    address.to_canonical().to_string().into()
+}
+
+fn is_graphic(text: &str) -> bool {
+    text.bytes().all(|byte| byte.is_ascii_graphic())
+}
+
+fn is_address(text: &str) -> bool {
+    text.parse::<IpAddr>().is_ok()
 }
 
 /// The number of a tag that means something only where it stands.
@@ -158,6 +183,25 @@ mod tests {
             ];
         });
         assert!(names(&certificate).is_empty());
+    }
+
+    #[test]
+    fn a_name_is_shown_as_certificates_have_it() {
+        for (name, expected) in [
+            ("Web.Example", Some("web.example")),
+            ("*.example", Some("*.example")),
+            ("spiffe://prod/Web", Some("spiffe://prod/Web")),
+            ("::ffff:192.0.2.1", Some("192.0.2.1")),
+            ("2001:DB8::1", Some("2001:db8::1")),
+            ("Alice@example.com", Some("Alice@example.com")),
+            ("", None),
+            ("a b", None),
+            ("CN=web", None),
+            ("web.example/", None),
+            ("spiffe://prod/a b", None),
+        ] {
+            assert_eq!(shown(name).as_deref(), expected, "{name}");
+        }
     }
 
     #[test]

@@ -10,6 +10,7 @@ mod files;
 mod handshake;
 mod live;
 
+pub(crate) use self::certificate::shown as shown_name;
 pub use self::credentials::TlsFileError;
 pub(crate) use self::files::TlsFiles;
 pub(crate) use self::handshake::{ListenerTls, Refusal};
