@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 
 use smallvec::SmallVec;
 
-use crate::{Unknown, View, canonical};
+use crate::{Policy, Unknown, View, canonical};
 
 /// Names and values; borrowed from the request where they stand there as they are.
 ///
@@ -106,7 +106,7 @@ impl View for Attributes<'_> {
     }
 
     fn may_touch(&self, policy: &str) -> bool {
-        self.within.is_none_or(|names| names.contains(policy))
+        self.within.is_none_or(|names| names.contains(Policy::base_name(policy)))
     }
 }
 

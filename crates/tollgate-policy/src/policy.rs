@@ -15,10 +15,8 @@ pub(crate) fn candidate_name(policy: &str) -> String {
     format!("{policy}:candidate")
 }
 
-/// The name under which limits are counted that a caller gives with its request; no policy of a file can have it.
-fn caller_name(name: &str) -> String {
-    format!("{name}:caller")
-}
+/// How the names end under which limits are counted that callers give with their requests; no policy of a file can have one.
+const OF_CALLER: &str = ":caller";
 
 /// One named rule, checked: from a file, with its defaults filled in, or [made in code](Policy::builder).
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -175,13 +173,29 @@ impl Policy {
     pub fn of_caller(name: &str, quotas: impl IntoIterator<Item = Quota>) -> Result<Self, PolicyError> {
         let builder = Self::builder(name).key(Identity::Every);
         let mut policy = quotas.into_iter().fold(builder, PolicyBuilder::quota).build()?;
-        policy.name = caller_name(name).into();
+        policy.name = [name, OF_CALLER].concat().into();
         let enforced = policy.quotas.enforced.iter().map(|quota| {
             PolicyQuota::new(&policy.name, quota.quota().clone())
                 .with_on_store_failure(policy.on_store_failure)
         });
         policy.quotas.enforced = enforced.collect();
         Ok(policy)
+    }
+
+    /// Returns the name to which `name` belongs: `NAME` for `NAME:caller`, the [limits of a caller](Self::of_caller), and
+    /// else `name` itself.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use tollgate_policy::Policy;
+    ///
+    /// assert_eq!(Policy::base_name("downloads:caller"), "downloads");
+    /// assert_eq!(Policy::base_name("downloads"), "downloads");
+    /// ```
+    #[must_use]
+    pub fn base_name(name: &str) -> &str {
+        name.strip_suffix(OF_CALLER).unwrap_or(name)
     }
 
     /// The name, under which it is counted, logged and reported.

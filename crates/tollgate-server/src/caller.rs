@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::Arc;
 
-use tollgate_policy::Attributes;
+use tollgate_policy::{Attributes, Policy};
 
 use crate::principals::LastToken;
 
@@ -46,8 +46,9 @@ impl Caller {
         })
     }
 
+    /// Whether the caller may touch this policy, or the limits of a caller that are counted under its name.
     pub(crate) fn may_touch(&self, policy: &str) -> bool {
-        self.policies.as_ref().is_none_or(|policies| policies.contains(policy))
+        self.policies.as_ref().is_none_or(|policies| policies.contains(Policy::base_name(policy)))
     }
 
     /// That the caller may touch all policies.

@@ -350,6 +350,32 @@ fn a_receipt_is_taken_from_whoever_may_touch_its_policy_and_nobody_else() {
     assert_eq!(used(), 0);
 }
 
+/// Limits that come with a request were refused to every principal that names its policies, even under those names.
+#[test]
+fn limits_with_a_request_are_for_whoever_may_touch_the_policy_of_their_name() {
+    let folder = Folder::new();
+    let (token, line) = new_token("web", &["--scope", "check,peek", "--policy", "search"]);
+    let (policies, tokens) = (folder.write("p.yaml", POLICIES), folder.write("t", &line));
+    let server = Server::start(&["--config", &policies, "--tokens", &tokens, "--caller-quotas"]);
+    let bearer = format!("Authorization: Bearer {token}");
+    let post =
+        |path: &str, body: &Value| ask(server.public, "POST", path, &["Host: x", &bearer], &body.to_string());
+    let limits = |policy: &str| json!({ "attributes": { "key": "alice" }, "policy": policy, "quotas": ["5/1d@first_hit"] });
+    let mut asked = limits("search");
+    asked["receipt"] = true.into();
+    let allowed = post("/v1/check", &asked).json();
+    assert_eq!((&allowed["policy"], &allowed["used"]), (&json!("search:caller"), &json!(1)));
+    assert_eq!(post("/v1/peek", &limits("search")).json()["used"], 1);
+    for (path, policy) in [("/v1/check", "login"), ("/v1/peek", "login"), ("/v1/check", "sear")] {
+        post(path, &limits(policy)).assert_problem(403, None);
+    }
+    let both = post("/v1/check/batch", &json!({ "requests": [limits("login"), limits("search")] })).json();
+    assert_eq!((&both["decisions"][0]["status"], &both["decisions"][1]["used"]), (&json!(403), &json!(2)));
+    // Its receipt belongs to the same name.
+    assert_eq!(post("/v1/refund", &json!({ "receipt": allowed["receipt"] })).status, 200);
+    assert_eq!(post("/v1/peek", &limits("search")).json()["used"], 1);
+}
+
 /// A service with TLS whose clients show a certificate, and this file of principals.
 struct Mutual {
     folder: Folder,
