@@ -72,7 +72,7 @@ impl Listener {
             purpose: "What reads or changes more than the caller's own check",
             flag: "--admin-listen",
             address,
-            scopes: Scopes::of([Scope::Change, Scope::Read, Scope::Metrics, Scope::Keys, Scope::Policies]),
+            scopes: Scopes::of([Scope::Change, Scope::Read, Scope::Metrics, Scope::Policies]),
             access,
             security,
         }

@@ -15,8 +15,6 @@ pub enum Scope {
     Read,
     /// Reads metrics.
     Metrics,
-    /// Sees identities in plain, where a view shows them.
-    Keys,
     /// Has the policies read again.
     Policies,
 }
@@ -53,8 +51,8 @@ impl FromIterator<Scope> for Scopes {
 }
 
 impl Scope {
-    pub(crate) const ALL: [Self; 7] =
-        [Self::Check, Self::Peek, Self::Change, Self::Read, Self::Metrics, Self::Keys, Self::Policies];
+    pub(crate) const ALL: [Self; 6] =
+        [Self::Check, Self::Peek, Self::Change, Self::Read, Self::Metrics, Self::Policies];
 
     /// Its name in a file of principals, in flags and in problems.
     #[must_use]
@@ -65,7 +63,6 @@ impl Scope {
             Self::Change => "change",
             Self::Read => "read",
             Self::Metrics => "metrics",
-            Self::Keys => "keys",
             Self::Policies => "policies",
         }
     }

@@ -150,7 +150,7 @@ struct Principal {
     policy: Option<&'static str>,
 }
 
-const ALL_SCOPES: &[&str] = &["check", "peek", "change", "read", "metrics", "keys", "policies"];
+const ALL_SCOPES: &[&str] = &["check", "peek", "change", "read", "metrics", "policies"];
 
 /// All principals, and the text of the file that knows those who are known.
 fn principals() -> (Vec<Principal>, String) {
@@ -184,7 +184,6 @@ fn principals() -> (Vec<Principal>, String) {
     known("change", &["change"], None, &[]);
     known("read", &["read"], None, &[]);
     known("metrics", &["metrics"], None, &[]);
-    known("keys", &["keys"], None, &[]);
     known("policies", &["policies"], None, &[]);
     known("several", &["check", "change", "read"], None, &[]);
     known("own-policy", ALL_SCOPES, Some("search"), &[]);

@@ -151,7 +151,7 @@ text!(
     ScopeName(Scope),
     |text| Scope::of_name(&text),
     |scope| scope.name().to_owned(),
-    "expected check, peek, change, read, metrics, keys or policies"
+    "expected check, peek, change, read, metrics or policies"
 );
 text!(
     /// When a principal expires.
@@ -344,7 +344,7 @@ mod tests {
         says(&line("").replace("[\"check\"]", "[]"), "t.jsonl:1:95: scopes: expected at least one");
         says(
             &line("").replace("check", "tg_canary"),
-            "t.jsonl:1:95: scopes[0]: expected check, peek, change, read, metrics, keys or policies",
+            "t.jsonl:1:95: scopes[0]: expected check, peek, change, read, metrics or policies",
         );
         says("[]", "t.jsonl:1:1: body: expected an object");
         says("# nobody\n", "t.jsonl:1:1: there is no principal: print one with `tollgate token new`");
