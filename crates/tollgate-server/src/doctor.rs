@@ -8,7 +8,7 @@ use tollgate_redis::{Diagnosis, Finding, Level};
 
 use crate::args::DoctorArgs;
 use crate::settings::SettingsError;
-use crate::store::{StoreSetup, flags_of, with_flags};
+use crate::store::{StoreSetup, with_flags};
 
 /// What `--json` prints.
 #[derive(Serialize)]
@@ -60,9 +60,12 @@ fn json(store: String, diagnosis: &Diagnosis) -> String {
 fn readable(diagnosis: &Diagnosis) -> String {
     let mut text = String::new();
     for finding in diagnosis.findings() {
-        // The advice, if there is one, is its end. Writing into a string does not fail.
-        let flags = finding.advice().map_or("", flags_of);
-        let _ = writeln!(text, "{}{flags}", Printable(finding));
+        // Writing into a string does not fail.
+        let (level, code) = (finding.level().name(), finding.code());
+        let _ = writeln!(text, "{level}  {code:<12} {}", Printable(finding.found()));
+        if let Some(advice) = finding.advice() {
+            let _ = writeln!(text, "{:19}{}", "", Printable(with_flags(advice)));
+        }
     }
     let count = |level| diagnosis.findings().iter().filter(|finding| finding.level() == level).count();
     let (passed, warned, failed) = (count(Level::Pass), count(Level::Warn), count(Level::Fail));

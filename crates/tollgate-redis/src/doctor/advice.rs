@@ -125,7 +125,7 @@ pub(crate) fn on_unconnected(trouble: &Unconnected) -> Advice {
     }
 }
 
-fn on_rights() -> Advice {
+pub(super) fn on_rights() -> Advice {
     format!(
         "give the user the rights that counting takes, on the keys of the store's prefix or layout: {RIGHTS}; {MORE_RIGHTS}"
     )

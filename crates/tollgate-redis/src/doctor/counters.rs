@@ -89,14 +89,17 @@ pub(super) async fn exact(store: &RedisStore) -> Finding {
     // It expires in any case.
     let _ = store.step(Step::Reset(Counter::new(&quota, &key))).await;
     if let Some(error) = failure {
-        let trouble = said(&error);
+        let (trouble, advice) = match RedisError::of(&error) {
+            Some(RedisError::ScriptRefused) => (said(&error), advice::on_refused_script()),
+            // Nobody else has the key, so it is not for what it holds that GET fails.
+            Some(RedisError::WrongType) => {
+                ("the script cannot read its counter".to_owned(), advice::on_refused_script())
+            }
+            _ => (said(&error), ADVICE.into()),
+        };
         let found = format!(
             "of {CHARGES} charges {passed} passed, {denied} were denied, and others failed: {trouble}"
         );
-        let advice = match RedisError::of(&error) {
-            Some(RedisError::ScriptRefused) => advice::on_refused_script(),
-            _ => ADVICE.into(),
-        };
         return Finding::fail("exact", found, advice);
     }
     let found = format!("of {CHARGES} concurrent charges under a limit of {LIMIT}, {passed} passed");

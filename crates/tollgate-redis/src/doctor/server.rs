@@ -6,7 +6,7 @@ use std::time::Duration;
 use redis::{Value, cmd};
 use tollgate::{Clock, SystemClock};
 
-use super::{Advice, Finding, Setting, ask};
+use super::{Advice, Finding, Setting, advice, ask};
 use crate::node::Node;
 use crate::time::instant;
 
@@ -150,7 +150,9 @@ async fn clock(node: &Node) -> Finding {
     let asked = SystemClock.now();
     let (seconds, micros) = match ask::<(i64, i64)>(node, &cmd("TIME")).await {
         Ok(time) => time,
-        Err(error) if error.contains("unknown command") => return Finding::fail("clock", error, RENAMED),
+        Err(error) if error.contains("unknown command") => {
+            return Finding::fail("clock", "it has no TIME", RENAMED);
+        }
         Err(error) => return Finding::fail("clock", error, "allow the user the command TIME (+time)"),
     };
     let (asked, answered) = (asked.as_unix_millis(), SystemClock.now().as_unix_millis());
@@ -209,13 +211,11 @@ async fn round_trip(node: &Node, timeout: Duration) -> Finding {
 
 /// What the script calls, and what it takes to call the script.
 async fn rights(node: &Node, prefix: &str) -> Finding {
+    let key = format!("{prefix}doctor:1m:{{doctor}}");
     let user = match ask::<String>(node, &cmd("ACL").arg("WHOAMI").to_owned()).await {
         Ok(user) => user,
-        Err(_) => {
-            return Finding::pass("rights", "they cannot be asked for; `exact` tells whether they suffice");
-        }
+        Err(_) => return unknown_rights(node, &key, "they").await,
     };
-    let key = format!("{prefix}doctor:1m:{{doctor}}");
     let commands: [&[&str]; 11] = [
         &["EVALSHA", "0", "1", &key],
         &["SCRIPT", "LOAD", "return 1"],
@@ -238,12 +238,7 @@ async fn rights(node: &Node, prefix: &str) -> Finding {
             Ok(answer) if answer == "OK" => {}
             Ok(_) => missing.extend(command.first()),
             Err(error) if error.contains("not found") => unknown.extend(command.first()),
-            Err(_) => {
-                let found = format!(
-                    "user {user}; what it may do cannot be asked for, `exact` tells whether it suffices"
-                );
-                return Finding::pass("rights", found);
-            }
+            Err(_) => return unknown_rights(node, &key, &format!("those of the user {user}")).await,
         }
     }
     if !unknown.is_empty() {
@@ -255,5 +250,18 @@ async fn rights(node: &Node, prefix: &str) -> Finding {
         let found = format!("user {user} may not {} under {prefix}*", missing.join(", "));
         let advice = format!("ACL SETUSER {user} ~{prefix}* {RIGHTS}; {MORE_RIGHTS}");
         Finding::fail("rights", found, advice)
+    }
+}
+
+/// What can be told of rights that cannot be asked for. The script takes a GET that is refused for one of a key that holds no
+/// count, so it is tried here.
+async fn unknown_rights(node: &Node, key: &str, whose: &str) -> Finding {
+    match ask::<Value>(node, &cmd("GET").arg(key).to_owned()).await {
+        Ok(_) => {
+            let found = format!("{whose} cannot be asked for; `exact` tells whether they suffice");
+            Finding::pass("rights", found)
+        }
+        Err(error) if error.contains("unknown command") => Finding::fail("rights", "it has no GET", RENAMED),
+        Err(error) => Finding::fail("rights", error, advice::on_rights()),
     }
 }

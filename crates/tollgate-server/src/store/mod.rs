@@ -14,7 +14,7 @@ mod outages;
 mod setup;
 mod state;
 
-pub(crate) use self::advice::{flags_of, with_flags};
+pub(crate) use self::advice::with_flags;
 pub(crate) use self::metered::{Metered, note_start};
 pub(crate) use self::outages::Outages;
 pub(crate) use self::setup::{DEFAULT_PREFIX, StoreSetup};
