@@ -15,6 +15,7 @@
 use std::borrow::Cow;
 use std::fmt;
 use std::path::Path;
+use std::sync::OnceLock;
 
 use base64ct::{Base64UrlUnpadded, Encoding};
 use ring::aead::{Aad, CHACHA20_POLY1305, LessSafeKey, Nonce, UnboundKey};
@@ -25,7 +26,8 @@ use tollgate::{Key, Mark, PolicyQuota, Receipt, ReceiptItem, Timestamp};
 
 /// Seals receipts and opens them again.
 pub(crate) struct Receipts {
-    secret: hmac::Key,
+    /// From a file; without one, made when it is needed first.
+    secret: OnceLock<hmac::Key>,
     random: SystemRandom,
 }
 
@@ -44,9 +46,6 @@ pub enum ReceiptSecretError {
     /// What the file holds could be guessed.
     #[error("has less than {} bytes; `openssl rand -base64 32` makes a secret", Receipts::LEAST_SECRET)]
     Short,
-    /// The system has no random numbers.
-    #[error("the system gives no random numbers for a secret of this process")]
-    NoRandomness,
 }
 
 const VERSION: u8 = 1;
@@ -73,21 +72,16 @@ impl Receipts {
     }
 
     /// Sealed with a secret of this process.
-    ///
-    /// # Errors
-    ///
-    /// If the system has no random numbers.
-    pub(crate) fn of_process() -> Result<Self, ReceiptSecretError> {
-        let mut secret = [0; Self::LEAST_SECRET];
-        SystemRandom::new().fill(&mut secret).map_err(|_| ReceiptSecretError::NoRandomness)?;
-        Ok(Self::with_secret(&secret))
+    pub(crate) fn of_process() -> Self {
+        Self { secret: OnceLock::new(), random: SystemRandom::new() }
     }
 
     fn with_secret(secret: &[u8]) -> Self {
-        Self { secret: hmac::Key::new(hmac::HMAC_SHA256, secret), random: SystemRandom::new() }
+        Self { secret: hmac::Key::new(hmac::HMAC_SHA256, secret).into(), random: SystemRandom::new() }
     }
 
-    /// The receipt for a caller to keep; `None` if it holds nothing, or would be longer than [`MAX`](Self::MAX).
+    /// The receipt for a caller to keep; `None` if it holds nothing, would be longer than [`MAX`](Self::MAX), or the system
+    /// has no random numbers.
     pub(crate) fn seal(&self, receipt: &Receipt) -> Option<String> {
         if receipt.is_empty() {
             return None;
@@ -123,10 +117,19 @@ impl Receipts {
     }
 
     fn key(&self, salt: &[u8]) -> Option<LessSafeKey> {
-        let mut context = hmac::Context::with_key(&self.secret);
+        let mut context = hmac::Context::with_key(self.secret()?);
         context.update(b"tollgate receipt");
         context.update(salt);
         Some(LessSafeKey::new(UnboundKey::new(&CHACHA20_POLY1305, context.sign().as_ref()).ok()?))
+    }
+
+    fn secret(&self) -> Option<&hmac::Key> {
+        if let Some(secret) = self.secret.get() {
+            return Some(secret);
+        }
+        let made = hmac::Key::generate(hmac::HMAC_SHA256, &self.random).ok()?;
+        // Of two threads that make one, both use the first.
+        Some(self.secret.get_or_init(|| made))
     }
 }
 
@@ -227,7 +230,7 @@ mod tests {
 
     #[test]
     fn a_receipt_comes_back_and_says_nothing_before() {
-        let (receipts, receipt) = (Receipts::of_process().unwrap(), taken("alice"));
+        let (receipts, receipt) = (Receipts::of_process(), taken("alice"));
         let (one, other) = (receipts.seal(&receipt).unwrap(), receipts.seal(&receipt).unwrap());
         assert_ne!(one, other, "two receipts cannot be compared");
         let opened = receipts.open(&one).unwrap();
@@ -240,7 +243,7 @@ mod tests {
 
     #[test]
     fn what_is_changed_cut_or_sealed_elsewhere_is_no_receipt() {
-        let (receipts, receipt) = (Receipts::of_process().unwrap(), taken("alice"));
+        let (receipts, receipt) = (Receipts::of_process(), taken("alice"));
         let text = receipts.seal(&receipt).unwrap();
         let bytes = Base64UrlUnpadded::decode_vec(&text).unwrap();
         for index in 0..bytes.len() {
@@ -255,7 +258,7 @@ mod tests {
         for none in ["", "A", "alice", "=", "ä", &format!("{text}A"), &"A".repeat(Receipts::MAX + 1)] {
             assert!(receipts.open(none).is_err(), "{none}");
         }
-        assert!(Receipts::of_process().unwrap().open(&text).is_err());
+        assert!(Receipts::of_process().open(&text).is_err());
         let with = |secret: &[u8]| Receipts::with_secret(secret);
         let text = with(&[7; 32]).seal(&receipt).unwrap();
         assert_eq!(said(&with(&[7; 32]).open(&text).unwrap()), said(&receipt));
@@ -264,7 +267,7 @@ mod tests {
 
     #[test]
     fn a_receipt_is_bounded() {
-        let receipts = Receipts::of_process().unwrap();
+        let receipts = Receipts::of_process();
         let longest = receipts.seal(&taken(&"x".repeat(5_000))).unwrap();
         assert!(longest.len() > 6_000 && longest.len() <= Receipts::MAX);
         assert_eq!(receipts.seal(&taken(&"x".repeat(7_000))), None);

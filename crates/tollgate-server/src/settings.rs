@@ -256,10 +256,10 @@ impl Settings {
         {
             return Err(SettingsError::CallerQuotasUnderLayout(layout));
         }
-        let receipts = match &args.receipt_secret_file {
-            Some(path) => Receipts::from_file(path),
-            None => Receipts::of_process(),
-        };
+        let receipts = args
+            .receipt_secret_file
+            .as_deref()
+            .map_or_else(|| Ok(Receipts::of_process()), Receipts::from_file);
         let receipts = receipts.map_err(SettingsError::ReceiptSecret)?;
         let TlsArgs { tls_cert, tls_key, tls_client_ca } = args.tls;
         let files = tls_cert.zip(tls_key).map(|(certificate, key)| TlsFiles {
