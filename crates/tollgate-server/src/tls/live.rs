@@ -188,9 +188,9 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 #[cfg(test)]
 mod tests {
     use std::fs;
-    use std::path::Path;
 
     use rcgen::{CertificateParams, KeyPair};
+    use tempfile::TempDir;
 
     use super::*;
 
@@ -202,9 +202,34 @@ mod tests {
         [certificate.pem(), key.serialize_pem()]
     }
 
-    fn load(folder: &Path) -> ServerTls {
-        let (certificate, key) = (folder.join("tls.crt"), folder.join("tls.key"));
-        ServerTls::load(TlsFiles { certificate, key, client_authorities: None }).unwrap()
+    /// The files of a service that has read them.
+    struct Loaded {
+        folder: TempDir,
+        /// The first certificate and its key.
+        pair: [String; 2],
+        tls: ServerTls,
+    }
+
+    impl Loaded {
+        /// `more` follows the certificate in its file.
+        fn new(more: &str) -> Self {
+            let (folder, pair) = (tempfile::tempdir().unwrap(), pair());
+            let path = |name: &str| folder.path().join(name);
+            fs::write(path("tls.crt"), pair[0].clone() + more).unwrap();
+            fs::write(path("tls.key"), &pair[1]).unwrap();
+            let files =
+                TlsFiles { certificate: path("tls.crt"), key: path("tls.key"), client_authorities: None };
+            Self { tls: ServerTls::load(files).unwrap(), folder, pair }
+        }
+
+        fn write(&self, name: &str, text: &str) {
+            fs::write(self.folder.path().join(name), text).unwrap();
+        }
+
+        /// How many reloads replaced something, changed nothing and failed.
+        fn outcomes(&self) -> [u64; 3] {
+            self.tls.reloads().counts().map(|(_, count)| count)
+        }
     }
 
     fn changed(glance: Glance<TlsLook>) -> (TlsLook, Duration) {
@@ -218,52 +243,41 @@ mod tests {
     /// A new certificate beside the key of the old one is half of a change, also where each is renamed into place.
     #[test]
     fn a_certificate_waits_for_its_key() {
-        let folder = tempfile::tempdir().unwrap();
-        let write = |name: &str, text: &str| fs::write(folder.path().join(name), text).unwrap();
-        let [certificate, key] = pair();
-        write("tls.crt", &certificate);
-        write("tls.key", &key);
-        let tls = load(folder.path());
-        let outcomes = || tls.reloads().counts().map(|(_, count)| count);
+        let loaded = Loaded::new("");
+        let tls = &loaded.tls;
         assert!(matches!(tls.glance(None, false, Cause::Rename), Glance::Settled));
 
         let [certificate, key] = pair();
-        write("tls.crt", &certificate);
+        loaded.write("tls.crt", &certificate);
         let (half, rest) = changed(tls.glance(None, false, Cause::Rename));
         assert_eq!(rest, SLOW_WRITER);
-        write("tls.key", &key);
+        loaded.write("tls.key", &key);
         let (whole, rest) = changed(tls.glance(Some(&half), false, Cause::Rename));
-        assert_eq!((rest, outcomes()), (SECOND_LOOK, [0, 0, 0]));
+        assert_eq!((rest, loaded.outcomes()), (SECOND_LOOK, [0, 0, 0]));
         assert!(matches!(tls.glance(Some(&whole), false, Cause::Watch), Glance::Same));
         assert!(matches!(tls.glance(Some(&whole), true, Cause::Watch), Glance::Settled));
-        assert_eq!((outcomes(), tls.reloads().are_in_step()), ([1, 0, 0], true));
+        assert_eq!((loaded.outcomes(), tls.reloads().are_in_step()), ([1, 0, 0], true));
     }
 
     #[test]
     fn what_stays_wrong_is_told_once_and_the_last_good_one_goes_on() {
-        let folder = tempfile::tempdir().unwrap();
-        let write = |name: &str, text: &str| fs::write(folder.path().join(name), text).unwrap();
-        let [certificate, key] = pair();
-        write("tls.crt", &certificate);
-        write("tls.key", &key);
-        let tls = load(folder.path());
-        let (outcomes, before) =
-            (|| tls.reloads().counts().map(|(_, count)| count), tls.config(Security::Tls));
+        let loaded = Loaded::new("");
+        let tls = &loaded.tls;
+        let before = tls.config(Security::Tls);
 
-        let [other, _] = pair();
-        write("tls.crt", &other);
+        loaded.write("tls.crt", &pair()[0]);
         let (look, _) = changed(tls.glance(None, false, Cause::Watch));
         assert!(matches!(tls.glance(Some(&look), true, Cause::Watch), Glance::Settled));
         assert!(matches!(tls.glance(None, false, Cause::Interval), Glance::Settled));
-        assert_eq!((outcomes(), tls.reloads().are_in_step()), ([0, 0, 1], false));
+        assert_eq!((loaded.outcomes(), tls.reloads().are_in_step()), ([0, 0, 1], false));
         assert!(matches!(tls.glance(None, false, Cause::Signal), Glance::Settled));
-        assert_eq!(outcomes(), [0, 0, 2], "who asks is told again");
+        assert_eq!(loaded.outcomes(), [0, 0, 2], "who asks is told again");
         assert!(Arc::ptr_eq(&tls.config(Security::Tls), &before));
 
-        write("tls.crt", &certificate);
+        loaded.write("tls.crt", &loaded.pair[0]);
         let (look, _) = changed(tls.glance(None, false, Cause::Watch));
         assert!(matches!(tls.glance(Some(&look), true, Cause::Watch), Glance::Settled));
-        assert_eq!((outcomes(), tls.reloads().are_in_step()), ([0, 1, 2], true));
+        assert_eq!((loaded.outcomes(), tls.reloads().are_in_step()), ([0, 1, 2], true));
     }
 
     /// A scraper of metrics has no certificate. Tickets are for sessions that are resumed, and a session that is resumed
@@ -290,15 +304,12 @@ mod tests {
     /// A list of authorities that is written slowly is valid after each of them.
     #[test]
     fn a_chain_that_has_become_shorter_waits() {
-        let folder = tempfile::tempdir().unwrap();
-        let write = |name: &str, text: &str| fs::write(folder.path().join(name), text).unwrap();
-        let ([certificate, key], [more, _]) = (pair(), pair());
-        write("tls.crt", &(certificate.clone() + &more));
-        write("tls.key", &key);
-        let tls = load(folder.path());
-        write("tls.crt", &certificate);
-        assert_eq!(changed(tls.glance(None, false, Cause::Watch)).1, SLOW_WRITER);
-        write("tls.crt", &(certificate + &more + &more));
-        assert_eq!(changed(tls.glance(None, false, Cause::Watch)).1, SECOND_LOOK);
+        let [more, _] = pair();
+        let loaded = Loaded::new(&more);
+        let [certificate, _] = &loaded.pair;
+        loaded.write("tls.crt", certificate);
+        assert_eq!(changed(loaded.tls.glance(None, false, Cause::Watch)).1, SLOW_WRITER);
+        loaded.write("tls.crt", &[certificate, &*more, &*more].concat());
+        assert_eq!(changed(loaded.tls.glance(None, false, Cause::Watch)).1, SECOND_LOOK);
     }
 }

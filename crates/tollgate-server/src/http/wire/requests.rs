@@ -15,49 +15,53 @@ use crate::receipts::Receipts;
 /// The name of the schema to which `openapi` adds the attributes that the live policies require.
 pub(in crate::http) const KEY_ATTRIBUTES: &str = "Attributes";
 
-/// What a request takes, and for whom.
-#[derive(Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub(in crate::http) struct CheckRequest<'a> {
-    #[serde(borrow, deserialize_with = "json::attributes")]
-    #[schemars(with = "KeyAttributes")]
-    pub(in crate::http) attributes: Attributes<'a>,
-    /// Units to take; 0 takes none and answers as 1 would.
-    #[serde(default)]
-    #[schemars(extend("default" = 1))]
-    pub(in crate::http) cost: Cost,
-    /// Whether to answer with a receipt, by which what is taken can be given back.
-    #[serde(default)]
-    pub(in crate::http) receipt: bool,
-    /// The name under which `quotas` are counted.
-    #[serde(default, deserialize_with = "json::some")]
-    #[schemars(with = "CallerName")]
-    pub(in crate::http) policy: Option<Box<str>>,
-    /// Limits of the caller's own in place of the policies, if the service allows that (`--caller-quotas`).
-    #[serde(default, deserialize_with = "json::some")]
-    #[schemars(with = "CallerQuotas")]
-    pub(in crate::http) quotas: Option<Vec<WrittenQuota>>,
+/// Defines a request that may bring limits of its caller's own.
+macro_rules! may_bring_limits {
+    ($(#[$doc:meta])* struct $name:ident<'a> { $($fields:tt)* }) => {
+        $(#[$doc])*
+        #[derive(Deserialize, JsonSchema)]
+        #[serde(deny_unknown_fields)]
+        pub(in crate::http) struct $name<'a> {
+            $($fields)*
+            /// The name under which `quotas` are counted.
+            #[serde(default, deserialize_with = "json::some")]
+            #[schemars(with = "CallerName")]
+            pub(in crate::http) policy: Option<Box<str>>,
+            /// Limits of the caller's own in place of the policies, if the service allows that (`--caller-quotas`).
+            #[serde(default, deserialize_with = "json::some")]
+            #[schemars(with = "CallerQuotas")]
+            pub(in crate::http) quotas: Option<Vec<WrittenQuota>>,
+        }
+    };
 }
 
-/// What a request would take, and for whom.
-#[derive(Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub(in crate::http) struct PeekRequest<'a> {
-    #[serde(borrow, deserialize_with = "json::attributes")]
-    #[schemars(with = "KeyAttributes")]
-    pub(in crate::http) attributes: Attributes<'a>,
-    /// Units that would be taken; 0 answers as 1 would.
-    #[serde(default)]
-    #[schemars(extend("default" = 1))]
-    pub(in crate::http) cost: Cost,
-    /// The name under which `quotas` are counted.
-    #[serde(default, deserialize_with = "json::some")]
-    #[schemars(with = "CallerName")]
-    pub(in crate::http) policy: Option<Box<str>>,
-    /// Limits of the caller's own in place of the policies, if the service allows that (`--caller-quotas`).
-    #[serde(default, deserialize_with = "json::some")]
-    #[schemars(with = "CallerQuotas")]
-    pub(in crate::http) quotas: Option<Vec<WrittenQuota>>,
+may_bring_limits! {
+    /// What a request takes, and for whom.
+    struct CheckRequest<'a> {
+        #[serde(borrow, deserialize_with = "json::attributes")]
+        #[schemars(with = "KeyAttributes")]
+        pub(in crate::http) attributes: Attributes<'a>,
+        /// Units to take; 0 takes none and answers as 1 would.
+        #[serde(default)]
+        #[schemars(extend("default" = 1))]
+        pub(in crate::http) cost: Cost,
+        /// Whether to answer with a receipt, by which what is taken can be given back.
+        #[serde(default)]
+        pub(in crate::http) receipt: bool,
+    }
+}
+
+may_bring_limits! {
+    /// What a request would take, and for whom.
+    struct PeekRequest<'a> {
+        #[serde(borrow, deserialize_with = "json::attributes")]
+        #[schemars(with = "KeyAttributes")]
+        pub(in crate::http) attributes: Attributes<'a>,
+        /// Units that would be taken; 0 answers as 1 would.
+        #[serde(default)]
+        #[schemars(extend("default" = 1))]
+        pub(in crate::http) cost: Cost,
+    }
 }
 
 /// Many requests, each decided for itself.
@@ -70,28 +74,20 @@ pub(in crate::http) struct BatchRequest<'a> {
     pub(in crate::http) requests: Vec<Object<BatchEntryRequest<'a>>>,
 }
 
-/// One of many requests. If it lacks an attribute, its own answer says so.
-#[derive(Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub(in crate::http) struct BatchEntryRequest<'a> {
-    #[serde(borrow, deserialize_with = "json::attributes")]
-    #[schemars(with = "AnyAttributes")]
-    pub(in crate::http) attributes: Attributes<'a>,
-    /// Units to take; 0 takes none and answers as 1 would.
-    #[serde(default)]
-    #[schemars(extend("default" = 1))]
-    pub(in crate::http) cost: Cost,
-    /// Whether to answer with a receipt, by which what is taken can be given back.
-    #[serde(default)]
-    pub(in crate::http) receipt: bool,
-    /// The name under which `quotas` are counted.
-    #[serde(default, deserialize_with = "json::some")]
-    #[schemars(with = "CallerName")]
-    pub(in crate::http) policy: Option<Box<str>>,
-    /// Limits of the caller's own in place of the policies, if the service allows that (`--caller-quotas`).
-    #[serde(default, deserialize_with = "json::some")]
-    #[schemars(with = "CallerQuotas")]
-    pub(in crate::http) quotas: Option<Vec<WrittenQuota>>,
+may_bring_limits! {
+    /// One of many requests. If it lacks an attribute, its own answer says so.
+    struct BatchEntryRequest<'a> {
+        #[serde(borrow, deserialize_with = "json::attributes")]
+        #[schemars(with = "AnyAttributes")]
+        pub(in crate::http) attributes: Attributes<'a>,
+        /// Units to take; 0 takes none and answers as 1 would.
+        #[serde(default)]
+        #[schemars(extend("default" = 1))]
+        pub(in crate::http) cost: Cost,
+        /// Whether to answer with a receipt, by which what is taken can be given back.
+        #[serde(default)]
+        pub(in crate::http) receipt: bool,
+    }
 }
 
 impl BatchRequest<'_> {
