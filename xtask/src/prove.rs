@@ -56,6 +56,12 @@ pub(crate) enum Proof {
         #[arg(long)]
         fault: Option<String>,
     },
+    /// Give the service other policies again and again while it answers, and look for a decision that mixes two versions
+    Reloads {
+        /// How often
+        #[arg(long, default_value_t = 10_000)]
+        reloads: u32,
+    },
     /// Run the memory store in simulated worlds with a clock that moves at any moment, and judge every answer by a ledger
     Sim {
         /// Worlds in which whole calls follow each other; a tenth as many have threads that interrupt each other
@@ -89,6 +95,7 @@ pub(crate) fn brief(name: &str) -> &'static [&'static str] {
         "parser" => &["--seconds", "30"],
         "realtime" => &["--minutes", "1"],
         "redis" => &["--rounds", "1"],
+        "reloads" => &["--reloads", "1000"],
         "sim" => &["--schedules", "20000"],
         _ => &[],
     }
@@ -108,6 +115,7 @@ impl Proof {
             Self::Parser { seconds } => parser(seconds),
             Self::Realtime { minutes } => realtime(minutes * 60),
             Self::Redis { rounds, seed, fault } => redis(rounds, seed, fault),
+            Self::Reloads { reloads: count } => reloads(count),
             Self::Sim { planted: true, .. } => planted::run(),
             Self::Sim { schedules, seed, planted: false } => sim(schedules, seed),
         }
@@ -284,6 +292,13 @@ fn redis(rounds: u64, seed: Option<u64>, fault: Option<String>) -> Result<()> {
     proof.arguments(["--", "--ignored", "--exact", "prove::prove", "--nocapture"]).run()
 }
 
+fn reloads(count: u32) -> Result<()> {
+    command("cargo test --locked --package tollgate-server")
+        .environment("TOLLGATE_RELOADS", count.to_string())
+        .arguments(["of_many_reloads_under_load_no_decision_mixes_two", "--", "--nocapture"])
+        .run()
+}
+
 fn http(examples: u32) -> Result<()> {
     let schemathesis = schemathesis()?;
     let configuration = Path::new(env!("CARGO_MANIFEST_DIR")).join("schemathesis.toml");
@@ -341,6 +356,6 @@ mod tests {
             Proof::from_arg_matches(&matches).unwrap();
         }
         let is_brief = |name: &&String| !brief(name).is_empty();
-        assert_eq!(names().iter().filter(is_brief).count(), 5, "a proof has another name");
+        assert_eq!(names().iter().filter(is_brief).count(), 6, "a proof has another name");
     }
 }
