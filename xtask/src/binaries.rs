@@ -18,7 +18,13 @@ use crate::stopwatch::Stopwatch;
 const AT_A_TIME: usize = 3;
 
 /// The longest, which start first, so that none of them is left over alone at the end.
-const FIRST: [&str; 5] = ["store", "network", "faults", "servers", "doctor"];
+const FIRST: [&str; 6] = ["store", "service", "stores", "network", "faults", "servers"];
+
+/// Those of the service, of which each has many tests that start a service and wait for it.
+const WAITING: [&str; 2] = ["service", "stores"];
+
+/// How many tests of one of these run at the same time, on however few cores.
+const WAITING_TESTS: &str = "4";
 
 /// A binary with tests.
 #[derive(Debug)]
@@ -120,7 +126,11 @@ impl Binary {
     }
 
     fn command(&self) -> CommandLine {
-        program(&self.path).directory(self.directory.clone())
+        let command = program(&self.path).directory(self.directory.clone());
+        match WAITING.contains(&self.target()) {
+            true => command.environment("RUST_TEST_THREADS", WAITING_TESTS),
+            false => command,
+        }
     }
 
     fn run(&self) -> Result<()> {

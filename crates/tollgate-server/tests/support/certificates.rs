@@ -1,6 +1,6 @@
 //! Certificates for one test: authorities, whom they vouch for, and clients that show them.
 
-#![allow(dead_code, reason = "every test file uses a part of it")]
+#![allow(clippy::expect_used, reason = "this is a test")]
 
 use std::fs;
 use std::io::{self, Read, Write};

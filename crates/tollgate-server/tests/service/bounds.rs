@@ -2,8 +2,6 @@
 
 #![allow(clippy::expect_used, clippy::disallowed_methods, reason = "this is a test, in real time")]
 
-mod support;
-
 use std::convert::Infallible;
 use std::fs;
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};
@@ -15,12 +13,13 @@ use bytes::Bytes;
 use http::{Request, StatusCode};
 use hyper::body::{Body, Frame};
 use hyper_util::rt::{TokioExecutor, TokioIo};
-use support::http2::{
+use tokio::task::JoinSet;
+
+use crate::support::http2::{
     CONTINUATION, DATA, END_HEADERS, END_STREAM, GOAWAY, HEADERS, INITIAL_WINDOW_SIZE, PREFACE, RST_STREAM,
     fields, frame, request, settings,
 };
-use support::{Connection, HANG, Server, get, post};
-use tokio::task::JoinSet;
+use crate::support::{Connection, HANG, Server, get, post};
 
 const MIB: u64 = 1024 * 1024;
 
@@ -218,8 +217,8 @@ fn frames_against_the_rules_end_the_connection() {
         frame(HEADERS, END_HEADERS, 2, &request("GET", "/healthz")),
         frame(HEADERS, END_HEADERS, 1, &[0xff; 40]),
         frame(CONTINUATION, END_HEADERS, 1, b""),
-        frame(support::http2::SETTINGS, 0, 0, b"x"),
-        frame(support::http2::WINDOW_UPDATE, 0, 0, &[0; 4]),
+        frame(crate::support::http2::SETTINGS, 0, 0, b"x"),
+        frame(crate::support::http2::WINDOW_UPDATE, 0, 0, &[0; 4]),
         frame(RST_STREAM, 0, 0, &[0; 4]),
         frame(DATA, 0, 0, b"x"),
     ];

@@ -9,15 +9,14 @@ mod layout;
 mod leetdezine;
 mod rlaas;
 mod spring_starter;
-#[path = "../support/mod.rs"]
-mod support;
 mod valkey_server;
 
 use std::path::PathBuf;
 
-use support::{Reply, Server, tollgate};
 use tollgate::Timestamp;
 use tollgate_testkit::servers::{self, Software};
+
+use crate::support::{Reply, Server, tollgate};
 
 /// Generous, so that a stall of a busy machine changes no count.
 const PATIENT: [&str; 4] = ["--store-timeout", "30s", "--store-connect-timeout", "30s"];

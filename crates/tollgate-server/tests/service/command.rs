@@ -2,12 +2,10 @@
 
 #![allow(clippy::expect_used, reason = "this is a test")]
 
-mod support;
-
 use std::io::{Read, Write};
 use std::net::TcpListener;
 
-use support::{Server, tollgate};
+use crate::support::{Server, tollgate};
 
 /// The exit status, standard output and standard error.
 fn check(server: &str, arguments: &[&str]) -> (Option<i32>, String, String) {

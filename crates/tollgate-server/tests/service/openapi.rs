@@ -2,12 +2,11 @@
 
 #![allow(clippy::expect_used, reason = "this is a test")]
 
-mod support;
-
 use std::collections::BTreeSet;
 
 use serde_json::{Value, json};
-use support::{Connection, Server};
+
+use crate::support::{Connection, Server};
 
 #[test]
 fn every_operation_is_answered_on_its_listener_and_nowhere_else() {

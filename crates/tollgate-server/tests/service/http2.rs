@@ -2,8 +2,6 @@
 
 #![allow(clippy::expect_used, reason = "this is a test")]
 
-mod support;
-
 use std::convert::Infallible;
 use std::io::{Read, Write};
 use std::net::SocketAddr;
@@ -18,7 +16,8 @@ use http_body_util::{BodyExt, Empty};
 use hyper::body::{Body, Frame};
 use hyper::client::conn::http2::SendRequest;
 use hyper_util::rt::{TokioExecutor, TokioIo};
-use support::Server;
+
+use crate::support::Server;
 
 async fn connect<B>(address: SocketAddr) -> SendRequest<B>
 where

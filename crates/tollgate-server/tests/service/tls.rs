@@ -2,10 +2,6 @@
 
 #![allow(clippy::expect_used, clippy::disallowed_methods, reason = "this is a test, in real time")]
 
-#[path = "support/certificates.rs"]
-mod certificates;
-mod support;
-
 use std::fs;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -17,11 +13,12 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use certificates::{Authority, Client, Identity};
 use rcgen::{SanType, date_time_ymd};
 use rustls::pki_types::ServerName;
-use support::{Connection, HANG, Server, get, tollgate, undisturbed, until};
 use tempfile::TempDir;
+
+use crate::certificates::{Authority, Client, Identity};
+use crate::support::{Connection, HANG, Server, get, tollgate, undisturbed, until};
 
 const CHECK: &str = "/v1/check?user=alice";
 

@@ -3,14 +3,12 @@
 
 #![allow(clippy::expect_used, reason = "this is a test")]
 
-mod support;
-
 use std::fs::{self, File, OpenOptions};
 use std::io::{BufRead, BufReader, PipeReader, pipe};
 use std::path::PathBuf;
 use std::process::Stdio;
 
-use support::{Server, tollgate};
+use crate::support::{Server, tollgate};
 
 /// A device without room.
 fn full() -> File {

@@ -4,10 +4,9 @@
 
 #![allow(clippy::expect_used, reason = "this is a test")]
 
-mod support;
-
 use serde_json::{Value, json};
-use support::Server;
+
+use crate::support::Server;
 
 const ALICE: &str = r#"{"attributes": {"user": "alice"}}"#;
 
@@ -210,7 +209,7 @@ fn processes_with_one_secret_take_each_others_receipts() {
     let file = secret.to_str().expect("a path in UTF-8");
     let refused = |text: &str| {
         std::fs::write(&secret, text).expect("it can be written");
-        let output = support::tollgate()
+        let output = crate::support::tollgate()
             .args(["serve", "--limit", "5/1m", "--listen", "192.0.2.1:1", "--receipt-secret-file", file])
             .output()
             .expect("it runs");
@@ -312,7 +311,7 @@ fn limits_given_with_the_call_are_off_unless_they_are_allowed() {
         assert!(refused.json()["detail"].as_str().is_some_and(|detail| detail.contains("--caller-quotas")));
     }
     assert_eq!(server.metric("tollgate_store_counters"), Some(0.0));
-    let output = support::tollgate()
+    let output = crate::support::tollgate()
         .args(["serve", "--limit", "5/1m", "--key", "user", "--listen", "192.0.2.1:1", "--caller-quotas"])
         .args(["--store", "redis://127.0.0.1", "--store-layout", "user-rate-limit", "--count-denied"])
         .output()

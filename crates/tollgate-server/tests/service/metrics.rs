@@ -2,10 +2,6 @@
 
 #![allow(clippy::expect_used, clippy::disallowed_methods, reason = "this is a test, in real time")]
 
-#[path = "support/certificates.rs"]
-mod certificates;
-mod support;
-
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::PathBuf;
@@ -13,12 +9,13 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use certificates::{Authority, Client, Identity};
-use support::{Connection, Reply, Server};
 use tollgate_testkit::servers::{self, Software};
 
-const RULES: &str = include_str!("../../../examples/alerts/tollgate.rules.yml");
-const DOCUMENT: &str = include_str!("../../../docs/metrics.md");
+use crate::certificates::{Authority, Client, Identity};
+use crate::support::{Connection, Reply, Server};
+
+const RULES: &str = include_str!("../../../../examples/alerts/tollgate.rules.yml");
+const DOCUMENT: &str = include_str!("../../../../docs/metrics.md");
 
 /// Whatever a store in trouble means, and what needs no store.
 const POLICIES: &str = "
@@ -229,7 +226,7 @@ fn exported_with_tokens() -> Vec<String> {
     assert_eq!(server.connect().ask(check).status, 200);
     let metrics = server.metrics.expect("metrics have a listener");
     fs::remove_file(&tokens).expect("it is there");
-    series(Connection::open(metrics).ask(&support::get("/metrics")))
+    series(Connection::open(metrics).ask(&crate::support::get("/metrics")))
 }
 
 /// What a service exports that speaks TLS.
@@ -295,7 +292,7 @@ fn metrics_come_in_the_format_that_is_asked_for() {
     server.get("/v1/check?user=alice");
     let ask = |accept: &str| {
         let request = format!("GET /metrics HTTP/1.1\r\nHost: localhost\r\nAccept: {accept}\r\n\r\n");
-        let reply = support::Connection::open(server.admin).ask(request.as_bytes());
+        let reply = crate::support::Connection::open(server.admin).ask(request.as_bytes());
         let kind = reply.header("content-type").expect("a type").to_owned();
         (kind, String::from_utf8(reply.body).expect("text"))
     };

@@ -2,11 +2,9 @@
 
 #![allow(clippy::expect_used, reason = "this is a test")]
 
-mod support;
-
 use std::net::SocketAddr;
 
-use support::{Connection, Reply, Server};
+use crate::support::{Connection, Reply, Server};
 
 const ALICE: &str = r#"{"attributes": {"user": "alice"}}"#;
 const JSON: &str = "Content-Type: application/json";
@@ -124,7 +122,7 @@ fn checks_and_probes_take_any_host_and_origin() {
 fn a_name_that_cannot_be_allowed_is_refused_at_the_start() {
     for name in ["a.example:80", "http://a.example", "", "*", "a b"] {
         let flags = ["serve", "--limit", "5/1m", "--allowed-host", name];
-        let output = support::tollgate().args(flags).output().expect("it runs");
+        let output = crate::support::tollgate().args(flags).output().expect("it runs");
         let said = String::from_utf8(output.stderr).expect("text");
         assert_eq!((output.status.code(), said.contains("without a port")), (Some(2), true), "{said}");
     }

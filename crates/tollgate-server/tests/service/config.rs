@@ -2,12 +2,11 @@
 
 #![allow(clippy::expect_used, reason = "this is a test")]
 
-mod support;
-
 use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
-use support::tollgate;
+
+use crate::support::tollgate;
 
 const SHOP: &str = "
 policies:

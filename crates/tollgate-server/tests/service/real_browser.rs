@@ -5,8 +5,6 @@
 
 #![allow(clippy::expect_used, reason = "this is a test")]
 
-mod support;
-
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write, copy};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
@@ -17,7 +15,8 @@ use std::sync::mpsc::{Sender, channel};
 use std::thread;
 
 use serde_json::Value;
-use support::{HANG, Server};
+
+use crate::support::{HANG, Server};
 
 /// `ADMIN` and `PUBLIC` are the origins of the listeners. Each attempt tells what the page could read.
 const PAGE: &str = r#"<!doctype html><body><script>

@@ -5,8 +5,6 @@
 
 #![allow(clippy::expect_used, clippy::disallowed_methods, reason = "this is a test, in real time")]
 
-mod support;
-
 use std::collections::BTreeSet;
 use std::fs;
 use std::io::Write as _;
@@ -16,9 +14,10 @@ use std::thread;
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use support::folder::Folder;
-use support::{Connection, Reply, Server, charged, get, tollgate, undisturbed, until};
 use tollgate_testkit::servers::{self, Software};
+
+use crate::support::folder::Folder;
+use crate::support::{Connection, Reply, Server, charged, get, tollgate, undisturbed, until};
 
 fn serve(file: &str, more: &[&str]) -> Server {
     Server::start(&[&["--config", file], more].concat())
@@ -510,7 +509,7 @@ fn of_many_reloads_under_load_no_decision_mixes_two() {
                 &if is_bad { format!("{}nonsense: 1\n", version(number)) } else { version(number) },
             );
             fs::rename(folder.path("new"), folder.path("t.yaml")).expect("it can be renamed");
-            let reply = admin.ask(&support::post("/v1/policies/reload", ""));
+            let reply = admin.ask(&crate::support::post("/v1/policies/reload", ""));
             assert_eq!(
                 reply.status,
                 if is_bad { 422 } else { 200 },

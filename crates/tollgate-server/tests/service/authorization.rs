@@ -4,24 +4,21 @@
 
 #![allow(clippy::expect_used, clippy::disallowed_methods, reason = "this is a test, in real time")]
 
-#[path = "support/certificates.rs"]
-mod certificates;
-mod support;
-
 use std::fs;
 use std::net::SocketAddr;
 use std::os::unix::fs::PermissionsExt;
 use std::process::Output;
 
 use bytes::Bytes;
-use certificates::{Authority, Client, Identity};
 use http::{Request, StatusCode};
 use http_body_util::Empty;
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use rcgen::SanType;
 use serde_json::{Value, json};
-use support::folder::Folder;
-use support::{Connection, Reply, Server, tollgate, until};
+
+use crate::certificates::{Authority, Client, Identity};
+use crate::support::folder::Folder;
+use crate::support::{Connection, Reply, Server, tollgate, until};
 
 const POLICIES: &str = "
 policies:

@@ -2,17 +2,16 @@
 
 #![allow(clippy::expect_used, clippy::disallowed_methods, reason = "this is a test, in real time")]
 
-mod support;
-
 use std::io::{Read, Write};
 use std::net::TcpListener;
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
-use support::{HANG, tollgate};
 use tollgate_testkit::servers::{
     ClientCertificates, Cluster, FaultProxy, Persistence, Sentinels, Server, Settings, Software, Way,
 };
+
+use crate::support::{HANG, tollgate};
 
 /// So that a machine that is busy is not taken for a store that is slow.
 const PATIENT: [&str; 4] = ["--store-timeout", "5s", "--store-connect-timeout", "5s"];

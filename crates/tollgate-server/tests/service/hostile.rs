@@ -2,12 +2,10 @@
 
 #![allow(clippy::expect_used, clippy::disallowed_methods, reason = "this is a test, in real time")]
 
-mod support;
-
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use support::{Connection, HANG, Server, get, post, undisturbed};
+use crate::support::{Connection, HANG, Server, get, post, undisturbed};
 
 #[test]
 fn what_is_wrong_is_named() {

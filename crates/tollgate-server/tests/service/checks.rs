@@ -4,10 +4,9 @@
 
 #![allow(clippy::expect_used, reason = "this is a test")]
 
-mod support;
-
 use serde_json::{Value, json};
-use support::{Server, get, post};
+
+use crate::support::{Server, get, post};
 
 const ALICE: &str = r#"{"attributes": {"user": "alice"}}"#;
 
@@ -93,7 +92,7 @@ fn one_connection_answers_many_requests_also_pipelined() {
     let server = Server::start(&["--limit", "5/1d@first_hit"]);
     let mut connection = server.connect();
     connection.send(&[get("/v1/check?user=alice"), post("/v1/check", ALICE), get("/healthz")].concat());
-    let used = |reply: support::Reply| reply.json()["used"].as_u64();
+    let used = |reply: crate::support::Reply| reply.json()["used"].as_u64();
     assert_eq!(connection.reply().and_then(used), Some(1));
     assert_eq!(connection.reply().and_then(used), Some(2));
     assert_eq!(connection.reply().map(|reply| reply.status), Some(200));
@@ -222,7 +221,7 @@ fn exactly_20_of_50_parallel_requests_pass() {
         let mut connections: Vec<_> = (0..50).map(|_| server.connect()).collect();
         let start = std::sync::Barrier::new(connections.len());
         let statuses: Vec<u16> = std::thread::scope(|scope| {
-            let ask = |connection: &'_ mut support::Connection| {
+            let ask = |connection: &'_ mut crate::support::Connection| {
                 start.wait();
                 connection.ask(&get(&format!("/v1/check?user={user}"))).status
             };

@@ -2,10 +2,9 @@
 
 #![allow(clippy::expect_used, reason = "this is a test")]
 
-mod support;
-
 use serde_json::{Value, json};
-use support::{Connection, Server, charged, get};
+
+use crate::support::{Connection, Server, charged, get};
 
 const ALICE: &str = r#"{"attributes": {"user": "alice"}}"#;
 

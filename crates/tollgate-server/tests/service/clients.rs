@@ -2,11 +2,9 @@
 
 #![allow(clippy::expect_used, reason = "this is a test")]
 
-mod support;
-
 use std::process::Command;
 
-use support::Server;
+use crate::support::Server;
 
 /// Its standard output and standard error, and whether it ended well. The machine may stand still for longer than a
 /// caller would wait for an answer.

@@ -5,8 +5,6 @@
 
 #![allow(clippy::expect_used, clippy::disallowed_methods, reason = "this is a test, in real time")]
 
-mod support;
-
 use std::io::{BufRead, BufReader};
 use std::net::SocketAddr;
 use std::process::Stdio;
@@ -16,8 +14,9 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
-use support::{Connection, HANG, Reply, Server, charged, get, tollgate};
 use tollgate_testkit::servers::{self, Data, Persistence, Software};
+
+use crate::support::{Connection, HANG, Reply, Server, charged, get, tollgate};
 
 const PATIENT: &str = "30s";
 const ALICE: &str = r#"{"attributes": {"user": "alice"}}"#;

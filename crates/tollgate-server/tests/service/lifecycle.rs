@@ -2,15 +2,13 @@
 
 #![allow(clippy::expect_used, clippy::disallowed_methods, reason = "this is a test, in real time")]
 
-mod support;
-
 use std::net::{TcpListener, TcpStream};
 use std::process::Stdio;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::thread::{self, ScopedJoinHandle};
 use std::time::{Duration, Instant};
 
-use support::{Connection, HANG, Server, get, post, tollgate, undisturbed};
+use crate::support::{Connection, HANG, Server, get, post, tollgate, undisturbed};
 
 const ALICE: &str = r#"{"attributes": {"user": "alice"}}"#;
 

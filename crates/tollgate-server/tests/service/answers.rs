@@ -2,10 +2,9 @@
 
 #![allow(clippy::expect_used, reason = "this is a test")]
 
-mod support;
-
 use serde_json::json;
-use support::{Reply, Server};
+
+use crate::support::{Reply, Server};
 
 fn text(reply: &Reply) -> &str {
     std::str::from_utf8(&reply.body).expect("text")

@@ -1,0 +1,26 @@
+//! The service and its command, as callers, operators and strangers meet them. What needs a shared store is in `stores`.
+//!
+//! All of these start services of their own, so they can run side by side in one process.
+
+mod admin;
+mod answers;
+mod asking;
+mod authorization;
+mod bounds;
+mod browsers;
+#[path = "../support/certificates.rs"]
+mod certificates;
+mod checks;
+mod clients;
+mod command;
+mod config;
+mod hostile;
+mod http2;
+mod lifecycle;
+mod metrics;
+mod openapi;
+mod output;
+mod real_browser;
+#[path = "../support/mod.rs"]
+mod support;
+mod tls;

@@ -1,0 +1,10 @@
+//! The service and its command with shared stores, and files of policies.
+//!
+//! All of these start services and stores of their own, so they can run side by side in one process.
+
+mod doctor;
+mod policies;
+mod seeds;
+mod shared;
+#[path = "../support/mod.rs"]
+mod support;
