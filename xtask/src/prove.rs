@@ -15,7 +15,8 @@ use crate::tools;
 pub(crate) enum Proof {
     /// Check the alert rules in examples/alerts, and what they do minute by minute
     Alerts,
-    /// Try to break what /openapi.json promises, with generated requests on both listeners; then send malformed inputs
+    /// Try to break what /openapi.json promises, with generated requests on both listeners; then send malformed inputs, and
+    /// measure what slow clients cost others
     Http {
         /// Generated requests for each operation and phase
         #[arg(long, default_value_t = 500)]
@@ -23,6 +24,10 @@ pub(crate) enum Proof {
         /// Only malformed inputs over HTTP/1.1 and HTTP/2, so many: each is answered below 500 or its connection ends
         #[arg(long, num_args = 0..=1, default_missing_value = MALFORMED_INPUTS)]
         inputs: Option<u64>,
+        /// Only slow clients, so many: others' p99 is at most twice what it is without them
+        #[arg(long, num_args = 0..=1, default_missing_value = SLOW_CLIENTS, conflicts_with = "inputs")]
+        #[arg(value_parser = clap::value_parser!(u32).range(100..))]
+        slow: Option<u32>,
         /// Of the first connection with malformed inputs, as a violation names it
         #[arg(long, default_value_t = 1)]
         seed: u64,
@@ -79,6 +84,9 @@ pub(crate) enum Proof {
 /// Malformed inputs that are sent unless it is said otherwise.
 const MALFORMED_INPUTS: &str = "1000000";
 
+/// Slow clients, unless it is said otherwise.
+const SLOW_CLIENTS: &str = "10000";
+
 /// The version that the proof is known to work with.
 const SCHEMATHESIS: &str = "schemathesis==4.32.5";
 
@@ -106,9 +114,11 @@ impl Proof {
         match self {
             Self::Alerts => alerts(),
             Self::Http { inputs: Some(inputs), seed, .. } => malformed(&inputs.to_string(), seed),
-            Self::Http { examples, inputs: None, seed } => {
+            Self::Http { slow: Some(clients), .. } => slow(&clients.to_string()),
+            Self::Http { examples, seed, .. } => {
                 http(examples)?;
-                malformed(MALFORMED_INPUTS, seed)
+                malformed(MALFORMED_INPUTS, seed)?;
+                slow(SLOW_CLIENTS)
             }
             Self::Memory => memory(),
             Self::Miri => miri(),
@@ -327,6 +337,14 @@ fn malformed(inputs: &str, seed: u64) -> Result<()> {
     command("cargo test --locked --package tollgate-server --test inputs")
         .environment("TOLLGATE_INPUTS", inputs)
         .environment("TOLLGATE_SEED", seed.to_string())
+        .arguments(["--", "--ignored", "--exact", "prove", "--nocapture"])
+        .run()
+}
+
+/// Optimized, because what is judged are times.
+fn slow(clients: &str) -> Result<()> {
+    command("cargo test --locked --profile models --package tollgate-server --test slow")
+        .environment("TOLLGATE_SLOW", clients)
         .arguments(["--", "--ignored", "--exact", "prove", "--nocapture"])
         .run()
 }
