@@ -70,7 +70,7 @@ impl Policy {
     pub fn builder(name: &str) -> PolicyBuilder {
         let policy = Self {
             name: name.into(),
-            at: Position { line: 0, column: 0 },
+            at: Position::new(0, 0),
             description: None,
             conditions: [].into(),
             is_exempt: false,

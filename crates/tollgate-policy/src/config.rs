@@ -10,7 +10,7 @@ use thiserror::Error;
 use crate::file::{At, Node, RawFile, Read, Variables};
 use crate::problem::Problems;
 use crate::resolve::resolve;
-use crate::{Changes, Policies, Position, Printable, Problem, Warning};
+use crate::{Changes, Policies, Position, Printable, Problem, Sources, Warning};
 
 /// What a valid file says.
 #[derive(Debug)]
@@ -21,6 +21,7 @@ pub struct Config {
     pub(crate) prefix_at: Option<Position>,
     pub(crate) policies: Policies,
     pub(crate) warnings: Box<[Warning]>,
+    pub(crate) files: Box<[Box<str>]>,
 }
 
 /// Where counters are kept.
@@ -50,32 +51,61 @@ pub enum ConfigError {
         /// The file.
         file: Box<str>,
     },
-    /// Every problem of the file, one a line.
-    #[error("{}", Lines(file, problems))]
-    Invalid {
-        /// The file.
+    /// A folder has no file that is read.
+    #[error("{} has no file that ends in .yaml or .yml", Printable(folder))]
+    NoFile {
+        /// The folder.
+        folder: Box<str>,
+    },
+    /// There are more files than [`Sources::MAX_FILES`].
+    #[error("{} is one file too many: 1000 can be read together", Printable(file))]
+    TooMany {
+        /// The first file that is one too many.
         file: Box<str>,
-        /// What is wrong with it, in the order of its lines.
+    },
+    /// The files together are larger than [`Config::MAX_BYTES`].
+    #[error("with {} the files are larger than 16 MiB together", Printable(file))]
+    TooLargeTogether {
+        /// The file with which they become larger.
+        file: Box<str>,
+    },
+    /// Every problem of the files, one a line.
+    #[error("{}", Lines(files, problems))]
+    Invalid {
+        /// The files that were read together.
+        files: Box<[Box<str>]>,
+        /// What is wrong with them, in the order of the files and their lines.
         problems: Box<[Problem]>,
     },
 }
 
-/// Each problem under the file's name, as compilers do it.
-struct Lines<'a>(&'a str, &'a [Problem]);
+impl ConfigError {
+    /// A file with these problems.
+    #[must_use]
+    pub fn invalid(file: &str, problems: impl Into<Box<[Problem]>>) -> Self {
+        Self::Invalid { files: [file.into()].into(), problems: problems.into() }
+    }
+
+    pub(crate) fn unreadable(file: &str, source: io::Error) -> Self {
+        Self::Unreadable { file: file.into(), source }
+    }
+}
+
+/// Each problem under its file's name, as compilers do it.
+struct Lines<'a>(&'a [Box<str>], &'a [Problem]);
 
 impl Config {
     /// How large a file may be: 16 MiB. What is larger is no file of policies, and would fill the memory when it is
     /// read.
     pub const MAX_BYTES: u64 = 16 * 1024 * 1024;
 
-    /// Reads a file; variables are those of the process's environment.
+    /// Reads a file, or [all files of a folder](Sources::read); variables are those of the process's environment.
     ///
     /// # Errors
     ///
-    /// If the file cannot be read, or is not valid; then every problem is named.
+    /// If a file cannot be read, or is not valid; then every problem is named.
     pub fn load(path: impl AsRef<Path>) -> Result<Self, ConfigError> {
-        let path = path.as_ref();
-        Self::parse(&path.display().to_string(), &Self::read(path)?)
+        Self::parse_sources(&Sources::read([path])?, |_| Vec::new())
     }
 
     /// Returns the text of a file, to be compared before it is parsed. A pipe is waited for until its writer has
@@ -88,7 +118,7 @@ impl Config {
         let path = path.as_ref();
         let file = path.display().to_string();
         let open = File::open(path);
-        let open = open.map_err(|source| ConfigError::Unreadable { file: file.as_str().into(), source })?;
+        let open = open.map_err(|source| ConfigError::unreadable(&file, source))?;
         Self::read_from(&file, open)
     }
 
@@ -98,7 +128,7 @@ impl Config {
     ///
     /// As [`read`](Self::read).
     pub fn read_from(file: &str, open: impl io::Read) -> Result<String, ConfigError> {
-        let unreadable = |source| ConfigError::Unreadable { file: file.into(), source };
+        let unreadable = |source| ConfigError::unreadable(file, source);
         let mut bytes = Vec::new();
         let read = open.take(Self::MAX_BYTES + 1).read_to_end(&mut bytes);
         if read.map_err(unreadable)? as u64 > Self::MAX_BYTES {
@@ -114,23 +144,22 @@ impl Config {
     ///
     /// If the text is not valid; then every problem is named.
     pub fn parse(file: &str, text: &str) -> Result<Self, ConfigError> {
-        Self::parse_checked(file, text, |_| Vec::new())
+        Self::parse_sources(&Sources::of(file, text), |_| Vec::new())
     }
 
-    /// Reads the text of a file, as [`parse`](Self::parse) does, and has whoever uses it look through what it says.
-    /// What they find is named with the problems of the file itself.
+    /// Reads the texts of files, as [`parse`](Self::parse) does, and has whoever uses them look through what they say.
+    /// What they find is named with the problems of the files themselves.
     ///
-    /// They see an invalid file as well, as far as it can be understood, without the policies that have problems.
+    /// They see invalid files as well, as far as they can be understood, without the policies that have problems.
     ///
     /// # Errors
     ///
-    /// If the text is not valid, or `check` finds a problem; then every problem is named.
-    pub fn parse_checked(
-        file: &str,
-        text: &str,
+    /// If a text is not valid, or `check` finds a problem; then every problem is named.
+    pub fn parse_sources(
+        sources: &Sources,
         check: impl FnOnce(&Self) -> Vec<Problem>,
     ) -> Result<Self, ConfigError> {
-        Self::parse_all(file, text, &|name| std::env::var(name).ok(), check)
+        Self::parse_all(sources, &|name| std::env::var(name).ok(), check)
     }
 
     /// Reads the text of a file with variables of one's own.
@@ -139,24 +168,42 @@ impl Config {
     ///
     /// If the text is not valid; then every problem is named.
     pub fn parse_with(file: &str, text: &str, variables: &Variables<'_>) -> Result<Self, ConfigError> {
-        Self::parse_all(file, text, variables, |_| Vec::new())
+        Self::parse_all(&Sources::of(file, text), variables, |_| Vec::new())
     }
 
     fn parse_all(
-        file: &str,
-        text: &str,
+        sources: &Sources,
         variables: &Variables<'_>,
         check: impl FnOnce(&Self) -> Vec<Problem>,
     ) -> Result<Self, ConfigError> {
+        let files: Box<[Box<str>]> = sources.names().map(Into::into).collect();
         let mut problems = Problems::default();
-        let raw = Node::parse(text, variables, &mut problems)
-            .and_then(|root| At::<RawFile>::read(&root, &mut problems));
-        let config = raw.map(|raw| resolve(raw, &mut problems));
-        problems.extend(config.as_ref().map(check).unwrap_or_default());
-        match config {
-            Some(config) if problems.is_empty() => Ok(config),
-            _ => Err(ConfigError::Invalid { file: file.into(), problems: problems.into_sorted() }),
+        let mut raw = Vec::new();
+        for (number, text) in (0..).zip(sources.texts()) {
+            let root = Node::parse(text, number, variables, &mut problems);
+            raw.extend(root.and_then(|root| At::<RawFile>::read(&root, &mut problems)));
         }
+        let is_any_read = !raw.is_empty();
+        let config = resolve(raw, files, &mut problems);
+        if is_any_read {
+            problems.extend(check(&config));
+        }
+        if problems.is_empty() {
+            return Ok(config);
+        }
+        Err(ConfigError::Invalid { files: config.files, problems: problems.into_sorted() })
+    }
+
+    /// Returns what messages call the files that were read together.
+    #[must_use]
+    pub fn files(&self) -> &[Box<str>] {
+        &self.files
+    }
+
+    /// Returns what messages call the file in which this place is.
+    #[must_use]
+    pub fn file_of(&self, at: Position) -> &str {
+        self.files.get(at.file as usize).map_or("", AsRef::as_ref)
     }
 
     /// The policies.
@@ -251,9 +298,10 @@ impl fmt::Debug for StoreSettings {
 
 impl fmt::Display for Lines<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self(file, problems) = self;
+        let Self(files, problems) = self;
         for (index, problem) in problems.iter().enumerate() {
             let separator = if index == 0 { "" } else { "\n" };
+            let file = files.get(problem.at().file as usize).map_or("", AsRef::as_ref);
             write!(f, "{separator}{}:{problem}", Printable(file))?;
         }
         Ok(())

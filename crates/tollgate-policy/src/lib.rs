@@ -60,6 +60,7 @@ mod problem;
 mod resolve;
 mod scalar;
 mod schema;
+mod sources;
 mod view;
 mod warning;
 
@@ -78,8 +79,9 @@ pub use self::matched::{Matched, Outcome, Refusal, Trial, TrialKind};
 pub use self::policies::{Policies, Unmatched};
 pub use self::policy::{HeaderFormat, Mode, OnMissingKey, Override, Policy};
 pub use self::printable::Printable;
-pub use self::problem::{Hint, Position, Problem, ProblemKind};
+pub use self::problem::{Hint, Place, Position, Problem, ProblemKind};
 pub use self::schema::json_schema;
+pub use self::sources::Sources;
 pub use self::view::{Undecided, Unknown, Value, View, canonical};
 pub use self::warning::{Warning, WarningKind};
 // What `cidr` holds.

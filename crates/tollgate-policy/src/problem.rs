@@ -7,13 +7,45 @@ use tollgate::{LocalShareError, QuotaError};
 
 use crate::{Attributes, NetworkError, Printable};
 
-/// A place in a file; both numbers begin at 1, and a column is a character.
+/// A place in a file; lines and columns begin at 1, and a column is a character.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Position {
+    /// Which of the files that were read together, from 0.
+    pub file: u32,
     /// The line.
     pub line: usize,
     /// The character in the line.
     pub column: usize,
+}
+
+impl Position {
+    /// A place in the only file, or in the first.
+    #[must_use]
+    pub const fn new(line: usize, column: usize) -> Self {
+        Self { file: 0, line, column }
+    }
+}
+
+/// A line, and its file if that is another one. Displayed as in `line 3 of api.yaml`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Place {
+    file: Option<Box<str>>,
+    line: usize,
+}
+
+impl Place {
+    /// Where something stands, for a message about another place; `names` are those of the files.
+    pub(crate) fn seen_from(here: Position, there: Position, names: &[Box<str>]) -> Self {
+        let other = names.get(there.file as usize).filter(|_| there.file != here.file);
+        Self { file: other.cloned(), line: there.line }
+    }
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "line {}", self.line)?;
+        self.file.iter().try_for_each(|file| write!(f, " of {file}"))
+    }
 }
 
 /// Something that makes a file invalid. The fault of whoever wrote it; it says what to write instead.
@@ -67,13 +99,13 @@ pub enum ProblemKind {
         /// What may have been meant.
         hint: Hint,
     },
-    /// The same key twice in one mapping.
-    #[error("`{key}` is here already, in line {}: keep one of them", first.line)]
+    /// The same key twice in one mapping, or in several files that are read as one.
+    #[error("`{key}` is here already, in {first}: keep one of them")]
     DuplicateKey {
         /// The key.
         key: Box<str>,
         /// Where it stands first.
-        first: Position,
+        first: Place,
     },
     /// A key without which the section means nothing.
     #[error("{section} needs `{key}`")]
@@ -121,12 +153,14 @@ pub enum ProblemKind {
     #[error("a policy's name has 1 to 64 letters, digits, `-`, `_` and `.`")]
     PolicyName,
     /// Two policies of one name.
-    #[error("the policy `{name}` is here already, in line {}: counters and metrics tell policies apart by their names", first.line)]
+    #[error(
+        "the policy `{name}` is here already, in {first}: counters and metrics tell policies apart by their names"
+    )]
     DuplicatePolicy {
         /// The name as it is written.
         name: Box<str>,
         /// Where it stands first.
-        first: Position,
+        first: Place,
     },
     /// An attribute's name that no request can have.
     #[error("an attribute's name has 1 to {} characters", Attributes::MAX_NAME)]

@@ -12,8 +12,8 @@ use crate::file::{
 use crate::policy::{Quotas, candidate_name};
 use crate::problem::Problems;
 use crate::{
-    Attributes, Config, Cost, CostAttribute, HeaderFormat, Identity, Mode, OnMissingKey, Override, Policies,
-    Policy, Position, ProblemKind, StoreSettings, Unmatched, warning,
+    Attributes, Config, Cost, CostAttribute, HeaderFormat, Identity, Mode, OnMissingKey, Override, Place,
+    Policies, Policy, Position, ProblemKind, StoreSettings, Unmatched, warning,
 };
 
 /// What every policy has that does not say otherwise.
@@ -32,10 +32,10 @@ struct Defaults {
 /// The keys of an exempt policy: it counts nobody.
 const EXEMPT: &[&str] = &["name", "description", "match", "exempt", "enabled"];
 
-pub(crate) fn resolve(file: At<RawFile>, problems: &mut Problems) -> Config {
+/// What the files say, as far as it can be understood.
+pub(crate) fn resolve(read: Vec<At<RawFile>>, files: Box<[Box<str>]>, problems: &mut Problems) -> Config {
     let found_reading = problems.places();
-    let At { at, value: file, .. } = file;
-    file.need(&["policies"], at, problems);
+    let file = as_one(read, &files, problems);
     let raw_store = file.store.as_ref().map(|store| &store.value);
     let store_url_at = raw_store.and_then(|store| Some(store.url.as_ref()?.at));
     let layout_at = raw_store.and_then(|store| Some(store.layout.as_ref()?.at));
@@ -53,7 +53,7 @@ pub(crate) fn resolve(file: At<RawFile>, problems: &mut Problems) -> Config {
         let Some(policy) = policy(raw, &defaults, problems) else { continue };
         match names.entry(policy.name.clone()) {
             Entry::Occupied(first) => {
-                let (name, first) = (written, *first.get());
+                let (name, first) = (written, Place::seen_from(policy.at, *first.get(), &files));
                 problems.add(policy.at, ProblemKind::DuplicatePolicy { name, first });
             }
             Entry::Vacant(name) => {
@@ -72,7 +72,39 @@ pub(crate) fn resolve(file: At<RawFile>, problems: &mut Problems) -> Config {
         Some(unmatched) if mode == Mode::Enforce => policies.with_unmatched(unmatched),
         Some(_) => policies.with_unmatched(Unmatched::Allow),
     };
-    Config { store, store_url_at, layout_at, prefix_at, policies, warnings }
+    Config { store, store_url_at, layout_at, prefix_at, policies, warnings, files }
+}
+
+/// All files as one: what holds for all of them is said in one, and their policies follow each other.
+fn as_one(read: Vec<At<RawFile>>, names: &[Box<str>], problems: &mut Problems) -> RawFile {
+    // What a file says that is no YAML is not known, and so nothing is said to be missing.
+    if let Some(first) = read.first().filter(|_| read.len() == names.len())
+        && !read.iter().any(|file| file.value.gives("policies"))
+    {
+        first.value.need(&["policies"], first.at, problems);
+    }
+    let mut said: Vec<(&str, Position)> = Vec::new();
+    for (key, at) in read.iter().flat_map(|file| &file.value.given).filter(|(key, _)| *key != "policies") {
+        match said.iter().find(|(other, _)| other == key) {
+            Some((_, first)) => {
+                let (key, first) = ((*key).into(), Place::seen_from(*at, *first, names));
+                problems.add(*at, ProblemKind::DuplicateKey { key, first });
+            }
+            None => said.push((key, *at)),
+        }
+    }
+    let mut all = RawFile::default();
+    for At { value: file, .. } in read {
+        all.store = all.store.or(file.store);
+        all.mode = all.mode.or(file.mode);
+        all.defaults = all.defaults.or(file.defaults);
+        all.unmatched = all.unmatched.or(file.unmatched);
+        match (&mut all.policies, file.policies) {
+            (Some(policies), Some(more)) => policies.value.extend(more.value),
+            (policies, more) => *policies = policies.take().or(more),
+        }
+    }
+    all
 }
 
 fn settings(store: At<RawStore>, problems: &mut Problems) -> Option<StoreSettings> {

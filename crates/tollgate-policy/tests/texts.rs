@@ -9,7 +9,7 @@ use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use serde_json::{Map, Value};
-use tollgate_policy::{Config, ConfigError};
+use tollgate_policy::{Config, ConfigError, Sources};
 
 fn parse(path: &Path) -> Result<Config, ConfigError> {
     let name = path.file_name().unwrap().to_str().unwrap();
@@ -64,9 +64,89 @@ fn a_file_that_cannot_be_read_or_is_too_large_is_named() {
     file.set_len(Config::MAX_BYTES).unwrap();
     assert_eq!(Config::read(&path).unwrap().len() as u64, Config::MAX_BYTES);
     std::fs::remove_file(&path).unwrap();
-    let told: BTreeSet<String> =
-        [error, large, Config::parse("t", "").unwrap_err()].iter().map(variant).collect();
+    let told =
+        [error, large, Config::parse("t", "").unwrap_err()].into_iter().chain(folders_that_cannot_be_read());
+    let told: BTreeSet<String> = told.map(|error| variant(&error)).collect();
     assert_eq!(told, variants("src/config.rs", "ConfigError"));
+}
+
+/// An empty folder, and one with too many or too large files.
+fn folders_that_cannot_be_read() -> [ConfigError; 3] {
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("folders-{}", std::process::id()));
+    std::fs::create_dir_all(folder.join("large")).unwrap();
+    let empty = Config::load(&folder).unwrap_err();
+    assert_eq!(empty.to_string(), format!("{} has no file that ends in .yaml or .yml", folder.display()));
+    for name in ["large/a.yaml", "large/b.yaml"] {
+        std::fs::File::create(folder.join(name)).unwrap().set_len(Config::MAX_BYTES / 2 + 1).unwrap();
+    }
+    let large = Config::load(folder.join("large")).unwrap_err();
+    let second = folder.join("large/b.yaml");
+    assert_eq!(
+        large.to_string(),
+        format!("with {} the files are larger than 16 MiB together", second.display())
+    );
+    let one = folder.join("one.yaml");
+    std::fs::write(&one, "policies: []").unwrap();
+    let many = Sources::read(std::iter::repeat_n(&one, Sources::MAX_FILES + 1)).unwrap_err();
+    assert_eq!(
+        many.to_string(),
+        format!("{} is one file too many: 1000 can be read together", one.display())
+    );
+    std::fs::remove_dir_all(&folder).unwrap();
+    [empty, large, many]
+}
+
+#[test]
+fn several_files_are_read_as_one() {
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("several-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    let files = [
+        ("10-defaults.yaml", "defaults: { deny_status: 403 }\nmode: shadow\n"),
+        ("20-api.yml", "policies:\n  - { name: api, key: [user], quotas: [5/1m] }\n"),
+        ("30-login.yaml", "policies:\n  - { name: login, key: [ip], quotas: [9/1h] }\n"),
+        // What no policies are, or are half of a file.
+        (".hidden.yaml", "policies: 1"),
+        ("20-api.yaml~", "policies: 1"),
+        ("tenants.csv", "acme,5/1m"),
+    ];
+    for (name, text) in files {
+        std::fs::write(folder.join(name), text).unwrap();
+    }
+    let config = Config::load(&folder).unwrap();
+    let seen = config.policies().as_slice().iter().map(|policy| {
+        let file = config.file_of(policy.at().unwrap()).to_owned();
+        (policy.name(), policy.deny_status(), policy.mode().name(), file)
+    });
+    let [_, api, login] = ["10-defaults.yaml", "20-api.yml", "30-login.yaml"].map(|name| folder.join(name));
+    let name = |path: &PathBuf| path.display().to_string();
+    assert_eq!(
+        seen.collect::<Vec<_>>(),
+        [("api", 403, "shadow", name(&api)), ("login", 403, "shadow", name(&login))]
+    );
+    let [warning] = config.warnings() else { panic!("{:?}", config.warnings()) };
+    assert_eq!(config.file_of(warning.at()), name(&login));
+    std::fs::remove_dir_all(&folder).unwrap();
+}
+
+#[test]
+fn what_several_files_say_twice_is_told_with_both_places() {
+    let said = |texts: &[(&str, &str)]| {
+        let sources = texts.iter().fold(Sources::default(), |sources, (name, text)| sources.and(name, *text));
+        Config::parse_sources(&sources, |_| Vec::new()).unwrap_err().to_string()
+    };
+    let policy = "policies: [{ name: api, key: [user], quotas: [5/1m] }]\n";
+    assert_eq!(
+        said(&[("a.yaml", policy), ("b.yaml", &format!("mode: shadow\n{policy}")), ("c.yaml", "mode: off\nunmatched: deny\nunmatched: deny")]),
+        "b.yaml:2:12: the policy `api` is here already, in line 1 of a.yaml: counters and metrics tell policies apart by their names
+c.yaml:1:1: `mode` is here already, in line 1 of b.yaml: keep one of them
+c.yaml:3:1: `unmatched` is here already, in line 2: keep one of them"
+    );
+    assert_eq!(
+        said(&[("a.yaml", "mode: shadow"), ("b.yaml", "store: { url: x }")]),
+        "a.yaml:1:1: the file needs `policies`"
+    );
+    let broken = said(&[("a.yaml", "mode: [shadow"), ("b.yaml", "mode: shadwo")]);
+    assert!(broken.contains("a.yaml:1:") && broken.contains("\nb.yaml:1:7: unknown mode"), "{broken}");
 }
 
 #[test]

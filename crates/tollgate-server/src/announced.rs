@@ -3,13 +3,13 @@
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use tollgate_policy::{Identity, Pattern, Policies, Policy, Test};
 
-use crate::policy_file::PolicyFile;
+use crate::policy_files::PolicyFiles;
 
 /// All but the unreserved characters of RFC 3986, so that an address stays readable.
 const ENCODED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
 
 /// The one policy of flags, or how many there are in a file.
-pub(crate) fn rule(policies: &Policies, file: Option<&PolicyFile>) -> String {
+pub(crate) fn rule(policies: &Policies, file: Option<&PolicyFiles>) -> String {
     match (policies.as_slice(), file) {
         ([policy], None) => {
             let quotas: Vec<String> = policy.quotas().iter().map(|quota| quota.quota().to_string()).collect();
@@ -22,7 +22,7 @@ pub(crate) fn rule(policies: &Policies, file: Option<&PolicyFile>) -> String {
         }
         ([_], Some(file)) => format!("1 policy of {}", file.name()),
         (policies, file) => {
-            format!("{} policies of {}", policies.len(), file.map_or("flags", PolicyFile::name))
+            format!("{} policies of {}", policies.len(), file.map_or("flags", PolicyFiles::name))
         }
     }
 }

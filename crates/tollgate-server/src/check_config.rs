@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use serde::Serialize;
-use tollgate_policy::{Config, ConfigError, Printable, Problem, ProblemKind, Warning};
+use tollgate_policy::{Config, ConfigError, Printable, Problem, ProblemKind, Sources, Warning};
 use tollgate_redis::StoreUrl;
 
 use crate::args::CheckConfigArgs;
@@ -12,6 +12,7 @@ use crate::layout::{Keys, StoreFlags};
 /// What `--json` prints.
 #[derive(Serialize)]
 struct Report {
+    /// As it was asked for; the files of a folder are named where something is found.
     file: String,
     valid: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -22,6 +23,7 @@ struct Report {
 
 #[derive(Serialize)]
 struct FoundError {
+    file: String,
     line: usize,
     column: usize,
     message: String,
@@ -30,20 +32,21 @@ struct FoundError {
 #[derive(Serialize)]
 struct FoundWarning {
     code: &'static str,
+    file: String,
     line: usize,
     column: usize,
     policy: String,
     message: String,
 }
 
-/// Checks the file. Returns what to print about it, and whether it passes.
+/// Checks the files. Returns what to print about them, and whether they pass.
 ///
 /// # Errors
 ///
-/// If the file cannot be read.
+/// If a file cannot be read.
 pub fn run(args: &CheckConfigArgs) -> Result<(String, bool), ConfigError> {
-    let file = args.file.display().to_string();
-    let checked = Config::parse_checked(&file, &Config::read(&args.file)?, |config| {
+    let file = args.files.iter().map(|file| file.display().to_string()).collect::<Vec<_>>().join(", ");
+    let checked = Config::parse_sources(&Sources::read(&args.files)?, |config| {
         let (_, problems) = Keys::of_file(config, &StoreFlags::default());
         problems.into_iter().chain(wrong_store_url(config)).collect()
     });
@@ -53,13 +56,13 @@ pub fn run(args: &CheckConfigArgs) -> Result<(String, bool), ConfigError> {
             valid: true,
             policies: Some(config.policies().as_slice().len()),
             errors: Vec::new(),
-            warnings: config.warnings().iter().map(FoundWarning::from).collect(),
+            warnings: config.warnings().iter().map(|warning| FoundWarning::new(warning, &config)).collect(),
         },
-        Err(ConfigError::Invalid { problems, .. }) => Report {
+        Err(ConfigError::Invalid { files, problems }) => Report {
             file,
             valid: false,
             policies: None,
-            errors: problems.iter().map(FoundError::from).collect(),
+            errors: problems.iter().map(|problem| FoundError::new(problem, &files)).collect(),
             warnings: Vec::new(),
         },
         Err(error) => return Err(error),
@@ -76,18 +79,20 @@ fn wrong_store_url(config: &Config) -> Option<Problem> {
     Some(Problem::new(at, ProblemKind::Other(error.to_string().into())))
 }
 
-impl From<&Problem> for FoundError {
-    fn from(problem: &Problem) -> Self {
+impl FoundError {
+    fn new(problem: &Problem, files: &[Box<str>]) -> Self {
         let at = problem.at();
-        Self { line: at.line, column: at.column, message: problem.kind().to_string() }
+        let file = files.get(at.file as usize).map(ToString::to_string).unwrap_or_default();
+        Self { file, line: at.line, column: at.column, message: problem.kind().to_string() }
     }
 }
 
-impl From<&Warning> for FoundWarning {
-    fn from(warning: &Warning) -> Self {
+impl FoundWarning {
+    fn new(warning: &Warning, config: &Config) -> Self {
         let at = warning.at();
         Self {
             code: warning.code(),
+            file: config.file_of(at).to_owned(),
             line: at.line,
             column: at.column,
             policy: warning.policy().to_owned(),
@@ -104,16 +109,16 @@ fn json(report: &Report) -> String {
 /// As compilers write it, so that editors find the places.
 fn readable(report: &Report) -> String {
     let Report { file, policies, errors, warnings, .. } = report;
-    let file = Printable(file);
     let mut text = String::new();
     // Writing into a string does not fail.
-    for FoundError { line, column, message } in errors {
-        let _ = writeln!(text, "{file}:{line}:{column}: error: {}", Printable(message));
+    for FoundError { file, line, column, message } in errors {
+        let _ = writeln!(text, "{}:{line}:{column}: error: {}", Printable(file), Printable(message));
     }
-    for FoundWarning { code, line, column, policy, message } in warnings {
-        let message = Printable(message);
+    for FoundWarning { code, file, line, column, policy, message } in warnings {
+        let (file, message) = (Printable(file), Printable(message));
         let _ = writeln!(text, "{file}:{line}:{column}: warning: policy `{policy}`: {message} [{code}]");
     }
+    let file = Printable(file);
     let _ = match policies {
         Some(policies) => writeln!(
             text,

@@ -122,7 +122,7 @@ impl Keys {
     fn said(config: &Config, flags: &StoreFlags<'_>) -> Result<Option<Self>, Problem> {
         let store = config.store();
         let own = store.and_then(|store| store.layout()).map(read).transpose().map_err(|error| {
-            let at = config.layout_at().unwrap_or(Position { line: 1, column: 1 });
+            let at = config.layout_at().unwrap_or(Position::new(1, 1));
             Problem::new(at, ProblemKind::Other(error.to_string().into()))
         })?;
         let Some(layout) = flags.layout.cloned().or(own) else { return Ok(None) };
@@ -150,7 +150,7 @@ impl Keys {
     /// The policies of the file that cannot be counted, and why not.
     pub(crate) fn problems(&self, config: &Config) -> Vec<Problem> {
         let problem = |(policy, misfit): (&Policy, Misfit)| {
-            let at = policy.at().unwrap_or(Position { line: 1, column: 1 });
+            let at = policy.at().unwrap_or(Position::new(1, 1));
             Problem::new(at, ProblemKind::Other(misfit.to_string().into()))
         };
         self.misfits(config.policies()).map(problem).collect()

@@ -10,7 +10,7 @@
 //!
 //! [`args`] is what the user wrote, [`Settings`] the ready objects made of it, and [`serve`] puts everything
 //! together. Policies come from flags (`flags`), from what another system is started with (`import`), or from a file
-//! (`policy_file`), which is `watch`ed, `follow`ed and `reload`ed (`live_policies`). Who may do what is in another file
+//! (`policy_files`), which is `watch`ed, `follow`ed and `reload`ed (`live_policies`). Who may do what is in another file
 //! (`principals`), which is read again in the same way; a `caller` is who came through. The
 //! engine knows no HTTP, the `http` modules know no counters, and all of it works over any
 //! [`Store`](tollgate::Store); `store` has those that the service can be started with.
@@ -28,7 +28,7 @@ mod engine;
 pub mod explain;
 mod flags;
 mod follow;
-mod followed_file;
+mod followed_files;
 mod http;
 mod import;
 mod layout;
@@ -42,7 +42,7 @@ pub mod new_token;
 pub mod output;
 mod peers;
 mod phase;
-mod policy_file;
+mod policy_files;
 mod principals;
 mod protocol;
 mod readiness;

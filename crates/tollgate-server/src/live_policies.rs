@@ -6,19 +6,19 @@ use std::time::Duration;
 use tollgate_policy::{Change, Changes, Config, ConfigError, PolicyLimiter};
 use tracing::warn;
 
-use crate::followed_file::FollowedFile;
+use crate::followed_files::FollowedFiles;
 use crate::look::Look;
-use crate::policy_file::PolicyFile;
+use crate::policy_files::PolicyFiles;
 use crate::reload::Subject;
 
 /// The policies of a limiter, and the file that they are from.
 pub(crate) struct LivePolicies<S> {
     limiter: Arc<PolicyLimiter<S>>,
-    file: PolicyFile,
+    file: PolicyFiles,
 }
 
 impl<S> LivePolicies<S> {
-    pub(crate) fn new(limiter: Arc<PolicyLimiter<S>>, file: PolicyFile) -> Self {
+    pub(crate) fn new(limiter: Arc<PolicyLimiter<S>>, file: PolicyFiles) -> Self {
         Self { limiter, file }
     }
 }
@@ -28,8 +28,8 @@ impl<S: Send + Sync + 'static> Subject for LivePolicies<S> {
 
     type Content = Config;
 
-    fn file(&self) -> &FollowedFile {
-        self.file.file()
+    fn files(&self) -> &FollowedFiles {
+        self.file.files()
     }
 
     fn rest(&self, look: &Look) -> Duration {
@@ -90,7 +90,7 @@ mod tests {
         fs::create_dir_all(&folder).unwrap();
         let (path, away) = (folder.join("t.yaml"), folder.join("away.yaml"));
         fs::write(&path, "policies: []").unwrap();
-        let (file, config) = PolicyFile::load(&path, &StoreFlags::default()).unwrap();
+        let (file, config) = PolicyFiles::load(std::slice::from_ref(&path), &StoreFlags::default()).unwrap();
         let limiter = PolicyLimiter::new(MemoryStore::new(), config.into_policies(), file.name());
         let reloads = Reloads::new(LivePolicies::new(Arc::new(limiter), file));
         let failed = || reloads.state().counts()[2];
@@ -130,7 +130,7 @@ mod tests {
         fs::create_dir_all(&folder).unwrap();
         let path = folder.join("t.yaml");
         fs::write(&path, "policies: []").unwrap();
-        let (file, config) = PolicyFile::load(&path, &StoreFlags::default()).unwrap();
+        let (file, config) = PolicyFiles::load(std::slice::from_ref(&path), &StoreFlags::default()).unwrap();
         let limiter = PolicyLimiter::new(MemoryStore::new(), config.into_policies(), file.name());
         let reloads = Reloads::new(LivePolicies::new(Arc::new(limiter), file));
 

@@ -1,4 +1,4 @@
-//! One look at a file: its text, and what shows whether it has changed by the next look.
+//! One look at files: their texts, and what shows whether they have changed by the next look.
 
 use std::fs::{self, File};
 use std::io;
@@ -6,14 +6,23 @@ use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
 use rustix::fs::{Mode, OFlags};
-use tollgate_policy::{Config, ConfigError};
+use tollgate_policy::{Config, ConfigError, Sources};
 
-/// What the file held, or why it cannot be read.
+/// Which files are read together.
+#[derive(Debug, Clone)]
+pub(crate) enum Files {
+    /// This one.
+    One(PathBuf),
+    /// Files of policies, and folders of them.
+    Policies(Vec<PathBuf>),
+}
+
+/// What files held, or why one of them cannot be read.
 #[derive(Debug)]
 pub(crate) struct Look {
-    pub(crate) text: Result<String, ConfigError>,
-    /// None if it cannot be opened.
-    stamp: Option<Stamp>,
+    pub(crate) sources: Result<Sources, ConfigError>,
+    /// Of those that can be opened.
+    stamps: Vec<Stamp>,
 }
 
 /// What shows whether a file was written.
@@ -24,27 +33,46 @@ pub(crate) struct Stamp {
     target: PathBuf,
 }
 
-impl Look {
-    /// Reads the file now. It never waits for somebody who may write it: what is not a regular file, such as a pipe, is
-    /// refused.
-    pub(crate) fn at(path: &Path) -> Self {
-        let name = path.display().to_string();
-        match open(path) {
-            Ok((file, stamp)) => Self { text: Config::read_from(&name, file), stamp: Some(stamp) },
-            Err(source) => {
-                Self { text: Err(ConfigError::Unreadable { file: name.into(), source }), stamp: None }
-            }
+impl Files {
+    /// The files and folders as they were named.
+    pub(crate) fn paths(&self) -> &[PathBuf] {
+        match self {
+            Self::One(path) => std::slice::from_ref(path),
+            Self::Policies(paths) => paths,
         }
+    }
+}
+
+impl Look {
+    /// Reads the files now. It never waits for somebody who may write one: what is not a regular file, such as a pipe,
+    /// is refused.
+    pub(crate) fn at(files: &Files) -> Self {
+        let mut stamps = Vec::new();
+        let mut open = |path: &Path| {
+            let (file, stamp) = open(path)?;
+            stamps.push(stamp);
+            Ok(file)
+        };
+        let sources = match files {
+            Files::One(path) => {
+                let name = path.display().to_string();
+                let file = open(path)
+                    .map_err(|source| ConfigError::Unreadable { file: name.as_str().into(), source });
+                file.and_then(|file| Ok(Sources::of(&name, Config::read_from(&name, file)?)))
+            }
+            Files::Policies(paths) => Sources::read_by(paths, open),
+        };
+        Self { sources, stamps }
     }
 
     /// Whether nothing was written between the two looks, as far as anybody can tell.
     pub(crate) fn is_same(&self, other: &Self) -> bool {
-        self.stamp == other.stamp && self.text.as_ref().ok() == other.text.as_ref().ok()
+        self.stamps == other.stamps && self.sources.as_ref().ok() == other.sources.as_ref().ok()
     }
 
-    /// Where the file lies, with links followed, if it can be opened.
-    pub(crate) fn target(&self) -> Option<&Path> {
-        self.stamp.as_ref().map(|stamp| stamp.target.as_path())
+    /// Where the files lie, with links followed, if they can be opened.
+    pub(crate) fn targets(&self) -> Vec<PathBuf> {
+        self.stamps.iter().map(|stamp| stamp.target.clone()).collect()
     }
 }
 

@@ -11,7 +11,7 @@ use tollgate_policy::ConfigError;
 use tracing::{error, info};
 
 use crate::follow::{Cause, Followed, Glance};
-use crate::followed_file::FollowedFile;
+use crate::followed_files::FollowedFiles;
 use crate::look::Look;
 use crate::stopwatch::Stopwatch;
 use crate::with_sources::WithSources;
@@ -24,12 +24,12 @@ pub(crate) trait Subject: Send + 'static {
     /// What a valid file says.
     type Content;
 
-    fn file(&self) -> &FollowedFile;
+    fn files(&self) -> &FollowedFiles;
 
-    /// How long the file has to stay as it is before it counts; see [`FollowedFile::rest`].
+    /// How long the file has to stay as it is before it counts; see [`FollowedFiles::rest`].
     fn rest(&self, look: &Look) -> Duration;
 
-    /// What the file says; see [`FollowedFile::read`].
+    /// What the file says; see [`FollowedFiles::read`].
     ///
     /// # Errors
     ///
@@ -100,12 +100,12 @@ impl<T: Subject> Reloads<T> {
     /// If it cannot be read or is not valid. Nothing has changed then, and the log has every problem.
     pub(crate) fn reload(&self, cause: Cause) -> Result<Reloaded, ReloadError> {
         let mut subject = lock(&self.subject);
-        let look = subject.file().look();
+        let look = subject.files().look();
         self.take(&mut subject, look, cause)
     }
 
     fn take(&self, subject: &mut T, look: Look, cause: Cause) -> Result<Reloaded, ReloadError> {
-        if cause.is_guess() && subject.file().is_known(&look) {
+        if cause.is_guess() && subject.files().are_known(&look) {
             // Something else changed in the folder.
             self.state.found_in_step();
             return Ok(Reloaded::Unchanged(subject.version()));
@@ -120,7 +120,7 @@ impl<T: Subject> Reloads<T> {
         *lock(&self.state.failure) = None;
         self.state.found_in_step();
         let changes = subject.make_live(content);
-        let (file, cause, version) = (subject.file().name(), cause.name(), subject.version());
+        let (file, cause, version) = (subject.files().name(), cause.name(), subject.version());
         match changes {
             None => {
                 self.state.unchanged.fetch_add(1, Ordering::Relaxed);
@@ -145,7 +145,7 @@ impl<T: Subject> Reloads<T> {
         {
             return ReloadError(told);
         }
-        let (file, version) = (subject.file().name(), subject.version());
+        let (file, version) = (subject.files().name(), subject.version());
         error!(file, cause = cause.name(), version, "{} stay as they are\n{failure}", T::NAME);
         // Before it is counted: whoever sees the count finds the failure.
         *lock(&self.state.failure) = Some(Arc::clone(&failure));
@@ -159,9 +159,10 @@ impl<T: Subject> Followed for Reloads<T> {
 
     fn glance(&self, earlier: Option<&Look>, is_over: bool, cause: Cause) -> Glance<Look> {
         let mut subject = lock(&self.subject);
-        let look = subject.file().look();
+        let look = subject.files().look();
         let is_same = earlier.is_some_and(|earlier| earlier.is_same(&look));
-        if !cause.is_doubtful() || subject.file().is_known(&look) || is_same && is_over {
+        let is_doubtful = cause.is_doubtful() || cause == Cause::Rename && subject.files().are_several();
+        if !is_doubtful || subject.files().are_known(&look) || is_same && is_over {
             // What came of it is in the log.
             let _ = self.take(&mut subject, look, cause);
             return Glance::Settled;

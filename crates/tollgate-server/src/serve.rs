@@ -186,7 +186,7 @@ impl Server {
             None if is_mutual => (Access::Everybody, None),
             None => (Access::Hosts(allowed_hosts), None),
             Some((file, principals)) => {
-                let watch = Watch::start(&[file.file().path()]);
+                let watch = Watch::start(file.files().paths());
                 let (principals, live) = LivePrincipals::new(file, principals, security);
                 let reloads = Arc::new(Reloads::new(principals));
                 let figures =
@@ -222,7 +222,7 @@ impl Server {
             if other_store {
                 info!(file = file.name(), "`--store` overrides `store:` of the file");
             }
-            let watch = Watch::start(&[file.file().path()]);
+            let watch = Watch::start(file.files().paths());
             let reloads = Arc::new(Reloads::new(LivePolicies::new(Arc::clone(&limiter), file)));
             let in_step = follow::keep_in_step(Arc::clone(&reloads), watch, hangup()?);
             background.push(Box::pin(in_step));

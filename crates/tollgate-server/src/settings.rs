@@ -2,7 +2,7 @@
 
 use std::net::SocketAddr;
 use std::num::NonZeroU32;
-use std::path::Path;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use thiserror::Error;
@@ -16,7 +16,7 @@ use crate::http::{Asking, Dialect};
 use crate::import::{Import, ImportError, other_spring_variables};
 use crate::layout::{Keys, Misfit, StoreFlags};
 use crate::listener::AllowedHosts;
-use crate::policy_file::PolicyFile;
+use crate::policy_files::PolicyFiles;
 use crate::principals::{Principal, PrincipalFile};
 use crate::receipts::{ReceiptSecretError, Receipts};
 use crate::store::StoreSetup;
@@ -62,7 +62,7 @@ pub(crate) struct InitialPolicies {
     pub(crate) policies: Policies,
     /// For people.
     pub(crate) source: Box<str>,
-    pub(crate) file: Option<PolicyFile>,
+    pub(crate) file: Option<PolicyFiles>,
     /// What is worth a line of the log each.
     pub(crate) notes: Vec<String>,
     /// What is probably a mistake in it.
@@ -215,7 +215,10 @@ pub enum SettingsError {
 /// The problems of a file, a line each.
 fn of_file(error: &ConfigError) -> String {
     match error {
-        ConfigError::Invalid { file, .. } => format!("{file} is not valid\n{error}"),
+        ConfigError::Invalid { files, .. } => match files.as_ref() {
+            [file] => format!("{file} is not valid\n{error}"),
+            _ => format!("the files are not valid\n{error}"),
+        },
         error => WithSources(error).to_string(),
     }
 }
@@ -237,10 +240,10 @@ impl Settings {
         let principals = args.tokens.as_deref().map(PrincipalFile::load);
         let principals = principals.transpose().map_err(SettingsError::Tokens)?;
         check_admin(&args)?;
-        let Resolved { mut policies, store, dialect } = match &args.config {
-            Some(path) => from_file(path, &args)?,
-            None if args.import.is_empty() => from_flags(&args)?,
-            None => from_import(&args)?,
+        let Resolved { mut policies, store, dialect } = match args.config.as_slice() {
+            [] if args.import.is_empty() => from_flags(&args)?,
+            [] => from_import(&args)?,
+            paths => from_files(paths, &args)?,
         };
         let dialect = args.answers.or(dialect);
         if let Some(dialect) = dialect {
@@ -307,13 +310,13 @@ struct Resolved {
     dialect: Option<&'static Dialect>,
 }
 
-/// Policies from a file, and the store that it or a flag names.
-fn from_file(path: &Path, args: &ServeArgs) -> Result<Resolved, SettingsError> {
+/// Policies from files, and the store that they or a flag name.
+fn from_files(paths: &[PathBuf], args: &ServeArgs) -> Result<Resolved, SettingsError> {
     let url = args.store.as_ref().map(StoreSetup::url_of_flag).transpose()?;
     let StoreArgs { store_layout, store_prefix, .. } = &args.store_args;
     let flags =
         StoreFlags { layout: store_layout.as_ref(), url: url.as_ref(), prefix: store_prefix.as_deref() };
-    let (file, config) = PolicyFile::load(path, &flags)?;
+    let (file, config) = PolicyFiles::load(paths, &flags)?;
     let (of_file, layout) = (config.store(), file.layout());
     let store = match (url, of_file) {
         (Some(url), of_file) => Some(StoreSetup::of(url, of_file, layout, &args.store_args)?),

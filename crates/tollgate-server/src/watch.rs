@@ -1,10 +1,11 @@
 //! Notices when files may have changed.
 //!
-//! It watches their folders and not the files: editors put a new file in the place of the old one, and Kubernetes swaps
+//! It watches the folders of files and not the files: editors put a new file in the place of the old one, and Kubernetes swaps
 //! a symbolic link beside it. What events do not tell of (a folder over the network, links into other folders) is found
 //! by looking again every half minute. Whether anything has changed is for the reader to find out.
 
 use std::ffi::OsString;
+use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -14,6 +15,7 @@ use notify::event::{AccessKind, AccessMode, ModifyKind, RenameMode};
 use notify::{Event, EventKind, RecommendedWatcher, RecursiveMode, Watcher};
 use tokio::sync::Notify;
 use tokio::time;
+use tollgate_policy::Sources;
 use tracing::warn;
 
 use crate::follow::Cause;
@@ -44,9 +46,9 @@ struct Seen {
 
 impl Watch {
     /// From now on, changes are noticed.
-    pub(crate) fn start(files: &[&Path]) -> Self {
+    pub(crate) fn start<P: AsRef<Path> + fmt::Debug>(files: &[P]) -> Self {
         let seen = Arc::new(Seen::default());
-        let watcher = watcher(files, Arc::clone(&seen));
+        let watcher = watcher(files.iter().map(AsRef::as_ref), Arc::clone(&seen));
         let watcher = watcher.inspect_err(|error| {
             warn!(?files, %error, "changes are noticed within {INTERVAL:?}, and not at once");
         });
@@ -68,21 +70,27 @@ impl Watch {
     }
 }
 
-fn watcher(files: &[&Path], seen: Arc<Seen>) -> notify::Result<RecommendedWatcher> {
+/// Watches these files, and folders whose files of policies are read.
+fn watcher<'a>(paths: impl Iterator<Item = &'a Path>, seen: Arc<Seen>) -> notify::Result<RecommendedWatcher> {
+    let (mut folders, files): (Vec<PathBuf>, Vec<PathBuf>) =
+        paths.map(Path::to_path_buf).partition(|path| path.is_dir());
+    let has_folders = !folders.is_empty();
     let names: Vec<OsString> =
         files.iter().filter_map(|file| Some(file.file_name()?.to_os_string())).collect();
     let mut watcher = notify::recommended_watcher(move |event: notify::Result<Event>| {
         let Ok(event) = event else { return };
-        let name = event.paths.last().and_then(|path| path.file_name());
-        if is_rename(event.kind) && name.is_some_and(|name| names.iter().any(|file| file == name)) {
+        let is_read = |path: &PathBuf| {
+            has_folders && Sources::takes(path)
+                || path.file_name().is_some_and(|name| names.iter().any(|file| file == name))
+        };
+        if is_rename(event.kind) && event.paths.last().is_some_and(is_read) {
             seen.renamed.store(true, Ordering::Relaxed);
         }
         if is_change(event.kind) {
             seen.happened.notify_one();
         }
     })?;
-    let mut folders: Vec<PathBuf> = Vec::new();
-    for file in files {
+    for file in &files {
         folders.push(folder(file).into());
         // Where the file is a link into another folder, it may be written there.
         folders.extend(file.canonicalize().ok().map(|target| folder(&target).into()));

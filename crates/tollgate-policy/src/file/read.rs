@@ -181,7 +181,7 @@ macro_rules! section {
         }
     ) => {
         $(#[$meta])*
-        #[derive(Debug, JsonSchema)]
+        #[derive(Debug, Default, JsonSchema)]
         #[schemars(deny_unknown_fields)]
         pub(crate) struct $name {
             /// The keys that are there, whether or not their values can be read.

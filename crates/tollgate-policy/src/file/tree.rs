@@ -9,7 +9,7 @@ use granit_parser::{Event, Parser, ScalarStyle, Span};
 use super::syntax;
 use super::variables::{self, Expanded, Variables};
 use crate::problem::Problems;
-use crate::{Position, ProblemKind};
+use crate::{Place, Position, ProblemKind};
 
 /// A value, and where it stands.
 #[derive(Debug)]
@@ -49,12 +49,17 @@ const MAX_DEPTH: usize = 32;
 
 impl Node {
     /// Reads one document. `None` only with a problem that ended the reading.
-    pub(crate) fn parse(text: &str, variables: &Variables<'_>, problems: &mut Problems) -> Option<Self> {
-        let mut reader = Reader { parser: Parser::new_from_str(text), variables, problems };
+    pub(crate) fn parse(
+        text: &str,
+        file: u32,
+        variables: &Variables<'_>,
+        problems: &mut Problems,
+    ) -> Option<Self> {
+        let mut reader = Reader { parser: Parser::new_from_str(text), file, variables, problems };
         let mut root = None;
         loop {
             let (event, span) = reader.next()?;
-            let at = position(span);
+            let at = reader.position(span);
             match event {
                 Event::StreamEnd => break,
                 Event::StreamStart | Event::DocumentEnd => {}
@@ -69,7 +74,7 @@ impl Node {
                 _ => {}
             }
         }
-        let begin = Position { line: 1, column: 1 };
+        let begin = Position { file, line: 1, column: 1 };
         Some(root.unwrap_or(Self { at: begin, end: begin, value: Value::Nothing }))
     }
 
@@ -92,6 +97,8 @@ impl Node {
 
 struct Reader<'a, 'b> {
     parser: Parser<'a, granit_parser::StrInput<'a>>,
+    /// The number of the file.
+    file: u32,
     variables: &'b Variables<'b>,
     problems: &'b mut Problems,
 }
@@ -103,15 +110,19 @@ impl<'a> Reader<'a, '_> {
             Ok(event) => Some(event),
             Err(error) => {
                 let marker = error.marker();
-                let at = Position { line: marker.line().max(1), column: marker.col() + 1 };
+                let at = Position { file: self.file, line: marker.line().max(1), column: marker.col() + 1 };
                 self.problems.add(at, ProblemKind::Syntax(syntax::explained(&error.info())));
                 None
             }
         }
     }
 
+    fn position(&self, span: Span) -> Position {
+        Position { file: self.file, line: span.start.line().max(1), column: span.start.col() + 1 }
+    }
+
     fn node(&mut self, event: Event<'a>, span: Span, depth: usize) -> Option<Node> {
-        let at = position(span);
+        let at = self.position(span);
         if depth > MAX_DEPTH {
             self.problems.add(at, ProblemKind::TooDeep(MAX_DEPTH));
             return None;
@@ -165,7 +176,7 @@ impl<'a> Reader<'a, '_> {
         let mut nodes = Vec::new();
         loop {
             match self.next()? {
-                (Event::SequenceEnd, span) => return Some((nodes, position(span))),
+                (Event::SequenceEnd, span) => return Some((nodes, self.position(span))),
                 (event, span) => nodes.push(self.node(event, span, depth + 1)?),
             }
         }
@@ -176,7 +187,7 @@ impl<'a> Reader<'a, '_> {
         let mut entries: Vec<Entry> = Vec::new();
         loop {
             let (event, span) = self.next()?;
-            let at = position(span);
+            let at = self.position(span);
             let key = match event {
                 Event::MappingEnd => return Some((entries, at)),
                 Event::Scalar(key, ..) => Some(key.as_ref().into()),
@@ -190,13 +201,12 @@ impl<'a> Reader<'a, '_> {
             let node = self.node(event, span, depth + 1)?;
             let Some(key) = key else { continue };
             match entries.iter().find(|entry| entry.key == key) {
-                Some(first) => self.problems.add(at, ProblemKind::DuplicateKey { key, first: first.at }),
+                Some(first) => {
+                    let first = Place::seen_from(at, first.at, &[]);
+                    self.problems.add(at, ProblemKind::DuplicateKey { key, first });
+                }
                 None => entries.push(Entry { key, at, node }),
             }
         }
     }
-}
-
-fn position(span: Span) -> Position {
-    Position { line: span.start.line().max(1), column: span.start.col() + 1 }
 }

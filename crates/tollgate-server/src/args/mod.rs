@@ -71,11 +71,12 @@ pub enum Command {
 #[command(group = clap::ArgGroup::new("policies").args(["limits", "config", "import"]).required(true))]
 #[command(group = clap::ArgGroup::new("shared").args(["store", "config", "import"]).multiple(true))]
 pub struct ServeArgs {
-    /// File of policies: which limits apply to whom. The service reads it again whenever it changes. Each policy has
-    /// its own form of `--key`, `--count-denied`, `--on-store-failure` and `--local-share`
-    #[arg(long, value_name = "FILE", env = "TOLLGATE_CONFIG")]
+    /// File of policies: which limits apply to whom. Of a folder, all files that end in .yaml or .yml; for several, repeat
+    /// the flag. The service reads them again whenever they change. Each policy has its own form of `--key`,
+    /// `--count-denied`, `--on-store-failure` and `--local-share`
+    #[arg(long, value_name = "PATH", env = "TOLLGATE_CONFIG")]
     #[arg(conflicts_with_all = ["key", "count_denied", "on_store_failure", "local_share"])]
-    pub config: Option<PathBuf>,
+    pub config: Vec<PathBuf>,
 
     /// Start with the settings of another system: `rlaas FILE`, the application.yaml of the RLaaS Users Service (and
     /// REDIS_URL); or `valkey-env`, the variables of user-rate-limit. Keys in the store are then those of that system,

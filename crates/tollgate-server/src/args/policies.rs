@@ -15,9 +15,9 @@ use super::value;
                         there are no errors."
 )]
 pub struct CheckConfigArgs {
-    /// The file of policies
-    #[arg(value_name = "FILE")]
-    pub file: PathBuf,
+    /// The files of policies, and folders of them: they are checked as one, as `serve` reads them
+    #[arg(value_name = "PATH", required = true)]
+    pub files: Vec<PathBuf>,
 
     /// Exit with status 1 for warnings as well
     #[arg(long)]
@@ -37,8 +37,8 @@ pub struct CheckConfigArgs {
                         take the answer."
 )]
 pub struct ExplainArgs {
-    /// The file of policies
-    #[arg(value_name = "FILE")]
+    /// The file of policies, or a folder of them
+    #[arg(value_name = "PATH")]
     pub file: PathBuf,
 
     /// Attributes of the request, such as user=alice path=/search

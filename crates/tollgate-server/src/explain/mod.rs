@@ -41,7 +41,7 @@ pub fn run(args: &ExplainArgs) -> Result<String, ExplainError> {
     let at = args.at.unwrap_or_else(|| SystemClock.now());
     let attributes: Attributes<'_> =
         args.attributes.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
-    let report = Report::new(config.policies(), &attributes, args.cost, at);
+    let report = Report::new(&config, &attributes, args.cost, at);
     Ok(if args.json {
         // Nothing of it can fail: all names are texts.
         serde_json::to_string(&report).unwrap_or_default() + "\n"

@@ -20,9 +20,10 @@ impl fmt::Display for Report<'_> {
 
 impl fmt::Display for PolicyReport<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.line {
-            Some(line) => write!(f, "{} (line {line})", self.policy)?,
-            None => write!(f, "{}", self.policy)?,
+        match (self.line, self.file) {
+            (Some(line), Some(file)) => write!(f, "{} ({}, line {line})", self.policy, Printable(file))?,
+            (Some(line), None) => write!(f, "{} (line {line})", self.policy)?,
+            (None, _) => write!(f, "{}", self.policy)?,
         }
         if !self.because.is_empty() {
             let verb = if self.matches { "matches and counts nothing" } else { "does not match" };

@@ -3,7 +3,7 @@
 use serde::Serialize;
 use tollgate::{Anchor, Charge, Timestamp};
 use tollgate_policy::{
-    Attributes, Condition, Matched, Mode, NoKey, Outcome, Policies, Policy, Refusal, TrialKind,
+    Attributes, Condition, Config, Matched, Mode, NoKey, Outcome, Policy, Refusal, TrialKind,
 };
 
 /// What `--json` prints.
@@ -20,6 +20,9 @@ pub(super) struct Report<'a> {
 #[derive(Serialize)]
 pub(super) struct PolicyReport<'a> {
     pub(super) policy: &'a str,
+    /// Only if there are several.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) file: Option<&'a str>,
     pub(super) line: Option<usize>,
     pub(super) mode: &'static str,
     /// Whether all its conditions hold.
@@ -71,16 +74,17 @@ pub(super) struct WindowReport {
 }
 
 impl<'a> Report<'a> {
-    pub(super) fn new(
-        policies: &'a Policies,
-        attributes: &'a Attributes<'_>,
-        cost: u32,
-        at: Timestamp,
-    ) -> Self {
+    pub(super) fn new(config: &'a Config, attributes: &'a Attributes<'_>, cost: u32, at: Timestamp) -> Self {
+        let policies = config.policies();
         let request = Request { attributes, cost, at, outcome: policies.charges(attributes, cost) };
         let mut policies: Vec<&Policy> = policies.as_slice().iter().collect();
         policies.sort_by_key(|policy| policy.at());
-        let policies = policies.into_iter().map(|policy| request.of(policy)).collect();
+        let file =
+            |policy: &Policy| policy.at().filter(|_| config.files().len() > 1).map(|at| config.file_of(at));
+        let policies = policies
+            .into_iter()
+            .map(|policy| PolicyReport { file: file(policy), ..request.of(policy) })
+            .collect();
         let (outcome, message) = request.summary();
         Self { at: at.as_unix_millis(), outcome, message, policies }
     }
@@ -120,6 +124,7 @@ impl<'a> Request<'a, '_> {
     fn of(&self, policy: &'a Policy) -> PolicyReport<'a> {
         let mut report = PolicyReport {
             policy: policy.name(),
+            file: None,
             line: policy.at().map(|at| at.line),
             mode: policy.mode().name(),
             matches: policy.matches(self.attributes) == Ok(true),

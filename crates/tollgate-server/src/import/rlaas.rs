@@ -39,8 +39,7 @@ pub(super) fn read(path: &Path, failure: Option<OnStoreFailure>) -> Result<Impor
         return Err(ImportError::Properties(name));
     }
     let text = Config::read(path).map_err(ImportError::File)?;
-    let invalid =
-        |problems: Box<[Problem]>| ImportError::File(ConfigError::Invalid { file: name.clone(), problems });
+    let invalid = |problems: Box<[Problem]>| ImportError::File(ConfigError::invalid(&name, problems));
     let mut file = SpringFile::parse(&text).map_err(|problem| invalid([problem].into()))?;
     set_by_variables(&mut file)?;
 
@@ -153,7 +152,7 @@ fn number(file: &SpringFile, name: &'static str, from: u64) -> Result<(u64, Posi
 }
 
 fn missing(file: &SpringFile, key: &'static str) -> Problem {
-    let at = file.section("rate-limiter").unwrap_or(Position { line: 1, column: 1 });
+    let at = file.section("rate-limiter").unwrap_or(Position::new(1, 1));
     Problem::new(at, ProblemKind::MissingKey { section: "RLaaS", key })
 }
 

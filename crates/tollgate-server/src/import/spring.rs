@@ -49,7 +49,7 @@ impl SpringFile {
 
     /// Has a variable say this in place of the file.
     pub(super) fn set(&mut self, name: &str, text: String) {
-        self.0.push(Setting { name: name.to_owned(), text, at: Position { line: 1, column: 1 } });
+        self.0.push(Setting { name: name.to_owned(), text, at: Position::new(1, 1) });
     }
 
     /// The setting of this name; of several the last, as with Spring.
@@ -107,7 +107,7 @@ impl<'a> Reader<'a> {
     fn next(&mut self) -> Result<Option<(Event<'a>, Span)>, Problem> {
         self.0.next_event().transpose().map_err(|error| {
             let marker = error.marker();
-            let at = Position { line: marker.line().max(1), column: marker.col() + 1 };
+            let at = Position::new(marker.line().max(1), marker.col() + 1);
             Problem::new(at, ProblemKind::Syntax(error.info().into()))
         })
     }
@@ -162,7 +162,7 @@ impl<'a> Reader<'a> {
 }
 
 fn position(span: Span) -> Position {
-    Position { line: span.start.line().max(1), column: span.start.col() + 1 }
+    Position::new(span.start.line().max(1), span.start.col() + 1)
 }
 
 /// Whether Spring takes both for the same name.
@@ -179,7 +179,7 @@ mod tests {
     use super::*;
 
     fn resolved(text: &str) -> Result<String, ProblemKind> {
-        let at = Position { line: 1, column: 1 };
+        let at = Position::new(1, 1);
         let setting = Setting { name: String::new(), text: text.to_owned(), at };
         let variables = |name: &str| (name == "HOST").then(|| "h".to_owned());
         setting.resolve(&variables).map_err(|problem| problem.kind().clone())

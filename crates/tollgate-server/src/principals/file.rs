@@ -10,13 +10,13 @@ use std::time::Duration;
 use serde::de::IgnoredAny;
 use serde::{Deserialize, Deserializer, Serialize};
 use tollgate::Timestamp;
-use tollgate_policy::{ConfigError, Policy, Position, Problem, ProblemKind};
+use tollgate_policy::{ConfigError, Policy, Position, Problem, ProblemKind, Sources};
 
 use super::token::Digest;
 use super::{Credential, Principal};
-use crate::followed_file::FollowedFile;
+use crate::followed_files::FollowedFiles;
 use crate::http::{BadField, read_json};
-use crate::look::Look;
+use crate::look::{Files, Look};
 use crate::scope::Scope;
 
 /// Some four hundred bytes for each principal.
@@ -30,7 +30,7 @@ const MAX_PROBLEMS: usize = 100;
 
 /// See the [module](self).
 #[derive(Debug)]
-pub(crate) struct PrincipalFile(FollowedFile);
+pub(crate) struct PrincipalFile(FollowedFiles);
 
 impl PrincipalFile {
     /// Reads the file for the first time.
@@ -39,20 +39,20 @@ impl PrincipalFile {
     ///
     /// If it cannot be read, or is not valid.
     pub(crate) fn load(path: &Path) -> Result<(Self, Vec<Principal>), ConfigError> {
-        let (file, principals) = FollowedFile::load(path, parse)?;
+        let (file, principals) = FollowedFiles::load(Files::One(path.into()), parse_all)?;
         Ok((Self(file), principals))
     }
 
-    pub(crate) fn file(&self) -> &FollowedFile {
+    pub(crate) fn files(&self) -> &FollowedFiles {
         &self.0
     }
 
     pub(crate) fn rest(&self, look: &Look) -> Duration {
-        self.0.rest(look, |name, text| parse(name, text).is_ok())
+        self.0.rest(look, |sources| parse_all(sources).is_ok())
     }
 
     pub(crate) fn read(&mut self, look: Look) -> Result<Vec<Principal>, ConfigError> {
-        self.0.read(look, parse)
+        self.0.read(look, parse_all)
     }
 }
 
@@ -161,6 +161,13 @@ text!(
     "expected a time and its offset, such as 2027-01-01T00:00:00Z"
 );
 
+/// Reads the only file of these.
+fn parse_all(sources: &Sources) -> Result<Vec<Principal>, ConfigError> {
+    let file = sources.names().zip(sources.texts()).next();
+    let (name, text) = file.unwrap_or_default();
+    parse(name, text)
+}
+
 /// Reads all lines.
 ///
 /// # Errors
@@ -169,11 +176,12 @@ text!(
 pub(crate) fn parse(file: &str, text: &str) -> Result<Vec<Principal>, ConfigError> {
     let mut problems = Vec::new();
     let mut problem = |line, column, detail: &dyn fmt::Display| {
-        problems.push(Problem::new(Position { line, column }, ProblemKind::Other(detail.to_string().into())));
+        problems
+            .push(Problem::new(Position::new(line, column), ProblemKind::Other(detail.to_string().into())));
     };
     if text.len() > MAX_BYTES {
         problem(1, 1, &format_args!("the file is larger than {} MiB", MAX_BYTES / 1024 / 1024));
-        return Err(ConfigError::Invalid { file: file.into(), problems: problems.into() });
+        return Err(ConfigError::invalid(file, problems));
     }
     let mut principals = Vec::new();
     let (mut names, mut credentials) = (HashMap::new(), HashMap::new());
@@ -207,13 +215,13 @@ pub(crate) fn parse(file: &str, text: &str) -> Result<Vec<Principal>, ConfigErro
     }
     if principals.is_empty() && problems.is_empty() {
         let detail = "there is no principal: print one with `tollgate token new`";
-        problems.push(Problem::new(Position { line: 1, column: 1 }, ProblemKind::Other(detail.into())));
+        problems.push(Problem::new(Position::new(1, 1), ProblemKind::Other(detail.into())));
     }
     if problems.is_empty() {
         return Ok(principals);
     }
     problems.truncate(MAX_PROBLEMS);
-    Err(ConfigError::Invalid { file: file.into(), problems: problems.into() })
+    Err(ConfigError::invalid(file, problems))
 }
 
 /// Notes in which line this stands. Returns an earlier line with the same.

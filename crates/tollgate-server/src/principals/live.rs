@@ -8,7 +8,7 @@ use tollgate_policy::ConfigError;
 use tracing::warn;
 
 use super::{Credential, Principal, PrincipalFile, Principals, SharedPrincipals, in_short};
-use crate::followed_file::FollowedFile;
+use crate::followed_files::FollowedFiles;
 use crate::listener::Security;
 use crate::look::Look;
 use crate::reload::Subject;
@@ -37,7 +37,7 @@ impl LivePrincipals {
 
     /// Logs which names of certificates let nobody in.
     fn warn_of_certificates(&self) {
-        let (principals, file) = (self.live.load(), self.file.file().name());
+        let (principals, file) = (self.live.load(), self.file.files().name());
         let certificates = principals.entries.iter().filter_map(|entry| match &entry.principal.credential {
             Credential::Certificate(san) => Some((&*entry.principal.name, &**san)),
             Credential::Token(_) => None,
@@ -74,8 +74,8 @@ impl Subject for LivePrincipals {
 
     type Content = Vec<Principal>;
 
-    fn file(&self) -> &FollowedFile {
-        self.file.file()
+    fn files(&self) -> &FollowedFiles {
+        self.file.files()
     }
 
     fn rest(&self, look: &Look) -> Duration {

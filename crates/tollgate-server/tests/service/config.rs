@@ -74,11 +74,45 @@ errors.yaml is not valid: 2 errors
             Some(1),
             &json!(false),
             &json!({
+                "file": "errors.yaml",
                 "line": 1,
                 "column": 1,
                 "message": "unknown key `polices` in the file: did you mean `policies`?"
             })
         )
+    );
+}
+
+#[test]
+fn a_folder_is_checked_and_explained_as_one_file() {
+    let folder = file("unused.yaml", "").with_file_name("folder");
+    let _ = std::fs::remove_dir_all(&folder);
+    std::fs::create_dir_all(&folder).expect("a folder can be made");
+    let write = |name: &str, text: &str| std::fs::write(folder.join(name), text).expect("it can be written");
+    write("a.yaml", "policies: [{ name: a, key: [user], quotas: [5/1m] }]\n");
+    write(
+        "b.yml",
+        "defaults: { deny_status: 403 }\npolicies:\n  - { name: b, key: [user], quotas: [100/1d] }\n",
+    );
+    let (status, said, _) = run("check-config", &folder, &[]);
+    assert_eq!((status, said.lines().count()), (Some(0), 2), "{said}");
+    assert!(said.starts_with("folder/b.yml:3:5: warning: policy `b`: 100/1d has no short quota"), "{said}");
+    assert!(said.ends_with("\nfolder is valid: 2 policies, 1 warning\n"), "{said}");
+    let (_, said, _) = run("explain", &folder, &["user=alice"]);
+    assert!(said.contains("\nb (folder/b.yml, line 3) counts user=alice\n"), "{said}");
+
+    write("c.yaml", "policies:\n  - { name: a, key: [user], quotas: [5/1m] }\n");
+    let (status, said, _) = run("check-config", &folder, &["--json"]);
+    let report: Value = serde_json::from_str(&said).expect("JSON");
+    let message = "the policy `a` is here already, in line 1 of folder/a.yaml: counters and metrics tell policies apart by \
+                   their names";
+    let error = json!({ "file": "folder/c.yaml", "line": 2, "column": 5, "message": message });
+    assert_eq!((status, &report["errors"]), (Some(1), &json!([error])));
+    let (status, said, _) = run("check-config", &folder.join("a.yaml"), &["c.yaml", "b.yml"]);
+    assert_eq!(status, Some(1));
+    assert!(
+        said.starts_with("c.yaml:2:5: error: the policy `a` is here already, in line 1 of a.yaml"),
+        "{said}"
     );
 }
 
@@ -128,6 +162,7 @@ warnings.yaml is valid: 1 policy, 1 warning
             "errors": [],
             "warnings": [{
                 "code": "quota-never-binds",
+                "file": "warnings.yaml",
                 "line": 1,
                 "column": 12,
                 "policy": "a",

@@ -47,6 +47,11 @@ fn live_limit(server: &Server) -> Value {
     server.get("/v1/check?cost=0").json()["limit"].clone()
 }
 
+/// How many quotas a request has to fit.
+fn live_quotas(server: &Server) -> usize {
+    server.get("/v1/check?cost=0").json()["quotas"].as_array().map_or(0, Vec::len)
+}
+
 const SHOP: &str = "
 defaults: { deny_status: 403 }
 policies:
@@ -341,6 +346,52 @@ fn a_file_cut_short_is_live_at_once_by_request_and_else_after_a_while() {
     fs::write(&path, limit(4).trim_end()).expect("a file can be written");
     until("it is live by itself", || live_limit(&server) == 4);
     assert_noticed(server, 3);
+}
+
+#[test]
+fn a_folder_is_followed_with_its_new_and_removed_files() {
+    let folder = Folder::new("folder");
+    folder.write("10-all.yaml", &limit(3));
+    let server = serve(&folder.0, &[]);
+    assert_eq!(live_quotas(&server), 1);
+
+    let more = "policies: [{ name: more, key: global, quotas: [2/1d@first_hit] }]\n";
+    folder.write("20-more.yaml", more);
+    until("a new file", || live_version(&server) == 2);
+    assert_eq!(live_quotas(&server), 2);
+
+    // One name in two files: both places are told, and nothing changes.
+    folder.write("30-again.yaml", more);
+    let reload = server.admin_post("/v1/policies/reload", "");
+    reload.assert_problem(422, None);
+    let told = reload.json()["detail"].to_string();
+    let place = |name: &str| folder.path(name).display().to_string();
+    assert!(
+        told.contains(&format!("{}:1:12: the policy `more` is here already", place("30-again.yaml"))),
+        "{told}"
+    );
+    assert!(told.contains(&format!("in line 1 of {}", place("20-more.yaml"))), "{told}");
+    assert_eq!(live_version(&server), 2);
+
+    fs::remove_file(folder.path("30-again.yaml")).expect("it can be removed");
+    fs::remove_file(folder.path("20-more.yaml")).expect("it can be removed");
+    until("two files are gone", || live_version(&server) == 3);
+    assert_eq!(live_quotas(&server), 1);
+    assert_noticed(server, 2);
+}
+
+#[test]
+fn files_may_be_named_one_by_one() {
+    let folder = Folder::new("several");
+    let (all, more) = (folder.write("all.yaml", &limit(3)), folder.path("more.yaml"));
+    folder.write("more.yaml", "policies: [{ name: more, key: global, quotas: [2/1d@first_hit] }]\n");
+    let more = more.to_str().expect("a path in UTF-8");
+    let server = serve(&all, &["--config", more]);
+    assert_eq!(live_quotas(&server), 2);
+    folder.write("more.yaml", "policies: []\n");
+    until("the second file", || live_version(&server) == 2);
+    assert_eq!(live_quotas(&server), 1);
+    assert_noticed(server, 1);
 }
 
 /// To open a pipe waits for its writer. Whoever put one in the place of the file stopped all later reloads without a

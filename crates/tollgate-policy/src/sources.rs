@@ -1,0 +1,141 @@
+//! The texts of files that are read together.
+
+use std::fmt;
+use std::fs::{self, File};
+use std::io;
+use std::path::{Path, PathBuf};
+
+use crate::{Config, ConfigError};
+
+/// The texts of one or several files of policies, as they were at one moment.
+///
+/// Several files mean what one file with all their policies would mean. There is no text in `Debug`, because it may hold
+/// secrets.
+///
+/// # Examples
+///
+/// ```
+/// use tollgate_policy::{Config, Sources};
+///
+/// let sources = Sources::of("api.yaml", "policies: [{ name: api, key: [user], quotas: [5/1m] }]")
+///     .and("login.yaml", "policies: [{ name: api, key: [ip], quotas: [5/1m] }]");
+/// let error = Config::parse_sources(&sources, |_| Vec::new()).unwrap_err();
+/// assert_eq!(
+///     error.to_string(),
+///     "login.yaml:1:12: the policy `api` is here already, in line 1 of api.yaml: counters and metrics tell policies \
+///      apart by their names"
+/// );
+/// ```
+#[derive(Clone, PartialEq, Eq, Default)]
+pub struct Sources(Vec<Source>);
+
+/// A text and what messages call its file.
+#[derive(Clone, PartialEq, Eq)]
+struct Source {
+    name: Box<str>,
+    text: String,
+}
+
+impl Sources {
+    /// How many files may be read together. More are no files of policies but a folder that was meant to be another.
+    pub const MAX_FILES: usize = 1_000;
+
+    /// The text of a file that messages call `name`.
+    #[must_use]
+    pub fn of(name: &str, text: impl Into<String>) -> Self {
+        Self::default().and(name, text)
+    }
+
+    /// Adds the text of another file.
+    #[must_use]
+    pub fn and(mut self, name: &str, text: impl Into<String>) -> Self {
+        self.0.push(Source { name: name.into(), text: text.into() });
+        self
+    }
+
+    /// Reads these files. Of a folder it reads all files that end in `.yaml` or `.yml`, in the order of their names,
+    /// without those that begin with a dot.
+    ///
+    /// # Errors
+    ///
+    /// If one of them cannot be read or is no text, a folder has none, or they are more than
+    /// [`MAX_FILES`](Self::MAX_FILES) or larger than [`Config::MAX_BYTES`] together.
+    pub fn read<P: AsRef<Path>>(paths: impl IntoIterator<Item = P>) -> Result<Self, ConfigError> {
+        Self::read_by(paths, |path| File::open(path))
+    }
+
+    /// Reads these files and folders, and opens each file by this function.
+    ///
+    /// # Errors
+    ///
+    /// As [`read`](Self::read).
+    pub fn read_by<P: AsRef<Path>, R: io::Read>(
+        paths: impl IntoIterator<Item = P>,
+        mut open: impl FnMut(&Path) -> io::Result<R>,
+    ) -> Result<Self, ConfigError> {
+        let mut sources = Self::default();
+        for path in paths {
+            for file in files(path.as_ref())? {
+                let name = file.display().to_string();
+                if sources.0.len() == Self::MAX_FILES {
+                    return Err(ConfigError::TooMany { file: name.into() });
+                }
+                let reader = open(&file).map_err(|source| ConfigError::unreadable(&name, source))?;
+                let text = Config::read_from(&name, reader)?;
+                if (sources.bytes() + text.len()) as u64 > Config::MAX_BYTES {
+                    return Err(ConfigError::TooLargeTogether { file: name.into() });
+                }
+                sources = sources.and(&name, text);
+            }
+        }
+        Ok(sources)
+    }
+
+    /// Returns whether a file of a folder is read, by its name. Kubernetes keeps links that begin with dots beside its
+    /// files, and editors keep files that do.
+    #[must_use]
+    pub fn takes(file: &Path) -> bool {
+        let is_yaml = file.extension().is_some_and(|extension| extension == "yaml" || extension == "yml");
+        is_yaml && file.file_name().is_some_and(|name| !name.as_encoded_bytes().starts_with(b"."))
+    }
+
+    /// Returns what messages call the files.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.0.iter().map(|source| source.name.as_ref())
+    }
+
+    /// Returns the texts of the files.
+    pub fn texts(&self) -> impl Iterator<Item = &str> {
+        self.0.iter().map(|source| source.text.as_str())
+    }
+
+    /// Returns how long all texts are together.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        self.texts().map(str::len).sum()
+    }
+}
+
+/// The file itself, or those of a folder.
+fn files(path: &Path) -> Result<Vec<PathBuf>, ConfigError> {
+    if !path.is_dir() {
+        return Ok(vec![path.into()]);
+    }
+    let name = path.display().to_string();
+    let unreadable = |source| ConfigError::unreadable(&name, source);
+    let entries: Result<Vec<_>, _> = fs::read_dir(path).map_err(unreadable)?.collect();
+    let mut files: Vec<PathBuf> =
+        entries.map_err(unreadable)?.into_iter().map(|entry| entry.path()).collect();
+    files.retain(|file| Sources::takes(file));
+    files.sort();
+    if files.is_empty() {
+        return Err(ConfigError::NoFile { folder: name.into() });
+    }
+    Ok(files)
+}
+
+impl fmt::Debug for Sources {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Sources").field(&self.names().collect::<Vec<_>>()).finish()
+    }
+}
