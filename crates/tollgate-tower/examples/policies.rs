@@ -11,8 +11,8 @@ use std::sync::Arc;
 use axum::Router;
 use axum::routing::get;
 use tollgate::MemoryStore;
-use tollgate_policy::{Attributes, Config, PolicyLimiter};
-use tollgate_tower::{Head, RateLimitLayer, Rule, attributes};
+use tollgate_policy::{Config, PolicyLimiter};
+use tollgate_tower::{AttributeSources, RateLimitLayer, Rule};
 
 /// As it would stand in a file beside the program.
 const LIMITS: &str = "
@@ -32,19 +32,13 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let config = Config::parse("limits.yaml", LIMITS)?;
     let limiter = Arc::new(PolicyLimiter::new(MemoryStore::new(), config.into_policies(), "limits.yaml"));
     // Whoever reads the file anew gives its policies to `limiter.replace`; counters go on.
-    let layer = RateLimitLayer::builder(Rule::policies(&limiter, with_plan)).build()?;
+    // Method, path and address, and the plan. (A header is anybody's word: take it from your session.)
+    let sources = AttributeSources::new()
+        .with_fn("plan", |head| head.headers().get("x-plan")?.to_str().ok().map(Into::into));
+    let layer = RateLimitLayer::builder(Rule::policies(&limiter, sources)).build()?;
     let app = Router::new().route("/", get(|| async { "hello\n" })).layer(layer);
 
     let listener = listen::here().await?;
     axum::serve(listener, app.into_make_service_with_connect_info::<SocketAddr>()).await?;
     Ok(())
-}
-
-/// Method, path and address, and the plan. (A header is anybody's word: take it from your session.)
-fn with_plan<'r>(head: Head<'r>) -> Attributes<'r> {
-    let mut attributes = attributes(head);
-    if let Some(plan) = head.headers().get("x-plan").and_then(|plan| plan.to_str().ok()) {
-        attributes.push("plan", plan);
-    }
-    attributes
 }

@@ -4,12 +4,13 @@ use std::sync::Arc;
 use std::task::Poll;
 
 use bytes::Bytes;
-#[cfg(feature = "policy")]
-use http::HeaderMap;
 use http::{Extensions, Response};
 use tollgate::Counted;
 
-use crate::gate::{Counting, Denied, Gate, Leaves, Ruling};
+#[cfg(feature = "policy")]
+use crate::gate::Admitted;
+use crate::gate::{Denied, Gate, Leaves, Ruling};
+use crate::headers::{HeaderFormat, LimitHeaders};
 use crate::reservation::Reservation;
 use crate::rule::RefundIf;
 use crate::taken::Taken;
@@ -20,18 +21,11 @@ pub(crate) enum After {
     /// Tell the client and, where something may be given back, see whether it is.
     Respond {
         gate: Arc<Gate>,
-        tell: Tell,
+        counted: Counted,
+        /// What writes the headers, where the rule has not the same for all decisions.
+        told_by: Option<Arc<LimitHeaders>>,
         refundable: Option<Box<Taken>>,
     },
-}
-
-/// What the client is told of its limits.
-pub(crate) enum Tell {
-    /// Where its quotas stand, in the format of the rule.
-    Of(Counted),
-    /// What is written already.
-    #[cfg(feature = "policy")]
-    Written(Box<HeaderMap>),
 }
 
 impl After {
@@ -47,23 +41,35 @@ impl After {
             Ruling::Admit(counted, taken) => Ok(Self::admitted(gate, counted, taken, extensions)),
             #[cfg(feature = "policy")]
             Ruling::AdmitByPolicies(admitted) => {
+                let Admitted { decision, told_by, taken } = *admitted;
+                let counted = decision.counted().cloned();
                 if gate.settings.leaves == Leaves::Decisions {
-                    if let Some(counted) = admitted.decision.counted() {
-                        extensions.insert(counted.clone());
-                    }
-                    extensions.insert(admitted.decision);
+                    extensions.insert(decision);
                 }
-                let refundable = refundable(gate, admitted.taken, extensions);
-                let tell = Tell::Written(Box::new(admitted.headers));
-                Ok(Self::Respond { gate: Arc::clone(gate), tell, refundable })
+                Ok(match counted {
+                    Some(counted) => Self::counted(gate, counted, told_by, taken, extensions),
+                    None => Self::Nothing,
+                })
             }
         }
     }
 
     /// The same for a request that goes on, with where its quotas stand.
+    #[inline]
     pub(crate) fn admitted(
         gate: &Arc<Gate>,
         counted: Counted,
+        taken: Option<Box<Taken>>,
+        extensions: &mut Extensions,
+    ) -> Self {
+        Self::counted(gate, counted, None, taken, extensions)
+    }
+
+    #[inline]
+    fn counted(
+        gate: &Arc<Gate>,
+        counted: Counted,
+        told_by: Option<Arc<LimitHeaders>>,
         taken: Option<Box<Taken>>,
         extensions: &mut Extensions,
     ) -> Self {
@@ -71,10 +77,11 @@ impl After {
             extensions.insert(counted.clone());
         }
         let refundable = refundable(gate, taken, extensions);
-        if !gate.tells() && refundable.is_none() {
+        let tells = told_by.as_deref().or(gate.limit_headers()).is_some_and(tells);
+        if !tells && refundable.is_none() {
             return Self::Nothing;
         }
-        Self::Respond { gate: Arc::clone(gate), tell: Tell::Of(counted), refundable }
+        Self::Respond { gate: Arc::clone(gate), counted, told_by, refundable }
     }
 
     /// Tells the client of its limits, once there is a response.
@@ -91,20 +98,12 @@ impl After {
 
     #[inline]
     fn tell<R>(&mut self, response: &mut Response<R>) {
-        let Self::Respond { gate, tell, .. } = self else { return };
-        match (tell, &gate.counting) {
-            // What a layer within has denied says when to come back, and this one would say something else.
-            _ if response.extensions().get::<Denied>().is_some() => {}
-            (Tell::Of(counted), Counting::ByKey(by_key)) if gate.tells() => {
-                by_key.limit_headers.write(counted, response.headers_mut());
-                gate.expose(response.headers_mut());
-            }
-            #[cfg(feature = "policy")]
-            (Tell::Written(headers), _) if !headers.is_empty() => {
-                response.headers_mut().extend(std::mem::take(&mut **headers));
-                gate.expose(response.headers_mut());
-            }
-            _ => {}
+        let Self::Respond { gate, counted, told_by, .. } = self else { return };
+        let Some(told_by) = told_by.as_deref().or(gate.limit_headers()) else { return };
+        // What a layer within has denied says when to come back, and this one would say something else.
+        if tells(told_by) && response.extensions().get::<Denied>().is_none() {
+            told_by.write(counted, response.headers_mut());
+            gate.expose(told_by.format(), response.headers_mut());
         }
     }
 
@@ -120,6 +119,11 @@ impl After {
         let Self::Respond { gate, refundable, .. } = self else { return None };
         Some((refundable.take()?, gate.refund_if.as_deref()?))
     }
+}
+
+/// Whether an admitted request is told where its decision leaves it.
+fn tells(told_by: &LimitHeaders) -> bool {
+    told_by.format() != HeaderFormat::None
 }
 
 /// What may be given back for the response. What is reserved is the handler's to give back.

@@ -19,13 +19,15 @@ use tollgate::{
     StoreError, whole_seconds,
 };
 #[cfg(feature = "policy")]
-use tollgate_policy::Attributes;
+use tollgate_policy::PolicyDecision;
 
 use crate::after::After;
+#[cfg(feature = "policy")]
+use crate::attributes::Values;
 use crate::headers::{HeaderFormat, LimitHeaders};
 use crate::key::{Fault, Identity, Invalid, KeyExtractor, Missing};
 #[cfg(feature = "policy")]
-use crate::policies::{Admitted, PolicyEngine};
+use crate::policies::PolicyEngine;
 use crate::reserving::Reserving;
 use crate::rule::{Cost, OnInvalid, OnMissing, OnStoreError, RefundIf, Skip};
 use crate::taken::Taken;
@@ -35,7 +37,7 @@ use crate::{Denial, Head, reply};
 /// What holds for every rule of a layer.
 pub(crate) struct Settings {
     pub(crate) leaves: Leaves,
-    pub(crate) exposes: Option<HeaderValue>,
+    pub(crate) exposes: Exposes,
     /// The most seconds that are added to `Retry-After`.
     pub(crate) retry_jitter: u64,
     pub(crate) on_denied: Option<Box<OnDenied>>,
@@ -48,6 +50,13 @@ pub(crate) struct Settings {
 pub(crate) enum Leaves {
     Decisions,
     Nothing,
+}
+
+/// What scripts of other origins may read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Exposes {
+    Nothing,
+    LimitHeaders,
 }
 
 pub(crate) type OnDenied = dyn Fn(&Denial<'_>, Response<Bytes>) -> Response<Bytes> + Send + Sync;
@@ -98,6 +107,15 @@ pub(crate) enum Ruling {
     Refuse(Box<Response<Bytes>>),
 }
 
+/// A request that policies let go on.
+#[cfg(feature = "policy")]
+pub(crate) struct Admitted {
+    pub(crate) decision: PolicyDecision,
+    /// What writes the headers of it, if quotas decided.
+    pub(crate) told_by: Option<Arc<LimitHeaders>>,
+    pub(crate) taken: Option<Box<Taken>>,
+}
+
 /// How far a request gets without waiting.
 pub(crate) enum AtOnce {
     GoesOn(After),
@@ -116,7 +134,7 @@ pub(crate) enum Asked {
     #[cfg(feature = "policy")]
     ByPolicies {
         /// In a box, so that the way of those who need not wait moves less.
-        attributes: Box<Attributes<'static>>,
+        known: Box<Values<'static>>,
         cost: u32,
     },
 }
@@ -172,7 +190,7 @@ impl Gate {
                 drop(found);
                 return AtOnce::GoesOn(After::admitted(self, counted, taken, request.extensions_mut()));
             }
-            Ok(counted) => self.deny(by_key, Head::from(&*request), &counted),
+            Ok(counted) => self.deny_by_key(by_key, Head::from(&*request), &counted),
             Err(error) => self.trouble(Head::from(&*request), &error),
         };
         drop(found);
@@ -194,10 +212,10 @@ impl Gate {
             Counting::ByKey(by_key) => self.by_key_later(by_key, head, known).await,
             #[cfg(feature = "policy")]
             Counting::ByPolicies(engine) => {
-                let Some(Asked::ByPolicies { attributes, cost }) = known else {
-                    unreachable!("of policies only the store is waited for")
+                let Some(Asked::ByPolicies { known, cost }) = known else {
+                    unreachable!("what policies know and cost is taken along")
                 };
-                self.by_policies_later(engine, head, attributes, cost).await
+                self.by_policies_later(engine, head, known, cost).await
             }
         }
     }
@@ -228,7 +246,7 @@ impl Gate {
         match answer {
             Ok(counted) if !by_key.is_whole(&counted) => self.nonsense(head),
             Ok(counted) if counted.is_admitted() => Ruling::Admit(counted, taken),
-            Ok(counted) => self.deny(by_key, head, &counted),
+            Ok(counted) => self.deny_by_key(by_key, head, &counted),
             Err(error) => self.trouble(head, &error),
         }
     }
@@ -245,20 +263,20 @@ impl Gate {
         }
     }
 
-    /// Whether an admitted request is told where its decision leaves it.
-    pub(crate) fn tells(&self) -> bool {
+    /// What writes the headers of every decision, where that is the same for all.
+    pub(crate) fn limit_headers(&self) -> Option<&LimitHeaders> {
         match &self.counting {
-            Counting::ByKey(by_key) => by_key.limit_headers.format() != HeaderFormat::None,
+            Counting::ByKey(by_key) => Some(&by_key.limit_headers),
             #[cfg(feature = "policy")]
-            Counting::ByPolicies(_) => true,
+            Counting::ByPolicies(_) => None,
         }
     }
 
     /// Lets scripts of other origins read what the client is told.
-    pub(crate) fn expose(&self, headers: &mut HeaderMap) {
-        if let Some(exposes) = &self.settings.exposes {
+    pub(crate) fn expose(&self, format: HeaderFormat, headers: &mut HeaderMap) {
+        if self.settings.exposes == Exposes::LimitHeaders {
             // Beside what the service exposes itself: browsers unite the lines.
-            headers.append(ACCESS_CONTROL_EXPOSE_HEADERS, exposes.clone());
+            headers.append(ACCESS_CONTROL_EXPOSE_HEADERS, HeaderValue::from_static(format.exposed()));
         }
     }
 
@@ -279,20 +297,31 @@ impl Gate {
         refuse(reply::invalid(head.headers(), invalid, &self.on_invalid))
     }
 
+    #[cold]
+    fn deny_by_key(&self, by_key: &ByKey, head: Head<'_>, counted: &Counted) -> Ruling {
+        let (quotas, told_by) = (by_key.limiter.quotas(), &by_key.limit_headers);
+        self.deny(head, StatusCode::TOO_MANY_REQUESTS, counted, quotas.iter(), told_by)
+    }
+
     /// Apart, so that the way of those who go on is short.
     #[cold]
-    fn deny(&self, by_key: &ByKey, head: Head<'_>, counted: &Counted) -> Ruling {
-        let (names, quotas) = (&by_key.limit_headers, by_key.limiter.quotas());
-        let status = StatusCode::TOO_MANY_REQUESTS;
-        let mut denied = reply::denied(head.headers(), status, counted, quotas.iter(), names);
-        names.write(counted, denied.headers_mut());
-        let denial = Denial::new(Some(counted), quotas.get(counted.deciding()), head);
+    pub(crate) fn deny<'q>(
+        &self,
+        head: Head<'_>,
+        status: StatusCode,
+        counted: &Counted,
+        mut quotas: impl Iterator<Item = &'q PolicyQuota> + Clone,
+        told_by: &LimitHeaders,
+    ) -> Ruling {
+        let mut denied = reply::denied(head.headers(), status, counted, quotas.clone(), told_by);
+        told_by.write(counted, denied.headers_mut());
+        self.expose(told_by.format(), denied.headers_mut());
+        let denial = Denial::new(Some(counted), quotas.nth(counted.deciding()), head);
         refuse(self.denied(&denial, denied))
     }
 
     /// The denial, with what every rule of the layer adds to it.
     pub(crate) fn denied(&self, denial: &Denial<'_>, mut denied: Response<Bytes>) -> Response<Bytes> {
-        self.expose(denied.headers_mut());
         let wait = denial.state().and_then(QuotaState::retry_after);
         if let Some(wait) = wait.filter(|_| self.settings.retry_jitter > 0) {
             let jitter = fastrand::u64(0..=self.settings.retry_jitter);

@@ -1,10 +1,12 @@
 //! What a request says before its body.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::sync::Arc;
 
 use http::request::Parts;
 use http::{Extensions, HeaderMap, Method, Request, Uri, Version};
+use tollgate::canonical_path;
 
 /// What is known of a request before its body is read: all that a limit can go by.
 ///
@@ -62,6 +64,25 @@ impl<'r> Head<'r> {
             return Some(path.as_str());
         }
         None
+    }
+}
+
+impl<'r> Head<'r> {
+    /// The path as limits read it: the matched [route](Self::route) if there is one, else the path that the client sent,
+    /// in its [one spelling](tollgate::canonical_path).
+    ///
+    /// A service behind axum's `nest` or `nest_service` sees its paths without their first part. With the feature `axum`
+    /// this is the whole path all the same, so that a limit means one thing at any depth.
+    #[must_use]
+    pub fn path(self) -> Cow<'r, str> {
+        if let Some(route) = self.route() {
+            return route.into();
+        }
+        #[cfg(feature = "axum")]
+        if let Some(axum::extract::OriginalUri(uri)) = self.extensions.get() {
+            return canonical_path(uri.path());
+        }
+        canonical_path(self.uri.path())
     }
 }
 

@@ -42,7 +42,7 @@
 //! | only some responses count | [`Rule::refund_if`] |
 //! | other headers, none, or those that scripts may read | [`RateLimitLayerBuilder::header_format`], [`expose_headers`](RateLimitLayerBuilder::expose_headers) |
 //! | another response to a denial | [`RateLimitLayerBuilder::on_denied`] |
-//! | the policies of the service | `Rule::policies` and `Rule::policies_with`, with the feature `policy` |
+//! | the policies of the service | `Rule::policies`, with the feature `policy` |
 //! | a store in trouble | [`Rule::on_store_error`], [`FallbackStore`](tollgate::FallbackStore) |
 //! | what is probably put together wrong | [`Warning`] |
 //!
@@ -88,13 +88,11 @@ mod taken;
 mod warning;
 
 #[cfg(feature = "policy")]
-pub use self::attributes::{AttributeError, AttributeSource, AttributeSources};
+pub use self::attributes::{AttributeError, AttributeSource, AttributeSources, RequestView};
 pub use self::denial::Denial;
 pub use self::future::ResponseFuture;
 pub use self::head::{Head, MatchedRoute};
 pub use self::layer::{BuildError, RateLimitLayer, RateLimitLayerBuilder};
-#[cfg(feature = "policy")]
-pub use self::policies::attributes;
 pub use self::reply::ReplyBody;
 pub use self::reservation::Reservation;
 pub use self::route::RouteErrorKind;

@@ -59,7 +59,7 @@ impl Reservation {
         Self { inner: Arc::new(Inner { gate, taken: Mutex::new(Some(taken)), units, outer }) }
     }
 
-    /// Units that were taken by the innermost layer.
+    /// Units that the innermost layer has charged a quota with: of several, the most.
     #[must_use]
     pub fn units(&self) -> u32 {
         self.inner.units

@@ -142,8 +142,8 @@ impl<T> Routes<T> {
         if self.0.is_empty() {
             return None;
         }
-        let path = head.route().unwrap_or_else(|| head.uri().path());
-        self.0.iter().find(|(route, _)| route.matches(head.method(), path)).map(|(_, of_route)| of_route)
+        let path = head.path();
+        self.0.iter().find(|(route, _)| route.matches(head.method(), &path)).map(|(_, of_route)| of_route)
     }
 }
 

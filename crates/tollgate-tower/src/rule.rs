@@ -8,7 +8,7 @@ use http::{HeaderValue, response};
 use tollgate::Clock;
 use tollgate::{AnyStore, PolicyQuota, SharedLimiter, Store};
 #[cfg(feature = "policy")]
-use tollgate_policy::{Attributes, PolicyLimiter};
+use tollgate_policy::PolicyLimiter;
 
 use crate::Head;
 #[cfg(feature = "policy")]
@@ -116,43 +116,12 @@ impl Rule {
     }
 
     /// Counts by policies, from a file or in code: the same that the service decides by. They say whom a request is
-    /// counted for, which quotas hold, the format of the headers and the status of a denial; what they ask of a
-    /// request it says by its attributes: [`attributes`](crate::attributes) are those that every request has.
+    /// counted for, which quotas hold, the format of the headers and the status of a denial. What they ask of a request
+    /// they find in these sources, each value only if a policy needs it.
     ///
-    /// A request that does not say whom it is counted for is answered as the policy has it, else 400. The
+    /// If a request does not say whom it is counted for, it is answered as the policy has it, else 400. The
     /// [`PolicyDecision`](tollgate_policy::PolicyDecision) is in the request's extensions, beside where its quotas
     /// stand. The limiter can be given other policies at any time.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// use std::sync::Arc;
-    /// use tollgate::MemoryStore;
-    /// use tollgate_policy::{Config, PolicyLimiter};
-    /// use tollgate_tower::{RateLimitLayer, Rule, attributes};
-    ///
-    /// let config = Config::parse("limits.yaml", "policies: [{ name: all, key: [ip], quotas: [100/1m] }]")?;
-    /// let limiter = Arc::new(PolicyLimiter::new(MemoryStore::new(), config.into_policies(), "limits.yaml"));
-    /// let layer = RateLimitLayer::builder(Rule::policies(&limiter, attributes)).build()?;
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
-    #[cfg(feature = "policy")]
-    #[must_use]
-    pub fn policies<S, C, F>(limiter: &Arc<PolicyLimiter<S, C>>, attributes: F) -> Self
-    where
-        S: Store + 'static,
-        C: Clock + 'static,
-        F: for<'r> Fn(Head<'r>) -> Attributes<'r> + Send + Sync + 'static,
-    {
-        let limiter = Arc::clone(limiter);
-        Self { by: By::Policies(Arc::new(Attributed { limiter, attributes })), ..Self::unlimited() }
-    }
-
-    /// Counts by policies that are told of a request what these sources find: whom it is from behind proxies, say, or
-    /// what a verified token says of its user.
-    ///
-    /// All sources are asked for every request, whichever policies match. What a source finds to be wrong, such as a
-    /// token that has expired, is answered as [`on_invalid`](Self::on_invalid) says, whatever the policies are.
     ///
     /// # Examples
     ///
@@ -170,18 +139,17 @@ impl Rule {
     /// assert!(sources.lacking(config.policies()).is_empty());
     ///
     /// let limiter = Arc::new(PolicyLimiter::new(MemoryStore::new(), config.into_policies(), "limits.yaml"));
-    /// let layer = RateLimitLayer::builder(Rule::policies_with(&limiter, sources)).build()?;
+    /// let layer = RateLimitLayer::builder(Rule::policies(&limiter, sources)).build()?;
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     #[cfg(feature = "policy")]
     #[must_use]
-    pub fn policies_with<S, C>(limiter: &Arc<PolicyLimiter<S, C>>, sources: AttributeSources) -> Self
+    pub fn policies<S, C>(limiter: &Arc<PolicyLimiter<S, C>>, sources: AttributeSources) -> Self
     where
         S: Store + 'static,
         C: Clock + 'static,
     {
-        let limiter = Arc::clone(limiter);
-        Self { by: By::Policies(Arc::new(Attributed { limiter, attributes: sources })), ..Self::unlimited() }
+        Self { by: By::Policies(Arc::new(Attributed::new(limiter, sources))), ..Self::unlimited() }
     }
 
     /// Counts nothing: the requests go on.

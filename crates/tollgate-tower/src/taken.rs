@@ -18,7 +18,7 @@ pub(crate) enum Taken {
         receipt: Receipt,
     },
     #[cfg(feature = "policy")]
-    ByPolicies { engine: Arc<dyn PolicyEngine>, reservation: tollgate_policy::Reservation, units: u32 },
+    ByPolicies { engine: Arc<dyn PolicyEngine>, reservation: tollgate_policy::Reservation },
 }
 
 impl Taken {
@@ -34,11 +34,21 @@ impl Taken {
         Self::ByKey { limiter: limiter.clone(), key, units, receipt }
     }
 
-    pub(crate) const fn units(&self) -> u32 {
+    /// The same by policies.
+    #[cfg(feature = "policy")]
+    pub(crate) fn by_policies(
+        engine: &Arc<dyn PolicyEngine>,
+        reservation: tollgate_policy::Reservation,
+    ) -> Self {
+        Self::ByPolicies { engine: Arc::clone(engine), reservation }
+    }
+
+    /// The most units that a quota was charged with.
+    pub(crate) fn units(&self) -> u32 {
         match self {
             Self::ByKey { units, .. } => *units,
             #[cfg(feature = "policy")]
-            Self::ByPolicies { units, .. } => *units,
+            Self::ByPolicies { reservation, .. } => reservation.units(),
         }
     }
 

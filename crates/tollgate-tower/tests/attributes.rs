@@ -5,7 +5,7 @@
 
 use http::{HeaderName, Request};
 use tollgate::{ManualClock, MemoryStore, Timestamp};
-use tollgate_policy::{CheckError, Config, PolicyLimiter};
+use tollgate_policy::{CheckError, Config, PolicyDecision, PolicyLimiter, Refusal, Unknown, View};
 use tollgate_testkit::block_on;
 use tollgate_tower::key::jwt::{Algorithm, Claim, Keys, Verifier};
 use tollgate_tower::key::{
@@ -28,8 +28,8 @@ fn sources() -> AttributeSources {
         .with("tenant", Header::new(HeaderName::from_static("x-tenant")).plain())
         .with("key", Header::new(API_KEY))
         .with("theme", Cookie::new("theme").plain())
-        .with("user", Claim::new(verifier.clone(), "sub"))
-        .with("number", Claim::new(verifier, "number"))
+        .with_claim("user", Claim::new(verifier.clone(), "sub"))
+        .with_claim("number", Claim::new(verifier, "number"))
         .with_fn("host", |head| head.uri().host().map(Into::into))
 }
 
@@ -63,7 +63,11 @@ fn every_extractor_gives_its_value() {
         ],
     );
     full.extensions_mut().insert(MatchedRoute::new("/users/{id}"));
-    let attributes = sources.read(Head::from(&full)).unwrap();
+    let mut view = sources.view(Head::from(&full));
+    for name in ["user", "number"] {
+        assert_eq!(view.value(name), Err(Unknown::NotYet), "{name}");
+    }
+    block_on(view.find("number")).unwrap();
     for (name, value) in [
         ("method", "POST"),
         ("path", "/users/{id}"),
@@ -76,14 +80,15 @@ fn every_extractor_gives_its_value() {
         ("number", "4711"),
         ("host", "example.org"),
     ] {
-        assert_eq!(attributes.value(name), Some(value), "{name}");
+        assert_eq!(view.value(name), Ok(Some(value)), "{name}");
     }
 
     let bare = request("/a?b", &[]);
-    let attributes = sources.read(Head::from(&bare)).unwrap();
-    assert_eq!(attributes.value("path"), Some("/a"));
+    let mut view = sources.view(Head::from(&bare));
+    block_on(view.find("user")).unwrap();
+    assert_eq!(view.value("path"), Ok(Some("/a")));
     for name in ["tenant", "key", "theme", "user", "number", "host"] {
-        assert_eq!(attributes.value(name), None, "{name}");
+        assert_eq!(view.value(name), Ok(None), "{name}");
     }
 }
 
@@ -93,32 +98,37 @@ fn an_address_that_stands_for_ipv4_is_told_as_ipv4() {
     let sources = sources();
     for (told, ip) in [("64:ff9b::192.0.2.7", "192.0.2.7"), ("::ffff:192.0.2.7", "192.0.2.7")] {
         let request = request("/", &[("x-forwarded-for", told)]);
-        assert_eq!(sources.read(Head::from(&request)).unwrap().value("ip"), Some(ip));
+        assert_eq!(sources.view(Head::from(&request)).value("ip"), Ok(Some(ip)));
     }
 }
 
 #[test]
 fn what_is_wrong_is_an_error_and_not_left_out() {
     let sources = sources();
-    for headers in [
-        &[("authorization", "Bearer x")][..],
-        &[("x-tenant", "a"), ("x-tenant", "b")],
-        &[("cookie", "theme=dark; theme=light")],
+    for (name, headers) in [
+        ("user", &[("authorization", "Bearer x")][..]),
+        ("number", &[("authorization", "Bearer x")]),
+        ("tenant", &[("x-tenant", "a"), ("x-tenant", "b")]),
+        ("theme", &[("cookie", "theme=dark; theme=light")]),
     ] {
         let request = request("/", headers);
-        assert!(matches!(sources.read(Head::from(&request)), Err(AttributeError::Invalid(_))), "{headers:?}");
+        let mut view = sources.view(Head::from(&request));
+        assert!(matches!(block_on(view.find(name)), Err(AttributeError::Invalid(_))), "{headers:?}");
+        assert_eq!(view.value(name), Err(Unknown::Wrong), "{headers:?}");
+        assert_eq!(view.value("path"), Ok(Some("/")), "all else is known");
     }
     let mut no_peer = request("/", &[]);
     no_peer.extensions_mut().clear();
-    assert!(matches!(sources.read(Head::from(&no_peer)), Err(AttributeError::Setup(_))));
+    let found = block_on(sources.view(Head::from(&no_peer)).find("ip"));
+    assert!(matches!(found, Err(AttributeError::Setup(_))));
 }
 
 #[test]
 fn a_source_of_ones_own_stands_in_for_another() {
     let sources = sources().with_fn("path", |_| Some("/a".into())).with_fn("ip", |_| Some("::1".into()));
     let request = request("/b", &[]);
-    let attributes = sources.read(Head::from(&request)).unwrap();
-    assert_eq!((attributes.value("path"), attributes.value("ip")), (Some("/a"), Some("::1")));
+    let view = sources.view(Head::from(&request));
+    assert_eq!((view.value("path"), view.value("ip")), (Ok(Some("/a")), Ok(Some("::1"))));
 }
 
 /// From requests to decisions, by a file as the service has it.
@@ -132,7 +142,7 @@ policies:
     let config = Config::parse("tollgate.yaml", file).unwrap();
     let sources = sources();
     assert!(sources.lacking(config.policies()).is_empty());
-    assert_eq!(AttributeSources::new().lacking(config.policies()), ["ip", "user"]);
+    assert_eq!(AttributeSources::new().lacking(config.policies()), ["user"]);
     let clock = ManualClock::at(Timestamp::from_unix_millis(1_700_000_000_000));
     let limiter = PolicyLimiter::new(
         MemoryStore::builder().clock(clock).build(),
@@ -145,8 +155,16 @@ policies:
         let mut headers = vec![("x-forwarded-for", ip)];
         headers.extend(bearer.map(|bearer| ("authorization", bearer)));
         let request = request(path, &headers);
-        let attributes = sources.read(Head::from(&request)).unwrap();
-        block_on(limiter.check(&attributes, 1)).map(|decision| decision.is_allowed())
+        let mut view = sources.view(Head::from(&request));
+        let checked = loop {
+            match block_on(limiter.check(&view, 1)) {
+                Err(CheckError::Refused(Refusal::Undecided { attribute, unknown: Unknown::NotYet })) => {
+                    block_on(view.find(&attribute)).unwrap();
+                }
+                checked => break checked,
+            }
+        };
+        checked.map(|decision: PolicyDecision| decision.is_allowed())
     };
     let is_allowed = |path, ip| check(path, ip, Some(&bearer)).unwrap();
     assert!(is_allowed("/a", "192.0.2.1"));
@@ -154,4 +172,41 @@ policies:
     assert!(is_allowed("/a", "192.0.2.2"));
     assert!(is_allowed("/health", "192.0.2.1"));
     assert!(matches!(check("/a", "192.0.2.1", None), Err(CheckError::Refused(_))), "nobody says who it is");
+}
+
+/// A clock that counts how often it is read: once for each token that is verified.
+#[derive(Debug, Clone, Default)]
+struct Readings(std::sync::Arc<std::sync::atomic::AtomicUsize>);
+
+impl tollgate::Clock for Readings {
+    fn now(&self) -> Timestamp {
+        self.0.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+        Timestamp::from_unix_millis(1_700_000_000_000)
+    }
+}
+
+/// Each claim verified the signature again, and every request was asked for it.
+#[test]
+fn a_token_is_verified_once_and_only_if_a_policy_asks() {
+    let keys = || Keys::from_secret(Algorithm::Hs256, &(0..64).collect::<Vec<u8>>()).unwrap();
+    let readings = Readings::default();
+    let verifier = Verifier::new(keys(), ["https://api.example.org"]).clock(readings.clone());
+    let other = verifier.clone().issuer("https://nobody.example.org");
+    let sources = AttributeSources::new()
+        .with_claim("user", Claim::new(verifier.clone(), "sub"))
+        .with_claim("number", Claim::new(verifier.clone(), "number"))
+        .with_claim("header", Claim::new(verifier, "sub").in_header(API_KEY))
+        .with_claim("other", Claim::new(other, "sub"));
+    let request = request("/", &[("authorization", &format!("Bearer {}", token()))]);
+    let mut view = sources.view(Head::from(&request));
+    let read = || readings.0.load(std::sync::atomic::Ordering::Relaxed);
+    assert_eq!(read(), 0, "nobody has asked");
+    block_on(view.find("number")).unwrap();
+    block_on(view.find("user")).unwrap();
+    assert_eq!((view.value("user"), read()), (Ok(Some("alice")), 1));
+    block_on(view.find("header")).unwrap();
+    assert_eq!((view.value("header"), read()), (Ok(None), 1), "there is no such token");
+    // What another verifier says of the same token is its own affair.
+    assert!(block_on(view.find("other")).is_err());
+    assert_eq!((view.value("other"), view.value("user")), (Err(Unknown::Wrong), Ok(Some("alice"))));
 }

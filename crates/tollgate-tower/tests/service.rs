@@ -144,7 +144,7 @@ fn over_a_store_in_this_process_no_service_is_cloned() {
         let limits = "policies: [{ name: all, key: global, quotas: [2/day] }]";
         let policies = tollgate_policy::Config::parse("limits.yaml", limits).unwrap().into_policies();
         let limiter = tollgate_policy::PolicyLimiter::new(MemoryStore::new(), policies, "limits.yaml");
-        rules.push(Rule::policies(&Arc::new(limiter), tollgate_tower::attributes));
+        rules.push(Rule::policies(&Arc::new(limiter), tollgate_tower::AttributeSources::new()));
     }
     for rule in rules.iter().flat_map(|rule| [rule.clone(), rule.clone().reserve()]) {
         let mut service = RateLimitLayer::builder(rule).build().unwrap().layer(Sole);

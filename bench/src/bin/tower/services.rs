@@ -12,7 +12,7 @@ use tollgate::{Limiter, MemoryStore, Quota};
 use tollgate_policy::{Config, PolicyLimiter};
 use tollgate_tower::headers::HeaderFormat;
 use tollgate_tower::key::PeerAddress;
-use tollgate_tower::{RateLimitLayer, Rule, attributes};
+use tollgate_tower::{AttributeSources, RateLimitLayer, Rule};
 use tower_governor::GovernorLayer;
 use tower_governor::governor::GovernorConfigBuilder;
 use tower_layer::Layer;
@@ -82,7 +82,7 @@ fn by_policies() -> Result<Box<dyn Subject>> {
     let policies = Config::parse("limits.yaml", &limits).map_err(anyhow::Error::msg)?.into_policies();
     let store = MemoryStore::builder().max_counters(2_000_000).build();
     let limiter = Arc::new(PolicyLimiter::new(store, policies, "limits.yaml"));
-    let layer = RateLimitLayer::builder(Rule::policies(&limiter, attributes)).build()?;
+    let layer = RateLimitLayer::builder(Rule::policies(&limiter, AttributeSources::new())).build()?;
     Ok(Named::boxed(POLICIES, layer.layer(Bare)))
 }
 

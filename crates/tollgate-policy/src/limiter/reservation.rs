@@ -2,7 +2,8 @@
 //! And receipts, for giving back what a check took.
 
 use tollgate::{
-    Charge, Clock, Counted, Decision, Key, PolicyQuota, QuotaState, Receipt, Source, Step, Store, StoreError,
+    Charge, Clock, Counted, Decision, Key, PolicyQuota, QuotaState, Receipt, ReceiptItem, Source, Step,
+    Store, StoreError,
 };
 
 use super::{Charges, CheckError, PolicyDecision, PolicyLimiter};
@@ -70,6 +71,14 @@ impl Reservation {
             Vec::new()
         };
         Self { asked: receipt(&asked, asked_states), fixed: receipt(&fixed, fixed_states), untaken }
+    }
+
+    /// The most units that a quota was charged with. What was admitted in the store's place counts as well.
+    #[must_use]
+    pub fn units(&self) -> u32 {
+        let items = self.asked.items().iter().chain(self.fixed.items());
+        let untaken = self.untaken.iter().map(|untaken| untaken.cost);
+        items.map(ReceiptItem::units).chain(untaken).max().unwrap_or(0)
     }
 
     /// Whether nothing was taken that can be given back. A denied request takes nothing unless

@@ -16,7 +16,6 @@ mod connection;
 mod dialects;
 mod door;
 mod json;
-mod limit_headers;
 mod openapi;
 mod operation;
 mod operations;
@@ -37,6 +36,7 @@ use http_body_util::Full;
 use hyper::body::{Body, Incoming};
 use tollgate::OnStoreFailure;
 use tollgate_policy::{Mode, PolicySet};
+use tollgate_tower::headers::PolicyHeaders;
 
 pub(crate) use self::asking::Asking;
 pub(crate) use self::budget::Budget;
@@ -44,7 +44,6 @@ pub(crate) use self::connection::Http;
 pub use self::dialects::Dialect;
 pub(crate) use self::dialects::RLAAS;
 pub(crate) use self::json::{BadField, read as read_json};
-use self::limit_headers::HeaderTable;
 use self::operation::Handler;
 use self::operations::Operations;
 use self::rejection::Rejection;
@@ -68,7 +67,7 @@ pub(crate) struct Edge<S> {
     engine: Engine<S>,
     /// If the policies are from a file.
     reloads: Option<Arc<Reloads<LivePolicies<S>>>>,
-    limit_headers: HeaderTable,
+    limit_headers: PolicyHeaders,
     asking: Asking,
     budget: Budget,
     metrics: Arc<Metrics>,
@@ -91,7 +90,7 @@ impl<S: ServedStore + 'static> Edge<S> {
         scrape: Scrape,
         phase: Phase,
     ) -> Self {
-        let limit_headers = HeaderTable::new(&engine.live());
+        let limit_headers = PolicyHeaders::new(&engine.live());
         let operations = Operations::new(asking.dialect);
         let asks_principals = listeners.iter().any(Listener::asks_principals);
         let of_operations = operations.iter().flat_map(|operation| operation.rejections(asks_principals));

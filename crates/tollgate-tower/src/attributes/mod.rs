@@ -1,37 +1,43 @@
 //! What policies are told of a request: names, and where in the request their values are.
 //!
 //! ```text
-//! Head ──▶ AttributeSources ──▶ Attributes ──▶ PolicyLimiter
-//!          path: its route      path=/search
-//!          ip: ClientAddress    ip=192.0.2.7
-//!          user: Claim          user=alice
+//! Head ──▶ AttributeSources ──▶ RequestView ──▶ PolicyLimiter
+//!          path: its route      path=/search    asks for what
+//!          ip: ClientAddress    ip=192.0.2.7    it needs
+//!          user: Claim          user: not yet
 //! ```
 //!
 //! The policies are those of the service: a file that says `key: [ip]` counts the same clients here, on the same
 //! counters if the store is the same.
 
 mod sources;
+mod view;
 
 use std::borrow::Cow;
 use std::fmt;
-use std::net::IpAddr;
 
 use thiserror::Error;
-use tollgate_policy::{Attributes, Policies};
+use tollgate_policy::Policies;
 
 use self::sources::FromHead;
+pub use self::view::RequestView;
+pub(crate) use self::view::Values;
 use crate::Head;
-use crate::key::{Invalid, Peer};
+use crate::boxed::BoxFuture;
+#[cfg(feature = "jwt")]
+use crate::key::jwt::Claim;
+use crate::key::{Invalid, PeerAddress};
 
 /// Which attributes policies are told of, and where each is taken from.
 ///
-/// There are always `method` and `path`, which is the [matched route](Head::route) where there is one, and the path as
-/// it was sent where there is none. Everything else is taken from where [`with`](Self::with) says, and what a request
-/// does not have is left out: policies say what that means (`absent`, `on_missing_key`).
+/// There are always `method`, `path` and `ip`: the method, the [path](Head::path), and the address that the connection
+/// comes from. Behind a proxy that address is the proxy's, and everybody shares one limit; take `ip` from a
+/// [`ClientAddress`](crate::key::ClientAddress) there. Everything else is taken from where [`with`](Self::with) says.
+/// If a request lacks a value, policies say what that means (`absent`, `on_missing_key`).
 ///
-/// A layer asks them for a rule of [policies](crate::Rule::policies_with): all of them and for every request, before it
-/// is known which policies match. So a token is verified, and refused where it is not valid, also where no policy asks
-/// for its claims. Where some routes take no tokens, give them a rule of their own.
+/// What is wrong, such as a token that has expired, is answered as [`on_invalid`](crate::Rule::on_invalid) says, but
+/// only if a policy needs it: a policy that matches, or one whose other conditions hold. So a health check with an old
+/// token passes an exempt policy. A [claim](Self::with_claim) is read, and its token verified, only then.
 ///
 /// What a client sends proves nothing. An attribute that policies trust, such as `user` or `plan`, has to be from
 /// where nobody can invent it: a claim of a verified token, or what an outer layer has left in the extensions.
@@ -40,16 +46,15 @@ use crate::key::{Invalid, Peer};
 ///
 /// ```
 /// use http::HeaderName;
-/// use tollgate_policy::Config;
+/// use tollgate_policy::{Config, View};
 /// use tollgate_tower::{AttributeSources, Head};
-/// use tollgate_tower::key::{Header, Peer, PeerAddress};
+/// use tollgate_tower::key::{Header, Peer};
 ///
 /// /// What an outer layer has found.
 /// #[derive(Clone)]
 /// struct Plan(String);
 ///
 /// let sources = AttributeSources::new()
-///     .with("ip", PeerAddress::new())
 ///     .with("tenant", Header::new(HeaderName::from_static("x-tenant")).plain())
 ///     .with_fn("plan", |head| head.extensions().get().map(|Plan(name)| name.as_str().into()));
 ///
@@ -63,15 +68,35 @@ use crate::key::{Invalid, Peer};
 /// request.extensions_mut().insert(Peer("192.0.2.7:49152".parse()?));
 /// request.extensions_mut().insert(Plan("pro".to_owned()));
 ///
-/// let attributes = sources.read(Head::from(&request))?;
-/// let values = ["method", "path", "ip", "tenant", "plan"].map(|name| attributes.value(name).unwrap_or_default());
-/// assert_eq!(values, ["GET", "/search", "192.0.2.7", "acme", "pro"]);
+/// let view = sources.view(Head::from(&request));
+/// let values = ["method", "path", "ip", "tenant", "plan"].map(|name| view.value(name));
+/// assert_eq!(values, ["GET", "/search", "192.0.2.7", "acme", "pro"].map(|value| Ok(Some(value))));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-#[derive(Default)]
-pub struct AttributeSources(Vec<(Box<str>, Box<dyn AttributeSource>)>);
+pub struct AttributeSources {
+    names: Vec<Box<str>>,
+    /// One for each name.
+    sources: Vec<Source>,
+}
 
-/// Where a value is taken from. The [extractors](crate::key) whose keys are texts or addresses are sources as well.
+/// Where a value is taken from, and when.
+enum Source {
+    /// Read for every request.
+    AtHand(Box<dyn AttributeSource>),
+    /// Verified if it is asked for.
+    #[cfg(feature = "jwt")]
+    Claim(Claim),
+    /// Waited for if it is asked for.
+    Later(Box<FindLater>),
+}
+
+type FindLater = dyn Fn(Head<'_>) -> BoxFuture<'static, Found<'static>> + Send + Sync;
+
+/// What a source has of a request.
+pub(crate) type Found<'r> = Result<Option<Cow<'r, str>>, AttributeError>;
+
+/// Where a value is taken from that every request has at hand. The [extractors](crate::key) whose keys are texts or
+/// addresses are sources as well.
 pub trait AttributeSource: Send + Sync {
     /// The value, if the request has one.
     ///
@@ -101,21 +126,22 @@ pub enum AttributeError {
 }
 
 impl AttributeSources {
-    /// `method` and `path`.
+    /// `method`, `path` and `ip`.
     #[must_use]
     pub fn new() -> Self {
-        Self::default()
+        Self { names: Vec::new(), sources: Vec::new() }
+            .with_fn("method", |head| Some(head.method().as_str().into()))
+            .with_fn("path", |head| Some(head.path()))
+            .with("ip", PeerAddress::new())
     }
 
-    /// Takes this attribute from there. Of a name that is given twice the last source holds.
+    /// Takes this attribute from there, for every request. Of a name that is given twice the last source holds.
     #[must_use]
-    pub fn with(mut self, name: &str, source: impl AttributeSource + 'static) -> Self {
-        self.0.retain(|(other, _)| **other != *name);
-        self.0.push((name.into(), Box::new(source)));
-        self
+    pub fn with(self, name: &str, source: impl AttributeSource + 'static) -> Self {
+        self.with_source(name, Source::AtHand(Box::new(source)))
     }
 
-    /// Takes this attribute from what the function finds.
+    /// Takes this attribute from what the function finds, for every request.
     #[must_use]
     pub fn with_fn<F>(self, name: &str, find: F) -> Self
     where
@@ -124,71 +150,110 @@ impl AttributeSources {
         self.with(name, FromHead(find))
     }
 
+    /// Takes this attribute from a claim, if a policy asks for it. All claims of one token are read when the first is
+    /// asked for, so the token is verified once: make them with clones of one [`Verifier`](crate::key::jwt::Verifier).
+    /// A number is its digits.
+    #[cfg(feature = "jwt")]
+    #[must_use]
+    pub fn with_claim(self, name: &str, claim: Claim) -> Self {
+        self.with_source(name, Source::Claim(claim))
+    }
+
+    /// Takes this attribute from what the function finds, which may have to wait, if a policy asks for it. What it
+    /// needs of the head it takes before.
+    ///
+    /// ```
+    /// use tollgate_tower::AttributeSources;
+    ///
+    /// # async fn plan_of(_: http::HeaderValue) -> Option<String> { None }
+    /// let sources = AttributeSources::new().with_async_fn("plan", |head| {
+    ///     let session = head.headers().get("x-session").cloned();
+    ///     async move {
+    ///         match session {
+    ///             Some(session) => Ok(plan_of(session).await),
+    ///             None => Ok(None),
+    ///         }
+    ///     }
+    /// });
+    /// ```
+    #[must_use]
+    pub fn with_async_fn<F, T>(self, name: &str, find: F) -> Self
+    where
+        F: Fn(Head<'_>) -> T + Send + Sync + 'static,
+        T: Future<Output = Result<Option<String>, Invalid>> + Send + 'static,
+    {
+        let find = move |head: Head<'_>| {
+            let finding = find(head);
+            let found = async move { Ok(finding.await?.map(Cow::from)) };
+            Box::pin(found) as BoxFuture<'static, Found<'static>>
+        };
+        self.with_source(name, Source::Later(Box::new(find)))
+    }
+
+    fn with_source(mut self, name: &str, source: Source) -> Self {
+        match self.names.iter().position(|other| **other == *name).and_then(|at| self.sources.get_mut(at)) {
+            Some(other) => *other = source,
+            None => {
+                self.names.push(name.into());
+                self.sources.push(source);
+            }
+        }
+        self
+    }
+
     /// The attributes that these policies go by and that are taken from nowhere: probably a mistake, in one of both.
     #[must_use]
     pub fn lacking<'p>(&self, policies: &'p Policies) -> Vec<&'p str> {
-        let is_taken = |name: &str| OF_EVERY.contains(&name) || self.0.iter().any(|(own, _)| **own == *name);
+        let is_taken = |name: &&str| self.names.iter().any(|own| **own == **name);
         policies.attributes().into_iter().filter(|name| !is_taken(name)).collect()
     }
 
-    /// What policies are told of this request.
-    ///
-    /// # Errors
-    ///
-    /// If something of it is wrong, whether or not a policy would have asked for it.
-    pub fn read<'r>(&'r self, head: Head<'r>) -> Result<Attributes<'r>, AttributeError> {
-        let mut attributes = Attributes::default();
-        for (name, source) in &self.0 {
-            if let Some(value) = source.attribute(head)? {
-                attributes.push(&**name, value);
-            }
-        }
-        // Of one name the first value counts, so a source of one's own holds.
-        attributes.push("method", head.method().as_str());
-        attributes.push("path", head.route().unwrap_or_else(|| head.uri().path()));
-        Ok(attributes)
+    /// Returns the request as policies see it. Values at hand are read now.
+    #[must_use]
+    pub fn view<'r>(&'r self, head: Head<'r>) -> RequestView<'r> {
+        RequestView::new(self, head)
+    }
+
+    /// Whether `ip` is the address that the connection comes from. Under another name it is there to be told from the
+    /// client, as in a policy for one's own networks.
+    pub(crate) fn tells_peers(&self) -> bool {
+        let mut all = self.names.iter().zip(&self.sources);
+        all.any(|(name, source)| {
+            **name == *"ip" && matches!(source, Source::AtHand(source) if source.tells_peers())
+        })
     }
 }
 
-/// What says of a request what policies are told: sources, or a function.
-pub(crate) trait Tell: Send + Sync {
-    fn tell<'r>(&'r self, head: Head<'r>) -> Result<Attributes<'r>, AttributeError>;
-
-    /// Whether `ip` of what is told of this request is the address that its connection comes from.
-    fn tells_peers(&self, head: Head<'_>, told: &Attributes<'_>) -> bool;
+/// The values of all claims of the token that this is a claim of, with their places.
+#[cfg(feature = "jwt")]
+fn read_claims<'r>(
+    sources: &AttributeSources,
+    claim: &Claim,
+    head: Head<'_>,
+) -> impl Iterator<Item = (usize, Found<'r>)> {
+    let claims = claim.verified(head);
+    let of_token = sources.sources.iter().enumerate().filter_map(|(place, source)| match source {
+        Source::Claim(other) if other.is_of_same_token(claim) => Some((place, other)),
+        _ => None,
+    });
+    of_token.map(move |(place, claim)| {
+        let value = match &claims {
+            Ok(claims) => claims.as_ref().map_or(Ok(None), |claims| claim.text(claims)),
+            Err(invalid) => Err(invalid.clone()),
+        };
+        (place, value.map(|text| text.map(Cow::from)).map_err(AttributeError::from))
+    })
 }
 
-impl Tell for AttributeSources {
-    fn tell<'r>(&'r self, head: Head<'r>) -> Result<Attributes<'r>, AttributeError> {
-        self.read(head)
-    }
-
-    fn tells_peers(&self, _: Head<'_>, _: &Attributes<'_>) -> bool {
-        // Under another name it is there to be told from the client, as in a policy for one's own networks.
-        self.0.iter().any(|(name, source)| **name == *"ip" && source.tells_peers())
+impl Default for AttributeSources {
+    fn default() -> Self {
+        Self::new()
     }
 }
-
-impl<F> Tell for F
-where
-    F: for<'r> Fn(Head<'r>) -> Attributes<'r> + Send + Sync,
-{
-    fn tell<'r>(&'r self, head: Head<'r>) -> Result<Attributes<'r>, AttributeError> {
-        Ok(self(head))
-    }
-
-    /// Where a function has it from nobody knows: it is the same, or it is not.
-    fn tells_peers(&self, head: Head<'_>, told: &Attributes<'_>) -> bool {
-        let told: Option<IpAddr> = told.value("ip").and_then(|address| address.parse().ok());
-        told.is_some_and(|told| Peer::of(head).is_some_and(|peer| peer.to_canonical() == told.to_canonical()))
-    }
-}
-
-const OF_EVERY: [&str; 2] = ["method", "path"];
 
 /// The names.
 impl fmt::Debug for AttributeSources {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_set().entries(self.0.iter().map(|(name, _)| name)).finish()
+        f.debug_set().entries(&self.names).finish()
     }
 }

@@ -6,13 +6,9 @@
 use std::borrow::Cow;
 use std::net::IpAddr;
 
-use super::{AttributeError, AttributeSource};
+use super::{AttributeError, AttributeSource, Found};
 use crate::Head;
-#[cfg(feature = "jwt")]
-use crate::key::jwt::Claim;
-use crate::key::{ClientAddress, Cookie, Grouping, Header, NO_PEER, Peer, PeerAddress};
-
-type Found<'r> = Result<Option<Cow<'r, str>>, AttributeError>;
+use crate::key::{ClientAddress, Cookie, Header, NO_PEER, Peer, PeerAddress};
 
 /// Made by [`with_fn`](super::AttributeSources::with_fn).
 pub(super) struct FromHead<F>(pub(super) F);
@@ -54,16 +50,7 @@ impl AttributeSource for Cookie {
     }
 }
 
-/// A number is its digits.
-#[cfg(feature = "jwt")]
-impl AttributeSource for Claim {
-    fn attribute<'r>(&'r self, head: Head<'r>) -> Found<'r> {
-        Ok(self.text(head)?)
-    }
-}
-
 fn address(address: Option<IpAddr>) -> Found<'static> {
     let address = address.ok_or(AttributeError::Setup(NO_PEER))?;
-    // Networks that policies match hold mapped addresses, and not those of translators.
-    Ok(Some(Grouping::WHOLE.network(address).first().to_string().into()))
+    Ok(Some(address.to_string().into()))
 }

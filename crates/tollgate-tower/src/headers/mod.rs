@@ -40,6 +40,8 @@ mod draft_06;
 mod draft_11;
 mod limit_headers;
 mod name;
+#[cfg(feature = "policy")]
+mod policies;
 mod text;
 mod x_ratelimit;
 
@@ -51,6 +53,8 @@ use thiserror::Error;
 
 pub use self::limit_headers::LimitHeaders;
 pub use self::name::quota_names;
+#[cfg(feature = "policy")]
+pub use self::policies::PolicyHeaders;
 
 /// Says that a decision did not come from the store: `local` or `fallback`.
 pub const TOLLGATE_SOURCE: HeaderName = HeaderName::from_static("tollgate-source");

@@ -217,11 +217,12 @@ impl<'r> Missing<'r> {
         self.fault
     }
 
-    /// Neither of them: what the caller can mend in one way, the caller can mend.
+    /// Neither of them. If no request can have one of them, the service is put together wrong, whatever the caller
+    /// could have sent instead.
     fn or(mut self, other: Self) -> Self {
         self.others.extend(other.what());
-        if other.fault == Fault::Caller {
-            self.fault = Fault::Caller;
+        if other.fault == Fault::Setup {
+            self.fault = Fault::Setup;
         }
         self
     }

@@ -5,12 +5,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::{HeaderValue, Response};
+use http::Response;
 use tollgate::{PolicyQuota, StoreError};
 
 use super::{BuildError, Limits, RateLimitLayer};
 use crate::Denial;
-use crate::gate::{ByKey, Counting, Gate, Leaves, OnDenied, OnTrouble, Settings, jitter_seconds};
+use crate::gate::{ByKey, Counting, Exposes, Gate, Leaves, OnDenied, OnTrouble, Settings, jitter_seconds};
 use crate::headers::{HeaderFormat, LimitHeaders};
 use crate::route::{Route, Routes};
 use crate::rule::{By, OnInvalid, OnMissing, OnStoreError, Rule};
@@ -27,12 +27,6 @@ pub struct RateLimitLayerBuilder {
     on_denied: Option<Box<OnDenied>>,
     on_trouble: Option<Box<OnTrouble>>,
     warnings: Warnings,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Exposes {
-    Nothing,
-    LimitHeaders,
 }
 
 const ALL_OTHERS: &str = "all other requests";
@@ -55,8 +49,8 @@ impl RateLimitLayerBuilder {
     /// Has a rule of its own for a route: a method or any, and a path, such as `POST /login`, `/users/{id}` or
     /// `/files/{*rest}`. Of several that match, the most specific holds, and it alone.
     ///
-    /// A route is looked for in the [matched route](crate::Head::route) of a request; where there is none, in its path,
-    /// letter by letter. A route for GET holds for HEAD as well.
+    /// A route is looked for in the [path](crate::Head::path) of a request: the route that the router has matched or, if
+    /// there is none, what the client sent, in its one spelling. A route for GET holds for HEAD as well.
     #[must_use]
     pub fn route(mut self, route: &str, rule: Rule) -> Self {
         self.routes.push((route.into(), rule));
@@ -157,13 +151,9 @@ impl RateLimitLayerBuilder {
     }
 
     pub(super) fn settings(self) -> Settings {
-        let exposes = match self.exposes {
-            Exposes::Nothing => None,
-            Exposes::LimitHeaders => Some(HeaderValue::from_static(self.format.exposed())),
-        };
         Settings {
             leaves: self.leaves,
-            exposes,
+            exposes: self.exposes,
             retry_jitter: jitter_seconds(self.retry_jitter),
             on_denied: self.on_denied,
             on_trouble: self.on_trouble,

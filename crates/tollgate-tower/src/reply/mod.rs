@@ -41,6 +41,15 @@ pub(crate) fn denied<'q>(
     problem(status, denied::body(status, counted, quotas, names))
 }
 
+/// A denial by no quota; to gRPC it is the same as one by a quota.
+#[cfg(feature = "policy")]
+pub(crate) fn denied_uncounted(request: &HeaderMap, status: StatusCode, detail: &str) -> Response<Bytes> {
+    if is_grpc(request) {
+        return grpc::reply(grpc::code(StatusCode::TOO_MANY_REQUESTS), detail, None);
+    }
+    refused(request, status, detail, None)
+}
+
 /// What is missing: 400 or 401, or 500 if no request can have it.
 pub(crate) fn missing(request: &HeaderMap, missing: &Missing<'_>, on_missing: &OnMissing) -> Response<Bytes> {
     match (missing.fault(), on_missing) {

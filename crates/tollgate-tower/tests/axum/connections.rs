@@ -82,7 +82,7 @@ async fn what_the_store_answers_too_late_is_given_back() {
         let by_key = Limiter::builder("key").quota(a_day(10)).build_shared(store.clone()).unwrap();
         for (name, rule) in [
             ("key", Rule::new(by_key).key(Global)),
-            ("policies", Rule::policies(&policies, tollgate_tower::attributes)),
+            ("policies", Rule::policies(&policies, tollgate_tower::AttributeSources::new())),
         ] {
             let rule = if reserves { rule.cost(7).reserve() } else { rule.cost(7).refund_if(|_| true) };
             let (asked, left) = (Runs::default(), Runs::default());

@@ -101,13 +101,13 @@ async fn policies_are_told_what_extractors_find_and_not_what_is_wrong() {
     let sources = || {
         let keys = Keys::from_secret(Algorithm::Hs256, &[7; 32]).unwrap();
         let user = Claim::new(Verifier::new(keys, ["api"]), "sub");
-        AttributeSources::new().with("user", user).with("ip", behind(&["127.0.0.0/8"]))
+        AttributeSources::new().with_claim("user", user).with("ip", behind(&["127.0.0.0/8"]))
     };
     let (router, runs) = (Router::new(), Runs::default());
     let counting = runs.clone();
     let router = router.route("/search", on_get(move || async move { counting.add() }));
 
-    let layer = RateLimitLayer::builder(Rule::policies_with(&limiter, sources())).build().unwrap();
+    let layer = RateLimitLayer::builder(Rule::policies(&limiter, sources())).build().unwrap();
     let address = serve(router.clone().layer(layer)).await;
     let by = |headers: &'static [(&'static str, &'static str)]| send(address, "GET /search", headers);
     assert_eq!(by(&[("x-forwarded-for", "192.0.2.1")]).await.status, StatusCode::OK);
@@ -119,14 +119,14 @@ async fn policies_are_told_what_extractors_find_and_not_what_is_wrong() {
     assert_eq!(forged.header("www-authenticate"), Some("Bearer error=\"invalid_token\""));
     assert_eq!(runs.count(), 2);
 
-    let rule = Rule::policies_with(&limiter, sources()).on_invalid(OnInvalid::BadRequest);
+    let rule = Rule::policies(&limiter, sources()).on_invalid(OnInvalid::BadRequest);
     let address = serve(router.clone().layer(RateLimitLayer::builder(rule).build().unwrap())).await;
     let forged = send(address, "GET /search", &[("authorization", "Bearer x")]).await;
     assert_eq!(forged.status, StatusCode::BAD_REQUEST);
 
     // Without the address of the connection nobody passes, whatever the policies say.
     let (give, warnings) = channel();
-    let layer = RateLimitLayer::builder(Rule::policies_with(&limiter, sources()))
+    let layer = RateLimitLayer::builder(Rule::policies(&limiter, sources()))
         .on_warning(move |warning| give.send(warning).unwrap())
         .build()
         .unwrap();

@@ -15,3 +15,5 @@ mod setup;
 #[path = "../support/mod.rs"]
 mod support;
 mod trouble;
+#[cfg(feature = "policy")]
+mod ways_around;

@@ -8,10 +8,10 @@ use axum::extract::Extension;
 use axum::routing::{get as on_get, post as on_post};
 use http::StatusCode;
 use tollgate::{Counted, ManualClock, MemoryStore, Store, StoreError};
-use tollgate_policy::{Attributes, Config, PolicyDecision, PolicyLimiter};
+use tollgate_policy::{Config, PolicyDecision, PolicyLimiter};
 use tollgate_testkit::{Fault, FaultyStore};
 use tollgate_tower::key::PeerAddress;
-use tollgate_tower::{AttributeSources, Head, RateLimitLayer, Reservation, Rule, Warning, attributes};
+use tollgate_tower::{AttributeSources, RateLimitLayer, Reservation, Rule, Warning};
 
 use crate::support::{Runs, clock, get, send, serve};
 
@@ -44,12 +44,9 @@ fn limiter(limits: &str) -> Limiter<MemoryStore<ManualClock>> {
     limiter_of(limits, MemoryStore::builder().clock(clock()).build())
 }
 
-fn with_user<'r>(head: Head<'r>) -> Attributes<'r> {
-    let mut attributes = attributes(head);
-    if let Some(user) = head.headers().get("x-user") {
-        attributes.push("user", user.to_str().unwrap());
-    }
-    attributes
+fn with_user() -> AttributeSources {
+    AttributeSources::new()
+        .with_fn("user", |head| Some(head.headers().get("x-user")?.to_str().unwrap().into()))
 }
 
 fn router() -> Router {
@@ -70,7 +67,7 @@ fn router() -> Router {
 #[tokio::test]
 async fn policies_say_who_how_much_and_how_it_is_told() {
     let limiter = limiter(LIMITS);
-    let layer = RateLimitLayer::builder(Rule::policies(&limiter, with_user)).build().unwrap();
+    let layer = RateLimitLayer::builder(Rule::policies(&limiter, with_user())).build().unwrap();
     let address = serve(router().layer(layer)).await;
 
     for left in ["1", "0"] {
@@ -115,7 +112,7 @@ async fn policies_say_who_how_much_and_how_it_is_told() {
 #[tokio::test]
 async fn other_policies_hold_from_the_next_request_on() {
     let limiter = limiter("policies: [{ name: all, key: [ip], quotas: [1/1m] }]");
-    let layer = RateLimitLayer::builder(Rule::policies(&limiter, attributes)).build().unwrap();
+    let layer = RateLimitLayer::builder(Rule::policies(&limiter, AttributeSources::new())).build().unwrap();
     let address = serve(router().layer(layer)).await;
     assert_eq!(get(address, "/health").await.status, StatusCode::OK);
     assert_eq!(get(address, "/health").await.status, StatusCode::TOO_MANY_REQUESTS);
@@ -133,14 +130,15 @@ async fn what_was_reserved_or_is_refunded_goes_back() {
         reservation.commit(3).await.unwrap();
     };
     let reserving = limiter(LIMITS);
-    let rule = Rule::policies(&reserving, attributes).cost(10).reserve();
+    let rule = Rule::policies(&reserving, AttributeSources::new()).cost(10).reserve();
     let layer = RateLimitLayer::builder(rule).build().unwrap();
     let address = serve(Router::new().route("/", on_get(commit)).layer(layer)).await;
     assert_eq!(get(address, "/").await.header("ratelimit"), Some("\"all\";r=10;t=42"));
     assert_eq!(get(address, "/").await.header("ratelimit"), Some("\"all\";r=7;t=42"), "17 were left");
 
     let refunding = limiter(LIMITS);
-    let rule = Rule::policies(&refunding, attributes).refund_if(|response| response.status.is_success());
+    let rule = Rule::policies(&refunding, AttributeSources::new())
+        .refund_if(|response| response.status.is_success());
     let layer = RateLimitLayer::builder(rule).build().unwrap();
     let address = serve(Router::new().route("/", on_get(|| async {})).layer(layer)).await;
     for _ in 0..2 {
@@ -157,7 +155,8 @@ async fn trouble_is_answered_as_the_policy_has_it() {
         let limits =
             format!("policies: [{{ name: all, key: [ip], quotas: [1/1m], on_store_failure: {on_failure} }}]");
         let limiter = limiter_of(&limits, store.clone());
-        let layer = RateLimitLayer::builder(Rule::policies(&limiter, attributes)).build().unwrap();
+        let layer =
+            RateLimitLayer::builder(Rule::policies(&limiter, AttributeSources::new())).build().unwrap();
         let address = serve(router().layer(layer)).await;
         store.begin(Fault::unreachable());
         for _ in 0..3 {
@@ -178,10 +177,11 @@ async fn a_request_that_waits_for_its_store_is_read_once() {
         let store = FaultyStore::new(MemoryStore::new());
         let (told, cost) = (Runs::default(), Runs::default());
         let (telling, costing) = (told.clone(), cost.clone());
-        let rule = Rule::policies(&limiter_of(limits, store), move |head: Head<'_>| {
+        let sources = AttributeSources::new().with_fn("host", move |_| {
             telling.add();
-            attributes(head)
+            None
         });
+        let rule = Rule::policies(&limiter_of(limits, store), sources);
         let rule = rule.cost_of(move |_| {
             costing.add();
             2
@@ -197,9 +197,9 @@ async fn a_request_that_waits_for_its_store_is_read_once() {
 async fn a_proxy_in_front_of_policies_shows_as_well() {
     for (name, expected) in [("ip", &[Warning::PeerIsProxy][..]), ("peer", &[])] {
         let (give, warnings) = channel();
-        let sources = AttributeSources::new().with(name, PeerAddress::new());
+        let sources = AttributeSources::new().with_fn("ip", |_| None).with(name, PeerAddress::new());
         let limits = "policies: [{ name: all, key: [ip], quotas: [9/1m], on_missing_key: skip }]";
-        let rule = Rule::policies_with(&limiter(limits), sources);
+        let rule = Rule::policies(&limiter(limits), sources);
         let layer = RateLimitLayer::builder(rule).on_warning(move |warning| give.send(warning).unwrap());
         let address = serve(router().layer(layer.build().unwrap())).await;
         for _ in 0..2 {
@@ -216,7 +216,7 @@ async fn a_proxy_in_front_of_policies_shows_as_well() {
 #[tokio::test]
 async fn a_denial_knows_the_policy_that_denied_and_the_request() {
     let limiter = limiter(LIMITS);
-    let rule = Rule::policies(&limiter, with_user);
+    let rule = Rule::policies(&limiter, with_user());
     let layer = RateLimitLayer::builder(rule).on_denied(|denial, mut response| {
         let quota = denial.quota().map(|quota| format!("{} {}", quota.policy(), quota.quota()));
         let path = denial.head().uri().path();
@@ -242,7 +242,10 @@ async fn a_layer_may_leave_no_decision_of_policies() {
     let handler = |counted: Option<Extension<Counted>>, of_policies: Option<Extension<PolicyDecision>>| async move {
         format!("{} {}", counted.is_some(), of_policies.is_some())
     };
-    let rule = Rule::policies(&limiter("policies: [{ name: all, key: global, quotas: [9/1m] }]"), attributes);
+    let rule = Rule::policies(
+        &limiter("policies: [{ name: all, key: global, quotas: [9/1m] }]"),
+        AttributeSources::new(),
+    );
     for (builder, body) in [
         (RateLimitLayer::builder(rule.clone()), "true true"),
         (RateLimitLayer::builder(rule).without_decisions(), "false false"),

@@ -134,21 +134,21 @@ async fn a_proxy_in_front_shows_and_is_said_once() {
     assert_eq!(warnings.try_iter().count(), 0, "nobody is counted for an address");
 }
 
-/// Policies are told by a function, of which nobody knows where it has its `ip` from.
+/// A proxy in front of policies shows if they go by the address of the connection, and not by another source's.
 #[cfg(feature = "policy")]
 #[tokio::test]
-async fn a_proxy_in_front_shows_where_a_function_tells_its_address() {
-    fn by_header<'r>(head: Head<'r>) -> tollgate_policy::Attributes<'r> {
-        let client = head.headers().get("x-forwarded-for").and_then(|client| client.to_str().ok());
-        client.map(|client| ("ip", client)).into_iter().collect()
-    }
-    type Function = for<'r> fn(Head<'r>) -> tollgate_policy::Attributes<'r>;
+async fn a_proxy_in_front_shows_where_policies_go_by_the_address_of_the_connection() {
+    use tollgate_tower::AttributeSources;
 
-    for (key, function, expected) in [
-        ("ip", tollgate_tower::attributes as Function, &[Warning::PeerIsProxy][..]),
-        ("ip", by_header, &[]),
-        // It is told, and no policy goes by it.
-        ("path", tollgate_tower::attributes, &[]),
+    let by_header = || {
+        AttributeSources::new()
+            .with_fn("ip", |head| Some(head.headers().get("x-forwarded-for")?.to_str().ok()?.into()))
+    };
+    for (key, sources, expected) in [
+        ("ip", &AttributeSources::new as &dyn Fn() -> AttributeSources, &[Warning::PeerIsProxy][..]),
+        ("ip", &by_header, &[]),
+        // It is there, and no policy goes by it.
+        ("path", &AttributeSources::new, &[]),
     ] {
         let limits =
             format!("policies: [{{ name: all, key: [{key}], quotas: [9/1m], on_missing_key: skip }}]");
@@ -158,10 +158,10 @@ async fn a_proxy_in_front_shows_where_a_function_tells_its_address() {
             let rule = if waits {
                 let store = tollgate_testkit::FaultyStore::new(memory);
                 let limiter = tollgate_policy::PolicyLimiter::new(store, policies(), "limits.yaml");
-                Rule::policies(&std::sync::Arc::new(limiter), function)
+                Rule::policies(&std::sync::Arc::new(limiter), sources())
             } else {
                 let limiter = tollgate_policy::PolicyLimiter::new(memory, policies(), "limits.yaml");
-                Rule::policies(&std::sync::Arc::new(limiter), function)
+                Rule::policies(&std::sync::Arc::new(limiter), sources())
             };
             let (router, runs, warnings) = app(rule);
             let address = serve(router).await;

@@ -16,13 +16,13 @@ use clap::builder::PossibleValue;
 use http::Request;
 use hyper::body::Incoming;
 use tollgate_policy::{Attributes, Identity, PolicyDecision};
-use tollgate_tower::headers::HeaderFormat;
+use tollgate_tower::headers::{HeaderFormat, PolicyHeaders};
 
 use self::parameters::Parameters;
 pub(crate) use self::rlaas::DIALECT as RLAAS;
 use super::operation::SchemaOf;
 use super::rejection::Rejection;
-use super::{Edge, Reply, limit_headers};
+use super::{Edge, Reply};
 use crate::caller::Caller;
 use crate::store::ServedStore;
 
@@ -136,7 +136,9 @@ impl<S: ServedStore> Edge<S> {
         let Some(mut reply) = (dialect.reply)(&decision) else { return Ok(self.verdict(&decision, None)) };
         match dialect.headers {
             Some(format) if decision.headers() != tollgate_policy::HeaderFormat::None => {
-                limit_headers::write_as(format, &decision, reply.headers_mut());
+                if let Some(counted) = decision.counted() {
+                    PolicyHeaders::in_format(format, &decision).write(counted, reply.headers_mut());
+                }
             }
             _ => self.limit_headers.write(&decision, reply.headers_mut()),
         }

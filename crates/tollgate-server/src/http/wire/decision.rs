@@ -4,10 +4,10 @@ use schemars::JsonSchema;
 use serde::{Serialize, Serializer};
 use tollgate::{Counted, QuotaState, Reason, Source};
 use tollgate_policy::{Ground, Policy, PolicyDecision, QuotaStanding, TrialDecision, TrialKind};
+use tollgate_tower::headers::{HeaderFormat, PolicyHeaders};
 
 use super::problem::ProblemBody;
 use super::{Window, Written, millis};
-use crate::http::limit_headers;
 use crate::http::rejection::Rejection;
 
 /// The answer to a request. The single figures are those of the quota that decided; they are absent if none did.
@@ -246,7 +246,7 @@ impl<'a> DeniedBody<'a> {
                 title: "Quota exceeded",
                 status,
                 detail: denying.map(quota_exceeded).unwrap_or_default(),
-                violated_policies: limit_headers::violated(decision),
+                violated_policies: violated(decision),
                 decision: DecisionBody::new(decision),
             },
         }
@@ -265,6 +265,13 @@ fn quota_exceeded(denying: QuotaStanding<'_>) -> String {
         None if state.limit() == 0 => "the limit is 0: everything is denied".to_owned(),
         None => format!("the cost is above the limit of {quota} and can never pass"),
     }
+}
+
+/// The quotas that had no room, as the headers name them.
+fn violated(decision: &PolicyDecision) -> Vec<String> {
+    let names = PolicyHeaders::in_format(HeaderFormat::None, decision);
+    let quotas = decision.quotas().enumerate().filter(|(_, standing)| !standing.state.has_room());
+    quotas.filter_map(|(place, _)| names.name(place).map(str::to_owned)).collect()
 }
 
 /// Written one after another, so that no list of them is made.

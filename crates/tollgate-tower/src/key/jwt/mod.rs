@@ -75,18 +75,17 @@ pub struct Claim {
     place: Place,
 }
 
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 enum Place {
     Bearer,
     Header(HeaderName),
     Cookie(Box<str>),
 }
 
-/// What a request says of the claim, or what of it is missing.
-enum Said<'r> {
+/// What a token says of the claim.
+enum Said {
     Text(String),
     Number(u64),
-    Nothing(&'r str),
 }
 
 impl Claim {
@@ -121,16 +120,26 @@ impl Claim {
         }
     }
 
-    fn said(&self, head: Head<'_>) -> Result<Said<'_>, Invalid> {
-        let Some(token) = self.token(head)? else { return Ok(Said::Nothing(&self.what_token)) };
+    /// What the token says, if there is one. It is an error if it is not valid.
+    pub(crate) fn verified(&self, head: Head<'_>) -> Result<Option<Claims>, Invalid> {
+        let Some(token) = self.token(head)? else { return Ok(None) };
         let token = std::str::from_utf8(token).map_err(|_| invalid(TokenError::Malformed.to_string()))?;
-        let mut claims = self.verifier.verify(token).map_err(|error| invalid(error.to_string()))?;
-        match claims.take(&self.name) {
-            None | Some(Value::Null) => Ok(Said::Nothing(&self.what)),
-            Some(Value::String(text)) if text.is_empty() => Ok(Said::Nothing(&self.what)),
-            Some(Value::String(text)) => Ok(Said::Text(text)),
+        self.verifier.verify(token).map(Some).map_err(|error| invalid(error.to_string()))
+    }
+
+    /// Whether the other is a claim of the same token, which is verified in the same way.
+    #[cfg(feature = "policy")]
+    pub(crate) fn is_of_same_token(&self, other: &Self) -> bool {
+        self.place == other.place && self.verifier.is_same_as(&other.verifier)
+    }
+
+    fn said(&self, claims: &Claims) -> Result<Option<Said>, Invalid> {
+        match claims.get(&self.name) {
+            None | Some(Value::Null) => Ok(None),
+            Some(Value::String(text)) if text.is_empty() => Ok(None),
+            Some(Value::String(text)) => Ok(Some(Said::Text(text.clone()))),
             Some(value) => match value.as_u64() {
-                Some(number) => Ok(Said::Number(number)),
+                Some(number) => Ok(Some(Said::Number(number))),
                 None => Err(invalid(format!("{} is neither a text nor a whole number", self.what))),
             },
         }
@@ -138,21 +147,23 @@ impl Claim {
 
     /// The claim as a text.
     #[cfg(feature = "policy")]
-    pub(crate) fn text<'r>(&'r self, head: Head<'r>) -> Result<Option<Cow<'r, str>>, Invalid> {
-        Ok(match self.said(head)? {
-            Said::Text(text) => Some(text.into()),
-            Said::Number(number) => Some(number.to_string().into()),
-            Said::Nothing(_) => None,
-        })
+    pub(crate) fn text(&self, claims: &Claims) -> Result<Option<String>, Invalid> {
+        Ok(self.said(claims)?.map(|said| match said {
+            Said::Text(text) => text,
+            Said::Number(number) => number.to_string(),
+        }))
     }
 }
 
 impl Claim {
     fn identity<'r>(&'r self, head: Head<'r>) -> Extracted<'r> {
-        Ok(match self.said(head)? {
-            Said::Text(text) => Key::from(text).into(),
-            Said::Number(number) => Key::from(number).into(),
-            Said::Nothing(what) => Missing::by_caller(what).into(),
+        let Some(claims) = self.verified(head)? else {
+            return Ok(Missing::by_caller(&self.what_token).into());
+        };
+        Ok(match self.said(&claims)? {
+            Some(Said::Text(text)) => Key::from(text).into(),
+            Some(Said::Number(number)) => Key::from(number).into(),
+            None => Missing::by_caller(&self.what).into(),
         })
     }
 }

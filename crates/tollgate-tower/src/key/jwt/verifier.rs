@@ -148,6 +148,16 @@ impl Verifier {
         Ok(Claims(claims))
     }
 
+    /// Whether the other is a clone of this one, so that both say the same of a token.
+    #[cfg(feature = "policy")]
+    pub(super) fn is_same_as(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.keys, &other.keys)
+            && Arc::ptr_eq(&self.audiences, &other.audiences)
+            && self.issuer == other.issuer
+            && self.leeway == other.leeway
+            && Arc::ptr_eq(&self.clock, &other.clock)
+    }
+
     /// What a token says that is signed with one of the keys.
     fn signed_claims(&self, token: &str) -> Result<Map<String, Value>, TokenError> {
         if token.len() > LONGEST {
@@ -199,8 +209,8 @@ impl Claims {
         self.0.get(name)?.as_u64()
     }
 
-    pub(super) fn take(&mut self, name: &str) -> Option<Value> {
-        self.0.remove(name)
+    pub(super) fn get(&self, name: &str) -> Option<&Value> {
+        self.0.get(name)
     }
 }
 

@@ -1,0 +1,186 @@
+//! One request as policies see it: values that are at hand, and those that are found if a policy asks.
+
+use std::borrow::Cow;
+use std::fmt;
+
+use smallvec::SmallVec;
+use tollgate_policy::{Unknown, View, canonical};
+
+#[cfg(feature = "jwt")]
+use super::read_claims;
+use super::{AttributeError, AttributeSources, Found, Source};
+use crate::Head;
+
+/// A request as policies see it: made by [`AttributeSources::view`].
+///
+/// What is at hand is read at once. Claims of tokens, and values that have to be waited for, are
+/// [found](Self::find) when a policy needs them, each once.
+pub struct RequestView<'r> {
+    head: Head<'r>,
+    sources: &'r AttributeSources,
+    values: Values<'r>,
+}
+
+/// The values of a request that are known, and why others are not.
+pub(crate) struct Values<'r> {
+    names: Cow<'r, [Box<str>]>,
+    /// One for each name.
+    values: SmallVec<[Value<'r>; 4]>,
+    /// What is wrong with some of them.
+    faults: Vec<(usize, AttributeError)>,
+}
+
+type Value<'r> = Result<Option<Cow<'r, str>>, Unknown>;
+
+impl<'r> RequestView<'r> {
+    pub(super) fn new(sources: &'r AttributeSources, head: Head<'r>) -> Self {
+        let mut values = Values {
+            names: (&*sources.names).into(),
+            values: SmallVec::with_capacity(sources.names.len()),
+            faults: Vec::new(),
+        };
+        for (place, source) in sources.sources.iter().enumerate() {
+            values.values.push(Err(Unknown::NotYet));
+            if let Source::AtHand(source) = source {
+                values.put(place, source.attribute(head));
+            }
+        }
+        Self { head, sources, values }
+    }
+
+    /// Goes on with what is known already.
+    pub(crate) fn resumed(sources: &'r AttributeSources, head: Head<'r>, known: Values<'static>) -> Self {
+        // One by one, because the compiler shortens no lifetime inside of a `SmallVec`.
+        let values = known.values.into_iter().map(|value| value as Value<'r>);
+        let values =
+            Values { names: (&*sources.names).into(), values: values.collect(), faults: known.faults };
+        Self { head, sources, values }
+    }
+
+    pub(crate) const fn values(&self) -> &Values<'r> {
+        &self.values
+    }
+
+    /// What is known, for a view that is [resumed](Self::resumed).
+    pub(crate) fn into_values(self) -> Values<'static> {
+        self.values.to_static()
+    }
+
+    /// Finds the value of this attribute, if it is not known yet. A token is verified once for all its claims.
+    ///
+    /// # Errors
+    ///
+    /// If what the request has is wrong.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropped before it is done, the value is not known.
+    pub async fn find(&mut self, name: &str) -> Result<(), AttributeError> {
+        if !self.find_at_once(name)
+            && let Some(place) = self.values.place(name)
+            && let Some(Source::Later(find)) = self.sources.sources.get(place)
+        {
+            let found = find(self.head).await;
+            self.values.put(place, found);
+        }
+        self.fault(name).map_or(Ok(()), |fault| Err(fault.clone()))
+    }
+
+    /// As [`find`](Self::find), if nothing has to be waited for. Else it returns `false`, and nothing is done.
+    pub(crate) fn find_at_once(&mut self, name: &str) -> bool {
+        let Some(place) = self.values.place(name) else { return true };
+        if self.values.values.get(place) != Some(&Err(Unknown::NotYet)) {
+            return true;
+        }
+        match self.sources.sources.get(place) {
+            Some(Source::Later(_)) => return false,
+            Some(Source::AtHand(source)) => self.values.put(place, source.attribute(self.head)),
+            #[cfg(feature = "jwt")]
+            Some(Source::Claim(claim)) => {
+                for (place, value) in read_claims(self.sources, claim, self.head) {
+                    self.values.put(place, value);
+                }
+            }
+            None => {}
+        }
+        true
+    }
+
+    /// What is wrong with the value of this attribute.
+    pub(crate) fn fault(&self, name: &str) -> Option<&AttributeError> {
+        let place = self.values.place(name)?;
+        self.values.faults.iter().find_map(|(other, fault)| (*other == place).then_some(fault))
+    }
+}
+
+impl<'r> Values<'r> {
+    fn place(&self, name: &str) -> Option<usize> {
+        self.names.iter().position(|other| **other == *name)
+    }
+
+    fn put(&mut self, place: usize, found: Found<'r>) {
+        let (Some(name), Some(value)) = (self.names.get(place), self.values.get_mut(place)) else { return };
+        *value = match found {
+            Ok(found) => Ok(found.map(|text| canonical(name, text))),
+            Err(fault) => {
+                self.faults.push((place, fault));
+                Err(Unknown::Wrong)
+            }
+        };
+    }
+
+    /// The same, without the request.
+    pub(crate) fn to_static(&self) -> Values<'static> {
+        let owned = |value: &Value<'_>| match value {
+            Ok(text) => Ok(text.as_deref().map(|text| text.to_owned().into())),
+            Err(unknown) => Err(*unknown),
+        };
+        Values {
+            names: self.names.to_vec().into(),
+            values: self.values.iter().map(owned).collect(),
+            faults: self.faults.clone(),
+        }
+    }
+}
+
+impl View for Values<'_> {
+    fn value(&self, name: &str) -> Result<Option<&str>, Unknown> {
+        match self.place(name).and_then(|place| self.values.get(place)) {
+            None => Ok(None),
+            Some(value) => text(value),
+        }
+    }
+
+    fn names(&self) -> impl Iterator<Item = &str> {
+        self.names.iter().map(AsRef::as_ref)
+    }
+
+    fn pairs(&self) -> impl Iterator<Item = (&str, Result<Option<&str>, Unknown>)> {
+        self.names().zip(self.values.iter().map(text))
+    }
+}
+
+fn text<'v>(value: &'v Value<'_>) -> Result<Option<&'v str>, Unknown> {
+    value.as_ref().map(|text| text.as_deref()).map_err(|unknown| *unknown)
+}
+
+impl View for RequestView<'_> {
+    fn value(&self, name: &str) -> Result<Option<&str>, Unknown> {
+        self.values.value(name)
+    }
+
+    fn names(&self) -> impl Iterator<Item = &str> {
+        self.values.names()
+    }
+
+    fn pairs(&self) -> impl Iterator<Item = (&str, Result<Option<&str>, Unknown>)> {
+        self.values.pairs()
+    }
+}
+
+/// The names: values often are persons or secrets.
+impl fmt::Debug for RequestView<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_set().entries(self.names()).finish()
+    }
+}
