@@ -350,9 +350,9 @@ fn a_file_cut_short_is_live_at_once_by_request_and_else_after_a_while() {
 
 #[test]
 fn a_folder_is_followed_with_its_new_and_removed_files() {
-    let folder = Folder::new("folder");
+    let folder = Folder::new();
     folder.write("10-all.yaml", &limit(3));
-    let server = serve(&folder.0, &[]);
+    let server = serve(folder.root().to_str().expect("text"), &[]);
     assert_eq!(live_quotas(&server), 1);
 
     let more = "policies: [{ name: more, key: global, quotas: [2/1d@first_hit] }]\n";
@@ -365,7 +365,7 @@ fn a_folder_is_followed_with_its_new_and_removed_files() {
     let reload = server.admin_post("/v1/policies/reload", "");
     reload.assert_problem(422, None);
     let told = reload.json()["detail"].to_string();
-    let place = |name: &str| folder.path(name).display().to_string();
+    let place = |name: &str| folder.path(name);
     assert!(
         told.contains(&format!("{}:1:12: the policy `more` is here already", place("30-again.yaml"))),
         "{told}"
@@ -382,11 +382,10 @@ fn a_folder_is_followed_with_its_new_and_removed_files() {
 
 #[test]
 fn files_may_be_named_one_by_one() {
-    let folder = Folder::new("several");
+    let folder = Folder::new();
     let (all, more) = (folder.write("all.yaml", &limit(3)), folder.path("more.yaml"));
     folder.write("more.yaml", "policies: [{ name: more, key: global, quotas: [2/1d@first_hit] }]\n");
-    let more = more.to_str().expect("a path in UTF-8");
-    let server = serve(&all, &["--config", more]);
+    let server = serve(&all, &["--config", &more]);
     assert_eq!(live_quotas(&server), 2);
     folder.write("more.yaml", "policies: []\n");
     until("the second file", || live_version(&server) == 2);
