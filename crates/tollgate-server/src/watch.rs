@@ -40,7 +40,7 @@ pub(crate) struct Watch {
 #[derive(Default)]
 struct Seen {
     happened: Notify,
-    /// Whether a file was renamed to the name of one of them.
+    /// Whether the last that happened to one of them was that a file was renamed to its name.
     renamed: AtomicBool,
 }
 
@@ -75,26 +75,25 @@ fn watcher<'a>(paths: impl Iterator<Item = &'a Path>, seen: Arc<Seen>) -> notify
     let (mut folders, files): (Vec<PathBuf>, Vec<PathBuf>) =
         paths.map(Path::to_path_buf).partition(|path| path.is_dir());
     let has_folders = !folders.is_empty();
+    // Where a file is a link, what is written is its target.
+    let targets: Vec<PathBuf> = files.iter().filter_map(|file| file.canonicalize().ok()).collect();
     let names: Vec<OsString> =
-        files.iter().filter_map(|file| Some(file.file_name()?.to_os_string())).collect();
+        files.iter().chain(&targets).filter_map(|file| Some(file.file_name()?.to_os_string())).collect();
     let mut watcher = notify::recommended_watcher(move |event: notify::Result<Event>| {
         let Ok(event) = event else { return };
         let is_read = |path: &PathBuf| {
             has_folders && Sources::takes(path)
                 || path.file_name().is_some_and(|name| names.iter().any(|file| file == name))
         };
-        if is_rename(event.kind) && event.paths.last().is_some_and(is_read) {
-            seen.renamed.store(true, Ordering::Relaxed);
-        }
         if is_change(event.kind) {
+            if event.paths.last().is_some_and(is_read) {
+                // A file that is written after it was renamed may be half written.
+                seen.renamed.store(is_rename(event.kind), Ordering::Relaxed);
+            }
             seen.happened.notify_one();
         }
     })?;
-    for file in &files {
-        folders.push(folder(file).into());
-        // Where the file is a link into another folder, it may be written there.
-        folders.extend(file.canonicalize().ok().map(|target| folder(&target).into()));
-    }
+    folders.extend(files.iter().chain(&targets).map(|file| folder(file).into()));
     folders.sort();
     folders.dedup();
     folders.iter().try_for_each(|folder| watcher.watch(folder, RecursiveMode::NonRecursive))?;

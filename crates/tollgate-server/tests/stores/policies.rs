@@ -331,6 +331,37 @@ fn a_file_that_is_written_slowly_goes_live_as_a_whole() {
     });
 }
 
+/// What was renamed into place is whole, and counts at once. That was remembered of a rename which a signal had the file
+/// read for, or which a write followed: half of a file that was then written in place went live.
+#[test]
+fn a_rename_says_nothing_of_what_is_written_after_it() {
+    undisturbed(|| {
+        for is_asked in [true, false] {
+            let policy =
+                |name: &str, limit| format!("  - {{ name: {name}, key: global, quotas: [{limit}/1d] }}\n");
+            let whole = |limit| format!("policies:\n{}{}", policy("a", limit), policy("b", limit));
+            let folder = Folder::new();
+            let path = folder.write("t.yaml", &whole(1));
+            let server = serve(&path, &[]);
+            folder.write("t.yaml", &whole(2));
+            thread::sleep(Duration::from_millis(30));
+            if is_asked {
+                server.signal("HUP");
+                until("it is renamed and read", || live_limit(&server) == 2);
+                // Longer than what happens to one file takes.
+                thread::sleep(Duration::from_millis(300));
+            }
+            fs::write(&path, format!("policies:\n{}", policy("a", 3))).expect("it can be written");
+            for _ in 0..8 {
+                thread::sleep(Duration::from_millis(100));
+                assert_eq!(live_quotas(&server), 2, "half of it is live");
+            }
+            fs::write(&path, whole(3)).expect("it can be written");
+            until("it is whole", || live_limit(&server) == 3);
+        }
+    });
+}
+
 #[test]
 fn a_file_cut_short_is_live_at_once_by_request_and_else_after_a_while() {
     let folder = Folder::new();
