@@ -284,7 +284,7 @@ pub struct CheckArgs {
     #[arg(long, value_name = "FILE", env = "TOLLGATE_TOKEN_FILE")]
     pub token_file: Option<PathBuf>,
 
-    /// Print the service's answer unchanged
+    /// Print the service's answer: JSON, in ASCII
     #[arg(long)]
     pub json: bool,
 
