@@ -36,6 +36,17 @@ pub enum PolicyError {
     /// A cost whose least is above its most.
     #[error("policy `{0}`: the least cost is above the most")]
     CostRange(Box<str>),
+    /// A condition or a key of an empty list: it would match nothing, or count everybody together.
+    #[error("policy `{0}`: a list of a condition or of a key is empty")]
+    EmptyList(Box<str>),
+    /// An HTTP status that is none of an error.
+    #[error("policy `{policy}`: a denial has a status from 400 to 599, and not {status}")]
+    DenyStatus {
+        /// The policy's name.
+        policy: Box<str>,
+        /// The status.
+        status: u16,
+    },
     /// Two quotas would count the same units on the same counter.
     #[error("{first} and {second} have the same window; keep one of them")]
     SameWindow {
@@ -176,7 +187,7 @@ impl PolicyBuilder {
         self
     }
 
-    /// Sets the HTTP status of a denial.
+    /// Sets the HTTP status of a denial, from 400 to 599.
     #[must_use]
     pub fn deny_status(mut self, status: u16) -> Self {
         self.policy.deny_status = status;
@@ -194,8 +205,9 @@ impl PolicyBuilder {
     ///
     /// # Errors
     ///
-    /// If the name cannot be one, an attribute's name is empty or too long, the least cost is above the most, there is no
-    /// quota and it exempts nobody, or two quotas have the same window, anchor and zone.
+    /// If the name cannot be one, an attribute's name is empty or too long, a list of a condition or key is empty, the
+    /// status of a denial is none of an error, the least cost is above the most, there is no quota and it exempts nobody,
+    /// or two quotas have the same window, anchor and zone.
     pub fn build(self) -> Result<Policy, PolicyError> {
         let Self { policy, quotas, candidates, count_denied } = self;
         if !Policy::is_name(&policy.name) {
@@ -208,6 +220,13 @@ impl PolicyBuilder {
             && cost.min() > cost.max()
         {
             return Err(PolicyError::CostRange(policy.name));
+        }
+        let mut tests = policy.conditions.iter().map(Condition::test);
+        if policy.identity.has_empty_list() || tests.any(Test::has_empty_list) {
+            return Err(PolicyError::EmptyList(policy.name));
+        }
+        if !(400..=599).contains(&policy.deny_status) {
+            return Err(PolicyError::DenyStatus { policy: policy.name, status: policy.deny_status });
         }
         if quotas.is_empty() && !policy.is_exempt {
             return Err(PolicyError::NoQuota(policy.name));

@@ -102,6 +102,17 @@ impl Test {
             Self::Not(test) => !test.holds(value),
         }
     }
+
+    /// Whether it has a list without anything in it. No file can say that.
+    pub(crate) fn has_empty_list(&self) -> bool {
+        match self {
+            Self::OneOf(patterns) => patterns.is_empty(),
+            Self::Within(networks) => networks.is_empty(),
+            Self::All(tests) => tests.is_empty() || tests.iter().any(Self::has_empty_list),
+            Self::Not(test) => test.has_empty_list(),
+            Self::Present | Self::Absent => false,
+        }
+    }
 }
 
 /// The address that a value is, if it is one.

@@ -168,6 +168,16 @@ impl Identity {
         }
     }
 
+    /// Whether it has a list without anybody in it. No file can say that.
+    pub(crate) fn has_empty_list(&self) -> bool {
+        match self {
+            Self::All(parts) | Self::FirstOf(parts) => {
+                parts.is_empty() || parts.iter().any(Self::has_empty_list)
+            }
+            Self::Global | Self::Every | Self::Attribute(_) | Self::Address(..) => false,
+        }
+    }
+
     /// The choices that a request had none of, which has this fault.
     pub(crate) fn choices(&self, fault: KeyFault) -> Option<Choices<'_>> {
         match self {

@@ -655,6 +655,19 @@ fn policies_made_in_code_are_checked() {
     let above = tollgate_policy::CostAttribute::new("tokens", 5).with_min(6).into();
     let above = Policy::builder("a").quota(quota()).cost(above).build();
     assert_eq!(error(above), "policy `a`: the least cost is above the most");
+    // A list of nobody counted everybody together, and a status that is none of an error became 429.
+    let empty = Policy::builder("a").quota(quota()).matching("path", []).build();
+    assert_eq!(error(empty), "policy `a`: a list of a condition or of a key is empty");
+    let none = || Identity::FirstOf([].into());
+    for nobody in [none(), Identity::All([].into()), Identity::All([Identity::Global, none()].into())] {
+        let empty = Policy::builder("a").quota(quota()).key(nobody).build();
+        assert_eq!(error(empty), "policy `a`: a list of a condition or of a key is empty");
+    }
+    for status in [0, 200, 399, 600, 9999] {
+        let denied = Policy::builder("a").quota(quota()).deny_status(status).build();
+        let expected = format!("policy `a`: a denial has a status from 400 to 599, and not {status}");
+        assert_eq!(error(denied), expected);
+    }
     let policy = || Policy::builder("a").quota(quota()).build().unwrap();
     assert_eq!(Policies::of([policy(), policy()]).unwrap_err().to_string(), "two policies are named `a`");
 }

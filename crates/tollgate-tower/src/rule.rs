@@ -188,8 +188,8 @@ impl Rule {
     }
 
     /// Takes the cost as a [`Reservation`](crate::Reservation), which is in the request's extensions: the most that
-    /// the request may cost. Its handler commits what it did cost; what it does not commit is given back. Then
-    /// [`refund_if`](Self::refund_if) is not asked: the handler decides.
+    /// the request may cost. Its handler commits what it did cost; what it does not commit is given back. There is no
+    /// [`refund_if`](Self::refund_if) beside it: the handler decides.
     ///
     /// A request that goes on uncounted has none: where some are [skipped](Self::skip), or
     /// [admitted](OnStoreError::Admit) while the store is in trouble, the handler takes an `Option` of it.
@@ -238,6 +238,22 @@ impl Rule {
     #[must_use]
     pub fn when_full(self, when_full: OnStoreError) -> Self {
         Self { when_full: Some(when_full), ..self }
+    }
+}
+
+impl Rule {
+    /// What is set and has no effect, where keys are asked for or not.
+    pub(crate) fn idle(&self, has_keys: bool) -> Option<&'static str> {
+        let settings = [
+            ("key", self.extractor.is_some() && !has_keys),
+            ("on_missing", self.on_missing.is_some() && !has_keys),
+            ("refund_if", self.refund_if.is_some() && self.reserves),
+        ];
+        settings.into_iter().find_map(|(setting, is_idle)| is_idle.then_some(setting))
+    }
+
+    pub(crate) fn is_by_policies(&self) -> bool {
+        !matches!(self.by, By::Nobody | By::Limiter(_))
     }
 }
 

@@ -20,7 +20,7 @@ use crate::warning::{Warning, Warnings};
 pub struct RateLimitLayerBuilder {
     rule: Rule,
     routes: Vec<(Box<str>, Rule)>,
-    format: HeaderFormat,
+    format: Option<HeaderFormat>,
     leaves: Leaves,
     exposes: Exposes,
     retry_jitter: Duration,
@@ -36,7 +36,7 @@ impl RateLimitLayerBuilder {
         Self {
             rule,
             routes: Vec::new(),
-            format: HeaderFormat::default(),
+            format: None,
             leaves: Leaves::Decisions,
             exposes: Exposes::Nothing,
             retry_jitter: Duration::ZERO,
@@ -57,10 +57,10 @@ impl RateLimitLayerBuilder {
         self
     }
 
-    /// Tells clients of their limits in this format: `draft-11` unless this is set.
+    /// Tells clients of their limits in this format: `draft-11` unless this is set. Policies choose for themselves.
     #[must_use]
     pub fn header_format(self, format: HeaderFormat) -> Self {
-        Self { format, ..self }
+        Self { format: Some(format), ..self }
     }
 
     /// Leaves nothing of the decision in the extensions of a request, neither [`Counted`](tollgate::Counted) nor the
@@ -129,12 +129,13 @@ impl RateLimitLayerBuilder {
     ///
     /// # Errors
     ///
-    /// If a rule has no key, a route cannot be, two match the same requests, or two rules count on the same counters
-    /// by different limits.
+    /// If a rule has no key, a route cannot be, two match the same requests, two rules count on the same counters by
+    /// different limits, or something is set that has no effect.
     pub fn build(self) -> Result<RateLimitLayer, BuildError> {
         let routes = routes(&self.routes)?;
         self.expect_own_counters()?;
-        let (rule, format) = (self.rule.clone(), self.format);
+        self.expect_effect()?;
+        let (rule, format) = (self.rule.clone(), self.format.unwrap_or_default());
         let rules = self.routes.clone();
         let settings = Arc::new(self.settings());
         let resolve = |text: &str, own: &Rule| {
@@ -158,6 +159,24 @@ impl RateLimitLayerBuilder {
             on_denied: self.on_denied,
             on_trouble: self.on_trouble,
             warnings: self.warnings,
+        }
+    }
+
+    /// What policies say themselves is not said by a rule, unless the rule for all other requests says it for routes.
+    fn expect_effect(&self) -> Result<(), BuildError> {
+        let is_by_key = |rule: &Rule| matches!(rule.by, By::Limiter(_));
+        let of_routes = self.routes.iter().map(|(text, rule)| (format!("`{text}`"), rule, is_by_key(rule)));
+        let is_any_by_key = is_by_key(&self.rule) || self.routes.iter().any(|(_, rule)| is_by_key(rule));
+        for (route, rule, has_keys) in of_routes.chain([(ALL_OTHERS.to_owned(), &self.rule, is_any_by_key)]) {
+            if let Some(setting) = rule.idle(has_keys) {
+                return Err(BuildError::NoEffect { route: route.into(), setting });
+            }
+        }
+        match self.format {
+            Some(_) if self.rule.is_by_policies() && !is_any_by_key => {
+                Err(BuildError::NoEffect { route: ALL_OTHERS.into(), setting: "header_format" })
+            }
+            _ => Ok(()),
         }
     }
 

@@ -30,6 +30,14 @@ pub enum BuildError {
         /// The second.
         second: Box<str>,
     },
+    /// Something was set that can have no effect: policies say it themselves, or something else is set that decides it.
+    #[error("the rule for {route}: `{setting}` has no effect")]
+    NoEffect {
+        /// The route, or `all other requests`.
+        route: Box<str>,
+        /// The method of the builder or of the rule.
+        setting: &'static str,
+    },
     /// Two rules count on the same counters by different limits, as limiters over one store do that have the same
     /// name. `Limiter::builder` names a limiter; where one limit is to hold for several routes, they share a clone.
     #[error(

@@ -50,8 +50,8 @@ async fn go_away(address: std::net::SocketAddr, has_begun: &Notify) {
 async fn whoever_goes_away_is_counted_and_whoever_reserved_is_not() {
     for (reserves, expected) in [(false, 1), (true, 0)] {
         let limiter = limiter("search", "10/1m");
-        let rule = Rule::new(limiter.clone()).key(Global).refund_if(|_| true);
-        let rule = if reserves { rule.reserve() } else { rule };
+        let rule = Rule::new(limiter.clone()).key(Global);
+        let rule = if reserves { rule.reserve() } else { rule.refund_if(|_| true) };
         let (begin, ended) = (Arc::new(Notify::new()), Runs::default());
         let (has_begun, end) = (Arc::clone(&begin), ended.clone());
         let handler = move |reservation: Option<Extension<Reservation>>| async move {

@@ -4,7 +4,7 @@ use axum::Router;
 use axum::routing::{get as on_get, post as on_post};
 use http::StatusCode;
 use tollgate_tower::key::{Global, PeerAddress};
-use tollgate_tower::{BuildError, RateLimitLayer, Rule, Warning};
+use tollgate_tower::{BuildError, OnMissing, RateLimitLayer, Rule, Warning};
 
 use crate::support::{Runs, clock, get, limiter, limiter_at, send, serve};
 
@@ -111,6 +111,14 @@ async fn what_cannot_be_meant_does_not_build() {
         "the rules for `/a` and for all other requests count on the same counters by different limits: \
          policy `others`, window 1m"
     );
+    let idle = RateLimitLayer::builder(Rule::unlimited().key(Global));
+    assert_eq!(error(idle), "the rule for all other requests: `key` has no effect");
+    let reserving = Rule::new(limiter("a", "1/1m")).reserve().refund_if(|_| true);
+    assert_eq!(error(others().route("/a", reserving)), "the rule for `/a`: `refund_if` has no effect");
+    let missing = Rule::unlimited().on_missing(OnMissing::Skip);
+    assert_eq!(error(others().route("/a", missing)), "the rule for `/a`: `on_missing` has no effect");
+    let for_routes = RateLimitLayer::builder(Rule::unlimited().key(Global).on_missing(OnMissing::Skip));
+    assert!(for_routes.route("/a", Rule::new(limiter("a", "1/1m"))).build().is_ok());
     // One limiter for two routes is one limit for both.
     let clock = clock();
     let shared = limiter_at("others", "9/1m", &clock);

@@ -243,6 +243,20 @@ policies:
     }
 }
 
+/// Policies say whom a request is counted for and how it is told, so what a rule said of it had no effect.
+#[tokio::test]
+async fn what_policies_say_themselves_is_not_said_beside_them() {
+    let rule = || Rule::policies(&policies("policies: []"), AttributeSources::new());
+    let error = |builder: RateLimitLayerBuilder| builder.build().unwrap_err().to_string();
+    let idle = |setting| format!("the rule for all other requests: `{setting}` has no effect");
+    assert_eq!(error(RateLimitLayer::builder(rule().key(Global))), idle("key"));
+    assert_eq!(error(RateLimitLayer::builder(rule().on_missing(OnMissing::Skip))), idle("on_missing"));
+    let format = tollgate_tower::headers::HeaderFormat::None;
+    assert_eq!(error(RateLimitLayer::builder(rule()).header_format(format)), idle("header_format"));
+    let by_key = RateLimitLayer::builder(rule().key(Global)).header_format(format);
+    assert!(by_key.route("/a", Rule::new(limiter("a", "1/1m"))).build().is_ok());
+}
+
 /// To gRPC, a denial for a missing key was INTERNAL, as if the service had failed.
 #[tokio::test]
 async fn a_denial_is_a_denial_to_grpc_whatever_denied() {
