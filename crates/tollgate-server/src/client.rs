@@ -1,5 +1,6 @@
 //! `tollgate check`: asks a running service and tells people what it said.
 
+use std::error::Error as _;
 use std::fmt::Write as _;
 use std::path::Path;
 use std::sync::Arc;
@@ -11,8 +12,8 @@ use http::header::{AUTHORIZATION, CONTENT_TYPE, HOST};
 use http::{HeaderValue, Method, Request, StatusCode};
 use http_body_util::{BodyExt, Full, Limited};
 use hyper_util::rt::TokioIo;
-use rustls::ClientConfig;
 use rustls::pki_types::ServerName;
+use rustls::{AlertDescription, CertificateError, ClientConfig};
 use serde::de::IgnoredAny;
 use serde::{Deserialize, Serialize, Serializer};
 use thiserror::Error;
@@ -59,6 +60,20 @@ pub enum ClientError {
     /// Certificates and keys for a service that is asked without TLS: the fault of whoever wrote the arguments.
     #[error("--ca, --client-cert and --client-key go with https:// alone, and {server} is asked without TLS")]
     NeedlessCertificate {
+        /// Its URL.
+        server: String,
+    },
+    /// The service wants to know who asks. It took nothing.
+    #[error("{server} wants a client certificate: name one with --client-cert and --client-key")]
+    NoCertificate {
+        /// Its URL.
+        server: String,
+    },
+    /// The service's certificate is of an authority that is not trusted here.
+    #[error(
+        "the certificate of {server} is of an authority that is not trusted: name the authority with --ca"
+    )]
+    UnknownAuthority {
         /// Its URL.
         server: String,
     },
@@ -160,7 +175,7 @@ pub async fn run(args: &CheckArgs) -> (String, Result<Answer, ClientError>) {
         Ok(answer) => answer,
         Err(error) => return (String::new(), Err(error)),
     };
-    let decision = decision(&server, status, &body);
+    let decision = decision(&server, status, &body, args.token_file.is_some());
     let text = match &decision {
         // Also where it is a problem.
         _ if args.json && serde_json::from_slice::<IgnoredAny>(&body).is_ok() => {
@@ -198,7 +213,15 @@ async fn exchange(
     let authority = &args.server.authority;
     let stream = TcpStream::connect(authority.as_str()).await.map_err(unreachable)?;
     let Some(tls) = tls else { return converse(request, server, stream).await };
-    let insecure = |source| ClientError::Insecure { server: server.to_owned(), source };
+    let insecure = |source: io::Error| {
+        let server = server.to_owned();
+        match tls_error(&source) {
+            Some(rustls::Error::InvalidCertificate(CertificateError::UnknownIssuer)) => {
+                ClientError::UnknownAuthority { server }
+            }
+            _ => ClientError::Insecure { server, source },
+        }
+    };
     let name = ServerName::try_from(authority.host().trim_matches(['[', ']']).to_owned())
         .map_err(|error| insecure(io::Error::new(io::ErrorKind::InvalidInput, error)))?;
     let stream = TlsConnector::from(tls).connect(name, stream).await.map_err(insecure)?;
@@ -224,6 +247,11 @@ fn tls(args: &CheckArgs, server: &str) -> Result<Option<Arc<ClientConfig>>, Clie
     Ok(Some(Arc::new(tls.config()?)))
 }
 
+/// What TLS says, if it has failed.
+fn tls_error(error: &io::Error) -> Option<&rustls::Error> {
+    error.get_ref()?.downcast_ref()
+}
+
 /// Asks over an open connection.
 async fn converse(
     request: Request<Full<Bytes>>,
@@ -232,8 +260,12 @@ async fn converse(
 ) -> Result<(StatusCode, Bytes), ClientError> {
     let broken = |source: hyper::Error| {
         let server = server.to_owned();
+        // With TLS 1.3 the service says so once the client takes the connection for open.
+        let tls = source.source().and_then(|source| source.downcast_ref()).and_then(tls_error);
         if source.is_parse() {
             ClientError::NotHttp { server, source }
+        } else if let Some(rustls::Error::AlertReceived(AlertDescription::CertificateRequired)) = tls {
+            ClientError::NoCertificate { server }
         } else {
             ClientError::Broken { server, source }
         }
@@ -323,7 +355,7 @@ struct ErrorBody {
     field: Option<String>,
 }
 
-fn decision(server: &str, status: StatusCode, body: &[u8]) -> Result<Decision, ClientError> {
+fn decision(server: &str, status: StatusCode, body: &[u8], has_token: bool) -> Result<Decision, ClientError> {
     if let Ok(decision) = serde_json::from_slice(body) {
         return Ok(decision);
     }
@@ -334,7 +366,14 @@ fn decision(server: &str, status: StatusCode, body: &[u8]) -> Result<Decision, C
     };
     let server = server.to_owned();
     Err(match status {
-        StatusCode::BAD_REQUEST => ClientError::Rejected { detail },
+        StatusCode::UNAUTHORIZED if !has_token => {
+            ClientError::Rejected { detail: format!("{detail}. --token-file names a file with one") }
+        }
+        StatusCode::BAD_REQUEST
+        | StatusCode::UNAUTHORIZED
+        | StatusCode::FORBIDDEN
+        | StatusCode::PAYLOAD_TOO_LARGE
+        | StatusCode::UNSUPPORTED_MEDIA_TYPE => ClientError::Rejected { detail },
         _ => ClientError::Unexpected { server, status, detail },
     })
 }
@@ -406,7 +445,7 @@ mod tests {
         let said = |policy: &str, more: &str| {
             let body =
                 format!(r#"{{"policy": "{policy}", "limit": 5, "source": "store", "quotas": [], {more}}}"#);
-            readable(&decision("server", StatusCode::OK, body.as_bytes()).unwrap())
+            readable(&decision("server", StatusCode::OK, body.as_bytes(), true).unwrap())
         };
         assert_eq!(said("default", r#""allowed": true"#), "allowed");
         assert_eq!(said("search", r#""allowed": true"#), "allowed (policy search)");
@@ -414,7 +453,7 @@ mod tests {
         assert_eq!(said("default", denied), "denied: retry in 42 s");
         assert_eq!(said("search", denied), "denied (policy search): retry in 42 s");
         let unlimited = br#"{"allowed": true, "version": 1, "ground": "unlimited", "quotas": []}"#;
-        let unlimited = decision("server", StatusCode::OK, unlimited).unwrap();
+        let unlimited = decision("server", StatusCode::OK, unlimited, true).unwrap();
         assert_eq!(readable(&unlimited), "allowed: no policy limits it");
     }
 }

@@ -64,6 +64,12 @@ impl Rejection {
                     "this needs the scope `{scope}`: send `Authorization: Bearer` with a token that has it"
                 ),
             ),
+            Unauthorized::NoBearer => (
+                StatusCode::UNAUTHORIZED,
+                format!(
+                    "this needs the scope `{scope}`, and `Authorization` must be `Bearer` and one token, which it is not"
+                ),
+            ),
             Unauthorized::Unknown => (
                 StatusCode::UNAUTHORIZED,
                 format!("this needs the scope `{scope}`, and the token in `Authorization` is not known"),
@@ -87,7 +93,7 @@ impl Rejection {
             Unauthorized::Nobody => {
                 format!("this needs the scope `{scope}`: connect with a client certificate that has it")
             }
-            Unauthorized::Unknown => format!(
+            Unauthorized::NoBearer | Unauthorized::Unknown => format!(
                 "this needs the scope `{scope}`, and no token is known here: send no `Authorization`, and connect with \
                  a client certificate"
             ),

@@ -79,6 +79,8 @@ pub(crate) enum Presented<'a> {
 pub(crate) enum Unauthorized {
     /// It shows neither a token nor a certificate that is known.
     Nobody,
+    /// Its `Authorization` is no bearer token.
+    NoBearer,
     /// Its token is not known.
     Unknown,
     Expired,
@@ -152,7 +154,7 @@ impl Principals {
                 let look_up = || self.tokens.get(&Digest::of(token)).copied();
                 (peer.last_token.place(self.version, token, look_up), Unauthorized::Unknown)
             }
-            Presented::Nonsense => (None, Unauthorized::Unknown),
+            Presented::Nonsense => (None, Unauthorized::NoBearer),
             Presented::Nothing => {
                 let place = peer.names.iter().find_map(|name| self.certificates.get(name));
                 (place.copied(), Unauthorized::Nobody)
@@ -246,7 +248,8 @@ mod tests {
         let job = &["spiffe://prod/job"];
         assert_eq!(ask(Scope::Check, Presented::Token(b"tg_web"), job, 0), Ok(()));
         assert_eq!(ask(Scope::Read, Presented::Token(b"tg_web"), job, 0), Err(Unauthorized::Scope));
-        for nobodys in [Presented::Token(b"tg_we"), Presented::Token(b""), Presented::Nonsense] {
+        assert_eq!(ask(Scope::Read, Presented::Nonsense, job, 0), Err(Unauthorized::NoBearer));
+        for nobodys in [Presented::Token(b"tg_we"), Presented::Token(b"")] {
             assert_eq!(ask(Scope::Read, nobodys, job, 0), Err(Unauthorized::Unknown));
         }
     }

@@ -836,9 +836,11 @@ fn check_takes_its_token_from_a_file() {
     assert_eq!(status, Some(0), "{said}");
     let (status, said) = check(None);
     assert!(
-        status == Some(3) && said.contains("status 401 Unauthorized: this needs the scope `check`"),
+        status == Some(2) && said.contains("this needs the scope `check`") && said.contains("--token-file"),
         "{said}"
     );
+    let (status, said) = check(Some(&folder.write("unknown", "tg_unknown")));
+    assert!(status == Some(2) && said.contains("is not known") && !said.contains("--token-file"), "{said}");
     for text in ["", "two words", "ä"] {
         let (status, said) = check(Some(&folder.write("bad", text)));
         assert!(status == Some(2) && said.contains("TOLLGATE_TOKEN_FILE"), "{said}");
