@@ -316,7 +316,7 @@ fn http(examples: u32) -> Result<()> {
     let mut service = Service::start("5/1m")?;
     let description = format!("http://{}/openapi.json", service.admin);
     // As the description tags what each of them answers.
-    for (listener, address) in [("public", service.public), ("admin", service.admin)] {
+    for (listener, address) in [("checks", service.public), ("admin", service.admin)] {
         eprintln!("\n=== {listener} listener");
         program(&schemathesis)
             // It leaves files where it runs.

@@ -19,7 +19,7 @@ pub(crate) struct Peer {
     pub(crate) last_token: LastToken,
 }
 
-/// Who a request is from, once it is let in: it may touch these policies alone, or all.
+/// The caller of a request that was let in, and the policies that it may touch: these, or all.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Caller {
     policies: Option<Arc<BTreeSet<Box<str>>>>,

@@ -26,7 +26,7 @@ pub(crate) fn raise_limit() -> Option<u64> {
 
 impl Caps {
     /// As many on each listener as are asked for, if the limit of open files has room for all; else an eighth of the
-    /// room for the admin listener, and the rest for the public one.
+    /// room for the admin listener, and the rest for the one for checks.
     pub(crate) fn fitted(asked: u32, limit: Option<u64>) -> Self {
         let room = limit.unwrap_or(u64::MAX).saturating_sub(RESERVE);
         if room >= 2 * u64::from(asked) {

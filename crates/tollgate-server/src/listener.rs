@@ -1,4 +1,4 @@
-//! Where a protocol is answered, and what whoever reaches it may do there.
+//! A listening address, and the scopes that it grants.
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -36,11 +36,11 @@ pub(crate) enum Access {
 /// What connections are protected by.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Security {
-    /// Nothing.
+    /// Plain TCP.
     Plain,
-    /// Clients know whom they speak to, and nobody else understands them.
+    /// TLS: the service shows a certificate.
     Tls,
-    /// And each has shown a certificate of an authority that is trusted.
+    /// TLS, and each client shows a certificate of a trusted authority.
     Mutual,
 }
 
@@ -53,9 +53,9 @@ pub(crate) struct AllowedHosts(Box<[Box<str>]>);
 
 impl Listener {
     /// For callers: their own checks.
-    pub(crate) const fn public(address: SocketAddr, access: Access, security: Security) -> Self {
+    pub(crate) const fn checks(address: SocketAddr, access: Access, security: Security) -> Self {
         Self {
-            name: "public",
+            name: "checks",
             purpose: "A caller's own checks",
             flag: "--listen",
             address,

@@ -15,7 +15,7 @@ pub enum Scope {
     Read,
     /// Reads metrics.
     Metrics,
-    /// Has the policies read again.
+    /// Reloads the policies.
     Policies,
 }
 

@@ -195,7 +195,7 @@ impl Server {
                 (Access::Principals(live), Some(figures))
             }
         };
-        let public_listener = Listener::public(public.local_addr()?, access.clone(), security);
+        let public_listener = Listener::checks(public.local_addr()?, access.clone(), security);
         let admin_listener = Listener::admin(admin.local_addr()?, access, security);
         // A scraper has no certificate.
         let of_metrics =
@@ -326,7 +326,7 @@ impl Server {
         let Caps { public: connections, admin: admin_connections } = self.caps;
         info!(
             version,
-            public = %public.address,
+            checks = %public.address,
             admin = %admin.address,
             metrics = metrics_only.as_ref().map(|it| display(it.address)),
             rule,

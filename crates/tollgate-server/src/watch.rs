@@ -112,7 +112,7 @@ fn is_rename(kind: EventKind) -> bool {
     matches!(kind, EventKind::Modify(ModifyKind::Name(RenameMode::To | RenameMode::Both)))
 }
 
-/// Whoever only reads changes nothing; we do it ourselves.
+/// Only reading changes nothing: the service does it itself.
 fn is_change(kind: EventKind) -> bool {
     match kind {
         EventKind::Access(kind) => kind == AccessKind::Close(AccessMode::Write),

@@ -133,7 +133,7 @@ fn start(connections: u32) -> Server {
 }
 
 fn open_connections(server: &Server) -> u32 {
-    server.metric("tollgate_http_connections{listener=\"public\"}").expect("a gauge") as u32
+    server.metric("tollgate_http_connections{listener=\"checks\"}").expect("a gauge") as u32
 }
 
 fn wait_for_connections(server: &Server, count: u32) {

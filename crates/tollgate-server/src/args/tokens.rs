@@ -21,7 +21,7 @@ pub struct NewTokenArgs {
     #[arg(long, value_name = "NAME", value_parser = value::name_of_file)]
     pub name: String,
 
-    /// What it grants: check, peek, change (refund, reset, set), read (policies, and metrics as well), metrics,
+    /// What it grants: check, peek, change (refund, reset, set, record), read (policies, and metrics as well), metrics,
     /// policies (reload). For several, repeat the flag or separate them by commas
     #[arg(long = "scope", value_name = "SCOPE", required = true, value_delimiter = ',')]
     #[arg(value_parser = PossibleValuesParser::new(Scope::ALL.map(Scope::name)).try_map(scope))]

@@ -1,4 +1,4 @@
-//! What an administrator changes: refund, reset, set. Quotas are changed one after another.
+//! What an administrator changes: refund, reset, set, record. Quotas are changed one after another.
 
 use http::{Request, StatusCode};
 use hyper::body::Incoming;

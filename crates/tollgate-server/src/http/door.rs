@@ -128,8 +128,8 @@ fn check_host(access: &Access, host: Option<&str>) -> Result<(), Rejection> {
         (Access::Hosts(allowed), Some(host)) if !allowed.pass(host) => {}
         _ => return Ok(()),
     }
-    let detail = "this is not answered under the name in `Host`: ask by address or as `localhost`, or allow the name \
-                  with `serve --allowed-host`";
+    let detail = "the name in `Host` is not allowed here: use an IP address or `localhost`, or start the service \
+                  with `--allowed-host NAME`";
     Err(Rejection::new(StatusCode::FORBIDDEN, detail))
 }
 

@@ -63,7 +63,7 @@ mod tests {
         };
         assert_eq!(ask(1, b"tg_a", Some(7)), (Some(7), 1));
         assert_eq!(ask(1, b"tg_a", Some(8)), (Some(7), 1), "it is remembered");
-        assert_eq!(ask(1, b"tg_b", None), (None, 2), "nobody's token is not remembered");
+        assert_eq!(ask(1, b"tg_b", None), (None, 2), "an unknown token is not remembered");
         assert_eq!(ask(1, b"tg_ab", None), (None, 3), "a token is not its beginning");
         assert_eq!(ask(1, b"tg_a", None), (Some(7), 3));
         assert_eq!(ask(2, b"tg_a", None), (None, 4), "it has been taken away");

@@ -1,4 +1,4 @@
-//! Tokens, which nobody keeps, and their digests.
+//! Tokens and their digests. Only digests are stored.
 
 use std::fmt;
 use std::hash::{Hash, Hasher};

@@ -94,8 +94,8 @@ const SET: &str = r#"{"attributes": {"name": "search", "key": "alice"}, "used": 
 const REFUND: &str = r#"{"attributes": {"name": "search", "key": "alice"},
     "windows": [{"policy": "search", "quota": "1000000/1d@first_hit", "start": 0}]}"#;
 const QUERY: &str = "/v1/check?name=search&key=alice";
-const EVERYWHERE: &[&str] = &["public", "admin", "metrics"];
-const PUBLIC: &[&str] = &["public"];
+const EVERYWHERE: &[&str] = &["checks", "admin", "metrics"];
+const PUBLIC: &[&str] = &["checks"];
 const ADMIN: &[&str] = &["admin"];
 const READ: &[&str] = &["read"];
 
@@ -193,7 +193,7 @@ fn principals() -> (Vec<Principal>, String) {
 
 /// What this operation is there.
 fn on_listener<'a>(operation: &'a Operation, listener: &str) -> &'a Operation {
-    let is_by_caller = operation.path == REFUND_BY_CALLER.path && listener == "public";
+    let is_by_caller = operation.path == REFUND_BY_CALLER.path && listener == "checks";
     if is_by_caller { &REFUND_BY_CALLER } else { operation }
 }
 
@@ -263,7 +263,7 @@ fn every_principal_may_do_what_it_is_granted_and_nothing_else() {
     let root = principals.iter().find(|principal| principal.name == "root").expect("it is there");
     let watched = Watched { server, root: root.shown[0].clone() };
     let listeners =
-        [("public", watched.server.public), ("admin", watched.server.admin), ("metrics", watched.metrics())];
+        [("checks", watched.server.public), ("admin", watched.server.admin), ("metrics", watched.metrics())];
     let (mut cells, mut wrong) = (0, String::new());
     let mut before = watched.state();
     for principal in &principals {
@@ -542,7 +542,7 @@ fn a_certificate_is_a_principal_by_its_alternative_names() {
 
     let (mut cells, mut wrong) = (0, String::new());
     for (principal, client) in &clients {
-        for (listener, address) in [("public", server.public), ("admin", server.admin)] {
+        for (listener, address) in [("checks", server.public), ("admin", server.admin)] {
             for operation in &OPERATIONS {
                 let operation = on_listener(operation, listener);
                 let Operation { method, path, body, .. } = operation;

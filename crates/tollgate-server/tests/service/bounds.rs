@@ -321,7 +321,7 @@ fn a_client_has_no_more_connections_than_are_set() {
     // Another client, and another listener.
     let mut other = Connection::of(connect_from(Ipv4Addr::new(127, 0, 0, 9), server.public));
     assert_eq!(other.ask(&get("/healthz")).status, 200);
-    let name = "tollgate_http_connections_refused_total{listener=\"public\"}";
+    let name = "tollgate_http_connections_refused_total{listener=\"checks\"}";
     assert_eq!(server.metric(name), Some(2.0));
     drop(kept);
     let began = Instant::now();

@@ -91,7 +91,7 @@ fn our_own_pages_and_those_who_are_no_browser_are_answered() {
         }
     }
     let reply = ask(server.admin, "GET /metrics", &["Host: c.example"], "");
-    assert!(reply.json()["detail"].as_str().is_some_and(|detail| detail.contains("`serve --allowed-host`")));
+    assert!(reply.json()["detail"].as_str().is_some_and(|detail| detail.contains("`--allowed-host NAME`")));
     let authority = ask(server.admin, "GET http://c.example/metrics", &["Host: a.example"], "");
     assert_eq!(authority.status, 403, "what stands in the path goes before `Host`");
 }

@@ -163,7 +163,7 @@ fn exits_3_when_there_is_no_answer() {
 
     let (status, _, error) = check(&format!("http://{}", full.admin), &["user=alice"]);
     assert_eq!(
-        (status, error.contains("on the public listener (`serve --listen`")),
+        (status, error.contains("on the checks listener (`serve --listen`")),
         (Some(3), true),
         "{error}"
     );

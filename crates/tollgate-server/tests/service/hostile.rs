@@ -159,7 +159,7 @@ fn that_no_connection_can_be_accepted_is_logged_once() {
     // On a machine that is busy it may not have come to it sooner.
     let logs = [600, 3_000, 15_000].map(Duration::from_millis).into_iter().map(log_after);
     let said = |log: String| {
-        ["public", "admin"].map(|listener| {
+        ["checks", "admin"].map(|listener| {
             let is_its = |line: &&str| {
                 line.contains("cannot accept connections")
                     && line.contains(&format!("listener=\"{listener}\""))

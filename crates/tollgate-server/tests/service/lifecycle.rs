@@ -106,18 +106,18 @@ fn what_cannot_be_is_named_as_it_was_given() {
     let limit = ("TOLLGATE_LIMIT", "5/1m");
     let error = |words: &str| format!("error: the argument {words}");
     for (variables, arguments, expected) in [
-        (&[limit][..], &["--config", "f"][..], "'--config <FILE>' cannot be used with 'TOLLGATE_LIMIT'"),
+        (&[limit][..], &["--config", "f"][..], "'--config <PATH>' cannot be used with 'TOLLGATE_LIMIT'"),
         (
             &[],
             &["--config", "f", "--limit", "5/1m"],
-            "'--config <FILE>' cannot be used with '--limit <QUOTA>'",
+            "'--config <PATH>' cannot be used with '--limit <QUOTA>'",
         ),
         (&[limit, ("TOLLGATE_CONFIG", "f")], &[], "'TOLLGATE_CONFIG' cannot be used with 'TOLLGATE_LIMIT'"),
-        (&[("TOLLGATE_KEY", "a")], &["--config=f"], "'--config <FILE>' cannot be used with 'TOLLGATE_KEY'"),
+        (&[("TOLLGATE_KEY", "a")], &["--config=f"], "'--config <PATH>' cannot be used with 'TOLLGATE_KEY'"),
         (
             &[limit],
             &["--config", "f", "--limit", "7/1m"],
-            "'--config <FILE>' cannot be used with '--limit <QUOTA>'",
+            "'--config <PATH>' cannot be used with '--limit <QUOTA>'",
         ),
     ] {
         assert_eq!(fails(variables, arguments), error(expected), "{variables:?} {arguments:?}");
@@ -138,7 +138,7 @@ fn what_cannot_be_is_named_as_it_was_given() {
     );
 }
 
-/// What was asked for were `<--store <URL>|--config <FILE>|--import <SYSTEM> [FILE]>`, of which two do not go with it.
+/// What was asked for were `<--store <URL>|--config <PATH>|--import <SYSTEM> [FILE]>`, of which two do not go with it.
 #[test]
 fn a_setting_of_a_shared_store_asks_for_one() {
     let expected = |given: &str| {
@@ -176,7 +176,7 @@ fn every_flag_has_an_environment_variable() {
     let line = std::io::BufRead::lines(log).next().expect("a line").expect("text");
     let started: serde_json::Value = serde_json::from_str(&line).expect("a JSON line");
     assert_eq!((started["message"].as_str(), started["level"].as_str()), (Some("started"), Some("INFO")));
-    assert!(started["public"].as_str().is_some_and(|address| address.starts_with("127.0.0.1:")));
+    assert!(started["checks"].as_str().is_some_and(|address| address.starts_with("127.0.0.1:")));
     assert_eq!(started["rule"], "1/1d@first_hit and 9/2d for each user + path");
     let _ = child.kill();
     let _ = child.wait();
@@ -474,7 +474,7 @@ fn connections_above_the_cap_wait_for_room() {
     third.send(&get("/healthz"));
     assert!(third.stays_silent(Duration::from_millis(300)));
     // The cap is each listener's own.
-    assert_eq!(server.metric(r#"tollgate_http_connections{listener="public"}"#), Some(2.0));
+    assert_eq!(server.metric(r#"tollgate_http_connections{listener="checks"}"#), Some(2.0));
     drop(first);
     assert_eq!(third.reply().map(|reply| reply.status), Some(200));
 }
@@ -488,12 +488,12 @@ fn idle_connections_make_room_for_others() {
         assert_eq!(connection.ask(&get("/healthz")).status, 200);
     }
     assert_eq!(server.connect().ask(&get("/healthz")).status, 200);
-    let full = server.metric(r#"tollgate_http_connections_full_total{listener="public"}"#);
+    let full = server.metric(r#"tollgate_http_connections_full_total{listener="checks"}"#);
     assert!(full >= Some(1.0), "{full:?}");
     server.signal("TERM");
     let (_, log) = server.wait();
     assert_eq!(log.matches("every connection is taken").count(), 1, "{log}");
-    assert!(log.contains(r#"listener="public" max_connections=2"#), "{log}");
+    assert!(log.contains(r#"listener="checks" max_connections=2"#), "{log}");
 }
 
 /// Idle clients took all descriptors, and administrators could not reach the service any more.

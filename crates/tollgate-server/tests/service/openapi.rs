@@ -62,7 +62,7 @@ fn the_path_of_another_system_is_there_while_it_is_answered() {
 fn assert_answered(server: &Server, document: &Value) {
     for (path, operations) in document["paths"].as_object().expect("paths") {
         for (method, operation) in operations.as_object().expect("operations") {
-            for (listener, address) in [("public", server.public), ("admin", server.admin)] {
+            for (listener, address) in [("checks", server.public), ("admin", server.admin)] {
                 let request = format!("{} {path} HTTP/1.1\r\nHost: localhost\r\n\r\n", method.to_uppercase());
                 let mut connection = Connection::open(address);
                 connection.send(request.as_bytes());

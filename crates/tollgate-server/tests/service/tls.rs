@@ -155,7 +155,7 @@ fn who_does_not_speak_tls_is_counted_and_logged_once() {
     drop(begun);
 
     let failed = |reason: &str| {
-        let name = format!("tollgate_tls_handshakes_failed_total{{listener=\"public\",reason=\"{reason}\"}}");
+        let name = format!("tollgate_tls_handshakes_failed_total{{listener=\"checks\",reason=\"{reason}\"}}");
         setup.metric(&server, None, &name)
     };
     until("all are counted", || failed("gone") == Some(2.0));
@@ -188,7 +188,7 @@ fn slow_handshakes_are_cut_and_hold_a_place_until_then() {
         let (status, waited) = waiting.join().expect("no panic");
         assert_eq!(status, Some(200));
         assert!(waited > Duration::from_millis(4_500), "{waited:?}");
-        let name = "tollgate_tls_handshakes_failed_total{listener=\"public\",reason=\"timeout\"}";
+        let name = "tollgate_tls_handshakes_failed_total{listener=\"checks\",reason=\"timeout\"}";
         assert_eq!(setup.metric(&server, None, name), Some(2.0));
     });
 }
@@ -199,7 +199,7 @@ fn a_handshake_counts_among_the_connections_of_its_client() {
     let setup = Setup::new();
     let server = setup.start(&["--max-connections-per-peer", "1"]);
     let silent = Connection::open(server.public);
-    let refused = "tollgate_http_connections_refused_total{listener=\"public\"}";
+    let refused = "tollgate_http_connections_refused_total{listener=\"checks\"}";
     for _ in 0..5 {
         assert_eq!(status(&setup.client(None), server.public), None);
     }
@@ -271,7 +271,7 @@ fn a_client_needs_a_certificate_of_the_authority() {
         connection.read_exact(&mut [0; 12]).expect("an answer");
         assert_eq!(connection.conn.handshake_kind(), Some(rustls::HandshakeKind::Full));
     }
-    let name = "tollgate_tls_handshakes_failed_total{listener=\"public\",reason=\"certificate\"}";
+    let name = "tollgate_tls_handshakes_failed_total{listener=\"checks\",reason=\"certificate\"}";
     assert_eq!(setup.metric(&server, Some(&web), name), Some(4.0));
     server.signal("TERM");
     let log = server.wait().1;
@@ -583,7 +583,7 @@ fn a_client_that_ends_tls_without_a_word_after_its_answer_is_not_broken_off() {
         let name = format!("tollgate_http_connections_cut_total{{reason=\"{reason}\"}}");
         setup.metric(&server, None, &name).expect("a count")
     };
-    let open = || setup.metric(&server, None, "tollgate_http_connections{listener=\"public\"}");
+    let open = || setup.metric(&server, None, "tollgate_http_connections{listener=\"checks\"}");
     for _ in 0..20 {
         let mut stream = setup.client(None).open(server.public).expect("it listens");
         stream.write_all(&get(CHECK)).expect("it reads");
