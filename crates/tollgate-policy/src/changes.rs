@@ -5,7 +5,8 @@ use std::fmt;
 
 use tollgate::{CountDenied, PolicyQuota};
 
-use crate::{Condition, Config, Policies, Policy, Printable};
+use crate::overrides::OverrideRule;
+use crate::{Config, Policies, Policy, Printable};
 
 /// What is different between two files, in few words.
 ///
@@ -143,11 +144,11 @@ fn settings(before: &Policy, after: &Policy) -> Vec<ChangedSetting> {
 }
 
 /// The overrides without their places. Whether denials count is the policy's, and said once.
-fn overrides(policy: &Policy) -> impl Iterator<Item = (&[Condition], String, String)> {
+fn overrides(policy: &Policy) -> impl Iterator<Item = (&OverrideRule, Vec<String>)> {
     policy
         .overrides
         .iter()
-        .map(|over| (over.when.as_ref(), quotas(&over.quotas.enforced), quotas(&over.quotas.candidates)))
+        .map(|over| (&over.rule, over.quotas().chain(over.candidates()).map(quotas).collect()))
 }
 
 fn quotas(quotas: &[PolicyQuota]) -> String {
@@ -156,7 +157,7 @@ fn quotas(quotas: &[PolicyQuota]) -> String {
 }
 
 fn counts_denied(policy: &Policy) -> bool {
-    let overrides = policy.overrides.iter().map(|over| &over.quotas);
+    let overrides = policy.overrides.iter().flat_map(|over| &over.lists);
     let lists = overrides.chain([&policy.quotas]).flat_map(|quotas| [&quotas.enforced, &quotas.candidates]);
     lists.flatten().any(|quota| quota.count_denied() == CountDenied::Yes)
 }

@@ -176,15 +176,15 @@ impl Config {
         variables: &Variables<'_>,
         check: impl FnOnce(&Self) -> Vec<Problem>,
     ) -> Result<Self, ConfigError> {
-        let files: Box<[Box<str>]> = sources.names().map(Into::into).collect();
+        let files: Box<[Box<str>]> = sources.all_names().collect();
         let mut problems = Problems::default();
         let mut raw = Vec::new();
-        for (number, text) in (0..).zip(sources.texts()) {
+        for (number, text) in (0..).zip(sources.policies()) {
             let root = Node::parse(text, number, variables, &mut problems);
             raw.extend(root.and_then(|root| At::<RawFile>::read(&root, &mut problems)));
         }
         let is_any_read = !raw.is_empty();
-        let config = resolve(raw, files, &mut problems);
+        let config = resolve(raw, sources, files, &mut problems);
         if is_any_read {
             problems.extend(check(&config));
         }

@@ -53,6 +53,7 @@ mod identity;
 mod index;
 mod limiter;
 mod matched;
+mod overrides;
 mod policies;
 mod policy;
 mod printable;
@@ -76,8 +77,9 @@ pub use self::limiter::{
     QuotaRefund, QuotaStanding, RefundError, Reservation, Tally, TrialDecision, TrialTally, WhenFull,
 };
 pub use self::matched::{Matched, Outcome, Refusal, Trial, TrialKind};
+pub use self::overrides::{Override, OverrideTable};
 pub use self::policies::{Policies, Unmatched};
-pub use self::policy::{HeaderFormat, Mode, OnMissingKey, Override, Policy};
+pub use self::policy::{HeaderFormat, Mode, OnMissingKey, Policy};
 pub use self::printable::Printable;
 pub use self::problem::{Hint, Place, Position, Problem, ProblemKind};
 pub use self::schema::json_schema;

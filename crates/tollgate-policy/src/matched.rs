@@ -5,7 +5,8 @@ use thiserror::Error;
 use tollgate::{Charge, Key, PolicyQuota};
 
 use crate::cost::CostError;
-use crate::policy::{QuotaList, Quotas};
+use crate::overrides::QuotaList;
+use crate::policy::Quotas;
 use crate::{KeyFault, Mode, NoKey, OnMissingKey, Policy, Undecided, Unknown, View};
 
 /// What the policies say of a request.

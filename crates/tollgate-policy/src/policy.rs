@@ -7,8 +7,11 @@ use tollgate::{OnStoreFailure, PolicyQuota, Quota};
 
 use crate::condition::all_hold;
 use crate::index::Candidate;
+use crate::overrides::QuotaList;
 use crate::warning::implies;
-use crate::{Condition, Cost, Identity, PolicyBuilder, PolicyError, Position, Undecided, Unknown, View};
+use crate::{
+    Condition, Cost, Identity, Override, PolicyBuilder, PolicyError, Position, Undecided, Unknown, View,
+};
 
 /// The name under which a policy's candidates are counted; no policy can have it.
 pub(crate) fn candidate_name(policy: &str) -> String {
@@ -45,18 +48,6 @@ pub(crate) struct Quotas {
     /// Counted on counters of their own: where the windows are the same, a candidate would use up the quota that
     /// it might replace.
     pub(crate) candidates: Box<[PolicyQuota]>,
-}
-
-/// Which of a policy's lists of quotas: that of an override, or its own.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct QuotaList(Option<usize>);
-
-/// Other quotas for some of those that a policy matches.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Override {
-    pub(crate) at: Position,
-    pub(crate) when: Box<[Condition]>,
-    pub(crate) quotas: Quotas,
 }
 
 /// How much a policy matters.
@@ -295,9 +286,8 @@ impl Policy {
         if let Cost::Attribute(attribute) = &self.cost {
             names.push(attribute.name());
         }
-        let of_overrides = self.overrides.iter().flat_map(|over| over.when.iter());
-        let conditions = self.conditions.iter().chain(of_overrides);
-        names.into_iter().chain(conditions.map(Condition::attribute))
+        let of_overrides = self.overrides.iter().flat_map(Override::attributes);
+        names.into_iter().chain(self.conditions.iter().map(Condition::attribute)).chain(of_overrides)
     }
 
     /// Returns whether it applies to a request: it is not off, and all its conditions hold.
@@ -333,51 +323,16 @@ impl Policy {
     ///
     /// If that depends on an attribute whose value is not known.
     pub fn override_for<V: View>(&self, view: &V) -> Result<Option<&Override>, Undecided<'_>> {
-        Ok(self.override_index(view)?.and_then(|number| self.overrides.get(number)))
-    }
-
-    fn override_index<V: View>(&self, view: &V) -> Result<Option<usize>, Undecided<'_>> {
-        for (number, over) in self.overrides.iter().enumerate() {
-            if all_hold(&over.when, view)? {
-                return Ok(Some(number));
-            }
-        }
-        Ok(None)
+        Ok(self.list_for(view)?.of_override(&self.overrides))
     }
 
     /// The list of quotas for a request: that of its override, else the policy's own.
     pub(crate) fn list_for<V: View>(&self, view: &V) -> Result<QuotaList, Undecided<'_>> {
-        self.override_index(view).map(QuotaList)
+        QuotaList::find(&self.overrides, view)
     }
 
     /// A list that this policy gave.
-    pub(crate) fn list(&self, QuotaList(number): QuotaList) -> &Quotas {
-        number.and_then(|number| self.overrides.get(number)).map_or(&self.quotas, |over| &over.quotas)
-    }
-}
-
-impl Override {
-    /// Where it stands in its file.
-    #[must_use]
-    pub const fn at(&self) -> Position {
-        self.at
-    }
-
-    /// What has to hold for it to count; all of it.
-    #[must_use]
-    pub fn when(&self) -> &[Condition] {
-        &self.when
-    }
-
-    /// The quotas, in place of the policy's.
-    #[must_use]
-    pub fn quotas(&self) -> &[PolicyQuota] {
-        &self.quotas.enforced
-    }
-
-    /// Quotas that are tried out where it counts.
-    #[must_use]
-    pub fn candidates(&self) -> &[PolicyQuota] {
-        &self.quotas.candidates
+    pub(crate) fn list(&self, list: QuotaList) -> &Quotas {
+        list.of(&self.overrides, &self.quotas)
     }
 }

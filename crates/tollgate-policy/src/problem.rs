@@ -171,6 +171,20 @@ pub enum ProblemKind {
         /// Where it stands first.
         first: Position,
     },
+    /// A tier that the file does not have.
+    #[error("there is no tier `{0}`: `tiers` has the quotas of each")]
+    UnknownTier(Box<str>),
+    /// A line of a table that is none.
+    #[error("expected a value, a comma and quotas, such as acme,10/1s,1000/1h")]
+    TableLine,
+    /// A file of a table that cannot be read.
+    #[error("cannot read `{name}` in the same folder: {reason}")]
+    Table {
+        /// The file's name.
+        name: Box<str>,
+        /// Why not.
+        reason: Box<str>,
+    },
     /// A cost whose least is above its most.
     #[error("`min` is above `max`, so that no request has a cost")]
     CostRange,
@@ -314,7 +328,8 @@ impl Problems {
         self.0.sort_by_key(|problem| problem.at);
         self.0.dedup_by(|later, first| {
             let of_variable = matches!(first.kind, ProblemKind::UnsetVariable(_) | ProblemKind::Variable);
-            of_variable && later.at == first.at
+            // A tier is looked at for each policy that has it.
+            later == first || of_variable && later.at == first.at
         });
         self.0.into()
     }

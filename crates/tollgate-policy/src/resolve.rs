@@ -3,17 +3,20 @@
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 
-use tollgate::{CountDenied, LocalShare, OnStoreFailure, PolicyQuota};
+use tollgate::{CountDenied, LocalShare, OnStoreFailure, PolicyQuota, Quota};
 
 use crate::file::{
-    AcrossSlots, At, FailureWord, QuotaList, RawCost, RawDefaults, RawFile, RawOverride, RawPolicy, RawStore,
-    Share, Text,
+    AcrossSlots, At, FailureWord, NamedQuotas, PolicyQuotas, QuotaList, RawCost, RawDefaults, RawFile,
+    RawOverride, RawPolicy, RawStore, RawTier, Share, Text,
 };
+use crate::index::Table;
+use crate::overrides::OverrideRule;
 use crate::policy::{Quotas, candidate_name};
 use crate::problem::Problems;
 use crate::{
-    Attributes, Config, Cost, CostAttribute, HeaderFormat, Identity, Mode, OnMissingKey, Override, Place,
-    Policies, Policy, Position, ProblemKind, StoreSettings, Unmatched, warning,
+    Attributes, Config, Cost, CostAttribute, HeaderFormat, Identity, Mode, OnMissingKey, Override,
+    OverrideTable, Place, Policies, Policy, Position, ProblemKind, Sources, StoreSettings, Unmatched,
+    warning,
 };
 
 /// What every policy has that does not say otherwise.
@@ -33,9 +36,15 @@ struct Defaults {
 const EXEMPT: &[&str] = &["name", "description", "match", "exempt", "enabled"];
 
 /// What the files say, as far as it can be understood.
-pub(crate) fn resolve(read: Vec<At<RawFile>>, files: Box<[Box<str>]>, problems: &mut Problems) -> Config {
+pub(crate) fn resolve(
+    read: Vec<At<RawFile>>,
+    sources: &Sources,
+    files: Box<[Box<str>]>,
+    problems: &mut Problems,
+) -> Config {
     let found_reading = problems.places();
-    let file = as_one(read, &files, problems);
+    let file = as_one(read, sources.names().count(), &files, problems);
+    let named = Named { tiers: tiers(file.tiers, &files, problems), sources };
     let raw_store = file.store.as_ref().map(|store| &store.value);
     let store_url_at = raw_store.and_then(|store| Some(store.url.as_ref()?.at));
     let layout_at = raw_store.and_then(|store| Some(store.layout.as_ref()?.at));
@@ -50,7 +59,7 @@ pub(crate) fn resolve(read: Vec<At<RawFile>>, files: Box<[Box<str>]>, problems: 
         // What is wrong in itself is not looked at further.
         let (is_read, before) = (!found_reading.is_any_between(raw.at, raw.end), problems.count());
         let written = raw.value.name.as_ref().map(|name| name.value.written.clone()).unwrap_or_default();
-        let Some(policy) = policy(raw, &defaults, problems) else { continue };
+        let Some(policy) = policy(raw, &defaults, &named, problems) else { continue };
         match names.entry(policy.name.clone()) {
             Entry::Occupied(first) => {
                 let (name, first) = (written, Place::seen_from(policy.at, *first.get(), &files));
@@ -75,16 +84,48 @@ pub(crate) fn resolve(read: Vec<At<RawFile>>, files: Box<[Box<str>]>, problems: 
     Config { store, store_url_at, layout_at, prefix_at, policies, warnings, files }
 }
 
+/// What several files may say: each adds to the others.
+const JOINED: &[&str] = &["policies", "tiers"];
+
+/// What policies refer to by name.
+struct Named<'a> {
+    tiers: HashMap<Box<str>, QuotaList>,
+    sources: &'a Sources,
+}
+
+/// The tiers of all files.
+fn tiers(
+    tiers: Option<At<NamedQuotas>>,
+    names: &[Box<str>],
+    problems: &mut Problems,
+) -> HashMap<Box<str>, QuotaList> {
+    let mut places = HashMap::<Box<str>, Position>::new();
+    let mut all = HashMap::new();
+    for (key, At { at, value, .. }) in tiers.map(|tiers| tiers.value.0).unwrap_or_default() {
+        match places.get(&key) {
+            Some(first) => {
+                let first = Place::seen_from(at, *first, names);
+                problems.add(at, ProblemKind::DuplicateKey { key, first });
+            }
+            None => {
+                places.insert(key.clone(), at);
+                all.insert(key, value);
+            }
+        }
+    }
+    all
+}
+
 /// All files as one: what holds for all of them is said in one, and their policies follow each other.
-fn as_one(read: Vec<At<RawFile>>, names: &[Box<str>], problems: &mut Problems) -> RawFile {
+fn as_one(read: Vec<At<RawFile>>, count: usize, names: &[Box<str>], problems: &mut Problems) -> RawFile {
     // What a file says that is no YAML is not known, and so nothing is said to be missing.
-    if let Some(first) = read.first().filter(|_| read.len() == names.len())
+    if let Some(first) = read.first().filter(|_| read.len() == count)
         && !read.iter().any(|file| file.value.gives("policies"))
     {
         first.value.need(&["policies"], first.at, problems);
     }
     let mut said: Vec<(&str, Position)> = Vec::new();
-    for (key, at) in read.iter().flat_map(|file| &file.value.given).filter(|(key, _)| *key != "policies") {
+    for (key, at) in read.iter().flat_map(|file| &file.value.given).filter(|(key, _)| !JOINED.contains(key)) {
         match said.iter().find(|(other, _)| other == key) {
             Some((_, first)) => {
                 let (key, first) = ((*key).into(), Place::seen_from(*at, *first, names));
@@ -99,6 +140,10 @@ fn as_one(read: Vec<At<RawFile>>, names: &[Box<str>], problems: &mut Problems) -
         all.mode = all.mode.or(file.mode);
         all.defaults = all.defaults.or(file.defaults);
         all.unmatched = all.unmatched.or(file.unmatched);
+        match (&mut all.tiers, file.tiers) {
+            (Some(tiers), Some(more)) => tiers.value.0.extend(more.value.0),
+            (tiers, more) => *tiers = tiers.take().or(more),
+        }
         match (&mut all.policies, file.policies) {
             (Some(policies), Some(more)) => policies.value.extend(more.value),
             (policies, more) => *policies = policies.take().or(more),
@@ -136,7 +181,12 @@ fn value<T: Copy>(field: &Option<At<T>>) -> Option<T> {
 }
 
 /// `None` only with a problem noted.
-fn policy(raw: At<RawPolicy>, defaults: &Defaults, problems: &mut Problems) -> Option<Policy> {
+fn policy(
+    raw: At<RawPolicy>,
+    defaults: &Defaults,
+    named: &Named<'_>,
+    problems: &mut Problems,
+) -> Option<Policy> {
     let At { at, value: raw, .. } = raw;
     let is_exempt = value(&raw.exempt).unwrap_or(false);
     if is_exempt {
@@ -165,10 +215,20 @@ fn policy(raw: At<RawPolicy>, defaults: &Defaults, problems: &mut Problems) -> O
         count_denied,
         // Where there is none, a problem is noted, and the quotas come to nothing.
         on_store_failure: on_store_failure.unwrap_or(OnStoreFailure::Open),
+        named,
     };
-    let quotas = scope.quotas(raw.quotas, raw.candidate, problems);
-    let overrides = raw.overrides.map(|overrides| overrides.value).unwrap_or_default();
-    let overrides = overrides.into_iter().filter_map(|raw| scope.resolve_override(raw, problems)).collect();
+    let overrides = raw.overrides.map(|overrides| overrides.value.0).unwrap_or_default();
+    let mut overrides: Vec<Override> =
+        overrides.into_iter().filter_map(|raw| scope.resolve_override(raw, problems)).collect();
+    let (list, tier) = match raw.quotas {
+        Some(At { at, value: PolicyQuotas::Tier(tier), .. }) => scope.tier(at, *tier, problems).unzip(),
+        Some(At { at, end, value: PolicyQuotas::List(value) }) => (Some(At { at, end, value }), None),
+        None => (None, None),
+    };
+    let quotas = scope.quotas(list, raw.candidate, problems);
+    // Whatever is said of some goes before their tier.
+    overrides.extend(tier.map(|tier| scope.by_tier(tier, &quotas.candidates, problems)));
+    let overrides = overrides.into();
 
     Some(Policy {
         at,
@@ -251,9 +311,98 @@ struct Scope<'a> {
     policy: &'a str,
     count_denied: CountDenied,
     on_store_failure: OnStoreFailure,
+    named: &'a Named<'a>,
+}
+
+/// Tiers by the attribute that names them.
+struct ByTier {
+    at: Position,
+    attribute: Box<str>,
 }
 
 impl Scope<'_> {
+    /// The quotas of the default tier, and by which attribute there are others.
+    fn tier(&self, at: Position, raw: RawTier, problems: &mut Problems) -> Option<(At<QuotaList>, ByTier)> {
+        raw.need(&["tier", "default"], at, problems);
+        let (attribute, default) = (raw.tier?, raw.default?);
+        if !Attributes::is_name(&attribute.value) {
+            problems.add(attribute.at, ProblemKind::AttributeName);
+            return None;
+        }
+        let Text { text, written } = default.value;
+        let tier = self.named.tiers.get(&text).cloned();
+        let value = problems.take(default.at, tier.ok_or(ProblemKind::UnknownTier(written)))?;
+        Some((At { at, end: default.end, value }, ByTier { at, attribute: attribute.value }))
+    }
+
+    /// The tiers as a table. What is tried out is the same for all of them.
+    fn by_tier(&self, by: ByTier, candidates: &[PolicyQuota], problems: &mut Problems) -> Override {
+        let at = |value: &QuotaList| At { at: by.at, end: by.at, value: value.clone() };
+        let tiers = self.named.tiers.iter().map(|(name, list)| (name.clone(), at(list))).collect();
+        let mut over = self.table(by.at, by.attribute, tiers, problems);
+        over.lists.iter_mut().for_each(|list| list.candidates = candidates.into());
+        over
+    }
+
+    /// Each list once, and which of them a value has.
+    fn table(
+        &self,
+        at: Position,
+        attribute: Box<str>,
+        mut values: Vec<(Box<str>, At<QuotaList>)>,
+        problems: &mut Problems,
+    ) -> Override {
+        // So that the same table is the same whatever its order.
+        values.sort_by(|(one, _), (other, _)| one.cmp(other));
+        let mut lists = Vec::new();
+        let mut numbers = HashMap::<Vec<Quota>, u32>::new();
+        let mut slots = Vec::with_capacity(values.len());
+        for (name, list) in &values {
+            let quotas = list.value.0.iter().map(|quota| quota.value.quota.clone()).collect();
+            let number = *numbers.entry(quotas).or_insert_with(|| {
+                lists.push(self.quotas(Some(list.clone()), None, problems));
+                lists.len() as u32 - 1
+            });
+            slots.push((name.as_ref(), number));
+        }
+        let table = OverrideTable { attribute, values: Table::new(slots), len: values.len() };
+        Override { at, rule: OverrideRule::In(table), lists: lists.into() }
+    }
+
+    fn resolve_table(&self, at: Position, raw: RawOverride, problems: &mut Problems) -> Option<Override> {
+        for (key, at) in raw.given.iter().filter(|(key, _)| ["when", "quotas", "candidate"].contains(key)) {
+            problems.add(*at, ProblemKind::Needless { section: "a table of overrides", key });
+        }
+        if !raw.gives("values_from") {
+            raw.need(&["values"], at, problems);
+        }
+        let by = raw.by?;
+        if !Attributes::is_name(&by.value) {
+            problems.add(by.at, ProblemKind::AttributeName);
+            return None;
+        }
+        let mut values = raw.values.map(|values| values.value.0).unwrap_or_default();
+        if let Some(file) = raw.values_from {
+            let (name, at) = (file.value.0, file.at);
+            let table = self.named.sources.table(at.file, &name);
+            let (number, text) =
+                problems.take(at, table.map_err(|reason| ProblemKind::Table { name, reason }))?;
+            let known: HashMap<Box<str>, Position> =
+                values.iter().map(|(name, list)| (name.clone(), list.at)).collect();
+            for (key, list) in NamedQuotas::of_lines(text, number, problems).0 {
+                match known.get(&key) {
+                    Some(first) => {
+                        let names: Vec<Box<str>> = self.named.sources.all_names().collect();
+                        let first = Place::seen_from(list.at, *first, &names);
+                        problems.add(list.at, ProblemKind::DuplicateKey { key, first });
+                    }
+                    None => values.push((key, list)),
+                }
+            }
+        }
+        Some(self.table(at, by.value, values, problems))
+    }
+
     fn quotas(
         &self,
         enforced: Option<At<QuotaList>>,
@@ -285,8 +434,12 @@ impl Scope<'_> {
 
     fn resolve_override(&self, raw: At<RawOverride>, problems: &mut Problems) -> Option<Override> {
         let At { at, value: raw, .. } = raw;
+        if ["by", "values", "values_from"].iter().any(|key| raw.gives(key)) {
+            raw.need(&["by"], at, problems);
+            return self.resolve_table(at, raw, problems);
+        }
         raw.need(&["when", "quotas"], at, problems);
         let quotas = self.quotas(raw.quotas, raw.candidate, problems);
-        Some(Override { at, when: raw.when?.value.0.into(), quotas })
+        Some(Override { at, rule: OverrideRule::When(raw.when?.value.0.into()), lists: [quotas].into() })
     }
 }

@@ -5,6 +5,8 @@ use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
 
+use granit_parser::{Event, Parser};
+
 use crate::{Config, ConfigError};
 
 /// The texts of one or several files of policies, as they were at one moment.
@@ -27,13 +29,24 @@ use crate::{Config, ConfigError};
 /// );
 /// ```
 #[derive(Clone, PartialEq, Eq, Default)]
-pub struct Sources(Vec<Source>);
+pub struct Sources {
+    files: Vec<Source>,
+    /// The tables that files name.
+    tables: Vec<Table>,
+}
 
 /// A text and what messages call its file.
 #[derive(Clone, PartialEq, Eq)]
 struct Source {
     name: Box<str>,
     text: String,
+}
+
+/// A table in a file beside those that name it, or why it cannot be read.
+#[derive(Clone, PartialEq, Eq)]
+struct Table {
+    path: PathBuf,
+    text: Result<String, Box<str>>,
 }
 
 impl Sources {
@@ -49,7 +62,14 @@ impl Sources {
     /// Adds the text of another file.
     #[must_use]
     pub fn and(mut self, name: &str, text: impl Into<String>) -> Self {
-        self.0.push(Source { name: name.into(), text: text.into() });
+        self.files.push(Source { name: name.into(), text: text.into() });
+        self
+    }
+
+    /// Adds the text of a table that lies beside the file of this name, for `values_from: TABLE`.
+    #[must_use]
+    pub fn with_table(mut self, file: &str, table: &str, text: impl Into<String>) -> Self {
+        self.tables.push(Table { path: beside(file, table), text: Ok(text.into()) });
         self
     }
 
@@ -77,13 +97,18 @@ impl Sources {
         for path in paths {
             for file in files(path.as_ref())? {
                 let name = file.display().to_string();
-                if sources.0.len() == Self::MAX_FILES {
-                    return Err(ConfigError::TooMany { file: name.into() });
-                }
                 let reader = open(&file).map_err(|source| ConfigError::unreadable(&name, source))?;
-                let text = Config::read_from(&name, reader)?;
-                if (sources.bytes() + text.len()) as u64 > Config::MAX_BYTES {
-                    return Err(ConfigError::TooLargeTogether { file: name.into() });
+                let text = sources.read_one(&name, reader)?;
+                for table in tables_of(&text) {
+                    let path = beside(&name, &table);
+                    if sources.tables.iter().any(|known| known.path == path) {
+                        continue;
+                    }
+                    let text = match open(&path) {
+                        Ok(reader) => Ok(sources.read_one(&path.display().to_string(), reader)?),
+                        Err(error) => Err(error.to_string().into()),
+                    };
+                    sources.tables.push(Table { path, text });
                 }
                 sources = sources.and(&name, text);
             }
@@ -99,14 +124,47 @@ impl Sources {
         is_yaml && file.file_name().is_some_and(|name| !name.as_encoded_bytes().starts_with(b"."))
     }
 
-    /// Returns what messages call the files.
-    pub fn names(&self) -> impl Iterator<Item = &str> {
-        self.0.iter().map(|source| source.name.as_ref())
+    /// The text of one file more.
+    fn read_one(&self, name: &str, reader: impl io::Read) -> Result<String, ConfigError> {
+        if self.files.len() + self.tables.len() == Self::MAX_FILES {
+            return Err(ConfigError::TooMany { file: name.into() });
+        }
+        let text = Config::read_from(name, reader)?;
+        if (self.bytes() + text.len()) as u64 > Config::MAX_BYTES {
+            return Err(ConfigError::TooLargeTogether { file: name.into() });
+        }
+        Ok(text)
     }
 
-    /// Returns the texts of the files.
+    /// Returns what messages call the files.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.files.iter().map(|source| source.name.as_ref())
+    }
+
+    /// Returns the texts of all files, those of tables last.
     pub fn texts(&self) -> impl Iterator<Item = &str> {
-        self.0.iter().map(|source| source.text.as_str())
+        self.policies().chain(self.tables.iter().filter_map(|table| table.text.as_deref().ok()))
+    }
+
+    /// The texts of the files of policies.
+    pub(crate) fn policies(&self) -> impl Iterator<Item = &str> {
+        self.files.iter().map(|source| source.text.as_str())
+    }
+
+    /// What messages call all files, those of tables last.
+    pub(crate) fn all_names(&self) -> impl Iterator<Item = Box<str>> {
+        let tables = self.tables.iter().map(|table| table.path.display().to_string().into());
+        self.files.iter().map(|source| source.name.clone()).chain(tables)
+    }
+
+    /// The table of this name beside a file, with its number among all files.
+    pub(crate) fn table(&self, file: u32, name: &str) -> Result<(u32, &str), Box<str>> {
+        let path = beside(self.files.get(file as usize).map_or("", |source| &source.name), name);
+        let found = (self.files.len() as u32..).zip(&self.tables).find(|(_, table)| table.path == path);
+        let Some((number, table)) = found else {
+            return Err("only files that are read from a folder have any".into());
+        };
+        table.text.as_deref().map(|text| (number, text)).map_err(Clone::clone)
     }
 
     /// Returns how long all texts are together.
@@ -114,6 +172,34 @@ impl Sources {
     pub fn bytes(&self) -> usize {
         self.texts().map(str::len).sum()
     }
+}
+
+/// Where a table lies that the file names.
+fn beside(file: &str, table: &str) -> PathBuf {
+    Path::new(file).with_file_name(table)
+}
+
+/// The tables that a file of policies names. It need not be valid.
+fn tables_of(text: &str) -> Vec<Box<str>> {
+    if !text.contains("values_from") {
+        return Vec::new();
+    }
+    let mut tables = Vec::new();
+    let mut is_next = false;
+    for event in Parser::new_from_str(text) {
+        let Ok((Event::Scalar(scalar, ..), _)) = event else {
+            is_next = false;
+            if event.is_err() {
+                break;
+            }
+            continue;
+        };
+        if is_next {
+            tables.push(scalar.as_ref().into());
+        }
+        is_next = scalar == "values_from";
+    }
+    tables
 }
 
 /// The file itself, or those of a folder.

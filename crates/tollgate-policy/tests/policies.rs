@@ -105,6 +105,92 @@ fn the_first_override_that_holds_replaces_the_list() {
     assert_eq!(with("silver"), ["search: 10/1s 1", "search: 100/1m 1", "all: 1000/1s 1"]);
 }
 
+const TABLES: &str = "
+tiers:
+  free: [5/1m]
+  gold: 50/minute;500/hour
+  staff: unlimited
+policies:
+  - name: api
+    key: [tenant]
+    quotas: { tier: plan, default: free }
+    candidate: [4/1m]
+    overrides:
+      - { by: tenant, values: { acme: [7/1m], \"a, b\": 8/1m, big: unlimited }, values_from: tenants.csv }
+      - { when: { tenant: \"test-*\" }, quotas: [1/1m] }
+";
+
+#[test]
+fn quotas_come_from_a_table_or_a_tier() {
+    let table = "# tenant,quotas\r\nfoo,10/1s,1000/1h\r\n\"x, \"\"y\"\"\",9/1m\n\n bar , unlimited\n";
+    let sources = tollgate_policy::Sources::of("tollgate.yaml", TABLES).with_table(
+        "tollgate.yaml",
+        "tenants.csv",
+        table,
+    );
+    let config = Config::parse_sources(&sources, |_| Vec::new()).unwrap_or_else(|error| panic!("{error}"));
+    let of = |pairs: &[(&str, &str)]| {
+        let attributes = attributes(pairs);
+        let matched = matched(&config, &attributes, 1);
+        let trials = matched.trials().flat_map(|trial| trial.charges().collect::<Vec<_>>());
+        written(matched.enforced()).into_iter().chain(written(trials)).collect::<Vec<_>>()
+    };
+    let tenant = |name| of(&[("tenant", name), ("plan", "gold")]);
+    for (name, quotas) in [
+        ("acme", &["api: 7/1m 1"][..]),
+        ("a, b", &["api: 8/1m 1"]),
+        ("big", &[]),
+        ("foo", &["api: 10/1s 1", "api: 1000/1h 1"]),
+        ("x, \"y\"", &["api: 9/1m 1"]),
+        ("bar", &[]),
+        ("test-7", &["api: 1/1m 1"]),
+    ] {
+        assert_eq!(tenant(name), quotas, "{name}");
+    }
+    // Whoever is in no table has a tier, and what is tried out is the same for all of them.
+    for (plan, quotas) in [
+        ("free", &["api: 5/1m 1", "api:candidate: 4/1m 1"][..]),
+        ("gold", &["api: 50/1m 1", "api: 500/1h 1", "api:candidate: 4/1m 1"]),
+        ("staff", &["api:candidate: 4/1m 1"]),
+        ("platinum", &["api: 5/1m 1", "api:candidate: 4/1m 1"]),
+        ("", &["api: 5/1m 1", "api:candidate: 4/1m 1"]),
+    ] {
+        assert_eq!(of(&[("tenant", "other"), ("plan", plan)]), quotas, "{plan}");
+    }
+    assert_eq!(of(&[("tenant", "other")]), ["api: 5/1m 1", "api:candidate: 4/1m 1"]);
+    assert!(config.policies().attributes().into_iter().eq(["plan", "tenant"]));
+}
+
+/// Whoever is taken into a table in the middle of a window keeps what was used, and another order means the same.
+#[test]
+fn a_table_is_replaced_by_one_that_means_something_else_only() {
+    let config = |values: &str| {
+        config(&format!(
+            "policies: [{{ name: a, key: [user], quotas: [2/1m], overrides: {{ by: user, values: {values} }} }}]"
+        ))
+    };
+    let before = config("{ x: [3/1m], y: [4/1m], z: [3/1m] }");
+    let changes = |values: &str| config(values).changes_since(&before).to_string();
+    assert_eq!(changes("{ z: [3/1m], y: 4/60s, x: [3/1m] }"), "no changes");
+    for other in [
+        "{ x: [3/1m], y: [4/1m] }",
+        "{ x: [3/1m], y: [4/1m], z: [4/1m] }",
+        "{ x: [3/1m], y: [5/1m], z: [3/1m] }",
+    ] {
+        assert_eq!(changes(other), "changed `a`: overrides", "{other}");
+    }
+    let store = MemoryStore::builder().clock(ManualClock::default()).build();
+    let admitted = |config: &Config| {
+        let attributes = attributes(&[("user", "x")]);
+        let matched = matched(config, &attributes, 1);
+        let charges: Vec<Charge<'_>> = matched.enforced().collect();
+        store.take(Step::Charge(&charges)).unwrap().is_admitted()
+    };
+    let without = config("{ y: [4/1m] }");
+    assert!(admitted(&without) && admitted(&without) && !admitted(&without));
+    assert!(admitted(&before) && !admitted(&before));
+}
+
 /// Somebody who used 100 of 100 and becomes gold has 900 of 1000 left, and not 1000.
 #[test]
 fn an_override_keeps_the_counters_of_the_same_windows() {

@@ -20,8 +20,8 @@ fn parse(path: &Path) -> Result<Config, ConfigError> {
 
 #[test]
 fn every_problem_of_a_file_is_told_with_its_place() {
-    // Found by whoever uses a file, and never here.
-    let mut told = BTreeSet::from(["Other".to_owned()]);
+    // One is found by whoever uses a file, the other beside a file.
+    let mut told = BTreeSet::from(["Other", "TableLine"].map(str::to_owned));
     for path in yaml_files(&file("tests/problems")) {
         let error = parse(&path).expect_err(&path.display().to_string());
         expect_snapshot(&path.with_extension("txt"), &format!("{error}\n"));
@@ -126,6 +126,29 @@ fn several_files_are_read_as_one() {
     let [warning] = config.warnings() else { panic!("{:?}", config.warnings()) };
     assert_eq!(config.file_of(warning.at()), name(&login));
     std::fs::remove_dir_all(&folder).unwrap();
+}
+
+#[test]
+fn each_wrong_line_of_a_table_is_told_with_its_place() {
+    let file = "policies:
+  - name: api
+    key: [tenant]
+    quotas: [5/1m]
+    overrides: { by: tenant, values: { acme: [6/1m] }, values_from: tenants.csv }
+";
+    let table = "# tenant,quotas\n\nevil;5/1m\nfoo,5/1q\nfoo,7/1m\nbar,7/1m,8/60s\nbar,1/1h\nacme,9/1m\n\"a, b\",8/1m\nempty,\n";
+    let sources = Sources::of("conf/api.yaml", file).with_table("conf/api.yaml", "tenants.csv", table);
+    let error = Config::parse_sources(&sources, |_| Vec::new()).unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "conf/tenants.csv:3:1: expected a value, a comma and quotas, such as acme,10/1s,1000/1h
+conf/tenants.csv:4:5: quota `5/1q`, column 4: unknown unit: expected ms, s, m, h, d or w (or month or year with a zone)
+conf/tenants.csv:5:1: `foo` is here already, in line 4: keep one of them
+conf/tenants.csv:6:5: 8/1m has the same window as 7/1m: keep one of them
+conf/tenants.csv:7:1: `bar` is here already, in line 6: keep one of them
+conf/tenants.csv:8:1: `acme` is here already, in line 5 of conf/api.yaml: keep one of them
+conf/tenants.csv:10:7: quota ``, column 1: expected `limit/window`, such as 5/1m"
+    );
 }
 
 #[test]

@@ -55,7 +55,7 @@ impl FollowedFiles {
 
     /// Whether there may be several files: then one that was put in its place whole says nothing of the others.
     pub(crate) fn are_several(&self) -> bool {
-        self.sources.as_ref().is_none_or(|sources| sources.names().count() > 1)
+        self.sources.as_ref().is_none_or(|sources| sources.texts().count() > 1)
     }
 
     /// Whether the files were read with these texts last.

@@ -246,12 +246,12 @@ impl Keys {
 
 /// The lists of quotas that decide, of which one is charged at a time.
 fn enforced(policy: &Policy) -> impl Iterator<Item = &[PolicyQuota]> {
-    policy.overrides().iter().map(Override::quotas).chain([policy.quotas()])
+    policy.overrides().iter().flat_map(Override::quotas).chain([policy.quotas()])
 }
 
 /// The lists of quotas that are tried out.
 fn candidates(policy: &Policy) -> impl Iterator<Item = &[PolicyQuota]> {
-    policy.overrides().iter().map(Override::candidates).chain([policy.candidates()])
+    policy.overrides().iter().flat_map(Override::candidates).chain([policy.candidates()])
 }
 
 /// All that are charged together, two by two.

@@ -3,6 +3,9 @@
 //! The same mix of policies is built small and large; rounds measure all sizes one after another, so that a
 //! disturbance of the machine meets all of them. The figure is the median of the rounds. Of each request exactly
 //! two policies apply, and a run that finds others fails.
+//!
+//! A third policy for everybody shows what a table of overrides adds: it is there without one, and with one of 100,000
+//! values.
 
 #[cfg(feature = "limitador")]
 mod limitador;
@@ -37,13 +40,18 @@ struct Args {
 const SMALL: usize = 100;
 const LARGE: usize = 10_000;
 
+/// Values in the table, of which each request looks up one.
+const VALUES: usize = 100_000;
+
 fn main() -> Result<()> {
     let args = Args::parse();
     let (rounds, millis) = if args.quick { (2, 20) } else { (args.rounds, args.millis) };
     pin_this_thread(0)?;
     let subjects = [Subject::new(SMALL)?, Subject::new(LARGE)?];
+    let tables = [Subject::with_table(SMALL, 0)?, Subject::with_table(SMALL, VALUES)?];
     let mut ours = [Samples::default(), Samples::default()];
     let mut theirs = ours.clone();
+    let mut of_tables = ours.clone();
     for round in 1..=rounds {
         for ((subject, ours), theirs) in subjects.iter().zip(&mut ours).zip(&mut theirs) {
             let Subject { mix, limitador, .. } = subject;
@@ -52,6 +60,9 @@ fn main() -> Result<()> {
             if let (Some(limitador), Some(few)) = (limitador, mix.requests.get(..FEW)) {
                 theirs.push(nanoseconds(millis, FEW, || limitador(few))?);
             }
+        }
+        for (subject, samples) in tables.iter().zip(&mut of_tables) {
+            samples.push(nanoseconds(millis, subject.mix.requests.len(), || subject.ours())?);
         }
         eprintln!("round {round} of {rounds}");
     }
@@ -65,6 +76,9 @@ fn main() -> Result<()> {
     print_result("match-100 ns", small, small_limitador);
     print_result("match-10k ns", large, large_limitador);
     print_result("growth-10k ratio", large / small, large_limitador / small_limitador);
+    let [without, with] = of_tables.each_ref().map(Samples::median);
+    println!("RESULT policy/table-none ns={}", figure(without));
+    println!("RESULT policy/table-100k ns={} ratio={}", figure(with), figure(with / without));
     println!("\n{:<10} {:>12} {:>12}", "policies", "spread ns", "limitador");
     for ((size, ours), theirs) in [SMALL, LARGE].iter().zip(&ours).zip(&theirs) {
         println!("{size:<10} {ours:>12} {theirs:>12}");
@@ -95,12 +109,21 @@ struct Subject {
     mix: Mix,
     config: Config,
     limitador: Option<Peer>,
+    /// Policies that apply to each request.
+    applying: usize,
 }
 
 impl Subject {
     fn new(policies: usize) -> Result<Self> {
         let mix = Mix::new(policies);
-        Ok(Self { config: Config::parse("mix.yaml", &mix.file)?, limitador: limitador(&mix)?, mix })
+        Ok(Self { config: Config::parse("mix.yaml", &mix.file)?, limitador: limitador(&mix)?, mix, applying: 2 })
+    }
+
+    /// The same with a policy more, which applies to all and has a table of so many values.
+    fn with_table(policies: usize, values: usize) -> Result<Self> {
+        let mut mix = Mix::new(policies);
+        mix.add_table(values);
+        Ok(Self { config: Config::parse("mix.yaml", &mix.file)?, limitador: None, mix, applying: 3 })
     }
 
     /// Every request, from its attributes to its charges.
@@ -110,8 +133,8 @@ impl Subject {
             let attributes: Attributes<'_> =
                 pairs.iter().map(|(name, value)| (*name, value.as_str())).collect();
             match self.config.policies().charges(&attributes, 1) {
-                Ok(Outcome::Charge(matched)) if black_box(matched.enforced().count()) == 2 => {}
-                other => bail!("{request:?} is charged by others than two: {other:?}"),
+                Ok(Outcome::Charge(matched)) if black_box(matched.enforced().count()) == self.applying => {}
+                other => bail!("{request:?} is not charged by {} policies: {other:?}", self.applying),
             }
         }
         Ok(())

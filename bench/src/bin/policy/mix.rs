@@ -87,4 +87,17 @@ impl Mix {
         let requests = (0..REQUESTS).map(request).collect();
         Self { file, expressions, requests }
     }
+
+    /// Adds a policy for everybody with a table of so many users, all those of the requests among them.
+    pub(crate) fn add_table(&mut self, values: usize) {
+        self.file += "  - name: table\n    key: [user]\n    quotas: [5/1m]\n";
+        if values == 0 {
+            return;
+        }
+        self.file += "    overrides:\n      by: user\n      values:\n";
+        for number in 0..values {
+            // Some lists, as plans have them. Writing into a string does not fail.
+            let _ = writeln!(self.file, "        user-{}: [{}/1m]", number * 7_919 % values, 10 + number % 100);
+        }
+    }
 }

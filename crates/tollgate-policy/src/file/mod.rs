@@ -8,6 +8,7 @@ mod quotas;
 mod read;
 mod store;
 mod syntax;
+mod table;
 mod test;
 mod tree;
 mod values;
@@ -16,10 +17,11 @@ mod variables;
 use schemars::JsonSchema;
 
 pub(crate) use self::policy::{RawOverride, RawPolicy};
-pub(crate) use self::quotas::QuotaList;
+pub(crate) use self::quotas::{PolicyQuotas, QuotaList};
 use self::read::section;
 pub(crate) use self::read::{At, Read, Text};
 pub(crate) use self::store::RawStore;
+pub(crate) use self::table::{NamedQuotas, RawTier};
 pub(crate) use self::tree::Node;
 use self::values::Status;
 pub(crate) use self::values::{AcrossSlots, FailureWord, RawCost, Share};
@@ -36,6 +38,8 @@ section! {
         "mode" mode: Mode,
         /// What holds for every policy that does not say otherwise.
         "defaults" defaults: RawDefaults,
+        /// Quotas by the names of tiers, for `quotas: { tier: plan, default: free }`.
+        "tiers" tiers: NamedQuotas,
         /// What becomes of a request that no policy matches: it is admitted, or denied with status 403.
         "unmatched" unmatched: Unmatched,
         /// The policies. Every one that matches applies, all or nothing together.

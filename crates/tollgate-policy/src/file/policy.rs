@@ -2,8 +2,9 @@
 
 use schemars::JsonSchema;
 
-use super::quotas::QuotaList;
-use super::read::{At, Read, Text, section};
+use super::quotas::{PolicyQuotas, QuotaList};
+use super::read::{At, OneOrMany, Read, Text, section};
+use super::table::{FileBeside, NamedQuotas};
 use super::test::Conditions;
 use super::tree::Node;
 use super::values::{FailureWord, RawCost, Share, Status};
@@ -23,11 +24,11 @@ section! {
         /// Who is counted: an attribute, several together, the first there is of some, or `global`.
         "key" key: Identity,
         /// The quotas, all or nothing, or `unlimited`.
-        "quotas" quotas: QuotaList,
+        "quotas" quotas: PolicyQuotas,
         /// Quotas to try out: counted after the decision, which they never touch.
         "candidate" candidate: QuotaList,
         /// Other quotas for some; the first that holds replaces the whole list.
-        "overrides" overrides: Vec<At<RawOverride>>,
+        "overrides" overrides: OneOrMany<RawOverride>,
         /// Whether a request that it matches is admitted uncounted, whatever other policies say.
         "exempt" exempt: bool,
         /// Whether it is there at all.
@@ -52,16 +53,21 @@ section! {
 }
 
 section! {
-    /// Other quotas for some of those whom a policy matches.
+    /// Other quotas for some of those whom a policy matches: where conditions hold, or for each value in a table.
     RawOverride("an override") {
         /// Attributes and what has to hold of them; all lines.
-        #[schemars(required)]
         "when" when: Conditions,
         /// The quotas in place of the policy's, or `unlimited`. What has the same windows goes on with the same
         /// counters.
-        #[schemars(required)]
         "quotas" quotas: QuotaList,
         /// Quotas to try out where it holds.
         "candidate" candidate: QuotaList,
+        /// The attribute that is looked up in a table.
+        #[schemars(length(min = 1, max = crate::Attributes::MAX_NAME))]
+        "by" by: Box<str>,
+        /// The table: values of the attribute, each with its quotas or `unlimited`.
+        "values" values: NamedQuotas,
+        /// More of the table, in a file in the same folder: on each line a value, a comma and its quotas.
+        "values_from" values_from: FileBeside,
     }
 }

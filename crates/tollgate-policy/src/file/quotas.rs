@@ -6,6 +6,7 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use tollgate::Quota;
 
 use super::read::{At, Read, schema};
+use super::table::RawTier;
 use super::tree::{Node, Value};
 use crate::ProblemKind;
 use crate::problem::Problems;
@@ -13,6 +14,27 @@ use crate::problem::Problems;
 /// Quotas, all or nothing; none only where `unlimited` is written.
 #[derive(Debug, Clone)]
 pub(crate) struct QuotaList(pub(crate) Vec<At<WrittenQuota>>);
+
+/// A policy's quotas: written out, or those of a tier.
+#[derive(Debug)]
+pub(crate) enum PolicyQuotas {
+    List(QuotaList),
+    Tier(Box<RawTier>),
+}
+
+impl Read for PolicyQuotas {
+    fn read(node: &Node, problems: &mut Problems) -> Option<Self> {
+        match &node.value {
+            Value::Mapping(_) => Read::read(node, problems).map(|tier| Self::Tier(Box::new(tier))),
+            _ => Read::read(node, problems).map(Self::List),
+        }
+    }
+}
+
+schema!(PolicyQuotas: "PolicyQuotas", generator => {
+    let (list, tier) = (generator.subschema_for::<QuotaList>(), generator.subschema_for::<RawTier>());
+    json_schema!({ "anyOf": [list, tier] })
+});
 
 /// A quota, and how it is written.
 #[derive(Debug, Clone)]

@@ -2,6 +2,7 @@
 //!
 //! Scalars stay as they are written: a file means `1.10` and `no` as texts where a text is expected.
 
+use std::collections::HashMap;
 use std::ops::Range;
 
 use granit_parser::{Event, Parser, ScalarStyle, Span};
@@ -185,6 +186,8 @@ impl<'a> Reader<'a, '_> {
     /// The entries, and where they end.
     fn mapping(&mut self, depth: usize) -> Option<(Vec<Entry>, Position)> {
         let mut entries: Vec<Entry> = Vec::new();
+        // A table may have a hundred thousand keys.
+        let mut known: HashMap<Box<str>, Position> = HashMap::new();
         loop {
             let (event, span) = self.next()?;
             let at = self.position(span);
@@ -200,12 +203,15 @@ impl<'a> Reader<'a, '_> {
             let (event, span) = self.next()?;
             let node = self.node(event, span, depth + 1)?;
             let Some(key) = key else { continue };
-            match entries.iter().find(|entry| entry.key == key) {
+            match known.get(&key) {
                 Some(first) => {
-                    let first = Place::seen_from(at, first.at, &[]);
+                    let first = Place::seen_from(at, *first, &[]);
                     self.problems.add(at, ProblemKind::DuplicateKey { key, first });
                 }
-                None => entries.push(Entry { key, at, node }),
+                None => {
+                    known.insert(key.clone(), at);
+                    entries.push(Entry { key, at, node });
+                }
             }
         }
     }

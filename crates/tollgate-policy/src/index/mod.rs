@@ -14,7 +14,7 @@ use std::collections::HashMap;
 use smallvec::SmallVec;
 
 pub(crate) use self::candidate::Candidate;
-use self::table::Table;
+pub(crate) use self::table::Table;
 use self::values::{Filed, Place, Values, places};
 use crate::{Policy, Value, View};
 

@@ -7,13 +7,13 @@ use xxhash_rust::xxh3::xxh3_64;
 /// A lookup that finds something meets two cache lines, the slot's and the text's. The hash is not keyed, because
 /// only texts of the file are put in: a stranger may look for whatever collides with them, and meets at most the
 /// longest run of slots that the file has made.
-#[derive(Debug)]
-pub(super) struct Table<V> {
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Table<V> {
     slots: Box<[Option<Slot<V>>]>,
     texts: Box<str>,
 }
 
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 struct Slot<V> {
     /// The part of the hash that does not say where the slot is.
     hash: u32,
@@ -24,7 +24,7 @@ struct Slot<V> {
 
 impl<V: Clone> Table<V> {
     /// Of each text once.
-    pub(super) fn new(entries: Vec<(&str, V)>) -> Self {
+    pub(crate) fn new(entries: Vec<(&str, V)>) -> Self {
         let mut slots = vec![None; (2 * entries.len()).next_power_of_two()].into_boxed_slice();
         let mut texts = String::new();
         for (text, value) in entries {
@@ -39,7 +39,7 @@ impl<V: Clone> Table<V> {
         Self { slots, texts: texts.into() }
     }
 
-    pub(super) fn get(&self, text: &str) -> Option<&V> {
+    pub(crate) fn get(&self, text: &str) -> Option<&V> {
         if self.texts.is_empty() && self.slots.len() == 1 {
             return None;
         }

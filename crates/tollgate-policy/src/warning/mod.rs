@@ -15,7 +15,7 @@ use self::across_slots::apart;
 pub(crate) use self::implied::implies;
 use self::redundant::never_binds;
 use crate::policy::Quotas;
-use crate::{Cost, Identity, Mode, Policy, Position, Printable, StoreSettings};
+use crate::{Cost, Identity, Mode, Override, Policy, Position, Printable, StoreSettings};
 
 /// Something that is probably not meant.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -167,11 +167,21 @@ pub(crate) fn warnings(policies: &[Policy], store: Option<&StoreSettings>) -> Bo
         }
         for (index, over) in policy.overrides.iter().enumerate() {
             let mut earlier = policy.overrides.iter().take(index);
-            if let Some(earlier) = earlier.find(|earlier| implies(&over.when, &earlier.when)) {
+            // Of a table nothing is implied.
+            let is_implied =
+                |earlier: &&Override| earlier.table().is_none() && implies(over.when(), earlier.when());
+            if over.table().is_none()
+                && let Some(earlier) = earlier.find(is_implied)
+            {
                 warn(over.at, WarningKind::UnreachableOverride { earlier: earlier.at });
             }
-            for kind in doubtful(&over.quotas, &policy.cost) {
-                warn(over.at, kind);
+            // Of a table with thousands of lists the first doubt of a kind says enough.
+            let mut told = Vec::new();
+            for kind in over.lists.iter().flat_map(|list| doubtful(list, &policy.cost)) {
+                if !told.contains(&std::mem::discriminant(&kind)) {
+                    told.push(std::mem::discriminant(&kind));
+                    warn(over.at, kind);
+                }
             }
         }
     }

@@ -193,7 +193,13 @@ impl<'a> Request<'a, '_> {
         report.counts = policy.identity().describe(self.attributes).ok();
         report.over = policy.override_for(self.attributes).ok().flatten().map(|over| OverrideReport {
             line: over.at().line,
-            when: over.when().iter().map(Condition::to_string).collect(),
+            when: match over.table() {
+                None => over.when().iter().map(Condition::to_string).collect(),
+                Some(table) => {
+                    let (name, value) = (table.attribute(), self.attributes.value(table.attribute()));
+                    vec![format!("{name}: {}", value.unwrap_or_default())]
+                }
+            },
         });
         let enforced = matched.enforced().filter(|charge| charge.counter().quota().policy() == policy.name());
         report.charges = enforced.map(|charge| self.charge(&charge)).collect();

@@ -81,6 +81,9 @@ struct PolicyBody<'a> {
 struct OverrideBody<'a> {
     /// The attributes that it looks at.
     when: Vec<&'a str>,
+    /// How many values the table has that has a list of quotas for each; absent, if there is one list.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    values: Option<usize>,
     quotas: Vec<String>,
     /// Whether it counts nothing, because the file says so in place of `quotas`; those are empty then.
     unlimited: bool,
@@ -184,15 +187,21 @@ impl<'a> PolicyBody<'a> {
 
 impl<'a> OverrideBody<'a> {
     fn new(over: &'a Override) -> Self {
-        let (quotas, candidate) = (written(over.quotas()), written(over.candidates()));
-        let unlimited = over.quotas().is_empty();
-        Self { when: attributes(over.when()), quotas, unlimited, candidate }
+        if let Some(table) = over.table() {
+            let (when, values) = (vec![table.attribute()], Some(table.len()));
+            return Self { when, values, quotas: Vec::new(), unlimited: false, candidate: Vec::new() };
+        }
+        let quotas: Vec<String> = over.quotas().flat_map(written).collect();
+        let candidate = over.candidates().flat_map(written).collect();
+        let unlimited = quotas.is_empty();
+        Self { when: attributes(over.when()), values: None, quotas, unlimited, candidate }
     }
 }
 
 impl PolicySettings {
     fn new(policy: &Policy) -> Self {
-        let quotas = policy.overrides().iter().flat_map(|over| over.quotas()).chain(policy.quotas());
+        let of_overrides = policy.overrides().iter().flat_map(Override::quotas).flatten();
+        let quotas = of_overrides.chain(policy.quotas());
         Self {
             cost: match policy.cost() {
                 Cost::Fixed(units) => units.to_string(),

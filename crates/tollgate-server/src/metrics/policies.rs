@@ -7,7 +7,7 @@ use prometheus_client::encoding::{DescriptorEncoder, NoLabelSet};
 use prometheus_client::metrics::MetricType;
 use prometheus_client::registry::Unit;
 use tollgate::OnStoreFailure;
-use tollgate_policy::{Mode, Policy, PolicySet, Tally, TrialTally};
+use tollgate_policy::{Mode, Override, Policy, PolicySet, Tally, TrialTally};
 
 use crate::reload::ReloadState;
 
@@ -121,5 +121,6 @@ fn insists(policy: &Policy) -> bool {
 }
 
 fn has_candidates(policy: &Policy) -> bool {
-    !policy.candidates().is_empty() || policy.overrides().iter().any(|over| !over.candidates().is_empty())
+    let mut of_overrides = policy.overrides().iter().flat_map(Override::candidates);
+    !policy.candidates().is_empty() || of_overrides.any(|list| !list.is_empty())
 }

@@ -1,0 +1,126 @@
+//! Quotas by name: tiers, and the values of a table of overrides.
+
+use std::borrow::Cow;
+use std::collections::HashMap;
+
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use tollgate::Quota;
+
+use super::quotas::{QuotaList, WrittenQuota};
+use super::read::{At, Read, Text, schema, section};
+use super::tree::Node;
+use crate::problem::Problems;
+use crate::{Place, Position, ProblemKind};
+
+/// Names or values, each with its quotas, in the order in which they are written.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct NamedQuotas(pub(crate) Vec<(Box<str>, At<QuotaList>)>);
+
+/// The name of a file in the same folder.
+#[derive(Debug, Clone)]
+pub(crate) struct FileBeside(pub(crate) Box<str>);
+
+section! {
+    /// Quotas of the tier that an attribute names.
+    RawTier("the tier") {
+        /// The attribute that names a tier.
+        #[schemars(required, length(min = 1, max = crate::Attributes::MAX_NAME))]
+        "tier" tier: Box<str>,
+        /// The tier of requests in which the attribute is missing or names none.
+        #[schemars(required)]
+        "default" default: Text,
+    }
+}
+
+impl Read for NamedQuotas {
+    fn read(node: &Node, problems: &mut Problems) -> Option<Self> {
+        let entries = problems.take(node.at, node.mapping("names with quotas such as { acme: [10/1s] }"))?;
+        let mut named = Vec::with_capacity(entries.len());
+        for entry in entries {
+            if let Some(value) = QuotaList::read(&entry.node, problems) {
+                named.push((entry.key.clone(), At { at: entry.at, end: entry.node.end, value }));
+            }
+        }
+        Some(Self(named))
+    }
+}
+
+impl Read for FileBeside {
+    fn read(node: &Node, problems: &mut Problems) -> Option<Self> {
+        // Files are read before variables are looked up.
+        let has_variables = node.is_filled();
+        let name = node.parsed("the name of a file in the same folder, such as tenants.csv", |name| {
+            let is_name = !name.is_empty() && !name.starts_with('.') && !name.contains(['/', '\\']);
+            (is_name && !has_variables).then(|| Self(name.into()))
+        });
+        problems.take(node.at, name)
+    }
+}
+
+impl NamedQuotas {
+    /// Reads the lines of a table: a value, a comma, and quotas as one text: `acme,10/1s,1000/1h`. Empty lines and those
+    /// that begin with `#` are left out.
+    pub(crate) fn of_lines(text: &str, file: u32, problems: &mut Problems) -> Self {
+        let mut named = Vec::new();
+        let mut seen: HashMap<Box<str>, Position> = HashMap::new();
+        for (number, line) in (1..).zip(text.lines()) {
+            if line.trim().is_empty() || line.starts_with('#') {
+                continue;
+            }
+            let at = |column| Position { file, line: number, column };
+            let Some((name, quotas)) = value_and_rest(line) else {
+                problems.add(at(1), ProblemKind::TableLine);
+                continue;
+            };
+            if let Some(first) = seen.get(&*name) {
+                let first = Place::seen_from(at(1), *first, &[]);
+                problems.add(at(1), ProblemKind::DuplicateKey { key: name, first });
+                continue;
+            }
+            seen.insert(name.clone(), at(1));
+            let column = line.chars().count() - quotas.chars().count() + 1;
+            let quotas = match quotas.trim() {
+                "unlimited" => Ok(Vec::new()),
+                quotas => Quota::list(quotas).map_err(ProblemKind::Quota),
+            };
+            let Some(quotas) = problems.take(at(column), quotas) else { continue };
+            let quotas = quotas.into_iter().map(|quota| {
+                let written = quota.to_string().into();
+                At { at: at(column), end: at(column), value: WrittenQuota { quota, written } }
+            });
+            let value = QuotaList(quotas.collect());
+            named.push((name, At { at: at(1), end: at(column), value }));
+        }
+        Self(named)
+    }
+}
+
+/// A value, in quotes if it has a comma or a quote, and what follows its comma.
+fn value_and_rest(line: &str) -> Option<(Box<str>, &str)> {
+    let Some(quoted) = line.strip_prefix('"') else {
+        return line.split_once(',').map(|(value, rest)| (value.trim().into(), rest));
+    };
+    let mut value = String::new();
+    let mut rest = quoted;
+    loop {
+        let (part, after) = rest.split_once('"')?;
+        value.push_str(part);
+        match after.strip_prefix('"') {
+            Some(after) => {
+                value.push('"');
+                rest = after;
+            }
+            None => return Some((value.into(), after.strip_prefix(',')?)),
+        }
+    }
+}
+
+schema!(FileBeside: "FileBeside", _generator => json_schema!({
+    "type": "string",
+    "pattern": r"^[^./\\][^/\\]*$",
+    "examples": ["tenants.csv"],
+}));
+
+schema!(NamedQuotas: "NamedQuotas", generator => {
+    json_schema!({ "type": "object", "additionalProperties": generator.subschema_for::<QuotaList>() })
+});

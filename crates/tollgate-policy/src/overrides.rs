@@ -1,0 +1,137 @@
+//! Other quotas for some of those that a policy matches.
+
+use tollgate::PolicyQuota;
+
+use crate::condition::all_hold;
+use crate::index::Table;
+use crate::policy::Quotas;
+use crate::{Condition, Position, Undecided, Value, View};
+
+/// Other quotas for some of those that a policy matches: where conditions hold, or for each value of a table.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Override {
+    pub(crate) at: Position,
+    pub(crate) rule: OverrideRule,
+    /// One list for conditions. For a table, each list once, however many values have it.
+    pub(crate) lists: Box<[Quotas]>,
+}
+
+/// For whom an override is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum OverrideRule {
+    /// Of whom all of these hold.
+    When(Box<[Condition]>),
+    /// Who is in the table.
+    In(OverrideTable),
+}
+
+/// The values of an attribute for which an override has quotas.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct OverrideTable {
+    pub(crate) attribute: Box<str>,
+    /// The number of each value's list.
+    pub(crate) values: Table<u32>,
+    pub(crate) len: usize,
+}
+
+/// Which of a policy's lists of quotas: one of an override, or its own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct QuotaList(Option<(u32, u32)>);
+
+impl QuotaList {
+    /// The list for a request: that of the first override that holds, else the policy's own.
+    pub(crate) fn find<'a, V: View>(overrides: &'a [Override], view: &V) -> Result<Self, Undecided<'a>> {
+        for (number, over) in (0..).zip(overrides) {
+            if let Some(list) = over.list(view)? {
+                return Ok(Self(Some((number, list))));
+            }
+        }
+        Ok(Self(None))
+    }
+
+    pub(crate) fn of<'a>(self, overrides: &'a [Override], own: &'a Quotas) -> &'a Quotas {
+        let Self(Some((number, list))) = self else { return own };
+        let over = overrides.get(number as usize);
+        over.and_then(|over| over.lists.get(list as usize)).unwrap_or(own)
+    }
+
+    /// The override that has it, if one does.
+    pub(crate) fn of_override(self, overrides: &[Override]) -> Option<&Override> {
+        self.0.and_then(|(number, _)| overrides.get(number as usize))
+    }
+}
+
+impl Override {
+    /// Returns where it stands in its file.
+    #[must_use]
+    pub const fn at(&self) -> Position {
+        self.at
+    }
+
+    /// Returns what has to hold for it to count, all of it; nothing, if it is a [table](Self::table).
+    #[must_use]
+    pub fn when(&self) -> &[Condition] {
+        match &self.rule {
+            OverrideRule::When(conditions) => conditions,
+            OverrideRule::In(_) => &[],
+        }
+    }
+
+    /// Returns the table, if it is one.
+    #[must_use]
+    pub const fn table(&self) -> Option<&OverrideTable> {
+        match &self.rule {
+            OverrideRule::When(_) => None,
+            OverrideRule::In(table) => Some(table),
+        }
+    }
+
+    /// Returns its lists of quotas, each of which stands in place of the policy's. A table has each of its lists once.
+    pub fn quotas(&self) -> impl Iterator<Item = &[PolicyQuota]> {
+        self.lists.iter().map(|list| list.enforced.as_ref())
+    }
+
+    /// Returns its lists of quotas that are tried out where it counts.
+    pub fn candidates(&self) -> impl Iterator<Item = &[PolicyQuota]> {
+        self.lists.iter().map(|list| list.candidates.as_ref())
+    }
+
+    /// The names of the attributes that it asks for.
+    pub(crate) fn attributes(&self) -> impl Iterator<Item = &str> {
+        let table = self.table().map(OverrideTable::attribute);
+        self.when().iter().map(Condition::attribute).chain(table)
+    }
+
+    /// The number of the list for a request, if it is for that.
+    fn list<V: View>(&self, view: &V) -> Result<Option<u32>, Undecided<'_>> {
+        match &self.rule {
+            OverrideRule::When(conditions) => Ok(all_hold(conditions, view)?.then_some(0)),
+            OverrideRule::In(table) => {
+                let attribute = table.attribute();
+                let value = view.value(attribute).map_err(|unknown| Undecided { attribute, unknown })?;
+                let mut texts = value.into_iter().flat_map(|value| Value::of(attribute, value).texts());
+                Ok(texts.find_map(|text| table.values.get(text)).copied())
+            }
+        }
+    }
+}
+
+impl OverrideTable {
+    /// Returns the name of the attribute that is looked up.
+    #[must_use]
+    pub fn attribute(&self) -> &str {
+        &self.attribute
+    }
+
+    /// Returns how many values it has.
+    #[must_use]
+    pub const fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Returns whether it has none.
+    #[must_use]
+    pub const fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+}
