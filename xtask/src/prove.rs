@@ -34,7 +34,14 @@ pub(crate) enum Proof {
     },
     /// Run the models of the memory store with more threads, and in more of their orders, than the tests do; then
     /// crowds of threads in thousands of orders chosen by shuttle
-    Memory,
+    Memory {
+        /// Longest search of one model, beyond which its result says `complete=no`
+        #[arg(long)]
+        seconds: Option<u32>,
+        /// Orders of each crowd
+        #[arg(long, default_value_t = 10_000)]
+        crowds: u32,
+    },
     /// Run the memory store's tests in miri, with the weaker memory of other machines
     Miri,
     /// Read texts as files of policies that a fuzzer makes, led by what they reach
@@ -100,6 +107,7 @@ pub(crate) fn names() -> Vec<String> {
 pub(crate) fn brief(name: &str) -> &'static [&'static str] {
     match name {
         "http" => &["--inputs", "20000"],
+        "memory" => &["--seconds", "2", "--crowds", "200"],
         "parser" => &["--seconds", "30"],
         "realtime" => &["--minutes", "1"],
         "redis" => &["--rounds", "1"],
@@ -120,7 +128,7 @@ impl Proof {
                 malformed(MALFORMED_INPUTS, seed)?;
                 slow(SLOW_CLIENTS)
             }
-            Self::Memory => memory(),
+            Self::Memory { seconds, crowds } => memory(seconds, crowds),
             Self::Miri => miri(),
             Self::Parser { seconds } => parser(seconds),
             Self::Realtime { minutes } => realtime(minutes * 60),
@@ -169,16 +177,20 @@ pub(crate) fn models() -> CommandLine {
         .argument("models")
 }
 
-fn memory() -> Result<()> {
-    models().environment("TOLLGATE_ORDERS", usize::MAX.to_string()).arguments(["--", "--nocapture"]).run()?;
+fn memory(seconds: Option<u32>, crowds: u32) -> Result<()> {
+    let mut all = models().environment("TOLLGATE_ORDERS", usize::MAX.to_string());
+    if let Some(seconds) = seconds {
+        all = all.environment("LOOM_MAX_DURATION", seconds.to_string());
+    }
+    all.arguments(["--", "--nocapture"]).run()?;
     models()
         .environment("LOOM_MAX_PREEMPTIONS", "3")
-        // Seconds for each model, of which some would take hours; its result says whether it came to its end.
-        .environment("LOOM_MAX_DURATION", "20")
+        // Some models would take hours; their results say whether they came to their end.
+        .environment("LOOM_MAX_DURATION", seconds.unwrap_or(20).to_string())
         .arguments(["--", "--nocapture"])
         .run()?;
     shuttle_tests()
-        .environment("TOLLGATE_SCHEDULES", "10000")
+        .environment("TOLLGATE_SCHEDULES", crowds.to_string())
         .argument("crowds")
         .arguments(["--", "--nocapture"])
         .run()
@@ -374,6 +386,6 @@ mod tests {
             Proof::from_arg_matches(&matches).unwrap();
         }
         let is_brief = |name: &&String| !brief(name).is_empty();
-        assert_eq!(names().iter().filter(is_brief).count(), 6, "a proof has another name");
+        assert_eq!(names().iter().filter(is_brief).count(), 7, "a proof has another name");
     }
 }
