@@ -4,7 +4,7 @@ use std::fmt;
 use std::net::IpAddr;
 
 use crate::scalar::Scalar;
-use crate::{Network, Undecided, Value, View};
+use crate::{List, Network, Undecided, Value, View};
 
 /// An attribute, and what has to hold of its value.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -21,6 +21,8 @@ pub enum Test {
     OneOf(Box<[Pattern]>),
     /// The value is an address in one of these networks.
     Within(Box<[Network]>),
+    /// The value is in a list from a file.
+    In(List),
     /// There is a value; it may be empty.
     Present,
     /// There is no value.
@@ -96,6 +98,7 @@ impl Test {
                 let host = Network::host(address);
                 networks.iter().any(|network| network.covers(&host))
             }),
+            Self::In(list) => value.is_some_and(|value| list.has(value)),
             Self::Present => value.is_some(),
             Self::Absent => value.is_none(),
             Self::All(tests) => tests.iter().all(|test| test.holds(value)),
@@ -110,7 +113,8 @@ impl Test {
             Self::Within(networks) => networks.is_empty(),
             Self::All(tests) => tests.is_empty() || tests.iter().any(Self::has_empty_list),
             Self::Not(test) => test.has_empty_list(),
-            Self::Present | Self::Absent => false,
+            // An empty list of a file may have something in it tomorrow.
+            Self::In(_) | Self::Present | Self::Absent => false,
         }
     }
 }
@@ -236,6 +240,7 @@ impl fmt::Display for Named<'_> {
                 let networks: Vec<String> = networks.iter().map(Network::to_string).collect();
                 list(f, &networks.iter().map(|network| Scalar(network)).collect::<Vec<_>>())
             }
+            Test::In(list) => write!(f, "{}: {}", list.key(), Scalar(list.file())),
             Test::Present => f.write_str("present: true"),
             Test::Absent => f.write_str("absent: true"),
             // All of them hold, whatever the braces.

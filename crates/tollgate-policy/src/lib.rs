@@ -52,6 +52,7 @@ mod file;
 mod identity;
 mod index;
 mod limiter;
+mod list;
 mod matched;
 mod overrides;
 mod policies;
@@ -76,6 +77,7 @@ pub use self::limiter::{
     AskedCheck, Changed, ChargedWindow, CheckError, Ground, PolicyDecision, PolicyLimiter, PolicySet,
     QuotaRefund, QuotaStanding, RefundError, Reservation, Tally, TrialDecision, TrialTally, WhenFull,
 };
+pub use self::list::List;
 pub use self::matched::{Matched, Outcome, Refusal, Trial, TrialKind};
 pub use self::overrides::{Override, OverrideTable};
 pub use self::policies::{Policies, Unmatched};

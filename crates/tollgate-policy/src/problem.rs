@@ -321,13 +321,16 @@ impl Problems {
         self.0.is_empty()
     }
 
-    /// In the order of the file. A value whose variable is missing was judged by the text `${NAME}`, so nothing else
-    /// is said of it. The variable's problem comes first: the order keeps that of the notes, and variables are
+    /// In the order of the file. A value whose variable is missing was judged by the text `${NAME}`, and one whose file
+    /// cannot be read by nothing, so nothing else is said of it. The variable's problem comes first: the order keeps that of the notes, and variables are
     /// replaced before anything is read.
     pub(crate) fn into_sorted(mut self) -> Box<[Problem]> {
         self.0.sort_by_key(|problem| problem.at);
         self.0.dedup_by(|later, first| {
-            let of_variable = matches!(first.kind, ProblemKind::UnsetVariable(_) | ProblemKind::Variable);
+            let of_variable = matches!(
+                first.kind,
+                ProblemKind::UnsetVariable(_) | ProblemKind::Variable | ProblemKind::Table { .. }
+            );
             // A tier is looked at for each policy that has it.
             later == first || of_variable && later.at == first.at
         });

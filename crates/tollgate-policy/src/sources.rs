@@ -66,7 +66,8 @@ impl Sources {
         self
     }
 
-    /// Adds the text of a table that lies beside the file of this name, for `values_from: TABLE`.
+    /// Adds the text of a table that lies beside the file of this name, for `values_from: TABLE` and for lists such as
+    /// `cidr_from: TABLE`.
     #[must_use]
     pub fn with_table(mut self, file: &str, table: &str, text: impl Into<String>) -> Self {
         self.tables.push(Table { path: beside(file, table), text: Ok(text.into()) });
@@ -179,9 +180,10 @@ fn beside(file: &str, table: &str) -> PathBuf {
     Path::new(file).with_file_name(table)
 }
 
-/// The tables that a file of policies names. It need not be valid.
+/// The tables and lists that a file of policies names. It need not be valid.
 fn tables_of(text: &str) -> Vec<Box<str>> {
-    if !text.contains("values_from") {
+    const KEYS: &[&str] = &["values_from", "one_of_from", "cidr_from"];
+    if !KEYS.iter().any(|key| text.contains(key)) {
         return Vec::new();
     }
     let mut tables = Vec::new();
@@ -197,7 +199,7 @@ fn tables_of(text: &str) -> Vec<Box<str>> {
         if is_next {
             tables.push(scalar.as_ref().into());
         }
-        is_next = scalar == "values_from";
+        is_next = KEYS.contains(&scalar.as_ref());
     }
     tables
 }

@@ -161,6 +161,69 @@ fn quotas_come_from_a_table_or_a_tier() {
     assert!(config.policies().attributes().into_iter().eq(["plan", "tenant"]));
 }
 
+const LISTS: &str = "
+policies:
+  - name: banned
+    match: { ip: { cidr_from: banned.txt, not: { cidr_from: office.txt } } }
+    key: [ip]
+    quotas: [0/1m]
+  - name: thieves
+    match: { path: /search, key: { one_of_from: thieves.txt } }
+    key: [key]
+    quotas: [1/1m]
+";
+
+#[test]
+fn lists_of_networks_and_values_come_from_files() {
+    let sources = tollgate_policy::Sources::of("t/a.yaml", LISTS)
+        .with_table("t/a.yaml", "banned.txt", "# networks\n10.0.0.0/8\n2001:db8::/32 # all of it\n\n")
+        .with_table("t/a.yaml", "office.txt", "10.1.2.0/24")
+        .with_table("t/a.yaml", "thieves.txt", "k1\nk*\n k 2 \n");
+    let config = Config::parse_sources(&sources, |_| Vec::new()).unwrap_or_else(|error| panic!("{error}"));
+    let of = |pairs: &[(&str, &str)]| {
+        let attributes = attributes(pairs);
+        config.policies().matching(&attributes).map(|policy| policy.name().to_owned()).collect::<Vec<_>>()
+    };
+    for (ip, is_banned) in [
+        ("10.0.0.1", true),
+        ("10.1.2.3", false),
+        ("::ffff:10.0.0.1", true),
+        ("11.0.0.1", false),
+        ("2001:db8::7", true),
+    ] {
+        assert_eq!(of(&[("ip", ip)]), if is_banned { vec!["banned"] } else { vec![] }, "{ip}");
+    }
+    for (key, is_known) in [("k1", true), ("k*", true), ("k 2", true), ("k", false), ("", false)] {
+        assert_eq!(
+            of(&[("path", "/search"), ("key", key)]),
+            if is_known { vec!["thieves"] } else { vec![] },
+            "{key}"
+        );
+        assert_eq!(of(&[("path", "/"), ("key", key)]), [""; 0]);
+    }
+    let condition = &config.policies().as_slice()[0].conditions()[0];
+    assert_eq!(condition.to_string(), "ip: { cidr_from: banned.txt }");
+
+    // Another list is another policy, the same list in another order is not.
+    let with = |banned: &str| {
+        let sources = tollgate_policy::Sources::of(
+            "t/a.yaml",
+            "policies: [{ name: a, match: { ip: { cidr_from: b } }, exempt: true }]",
+        );
+        Config::parse_sources(&sources.with_table("t/a.yaml", "b", banned), |_| Vec::new())
+    };
+    let before = with("10.0.0.0/8\n192.0.2.1\n").unwrap();
+    assert!(with("192.0.2.1\n10.0.0.0/8\n10.1.0.0/16\n").unwrap().changes_since(&before).is_empty());
+    assert_eq!(with("10.0.0.0/8\n").unwrap().changes_since(&before).to_string(), "changed `a`: match");
+    assert!(with("").is_ok(), "nobody is banned today");
+    let error = with("10.0.0.0/8\n\n10.0.0.1/8\nhere\n").unwrap_err().to_string();
+    assert_eq!(
+        error,
+        "t/b:3:1: network `10.0.0.1/8`: there are bits behind the prefix: did you mean 10.0.0.0/8?
+t/b:4:1: network `here`: expected an address with or without a prefix length, such as 10.0.0.0/8"
+    );
+}
+
 /// Whoever is taken into a table in the middle of a window keeps what was used, and another order means the same.
 #[test]
 fn a_table_is_replaced_by_one_that_means_something_else_only() {

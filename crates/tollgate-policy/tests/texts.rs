@@ -103,7 +103,15 @@ fn several_files_are_read_as_one() {
     let files = [
         ("10-defaults.yaml", "defaults: { deny_status: 403 }\nmode: shadow\n"),
         ("20-api.yml", "policies:\n  - { name: api, key: [user], quotas: [5/1m] }\n"),
-        ("30-login.yaml", "policies:\n  - { name: login, key: [ip], quotas: [9/1h] }\n"),
+        (
+            "30-login.yaml",
+            "policies:\n  - { name: login, key: [ip], quotas: [9/1h], overrides: { by: user, values_from: tenants.csv } }\n",
+        ),
+        (
+            "40-list.yaml",
+            "policies:\n  - { name: list, match: { ip: { \"cidr_from\": \"list.txt\" } }, exempt: true }\n",
+        ),
+        ("list.txt", "10.0.0.0/8\n"),
         // What no policies are, or are half of a file.
         (".hidden.yaml", "policies: 1"),
         ("20-api.yaml~", "policies: 1"),
@@ -117,12 +125,20 @@ fn several_files_are_read_as_one() {
         let file = config.file_of(policy.at().unwrap()).to_owned();
         (policy.name(), policy.deny_status(), policy.mode().name(), file)
     });
-    let [_, api, login] = ["10-defaults.yaml", "20-api.yml", "30-login.yaml"].map(|name| folder.join(name));
+    let [api, login, list] = ["20-api.yml", "30-login.yaml", "40-list.yaml"].map(|name| folder.join(name));
     let name = |path: &PathBuf| path.display().to_string();
     assert_eq!(
         seen.collect::<Vec<_>>(),
-        [("api", 403, "shadow", name(&api)), ("login", 403, "shadow", name(&login))]
+        [
+            ("list", 403, "shadow", name(&list)),
+            ("api", 403, "shadow", name(&api)),
+            ("login", 403, "shadow", name(&login))
+        ]
     );
+    let table = config.policies().as_slice()[2].overrides()[0].table().unwrap();
+    assert_eq!((table.attribute(), table.len()), ("user", 1));
+    let address = tollgate_policy::Value::of("ip", "10.0.0.1");
+    assert!(config.policies().as_slice()[0].conditions()[0].test().holds(Some(address)));
     let [warning] = config.warnings() else { panic!("{:?}", config.warnings()) };
     assert_eq!(config.file_of(warning.at()), name(&login));
     std::fs::remove_dir_all(&folder).unwrap();

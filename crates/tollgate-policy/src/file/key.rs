@@ -40,7 +40,7 @@ impl Read for Identity {
             }
             Value::List(nodes) => identities(node, nodes, problems).map(Self::of_list),
             Value::Mapping(_) => RawKey::read(node, problems)?.resolve(node, problems),
-            Value::Nothing => {
+            Value::Lines { .. } | Value::Nothing => {
                 problems.add(node.at, node.expected("a key such as [user] or global"));
                 None
             }

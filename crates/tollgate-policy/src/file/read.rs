@@ -33,6 +33,16 @@ pub(crate) struct Text {
     pub(crate) written: Box<str>,
 }
 
+/// What stands where a file is named.
+pub(crate) const FILE_BESIDE: &str = "the name of a file in the same folder, such as tenants.csv";
+
+/// The name of a file in the same folder, if it can be one. Files are read before variables are looked up.
+pub(crate) fn name_of_file(node: &Node) -> Result<&str, ProblemKind> {
+    let name = node.text(FILE_BESIDE)?;
+    let is_name = !name.is_empty() && !name.starts_with('.') && !name.contains(['/', '\\']);
+    if is_name && !node.is_filled() { Ok(name) } else { Err(node.expected(FILE_BESIDE)) }
+}
+
 impl Node {
     pub(crate) fn text(&self, expected: &str) -> Result<&str, ProblemKind> {
         match &self.value {
@@ -61,6 +71,14 @@ impl Node {
         read: impl FnOnce(&str) -> Option<T>,
     ) -> Result<T, ProblemKind> {
         read(self.text(expected)?).ok_or_else(|| self.expected(expected))
+    }
+
+    /// The name and the lines of the file that stands here.
+    pub(crate) fn lines(&self) -> Result<(&str, &[Self]), ProblemKind> {
+        match &self.value {
+            Value::Lines { file, lines } => Ok((file, lines)),
+            _ => Err(self.expected(FILE_BESIDE)),
+        }
     }
 
     pub(crate) fn list(&self, expected: &str) -> Result<&[Self], ProblemKind> {

@@ -7,7 +7,7 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use tollgate::Quota;
 
 use super::quotas::{QuotaList, WrittenQuota};
-use super::read::{At, Read, Text, schema, section};
+use super::read::{At, Read, Text, name_of_file, schema, section};
 use super::tree::Node;
 use crate::problem::Problems;
 use crate::{Place, Position, ProblemKind};
@@ -47,13 +47,7 @@ impl Read for NamedQuotas {
 
 impl Read for FileBeside {
     fn read(node: &Node, problems: &mut Problems) -> Option<Self> {
-        // Files are read before variables are looked up.
-        let has_variables = node.is_filled();
-        let name = node.parsed("the name of a file in the same folder, such as tenants.csv", |name| {
-            let is_name = !name.is_empty() && !name.starts_with('.') && !name.contains(['/', '\\']);
-            (is_name && !has_variables).then(|| Self(name.into()))
-        });
-        problems.take(node.at, name)
+        problems.take(node.at, name_of_file(node)).map(|name| Self(name.into()))
     }
 }
 

@@ -6,9 +6,10 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 
 use super::key::attribute_name;
 use super::read::{At, OneOrMany, Read, schema, section};
+use super::table::FileBeside;
 use super::tree::{Node, Value};
 use crate::problem::Problems;
-use crate::{Attributes, Condition, Network, Pattern, Position, ProblemKind, Test};
+use crate::{Attributes, Condition, List, Network, Pattern, Position, ProblemKind, Test};
 
 /// Attributes and what has to hold of them.
 #[derive(Debug, Clone)]
@@ -26,6 +27,31 @@ pub(crate) struct Literal(Box<str>);
 #[derive(Debug)]
 pub(crate) struct Prefix(Box<str>);
 
+/// The texts of a file.
+#[derive(Debug)]
+pub(crate) struct TextsOf(List);
+
+/// The networks of a file.
+#[derive(Debug)]
+pub(crate) struct NetworksOf(List);
+
+impl Read for TextsOf {
+    fn read(node: &Node, problems: &mut Problems) -> Option<Self> {
+        let (file, lines) = problems.take(node.at, node.lines())?;
+        let texts = lines.iter().filter_map(|line| line.text("a text").ok()).map(Into::into);
+        Some(Self(List::of_texts(file, texts.collect())))
+    }
+}
+
+impl Read for NetworksOf {
+    fn read(node: &Node, problems: &mut Problems) -> Option<Self> {
+        let (file, lines) = problems.take(node.at, node.lines())?;
+        let networks: Vec<Network> =
+            lines.iter().filter_map(|line| Cidr::read(line, problems)).map(|network| network.0).collect();
+        Some(Self(List::of_networks(file, &networks)))
+    }
+}
+
 section! {
     /// Tests by their names; all of them have to hold.
     RawTest("a test") {
@@ -39,6 +65,10 @@ section! {
         "glob" glob: Pattern,
         /// An address in one of these networks.
         "cidr" cidr: OneOrMany<Cidr>,
+        /// One of the texts in a file in the same folder: one on each line, in which nothing is special.
+        "one_of_from" one_of_from: TextsOf,
+        /// An address in one of the networks in a file in the same folder: one on each line.
+        "cidr_from" cidr_from: NetworksOf,
         /// Whether there is a value.
         "present" present: bool,
         /// Whether there is no value.
@@ -104,6 +134,8 @@ impl RawTest {
         tests.extend(self.cidr.map(|networks| {
             Test::Within(networks.value.0.into_iter().map(|network| network.value.0).collect())
         }));
+        tests.extend(self.one_of_from.map(|list| Test::In(list.value.0)));
+        tests.extend(self.cidr_from.map(|list| Test::In(list.value.0)));
         tests.extend(self.present.map(|present| presence(present.value)));
         tests.extend(self.absent.map(|absent| presence(!absent.value)));
         tests.extend(self.not.map(|test| Test::Not(test.value.into())));
@@ -214,6 +246,10 @@ impl JsonSchema for Pattern {
         })
     }
 }
+
+schema!(TextsOf: "TextsOf", generator => generator.subschema_for::<FileBeside>());
+
+schema!(NetworksOf: "NetworksOf", generator => generator.subschema_for::<FileBeside>());
 
 schema!(Literal: "Literal", _generator => json_schema!({ "type": "string" }));
 

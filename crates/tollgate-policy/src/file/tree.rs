@@ -7,10 +7,11 @@ use std::ops::Range;
 
 use granit_parser::{Event, Parser, ScalarStyle, Span};
 
+use super::read::name_of_file;
 use super::syntax;
 use super::variables::{self, Expanded, Variables};
 use crate::problem::Problems;
-use crate::{Place, Position, ProblemKind};
+use crate::{Place, Position, ProblemKind, Sources};
 
 /// A value, and where it stands.
 #[derive(Debug)]
@@ -34,6 +35,11 @@ pub(crate) enum Value {
         filled: Box<[Range<usize>]>,
     },
     List(Vec<Node>),
+    /// What a file has that is named here.
+    Lines {
+        file: Box<str>,
+        lines: Vec<Node>,
+    },
     Mapping(Vec<Entry>),
 }
 
@@ -45,6 +51,9 @@ pub(crate) struct Entry {
     pub(crate) node: Node,
 }
 
+/// The keys that name files of lines.
+const LISTS: &[&str] = &["one_of_from", "cidr_from"];
+
 /// No setting is nested half as deep.
 const MAX_DEPTH: usize = 32;
 
@@ -53,10 +62,11 @@ impl Node {
     pub(crate) fn parse(
         text: &str,
         file: u32,
+        sources: &Sources,
         variables: &Variables<'_>,
         problems: &mut Problems,
     ) -> Option<Self> {
-        let mut reader = Reader { parser: Parser::new_from_str(text), file, variables, problems };
+        let mut reader = Reader { parser: Parser::new_from_str(text), file, sources, variables, problems };
         let mut root = None;
         loop {
             let (event, span) = reader.next()?;
@@ -87,6 +97,7 @@ impl Node {
             Value::Scalar { written, .. } if written.contains("://") => "a URL".into(),
             Value::Scalar { written, .. } => format!("`{written}`").into(),
             Value::List(_) => "a list".into(),
+            Value::Lines { .. } => "a file".into(),
             Value::Mapping(_) => "a mapping".into(),
         }
     }
@@ -100,6 +111,7 @@ struct Reader<'a, 'b> {
     parser: Parser<'a, granit_parser::StrInput<'a>>,
     /// The number of the file.
     file: u32,
+    sources: &'b Sources,
     variables: &'b Variables<'b>,
     problems: &'b mut Problems,
 }
@@ -172,6 +184,28 @@ impl<'a> Reader<'a, '_> {
         Value::Scalar { text, written: written.into(), filled }
     }
 
+    /// The lines of the file that this names, if it names one.
+    fn with_lines(&mut self, node: Node) -> Node {
+        let Ok(name) = name_of_file(&node) else { return node };
+        let value = match self.sources.table(self.file, name) {
+            Ok((number, text)) => {
+                let lines = (1..).zip(text.lines()).filter_map(|(line, text)| {
+                    let text = text.split_once(" #").map_or(text, |(text, _)| text).trim();
+                    let at = Position { file: number, line, column: 1 };
+                    let value = Value::Scalar { text: text.into(), written: text.into(), filled: [].into() };
+                    let is_line = !text.is_empty() && !text.starts_with('#');
+                    is_line.then_some(Node { at, end: at, value })
+                });
+                Value::Lines { file: name.into(), lines: lines.collect() }
+            }
+            Err(reason) => {
+                self.problems.add(node.at, ProblemKind::Table { name: name.into(), reason });
+                Value::Nothing
+            }
+        };
+        Node { value, ..node }
+    }
+
     /// The nodes, and where they end.
     fn list(&mut self, depth: usize) -> Option<(Vec<Node>, Position)> {
         let mut nodes = Vec::new();
@@ -191,7 +225,7 @@ impl<'a> Reader<'a, '_> {
         loop {
             let (event, span) = self.next()?;
             let at = self.position(span);
-            let key = match event {
+            let key: Option<Box<str>> = match event {
                 Event::MappingEnd => return Some((entries, at)),
                 Event::Scalar(key, ..) => Some(key.as_ref().into()),
                 other => {
@@ -203,6 +237,7 @@ impl<'a> Reader<'a, '_> {
             let (event, span) = self.next()?;
             let node = self.node(event, span, depth + 1)?;
             let Some(key) = key else { continue };
+            let node = if LISTS.contains(&&*key) { self.with_lines(node) } else { node };
             match known.get(&key) {
                 Some(first) => {
                     let first = Place::seen_from(at, *first, &[]);

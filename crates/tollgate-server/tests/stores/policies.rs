@@ -412,6 +412,30 @@ fn a_folder_is_followed_with_its_new_and_removed_files() {
 }
 
 #[test]
+fn a_table_beside_the_file_is_followed() {
+    let folder = Folder::new();
+    let text = "policies:
+  - { name: all, key: global, quotas: [3/1d@first_hit], overrides: { by: user, values_from: users.csv } }
+  - { name: banned, match: { user: { one_of_from: banned.txt } }, key: global, quotas: [0/1d] }
+";
+    folder.write("users.csv", "alice,5/1d@first_hit\n");
+    folder.write("banned.txt", "# nobody\n");
+    let server = serve(&folder.write("t.yaml", text), &[]);
+    let limit = |user: &str| server.get(&format!("/v1/check?cost=0&user={user}")).json()["limit"].clone();
+    assert_eq!((limit("alice"), limit("bob")), (5.into(), 3.into()));
+    folder.write("users.csv", "alice,5/1d@first_hit\nbob,7/1d@first_hit\n");
+    until("a table with a line more", || limit("bob") == 7);
+    folder.write("banned.txt", "bob\n");
+    until("a list with a line more", || limit("bob") == 0);
+    let error = "t.yaml:2:92: cannot read `users.csv` in the same folder";
+    fs::remove_file(folder.path("users.csv")).expect("it can be removed");
+    let reload = server.admin_post("/v1/policies/reload", "");
+    assert!(reload.json()["detail"].to_string().contains(error), "{}", reload.json());
+    assert_eq!(limit("alice"), 5);
+    assert_noticed(server, 2);
+}
+
+#[test]
 fn files_may_be_named_one_by_one() {
     let folder = Folder::new();
     let (all, more) = (folder.write("all.yaml", &limit(3)), folder.path("more.yaml"));
