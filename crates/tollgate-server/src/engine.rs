@@ -67,30 +67,20 @@ impl<S: ServedStore> Engine<S> {
         self.limiter.live()
     }
 
-    /// Takes the cost, if every quota that applies has room.
+    /// Takes the cost, if every quota that applies has room. By these limits of its caller, if there are any.
     pub(crate) async fn check(
         &self,
+        limits: Option<Policy>,
         attributes: &CallerAttributes<'_>,
         cost: u32,
     ) -> Result<PolicyDecision, CheckError> {
         let stopwatch = Stopwatch::start();
-        let decision = self.limiter.check(attributes.as_attributes(), cost).await;
-        self.note(&decision);
-        if decision.is_ok() {
-            self.metrics.took(stopwatch.elapsed());
-        }
-        decision
-    }
-
-    /// As `check`, by these limits of its caller in place of the policies.
-    pub(crate) async fn check_under(
-        &self,
-        limits: Policy,
-        attributes: &CallerAttributes<'_>,
-        cost: u32,
-    ) -> Result<PolicyDecision, CheckError> {
-        let stopwatch = Stopwatch::start();
-        let decision = self.limiter.check_under(limits, attributes.as_attributes(), cost).await;
+        let attributes = attributes.as_attributes();
+        let decision = match limits {
+            None => self.limiter.check(attributes, cost).await,
+            // In a box, so that the usual check takes no room for it.
+            Some(limits) => Box::pin(self.limiter.check_under(limits, attributes, cost)).await,
+        };
         self.note(&decision);
         if decision.is_ok() {
             self.metrics.took(stopwatch.elapsed());

@@ -3,13 +3,13 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tollgate_policy::{Change, Changes, Config, ConfigError, PolicyLimiter};
+use tollgate_policy::{Change, Config, ConfigError, PolicyLimiter};
 use tracing::warn;
 
 use crate::followed_files::FollowedFiles;
 use crate::look::Look;
 use crate::policy_files::PolicyFiles;
-use crate::reload::Subject;
+use crate::reload::{Subject, in_short};
 
 /// The policies of a limiter, and the file that they are from.
 pub(crate) struct LivePolicies<S> {
@@ -51,23 +51,12 @@ impl<S: Send + Sync + 'static> Subject for LivePolicies<S> {
             return None;
         }
         limiter.replace(config.into_policies(), file.name());
-        Some(in_short(&changes))
+        Some(in_short(changes.iter().map(Change::to_string), "; "))
     }
 
     fn version(&self) -> u64 {
         self.limiter.live().version()
     }
-}
-
-/// The first of many changes: a log line is no place for thousands.
-fn in_short(changes: &Changes) -> String {
-    const SHOWN: usize = 20;
-    let mut text = changes.iter().take(SHOWN).map(Change::to_string).collect::<Vec<_>>().join("; ");
-    let more = changes.iter().count().saturating_sub(SHOWN);
-    if more > 0 {
-        text += &format!("; and {more} more");
-    }
-    text
 }
 
 #[cfg(test)]
@@ -107,20 +96,6 @@ mod tests {
         assert_eq!(reloads.reload(Cause::Watch).unwrap(), Reloaded::Unchanged(1));
         assert!(reloads.state().failure().is_none());
         fs::remove_dir_all(&folder).unwrap();
-    }
-
-    #[test]
-    fn of_many_changes_the_first_are_said_and_the_rest_counted() {
-        let policies = |count: usize| {
-            let policy = |index| format!("{{ name: p{index}, key: global, quotas: [1/1m] }}");
-            let all: Vec<_> = (0..count).map(policy).collect();
-            Config::parse("t.yaml", &format!("policies: [{}]", all.join(", "))).unwrap().into_policies()
-        };
-        let none = policies(0);
-        assert!(!in_short(&none.changes(&policies(20))).contains("more"));
-        let text = in_short(&none.changes(&policies(22)));
-        assert!(text.ends_with("; and 2 more"), "{text}");
-        assert_eq!(text.matches("; ").count(), 20, "{text}");
     }
 
     /// A look at a file that is still not valid made the policies young again.

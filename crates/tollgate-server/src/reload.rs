@@ -219,7 +219,29 @@ impl fmt::Display for Failure {
     }
 }
 
+/// The first of these, and how many more there are: a log line is no place for thousands.
+pub(crate) fn in_short(all: impl Iterator<Item = String>, separator: &str) -> String {
+    const SHOWN: usize = 20;
+    let all: Vec<String> = all.collect();
+    let (shown, more) = all.split_at(all.len().min(SHOWN));
+    let text = shown.join(separator);
+    if more.is_empty() { text } else { format!("{text}{separator}and {} more", more.len()) }
+}
+
 /// Nothing that is done under these locks leaves half of it undone.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_many_the_first_are_said_and_the_rest_counted() {
+        let said = |count: usize| in_short((0..count).map(|number| number.to_string()), "; ");
+        assert_eq!(said(2), "0; 1");
+        assert!(said(20).ends_with("; 19"));
+        assert!(said(22).ends_with("; 19; and 2 more"));
+    }
 }

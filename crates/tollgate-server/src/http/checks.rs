@@ -18,7 +18,7 @@ use crate::store::ServedStore;
 impl<S: ServedStore> Edge<S> {
     pub(super) async fn check_query(&self, caller: &Caller, uri: &Uri) -> Result<Reply, Rejection> {
         let (attributes, cost) = query::read(uri.query().unwrap_or_default())?;
-        let decision = self.engine.check(&caller.asks(attributes), cost.units()).await;
+        let decision = self.engine.check(None, &caller.asks(attributes), cost.units()).await;
         Ok(self.verdict(&decision.map_err(|error| Rejection::check(&error, "query"))?, None))
     }
 
@@ -30,10 +30,8 @@ impl<S: ServedStore> Edge<S> {
         let body = body::read(request, &self.budget).await?;
         let CheckRequest { attributes, cost, receipt, policy, quotas } = json::read(&body)?;
         let (attributes, cost) = (caller.asks(attributes), cost.units());
-        let decision = match self.asking.limits(policy, quotas)? {
-            None => self.engine.check(&attributes, cost).await,
-            Some(limits) => Box::pin(self.engine.check_under(limits, &attributes, cost)).await,
-        };
+        let limits = self.asking.limits(policy, quotas)?;
+        let decision = self.engine.check(limits, &attributes, cost).await;
         let decision = decision.map_err(|error| Rejection::check(&error, "attributes"))?;
         let receipt = if receipt { self.asking.receipt(&decision, &attributes, cost) } else { None };
         Ok(self.verdict(&decision, receipt))

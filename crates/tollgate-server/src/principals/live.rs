@@ -7,11 +7,11 @@ use arc_swap::ArcSwap;
 use tollgate_policy::ConfigError;
 use tracing::warn;
 
-use super::{Credential, Principal, PrincipalFile, Principals, SharedPrincipals, in_short};
+use super::{Credential, Principal, PrincipalFile, Principals, SharedPrincipals};
 use crate::followed_files::FollowedFiles;
 use crate::listener::Security;
 use crate::look::Look;
-use crate::reload::Subject;
+use crate::reload::{Subject, in_short};
 use crate::tls;
 
 /// See the [module](self).

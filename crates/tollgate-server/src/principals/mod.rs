@@ -23,6 +23,7 @@ use self::token::Digest;
 pub use self::token::NoRandomness;
 pub(crate) use self::token::generate;
 use crate::caller::{Caller, Peer};
+use crate::reload::in_short;
 use crate::scope::{Scope, Scopes};
 
 /// The principals that are live. Clones share them.
@@ -194,15 +195,6 @@ impl Principals {
         let text = in_short(new.chain(gone), "; ");
         (!text.is_empty()).then_some(text)
     }
-}
-
-/// The first of these, and how many more there are.
-fn in_short(all: impl Iterator<Item = String>, separator: &str) -> String {
-    const SHOWN: usize = 20;
-    let all: Vec<String> = all.collect();
-    let (shown, more) = all.split_at(all.len().min(SHOWN));
-    let text = shown.join(separator);
-    if more.is_empty() { text } else { format!("{text}{separator}and {} more", more.len()) }
 }
 
 #[cfg(test)]

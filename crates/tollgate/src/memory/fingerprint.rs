@@ -22,7 +22,7 @@ thread_local! {
 }
 
 /// Makes a table whose hash is the same for a seed, so that a simulation can be run again.
-#[cfg(test)]
+#[cfg(all(test, not(tollgate_loom)))]
 pub(super) fn with_seed<T>(seed: u64, make: impl FnOnce() -> T) -> T {
     SEED.set(Some(seed));
     let made = make();
