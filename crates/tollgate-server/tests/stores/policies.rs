@@ -427,7 +427,7 @@ fn a_table_beside_the_file_is_followed() {
     until("a table with a line more", || limit("bob") == 7);
     folder.write("banned.txt", "bob\n");
     until("a list with a line more", || limit("bob") == 0);
-    let error = "t.yaml:2:92: cannot read `users.csv` in the same folder";
+    let error = "t.yaml:2:93: cannot read `users.csv` in the same folder";
     fs::remove_file(folder.path("users.csv")).expect("it can be removed");
     let reload = server.admin_post("/v1/policies/reload", "");
     assert!(reload.json()["detail"].to_string().contains(error), "{}", reload.json());
