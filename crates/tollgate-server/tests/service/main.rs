@@ -18,6 +18,7 @@ mod hostile;
 mod http2;
 mod lifecycle;
 mod metrics;
+mod one_view;
 mod openapi;
 mod output;
 mod real_browser;

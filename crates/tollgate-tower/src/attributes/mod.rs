@@ -81,6 +81,8 @@ pub struct AttributeSources {
 
 /// Where a value is taken from, and when.
 enum Source {
+    /// The [path](Head::path), which is decoded once already.
+    Path,
     /// Read for every request.
     AtHand(Box<dyn AttributeSource>),
     /// Verified if it is asked for.
@@ -131,7 +133,7 @@ impl AttributeSources {
     pub fn new() -> Self {
         Self { names: Vec::new(), sources: Vec::new() }
             .with_fn("method", |head| Some(head.method().as_str().into()))
-            .with_fn("path", |head| Some(head.path()))
+            .with_source("path", Source::Path)
             .with("ip", PeerAddress::new())
     }
 

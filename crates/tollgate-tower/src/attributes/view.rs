@@ -40,7 +40,10 @@ impl<'r> RequestView<'r> {
             faults: Vec::new(),
         };
         for (place, source) in sources.sources.iter().enumerate() {
-            values.values.push(Err(Unknown::NotYet));
+            values.values.push(match source {
+                Source::Path => Ok(Some(head.path())),
+                _ => Err(Unknown::NotYet),
+            });
             if let Source::AtHand(source) = source {
                 values.put(place, source.attribute(head));
             }
@@ -101,7 +104,7 @@ impl<'r> RequestView<'r> {
                     self.values.put(place, value);
                 }
             }
-            None => {}
+            Some(Source::Path) | None => {}
         }
         true
     }

@@ -1,0 +1,84 @@
+//! A request is seen in one way: by the service, by `explain` and by the middleware.
+
+#![allow(clippy::expect_used, reason = "this is a test")]
+
+use serde_json::{Value, json};
+use tollgate::MemoryStore;
+use tollgate_policy::{Config, PolicyLimiter};
+use tollgate_testkit::block_on;
+use tollgate_tower::key::Peer;
+use tollgate_tower::{AttributeSources, Head};
+
+use crate::support::{Server, folder::Folder, tollgate};
+
+const LIMITS: &str = "
+policies:
+  - { name: health, match: { path: /healthz, method: [GET, POST] }, exempt: true }
+  - { name: reads, match: { method: GET }, key: [method], quotas: [9000/1d] }
+  - { name: heads, match: { method: HEAD }, key: global, quotas: [9000/1d] }
+  - { name: writes, match: { method: { not: GET } }, key: global, quotas: [9000/1d] }
+  - { name: login, match: { path: /login }, key: [ip], quotas: [9000/1d] }
+  - { name: folder, match: { path: /login/ }, key: [path], quotas: [9000/1d] }
+  - { name: api, match: { path: '/api/*' }, key: [{ attribute: ip }], quotas: [9000/1d] }
+  - { name: host, match: { ip: 192.0.2.7 }, key: [ip], quotas: [9000/1d] }
+  - { name: network, match: { ip: { cidr: '2001:db8::/32' } }, key: [ip], quotas: [9000/1d] }
+";
+
+/// Each request was seen otherwise by at least one of the three: a policy that one of them applied, another did not.
+#[test]
+fn service_explain_and_middleware_see_the_same_request() {
+    let folder = Folder::new();
+    let file = folder.write("limits.yaml", LIMITS);
+    let server = Server::start(&["--config", &file]);
+    let config = Config::parse("limits.yaml", LIMITS).expect("it is valid");
+    let limiter = PolicyLimiter::new(MemoryStore::new(), config.into_policies(), "limits.yaml");
+    for (method, path, ip, policies) in [
+        ("GET", "/login", "192.0.2.1", &["reads", "login"][..]),
+        ("HEAD", "/login", "192.0.2.1", &["reads", "heads", "login"]),
+        ("POST", "/login", "192.0.2.1", &["writes", "login"]),
+        ("GET", "//login", "192.0.2.1", &["reads", "login"]),
+        ("GET", "/%6Cogin", "192.0.2.1", &["reads", "login"]),
+        ("GET", "/api/../login", "192.0.2.1", &["reads", "login"]),
+        ("GET", "/x%2F..%2flogin", "192.0.2.1", &["reads", "login"]),
+        ("GET", "/%256Cogin", "192.0.2.1", &["reads"]),
+        ("GET", "/login/", "192.0.2.1", &["reads", "folder"]),
+        ("GET", "/login/x/..", "192.0.2.1", &["reads", "folder"]),
+        ("GET", "/LOGIN", "192.0.2.1", &["reads"]),
+        ("GET", "/./api//users", "192.0.2.1", &["reads", "api"]),
+        ("GET", "/", "192.0.2.7", &["reads", "host"]),
+        ("GET", "/", "::ffff:192.0.2.7", &["reads", "host"]),
+        ("GET", "/", "64:ff9b::192.0.2.7", &["reads", "host"]),
+        ("PUT", "/", "2001:DB8:0:0::1", &["writes", "network"]),
+        ("HEAD", "/healthz", "192.0.2.7", &[]),
+        ("POST", "/%68ealthz", "192.0.2.7", &[]),
+        ("PUT", "/healthz", "192.0.2.1", &["writes"]),
+    ] {
+        let said = format!("{method} {path} by {ip}");
+        let body = json!({ "attributes": { "method": method, "path": path, "ip": ip } }).to_string();
+        assert_eq!(names(&server.post("/v1/check", &body).json()["quotas"]), policies, "{said}: the service");
+
+        let arguments = [format!("method={method}"), format!("path={path}"), format!("ip={ip}")];
+        let output =
+            tollgate().args(["explain", "--json", &file]).args(&arguments).output().expect("it runs");
+        let explained: Value = serde_json::from_slice(&output.stdout).expect("it is JSON");
+        let all = explained["policies"].as_array().expect("a list");
+        let charged: Vec<&Value> = all.iter().filter(|policy| policy["charges"] != json!([])).collect();
+        assert_eq!(names(&json!(charged)), policies, "{said}: explain");
+
+        let mut request = http::Request::new(());
+        *request.method_mut() = method.parse().expect("a method");
+        *request.uri_mut() = path.parse().expect("a path");
+        let peer = std::net::SocketAddr::new(ip.parse().expect("an address"), 1);
+        request.extensions_mut().insert(Peer(peer));
+        let sources = AttributeSources::new();
+        let decision =
+            block_on(limiter.check(&sources.view(Head::from(&request)), 1)).expect("it is decided");
+        let applied: Vec<&str> = decision.quotas().map(|standing| standing.policy.name()).collect();
+        assert_eq!(applied, policies, "{said}: the middleware");
+    }
+}
+
+fn names(list: &Value) -> Vec<&str> {
+    let list = list.as_array().map(Vec::as_slice).unwrap_or_default();
+    list.iter().filter_map(|one| one["policy"].as_str()).collect()
+}
