@@ -325,6 +325,39 @@ fn a_batch_is_decided_one_by_one_and_harms_nobody() {
     assert_eq!(trials(answers[4].as_ref().unwrap())[0].2, Some(false));
 }
 
+/// A reload changed whom a policy counts, and a refund of what was charged before went to the counter that the same
+/// attributes mean now: somebody else's.
+#[test]
+fn a_refund_of_a_window_before_a_reload_never_goes_to_somebody_else() {
+    let by = |key: &str| format!("  - {{ name: a, key: [{key}], quotas: [9/1m] }}");
+    for (time, is_before) in [(0, true), (4_000_000_000_000, false)] {
+        let clock = ManualClock::at(tollgate::Timestamp::from_unix_millis(time));
+        let limiter = limiter_at(&clock, &by("user"));
+        let alice = attributes(ALICE);
+        let windows: Vec<ChargedWindow> = check(&limiter, ALICE).quotas().map(Into::into).collect();
+        let refund = || block_on(limiter.refund(&alice, 1, &windows));
+        limiter.replace(policies_of("  - { name: a, key: [user], quotas: [5/1m] }"), "test");
+        assert!(refund().is_ok(), "the same are counted");
+
+        for key in ["path", "user"] {
+            limiter.replace(policies_of(&by(key)), "test");
+            let _ = check(&limiter, ALICE);
+            if is_before {
+                let refused = |error| matches!(error, RefundError::CountsOthers { index: 0, policy } if &*policy == "a");
+                assert!(refused(refund().unwrap_err()), "{key}");
+            } else {
+                assert_eq!(
+                    refund().unwrap().iter().next().map(|(_, _, one)| one.state.units()),
+                    Some(1),
+                    "{key}"
+                );
+            }
+        }
+        let left = check(&limiter, ALICE);
+        assert_eq!(used(&left), [("a", if is_before { 2 } else { 1 })]);
+    }
+}
+
 /// Windows were named by place alone. Under policies with as many other quotas, other counters were given back to.
 #[test]
 fn a_refund_finds_its_counters_by_policy_and_windows_or_not_at_all() {

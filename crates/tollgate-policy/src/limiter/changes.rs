@@ -68,6 +68,18 @@ pub enum RefundError {
         /// The place among those that were named.
         index: usize,
     },
+    /// A reload has changed whom the policy counts since the window at this place began. The counter of these attributes
+    /// may be somebody else's by now; a [receipt](PolicyLimiter::refund_receipt) names the one that was charged.
+    #[error(
+        "nothing was given back: whom `{policy}` counts has changed since this window began; only the receipt of the \
+         check says who was charged"
+    )]
+    CountsOthers {
+        /// The place among those that were named.
+        index: usize,
+        /// The policy.
+        policy: Box<str>,
+    },
     /// None of the windows of the quota at this place can have begun then. The caller's fault.
     #[error("no window of {quota} begins then")]
     NoWindowStart {
@@ -135,7 +147,8 @@ impl<S: Store, C: Clock> PolicyLimiter<S, C> {
     /// Gives back what a check of these attributes takes, in these windows. Quotas that apply and are not named are
     /// left as they are: perhaps they are new. A window that cannot be one is refused before anything is given back.
     ///
-    /// Whom the policies count is read from the attributes by those that are live.
+    /// Whom the policies count is read from the attributes by those that are live. A window that began before a reload
+    /// that changed whom its policy counts is refused.
     ///
     /// # Errors
     ///
@@ -152,6 +165,7 @@ impl<S: Store, C: Clock> PolicyLimiter<S, C> {
         let matched = self.matched(&set, attributes, cost)?;
         let charges: Charges<'_> = matched.enforced().collect();
         let starts = starts(&charges, windows)?;
+        expect_same_callers(&set, &matched, &starts, windows)?;
         self.expect_past(&charges, windows).await?;
         let marks: Vec<Option<Mark>> = starts.into_iter().map(|start| start.map(Mark::at)).collect();
         let steps = charges.iter().zip(&marks);
@@ -361,6 +375,26 @@ fn starts(charges: &[Charge<'_>], windows: &[ChargedWindow]) -> Result<Vec<Optio
         }
     }
     Ok(starts)
+}
+
+/// Fails if a policy counted others when a window began that is named.
+fn expect_same_callers(
+    set: &PolicySet,
+    matched: &Matched<'_>,
+    starts: &[Option<Timestamp>],
+    windows: &[ChargedWindow],
+) -> Result<(), RefundError> {
+    let charged =
+        matched.deciding().flat_map(|entry| entry.quotas.enforced.iter().map(move |it| (entry, it)));
+    let mut named = charged.zip(starts).filter_map(|(charged, start)| Some((charged, (*start)?)));
+    let changed = named.find(|((entry, _), start)| set.counted_others_at(entry.applied.policy, *start));
+    match changed {
+        None => Ok(()),
+        Some(((entry, quota), _)) => Err(RefundError::CountsOthers {
+            index: windows.iter().position(|it| it.quota.shares_counters_with(quota)).unwrap_or(0),
+            policy: entry.policy.name().into(),
+        }),
+    }
 }
 
 fn applied(matched: &Matched<'_>) -> SmallVec<[Applied; 2]> {

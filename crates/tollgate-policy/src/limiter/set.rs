@@ -18,6 +18,8 @@ pub struct PolicySet {
     since: Timestamp,
     /// One for each policy. A policy that stays keeps its figures.
     counters: Box<[Arc<Counters>]>,
+    /// Since when each policy counts whom it counts; `None` if it always has.
+    counting_since: Box<[Option<Timestamp>]>,
     unlimited: Arc<AtomicU64>,
     unmatched: Arc<AtomicU64>,
     is_of_caller: bool,
@@ -26,9 +28,11 @@ pub struct PolicySet {
 impl PolicySet {
     pub(super) fn first(policies: Policies, source: &str) -> Self {
         let counters = policies.as_slice().iter().map(|_| Arc::default()).collect();
+        let counting_since = policies.as_slice().iter().map(|_| None).collect();
         let since = SystemClock.now();
         Self {
             policies,
+            counting_since,
             version: 1,
             source: source.into(),
             since,
@@ -47,9 +51,28 @@ impl PolicySet {
         let counters =
             policies.as_slice().iter().map(|policy| counters(policy).unwrap_or_default()).collect();
         let (version, since) = (self.version + 1, SystemClock.now());
+        let before = self.policies.as_slice().iter().zip(&self.counting_since);
+        let before: HashMap<&str, (&Policy, Option<Timestamp>)> =
+            before.map(|(policy, since)| (policy.name(), (policy, *since))).collect();
+        let counting_since = policies.as_slice().iter().map(|policy| match before.get(policy.name()) {
+            Some((before, counting_since)) if before.identity() == policy.identity() => *counting_since,
+            Some(_) => Some(since),
+            None => None,
+        });
+        let counting_since = counting_since.collect();
         let (unlimited, unmatched) = (Arc::clone(&self.unlimited), Arc::clone(&self.unmatched));
         let (source, is_of_caller) = (source.into(), false);
-        Self { policies, version, source, since, counters, unlimited, unmatched, is_of_caller }
+        Self {
+            policies,
+            version,
+            source,
+            since,
+            counters,
+            counting_since,
+            unlimited,
+            unmatched,
+            is_of_caller,
+        }
     }
 
     /// Limits that a caller gives, in place of these policies and under the same version. Nobody sees their figures.
@@ -60,6 +83,7 @@ impl PolicySet {
             source: self.source.clone(),
             since: self.since,
             counters: [Arc::default()].into(),
+            counting_since: [None].into(),
             unlimited: Arc::default(),
             unmatched: Arc::default(),
             is_of_caller: true,
@@ -111,6 +135,12 @@ impl PolicySet {
     #[must_use]
     pub fn unmatched(&self) -> u64 {
         self.unmatched.load(Ordering::Relaxed)
+    }
+
+    /// Whether the policy counted somebody else at this time, as far as this process knows.
+    pub(super) fn counted_others_at(&self, policy: u32, time: Timestamp) -> bool {
+        let since = self.counting_since.get(policy as usize).copied().flatten();
+        since.is_some_and(|since| time < since)
     }
 
     pub(super) fn counters(&self, policy: u32) -> Option<&Counters> {

@@ -160,7 +160,7 @@ impl Rejection {
     pub(super) fn refund(error: &RefundError) -> Self {
         match error {
             RefundError::Check(error) => Self::check(error, "attributes"),
-            RefundError::NoSuchQuota { index, .. } => {
+            RefundError::NoSuchQuota { index, .. } | RefundError::CountsOthers { index, .. } => {
                 // Which of policy and quota is no longer what it was, nobody knows.
                 Self::conflict(format!("windows[{index}]"), error.to_string())
             }
