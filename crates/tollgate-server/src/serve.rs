@@ -37,9 +37,6 @@ use crate::watch::Watch;
 /// five seconds of the signal.
 const DRAIN_LIMIT: Duration = Duration::from_millis(4_700);
 
-/// Connections to the listener for metrics: a few scrapers, within what is kept of the limit of open files.
-const METRICS_CONNECTIONS: u32 = 16;
-
 /// A part of the service that runs by itself, and has not begun.
 type Task = Pin<Box<dyn Future<Output = ()> + Send>>;
 
@@ -151,7 +148,8 @@ impl Server {
             ..
         } = settings;
         let open_files = descriptors::raise_limit();
-        let caps = Caps::fitted(max_connections, open_files);
+        let others = 1 + u32::from(metrics_listen.is_some());
+        let caps = Caps::fitted(max_connections, others, open_files);
         if caps.public < max_connections {
             let Caps { public, admin } = caps;
             warn!(
@@ -261,7 +259,7 @@ impl Server {
         );
         let edge = Arc::new(edge);
 
-        let metrics_only = metrics_only.map(|socket| (socket, METRICS_CONNECTIONS.min(max_connections)));
+        let metrics_only = metrics_only.map(|socket| (socket, caps.admin));
         let sockets = [(public, caps.public), (admin, caps.admin)].into_iter().chain(metrics_only);
         let acceptors = sockets.zip(listeners).map(|((socket, max_connections), listener)| -> Task {
             let open = metrics.connections(listener.name);

@@ -496,6 +496,19 @@ fn idle_connections_make_room_for_others() {
     assert!(log.contains(r#"listener="checks" max_connections=2"#), "{log}");
 }
 
+/// Sixteen clients took the listener for metrics, and probes had to wait although every limit was far.
+#[test]
+fn the_listener_for_metrics_has_as_many_connections_as_the_others() {
+    let server = Server::start(&["--limit", "5/1d", "--metrics-listen", "127.0.0.1:0"]);
+    let metrics = server.metrics.expect("it says its address");
+    let mut clients: Vec<Connection> = (0..40).map(|_| Connection::open(metrics)).collect();
+    for client in &mut clients {
+        assert_eq!(client.ask(&get("/healthz")).status, 200);
+    }
+    let full = server.metric(r#"tollgate_http_connections_full_total{listener="metrics"}"#);
+    assert_eq!(full, Some(0.0), "one had to wait until another was closed");
+}
+
 /// Idle clients took all descriptors, and administrators could not reach the service any more.
 #[test]
 fn clients_leave_descriptors_for_administrators() {
