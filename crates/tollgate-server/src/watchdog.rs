@@ -1,4 +1,5 @@
-//! Ends connections that hold a place and do nothing: slow heads, long silence, and idleness during a drain.
+//! Ends connections that hold a place and do nothing: slow heads, unread answers, long silence, and idleness during a
+//! drain.
 //!
 //! hyper's own timer for heads counts an idle connection as a slow head and costs a timer for each request. Here
 //! a connection notes what happens to it and is looked at once a [`TICK`].
@@ -6,7 +7,7 @@
 use std::io;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -25,7 +26,7 @@ const HEAD_TICKS: u32 = 5;
 /// Longer than the usual pools of clients keep a connection, so that it is seldom the server who closes it.
 const IDLE_TICKS: u32 = 120;
 
-/// Where room is wanted, a client that reads none of its answers for so long makes it.
+/// Where room is wanted, a client that leaves an answer unread for so long makes it.
 const STALLED_TICKS: u32 = 10;
 
 /// Where nearly all connections are taken, one that is idle so long makes room for another.
@@ -33,17 +34,24 @@ const CROWDED_TICKS: u32 = 2;
 
 /// What has happened on a connection. Clones share it.
 ///
-/// Every access is relaxed: one task does all of it, the atomics only make the types `Send`.
+/// Every access is relaxed: the figures guard no other memory, and a look that comes between two of them only sees a
+/// connection as it was a moment before.
 #[derive(Clone, Default)]
 pub(crate) struct Activity(Arc<Happened>);
 
 #[derive(Default)]
 struct Happened {
     begun: AtomicU32,
-    answered: AtomicU32,
+    /// Requests that are not answered yet, in two generations.
+    pending: [AtomicU32; 2],
+    /// The generation of the requests that begin now. The other one only gets smaller, and when it is empty they change
+    /// places: if it is not empty for long, a request has been waiting for as long, whatever else begins and ends.
+    young: AtomicUsize,
     /// Bytes came since the last request began or was answered: in HTTP/1, a piece of the next head.
     bytes: AtomicBool,
     interleaved: AtomicBool,
+    /// How often bytes began and ceased to wait until the client takes some. Odd while they wait.
+    writes: AtomicU32,
 }
 
 /// How requests follow each other on a connection.
@@ -58,28 +66,62 @@ pub(crate) enum Order {
 impl Activity {
     /// Notes a request whose head is whole; it is being answered until the guard is dropped.
     pub(crate) fn begin(&self, order: Order) -> Answering {
-        self.0.begun.fetch_add(1, Ordering::Relaxed);
-        self.0.bytes.store(false, Ordering::Relaxed);
+        let Happened { begun, pending, young, bytes, interleaved, .. } = &*self.0;
+        begun.fetch_add(1, Ordering::Relaxed);
+        bytes.store(false, Ordering::Relaxed);
         if order == Order::Interleaved {
-            self.0.interleaved.store(true, Ordering::Relaxed);
+            interleaved.store(true, Ordering::Relaxed);
         }
-        Answering(self.clone())
+        let generation = young.load(Ordering::Relaxed);
+        pending[generation].fetch_add(1, Ordering::Relaxed);
+        Answering { activity: self.clone(), generation }
+    }
+
+    /// How many requests are not answered yet.
+    pub(crate) fn pending(&self) -> u32 {
+        self.0.pending.iter().map(|pending| pending.load(Ordering::Relaxed)).sum()
+    }
+
+    /// Whether every request of the older generation is answered. Then the younger one is the older one from now on.
+    fn turns(&self) -> bool {
+        let Happened { pending, young, .. } = &*self.0;
+        let old = 1 - young.load(Ordering::Relaxed);
+        let is_empty = pending[old].load(Ordering::Relaxed) == 0;
+        if is_empty {
+            young.store(old, Ordering::Relaxed);
+        }
+        is_empty
     }
 
     fn bytes_came(&self) {
         self.0.bytes.store(true, Ordering::Relaxed);
     }
+
+    /// Notes whether bytes have to wait until the client takes some.
+    fn write_waits(&self, waits: bool) {
+        let writes = &self.0.writes;
+        if is_odd(writes.load(Ordering::Relaxed)) != waits {
+            writes.fetch_add(1, Ordering::Relaxed);
+        }
+    }
 }
 
 /// A request that is being answered.
-pub(crate) struct Answering(Activity);
+pub(crate) struct Answering {
+    activity: Activity,
+    generation: usize,
+}
 
 impl Drop for Answering {
     fn drop(&mut self) {
-        let Happened { answered, bytes, .. } = &*self.0.0;
-        answered.fetch_add(1, Ordering::Relaxed);
+        let Happened { pending, bytes, .. } = &*self.activity.0;
+        pending[self.generation].fetch_sub(1, Ordering::Relaxed);
         bytes.store(false, Ordering::Relaxed);
     }
+}
+
+const fn is_odd(number: u32) -> bool {
+    number % 2 == 1
 }
 
 /// What is to become of a connection.
@@ -122,9 +164,12 @@ pub(crate) async fn watch<C: Future>(
 #[derive(Default)]
 struct Watchdog {
     begun: u32,
-    answered: u32,
-    /// Ticks without a request that begins or ends, while some are being answered.
-    stalled: u32,
+    pending: u32,
+    writes: u32,
+    /// Ticks with the same request, or more than one, that is not answered.
+    unanswered: u32,
+    /// Ticks with bytes that the client does not take.
+    unwritten: u32,
     /// Ticks without a new request.
     quiet: u32,
     /// Ticks with a piece of a head.
@@ -141,16 +186,15 @@ impl Watchdog {
             // no answer can say that there is to be no further request.
             return Judgement::Close;
         }
-        let answered = happened.answered.load(Ordering::Relaxed);
-        if (begun, answered) != (self.begun, self.answered) {
-            *self = Self { begun, answered, ..Self::default() };
-            return Judgement::Keep;
+        if self.is_stalled(activity, pressure) {
+            return Judgement::Cut(Cut::Stalled);
         }
-        if begun != answered {
-            self.stalled += 1;
-            // Longer than a store may take, unless room is wanted.
-            let most = if pressure == Pressure::Crowd { STALLED_TICKS } else { IDLE_TICKS };
-            return if self.stalled >= most { Judgement::Cut(Cut::Stalled) } else { Judgement::Keep };
+        let pending = activity.pending();
+        // During a drain it is told to close even so: its answers may not have said that there is to be no other request.
+        let is_busy = pending > 0 || (is_odd(self.writes) && pressure != Pressure::Drain);
+        if is_busy || (begun, pending) != (self.begun, self.pending) {
+            *self = Self { begun, pending, quiet: 0, head: 0, ..*self };
+            return Judgement::Keep;
         }
         self.quiet += 1;
         // Bytes without a request are usual then: pings, settings, windows.
@@ -171,9 +215,21 @@ impl Watchdog {
             Judgement::Keep
         }
     }
+
+    /// Whether the client has left an answer unread for too long, whatever else it asks and reads.
+    fn is_stalled(&mut self, activity: &Activity, pressure: Pressure) -> bool {
+        let writes = activity.0.writes.load(Ordering::Relaxed);
+        let goes_on = is_odd(writes) && writes == self.writes;
+        self.unwritten = if goes_on { self.unwritten + 1 } else { 0 };
+        self.writes = writes;
+        self.unanswered = if activity.turns() { 0 } else { self.unanswered + 1 };
+        // Longer than a store may take, unless room is wanted.
+        let most = if pressure == Pressure::Crowd { STALLED_TICKS } else { IDLE_TICKS };
+        self.unwritten.max(self.unanswered) >= most
+    }
 }
 
-/// A connection's bytes, noted when they come.
+/// A connection's bytes: notes when they come, and when they cannot go.
 pub(crate) struct Watched<I> {
     io: I,
     activity: Activity,
@@ -209,15 +265,24 @@ impl<I: AsyncWrite + Unpin> AsyncWrite for Watched<I> {
         context: &mut Context<'_>,
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.io).poll_write(context, bytes)
+        let written = Pin::new(&mut self.io).poll_write(context, bytes);
+        if written.is_pending() {
+            self.activity.write_waits(true);
+        }
+        written
     }
 
+    /// Called when everything is written, so it ends a wait: bytes that only trickle out do not.
     fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.io).poll_flush(context)
+        let flushed = Pin::new(&mut self.io).poll_flush(context);
+        self.activity.write_waits(flushed.is_pending());
+        flushed
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.io).poll_shutdown(context)
+        let shut_down = Pin::new(&mut self.io).poll_shutdown(context);
+        self.activity.write_waits(shut_down.is_pending());
+        shut_down
     }
 
     fn is_write_vectored(&self) -> bool {
@@ -229,7 +294,11 @@ impl<I: AsyncWrite + Unpin> AsyncWrite for Watched<I> {
         context: &mut Context<'_>,
         slices: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.io).poll_write_vectored(context, slices)
+        let written = Pin::new(&mut self.io).poll_write_vectored(context, slices);
+        if written.is_pending() {
+            self.activity.write_waits(true);
+        }
+        written
     }
 }
 
@@ -321,19 +390,65 @@ mod tests {
         assert_eq!(ticks(&mut watchdog, &activity, 120), [Judgement::Keep; 120]);
         assert_eq!(watchdog.tick(&activity, Pressure::None), Judgement::Cut(Cut::Stalled));
 
-        // Every answer that it reads gives it more time.
-        let mut watchdog = Watchdog::default();
-        for _ in 0..3 {
-            let read = activity.begin(Order::Interleaved);
-            for _ in 0..10 {
-                assert_eq!(watchdog.tick(&activity, Pressure::Crowd), Judgement::Keep);
-            }
-            drop(read);
+        let (activity, mut watchdog) = (Activity::default(), Watchdog::default());
+        let _unread = activity.begin(Order::Interleaved);
+        let crowd = |watchdog: &mut Watchdog| watchdog.tick(&activity, Pressure::Crowd);
+        assert!((0..10).all(|_| crowd(&mut watchdog) == Judgement::Keep));
+        assert_eq!(crowd(&mut watchdog), Judgement::Cut(Cut::Stalled));
+    }
+
+    /// One request a second that was answered at once kept the connection, with all answers that were not read.
+    #[test]
+    fn other_requests_give_an_unread_answer_no_more_time() {
+        let (activity, mut watchdog) = (Activity::default(), Watchdog::default());
+        let _unread = activity.begin(Order::Interleaved);
+        let mut others = (0..11).map(|_| {
+            drop(activity.begin(Order::Interleaved));
+            watchdog.tick(&activity, Pressure::Crowd)
+        });
+        assert!(others.by_ref().take(10).all(|judgement| judgement == Judgement::Keep));
+        assert_eq!(others.next(), Some(Judgement::Cut(Cut::Stalled)));
+    }
+
+    #[test]
+    fn a_client_that_reads_each_answer_in_time_is_kept() {
+        let (activity, mut watchdog) = (Activity::default(), Watchdog::default());
+        let mut unread = activity.begin(Order::Interleaved);
+        for _ in 0..100 {
+            // There is always one that is not read yet.
+            assert!((0..5).all(|_| watchdog.tick(&activity, Pressure::Crowd) == Judgement::Keep));
+            let next = activity.begin(Order::Interleaved);
+            drop(std::mem::replace(&mut unread, next));
         }
-        for _ in 0..10 {
-            assert_eq!(watchdog.tick(&activity, Pressure::Crowd), Judgement::Keep);
-        }
+        drop(unread);
+        assert_eq!(activity.pending(), 0);
+    }
+
+    /// Over HTTP/1.1 the answer was begun and done, and the connection counted as idle while its bytes waited.
+    #[test]
+    fn a_client_that_takes_no_bytes_is_stalled_and_not_idle() {
+        let (activity, mut watchdog) = (Activity::default(), Watchdog::default());
+        drop(activity.begin(Order::OneByOne));
+        activity.write_waits(true);
+        assert!((0..10).all(|_| watchdog.tick(&activity, Pressure::Crowd) == Judgement::Keep));
+        assert_eq!(watchdog.tick(&activity, Pressure::Drain), Judgement::Close);
         assert_eq!(watchdog.tick(&activity, Pressure::Crowd), Judgement::Cut(Cut::Stalled));
+
+        let mut watchdog = Watchdog::default();
+        assert_eq!(ticks(&mut watchdog, &activity, 120), [Judgement::Keep; 120]);
+        assert_eq!(watchdog.tick(&activity, Pressure::None), Judgement::Cut(Cut::Stalled));
+    }
+
+    /// Each wait that ends begins its time anew; bytes that trickle out end none.
+    #[test]
+    fn a_client_that_takes_all_bytes_in_time_is_kept() {
+        let (activity, mut watchdog) = (Activity::default(), Watchdog::default());
+        for _ in 0..10 {
+            drop(activity.begin(Order::OneByOne));
+            activity.write_waits(true);
+            assert!((0..8).all(|_| watchdog.tick(&activity, Pressure::Crowd) == Judgement::Keep));
+            activity.write_waits(false);
+        }
     }
 
     /// A connection is looked at once a second, whatever happens on it.

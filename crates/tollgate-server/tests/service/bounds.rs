@@ -16,15 +16,15 @@ use hyper_util::rt::{TokioExecutor, TokioIo};
 use tokio::task::JoinSet;
 
 use crate::support::http2::{
-    CONTINUATION, DATA, END_HEADERS, END_STREAM, GOAWAY, HEADERS, INITIAL_WINDOW_SIZE, PREFACE, RST_STREAM,
-    fields, frame, request, settings,
+    CONTINUATION, DATA, END_HEADERS, END_STREAM, GOAWAY, HEADERS, PREFACE, RST_STREAM, fields, frame,
+    request, settings,
 };
 use crate::support::{Connection, HANG, Server, get, post};
 
-const MIB: u64 = 1024 * 1024;
+pub(crate) const MIB: u64 = 1024 * 1024;
 
 /// Memory that the service has had at once, in bytes.
-fn most_resident(server: &Server) -> u64 {
+pub(crate) fn most_resident(server: &Server) -> u64 {
     let status = fs::read_to_string(format!("/proc/{}/status", server.id())).expect("it runs");
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).expect("the most resident memory");
     let kib: u64 = line.trim().trim_end_matches(" kB").parse().expect("a number");
@@ -89,75 +89,6 @@ async fn bodies_of_all_connections_share_one_memory() {
         assert!(began.elapsed() < HANG, "not all is given back");
     }
     assert_eq!(server.metric("tollgate_http_body_memory_refused_total"), Some(refused.into()));
-}
-
-/// A client that asks much and reads nothing had the service keep all answers for two minutes.
-#[test]
-fn answers_that_nobody_reads_are_bounded() {
-    let server = Server::start(&["--limit", "1000000/1d", "--key", "user", "--body-memory", "8MiB"]);
-    let before = most_resident(&server);
-    let batch = vec![r#"{"attributes": {"user": "alice"}}"#; 100].join(",");
-    let batch = format!("{{\"requests\": [{batch}]}}");
-    let ask = |stream: u32| {
-        let head = frame(HEADERS, END_HEADERS, stream, &request("POST", "/v1/check/batch"));
-        [head, frame(DATA, END_STREAM, stream, batch.as_bytes())].concat()
-    };
-    let connections: Vec<TcpStream> = (0..30)
-        .map(|_| {
-            let mut connection = Connection::open(server.public);
-            connection.send(&[PREFACE, &settings(&[(INITIAL_WINDOW_SIZE, 0)])].concat());
-            // No more than the window of the connection has room for.
-            for stream in 0..18 {
-                connection.send(&ask(2 * stream + 1));
-            }
-            connection.into_stream()
-        })
-        .collect();
-    let began = Instant::now();
-    while server.metric("tollgate_http_body_memory_refused_total") == Some(0.0) {
-        assert!(began.elapsed() < HANG, "the answers of {} connections are kept", connections.len());
-    }
-    let grown = most_resident(&server).saturating_sub(before) / MIB;
-    println!("{grown} MiB");
-    assert!(grown < 48, "{grown} MiB");
-    // Those that do not read make room for others.
-    while server.post("/v1/check/batch", &batch).status == 503 {
-        assert!(began.elapsed() < HANG, "they keep their place");
-    }
-}
-
-/// Answers of a batch of records were kept without a bound.
-#[test]
-fn answers_of_a_batch_need_room_before_anything_is_counted() {
-    let server = Server::start(&["--limit", "1000000/1d", "--key", "user", "--body-memory", "16KiB"]);
-    let batch = vec![r#"{"attributes": {"user": "alice"}}"#; 100].join(",");
-    let batch = format!("{{\"requests\": [{batch}]}}");
-    for (address, path) in [(server.public, "/v1/check/batch"), (server.admin, "/v1/record/batch")] {
-        let mut connection = Connection::open(address);
-        let head = [
-            (":method", "POST"),
-            (":scheme", "http"),
-            (":path", path),
-            (":authority", "localhost"),
-            ("content-type", "application/json"),
-        ];
-        let head = frame(HEADERS, END_HEADERS, 1, &fields(&head));
-        connection
-            .send(&[PREFACE, &settings(&[]), &head, &frame(DATA, END_STREAM, 1, batch.as_bytes())].concat());
-        let mut answer = Vec::new();
-        while let Some((kind, flags, 1 | 0, payload)) = connection.frame() {
-            if kind == DATA {
-                answer.extend(payload);
-                if flags & END_STREAM != 0 {
-                    break;
-                }
-            }
-        }
-        let answer = String::from_utf8_lossy(&answer);
-        assert!(answer.contains("no memory for the answer"), "{path}: {} bytes", answer.len());
-    }
-    let peek = server.post("/v1/peek", r#"{"attributes": {"user": "alice"}}"#);
-    assert_eq!(peek.json()["used"], 0, "nothing was counted");
 }
 
 /// Requests that are cancelled at once cost their client nothing (CVE-2023-44487).

@@ -25,3 +25,4 @@ mod real_browser;
 #[path = "../support/mod.rs"]
 mod support;
 mod tls;
+mod unread;

@@ -1,0 +1,156 @@
+//! Clients that ask and do not read: what they can make the service keep, and for how long.
+
+#![allow(clippy::expect_used, clippy::disallowed_methods, reason = "this is a test, in real time")]
+
+use std::net::{SocketAddr, TcpStream};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use crate::bounds::{MIB, most_resident};
+use crate::support::http2::{
+    DATA, END_HEADERS, END_STREAM, HEADERS, INITIAL_WINDOW_SIZE, PREFACE, RST_STREAM, fields, frame, request,
+    settings,
+};
+use crate::support::{Connection, HANG, Server, get};
+
+/// A client that asks much and reads nothing had the service keep all answers for two minutes.
+#[test]
+fn answers_that_nobody_reads_are_bounded() {
+    let server = Server::start(&["--limit", "1000000/1d", "--key", "user", "--body-memory", "8MiB"]);
+    let before = most_resident(&server);
+    let batch = vec![r#"{"attributes": {"user": "alice"}}"#; 100].join(",");
+    let batch = format!("{{\"requests\": [{batch}]}}");
+    let ask = |stream: u32| {
+        let head = frame(HEADERS, END_HEADERS, stream, &request("POST", "/v1/check/batch"));
+        [head, frame(DATA, END_STREAM, stream, batch.as_bytes())].concat()
+    };
+    let connections: Vec<TcpStream> = (0..30)
+        .map(|_| {
+            let mut connection = Connection::open(server.public);
+            connection.send(&[PREFACE, &settings(&[(INITIAL_WINDOW_SIZE, 0)])].concat());
+            // No more than the window of the connection has room for.
+            for stream in 0..18 {
+                connection.send(&ask(2 * stream + 1));
+            }
+            connection.into_stream()
+        })
+        .collect();
+    let began = Instant::now();
+    while server.metric("tollgate_http_body_memory_refused_total") == Some(0.0) {
+        assert!(began.elapsed() < HANG, "the answers of {} connections are kept", connections.len());
+    }
+    let grown = most_resident(&server).saturating_sub(before) / MIB;
+    println!("{grown} MiB");
+    assert!(grown < 48, "{grown} MiB");
+    // Those that do not read make room for others.
+    while server.post("/v1/check/batch", &batch).status == 503 {
+        assert!(began.elapsed() < HANG, "they keep their place");
+    }
+}
+
+/// Answers of a batch of records were kept without a bound.
+#[test]
+fn answers_of_a_batch_need_room_before_anything_is_counted() {
+    let server = Server::start(&["--limit", "1000000/1d", "--key", "user", "--body-memory", "16KiB"]);
+    let batch = vec![r#"{"attributes": {"user": "alice"}}"#; 100].join(",");
+    let batch = format!("{{\"requests\": [{batch}]}}");
+    for (address, path) in [(server.public, "/v1/check/batch"), (server.admin, "/v1/record/batch")] {
+        let mut connection = Connection::open(address);
+        let head = [
+            (":method", "POST"),
+            (":scheme", "http"),
+            (":path", path),
+            (":authority", "localhost"),
+            ("content-type", "application/json"),
+        ];
+        let head = frame(HEADERS, END_HEADERS, 1, &fields(&head));
+        connection
+            .send(&[PREFACE, &settings(&[]), &head, &frame(DATA, END_STREAM, 1, batch.as_bytes())].concat());
+        let mut answer = Vec::new();
+        while let Some((kind, flags, 1 | 0, payload)) = connection.frame() {
+            if kind == DATA {
+                answer.extend(payload);
+                if flags & END_STREAM != 0 {
+                    break;
+                }
+            }
+        }
+        let answer = String::from_utf8_lossy(&answer);
+        assert!(answer.contains("no memory for the answer"), "{path}: {} bytes", answer.len());
+    }
+    let peek = server.post("/v1/peek", r#"{"attributes": {"user": "alice"}}"#);
+    assert_eq!(peek.json()["used"], 0, "nothing was counted");
+}
+
+/// Asks 99 times over HTTP/2 on each of some connections and takes the heads of the answers, but no byte of a body.
+/// Returns the connections, and how many answers are 200.
+fn ask_and_read_nothing(address: SocketAddr, path: &str, connections: usize) -> (Vec<TcpStream>, u32) {
+    const STREAMS: u32 = 99;
+    const STATUS_200: u8 = 0x88;
+    let mut ok = 0;
+    let connections = (0..connections).map(|_| {
+        let mut connection = Connection::open(address);
+        let head = request("GET", path);
+        let asked =
+            (0..STREAMS).flat_map(|index| frame(HEADERS, END_HEADERS | END_STREAM, 2 * index + 1, &head));
+        let asked: Vec<u8> = asked.collect();
+        connection.send(&[PREFACE, &settings(&[(INITIAL_WINDOW_SIZE, 0)]), &asked].concat());
+        let mut heads = 0;
+        while heads < STREAMS {
+            let (kind, _, _, payload) = connection.frame().expect("each is answered");
+            heads += u32::from(kind == HEADERS);
+            ok += u32::from(kind == HEADERS && payload.first() == Some(&STATUS_200));
+        }
+        connection.into_stream()
+    });
+    (connections.collect(), ok)
+}
+
+/// A client that asks for a document again and again over HTTP/1.1, and reads nothing.
+fn ask_and_never_read(address: SocketAddr, path: &str) -> TcpStream {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build().expect("a runtime");
+    let stream = runtime.block_on(async {
+        let socket = tokio::net::TcpSocket::new_v4().expect("a socket");
+        socket.set_recv_buffer_size(4096).expect("it may be small");
+        socket.connect(address).await.expect("the server listens").into_std().expect("a stream")
+    });
+    stream.set_nonblocking(false).expect("it can wait");
+    let mut connection = Connection::of(stream);
+    connection.send(&get(path).repeat(400));
+    connection.into_stream()
+}
+
+/// An answer over HTTP/1.1 counted as answered before it was written, so a connection whose client does not read was
+/// taken for an idle one: it was asked to close, which it could not, and a new client waited for two minutes.
+#[test]
+fn a_client_that_does_not_read_makes_room() {
+    let server = Server::start(&["--limit", "5/1d", "--max-connections", "3"]);
+    let _deaf: Vec<TcpStream> = (0..3).map(|_| ask_and_never_read(server.admin, "/openapi.json")).collect();
+    let cut =
+        |reason: &str| server.metric(&format!("tollgate_http_connections_cut_total{{reason=\"{reason}\"}}"));
+    assert!(cut("stalled") >= Some(1.0));
+    assert_eq!(cut("idle"), Some(0.0));
+}
+
+/// One small request a second kept a connection for ever, with all its unread answers: the service saw that something
+/// was asked and answered, and not that all else stood still.
+#[test]
+fn a_client_that_reads_nothing_is_cut_however_much_it_asks() {
+    let server = Server::start(&["--limit", "1000000/1d", "--key", "user", "--body-memory", "1MiB"]);
+    let (connections, _) = ask_and_read_nothing(server.public, "/v1/check?user=alice", 10);
+    let mut connections: Vec<Connection> = connections.into_iter().map(Connection::of).collect();
+    let cut = || server.metric("tollgate_http_connections_cut_total{reason=\"stalled\"}");
+    let held = || server.metric("tollgate_http_body_memory_bytes");
+    let (head, cancel) = (request("GET", "/v1/check?user=alice"), 8_u32.to_be_bytes());
+    let mut stream = 199;
+    let began = Instant::now();
+    // Until half of the memory is free, which is room enough.
+    while cut() < Some(1.0) || held() > Some(512.0 * 1024.0) {
+        assert!(began.elapsed() < HANG, "they keep their place: {:?} are cut", cut());
+        let begin = frame(HEADERS, END_HEADERS | END_STREAM, stream, &head);
+        let cancelled = [begin, frame(RST_STREAM, 0, stream, &cancel)].concat();
+        connections.retain_mut(|connection| connection.try_send(&cancelled));
+        stream += 2;
+        thread::sleep(Duration::from_millis(300));
+    }
+}
