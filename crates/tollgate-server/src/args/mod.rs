@@ -172,8 +172,8 @@ pub struct ServeArgs {
     #[arg(value_parser = value::positive::<NonZeroU32>, allow_negative_numbers = true)]
     pub max_connections_per_peer: Option<NonZeroU32>,
 
-    /// Memory for bodies that are on their way, all connections together: those that have to be waited for, and answers
-    /// over HTTP/2 that are not yet read. A body beyond it is answered 503
+    /// Memory for requests and answers that are on their way, all connections together: bodies that have to be waited for,
+    /// several requests at once over HTTP/2, and long answers that are not yet read. A request beyond it is answered 503
     #[arg(long, value_name = "SIZE", env = "TOLLGATE_BODY_MEMORY", default_value = "64MiB")]
     #[arg(value_parser = value::size, allow_negative_numbers = true)]
     pub body_memory: NonZeroUsize,

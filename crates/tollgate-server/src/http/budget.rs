@@ -1,7 +1,7 @@
 //! Memory for what waits in the service on behalf of clients, all connections together.
 //!
-//! A body that arrives whole with its head needs none of it, so ordinary checks are answered even while slow clients
-//! hold all of it.
+//! A body that arrives whole with its head needs none of it, nor does an answer of the usual size to the only request of
+//! its connection. So ordinary checks are answered even while slow clients hold all of it.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -11,11 +11,19 @@ use http::{StatusCode, Version};
 use tollgate::{Clock, SystemClock};
 use tracing::warn;
 
+use super::outgoing::PIECE;
 use super::rejection::Rejection;
 use crate::log_gap::LogGap;
 
 /// Bytes that the answer to one request of a batch usually has.
 const BATCH_ENTRY: usize = 640;
+
+/// What an HTTP/2 stream takes from its head until its answer is sent: its task, with room for the largest handler, what
+/// the protocol keeps of it, and an answer of the usual size.
+const STREAM: usize = 6 * 1024;
+
+/// Most answers are smaller.
+const USUAL_ANSWER: usize = 1024;
 
 const LOG_GAP: Duration = Duration::from_secs(60);
 
@@ -31,6 +39,9 @@ struct Account {
     refused: AtomicU64,
     refusal_logged: LogGap,
 }
+
+/// All of the budget is held.
+pub(super) struct NoRoom;
 
 /// Bytes of a budget, given back when this is dropped.
 pub(super) struct Held {
@@ -63,21 +74,48 @@ impl Budget {
         self.held() > self.max() / 2
     }
 
-    /// Holds what the answer to a batch of so many requests will take. It is asked before anything is counted. An answer that
-    /// has it among its extensions holds it until it is sent.
+    /// Holds what a stream of HTTP/2 takes, whose connection has so many others. It is asked before the request is looked
+    /// at. The only one is the connection's own, as a request over HTTP/1.1 is.
+    pub(super) fn for_stream(&self, others: u32) -> Result<Held, NoRoom> {
+        let mut held = self.none();
+        if others == 0 || held.resize(STREAM) {
+            return Ok(held);
+        }
+        self.note_refusal();
+        Err(NoRoom)
+    }
+
+    /// Holds what the answer to a batch of so many requests will take. It is asked before anything is counted.
     ///
     /// # Errors
     ///
     /// If there is no room.
-    pub(super) fn for_batch(&self, version: Version, requests: usize) -> Result<Arc<Held>, Rejection> {
+    pub(super) fn for_batch(
+        &self,
+        version: Version,
+        requests: usize,
+    ) -> Result<Option<Arc<Held>>, Rejection> {
+        self.for_answer(version, requests * BATCH_ENTRY)
+    }
+
+    /// Holds what an answer of so many bytes takes, if that is more than is its connection's own. An answer that has it
+    /// among its extensions holds it until it is sent.
+    ///
+    /// # Errors
+    ///
+    /// If there is no room.
+    pub(super) fn for_answer(&self, version: Version, bytes: usize) -> Result<Option<Arc<Held>>, Rejection> {
+        let own = if version == Version::HTTP_2 { USUAL_ANSWER } else { PIECE };
+        if bytes <= own {
+            return Ok(None);
+        }
         let mut held = self.none();
-        // Over HTTP/1.1 there is one answer at a time, and the next request waits until it is read.
-        if version == Version::HTTP_2 && !held.resize(requests * BATCH_ENTRY) {
+        if !held.resize(bytes) {
             self.note_refusal();
             let detail = "there is no memory for the answer: too many others wait to be read";
             return Err(Rejection::new(StatusCode::SERVICE_UNAVAILABLE, detail));
         }
-        Ok(Arc::new(held))
+        Ok(Some(Arc::new(held)))
     }
 
     /// Notes that a request is refused because there is no room.
@@ -87,7 +125,8 @@ impl Budget {
         if self.0.refusal_logged.passes(SystemClock.now(), LOG_GAP) {
             warn!(
                 body_memory = self.0.max,
-                "clients hold all of --body-memory with bodies that are on their way: others are answered 503"
+                "clients hold all of --body-memory with bodies that are on their way and answers that they do not read: \
+                 others are answered 503"
             );
         }
     }
@@ -116,8 +155,13 @@ impl Held {
         true
     }
 
+    /// Holds what the answer takes beyond the usual as well.
+    pub(super) fn note_answer(&mut self, bytes: usize) {
+        self.resize_anyway(self.bytes + bytes.saturating_sub(USUAL_ANSWER));
+    }
+
     /// Holds so many bytes from now on, also beyond what the budget has: for what is there already.
-    pub(super) fn resize_anyway(&mut self, bytes: usize) {
+    fn resize_anyway(&mut self, bytes: usize) {
         let held = &self.account.held;
         if bytes >= self.bytes {
             held.fetch_add(bytes - self.bytes, Ordering::Relaxed);
@@ -154,5 +198,23 @@ mod tests {
         assert!(!budget.is_scarce());
         drop(first);
         assert_eq!(budget.held(), 0);
+    }
+
+    #[test]
+    fn what_is_the_connections_own_needs_no_room() {
+        let budget = Budget::new(STREAM);
+        let all = budget.for_stream(1).ok().expect("there is room for one");
+        assert!(budget.for_stream(0).is_ok() && budget.for_stream(1).is_err());
+        let (http1, http2) = (Version::HTTP_11, Version::HTTP_2);
+        assert!(matches!(budget.for_answer(http1, PIECE), Ok(None)));
+        assert!(matches!(budget.for_answer(http2, USUAL_ANSWER), Ok(None)));
+        assert!(budget.for_answer(http1, PIECE + 1).is_err());
+        assert!(budget.for_answer(http2, USUAL_ANSWER + 1).is_err());
+        assert_eq!((budget.held(), budget.refused()), (STREAM, 3));
+        drop(all);
+        assert!(matches!(budget.for_answer(http1, PIECE + 1), Ok(Some(_))));
+        let mut own = budget.for_stream(0).ok().expect("it needs no room");
+        own.note_answer(USUAL_ANSWER + 10);
+        assert_eq!(budget.held(), 10, "what is there is held, even if nobody asked for room");
     }
 }

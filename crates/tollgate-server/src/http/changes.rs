@@ -124,7 +124,9 @@ impl<S: ServedStore> Edge<S> {
             }
         });
         let mut reply = reply::json(StatusCode::OK, &RecordBatchReply { records: records.collect() });
-        reply.extensions_mut().insert(held);
+        if let Some(held) = held {
+            reply.extensions_mut().insert(held);
+        }
         Ok(reply)
     }
 }

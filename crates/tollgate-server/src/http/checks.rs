@@ -88,7 +88,9 @@ impl<S: ServedStore> Edge<S> {
             }
         });
         let mut reply = reply::json(StatusCode::OK, &BatchReply { decisions: entries.collect() });
-        reply.extensions_mut().insert(held);
+        if let Some(held) = held {
+            reply.extensions_mut().insert(held);
+        }
         Ok(reply)
     }
 

@@ -6,15 +6,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use http::Version;
-use hyper::body::Body;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto;
 use tracing::{debug, trace};
 
 use super::Edge;
-use super::budget::Held;
-use super::outgoing::{Outgoing, UntilSent};
+use super::budget::{Held, NoRoom};
+use super::outgoing::Outgoing;
 use crate::caller::Peer;
 use crate::listener::Listener;
 use crate::metrics::Cut;
@@ -33,9 +32,6 @@ const MAX_STREAMS: u32 = 100;
 /// What one HTTP/2 connection may send before it is read. It is read at once, so this is what a connection can make us
 /// keep beside the [budget](super::Budget).
 const WINDOW: u32 = 64 * 1024;
-
-/// What an HTTP/2 stream takes besides its answer until that is sent.
-const UNSENT: usize = 1024;
 
 /// HTTP/1.1 and HTTP/2 on one listener.
 pub(crate) struct Http<S> {
@@ -61,19 +57,27 @@ impl<S: ServedStore + 'static> Protocol for Http<S> {
                 Version::HTTP_2 => Order::Interleaved,
                 _ => Order::OneByOne,
             };
+            let others = activity.pending();
             let answering = activity.begin(order);
             let http = Arc::clone(&http);
             async move {
                 let (Self { edge, listener }, peer) = (&*http.0, &http.1);
-                let mut reply = edge.answer(listener, peer, request).await;
-                // Over HTTP/1.1 the answer is written, or copied, before the next request is read.
-                let until_sent = (order == Order::Interleaved).then(|| {
-                    let mut held = edge.budget.none();
-                    held.resize_anyway(UNSENT + reply.body().size_hint().lower() as usize);
-                    drop(reply.extensions_mut().remove::<Arc<Held>>());
-                    UntilSent { _answering: answering, _held: held }
-                });
-                Ok::<_, Infallible>(reply.map(|body| Outgoing::new(body, until_sent)))
+                // Over HTTP/1.1 the next request is read when the answer is written, or its last piece is copied.
+                let of_stream = (order == Order::Interleaved).then(|| edge.budget.for_stream(others));
+                let of_stream = of_stream.transpose();
+                let mut reply = match &of_stream {
+                    Ok(_) => edge.answer(listener, peer, request).await,
+                    Err(NoRoom) => edge.no_room(),
+                };
+                let of_answer = reply.extensions_mut().remove::<Arc<Held>>();
+                Ok::<_, Infallible>(reply.map(|body| match (of_stream, of_answer) {
+                    (Ok(Some(mut held)), _) => {
+                        held.note_answer(body.len());
+                        Outgoing::holding(body, (answering, held))
+                    }
+                    (_, Some(held)) => Outgoing::holding(body, held),
+                    (_, None) => Outgoing::new(body),
+                }))
             }
         });
         let builder = versions();

@@ -5,7 +5,7 @@
 //! the wire is in `wire`; the handlers are in `checks` (the caller's own), `changes` and `policies` (the
 //! administrator's), and what is not answered is a `rejection`. `dialects` has the paths and words of other systems. `openapi`
 //! describes the table. `connection` is HTTP on one connection, `outgoing` the
-//! body of an answer that is being sent, and `budget` the memory for all bodies that are on their way.
+//! body of an answer that is being sent, and `budget` the memory for all requests and answers that are on their way.
 
 mod asking;
 mod body;
@@ -32,8 +32,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use http::header::{CONNECTION, CONTENT_LENGTH};
 use http::{HeaderValue, Method, Request, Response, StatusCode, Version};
-use http_body_util::Full;
-use hyper::body::{Body, Incoming};
+use hyper::body::Incoming;
 use tollgate::OnStoreFailure;
 use tollgate_policy::{Mode, PolicySet};
 use tollgate_tower::headers::PolicyHeaders;
@@ -44,7 +43,7 @@ pub(crate) use self::connection::Http;
 pub use self::dialects::Dialect;
 pub(crate) use self::dialects::RLAAS;
 pub(crate) use self::json::{BadField, read as read_json};
-use self::operation::Handler;
+use self::operation::{Effect, Handler, Row};
 use self::operations::Operations;
 use self::rejection::Rejection;
 use crate::caller::{Caller, Peer};
@@ -58,7 +57,7 @@ use crate::store::{ServedStore, Servers, StoreState};
 use crate::with_sources::WithSources;
 
 /// An answer, whole in memory.
-type Reply = Response<Full<Bytes>>;
+type Reply = Response<Bytes>;
 
 /// Answers the requests of all listeners.
 pub(crate) struct Edge<S> {
@@ -113,40 +112,56 @@ impl<S: ServedStore + 'static> Edge<S> {
         if is_head { without_body(reply) } else { reply }
     }
 
+    /// Refuses a request over HTTP/2 before it is looked at, because there is no memory for it.
+    #[cold]
+    fn no_room(&self) -> Reply {
+        let reply = reply::no_room();
+        self.metrics.rejections().count(reply.status());
+        reply
+    }
+
     async fn perform(
         &self,
         listener: &Listener,
         peer: &Peer,
         request: Request<Incoming>,
     ) -> Result<Reply, Rejection> {
-        let (handler, caller) = match self.handler(listener, peer, &request) {
+        let (row, caller) = match self.row(listener, peer, &request) {
             Ok(admitted) => admitted,
             Err(rejection) => {
                 Box::pin(body::discard(request.version(), request.into_body(), &self.budget)).await;
                 return Err(rejection);
             }
         };
-        match *handler {
+        let version = request.version();
+        let mut reply = match row.handler {
             Handler::CheckQuery => self.check_query(&caller, request.uri()).await,
             Handler::CheckBody => self.check(&caller, request).await,
             Handler::Dialect(dialect) => Box::pin(self.check_in_dialect(dialect, &caller, request)).await,
             Handler::Now(handler) => handler(self, &caller),
             Handler::Later(handler) => handler(self, &caller, request).await,
+        }?;
+        // Nothing was changed, so the answer can still be refused.
+        if row.operation.effect == Effect::Reads
+            && let Some(held) = self.budget.for_answer(version, reply.body().len())?
+        {
+            reply.extensions_mut().insert(held);
         }
+        Ok(reply)
     }
 
-    /// What answers a request, and who asks, if the request may come in.
-    fn handler(
+    /// The operation that a request asks for, and who asks, if the request may come in.
+    fn row(
         &self,
         listener: &Listener,
         peer: &Peer,
         request: &Request<Incoming>,
-    ) -> Result<(&Handler<S>, Caller), Rejection> {
+    ) -> Result<(&Row<S>, Caller), Rejection> {
         door::check_form(request)?;
         let row = self.operations.find(listener, &self.listeners, request)?;
         let caller = door::admit(&row.operation, listener, peer, request)?;
         door::check_body(&row.operation, request)?;
-        Ok((&row.handler, caller))
+        Ok((row, caller))
     }
 
     /// The OpenAPI description of the service as it is now.
@@ -203,8 +218,6 @@ fn without_store(live: &PolicySet) -> Vec<&'static str> {
 /// The same head, and the length that the body would have had.
 fn without_body(reply: Reply) -> Reply {
     let (mut head, body) = reply.into_parts();
-    if let Some(length) = body.size_hint().exact() {
-        head.headers.insert(CONTENT_LENGTH, length.into());
-    }
-    Response::from_parts(head, Full::default())
+    head.headers.insert(CONTENT_LENGTH, body.len().into());
+    Response::from_parts(head, Bytes::new())
 }

@@ -2,40 +2,39 @@
 
 use std::convert::Infallible;
 use std::pin::Pin;
-use std::task::{Context, Poll, ready};
+use std::task::{Context, Poll};
 
 use bytes::Bytes;
-use http_body_util::Full;
 use hyper::body::{Body, Frame, SizeHint};
 
-use super::budget::Held;
-use crate::watchdog::Answering;
+/// A body is handed over in pieces of this size: over HTTP/1.1 each is copied, and the next one waits until the client has
+/// taken what was copied.
+pub(super) const PIECE: usize = 16 * 1024;
 
-/// A body, and what ends once it is sent.
-pub(super) struct Outgoing {
-    body: Full<Bytes>,
-    until_sent: Option<UntilSent>,
-}
+/// What is left of a body.
+pub(super) struct Outgoing(Bytes);
 
-/// The request is being answered, and memory is held, until this is dropped.
-pub(super) struct UntilSent {
-    pub(super) _answering: Answering,
-    pub(super) _held: Held,
-}
-
-/// Bytes that a protocol may keep for as long as its client does not read them.
-struct Sending {
+/// Bytes that a protocol may keep for as long as its client does not read them, and what ends when they are gone.
+struct Sending<T> {
     bytes: Bytes,
-    _until_sent: UntilSent,
+    _until_sent: T,
 }
 
 impl Outgoing {
-    pub(super) fn new(body: Full<Bytes>, until_sent: Option<UntilSent>) -> Self {
-        Self { body, until_sent }
+    pub(super) fn new(body: Bytes) -> Self {
+        Self(body)
+    }
+
+    /// Drops `until_sent` when the body is sent, or given up.
+    pub(super) fn holding(body: Bytes, until_sent: impl Send + 'static) -> Self {
+        match body.is_empty() {
+            true => Self(body),
+            false => Self(Bytes::from_owner(Sending { bytes: body, _until_sent: until_sent })),
+        }
     }
 }
 
-impl AsRef<[u8]> for Sending {
+impl<T> AsRef<[u8]> for Sending<T> {
     fn as_ref(&self) -> &[u8] {
         &self.bytes
     }
@@ -47,19 +46,17 @@ impl Body for Outgoing {
 
     fn poll_frame(
         mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
+        _: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
-        let frame = ready!(Pin::new(&mut self.body).poll_frame(context));
-        let Some(_until_sent) = self.until_sent.take() else { return Poll::Ready(frame) };
-        let owned = |bytes| Bytes::from_owner(Sending { bytes, _until_sent });
-        Poll::Ready(frame.map(|frame| frame.map(|frame| frame.map_data(owned))))
+        let length = self.0.len().min(PIECE);
+        Poll::Ready((length > 0).then(|| Ok(Frame::data(self.0.split_to(length)))))
     }
 
     fn is_end_stream(&self) -> bool {
-        self.body.is_end_stream()
+        self.0.is_empty()
     }
 
     fn size_hint(&self) -> SizeHint {
-        self.body.size_hint()
+        SizeHint::with_exact(self.0.len() as u64)
     }
 }

@@ -234,8 +234,7 @@ impl Rejection {
             reply.headers_mut().insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
         }
         if self.status == StatusCode::SERVICE_UNAVAILABLE {
-            // When there is room again is not known; a second keeps clients from asking in a loop.
-            reply.headers_mut().insert(RETRY_AFTER, HeaderValue::from_static("1"));
+            reply.headers_mut().insert(RETRY_AFTER, reply::RETRY_SOON);
         }
         reply
     }

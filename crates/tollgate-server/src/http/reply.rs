@@ -1,9 +1,8 @@
 //! Replies as bytes.
 
 use bytes::Bytes;
-use http::header::{CACHE_CONTROL, CONTENT_TYPE};
+use http::header::{CACHE_CONTROL, CONTENT_TYPE, RETRY_AFTER};
 use http::{HeaderMap, HeaderValue, Response, StatusCode};
-use http_body_util::Full;
 use serde::Serialize;
 use tollgate_policy::PolicyDecision;
 
@@ -13,6 +12,9 @@ pub(super) const PLAIN: &str = "text/plain; charset=utf-8";
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
 const PROBLEM: HeaderValue = HeaderValue::from_static("application/problem+json");
 const NO_STORE: HeaderValue = HeaderValue::from_static("no-store");
+
+/// When there is room again is not known; a second keeps clients from asking in a loop.
+pub(super) const RETRY_SOON: HeaderValue = HeaderValue::from_static("1");
 
 /// An answer in JSON that no cache keeps: it is true now and for this caller.
 pub(super) fn json(status: StatusCode, body: &impl Serialize) -> Reply {
@@ -32,6 +34,15 @@ pub(super) fn text(content_type: &'static str, body: Bytes) -> Reply {
     whole(StatusCode::OK, HeaderValue::from_static(content_type), body)
 }
 
+/// Without a body, which a client might not read.
+pub(super) fn no_room() -> Reply {
+    let mut reply = Response::new(Bytes::new());
+    *reply.status_mut() = StatusCode::SERVICE_UNAVAILABLE;
+    reply.headers_mut().insert(CACHE_CONTROL, NO_STORE);
+    reply.headers_mut().insert(RETRY_AFTER, RETRY_SOON);
+    reply
+}
+
 /// The status of a denial.
 pub(super) fn deny_status(decision: &PolicyDecision) -> StatusCode {
     StatusCode::from_u16(decision.deny_status()).unwrap_or(StatusCode::TOO_MANY_REQUESTS)
@@ -42,7 +53,7 @@ fn whole(status: StatusCode, content_type: HeaderValue, body: Bytes) -> Reply {
     let mut headers = HeaderMap::with_capacity(8);
     headers.insert(CONTENT_TYPE, content_type);
     headers.insert(CACHE_CONTROL, NO_STORE);
-    let mut reply = Response::new(Full::new(body));
+    let mut reply = Response::new(body);
     *reply.status_mut() = status;
     *reply.headers_mut() = headers;
     reply

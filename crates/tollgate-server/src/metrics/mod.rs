@@ -309,13 +309,15 @@ impl Collector for Figures {
             ("tollgate_http_connections_cut", "Connections that ended before their answers, by reason");
         metrics.cuts.encode(encoder.encode_descriptor(name, help, None, MetricType::Counter)?)?;
 
-        let (name, help) =
-            ("tollgate_http_body_memory", "Memory that bodies on their way take, of --body-memory");
+        let (name, help) = (
+            "tollgate_http_body_memory",
+            "Memory that requests and answers on their way take, of --body-memory",
+        );
         let held = i64::try_from(self.budget.held()).unwrap_or(i64::MAX);
         encoder.encode_descriptor(name, help, Some(&Unit::Bytes), MetricType::Gauge)?.encode_gauge(&held)?;
 
         let (name, help) =
-            ("tollgate_http_body_memory_refused", "Bodies for which --body-memory had no room");
+            ("tollgate_http_body_memory_refused", "Requests for which --body-memory had no room");
         encoder
             .encode_descriptor(name, help, None, MetricType::Counter)?
             .encode_counter::<NoLabelSet, _, u64>(&self.budget.refused(), None)?;

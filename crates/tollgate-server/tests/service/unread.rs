@@ -7,11 +7,12 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use crate::bounds::{MIB, most_resident};
+use crate::support::folder::Folder;
 use crate::support::http2::{
     DATA, END_HEADERS, END_STREAM, HEADERS, INITIAL_WINDOW_SIZE, PREFACE, RST_STREAM, fields, frame, request,
     settings,
 };
-use crate::support::{Connection, HANG, Server, get};
+use crate::support::{Connection, HANG, Server, get, until};
 
 /// A client that asks much and reads nothing had the service keep all answers for two minutes.
 #[test]
@@ -106,6 +107,53 @@ fn ask_and_read_nothing(address: SocketAddr, path: &str, connections: usize) -> 
     (connections.collect(), ok)
 }
 
+/// Each unread check took 6 KiB, of which the budget knew a quarter, and nothing was refused: 1,000 connections made the
+/// service keep 600 MiB.
+#[test]
+fn checks_that_nobody_reads_are_bounded() {
+    let server = Server::start(&["--limit", "1000000/1d", "--key", "user", "--body-memory", "8MiB"]);
+    let before = most_resident(&server);
+    let (connections, ok) = ask_and_read_nothing(server.public, "/v1/check?user=alice", 100);
+    let grown = most_resident(&server).saturating_sub(before) / MIB;
+    println!("{ok} answered; {grown} MiB");
+    assert!(grown < 32, "{grown} MiB");
+    // Whoever asks one thing at a time is answered, over both versions.
+    assert_eq!(server.get("/v1/check?user=bob").status, 200);
+    let mut other = server.connect();
+    let head = frame(HEADERS, END_HEADERS | END_STREAM, 1, &request("GET", "/v1/check?user=bob"));
+    other.send(&[PREFACE, &settings(&[]), &head].concat());
+    let head = std::iter::from_fn(|| other.frame()).find(|(kind, ..)| *kind == HEADERS);
+    assert_eq!(head.expect("an answer").3.first(), Some(&0x88), "the status is 200");
+    // What was refused is not counted.
+    let peek = server.post("/v1/peek", r#"{"attributes": {"user": "alice"}}"#);
+    assert_eq!(peek.json()["used"], ok);
+    drop((connections, other));
+    until("all is given back", || server.metric("tollgate_http_body_memory_bytes") == Some(0.0));
+}
+
+/// Every unread copy of a document was kept: ten connections made the service keep 553 MiB of metrics, on a listener that
+/// needs no token.
+#[test]
+fn documents_that_nobody_reads_are_bounded() {
+    let folder = Folder::new();
+    let policies = (0..200).map(|index| {
+        format!("  - {{ name: policy-number-{index}, match: {{ path: /{index} }}, key: [user], quotas: [5/1m] }}\n")
+    });
+    let policies = folder.write("policies.yaml", &format!("policies:\n{}", policies.collect::<String>()));
+    let arguments = ["--config", &policies, "--body-memory", "4MiB", "--metrics-listen", "127.0.0.1:0"];
+    let server = Server::start(&arguments);
+    let before = most_resident(&server);
+    let metrics = server.metrics.expect("it has the listener");
+    let listeners = [(metrics, "/metrics"), (server.admin, "/openapi.json"), (server.admin, "/v1/policies")];
+    let connections: Vec<_> =
+        listeners.iter().map(|(address, path)| ask_and_read_nothing(*address, path, 4)).collect();
+    let grown = most_resident(&server).saturating_sub(before) / MIB;
+    println!("{:?} answered; {grown} MiB", connections.iter().map(|(_, ok)| ok).collect::<Vec<_>>());
+    assert!(grown < 24, "{grown} MiB");
+    drop(connections);
+    until("others have their documents", || server.admin_get("/openapi.json").status == 200);
+}
+
 /// A client that asks for a document again and again over HTTP/1.1, and reads nothing.
 fn ask_and_never_read(address: SocketAddr, path: &str) -> TcpStream {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build().expect("a runtime");
@@ -130,6 +178,17 @@ fn a_client_that_does_not_read_makes_room() {
         |reason: &str| server.metric(&format!("tollgate_http_connections_cut_total{{reason=\"{reason}\"}}"));
     assert!(cut("stalled") >= Some(1.0));
     assert_eq!(cut("idle"), Some(0.0));
+}
+
+/// Unread documents over HTTP/1.1 took memory that the budget did not know of.
+#[test]
+fn an_unread_document_holds_memory_over_http_1() {
+    let server = Server::start(&["--limit", "5/1d"]);
+    let held = || server.metric("tollgate_http_body_memory_bytes");
+    let deaf: Vec<TcpStream> = (0..8).map(|_| ask_and_never_read(server.admin, "/openapi.json")).collect();
+    until("the documents hold memory", || held() > Some(32.0 * 1024.0));
+    drop(deaf);
+    until("all is given back", || held() == Some(0.0));
 }
 
 /// One small request a second kept a connection for ever, with all its unread answers: the service saw that something
