@@ -132,7 +132,11 @@ fn what_is_missing_is_said_whole() {
 
     let by = key::from_fn("a user", user).or_else(PeerAddress::new());
     let Identity::Missing(missing) = found(by.extract(Head::from(&empty))).unwrap() else { panic!() };
-    assert_eq!(missing.fault(), Fault::Caller, "a user would have been enough");
+    assert_eq!(
+        missing.fault(),
+        Fault::Setup,
+        "a user would have been enough, but those without are not counted"
+    );
 }
 
 #[test]
