@@ -4,7 +4,7 @@ use std::fmt;
 use std::net::IpAddr;
 
 use crate::scalar::Scalar;
-use crate::{List, Network, Undecided, Value, View};
+use crate::{Expression, List, Network, Undecided, Value, View};
 
 /// An attribute, and what has to hold of its value.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -19,6 +19,11 @@ pub struct Condition {
 pub enum Test {
     /// The value fits one of these.
     OneOf(Box<[Pattern]>),
+    /// The value fits one of these, of which upper and lower case are the same. Made by
+    /// [`ignoring_case`](Self::ignoring_case).
+    IgnoringCase(Lowercase),
+    /// The value fits this as a whole.
+    Matches(Expression),
     /// The value is an address in one of these networks.
     Within(Box<[Network]>),
     /// The value is in a list from a file.
@@ -32,6 +37,10 @@ pub enum Test {
     /// The other does not hold. Where there is no value, nothing holds of it, so this does.
     Not(Box<Test>),
 }
+
+/// Forms of texts in lower case, to which values are compared in lower case.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Lowercase(Box<[Pattern]>);
 
 /// A form of texts.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -87,12 +96,40 @@ pub(crate) fn all_hold<'c, V: View>(conditions: &'c [Condition], view: &V) -> Re
 }
 
 impl Test {
+    /// Returns a test that holds of values that fit one of these, whatever their upper and lower case.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use tollgate_policy::{Pattern, Test, Value};
+    ///
+    /// let gold = Test::ignoring_case([Pattern::new("Gold*")]);
+    /// assert!(gold.holds(Some(Value::of("plan", "GOLD-2"))));
+    /// assert!(!gold.holds(Some(Value::of("plan", "old"))));
+    /// ```
+    #[must_use]
+    pub fn ignoring_case(patterns: impl IntoIterator<Item = Pattern>) -> Self {
+        let lower = |pattern: Pattern| match pattern {
+            Pattern::Exact(text) => Pattern::Exact(text.to_lowercase().into()),
+            Pattern::Prefix(text) => Pattern::Prefix(text.to_lowercase().into()),
+            Pattern::Glob(text) => Pattern::Glob(text.to_lowercase().into()),
+        };
+        Self::IgnoringCase(Lowercase(patterns.into_iter().map(lower).collect()))
+    }
+
     /// Whether it holds of this value, or of there being none.
     #[must_use]
     pub fn holds(&self, value: Option<Value<'_>>) -> bool {
         match self {
             Self::OneOf(patterns) => {
                 value.is_some_and(|value| value.texts().any(|text| patterns.iter().any(|it| it.fits(text))))
+            }
+            Self::IgnoringCase(Lowercase(patterns)) => value.is_some_and(|value| {
+                let fits = |text: &str| patterns.iter().any(|it| it.fits(&text.to_lowercase()));
+                value.texts().any(fits)
+            }),
+            Self::Matches(expression) => {
+                value.is_some_and(|value| value.texts().any(|it| expression.fits(it)))
             }
             Self::Within(networks) => value.and_then(|value| address(value.text())).is_some_and(|address| {
                 let host = Network::host(address);
@@ -110,11 +147,12 @@ impl Test {
     pub(crate) fn has_empty_list(&self) -> bool {
         match self {
             Self::OneOf(patterns) => patterns.is_empty(),
+            Self::IgnoringCase(Lowercase(patterns)) => patterns.is_empty(),
             Self::Within(networks) => networks.is_empty(),
             Self::All(tests) => tests.is_empty() || tests.iter().any(Self::has_empty_list),
             Self::Not(test) => test.has_empty_list(),
             // An empty list of a file may have something in it tomorrow.
-            Self::In(_) | Self::Present | Self::Absent => false,
+            Self::In(_) | Self::Matches(_) | Self::Present | Self::Absent => false,
         }
     }
 }
@@ -208,14 +246,24 @@ impl fmt::Display for Test {
                 [_] => write!(f, "{{ {} }}", Named(self)),
                 patterns => list(f, patterns),
             },
-            Self::All(tests) => {
-                f.write_str("{ ")?;
-                for (index, test) in tests.iter().enumerate() {
-                    write!(f, "{}{}", if index == 0 { "" } else { ", " }, Named(test))?;
-                }
-                f.write_str(" }")
-            }
-            test => write!(f, "{{ {} }}", Named(test)),
+            test => write!(
+                f,
+                "{{ {}{} }}",
+                Named(test),
+                if test.ignores_case() { ", ignore_case: true" } else { "" }
+            ),
+        }
+    }
+}
+
+impl Test {
+    /// Whether braces have to say that case is ignored in them.
+    fn ignores_case(&self) -> bool {
+        match self {
+            Self::IgnoringCase(_) => true,
+            Self::Matches(expression) => expression.ignores_case(),
+            Self::All(tests) => tests.iter().any(Self::ignores_case),
+            _ => false,
         }
     }
 }
@@ -226,7 +274,7 @@ struct Named<'a>(&'a Test);
 impl fmt::Display for Named<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.0 {
-            Test::OneOf(patterns) => match patterns.as_ref() {
+            Test::OneOf(patterns) | Test::IgnoringCase(Lowercase(patterns)) => match patterns.as_ref() {
                 [Pattern::Exact(text)] => write!(f, "equal: {}", Scalar(text)),
                 [Pattern::Prefix(prefix)] => write!(f, "prefix: {}", Scalar(prefix)),
                 [Pattern::Glob(glob)] => write!(f, "glob: {}", Scalar(glob)),
@@ -235,6 +283,7 @@ impl fmt::Display for Named<'_> {
                     list(f, patterns)
                 }
             },
+            Test::Matches(expression) => write!(f, "regex: {}", Scalar(expression.as_str())),
             Test::Within(networks) => {
                 f.write_str("cidr: ")?;
                 let networks: Vec<String> = networks.iter().map(Network::to_string).collect();

@@ -48,6 +48,7 @@ mod changes;
 mod condition;
 mod config;
 mod cost;
+mod expression;
 mod file;
 mod identity;
 mod index;
@@ -69,9 +70,10 @@ mod warning;
 pub use self::attributes::Attributes;
 pub use self::builder::{PolicyBuilder, PolicyError};
 pub use self::changes::{Change, ChangedSetting, Changes};
-pub use self::condition::{Condition, Pattern, Test};
+pub use self::condition::{Condition, Lowercase, Pattern, Test};
 pub use self::config::{Config, ConfigError, StoreSettings};
 pub use self::cost::{Cost, CostAttribute, CostError, OnMissingCost};
+pub use self::expression::{Expression, ExpressionError};
 pub use self::identity::{Choices, Identity, KeyFault, NoKey};
 pub use self::limiter::{
     AskedCheck, Changed, ChargedWindow, CheckError, Ground, PolicyDecision, PolicyLimiter, PolicySet,

@@ -5,7 +5,7 @@ use std::fmt;
 use thiserror::Error;
 use tollgate::{LocalShareError, QuotaError};
 
-use crate::{Attributes, NetworkError, Printable};
+use crate::{Attributes, ExpressionError, NetworkError, Printable};
 
 /// A place in a file; lines and columns begin at 1, and a column is a character.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -185,6 +185,12 @@ pub enum ProblemKind {
         /// Why not.
         reason: Box<str>,
     },
+    /// A regular expression that cannot be used.
+    #[error(transparent)]
+    Expression(ExpressionError),
+    /// More regular expressions than files may have.
+    #[error("the files have more than {MAX_EXPRESSIONS} regular expressions")]
+    TooManyExpressions,
     /// A cost whose least is above its most.
     #[error("`min` is above `max`, so that no request has a cost")]
     CostRange,
@@ -277,9 +283,12 @@ impl fmt::Display for Problem {
     }
 }
 
-/// All that is wrong with one file.
+/// All that is wrong with files that are read together, and how many expressions they have had.
 #[derive(Debug, Default)]
-pub(crate) struct Problems(Vec<Problem>);
+pub(crate) struct Problems(Vec<Problem>, usize);
+
+/// Regular expressions in files that are read together. Compiled, each has a bound of its own.
+const MAX_EXPRESSIONS: usize = 1_000;
 
 /// Places in a file, in its order.
 pub(crate) struct Places(Vec<Position>);
@@ -293,6 +302,12 @@ impl Places {
 }
 
 impl Problems {
+    /// Counts an expression, before it is compiled.
+    pub(crate) fn count_expression(&mut self) -> Result<(), ProblemKind> {
+        self.1 += 1;
+        if self.1 > MAX_EXPRESSIONS { Err(ProblemKind::TooManyExpressions) } else { Ok(()) }
+    }
+
     pub(crate) fn add(&mut self, at: Position, kind: ProblemKind) {
         self.0.push(Problem { at, kind });
     }

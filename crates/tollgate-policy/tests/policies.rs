@@ -105,6 +105,46 @@ fn the_first_override_that_holds_replaces_the_list() {
     assert_eq!(with("silver"), ["search: 10/1s 1", "search: 100/1m 1", "all: 1000/1s 1"]);
 }
 
+#[test]
+fn expressions_fit_as_a_whole_and_case_may_be_ignored() {
+    let holds = |test: &str, value: &str| {
+        let config = config(&format!("policies: [{{ name: a, match: {{ x: {test} }}, exempt: true }}]"));
+        let attributes = attributes(&[("x", value)]);
+        let count = config.policies().matching(&attributes).count();
+        count == 1
+    };
+    let version = "{ regex: '/v[0-9]+/.*' }";
+    assert!(holds(version, "/v2/users") && !holds(version, "/api/v2/users") && !holds(version, "/V2/users"));
+    assert!(holds("{ regex: 'a|bc' }", "bc") && !holds("{ regex: 'a|bc' }", "abc"));
+    assert!(holds("{ regex: '/v[0-9]+/.*', ignore_case: true }", "/V2/users"));
+    for test in
+        ["{ equal: Gold }", "{ one_of: [x, GOLD] }", "{ prefix: gO }", "{ glob: '*OLD' }", "{ regex: g.LD }"]
+    {
+        let ignoring = test.replace(" }", ", ignore_case: true }");
+        for value in ["gold", "Gold", "GOLD"] {
+            assert!(holds(&ignoring, value), "{ignoring} {value}");
+            assert!(!holds(&ignoring.replace("{ ", "{ not: { ").replace(" }", " } }"), value));
+        }
+        assert!(!holds(test, "gold") && !holds(&ignoring, "silver"), "{test}");
+    }
+    assert!(holds("{ equal: Ärger, ignore_case: true }", "ÄRGER"));
+    assert!(!holds("{ equal: a, ignore_case: true, prefix: b }", "a"), "both have to hold");
+}
+
+#[test]
+fn files_have_a_thousand_expressions_at_most() {
+    let file = |count: usize| {
+        let policy =
+            |number| format!("{{ name: p{number}, match: {{ x: {{ regex: 'a{number}' }} }}, exempt: true }}");
+        let all: Vec<String> = (0..count).map(policy).collect();
+        Config::parse("t", &format!("policies: [{}]", all.join(", ")))
+    };
+    assert!(file(1_000).is_ok());
+    assert!(
+        file(1_001).unwrap_err().to_string().ends_with("the files have more than 1000 regular expressions")
+    );
+}
+
 const TABLES: &str = "
 tiers:
   free: [5/1m]

@@ -30,6 +30,15 @@ fn a_condition_is_printed_as_what_it_means() {
         ("path: '$${X}'", "path: \"$${X}\""),
         ("ip: { cidr: ['2001:db8::/32', 10.0.0.0/8] }", "ip: { cidr: [\"2001:db8::/32\", 10.0.0.0/8] }"),
         ("ip: { present: false }", "ip: { absent: true }"),
+        ("plan: { regex: 'v[0-9]+' }", "plan: { regex: \"v[0-9]+\" }"),
+        (
+            "plan: { one_of: [Gold, 'Plat*'], ignore_case: true }",
+            "plan: { one_of: [gold, plat*], ignore_case: true }",
+        ),
+        (
+            "plan: { not: { equal: A, regex: b, ignore_case: true } }",
+            "plan: { not: { equal: a, regex: b, ignore_case: true } }",
+        ),
     ] {
         let [condition] = <[Condition; 1]>::try_from(conditions(written)).unwrap();
         assert_eq!(condition.to_string(), printed);

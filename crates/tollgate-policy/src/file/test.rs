@@ -9,7 +9,7 @@ use super::read::{At, OneOrMany, Read, schema, section};
 use super::table::FileBeside;
 use super::tree::{Node, Value};
 use crate::problem::Problems;
-use crate::{Attributes, Condition, List, Network, Pattern, Position, ProblemKind, Test};
+use crate::{Attributes, Condition, Expression, List, Network, Pattern, Position, ProblemKind, Test};
 
 /// Attributes and what has to hold of them.
 #[derive(Debug, Clone)]
@@ -26,6 +26,21 @@ pub(crate) struct Literal(Box<str>);
 /// What texts begin with.
 #[derive(Debug)]
 pub(crate) struct Prefix(Box<str>);
+
+/// A regular expression as it is written. What a variable stands for would be special in it.
+#[derive(Debug)]
+pub(crate) struct ExpressionText(Box<str>);
+
+impl Read for ExpressionText {
+    fn read(node: &Node, problems: &mut Problems) -> Option<Self> {
+        const EXPECTED: &str = "a regular expression without variables";
+        let text = node.text(EXPECTED).and_then(|text| match node.is_filled() {
+            true => Err(node.expected(EXPECTED)),
+            false => Ok(Self(text.into())),
+        });
+        problems.take(node.at, text)
+    }
+}
 
 /// The texts of a file.
 #[derive(Debug)]
@@ -63,6 +78,10 @@ section! {
         "prefix" prefix: Prefix,
         /// A text of this form: `*` stands for any characters or none, `?` for one.
         "glob" glob: Pattern,
+        /// A regular expression that fits the text as a whole.
+        "regex" regex: ExpressionText,
+        /// Whether upper and lower case are the same to the texts and expressions beside it.
+        "ignore_case" ignore_case: bool,
         /// An address in one of these networks.
         "cidr" cidr: OneOrMany<Cidr>,
         /// One of the texts in a file in the same folder: one on each line, in which nothing is special.
@@ -117,20 +136,40 @@ impl Read for Test {
 }
 
 /// `None` if none of them could be read.
-fn one_of(OneOrMany(patterns): OneOrMany<Pattern>) -> Option<Test> {
-    let is_any = !patterns.is_empty();
-    is_any.then(|| Test::OneOf(patterns.into_iter().map(|pattern| pattern.value).collect()))
+fn one_of(patterns: OneOrMany<Pattern>) -> Option<Test> {
+    let patterns = values(patterns);
+    (!patterns.is_empty()).then(|| Test::OneOf(patterns.into()))
+}
+
+fn values(OneOrMany(patterns): OneOrMany<Pattern>) -> Vec<Pattern> {
+    patterns.into_iter().map(|pattern| pattern.value).collect()
 }
 
 impl RawTest {
     fn resolve(self, node: &Node, problems: &mut Problems) -> Option<Test> {
-        let single = |pattern| Test::OneOf([pattern].into());
+        let ignores_case = self.ignore_case.as_ref().is_some_and(|ignores| ignores.value);
+        let one_of = |patterns: Vec<Pattern>| match ignores_case {
+            true => Test::ignoring_case(patterns),
+            false => Test::OneOf(patterns.into()),
+        };
         let presence = |is_present| if is_present { Test::Present } else { Test::Absent };
         let mut tests = Vec::new();
-        tests.extend(self.equal.map(|text| single(Pattern::Exact(text.value.0))));
-        tests.extend(self.one_of.and_then(|patterns| one_of(patterns.value)));
-        tests.extend(self.prefix.map(|text| single(Pattern::Prefix(text.value.0))));
-        tests.extend(self.glob.map(|pattern| single(pattern.value)));
+        tests.extend(self.equal.map(|text| one_of(vec![Pattern::Exact(text.value.0)])));
+        let patterns =
+            self.one_of.map(|patterns| values(patterns.value)).filter(|patterns| !patterns.is_empty());
+        tests.extend(patterns.map(one_of));
+        tests.extend(self.prefix.map(|text| one_of(vec![Pattern::Prefix(text.value.0)])));
+        tests.extend(self.glob.map(|pattern| one_of(vec![pattern.value])));
+        if let Some(At { at, value: ExpressionText(text), .. }) = self.regex {
+            let expression = problems
+                .count_expression()
+                .and_then(|()| Expression::new(&text, ignores_case).map_err(ProblemKind::Expression));
+            tests.extend(problems.take(at, expression).map(Test::Matches));
+        }
+        if let Some(ignores) = self.ignore_case.filter(|_| tests.is_empty()) {
+            let section = "a test without `equal`, `one_of`, `prefix`, `glob` and `regex`";
+            problems.add(ignores.at, ProblemKind::Needless { section, key: "ignore_case" });
+        }
         tests.extend(self.cidr.map(|networks| {
             Test::Within(networks.value.0.into_iter().map(|network| network.value.0).collect())
         }));
@@ -246,6 +285,10 @@ impl JsonSchema for Pattern {
         })
     }
 }
+
+schema!(ExpressionText: "Expression", _generator => {
+    json_schema!({ "type": "string", "format": "regex", "maxLength": Expression::MAX_CHARACTERS })
+});
 
 schema!(TextsOf: "TextsOf", generator => generator.subschema_for::<FileBeside>());
 

@@ -55,7 +55,13 @@ pub(super) fn places(test: &Test) -> Option<Vec<Place<'_>>> {
     match test {
         Test::OneOf(patterns) => patterns.iter().map(place).collect(),
         Test::Within(networks) => Some(networks.iter().copied().map(Place::Network).collect()),
-        Test::In(_) | Test::All(_) | Test::Present | Test::Absent | Test::Not(_) => None,
+        Test::IgnoringCase(_)
+        | Test::Matches(_)
+        | Test::In(_)
+        | Test::All(_)
+        | Test::Present
+        | Test::Absent
+        | Test::Not(_) => None,
     }
 }
 
