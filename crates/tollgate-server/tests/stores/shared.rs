@@ -332,13 +332,15 @@ fn a_change_that_the_store_did_not_make_is_a_problem_under_every_policy() {
         let store = redis();
         let server = serve_by(&store, "5/1d@first_hit", policy);
         until("counted", &server, "/v1/check?user=bob", is_from_store);
-        let windows = charged(&server.post("/v1/check", ALICE).json());
-        let refund = json!({ "attributes": { "user": "alice" }, "windows": windows }).to_string();
         store.kill();
         for (path, body) in [
             ("/v1/reset", ALICE),
             ("/v1/set", r#"{"attributes": {"user": "alice"}, "used": 1}"#),
-            ("/v1/refund", &refund),
+            (
+                "/v1/refund",
+                r#"{"attributes": {"user": "alice"},
+                    "windows": [{"policy": "default", "quota": "5/1d@first_hit", "start": 0}]}"#,
+            ),
         ] {
             let reply = server.admin_post(path, body);
             reply.assert_problem(503, None);
