@@ -39,6 +39,10 @@ const ROUND: Duration = Duration::from_secs(20);
 /// The figure is that of the median round, so a single disturbance of the machine changes nothing.
 const ROUNDS: usize = 5;
 
+/// Some twenty times what a check takes on a machine that does nothing else. Where it takes longer without slow clients, others
+/// use the machine, and the figures say nothing of the service.
+const BUSY: Duration = Duration::from_millis(5);
+
 /// How slow clients may be.
 #[derive(Clone, Copy)]
 enum Slowness {
@@ -181,13 +185,15 @@ fn prove() {
         .collect();
     let kept = Figures::of(&rounds, |measured| measured.kept);
     let new = Figures::of(&rounds, |measured| measured.new);
+    let calm = kept.calm.max(new.calm);
+    assert!(calm < BUSY, "this proves nothing: the machine is busy, p99 without slow clients is {calm:?}");
     let mut violations = 0;
-    for (kind, Figures { calm, slow, ratio }) in [("kept", kept), ("new", new)] {
+    for (kind, Figures { calm, slow, ratio }) in [("kept", &kept), ("new", &new)] {
         let (calm, slow) = (calm.as_micros(), slow.as_micros());
         println!(
             "RESULT prove/http/slow/{kind} connections={connections} calm_p99_us={calm} slow_p99_us={slow} ratio={ratio:.2}"
         );
-        violations += u32::from(ratio > 2.0);
+        violations += u32::from(*ratio > 2.0);
     }
     println!("RESULT prove/http/slow connections={connections} rounds={ROUNDS} violations={violations}");
     assert_eq!(violations, 0, "others wait more than twice as long as without slow clients");
