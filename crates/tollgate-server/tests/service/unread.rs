@@ -2,6 +2,7 @@
 
 #![allow(clippy::expect_used, clippy::disallowed_methods, reason = "this is a test, in real time")]
 
+use std::io::Read;
 use std::net::{SocketAddr, TcpStream};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -111,12 +112,12 @@ fn ask_and_read_nothing(address: SocketAddr, path: &str, connections: usize) -> 
 /// service keep 600 MiB.
 #[test]
 fn checks_that_nobody_reads_are_bounded() {
-    let server = Server::start(&["--limit", "1000000/1d", "--key", "user", "--body-memory", "8MiB"]);
+    let server = Server::start(&["--limit", "1000000/1d", "--key", "user", "--body-memory", "4MiB"]);
     let before = most_resident(&server);
     let (connections, ok) = ask_and_read_nothing(server.public, "/v1/check?user=alice", 100);
     let grown = most_resident(&server).saturating_sub(before) / MIB;
     println!("{ok} answered; {grown} MiB");
-    assert!(grown < 32, "{grown} MiB");
+    assert!(grown < 40, "{grown} MiB");
     // Whoever asks one thing at a time is answered, over both versions.
     assert_eq!(server.get("/v1/check?user=bob").status, 200);
     let mut other = server.connect();
@@ -136,12 +137,9 @@ fn checks_that_nobody_reads_are_bounded() {
 #[test]
 fn documents_that_nobody_reads_are_bounded() {
     let folder = Folder::new();
-    let policies = (0..200).map(|index| {
-        format!("  - {{ name: policy-number-{index}, match: {{ path: /{index} }}, key: [user], quotas: [5/1m] }}\n")
-    });
-    let policies = folder.write("policies.yaml", &format!("policies:\n{}", policies.collect::<String>()));
-    let arguments = ["--config", &policies, "--body-memory", "4MiB", "--metrics-listen", "127.0.0.1:0"];
-    let server = Server::start(&arguments);
+    let policies = many_policies(&folder);
+    let server =
+        Server::start(&["--config", &policies, "--body-memory", "4MiB", "--metrics-listen", "127.0.0.1:0"]);
     let before = most_resident(&server);
     let metrics = server.metrics.expect("it has the listener");
     let listeners = [(metrics, "/metrics"), (server.admin, "/openapi.json"), (server.admin, "/v1/policies")];
@@ -149,9 +147,17 @@ fn documents_that_nobody_reads_are_bounded() {
         listeners.iter().map(|(address, path)| ask_and_read_nothing(*address, path, 4)).collect();
     let grown = most_resident(&server).saturating_sub(before) / MIB;
     println!("{:?} answered; {grown} MiB", connections.iter().map(|(_, ok)| ok).collect::<Vec<_>>());
-    assert!(grown < 24, "{grown} MiB");
+    assert!(grown < 40, "{grown} MiB");
     drop(connections);
     until("others have their documents", || server.admin_get("/openapi.json").status == 200);
+}
+
+/// A file whose policies make long documents.
+fn many_policies(folder: &Folder) -> String {
+    let policies = (0..200).map(|index| {
+        format!("  - {{ name: policy-number-{index}, match: {{ path: /{index} }}, key: [user], quotas: [5/1m] }}\n")
+    });
+    folder.write("policies.yaml", &format!("policies:\n{}", policies.collect::<String>()))
 }
 
 /// A client that asks for a document again and again over HTTP/1.1, and reads nothing.
@@ -183,10 +189,15 @@ fn a_client_that_does_not_read_makes_room() {
 /// Unread documents over HTTP/1.1 took memory that the budget did not know of.
 #[test]
 fn an_unread_document_holds_memory_over_http_1() {
-    let server = Server::start(&["--limit", "5/1d"]);
+    let folder = Folder::new();
+    let policies = many_policies(&folder);
+    let server = Server::start(&["--config", &policies]);
     let held = || server.metric("tollgate_http_body_memory_bytes");
-    let deaf: Vec<TcpStream> = (0..8).map(|_| ask_and_never_read(server.admin, "/openapi.json")).collect();
-    until("the documents hold memory", || held() > Some(32.0 * 1024.0));
+    let mut deaf = ask_and_never_read(server.admin, "/v1/policies");
+    until("a document holds memory", || {
+        // The last piece of a document holds none. It may be that one which waits now.
+        deaf.read(&mut [0; 64 * 1024]).expect("more than is ever read") > 0 && held() > Some(16.0 * 1024.0)
+    });
     drop(deaf);
     until("all is given back", || held() == Some(0.0));
 }
