@@ -178,8 +178,11 @@ fn ask_and_never_read(address: SocketAddr, path: &str) -> TcpStream {
 /// taken for an idle one: it was asked to close, which it could not, and a new client waited for two minutes.
 #[test]
 fn a_client_that_does_not_read_makes_room() {
-    let server = Server::start(&["--limit", "5/1d", "--max-connections", "3"]);
-    let _deaf: Vec<TcpStream> = (0..3).map(|_| ask_and_never_read(server.admin, "/openapi.json")).collect();
+    let folder = Folder::new();
+    // Long, and made quickly: the service has to fill the buffers of the system before a write waits.
+    let policies = many_policies(&folder);
+    let server = Server::start(&["--config", &policies, "--max-connections", "3"]);
+    let _deaf: Vec<TcpStream> = (0..3).map(|_| ask_and_never_read(server.admin, "/v1/policies")).collect();
     let cut =
         |reason: &str| server.metric(&format!("tollgate_http_connections_cut_total{{reason=\"{reason}\"}}"));
     assert!(cut("stalled") >= Some(1.0));
