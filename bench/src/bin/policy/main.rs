@@ -116,7 +116,12 @@ struct Subject {
 impl Subject {
     fn new(policies: usize) -> Result<Self> {
         let mix = Mix::new(policies);
-        Ok(Self { config: Config::parse("mix.yaml", &mix.file)?, limitador: limitador(&mix)?, mix, applying: 2 })
+        Ok(Self {
+            config: Config::parse("mix.yaml", &mix.file)?,
+            limitador: limitador(&mix)?,
+            mix,
+            applying: 2,
+        })
     }
 
     /// The same with a policy more, which applies to all and has a table of so many values.

@@ -97,7 +97,8 @@ impl Mix {
         self.file += "    overrides:\n      by: user\n      values:\n";
         for number in 0..values {
             // Some lists, as plans have them. Writing into a string does not fail.
-            let _ = writeln!(self.file, "        user-{}: [{}/1m]", number * 7_919 % values, 10 + number % 100);
+            let _ =
+                writeln!(self.file, "        user-{}: [{}/1m]", number * 7_919 % values, 10 + number % 100);
         }
     }
 }
