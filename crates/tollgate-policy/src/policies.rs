@@ -62,7 +62,7 @@ impl Policies {
     }
 
     /// Sets what becomes of a request that no policy matches. One that a policy passes over
-    /// ([`OnMissingKey::Skip`]) is not matched by it.
+    /// ([`OnMissingKey::Skip`](crate::OnMissingKey::Skip)) is not matched by it.
     #[must_use]
     pub fn with_unmatched(self, unmatched: Unmatched) -> Self {
         Self { unmatched: Some(unmatched), ..self }
