@@ -9,8 +9,8 @@ use crate::{Policy, Unknown, View, canonical};
 
 /// Names and values; borrowed from the request where they stand there as they are.
 ///
-/// Of a name that is given twice the first value counts. Those of `path` and `ip` are kept in [one spelling](canonical). How many there may be is for the edge to say, which
-/// takes them from strangers.
+/// If a name is given twice, the first value counts. `path` and `ip` are kept in [one spelling](canonical). How many
+/// attributes there may be is limited where they are taken from strangers.
 ///
 /// There is no `Debug`: values often are persons or secrets.
 #[derive(Default, Clone)]

@@ -121,7 +121,7 @@ impl ClientAddress {
         let peer = Peer::of(head)?;
         let reached = match &self.told {
             Told::Way(header) => self.reached(peer, header.hops(head.headers())),
-            Told::Client(header) => self.reached(peer, std::iter::once(sole(head.headers(), header))),
+            Told::Client(header) => self.reached(peer, std::iter::once(only_address(head.headers(), header))),
         };
         Some(reached.to_canonical())
     }
@@ -139,8 +139,8 @@ impl ClientAddress {
     }
 }
 
-/// The address that this header holds; `None` if it is there twice.
-fn sole(headers: &HeaderMap, name: &HeaderName) -> Option<IpAddr> {
+/// The address that this header holds; `None` if it is there twice, even with the same value.
+fn only_address(headers: &HeaderMap, name: &HeaderName) -> Option<IpAddr> {
     let mut values = headers.get_all(name).iter();
     let value = values.next()?;
     if values.next().is_some() { None } else { node::address(value.as_bytes()) }
