@@ -1,18 +1,23 @@
 //! The time that processes spend on cores.
 
 use std::fs;
+use std::io;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
 
-/// User and system time of all threads of this process so far. A thread that ended would be missing; those that
-/// are measured keep theirs.
+/// User and system time of all threads of a process so far. The time of a thread that has ended is not in it: the
+/// threads that are measured live as long as their process.
 pub fn cpu_time(process: u32) -> Result<Duration> {
     let tasks = format!("/proc/{process}/task");
     let mut nanos = 0;
     for task in fs::read_dir(&tasks).with_context(|| tasks.clone())? {
         let schedstat = task?.path().join("schedstat");
-        let text = fs::read_to_string(&schedstat).with_context(|| schedstat.display().to_string())?;
+        let text = match fs::read_to_string(&schedstat) {
+            Ok(text) => text,
+            Err(error) if has_ended(&error) => continue,
+            Err(error) => return Err(error).context(schedstat.display().to_string()),
+        };
         // Time on a core, time waiting for one, time slices; in nanoseconds, where `stat` counts ticks.
         let on_core = text.split_whitespace().next().context("an empty schedstat")?;
         nanos += on_core.parse::<u64>()?;
@@ -20,21 +25,45 @@ pub fn cpu_time(process: u32) -> Result<Duration> {
     Ok(Duration::from_nanos(nanos))
 }
 
+/// Whether the thread ended between its listing and its reading: before its file was opened, or (`ESRCH`) after.
+fn has_ended(error: &io::Error) -> bool {
+    const ESRCH: i32 = 3;
+    error.kind() == io::ErrorKind::NotFound || error.raw_os_error() == Some(ESRCH)
+}
+
 #[cfg(test)]
 mod tests {
-    use super::*;
-    use crate::stopwatch::Stopwatch;
+    use std::process::{Child, Command, Stdio};
+    use std::thread;
 
-    #[test]
-    fn a_busy_thread_adds_its_time() {
-        const BUSY: Duration = Duration::from_millis(50);
-        let before = cpu_time(std::process::id()).unwrap();
-        let watch = Stopwatch::start();
-        while watch.elapsed() < 4 * BUSY {
-            std::hint::spin_loop();
+    use super::*;
+
+    struct Busy(Child);
+
+    impl Drop for Busy {
+        fn drop(&mut self) {
+            self.0.kill().unwrap();
+            self.0.wait().unwrap();
         }
-        // Others may have had most of the core meanwhile.
-        let spent = cpu_time(std::process::id()).unwrap() - before;
-        assert!(spent > BUSY / 10, "{spent:?}");
+    }
+
+    /// A process of its own: in this one, tests that end would take their time with them.
+    #[test]
+    fn a_busy_process_adds_its_time() {
+        let busy = Busy(Command::new("yes").stdout(Stdio::null()).spawn().unwrap());
+        let before = cpu_time(busy.0.id()).unwrap();
+        while cpu_time(busy.0.id()).unwrap() < before + Duration::from_millis(20) {
+            thread::yield_now();
+        }
+    }
+
+    /// A run failed here when another test ended while the threads of the process were read.
+    #[test]
+    fn threads_that_end_meanwhile_are_passed_over() {
+        for _ in 0..500 {
+            let ends = thread::spawn(|| {});
+            cpu_time(std::process::id()).unwrap();
+            ends.join().unwrap();
+        }
     }
 }
