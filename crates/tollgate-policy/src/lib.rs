@@ -77,7 +77,7 @@ pub use self::expression::{Expression, ExpressionError};
 pub use self::identity::{Choices, Identity, KeyFault, NoKey};
 pub use self::limiter::{
     AskedCheck, Changed, ChargedWindow, CheckError, Ground, PolicyDecision, PolicyLimiter, PolicySet,
-    QuotaRefund, QuotaStanding, RefundError, Reservation, Tally, TrialDecision, TrialTally, WhenFull,
+    QuotaRefund, QuotaStanding, RefundError, Tally, TrialDecision, TrialTally, WhenFull,
 };
 pub use self::list::List;
 pub use self::matched::{Matched, Outcome, Refusal, Trial, TrialKind};

@@ -9,7 +9,8 @@ use std::thread;
 use std::time::Duration;
 
 use tollgate::{
-    LocalShare, ManualClock, MemoryStore, OnStoreFailure, Quota, QuotaState, Source, StoreError, Timestamp,
+    LocalShare, ManualClock, MemoryStore, OnStoreFailure, Quota, QuotaState, Receipt, Source, StoreError,
+    Timestamp,
 };
 use tollgate_policy::{
     Attributes, ChargedWindow, CheckError, Config, Ground, HeaderFormat, Identity, KeyFault, Policies,
@@ -49,6 +50,13 @@ fn try_check(limiter: &Limiter, pairs: &[(&str, &str)]) -> Result<PolicyDecision
 
 fn check(limiter: &Limiter, pairs: &[(&str, &str)]) -> PolicyDecision {
     try_check(limiter, pairs).unwrap()
+}
+
+/// A check, and what it took.
+fn reserve(limiter: &Limiter, request: &Attributes<'_>, cost: u32) -> (PolicyDecision, Receipt) {
+    let decision = block_on(limiter.check(request, cost)).unwrap();
+    let receipt = decision.receipt(request, cost);
+    (decision, receipt)
 }
 
 fn policy(decision: &PolicyDecision) -> Option<&str> {
@@ -473,7 +481,6 @@ fn a_request_that_matches_a_policy_of_others_changes_nothing() {
         assert!(is_refused(block_on(limiter.peek(&request, 1)).unwrap_err(), policy));
         assert!(is_refused(block_on(limiter.reset(&request, |_| true)).unwrap_err(), policy));
         assert!(is_refused(block_on(limiter.set(&request, 4, |_| true)).unwrap_err(), policy));
-        assert!(is_refused(block_on(limiter.reserve(&request, 1)).map(drop).unwrap_err(), policy));
         let refund = block_on(limiter.refund(&request, 1, &[])).unwrap_err();
         assert!(matches!(refund, RefundError::Check(ref error) if is_refused(error.clone(), policy)));
         let both = [(&request, 1), (&as_me("/"), 0)];
@@ -491,7 +498,7 @@ fn what_was_reserved_is_given_back_to_the_windows_it_came_from() {
         "  - { name: asked, key: [user], quotas: [9/1m, 90/1h] }\n  - { name: fixed, key: [user], quotas: [9/1m], cost: 2 }",
     );
     let alice = attributes(ALICE);
-    let reserve = |cost| block_on(limiter.reserve(&alice, cost)).unwrap();
+    let reserve = |cost| reserve(&limiter, &alice, cost);
     let now = || {
         used(&block_on(limiter.peek(&alice, 1)).unwrap())
             .into_iter()
@@ -499,24 +506,24 @@ fn what_was_reserved_is_given_back_to_the_windows_it_came_from() {
             .collect::<Vec<_>>()
     };
 
-    let (decision, reservation) = reserve(6);
-    assert!(decision.is_allowed() && !reservation.is_empty());
-    block_on(limiter.commit(reservation, 2)).unwrap();
+    let (decision, mut receipt) = reserve(6);
+    assert!(decision.is_allowed() && !receipt.is_empty());
+    block_on(limiter.settle(&mut receipt, 2)).unwrap();
     assert_eq!(now(), [2, 2, 2], "the policy said its cost itself");
-    let (_, reservation) = reserve(1);
-    // Of later versions of the policies no reservation knows.
+    let (_, mut receipt) = reserve(1);
+    // Of later versions of the policies no receipt knows.
     let _ = limiter.replace(policies_of("  - { name: other, key: global, quotas: [1/1s] }"), "test");
-    block_on(limiter.commit(reservation, 4)).unwrap();
+    block_on(limiter.settle(&mut receipt, 4)).unwrap();
     let _ = limiter.replace(
         policies_of("  - { name: asked, key: [user], quotas: [9/1m, 90/1h] }\n  - { name: fixed, key: [user], quotas: [9/1m], cost: 2 }"),
         "test",
     );
     assert_eq!(now(), [6, 6, 4]);
-    let (_, reservation) = reserve(3);
-    block_on(limiter.cancel(reservation)).unwrap();
+    let (_, mut receipt) = reserve(3);
+    block_on(receipt.refund(limiter.fallback(), u32::MAX)).unwrap();
     assert_eq!(now(), [6, 6, 4]);
-    let (denied, reservation) = reserve(4);
-    assert!(!denied.is_allowed() && reservation.is_empty());
+    let (denied, receipt) = reserve(4);
+    assert!(!denied.is_allowed() && receipt.is_empty());
 }
 
 /// Without a receipt nothing was charged at all, however much the work cost: a reservation of 0 only looks, and while
@@ -532,9 +539,9 @@ fn what_was_needed_beyond_nothing_is_charged_all_the_same() {
         if is_away {
             limiter.store().begin(Fault::unreachable());
         }
-        let (decision, reservation) = block_on(limiter.reserve(&alice, cost)).unwrap();
+        let (decision, mut receipt) = reserve(&limiter, &alice, cost);
         assert!(decision.is_allowed());
-        block_on(limiter.commit(reservation, actual)).unwrap();
+        block_on(limiter.settle(&mut receipt, actual)).unwrap();
         let decision = block_on(limiter.peek(&alice, 1)).unwrap();
         let fixed = if cost == 0 { 0 } else { 2 };
         assert_eq!(
@@ -544,9 +551,9 @@ fn what_was_needed_beyond_nothing_is_charged_all_the_same() {
         );
     }
     let limiter = limiter("  - { name: a, key: [user], quotas: [1/1d] }");
-    let (denied, reservation) = block_on(limiter.reserve(&attributes(ALICE), 2)).unwrap();
+    let (denied, mut receipt) = reserve(&limiter, &attributes(ALICE), 2);
     assert!(!denied.is_allowed());
-    block_on(limiter.commit(reservation, 9)).unwrap();
+    block_on(limiter.settle(&mut receipt, 9)).unwrap();
     assert_eq!(used(&block_on(limiter.peek(&attributes(ALICE), 1)).unwrap()), [("a", 0)]);
 }
 
@@ -554,7 +561,7 @@ fn what_was_needed_beyond_nothing_is_charged_all_the_same() {
 #[test]
 fn what_is_answered_at_once_is_what_a_check_answers() {
     let (waiting, alice) = (limiter(TRIALS), attributes(ALICE));
-    assert!(waiting.check_at_once(&alice, 1).is_none() && waiting.reserve_at_once(&alice, 1).is_none());
+    assert!(waiting.check_at_once(&alice, 1).is_none());
     let memory = || MemoryStore::builder().clock(ManualClock::default()).build();
     let at_once = PolicyLimiter::new(memory(), policies_of(TRIALS), "test");
     for number in 1..=5 {
@@ -565,10 +572,6 @@ fn what_is_answered_at_once_is_what_a_check_answers() {
     let tally = |set: &PolicySet| set.tally().map(|(_, tally)| tally).collect::<Vec<_>>();
     assert_eq!(tally(&at_once.live()), tally(&waiting.live()));
 
-    let bob = attributes(&[("user", "bob")]);
-    let (_, reservation) = at_once.reserve_at_once(&bob, 3).unwrap().unwrap();
-    block_on(at_once.commit(reservation, 1)).unwrap();
-    assert_eq!(used(&block_on(at_once.peek(&bob, 1)).unwrap()), [("live", 1)]);
     let nobody = at_once.check_at_once(&Attributes::default(), 1).unwrap();
     assert!(matches!(nobody, Err(CheckError::Refused(_))));
 }
@@ -590,14 +593,14 @@ fn a_refund_says_whether_its_window_is_open() {
 }
 
 /// Once something was changed, an error that says that nothing was would be answered with a second try: a refund would give
-/// back twice. A reset and a set said so, and so did a commit and a cancel.
+/// back twice. A reset and a set said so, and so did the settling of a receipt.
 #[test]
 fn an_error_after_a_part_may_have_charged() {
     let limiter = limiter("  - { name: a, key: [user], quotas: [99/1m, 99/1h], on_store_failure: closed }");
     let store = limiter.store();
     let alice = attributes(ALICE);
     let windows: Vec<ChargedWindow> = check(&limiter, ALICE).quotas().map(Into::into).collect();
-    let reserved = || block_on(limiter.reserve(&alice, 5)).unwrap().1;
+    let reserved = || reserve(&limiter, &alice, 5).1;
     let begin = |spared| store.begin_after(spared, Fault::unreachable());
     let told = |error: CheckError| match error {
         CheckError::Store(error) => (error, Vec::new()),
@@ -637,19 +640,20 @@ fn an_error_after_a_part_may_have_charged() {
                 }),
             ),
             (
-                "commit",
+                "settle",
                 Box::new(|| {
-                    let reservation = reserved();
+                    let mut receipt = reserved();
                     begin(spared);
-                    (block_on(limiter.commit(reservation, 3)).unwrap_err(), Vec::new())
+                    (block_on(limiter.settle(&mut receipt, 3)).unwrap_err().into(), Vec::new())
                 }),
             ),
             (
-                "cancel",
+                "give back",
                 Box::new(|| {
-                    let reservation = reserved();
+                    let mut receipt = reserved();
                     begin(spared);
-                    (block_on(limiter.cancel(reservation)).unwrap_err(), Vec::new())
+                    let refunded = block_on(receipt.refund(limiter.fallback(), u32::MAX));
+                    (refunded.unwrap_err().into(), Vec::new())
                 }),
             ),
         ];
@@ -657,7 +661,7 @@ fn an_error_after_a_part_may_have_charged() {
             let (error, changed) = change();
             assert_eq!(error.may_have_charged(), may_have, "{name} after {spared}");
             assert_eq!(error.trouble_of(), Some(&Unreachable), "{name} after {spared}");
-            // A commit and a cancel name none.
+            // An error about a receipt names the quota that failed.
             let names = may_have && ["refund", "reset", "set"].contains(&name);
             assert_eq!(changed, if names { vec!["99/1m"] } else { vec![] }, "{name} after {spared}");
             store.end();

@@ -124,13 +124,13 @@ fn tokens_that_an_answer_did_not_need_are_given_back() {
         let standing = block_on(model.limiter.peek(&alice, 1)).unwrap();
         standing.quotas().map(|quota| quota.state.used()).collect::<Vec<_>>()
     };
-    let reserve = |cost| block_on(model.limiter.reserve(&alice, cost)).unwrap();
-    let (decision, reservation) = reserve(40_000);
+    let check = |cost| block_on(model.limiter.check(&alice, cost)).unwrap();
+    let decision = check(40_000);
     assert!(decision.is_allowed());
-    assert!(!reserve(20_000).0.is_allowed(), "what is reserved is taken");
-    block_on(model.limiter.commit(reservation, 1_500)).unwrap();
+    assert!(!check(20_000).is_allowed(), "what is reserved is taken");
+    block_on(model.limiter.settle(&mut decision.receipt(&alice, 40_000), 1_500)).unwrap();
     assert_eq!(used(), [1, 1_500, 1_500]);
-    assert!(reserve(20_000).0.is_allowed());
+    assert!(check(20_000).is_allowed());
 }
 
 #[test]

@@ -142,7 +142,7 @@ fn nonce() -> Nonce {
 fn written(receipt: &Receipt) -> Option<Vec<u8>> {
     let mut bytes = Vec::new();
     let mut previous: Option<&Key<'_>> = None;
-    for item in receipt.items() {
+    for item in receipt.items().iter().filter(|item| item.units() > 0) {
         write(&mut bytes, item.quota().policy().as_bytes())?;
         write(&mut bytes, item.quota().quota().to_string().as_bytes())?;
         bytes.extend(item.units().to_be_bytes());

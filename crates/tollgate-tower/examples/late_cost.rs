@@ -38,7 +38,7 @@ async fn answer(
     let answer = format!("You said: {question}\n").repeat(3);
     let words = u32::try_from(answer.split_whitespace().count()).unwrap_or(MOST_WORDS);
     // What the answer did not take goes back to the window that was charged.
-    let trouble = |error: tollgate::StoreError| (StatusCode::SERVICE_UNAVAILABLE, error.to_string());
+    let trouble = |error: tollgate::ReceiptError| (StatusCode::SERVICE_UNAVAILABLE, error.to_string());
     reservation.commit(words).await.map_err(trouble)?;
     Ok(answer)
 }

@@ -26,7 +26,7 @@ impl Gate {
         let cost = self.cost(head);
         loop {
             let Some(decided) = engine.decide_at_once(view.values(), cost, self.takes()) else { break };
-            match self.rule_on(engine, head, &view, with_taken(engine, decided)) {
+            match self.rule_on(engine, head, &view, with_taken(decided)) {
                 Ok(ruling) => return Ok(ruling),
                 Err(needed) if !view.find_at_once(&needed) => break,
                 Err(_) => {}
@@ -48,11 +48,11 @@ impl Gate {
                 let (engine, values) = (Arc::clone(engine), view.values().to_static());
                 let step = async move {
                     let decided = engine.decide(&values, cost, Takes::ToGiveBack).await;
-                    with_taken(&engine, decided)
+                    with_taken(decided)
                 };
                 Reserving::new(self, step).await
             } else {
-                with_taken(engine, engine.decide(view.values(), cost, self.takes()).await)
+                with_taken(engine.decide(view.values(), cost, self.takes()).await)
             };
             match self.rule_on(engine, head, &view, decided) {
                 Ok(ruling) => return ruling,
@@ -134,15 +134,9 @@ impl Gate {
 }
 
 /// The decision, and what it took.
-fn with_taken(
-    engine: &Arc<dyn PolicyEngine>,
-    decided: Decided,
-) -> (Result<PolicyDecision, CheckError>, Option<Box<Taken>>) {
+fn with_taken(decided: Decided) -> (Result<PolicyDecision, CheckError>, Option<Box<Taken>>) {
     match decided {
-        Ok((decision, reservation)) => {
-            let taken = reservation.map(|reservation| Box::new(Taken::by_policies(engine, reservation)));
-            (Ok(decision), taken)
-        }
+        Ok((decision, taken)) => (Ok(decision), taken),
         Err(error) => (Err(error), None),
     }
 }

@@ -15,8 +15,8 @@ use http::header::{ACCESS_CONTROL_EXPOSE_HEADERS, RETRY_AFTER};
 use http::{Extensions, HeaderMap, HeaderValue, Request, Response, StatusCode};
 use smallvec::SmallVec;
 use tollgate::{
-    Answer, AnswerError, AnyStore, Charge, Counted, Key, PolicyQuota, QuotaState, SharedLimiter, Step, Store,
-    StoreError, whole_seconds,
+    Answer, AnswerError, AnyStore, Charge, Counted, Counter, Key, PolicyQuota, QuotaState, ReceiptItem,
+    SharedLimiter, Step, Store, StoreError, whole_seconds,
 };
 #[cfg(feature = "policy")]
 use tollgate_policy::PolicyDecision;
@@ -399,7 +399,9 @@ fn admitted(answer: &Result<Counted, StoreError>) -> Option<&Counted> {
 
 /// What a request took that was admitted so.
 fn taken(limiter: &SharedLimiter<AnyStore>, key: &Key<'_>, cost: u32, counted: &Counted) -> Box<Taken> {
-    Box::new(Taken::by_key(limiter, key.clone().into_owned(), cost, counted))
+    let items = limiter.quotas().iter().zip(counted);
+    let items = items.map(|(quota, state)| ReceiptItem::of(Counter::new(quota, key), state).with_cost(cost));
+    Taken::boxed(limiter.store(), items.collect())
 }
 
 /// In a box, so that the way of those who go on moves less; a reply allocates anyhow.

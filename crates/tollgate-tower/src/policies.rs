@@ -2,13 +2,14 @@
 
 use std::sync::Arc;
 
-use tollgate::{Clock, Store, StoreError};
-use tollgate_policy::{CheckError, PolicyDecision, PolicyLimiter, Reservation};
+use tollgate::{Answer, AnyStore, Clock, Counted, Step, Store, StoreError};
+use tollgate_policy::{CheckError, PolicyDecision, PolicyLimiter};
 
 use crate::Head;
 use crate::attributes::{AttributeSources, RequestView, Values};
 use crate::boxed::BoxFuture;
 use crate::headers::{LimitHeaders, PolicyHeaders};
+use crate::taken::Taken;
 
 /// The steps of a [`PolicyLimiter`] that the middleware takes.
 pub(crate) trait PolicyEngine: Send + Sync {
@@ -21,18 +22,14 @@ pub(crate) trait PolicyEngine: Send + Sync {
     /// Whether requests are counted for the address that their connection comes from.
     fn counts_peers(&self) -> bool;
 
-    /// See [`PolicyLimiter::check`] and [`PolicyLimiter::reserve`].
+    /// See [`PolicyLimiter::check`].
     fn decide<'a>(&'a self, values: &'a Values<'_>, cost: u32, takes: Takes) -> BoxFuture<'a, Decided>;
 
-    /// See [`PolicyLimiter::check_at_once`] and [`PolicyLimiter::reserve_at_once`].
+    /// See [`PolicyLimiter::check_at_once`].
     fn decide_at_once(&self, values: &Values<'_>, cost: u32, takes: Takes) -> Option<Decided>;
 
     /// What writes the headers of this decision.
     fn limit_headers(&self, decision: &PolicyDecision) -> Arc<LimitHeaders>;
-
-    fn commit(&self, reservation: Reservation, cost: u32) -> BoxFuture<'_, Result<(), StoreError>>;
-
-    fn cancel(&self, reservation: Reservation) -> BoxFuture<'_, Result<(), StoreError>>;
 }
 
 /// What becomes of the units that a request takes.
@@ -44,18 +41,26 @@ pub(crate) enum Takes {
 }
 
 /// What policies say, with what they took where that may be given back.
-pub(crate) type Decided = Result<(PolicyDecision, Option<Reservation>), CheckError>;
+pub(crate) type Decided = Result<Answered, CheckError>;
+
+type Answered = (PolicyDecision, Option<Box<Taken>>);
 
 /// A limiter, and where it finds what it asks of a request.
 pub(crate) struct Attributed<S, C> {
     limiter: Arc<PolicyLimiter<S, C>>,
+    store: AnyStore,
     sources: AttributeSources,
     headers: PolicyHeaders,
 }
 
-impl<S, C> Attributed<S, C> {
+impl<S: Store + 'static, C: Clock + 'static> Attributed<S, C> {
     pub(crate) fn new(limiter: &Arc<PolicyLimiter<S, C>>, sources: AttributeSources) -> Self {
-        Self { limiter: Arc::clone(limiter), sources, headers: PolicyHeaders::new(&limiter.live()) }
+        Self {
+            limiter: Arc::clone(limiter),
+            store: AnyStore::new(Below(Arc::clone(limiter))),
+            sources,
+            headers: PolicyHeaders::new(&limiter.live()),
+        }
     }
 }
 
@@ -73,42 +78,46 @@ impl<S: Store, C: Clock> PolicyEngine for Attributed<S, C> {
     }
 
     fn decide<'a>(&'a self, values: &'a Values<'_>, cost: u32, takes: Takes) -> BoxFuture<'a, Decided> {
-        Box::pin(async move {
-            match takes {
-                Takes::ForGood => self.limiter.check(values, cost).await.map(for_good),
-                Takes::ToGiveBack => self.limiter.reserve(values, cost).await.map(to_give_back),
-            }
-        })
+        Box::pin(
+            async move { Ok(self.decided(self.limiter.check(values, cost).await?, values, cost, takes)) },
+        )
     }
 
     fn decide_at_once(&self, values: &Values<'_>, cost: u32, takes: Takes) -> Option<Decided> {
-        Some(match takes {
-            Takes::ForGood => self.limiter.check_at_once(values, cost)?.map(for_good),
-            Takes::ToGiveBack => self.limiter.reserve_at_once(values, cost)?.map(to_give_back),
-        })
+        let decision = self.limiter.check_at_once(values, cost)?;
+        Some(decision.map(|decision| self.decided(decision, values, cost, takes)))
     }
 
     fn limit_headers(&self, decision: &PolicyDecision) -> Arc<LimitHeaders> {
         self.headers.of(decision)
     }
+}
 
-    fn commit(&self, reservation: Reservation, cost: u32) -> BoxFuture<'_, Result<(), StoreError>> {
-        Box::pin(self.limiter.commit(reservation, cost))
-    }
-
-    fn cancel(&self, reservation: Reservation) -> BoxFuture<'_, Result<(), StoreError>> {
-        Box::pin(self.limiter.cancel(reservation))
+impl<S: Store, C: Clock> Attributed<S, C> {
+    /// The decision and what it took, unless there is nothing to settle: no quota applies, or the request is denied.
+    fn decided(&self, decision: PolicyDecision, values: &Values<'_>, cost: u32, takes: Takes) -> Answered {
+        let settles =
+            matches!(takes, Takes::ToGiveBack) && decision.is_allowed() && decision.counted().is_some();
+        let taken = settles.then(|| Taken::boxed(&self.store, decision.receipt(values, cost)));
+        (decision, taken)
     }
 }
 
-fn for_good(decision: PolicyDecision) -> (PolicyDecision, Option<Reservation>) {
-    (decision, None)
-}
+/// The store of a limiter, with what its policies say of trouble.
+struct Below<S, C>(Arc<PolicyLimiter<S, C>>);
 
-/// What was reserved, unless there is nothing to settle: no quota applies, or the request is denied.
-fn to_give_back(
-    (decision, reservation): (PolicyDecision, Reservation),
-) -> (PolicyDecision, Option<Reservation>) {
-    let settles = decision.is_allowed() && decision.counted().is_some();
-    (decision, settles.then_some(reservation))
+impl<S: Store, C: Clock> Store for Below<S, C> {
+    fn step<'a>(
+        &'a self,
+        step: Step<'a>,
+    ) -> Answer<impl Future<Output = Result<Counted, StoreError>> + Send> {
+        self.0.fallback().step(step)
+    }
+
+    fn step_each<'a>(
+        &'a self,
+        steps: &'a [Step<'a>],
+    ) -> Answer<impl Future<Output = Vec<Result<Counted, StoreError>>> + Send> {
+        self.0.fallback().step_each(steps)
+    }
 }

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll, Waker};
 
 use smallvec::SmallVec;
-use tollgate::StoreError;
+use tollgate::ReceiptError;
 
 use crate::gate::Gate;
 use crate::taken::Taken;
@@ -32,7 +32,7 @@ use crate::warning::Warning;
 /// ```
 /// use tollgate_tower::Reservation;
 ///
-/// async fn answer(reservation: Reservation) -> Result<String, tollgate::StoreError> {
+/// async fn answer(reservation: Reservation) -> Result<String, tollgate::ReceiptError> {
 ///     let answer = "the answer".to_owned();
 ///     reservation.commit(answer.len() as u32).await?;
 ///     Ok(answer)
@@ -70,12 +70,13 @@ impl Reservation {
     ///
     /// # Errors
     ///
-    /// If the store could not take the step. It is settled all the same: what was taken counts until its window ends.
+    /// If the store could not take a step. The error names the policy and the quota; of several, the first of the
+    /// innermost layer. All others are settled all the same, and what was taken counts until its window ends.
     ///
     /// # Cancel safety
     ///
     /// Dropped before it is done, the difference may or may not have been given back.
-    pub async fn commit(&self, actual: u32) -> Result<(), StoreError> {
+    pub async fn commit(&self, actual: u32) -> Result<(), ReceiptError> {
         let mut settled = Ok(());
         for taken in self.settle() {
             settled = settled.and(taken.commit(actual).await);
@@ -88,7 +89,7 @@ impl Reservation {
     /// # Errors
     ///
     /// As [`commit`](Self::commit).
-    pub async fn cancel(&self) -> Result<(), StoreError> {
+    pub async fn cancel(&self) -> Result<(), ReceiptError> {
         let mut settled = Ok(());
         for taken in self.settle() {
             settled = settled.and(taken.cancel().await);

@@ -1,78 +1,32 @@
 //! What a request has taken and may give back.
 
-#[cfg(feature = "policy")]
-use std::sync::Arc;
-
-use tollgate::{AnyStore, Counted, Decision, Key, Receipt, SharedLimiter, StoreError};
-
-#[cfg(feature = "policy")]
-use crate::policies::PolicyEngine;
+use tollgate::{AnyStore, Receipt, ReceiptError, ReceiptItem};
 
 /// Units that were taken, and from where.
-pub(crate) enum Taken {
-    ByKey {
-        limiter: SharedLimiter<AnyStore>,
-        key: Key<'static>,
-        units: u32,
-        /// Empty where nothing was taken from the store: of cost 0, and where something stood in for it.
-        receipt: Receipt,
-    },
-    #[cfg(feature = "policy")]
-    ByPolicies { engine: Arc<dyn PolicyEngine>, reservation: tollgate_policy::Reservation },
+pub(crate) struct Taken {
+    store: AnyStore,
+    receipt: Receipt,
 }
 
 impl Taken {
-    /// What a request took that was admitted so.
-    pub(crate) fn by_key(
-        limiter: &SharedLimiter<AnyStore>,
-        key: Key<'static>,
-        units: u32,
-        counted: &Counted,
-    ) -> Self {
-        let decision = Decision::new(limiter.quotas(), key.clone(), counted.clone());
-        let receipt = decision.map_or_else(Receipt::default, Decision::into_receipt);
-        Self::ByKey { limiter: limiter.clone(), key, units, receipt }
+    /// In a box, so that the way of requests that give nothing back moves less.
+    pub(crate) fn boxed(store: &AnyStore, receipt: Receipt) -> Box<Self> {
+        Box::new(Self { store: store.clone(), receipt })
     }
 
-    /// The same by policies.
-    #[cfg(feature = "policy")]
-    pub(crate) fn by_policies(
-        engine: &Arc<dyn PolicyEngine>,
-        reservation: tollgate_policy::Reservation,
-    ) -> Self {
-        Self::ByPolicies { engine: Arc::clone(engine), reservation }
-    }
-
-    /// The most units that a quota was charged with.
+    /// The most units that a quota was charged with. What was admitted in the store's place counts as well.
     pub(crate) fn units(&self) -> u32 {
-        match self {
-            Self::ByKey { units, .. } => *units,
-            #[cfg(feature = "policy")]
-            Self::ByPolicies { reservation, .. } => reservation.units(),
-        }
+        let units = |item: &ReceiptItem| item.cost().unwrap_or(item.units());
+        self.receipt.items().iter().map(units).max().unwrap_or(0)
     }
 
     /// Gives everything back, to the windows that were charged.
-    pub(crate) async fn cancel(self) -> Result<(), StoreError> {
-        match self {
-            Self::ByKey { limiter, mut receipt, .. } => limiter.refund(&mut receipt).await.map(drop),
-            #[cfg(feature = "policy")]
-            Self::ByPolicies { engine, reservation, .. } => engine.cancel(reservation).await,
-        }
+    pub(crate) async fn cancel(mut self) -> Result<(), ReceiptError> {
+        self.receipt.refund(&self.store, u32::MAX).await.map(drop)
     }
 
     /// Gives back what was not needed, or charges without asking what was needed beyond it.
-    pub(crate) async fn commit(self, actual: u32) -> Result<(), StoreError> {
-        match self {
-            Self::ByKey { limiter, key, units, receipt } if receipt.is_empty() => {
-                match actual.checked_sub(units) {
-                    None | Some(0) => Ok(()),
-                    Some(missing) => limiter.record(key, missing).await.map(drop),
-                }
-            }
-            Self::ByKey { limiter, mut receipt, .. } => limiter.settle(&mut receipt, actual).await.map(drop),
-            #[cfg(feature = "policy")]
-            Self::ByPolicies { engine, reservation, .. } => engine.commit(reservation, actual).await,
-        }
+    pub(crate) async fn commit(mut self, actual: u32) -> Result<(), ReceiptError> {
+        self.receipt.settle(&self.store, actual).await.map(drop)
     }
 }

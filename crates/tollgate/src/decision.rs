@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::receipt::ReceiptItem;
-use crate::{Charge, Counted, Key, PolicyQuota, Quota, QuotaState, Reason, Receipt};
+use crate::{Charge, Counted, Counter, Key, PolicyQuota, Quota, QuotaState, Reason, Receipt};
 
 /// The answer to a request: may it go on now, what is left, and how long to wait if not.
 ///
@@ -138,8 +138,7 @@ impl<'a> Decision<'a> {
     pub fn into_receipt(self) -> Receipt {
         let item = |index: usize| {
             let (quota, key) = self.asked_at(index)?;
-            let state = self.counted.get(index).filter(|state| state.source() == Source::Store)?;
-            Some(ReceiptItem::new(quota.clone(), key.clone().into_owned(), state.units(), state.mark()))
+            Some(ReceiptItem::of(Counter::new(quota, key), self.counted.get(index)?))
         };
         (0..self.counted.len()).filter_map(item).collect()
     }

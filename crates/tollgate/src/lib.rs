@@ -68,7 +68,7 @@ pub use self::network::{Network, NetworkError};
 pub use self::path::canonical_path;
 pub use self::quota::{Anchor, CalendarUnit, Quota, QuotaError, QuotaErrorKind, WindowLength};
 pub use self::quota_state::{QuotaState, Reason};
-pub use self::receipt::{Receipt, ReceiptItem};
+pub use self::receipt::{Receipt, ReceiptError, ReceiptItem};
 pub use self::store::{
     Answer, AnswerError, AnyStore, Counted, Full, PerQuota, Step, Store, StoreError, Waiting,
 };

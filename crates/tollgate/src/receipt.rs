@@ -1,8 +1,12 @@
 //! What a check took, which can be given back once.
 
+use std::error::Error;
+use std::fmt;
+
 use smallvec::SmallVec;
 
-use crate::{Charge, Key, Mark, PolicyQuota, Step};
+use crate::store::only;
+use crate::{Charge, Counted, Counter, Key, Mark, PolicyQuota, QuotaState, Source, Step, Store, StoreError};
 
 /// What a check took: for each quota the counter, the units and when.
 ///
@@ -41,19 +45,91 @@ pub struct ReceiptItem {
     key: Key<'static>,
     units: u32,
     mark: Mark,
+    /// The cost that settling starts from; `None` if it leaves the item as it is.
+    cost: Option<u32>,
+}
+
+/// The store failed while a receipt was settled or given back. A retry helps as far as the receipt still has items.
+#[derive(Debug, Clone)]
+pub struct ReceiptError {
+    quota: PolicyQuota,
+    cause: StoreError,
 }
 
 impl Receipt {
     /// Whether nothing was taken.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
+        self.0.iter().all(|item| item.units == 0)
     }
 
-    /// What was taken, in the order in which it was charged.
+    /// What was taken, in the order in which it was charged. An item without units took nothing, and is here because
+    /// [settling](Self::settle) may charge it.
     #[must_use]
     pub fn items(&self) -> &[ReceiptItem] {
         &self.0
+    }
+
+    /// Gives back up to `units` of each item on the store that they were taken from; the rest stays taken. `u32::MAX`
+    /// gives back everything. Limiters have this as `refund`.
+    ///
+    /// The store is asked for each item, also after an error. The receipt is empty then, but for items whose step
+    /// provably was not taken.
+    ///
+    /// # Errors
+    ///
+    /// The first error of the store, and the quota it is about. If other items were given back, or nobody knows, it
+    /// [may have charged](ReceiptError::may_have_charged).
+    ///
+    /// # Cancel safety
+    ///
+    /// An item leaves the receipt before the store is asked. If the future is dropped, it may or may not have been given
+    /// back, and is not given back again.
+    pub async fn refund(&mut self, store: &impl Store, units: u32) -> Result<Counted, ReceiptError> {
+        self.use_up(store, |item| item.refund(units)).await
+    }
+
+    /// Settles each item at the actual cost, on the store that it was taken from: what was taken beyond that is given
+    /// back, and what is missing is charged without asking for room, in the windows that are open now. A cost that was
+    /// [fixed](ReceiptItem::fixed) stays as it is.
+    ///
+    /// # Errors
+    ///
+    /// As [`refund`](Self::refund).
+    ///
+    /// # Cancel safety
+    ///
+    /// As [`refund`](Self::refund).
+    pub async fn settle(&mut self, store: &impl Store, cost: u32) -> Result<Counted, ReceiptError> {
+        self.use_up(store, |item| item.settle(cost)).await
+    }
+
+    async fn use_up(
+        &mut self,
+        store: &impl Store,
+        step: impl Fn(&ReceiptItem) -> Option<Step<'_>>,
+    ) -> Result<Counted, ReceiptError> {
+        let (mut states, mut failed, mut is_unknown) = (Vec::new(), None, false);
+        for _ in 0..self.0.len() {
+            let item = self.0.remove(0);
+            let Some(step) = step(&item) else { continue };
+            match store.step(step).await.and_then(|counted| only(&counted)) {
+                Ok(state) => states.push(state),
+                Err(cause) => {
+                    is_unknown |= cause.may_have_charged();
+                    let quota = item.quota.clone();
+                    if !cause.may_have_charged() {
+                        self.0.push(item);
+                    }
+                    failed.get_or_insert(ReceiptError { quota, cause });
+                }
+            }
+        }
+        match failed {
+            None => Ok(states.into_iter().collect()),
+            Some(error) if states.is_empty() && !is_unknown => Err(error),
+            Some(ReceiptError { quota, cause }) => Err(ReceiptError { quota, cause: cause.after_others() }),
+        }
     }
 
     /// Removes the first item.
@@ -67,9 +143,10 @@ impl Receipt {
     }
 }
 
+/// Without items that can neither be given back nor settled.
 impl FromIterator<ReceiptItem> for Receipt {
     fn from_iter<I: IntoIterator<Item = ReceiptItem>>(items: I) -> Self {
-        Self(items.into_iter().filter(|item| item.units > 0).collect())
+        Self(items.into_iter().filter(|item| item.units > 0 || item.cost.is_some()).collect())
     }
 }
 
@@ -78,7 +155,31 @@ impl ReceiptItem {
     /// from what was kept of such an item.
     #[must_use]
     pub const fn new(quota: PolicyQuota, key: Key<'static>, units: u32, mark: Mark) -> Self {
-        Self { quota, key, units, mark }
+        let cost = if units > 0 { Some(units) } else { None };
+        Self { quota, key, units, mark, cost }
+    }
+
+    /// What a step took from this counter, which then stood so. Where something answered in the store's place, that is
+    /// nothing.
+    #[must_use]
+    pub fn of(counter: Counter<'_>, state: &QuotaState) -> Self {
+        let units = if state.source() == Source::Store { state.units() } else { 0 };
+        Self::new(counter.quota().clone(), counter.key().clone().into_owned(), units, state.mark())
+    }
+
+    /// Sets the cost that the check asked for, where the store took less. A check at cost 0 takes nothing, and while the
+    /// store is in trouble something else may answer in its place. [Settling](Self::settle) then charges what is needed
+    /// beyond this cost.
+    #[must_use]
+    pub fn with_cost(self, cost: u32) -> Self {
+        Self { cost: Some(cost), ..self }
+    }
+
+    /// Says that the cost does not depend on what the work turns out to cost, because a policy sets it. Settling leaves
+    /// the item as it is.
+    #[must_use]
+    pub fn fixed(self) -> Self {
+        Self { cost: None, ..self }
     }
 
     /// The quota that was charged.
@@ -99,27 +200,74 @@ impl ReceiptItem {
         self.units
     }
 
+    /// The cost that [settling](Self::settle) starts from: usually the units that were taken. `None` if settling leaves
+    /// the item as it is.
+    #[must_use]
+    pub const fn cost(&self) -> Option<u32> {
+        self.cost
+    }
+
     /// When they were taken, as the counter sees it.
     #[must_use]
     pub const fn mark(&self) -> Mark {
         self.mark
     }
 
-    /// The step that gives back `units`, at most those that were taken.
+    /// The step that gives back `units`, at most those that were taken. `None` if none were.
     #[must_use]
-    pub fn refund(&self, units: u32) -> Step<'_> {
+    pub fn refund(&self, units: u32) -> Option<Step<'_>> {
         let charge = Charge::new(&self.quota, &self.key, units.min(self.units));
-        Step::Refund { charge, mark: self.mark }
+        (self.units > 0).then_some(Step::Refund { charge, mark: self.mark })
     }
 
-    /// The step that brings what was taken to `units`: it gives back the rest, or charges what is missing without asking
-    /// for room, in the window that is open then. `None` if just so many were taken.
+    /// The step that brings what was taken to the actual cost: it gives back the rest, or charges what is missing without
+    /// asking for room, in the window that is open then. `None` if there is nothing to do.
     #[must_use]
-    pub fn settle(&self, units: u32) -> Option<Step<'_>> {
-        match units.checked_sub(self.units) {
-            None => Some(self.refund(self.units - units)),
+    pub fn settle(&self, actual: u32) -> Option<Step<'_>> {
+        match actual.checked_sub(self.cost?) {
+            None => self.refund(self.units.saturating_sub(actual)),
             Some(0) => None,
             Some(missing) => Some(Step::Record(Charge::new(&self.quota, &self.key, missing))),
         }
+    }
+}
+
+impl ReceiptError {
+    /// The quota whose counter could not be changed, with the name of its policy. Of several, the first.
+    #[must_use]
+    pub const fn quota(&self) -> &PolicyQuota {
+        &self.quota
+    }
+
+    /// Why.
+    #[must_use]
+    pub const fn cause(&self) -> &StoreError {
+        &self.cause
+    }
+
+    /// Whether units of any item may have been given back or charged although there is no answer.
+    #[must_use]
+    pub const fn may_have_charged(&self) -> bool {
+        self.cause.may_have_charged()
+    }
+}
+
+impl fmt::Display for ReceiptError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { quota, cause } = self;
+        write!(f, "policy `{}`, quota {}: {cause}", quota.policy(), quota.quota())
+    }
+}
+
+/// The cause's own source, because the message has the cause.
+impl Error for ReceiptError {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        self.cause.source()
+    }
+}
+
+impl From<ReceiptError> for StoreError {
+    fn from(error: ReceiptError) -> Self {
+        error.cause
     }
 }

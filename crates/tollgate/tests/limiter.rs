@@ -8,6 +8,7 @@ use std::time::Duration;
 use tollgate::{
     Answer, AnswerError, AnyStore, Charge, CountDenied, Counted, Decision, Key, Limiter, ManualClock,
     MemoryStore, PolicyQuota, Quota, QuotaErrorKind, QuotaState, SharedLimiter, Source, Step, Store,
+    StoreError,
 };
 use tollgate_testkit::{Fault, FaultyStore, Unreachable, block_on};
 
@@ -301,6 +302,31 @@ fn what_had_no_room_to_be_settled_stays_in_the_receipt() {
     assert_eq!(receipt.items().len(), 1);
     bob.reset("bob");
     assert_eq!(limiter.settle(&mut receipt, 5).unwrap()[0].used(), 3);
+}
+
+/// After an error the quotas behind it were left as they were, and the error did not say which quota it was about.
+#[test]
+fn an_error_names_its_quota_and_all_others_are_settled() {
+    let clock = ManualClock::default();
+    let store = MemoryStore::builder().clock(clock.clone()).max_counters(2).build();
+    let builder = Limiter::builder("test").quota(Quota::per_minute(9)).quota(Quota::per_day(9));
+    let limiter = builder.build(store).unwrap();
+    let shared = SharedLimiter::from(limiter.clone());
+    let mut receipt = limiter.check_cost("alice", 2).unwrap().into_receipt();
+    clock.advance(Duration::from_secs(60));
+    let bob = Limiter::with_store(Quota::per_hour(9), limiter.store().clone());
+    assert!(bob.check("bob").unwrap().is_allowed());
+
+    let error = block_on(shared.settle(&mut receipt, 5)).unwrap_err();
+    assert_eq!(error.quota(), &limiter.quotas()[0]);
+    assert_eq!(error.to_string(), "policy `test`, quota 9/1m: whether the store counted is unknown");
+    assert!(error.may_have_charged());
+    assert!(matches!(error.cause().trouble_of(), Some(StoreError::Full)), "and this is why");
+    assert_eq!(receipt.items().len(), 1);
+    bob.reset("bob");
+    let used = limiter.peek("alice").unwrap().quotas().iter().map(QuotaState::used).collect::<Vec<_>>();
+    assert_eq!(used, [0, 5]);
+    assert_eq!(block_on(shared.settle(&mut receipt, 5)).unwrap()[0].used(), 3);
 }
 
 /// A reset or a set that failed at the second quota said that nothing was changed, and so did a record.

@@ -179,7 +179,7 @@ impl<S: Store, C: Clock> PolicyLimiter<S, C> {
     }
 
     /// Gives back what a check took, by its receipt: to the windows it was taken from, whatever policies are live now.
-    /// For each item of the receipt, in order, what came of it.
+    /// Returns what came of it for each item that took units, in order.
     ///
     /// Each call gives back anew, at most what is used: a receipt here is no proof that it was not given back before.
     ///
@@ -189,9 +189,12 @@ impl<S: Store, C: Clock> PolicyLimiter<S, C> {
     /// [may have charged](StoreError::may_have_charged).
     pub async fn refund_receipt(&self, receipt: &Receipt, cost: u32) -> Result<Vec<QuotaRefund>, CheckError> {
         let items = receipt.items();
-        let states = self.change(items.iter().map(|item| Some(item.refund(cost)))).await?;
-        let refund = |(state, mark): (QuotaState, Mark)| QuotaRefund { is_open: state.mark() == mark, state };
-        Ok(states.into_iter().flatten().zip(items.iter().map(ReceiptItem::mark)).map(refund).collect())
+        let states = self.change(items.iter().map(|item| item.refund(cost))).await?;
+        let refund = |(state, item): (Option<QuotaState>, &ReceiptItem)| {
+            let state = state?;
+            Some(QuotaRefund { is_open: state.mark() == item.mark(), state })
+        };
+        Ok(states.into_iter().zip(items).filter_map(refund).collect())
     }
 
     /// Forgets what is used of every quota that applies and is meant.

@@ -8,12 +8,12 @@
 //! ```
 //!
 //! How a limiter is put together and asked is here; what it answers is in `decision`, what is tried out in `trials`,
-//! the live policies in `set`, what they have come to in `tally`, what administrators change in `changes`, and costs
-//! that are known late in `reservation`.
+//! the live policies in `set`, what they have come to in `tally`, what administrators change in `changes`, and what a
+//! check took in `receipt`.
 
 mod changes;
 mod decision;
-mod reservation;
+mod receipt;
 mod set;
 mod tally;
 mod trials;
@@ -32,7 +32,6 @@ use tollgate::{
 
 pub use self::changes::{Changed, ChargedWindow, QuotaRefund, RefundError};
 pub use self::decision::{Ground, PolicyDecision, QuotaStanding, TrialDecision};
-pub use self::reservation::Reservation;
 pub use self::set::PolicySet;
 pub use self::tally::{Tally, TrialTally};
 use crate::limiter::decision::{Basis, Decided};
@@ -203,6 +202,11 @@ impl<S, C> PolicyLimiter<S, C> {
     /// The store.
     pub const fn store(&self) -> &S {
         self.store.store()
+    }
+
+    /// The store, with what the policies say of its trouble: receipts are settled and given back on it.
+    pub const fn fallback(&self) -> &FallbackStore<S, C> {
+        &self.store
     }
 
     /// How many requests the store had no room for, whatever they were answered. Peeks are among them.

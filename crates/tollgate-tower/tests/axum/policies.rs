@@ -148,6 +148,25 @@ async fn what_was_reserved_or_is_refunded_goes_back() {
     assert_eq!(get(address, "/").await.header("ratelimit"), Some("\"all\";r=18;t=42"), "one has failed");
 }
 
+/// The error of a commit did not say which of the policies it was about.
+#[tokio::test]
+async fn an_error_of_a_commit_names_the_policy() {
+    let store = FaultyStore::new(MemoryStore::new());
+    let limits = "
+policies:
+  - { name: requests, key: [ip], cost: 1, quotas: [9/1m@first_hit] }
+  - { name: tokens, key: [ip], quotas: [100/1m@first_hit] }";
+    let rule = Rule::policies(&limiter_of(limits, store.clone()), AttributeSources::new()).cost(50).reserve();
+    let commit = move |Extension(reservation): Extension<Reservation>| async move {
+        store.begin(Fault::unreachable());
+        reservation.commit(20).await.unwrap_err().to_string()
+    };
+    let layer = RateLimitLayer::builder(rule).build().unwrap();
+    let address = serve(Router::new().route("/", on_get(commit)).layer(layer)).await;
+    let said = get(address, "/").await.body;
+    assert_eq!(said, "policy `tokens`, quota 100/1m@first_hit: the store could not count");
+}
+
 #[tokio::test]
 async fn trouble_is_answered_as_the_policy_has_it() {
     for (on_failure, status) in [("open", StatusCode::OK), ("closed", StatusCode::SERVICE_UNAVAILABLE)] {

@@ -264,7 +264,7 @@ impl<C: Clock> Limiter<C> {
             let charge = Charge::new(item.quota(), item.key(), units.min(item.units()));
             self.store.refund(&charge, item.mark())
         };
-        mem::take(receipt).items().iter().map(give_back).collect()
+        mem::take(receipt).items().iter().filter(|item| item.units() > 0).map(give_back).collect()
     }
 
     /// Settles what a check took at the actual cost: what was taken beyond that is given back, and what is missing is

@@ -5,9 +5,10 @@ use std::sync::Arc;
 
 use super::{Limiter, charges, default_quotas, last_end};
 use crate::decision::Quotas;
+use crate::store::only;
 use crate::{
     Answer, AnswerError, AnyStore, Charge, Counted, Counter, Decision, Key, MemoryStore, PolicyQuota, Quota,
-    QuotaState, Receipt, ReceiptItem, Step, Store, StoreError, Timestamp,
+    QuotaState, Receipt, ReceiptError, Step, Store, StoreError, Timestamp,
 };
 
 /// One or several quotas over any [`Store`], applied to a key all or nothing.
@@ -164,14 +165,13 @@ impl<S: Store> SharedLimiter<S> {
     ///
     /// # Errors
     ///
-    /// As [`check`](Self::check). The receipt keeps what was provably not given back, so the caller can try again. If
-    /// something was given back, or nobody knows, the error [may have charged](StoreError::may_have_charged).
+    /// If the store could not take a step: see [`Receipt::refund`]. The receipt keeps what was provably not given back, so
+    /// the caller can try again.
     ///
     /// # Cancel safety
     ///
-    /// An item leaves the receipt before the store is asked. If the future is dropped, it may or may not have been given
-    /// back, and is not given back again.
-    pub async fn refund(&self, receipt: &mut Receipt) -> Result<Counted, StoreError> {
+    /// As [`Receipt::refund`].
+    pub async fn refund(&self, receipt: &mut Receipt) -> Result<Counted, ReceiptError> {
         self.refund_units(receipt, u32::MAX).await
     }
 
@@ -180,8 +180,8 @@ impl<S: Store> SharedLimiter<S> {
     /// # Errors
     ///
     /// As [`refund`](Self::refund).
-    pub async fn refund_units(&self, receipt: &mut Receipt, units: u32) -> Result<Counted, StoreError> {
-        self.use_up(receipt, |item| Some(item.refund(units))).await
+    pub async fn refund_units(&self, receipt: &mut Receipt, units: u32) -> Result<Counted, ReceiptError> {
+        receipt.refund(&self.store, units).await
     }
 
     /// Settles what a check took at the actual cost: what was taken beyond that is given back, and what is missing is
@@ -190,8 +190,8 @@ impl<S: Store> SharedLimiter<S> {
     /// # Errors
     ///
     /// As [`refund`](Self::refund); the receipt keeps what was provably not settled.
-    pub async fn settle(&self, receipt: &mut Receipt, cost: u32) -> Result<Counted, StoreError> {
-        self.use_up(receipt, |item| item.settle(cost)).await
+    pub async fn settle(&self, receipt: &mut Receipt, cost: u32) -> Result<Counted, ReceiptError> {
+        receipt.settle(&self.store, cost).await
     }
 
     /// Forgets what the key has used in every quota.
@@ -302,29 +302,6 @@ impl<S: Store> SharedLimiter<S> {
         }
         Ok(states.into_iter().collect())
     }
-
-    /// Takes the step of each item, up to the first that fails. Items leave the receipt, but for one whose step provably was
-    /// not taken and those behind it.
-    async fn use_up(
-        &self,
-        receipt: &mut Receipt,
-        step: impl Fn(&ReceiptItem) -> Option<Step<'_>>,
-    ) -> Result<Counted, StoreError> {
-        let mut states = Vec::new();
-        while let Some(item) = receipt.take_first() {
-            let Some(step) = step(&item) else { continue };
-            match self.store.step(step).await.and_then(|counted| only(&counted)) {
-                Ok(state) => states.push(state),
-                Err(error) => {
-                    if !error.may_have_charged() {
-                        receipt.put_back(item);
-                    }
-                    return Err(after(&states, error));
-                }
-            }
-        }
-        Ok(states.into_iter().collect())
-    }
 }
 
 fn decided<'a>(quotas: Quotas<'a>, key: Key<'a>, counted: Counted) -> Result<Decision<'a>, StoreError> {
@@ -338,10 +315,6 @@ fn decided<'a>(quotas: Quotas<'a>, key: Key<'a>, counted: Counted) -> Result<Dec
 /// The error of a step that came after those with these answers.
 fn after(states: &[QuotaState], error: StoreError) -> StoreError {
     if states.is_empty() { error } else { error.after_others() }
-}
-
-fn only(counted: &Counted) -> Result<QuotaState, StoreError> {
-    counted.first().copied().ok_or_else(|| AnswerError::Nonsense.into())
 }
 
 impl<S> fmt::Debug for SharedLimiter<S> {

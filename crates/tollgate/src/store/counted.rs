@@ -2,7 +2,7 @@
 
 use std::ops::Deref;
 
-use crate::QuotaState;
+use crate::{AnswerError, QuotaState, StoreError};
 
 /// One value for each quota of a step, in the order of its charges; a single one is held in place.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -83,4 +83,9 @@ impl Counted {
     pub fn decided(&self) -> Option<&QuotaState> {
         self.get(self.deciding())
     }
+}
+
+/// The state of the only quota of a step.
+pub(crate) fn only(counted: &Counted) -> Result<QuotaState, StoreError> {
+    counted.first().copied().ok_or_else(|| AnswerError::Nonsense.into())
 }

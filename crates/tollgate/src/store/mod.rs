@@ -13,6 +13,7 @@ use std::sync::Arc;
 
 pub use self::answer::{Answer, Waiting};
 pub use self::any::AnyStore;
+pub(crate) use self::counted::only;
 pub use self::counted::{Counted, PerQuota};
 pub use self::error::{AnswerError, Full, StoreError};
 pub use self::step::Step;

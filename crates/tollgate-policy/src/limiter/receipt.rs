@@ -1,0 +1,73 @@
+//! What a check took, for costs that are known only once the work is done and for giving back.
+
+use tollgate::{Clock, Counted, Counter, Receipt, ReceiptError, ReceiptItem, Store};
+
+use super::{PolicyDecision, PolicyLimiter};
+use crate::{Outcome, View};
+
+impl PolicyDecision {
+    /// What the check took, to be given back or [settled](PolicyLimiter::settle) later. `view` and `cost` are those of
+    /// the check.
+    ///
+    /// It holds who was counted and nothing else of the request. A denied request takes nothing unless
+    /// [denials are counted](tollgate::CountDenied). If an admitted request took nothing of a counter, because its cost
+    /// is 0 or the policy for a store in trouble decided, settling charges what is needed beyond the cost.
+    pub fn receipt<V: View>(&self, view: &V, cost: u32) -> Receipt {
+        let (Some(counted), Ok(Outcome::Charge(matched))) =
+            (self.counted(), self.policies().policies().charges(view, cost))
+        else {
+            return Receipt::default();
+        };
+        let is_admitted = self.is_allowed() && !self.is_without_room();
+        let quotas = matched.deciding().flat_map(|entry| {
+            let is_asked = entry.policy.cost().is_asked(view);
+            entry.quotas.enforced.iter().map(move |quota| (entry, quota, is_asked))
+        });
+        let items = quotas.zip(counted).map(|((entry, quota, is_asked), state)| {
+            let item = ReceiptItem::of(Counter::new(quota, &entry.key), state);
+            match is_asked {
+                true if is_admitted => item.with_cost(entry.cost),
+                true => item,
+                false => item.fixed(),
+            }
+        });
+        items.collect()
+    }
+}
+
+impl<S: Store, C: Clock> PolicyLimiter<S, C> {
+    /// Settles what a check took at the actual cost. What was taken beyond it is given back to the windows it came from,
+    /// and what is missing is taken now, without asking for room. Costs that a policy says itself stay as they are.
+    ///
+    /// The receipt names the counters that were charged, so it does not matter which policies are live.
+    ///
+    /// # Errors
+    ///
+    /// As [`Receipt::settle`].
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use tollgate::{MemoryStore, Quota};
+    /// use tollgate_policy::{Attributes, Policies, Policy, PolicyLimiter};
+    ///
+    /// let tokens = Policy::builder("tokens").quota(Quota::per_day(1_000)).build()?;
+    /// let limiter = PolicyLimiter::new(MemoryStore::new(), Policies::of([tokens])?, "code");
+    /// # tollgate_testkit::block_on(async {
+    /// let nobody = Attributes::default();
+    /// let decision = limiter.check(&nobody, 800).await?;
+    /// assert!(decision.is_allowed());
+    /// limiter.settle(&mut decision.receipt(&nobody, 800), 300).await?;
+    /// assert_eq!(limiter.peek(&nobody, 0).await?.quota().map(|quota| quota.state.used()), Some(300));
+    ///
+    /// // With 700 left, there is no room for 800.
+    /// let denied = limiter.check(&nobody, 800).await?;
+    /// assert!(!denied.is_allowed() && denied.receipt(&nobody, 800).is_empty());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// # })?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub async fn settle(&self, receipt: &mut Receipt, cost: u32) -> Result<Counted, ReceiptError> {
+        receipt.settle(&self.store, cost).await
+    }
+}
