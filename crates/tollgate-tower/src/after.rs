@@ -3,13 +3,11 @@
 use std::sync::Arc;
 use std::task::Poll;
 
-use bytes::Bytes;
 use http::{Extensions, Response};
 use tollgate::Counted;
 
-#[cfg(feature = "policy")]
-use crate::gate::Admitted;
-use crate::gate::{Denied, Gate, Leaves, Ruling};
+use crate::engine::{Allowed, Takes};
+use crate::gate::{Denied, Gate, Leaves};
 use crate::headers::{HeaderFormat, LimitHeaders};
 use crate::reservation::Reservation;
 use crate::rule::RefundIf;
@@ -29,59 +27,32 @@ pub(crate) enum After {
 }
 
 impl After {
-    /// Leaves for the service what it may want to know. `Err` is the reply to a request that does not go on.
-    pub(crate) fn admitting(
-        gate: &Arc<Gate>,
-        ruling: Ruling,
-        extensions: &mut Extensions,
-    ) -> Result<Self, Box<Response<Bytes>>> {
-        match ruling {
-            Ruling::Refuse(reply) => Err(reply),
-            Ruling::Pass => Ok(Self::Nothing),
-            Ruling::Admit(counted, taken) => Ok(Self::admitted(gate, counted, taken, extensions)),
-            #[cfg(feature = "policy")]
-            Ruling::AdmitByPolicies(admitted) => {
-                let Admitted { decision, told_by, taken } = *admitted;
-                let counted = decision.counted().cloned();
-                if gate.settings.leaves == Leaves::Decisions {
-                    extensions.insert(decision);
-                }
-                Ok(match counted {
-                    Some(counted) => Self::counted(gate, counted, told_by, taken, extensions),
-                    None => Self::Nothing,
-                })
-            }
+    /// Leaves for the service what it may want to know.
+    #[inline]
+    pub(crate) fn admitting(gate: &Arc<Gate>, allowed: Allowed, extensions: &mut Extensions) -> Self {
+        let leaves = gate.settings.leaves == Leaves::Decisions;
+        #[cfg(feature = "policy")]
+        if let Some(decision) = allowed.decision.filter(|_| leaves) {
+            extensions.insert(*decision);
         }
-    }
-
-    /// The same for a request that goes on, with where its quotas stand.
-    #[inline]
-    pub(crate) fn admitted(
-        gate: &Arc<Gate>,
-        counted: Counted,
-        taken: Option<Box<Taken>>,
-        extensions: &mut Extensions,
-    ) -> Self {
-        Self::counted(gate, counted, None, taken, extensions)
-    }
-
-    #[inline]
-    fn counted(
-        gate: &Arc<Gate>,
-        counted: Counted,
-        told_by: Option<Arc<LimitHeaders>>,
-        taken: Option<Box<Taken>>,
-        extensions: &mut Extensions,
-    ) -> Self {
-        if gate.settings.leaves == Leaves::Decisions {
+        let Some(counted) = allowed.counted else { return Self::Nothing };
+        if leaves {
             extensions.insert(counted.clone());
         }
-        let refundable = refundable(gate, taken, extensions);
-        let tells = told_by.as_deref().or(gate.limit_headers()).is_some_and(tells);
+        let refundable = match (&gate.takes, allowed.taken) {
+            // What is reserved is the handler's to give back.
+            (Takes::Reserved(warnings), Some(taken)) => {
+                let outer = extensions.remove();
+                extensions.insert(Reservation::new(warnings, taken, outer));
+                None
+            }
+            (_, taken) => taken,
+        };
+        let tells = told_by(gate, &allowed.told_by).is_some_and(tells);
         if !tells && refundable.is_none() {
             return Self::Nothing;
         }
-        Self::Respond { gate: Arc::clone(gate), counted, told_by, refundable }
+        Self::Respond { gate: Arc::clone(gate), counted, told_by: allowed.told_by, refundable }
     }
 
     /// Tells the client of its limits, once there is a response.
@@ -98,8 +69,8 @@ impl After {
 
     #[inline]
     fn tell<R>(&mut self, response: &mut Response<R>) {
-        let Self::Respond { gate, counted, told_by, .. } = self else { return };
-        let Some(told_by) = told_by.as_deref().or(gate.limit_headers()) else { return };
+        let Self::Respond { gate, counted, told_by: own, .. } = self else { return };
+        let Some(told_by) = told_by(gate, own) else { return };
         // What a layer within has denied says when to come back, and this one would say something else.
         if tells(told_by) && response.extensions().get::<Denied>().is_none() {
             told_by.write(counted, response.headers_mut());
@@ -121,23 +92,12 @@ impl After {
     }
 }
 
+/// What writes the headers: that of the decision, or else that of the rule.
+fn told_by<'a>(gate: &'a Gate, own: &'a Option<Arc<LimitHeaders>>) -> Option<&'a LimitHeaders> {
+    own.as_deref().or(gate.limit_headers.as_deref())
+}
+
 /// Whether an admitted request is told where its decision leaves it.
 fn tells(told_by: &LimitHeaders) -> bool {
     told_by.format() != HeaderFormat::None
-}
-
-/// What may be given back for the response. What is reserved is the handler's to give back.
-fn refundable(
-    gate: &Arc<Gate>,
-    taken: Option<Box<Taken>>,
-    extensions: &mut Extensions,
-) -> Option<Box<Taken>> {
-    if !gate.reserves {
-        return taken;
-    }
-    if let Some(taken) = taken {
-        let outer = extensions.remove();
-        extensions.insert(Reservation::new(gate, taken, outer));
-    }
-    None
 }

@@ -1,142 +1,160 @@
-//! A rule of policies as it is applied: from the head of a request to a ruling.
+//! Policies, from a file or in code, in place of a limiter and a key: the same that the service decides by.
 
 use std::sync::Arc;
 
 use http::StatusCode;
-use tollgate_policy::{CheckError, Ground, PolicyDecision, Refusal, Unknown};
+use tollgate::{Answer, AnyStore, Clock, Counted, Step, Store, StoreError};
+use tollgate_policy::{CheckError, Ground, PolicyDecision, PolicyLimiter, Refusal, Unknown};
 
-use crate::attributes::{AttributeError, RequestView, Values};
-use crate::gate::{Admitted, Asked, Gate, Ruling, refuse};
-use crate::key::{self, Missing};
-use crate::policies::{Decided, PolicyEngine, Takes};
-use crate::reserving::Reserving;
+use crate::Head;
+use crate::attributes::{AttributeError, AttributeSources, RequestView, Values};
+use crate::engine::{Allowed, Decided, DeniedBy, Engine, Later, Takes};
+use crate::headers::PolicyHeaders;
+use crate::key::Missing;
 use crate::taken::Taken;
-use crate::warning::Warning;
-use crate::{Denial, Head, reply};
 
-impl Gate {
-    /// `Err` if the store or a value has to be waited for, with what is known and the cost.
-    pub(crate) fn by_policies_at_once(
-        &self,
-        engine: &Arc<dyn PolicyEngine>,
-        head: Head<'_>,
-    ) -> Result<Ruling, Asked> {
-        self.settings.warnings.look_for_proxy(head, || engine.counts_peers());
-        let mut view = engine.view(head);
-        let cost = self.cost(head);
-        loop {
-            let Some(decided) = engine.decide_at_once(view.values(), cost, self.takes()) else { break };
-            match self.rule_on(engine, head, &view, with_taken(decided)) {
-                Ok(ruling) => return Ok(ruling),
+/// A limiter by policies, and where it finds what it asks of a request. Clones are the same one.
+pub(crate) struct ByPolicies<S, C>(Arc<Inner<S, C>>);
+
+struct Inner<S, C> {
+    limiter: Arc<PolicyLimiter<S, C>>,
+    /// Where units are given back.
+    store: AnyStore,
+    sources: AttributeSources,
+    headers: PolicyHeaders,
+}
+
+impl<S: Store + 'static, C: Clock + 'static> ByPolicies<S, C> {
+    pub(crate) fn new(limiter: &Arc<PolicyLimiter<S, C>>, sources: AttributeSources) -> Self {
+        Self(Arc::new(Inner {
+            limiter: Arc::clone(limiter),
+            store: AnyStore::new(Below(Arc::clone(limiter))),
+            sources,
+            headers: PolicyHeaders::new(&limiter.live()),
+        }))
+    }
+}
+
+impl<S: Store + 'static, C: Clock + 'static> Engine for ByPolicies<S, C> {
+    fn decide(&self, head: Head<'_>, cost: u32, takes: &Takes) -> Result<Decided, Later> {
+        let Self(by) = self;
+        let mut view = by.sources.view(head);
+        while let Some(checked) = by.limiter.check_at_once(view.values(), cost) {
+            match by.decided(checked, view.values(), cost, takes) {
+                Ok(decided) => return Ok(decided),
                 Err(needed) if !view.find_at_once(&needed) => break,
                 Err(_) => {}
             }
         }
-        Err(Asked::ByPolicies { known: Box::new(view.into_values()), cost })
+        let (by, known, takes) = (self.clone(), view.into_values(), takes.clone());
+        Err(Box::new(move |head| Box::pin(by.decide_later(head, known, cost, takes))))
     }
 
-    pub(crate) async fn by_policies_later(
-        self: &Arc<Self>,
-        engine: &Arc<dyn PolicyEngine>,
+    fn counts_peers(&self) -> bool {
+        self.0.sources.tells_peers() && self.0.limiter.live().policies().attributes().contains("ip")
+    }
+}
+
+impl<S: Store + 'static, C: Clock + 'static> ByPolicies<S, C> {
+    async fn decide_later(
+        self,
         head: Head<'_>,
-        known: Box<Values<'static>>,
+        mut known: Values<'static>,
         cost: u32,
-    ) -> Ruling {
-        let mut view = engine.resumed_view(head, *known);
+        takes: Takes,
+    ) -> Decided {
         loop {
-            let decided = if self.reserves {
-                let (engine, values) = (Arc::clone(engine), view.values().to_static());
-                let step = async move {
-                    let decided = engine.decide(&values, cost, Takes::ToGiveBack).await;
-                    with_taken(decided)
-                };
-                Reserving::new(self, step).await
-            } else {
-                with_taken(engine.decide(view.values(), cost, self.takes()).await)
+            let (Self(by), may_give_back) = (self.clone(), takes.clone());
+            let step = async move {
+                let checked = by.limiter.check(&known, cost).await;
+                (by.decided(checked, &known, cost, &may_give_back), known)
             };
-            match self.rule_on(engine, head, &view, decided) {
-                Ok(ruling) => return ruling,
-                Err(needed) => _ = view.find(&needed).await,
+            match takes.take(step, |(decided, _)| decided.ok()?.into_taken()).await {
+                (Ok(decided), _) => return decided,
+                (Err(needed), values) => {
+                    let mut view = RequestView::resumed(&self.0.sources, head, values);
+                    let _ = view.find(&needed).await;
+                    known = view.into_values();
+                }
             }
-        }
-    }
-
-    fn takes(&self) -> Takes {
-        if self.gives_back() { Takes::ToGiveBack } else { Takes::ForGood }
-    }
-
-    /// `Err` if the decision needs the value of an attribute that is not known yet.
-    fn rule_on(
-        &self,
-        engine: &Arc<dyn PolicyEngine>,
-        head: Head<'_>,
-        view: &RequestView<'_>,
-        (decision, taken): (Result<PolicyDecision, CheckError>, Option<Box<Taken>>),
-    ) -> Result<Ruling, Box<str>> {
-        Ok(match decision {
-            Ok(decision) if decision.is_allowed() => {
-                let told_by = decision.counted().map(|_| engine.limit_headers(&decision));
-                Ruling::AdmitByPolicies(Box::new(Admitted { decision, told_by, taken }))
-            }
-            Ok(decision) => self.deny_by_policies(engine, head, &decision),
-            Err(CheckError::Refused(Refusal::Undecided { attribute, unknown: Unknown::NotYet })) => {
-                return Err(attribute);
-            }
-            Err(CheckError::Refused(Refusal::Undecided { attribute, unknown: Unknown::Wrong })) => {
-                self.wrong(head, view.fault(&attribute))
-            }
-            Err(CheckError::Store(error)) => self.trouble(head, &error),
-            Err(error) => {
-                refuse(reply::refused(head.headers(), StatusCode::BAD_REQUEST, &error.to_string(), None))
-            }
-        })
-    }
-
-    #[cold]
-    fn deny_by_policies(
-        &self,
-        engine: &Arc<dyn PolicyEngine>,
-        head: Head<'_>,
-        decision: &PolicyDecision,
-    ) -> Ruling {
-        let status = StatusCode::from_u16(decision.deny_status()).unwrap_or(StatusCode::TOO_MANY_REQUESTS);
-        let (counted, told_by) = match (decision.counted(), decision.ground()) {
-            (Some(counted), _) => (counted, engine.limit_headers(decision)),
-            (None, ground) => {
-                let denied = match ground {
-                    Ground::MissingKey { policy, no_key } => {
-                        let detail = format!("policy `{}`: {no_key}", policy.name());
-                        reply::denied_uncounted(head.headers(), status, &detail)
-                    }
-                    _ => reply::refused(head.headers(), status, "no policy matches the request", None),
-                };
-                return refuse(self.denied(&Denial::new(None, None, head), denied));
-            }
-        };
-        let quotas: Vec<_> = decision.quotas().map(|standing| standing.quota).collect();
-        self.deny(head, status, counted, quotas.iter().copied(), &told_by)
-    }
-
-    /// What a policy needs to know is wrong, or no request has it.
-    #[cold]
-    fn wrong(&self, head: Head<'_>, fault: Option<&AttributeError>) -> Ruling {
-        match fault {
-            Some(AttributeError::Invalid(invalid)) => self.invalid(head, invalid),
-            Some(AttributeError::Setup(what)) => {
-                let no_peer = *what == key::NO_PEER;
-                let warning = if no_peer { Warning::NoPeerAddress } else { Warning::NoIdentityBySetup };
-                self.settings.warnings.give(warning);
-                refuse(reply::missing(head.headers(), &Missing::by_setup(what), &self.on_missing))
-            }
-            None => unreachable!("what is wrong has a fault"),
         }
     }
 }
 
-/// The decision, and what it took.
-fn with_taken(decided: Decided) -> (Result<PolicyDecision, CheckError>, Option<Box<Taken>>) {
-    match decided {
-        Ok((decision, taken)) => (Ok(decision), taken),
-        Err(error) => (Err(error), None),
+impl<S: Store, C: Clock> Inner<S, C> {
+    /// `Err` is the attribute whose value is needed and not known yet.
+    fn decided(
+        &self,
+        checked: Result<PolicyDecision, CheckError>,
+        values: &Values<'_>,
+        cost: u32,
+        takes: &Takes,
+    ) -> Result<Decided, Box<str>> {
+        Ok(match checked {
+            Ok(decision) if decision.is_allowed() => {
+                let counted = decision.counted().cloned();
+                let told_by = counted.is_some().then(|| self.headers.of(&decision));
+                let gives_back = takes.may_give_back() && counted.is_some();
+                let taken = gives_back.then(|| Taken::boxed(&self.store, decision.receipt(values, cost)));
+                Decided::Allowed(Allowed { counted, told_by, decision: Some(Box::new(decision)), taken })
+            }
+            Ok(decision) => self.denied(&decision),
+            Err(CheckError::Refused(Refusal::Undecided { attribute, unknown: Unknown::NotYet })) => {
+                return Err(attribute);
+            }
+            Err(CheckError::Refused(Refusal::Undecided { attribute, unknown: Unknown::Wrong })) => {
+                wrong(values.fault(&attribute))
+            }
+            Err(CheckError::Store(error)) => Decided::Failed(error),
+            Err(error) => Decided::Lacking(error.to_string()),
+        })
+    }
+
+    #[cold]
+    fn denied(&self, decision: &PolicyDecision) -> Decided {
+        let status = StatusCode::from_u16(decision.deny_status()).unwrap_or(StatusCode::TOO_MANY_REQUESTS);
+        let by = match (decision.counted(), decision.ground()) {
+            (Some(counted), _) => DeniedBy::Quotas(counted.clone(), self.headers.of(decision)),
+            (None, Ground::MissingKey { policy, no_key }) => {
+                DeniedBy::MissingKey(format!("policy `{}`: {no_key}", policy.name()))
+            }
+            (None, _) => DeniedBy::Unmatched,
+        };
+        Decided::Denied(status, by)
+    }
+}
+
+/// What a policy needs to know is wrong, or no request has it.
+#[cold]
+fn wrong(fault: Option<&AttributeError>) -> Decided {
+    match fault {
+        Some(AttributeError::Invalid(invalid)) => Decided::Invalid(invalid.clone()),
+        Some(AttributeError::Setup(what)) => Decided::missing(&Missing::by_setup(what)),
+        None => unreachable!("what is wrong has a fault"),
+    }
+}
+
+impl<S, C> Clone for ByPolicies<S, C> {
+    fn clone(&self) -> Self {
+        Self(Arc::clone(&self.0))
+    }
+}
+
+/// The store of a limiter, with what its policies say of trouble.
+struct Below<S, C>(Arc<PolicyLimiter<S, C>>);
+
+impl<S: Store, C: Clock> Store for Below<S, C> {
+    fn step<'a>(
+        &'a self,
+        step: Step<'a>,
+    ) -> Answer<impl Future<Output = Result<Counted, StoreError>> + Send> {
+        self.0.fallback().step(step)
+    }
+
+    fn step_each<'a>(
+        &'a self,
+        steps: &'a [Step<'a>],
+    ) -> Answer<impl Future<Output = Vec<Result<Counted, StoreError>>> + Send> {
+        self.0.fallback().step_each(steps)
     }
 }

@@ -5,6 +5,7 @@ use std::fmt;
 use tollgate::{Counted, PolicyQuota, QuotaState};
 
 use crate::Head;
+use crate::engine::DeniedBy;
 
 /// A denial, for [`on_denied`](crate::RateLimitLayerBuilder::on_denied): where the quotas stand, the quota that denied,
 /// and the request.
@@ -28,36 +29,32 @@ use crate::Head;
 /// ```
 #[derive(Clone, Copy)]
 pub struct Denial<'a> {
-    counted: Option<&'a Counted>,
-    quota: Option<&'a PolicyQuota>,
+    by: &'a DeniedBy,
     head: Head<'a>,
 }
 
 impl<'a> Denial<'a> {
-    pub(crate) const fn new(
-        counted: Option<&'a Counted>,
-        quota: Option<&'a PolicyQuota>,
-        head: Head<'a>,
-    ) -> Self {
-        Self { counted, quota, head }
+    pub(crate) const fn new(by: &'a DeniedBy, head: Head<'a>) -> Self {
+        Self { by, head }
     }
 
     /// Where every quota stands. `None` if no quota denied: a policy does so where a request lacks its key.
     #[must_use]
-    pub const fn counted(&self) -> Option<&'a Counted> {
-        self.counted
+    pub fn counted(&self) -> Option<&'a Counted> {
+        self.by.quotas().map(|(counted, _)| counted)
     }
 
     /// Where the quota stands that denied. `None` as for [`counted`](Self::counted).
     #[must_use]
     pub fn state(&self) -> Option<&'a QuotaState> {
-        self.counted?.decided()
+        self.counted()?.decided()
     }
 
     /// The quota that denied, with the name of its policy. `None` as for [`counted`](Self::counted).
     #[must_use]
-    pub const fn quota(&self) -> Option<&'a PolicyQuota> {
-        self.quota
+    pub fn quota(&self) -> Option<&'a PolicyQuota> {
+        let (counted, told_by) = self.by.quotas()?;
+        told_by.quotas().get(counted.deciding())
     }
 
     /// The request.
@@ -69,7 +66,7 @@ impl<'a> Denial<'a> {
 
 impl fmt::Debug for Denial<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { counted, quota, .. } = self;
-        f.debug_struct("Denial").field("counted", counted).field("quota", quota).finish_non_exhaustive()
+        let (counted, quota) = (self.counted(), self.quota());
+        f.debug_struct("Denial").field("counted", &counted).field("quota", &quota).finish_non_exhaustive()
     }
 }

@@ -20,7 +20,8 @@ use tower_service::Service;
 
 use crate::after::After;
 use crate::boxed::BoxFuture;
-use crate::gate::{Asked, Gate, Ruling};
+use crate::engine::{Allowed, Later};
+use crate::gate::Gate;
 use crate::{Head, ReplyBody};
 
 pin_project! {
@@ -40,6 +41,9 @@ pin_project! {
         state: State<S, B, S::Future, S::Response>,
     }
 }
+
+/// A request that goes on, or the reply to one that does not.
+type Ruling = Result<Allowed, Box<Response<Bytes>>>;
 
 pin_project! {
     #[project = Stage]
@@ -71,11 +75,12 @@ where
     }
 
     /// A request that something has to be waited for. The service is ready.
-    pub(crate) fn waiting(gate: Arc<Gate>, known: Option<Asked>, request: Request<B>, service: S) -> Self {
+    pub(crate) fn waiting(gate: Arc<Gate>, later: Later, request: Request<B>, service: S) -> Self {
         let (parts, body) = request.into_parts();
         let asking = Arc::clone(&gate);
         let ruling = Box::pin(async move {
-            let ruling = asking.later(Head::from(&parts), known).await;
+            let head = Head::from(&parts);
+            let ruling = asking.ruled(head, later(head).await);
             (parts, ruling)
         });
         Self { state: State::Waiting { ruling, gate, body, service } }
@@ -99,8 +104,11 @@ where
                         state.as_mut().project_replace(State::Done)
                     {
                         let mut request = Request::from_parts(parts, body);
-                        state.set(match After::admitting(&gate, ruling, request.extensions_mut()) {
-                            Ok(after) => State::Calling { future: service.call(request), after },
+                        state.set(match ruling {
+                            Ok(allowed) => {
+                                let after = After::admitting(&gate, allowed, request.extensions_mut());
+                                State::Calling { future: service.call(request), after }
+                            }
                             Err(reply) => State::Refused { reply },
                         });
                     }

@@ -21,10 +21,10 @@
 //! # The way of a request
 //!
 //! ```text
-//! request ─▶ route ─▶ skip ─▶ key ─▶ cost ─▶ limiter ─▶ inner service ─▶ headers ─▶ response
-//!            the rule         whom    how     allowed                    refunds
-//!            that holds       it is   much    or denied: 429 ──────────────────────▶
-//!                             for
+//! request ─▶ route ─▶ skip ─▶ cost ─▶ key ─▶ limiter ─▶ inner service ─▶ headers ─▶ response
+//!            the rule         how     whom   allowed                    refunds
+//!            that holds       much    it is  or denied: 429 ──────────────────────▶
+//!                                     for
 //! ```
 //!
 //! A [`RateLimitLayer`] has one [`Rule`] for all requests, and others for the routes that need them. Whom a request
@@ -67,17 +67,17 @@ mod after;
 #[cfg(feature = "policy")]
 mod attributes;
 mod boxed;
+mod by_key;
 #[cfg(feature = "policy")]
 mod by_policies;
 mod denial;
+mod engine;
 mod future;
 mod gate;
 mod head;
 pub mod headers;
 pub mod key;
 mod layer;
-#[cfg(feature = "policy")]
-mod policies;
 mod reply;
 mod reservation;
 mod reserving;

@@ -8,9 +8,8 @@ use std::task::{Context, Poll, Waker};
 use smallvec::SmallVec;
 use tollgate::ReceiptError;
 
-use crate::gate::Gate;
 use crate::taken::Taken;
-use crate::warning::Warning;
+use crate::warning::{Warning, Warnings};
 
 /// Units that a request was admitted with: the most it may cost, until what it did cost is committed.
 ///
@@ -45,7 +44,7 @@ pub struct Reservation {
 }
 
 struct Inner {
-    gate: Arc<Gate>,
+    warnings: Arc<Warnings>,
     /// `None` once it is settled.
     taken: Mutex<Option<Box<Taken>>>,
     units: u32,
@@ -54,9 +53,9 @@ struct Inner {
 }
 
 impl Reservation {
-    pub(crate) fn new(gate: &Arc<Gate>, taken: Box<Taken>, outer: Option<Self>) -> Self {
-        let (gate, units) = (Arc::clone(gate), taken.units());
-        Self { inner: Arc::new(Inner { gate, taken: Mutex::new(Some(taken)), units, outer }) }
+    pub(crate) fn new(warnings: &Arc<Warnings>, taken: Box<Taken>, outer: Option<Self>) -> Self {
+        let (warnings, units) = (Arc::clone(warnings), taken.units());
+        Self { inner: Arc::new(Inner { warnings, taken: Mutex::new(Some(taken)), units, outer }) }
     }
 
     /// Units that the innermost layer has charged a quota with: of several, the most.
@@ -117,7 +116,7 @@ impl Inner {
 impl Drop for Inner {
     fn drop(&mut self) {
         let Some(taken) = self.settle() else { return };
-        go_on(&self.gate, async move {
+        go_on(&self.warnings, async move {
             // Nobody is there to be told; what was taken counts until its window ends.
             let _ = taken.cancel().await;
         });
@@ -125,7 +124,7 @@ impl Drop for Inner {
 }
 
 /// Goes on with this though nobody waits for it: here if it is done at once, else in a task of its own.
-pub(crate) fn go_on(gate: &Gate, step: impl Future<Output = ()> + Send + 'static) {
+pub(crate) fn go_on(warnings: &Warnings, step: impl Future<Output = ()> + Send + 'static) {
     let mut step = Box::pin(step);
     // Over a store in this process the first poll is the last.
     if step.as_mut().poll(&mut Context::from_waker(Waker::noop())) == Poll::Ready(()) {
@@ -136,7 +135,7 @@ pub(crate) fn go_on(gate: &Gate, step: impl Future<Output = ()> + Send + 'static
         drop(runtime.spawn(step));
         return;
     }
-    gate.settings.warnings.give(Warning::RefundNotTaken);
+    warnings.give(Warning::RefundNotTaken);
 }
 
 impl fmt::Debug for Reservation {

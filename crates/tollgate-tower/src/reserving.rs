@@ -6,34 +6,37 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use crate::boxed::BoxFuture;
-use crate::gate::Gate;
 use crate::reservation::go_on;
 use crate::taken::Taken;
+use crate::warning::Warnings;
 
-/// A step of the store that takes units, with what it says and what it took.
+/// A step of the store that takes units.
 ///
 /// # Cancel safety
 ///
 /// Dropped before it is done it goes on by itself, and gives back what it took: the client that it was for is gone.
 pub(crate) struct Reserving<A: 'static> {
-    gate: Arc<Gate>,
+    warnings: Arc<Warnings>,
     /// `None` once it is done.
-    step: Option<BoxFuture<'static, (A, Option<Box<Taken>>)>>,
+    step: Option<BoxFuture<'static, A>>,
+    /// What it took.
+    taken: fn(A) -> Option<Box<Taken>>,
 }
 
 impl<A> Reserving<A> {
     pub(crate) fn new(
-        gate: &Arc<Gate>,
-        step: impl Future<Output = (A, Option<Box<Taken>>)> + Send + 'static,
+        warnings: &Arc<Warnings>,
+        step: impl Future<Output = A> + Send + 'static,
+        taken: fn(A) -> Option<Box<Taken>>,
     ) -> Self {
-        Self { gate: Arc::clone(gate), step: Some(Box::pin(step)) }
+        Self { warnings: Arc::clone(warnings), step: Some(Box::pin(step)), taken }
     }
 }
 
 impl<A> Future for Reserving<A> {
-    type Output = (A, Option<Box<Taken>>);
+    type Output = A;
 
-    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<A> {
         let Some(step) = &mut self.step else { panic!("`Reserving` polled after it was done") };
         let polled = step.as_mut().poll(context);
         if polled.is_ready() {
@@ -46,9 +49,9 @@ impl<A> Future for Reserving<A> {
 impl<A> Drop for Reserving<A> {
     fn drop(&mut self) {
         let Some(step) = self.step.take() else { return };
-        go_on(&self.gate, async move {
-            let taken = step.await.1;
-            if let Some(taken) = taken {
+        let taken = self.taken;
+        go_on(&self.warnings, async move {
+            if let Some(taken) = taken(step.await) {
                 // Nobody is there to be told; what was taken counts until its window ends.
                 let _ = taken.cancel().await;
             }

@@ -13,9 +13,11 @@ use tollgate_policy::PolicyLimiter;
 use crate::Head;
 #[cfg(feature = "policy")]
 use crate::attributes::AttributeSources;
-use crate::key::KeyExtractor;
 #[cfg(feature = "policy")]
-use crate::policies::{Attributed, PolicyEngine};
+use crate::by_policies::ByPolicies;
+#[cfg(feature = "policy")]
+use crate::engine::Engine;
+use crate::key::KeyExtractor;
 
 /// What holds for some requests: which limiter counts them, for whom, and how much each takes.
 ///
@@ -58,7 +60,7 @@ pub(crate) enum By {
     Nobody,
     Limiter(SharedLimiter<AnyStore>),
     #[cfg(feature = "policy")]
-    Policies(Arc<dyn PolicyEngine>),
+    Policies(Arc<dyn Engine>),
 }
 
 /// How many units a request takes.
@@ -149,7 +151,7 @@ impl Rule {
         S: Store + 'static,
         C: Clock + 'static,
     {
-        Self { by: By::Policies(Arc::new(Attributed::new(limiter, sources))), ..Self::unlimited() }
+        Self { by: By::Policies(Arc::new(ByPolicies::new(limiter, sources))), ..Self::unlimited() }
     }
 
     /// Counts nothing: the requests go on.

@@ -59,14 +59,14 @@ where
         let Some(gate) = self.limits.gate(Head::from(&request)) else {
             return ResponseFuture::calling(self.inner.call(request), After::Nothing);
         };
-        let known = match gate.at_once(&mut request) {
+        let later = match gate.at_once(&mut request) {
             AtOnce::GoesOn(after) => return ResponseFuture::calling(self.inner.call(request), after),
             AtOnce::Refused(reply) => return ResponseFuture::refused(reply),
-            AtOnce::Waits(known) => known,
+            AtOnce::Waits(later) => later,
         };
         // The clone is not ready, and stays to be made so: the one that is goes along.
         let clone = self.inner.clone();
         let ready = mem::replace(&mut self.inner, clone);
-        ResponseFuture::waiting(Arc::clone(gate), known, request, ready)
+        ResponseFuture::waiting(Arc::clone(gate), later, request, ready)
     }
 }

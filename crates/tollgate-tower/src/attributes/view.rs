@@ -86,7 +86,7 @@ impl<'r> RequestView<'r> {
             let found = find(self.head).await;
             self.values.put(place, found);
         }
-        self.fault(name).map_or(Ok(()), |fault| Err(fault.clone()))
+        self.values.fault(name).map_or(Ok(()), |fault| Err(fault.clone()))
     }
 
     /// As [`find`](Self::find), if nothing has to be waited for. Else it returns `false`, and nothing is done.
@@ -108,12 +108,6 @@ impl<'r> RequestView<'r> {
         }
         true
     }
-
-    /// What is wrong with the value of this attribute.
-    pub(crate) fn fault(&self, name: &str) -> Option<&AttributeError> {
-        let place = self.values.place(name)?;
-        self.values.faults.iter().find_map(|(other, fault)| (*other == place).then_some(fault))
-    }
 }
 
 impl<'r> Values<'r> {
@@ -130,6 +124,12 @@ impl<'r> Values<'r> {
                 Err(Unknown::Wrong)
             }
         };
+    }
+
+    /// What is wrong with the value of this attribute.
+    pub(crate) fn fault(&self, name: &str) -> Option<&AttributeError> {
+        let place = self.place(name)?;
+        self.faults.iter().find_map(|(other, fault)| (*other == place).then_some(fault))
     }
 
     /// The same, without the request.

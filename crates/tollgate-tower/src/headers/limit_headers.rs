@@ -14,12 +14,13 @@ use super::{HeaderFormat, TOLLGATE_SOURCE, draft_06, draft_11, x_ratelimit};
 #[derive(Debug, Clone)]
 pub struct LimitHeaders {
     format: HeaderFormat,
+    quotas: Box<[PolicyQuota]>,
     /// What each quota is called, in their order.
     names: Box<[Box<str>]>,
     /// The same as structured strings.
     quoted: Box<[Box<str>]>,
     /// The whole limits, also where a decision was made by a share of them.
-    limits: Box<[(u64, HeaderValue)]>,
+    limits: Box<[HeaderValue]>,
     /// `RateLimit-Policy`, which is the same for every decision unless a calendar makes the windows.
     policy: Option<HeaderValue>,
 }
@@ -36,10 +37,9 @@ impl LimitHeaders {
     pub fn of<'q>(format: HeaderFormat, quotas: impl Iterator<Item = &'q PolicyQuota> + Clone) -> Self {
         let names = names_of(quotas.clone());
         let quoted = names.iter().map(|name| draft_11::quoted(name)).collect();
-        let limits = quotas.clone().map(|quota| quota.quota().limit());
-        let limits = limits.map(|limit| (limit, number(limit))).collect();
-        let headers = Self { format, names, quoted, limits, policy: None };
-        let lengths: Option<Vec<Duration>> = quotas.map(fixed_length).collect();
+        let limits = quotas.clone().map(|quota| number(quota.quota().limit())).collect();
+        let headers = Self { format, quotas: quotas.cloned().collect(), names, quoted, limits, policy: None };
+        let lengths: Option<Vec<Duration>> = headers.quotas.iter().map(fixed_length).collect();
         let policy = lengths.and_then(|lengths| headers.policy(lengths.into_iter()));
         Self { policy, ..headers }
     }
@@ -48,6 +48,12 @@ impl LimitHeaders {
     #[must_use]
     pub const fn format(&self) -> HeaderFormat {
         self.format
+    }
+
+    /// The quotas, in their order.
+    #[must_use]
+    pub const fn quotas(&self) -> &[PolicyQuota] {
+        &self.quotas
     }
 
     /// What the quota at this place is called: as in [`quota_names`](super::quota_names).
@@ -91,7 +97,7 @@ impl LimitHeaders {
         headers: &mut HeaderMap,
         write: fn(&HeaderValue, &QuotaState, &mut HeaderMap),
     ) {
-        if let Some((_, limit)) = self.limits.get(deciding) {
+        if let Some(limit) = self.limits.get(deciding) {
             write(limit, state, headers);
         }
     }
@@ -105,7 +111,8 @@ impl LimitHeaders {
 
     /// The quotas in windows of these lengths. A window below a second is told as one.
     fn policy(&self, lengths: impl Iterator<Item = Duration>) -> Option<HeaderValue> {
-        let quotas = self.limits.iter().map(|(limit, _)| *limit).zip(lengths.map(whole_seconds));
+        let limits = self.quotas.iter().map(|quota| quota.quota().limit());
+        let quotas = limits.zip(lengths.map(whole_seconds));
         match self.format {
             HeaderFormat::Draft11 => {
                 draft_11::policy(self.quoted.iter().zip(quotas).map(|(name, (q, w))| (name, q, w)))

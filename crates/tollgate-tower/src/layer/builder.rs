@@ -10,7 +10,9 @@ use tollgate::{PolicyQuota, StoreError};
 
 use super::{BuildError, Limits, RateLimitLayer};
 use crate::Denial;
-use crate::gate::{ByKey, Counting, Exposes, Gate, Leaves, OnDenied, OnTrouble, Settings, jitter_seconds};
+use crate::by_key::ByKey;
+use crate::engine::{Engine, Takes};
+use crate::gate::{Exposes, Gate, Leaves, OnDenied, OnTrouble, Settings, jitter_seconds};
 use crate::headers::{HeaderFormat, LimitHeaders};
 use crate::route::{Route, Routes};
 use crate::rule::{By, OnInvalid, OnMissing, OnStoreError, Rule};
@@ -158,7 +160,7 @@ impl RateLimitLayerBuilder {
             retry_jitter: jitter_seconds(self.retry_jitter),
             on_denied: self.on_denied,
             on_trouble: self.on_trouble,
-            warnings: self.warnings,
+            warnings: Arc::new(self.warnings),
         }
     }
 
@@ -225,26 +227,29 @@ pub(super) fn gate(
     format: HeaderFormat,
     settings: &Arc<Settings>,
 ) -> Option<Option<Arc<Gate>>> {
-    let counting = match &rule.by {
+    let (engine, limit_headers): (Arc<dyn Engine>, Option<Arc<LimitHeaders>>) = match &rule.by {
         By::Nobody => return Some(None),
         By::Limiter(limiter) => {
             let extractor = rule.extractor.clone().or_else(|| others.extractor.clone())?;
-            Counting::ByKey(ByKey {
-                limit_headers: LimitHeaders::new(format, limiter.quotas()),
-                limiter: limiter.clone(),
-                counts_peers: extractor.counts_peers(),
-                extractor,
-            })
+            let limit_headers = Arc::new(LimitHeaders::new(format, limiter.quotas()));
+            let by_key = ByKey::new(limiter.clone(), extractor, Arc::clone(&limit_headers));
+            (Arc::new(by_key), Some(limit_headers))
         }
         #[cfg(feature = "policy")]
-        By::Policies(engine) => Counting::ByPolicies(Arc::clone(engine)),
+        By::Policies(engine) => (Arc::clone(engine), None),
+    };
+    let takes = match &rule.refund_if {
+        _ if rule.reserves => Takes::Reserved(Arc::clone(&settings.warnings)),
+        Some(_) => Takes::ToGiveBack,
+        None => Takes::ForGood,
     };
     let on_missing = rule.on_missing.clone().or_else(|| others.on_missing.clone());
     let on_invalid = rule.on_invalid.clone().or_else(|| others.on_invalid.clone());
     Some(Some(Arc::new(Gate {
-        counting,
+        engine,
+        limit_headers,
         cost: rule.cost.clone(),
-        reserves: rule.reserves,
+        takes,
         skip: rule.skip.clone(),
         refund_if: rule.refund_if.clone(),
         on_missing: on_missing.unwrap_or(OnMissing::BadRequest),

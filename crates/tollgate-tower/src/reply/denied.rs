@@ -11,13 +11,8 @@ use crate::headers::LimitHeaders;
 /// Source: draft-ietf-httpapi-ratelimit-headers-11, section "Problem types".
 const KIND: &str = "https://iana.org/assignments/http-problem-types#quota-exceeded";
 
-pub(super) fn body<'q>(
-    status: StatusCode,
-    counted: &Counted,
-    quotas: impl Iterator<Item = &'q PolicyQuota> + Clone,
-    names: &LimitHeaders,
-) -> String {
-    let states = || quotas.clone().zip(counted);
+pub(super) fn body(status: StatusCode, counted: &Counted, told_by: &LimitHeaders) -> String {
+    let states = || told_by.quotas().iter().zip(counted);
     let violated = counted.iter().enumerate().filter(|(_, state)| state.reason().is_some());
     let mut body = String::with_capacity(512);
     let mut object = Object::begin(&mut body);
@@ -25,8 +20,8 @@ pub(super) fn body<'q>(
         .text("type", KIND)
         .text("title", "Quota exceeded")
         .value("status", status.as_u16())
-        .text("detail", &detail(counted, quotas.clone()))
-        .list("violated-policies", violated.filter_map(|(index, _)| names.name(index)), string)
+        .text("detail", &detail(counted, told_by))
+        .list("violated-policies", violated.filter_map(|(index, _)| told_by.name(index)), string)
         .value("allowed", false);
     if let Some((quota, state)) = states().nth(counted.deciding()) {
         object.text("policy", quota.policy());
@@ -46,8 +41,9 @@ pub(super) fn body<'q>(
     body
 }
 
-pub(super) fn detail<'q>(counted: &Counted, quotas: impl Iterator<Item = &'q PolicyQuota>) -> String {
-    let Some((quota, state)) = quotas.zip(counted).nth(counted.deciding()) else {
+pub(super) fn detail(counted: &Counted, told_by: &LimitHeaders) -> String {
+    let deciding = counted.deciding();
+    let Some((quota, state)) = told_by.quotas().get(deciding).zip(counted.get(deciding)) else {
         return "denied".to_owned();
     };
     let (quota, remaining, limit) = (quota.quota(), state.remaining(), state.limit());

@@ -10,11 +10,11 @@ mod json;
 use bytes::Bytes;
 use http::header::{CACHE_CONTROL, CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE};
 use http::{HeaderMap, HeaderValue, Response, StatusCode};
-use tollgate::{Counted, PolicyQuota, QuotaState, StoreError};
+use tollgate::{QuotaState, StoreError};
 
 pub use self::body::ReplyBody;
-use crate::headers::LimitHeaders;
-use crate::key::{Fault, Invalid, Missing};
+use crate::engine::DeniedBy;
+use crate::key::Invalid;
 use crate::rule::{OnInvalid, OnMissing};
 
 const PROBLEM: HeaderValue = HeaderValue::from_static("application/problem+json");
@@ -25,46 +25,37 @@ pub(crate) fn is_grpc(headers: &HeaderMap) -> bool {
     grpc::is_asked_for(headers)
 }
 
-/// The status without the headers of the limits, or RESOURCE_EXHAUSTED.
-pub(crate) fn denied<'q>(
-    request: &HeaderMap,
-    status: StatusCode,
-    counted: &Counted,
-    quotas: impl Iterator<Item = &'q PolicyQuota> + Clone,
-    names: &LimitHeaders,
-) -> Response<Bytes> {
-    if is_grpc(request) {
-        let code = grpc::code(StatusCode::TOO_MANY_REQUESTS);
-        let wait = counted.decided().and_then(QuotaState::retry_after);
-        return grpc::reply(code, &denied::detail(counted, quotas), wait);
+/// The status without the headers of the limits. To gRPC it is RESOURCE_EXHAUSTED, unless no policy matches.
+pub(crate) fn denied(request: &HeaderMap, status: StatusCode, by: &DeniedBy) -> Response<Bytes> {
+    let exhausted = grpc::code(StatusCode::TOO_MANY_REQUESTS);
+    match by {
+        DeniedBy::Quotas(counted, told_by) if is_grpc(request) => {
+            let wait = counted.decided().and_then(QuotaState::retry_after);
+            grpc::reply(exhausted, &denied::detail(counted, told_by), wait)
+        }
+        DeniedBy::Quotas(counted, told_by) => problem(status, denied::body(status, counted, told_by)),
+        #[cfg(feature = "policy")]
+        DeniedBy::MissingKey(detail) if is_grpc(request) => grpc::reply(exhausted, detail, None),
+        #[cfg(feature = "policy")]
+        DeniedBy::MissingKey(detail) => refused(request, status, detail, None),
+        #[cfg(feature = "policy")]
+        DeniedBy::Unmatched => refused(request, status, "no policy matches the request", None),
     }
-    problem(status, denied::body(status, counted, quotas, names))
 }
 
-/// A denial by no quota; to gRPC it is the same as one by a quota.
-#[cfg(feature = "policy")]
-pub(crate) fn denied_uncounted(request: &HeaderMap, status: StatusCode, detail: &str) -> Response<Bytes> {
-    if is_grpc(request) {
-        return grpc::reply(grpc::code(StatusCode::TOO_MANY_REQUESTS), detail, None);
-    }
-    refused(request, status, detail, None)
+/// What is missing: 400 or 401.
+pub(crate) fn missing(request: &HeaderMap, what: &str, on_missing: &OnMissing) -> Response<Bytes> {
+    let (status, challenge) = match on_missing {
+        OnMissing::Unauthorized(challenge) => (StatusCode::UNAUTHORIZED, Some(challenge)),
+        OnMissing::BadRequest | OnMissing::Skip => (StatusCode::BAD_REQUEST, None),
+    };
+    refused(request, status, &format!("{what} is missing"), challenge)
 }
 
-/// What is missing: 400 or 401, or 500 if no request can have it.
-pub(crate) fn missing(request: &HeaderMap, missing: &Missing<'_>, on_missing: &OnMissing) -> Response<Bytes> {
-    match (missing.fault(), on_missing) {
-        (Fault::Setup, _) => {
-            let detail =
-                "whom a request is counted for cannot be found, because of how the service is set up";
-            refused(request, StatusCode::INTERNAL_SERVER_ERROR, detail, None)
-        }
-        (Fault::Caller, OnMissing::Unauthorized(challenge)) => {
-            refused(request, StatusCode::UNAUTHORIZED, &format!("{missing} is missing"), Some(challenge))
-        }
-        (Fault::Caller, OnMissing::BadRequest | OnMissing::Skip) => {
-            refused(request, StatusCode::BAD_REQUEST, &format!("{missing} is missing"), None)
-        }
-    }
+/// What no request can have: 500.
+pub(crate) fn setup(request: &HeaderMap) -> Response<Bytes> {
+    let detail = "whom a request is counted for cannot be found, because of how the service is set up";
+    refused(request, StatusCode::INTERNAL_SERVER_ERROR, detail, None)
 }
 
 /// What is wrong: 400 or 401.

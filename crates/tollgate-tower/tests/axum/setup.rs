@@ -7,7 +7,10 @@ use axum::routing::get as on_get;
 use http::{HeaderValue, StatusCode};
 use tokio::net::TcpListener;
 use tollgate::Key;
-use tollgate_tower::key::{self, Global, Identity, Invalid, KeyExtractor, Missing, PeerAddress};
+use tollgate_tower::key::{
+    self, ClientAddress, ForwardedHeader, Global, Identity, Invalid, KeyExtractor, Missing, PeerAddress,
+    TrustedProxies,
+};
 use tollgate_tower::{Head, OnInvalid, OnMissing, RateLimitLayer, Rule, Warning};
 
 use crate::support::{Runs, get, limiter, send, serve};
@@ -106,16 +109,20 @@ async fn an_extractor_may_wait() {
 /// Found in another limiter: served as its documentation says, it found no address and limited nobody.
 #[tokio::test]
 async fn without_the_address_of_the_peer_nobody_passes() {
-    let rule = Rule::new(limiter("search", "1/1m")).key(PeerAddress::new()).on_missing(OnMissing::Skip);
-    let (router, runs, warnings) = app(rule);
-    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let address = listener.local_addr().unwrap();
-    tokio::spawn(async move { axum::serve(listener, router).await.unwrap() });
-    for _ in 0..2 {
-        assert_eq!(get(address, "/").await.status, StatusCode::INTERNAL_SERVER_ERROR);
+    let rule = || Rule::new(limiter("search", "1/1m")).on_missing(OnMissing::Skip);
+    let client =
+        ClientAddress::behind(TrustedProxies::parse(["10.0.0.1"]).unwrap(), ForwardedHeader::Forwarded);
+    for rule in [rule().key(PeerAddress::new()), rule().key(client)] {
+        let (router, runs, warnings) = app(rule);
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        tokio::spawn(async move { axum::serve(listener, router).await.unwrap() });
+        for _ in 0..2 {
+            assert_eq!(get(address, "/").await.status, StatusCode::INTERNAL_SERVER_ERROR);
+        }
+        assert_eq!(runs.count(), 0);
+        assert_eq!(warnings.try_iter().collect::<Vec<_>>(), [Warning::NoPeerAddress]);
     }
-    assert_eq!(runs.count(), 0);
-    assert_eq!(warnings.try_iter().collect::<Vec<_>>(), [Warning::NoPeerAddress]);
 }
 
 #[tokio::test]

@@ -1,0 +1,140 @@
+//! Who decides on requests: one limiter for a key, or policies.
+//!
+//! ```text
+//! Head ──▶ ByKey       a key, by a limiter   ──▶ Decided
+//!     ╰──▶ ByPolicies  values, by policies   ──╯
+//! ```
+//!
+//! What a decision means for the request is the gate's affair.
+
+use std::sync::Arc;
+
+use http::StatusCode;
+use tollgate::{Counted, StoreError};
+#[cfg(feature = "policy")]
+use tollgate_policy::PolicyDecision;
+
+use crate::Head;
+use crate::boxed::BoxFuture;
+use crate::headers::LimitHeaders;
+use crate::key::{Fault, Invalid, Missing, NO_PEER};
+use crate::reserving::Reserving;
+use crate::taken::Taken;
+use crate::warning::{Warning, Warnings};
+
+/// Decides on requests.
+pub(crate) trait Engine: Send + Sync {
+    /// Decides on a request of this cost. `Err` goes on from there if a value or the store has to be waited for; then
+    /// nothing was taken.
+    fn decide(&self, head: Head<'_>, cost: u32, takes: &Takes) -> Result<Decided, Later>;
+
+    /// Whether requests are counted for the address that their connection comes from.
+    fn counts_peers(&self) -> bool;
+}
+
+/// How a decision goes on that has to wait.
+pub(crate) type Later = Box<dyn for<'h> FnOnce(Head<'h>) -> BoxFuture<'h, Decided> + Send>;
+
+/// What becomes of the units that a request takes.
+#[derive(Clone)]
+pub(crate) enum Takes {
+    ForGood,
+    /// Some of them may be given back.
+    ToGiveBack,
+    /// The same, and they are given back if the client goes away while the store is asked for them.
+    Reserved(Arc<Warnings>),
+}
+
+/// What is decided on a request.
+pub(crate) enum Decided {
+    /// It goes on.
+    Allowed(Allowed),
+    /// It does not, and is answered with this status.
+    Denied(StatusCode, DeniedBy),
+    /// It does not say whom it is counted for; this would.
+    Missing(String),
+    /// No request says that, because of how the service is put together.
+    Setup(Warning),
+    /// What it says is wrong.
+    Invalid(Invalid),
+    /// It lacks something else that policies need to know.
+    #[cfg(feature = "policy")]
+    Lacking(String),
+    /// The store could not decide.
+    Failed(StoreError),
+}
+
+/// A request that goes on.
+#[derive(Default)]
+pub(crate) struct Allowed {
+    /// Where the quotas stand, if any applied.
+    pub(crate) counted: Option<Counted>,
+    /// What writes the headers of it, where that is not the same for all decisions of the rule.
+    pub(crate) told_by: Option<Arc<LimitHeaders>>,
+    /// In a box, so that the way of those who are counted by key moves less.
+    #[cfg(feature = "policy")]
+    pub(crate) decision: Option<Box<PolicyDecision>>,
+    /// What it took, if some of that may be given back.
+    pub(crate) taken: Option<Box<Taken>>,
+}
+
+/// Who or what denies a request.
+pub(crate) enum DeniedBy {
+    Quotas(Counted, Arc<LimitHeaders>),
+    /// A policy that counts nobody whose key is missing.
+    #[cfg(feature = "policy")]
+    MissingKey(String),
+    /// No policy matches.
+    #[cfg(feature = "policy")]
+    Unmatched,
+}
+
+impl Takes {
+    /// Whether something of what was taken may be given back.
+    pub(crate) fn may_give_back(&self) -> bool {
+        !matches!(self, Self::ForGood)
+    }
+
+    /// Takes a step of the store. `taken` says what it took.
+    pub(crate) async fn take<A: 'static>(
+        &self,
+        step: impl Future<Output = A> + Send + 'static,
+        taken: fn(A) -> Option<Box<Taken>>,
+    ) -> A {
+        match self {
+            Self::Reserved(warnings) => Reserving::new(warnings, step, taken).await,
+            Self::ForGood | Self::ToGiveBack => step.await,
+        }
+    }
+}
+
+impl DeniedBy {
+    /// Where the quotas stand that denied, and what tells of it.
+    pub(crate) fn quotas(&self) -> Option<(&Counted, &LimitHeaders)> {
+        match self {
+            Self::Quotas(counted, told_by) => Some((counted, told_by)),
+            #[cfg(feature = "policy")]
+            Self::MissingKey(_) | Self::Unmatched => None,
+        }
+    }
+}
+
+impl Decided {
+    /// What the request took that may be given back.
+    pub(crate) fn into_taken(self) -> Option<Box<Taken>> {
+        match self {
+            Self::Allowed(allowed) => allowed.taken,
+            _ => None,
+        }
+    }
+
+    /// A request that lacks what would say whom it is counted for.
+    #[cold]
+    pub(crate) fn missing(missing: &Missing<'_>) -> Self {
+        match missing.fault() {
+            Fault::Caller => Self::Missing(missing.to_string()),
+            Fault::Setup if missing.what().any(|what| what == NO_PEER) => Self::Setup(Warning::NoPeerAddress),
+            Fault::Setup => Self::Setup(Warning::NoIdentityBySetup),
+        }
+    }
+}
