@@ -83,12 +83,12 @@ pub use self::list::List;
 pub use self::matched::{Matched, Outcome, Refusal, Trial, TrialKind};
 pub use self::overrides::{Override, OverrideTable};
 pub use self::policies::{Policies, Unmatched};
-pub use self::policy::{HeaderFormat, Mode, OnMissingKey, Policy};
+pub use self::policy::{Mode, OnMissingKey, Policy};
 pub use self::printable::Printable;
 pub use self::problem::{Hint, Place, Position, Problem, ProblemKind};
 pub use self::schema::json_schema;
 pub use self::sources::Sources;
 pub use self::view::{Undecided, Unknown, Value, View, canonical};
 pub use self::warning::{Warning, WarningKind};
-// What `cidr` holds.
-pub use tollgate::{Grouping, Network, NetworkError};
+// What `cidr` holds, and `headers`.
+pub use tollgate::{Grouping, HeaderFormat, Network, NetworkError};

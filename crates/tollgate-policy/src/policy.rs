@@ -3,7 +3,7 @@
 use std::fmt;
 
 use smallvec::SmallVec;
-use tollgate::{OnStoreFailure, PolicyQuota, Quota};
+use tollgate::{HeaderFormat, OnStoreFailure, PolicyQuota, Quota};
 
 use crate::condition::all_hold;
 use crate::index::Candidate;
@@ -74,21 +74,6 @@ pub enum OnMissingKey {
     Skip,
 }
 
-/// Which headers tell a client of its limits.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
-#[non_exhaustive]
-pub enum HeaderFormat {
-    /// `RateLimit-Policy` and `RateLimit` of draft 11.
-    #[default]
-    Draft11,
-    /// `RateLimit-Limit`, `-Remaining` and `-Reset` of draft 6.
-    Draft06,
-    /// The same names with `X-`, and the reset in seconds of the epoch.
-    XRateLimit,
-    /// None.
-    None,
-}
-
 impl Mode {
     /// As it is written in a file.
     #[must_use]
@@ -113,19 +98,6 @@ impl OnMissingKey {
     }
 }
 
-impl HeaderFormat {
-    /// As it is written in a file.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Draft11 => "draft-11",
-            Self::Draft06 => "draft-06",
-            Self::XRateLimit => "x-ratelimit",
-            Self::None => "none",
-        }
-    }
-}
-
 impl fmt::Display for Mode {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.name())
@@ -133,12 +105,6 @@ impl fmt::Display for Mode {
 }
 
 impl fmt::Display for OnMissingKey {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
-    }
-}
-
-impl fmt::Display for HeaderFormat {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.name())
     }

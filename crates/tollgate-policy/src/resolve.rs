@@ -168,7 +168,7 @@ impl Defaults {
             on_store_failure: raw.and_then(|raw| value(&raw.on_store_failure)).unwrap_or(FailureWord::Open),
             local_share: raw.and_then(|raw| value(&raw.local_share)).map(|share| share.0),
             has_wrong_share: raw.is_some_and(|raw| raw.local_share.is_none() && raw.gives("local_share")),
-            headers: raw.and_then(|raw| value(&raw.headers)).unwrap_or_default(),
+            headers: raw.and_then(|raw| value(&raw.headers)).map(|word| word.0).unwrap_or_default(),
             deny_status: raw.and_then(|raw| value(&raw.deny_status)).map_or(429, |status| status.0),
             count_denied: raw.and_then(|raw| value(&raw.count_denied)).unwrap_or(false),
             on_missing_key: raw.and_then(|raw| value(&raw.on_missing_key)).unwrap_or_default(),
@@ -242,7 +242,7 @@ fn policy(
         quotas,
         overrides,
         on_store_failure: on_store_failure?,
-        headers: value(&raw.headers).unwrap_or(defaults.headers),
+        headers: value(&raw.headers).map_or(defaults.headers, |word| word.0),
         deny_status: value(&raw.deny_status).map_or(defaults.deny_status, |status| status.0),
         name: name?,
     })

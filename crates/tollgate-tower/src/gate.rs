@@ -17,7 +17,7 @@ use tollgate::{QuotaState, StoreError, whole_seconds};
 
 use crate::after::After;
 use crate::engine::{Allowed, Decided, DeniedBy, Engine, Later, Takes};
-use crate::headers::{HeaderFormat, LimitHeaders};
+use crate::headers::{HeaderFormat, LimitHeaders, exposed};
 use crate::rule::{Cost, OnInvalid, OnMissing, OnStoreError, RefundIf, Skip};
 use crate::warning::{Warning, Warnings};
 use crate::{Denial, Head, reply};
@@ -173,7 +173,7 @@ impl Gate {
     pub(crate) fn expose(&self, format: HeaderFormat, headers: &mut HeaderMap) {
         if self.settings.exposes == Exposes::LimitHeaders {
             // Beside what the service exposes itself: browsers unite the lines.
-            headers.append(ACCESS_CONTROL_EXPOSE_HEADERS, HeaderValue::from_static(format.exposed()));
+            headers.append(ACCESS_CONTROL_EXPOSE_HEADERS, HeaderValue::from_static(exposed(format)));
         }
     }
 }

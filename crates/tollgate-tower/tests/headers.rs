@@ -196,9 +196,10 @@ fn a_decision_from_elsewhere_says_so_and_keeps_the_whole_limit() {
 }
 
 #[test]
-fn formats_are_read_as_they_are_written() {
+fn every_format_is_read_as_it_is_written_and_tells_something_unless_it_is_none() {
     for format in HeaderFormat::ALL {
         assert_eq!(format.to_string().parse(), Ok(format));
+        assert_eq!(written(format, &["5/1m"], 1).is_empty(), format == HeaderFormat::None, "{format}");
     }
     assert!("draft-6".parse::<HeaderFormat>().is_err());
 }

@@ -23,11 +23,11 @@ pub(crate) use self::read::{At, Read, Text};
 pub(crate) use self::store::RawStore;
 pub(crate) use self::table::{NamedQuotas, RawTier};
 pub(crate) use self::tree::Node;
-use self::values::Status;
 pub(crate) use self::values::{AcrossSlots, FailureWord, RawCost, Share};
+use self::values::{FormatWord, Status};
 pub(crate) use self::variables::Variables;
 use crate::problem::Problems;
-use crate::{HeaderFormat, Mode, OnMissingKey, Position, ProblemKind, Unmatched};
+use crate::{Mode, OnMissingKey, Position, ProblemKind, Unmatched};
 
 section! {
     /// Which limits apply to whom.
@@ -56,7 +56,7 @@ section! {
         /// The part of each limit that one process admits by itself, such as 1/3.
         "local_share" local_share: Share,
         /// Which headers tell a client of its limits.
-        "headers" headers: HeaderFormat,
+        "headers" headers: FormatWord,
         /// The HTTP status of a denial.
         "deny_status" deny_status: Status,
         /// Whether a denied request uses up what it was denied.

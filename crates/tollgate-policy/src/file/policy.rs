@@ -7,9 +7,9 @@ use super::read::{At, OneOrMany, Read, Text, section};
 use super::table::{FileBeside, NamedQuotas};
 use super::test::Conditions;
 use super::tree::Node;
-use super::values::{FailureWord, RawCost, Share, Status};
+use super::values::{FailureWord, FormatWord, RawCost, Share, Status};
 use crate::problem::Problems;
-use crate::{HeaderFormat, Identity, Mode, OnMissingKey, Position, ProblemKind};
+use crate::{Identity, Mode, OnMissingKey, Position, ProblemKind};
 
 section! {
     /// A named rule: what it matches, whom it counts, its quotas.
@@ -46,7 +46,7 @@ section! {
         /// The part of each limit that one process admits by itself, such as 1/3.
         "local_share" local_share: Share,
         /// Which headers tell a client of its limits.
-        "headers" headers: HeaderFormat,
+        "headers" headers: FormatWord,
         /// The HTTP status of a denial.
         "deny_status" deny_status: Status,
     }

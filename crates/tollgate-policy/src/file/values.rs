@@ -19,6 +19,10 @@ pub(crate) enum FailureWord {
     Local,
 }
 
+/// A format of headers.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct FormatWord(pub(crate) HeaderFormat);
+
 /// What happens on a Cluster to a request whose counters lie in several slots.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum AcrossSlots {
@@ -57,14 +61,20 @@ words!(FailureWord: "on_store_failure" [FailureWord::Open, FailureWord::Closed, 
 
 words!(AcrossSlots: "across_slots" [AcrossSlots::Refuse, AcrossSlots::Reserve]);
 
-words!(HeaderFormat: "header format" [
-    HeaderFormat::Draft11,
-    HeaderFormat::Draft06,
-    HeaderFormat::XRateLimit,
-    HeaderFormat::None
+words!(FormatWord: "header format" [
+    FormatWord(HeaderFormat::Draft11),
+    FormatWord(HeaderFormat::Draft06),
+    FormatWord(HeaderFormat::XRateLimit),
+    FormatWord(HeaderFormat::None)
 ]);
 
 words!(OnMissingKey: "on_missing_key" [OnMissingKey::Error, OnMissingKey::Deny, OnMissingKey::Skip]);
+
+impl FormatWord {
+    const fn name(self) -> &'static str {
+        self.0.name()
+    }
+}
 
 impl AcrossSlots {
     const fn name(self) -> &'static str {

@@ -72,10 +72,10 @@ impl LimitHeaders {
             headers.insert(RETRY_AFTER, number(whole_seconds(retry_after)));
         }
         match self.format {
-            HeaderFormat::None => return,
             HeaderFormat::Draft11 => draft_11::write(&self.quoted, counted, headers),
             HeaderFormat::Draft06 => self.write_deciding(deciding, state, headers, draft_06::write),
             HeaderFormat::XRateLimit => self.write_deciding(deciding, state, headers, x_ratelimit::write),
+            _ => return,
         }
         if let Some(policy) = &self.policy {
             headers.insert(draft_11::POLICY, policy.clone());
@@ -118,7 +118,7 @@ impl LimitHeaders {
                 draft_11::policy(self.quoted.iter().zip(quotas).map(|(name, (q, w))| (name, q, w)))
             }
             HeaderFormat::Draft06 => draft_06::policy(quotas),
-            HeaderFormat::XRateLimit | HeaderFormat::None => None,
+            _ => None,
         }
     }
 }

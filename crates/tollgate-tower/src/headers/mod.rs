@@ -45,11 +45,8 @@ mod policies;
 mod text;
 mod x_ratelimit;
 
-use std::fmt;
-use std::str::FromStr;
-
 use http::HeaderName;
-use thiserror::Error;
+pub use tollgate::{HeaderFormat, UnknownFormat};
 
 pub use self::limit_headers::LimitHeaders;
 pub use self::name::quota_names;
@@ -59,81 +56,17 @@ pub use self::policies::PolicyHeaders;
 /// Says that a decision did not come from the store: `local` or `fallback`.
 pub const TOLLGATE_SOURCE: HeaderName = HeaderName::from_static("tollgate-source");
 
-/// Which headers tell a client of its limits.
-///
-/// It is written as `draft-11`, `draft-06`, `x-ratelimit` or `none`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
-#[non_exhaustive]
-pub enum HeaderFormat {
-    /// `RateLimit-Policy` and `RateLimit`, as draft-ietf-httpapi-ratelimit-headers-11 has them.
-    #[default]
-    Draft11,
-    /// `RateLimit-Limit`, `-Remaining`, `-Reset` and `-Policy`, as version 06 has them: delta seconds.
-    Draft06,
-    /// `X-RateLimit-Limit`, `-Remaining` and `-Reset`, with the reset in seconds of the Unix epoch.
-    XRateLimit,
-    /// None.
-    None,
-}
-
-/// No format has this name. The fault of whoever wrote it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
-#[error("expected draft-11, draft-06, x-ratelimit or none")]
-pub struct UnknownFormat;
-
-impl HeaderFormat {
-    /// All of them.
-    pub const ALL: [Self; 4] = [Self::Draft11, Self::Draft06, Self::XRateLimit, Self::None];
-
-    /// As it is written in configuration.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Draft11 => "draft-11",
-            Self::Draft06 => "draft-06",
-            Self::XRateLimit => "x-ratelimit",
-            Self::None => "none",
+/// The names of all headers that may come in this format, as `Access-Control-Expose-Headers` lists them: without it, a
+/// script of another origin cannot read them.
+pub(crate) const fn exposed(format: HeaderFormat) -> &'static str {
+    match format {
+        HeaderFormat::Draft11 => "RateLimit-Policy, RateLimit, Retry-After",
+        HeaderFormat::Draft06 => {
+            "RateLimit-Limit, RateLimit-Remaining, RateLimit-Reset, RateLimit-Policy, Retry-After"
         }
-    }
-
-    /// The names of all headers that may come, as `Access-Control-Expose-Headers` lists them: without it, a script
-    /// of another origin cannot read them.
-    #[must_use]
-    pub const fn exposed(self) -> &'static str {
-        match self {
-            Self::Draft11 => "RateLimit-Policy, RateLimit, Retry-After",
-            Self::Draft06 => {
-                "RateLimit-Limit, RateLimit-Remaining, RateLimit-Reset, RateLimit-Policy, Retry-After"
-            }
-            Self::XRateLimit => "X-RateLimit-Limit, X-RateLimit-Remaining, X-RateLimit-Reset, Retry-After",
-            Self::None => "Retry-After",
+        HeaderFormat::XRateLimit => {
+            "X-RateLimit-Limit, X-RateLimit-Remaining, X-RateLimit-Reset, Retry-After"
         }
-    }
-}
-
-/// What a policy says is told as it says.
-#[cfg(feature = "policy")]
-impl From<tollgate_policy::HeaderFormat> for HeaderFormat {
-    fn from(format: tollgate_policy::HeaderFormat) -> Self {
-        match format {
-            tollgate_policy::HeaderFormat::Draft06 => Self::Draft06,
-            tollgate_policy::HeaderFormat::XRateLimit => Self::XRateLimit,
-            tollgate_policy::HeaderFormat::None => Self::None,
-            _ => Self::Draft11,
-        }
-    }
-}
-
-impl FromStr for HeaderFormat {
-    type Err = UnknownFormat;
-
-    fn from_str(text: &str) -> Result<Self, UnknownFormat> {
-        Self::ALL.into_iter().find(|format| format.name() == text).ok_or(UnknownFormat)
-    }
-}
-
-impl fmt::Display for HeaderFormat {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
+        _ => "Retry-After",
     }
 }

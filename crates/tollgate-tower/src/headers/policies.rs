@@ -36,7 +36,7 @@ impl PolicyHeaders {
     pub fn of(&self, decision: &PolicyDecision) -> Arc<LimitHeaders> {
         let set = decision.policies();
         let alone = if set.is_of_caller() { None } else { self.made(set).alone(decision) };
-        alone.unwrap_or_else(|| Arc::new(Self::in_format(decision.headers().into(), decision)))
+        alone.unwrap_or_else(|| Arc::new(Self::in_format(decision.headers(), decision)))
     }
 
     /// Writes the headers of this decision; none if no quota applies.
@@ -68,7 +68,7 @@ impl Made {
     fn new(set: &PolicySet) -> Self {
         let counting = set.policies().as_slice().iter().filter(|policy| !policy.quotas().is_empty());
         let alone = counting.map(|policy| {
-            let headers = LimitHeaders::new(policy.headers().into(), policy.quotas());
+            let headers = LimitHeaders::new(policy.headers(), policy.quotas());
             (policy.name().into(), Arc::new(headers))
         });
         Self { version: set.version(), alone: alone.collect() }
@@ -137,10 +137,8 @@ mod tests {
 
     #[test]
     fn the_policy_that_decides_chooses_the_format() {
-        let limiter = limiter(policies([
-            policy("a", &["5/1m"]).headers(tollgate_policy::HeaderFormat::None),
-            policy("b", &["9/1m"]),
-        ]));
+        let limiter =
+            limiter(policies([policy("a", &["5/1m"]).headers(HeaderFormat::None), policy("b", &["9/1m"])]));
         assert_eq!(written(&PolicyHeaders::new(&limiter.live()), &limiter), (None, None));
         let nothing = Policies::of([]).unwrap();
         let _ = limiter.replace(nothing, "test");
