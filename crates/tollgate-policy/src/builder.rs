@@ -5,7 +5,8 @@ use tollgate::{CountDenied, OnStoreFailure, PolicyQuota, Quota};
 
 use crate::policy::{Quotas, candidate_name};
 use crate::{
-    Attributes, Condition, Cost, HeaderFormat, Identity, Mode, OnMissingKey, Pattern, Policy, Position, Test,
+    Attributes, Condition, Conditions, Cost, HeaderFormat, Identity, Mode, OnMissingKey, Pattern, Policy,
+    Position, Test,
 };
 
 /// What a policy is made of: see [`Policy::builder`].
@@ -83,7 +84,7 @@ impl Policy {
             name: name.into(),
             at: Position::new(0, 0),
             description: None,
-            conditions: [].into(),
+            conditions: Conditions::default(),
             is_exempt: false,
             mode: Mode::Enforce,
             identity: Identity::Global,
@@ -111,9 +112,34 @@ impl PolicyBuilder {
     /// Has it match only requests of whose attribute this holds. Each call is a condition more.
     #[must_use]
     pub fn when(mut self, attribute: &str, test: Test) -> Self {
-        let mut conditions = self.policy.conditions.into_vec();
-        conditions.push(Condition { attribute: attribute.into(), test });
-        self.policy.conditions = conditions.into();
+        self.policy.conditions.all.push(Condition::new(attribute, test));
+        self
+    }
+
+    /// Adds an alternative: of those that there are, all conditions of one have to hold, beside the conditions that were
+    /// added otherwise.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use tollgate::Quota;
+    /// use tollgate_policy::{Condition, Pattern, Policy, Test};
+    ///
+    /// let is = |name, text| Condition::new(name, Test::OneOf([Pattern::new(text)].into()));
+    /// let logins = Policy::builder("logins")
+    ///     .alternative([is("path", "/login")])
+    ///     .alternative([is("path", "/token"), is("grant", "password")])
+    ///     .quota(Quota::per_minute(5))
+    ///     .build()?;
+    /// assert_eq!(
+    ///     logins.conditions().to_string(),
+    ///     "{ any: [{ path: /login }, { path: /token, grant: password }] }"
+    /// );
+    /// # Ok::<(), tollgate_policy::PolicyError>(())
+    /// ```
+    #[must_use]
+    pub fn alternative(mut self, conditions: impl IntoIterator<Item = Condition>) -> Self {
+        self.policy.conditions.any.push(conditions.into_iter().collect());
         self
     }
 
@@ -221,8 +247,7 @@ impl PolicyBuilder {
         {
             return Err(PolicyError::CostRange(policy.name));
         }
-        let mut tests = policy.conditions.iter().map(Condition::test);
-        if policy.identity.has_empty_list() || tests.any(Test::has_empty_list) {
+        if policy.identity.has_empty_list() || policy.conditions.has_empty_list() {
             return Err(PolicyError::EmptyList(policy.name));
         }
         if !(400..=599).contains(&policy.deny_status) {

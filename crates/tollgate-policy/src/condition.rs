@@ -55,6 +55,12 @@ pub enum Pattern {
 }
 
 impl Condition {
+    /// The condition that this holds of the attribute of this name.
+    #[must_use]
+    pub fn new(attribute: &str, test: Test) -> Self {
+        Self { attribute: attribute.into(), test }
+    }
+
     /// The name of the attribute.
     #[must_use]
     pub fn attribute(&self) -> &str {
@@ -80,19 +86,6 @@ impl Condition {
             Err(unknown) => Err(Undecided { attribute, unknown }),
         }
     }
-}
-
-/// Returns whether all of these hold of a request. Those whose attributes are known are enough to say no.
-pub(crate) fn all_hold<'c, V: View>(conditions: &'c [Condition], view: &V) -> Result<bool, Undecided<'c>> {
-    let mut all = Ok(true);
-    for condition in conditions {
-        match condition.holds(view) {
-            Ok(true) => {}
-            Ok(false) => return Ok(false),
-            Err(undecided) => all = all.and(Err(undecided)),
-        }
-    }
-    all
 }
 
 impl Test {

@@ -2,10 +2,9 @@
 
 use tollgate::PolicyQuota;
 
-use crate::condition::all_hold;
 use crate::index::Table;
 use crate::policy::Quotas;
-use crate::{Condition, Position, Undecided, Value, View};
+use crate::{Condition, Conditions, Position, Undecided, Value, View};
 
 /// Other quotas for some of those that a policy matches: where conditions hold, or for each value of a table.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -19,8 +18,8 @@ pub struct Override {
 /// For whom an override is.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum OverrideRule {
-    /// Of whom all of these hold.
-    When(Box<[Condition]>),
+    /// Of whom these hold.
+    When(Conditions),
     /// Who is in the table.
     In(OverrideTable),
 }
@@ -68,12 +67,12 @@ impl Override {
         self.at
     }
 
-    /// Returns what has to hold for it to count, all of it; nothing, if it is a [table](Self::table).
+    /// Returns what has to hold for it to count, unless it is a [table](Self::table).
     #[must_use]
-    pub fn when(&self) -> &[Condition] {
+    pub const fn when(&self) -> Option<&Conditions> {
         match &self.rule {
-            OverrideRule::When(conditions) => conditions,
-            OverrideRule::In(_) => &[],
+            OverrideRule::When(conditions) => Some(conditions),
+            OverrideRule::In(_) => None,
         }
     }
 
@@ -99,13 +98,13 @@ impl Override {
     /// The names of the attributes that it asks for.
     pub(crate) fn attributes(&self) -> impl Iterator<Item = &str> {
         let table = self.table().map(OverrideTable::attribute);
-        self.when().iter().map(Condition::attribute).chain(table)
+        self.when().into_iter().flat_map(Conditions::iter).map(Condition::attribute).chain(table)
     }
 
     /// The number of the list for a request, if it is for that.
     fn list<V: View>(&self, view: &V) -> Result<Option<u32>, Undecided<'_>> {
         match &self.rule {
-            OverrideRule::When(conditions) => Ok(all_hold(conditions, view)?.then_some(0)),
+            OverrideRule::When(conditions) => Ok(conditions.holds(view)?.then_some(0)),
             OverrideRule::In(table) => {
                 let attribute = table.attribute();
                 let value = view.value(attribute).map_err(|unknown| Undecided { attribute, unknown })?;

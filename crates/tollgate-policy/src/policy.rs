@@ -5,12 +5,12 @@ use std::fmt;
 use smallvec::SmallVec;
 use tollgate::{HeaderFormat, OnStoreFailure, PolicyQuota, Quota};
 
-use crate::condition::all_hold;
 use crate::index::Candidate;
 use crate::overrides::QuotaList;
 use crate::warning::implies;
 use crate::{
-    Condition, Cost, Identity, Override, PolicyBuilder, PolicyError, Position, Undecided, Unknown, View,
+    Condition, Conditions, Cost, Identity, Override, PolicyBuilder, PolicyError, Position, Undecided,
+    Unknown, View,
 };
 
 /// The name under which a policy's candidates are counted; no policy can have it.
@@ -28,7 +28,7 @@ pub struct Policy {
     /// In line 0 if it stands in no file.
     pub(crate) at: Position,
     pub(crate) description: Option<Box<str>>,
-    pub(crate) conditions: Box<[Condition]>,
+    pub(crate) conditions: Conditions,
     pub(crate) is_exempt: bool,
     pub(crate) mode: Mode,
     pub(crate) identity: Identity,
@@ -173,9 +173,9 @@ impl Policy {
         self.description.as_deref()
     }
 
-    /// What has to hold for it to apply; all of it. Of every request, if there is nothing.
+    /// What has to hold for it to apply.
     #[must_use]
-    pub fn conditions(&self) -> &[Condition] {
+    pub const fn conditions(&self) -> &Conditions {
         &self.conditions
     }
 
@@ -262,7 +262,7 @@ impl Policy {
     ///
     /// If that depends on an attribute whose value is not known.
     pub fn matches<V: View>(&self, view: &V) -> Result<bool, Undecided<'_>> {
-        if self.mode == Mode::Off { Ok(false) } else { all_hold(&self.conditions, view) }
+        if self.mode == Mode::Off { Ok(false) } else { self.conditions.holds(view) }
     }
 
     /// As [`matches`](Self::matches), for a policy that the index has found.

@@ -233,7 +233,7 @@ fn policy(
     Some(Policy {
         at,
         description: raw.description.map(|description| description.value),
-        conditions: raw.conditions.map(|conditions| conditions.value.0.into()).unwrap_or_default(),
+        conditions: raw.conditions.map(|conditions| conditions.value).unwrap_or_default(),
         is_exempt,
         mode,
         identity: raw.key.map_or(Identity::Global, |key| key.value),
@@ -440,6 +440,6 @@ impl Scope<'_> {
         }
         raw.need(&["when", "quotas"], at, problems);
         let quotas = self.quotas(raw.quotas, raw.candidate, problems);
-        Some(Override { at, rule: OverrideRule::When(raw.when?.value.0.into()), lists: [quotas].into() })
+        Some(Override { at, rule: OverrideRule::When(raw.when?.value), lists: [quotas].into() })
     }
 }

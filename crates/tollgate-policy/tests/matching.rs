@@ -1,7 +1,9 @@
 //! The index finds what a look at every policy finds.
 
+use std::collections::BTreeMap;
+
 use proptest::prelude::*;
-use tollgate_policy::{Attributes, Config, Network, Policy};
+use tollgate_policy::{Attributes, Condition, Config, Network, Policy};
 
 /// The alphabet is small, so that values, prefixes and networks meet and lie within each other. Texts are put
 /// together here, because a regular expression would be compiled anew for each.
@@ -51,25 +53,34 @@ fn test() -> impl Strategy<Value = String> {
     prop_oneof![5 => leaf.clone(), 1 => leaf.prop_map(|test| format!("{{ not: {test} }}"))]
 }
 
+fn lines(conditions: &BTreeMap<&str, String>) -> Vec<String> {
+    conditions.iter().map(|(name, test)| format!("{name:?}: {test}")).collect()
+}
+
 fn file() -> impl Strategy<Value = String> {
-    let conditions = prop::collection::btree_map(name(), test(), 0..3);
-    prop::collection::vec((conditions, prop::bool::weighted(0.1)), 0..20).prop_map(|policies| {
-        let mut text = "policies:\n".to_owned();
-        if policies.is_empty() {
-            text = "policies: []\n".to_owned();
-        }
-        for (number, (conditions, is_exempt)) in policies.into_iter().enumerate() {
-            let lines: Vec<String> =
-                conditions.iter().map(|(name, test)| format!("{name:?}: {test}")).collect();
-            let rest = if is_exempt { "exempt: true" } else { "key: global, quotas: [5/1m]" };
-            let conditions = match lines.as_slice() {
-                [] => String::new(),
-                lines => format!("match: {{ {} }}, ", lines.join(", ")),
-            };
-            text += &format!("  - {{ name: p{number}, {conditions}{rest} }}\n");
-        }
-        text
-    })
+    let conditions = |least| prop::collection::btree_map(name(), test(), least..3);
+    let alternatives = prop_oneof![2 => Just(Vec::new()), 1 => prop::collection::vec(conditions(1), 1..4)];
+    prop::collection::vec((conditions(0), alternatives, prop::bool::weighted(0.1)), 0..20).prop_map(
+        |policies| {
+            let mut text = "policies:\n".to_owned();
+            if policies.is_empty() {
+                text = "policies: []\n".to_owned();
+            }
+            for (number, (conditions, any, is_exempt)) in policies.into_iter().enumerate() {
+                let mut lines = lines(&conditions);
+                let any: Vec<String> =
+                    any.iter().map(|any| format!("{{ {} }}", self::lines(any).join(", "))).collect();
+                lines.extend((!any.is_empty()).then(|| format!("any: [{}]", any.join(", "))));
+                let rest = if is_exempt { "exempt: true" } else { "key: global, quotas: [5/1m]" };
+                let conditions = match lines.as_slice() {
+                    [] => String::new(),
+                    lines => format!("match: {{ {} }}, ", lines.join(", ")),
+                };
+                text += &format!("  - {{ name: p{number}, {conditions}{rest} }}\n");
+            }
+            text
+        },
+    )
 }
 
 /// A request for each number, because a strategy for each attribute would take most of the test's time.
@@ -98,6 +109,14 @@ fn request(mut number: u64) -> Vec<(&'static str, String)> {
     request
 }
 
+/// By the definition: all lines hold and, if there are alternatives, all lines of one.
+fn matches(policy: &Policy, attributes: &Attributes<'_>) -> bool {
+    let all =
+        |conditions: &[Condition]| conditions.iter().all(|condition| condition.holds(attributes) == Ok(true));
+    let mut alternatives = policy.conditions().any().peekable();
+    all(policy.conditions().all()) && (alternatives.peek().is_none() || alternatives.any(all))
+}
+
 proptest! {
     // Five hundred requests each, 100,000 in all: a file takes longer to read than to be asked.
     #![proptest_config(ProptestConfig { cases: 200, failure_persistence: None, ..Default::default() })]
@@ -113,7 +132,7 @@ proptest! {
             let scanned: Vec<&str> = policies
                 .as_slice()
                 .iter()
-                .filter(|policy| policy.conditions().iter().all(|condition| condition.holds(&attributes) == Ok(true)))
+                .filter(|policy| matches(policy, &attributes))
                 .map(Policy::name)
                 .collect();
             prop_assert_eq!(found, scanned, "{} {:?}", text, request);

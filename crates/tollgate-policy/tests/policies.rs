@@ -86,6 +86,40 @@ fn every_line_of_a_match_must_hold() {
 }
 
 #[test]
+fn a_request_that_meets_several_alternatives_is_counted_once() {
+    let config = config(
+        "
+policies:
+  - name: logins
+    match:
+      method: POST
+      any:
+        - { path: /login }
+        - { path: /log*, client: { present: true } }
+        - { path: /token, grant: password }
+    key: [ip]
+    quotas: [5/1m]
+",
+    );
+    let charges = |pairs: &[(&str, &str)]| {
+        let all: Vec<(&str, &str)> =
+            [("method", "POST"), ("ip", "192.0.2.7")].iter().chain(pairs).copied().collect();
+        written(matched(&config, &attributes(&all), 2).enforced())
+    };
+    let once = ["logins: 5/1m 2"];
+    assert_eq!(charges(&[("path", "/login")]), once);
+    assert_eq!(charges(&[("path", "/login"), ("client", "app"), ("grant", "password")]), once);
+    assert_eq!(charges(&[("path", "/token"), ("grant", "password")]), once);
+    for other in
+        [&[("path", "/token")][..], &[("path", "/token"), ("grant", "refresh")], &[("grant", "password")]]
+    {
+        assert_eq!(charges(other), [""; 0], "{other:?}");
+    }
+    let get = attributes(&[("method", "GET"), ("path", "/login"), ("ip", "192.0.2.7")]);
+    assert_eq!(matched(&config, &get, 1).enforced().count(), 0, "every line has to hold besides");
+}
+
+#[test]
 fn an_exempt_policy_ends_the_matter_wherever_it_stands() {
     let config = config(SHOP);
     let attributes = attributes(&[("path", "/internal/search")]);
@@ -241,7 +275,7 @@ fn lists_of_networks_and_values_come_from_files() {
         );
         assert_eq!(of(&[("path", "/"), ("key", key)]), [""; 0]);
     }
-    let condition = &config.policies().as_slice()[0].conditions()[0];
+    let condition = &config.policies().as_slice()[0].conditions().all()[0];
     assert_eq!(condition.to_string(), "ip: { cidr_from: banned.txt }");
 
     // Another list is another policy, the same list in another order is not.

@@ -138,7 +138,7 @@ fn several_files_are_read_as_one() {
     let table = config.policies().as_slice()[2].overrides()[0].table().unwrap();
     assert_eq!((table.attribute(), table.len()), ("user", 1));
     let address = tollgate_policy::Value::of("ip", "10.0.0.1");
-    assert!(config.policies().as_slice()[0].conditions()[0].test().holds(Some(address)));
+    assert!(config.policies().as_slice()[0].conditions().all()[0].test().holds(Some(address)));
     let [warning] = config.warnings() else { panic!("{:?}", config.warnings()) };
     assert_eq!(config.file_of(warning.at()), name(&login));
     std::fs::remove_dir_all(&folder).unwrap();
@@ -238,7 +238,7 @@ fn what_a_variable_stands_for_is_never_special() {
         let text = format!("policies: [{{ name: a, match: {{ x: {test} }}, exempt: true }}]");
         let config = Config::parse_with("t", &text, &|_| Some(value.to_owned()));
         config.map(|config| {
-            config.policies().as_slice()[0].conditions()[0]
+            config.policies().as_slice()[0].conditions().all()[0]
                 .test()
                 .holds(Some(tollgate_policy::Value::of("x", asked)))
         })

@@ -104,6 +104,7 @@ fn a_policy_that_another_condition_excludes_asks_for_nothing() {
         "
   - { name: gold, match: { plan: gold, path: /search }, key: [user], quotas: [9/1m] }
   - { name: none, match: { user: { absent: true }, path: /login }, key: global, quotas: [7/1m] }
+  - { name: ways, match: { user: alice, any: [{ path: /x }, { path: /y, plan: gold }] }, key: global, quotas: [8/1m] }
   - name: address
     key: [ip]
     quotas: [5/1m]
@@ -236,6 +237,8 @@ fn what_is_found_late_changes_nothing() {
         }
     }
     add("match: { a: \"3\", c: \"3\" }, exempt: true");
+    add("match: { any: [{ a: \"2\", b: \"1\" }, { b: \"2\", c: \"2\" }] }, exempt: true");
+    add("match: { b: [\"1\", \"3\"], any: [{ a: \"1\" }, { c: \"3\" }] }, key: global, quotas: [7/1m]");
     let policies = policies(&text);
     let ends = RefCell::new(BTreeSet::new());
     for request in 0..4_u32.pow(3) {

@@ -9,7 +9,10 @@ fn policy(text: &str) -> Policy {
 }
 
 fn conditions(text: &str) -> Vec<Condition> {
-    policy(&format!("policies: [{{ name: a, match: {{ {text} }}, exempt: true }}]")).conditions().to_vec()
+    policy(&format!("policies: [{{ name: a, match: {{ {text} }}, exempt: true }}]"))
+        .conditions()
+        .all()
+        .to_vec()
 }
 
 /// `explain` said `[/api/*, { absent: true }]` of tests that all have to hold, which in a file means that one is
@@ -42,6 +45,18 @@ fn a_condition_is_printed_as_what_it_means() {
     ] {
         let [condition] = <[Condition; 1]>::try_from(conditions(written)).unwrap();
         assert_eq!(condition.to_string(), printed);
+    }
+}
+
+#[test]
+fn alternatives_are_printed_as_they_are_written() {
+    for written in [
+        "{ path: /api/*, any: [{ user: a }, { plan: [b, c], method: POST }] }",
+        "{ any: [{ path: { not: /a } }] }",
+        "{ path: /a }",
+    ] {
+        let policy = policy(&format!("policies: [{{ name: a, match: {written}, exempt: true }}]"));
+        assert_eq!(policy.conditions().to_string(), written);
     }
 }
 

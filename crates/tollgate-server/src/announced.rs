@@ -37,7 +37,7 @@ pub(crate) fn example(policies: &Policies) -> String {
 /// The path of a check in the words of another system. Where that names a policy, it is the first that there is.
 pub(crate) fn example_as(example: &str, policies: &Policies) -> String {
     let name = |policy: &Policy| {
-        let named = policy.conditions().iter().find(|condition| condition.attribute() == "name")?;
+        let named = policy.conditions().all().iter().find(|condition| condition.attribute() == "name")?;
         match named.test() {
             Test::OneOf(patterns) => match patterns.first()? {
                 Pattern::Exact(name) => Some(name.clone()),
@@ -56,7 +56,8 @@ pub(crate) fn example_as(example: &str, policies: &Policies) -> String {
 
 fn example_of(policy: &Policy) -> Option<String> {
     let mut pairs = Vec::new();
-    for condition in policy.conditions() {
+    let alternative = policy.conditions().any().next().unwrap_or_default();
+    for condition in policy.conditions().all().iter().chain(alternative) {
         let (attribute, Test::OneOf(patterns)) = (condition.attribute(), condition.test()) else {
             return None;
         };

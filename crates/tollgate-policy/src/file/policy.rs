@@ -5,11 +5,10 @@ use schemars::JsonSchema;
 use super::quotas::{PolicyQuotas, QuotaList};
 use super::read::{At, OneOrMany, Read, Text, section};
 use super::table::{FileBeside, NamedQuotas};
-use super::test::Conditions;
 use super::tree::Node;
 use super::values::{FailureWord, FormatWord, RawCost, Share, Status};
 use crate::problem::Problems;
-use crate::{Identity, Mode, OnMissingKey, Position, ProblemKind};
+use crate::{Conditions, Identity, Mode, OnMissingKey, Position, ProblemKind};
 
 section! {
     /// A named rule: what it matches, whom it counts, its quotas.

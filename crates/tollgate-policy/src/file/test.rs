@@ -7,13 +7,12 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use super::key::attribute_name;
 use super::read::{At, OneOrMany, Read, schema, section};
 use super::table::FileBeside;
-use super::tree::{Node, Value};
+use super::tree::{Entry, Node, Value};
+use crate::conditions::ANY;
 use crate::problem::Problems;
-use crate::{Attributes, Condition, Expression, List, Network, Pattern, Position, ProblemKind, Test};
-
-/// Attributes and what has to hold of them.
-#[derive(Debug, Clone)]
-pub(crate) struct Conditions(pub(crate) Vec<Condition>);
+use crate::{
+    Attributes, Condition, Conditions, Expression, List, Network, Pattern, Position, ProblemKind, Test,
+};
 
 /// A network, as a file has it.
 #[derive(Debug, Clone, Copy)]
@@ -99,23 +98,60 @@ section! {
 
 impl Read for Conditions {
     fn read(node: &Node, problems: &mut Problems) -> Option<Self> {
-        let entries = problems.take(node.at, node.mapping("attributes such as { path: /search }"))?;
-        if entries.is_empty() {
-            problems.add(node.at, ProblemKind::Empty("attribute such as { path: /search }"));
-        }
-        let mut conditions = Vec::new();
-        for entry in entries {
-            let name = attribute_name(&entry.key, node, problems);
-            let (Some(attribute), Some(test)) = (name, Test::read(&entry.node, problems)) else { continue };
-            // Each for itself, so that any of them can be looked up.
-            match test {
-                Test::All(tests) => conditions
-                    .extend(tests.into_iter().map(|test| Condition { attribute: attribute.clone(), test })),
-                test => conditions.push(Condition { attribute, test }),
-            }
-        }
-        Some(Self(conditions))
+        let entries = entries(node, problems)?;
+        let (any, tests): (Vec<&Entry>, Vec<&Entry>) =
+            entries.iter().partition(|entry| entry.key.as_ref() == ANY);
+        let all = conditions(node, tests, problems);
+        let any = any.into_iter().flat_map(|entry| alternatives(&entry.node, problems)).collect();
+        Some(Self { all, any })
     }
+}
+
+fn entries<'a>(node: &'a Node, problems: &mut Problems) -> Option<&'a [Entry]> {
+    let entries = problems.take(node.at, node.mapping("attributes such as { path: /search }"))?;
+    if entries.is_empty() {
+        problems.add(node.at, ProblemKind::Empty("attribute such as { path: /search }"));
+    }
+    Some(entries)
+}
+
+/// The conditions of these lines. Each is one for itself, so that any of them can be looked up.
+fn conditions<'a>(
+    node: &Node,
+    entries: impl IntoIterator<Item = &'a Entry>,
+    problems: &mut Problems,
+) -> Vec<Condition> {
+    let mut conditions = Vec::new();
+    for entry in entries {
+        let name = attribute_name(&entry.key, node, problems);
+        let (Some(attribute), Some(test)) = (name, Test::read(&entry.node, problems)) else { continue };
+        match test {
+            Test::All(tests) => conditions
+                .extend(tests.into_iter().map(|test| Condition { attribute: attribute.clone(), test })),
+            test => conditions.push(Condition { attribute, test }),
+        }
+    }
+    conditions
+}
+
+/// Those of which nothing can be read are left out.
+fn alternatives(node: &Node, problems: &mut Problems) -> Vec<Vec<Condition>> {
+    let list = node.list("a list of matches such as [{ path: /login }, { path: /token }]");
+    let nodes = problems.take(node.at, list).unwrap_or_default();
+    if matches!(&node.value, Value::List(nodes) if nodes.is_empty()) {
+        problems.add(node.at, ProblemKind::Empty("match such as { path: /login }"));
+    }
+    let mut alternatives = Vec::with_capacity(nodes.len());
+    for node in nodes {
+        let Some(entries) = entries(node, problems) else { continue };
+        for nested in entries.iter().filter(|entry| entry.key.as_ref() == ANY) {
+            problems.add(nested.at, ProblemKind::Needless { section: "a match within `any`", key: ANY });
+        }
+        let tests = entries.iter().filter(|entry| entry.key.as_ref() != ANY);
+        alternatives.push(conditions(node, tests, problems));
+    }
+    alternatives.retain(|conditions| !conditions.is_empty());
+    alternatives
 }
 
 impl Read for Test {
@@ -252,9 +288,21 @@ impl JsonSchema for Conditions {
     fn json_schema(generator: &mut SchemaGenerator) -> Schema {
         let test = generator.subschema_for::<Test>();
         let name = json_schema!({ "minLength": 1, "maxLength": Attributes::MAX_NAME });
+        let alternative = json_schema!({
+            "type": "object",
+            "propertyNames": { "allOf": [name, { "not": { "const": ANY } }] },
+            "additionalProperties": test,
+            "minProperties": 1,
+        });
         json_schema!({
             "type": "object",
             "propertyNames": name,
+            "properties": { ANY: {
+                "description": "Matches of which one has to hold as a whole.",
+                "type": "array",
+                "items": alternative,
+                "minItems": 1,
+            } },
             "additionalProperties": test,
             "minProperties": 1,
         })

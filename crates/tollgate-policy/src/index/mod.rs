@@ -1,8 +1,9 @@
 //! Which policies may match: found by a value of one of their conditions, not by trying them all.
 //!
-//! Each policy is filed under its rarest condition that can be looked up: texts in a hash table, beginnings of texts
-//! and networks in tries. What is filed nowhere (globs that begin with a star, `not`, presence) is scanned, with the
-//! value at hand. The index only narrows down, unless a policy has no condition beside the one that found it.
+//! Each policy is filed under its rarest condition that can be looked up, or under one for each of its alternatives:
+//! texts in a hash table, beginnings of texts and networks in tries. What is filed nowhere (globs that begin with a
+//! star, `not`, presence) is scanned, with the value at hand. The index only narrows down, unless the condition that
+//! found a policy is enough for it.
 
 mod candidate;
 mod table;
@@ -16,7 +17,7 @@ use smallvec::SmallVec;
 pub(crate) use self::candidate::Candidate;
 pub(crate) use self::table::Table;
 use self::values::{Filed, Place, Values, places};
-use crate::{Policy, Value, View};
+use crate::{Condition, Policy, Value, View};
 
 /// Policies by what they match.
 #[derive(Debug)]
@@ -37,7 +38,7 @@ pub(crate) type Candidates = SmallVec<[Candidate; 16]>;
 impl Index {
     pub(crate) fn new(policies: &[Policy]) -> Self {
         let mut crowds = HashMap::<(&str, Place<'_>), usize>::new();
-        for condition in policies.iter().flat_map(|policy| &policy.conditions) {
+        for condition in policies.iter().flat_map(|policy| policy.conditions.iter()) {
             for place in places(&condition.test).unwrap_or_default() {
                 *crowds.entry((&condition.attribute, place)).or_default() += 1;
             }
@@ -47,23 +48,33 @@ impl Index {
         let mut unconditional = Vec::new();
         for (number, policy) in (0_u32..).zip(policies) {
             let crowd = |attribute, place| crowds.get(&(attribute, place)).copied().unwrap_or_default();
-            let found = policy
-                .conditions
-                .iter()
-                .filter_map(|condition| places(&condition.test).map(|places| (condition, places)));
-            let rarest = found.min_by_key(|(condition, places)| -> usize {
-                places.iter().map(|place| crowd(condition.attribute.as_ref(), place.clone())).sum()
-            });
-            let is_alone = policy.conditions.len() <= 1;
-            match (rarest, policy.conditions.first()) {
-                (Some((condition, places)), _) => {
-                    filed.entry(&condition.attribute).or_default().file(number, is_alone, places);
+            // What several ways have in common may be the rarest of each.
+            let mut done: Vec<&Condition> = Vec::new();
+            for way in policy.conditions.ways() {
+                let found = way
+                    .iter()
+                    .filter_map(|condition| places(&condition.test).map(|places| (condition, places)));
+                let rarest = found.min_by_key(|(condition, places)| -> usize {
+                    places.iter().map(|place| crowd(condition.attribute.as_ref(), place.clone())).sum()
+                });
+                let is_alone = way.iter().count() <= 1;
+                let (condition, places) = match (rarest, way.iter().next()) {
+                    (Some((condition, places)), _) => (condition, Some(places)),
+                    (None, Some(condition)) => (condition, None),
+                    (None, None) => {
+                        unconditional.push(Candidate::sure(number));
+                        continue;
+                    }
+                };
+                if done.iter().any(|other| std::ptr::eq(*other, condition)) {
+                    continue;
                 }
-                (None, Some(condition)) => {
-                    let candidate = Candidate::new(number, is_alone);
-                    filed.entry(&condition.attribute).or_default().scan(candidate, &condition.test);
+                done.push(condition);
+                let filed = filed.entry(&condition.attribute).or_default();
+                match places {
+                    Some(places) => filed.file(number, is_alone, places),
+                    None => filed.scan(Candidate::new(number, is_alone), &condition.test),
                 }
-                (None, None) => unconditional.push(Candidate::sure(number)),
             }
         }
 

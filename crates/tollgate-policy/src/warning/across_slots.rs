@@ -1,5 +1,6 @@
 //! Whether two policies may count different keys of one request, which on a Cluster lie in different slots.
 
+use crate::conditions::Way;
 use crate::{Condition, Mode, Pattern, Policy, Test};
 
 /// Whether both decide on some request and count different keys there, as far as their written form shows it.
@@ -8,10 +9,12 @@ pub(super) fn apart(policy: &Policy, other: &Policy) -> bool {
     decides(policy)
         && decides(other)
         && policy.identity != other.identity
-        && !policy
-            .conditions
-            .iter()
-            .any(|condition| other.conditions.iter().any(|it| excludes(condition, it)))
+        && policy.conditions.ways().any(|way| other.conditions.ways().any(|other| !are_apart(way, other)))
+}
+
+/// Whether no request fits both.
+fn are_apart(way: Way<'_>, other: Way<'_>) -> bool {
+    way.iter().any(|condition| other.iter().any(|it| excludes(condition, it)))
 }
 
 /// Whether no value fits both.

@@ -1,10 +1,15 @@
 //! Whether some conditions hold whenever others do, as far as their written form shows it.
 
-use crate::{Condition, Pattern, Test};
+use crate::conditions::Way;
+use crate::{Condition, Conditions, Pattern, Test};
 
-/// Whether all of `others` hold of everything of which all of `conditions` hold. It may answer no where nobody
-/// but a proof could tell, and never yes where it is not so.
-pub(crate) fn implies(conditions: &[Condition], others: &[Condition]) -> bool {
+/// Whether `others` hold of everything of which `conditions` hold. It may answer no where nobody but a proof could tell,
+/// and never yes where it is not so.
+pub(crate) fn implies(conditions: &Conditions, others: &Conditions) -> bool {
+    conditions.ways().all(|way| others.ways().any(|other| way_implies(way, other)))
+}
+
+fn way_implies(conditions: Way<'_>, others: Way<'_>) -> bool {
     others.iter().all(|other| {
         let same = |condition: &&Condition| condition.attribute == other.attribute;
         conditions.iter().filter(same).any(|condition| test_implies(&condition.test, &other.test))

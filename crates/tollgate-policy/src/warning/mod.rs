@@ -166,13 +166,11 @@ pub(crate) fn warnings(policies: &[Policy], store: Option<&StoreSettings>) -> Bo
             warn(policy.at, kind);
         }
         for (index, over) in policy.overrides.iter().enumerate() {
-            let mut earlier = policy.overrides.iter().take(index);
             // Of a table nothing is implied.
-            let is_implied =
-                |earlier: &&Override| earlier.table().is_none() && implies(over.when(), earlier.when());
-            if over.table().is_none()
-                && let Some(earlier) = earlier.find(is_implied)
-            {
+            let is_implied = |earlier: &&Override| {
+                over.when().zip(earlier.when()).is_some_and(|(own, it)| implies(own, it))
+            };
+            if let Some(earlier) = policy.overrides.iter().take(index).find(is_implied) {
                 warn(over.at, WarningKind::UnreachableOverride { earlier: earlier.at });
             }
             // Of a table with thousands of lists the first doubt of a kind says enough.

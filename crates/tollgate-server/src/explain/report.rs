@@ -3,7 +3,7 @@
 use serde::Serialize;
 use tollgate::{Anchor, Charge, Timestamp};
 use tollgate_policy::{
-    Attributes, Condition, Config, Matched, Mode, NoKey, Outcome, Policy, Refusal, TrialKind,
+    Attributes, Condition, Conditions, Config, Matched, Mode, NoKey, Outcome, Policy, Refusal, TrialKind,
 };
 
 /// What `--json` prints.
@@ -149,9 +149,15 @@ impl<'a> Request<'a, '_> {
         if policy.mode() == Mode::Off {
             return vec!["it is off".to_owned()];
         }
-        let failing =
-            policy.conditions().iter().filter(|condition| condition.holds(self.attributes) != Ok(true));
-        let failing: Vec<String> = failing.map(|condition| self.why_it_fails(condition)).collect();
+        let conditions = policy.conditions();
+        let mut failing: Vec<String> = self.failing(conditions.all()).collect();
+        // Of each alternative, what fails first.
+        let alternatives: Vec<Option<String>> =
+            conditions.any().map(|any| self.failing(any).next()).collect();
+        if !alternatives.is_empty() && alternatives.iter().all(Option::is_some) {
+            let reasons: Vec<String> = alternatives.into_iter().flatten().collect();
+            failing.push(format!("none of `any` holds: {}", reasons.join(", ")));
+        }
         if !failing.is_empty() || policy.is_exempt() {
             return failing;
         }
@@ -175,6 +181,12 @@ impl<'a> Request<'a, '_> {
         }
     }
 
+    /// Why those of these conditions fail that do.
+    fn failing(&self, conditions: &[Condition]) -> impl Iterator<Item = String> {
+        let failing = conditions.iter().filter(|condition| condition.holds(self.attributes) != Ok(true));
+        failing.map(|condition| self.why_it_fails(condition))
+    }
+
     fn why_it_fails(&self, condition: &Condition) -> String {
         match self.attributes.value(condition.attribute()) {
             Some(value) => format!("{condition} does not hold of `{value}`"),
@@ -194,7 +206,7 @@ impl<'a> Request<'a, '_> {
         report.over = policy.override_for(self.attributes).ok().flatten().map(|over| OverrideReport {
             line: over.at().line,
             when: match over.table() {
-                None => over.when().iter().map(Condition::to_string).collect(),
+                None => over.when().map(lines).unwrap_or_default(),
                 Some(table) => {
                     let (name, value) = (table.attribute(), self.attributes.value(table.attribute()));
                     vec![format!("{name}: {}", value.unwrap_or_default())]
@@ -230,4 +242,12 @@ impl<'a> Request<'a, '_> {
             zone: quota.zone().map(str::to_owned),
         }
     }
+}
+
+/// What has to hold, each line as it is written in a file.
+fn lines(conditions: &Conditions) -> Vec<String> {
+    let all = conditions.all().iter().map(Condition::to_string);
+    let any = conditions.any().map(|any| any.iter().map(Condition::to_string).collect::<Vec<_>>().join(", "));
+    let any: Vec<String> = any.map(|any| format!("{{ {any} }}")).collect();
+    all.chain((!any.is_empty()).then(|| format!("any: [{}]", any.join(", ")))).collect()
 }

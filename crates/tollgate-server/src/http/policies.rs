@@ -7,7 +7,7 @@ use hyper::body::Incoming;
 use schemars::JsonSchema;
 use serde::Serialize;
 use tollgate::{Clock, CountDenied, PolicyQuota, SystemClock};
-use tollgate_policy::{Condition, Cost, Override, Policy};
+use tollgate_policy::{Conditions, Cost, Override, Policy};
 
 use super::rejection::Rejection;
 use super::wire::ReloadRequest;
@@ -194,7 +194,8 @@ impl<'a> OverrideBody<'a> {
         let quotas: Vec<String> = over.quotas().flat_map(written).collect();
         let candidate = over.candidates().flat_map(written).collect();
         let unlimited = quotas.is_empty();
-        Self { when: attributes(over.when()), values: None, quotas, unlimited, candidate }
+        let when = over.when().map(attributes).unwrap_or_default();
+        Self { when, values: None, quotas, unlimited, candidate }
     }
 }
 
@@ -217,8 +218,15 @@ impl PolicySettings {
     }
 }
 
-fn attributes(conditions: &[Condition]) -> Vec<&str> {
-    conditions.iter().map(Condition::attribute).collect()
+/// Each once, in the order of the file.
+fn attributes(conditions: &Conditions) -> Vec<&str> {
+    let mut names = Vec::new();
+    for condition in conditions.iter() {
+        if !names.contains(&condition.attribute()) {
+            names.push(condition.attribute());
+        }
+    }
+    names
 }
 
 fn written(quotas: &[PolicyQuota]) -> Vec<String> {

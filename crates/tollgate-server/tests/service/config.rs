@@ -34,6 +34,13 @@ policies:
     key: global
     quotas: [1/1m]
     enabled: false
+  - name: writes
+    match: { method: { not: GET }, any: [{ path: /api/* }, { path: /upload, plan: [pro, team] }] }
+    key: [user]
+    quotas: [7/1m]
+    overrides:
+      - when: { any: [{ plan: pro }, { tier: gold, path: /api/* }] }
+        quotas: [70/1m]
 ";
 
 /// Runs the command in the folder of the file, and gives its exit status and what it printed.
@@ -203,8 +210,20 @@ clients (line 11) counts ip=2001:db8::/64
 login (line 15) does not match: path: /login does not hold of `/search`
 health (line 20) does not match: path: [/healthz, /internal/*] does not hold of `/search`
 old (line 23) does not match: it is off
+writes (line 27) does not match: method: { not: GET } does not hold of `GET`; none of `any` holds: path: /api/* does not \
+         hold of `/search`, path: /upload does not hold of `/search`
 "
     );
+    let said = explain(&["path=/upload", "method=PUT", "user=alice", "ip=192.0.2.1"]);
+    assert!(said.contains(
+        "\nwrites (line 27) does not match: none of `any` holds: path: /api/* does not hold of `/upload`, plan: [pro, \
+         team] does not hold: there is no `plan`\n"
+    ));
+    let said = explain(&["path=/api/x", "method=PUT", "user=alice", "ip=192.0.2.1", "tier=gold"]);
+    assert!(said.contains(
+        "\nwrites (line 27) counts user=alice\n  by the override in line 32: any: [{ plan: pro }, { tier: gold, path: \
+         /api/* }]\n  takes 1 of 70/1m, "
+    ));
 
     let said = explain(&["path=/search", "method=PUT", "user=alice", "--cost", "3"]);
     assert!(said.starts_with("allowed: no policy counts it (at "), "{said}");
