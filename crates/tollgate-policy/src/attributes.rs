@@ -5,17 +5,18 @@ use std::collections::BTreeSet;
 
 use smallvec::SmallVec;
 
-use crate::{Policy, Unknown, View, canonical};
+use crate::{AttributeValue, Policy, Texts, Unknown, View};
 
 /// Names and values; borrowed from the request where they stand there as they are.
 ///
-/// If a name is given twice, the first value counts. `path` and `ip` are kept in [one spelling](canonical). How many
+/// If a name is given twice, the first value counts. `path` and `ip` are kept in
+/// [one spelling](AttributeValue::canonical). How many
 /// attributes there may be is limited where they are taken from strangers.
 ///
 /// There is no `Debug`: values often are persons or secrets.
 #[derive(Default, Clone)]
 pub struct Attributes<'a> {
-    pairs: SmallVec<[(Cow<'a, str>, Cow<'a, str>); 4]>,
+    pairs: SmallVec<[(Cow<'a, str>, AttributeValue<'a>); 4]>,
     /// The policies that the request may touch; all if none are named.
     within: Option<&'a BTreeSet<Box<str>>>,
 }
@@ -60,15 +61,15 @@ impl<'a> Attributes<'a> {
         Self { within: Some(policies), ..self }
     }
 
-    /// Adds a name and its value, as policies [read it](canonical).
-    pub fn push(&mut self, name: impl Into<Cow<'a, str>>, value: impl Into<Cow<'a, str>>) {
+    /// Adds a name and its value, as policies [read it](AttributeValue::canonical).
+    pub fn push(&mut self, name: impl Into<Cow<'a, str>>, value: impl Into<AttributeValue<'a>>) {
         self.pairs.push(pair(name.into(), value.into()));
     }
 
     /// The value of this name; may be empty.
     #[must_use]
-    pub fn value(&self, name: &str) -> Option<&str> {
-        self.pairs.iter().find(|(other, _)| other == name).map(|(_, value)| value.as_ref())
+    pub fn value(&self, name: &str) -> Option<Texts<'_>> {
+        self.pairs.iter().find(|(other, _)| other == name).map(|(_, value)| value.texts())
     }
 
     /// How many there are.
@@ -84,15 +85,15 @@ impl<'a> Attributes<'a> {
     }
 
     /// Names and values, in the order in which they came.
-    pub fn iter(&self) -> impl Iterator<Item = (&str, &str)> {
-        self.pairs.iter().map(|(name, value)| (name.as_ref(), value.as_ref()))
+    pub fn iter(&self) -> impl Iterator<Item = (&str, Texts<'_>)> {
+        self.pairs.iter().map(|(name, value)| (name.as_ref(), value.texts()))
     }
 }
 
 /// All of it is known.
 impl View for Attributes<'_> {
     #[inline]
-    fn value(&self, name: &str) -> Result<Option<&str>, Unknown> {
+    fn value(&self, name: &str) -> Result<Option<Texts<'_>>, Unknown> {
         Ok(Attributes::value(self, name))
     }
 
@@ -101,7 +102,7 @@ impl View for Attributes<'_> {
     }
 
     #[inline]
-    fn pairs(&self) -> impl Iterator<Item = (&str, Result<Option<&str>, Unknown>)> {
+    fn pairs(&self) -> impl Iterator<Item = (&str, Result<Option<Texts<'_>>, Unknown>)> {
         self.iter().map(|(name, value)| (name, Ok(Some(value))))
     }
 
@@ -110,14 +111,14 @@ impl View for Attributes<'_> {
     }
 }
 
-impl<'a, N: Into<Cow<'a, str>>, V: Into<Cow<'a, str>>> FromIterator<(N, V)> for Attributes<'a> {
+impl<'a, N: Into<Cow<'a, str>>, V: Into<AttributeValue<'a>>> FromIterator<(N, V)> for Attributes<'a> {
     fn from_iter<I: IntoIterator<Item = (N, V)>>(pairs: I) -> Self {
         let pairs = pairs.into_iter().map(|(name, value)| pair(name.into(), value.into())).collect();
         Self { pairs, within: None }
     }
 }
 
-fn pair<'a>(name: Cow<'a, str>, value: Cow<'a, str>) -> (Cow<'a, str>, Cow<'a, str>) {
-    let value = canonical(&name, value);
+fn pair<'a>(name: Cow<'a, str>, value: AttributeValue<'a>) -> (Cow<'a, str>, AttributeValue<'a>) {
+    let value = value.canonical(&name);
     (name, value)
 }

@@ -13,7 +13,7 @@ pub struct Condition {
     pub(crate) test: Test,
 }
 
-/// What has to hold of a value, or of there being none.
+/// What has to hold of a value, or of there being none. It holds of a list if it holds of one of its texts.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Test {
@@ -34,7 +34,8 @@ pub enum Test {
     Absent,
     /// All of these hold.
     All(Box<[Test]>),
-    /// The other does not hold. Where there is no value, nothing holds of it, so this does.
+    /// The other does not hold: of a list, if it holds of none of its texts. Where there is no value, nothing holds of
+    /// it, so this does.
     Not(Box<Test>),
 }
 
@@ -82,7 +83,7 @@ impl Condition {
     pub fn holds<V: View>(&self, view: &V) -> Result<bool, Undecided<'_>> {
         let attribute = &self.attribute;
         match view.value(attribute) {
-            Ok(value) => Ok(self.test.holds(value.map(|text| Value::of(attribute, text)))),
+            Ok(value) => Ok(self.test.holds(value.map(|texts| Value::of(attribute, texts)))),
             Err(unknown) => Err(Undecided { attribute, unknown }),
         }
     }
@@ -124,9 +125,9 @@ impl Test {
             Self::Matches(expression) => {
                 value.is_some_and(|value| value.texts().any(|it| expression.fits(it)))
             }
-            Self::Within(networks) => value.and_then(|value| address(value.text())).is_some_and(|address| {
-                let host = Network::host(address);
-                networks.iter().any(|network| network.covers(&host))
+            Self::Within(networks) => value.is_some_and(|value| {
+                let mut hosts = value.texts().filter_map(address).map(Network::host);
+                hosts.any(|host| networks.iter().any(|network| network.covers(&host)))
             }),
             Self::In(list) => value.is_some_and(|value| list.has(value)),
             Self::Present => value.is_some(),

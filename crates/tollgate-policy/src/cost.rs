@@ -2,7 +2,7 @@
 
 use thiserror::Error;
 
-use crate::{Unknown, View};
+use crate::{Texts, Unknown, View};
 
 /// How many units a request takes of a policy's quotas.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -102,7 +102,7 @@ impl Cost {
             Self::Asked => true,
             Self::Fixed(_) => false,
             Self::Attribute(attribute) => {
-                let is_missing = |value: Option<&str>| value.and_then(whole_number).is_none();
+                let is_missing = |value| number(value).is_none();
                 attribute.on_missing == OnMissingCost::Asked
                     && view.value(&attribute.name).is_ok_and(is_missing)
             }
@@ -172,7 +172,7 @@ impl CostAttribute {
     fn cost<V: View>(&self, view: &V, asked: u32) -> Result<u32, CostError> {
         let name = || self.name.clone();
         let value = view.value(&self.name).map_err(|unknown| CostError::Unknown { name: name(), unknown })?;
-        match (value.and_then(whole_number), self.on_missing) {
+        match (number(value), self.on_missing) {
             // It is an error and not cut down, because then less would be counted than was used.
             (Some(cost), _) if cost > u64::from(self.max) => {
                 Err(CostError::AboveMaximum { name: name(), max: self.max })
@@ -190,6 +190,11 @@ impl From<CostAttribute> for Cost {
     fn from(attribute: CostAttribute) -> Self {
         Self::Attribute(attribute)
     }
+}
+
+/// The whole number that an attribute says. No list is one.
+fn number(value: Option<Texts<'_>>) -> Option<u64> {
+    value.and_then(Texts::text).and_then(whole_number)
 }
 
 /// Digits alone; what does not fit is as large as can be, and so above every maximum.

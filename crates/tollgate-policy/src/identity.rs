@@ -10,7 +10,7 @@ use thiserror::Error;
 use tollgate::{Grouping, Key};
 
 use crate::scalar::Scalar;
-use crate::{Attributes, Unknown, Value, View, condition};
+use crate::{Attributes, Texts, Unknown, Value, View, condition};
 
 /// Whom a policy counts.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -58,6 +58,9 @@ pub enum KeyFault {
     /// It says nothing.
     #[error("is empty")]
     Empty,
+    /// It is a list. Which of its texts is counted would depend on their order.
+    #[error("is a list")]
+    List,
     /// An address is needed, and it says something else.
     #[error("is no address")]
     NoAddress,
@@ -260,16 +263,20 @@ fn list(f: &mut fmt::Formatter<'_>, parts: &[Identity]) -> fmt::Result {
 fn value<'a, V: View>(view: &'a V, attribute: &'a str) -> Result<&'a str, NoKey<'a>> {
     match view.value(attribute) {
         Ok(None) => Err(NoKey::of(attribute, KeyFault::Missing)),
-        Ok(Some("")) => Err(NoKey::of(attribute, KeyFault::Empty)),
-        Ok(Some(text)) => Ok(Value::of(attribute, text).counted()),
+        Ok(Some(Texts::One(""))) => Err(NoKey::of(attribute, KeyFault::Empty)),
+        Ok(Some(texts)) => counted(attribute, texts),
         Err(unknown) => Err(NoKey::of(attribute, KeyFault::Unknown(unknown))),
     }
+}
+
+fn counted<'a>(attribute: &'a str, texts: Texts<'a>) -> Result<&'a str, NoKey<'a>> {
+    Value::of(attribute, texts).counted().ok_or(NoKey::of(attribute, KeyFault::List))
 }
 
 /// What all attributes say. Of a name that is given twice, both values are there.
 fn all<V: View>(view: &V) -> Result<SmallVec<[(&str, &str); 4]>, NoKey<'_>> {
     let said = view.pairs().filter_map(|(name, value)| match value {
-        Ok(text) => text.map(|text| Ok((name, Value::of(name, text).counted()))),
+        Ok(texts) => texts.map(|texts| counted(name, texts).map(|text| (name, text))),
         Err(unknown) => Some(Err(NoKey::of(name, KeyFault::Unknown(unknown)))),
     });
     said.collect()

@@ -65,6 +65,7 @@ mod resolve;
 mod scalar;
 mod schema;
 mod sources;
+mod value;
 mod view;
 mod warning;
 
@@ -90,7 +91,8 @@ pub use self::printable::Printable;
 pub use self::problem::{Hint, Place, Position, Problem, ProblemKind};
 pub use self::schema::json_schema;
 pub use self::sources::Sources;
-pub use self::view::{Undecided, Unknown, Value, View, canonical};
+pub use self::value::{AttributeValue, Texts, Value};
+pub use self::view::{Undecided, Unknown, View};
 pub use self::warning::{Warning, WarningKind};
 // What `cidr` holds, and `headers`.
 pub use tollgate::{Grouping, HeaderFormat, Network, NetworkError};

@@ -72,11 +72,10 @@ impl List {
         match &*self.entries {
             Entries::Texts(texts) => value.texts().any(|text| texts.get(text).is_some()),
             Entries::Networks { ipv4, ipv6 } => {
-                match condition::address(value.text()).map(|address| address.to_canonical()) {
-                    Some(IpAddr::V4(address)) => is_in(ipv4, address.to_bits()),
-                    Some(IpAddr::V6(address)) => is_in(ipv6, address.to_bits()),
-                    None => false,
-                }
+                value.texts().filter_map(condition::address).any(|address| match address.to_canonical() {
+                    IpAddr::V4(address) => is_in(ipv4, address.to_bits()),
+                    IpAddr::V6(address) => is_in(ipv6, address.to_bits()),
+                })
             }
         }
     }
@@ -147,7 +146,7 @@ mod tests {
         for address in ends {
             let address = IpAddr::from(Ipv6Addr::from_bits(address)).to_canonical();
             let expected = networks.iter().any(|network| network.covers(&Network::host(address)));
-            assert_eq!(list.has(Value::of("ip", &address.to_string())), expected, "{address}");
+            assert_eq!(list.has(Value::of("ip", &*address.to_string())), expected, "{address}");
         }
         assert!(!list.has(Value::of("ip", "nowhere")));
         assert!(!List::of_networks("t", &[]).has(Value::of("ip", "10.0.0.1")));

@@ -108,7 +108,8 @@ impl Override {
             OverrideRule::In(table) => {
                 let attribute = table.attribute();
                 let value = view.value(attribute).map_err(|unknown| Undecided { attribute, unknown })?;
-                let mut texts = value.into_iter().flat_map(|value| Value::of(attribute, value).texts());
+                // Of a list, the first text that the table has.
+                let mut texts = value.into_iter().flat_map(|texts| Value::of(attribute, texts).texts());
                 Ok(texts.find_map(|text| table.values.get(text)).copied())
             }
         }

@@ -1,10 +1,8 @@
 //! What policies ask of a request: the values of its attributes, on demand.
 
-use std::borrow::Cow;
-use std::net::IpAddr;
-
 use thiserror::Error;
-use tollgate::{Grouping, canonical_path};
+
+use crate::Texts;
 
 /// A request as policies see it: the values of its attributes, by name.
 ///
@@ -25,7 +23,7 @@ use tollgate::{Grouping, canonical_path};
 /// ```
 /// use std::cell::OnceCell;
 ///
-/// use tollgate_policy::{Config, Outcome, Refusal, Unknown, View};
+/// use tollgate_policy::{Config, Outcome, Refusal, Texts, Unknown, View};
 ///
 /// struct Request {
 ///     path: &'static str,
@@ -33,10 +31,10 @@ use tollgate::{Grouping, canonical_path};
 /// }
 ///
 /// impl View for Request {
-///     fn value(&self, name: &str) -> Result<Option<&str>, Unknown> {
+///     fn value(&self, name: &str) -> Result<Option<Texts<'_>>, Unknown> {
 ///         match name {
-///             "path" => Ok(Some(self.path)),
-///             "user" => self.user.get().map(|user| Some(user.as_str())).ok_or(Unknown::NotYet),
+///             "path" => Ok(Some(self.path.into())),
+///             "user" => self.user.get().map(|user| Some(user.as_str().into())).ok_or(Unknown::NotYet),
 ///             _ => Ok(None),
 ///         }
 ///     }
@@ -70,13 +68,13 @@ pub trait View {
     /// # Errors
     ///
     /// If the value is not known.
-    fn value(&self, name: &str) -> Result<Option<&str>, Unknown>;
+    fn value(&self, name: &str) -> Result<Option<Texts<'_>>, Unknown>;
 
     /// Returns the names of all attributes that may have a value.
     fn names(&self) -> impl Iterator<Item = &str>;
 
     /// Returns these names with their values. The default looks up each name.
-    fn pairs(&self) -> impl Iterator<Item = (&str, Result<Option<&str>, Unknown>)> {
+    fn pairs(&self) -> impl Iterator<Item = (&str, Result<Option<Texts<'_>>, Unknown>)> {
         self.names().map(|name| (name, self.value(name)))
     }
 
@@ -108,74 +106,4 @@ pub struct Undecided<'a> {
     pub attribute: &'a str,
     /// Why its value is not known.
     pub unknown: Unknown,
-}
-
-/// The value of an attribute, as conditions and keys read it.
-///
-/// HEAD is a GET without a body, and a service answers it by what it has for GET. So where the attribute is `method`, a
-/// HEAD fits what asks for GET as well as what asks for HEAD, and as a part of a key it is GET.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Value<'a> {
-    text: &'a str,
-    is_head: bool,
-}
-
-/// Returns the value of an attribute as policies read it, whoever says it.
-///
-/// - `ip` is an address in its usual spelling. An address that stands for an IPv4 address is that one: mapped
-///   (`::ffff:192.0.2.7`), or through a translator (`64:ff9b::192.0.2.7`).
-/// - `path` is [decoded once, without empty and dot segments](tollgate::canonical_path).
-/// - All others are what they say.
-///
-/// # Examples
-///
-/// ```
-/// use tollgate_policy::canonical;
-///
-/// assert_eq!(canonical("ip", "::ffff:192.0.2.7".into()), "192.0.2.7");
-/// assert_eq!(canonical("path", "//%6Cogin".into()), "/login");
-/// assert_eq!(canonical("user", "//%6Cogin".into()), "//%6Cogin");
-/// ```
-#[must_use]
-pub fn canonical<'v>(name: &str, value: Cow<'v, str>) -> Cow<'v, str> {
-    let changed = match name {
-        "path" => canonical_path(&value),
-        // Of IPv4 there is but one spelling.
-        "ip" if value.contains(':') => match value.parse::<IpAddr>() {
-            Ok(address) => Grouping::WHOLE.network(address).first().to_string().into(),
-            Err(_) => return value,
-        },
-        _ => return value,
-    };
-    match changed {
-        Cow::Owned(changed) if changed != value => changed.into(),
-        _ => value,
-    }
-}
-
-const GET: &str = "GET";
-
-impl<'a> Value<'a> {
-    /// The value of the attribute of this name.
-    #[must_use]
-    pub fn of(name: &str, text: &'a str) -> Self {
-        Self { text, is_head: text == "HEAD" && name == "method" }
-    }
-
-    /// The text.
-    #[must_use]
-    pub const fn text(self) -> &'a str {
-        self.text
-    }
-
-    /// The text by which it is counted.
-    #[must_use]
-    pub const fn counted(self) -> &'a str {
-        if self.is_head { GET } else { self.text }
-    }
-
-    /// The texts that it can be taken for: its own and, for a HEAD, that of GET.
-    pub(crate) fn texts(self) -> impl Iterator<Item = &'a str> {
-        std::iter::once(self.text).chain(self.is_head.then_some(GET))
-    }
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use proptest::prelude::*;
-use tollgate_policy::{Attributes, Condition, Config, Network, Policy};
+use tollgate_policy::{AttributeValue, Attributes, Condition, Config, Network, Policy};
 
 /// The alphabet is small, so that values, prefixes and networks meet and lie within each other. Texts are put
 /// together here, because a regular expression would be compiled anew for each.
@@ -84,7 +84,7 @@ fn file() -> impl Strategy<Value = String> {
 }
 
 /// A request for each number, because a strategy for each attribute would take most of the test's time.
-fn request(mut number: u64) -> Vec<(&'static str, String)> {
+fn request(mut number: u64) -> Vec<(&'static str, Vec<String>)> {
     let mut draw = |bound: u64| {
         let drawn = number % bound;
         number /= bound;
@@ -93,18 +93,23 @@ fn request(mut number: u64) -> Vec<(&'static str, String)> {
     let mut request = Vec::new();
     for name in ["x", "y", "method"] {
         let (a, b) = (draw(3), draw(3));
-        match draw(8) {
+        let texts = [
+            format!("10.{a}.0.{b}"),
+            format!("::ffff:10.{a}.0.{b}"),
+            format!("2001:db8:{a}::{b}"),
+            ["GET", "HEAD", "PUT"][a as usize].to_owned(),
+            (0..draw(5)).map(|_| ['a', 'b', '/'][draw(3) as usize]).collect(),
+        ];
+        match draw(9) as usize {
             0 => {}
-            1 => request.push((name, format!("10.{a}.0.{b}"))),
-            2 => request.push((name, format!("::ffff:10.{a}.0.{b}"))),
-            3 => request.push((name, format!("2001:db8:{a}::{b}"))),
-            4 => request.push((name, ["GET", "HEAD", "PUT"][a as usize].to_owned())),
-            _ => request.push((name, (0..draw(5)).map(|_| ['a', 'b', '/'][draw(3) as usize]).collect())),
+            // A list of two.
+            1 => request.push((name, vec![texts[(a + b) as usize].clone(), texts[4].clone()])),
+            one => request.push((name, vec![texts[(one - 2).min(4)].clone()])),
         }
     }
     // A name that is given again, of which the first value counts.
     if draw(4) == 0 {
-        request.push((["x", "y", "method"][draw(3) as usize], "a".to_owned()));
+        request.push((["x", "y", "method"][draw(3) as usize], vec!["a".to_owned()]));
     }
     request
 }
@@ -126,8 +131,13 @@ proptest! {
         let config = Config::parse("random.yaml", &text).unwrap();
         let policies = config.policies();
         for request in requests.into_iter().map(request) {
-            let attributes: Attributes<'_> =
-                request.iter().map(|(name, value)| (*name, value.as_str())).collect();
+            let attributes: Attributes<'_> = request
+                .iter()
+                .map(|(name, texts)| match texts.as_slice() {
+                    [text] => (*name, AttributeValue::from(text.as_str())),
+                    texts => (*name, texts.to_vec().into()),
+                })
+                .collect();
             let found: Vec<&str> = policies.matching(&attributes).map(Policy::name).collect();
             let scanned: Vec<&str> = policies
                 .as_slice()

@@ -5,7 +5,7 @@
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 
-use tollgate_policy::{Attributes, Config, Outcome, Policies, Refusal, Unknown, View};
+use tollgate_policy::{Attributes, Config, Outcome, Policies, Refusal, Texts, Unknown, View};
 
 /// A request of which some values have to be looked for.
 struct Lazy<'a> {
@@ -15,10 +15,10 @@ struct Lazy<'a> {
 }
 
 impl View for Lazy<'_> {
-    fn value(&self, name: &str) -> Result<Option<&str>, Unknown> {
+    fn value(&self, name: &str) -> Result<Option<Texts<'_>>, Unknown> {
         match self.unknown.get(name) {
             Some(unknown) => Err(*unknown),
-            None => Ok(self.values.get(name).copied()),
+            None => Ok(self.values.get(name).map(|text| Texts::One(text))),
         }
     }
 
@@ -215,7 +215,77 @@ fn a_path_and_an_address_have_one_spelling() {
     let mut pushed = Attributes::default();
     pushed.push("path", "//login");
     pushed.push("note", "//login");
-    assert_eq!((pushed.value("path"), pushed.value("note")), (Some("/login"), Some("//login")));
+    assert_eq!(pushed.value("path"), Some("/login".into()));
+    assert_eq!(pushed.value("note"), Some("//login".into()));
+}
+
+/// A list is read as what it holds, and is nobody: which of its texts is counted would depend on their order.
+#[test]
+fn a_test_holds_of_a_list_if_it_holds_of_one_of_its_texts() {
+    let holds = |name: &str, test: &str, list: &[&str]| {
+        let policies =
+            policies(&format!("  - {{ name: a, match: {{ {name}: {test} }}, key: global, quotas: [5/1m] }}"));
+        let mut attributes = Attributes::default();
+        attributes.push(name.to_owned(), list.to_vec());
+        policies.matching(&attributes).next().is_some()
+    };
+    let roles = &["admin", "staff-7", "10.0.0.1"];
+    for test in [
+        "admin",
+        "[root, admin]",
+        "{ prefix: staff }",
+        "{ glob: \"st*-?\" }",
+        "{ regex: \"staff-[0-9]+\" }",
+        "{ one_of: ADMIN, ignore_case: true }",
+        "{ cidr: 10.0.0.0/8 }",
+        "{ present: true }",
+        "{ not: root }",
+        "{ equal: admin, prefix: staff }",
+    ] {
+        assert!(holds("roles", test, roles), "{test}");
+    }
+    for test in
+        ["root", "{ regex: \"staff\" }", "{ not: admin }", "{ not: { prefix: staff } }", "{ absent: true }"]
+    {
+        assert!(!holds("roles", test, roles), "{test}");
+    }
+    assert!(holds("roles", "{ present: true }", &[]) && holds("roles", "{ not: a }", &[]));
+    assert!(!holds("roles", "\"*\"", &[]), "no text of it fits");
+    // No list is a way around what texts are read as.
+    assert!(holds("method", "GET", &["HEAD"]) && holds("path", "/login", &["//x/../login"]));
+    assert!(holds("ip", "192.0.2.7", &["::ffff:192.0.2.7"]));
+}
+
+#[test]
+fn a_list_is_no_part_of_a_key_and_no_cost() {
+    let ask = |text: &str, list: &[&str]| {
+        let policies = policies(text);
+        let mut attributes: Attributes<'_> = [("ip", "192.0.2.7")].into_iter().collect();
+        attributes.push("roles", list.to_vec());
+        policies.charges(&attributes, 1).map(|outcome| said(&outcome)).map_err(|refusal| refusal.to_string())
+    };
+    let nobody = Err("policy `a`: no attribute says who is to be counted: `roles` is a list".to_owned());
+    for list in [&["admin", "staff"][..], &["admin"], &[]] {
+        assert_eq!(ask("  - { name: a, key: [ip, roles], quotas: [5/1m] }", list), nobody);
+        assert_eq!(
+            ask("  - { name: a, key: [roles], on_missing_key: skip, quotas: [5/1m] }", list),
+            Ok(String::new())
+        );
+        assert!(ask("  - { name: a, key: { first_of: [roles, ip] }, quotas: [5/1m] }", list).is_ok());
+    }
+    let cost =
+        ask("  - { name: a, key: global, quotas: [5/1m], cost: { attribute: roles, max: 9 } }", &["3"]);
+    assert_eq!(
+        cost.unwrap_err(),
+        "policy `a`: the attribute `roles` says the cost and must be a whole number"
+    );
+    // Of a list, the first text that a table has.
+    let table = "  - { name: a, key: [ip], quotas: [5/1m], overrides: { by: roles, values: { b: [6/1m], c: [7/1m] } } }";
+    for (list, quota) in
+        [(&["a", "c", "b"][..], "7/1m"), (&["b", "c"], "6/1m"), (&["a"], "5/1m"), (&[], "5/1m")]
+    {
+        assert!(ask(table, list).unwrap().contains(quota), "{list:?}");
+    }
 }
 
 /// Whatever is found late, the end is the same, and nothing is asked for twice.

@@ -19,13 +19,13 @@ use serde::{Deserialize, Serialize, Serializer};
 use thiserror::Error;
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
-use tollgate_policy::Printable;
+use tollgate_policy::{Attributes, Printable, Texts};
 use tollgate_redis::{Tls, TlsError};
 
 use crate::args::{CheckArgs, ClientTlsArgs, Flag};
-use crate::flags;
 use crate::protocol::Stream;
 use crate::with_sources::WithSources;
+use crate::{attributes, flags};
 
 /// For the whole exchange.
 const TIME_LIMIT: Duration = Duration::from_secs(5);
@@ -299,7 +299,7 @@ fn authorization(path: &Path) -> Result<HeaderValue, ClientError> {
 
 fn request(args: &CheckArgs, authorization: Option<HeaderValue>) -> Request<Full<Bytes>> {
     let path = if args.peek { "/v1/peek" } else { "/v1/check" };
-    let body = Question { attributes: &args.attributes, cost: args.cost };
+    let body = Question { attributes: attributes::of_arguments(&args.attributes), cost: args.cost };
     // Nothing of it can fail: all names are texts.
     let body = serde_json::to_vec(&body).unwrap_or_default();
     let mut request = Request::new(Full::new(Bytes::from(body)));
@@ -316,14 +316,23 @@ fn request(args: &CheckArgs, authorization: Option<HeaderValue>) -> Request<Full
 
 #[derive(Serialize)]
 struct Question<'a> {
-    #[serde(serialize_with = "as_given")]
-    attributes: &'a [(String, String)],
+    #[serde(serialize_with = "as_object")]
+    attributes: Attributes<'a>,
     cost: u32,
 }
 
-/// An object with every pair: a name that is given twice goes over the wire twice, for the service to refuse.
-fn as_given<S: Serializer>(pairs: &[(String, String)], serializer: S) -> Result<S::Ok, S::Error> {
-    serializer.collect_map(pairs.iter().map(|(name, value)| (name, value)))
+fn as_object<S: Serializer>(attributes: &Attributes<'_>, serializer: S) -> Result<S::Ok, S::Error> {
+    /// A string, or a list of them.
+    #[derive(Serialize)]
+    #[serde(untagged)]
+    enum Said<'a> {
+        Text(&'a str),
+        List(&'a [Box<str>]),
+    }
+    serializer.collect_map(attributes.iter().map(|(name, texts)| match texts {
+        Texts::One(text) => (name, Said::Text(text)),
+        Texts::List(texts) => (name, Said::List(texts)),
+    }))
 }
 
 /// What is shown of a decision.

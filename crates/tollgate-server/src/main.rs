@@ -8,7 +8,6 @@ use tollgate_redis::Level;
 use tollgate_server::args::{
     Args, CheckArgs, CheckConfigArgs, Command, DoctorArgs, ExplainArgs, NewTokenArgs, ServeArgs, TokenCommand,
 };
-use tollgate_server::explain::ExplainError;
 use tollgate_server::{
     Ended, Settings, SettingsError, args, check_config, client, doctor, explain, logs, new_token, output,
 };
@@ -121,7 +120,7 @@ fn explain(args: &ExplainArgs) -> anyhow::Result<u8> {
     Ok(match explain::run(args) {
         Ok(text) => answer(&text, SUCCESS),
         // Each of its lines names the file.
-        Err(ExplainError::File(error @ ConfigError::Invalid { .. })) => {
+        Err(error @ ConfigError::Invalid { .. }) => {
             output::complain(&error);
             FAILURE
         }

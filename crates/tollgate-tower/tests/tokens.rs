@@ -494,19 +494,35 @@ fn a_claim_is_a_key_if_its_token_is_valid() {
         &hs256(),
         &claims_with(&json!({
             "number": 7, "whole": 7.0, "negative": -7, "empty": "", "null": null, "list": ["a"], "yes": true, "text": "7",
+            "none": [], "odd": ["a", {}], "realm": { "sub": "bob", "roles": ["a"], "a.b": { "c": "deep" } },
+            "https://example.org/name": "carol", "realm.tenant": "flat", "realm.a": { "b": { "c": "shadowed" } },
         })),
     );
-    let wrong =
-        |what: &str| Err(format!("401: claim `{what}` of the token is neither a text nor a whole number"));
+    let wrong = |what: &str, is: &str| {
+        Err(format!(
+            "401: claim `{what}` of the token {is} neither a text nor a whole number, nor true or false"
+        ))
+    };
     let lacks = |what: &str| Err(format!("claim `{what}` of the token"));
     for (name, expected) in [
         ("sub", Ok(Key::from("alice"))),
         ("number", Ok(Key::from(7_u64))),
         ("text", Ok(Key::from("7"))),
-        ("whole", wrong("whole")),
-        ("negative", wrong("negative")),
-        ("list", wrong("list")),
-        ("yes", wrong("yes")),
+        ("whole", wrong("whole", "is")),
+        ("negative", wrong("negative", "is")),
+        ("realm", wrong("realm", "is")),
+        ("odd", wrong("odd", "has an entry that is")),
+        ("list", Err("401: claim `list` of the token is a list of 1, and names nobody".to_owned())),
+        ("none", lacks("none")),
+        ("yes", Ok(Key::from("true"))),
+        // Dots lead into objects, and may be parts of names as well.
+        ("realm.sub", Ok(Key::from("bob"))),
+        ("https://example.org/name", Ok(Key::from("carol"))),
+        ("realm.tenant", Ok(Key::from("flat"))),
+        ("realm.a.b.c", Ok(Key::from("shadowed"))),
+        ("realm.other", lacks("realm.other")),
+        ("realm.sub.x", lacks("realm.sub.x")),
+        (".", lacks(".")),
         ("empty", lacks("empty")),
         ("null", lacks("null")),
         ("tenant", lacks("tenant")),
@@ -537,6 +553,51 @@ fn a_claim_is_a_key_if_its_token_is_valid() {
     assert_eq!(found(&in_cookie, &cookie), alice);
     assert_eq!(found(&in_header, &bearing(&token)), Err("header `x-token`".to_owned()));
     assert_eq!(found(&in_cookie, &bearing(&token)), Err("cookie `token`".to_owned()));
+}
+
+#[cfg(feature = "policy")]
+#[test]
+fn policies_match_claims_within_others_lists_and_booleans() {
+    use tollgate_policy::{Config, Policy, Refusal, Unknown};
+    use tollgate_tower::AttributeSources;
+
+    let text = "
+policies:
+  - { name: admins, match: { roles: admin }, key: [user], quotas: [9/1m] }
+  - { name: others, match: { roles: { not: admin } }, key: [user], quotas: [5/1m] }
+  - { name: beta, match: { beta: true }, key: global, quotas: [7/1m] }
+  - { name: level, match: { levels: 7 }, key: global, quotas: [7/1m] }
+";
+    let config = Config::parse("tollgate.yaml", text).unwrap();
+    let verifier = verifier(hs256_keys());
+    let claim = |name| Claim::new(verifier.clone(), name);
+    let sources = AttributeSources::new()
+        .with_claim("user", claim("sub"))
+        .with_claim("roles", claim("realm_access.roles"))
+        .with_claim("beta", claim("flags.beta"))
+        .with_claim("levels", claim("levels"));
+    let matching = |others: Value| {
+        let request = bearing(&signed(&hs256(), &claims_with(&others)));
+        let mut view = sources.view(Head::from(&request));
+        let found = block_on(view.find("roles"));
+        let names: Vec<String> =
+            config.policies().matching(&view).map(Policy::name).map(str::to_owned).collect();
+        let refused = config.policies().charges(&view, 1).err();
+        (names, found.is_ok(), refused)
+    };
+    let matched = |names: &[&str]| (names.iter().map(|name| (*name).to_owned()).collect(), true, None);
+    assert_eq!(matching(json!({ "realm_access": { "roles": ["staff", "admin"] } })), matched(&["admins"]));
+    assert_eq!(matching(json!({ "realm_access": { "roles": "admin" } })), matched(&["admins"]));
+    assert_eq!(
+        matching(json!({ "realm_access": { "roles": [] }, "levels": [3, 7] })),
+        matched(&["others", "level"])
+    );
+    assert_eq!(matching(json!({ "flags": { "beta": true } })), matched(&["others", "beta"]));
+    assert_eq!(matching(json!({ "flags": { "beta": false }, "levels": "7" })), matched(&["others", "level"]));
+    // What cannot be read is never taken for missing.
+    let (names, is_found, refused) = matching(json!({ "realm_access": { "roles": ["admin", ["staff"]] } }));
+    assert_eq!((names, is_found), (Vec::new(), false));
+    assert_eq!(refused, Some(Refusal::Undecided { attribute: "roles".into(), unknown: Unknown::Wrong }));
 }
 
 /// Else a token that is broken on purpose would be a way to another limit.

@@ -156,11 +156,11 @@ impl Values {
             self.prefixes.beginnings(text.as_bytes(), |found| candidates.extend_from_slice(found));
         }
         // A text is read as an address only where networks are looked for.
-        if !self.networks.is_empty()
-            && let Some(address) = condition::address(value.text())
-        {
-            let nibbles = nibbles(address.to_canonical());
-            self.networks.beginnings(&nibbles, |found| candidates.extend_from_slice(found));
+        if !self.networks.is_empty() {
+            for address in value.texts().filter_map(condition::address) {
+                let nibbles = nibbles(address.to_canonical());
+                self.networks.beginnings(&nibbles, |found| candidates.extend_from_slice(found));
+            }
         }
         let scanned = self.scanned.iter().filter(|(test, _)| test.holds(Some(value)));
         candidates.extend(scanned.map(|(_, candidate)| *candidate));

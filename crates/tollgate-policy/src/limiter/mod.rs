@@ -36,7 +36,7 @@ pub use self::set::PolicySet;
 pub use self::tally::{Tally, TrialTally};
 use crate::limiter::decision::{Basis, Decided};
 use crate::limiter::trials::Trials;
-use crate::{Attributes, Matched, Outcome, Policies, Policy, Refusal, View};
+use crate::{Attributes, Matched, Outcome, Policies, Policy, Refusal, Texts, View};
 
 /// Policies over a store: decides which limits apply to a request, and whether it may go on.
 ///
@@ -425,8 +425,8 @@ impl<S: Store, C: Clock> PolicyLimiter<S, C> {
         view: &'a V,
         cost: u32,
     ) -> Result<Outcome<'a>, Refusal> {
-        let is_long = |value| matches!(value, Ok(Some(text)) if str::len(text) > self.max_value);
-        match view.pairs().find(|(_, value)| is_long(*value)) {
+        let is_long = |texts: Texts<'_>| texts.iter().any(|text| text.len() > self.max_value);
+        match view.pairs().find(|(_, value)| matches!(value, Ok(Some(texts)) if is_long(*texts))) {
             Some((attribute, _)) => {
                 Err(Refusal::LongValue { attribute: attribute.into(), max: self.max_value })
             }

@@ -262,7 +262,7 @@ pub enum LogFormat {
 /// Flags of `tollgate check`.
 #[derive(Debug, clap::Args)]
 pub struct CheckArgs {
-    /// Who asks: attributes of the request
+    /// Who asks: attributes of the request; a name that is there several times has a list
     #[arg(value_name = "NAME=VALUE", required = true, value_parser = value::attribute)]
     pub attributes: Vec<(String, String)>,
 

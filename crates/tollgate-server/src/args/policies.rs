@@ -41,7 +41,7 @@ pub struct ExplainArgs {
     #[arg(value_name = "PATH")]
     pub file: PathBuf,
 
-    /// Attributes of the request, such as user=alice path=/search
+    /// Attributes of the request, such as user=alice path=/search; a name that is there several times has a list
     #[arg(value_name = "NAME=VALUE", value_parser = value::attribute)]
     pub attributes: Vec<(String, String)>,
 

@@ -3,7 +3,8 @@
 use serde::Serialize;
 use tollgate::{Anchor, Charge, Timestamp};
 use tollgate_policy::{
-    Attributes, Condition, Conditions, Config, Matched, Mode, NoKey, Outcome, Policy, Refusal, TrialKind,
+    Attributes, Condition, Conditions, Config, Matched, Mode, NoKey, Outcome, Policy, Refusal, Texts,
+    TrialKind,
 };
 
 /// What `--json` prints.
@@ -209,7 +210,7 @@ impl<'a> Request<'a, '_> {
                 None => over.when().map(lines).unwrap_or_default(),
                 Some(table) => {
                     let (name, value) = (table.attribute(), self.attributes.value(table.attribute()));
-                    vec![format!("{name}: {}", value.unwrap_or_default())]
+                    vec![format!("{name}: {}", value.unwrap_or(Texts::One("")))]
                 }
             },
         });

@@ -125,7 +125,7 @@ fn exits_2_when_the_arguments_or_the_request_cannot_be() {
     assert!(error.contains("attributes.user: policy `default`: no attribute says who"), "{error}");
     let (status, _, error) = check(&url(&server), &["user=alice", "user=bob"]);
     assert_eq!(status, Some(2));
-    assert!(error.contains("the attribute `user` is given twice"), "{error}");
+    assert!(error.contains("who is to be counted: `user` is a list"), "{error}");
 }
 
 #[test]

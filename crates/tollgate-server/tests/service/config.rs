@@ -314,7 +314,6 @@ fn what_cannot_be_explained_is_said() {
     for (arguments, message) in [
         (&["alice"][..], "expected NAME=VALUE"),
         (&["--at", "noon"], "expected a time and its offset, such as 2026-11-21T16:00:00Z"),
-        (&["user=a", "user=b"], "the attribute `user` is given twice"),
     ] {
         let (status, _, error) = run("explain", &valid, arguments);
         assert_eq!(status, Some(2), "{error}");
@@ -343,15 +342,16 @@ fn no_control_character_reaches_the_terminal() {
     let path = "path=\u{1b}[2J\nINFO all is well\u{202e}";
     // In a condition as a file has it.
     let quoted = r#""\x1B[2J\nINFO all is well\u{202e}""#;
-    for (attributes, counts) in
-        [(&[value, path][..], (1, 0)), (&[value, "path=/"], (0, 1)), (&[value, value], (0, 0))]
-    {
+    for (attributes, counts) in [
+        (&[value, path][..], (1, 0)),
+        (&[value, "path=/"], (0, 1)),
+        (&[value, path, "path=/"], (1, 0)),
+        // As a list has it.
+        (&["path=/", "path=/a\u{1b}[2J\nINFO all is well\u{202e}"], (0, 1)),
+    ] {
         let (_, said, error) = run("explain", &valid, attributes);
         assert_eq!((said.matches(escaped).count(), said.matches(quoted).count()), counts, "{said:?}");
         let is_plain = |text: &str| !text.contains(['\u{1b}', '\u{202e}']) && !text.contains("\nINFO");
         assert!(is_plain(&said) && is_plain(&error), "{said:?} {error:?}");
     }
-    let name = "\u{1b}[2J\nINFO all is well\u{202e}=1";
-    let (_, _, error) = run("explain", &valid, &[name, name]);
-    assert!(error.contains(escaped), "{error:?}");
 }

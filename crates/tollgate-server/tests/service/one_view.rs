@@ -78,6 +78,61 @@ fn service_explain_and_middleware_see_the_same_request() {
     }
 }
 
+/// A test holds of a list if it holds of one of its texts, whoever says it.
+#[test]
+fn service_explain_and_middleware_read_lists_and_booleans_alike() {
+    const ROLES: &str = "
+policies:
+  - { name: admins, match: { roles: admin }, key: [ip], quotas: [9000/1d] }
+  - { name: staff, match: { roles: { prefix: staff-, not: staff-0 } }, key: [ip], quotas: [9000/1d] }
+  - { name: others, match: { roles: { not: admin } }, key: [ip], quotas: [9000/1d] }
+  - { name: beta, match: { beta: true }, key: [ip], quotas: [9000/1d] }
+";
+    let folder = Folder::new();
+    let file = folder.write("roles.yaml", ROLES);
+    let server = Server::start(&["--config", &file]);
+    let config = Config::parse("roles.yaml", ROLES).expect("it is valid");
+    let limiter = PolicyLimiter::new(MemoryStore::new(), config.into_policies(), "roles.yaml");
+    for (roles, beta, policies) in [
+        (&["admin", "staff-1"][..], true, &["admins", "staff", "beta"][..]),
+        (&["staff-0", "staff-1"], false, &["others"]),
+        (&["user"], true, &["others", "beta"]),
+    ] {
+        let body = json!({ "attributes": { "roles": roles, "beta": beta, "ip": "192.0.2.7" } }).to_string();
+        assert_eq!(
+            names(&server.post("/v1/check", &body).json()["quotas"]),
+            policies,
+            "{roles:?}: the service"
+        );
+
+        let mut arguments: Vec<String> = roles.iter().map(|role| format!("roles={role}")).collect();
+        arguments.extend([format!("beta={beta}"), "ip=192.0.2.7".to_owned()]);
+        let output =
+            tollgate().args(["explain", "--json", &file]).args(&arguments).output().expect("it runs");
+        let explained: Value = serde_json::from_slice(&output.stdout).expect("it is JSON");
+        let all = explained["policies"].as_array().expect("a list");
+        let charged: Vec<&Value> = all.iter().filter(|policy| policy["charges"] != json!([])).collect();
+        assert_eq!(names(&json!(charged)), policies, "{roles:?}: explain");
+        let output = tollgate()
+            .args(["check", "--server", &format!("http://{}", server.public), "--json"])
+            .args(&arguments)
+            .output()
+            .expect("it runs");
+        let checked: Value = serde_json::from_slice(&output.stdout).expect("it is JSON");
+        assert_eq!(names(&checked["quotas"]), policies, "{roles:?}: check");
+
+        let mut request = http::Request::new(());
+        request.extensions_mut().insert(Peer(std::net::SocketAddr::from(([192, 0, 2, 7], 1))));
+        let sources = AttributeSources::new()
+            .with_fn("roles", move |_| Some(roles.to_vec().into()))
+            .with_fn("beta", move |_| Some(beta.to_string().into()));
+        let decision =
+            block_on(limiter.check(&sources.view(Head::from(&request)), 1)).expect("it is decided");
+        let applied: Vec<&str> = decision.quotas().map(|standing| standing.policy.name()).collect();
+        assert_eq!(applied, policies, "{roles:?}: the middleware");
+    }
+}
+
 fn names(list: &Value) -> Vec<&str> {
     let list = list.as_array().map(Vec::as_slice).unwrap_or_default();
     list.iter().filter_map(|one| one["policy"].as_str()).collect()

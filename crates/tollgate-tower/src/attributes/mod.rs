@@ -13,11 +13,10 @@
 mod sources;
 mod view;
 
-use std::borrow::Cow;
 use std::fmt;
 
 use thiserror::Error;
-use tollgate_policy::Policies;
+use tollgate_policy::{AttributeValue, Policies};
 
 use self::sources::FromHead;
 pub use self::view::RequestView;
@@ -70,7 +69,7 @@ use crate::key::{Invalid, PeerAddress};
 ///
 /// let view = sources.view(Head::from(&request));
 /// let values = ["method", "path", "ip", "tenant", "plan"].map(|name| view.value(name));
-/// assert_eq!(values, ["GET", "/search", "192.0.2.7", "acme", "pro"].map(|value| Ok(Some(value))));
+/// assert_eq!(values, ["GET", "/search", "192.0.2.7", "acme", "pro"].map(|value| Ok(Some(value.into()))));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub struct AttributeSources {
@@ -95,7 +94,7 @@ enum Source {
 type FindLater = dyn Fn(Head<'_>) -> BoxFuture<'static, Found<'static>> + Send + Sync;
 
 /// What a source has of a request.
-pub(crate) type Found<'r> = Result<Option<Cow<'r, str>>, AttributeError>;
+pub(crate) type Found<'r> = Result<Option<AttributeValue<'r>>, AttributeError>;
 
 /// Where a value is taken from that every request has at hand. The [extractors](crate::key) whose keys are texts or
 /// addresses are sources as well.
@@ -105,7 +104,7 @@ pub trait AttributeSource: Send + Sync {
     /// # Errors
     ///
     /// If what the request has is wrong, or if no request can have it.
-    fn attribute<'r>(&'r self, head: Head<'r>) -> Result<Option<Cow<'r, str>>, AttributeError>;
+    fn attribute<'r>(&'r self, head: Head<'r>) -> Result<Option<AttributeValue<'r>>, AttributeError>;
 
     /// Whether the value is the address that the connection comes from. A layer warns where that seems to be the
     /// address of a proxy.
@@ -147,14 +146,16 @@ impl AttributeSources {
     #[must_use]
     pub fn with_fn<F>(self, name: &str, find: F) -> Self
     where
-        F: for<'r> Fn(Head<'r>) -> Option<Cow<'r, str>> + Send + Sync + 'static,
+        F: for<'r> Fn(Head<'r>) -> Option<AttributeValue<'r>> + Send + Sync + 'static,
     {
         self.with(name, FromHead(find))
     }
 
     /// Takes this attribute from a claim, if a policy asks for it. All claims of one token are read when the first is
     /// asked for, so the token is verified once: make them with clones of one [`Verifier`](crate::key::jwt::Verifier).
-    /// A number is its digits.
+    ///
+    /// A number is its digits, and `true` and `false` are these words. A list stays one, such as the roles of a user: a
+    /// [test](tollgate_policy::Test) holds of it if it holds of one of its entries.
     #[cfg(feature = "jwt")]
     #[must_use]
     pub fn with_claim(self, name: &str, claim: Claim) -> Self {
@@ -179,14 +180,15 @@ impl AttributeSources {
     /// });
     /// ```
     #[must_use]
-    pub fn with_async_fn<F, T>(self, name: &str, find: F) -> Self
+    pub fn with_async_fn<F, T, V>(self, name: &str, find: F) -> Self
     where
         F: Fn(Head<'_>) -> T + Send + Sync + 'static,
-        T: Future<Output = Result<Option<String>, Invalid>> + Send + 'static,
+        T: Future<Output = Result<Option<V>, Invalid>> + Send + 'static,
+        V: Into<AttributeValue<'static>>,
     {
         let find = move |head: Head<'_>| {
             let finding = find(head);
-            let found = async move { Ok(finding.await?.map(Cow::from)) };
+            let found = async move { Ok(finding.await?.map(Into::into)) };
             Box::pin(found) as BoxFuture<'static, Found<'static>>
         };
         self.with_source(name, Source::Later(Box::new(find)))
@@ -240,10 +242,10 @@ fn read_claims<'r>(
     });
     of_token.map(move |(place, claim)| {
         let value = match &claims {
-            Ok(claims) => claims.as_ref().map_or(Ok(None), |claims| claim.text(claims)),
+            Ok(claims) => claims.as_ref().map_or(Ok(None), |claims| claim.value(claims)),
             Err(invalid) => Err(invalid.clone()),
         };
-        (place, value.map(|text| text.map(Cow::from)).map_err(AttributeError::from))
+        (place, value.map_err(AttributeError::from))
     })
 }
 

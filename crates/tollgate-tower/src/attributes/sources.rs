@@ -3,8 +3,9 @@
 //! Addresses are whole here: which of their bits are one client, policies say. What a key has as a hash is an attribute
 //! as the same hash in hex.
 
-use std::borrow::Cow;
 use std::net::IpAddr;
+
+use tollgate_policy::AttributeValue;
 
 use super::{AttributeError, AttributeSource, Found};
 use crate::Head;
@@ -15,7 +16,7 @@ pub(super) struct FromHead<F>(pub(super) F);
 
 impl<F> AttributeSource for FromHead<F>
 where
-    F: for<'r> Fn(Head<'r>) -> Option<Cow<'r, str>> + Send + Sync,
+    F: for<'r> Fn(Head<'r>) -> Option<AttributeValue<'r>> + Send + Sync,
 {
     fn attribute<'r>(&'r self, head: Head<'r>) -> Found<'r> {
         Ok((self.0)(head))
@@ -40,13 +41,13 @@ impl AttributeSource for ClientAddress {
 
 impl AttributeSource for Header {
     fn attribute<'r>(&'r self, head: Head<'r>) -> Found<'r> {
-        Ok(self.text(head)?)
+        Ok(self.text(head)?.map(Into::into))
     }
 }
 
 impl AttributeSource for Cookie {
     fn attribute<'r>(&'r self, head: Head<'r>) -> Found<'r> {
-        Ok(self.text(head)?)
+        Ok(self.text(head)?.map(Into::into))
     }
 }
 

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::fmt;
 
 use smallvec::SmallVec;
-use tollgate_policy::{Unknown, View, canonical};
+use tollgate_policy::{AttributeValue, Texts, Unknown, View};
 
 #[cfg(feature = "jwt")]
 use super::read_claims;
@@ -30,7 +30,7 @@ pub(crate) struct Values<'r> {
     faults: Vec<(usize, AttributeError)>,
 }
 
-type Value<'r> = Result<Option<Cow<'r, str>>, Unknown>;
+type Value<'r> = Result<Option<AttributeValue<'r>>, Unknown>;
 
 impl<'r> RequestView<'r> {
     pub(super) fn new(sources: &'r AttributeSources, head: Head<'r>) -> Self {
@@ -41,7 +41,7 @@ impl<'r> RequestView<'r> {
         };
         for (place, source) in sources.sources.iter().enumerate() {
             values.values.push(match source {
-                Source::Path => Ok(Some(head.path())),
+                Source::Path => Ok(Some(head.path().into())),
                 _ => Err(Unknown::NotYet),
             });
             if let Source::AtHand(source) = source {
@@ -118,7 +118,7 @@ impl<'r> Values<'r> {
     fn put(&mut self, place: usize, found: Found<'r>) {
         let (Some(name), Some(value)) = (self.names.get(place), self.values.get_mut(place)) else { return };
         *value = match found {
-            Ok(found) => Ok(found.map(|text| canonical(name, text))),
+            Ok(found) => Ok(found.map(|value| value.canonical(name))),
             Err(fault) => {
                 self.faults.push((place, fault));
                 Err(Unknown::Wrong)
@@ -134,10 +134,7 @@ impl<'r> Values<'r> {
 
     /// The same, without the request.
     pub(crate) fn to_static(&self) -> Values<'static> {
-        let owned = |value: &Value<'_>| match value {
-            Ok(text) => Ok(text.as_deref().map(|text| text.to_owned().into())),
-            Err(unknown) => Err(*unknown),
-        };
+        let owned = |value: &Value<'_>| value.clone().map(|value| value.map(AttributeValue::into_owned));
         Values {
             names: self.names.to_vec().into(),
             values: self.values.iter().map(owned).collect(),
@@ -147,10 +144,10 @@ impl<'r> Values<'r> {
 }
 
 impl View for Values<'_> {
-    fn value(&self, name: &str) -> Result<Option<&str>, Unknown> {
+    fn value(&self, name: &str) -> Result<Option<Texts<'_>>, Unknown> {
         match self.place(name).and_then(|place| self.values.get(place)) {
             None => Ok(None),
-            Some(value) => text(value),
+            Some(value) => texts(value),
         }
     }
 
@@ -158,17 +155,17 @@ impl View for Values<'_> {
         self.names.iter().map(AsRef::as_ref)
     }
 
-    fn pairs(&self) -> impl Iterator<Item = (&str, Result<Option<&str>, Unknown>)> {
-        self.names().zip(self.values.iter().map(text))
+    fn pairs(&self) -> impl Iterator<Item = (&str, Result<Option<Texts<'_>>, Unknown>)> {
+        self.names().zip(self.values.iter().map(texts))
     }
 }
 
-fn text<'v>(value: &'v Value<'_>) -> Result<Option<&'v str>, Unknown> {
-    value.as_ref().map(|text| text.as_deref()).map_err(|unknown| *unknown)
+fn texts<'v>(value: &'v Value<'_>) -> Result<Option<Texts<'v>>, Unknown> {
+    value.as_ref().map(|value| value.as_ref().map(AttributeValue::texts)).map_err(|unknown| *unknown)
 }
 
 impl View for RequestView<'_> {
-    fn value(&self, name: &str) -> Result<Option<&str>, Unknown> {
+    fn value(&self, name: &str) -> Result<Option<Texts<'_>>, Unknown> {
         self.values.value(name)
     }
 
@@ -176,7 +173,7 @@ impl View for RequestView<'_> {
         self.values.names()
     }
 
-    fn pairs(&self) -> impl Iterator<Item = (&str, Result<Option<&str>, Unknown>)> {
+    fn pairs(&self) -> impl Iterator<Item = (&str, Result<Option<Texts<'_>>, Unknown>)> {
         self.values.pairs()
     }
 }

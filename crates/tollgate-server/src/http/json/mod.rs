@@ -1,5 +1,6 @@
 //! Reading JSON that strangers send: fast where it is right, exact about the field where it is wrong.
 
+mod attributes;
 mod fault;
 
 use std::borrow::Cow;
@@ -9,10 +10,9 @@ use std::marker::PhantomData;
 use serde::de::value::MapAccessDeserializer;
 use serde::de::{Deserialize, Deserializer, Error, MapAccess, Unexpected, Visitor};
 use tollgate::Quota;
-use tollgate_policy::Attributes;
 
+pub(super) use self::attributes::{attributes, some_attributes};
 use self::fault::{Fault, Node};
-use crate::attributes;
 
 /// What of a body is wrong.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -84,44 +84,11 @@ impl<'de, T: Deserialize<'de>> Deserialize<'de> for Object<T> {
     }
 }
 
-/// Names and values, each name once.
-pub(super) fn attributes<'de: 'a, 'a, D: Deserializer<'de>>(
-    deserializer: D,
-) -> Result<Attributes<'a>, D::Error> {
-    struct Pairs<'a>(PhantomData<&'a str>);
-
-    impl<'de: 'a, 'a> Visitor<'de> for Pairs<'a> {
-        type Value = Attributes<'a>;
-
-        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-            f.write_str("an object of strings")
-        }
-
-        fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Attributes<'a>, A::Error> {
-            let mut attributes = Attributes::default();
-            while let Some(Text(name)) = map.next_key()? {
-                let Text(value) = map.next_value()?;
-                attributes::insert(&mut attributes, name, value).map_err(A::Error::custom)?;
-            }
-            Ok(attributes)
-        }
-    }
-
-    deserializer.deserialize_map(Pairs(PhantomData))
-}
-
 /// What may be left out; `null` is not there either, and is refused.
 pub(super) fn some<'de, T: Deserialize<'de>, D: Deserializer<'de>>(
     deserializer: D,
 ) -> Result<Option<T>, D::Error> {
     T::deserialize(deserializer).map(Some)
-}
-
-/// As `attributes`, where they may be left out.
-pub(super) fn some_attributes<'de: 'a, 'a, D: Deserializer<'de>>(
-    deserializer: D,
-) -> Result<Option<Attributes<'a>>, D::Error> {
-    attributes(deserializer).map(Some)
 }
 
 /// A string, borrowed where it has no escapes.
@@ -239,8 +206,19 @@ mod tests {
         for number in ["-1", "4294967296", "1.5", "1e300", "\"2\"", "null", "true", "[1]", "-1.0"] {
             wrong(&format!(r#"{{"attributes": {{"user": "alice"}}, "cost": {number}}}"#), "cost", cost);
         }
-        wrong(r#"{"attributes": {"user": 7}}"#, "attributes.user", "expected a string");
-        wrong(r#"{"attributes": {"user": null}}"#, "attributes.user", "expected a string");
+        wrong(
+            r#"{"attributes": {"user": 7}}"#,
+            "attributes.user",
+            "expected a string, a boolean or a list of strings",
+        );
+        wrong(
+            r#"{"attributes": {"user": null}}"#,
+            "attributes.user",
+            "expected a string, a boolean or a list of strings",
+        );
+        wrong(r#"{"attributes": {"roles": ["a", true]}}"#, "attributes.roles[1]", "expected a string");
+        let long = format!(r#"{{"attributes": {{"roles": [{}]}}}}"#, vec![r#""a""#; 65].join(", "));
+        wrong(&long, "attributes.roles", "more than 64 strings");
         for secret in ["secret", "secret at line 1", "secret, expected secret"] {
             let body = format!(r#"{{"attributes": "{secret}"}}"#);
             wrong(&body, "attributes", "expected an object of strings");
@@ -257,9 +235,9 @@ mod tests {
 
     #[test]
     fn names_the_request_of_a_batch() {
-        let body = br#"{"requests": [{"attributes": {"user": "alice"}}, {"attributes": {"user": []}}]}"#;
+        let body = br#"{"requests": [{"attributes": {"user": "alice"}}, {"attributes": {"user": [7]}}]}"#;
         let found = read::<BatchRequest<'_>>(body).map(drop).unwrap_err();
-        assert_eq!(found.field, "requests[1].attributes.user");
+        assert_eq!(found.field, "requests[1].attributes.user[0]");
     }
 
     #[test]

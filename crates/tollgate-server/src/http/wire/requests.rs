@@ -278,7 +278,10 @@ impl JsonSchema for AnyAttributes {
         json_schema!({
             "type": "object",
             "description": "What the caller says of its request",
-            "additionalProperties": { "type": "string" },
+            "additionalProperties": { "anyOf": [
+                { "type": ["string", "boolean"] },
+                { "type": "array", "items": { "type": "string" }, "maxItems": attributes::MAX_TEXTS },
+            ] },
             "propertyNames": { "minLength": 1, "maxLength": Attributes::MAX_NAME },
             "maxProperties": attributes::MAX,
         })

@@ -20,6 +20,8 @@ use std::borrow::Cow;
 use http::{HeaderName, HeaderValue, header};
 use serde_json::Value;
 use tollgate::Key;
+#[cfg(feature = "policy")]
+use tollgate_policy::AttributeValue;
 
 pub use self::algorithm::Algorithm;
 pub use self::keys::{BrokenKey, Keys, KeysError};
@@ -29,9 +31,11 @@ use super::secrecy::sole;
 use super::{Extracted, Found, Invalid, KeyExtractor, Missing, cookie};
 use crate::Head;
 
-/// Whoever a claim of a valid token names, such as `sub`: a text or a whole number.
+/// Whoever a claim of a valid token names, such as `sub`: a text, a whole number, or `true` or `false`.
 ///
-/// The token is the one of `Authorization: Bearer`, unless another place is named.
+/// The token is the one of `Authorization: Bearer`, unless another place is named. A list, such as the roles of a user,
+/// names nobody: a request whose claim is one is [invalid](Invalid). [Policies](crate::AttributeSources::with_claim)
+/// can match it.
 ///
 /// # What it trusts
 ///
@@ -42,7 +46,7 @@ use crate::Head;
 /// # What is missing
 ///
 /// A token that is not there (another scheme than `Bearer` is none), and a claim that a valid token does not have or
-/// that is empty.
+/// that is `null`, an empty text or an empty list.
 ///
 /// # Examples
 ///
@@ -84,12 +88,20 @@ enum Place {
 
 /// What a token says of the claim.
 enum Said {
-    Text(String),
+    One(Entry),
+    List(Vec<Entry>),
+}
+
+enum Entry {
+    Text(Box<str>),
     Number(u64),
 }
 
 impl Claim {
     /// This claim of a bearer token that this verifier takes.
+    ///
+    /// Dots lead into objects: `realm_access.roles` is the member `roles` of the claim `realm_access`. If a token has a
+    /// claim whose name has these dots itself, it is that one.
     #[must_use]
     pub fn new(verifier: Verifier, name: &str) -> Self {
         let what = format!("claim `{name}` of the token").into();
@@ -137,21 +149,49 @@ impl Claim {
         match claims.get(&self.name) {
             None | Some(Value::Null) => Ok(None),
             Some(Value::String(text)) if text.is_empty() => Ok(None),
-            Some(Value::String(text)) => Ok(Some(Said::Text(text.clone()))),
-            Some(value) => match value.as_u64() {
-                Some(number) => Ok(Some(Said::Number(number))),
-                None => Err(invalid(format!("{} is neither a text nor a whole number", self.what))),
-            },
+            Some(Value::Array(entries)) if entries.is_empty() => Ok(None),
+            Some(Value::Array(entries)) => {
+                let entries: Option<Vec<Entry>> = entries.iter().map(Entry::of).collect();
+                entries
+                    .map(|entries| Some(Said::List(entries)))
+                    .ok_or_else(|| self.unreadable("has an entry that is"))
+            }
+            Some(value) => {
+                Entry::of(value).map(|entry| Some(Said::One(entry))).ok_or_else(|| self.unreadable("is"))
+            }
         }
     }
 
-    /// The claim as a text.
+    fn unreadable(&self, is: &str) -> Invalid {
+        invalid(format!("{} {is} neither a text nor a whole number, nor true or false", self.what))
+    }
+
+    /// The claim as the value of an attribute.
     #[cfg(feature = "policy")]
-    pub(crate) fn text(&self, claims: &Claims) -> Result<Option<String>, Invalid> {
+    pub(crate) fn value(&self, claims: &Claims) -> Result<Option<AttributeValue<'static>>, Invalid> {
         Ok(self.said(claims)?.map(|said| match said {
-            Said::Text(text) => text,
-            Said::Number(number) => number.to_string(),
+            Said::One(entry) => String::from(entry.into_text()).into(),
+            Said::List(entries) => entries.into_iter().map(Entry::into_text).collect::<Vec<_>>().into(),
         }))
+    }
+}
+
+impl Entry {
+    /// What one value says, if it can be compared with a text.
+    fn of(value: &Value) -> Option<Self> {
+        match value {
+            Value::String(text) => Some(Self::Text(text.as_str().into())),
+            Value::Bool(is_true) => Some(Self::Text(is_true.to_string().into())),
+            value => value.as_u64().map(Self::Number),
+        }
+    }
+
+    #[cfg(feature = "policy")]
+    fn into_text(self) -> Box<str> {
+        match self {
+            Self::Text(text) => text,
+            Self::Number(number) => number.to_string().into(),
+        }
     }
 }
 
@@ -161,8 +201,12 @@ impl Claim {
             return Ok(Missing::by_caller(&self.what_token).into());
         };
         Ok(match self.said(&claims)? {
-            Some(Said::Text(text)) => Key::from(text).into(),
-            Some(Said::Number(number)) => Key::from(number).into(),
+            Some(Said::One(Entry::Text(text))) => Key::from(text).into(),
+            Some(Said::One(Entry::Number(number))) => Key::from(number).into(),
+            Some(Said::List(entries)) => {
+                let count = entries.len();
+                return Err(invalid(format!("{} is a list of {count}, and names nobody", self.what)));
+            }
             None => Missing::by_caller(&self.what).into(),
         })
     }

@@ -197,21 +197,30 @@ impl Verifier {
 }
 
 impl Claims {
-    /// A claim that is a text.
+    /// A claim that is a text. Dots in its name lead into objects, as [`Claim::new`](super::Claim::new) says.
     #[must_use]
     pub fn text(&self, name: &str) -> Option<&str> {
-        self.0.get(name)?.as_str()
+        self.get(name)?.as_str()
     }
 
-    /// A claim that is a whole number.
+    /// A claim that is a whole number. Dots in its name lead into objects.
     #[must_use]
     pub fn number(&self, name: &str) -> Option<u64> {
-        self.0.get(name)?.as_u64()
+        self.get(name)?.as_u64()
     }
 
     pub(super) fn get(&self, name: &str) -> Option<&Value> {
-        self.0.get(name)
+        find(&self.0, name)
     }
+}
+
+/// The member of this name, or one within other members. Longer names come first, because names may have dots as well:
+/// those of OpenID Connect may be URLs.
+fn find<'c>(members: &'c Map<String, Value>, path: &str) -> Option<&'c Value> {
+    members.get(path).or_else(|| {
+        let mut dots = path.rmatch_indices('.').map(|(dot, _)| path.split_at(dot));
+        dots.find_map(|(name, rest)| find(members.get(name)?.as_object()?, rest.strip_prefix('.')?))
+    })
 }
 
 /// What is used of a token's header.

@@ -1,0 +1,203 @@
+//! The values of attributes: what a request has, and how policies read it.
+
+use std::borrow::Cow;
+use std::fmt;
+use std::net::IpAddr;
+
+use tollgate::{Grouping, canonical_path};
+
+use crate::scalar::Scalar;
+
+/// The value of an attribute, as a request has it: a text, or a list of texts.
+#[derive(Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum AttributeValue<'a> {
+    /// A text, borrowed where the request has it as it is.
+    Text(Cow<'a, str>),
+    /// A list, such as the roles of a user.
+    List(Box<[Box<str>]>),
+}
+
+/// The texts of a value that somebody else keeps.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Texts<'a> {
+    /// A text.
+    One(&'a str),
+    /// A list, which may be empty.
+    List(&'a [Box<str>]),
+}
+
+/// The value of an attribute, as conditions and keys read it.
+///
+/// - A test holds of a list if it holds of one of its texts. A list is no part of a key and no cost, not even if it has
+///   one text.
+/// - HEAD is a GET without a body, and a service answers it by what it has for GET. So where the attribute is `method`, a
+///   HEAD fits what asks for GET as well as what asks for HEAD, and as a part of a key it is GET.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Value<'a> {
+    texts: Texts<'a>,
+    is_head: bool,
+}
+
+const GET: &str = "GET";
+
+impl AttributeValue<'_> {
+    /// Returns its texts.
+    #[must_use]
+    pub fn texts(&self) -> Texts<'_> {
+        match self {
+            Self::Text(text) => Texts::One(text),
+            Self::List(texts) => Texts::List(texts),
+        }
+    }
+
+    /// Returns the same, without what it is borrowed from.
+    #[must_use]
+    pub fn into_owned(self) -> AttributeValue<'static> {
+        match self {
+            Self::Text(text) => AttributeValue::Text(text.into_owned().into()),
+            Self::List(texts) => AttributeValue::List(texts),
+        }
+    }
+}
+
+impl<'a> AttributeValue<'a> {
+    /// Returns the value of the attribute of this name as policies read it, whoever says it.
+    ///
+    /// - `ip` is an address in its usual spelling. An address that stands for an IPv4 address is that one: mapped
+    ///   (`::ffff:192.0.2.7`), or through a translator (`64:ff9b::192.0.2.7`).
+    /// - `path` is [decoded once, without empty and dot segments](tollgate::canonical_path).
+    /// - All others are what they say.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use tollgate_policy::AttributeValue;
+    ///
+    /// let canonical = |name, text| AttributeValue::from(text).canonical(name);
+    /// assert!(canonical("ip", "::ffff:192.0.2.7") == "192.0.2.7".into());
+    /// assert!(canonical("path", "//%6Cogin") == "/login".into());
+    /// assert!(canonical("user", "//%6Cogin") == "//%6Cogin".into());
+    /// ```
+    #[must_use]
+    pub fn canonical(self, name: &str) -> Self {
+        match self {
+            Self::Text(text) => Self::Text(canonical(name, text)),
+            Self::List(texts) if ["ip", "path"].contains(&name) => {
+                Self::List(texts.iter().map(|text| canonical(name, Cow::from(&**text)).into()).collect())
+            }
+            Self::List(texts) => Self::List(texts),
+        }
+    }
+}
+
+fn canonical<'v>(name: &str, value: Cow<'v, str>) -> Cow<'v, str> {
+    let changed = match name {
+        "path" => canonical_path(&value),
+        // Of IPv4 there is but one spelling.
+        "ip" if value.contains(':') => match value.parse::<IpAddr>() {
+            Ok(address) => Grouping::WHOLE.network(address).first().to_string().into(),
+            Err(_) => return value,
+        },
+        _ => return value,
+    };
+    match changed {
+        Cow::Owned(changed) if changed != value => changed.into(),
+        _ => value,
+    }
+}
+
+impl<'a> From<&'a str> for AttributeValue<'a> {
+    fn from(text: &'a str) -> Self {
+        Self::Text(text.into())
+    }
+}
+
+impl From<String> for AttributeValue<'_> {
+    fn from(text: String) -> Self {
+        Self::Text(text.into())
+    }
+}
+
+impl<'a> From<Cow<'a, str>> for AttributeValue<'a> {
+    fn from(text: Cow<'a, str>) -> Self {
+        Self::Text(text)
+    }
+}
+
+impl<T: Into<Box<str>>> From<Vec<T>> for AttributeValue<'_> {
+    fn from(texts: Vec<T>) -> Self {
+        Self::List(texts.into_iter().map(Into::into).collect())
+    }
+}
+
+/// Without the texts, which often are persons or secrets.
+impl fmt::Debug for AttributeValue<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Text(_) => "Text(..)",
+            Self::List(_) => "List(..)",
+        })
+    }
+}
+
+impl<'a> Texts<'a> {
+    /// Returns the text, unless it is a list.
+    #[must_use]
+    pub const fn text(self) -> Option<&'a str> {
+        match self {
+            Self::One(text) => Some(text),
+            Self::List(_) => None,
+        }
+    }
+
+    /// Returns each text.
+    pub fn iter(self) -> impl Iterator<Item = &'a str> {
+        let (one, list) = match self {
+            Self::One(text) => (Some(text), &[][..]),
+            Self::List(list) => (None, list),
+        };
+        one.into_iter().chain(list.iter().map(AsRef::as_ref))
+    }
+}
+
+impl<'a> From<&'a str> for Texts<'a> {
+    fn from(text: &'a str) -> Self {
+        Self::One(text)
+    }
+}
+
+/// A text as it is, and a list as it is written in a file.
+impl fmt::Display for Texts<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let list = match self {
+            Self::One(text) => return f.write_str(text),
+            Self::List(list) => list,
+        };
+        f.write_str("[")?;
+        for (index, text) in list.iter().enumerate() {
+            write!(f, "{}{}", if index == 0 { "" } else { ", " }, Scalar(text))?;
+        }
+        f.write_str("]")
+    }
+}
+
+impl<'a> Value<'a> {
+    /// The value of the attribute of this name.
+    #[must_use]
+    pub fn of(name: &str, texts: impl Into<Texts<'a>>) -> Self {
+        let texts = texts.into();
+        Self { texts, is_head: name == "method" && texts.iter().any(|text| text == "HEAD") }
+    }
+
+    /// Returns the text by which it is counted; none, if it is a list.
+    #[must_use]
+    pub fn counted(self) -> Option<&'a str> {
+        if self.is_head { self.texts.text().and(Some(GET)) } else { self.texts.text() }
+    }
+
+    /// The texts that it can be taken for: its own and, for a HEAD, that of GET.
+    pub(crate) fn texts(self) -> impl Iterator<Item = &'a str> {
+        self.texts.iter().chain(self.is_head.then_some(GET))
+    }
+}
