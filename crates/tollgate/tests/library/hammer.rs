@@ -4,7 +4,7 @@
 
 #![expect(clippy::unwrap_used, reason = "an error here is a failed test")]
 
-#[path = "../examples/hammer.rs"]
+#[path = "../../examples/hammer.rs"]
 #[allow(dead_code, reason = "its `main` is not called")]
 mod example;
 
