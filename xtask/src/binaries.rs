@@ -18,7 +18,7 @@ use crate::stopwatch::Stopwatch;
 const AT_A_TIME: usize = 3;
 
 /// The longest, which start first, so that none of them is left over alone at the end.
-const FIRST: [&str; 6] = ["store", "service", "stores", "network", "faults", "servers"];
+const FIRST: [&str; 7] = ["store", "service", "stores", "network", "faults", "library", "servers"];
 
 /// Those of the service, of which each has many tests that start a service and wait for it.
 const WAITING: [&str; 2] = ["service", "stores"];

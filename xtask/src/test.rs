@@ -113,10 +113,11 @@ fn benches(words: &str) -> CommandLine {
         .arguments(rest.split_whitespace())
 }
 
-/// Builds all tests and examples, and keeps the list of the test binaries for [`run_tests`]: cargo's lock on the target
-/// directory is taken by other steps then.
+/// Builds all tests, and keeps the list of their binaries for [`run_tests`]: cargo's lock on the target directory is taken
+/// by other steps then. Examples are for the lints to check; linking them would take as long as the tests of a crate.
 fn build_tests() -> Result<Checked> {
-    let messages = binaries::build(&command("cargo test --locked --workspace --all-features"))?;
+    let tests = command("cargo test --locked --workspace --all-features --lib --bins --tests");
+    let messages = binaries::build(&tests)?;
     fs::write(test_binaries()?, messages).context("cannot keep the list of test binaries")?;
     Ok(Checked::Passed)
 }
