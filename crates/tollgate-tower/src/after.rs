@@ -28,18 +28,31 @@ pub(crate) enum After {
 
 impl After {
     /// Leaves for the service what it may want to know.
-    #[inline]
+    #[inline(never)]
     pub(crate) fn admitting(gate: &Arc<Gate>, allowed: Allowed, extensions: &mut Extensions) -> Self {
-        let leaves = gate.settings.leaves == Leaves::Decisions;
         #[cfg(feature = "policy")]
-        if let Some(decision) = allowed.decision.filter(|_| leaves) {
+        if let Some(decision) = allowed.decision.filter(|_| gate.settings.leaves == Leaves::Decisions) {
             extensions.insert(*decision);
         }
-        let Some(counted) = allowed.counted else { return Self::Nothing };
-        if leaves {
+        match allowed.counted {
+            Some(counted) => Self::counted(gate, counted, allowed.told_by, allowed.taken, extensions),
+            None => Self::Nothing,
+        }
+    }
+
+    /// The same for a request that quotas decided.
+    #[inline(always)]
+    pub(crate) fn counted(
+        gate: &Arc<Gate>,
+        counted: Counted,
+        told_by: Option<Arc<LimitHeaders>>,
+        taken: Option<Box<Taken>>,
+        extensions: &mut Extensions,
+    ) -> Self {
+        if gate.settings.leaves == Leaves::Decisions {
             extensions.insert(counted.clone());
         }
-        let refundable = match (&gate.takes, allowed.taken) {
+        let refundable = match (&gate.takes, taken) {
             // What is reserved is the handler's to give back.
             (Takes::Reserved(warnings), Some(taken)) => {
                 let outer = extensions.remove();
@@ -48,11 +61,11 @@ impl After {
             }
             (_, taken) => taken,
         };
-        let tells = told_by(gate, &allowed.told_by).is_some_and(tells);
+        let tells = writer(gate, &told_by).is_some_and(tells);
         if !tells && refundable.is_none() {
             return Self::Nothing;
         }
-        Self::Respond { gate: Arc::clone(gate), counted, told_by: allowed.told_by, refundable }
+        Self::Respond { gate: Arc::clone(gate), counted, told_by, refundable }
     }
 
     /// Tells the client of its limits, once there is a response.
@@ -69,8 +82,8 @@ impl After {
 
     #[inline]
     fn tell<R>(&mut self, response: &mut Response<R>) {
-        let Self::Respond { gate, counted, told_by: own, .. } = self else { return };
-        let Some(told_by) = told_by(gate, own) else { return };
+        let Self::Respond { gate, counted, told_by, .. } = self else { return };
+        let Some(told_by) = writer(gate, told_by) else { return };
         // What a layer within has denied says when to come back, and this one would say something else.
         if tells(told_by) && response.extensions().get::<Denied>().is_none() {
             told_by.write(counted, response.headers_mut());
@@ -93,8 +106,8 @@ impl After {
 }
 
 /// What writes the headers: that of the decision, or else that of the rule.
-fn told_by<'a>(gate: &'a Gate, own: &'a Option<Arc<LimitHeaders>>) -> Option<&'a LimitHeaders> {
-    own.as_deref().or(gate.limit_headers.as_deref())
+fn writer<'a>(gate: &'a Gate, told_by: &'a Option<Arc<LimitHeaders>>) -> Option<&'a LimitHeaders> {
+    told_by.as_deref().or(gate.limit_headers.as_deref())
 }
 
 /// Whether an admitted request is told where its decision leaves it.

@@ -2,15 +2,15 @@
 
 use std::sync::Arc;
 
-use http::StatusCode;
+use http::{Extensions, Request, StatusCode};
 use smallvec::SmallVec;
 use tollgate::{
-    Answer, AnswerError, AnyStore, Charge, Counted, Counter, Key, PolicyQuota, Receipt, ReceiptItem,
-    SharedLimiter, Step, Store, StoreError,
+    Answer, AnswerError, AnyStore, Charge, Counted, Counter, Key, PolicyQuota, ReceiptItem, SharedLimiter,
+    Step, Store, StoreError,
 };
 
 use crate::Head;
-use crate::engine::{Allowed, Decided, DeniedBy, Engine, Later, Takes};
+use crate::engine::{Allowed, Decided, DeniedBy, Later, Takes};
 use crate::headers::LimitHeaders;
 use crate::key::{Identity, KeyExtractor};
 use crate::taken::Taken;
@@ -33,34 +33,60 @@ impl ByKey {
     }
 }
 
-impl Engine for ByKey {
-    /// A processor waits for what it has just written in other pieces than it reads. So the key stays where it is.
-    #[inline]
-    fn decide(&self, head: Head<'_>, cost: u32, takes: &Takes) -> Result<Decided, Later> {
-        let found = self.extractor.extract(head);
+impl ByKey {
+    /// Decides on a request of this cost. One that goes on at once is given to `allow`, with where its quotas stand and
+    /// what it took: a processor waits for what it has just written in other pieces than it reads, so neither the key nor
+    /// the states are moved before. All else is in a box, so that this returns in registers.
+    #[inline(always)]
+    pub(crate) fn decide<B, T>(
+        &self,
+        request: &mut Request<B>,
+        cost: u32,
+        takes: &Takes,
+        allow: impl FnOnce(Counted, Option<Box<Taken>>, &mut Extensions) -> T,
+    ) -> Result<T, Box<Result<Decided, Later>>> {
+        let found = self.extractor.extract(Head::from(&*request));
         let key = match &found {
             Answer::Now(Ok(Identity::Known(key))) => key,
-            Answer::Now(Ok(Identity::Missing(missing))) => return Ok(Decided::missing(missing)),
-            Answer::Now(Err(invalid)) => return Ok(Decided::Invalid(invalid.clone())),
+            Answer::Now(Ok(Identity::Missing(missing))) => {
+                return Err(Box::new(Ok(Decided::missing(missing))));
+            }
+            Answer::Now(Err(invalid)) => return Err(Box::new(Ok(Decided::Invalid(invalid.clone())))),
             Answer::Later(_) => return Err(self.later(None, cost, takes)),
         };
         match self.charge_at_once(key, cost) {
-            Some(answer) => Ok(self.decided(answer, key, cost, takes)),
+            Some(Ok(counted)) if self.is_whole(&counted) && counted.is_admitted() => {
+                let taken = self.taken(key, cost, takes, &counted);
+                drop(found);
+                Ok(allow(counted, taken, request.extensions_mut()))
+            }
+            Some(answer) => Err(self.not_allowed(answer, key, cost, takes)),
             None => Err(self.later(Some(key), cost, takes)),
         }
     }
 
-    fn counts_peers(&self) -> bool {
+    pub(crate) fn counts_peers(&self) -> bool {
         self.extractor.counts_peers()
     }
-}
 
-impl ByKey {
+    #[cold]
+    #[inline(never)]
+    fn not_allowed(
+        &self,
+        answer: Result<Counted, StoreError>,
+        key: &Key<'_>,
+        cost: u32,
+        takes: &Takes,
+    ) -> Box<Result<Decided, Later>> {
+        Box::new(Ok(self.decided(answer, key, cost, takes)))
+    }
+
     /// Goes on with the key, if it is known already.
     #[inline(never)]
-    fn later(&self, known: Option<&Key<'_>>, cost: u32, takes: &Takes) -> Later {
+    fn later(&self, known: Option<&Key<'_>>, cost: u32, takes: &Takes) -> Box<Result<Decided, Later>> {
         let (by, known, takes) = (self.clone(), known.map(|key| key.clone().into_owned()), takes.clone());
-        Box::new(move |head| Box::pin(by.decide_later(head, known, cost, takes)))
+        let later: Later = Box::new(move |head| Box::pin(by.decide_later(head, known, cost, takes)));
+        Box::new(Err(later))
     }
 
     async fn decide_later(
@@ -102,7 +128,6 @@ impl ByKey {
         }
     }
 
-    #[inline]
     fn decided(
         &self,
         answer: Result<Counted, StoreError>,
@@ -111,11 +136,9 @@ impl ByKey {
         takes: &Takes,
     ) -> Decided {
         match answer {
-            Ok(counted) if counted.len() != self.limiter.quotas().len() => {
-                Decided::Failed(AnswerError::Nonsense.into())
-            }
+            Ok(counted) if !self.is_whole(&counted) => Decided::Failed(AnswerError::Nonsense.into()),
             Ok(counted) if counted.is_admitted() => {
-                let taken = takes.may_give_back().then(|| self.taken(key, cost, &counted));
+                let taken = self.taken(key, cost, takes, &counted);
                 Decided::Allowed(Allowed { counted: Some(counted), taken, ..Allowed::default() })
             }
             Ok(counted) => Decided::Denied(
@@ -126,12 +149,20 @@ impl ByKey {
         }
     }
 
-    fn taken(&self, key: &Key<'_>, cost: u32, counted: &Counted) -> Box<Taken> {
+    /// Whether this says where each quota stands.
+    fn is_whole(&self, counted: &Counted) -> bool {
+        counted.len() == self.limiter.quotas().len()
+    }
+
+    /// What an admitted request took, if some of it may be given back.
+    fn taken(&self, key: &Key<'_>, cost: u32, takes: &Takes, counted: &Counted) -> Option<Box<Taken>> {
+        if !takes.may_give_back() {
+            return None;
+        }
         let items = self.limiter.quotas().iter().zip(counted);
-        let receipt: Receipt = items
-            .map(|(quota, state)| ReceiptItem::of(Counter::new(quota, key), state).with_cost(cost))
-            .collect();
-        Taken::boxed(self.limiter.store(), receipt)
+        let items =
+            items.map(|(quota, state)| ReceiptItem::of(Counter::new(quota, key), state).with_cost(cost));
+        Some(Taken::boxed(self.limiter.store(), items.collect()))
     }
 }
 

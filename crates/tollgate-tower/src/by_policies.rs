@@ -8,7 +8,7 @@ use tollgate_policy::{CheckError, Ground, PolicyDecision, PolicyLimiter, Refusal
 
 use crate::Head;
 use crate::attributes::{AttributeError, AttributeSources, RequestView, Values};
-use crate::engine::{Allowed, Decided, DeniedBy, Engine, Later, Takes};
+use crate::engine::{Allowed, Decided, DeniedBy, Later, PolicyEngine, Takes};
 use crate::headers::PolicyHeaders;
 use crate::key::Missing;
 use crate::taken::Taken;
@@ -35,7 +35,7 @@ impl<S: Store + 'static, C: Clock + 'static> ByPolicies<S, C> {
     }
 }
 
-impl<S: Store + 'static, C: Clock + 'static> Engine for ByPolicies<S, C> {
+impl<S: Store + 'static, C: Clock + 'static> PolicyEngine for ByPolicies<S, C> {
     fn decide(&self, head: Head<'_>, cost: u32, takes: &Takes) -> Result<Decided, Later> {
         let Self(by) = self;
         let mut view = by.sources.view(head);

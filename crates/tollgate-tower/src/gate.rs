@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http::header::{ACCESS_CONTROL_EXPOSE_HEADERS, RETRY_AFTER};
-use http::{HeaderMap, HeaderValue, Request, Response, StatusCode};
+use http::{Extensions, HeaderMap, HeaderValue, Request, Response, StatusCode};
 use tollgate::{QuotaState, StoreError, whole_seconds};
 
 use crate::after::After;
@@ -56,7 +56,7 @@ pub(crate) struct Denied;
 
 /// A rule with everything filled in.
 pub(crate) struct Gate {
-    pub(crate) engine: Arc<dyn Engine>,
+    pub(crate) engine: Engine,
     /// What writes the headers of every decision, where that is the same for all.
     pub(crate) limit_headers: Option<Arc<LimitHeaders>>,
     pub(crate) cost: Cost,
@@ -87,15 +87,28 @@ impl Gate {
             return AtOnce::GoesOn(After::Nothing);
         }
         self.settings.warnings.look_for_proxy(head, || self.engine.counts_peers());
-        let allowed = match self.engine.decide(head, self.cost(head), &self.takes) {
-            Ok(Decided::Allowed(allowed)) => allowed,
-            Ok(decided) => match self.ruled(head, decided) {
-                Ok(allowed) => allowed,
-                Err(reply) => return AtOnce::Refused(reply),
-            },
+        let cost = self.cost(head);
+        let decided = match &self.engine {
+            Engine::ByKey(by_key) => {
+                let allow = |counted, taken, extensions: &mut Extensions| {
+                    After::counted(self, counted, None, taken, extensions)
+                };
+                match by_key.decide(request, cost, &self.takes, allow) {
+                    Ok(after) => return AtOnce::GoesOn(after),
+                    Err(other) => *other,
+                }
+            }
+            #[cfg(feature = "policy")]
+            Engine::ByPolicies(policies) => policies.decide(head, cost, &self.takes),
+        };
+        let ruled = match decided {
+            Ok(decided) => self.ruled(Head::from(&*request), decided),
             Err(later) => return AtOnce::Waits(later),
         };
-        AtOnce::GoesOn(After::admitting(self, allowed, request.extensions_mut()))
+        match ruled {
+            Ok(allowed) => AtOnce::GoesOn(After::admitting(self, allowed, request.extensions_mut())),
+            Err(reply) => AtOnce::Refused(reply),
+        }
     }
 
     fn cost(&self, head: Head<'_>) -> u32 {

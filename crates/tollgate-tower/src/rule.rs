@@ -16,7 +16,7 @@ use crate::attributes::AttributeSources;
 #[cfg(feature = "policy")]
 use crate::by_policies::ByPolicies;
 #[cfg(feature = "policy")]
-use crate::engine::Engine;
+use crate::engine::PolicyEngine;
 use crate::key::KeyExtractor;
 
 /// What holds for some requests: which limiter counts them, for whom, and how much each takes.
@@ -60,7 +60,7 @@ pub(crate) enum By {
     Nobody,
     Limiter(SharedLimiter<AnyStore>),
     #[cfg(feature = "policy")]
-    Policies(Arc<dyn Engine>),
+    Policies(Arc<dyn PolicyEngine>),
 }
 
 /// How many units a request takes.

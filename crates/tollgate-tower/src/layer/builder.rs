@@ -227,16 +227,16 @@ pub(super) fn gate(
     format: HeaderFormat,
     settings: &Arc<Settings>,
 ) -> Option<Option<Arc<Gate>>> {
-    let (engine, limit_headers): (Arc<dyn Engine>, Option<Arc<LimitHeaders>>) = match &rule.by {
+    let (engine, limit_headers) = match &rule.by {
         By::Nobody => return Some(None),
         By::Limiter(limiter) => {
             let extractor = rule.extractor.clone().or_else(|| others.extractor.clone())?;
             let limit_headers = Arc::new(LimitHeaders::new(format, limiter.quotas()));
             let by_key = ByKey::new(limiter.clone(), extractor, Arc::clone(&limit_headers));
-            (Arc::new(by_key), Some(limit_headers))
+            (Engine::ByKey(by_key), Some(limit_headers))
         }
         #[cfg(feature = "policy")]
-        By::Policies(engine) => (Arc::clone(engine), None),
+        By::Policies(engine) => (Engine::ByPolicies(Arc::clone(engine)), None),
     };
     let takes = match &rule.refund_if {
         _ if rule.reserves => Takes::Reserved(Arc::clone(&settings.warnings)),
