@@ -3,18 +3,19 @@
 use thiserror::Error;
 use tollgate::{CountDenied, OnStoreFailure, PolicyQuota, Quota};
 
+use crate::limit::QuotaRules;
 use crate::policy::{Quotas, candidate_name};
 use crate::{
-    Attributes, Condition, Conditions, Cost, HeaderFormat, Identity, Mode, OnMissingKey, Pattern, Policy,
-    Position, Test,
+    Attributes, Condition, Conditions, Cost, HeaderFormat, Identity, LimitAttribute, Mode, OnMissingKey,
+    Pattern, Policy, Position, Test,
 };
 
 /// What a policy is made of: see [`Policy::builder`].
 #[derive(Debug, Clone)]
 pub struct PolicyBuilder {
     policy: Policy,
-    quotas: Vec<Quota>,
-    candidates: Vec<Quota>,
+    quotas: Vec<(Quota, Option<LimitAttribute>)>,
+    candidates: Vec<(Quota, Option<LimitAttribute>)>,
     count_denied: CountDenied,
 }
 
@@ -37,6 +38,9 @@ pub enum PolicyError {
     /// A cost whose least is above its most.
     #[error("policy `{0}`: the least cost is above the most")]
     CostRange(Box<str>),
+    /// A limit for requests that do not say theirs, above the most that a limit may be.
+    #[error("policy `{0}`: the limit of requests that do not say theirs is above the most")]
+    LimitRange(Box<str>),
     /// A condition or a key of an empty list: it would match nothing, or count everybody together.
     #[error("policy `{0}`: a list of a condition or of a key is empty")]
     EmptyList(Box<str>),
@@ -174,14 +178,21 @@ impl PolicyBuilder {
     /// Adds a quota. A request needs room in all of them.
     #[must_use]
     pub fn quota(mut self, quota: Quota) -> Self {
-        self.quotas.push(quota);
+        self.quotas.push((quota, None));
+        self
+    }
+
+    /// Adds a quota whose limit the attribute says; the limit of `max` is the most that it may be.
+    #[must_use]
+    pub fn quota_by(mut self, limit: LimitAttribute, max: Quota) -> Self {
+        self.quotas.push((max, Some(limit)));
         self
     }
 
     /// Adds a quota that is tried out: counted after the decision, on counters of its own.
     #[must_use]
     pub fn candidate(mut self, quota: Quota) -> Self {
-        self.candidates.push(quota);
+        self.candidates.push((quota, None));
         self
     }
 
@@ -232,20 +243,24 @@ impl PolicyBuilder {
     /// # Errors
     ///
     /// If the name cannot be one, an attribute's name is empty or too long, a list of a condition or key is empty, the
-    /// status of a denial is none of an error, the least cost is above the most, there is no quota and it exempts nobody,
+    /// status of a denial is none of an error, the least cost is above the most, a limit above its most, there is no quota and it exempts nobody,
     /// or two quotas have the same window, anchor and zone.
     pub fn build(self) -> Result<Policy, PolicyError> {
         let Self { policy, quotas, candidates, count_denied } = self;
         if !Policy::is_name(&policy.name) {
             return Err(PolicyError::Name);
         }
-        if !policy.attributes().all(Attributes::is_name) {
+        let limits = || quotas.iter().filter_map(|(quota, limit)| Some((limit.as_ref()?, quota.limit())));
+        if !policy.attributes().chain(limits().map(|(limit, _)| limit.name())).all(Attributes::is_name) {
             return Err(PolicyError::AttributeName(policy.name));
         }
         if let Cost::Attribute(cost) = &policy.cost
             && cost.min() > cost.max()
         {
             return Err(PolicyError::CostRange(policy.name));
+        }
+        if limits().any(|(limit, max)| !limit.is_within(max)) {
+            return Err(PolicyError::LimitRange(policy.name));
         }
         if policy.identity.has_empty_list() || policy.conditions.has_empty_list() {
             return Err(PolicyError::EmptyList(policy.name));
@@ -256,11 +271,12 @@ impl PolicyBuilder {
         if quotas.is_empty() && !policy.is_exempt {
             return Err(PolicyError::NoQuota(policy.name));
         }
-        let under = |name: &str, quotas: Vec<Quota>| {
-            let quotas = quotas.into_iter().map(|quota| {
-                PolicyQuota::new(name, quota)
+        let under = |name: &str, quotas: Vec<(Quota, Option<LimitAttribute>)>| {
+            let quotas = quotas.into_iter().map(|(quota, limit)| {
+                let quota = PolicyQuota::new(name, quota)
                     .with_count_denied(count_denied)
-                    .with_on_store_failure(policy.on_store_failure)
+                    .with_on_store_failure(policy.on_store_failure);
+                (quota, limit)
             });
             distinct(quotas.collect())
         };
@@ -272,12 +288,13 @@ impl PolicyBuilder {
     }
 }
 
-fn distinct(quotas: Vec<PolicyQuota>) -> Result<Box<[PolicyQuota]>, PolicyError> {
-    for (index, second) in quotas.iter().enumerate() {
-        if let Some(first) = quotas.iter().take(index).find(|first| first.shares_counters_with(second)) {
+fn distinct(quotas: Vec<(PolicyQuota, Option<LimitAttribute>)>) -> Result<QuotaRules, PolicyError> {
+    for (index, (second, _)) in quotas.iter().enumerate() {
+        let mut before = quotas.iter().take(index).map(|(first, _)| first);
+        if let Some(first) = before.find(|first| first.shares_counters_with(second)) {
             let (first, second) = (first.quota().clone().into(), second.quota().clone().into());
             return Err(PolicyError::SameWindow { first, second });
         }
     }
-    Ok(quotas.into())
+    Ok(QuotaRules::new(quotas))
 }

@@ -3,10 +3,10 @@
 use std::collections::HashMap;
 use std::fmt;
 
-use tollgate::{CountDenied, PolicyQuota};
+use tollgate::CountDenied;
 
 use crate::overrides::OverrideRule;
-use crate::{Config, Policies, Policy, Printable};
+use crate::{Config, Policies, Policy, Printable, QuotaRule};
 
 /// What is different between two files, in few words.
 ///
@@ -127,8 +127,8 @@ fn settings(before: &Policy, after: &Policy) -> Vec<ChangedSetting> {
     let shown = [
         ("exempt", before.is_exempt.to_string(), after.is_exempt.to_string()),
         ("mode", before.mode.to_string(), after.mode.to_string()),
-        ("quotas", quotas(&before.quotas.enforced), quotas(&after.quotas.enforced)),
-        ("candidate", quotas(&before.quotas.candidates), quotas(&after.quotas.candidates)),
+        ("quotas", quotas(before.quota_rules()), quotas(after.quota_rules())),
+        ("candidate", quotas(before.candidate_rules()), quotas(after.candidate_rules())),
         ("count_denied", counts_denied(before).to_string(), counts_denied(after).to_string()),
         ("on_missing_key", before.on_missing_key.to_string(), after.on_missing_key.to_string()),
         ("on_store_failure", before.on_store_failure.to_string(), after.on_store_failure.to_string()),
@@ -145,21 +145,21 @@ fn settings(before: &Policy, after: &Policy) -> Vec<ChangedSetting> {
 
 /// The overrides without their places. Whether denials count is the policy's, and said once.
 fn overrides(policy: &Policy) -> impl Iterator<Item = (&OverrideRule, Vec<String>)> {
-    policy
-        .overrides
-        .iter()
-        .map(|over| (&over.rule, over.quotas().chain(over.candidates()).map(quotas).collect()))
+    policy.overrides.iter().map(|over| {
+        let lists = over.lists.iter().flat_map(|list| [&list.enforced, &list.candidates]);
+        (&over.rule, lists.map(|rules| quotas(rules.iter())).collect())
+    })
 }
 
-fn quotas(quotas: &[PolicyQuota]) -> String {
-    let written: Vec<String> = quotas.iter().map(|quota| quota.quota().to_string()).collect();
+fn quotas<'a>(rules: impl Iterator<Item = QuotaRule<'a>>) -> String {
+    let written: Vec<String> = rules.map(|rule| rule.to_string()).collect();
     format!("[{}]", written.join(", "))
 }
 
 fn counts_denied(policy: &Policy) -> bool {
     let overrides = policy.overrides.iter().flat_map(|over| &over.lists);
     let lists = overrides.chain([&policy.quotas]).flat_map(|quotas| [&quotas.enforced, &quotas.candidates]);
-    lists.flatten().any(|quota| quota.count_denied() == CountDenied::Yes)
+    lists.flat_map(|rules| &rules.quotas).any(|quota| quota.count_denied() == CountDenied::Yes)
 }
 
 /// One difference after another, with `; ` between them.

@@ -193,7 +193,7 @@ impl From<CostAttribute> for Cost {
 }
 
 /// The whole number that an attribute says. No list is one.
-fn number(value: Option<Texts<'_>>) -> Option<u64> {
+pub(crate) fn number(value: Option<Texts<'_>>) -> Option<u64> {
     value.and_then(Texts::text).and_then(whole_number)
 }
 

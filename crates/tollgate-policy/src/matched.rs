@@ -7,7 +7,7 @@ use tollgate::{Charge, Key, PolicyQuota};
 use crate::cost::CostError;
 use crate::overrides::QuotaList;
 use crate::policy::Quotas;
-use crate::{KeyFault, Mode, NoKey, OnMissingKey, Policy, Undecided, Unknown, View};
+use crate::{KeyFault, LimitError, Mode, NoKey, OnMissingKey, Policy, Undecided, Unknown, View};
 
 /// What the policies say of a request.
 #[derive(Debug)]
@@ -53,6 +53,14 @@ pub enum Refusal {
         policy: Box<str>,
         /// What is wrong.
         error: CostError,
+    },
+    /// The request does not say its limit.
+    #[error("policy `{policy}`: {error}")]
+    Limit {
+        /// The policy's name.
+        policy: Box<str>,
+        /// What is wrong.
+        error: LimitError,
     },
     /// The request matches a policy that it [may not touch](crate::Attributes::within).
     #[error("policy `{policy}` matches, and the caller may not touch it")]
@@ -103,7 +111,16 @@ pub(crate) struct Entry<'a> {
     pub(crate) applied: Applied,
     pub(crate) key: Key<'a>,
     pub(crate) cost: u32,
-    pub(crate) quotas: &'a Quotas,
+    quotas: &'a Quotas,
+    /// The same quotas, if the request itself says limits.
+    limited: Option<Box<Limited>>,
+}
+
+/// Quotas with the limits of a request.
+#[derive(Debug)]
+struct Limited {
+    enforced: Box<[PolicyQuota]>,
+    candidates: Box<[PolicyQuota]>,
 }
 
 /// What a request does not say that a policy needs to know to count it.
@@ -111,6 +128,7 @@ pub(crate) enum Lack<'a> {
     Key(NoKey<'a>),
     Cost(CostError),
     Override(Undecided<'a>),
+    Limit(LimitError),
 }
 
 impl Lack<'_> {
@@ -123,8 +141,11 @@ impl Lack<'_> {
             Self::Cost(CostError::Unknown { name, unknown }) => {
                 Some(Undecided { attribute: name, unknown: *unknown })
             }
+            Self::Limit(LimitError::Unknown { name, unknown }) => {
+                Some(Undecided { attribute: name, unknown: *unknown })
+            }
             Self::Override(undecided) => Some(*undecided),
-            Self::Key(_) | Self::Cost(_) => None,
+            Self::Key(_) | Self::Cost(_) | Self::Limit(_) => None,
         }
     }
 }
@@ -137,6 +158,7 @@ impl<'a> Lack<'a> {
             (Self::Key(no_key), OnMissingKey::Deny) => Ok(Some(Outcome::DenyUnknown { policy, no_key })),
             (Self::Key(no_key), OnMissingKey::Error) => Err(Refusal::missing_key(policy, no_key)),
             (Self::Cost(error), _) => Err(Refusal::Cost { policy: policy.name.clone(), error }),
+            (Self::Limit(error), _) => Err(Refusal::Limit { policy: policy.name.clone(), error }),
             (Self::Override(undecided), _) => Err(undecided.into()),
         }
     }
@@ -174,7 +196,7 @@ impl<'a> Matched<'a> {
 
     /// The charges that decide, all or nothing.
     pub fn enforced(&self) -> impl Iterator<Item = Charge<'_>> {
-        self.deciding().flat_map(|entry| entry.charges(&entry.quotas.enforced))
+        self.deciding().flat_map(|entry| entry.charges(entry.quotas()))
     }
 
     /// The entries whose quotas decide.
@@ -187,8 +209,8 @@ impl<'a> Matched<'a> {
     pub fn trials(&self) -> impl Iterator<Item = Trial<'_>> {
         self.0.iter().flat_map(|entry| {
             let is_shadow = entry.policy.mode() == Mode::Shadow;
-            let shadow = is_shadow.then_some((&entry.quotas.enforced, TrialKind::Shadow));
-            let lists = shadow.into_iter().chain([(&entry.quotas.candidates, TrialKind::Candidate)]);
+            let shadow = is_shadow.then_some((entry.quotas(), TrialKind::Shadow));
+            let lists = shadow.into_iter().chain([(entry.candidates(), TrialKind::Candidate)]);
             let lists = lists.filter(|(quotas, _)| !quotas.is_empty());
             lists.map(move |(quotas, kind)| Trial { entry, quotas, kind })
         })
@@ -211,11 +233,44 @@ impl<'a> Entry<'a> {
         let key = policy.identity.key(view).map_err(Lack::Key)?;
         let cost = policy.cost.of(view, cost).map_err(Lack::Cost)?;
         let list = policy.list_for(view).map_err(Lack::Override)?;
-        Ok(Self { policy, applied: Applied { policy: number, list }, key, cost, quotas: policy.list(list) })
+        let quotas = policy.list(list);
+        let limited = Limited::of(quotas, view).map_err(Lack::Limit)?;
+        Ok(Self { policy, applied: Applied { policy: number, list }, key, cost, quotas, limited })
+    }
+}
+
+impl Limited {
+    /// `None` if no attribute says a limit, as is usual.
+    fn of<V: View>(quotas: &Quotas, view: &V) -> Result<Option<Box<Self>>, LimitError> {
+        let Quotas { enforced, candidates } = quotas;
+        if !enforced.are_limited_by_requests() && !candidates.are_limited_by_requests() {
+            return Ok(None);
+        }
+        let enforced = enforced.limited(view)?;
+        let candidates = match candidates.limited(view) {
+            Err(error @ LimitError::Unknown { unknown: Unknown::NotYet, .. }) => return Err(error),
+            // A trial lets no request fail.
+            candidates => candidates.unwrap_or_default(),
+        };
+        Ok(Some(Box::new(Self { enforced, candidates })))
     }
 }
 
 impl Entry<'_> {
+    /// The quotas that are charged.
+    pub(crate) fn quotas(&self) -> &[PolicyQuota] {
+        self.limited.as_ref().map_or(&self.quotas.enforced.quotas, |limited| &limited.enforced)
+    }
+
+    fn candidates(&self) -> &[PolicyQuota] {
+        self.limited.as_ref().map_or(&self.quotas.candidates.quotas, |limited| &limited.candidates)
+    }
+
+    /// Whether the request itself says limits of it.
+    pub(crate) const fn is_limited(&self) -> bool {
+        self.limited.is_some()
+    }
+
     fn charges<'a>(&'a self, quotas: &'a [PolicyQuota]) -> impl Iterator<Item = Charge<'a>> {
         quotas.iter().map(|quota| Charge::new(quota, &self.key, self.cost))
     }

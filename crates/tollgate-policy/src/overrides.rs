@@ -4,7 +4,7 @@ use tollgate::PolicyQuota;
 
 use crate::index::Table;
 use crate::policy::Quotas;
-use crate::{Condition, Conditions, Position, Undecided, Value, View};
+use crate::{Condition, Conditions, Position, QuotaRule, Undecided, Value, View};
 
 /// Other quotas for some of those that a policy matches: where conditions hold, or for each value of a table.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -87,18 +87,35 @@ impl Override {
 
     /// Returns its lists of quotas, each of which stands in place of the policy's. A table has each of its lists once.
     pub fn quotas(&self) -> impl Iterator<Item = &[PolicyQuota]> {
-        self.lists.iter().map(|list| list.enforced.as_ref())
+        self.lists.iter().map(|list| list.enforced.quotas.as_ref())
     }
 
     /// Returns its lists of quotas that are tried out where it counts.
     pub fn candidates(&self) -> impl Iterator<Item = &[PolicyQuota]> {
-        self.lists.iter().map(|list| list.candidates.as_ref())
+        self.lists.iter().map(|list| list.candidates.quotas.as_ref())
+    }
+
+    /// Returns the quotas of all its lists, as they are written in a file.
+    pub fn quota_rules(&self) -> impl Iterator<Item = QuotaRule<'_>> {
+        self.lists.iter().flat_map(|list| list.enforced.iter())
+    }
+
+    /// Returns the quotas that are tried out, of all its lists, as they are written in a file.
+    pub fn candidate_rules(&self) -> impl Iterator<Item = QuotaRule<'_>> {
+        self.lists.iter().flat_map(|list| list.candidates.iter())
     }
 
     /// The names of the attributes that it asks for.
     pub(crate) fn attributes(&self) -> impl Iterator<Item = &str> {
         let table = self.table().map(OverrideTable::attribute);
-        self.when().into_iter().flat_map(Conditions::iter).map(Condition::attribute).chain(table)
+        let of_limits =
+            self.lists.iter().flat_map(|list| list.enforced.attributes().chain(list.candidates.attributes()));
+        self.when()
+            .into_iter()
+            .flat_map(Conditions::iter)
+            .map(Condition::attribute)
+            .chain(table)
+            .chain(of_limits)
     }
 
     /// The number of the list for a request, if it is for that.

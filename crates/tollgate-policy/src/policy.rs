@@ -6,11 +6,12 @@ use smallvec::SmallVec;
 use tollgate::{HeaderFormat, OnStoreFailure, PolicyQuota, Quota};
 
 use crate::index::Candidate;
+use crate::limit::QuotaRules;
 use crate::overrides::QuotaList;
 use crate::warning::implies;
 use crate::{
-    Condition, Conditions, Cost, Identity, Override, PolicyBuilder, PolicyError, Position, Undecided,
-    Unknown, View,
+    Condition, Conditions, Cost, Identity, Override, PolicyBuilder, PolicyError, Position, QuotaRule,
+    Undecided, Unknown, View,
 };
 
 /// The name under which a policy's candidates are counted; no policy can have it.
@@ -44,10 +45,10 @@ pub struct Policy {
 /// Quotas that go together, all or nothing, and those that might replace them.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct Quotas {
-    pub(crate) enforced: Box<[PolicyQuota]>,
+    pub(crate) enforced: QuotaRules,
     /// Counted on counters of their own: where the windows are the same, a candidate would use up the quota that
     /// it might replace.
-    pub(crate) candidates: Box<[PolicyQuota]>,
+    pub(crate) candidates: QuotaRules,
 }
 
 /// How much a policy matters.
@@ -131,11 +132,11 @@ impl Policy {
         let builder = Self::builder(name).key(Identity::Every);
         let mut policy = quotas.into_iter().fold(builder, PolicyBuilder::quota).build()?;
         policy.name = [name, OF_CALLER].concat().into();
-        let enforced = policy.quotas.enforced.iter().map(|quota| {
-            PolicyQuota::new(&policy.name, quota.quota().clone())
-                .with_on_store_failure(policy.on_store_failure)
+        let enforced = policy.quotas.enforced.quotas.iter().map(|quota| {
+            let quota = PolicyQuota::new(&policy.name, quota.quota().clone());
+            (quota.with_on_store_failure(policy.on_store_failure), None)
         });
-        policy.quotas.enforced = enforced.collect();
+        policy.quotas.enforced = QuotaRules::new(enforced.collect());
         Ok(policy)
     }
 
@@ -209,16 +210,27 @@ impl Policy {
         &self.cost
     }
 
-    /// The quotas where no override holds.
+    /// The quotas where no override holds. If [an attribute](crate::LimitAttribute) says the limit of one, it has the most that
+    /// it may be.
     #[must_use]
     pub fn quotas(&self) -> &[PolicyQuota] {
-        &self.quotas.enforced
+        &self.quotas.enforced.quotas
+    }
+
+    /// Returns the same quotas as they are written in a file.
+    pub fn quota_rules(&self) -> impl Iterator<Item = QuotaRule<'_>> {
+        self.quotas.enforced.iter()
     }
 
     /// Quotas that are tried out where no override holds: counted after the decision, on counters of their own.
     #[must_use]
     pub fn candidates(&self) -> &[PolicyQuota] {
-        &self.quotas.candidates
+        &self.quotas.candidates.quotas
+    }
+
+    /// Returns the same quotas as they are written in a file.
+    pub fn candidate_rules(&self) -> impl Iterator<Item = QuotaRule<'_>> {
+        self.quotas.candidates.iter()
     }
 
     /// The overrides, of which the first that holds counts.
@@ -253,7 +265,10 @@ impl Policy {
             names.push(attribute.name());
         }
         let of_overrides = self.overrides.iter().flat_map(Override::attributes);
-        names.into_iter().chain(self.conditions.iter().map(Condition::attribute)).chain(of_overrides)
+        let of_limits =
+            [&self.quotas.enforced, &self.quotas.candidates].into_iter().flat_map(QuotaRules::attributes);
+        let names = names.into_iter().chain(of_limits);
+        names.chain(self.conditions.iter().map(Condition::attribute)).chain(of_overrides)
     }
 
     /// Returns whether it applies to a request: it is not off, and all its conditions hold.

@@ -10,13 +10,14 @@ use crate::file::{
     RawOverride, RawPolicy, RawStore, RawTier, Share, Text,
 };
 use crate::index::Table;
+use crate::limit::QuotaRules;
 use crate::overrides::OverrideRule;
 use crate::policy::{Quotas, candidate_name};
 use crate::problem::Problems;
 use crate::{
-    Attributes, Config, Cost, CostAttribute, HeaderFormat, Identity, Mode, OnMissingKey, Override,
-    OverrideTable, Place, Policies, Policy, Position, ProblemKind, Sources, StoreSettings, Unmatched,
-    warning,
+    Attributes, Config, Cost, CostAttribute, HeaderFormat, Identity, LimitAttribute, Mode, OnMissingKey,
+    Override, OverrideTable, Place, Policies, Policy, Position, ProblemKind, Sources, StoreSettings,
+    Unmatched, warning,
 };
 
 /// What every policy has that does not say otherwise.
@@ -336,11 +337,11 @@ impl Scope<'_> {
     }
 
     /// The tiers as a table. What is tried out is the same for all of them.
-    fn by_tier(&self, by: ByTier, candidates: &[PolicyQuota], problems: &mut Problems) -> Override {
+    fn by_tier(&self, by: ByTier, candidates: &QuotaRules, problems: &mut Problems) -> Override {
         let at = |value: &QuotaList| At { at: by.at, end: by.at, value: value.clone() };
         let tiers = self.named.tiers.iter().map(|(name, list)| (name.clone(), at(list))).collect();
         let mut over = self.table(by.at, by.attribute, tiers, problems);
-        over.lists.iter_mut().for_each(|list| list.candidates = candidates.into());
+        over.lists.iter_mut().for_each(|list| list.candidates = candidates.clone());
         over
     }
 
@@ -355,11 +356,12 @@ impl Scope<'_> {
         // So that the same table is the same whatever its order.
         values.sort_by(|(one, _), (other, _)| one.cmp(other));
         let mut lists = Vec::new();
-        let mut numbers = HashMap::<Vec<Quota>, u32>::new();
+        let mut numbers = HashMap::<Vec<(Quota, Option<LimitAttribute>)>, u32>::new();
         let mut slots = Vec::with_capacity(values.len());
         for (name, list) in &values {
-            let quotas = list.value.0.iter().map(|quota| quota.value.quota.clone()).collect();
-            let number = *numbers.entry(quotas).or_insert_with(|| {
+            let rules =
+                list.value.0.iter().map(|quota| (quota.value.quota.clone(), quota.value.limit.clone()));
+            let number = *numbers.entry(rules.collect()).or_insert_with(|| {
                 lists.push(self.quotas(Some(list.clone()), None, problems));
                 lists.len() as u32 - 1
             });
@@ -415,21 +417,25 @@ impl Scope<'_> {
         }
     }
 
-    fn under(&self, name: &str, list: Option<At<QuotaList>>, problems: &mut Problems) -> Box<[PolicyQuota]> {
-        let mut quotas: Vec<(PolicyQuota, Box<str>)> = Vec::new();
+    fn under(&self, name: &str, list: Option<At<QuotaList>>, problems: &mut Problems) -> QuotaRules {
+        let mut rules: Vec<(PolicyQuota, Option<LimitAttribute>)> = Vec::new();
+        let mut texts: Vec<Box<str>> = Vec::new();
         for At { at, value, .. } in list.map(|list| list.value.0).unwrap_or_default() {
             let quota = PolicyQuota::new(name, value.quota)
                 .with_count_denied(self.count_denied)
                 .with_on_store_failure(self.on_store_failure);
-            match quotas.iter().find(|(first, _)| first.shares_counters_with(&quota)) {
+            match rules.iter().zip(&texts).find(|((first, _), _)| first.shares_counters_with(&quota)) {
                 Some((_, first)) => {
                     let (first, second) = (first.clone(), value.written);
                     problems.add(at, ProblemKind::SameWindow { first, second });
                 }
-                None => quotas.push((quota, value.written)),
+                None => {
+                    rules.push((quota, value.limit));
+                    texts.push(value.written);
+                }
             }
         }
-        quotas.into_iter().map(|(quota, _)| quota).collect()
+        QuotaRules::new(rules)
     }
 
     fn resolve_override(&self, raw: At<RawOverride>, problems: &mut Problems) -> Option<Override> {

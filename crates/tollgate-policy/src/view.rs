@@ -78,6 +78,13 @@ pub trait View {
         self.names().map(|name| (name, self.value(name)))
     }
 
+    /// Returns whether nobody who sends a request can invent the value of this attribute: a token that was verified says
+    /// it, or whoever asks is trusted. By default it is not so. Only such attributes [say limits](crate::LimitAttribute).
+    fn is_verified(&self, name: &str) -> bool {
+        let _ = name;
+        false
+    }
+
     /// Returns whether the request may touch the policy of this name; by default any. See
     /// [`Attributes::within`](crate::Attributes::within).
     fn may_touch(&self, policy: &str) -> bool {

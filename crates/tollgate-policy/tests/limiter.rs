@@ -90,6 +90,83 @@ fn the_policy_that_decides_gives_the_headers_and_the_status() {
     );
 }
 
+/// Whoever gets another limit in the middle of a window keeps what was used: a counter does not depend on its limit.
+#[test]
+fn a_limit_from_an_attribute_counts_on_the_same_counter() {
+    let limiter = limiter(
+        "  - name: api
+    key: [user]
+    quotas: [100/1h, { limit: { attribute: quota }, max: 6, window: 1m@first_hit }]
+    overrides: [{ when: { plan: gold }, quotas: [{ limit: { attribute: gold, on_missing: 2 }, max: 9, window: 1m@first_hit }] }]
+  - name: tried
+    key: [user]
+    quotas: [50/1h]
+    candidate: [{ limit: { attribute: other }, max: 3, window: 1m }]",
+    );
+    let with = |more: &[(&'static str, &'static str)]| {
+        let pairs: Vec<(&str, &str)> = ALICE.iter().chain(more).copied().collect();
+        try_check(&limiter, &pairs)
+    };
+    let limited = |quota| {
+        let decision = with(&[("quota", quota)]).unwrap();
+        let standing = decision.quotas().nth(1).unwrap();
+        assert_eq!(
+            standing.quota.quota().limit(),
+            standing.state.limit(),
+            "the quota is the one that was charged"
+        );
+        (decision.is_allowed(), standing.quota.quota().to_string(), standing.state.used())
+    };
+    assert_eq!(limited("2"), (true, "2/1m@first_hit".into(), 1));
+    assert_eq!(limited("2"), (true, "2/1m@first_hit".into(), 2));
+    assert_eq!(limited("2"), (false, "2/1m@first_hit".into(), 2));
+    assert_eq!(limited("3"), (true, "3/1m@first_hit".into(), 3));
+    assert_eq!(limited("1"), (false, "1/1m@first_hit".into(), 3), "lowered below what is used");
+    assert_eq!(limited("0"), (false, "0/1m@first_hit".into(), 3));
+    assert_eq!(
+        limited("99999999999999999999999"),
+        (true, "6/1m@first_hit".into(), 4),
+        "cut down to the most"
+    );
+    let gold = with(&[("plan", "gold"), ("gold", "5")]).unwrap();
+    assert_eq!((gold.is_allowed(), gold.quota().unwrap().state.used()), (true, 5));
+    let unsaid = with(&[("plan", "gold")]).unwrap();
+    assert_eq!((unsaid.is_allowed(), unsaid.quota().unwrap().state.limit()), (false, 2));
+
+    let refused = |quota: Option<&'static str>| {
+        let more: Vec<_> = quota.map(|quota| ("quota", quota)).into_iter().collect();
+        with(&more).unwrap_err().to_string()
+    };
+    let error = "policy `api`: the attribute `quota` says the limit and";
+    assert_eq!(refused(None), format!("{error} is missing"));
+    for odd in ["", "-1", "1.5", "many", " 7"] {
+        assert_eq!(refused(Some(odd)), format!("{error} must be a whole number"), "{odd}");
+    }
+    // What is only tried out lets no request fail, and is left out without its limit.
+    assert_eq!(with(&[("quota", "6")]).unwrap().trials().count(), 0);
+    let tried = with(&[("quota", "6"), ("other", "7"), ("plan", "none")]).unwrap();
+    let limits: Vec<u64> = tried.trials().map(|trial| trial.answer.unwrap()[0].limit()).collect();
+    assert_eq!(limits, [3]);
+}
+
+#[test]
+fn what_a_request_took_by_a_limit_of_its_own_is_given_back() {
+    let limiter = limiter(
+        "  - { name: api, key: [user], quotas: [{ limit: { attribute: quota }, max: 10, window: 1m@first_hit }] }",
+    );
+    let alice = attributes(&[("user", "alice"), ("quota", "4")]);
+    let decision = block_on(limiter.check(&alice, 4)).unwrap();
+    assert!(decision.is_allowed());
+    let window = ChargedWindow::from(decision.quota().unwrap());
+    let _ = block_on(limiter.settle(&mut decision.receipt(&alice, 4), 3)).unwrap();
+    let changed = block_on(limiter.refund(&alice, 1, &[window])).unwrap();
+    let refund: Vec<(String, u64)> =
+        changed.iter().map(|(_, quota, refund)| (quota.quota().to_string(), refund.state.used())).collect();
+    assert_eq!(refund, [("4/1m@first_hit".to_owned(), 2)]);
+    let set = block_on(limiter.set(&attributes(&[("user", "alice"), ("quota", "7")]), 6, |_| true)).unwrap();
+    assert_eq!(set.iter().map(|(_, _, state)| state.remaining()).collect::<Vec<_>>(), [1]);
+}
+
 #[test]
 fn a_request_that_nothing_limits_says_so() {
     let limiter = limiter(

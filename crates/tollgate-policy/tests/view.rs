@@ -12,6 +12,7 @@ struct Lazy<'a> {
     values: BTreeMap<&'a str, &'a str>,
     /// Those that are not known, and why.
     unknown: BTreeMap<&'a str, Unknown>,
+    is_verified: bool,
 }
 
 impl View for Lazy<'_> {
@@ -25,6 +26,10 @@ impl View for Lazy<'_> {
     fn names(&self) -> impl Iterator<Item = &str> {
         self.values.keys().copied()
     }
+
+    fn is_verified(&self, _: &str) -> bool {
+        self.is_verified
+    }
 }
 
 /// The end of a request of which these values are found as they are asked for, unless they are wrong, and the names
@@ -37,7 +42,7 @@ fn play<'a>(
 ) -> (Result<String, Refusal>, Vec<Box<str>>) {
     let values: BTreeMap<_, _> = values.iter().copied().collect();
     let unknown = lazy.iter().map(|name| (*name, Unknown::NotYet)).collect();
-    let mut view = Lazy { values, unknown };
+    let mut view = Lazy { values, unknown, is_verified: true };
     let mut asked = Vec::new();
     loop {
         let outcome = policies.charges(&view, 1).map(|outcome| said(&outcome));
@@ -286,6 +291,37 @@ fn a_list_is_no_part_of_a_key_and_no_cost() {
     {
         assert!(ask(table, list).unwrap().contains(quota), "{list:?}");
     }
+}
+
+/// Whoever can invent the attribute could choose the limit.
+#[test]
+fn only_a_verified_attribute_says_a_limit_and_is_asked_for_late() {
+    let text = "
+  - { name: a, match: { path: /a }, key: [user], quotas: [{ limit: { attribute: quota, on_missing: 3 }, max: 9, window: 1m }] }
+  - { name: b, match: { path: /b }, key: [user], quotas: [5/1m], candidate: [{ limit: { attribute: quota }, max: 9, window: 1m }] }";
+    let policies = policies(text);
+    let values = |path| [("path", path), ("user", "alice"), ("quota", "7")];
+    let known =
+        |path| said(&policies.charges(&values(path).into_iter().collect::<Attributes<'_>>(), 1).unwrap());
+    assert!(known("/a").contains("7/1m") && known("/b").contains("7/1m"));
+    for path in ["/a", "/b"] {
+        let (found, asked) = play(&policies, &values(path), &["quota"], &[]);
+        assert_eq!((found.unwrap(), asked), (known(path), vec!["quota".into()]), "{path}");
+    }
+    let wrong = Refusal::Undecided { attribute: "quota".into(), unknown: Unknown::Wrong };
+    assert_eq!(play(&policies, &values("/a"), &["quota"], &["quota"]).0, Err(wrong));
+    assert!(!play(&policies, &values("/b"), &["quota"], &["quota"]).0.unwrap().contains("7/1m"));
+
+    let mut view =
+        Lazy { values: values("/a").into_iter().collect(), unknown: BTreeMap::new(), is_verified: false };
+    let refused = policies.charges(&view, 1).unwrap_err().to_string();
+    assert_eq!(refused, "policy `a`: the attribute `quota` says the limit, and the client could invent it");
+    view.values.insert("path", "/b");
+    assert!(!said(&policies.charges(&view, 1).unwrap()).contains("7/1m"), "a trial is left out");
+    view.values.insert("path", "/a");
+    view.values.remove("quota");
+    assert!(policies.charges(&view, 1).is_err(), "left away, it would be a way to another limit as well");
+    assert!(policies.attributes().contains("quota"));
 }
 
 /// Whatever is found late, the end is the same, and nothing is asked for twice.

@@ -60,6 +60,21 @@ fn alternatives_are_printed_as_they_are_written() {
     }
 }
 
+#[test]
+fn a_quota_is_printed_as_it_is_written() {
+    for quota in [
+        "5/1m@first_hit",
+        "{ limit: { attribute: quota }, max: 10000, window: 1h }",
+        "{ limit: { attribute: \"a, b\", on_missing: 0 }, max: 5, window: day@Europe/Berlin }",
+    ] {
+        let policy = policy(&format!(
+            "policies: [{{ name: a, key: global, quotas: [{quota}], candidate: [{quota}] }}]"
+        ));
+        assert_eq!(policy.quota_rules().map(|rule| rule.to_string()).collect::<Vec<_>>(), [quota]);
+        assert_eq!(policy.candidate_rules().map(|rule| rule.to_string()).collect::<Vec<_>>(), [quota]);
+    }
+}
+
 /// The attribute `ip` by its plain value was printed as `ip`, which is the network of an address.
 #[test]
 fn a_key_is_printed_as_whom_it_means() {

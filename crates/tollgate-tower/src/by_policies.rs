@@ -4,14 +4,14 @@ use std::sync::Arc;
 
 use http::StatusCode;
 use tollgate::{Answer, AnyStore, Clock, Counted, Step, Store, StoreError};
-use tollgate_policy::{CheckError, Ground, PolicyDecision, PolicyLimiter, Refusal, Unknown};
+use tollgate_policy::{CheckError, Ground, LimitError, PolicyDecision, PolicyLimiter, Refusal, Unknown};
 
-use crate::Head;
 use crate::attributes::{AttributeError, AttributeSources, RequestView, Values};
 use crate::engine::{Allowed, Decided, DeniedBy, Later, PolicyEngine, Takes};
 use crate::headers::PolicyHeaders;
 use crate::key::Missing;
 use crate::taken::Taken;
+use crate::{Head, Warning};
 
 /// A limiter by policies, and where it finds what it asks of a request. Clones are the same one.
 pub(crate) struct ByPolicies<S, C>(Arc<Inner<S, C>>);
@@ -104,6 +104,9 @@ impl<S: Store, C: Clock> Inner<S, C> {
             }
             Err(CheckError::Refused(Refusal::Undecided { attribute, unknown: Unknown::Wrong })) => {
                 wrong(values.fault(&attribute))
+            }
+            Err(CheckError::Refused(Refusal::Limit { error: LimitError::Unverified(_), .. })) => {
+                Decided::Setup(Warning::UnverifiedLimit)
             }
             Err(CheckError::Store(error)) => Decided::Failed(error),
             Err(error) => Decided::Lacking(error.to_string()),

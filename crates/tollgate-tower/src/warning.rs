@@ -39,6 +39,10 @@ pub enum Warning {
     /// and the store are put together: on a Cluster they may lie in several slots. Such requests are answered 500.
     /// [`on_trouble`](crate::RateLimitLayerBuilder::on_trouble) is told why.
     Uncountable,
+    /// `TG1007`: a policy takes a limit from an attribute that clients could invent, such as a header. Such requests are
+    /// answered 500. Take the attribute from a claim, or say that it is
+    /// [verified](crate::AttributeSources::verified).
+    UnverifiedLimit,
 }
 
 impl Warning {
@@ -52,6 +56,7 @@ impl Warning {
             Self::NoMatchedRoute => "TG1004",
             Self::RefundNotTaken => "TG1005",
             Self::Uncountable => "TG1006",
+            Self::UnverifiedLimit => "TG1007",
         }
     }
 }
@@ -80,6 +85,9 @@ impl fmt::Display for Warning {
             Self::Uncountable => {
                 "the store can never count some requests, because their quotas do not fit it: they are refused"
             }
+            Self::UnverifiedLimit => {
+                "a policy takes a limit from an attribute that clients could invent: take it from a verified token"
+            }
         })
     }
 }
@@ -87,10 +95,13 @@ impl fmt::Display for Warning {
 /// Gives warnings, each once.
 pub(crate) struct Warnings {
     hook: Box<dyn Fn(Warning) + Send + Sync>,
-    given: [AtomicBool; 6],
+    given: [AtomicBool; COUNT],
     /// Requests that were looked at for signs of a proxy.
     looked_at: AtomicU32,
 }
+
+/// How many warnings there are.
+const COUNT: usize = Warning::UnverifiedLimit as usize + 1;
 
 /// After so many requests a proxy in front would have shown, and looking costs as much as a decision.
 const LOOKS: u32 = 1_024;

@@ -558,7 +558,7 @@ fn a_claim_is_a_key_if_its_token_is_valid() {
 #[cfg(feature = "policy")]
 #[test]
 fn policies_match_claims_within_others_lists_and_booleans() {
-    use tollgate_policy::{Config, Policy, Refusal, Unknown};
+    use tollgate_policy::{Config, Policy, Refusal, Unknown, View};
     use tollgate_tower::AttributeSources;
 
     let text = "
@@ -594,6 +594,10 @@ policies:
     );
     assert_eq!(matching(json!({ "flags": { "beta": true } })), matched(&["others", "beta"]));
     assert_eq!(matching(json!({ "flags": { "beta": false }, "levels": "7" })), matched(&["others", "level"]));
+    let request = bearing("x");
+    let view = sources.view(Head::from(&request));
+    let verified = ["beta", "path", "ip", "other"].map(|name| view.is_verified(name));
+    assert_eq!(verified, [true, false, false, false], "only what a token says may say a limit");
     // What cannot be read is never taken for missing.
     let (names, is_found, refused) = matching(json!({ "realm_access": { "roles": ["admin", ["staff"]] } }));
     assert_eq!((names, is_found), (Vec::new(), false));

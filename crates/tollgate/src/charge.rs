@@ -69,6 +69,12 @@ impl PolicyQuota {
         Self { on_store_failure: Some(on_store_failure), ..self }
     }
 
+    /// Returns the same counters under another limit, at most [`Quota::MAX_LIMIT`].
+    #[must_use]
+    pub fn with_limit(&self, limit: u64) -> Self {
+        Self { quota: self.quota.with_limit_up_to_max(limit), ..self.clone() }
+    }
+
     /// The same counters under this share of the limit.
     pub(crate) fn with_share(&self, share: LocalShare) -> Self {
         Self { quota: self.quota.with_share(share), ..self.clone() }

@@ -5,11 +5,12 @@ use std::borrow::Cow;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use tollgate::Quota;
 
-use super::read::{At, Read, schema};
+use super::read::{At, Read, Text, schema, section};
 use super::table::RawTier;
 use super::tree::{Node, Value};
-use crate::ProblemKind;
+use super::values::Limit;
 use crate::problem::Problems;
+use crate::{Attributes, LimitAttribute, OnMissingLimit, Position, ProblemKind};
 
 /// Quotas, all or nothing; none only where `unlimited` is written.
 #[derive(Debug, Clone)]
@@ -39,7 +40,9 @@ schema!(PolicyQuotas: "PolicyQuotas", generator => {
 /// A quota, and how it is written.
 #[derive(Debug, Clone)]
 pub(crate) struct WrittenQuota {
+    /// If an attribute says the limit, with the most that it may be.
     pub(crate) quota: Quota,
+    pub(crate) limit: Option<LimitAttribute>,
     /// The same for messages, which do not say what variables stand for.
     pub(crate) written: Box<str>,
 }
@@ -61,9 +64,71 @@ impl Read for QuotaList {
     }
 }
 
-/// The quotas of one text; none only with a problem noted.
+section! {
+    /// A quota whose limit an attribute says.
+    RawQuota("a quota", "{ limit: { attribute: quota }, max: 10000, window: 1h }") {
+        /// The attribute that says the limit.
+        #[schemars(required)]
+        "limit" limit: RawLimit,
+        /// The most that the limit may be; what is above it is cut down to it.
+        #[schemars(required)]
+        "max" max: Limit,
+        /// The windows, such as 1h, 1h@first_hit or day@Europe/Berlin.
+        #[schemars(required)]
+        "window" window: Text,
+    }
+}
+
+section! {
+    /// The attribute that says a limit. It has to be one that a token was verified for, or that the caller of the
+    /// service says.
+    RawLimit("a limit", "{ attribute: quota }") {
+        /// The attribute, whose value is a whole number.
+        #[schemars(required, length(min = 1, max = Attributes::MAX_NAME))]
+        "attribute" attribute: Box<str>,
+        /// The limit of requests in which the attribute is missing or is no whole number: `error` is the caller's
+        /// error, and a number is so many. Left out: `error`.
+        "on_missing" on_missing: OnMissingLimit,
+    }
+}
+
+impl RawQuota {
+    fn resolve(self, at: Position, problems: &mut Problems) -> Option<WrittenQuota> {
+        self.need(&["limit", "max", "window"], at, problems);
+        if let Some(limit) = &self.limit {
+            limit.value.need(&["attribute"], limit.at, problems);
+        }
+        let (limit, max, window) = (self.limit?, self.max?, self.window?);
+        let name = limit.value.attribute?;
+        if !Attributes::is_name(&name.value) {
+            problems.add(name.at, ProblemKind::AttributeName);
+            return None;
+        }
+        let Text { text, written } = window.value;
+        let quota = format!("{}/{text}", max.value.0).parse().map_err(|_| ProblemKind::Expected {
+            expected: "windows such as 1h, 1h@first_hit or day@Europe/Berlin".into(),
+            found: format!("`{written}`").into(),
+        });
+        let quota: Quota = problems.take(window.at, quota)?;
+        let on_missing = limit.value.on_missing;
+        let attribute = LimitAttribute::new(&name.value)
+            .with_on_missing(on_missing.as_ref().map(|word| word.value).unwrap_or_default());
+        if let Some(word) = on_missing.filter(|_| !attribute.is_within(quota.limit())) {
+            problems.add(word.at, ProblemKind::LimitRange);
+            return None;
+        }
+        let written = format!("{}/{written}", quota.limit()).into();
+        Some(WrittenQuota { quota, limit: Some(attribute), written })
+    }
+}
+
+/// The quotas of one text, or the one of a mapping; none only with a problem noted.
 fn quotas(node: &Node, problems: &mut Problems) -> Vec<At<WrittenQuota>> {
     const EXPECTED: &str = "a quota such as 5/1m";
+    if let Value::Mapping(_) = &node.value {
+        let quota = RawQuota::read(node, problems).and_then(|raw| raw.resolve(node.at, problems));
+        return quota.map(|value| At { at: node.at, end: node.end, value }).into_iter().collect();
+    }
     let quotas = node.text(EXPECTED).and_then(|text| {
         Quota::list(text).map_err(|error| match node.is_filled() {
             // The error repeats its text.
@@ -73,17 +138,20 @@ fn quotas(node: &Node, problems: &mut Problems) -> Vec<At<WrittenQuota>> {
     });
     let quotas = problems.take(node.at, quotas).unwrap_or_default().into_iter().map(|quota| {
         let written = if node.is_filled() { node.written().into() } else { quota.to_string().into() };
-        At { at: node.at, end: node.end, value: WrittenQuota { quota, written } }
+        At { at: node.at, end: node.end, value: WrittenQuota { quota, limit: None, written } }
     });
     quotas.collect()
 }
 
-schema!(WrittenQuota: "Quota", _generator => json_schema!({
-    "type": "string",
-    "description": "At most so many in each window, such as 5/1m, 5/1m@first_hit, 5/1m@staggered or \
-                    100/day@Europe/Berlin; or several, such as 10/minute;100/hour.",
-    "examples": ["5/1m", "10000/day@Europe/Berlin"],
-}));
+schema!(WrittenQuota: "Quota", generator => {
+    let by_attribute = generator.subschema_for::<RawQuota>();
+    json_schema!({ "anyOf": [{
+        "type": "string",
+        "description": "At most so many in each window, such as 5/1m, 5/1m@first_hit, 5/1m@staggered or \
+                        100/day@Europe/Berlin; or several, such as 10/minute;100/hour.",
+        "examples": ["5/1m", "10000/day@Europe/Berlin"],
+    }, by_attribute] })
+});
 
 schema!(QuotaList: "Quotas", generator => {
     let quota = generator.subschema_for::<WrittenQuota>();

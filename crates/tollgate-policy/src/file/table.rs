@@ -80,7 +80,7 @@ impl NamedQuotas {
             let Some(quotas) = problems.take(at(column), quotas) else { continue };
             let quotas = quotas.into_iter().map(|quota| {
                 let written = quota.to_string().into();
-                At { at: at(column), end: at(column), value: WrittenQuota { quota, written } }
+                At { at: at(column), end: at(column), value: WrittenQuota { quota, limit: None, written } }
             });
             let value = QuotaList(quotas.collect());
             named.push((name, At { at: at(1), end: at(column), value }));

@@ -4,13 +4,15 @@ use std::borrow::Cow;
 use std::num::NonZeroU32;
 
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
-use tollgate::LocalShare;
+use tollgate::{LocalShare, Quota};
 
 use super::read::{At, Read, schema, section, words};
 use super::tree::{Node, Value};
 use crate::cost::whole_number;
 use crate::problem::{Hint, Problems};
-use crate::{HeaderFormat, Mode, OnMissingCost, OnMissingKey, Position, ProblemKind, Unmatched};
+use crate::{
+    HeaderFormat, Mode, OnMissingCost, OnMissingKey, OnMissingLimit, Position, ProblemKind, Unmatched,
+};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum FailureWord {
@@ -45,6 +47,10 @@ pub(crate) struct Number(pub(crate) u32);
 /// A whole number, 0 included.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Count(pub(crate) u32);
+
+/// The limit of a quota, from 1.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Limit(pub(crate) u64);
 
 /// The cost as it is written.
 #[derive(Debug)]
@@ -159,6 +165,25 @@ impl Read for OnMissingCost {
     }
 }
 
+impl Read for Limit {
+    fn read(node: &Node, problems: &mut Problems) -> Option<Self> {
+        let limit = node.parsed(&format!("a whole number from 1 to {}", Quota::MAX_LIMIT), |text| {
+            whole_number(text).filter(|limit| (1..=Quota::MAX_LIMIT).contains(limit))
+        });
+        problems.take(node.at, limit).map(Self)
+    }
+}
+
+impl Read for OnMissingLimit {
+    fn read(node: &Node, problems: &mut Problems) -> Option<Self> {
+        let limit = node.parsed("error or a whole number", |text| match text {
+            "error" => Some(Self::Error),
+            _ => whole_number(text).map(Self::Fixed),
+        });
+        problems.take(node.at, limit)
+    }
+}
+
 impl Read for RawCost {
     fn read(node: &Node, problems: &mut Problems) -> Option<Self> {
         match node.value {
@@ -181,6 +206,14 @@ schema!(Count: "Count", _generator => json_schema!({ "type": "integer", "minimum
 
 schema!(OnMissingCost: "OnMissingCost", generator => {
     json_schema!({ "anyOf": [{ "enum": ["error", "asked"] }, generator.subschema_for::<Number>()] })
+});
+
+schema!(Limit: "Limit", _generator => {
+    json_schema!({ "type": "integer", "minimum": 1, "maximum": Quota::MAX_LIMIT })
+});
+
+schema!(OnMissingLimit: "OnMissingLimit", _generator => {
+    json_schema!({ "anyOf": [{ "const": "error" }, { "type": "integer", "minimum": 0, "maximum": Quota::MAX_LIMIT }] })
 });
 
 schema!(RawCost: "Cost", generator => {

@@ -3,7 +3,6 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use smallvec::SmallVec;
 use thiserror::Error;
 use tollgate::{
     AnswerError, Charge, Clock, Counted, Counter, Mark, PolicyQuota, Quota, QuotaState, Receipt, ReceiptItem,
@@ -11,7 +10,7 @@ use tollgate::{
 };
 
 use super::{Charges, CheckError, PolicyLimiter, PolicySet, QuotaStanding};
-use crate::matched::Applied;
+use crate::limiter::decision::Charged;
 use crate::{Attributes, Matched, Outcome, Policy, Refusal};
 
 /// By how much a shared store's clock may step back without taking counters out of their windows (rule 12 of the
@@ -32,7 +31,7 @@ pub struct ChargedWindow {
 #[derive(Debug, Clone)]
 pub struct Changed<T> {
     set: Arc<PolicySet>,
-    applied: SmallVec<[Applied; 2]>,
+    charged: Charged,
     /// For each quota that applies; `None` where it was not to be changed.
     values: Vec<Option<T>>,
 }
@@ -132,7 +131,7 @@ impl From<QuotaStanding<'_>> for ChargedWindow {
 impl<T> Changed<T> {
     /// Each quota that was changed, whose it is, and what came of it.
     pub fn iter(&self) -> impl Iterator<Item = (&Policy, &PolicyQuota, &T)> {
-        let changed = self.set.quotas(&self.applied).zip(&self.values);
+        let changed = self.set.quotas(&self.charged).zip(&self.values);
         changed.filter_map(|((policy, quota), value)| Some((policy, quota, value.as_ref()?)))
     }
 
@@ -175,7 +174,7 @@ impl<S: Store, C: Clock> PolicyLimiter<S, C> {
             Some(QuotaRefund { is_open: state?.mark() == mark?, state: state? })
         };
         let values = states.into_iter().zip(marks).map(refund).collect();
-        Ok(Changed { applied: applied(&matched), values, set: Arc::clone(&set) })
+        Ok(Changed { charged: Charged::of(&matched), values, set: Arc::clone(&set) })
     }
 
     /// Gives back what a check took, by its receipt: to the windows it was taken from, whatever policies are live now.
@@ -238,7 +237,7 @@ impl<S: Store, C: Clock> PolicyLimiter<S, C> {
         let counters = matched.enforced().map(|charge| charge.counter());
         let steps = counters.map(|counter| is_meant(counter.quota()).then(|| step(counter)));
         let values = self.change(steps).await?;
-        Ok(Changed { applied: applied(&matched), values, set: Arc::clone(&set) })
+        Ok(Changed { charged: Charged::of(&matched), values, set: Arc::clone(&set) })
     }
 
     /// Charges every quota that applies without asking for room: `used` may pass the limit.
@@ -282,7 +281,7 @@ impl<S: Store, C: Clock> PolicyLimiter<S, C> {
                     states.into_iter().map(|state| state.map(Some)).collect();
                 let values =
                     values.map_err(|error| if has_charged { error.after_others() } else { error })?;
-                Ok(Changed { applied: applied(matched), values, set: Arc::clone(&set) })
+                Ok(Changed { charged: Charged::of(matched), values, set: Arc::clone(&set) })
             })
             .collect()
     }
@@ -387,8 +386,7 @@ fn expect_same_callers(
     starts: &[Option<Timestamp>],
     windows: &[ChargedWindow],
 ) -> Result<(), RefundError> {
-    let charged =
-        matched.deciding().flat_map(|entry| entry.quotas.enforced.iter().map(move |it| (entry, it)));
+    let charged = matched.deciding().flat_map(|entry| entry.quotas().iter().map(move |it| (entry, it)));
     let mut named = charged.zip(starts).filter_map(|(charged, start)| Some((charged, (*start)?)));
     let changed = named.find(|((entry, _), start)| set.counted_others_at(entry.applied.policy, *start));
     match changed {
@@ -398,8 +396,4 @@ fn expect_same_callers(
             policy: entry.policy.name().into(),
         }),
     }
-}
-
-fn applied(matched: &Matched<'_>) -> SmallVec<[Applied; 2]> {
-    matched.deciding().map(|entry| entry.applied).collect()
 }

@@ -7,7 +7,7 @@ use tollgate::{Counted, PolicyQuota, QuotaState, Source, StoreError, Verdict};
 
 use super::PolicySet;
 use super::trials::{Trial, Trials};
-use crate::matched::Applied;
+use crate::matched::{Applied, Entry};
 use crate::{HeaderFormat, KeyFault, Matched, NoKey, Outcome, Policy, TrialKind};
 
 /// What a request is answered, under which version of the policies, by which of them, and what those would have done
@@ -48,7 +48,8 @@ pub enum Ground<'a> {
 pub struct QuotaStanding<'a> {
     /// Whose quota it is.
     pub policy: &'a Policy,
-    /// The quota as it is written. Where the policy for a store in trouble decided, the state has another limit.
+    /// The quota that was charged; if [an attribute](crate::LimitAttribute) says the limit, with the one that it said.
+    /// Where the policy for a store in trouble decided, the state has another limit.
     pub quota: &'a PolicyQuota,
     /// Where it stands.
     pub state: &'a QuotaState,
@@ -94,16 +95,36 @@ impl Decided {
 /// What a decision comes from. Policies are places among those of the set.
 #[derive(Debug, Clone)]
 pub(super) enum Basis {
-    /// Of these lists of quotas, one after another.
-    Charged(Decided, SmallVec<[Applied; 2]>),
+    /// Of these quotas.
+    Charged(Decided, Charged),
     Exempt(u32),
     MissingKey(u32, Box<str>, KeyFault),
     Unmatched,
 }
 
+/// Which quotas were charged, of which policies.
+#[derive(Debug, Clone)]
+pub(super) struct Charged {
+    /// Lists of quotas, one after another.
+    pub(super) applied: SmallVec<[Applied; 2]>,
+    /// The quotas of all these lists, if the request itself said the limits of some.
+    limited: Option<Box<[PolicyQuota]>>,
+}
+
+impl Charged {
+    pub(super) fn of(matched: &Matched<'_>) -> Self {
+        let is_limited = matched.deciding().any(Entry::is_limited);
+        let quotas = || matched.deciding().flat_map(|entry| entry.quotas().iter().cloned()).collect();
+        Self {
+            applied: matched.deciding().map(|entry| entry.applied).collect(),
+            limited: is_limited.then(quotas),
+        }
+    }
+}
+
 impl Basis {
     pub(super) fn charged(matched: &Matched<'_>, decided: Decided) -> Self {
-        Self::Charged(decided, matched.deciding().map(|entry| entry.applied).collect())
+        Self::Charged(decided, Charged::of(matched))
     }
 
     /// That of an outcome without charges.
@@ -236,12 +257,14 @@ impl PolicyDecision {
 
     /// Where every quota stands that applied, in the order in which they were charged.
     pub fn quotas(&self) -> impl Iterator<Item = QuotaStanding<'_>> {
-        let (states, applied) = match &self.basis {
-            Basis::Charged(decided, applied) => (&*decided.counted, applied.as_slice()),
-            _ => (&[][..], &[][..]),
+        let charged = match &self.basis {
+            Basis::Charged(decided, charged) => Some((&*decided.counted, charged)),
+            _ => None,
         };
-        let quotas = self.set.quotas(applied);
-        quotas.zip(states).map(|((policy, quota), state)| QuotaStanding { policy, quota, state })
+        charged.into_iter().flat_map(|(states, charged)| {
+            let quotas = self.set.quotas(charged).zip(states);
+            quotas.map(|((policy, quota), state)| QuotaStanding { policy, quota, state })
+        })
     }
 
     /// The quota that decided.
@@ -271,7 +294,7 @@ impl PolicyDecision {
     #[must_use]
     pub fn is_unmatched(&self) -> bool {
         match &self.basis {
-            Basis::Charged(_, applied) => applied.is_empty() && self.trials.is_empty(),
+            Basis::Charged(_, charged) => charged.applied.is_empty() && self.trials.is_empty(),
             Basis::Exempt(_) | Basis::MissingKey(..) => false,
             Basis::Unmatched => true,
         }
@@ -286,9 +309,9 @@ impl PolicyDecision {
     /// The place of the policy that decided.
     fn deciding(&self) -> Option<u32> {
         match &self.basis {
-            Basis::Charged(decided, applied) => {
+            Basis::Charged(decided, charged) => {
                 let mut left = decided.deciding;
-                applied.iter().find_map(|applied| {
+                charged.applied.iter().find_map(|applied| {
                     let quotas = self.set.list(*applied).len();
                     let is_here = left < quotas;
                     left = left.saturating_sub(quotas);
@@ -302,18 +325,24 @@ impl PolicyDecision {
 }
 
 impl PolicySet {
-    /// The quotas of these lists, one after another, as they were charged.
+    /// The quotas as they were charged.
     pub(super) fn quotas<'a>(
         &'a self,
-        applied: &'a [Applied],
+        charged: &'a Charged,
     ) -> impl Iterator<Item = (&'a Policy, &'a PolicyQuota)> {
-        applied.iter().flat_map(|applied| {
+        let all = charged.applied.iter().flat_map(|applied| {
             let policy = self.policies().policy(applied.policy);
             policy.into_iter().flat_map(|policy| self.list(*applied).iter().map(move |quota| (policy, quota)))
+        });
+        all.enumerate().map(|(place, (policy, quota))| {
+            let limited = charged.limited.as_ref().and_then(|limited| limited.get(place));
+            (policy, limited.unwrap_or(quota))
         })
     }
 
     fn list(&self, applied: Applied) -> &[PolicyQuota] {
-        self.policies().policy(applied.policy).map_or(&[], |policy| &policy.list(applied.list).enforced)
+        self.policies()
+            .policy(applied.policy)
+            .map_or(&[], |policy| &policy.list(applied.list).enforced.quotas)
     }
 }

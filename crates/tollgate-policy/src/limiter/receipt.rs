@@ -21,7 +21,7 @@ impl PolicyDecision {
         let is_admitted = self.is_allowed() && !self.is_without_room();
         let quotas = matched.deciding().flat_map(|entry| {
             let is_asked = entry.policy.cost().is_asked(view);
-            entry.quotas.enforced.iter().map(move |quota| (entry, quota, is_asked))
+            entry.quotas().iter().map(move |quota| (entry, quota, is_asked))
         });
         let items = quotas.zip(counted).map(|((entry, quota, is_asked), state)| {
             let item = ReceiptItem::of(Counter::new(quota, &entry.key), state);

@@ -194,20 +194,21 @@ fn hidden_by<'a>(policy: &Policy, exempt: &[&'a Policy]) -> Option<&'a Policy> {
 fn doubtful(quotas: &Quotas, cost: &Cost) -> Vec<WarningKind> {
     let mut kinds = Vec::new();
     for list in [&quotas.enforced, &quotas.candidates] {
-        for quota in list {
+        for (rule, quota) in list.iter().zip(&list.quotas) {
             // A limit of 0 says by itself that all are denied.
             if let Cost::Fixed(cost) = *cost
                 && (1..u64::from(cost)).contains(&quota.quota().limit())
             {
                 kinds.push(WarningKind::CostAboveLimit { cost, quota: quota.quota().clone().into() });
             }
-            let tighter = list.iter().find(|tighter| never_binds(quota.quota(), tighter.quota()));
-            if let Some(tighter) = tighter {
+            // A limit that requests say may be a lower one.
+            let tighter = list.quotas.iter().find(|tighter| never_binds(quota.quota(), tighter.quota()));
+            if let Some(tighter) = tighter.filter(|_| rule.limit_attribute().is_none()) {
                 let (quota, tighter) = (quota.quota().clone().into(), tighter.quota().clone().into());
                 kinds.push(WarningKind::NeverBinds { quota, tighter });
             }
         }
-        kinds.extend(long_alone(list.iter().map(tollgate::PolicyQuota::quota)));
+        kinds.extend(long_alone(list.quotas.iter().map(tollgate::PolicyQuota::quota)));
     }
     kinds
 }

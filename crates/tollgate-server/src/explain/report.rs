@@ -177,7 +177,11 @@ impl<'a> Request<'a, '_> {
     fn ended_by(&self) -> Option<&str> {
         match &self.outcome {
             Ok(Outcome::DenyUnknown { policy, .. }) => Some(policy.name()),
-            Err(Refusal::MissingKey { policy, .. } | Refusal::Cost { policy, .. }) => Some(policy),
+            Err(
+                Refusal::MissingKey { policy, .. }
+                | Refusal::Cost { policy, .. }
+                | Refusal::Limit { policy, .. },
+            ) => Some(policy),
             _ => None,
         }
     }
@@ -199,7 +203,15 @@ impl<'a> Request<'a, '_> {
         if let Err(NoKey { attribute, fault, .. }) = policy.identity().key(self.attributes) {
             return Some(format!("`{attribute}` {fault}, and whom to count is {}", policy.identity()));
         }
-        policy.cost().of(self.attributes, self.cost).err().map(|error| error.to_string())
+        if let Err(error) = policy.cost().of(self.attributes, self.cost) {
+            return Some(error.to_string());
+        }
+        match &self.outcome {
+            Err(Refusal::Limit { policy: other, error }) if **other == *policy.name() => {
+                Some(error.to_string())
+            }
+            _ => None,
+        }
     }
 
     fn add_counts(&self, report: &mut PolicyReport<'a>, policy: &'a Policy, matched: &Matched<'a>) {

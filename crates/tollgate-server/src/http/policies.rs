@@ -6,8 +6,8 @@ use http::{Request, StatusCode};
 use hyper::body::Incoming;
 use schemars::JsonSchema;
 use serde::Serialize;
-use tollgate::{Clock, CountDenied, PolicyQuota, SystemClock};
-use tollgate_policy::{Conditions, Cost, Override, Policy};
+use tollgate::{Clock, CountDenied, SystemClock};
+use tollgate_policy::{Conditions, Cost, Override, Policy, QuotaRule};
 
 use super::rejection::Rejection;
 use super::wire::ReloadRequest;
@@ -176,9 +176,9 @@ impl<'a> PolicyBody<'a> {
             exempt: policy.is_exempt(),
             matches: attributes(policy.conditions()),
             key: counts.then(|| policy.identity().to_string()),
-            quotas: written(policy.quotas()),
+            quotas: written(policy.quota_rules()),
             unlimited: counts && policy.quotas().is_empty(),
-            candidate: written(policy.candidates()),
+            candidate: written(policy.candidate_rules()),
             overrides: policy.overrides().iter().map(OverrideBody::new).collect(),
             settings: counts.then(|| PolicySettings::new(policy)),
         }
@@ -191,8 +191,8 @@ impl<'a> OverrideBody<'a> {
             let (when, values) = (vec![table.attribute()], Some(table.len()));
             return Self { when, values, quotas: Vec::new(), unlimited: false, candidate: Vec::new() };
         }
-        let quotas: Vec<String> = over.quotas().flat_map(written).collect();
-        let candidate = over.candidates().flat_map(written).collect();
+        let quotas = written(over.quota_rules());
+        let candidate = written(over.candidate_rules());
         let unlimited = quotas.is_empty();
         let when = over.when().map(attributes).unwrap_or_default();
         Self { when, values: None, quotas, unlimited, candidate }
@@ -229,6 +229,6 @@ fn attributes(conditions: &Conditions) -> Vec<&str> {
     names
 }
 
-fn written(quotas: &[PolicyQuota]) -> Vec<String> {
-    quotas.iter().map(|quota| quota.quota().to_string()).collect()
+fn written<'a>(rules: impl Iterator<Item = QuotaRule<'a>>) -> Vec<String> {
+    rules.map(|rule| rule.to_string()).collect()
 }

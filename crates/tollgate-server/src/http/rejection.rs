@@ -140,6 +140,7 @@ impl Rejection {
                     Refusal::MissingKey { attribute, .. } => format!("{attributes}.{attribute}"),
                     Refusal::LongValue { attribute, .. } => format!("{attributes}.{attribute}"),
                     Refusal::Cost { error, .. } => format!("{attributes}.{}", error.attribute()),
+                    Refusal::Limit { error, .. } => format!("{attributes}.{}", error.attribute()),
                     _ => attributes.to_owned(),
                 };
                 Self::bad_field(field, refusal.to_string())

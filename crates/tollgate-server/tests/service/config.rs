@@ -41,6 +41,8 @@ policies:
     overrides:
       - when: { any: [{ plan: pro }, { tier: gold, path: /api/* }] }
         quotas: [70/1m]
+      - when: { tier: own }
+        quotas: [{ limit: { attribute: quota }, max: 500, window: 1m }]
 ";
 
 /// Runs the command in the folder of the file, and gives its exit status and what it printed.
@@ -218,6 +220,17 @@ writes (line 27) does not match: method: { not: GET } does not hold of `GET`; no
     assert!(said.contains(
         "\nwrites (line 27) does not match: none of `any` holds: path: /api/* does not hold of `/upload`, plan: [pro, \
          team] does not hold: there is no `plan`\n"
+    ));
+    let own = ["path=/api/x", "method=PUT", "user=alice", "ip=192.0.2.1", "tier=own"];
+    let said = explain(&[&own[..], &["quota=300"]].concat());
+    assert!(said.contains("\n  by the override in line 34: tier: own\n  takes 1 of 300/1m, "), "{said}");
+    let said = explain(&own);
+    assert!(
+        said.starts_with("refused as the caller's error: policy `writes`: the attribute `quota` says"),
+        "{said}"
+    );
+    assert!(said.contains(
+        "\nwrites (line 27) matches and counts nothing: the attribute `quota` says the limit and is missing\n"
     ));
     let said = explain(&["path=/api/x", "method=PUT", "user=alice", "ip=192.0.2.1", "tier=gold"]);
     assert!(said.contains(

@@ -817,3 +817,42 @@ fn a_file_that_cannot_be_used_is_told_with_status_2() {
     assert!(fails(&["--config", file, "--on-store-failure", "closed"]).contains("cannot be used with"));
     assert!(fails(&[]).contains("--limit"));
 }
+
+/// What a process remembers of a denial is how much is used, and not that whoever asks has no room.
+#[test]
+fn a_limit_from_an_attribute_counts_on_one_counter_of_a_shared_store() {
+    let store = servers::Server::start(Software::Redis);
+    let folder = Folder::new();
+    let text = format!(
+        "store: {{ url: \"redis://{}\" }}
+policies:
+  - {{ name: api, key: [user], on_store_failure: closed,
+      quotas: [{{ limit: {{ attribute: quota }}, max: 5, window: 1d@first_hit }}] }}
+",
+        store.address()
+    );
+    let file = folder.write("t.yaml", &text);
+    let servers = [0, 1].map(|_| serve(&file, &["--store-timeout", "30s", "--store-connect-timeout", "30s"]));
+    until("the store counts", || {
+        servers.iter().all(|server| server.get("/v1/check?user=bob&quota=5&cost=0").status == 200)
+    });
+    let ask = |place: usize, quota: &str| {
+        let reply = servers[place].get(&format!("/v1/check?user=alice&quota={quota}"));
+        let body = reply.json();
+        (reply.status, body["limit"].as_u64(), body["used"].as_u64())
+    };
+    assert_eq!(ask(0, "2"), (200, Some(2), Some(1)));
+    assert_eq!(ask(1, "2"), (200, Some(2), Some(2)));
+    for _ in 0..2 {
+        assert_eq!(ask(0, "2"), (429, Some(2), Some(2)));
+        assert_eq!(ask(0, "1"), (429, Some(1), Some(2)));
+    }
+    assert_eq!(ask(0, "3"), (200, Some(3), Some(3)), "it has room by this limit");
+    assert_eq!(ask(1, "9"), (200, Some(5), Some(4)), "cut down to the most");
+    let keys: Vec<String> = store.command(["KEYS", "*"]);
+    assert_eq!(keys.len(), 1, "one counter, whatever the limit: {keys:?}");
+    let missing = servers[0].get("/v1/check?user=alice");
+    assert_eq!((missing.status, &missing.json()["field"]), (400, &json!("query.quota")));
+    let listed = servers[0].admin_get("/v1/policies").json()["policies"][0]["quotas"].clone();
+    assert_eq!(listed, json!(["{ limit: { attribute: quota }, max: 5, window: 1d@first_hit }"]));
+}

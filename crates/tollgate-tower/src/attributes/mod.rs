@@ -76,6 +76,8 @@ pub struct AttributeSources {
     names: Vec<Box<str>>,
     /// One for each name.
     sources: Vec<Source>,
+    /// For each name whether no client can invent its value.
+    verified: Vec<bool>,
 }
 
 /// Where a value is taken from, and when.
@@ -89,6 +91,17 @@ enum Source {
     Claim(Claim),
     /// Waited for if it is asked for.
     Later(Box<FindLater>),
+}
+
+impl Source {
+    /// Whether no client can invent what it finds.
+    const fn is_verified(&self) -> bool {
+        match self {
+            #[cfg(feature = "jwt")]
+            Self::Claim(_) => true,
+            Self::Path | Self::AtHand(_) | Self::Later(_) => false,
+        }
+    }
 }
 
 type FindLater = dyn Fn(Head<'_>) -> BoxFuture<'static, Found<'static>> + Send + Sync;
@@ -130,7 +143,7 @@ impl AttributeSources {
     /// `method`, `path` and `ip`.
     #[must_use]
     pub fn new() -> Self {
-        Self { names: Vec::new(), sources: Vec::new() }
+        Self { names: Vec::new(), sources: Vec::new(), verified: Vec::new() }
             .with_fn("method", |head| Some(head.method().as_str().into()))
             .with_source("path", Source::Path)
             .with("ip", PeerAddress::new())
@@ -194,11 +207,42 @@ impl AttributeSources {
         self.with_source(name, Source::Later(Box::new(find)))
     }
 
+    /// Says that no client can invent the value of this attribute: an outer layer has verified what it is taken from. So
+    /// it may say [limits](tollgate_policy::LimitAttribute), as claims may without this. Call it after the source is
+    /// named: another source in its place is not verified.
+    ///
+    /// ```
+    /// use tollgate_tower::AttributeSources;
+    ///
+    /// /// Left by the layer that verifies sessions.
+    /// #[derive(Clone)]
+    /// struct Account {
+    ///     quota: u64,
+    /// }
+    ///
+    /// let sources = AttributeSources::new()
+    ///     .with_fn("quota", |head| Some(head.extensions().get::<Account>()?.quota.to_string().into()))
+    ///     .verified("quota");
+    /// ```
+    #[must_use]
+    pub fn verified(mut self, name: &str) -> Self {
+        if let Some(is_verified) = self.place(name).and_then(|place| self.verified.get_mut(place)) {
+            *is_verified = true;
+        }
+        self
+    }
+
+    fn place(&self, name: &str) -> Option<usize> {
+        self.names.iter().position(|other| **other == *name)
+    }
+
     fn with_source(mut self, name: &str, source: Source) -> Self {
-        match self.names.iter().position(|other| **other == *name).and_then(|at| self.sources.get_mut(at)) {
-            Some(other) => *other = source,
+        let place = self.place(name).unwrap_or(self.names.len());
+        match self.sources.get_mut(place).zip(self.verified.get_mut(place)) {
+            Some((other, is_verified)) => (*is_verified, *other) = (source.is_verified(), source),
             None => {
                 self.names.push(name.into());
+                self.verified.push(source.is_verified());
                 self.sources.push(source);
             }
         }

@@ -24,6 +24,8 @@ pub struct RequestView<'r> {
 /// The values of a request that are known, and why others are not.
 pub(crate) struct Values<'r> {
     names: Cow<'r, [Box<str>]>,
+    /// For each name whether no client can invent its value.
+    verified: Cow<'r, [bool]>,
     /// One for each name.
     values: SmallVec<[Value<'r>; 4]>,
     /// What is wrong with some of them.
@@ -36,6 +38,7 @@ impl<'r> RequestView<'r> {
     pub(super) fn new(sources: &'r AttributeSources, head: Head<'r>) -> Self {
         let mut values = Values {
             names: (&*sources.names).into(),
+            verified: (&*sources.verified).into(),
             values: SmallVec::with_capacity(sources.names.len()),
             faults: Vec::new(),
         };
@@ -55,8 +58,12 @@ impl<'r> RequestView<'r> {
     pub(crate) fn resumed(sources: &'r AttributeSources, head: Head<'r>, known: Values<'static>) -> Self {
         // One by one, because the compiler shortens no lifetime inside of a `SmallVec`.
         let values = known.values.into_iter().map(|value| value as Value<'r>);
-        let values =
-            Values { names: (&*sources.names).into(), values: values.collect(), faults: known.faults };
+        let values = Values {
+            names: (&*sources.names).into(),
+            verified: (&*sources.verified).into(),
+            values: values.collect(),
+            faults: known.faults,
+        };
         Self { head, sources, values }
     }
 
@@ -137,6 +144,7 @@ impl<'r> Values<'r> {
         let owned = |value: &Value<'_>| value.clone().map(|value| value.map(AttributeValue::into_owned));
         Values {
             names: self.names.to_vec().into(),
+            verified: self.verified.to_vec().into(),
             values: self.values.iter().map(owned).collect(),
             faults: self.faults.clone(),
         }
@@ -155,6 +163,10 @@ impl View for Values<'_> {
         self.names.iter().map(AsRef::as_ref)
     }
 
+    fn is_verified(&self, name: &str) -> bool {
+        self.place(name).and_then(|place| self.verified.get(place)).is_some_and(|is_verified| *is_verified)
+    }
+
     fn pairs(&self) -> impl Iterator<Item = (&str, Result<Option<Texts<'_>>, Unknown>)> {
         self.names().zip(self.values.iter().map(texts))
     }
@@ -171,6 +183,10 @@ impl View for RequestView<'_> {
 
     fn names(&self) -> impl Iterator<Item = &str> {
         self.values.names()
+    }
+
+    fn is_verified(&self, name: &str) -> bool {
+        self.values.is_verified(name)
     }
 
     fn pairs(&self) -> impl Iterator<Item = (&str, Result<Option<Texts<'_>>, Unknown>)> {

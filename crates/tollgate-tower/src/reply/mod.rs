@@ -54,7 +54,7 @@ pub(crate) fn missing(request: &HeaderMap, what: &str, on_missing: &OnMissing) -
 
 /// What no request can have: 500.
 pub(crate) fn setup(request: &HeaderMap) -> Response<Bytes> {
-    let detail = "whom a request is counted for cannot be found, because of how the service is set up";
+    let detail = "what a request is counted by cannot be found, because of how the service is set up";
     refused(request, StatusCode::INTERNAL_SERVER_ERROR, detail, None)
 }
 

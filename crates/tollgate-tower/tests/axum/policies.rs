@@ -6,12 +6,12 @@ use std::sync::mpsc::channel;
 use axum::Router;
 use axum::extract::Extension;
 use axum::routing::{get as on_get, post as on_post};
-use http::StatusCode;
+use http::{HeaderName, Request, StatusCode};
 use tollgate::{Counted, ManualClock, MemoryStore, Store, StoreError};
-use tollgate_policy::{Config, PolicyDecision, PolicyLimiter};
+use tollgate_policy::{Config, PolicyDecision, PolicyLimiter, View};
 use tollgate_testkit::{Fault, FaultyStore};
-use tollgate_tower::key::PeerAddress;
-use tollgate_tower::{AttributeSources, RateLimitLayer, Reservation, Rule, Warning};
+use tollgate_tower::key::{Header, PeerAddress};
+use tollgate_tower::{AttributeSources, Head, RateLimitLayer, Reservation, Rule, Warning};
 
 use crate::support::{Runs, clock, get, send, serve};
 
@@ -229,6 +229,45 @@ async fn a_proxy_in_front_of_policies_shows_as_well() {
         }
         assert_eq!(warnings.try_iter().collect::<Vec<_>>(), expected, "{name}");
     }
+}
+
+/// A client that sends the header itself would choose its limit.
+#[tokio::test]
+async fn a_limit_is_taken_only_from_what_is_verified() {
+    let limits = "policies:
+  - { name: api, key: [user], quotas: [{ limit: { attribute: quota }, max: 5, window: 1m }] }
+  - { name: health, match: { path: /health }, exempt: true }";
+    let header = || Header::new(HeaderName::from_static("x-quota")).plain();
+    for is_verified in [false, true] {
+        let (give, warnings) = channel();
+        let sources = with_user().with("quota", header());
+        let sources = if is_verified { sources.verified("quota") } else { sources };
+        let rule = Rule::policies(&limiter(limits), sources);
+        let layer = RateLimitLayer::builder(rule).on_warning(move |warning| give.send(warning).unwrap());
+        let address = serve(router().layer(layer.build().unwrap())).await;
+        let ask = async |quota: &'static str| {
+            let reply = send(address, "GET /users/7", &[("x-user", "alice"), ("x-quota", quota)]).await;
+            (reply.status.as_u16(), reply.header("ratelimit-policy").map(str::to_owned))
+        };
+        assert_eq!(send(address, "GET /health", &[]).await.status, StatusCode::OK);
+        if !is_verified {
+            assert_eq!((ask("4").await, ask("4").await), ((500, None), (500, None)));
+            assert_eq!(warnings.try_iter().collect::<Vec<_>>(), [Warning::UnverifiedLimit]);
+            continue;
+        }
+        let told = |quota: u64| Some(format!("\"api\";q={quota};w=60"));
+        assert_eq!(ask("2").await, (200, told(2)));
+        assert_eq!(ask("2").await, (200, told(2)));
+        assert_eq!(ask("2").await, (429, told(2)));
+        assert_eq!(ask("3").await, (200, told(3)), "the counter is the same");
+        assert_eq!(ask("9").await, (200, told(5)));
+        assert_eq!(ask("many").await, (400, None));
+        assert_eq!(warnings.try_iter().count(), 0);
+    }
+    // Another source in its place is not verified, and a claim is without a word.
+    let replaced = AttributeSources::new().with("quota", header()).verified("quota").with("quota", header());
+    let request = Request::new(());
+    assert!(!replaced.view(Head::from(&request)).is_verified("quota"));
 }
 
 /// The policy that decided, its quota and the request; no quota where a policy denies who does not say who they are.

@@ -219,6 +219,11 @@ impl Quota {
         Ok(Self { limit, ..self })
     }
 
+    /// The same windows with another limit, at most [`MAX_LIMIT`](Self::MAX_LIMIT).
+    pub(crate) fn with_limit_up_to_max(&self, limit: u64) -> Self {
+        Self { limit: limit.min(Self::MAX_LIMIT), windows: self.windows.clone() }
+    }
+
     /// The same windows with this share of the limit, which is at most the whole of it.
     pub(crate) fn with_share(&self, share: LocalShare) -> Self {
         Self { limit: share.of(self.limit), windows: self.windows.clone() }

@@ -1,0 +1,209 @@
+//! Limits that an attribute says.
+
+use std::fmt;
+
+use thiserror::Error;
+use tollgate::PolicyQuota;
+
+use crate::cost::number;
+use crate::scalar::Scalar;
+use crate::{Unknown, View};
+
+/// An attribute that says the limit of a quota, such as a claim of a token.
+///
+/// Whoever can choose the attribute chooses the limit. So it counts only where the [view](View::is_verified) says that
+/// nobody can invent it. The limit of the quota itself is the most that it may say; more is cut down to that.
+///
+/// # Examples
+///
+/// ```
+/// use tollgate::Quota;
+/// use tollgate_policy::{Attributes, Identity, LimitAttribute, OnMissingLimit, Outcome, Policies, Policy};
+///
+/// let quota = LimitAttribute::new("quota").with_on_missing(OnMissingLimit::Fixed(100));
+/// let api = Policy::builder("api")
+///     .key(Identity::Attribute("user".into()))
+///     .quota_by(quota, Quota::per_hour(10_000))
+///     .build()?;
+/// let policies = Policies::of([api])?;
+/// let limit = |pairs: &[(&str, &str)]| {
+///     let attributes: Attributes<'_> = [("user", "alice")].iter().chain(pairs).copied().collect();
+///     let Ok(Outcome::Charge(matched)) = policies.charges(&attributes, 1) else { unreachable!() };
+///     matched.enforced().next().map(|charge| charge.limit())
+/// };
+/// assert_eq!(limit(&[("quota", "500")]), Some(500));
+/// assert_eq!(limit(&[("quota", "99999")]), Some(10_000));
+/// assert_eq!(limit(&[]), Some(100));
+/// # Ok::<(), tollgate_policy::PolicyError>(())
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct LimitAttribute {
+    pub(crate) name: Box<str>,
+    pub(crate) on_missing: OnMissingLimit,
+}
+
+/// The limit of a request whose attribute for it is missing or is no whole number.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+#[non_exhaustive]
+pub enum OnMissingLimit {
+    /// It is the caller's error.
+    #[default]
+    Error,
+    /// This many.
+    Fixed(u64),
+}
+
+/// A request whose limit is not known.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[non_exhaustive]
+pub enum LimitError {
+    /// There is no such attribute. The caller's fault.
+    #[error("the attribute `{0}` says the limit and is missing")]
+    Missing(Box<str>),
+    /// The attribute is no whole number. The caller's fault.
+    #[error("the attribute `{0}` says the limit and must be a whole number")]
+    NoNumber(Box<str>),
+    /// The attribute could be invented by whoever sends the request. The fault of whoever put the service together.
+    #[error("the attribute `{0}` says the limit, and the client could invent it")]
+    Unverified(Box<str>),
+    /// The value of the attribute is not known.
+    #[error("the attribute `{name}` says the limit and {unknown}")]
+    Unknown {
+        /// The attribute's name.
+        name: Box<str>,
+        /// Why it is not known.
+        unknown: Unknown,
+    },
+}
+
+/// A quota as a policy has it, displayed as it is written in a file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct QuotaRule<'a> {
+    quota: &'a PolicyQuota,
+    limit: Option<&'a LimitAttribute>,
+}
+
+/// Quotas that go together, all or nothing.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(crate) struct QuotaRules {
+    pub(crate) quotas: Box<[PolicyQuota]>,
+    /// For each quota the attribute that says its limit. Usually none does, and then nothing is here.
+    limits: Box<[Option<LimitAttribute>]>,
+}
+
+impl LimitAttribute {
+    /// The attribute of this name. A request without it is the caller's error.
+    #[must_use]
+    pub fn new(name: &str) -> Self {
+        Self { name: name.into(), on_missing: OnMissingLimit::Error }
+    }
+
+    /// Sets the limit of requests that do not have the attribute, or in which it is no whole number.
+    #[must_use]
+    pub fn with_on_missing(self, on_missing: OnMissingLimit) -> Self {
+        Self { on_missing, ..self }
+    }
+
+    /// Returns the attribute's name.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Returns what holds for requests that do not say it.
+    #[must_use]
+    pub const fn on_missing(&self) -> OnMissingLimit {
+        self.on_missing
+    }
+
+    /// Whether no request has a limit by this that is above the most that it may be.
+    pub(crate) fn is_within(&self, max: u64) -> bool {
+        !matches!(self.on_missing, OnMissingLimit::Fixed(limit) if limit > max)
+    }
+
+    fn of<V: View>(&self, view: &V, max: u64) -> Result<u64, LimitError> {
+        let name = || self.name.clone();
+        if !view.is_verified(&self.name) {
+            return Err(LimitError::Unverified(name()));
+        }
+        let value =
+            view.value(&self.name).map_err(|unknown| LimitError::Unknown { name: name(), unknown })?;
+        match (number(value), self.on_missing) {
+            (Some(limit), _) => Ok(limit.min(max)),
+            (None, OnMissingLimit::Fixed(limit)) => Ok(limit),
+            (None, OnMissingLimit::Error) if value.is_none() => Err(LimitError::Missing(name())),
+            (None, OnMissingLimit::Error) => Err(LimitError::NoNumber(name())),
+        }
+    }
+}
+
+impl LimitError {
+    /// Returns the name of the attribute.
+    #[must_use]
+    pub fn attribute(&self) -> &str {
+        match self {
+            Self::Missing(name)
+            | Self::NoNumber(name)
+            | Self::Unverified(name)
+            | Self::Unknown { name, .. } => name,
+        }
+    }
+}
+
+impl<'a> QuotaRule<'a> {
+    /// Returns the quota. If an attribute says the limit, that of the quota is the most that it may be.
+    #[must_use]
+    pub const fn quota(&self) -> &'a PolicyQuota {
+        self.quota
+    }
+
+    /// Returns the attribute that says the limit, if one does.
+    #[must_use]
+    pub const fn limit_attribute(&self) -> Option<&'a LimitAttribute> {
+        self.limit
+    }
+}
+
+impl QuotaRules {
+    pub(crate) fn new(rules: Vec<(PolicyQuota, Option<LimitAttribute>)>) -> Self {
+        let (quotas, limits): (Vec<_>, Vec<_>) = rules.into_iter().unzip();
+        let is_any = limits.iter().any(Option::is_some);
+        Self { quotas: quotas.into(), limits: if is_any { limits.into() } else { [].into() } }
+    }
+
+    /// Whether attributes say limits.
+    pub(crate) fn are_limited_by_requests(&self) -> bool {
+        !self.limits.is_empty()
+    }
+
+    /// The quotas with the limits of a request.
+    pub(crate) fn limited<V: View>(&self, view: &V) -> Result<Box<[PolicyQuota]>, LimitError> {
+        let limited = self.iter().map(|QuotaRule { quota, limit }| match limit {
+            Some(limit) => Ok(quota.with_limit(limit.of(view, quota.quota().limit())?)),
+            None => Ok(quota.clone()),
+        });
+        limited.collect()
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = QuotaRule<'_>> {
+        let limits = self.limits.iter().map(Option::as_ref).chain(std::iter::repeat(None));
+        self.quotas.iter().zip(limits).map(|(quota, limit)| QuotaRule { quota, limit })
+    }
+
+    /// The names of the attributes that say limits.
+    pub(crate) fn attributes(&self) -> impl Iterator<Item = &str> {
+        self.limits.iter().flatten().map(LimitAttribute::name)
+    }
+}
+
+impl fmt::Display for QuotaRule<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { quota, limit } = self;
+        let Some(LimitAttribute { name, on_missing }) = limit else { return quota.quota().fmt(f) };
+        write!(f, "{{ limit: {{ attribute: {}", Scalar(name))?;
+        if let OnMissingLimit::Fixed(limit) = on_missing {
+            write!(f, ", on_missing: {limit}")?;
+        }
+        write!(f, " }}, max: {}, window: {} }}", quota.quota().limit(), quota.windows())
+    }
+}
