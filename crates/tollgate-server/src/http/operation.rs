@@ -133,6 +133,10 @@ const BAD_BODY: &[(StatusCode, &str)] = &[
     (StatusCode::REQUEST_TIMEOUT, "The body did not arrive in time"),
     (StatusCode::PAYLOAD_TOO_LARGE, "The body is larger than 64 KiB"),
     (StatusCode::UNSUPPORTED_MEDIA_TYPE, "The body is not JSON, or is compressed"),
+    (
+        StatusCode::SERVICE_UNAVAILABLE,
+        "All memory for requests that are on their way is taken (`--body-memory`), and nothing was done",
+    ),
 ];
 
 const OF_A_BROWSER: &[(StatusCode, &str)] = &[(

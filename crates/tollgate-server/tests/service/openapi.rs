@@ -148,6 +148,25 @@ fn a_status_of_denials_and_problems_is_described_as_both() {
     std::fs::remove_file(file).expect("removed");
 }
 
+/// Every operation with a body can be answered 503 for want of memory, and the batches described no 503 at all.
+#[test]
+fn want_of_memory_is_described() {
+    let server = Server::start(&["--limit", "1/1d", "--key", "user"]);
+    let document = server.admin_get("/openapi.json").json();
+    let operations =
+        document["paths"].as_object().expect("paths").values().filter_map(|path| path.get("post"));
+    let with_body: Vec<&Value> =
+        operations.filter(|operation| operation.get("requestBody").is_some()).collect();
+    assert!(!with_body.is_empty());
+    for operation in with_body {
+        let unavailable = &operation["responses"]["503"];
+        let said = unavailable["description"].as_str().unwrap_or_default();
+        assert!(said.contains("--body-memory"), "{}: {said}", operation["operationId"]);
+        let problem = &unavailable["content"]["application/problem+json"]["schema"];
+        assert_eq!(problem["$ref"], "#/components/schemas/Problem", "{}", operation["operationId"]);
+    }
+}
+
 /// That the schema has every field of the answer, and the answer every field that is required.
 #[track_caller]
 fn assert_described(schemas: &Value, name: &str, answer: &Value) {

@@ -125,7 +125,7 @@ impl<'a> Describer<'a> {
             let problem = json!({ "description": description, "headers": no_store(), "content": content });
             match responses.entry(status.as_str()) {
                 Entry::Vacant(place) => drop(place.insert(problem)),
-                // A policy denies with this status as well.
+                // A policy denies with this status as well, or there are two reasons for it.
                 Entry::Occupied(mut denial) => add(denial.get_mut(), &problem),
             }
         }
@@ -352,8 +352,10 @@ fn add(denial: &mut Value, problem: &Value) {
     }
     for (kind, body) in problem["content"].as_object().into_iter().flatten() {
         let ours = denial["content"][kind]["schema"].take();
-        let schemas = if ours.is_null() { json!([body["schema"]]) } else { json!([ours, body["schema"]]) };
-        denial["content"][kind] = json!({ "schema": { "anyOf": schemas } });
+        let theirs = &body["schema"];
+        let is_new = !ours.is_null() && ours != *theirs;
+        let either = if is_new { json!({ "anyOf": [ours, theirs] }) } else { theirs.clone() };
+        denial["content"][kind] = json!({ "schema": either });
     }
 }
 
