@@ -119,7 +119,7 @@ impl<S: Store, C: Clock> Inner<S, C> {
         let by = match (decision.counted(), decision.ground()) {
             (Some(counted), _) => DeniedBy::Quotas(counted.clone(), self.headers.of(decision)),
             (None, Ground::MissingKey { policy, no_key }) => {
-                DeniedBy::MissingKey(format!("policy `{}`: {no_key}", policy.name()))
+                DeniedBy::MissingKey { policy: policy.name().into(), detail: no_key.to_string() }
             }
             (None, _) => DeniedBy::Unmatched,
         };

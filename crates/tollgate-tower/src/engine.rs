@@ -14,7 +14,6 @@ use tollgate::{Counted, StoreError};
 #[cfg(feature = "policy")]
 use tollgate_policy::PolicyDecision;
 
-use crate::Head;
 use crate::boxed::BoxFuture;
 use crate::by_key::ByKey;
 use crate::headers::LimitHeaders;
@@ -22,6 +21,7 @@ use crate::key::{Fault, Invalid, Missing, NO_PEER};
 use crate::reserving::Reserving;
 use crate::taken::Taken;
 use crate::warning::{Warning, Warnings};
+use crate::{DenialProblem, Head};
 
 /// Who decides on the requests of a rule.
 ///
@@ -94,7 +94,10 @@ pub(crate) enum DeniedBy {
     Quotas(Counted, Arc<LimitHeaders>),
     /// A policy that counts nobody whose key is missing.
     #[cfg(feature = "policy")]
-    MissingKey(String),
+    MissingKey {
+        policy: Box<str>,
+        detail: String,
+    },
     /// No policy matches.
     #[cfg(feature = "policy")]
     Unmatched,
@@ -136,7 +139,18 @@ impl DeniedBy {
         match self {
             Self::Quotas(counted, told_by) => Some((counted, told_by)),
             #[cfg(feature = "policy")]
-            Self::MissingKey(_) | Self::Unmatched => None,
+            Self::MissingKey { .. } | Self::Unmatched => None,
+        }
+    }
+
+    /// What the denial says.
+    pub(crate) fn problem(&self) -> DenialProblem<'_> {
+        match self {
+            Self::Quotas(counted, told_by) => DenialProblem::of_quotas(counted, told_by),
+            #[cfg(feature = "policy")]
+            Self::MissingKey { policy, detail } => DenialProblem::of_missing_key(policy, detail),
+            #[cfg(feature = "policy")]
+            Self::Unmatched => DenialProblem::of_unmatched(),
         }
     }
 }

@@ -71,6 +71,7 @@ mod by_key;
 #[cfg(feature = "policy")]
 mod by_policies;
 mod denial;
+mod denial_problem;
 mod engine;
 mod future;
 mod gate;
@@ -90,6 +91,7 @@ mod warning;
 #[cfg(feature = "policy")]
 pub use self::attributes::{AttributeError, AttributeSource, AttributeSources, RequestView};
 pub use self::denial::Denial;
+pub use self::denial_problem::DenialProblem;
 pub use self::future::ResponseFuture;
 pub use self::head::{Head, MatchedRoute};
 pub use self::layer::{BuildError, RateLimitLayer, RateLimitLayerBuilder};

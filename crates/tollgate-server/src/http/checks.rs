@@ -96,13 +96,17 @@ impl<S: ServedStore> Edge<S> {
 
     /// A denial has no receipt: nothing was taken that its caller would give back.
     pub(super) fn verdict(&self, decision: &PolicyDecision, receipt: Option<String>) -> Reply {
-        let mut reply = if decision.is_allowed() {
-            reply::json(StatusCode::OK, &DecisionBody::new(decision).with_receipt(receipt))
-        } else {
-            let status = reply::deny_status(decision);
-            reply::problem(status, &DeniedBody::new(decision, status.as_u16()))
-        };
-        self.limit_headers.write(decision, reply.headers_mut());
+        if decision.is_allowed() {
+            let mut reply = reply::json(StatusCode::OK, &DecisionBody::new(decision).with_receipt(receipt));
+            self.limit_headers.write(decision, reply.headers_mut());
+            return reply;
+        }
+        let limit_headers = self.limit_headers.of(decision);
+        let status = reply::deny_status(decision);
+        let mut reply = reply::problem(status, &DeniedBody::new(decision, &limit_headers, status.as_u16()));
+        if let Some(counted) = decision.counted() {
+            limit_headers.write(counted, reply.headers_mut());
+        }
         reply
     }
 }

@@ -1,13 +1,22 @@
-//! A request is seen in one way: by the service, by `explain` and by the middleware.
+//! A request is seen and answered in one way: by the service, by `explain` and by the middleware.
 
 #![allow(clippy::expect_used, reason = "this is a test")]
 
+use std::convert::Infallible;
+use std::future::{Ready, ready};
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use bytes::Bytes;
+use http_body_util::{BodyExt, Full};
 use serde_json::{Value, json};
 use tollgate::MemoryStore;
 use tollgate_policy::{Config, PolicyLimiter};
 use tollgate_testkit::block_on;
 use tollgate_tower::key::Peer;
-use tollgate_tower::{AttributeSources, Head};
+use tollgate_tower::{AttributeSources, Head, RateLimitLayer, Rule};
+use tower_layer::Layer;
+use tower_service::Service;
 
 use crate::support::{Server, folder::Folder, tollgate};
 
@@ -131,6 +140,73 @@ policies:
         let applied: Vec<&str> = decision.quotas().map(|standing| standing.policy.name()).collect();
         assert_eq!(applied, policies, "{roles:?}: the middleware");
     }
+}
+
+/// The same denial had other members and another type, depending on which of the two gave it.
+#[test]
+fn service_and_middleware_deny_with_the_same_body() {
+    const LIMITS: &str = "
+unmatched: deny
+policies:
+  - { name: both, match: { path: /both }, key: global, quotas: [1/1d, '0/1h@first_hit'], headers: none }
+  - { name: one, match: { path: /one }, key: [ip], quotas: [0/1d], deny_status: 420 }
+  - { name: user, match: { path: /user }, key: [user], quotas: [9/1d], on_missing_key: deny }
+";
+    let folder = Folder::new();
+    let server = Server::start(&["--config", &folder.write("limits.yaml", LIMITS)]);
+    let config = Config::parse("limits.yaml", LIMITS).expect("it is valid");
+    let limiter = PolicyLimiter::new(MemoryStore::new(), config.into_policies(), "limits.yaml");
+    let rule = Rule::policies(&Arc::new(limiter), AttributeSources::new());
+    let mut middleware = RateLimitLayer::builder(rule).build().expect("it is valid").layer(Handler);
+    for (path, status) in [("/both", 429), ("/one", 420), ("/user", 429), ("/nowhere", 403)] {
+        let body = json!({ "attributes": { "method": "GET", "path": path, "ip": "192.0.2.1" } }).to_string();
+        let of_service = server.post("/v1/check", &body);
+        assert_eq!(of_service.status, status, "{path}");
+        let mut request = http::Request::get(path).body(()).expect("a request");
+        request.extensions_mut().insert(Peer(([192, 0, 2, 1], 1).into()));
+        let reply = block_on(middleware.call(request)).expect("it never fails");
+        assert_eq!(reply.status().as_u16(), status, "{path}");
+        let body = block_on(reply.into_body().collect()).expect("it is whole").to_bytes();
+        let of_middleware = serde_json::from_slice(&body).expect("it is JSON");
+
+        // A layer has no version of its policies, and the times of two requests differ.
+        let mut of_service = of_service.json();
+        assert!(of_service.as_object_mut().expect("an object").remove("version").is_some());
+        assert_eq!(timeless(of_middleware), timeless(of_service), "{path}");
+    }
+}
+
+/// Behind the middleware.
+#[derive(Clone)]
+struct Handler;
+
+impl Service<http::Request<()>> for Handler {
+    type Response = http::Response<Full<Bytes>>;
+    type Error = Infallible;
+    type Future = Ready<Result<Self::Response, Infallible>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, _: http::Request<()>) -> Self::Future {
+        ready(Ok(http::Response::default()))
+    }
+}
+
+/// The same with 0 for every member that is a time.
+fn timeless(mut value: Value) -> Value {
+    match &mut value {
+        Value::Object(members) => {
+            for (name, member) in members {
+                let is_time = name.ends_with("_ms") || name == "window";
+                *member = if is_time { json!(0) } else { timeless(member.take()) };
+            }
+        }
+        Value::Array(all) => all.iter_mut().for_each(|one| *one = timeless(one.take())),
+        _ => {}
+    }
+    value
 }
 
 fn names(list: &Value) -> Vec<&str> {

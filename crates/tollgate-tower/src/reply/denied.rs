@@ -3,58 +3,50 @@
 use std::time::Duration;
 
 use http::StatusCode;
-use tollgate::{Counted, PolicyQuota, QuotaState, Reason, Source, Window, whole_seconds};
+use tollgate::{PolicyQuota, QuotaState, Reason, Source, Window};
 
 use super::json::{Object, string};
-use crate::headers::LimitHeaders;
+use crate::engine::DeniedBy;
 
-/// Source: draft-ietf-httpapi-ratelimit-headers-11, section "Problem types".
-const KIND: &str = "https://iana.org/assignments/http-problem-types#quota-exceeded";
-
-pub(super) fn body(status: StatusCode, counted: &Counted, told_by: &LimitHeaders) -> String {
-    let states = || told_by.quotas().iter().zip(counted);
-    let violated = counted.iter().enumerate().filter(|(_, state)| state.reason().is_some());
+pub(super) fn body(status: StatusCode, by: &DeniedBy) -> String {
+    let problem = by.problem();
     let mut body = String::with_capacity(512);
     let mut object = Object::begin(&mut body);
     object
-        .text("type", KIND)
-        .text("title", "Quota exceeded")
+        .text("type", problem.kind)
+        .text("title", problem.title)
         .value("status", status.as_u16())
-        .text("detail", &detail(counted, told_by))
-        .list("violated-policies", violated.filter_map(|(index, _)| told_by.name(index)), string)
+        .text("detail", &problem.detail)
+        .list("violated-policies", problem.violated_policies.iter(), |text, name| string(text, name))
         .value("allowed", false);
-    if let Some((quota, state)) = states().nth(counted.deciding()) {
-        object.text("policy", quota.policy());
-        standing(&mut object, quota, state);
-        window(&mut object, state.window());
-        object.text("source", source(state.source()));
-        reason(&mut object, state.reason());
+    match by {
+        DeniedBy::Quotas(counted, told_by) => {
+            let states = || told_by.quotas().iter().zip(counted);
+            if let Some((quota, state)) = states().nth(counted.deciding()) {
+                object.text("policy", quota.policy());
+                standing(&mut object, quota, state);
+                object.text("source", source(state.source()));
+            }
+            object.list("quotas", states(), |text, (quota, state)| {
+                let mut object = Object::begin(text);
+                object.text("policy", quota.policy());
+                standing(&mut object, quota, state);
+                object.end();
+            });
+        }
+        #[cfg(feature = "policy")]
+        DeniedBy::MissingKey { policy, .. } => uncounted(object.text("policy", policy), "missing_key"),
+        #[cfg(feature = "policy")]
+        DeniedBy::Unmatched => uncounted(&mut object, "unmatched"),
     }
-    object.list("quotas", states(), |text, (quota, state)| {
-        let mut object = Object::begin(text);
-        standing(&mut object, quota, state);
-        window(&mut object, state.window());
-        reason(&mut object, state.reason());
-        object.end();
-    });
     object.end();
     body
 }
 
-pub(super) fn detail(counted: &Counted, told_by: &LimitHeaders) -> String {
-    let deciding = counted.deciding();
-    let Some((quota, state)) = told_by.quotas().get(deciding).zip(counted.get(deciding)) else {
-        return "denied".to_owned();
-    };
-    let (quota, remaining, limit) = (quota.quota(), state.remaining(), state.limit());
-    match state.retry_after() {
-        Some(wait) => format!(
-            "{quota} has {remaining} of {limit} left, less than the request takes; the next window starts in {} s",
-            whole_seconds(wait)
-        ),
-        None if limit == 0 => "the limit is 0: everything is denied".to_owned(),
-        None => format!("the cost is above the limit of {quota} and can never pass"),
-    }
+/// A denial by no quota.
+#[cfg(feature = "policy")]
+fn uncounted(object: &mut Object<'_>, why: &str) {
+    object.text("ground", why).text("reason", why).list("quotas", std::iter::empty(), string);
 }
 
 fn standing(object: &mut Object<'_>, quota: &PolicyQuota, state: &QuotaState) {
@@ -65,6 +57,8 @@ fn standing(object: &mut Object<'_>, quota: &PolicyQuota, state: &QuotaState) {
         .value("remaining", state.remaining())
         .value("reset_after_ms", millis(state.reset_after()))
         .maybe("retry_after_ms", state.retry_after().map(millis));
+    window(object, state.window());
+    reason(object, state.reason());
 }
 
 fn window(object: &mut Object<'_>, window: Option<Window>) {

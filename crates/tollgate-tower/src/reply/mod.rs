@@ -27,20 +27,16 @@ pub(crate) fn is_grpc(headers: &HeaderMap) -> bool {
 
 /// The status without the headers of the limits. To gRPC it is RESOURCE_EXHAUSTED, unless no policy matches.
 pub(crate) fn denied(request: &HeaderMap, status: StatusCode, by: &DeniedBy) -> Response<Bytes> {
-    let exhausted = grpc::code(StatusCode::TOO_MANY_REQUESTS);
-    match by {
-        DeniedBy::Quotas(counted, told_by) if is_grpc(request) => {
-            let wait = counted.decided().and_then(QuotaState::retry_after);
-            grpc::reply(exhausted, &denied::detail(counted, told_by), wait)
-        }
-        DeniedBy::Quotas(counted, told_by) => problem(status, denied::body(status, counted, told_by)),
-        #[cfg(feature = "policy")]
-        DeniedBy::MissingKey(detail) if is_grpc(request) => grpc::reply(exhausted, detail, None),
-        #[cfg(feature = "policy")]
-        DeniedBy::MissingKey(detail) => refused(request, status, detail, None),
-        #[cfg(feature = "policy")]
-        DeniedBy::Unmatched => refused(request, status, "no policy matches the request", None),
+    if !is_grpc(request) {
+        return problem(status, denied::body(status, by));
     }
+    let status = match by {
+        #[cfg(feature = "policy")]
+        DeniedBy::Unmatched => status,
+        _ => StatusCode::TOO_MANY_REQUESTS,
+    };
+    let decided = by.quotas().and_then(|(counted, _)| counted.decided());
+    grpc::reply(grpc::code(status), &by.problem().detail, decided.and_then(QuotaState::retry_after))
 }
 
 /// What is missing: 400 or 401.

@@ -61,6 +61,7 @@ async fn the_sixth_of_five_is_denied_and_never_reaches_the_handler() {
         "source": "store",
         "reason": "quota_exceeded",
         "quotas": [{
+            "policy": "search",
             "quota": "5/1m",
             "limit": 5,
             "used": 5,

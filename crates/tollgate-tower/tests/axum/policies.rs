@@ -98,9 +98,12 @@ async fn policies_say_who_how_much_and_how_it_is_told() {
     assert_eq!(send(address, "GET /users/8", &[("x-user", "bob")]).await.body, "2 99 ");
     let nobody = get(address, "/users/7").await;
     assert_eq!(nobody.status, StatusCode::TOO_MANY_REQUESTS);
+    let problem = nobody.json();
+    assert_eq!(problem["type"], "urn:problem-type:tollgate:missing-key");
+    assert_eq!(problem["detail"], "no attribute says who is to be counted: `user` is missing");
     assert_eq!(
-        nobody.json()["detail"],
-        "policy `users`: no attribute says who is to be counted: `user` is missing"
+        (&problem["violated-policies"][0], &problem["reason"]),
+        (&"users".into(), &"missing_key".into())
     );
 
     for _ in 0..3 {

@@ -1,10 +1,13 @@
 //! What a check, a peek and a batch are answered.
 
+use std::borrow::Cow;
+
 use schemars::JsonSchema;
 use serde::{Serialize, Serializer};
 use tollgate::{Counted, QuotaState, Reason, Source};
 use tollgate_policy::{Ground, Policy, PolicyDecision, QuotaStanding, TrialDecision, TrialKind};
-use tollgate_tower::headers::{HeaderFormat, PolicyHeaders};
+use tollgate_tower::DenialProblem;
+use tollgate_tower::headers::LimitHeaders;
 
 use super::problem::ProblemBody;
 use super::{Window, Written, millis};
@@ -156,10 +159,10 @@ pub(in crate::http) struct DeniedBody<'a> {
     kind: &'a str,
     title: &'a str,
     status: u16,
-    detail: String,
+    detail: Cow<'a, str>,
     /// The quotas that had no room, as the headers name them.
     #[serde(rename = "violated-policies")]
-    violated_policies: Vec<String>,
+    violated_policies: Vec<&'a str>,
     #[serde(flatten)]
     decision: DecisionBody<'a>,
 }
@@ -216,62 +219,21 @@ impl<'a> DecisionBody<'a> {
 }
 
 impl<'a> DeniedBody<'a> {
-    pub(in crate::http) fn new(decision: &'a PolicyDecision, status: u16) -> Self {
-        match (decision.ground(), decision.quota()) {
-            (Ground::MissingKey { no_key, .. }, _) => Self {
-                // No document is behind it.
-                kind: "urn:problem-type:tollgate:missing-key",
-                title: "Unknown client",
-                status,
-                detail: no_key.to_string(),
-                violated_policies: decision
-                    .policy()
-                    .map(|policy| policy.name().to_owned())
-                    .into_iter()
-                    .collect(),
-                decision: DecisionBody::new(decision),
-            },
-            (Ground::Unmatched, _) => Self {
-                // No document is behind it.
-                kind: "urn:problem-type:tollgate:unmatched",
-                title: "No policy matches",
-                status,
-                detail: "no policy matches the request, and such requests are denied".to_owned(),
-                violated_policies: Vec::new(),
-                decision: DecisionBody::new(decision),
-            },
-            (_, denying) => Self {
-                // Source: draft-ietf-httpapi-ratelimit-headers-11, section "Problem types".
-                kind: "https://iana.org/assignments/http-problem-types#quota-exceeded",
-                title: "Quota exceeded",
-                status,
-                detail: denying.map(quota_exceeded).unwrap_or_default(),
-                violated_policies: violated(decision),
-                decision: DecisionBody::new(decision),
-            },
-        }
+    pub(in crate::http) fn new(
+        decision: &'a PolicyDecision,
+        limit_headers: &'a LimitHeaders,
+        status: u16,
+    ) -> Self {
+        let problem = match (decision.ground(), decision.counted()) {
+            (Ground::MissingKey { policy, no_key }, _) => {
+                DenialProblem::of_missing_key(policy.name(), no_key.to_string())
+            }
+            (_, Some(counted)) => DenialProblem::of_quotas(counted, limit_headers),
+            (_, None) => DenialProblem::of_unmatched(),
+        };
+        let DenialProblem { kind, title, detail, violated_policies, .. } = problem;
+        Self { kind, title, status, detail, violated_policies, decision: DecisionBody::new(decision) }
     }
-}
-
-fn quota_exceeded(denying: QuotaStanding<'_>) -> String {
-    let (quota, state) = (denying.quota.quota(), denying.state);
-    match state.retry_after() {
-        Some(wait) => format!(
-            "{quota} has {} of {} left, less than the request takes; the next window starts in {} s",
-            state.remaining(),
-            state.limit(),
-            tollgate::whole_seconds(wait),
-        ),
-        None if state.limit() == 0 => "the limit is 0: everything is denied".to_owned(),
-        None => format!("the cost is above the limit of {quota} and can never pass"),
-    }
-}
-
-/// The quotas that had no room, as the headers name them.
-fn violated(decision: &PolicyDecision) -> Vec<String> {
-    let names = PolicyHeaders::in_format(HeaderFormat::None, decision);
-    let quotas = decision.quotas().enumerate().filter(|(_, standing)| !standing.state.has_room());
-    quotas.filter_map(|(place, _)| names.name(place).map(str::to_owned)).collect()
 }
 
 /// Written one after another, so that no list of them is made.
