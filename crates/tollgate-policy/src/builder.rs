@@ -7,7 +7,7 @@ use crate::limit::QuotaRules;
 use crate::policy::{Quotas, candidate_name};
 use crate::{
     Attributes, Condition, Conditions, Cost, HeaderFormat, Identity, LimitAttribute, Mode, OnMissingKey,
-    Pattern, Policy, Position, Test,
+    Pattern, Policy, PolicyKind, Position, Test,
 };
 
 /// What a policy is made of: see [`Policy::builder`].
@@ -29,7 +29,7 @@ pub enum PolicyError {
     /// Two policies have this name.
     #[error("two policies are named `{0}`")]
     SameName(Box<str>),
-    /// A policy neither counts nor exempts anybody.
+    /// A policy neither counts nor exempts nor denies anybody.
     #[error("policy `{0}` has no quota")]
     NoQuota(Box<str>),
     /// An attribute name that no request can have.
@@ -89,7 +89,7 @@ impl Policy {
             at: Position::new(0, 0),
             description: None,
             conditions: Conditions::default(),
-            is_exempt: false,
+            kind: PolicyKind::Count,
             mode: Mode::Enforce,
             identity: Identity::Global,
             on_missing_key: OnMissingKey::default(),
@@ -150,7 +150,14 @@ impl PolicyBuilder {
     /// Admits what it matches without a count. What is said of keys and quotas does not matter then.
     #[must_use]
     pub fn exempt(mut self) -> Self {
-        self.policy.is_exempt = true;
+        self.policy.kind = PolicyKind::Exempt;
+        self
+    }
+
+    /// Denies what it matches, unless another policy exempts it. What is said of keys and quotas does not matter then.
+    #[must_use]
+    pub fn deny(mut self) -> Self {
+        self.policy.kind = PolicyKind::Deny;
         self
     }
 
@@ -243,7 +250,7 @@ impl PolicyBuilder {
     /// # Errors
     ///
     /// If the name cannot be one, an attribute's name is empty or too long, a list of a condition or key is empty, the
-    /// status of a denial is none of an error, the least cost is above the most, a limit above its most, there is no quota and it exempts nobody,
+    /// status of a denial is none of an error, the least cost is above the most, a limit above its most, there is no quota and it neither exempts nor denies,
     /// or two quotas have the same window, anchor and zone.
     pub fn build(self) -> Result<Policy, PolicyError> {
         let Self { policy, quotas, candidates, count_denied } = self;
@@ -268,7 +275,7 @@ impl PolicyBuilder {
         if !(400..=599).contains(&policy.deny_status) {
             return Err(PolicyError::DenyStatus { policy: policy.name, status: policy.deny_status });
         }
-        if quotas.is_empty() && !policy.is_exempt {
+        if quotas.is_empty() && policy.kind == PolicyKind::Count {
             return Err(PolicyError::NoQuota(policy.name));
         }
         let under = |name: &str, quotas: Vec<(Quota, Option<LimitAttribute>)>| {

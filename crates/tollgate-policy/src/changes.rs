@@ -125,7 +125,7 @@ fn settings(before: &Policy, after: &Policy) -> Vec<ChangedSetting> {
     hidden("overrides", overrides(before).eq(overrides(after)));
 
     let shown = [
-        ("exempt", before.is_exempt.to_string(), after.is_exempt.to_string()),
+        ("exempt", before.is_exempt().to_string(), after.is_exempt().to_string()),
         ("mode", before.mode.to_string(), after.mode.to_string()),
         ("quotas", quotas(before.quota_rules()), quotas(after.quota_rules())),
         ("candidate", quotas(before.candidate_rules()), quotas(after.candidate_rules())),

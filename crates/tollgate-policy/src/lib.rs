@@ -88,7 +88,7 @@ pub use self::list::List;
 pub use self::matched::{Matched, Outcome, Refusal, Trial, TrialKind};
 pub use self::overrides::{Override, OverrideTable};
 pub use self::policies::{Policies, Unmatched};
-pub use self::policy::{Mode, OnMissingKey, Policy};
+pub use self::policy::{Mode, OnMissingKey, Policy, PolicyKind};
 pub use self::printable::Printable;
 pub use self::problem::{Hint, Place, Position, Problem, ProblemKind};
 pub use self::schema::json_schema;

@@ -17,6 +17,8 @@ pub enum Outcome<'a> {
     Charge(Matched<'a>),
     /// The request is admitted without a count, by this policy.
     Exempt(&'a Policy),
+    /// The request is denied, by this policy.
+    Deny(&'a Policy),
     /// The request is denied, because it does not say whom the policy is to count.
     DenyUnknown {
         /// The policy, whose `on_missing_key` is `deny`.

@@ -4,7 +4,7 @@ use std::collections::{BTreeSet, HashSet};
 
 use crate::index::Index;
 use crate::matched::Entry;
-use crate::{Changes, Matched, Mode, Outcome, Policy, PolicyError, Refusal, View};
+use crate::{Changes, Matched, Mode, Outcome, Policy, PolicyError, PolicyKind, Refusal, View};
 
 /// All policies of a file, or of a program.
 ///
@@ -12,7 +12,7 @@ use crate::{Changes, Matched, Mode, Outcome, Policy, PolicyError, Refusal, View}
 /// matter first.
 #[derive(Debug)]
 pub struct Policies {
-    /// Exempt ones first, each kind in the order of the file.
+    /// By their kinds, each in the order of the file.
     policies: Box<[Policy]>,
     index: Index,
     unmatched: Option<Unmatched>,
@@ -41,7 +41,7 @@ impl Unmatched {
 
 impl Policies {
     pub(crate) fn new(mut policies: Vec<Policy>) -> Self {
-        policies.sort_by_key(|policy| !policy.is_exempt);
+        policies.sort_by_key(|policy| policy.kind);
         let mut names = HashSet::new();
         policies.iter_mut().for_each(|policy| policy.identity.share_names(&mut names));
         Self { index: Index::new(&policies), policies: policies.into(), unmatched: None }
@@ -74,7 +74,7 @@ impl Policies {
         self.unmatched
     }
 
-    /// All policies, exempt ones first, each kind in the order of the file.
+    /// All policies: those that exempt, then those that deny, then those that count, each kind in the order of the file.
     #[must_use]
     pub fn as_slice(&self) -> &[Policy] {
         &self.policies
@@ -97,13 +97,13 @@ impl Policies {
         let mut undecided = None;
         for candidate in self.index.candidates(view) {
             let Some(policy) = self.policy(candidate.number()) else { continue };
-            if let Some(undecided) = undecided.filter(|_| !policy.is_exempt) {
+            if let Some(undecided) = undecided.filter(|_| !policy.is_exempt()) {
                 return Err(Refusal::from(undecided));
             }
             match policy.matches_as(candidate, view) {
                 Ok(true) => {}
                 Ok(false) => continue,
-                Err(other) if policy.is_exempt => {
+                Err(other) if policy.is_exempt() => {
                     undecided.get_or_insert(other);
                     continue;
                 }
@@ -113,8 +113,14 @@ impl Policies {
             if !view.may_touch(&policy.name) {
                 return Err(Refusal::OtherPolicy { policy: policy.name.clone() });
             }
-            if policy.is_exempt {
-                return Ok(Outcome::Exempt(policy));
+            match policy.kind {
+                PolicyKind::Exempt => return Ok(Outcome::Exempt(policy)),
+                PolicyKind::Deny if policy.mode == Mode::Enforce => return Ok(Outcome::Deny(policy)),
+                PolicyKind::Deny => {
+                    is_matched = true;
+                    continue;
+                }
+                PolicyKind::Count => {}
             }
             match Entry::of(policy, candidate.number(), view, cost) {
                 Ok(entry) => matched.push(entry),

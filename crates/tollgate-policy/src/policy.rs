@@ -30,7 +30,7 @@ pub struct Policy {
     pub(crate) at: Position,
     pub(crate) description: Option<Box<str>>,
     pub(crate) conditions: Conditions,
-    pub(crate) is_exempt: bool,
+    pub(crate) kind: PolicyKind,
     pub(crate) mode: Mode,
     pub(crate) identity: Identity,
     pub(crate) on_missing_key: OnMissingKey,
@@ -49,6 +49,18 @@ pub(crate) struct Quotas {
     /// Counted on counters of their own: where the windows are the same, a candidate would use up the quota that
     /// it might replace.
     pub(crate) candidates: QuotaRules,
+}
+
+/// What a policy does with a request that it matches. In this order, of those that match, the first decides.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub enum PolicyKind {
+    /// It is admitted without a count.
+    Exempt,
+    /// It is denied, whatever its quotas are.
+    Deny,
+    /// Its quotas decide, with those of all other policies that match and count.
+    #[default]
+    Count,
 }
 
 /// How much a policy matters.
@@ -183,7 +195,13 @@ impl Policy {
     /// Whether a request that it matches is admitted without a count.
     #[must_use]
     pub const fn is_exempt(&self) -> bool {
-        self.is_exempt
+        matches!(self.kind, PolicyKind::Exempt)
+    }
+
+    /// What it does with a request that it matches.
+    #[must_use]
+    pub const fn kind(&self) -> PolicyKind {
+        self.kind
     }
 
     /// Whether it decides, with the file's mode taken into account.

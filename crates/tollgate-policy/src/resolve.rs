@@ -6,8 +6,8 @@ use std::collections::hash_map::Entry;
 use tollgate::{CountDenied, LocalShare, OnStoreFailure, PolicyQuota, Quota};
 
 use crate::file::{
-    AcrossSlots, At, FailureWord, NamedQuotas, PolicyQuotas, QuotaList, RawCost, RawDefaults, RawFile,
-    RawOverride, RawPolicy, RawStore, RawTier, Share, Text,
+    AcrossSlots, At, FailureWord, Listed, NamedQuotas, PolicyQuotas, QuotaList, RawCost, RawDefaults,
+    RawFile, RawOverride, RawPolicy, RawStore, RawTier, Share, Text,
 };
 use crate::index::Table;
 use crate::limit::QuotaRules;
@@ -15,9 +15,9 @@ use crate::overrides::OverrideRule;
 use crate::policy::{Quotas, candidate_name};
 use crate::problem::Problems;
 use crate::{
-    Attributes, Config, Cost, CostAttribute, HeaderFormat, Identity, LimitAttribute, Mode, OnMissingKey,
-    Override, OverrideTable, Place, Policies, Policy, Position, ProblemKind, Sources, StoreSettings,
-    Unmatched, warning,
+    Attributes, Conditions, Config, Cost, CostAttribute, HeaderFormat, Identity, LimitAttribute, Mode,
+    OnMissingKey, Override, OverrideTable, Place, Policies, Policy, PolicyKind, Position, ProblemKind,
+    Sources, StoreSettings, Unmatched, warning,
 };
 
 /// What every policy has that does not say otherwise.
@@ -56,6 +56,15 @@ pub(crate) fn resolve(
         Defaults::new(file.mode.map(|mode| mode.value), file.defaults.map(|defaults| defaults.value));
     let mut policies: Vec<Policy> = Vec::new();
     let mut names = HashMap::new();
+    for (name, listed, kind) in
+        [("allow", file.allow, PolicyKind::Exempt), ("deny", file.deny, PolicyKind::Deny)]
+    {
+        let Some(listed) = listed else { continue };
+        names.insert(name.into(), listed.at);
+        if !found_reading.is_any_between(listed.at, listed.end) {
+            policies.push(of_list(name, listed, kind, mode));
+        }
+    }
     for raw in file.policies.map(|policies| policies.value).unwrap_or_default() {
         // What is wrong in itself is not looked at further.
         let (is_read, before) = (!found_reading.is_any_between(raw.at, raw.end), problems.count());
@@ -141,6 +150,8 @@ fn as_one(read: Vec<At<RawFile>>, count: usize, names: &[Box<str>], problems: &m
         all.mode = all.mode.or(file.mode);
         all.defaults = all.defaults.or(file.defaults);
         all.unmatched = all.unmatched.or(file.unmatched);
+        all.allow = all.allow.or(file.allow);
+        all.deny = all.deny.or(file.deny);
         match (&mut all.tiers, file.tiers) {
             (Some(tiers), Some(more)) => tiers.value.0.extend(more.value.0),
             (tiers, more) => *tiers = tiers.take().or(more),
@@ -151,6 +162,27 @@ fn as_one(read: Vec<At<RawFile>>, count: usize, names: &[Box<str>], problems: &m
         }
     }
     all
+}
+
+/// The policy of whoever is in a list of the whole file.
+fn of_list(name: &str, listed: At<Listed>, kind: PolicyKind, mode: Mode) -> Policy {
+    let any = listed.value.0.into_iter().map(|condition| vec![condition]).collect();
+    Policy {
+        name: name.into(),
+        at: listed.at,
+        description: None,
+        conditions: Conditions { all: Vec::new(), any },
+        kind,
+        mode,
+        identity: Identity::Global,
+        on_missing_key: OnMissingKey::default(),
+        cost: Cost::Asked,
+        quotas: Quotas::default(),
+        overrides: [].into(),
+        on_store_failure: OnStoreFailure::Open,
+        headers: HeaderFormat::None,
+        deny_status: 403,
+    }
 }
 
 fn settings(store: At<RawStore>, problems: &mut Problems) -> Option<StoreSettings> {
@@ -235,7 +267,7 @@ fn policy(
         at,
         description: raw.description.map(|description| description.value),
         conditions: raw.conditions.map(|conditions| conditions.value).unwrap_or_default(),
-        is_exempt,
+        kind: if is_exempt { PolicyKind::Exempt } else { PolicyKind::Count },
         mode,
         identity: raw.key.map_or(Identity::Global, |key| key.value),
         on_missing_key: value(&raw.on_missing_key).unwrap_or(defaults.on_missing_key),

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 
 use granit_parser::{Event, Parser};
 
+use crate::file::{FROM, LISTED};
 use crate::{Config, ConfigError};
 
 /// The texts of one or several files of policies, as they were at one moment.
@@ -183,23 +184,26 @@ fn beside(file: &str, table: &str) -> PathBuf {
 /// The tables and lists that a file of policies names. It need not be valid.
 fn tables_of(text: &str) -> Vec<Box<str>> {
     const KEYS: &[&str] = &["values_from", "one_of_from", "cidr_from"];
-    if !KEYS.iter().any(|key| text.contains(key)) {
+    if !text.contains(FROM) {
         return Vec::new();
     }
     let mut tables = Vec::new();
-    let mut is_next = false;
+    let (mut depth, mut is_listed, mut is_next) = (0, false, false);
     for event in Parser::new_from_str(text) {
-        let Ok((Event::Scalar(scalar, ..), _)) = event else {
-            is_next = false;
-            if event.is_err() {
-                break;
+        let Ok((event, _)) = event else { break };
+        match event {
+            Event::Scalar(scalar, ..) => {
+                if is_next {
+                    tables.push(scalar.as_ref().into());
+                }
+                is_next =
+                    KEYS.contains(&scalar.as_ref()) || is_listed && depth == 2 && scalar.ends_with(FROM);
+                is_listed = if depth == 1 { LISTED.contains(&scalar.as_ref()) } else { is_listed };
             }
-            continue;
-        };
-        if is_next {
-            tables.push(scalar.as_ref().into());
+            Event::MappingStart(..) | Event::SequenceStart(..) => (depth, is_next) = (depth + 1, false),
+            Event::MappingEnd | Event::SequenceEnd => (depth, is_next) = (depth - 1, false),
+            _ => is_next = false,
         }
-        is_next = KEYS.contains(&scalar.as_ref());
     }
     tables
 }

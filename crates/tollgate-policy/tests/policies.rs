@@ -298,6 +298,66 @@ t/b:4:1: network `here`: expected an address with or without a prefix length, su
     );
 }
 
+const LISTED: &str = "
+allow: { ip: 10.0.0.0/8, plan: staff }
+deny:
+  ip_from: banned.txt
+  user_from: thieves.txt
+  agent: [curl, \"bot-*\"]
+unmatched: deny
+policies:
+  - { name: api, match: { path: /api/*, valid_from: { absent: true } }, key: [tenant], quotas: [5/1m] }
+";
+
+#[test]
+fn whoever_is_listed_is_admitted_or_denied_before_anything_is_counted() {
+    let parse = |text: &str| {
+        let sources = tollgate_policy::Sources::of("t/a.yaml", text)
+            .with_table("t/a.yaml", "banned.txt", "192.0.2.0/24\n10.1.0.0/16\n# more\n")
+            .with_table("t/a.yaml", "thieves.txt", "mallory\nbot-*\n");
+        Config::parse_sources(&sources, |_| Vec::new()).unwrap_or_else(|error| panic!("{error}"))
+    };
+    let outcome = |config: &Config, pairs: &[(&str, &str)]| {
+        let attributes = attributes(pairs);
+        match config.policies().charges(&attributes, 1) {
+            Ok(Outcome::Exempt(policy)) => format!("exempt by {}", policy.name()),
+            Ok(Outcome::Deny(policy)) => format!("denied by {} with {}", policy.name(), policy.deny_status()),
+            Ok(Outcome::Charge(matched)) => format!("{:?}", written(matched.enforced())),
+            Ok(other) => format!("{other:?}"),
+            Err(refusal) => refusal.to_string(),
+        }
+    };
+    let config = parse(LISTED);
+    let (allowed, denied) = ("exempt by allow", "denied by deny with 403");
+    for (pairs, expected) in [
+        (&[("ip", "10.0.0.1"), ("agent", "curl")][..], allowed),
+        (&[("plan", "staff"), ("ip", "192.0.2.1")], allowed),
+        (&[("ip", "10.1.0.1")], allowed),
+        (&[("ip", "::ffff:192.0.2.1")], denied),
+        (&[("user", "mallory")], denied),
+        (&[("user", "bot-*")], denied),
+        (&[("agent", "bot-7")], denied),
+        // It lacks its tenant, which is no matter.
+        (&[("agent", "curl"), ("path", "/api/x")], denied),
+        (&[("user", "bot-7"), ("path", "/api/x"), ("tenant", "t")], "[\"api: 5/1m 1\"]"),
+        (&[("user", "bot-7")], "DenyUnmatched"),
+    ] {
+        assert_eq!(outcome(&config, pairs), expected, "{pairs:?}");
+    }
+    let shadow = parse(&format!("mode: shadow{LISTED}"));
+    assert_eq!(outcome(&shadow, &[("user", "mallory")]), "[]", "what is only tried out denies nobody");
+    assert_eq!(outcome(&shadow, &[("plan", "staff")]), allowed);
+    let named = config.policies().attributes();
+    assert!(["agent", "ip", "plan", "user"].iter().all(|name| named.contains(name)), "{named:?}");
+
+    let both = Config::parse("t", "deny: { user: a }\npolicies: [{ name: deny, key: [u], quotas: [5/1m] }]");
+    assert!(
+        both.unwrap_err().to_string().starts_with("t:2:12: the policy `deny` is here already, in line 1")
+    );
+    let other = parse(&LISTED.replace("curl, ", ""));
+    assert_eq!(other.changes_since(&config).to_string(), "changed `deny`: match");
+}
+
 /// Whoever is taken into a table in the middle of a window keeps what was used, and another order means the same.
 #[test]
 fn a_table_is_replaced_by_one_that_means_something_else_only() {

@@ -107,6 +107,8 @@ fn several_files_are_read_as_one() {
             "30-login.yaml",
             "policies:\n  - { name: login, key: [ip], quotas: [9/1h], overrides: { by: user, values_from: tenants.csv } }\n",
         ),
+        ("35-lists.yaml", "deny: { y_from: list.txt }\nallow:\n  x: [a]\n  user_from: \"friends.txt\"\n"),
+        ("friends.txt", "alice"),
         (
             "40-list.yaml",
             "policies:\n  - { name: list, match: { ip: { \"cidr_from\": \"list.txt\" } }, exempt: true }\n",
@@ -125,20 +127,23 @@ fn several_files_are_read_as_one() {
         let file = config.file_of(policy.at().unwrap()).to_owned();
         (policy.name(), policy.deny_status(), policy.mode().name(), file)
     });
-    let [api, login, list] = ["20-api.yml", "30-login.yaml", "40-list.yaml"].map(|name| folder.join(name));
+    let [api, login, lists, list] =
+        ["20-api.yml", "30-login.yaml", "35-lists.yaml", "40-list.yaml"].map(|name| folder.join(name));
     let name = |path: &PathBuf| path.display().to_string();
     assert_eq!(
         seen.collect::<Vec<_>>(),
         [
+            ("allow", 403, "shadow", name(&lists)),
             ("list", 403, "shadow", name(&list)),
+            ("deny", 403, "shadow", name(&lists)),
             ("api", 403, "shadow", name(&api)),
             ("login", 403, "shadow", name(&login))
         ]
     );
-    let table = config.policies().as_slice()[2].overrides()[0].table().unwrap();
+    let table = config.policies().as_slice()[4].overrides()[0].table().unwrap();
     assert_eq!((table.attribute(), table.len()), ("user", 1));
     let address = tollgate_policy::Value::of("ip", "10.0.0.1");
-    assert!(config.policies().as_slice()[0].conditions().all()[0].test().holds(Some(address)));
+    assert!(config.policies().as_slice()[1].conditions().all()[0].test().holds(Some(address)));
     let [warning] = config.warnings() else { panic!("{:?}", config.warnings()) };
     assert_eq!(config.file_of(warning.at()), name(&login));
     std::fs::remove_dir_all(&folder).unwrap();

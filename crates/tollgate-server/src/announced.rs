@@ -1,7 +1,7 @@
 //! What people are told at the start: what is allowed to whom, and what to try.
 
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
-use tollgate_policy::{Identity, Pattern, Policies, Policy, Test};
+use tollgate_policy::{Identity, Pattern, Policies, Policy, PolicyKind, Test};
 
 use crate::policy_files::PolicyFiles;
 
@@ -29,7 +29,7 @@ pub(crate) fn rule(policies: &Policies, file: Option<&PolicyFiles>) -> String {
 
 /// The path of a check that counts, by the first policy for which such a path can be told.
 pub(crate) fn example(policies: &Policies) -> String {
-    let counting = policies.as_slice().iter().filter(|policy| !policy.is_exempt());
+    let counting = policies.as_slice().iter().filter(|policy| policy.kind() == PolicyKind::Count);
     let query = counting.filter_map(example_of).next().unwrap_or_else(|| pair("user", "alice"));
     format!("/v1/check?{query}")
 }
@@ -46,7 +46,7 @@ pub(crate) fn example_as(example: &str, policies: &Policies) -> String {
             _ => None,
         }
     };
-    let name = policies.as_slice().iter().filter(|policy| !policy.is_exempt()).find_map(name);
+    let name = policies.as_slice().iter().filter(|policy| policy.kind() == PolicyKind::Count).find_map(name);
     let Some(name) = name else { return example.to_owned() };
     let (path, query) = example.split_once('?').unwrap_or((example, ""));
     let pairs =

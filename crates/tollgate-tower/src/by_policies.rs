@@ -121,6 +121,7 @@ impl<S: Store, C: Clock> Inner<S, C> {
             (None, Ground::MissingKey { policy, no_key }) => {
                 DeniedBy::MissingKey { policy: policy.name().into(), detail: no_key.to_string() }
             }
+            (None, Ground::Denied(policy)) => DeniedBy::List { policy: policy.name().into() },
             (None, _) => DeniedBy::Unmatched,
         };
         Decided::Denied(status, by)

@@ -62,6 +62,18 @@ impl<'a> DenialProblem<'a> {
         }
     }
 
+    /// This policy denies whatever it matches.
+    #[must_use]
+    pub fn of_list(policy: &'a str) -> Self {
+        Self {
+            // No document is behind it.
+            kind: "urn:problem-type:tollgate:denied",
+            title: "Denied",
+            detail: "the request is on a list of those that are denied".into(),
+            violated_policies: vec![policy],
+        }
+    }
+
     /// No policy matches the request, and such requests are denied.
     #[must_use]
     pub fn of_unmatched() -> Self {

@@ -98,6 +98,11 @@ pub(crate) enum DeniedBy {
         policy: Box<str>,
         detail: String,
     },
+    /// A policy that denies whatever it matches.
+    #[cfg(feature = "policy")]
+    List {
+        policy: Box<str>,
+    },
     /// No policy matches.
     #[cfg(feature = "policy")]
     Unmatched,
@@ -139,7 +144,7 @@ impl DeniedBy {
         match self {
             Self::Quotas(counted, told_by) => Some((counted, told_by)),
             #[cfg(feature = "policy")]
-            Self::MissingKey { .. } | Self::Unmatched => None,
+            Self::MissingKey { .. } | Self::List { .. } | Self::Unmatched => None,
         }
     }
 
@@ -149,6 +154,8 @@ impl DeniedBy {
             Self::Quotas(counted, told_by) => DenialProblem::of_quotas(counted, told_by),
             #[cfg(feature = "policy")]
             Self::MissingKey { policy, detail } => DenialProblem::of_missing_key(policy, detail),
+            #[cfg(feature = "policy")]
+            Self::List { policy } => DenialProblem::of_list(policy),
             #[cfg(feature = "policy")]
             Self::Unmatched => DenialProblem::of_unmatched(),
         }

@@ -3,6 +3,7 @@
 //! Here every value is checked alone. What goes with what, and what a missing line means, is in `resolve`.
 
 mod key;
+mod listed;
 mod policy;
 mod quotas;
 mod read;
@@ -16,13 +17,14 @@ mod variables;
 
 use schemars::JsonSchema;
 
+pub(crate) use self::listed::{FROM, Listed};
 pub(crate) use self::policy::{RawOverride, RawPolicy};
 pub(crate) use self::quotas::{PolicyQuotas, QuotaList};
 use self::read::section;
 pub(crate) use self::read::{At, Read, Text};
 pub(crate) use self::store::RawStore;
 pub(crate) use self::table::{NamedQuotas, RawTier};
-pub(crate) use self::tree::Node;
+pub(crate) use self::tree::{LISTED, Node};
 pub(crate) use self::values::{AcrossSlots, FailureWord, RawCost, Share};
 use self::values::{FormatWord, Status};
 pub(crate) use self::variables::Variables;
@@ -42,6 +44,11 @@ section! {
         "tiers" tiers: NamedQuotas,
         /// What becomes of a request that no policy matches: it is admitted, or denied with status 403.
         "unmatched" unmatched: Unmatched,
+        /// Who is admitted without a count, whatever the policies say: attributes with texts, or with networks if the
+        /// attribute is `ip`. A name that ends in `_from` names a file of them in the same folder, one on each line.
+        "allow" allow: Listed,
+        /// Who is denied with status 403, unless `allow` or an exempt policy admits them. Written as `allow` is.
+        "deny" deny: Listed,
         /// The policies. Every one that matches applies, all or nothing together.
         "policies" policies: Vec<At<RawPolicy>>,
     }

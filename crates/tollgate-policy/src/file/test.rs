@@ -43,11 +43,11 @@ impl Read for ExpressionText {
 
 /// The texts of a file.
 #[derive(Debug)]
-pub(crate) struct TextsOf(List);
+pub(crate) struct TextsOf(pub(super) List);
 
 /// The networks of a file.
 #[derive(Debug)]
-pub(crate) struct NetworksOf(List);
+pub(crate) struct NetworksOf(pub(super) List);
 
 impl Read for TextsOf {
     fn read(node: &Node, problems: &mut Problems) -> Option<Self> {
@@ -206,9 +206,7 @@ impl RawTest {
             let section = "a test without `equal`, `one_of`, `prefix`, `glob` and `regex`";
             problems.add(ignores.at, ProblemKind::Needless { section, key: "ignore_case" });
         }
-        tests.extend(self.cidr.map(|networks| {
-            Test::Within(networks.value.0.into_iter().map(|network| network.value.0).collect())
-        }));
+        tests.extend(self.cidr.map(|networks| Cidr::test(networks.value)));
         tests.extend(self.one_of_from.map(|list| Test::In(list.value.0)));
         tests.extend(self.cidr_from.map(|list| Test::In(list.value.0)));
         tests.extend(self.present.map(|present| presence(present.value)));
@@ -265,6 +263,12 @@ fn pattern(node: &Node) -> Result<Pattern, ProblemKind> {
         [(at, "*")] if at + 1 == text.len() => Ok(Pattern::Prefix(text.split_at(*at).0.into())),
         _ if plain.is_empty() => Ok(Pattern::Glob(text.clone())),
         _ => Err(ProblemKind::SpecialVariable),
+    }
+}
+
+impl Cidr {
+    pub(super) fn test(OneOrMany(networks): OneOrMany<Self>) -> Test {
+        Test::Within(networks.into_iter().map(|network| network.value.0).collect())
     }
 }
 

@@ -7,6 +7,7 @@ use std::ops::Range;
 
 use granit_parser::{Event, Parser, ScalarStyle, Span};
 
+use super::listed::FROM;
 use super::read::name_of_file;
 use super::syntax;
 use super::variables::{self, Expanded, Variables};
@@ -54,6 +55,9 @@ pub(crate) struct Entry {
 /// The keys that name files of lines.
 const LISTS: &[&str] = &["one_of_from", "cidr_from"];
 
+/// The keys of a file under which each key that ends in `_from` names one.
+pub(crate) const LISTED: &[&str] = &["allow", "deny"];
+
 /// No setting is nested half as deep.
 const MAX_DEPTH: usize = 32;
 
@@ -66,7 +70,8 @@ impl Node {
         variables: &Variables<'_>,
         problems: &mut Problems,
     ) -> Option<Self> {
-        let mut reader = Reader { parser: Parser::new_from_str(text), file, sources, variables, problems };
+        let parser = Parser::new_from_str(text);
+        let mut reader = Reader { parser, file, sources, variables, problems, section: Box::default() };
         let mut root = None;
         loop {
             let (event, span) = reader.next()?;
@@ -114,6 +119,8 @@ struct Reader<'a, 'b> {
     sources: &'b Sources,
     variables: &'b Variables<'b>,
     problems: &'b mut Problems,
+    /// The key of the file itself whose value is read.
+    section: Box<str>,
 }
 
 impl<'a> Reader<'a, '_> {
@@ -234,10 +241,14 @@ impl<'a> Reader<'a, '_> {
                     None
                 }
             };
+            if let (0, Some(key)) = (depth, &key) {
+                self.section = key.clone();
+            }
             let (event, span) = self.next()?;
             let node = self.node(event, span, depth + 1)?;
             let Some(key) = key else { continue };
-            let node = if LISTS.contains(&&*key) { self.with_lines(node) } else { node };
+            let is_list = LISTS.contains(&&*key) || LISTED.contains(&&*self.section) && key.ends_with(FROM);
+            let node = if is_list { self.with_lines(node) } else { node };
             match known.get(&key) {
                 Some(first) => {
                     let first = Place::seen_from(at, *first, &[]);

@@ -295,7 +295,7 @@ impl<S: Store, C: Clock> PolicyLimiter<S, C> {
     ) -> Result<Matched<'a>, CheckError> {
         match self.charges(set, attributes, cost)? {
             Outcome::Charge(matched) => Ok(matched),
-            Outcome::Exempt(_) | Outcome::DenyUnmatched => Ok(Matched::default()),
+            Outcome::Exempt(_) | Outcome::Deny(_) | Outcome::DenyUnmatched => Ok(Matched::default()),
             Outcome::DenyUnknown { policy, no_key } => Err(Refusal::missing_key(policy, no_key).into()),
         }
     }

@@ -32,6 +32,8 @@ pub enum Ground<'a> {
     Unlimited,
     /// The policy admits what it matches without a count.
     Exempt(&'a Policy),
+    /// The policy denies what it matches.
+    Denied(&'a Policy),
     /// The policy denies who does not say whom it is to count.
     MissingKey {
         /// The policy.
@@ -98,6 +100,7 @@ pub(super) enum Basis {
     /// Of these quotas.
     Charged(Decided, Charged),
     Exempt(u32),
+    Denied(u32),
     MissingKey(u32, Box<str>, KeyFault),
     Unmatched,
 }
@@ -135,6 +138,7 @@ impl Basis {
         };
         match outcome {
             Outcome::Exempt(policy) => Self::Exempt(place(policy)),
+            Outcome::Deny(policy) => Self::Denied(place(policy)),
             Outcome::DenyUnknown { policy, no_key: NoKey { attribute, fault, .. } } => {
                 Self::MissingKey(place(policy), attribute.into(), fault)
             }
@@ -184,7 +188,9 @@ impl PolicyDecision {
                 Verdict::Allowed
             }
             Basis::Exempt(_) => Verdict::Allowed,
-            Basis::Charged(..) | Basis::MissingKey(..) | Basis::Unmatched => Verdict::Denied,
+            Basis::Charged(..) | Basis::Denied(_) | Basis::MissingKey(..) | Basis::Unmatched => {
+                Verdict::Denied
+            }
         }
     }
 
@@ -197,6 +203,7 @@ impl PolicyDecision {
             Basis::Charged(decided, _) => Ground::Quotas(&decided.counted),
             Basis::Unmatched => Ground::Unmatched,
             Basis::Exempt(number) => policy(number).map_or(Ground::Unlimited, Ground::Exempt),
+            Basis::Denied(number) => policy(number).map_or(Ground::Unmatched, Ground::Denied),
             Basis::MissingKey(number, attribute, fault) => {
                 policy(number).map_or(Ground::Unlimited, |policy| {
                     let choices = policy.identity().choices(*fault);
@@ -295,7 +302,7 @@ impl PolicyDecision {
     pub fn is_unmatched(&self) -> bool {
         match &self.basis {
             Basis::Charged(_, charged) => charged.applied.is_empty() && self.trials.is_empty(),
-            Basis::Exempt(_) | Basis::MissingKey(..) => false,
+            Basis::Exempt(_) | Basis::Denied(_) | Basis::MissingKey(..) => false,
             Basis::Unmatched => true,
         }
     }
@@ -318,7 +325,7 @@ impl PolicyDecision {
                     is_here.then_some(applied.policy)
                 })
             }
-            Basis::Exempt(number) | Basis::MissingKey(number, ..) => Some(*number),
+            Basis::Exempt(number) | Basis::Denied(number) | Basis::MissingKey(number, ..) => Some(*number),
             Basis::Unmatched => None,
         }
     }

@@ -1,11 +1,11 @@
 //! Whether two policies may count different keys of one request, which on a Cluster lie in different slots.
 
 use crate::conditions::Way;
-use crate::{Condition, Mode, Pattern, Policy, Test};
+use crate::{Condition, Mode, Pattern, Policy, PolicyKind, Test};
 
 /// Whether both decide on some request and count different keys there, as far as their written form shows it.
 pub(super) fn apart(policy: &Policy, other: &Policy) -> bool {
-    let decides = |policy: &Policy| policy.mode == Mode::Enforce && !policy.is_exempt;
+    let decides = |policy: &Policy| policy.mode == Mode::Enforce && policy.kind == PolicyKind::Count;
     decides(policy)
         && decides(other)
         && policy.identity != other.identity

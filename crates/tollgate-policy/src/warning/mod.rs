@@ -142,7 +142,7 @@ impl fmt::Display for Warning {
 
 /// All of them, in the order of the file.
 pub(crate) fn warnings(policies: &[Policy], store: Option<&StoreSettings>) -> Box<[Warning]> {
-    let is_exempting = |policy: &&Policy| policy.is_exempt && policy.mode != Mode::Off;
+    let is_exempting = |policy: &&Policy| policy.is_exempt() && policy.mode != Mode::Off;
     let exempt: Vec<&Policy> = policies.iter().filter(is_exempting).collect();
     let is_split = store.is_some_and(|store| store.is_cluster() && !store.reserves_across_slots);
     let mut warnings = Vec::new();

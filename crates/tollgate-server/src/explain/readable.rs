@@ -31,6 +31,7 @@ impl fmt::Display for PolicyReport<'_> {
         }
         match &self.counts {
             Some(who) => writeln!(f, " counts {}", Printable(who))?,
+            None if self.denies => writeln!(f, " denies the request")?,
             None => writeln!(f, " exempts the request")?,
         }
         if let Some(over) = &self.over {

@@ -3,8 +3,8 @@
 use serde::Serialize;
 use tollgate::{Anchor, Charge, Timestamp};
 use tollgate_policy::{
-    Attributes, Condition, Conditions, Config, Matched, Mode, NoKey, Outcome, Policy, Refusal, Texts,
-    TrialKind,
+    Attributes, Condition, Conditions, Config, Matched, Mode, NoKey, Outcome, Policy, PolicyKind, Refusal,
+    Texts, TrialKind,
 };
 
 /// What `--json` prints.
@@ -30,6 +30,8 @@ pub(super) struct PolicyReport<'a> {
     pub(super) matches: bool,
     /// Whether it admits what it matches, uncounted.
     pub(super) exempt: bool,
+    /// Whether it denies whatever it matches.
+    pub(super) denies: bool,
     /// Why it counts nothing.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(super) because: Vec<String>,
@@ -108,6 +110,9 @@ impl<'a> Request<'a, '_> {
                 1 => ("charge", "allowed if its quota has room".to_owned()),
                 count => ("charge", format!("allowed if all {count} quotas have room")),
             },
+            Ok(Outcome::Deny(policy)) => {
+                ("deny", format!("denied: `{}` denies whatever it matches", policy.name()))
+            }
             Ok(Outcome::DenyUnmatched) => {
                 ("deny", "denied: no policy matches it, and `unmatched` is `deny`".to_owned())
             }
@@ -130,6 +135,7 @@ impl<'a> Request<'a, '_> {
             mode: policy.mode().name(),
             matches: policy.matches(self.attributes) == Ok(true),
             exempt: policy.is_exempt(),
+            denies: policy.kind() == PolicyKind::Deny,
             because: self.why_not(policy),
             counts: None,
             over: None,
@@ -137,7 +143,7 @@ impl<'a> Request<'a, '_> {
             trials: Vec::new(),
         };
         if report.because.is_empty()
-            && !policy.is_exempt()
+            && policy.kind() == PolicyKind::Count
             && let Ok(Outcome::Charge(matched)) = &self.outcome
         {
             self.add_counts(&mut report, policy, matched);
@@ -159,7 +165,7 @@ impl<'a> Request<'a, '_> {
             let reasons: Vec<String> = alternatives.into_iter().flatten().collect();
             failing.push(format!("none of `any` holds: {}", reasons.join(", ")));
         }
-        if !failing.is_empty() || policy.is_exempt() {
+        if !failing.is_empty() || policy.is_exempt() || self.is_denied_by(policy) {
             return failing;
         }
         match &self.outcome {
@@ -176,7 +182,7 @@ impl<'a> Request<'a, '_> {
     /// The policy that lets the request fail, whatever the others say.
     fn ended_by(&self) -> Option<&str> {
         match &self.outcome {
-            Ok(Outcome::DenyUnknown { policy, .. }) => Some(policy.name()),
+            Ok(Outcome::Deny(policy) | Outcome::DenyUnknown { policy, .. }) => Some(policy.name()),
             Err(
                 Refusal::MissingKey { policy, .. }
                 | Refusal::Cost { policy, .. }
@@ -184,6 +190,10 @@ impl<'a> Request<'a, '_> {
             ) => Some(policy),
             _ => None,
         }
+    }
+
+    fn is_denied_by(&self, policy: &Policy) -> bool {
+        matches!(&self.outcome, Ok(Outcome::Deny(denying)) if denying.name() == policy.name())
     }
 
     /// Why those of these conditions fail that do.

@@ -34,7 +34,7 @@ use http::header::{CONNECTION, CONTENT_LENGTH};
 use http::{HeaderValue, Method, Request, Response, StatusCode, Version};
 use hyper::body::Incoming;
 use tollgate::OnStoreFailure;
-use tollgate_policy::{Mode, PolicySet};
+use tollgate_policy::{Mode, PolicyKind, PolicySet};
 use tollgate_tower::headers::PolicyHeaders;
 
 pub(crate) use self::asking::Asking;
@@ -208,7 +208,7 @@ impl<S: ServedStore + 'static> Edge<S> {
 /// What the policies that count say of a store that cannot answer, each word once.
 fn without_store(live: &PolicySet) -> Vec<&'static str> {
     let all = live.policies().as_slice().iter();
-    let counting = all.filter(|policy| policy.mode() == Mode::Enforce && !policy.is_exempt());
+    let counting = all.filter(|policy| policy.mode() == Mode::Enforce && policy.kind() == PolicyKind::Count);
     let mut words: Vec<&str> = counting.map(|policy| policy.on_store_failure().name()).collect();
     words.sort_unstable();
     words.dedup();

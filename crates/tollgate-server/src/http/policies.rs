@@ -7,7 +7,7 @@ use hyper::body::Incoming;
 use schemars::JsonSchema;
 use serde::Serialize;
 use tollgate::{Clock, CountDenied, SystemClock};
-use tollgate_policy::{Conditions, Cost, Override, Policy, QuotaRule};
+use tollgate_policy::{Conditions, Cost, Override, Policy, PolicyKind, QuotaRule};
 
 use super::rejection::Rejection;
 use super::wire::ReloadRequest;
@@ -60,10 +60,12 @@ struct PolicyBody<'a> {
     /// `enforce`, `shadow` or `off`.
     mode: &'a str,
     exempt: bool,
+    /// Whether it denies whatever it matches.
+    denies: bool,
     /// The attributes that it looks at.
     #[serde(rename = "match")]
     matches: Vec<&'a str>,
-    /// Who is counted; absent if it is exempt, as `settings` are.
+    /// Who is counted; absent if it exempts or denies, as `settings` are.
     #[serde(skip_serializing_if = "Option::is_none")]
     key: Option<String>,
     quotas: Vec<String>,
@@ -167,13 +169,14 @@ impl<S: ServedStore + 'static> Edge<S> {
 
 impl<'a> PolicyBody<'a> {
     fn new(policy: &'a Policy) -> Self {
-        let counts = !policy.is_exempt();
+        let counts = policy.kind() == PolicyKind::Count;
         Self {
             name: policy.name(),
             description: policy.description(),
             line: policy.at().map(|at| at.line),
             mode: policy.mode().name(),
             exempt: policy.is_exempt(),
+            denies: policy.kind() == PolicyKind::Deny,
             matches: attributes(policy.conditions()),
             key: counts.then(|| policy.identity().to_string()),
             quotas: written(policy.quota_rules()),

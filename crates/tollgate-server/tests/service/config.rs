@@ -259,6 +259,27 @@ writes (line 27) does not match: method: { not: GET } does not hold of `GET`; no
 }
 
 #[test]
+fn it_is_said_who_is_on_a_list() {
+    let text = "deny: { user: [mallory] }\nallow: { ip: 10.0.0.0/8 }\npolicies: [{ name: each, key: [user], quotas: [1/1m] }]\n";
+    let file = file("lists.yaml", text);
+    let explain = |arguments: &[&str]| run("explain", &file, arguments).1;
+    let said = explain(&["user=mallory", "ip=192.0.2.1"]);
+    assert!(said.starts_with("denied: `deny` denies whatever it matches (at "), "{said}");
+    assert!(said.contains("\ndeny (line 1) denies the request\n"), "{said}");
+    assert!(
+        said.contains("\neach (line 3) matches and counts nothing: `deny` ends the matter before"),
+        "{said}"
+    );
+    assert!(said.contains("\nallow (line 2) does not match: none of `any` holds: ip: { cidr: [10.0.0.0/8] } does not hold of"), "{said}");
+    let said = explain(&["user=mallory", "ip=10.0.0.1"]);
+    assert!(said.starts_with("allowed and not counted: `allow` exempts it (at "), "{said}");
+    assert!(
+        said.contains("\ndeny (line 1) matches and counts nothing: `allow` exempts the request\n"),
+        "{said}"
+    );
+}
+
+#[test]
 fn it_is_said_why_a_request_is_not_counted() {
     let file = file("ends.yaml", SHOP);
     let explain = |arguments: &[&str]| run("explain", &file, arguments).1;
@@ -302,7 +323,7 @@ fn an_explanation_is_there_for_programs() {
             "line": 15,
             "mode": "enforce",
             "matches": true,
-            "exempt": false,
+            "exempt": false, "denies": false,
             "counts": "user=alice",
             "charges": [{
                 "quota": "5/1m",

@@ -856,3 +856,37 @@ policies:
     let listed = servers[0].admin_get("/v1/policies").json()["policies"][0]["quotas"].clone();
     assert_eq!(listed, json!(["{ limit: { attribute: quota }, max: 5, window: 1d@first_hit }"]));
 }
+
+#[test]
+fn whoever_is_on_a_list_is_denied_without_a_store_and_the_list_is_reloaded() {
+    let folder = Folder::new();
+    let list = folder.write("banned.txt", "192.0.2.0/24\n");
+    let text = "deny: { ip_from: banned.txt }
+allow: { user: [root] }
+policies: [{ name: all, key: [user], quotas: [9/1d@first_hit] }]
+";
+    let server = serve(&folder.write("t.yaml", text), &[]);
+    let check = |query: &str| server.get(&format!("/v1/check?{query}"));
+    let denied = check("ip=192.0.2.7&user=alice");
+    let body = denied.json();
+    assert_eq!((denied.status, &body["type"]), (403, &json!("urn:problem-type:tollgate:denied")));
+    assert_eq!(
+        (&body["policy"], &body["ground"], &body["reason"]),
+        (&json!("deny"), &json!("denied"), &json!("denied"))
+    );
+    assert_eq!(body["violated-policies"], json!(["deny"]));
+    assert_eq!(check("ip=192.0.2.7&user=root").json()["ground"], "exempt");
+    assert_eq!(check("ip=198.51.100.1&user=alice").json()["used"], 1, "the denial took nothing");
+    let listed = server.admin_get("/v1/policies").json()["policies"].clone();
+    let shown = |place: usize| (listed[place]["name"].clone(), listed[place]["denies"].clone());
+    assert_eq!((shown(0), shown(1)), ((json!("allow"), json!(false)), (json!("deny"), json!(true))));
+    let metrics = String::from_utf8(server.admin_get("/metrics").body).expect("a text");
+    assert!(
+        metrics.lines().any(|line| line.contains("policy=\"deny\"") && line.ends_with(" 1")),
+        "{metrics}"
+    );
+
+    fs::write(&list, "198.51.100.0/24\n").expect("it can be written");
+    until("the other list is live", || check("ip=198.51.100.1&user=alice&cost=0").status == 403);
+    assert_eq!(check("ip=192.0.2.7&user=alice").status, 200);
+}

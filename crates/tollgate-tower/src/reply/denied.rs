@@ -37,6 +37,8 @@ pub(super) fn body(status: StatusCode, by: &DeniedBy) -> String {
         #[cfg(feature = "policy")]
         DeniedBy::MissingKey { policy, .. } => uncounted(object.text("policy", policy), "missing_key"),
         #[cfg(feature = "policy")]
+        DeniedBy::List { policy } => uncounted(object.text("policy", policy), "denied"),
+        #[cfg(feature = "policy")]
         DeniedBy::Unmatched => uncounted(&mut object, "unmatched"),
     }
     object.end();

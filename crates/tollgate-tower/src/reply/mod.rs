@@ -25,14 +25,15 @@ pub(crate) fn is_grpc(headers: &HeaderMap) -> bool {
     grpc::is_asked_for(headers)
 }
 
-/// The status without the headers of the limits. To gRPC it is RESOURCE_EXHAUSTED, unless no policy matches.
+/// The status without the headers of the limits. To gRPC it is RESOURCE_EXHAUSTED, unless no policy matches or a list
+/// denies.
 pub(crate) fn denied(request: &HeaderMap, status: StatusCode, by: &DeniedBy) -> Response<Bytes> {
     if !is_grpc(request) {
         return problem(status, denied::body(status, by));
     }
     let status = match by {
         #[cfg(feature = "policy")]
-        DeniedBy::Unmatched => status,
+        DeniedBy::List { .. } | DeniedBy::Unmatched => status,
         _ => StatusCode::TOO_MANY_REQUESTS,
     };
     let decided = by.quotas().and_then(|(counted, _)| counted.decided());

@@ -234,6 +234,22 @@ async fn a_proxy_in_front_of_policies_shows_as_well() {
     }
 }
 
+#[tokio::test]
+async fn whoever_is_on_a_list_is_denied_before_anything_is_counted() {
+    let limits = "deny: { user: [mallory] }
+allow: { user: [root] }
+policies: [{ name: each, key: [user], quotas: [1/1m] }]";
+    let layer = RateLimitLayer::builder(Rule::policies(&limiter(limits), with_user())).build().unwrap();
+    let address = serve(router().layer(layer)).await;
+    for _ in 0..2 {
+        let denied = send(address, "GET /users/7", &[("x-user", "mallory")]).await;
+        assert_eq!((denied.status, denied.header("retry-after")), (StatusCode::FORBIDDEN, None));
+        assert_eq!(denied.json()["detail"], "the request is on a list of those that are denied");
+        assert_eq!(send(address, "GET /users/7", &[("x-user", "root")]).await.status, StatusCode::OK);
+    }
+    assert_eq!(send(address, "GET /users/7", &[("x-user", "alice")]).await.status, StatusCode::OK);
+}
+
 /// A client that sends the header itself would choose its limit.
 #[tokio::test]
 async fn a_limit_is_taken_only_from_what_is_verified() {

@@ -65,14 +65,15 @@ pub(in crate::http) struct DecisionBody<'a> {
     receipt: Option<String>,
 }
 
-/// Why a request is answered as it is where no quota decides: no policy limits it, a policy exempts it, or a policy
-/// denies who does not say whom it is to count, or no policy matches and such requests are denied.
+/// Why a request is answered as it is where no quota decides: no policy limits it, a policy exempts it, a policy denies
+/// whatever it matches, a policy denies who does not say whom it is to count, or no policy matches and such requests are denied.
 #[derive(Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 #[schemars(rename = "Ground")]
 enum GroundBody {
     Unlimited,
     Exempt,
+    Denied,
     MissingKey,
     Unmatched,
 }
@@ -140,13 +141,14 @@ pub(super) enum DecisionSource {
     Fallback,
 }
 
-/// Why a request is denied: a later window has room for it, none ever has, it does not say whom to count, or no policy
-/// matches it.
+/// Why a request is denied: a later window has room for it, none ever has, a policy denies whatever it matches, it does
+/// not say whom to count, or no policy matches it.
 #[derive(Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 enum DenialReason {
     QuotaExceeded,
     CostExceedsLimit,
+    Denied,
     MissingKey,
     Unmatched,
 }
@@ -188,6 +190,7 @@ impl<'a> DecisionBody<'a> {
         let (ground, reason) = match decision.ground() {
             Ground::Unlimited => (Some(GroundBody::Unlimited), None),
             Ground::Exempt(_) => (Some(GroundBody::Exempt), None),
+            Ground::Denied(_) => (Some(GroundBody::Denied), Some(DenialReason::Denied)),
             Ground::MissingKey { .. } => (Some(GroundBody::MissingKey), Some(DenialReason::MissingKey)),
             Ground::Unmatched => (Some(GroundBody::Unmatched), Some(DenialReason::Unmatched)),
             _ => (None, state.and_then(QuotaState::reason).map(Into::into)),
@@ -228,6 +231,7 @@ impl<'a> DeniedBody<'a> {
             (Ground::MissingKey { policy, no_key }, _) => {
                 DenialProblem::of_missing_key(policy.name(), no_key.to_string())
             }
+            (Ground::Denied(policy), _) => DenialProblem::of_list(policy.name()),
             (_, Some(counted)) => DenialProblem::of_quotas(counted, limit_headers),
             (_, None) => DenialProblem::of_unmatched(),
         };

@@ -1,0 +1,63 @@
+//! Who is admitted or denied as a whole, as it is written.
+
+use std::borrow::Cow;
+
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+
+use super::key::attribute_name;
+use super::read::{OneOrMany, Read};
+use super::table::FileBeside;
+use super::test::{Cidr, NetworksOf, TextsOf};
+use super::tree::Node;
+use crate::problem::Problems;
+use crate::{Attributes, Condition, Pattern, ProblemKind, Test};
+
+/// Attributes with their values; whoever has one of them is meant.
+#[derive(Debug)]
+pub(crate) struct Listed(pub(crate) Vec<Condition>);
+
+/// What the names of attributes end in whose values are in a file.
+pub(crate) const FROM: &str = "_from";
+
+impl Read for Listed {
+    fn read(node: &Node, problems: &mut Problems) -> Option<Self> {
+        let entries = problems.take(node.at, node.mapping("attributes such as { ip_from: networks.txt }"))?;
+        if entries.is_empty() {
+            problems.add(node.at, ProblemKind::Empty("attribute such as { ip_from: networks.txt }"));
+        }
+        let mut conditions = Vec::new();
+        for entry in entries {
+            let (name, is_file) = match entry.key.strip_suffix(FROM) {
+                Some(name) => (name, true),
+                None => (&*entry.key, false),
+            };
+            let Some(attribute) = attribute_name(name, node, problems) else { continue };
+            let test = match (&*attribute, is_file) {
+                ("ip", false) => OneOrMany::<Cidr>::read(&entry.node, problems).map(Cidr::test),
+                ("ip", true) => NetworksOf::read(&entry.node, problems).map(|list| Test::In(list.0)),
+                (_, false) => OneOrMany::<Pattern>::read(&entry.node, problems)
+                    .map(|texts| Test::OneOf(texts.0.into_iter().map(|text| text.value).collect())),
+                (_, true) => TextsOf::read(&entry.node, problems).map(|list| Test::In(list.0)),
+            };
+            conditions.extend(test.map(|test| Condition { attribute, test }));
+        }
+        Some(Self(conditions))
+    }
+}
+
+impl JsonSchema for Listed {
+    fn schema_name() -> Cow<'static, str> {
+        "Listed".into()
+    }
+
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        let (text, file) = (generator.subschema_for::<Pattern>(), generator.subschema_for::<FileBeside>());
+        json_schema!({
+            "type": "object",
+            "propertyNames": { "minLength": 1, "maxLength": Attributes::MAX_NAME },
+            "patternProperties": { "_from$": file },
+            "additionalProperties": { "anyOf": [text, { "type": "array", "items": text, "minItems": 1 }] },
+            "minProperties": 1,
+        })
+    }
+}
