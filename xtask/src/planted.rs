@@ -1,4 +1,4 @@
-//! Bugs that the simulation has to find: each is put into a copy of the sources, and the copy is built and searched.
+//! Bugs that a proof has to find: each is put into a copy of the sources, and the copy is built and searched.
 //!
 //! A bug is a text file. It begins with a sentence that says what is wrong. Each change follows under the path of its
 //! file, in the form of a merge conflict: the right source, then the source with the bug. The product's own sources
@@ -9,11 +9,34 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail, ensure};
 
-use crate::command::target_directory;
+use crate::command::{CommandLine, target_directory};
 use crate::prove;
 
-/// The files of bugs.
-const FOLDER: &str = "crates/tollgate/src/memory/tests/sim/planted";
+/// A proof that can be shown to find bugs.
+#[derive(Clone, Copy)]
+pub(crate) struct Hunt {
+    proof: &'static str,
+    /// The files of bugs.
+    folder: &'static str,
+    /// The package in which most of them are.
+    package: &'static str,
+    /// The tests among which is the one that searches, `a_planted_bug_is_found`.
+    tests: fn() -> CommandLine,
+}
+
+pub(crate) const SIM: Hunt = Hunt {
+    proof: "sim",
+    folder: "crates/tollgate/src/memory/tests/sim/planted",
+    package: "tollgate",
+    tests: prove::shuttle_tests,
+};
+
+pub(crate) const POLICIES: Hunt = Hunt {
+    proof: "policies",
+    folder: "crates/tollgate-policy/tests/reading/planted",
+    package: "tollgate-policy",
+    tests: prove::reading_tests,
+};
 
 /// What the workspace is built from.
 const SOURCES: [&str; 4] = ["Cargo.lock", "Cargo.toml", "crates", "xtask"];
@@ -32,66 +55,71 @@ struct Change {
     put: String,
 }
 
-/// Looks for each bug, and fails unless all are found.
-pub(crate) fn run() -> Result<()> {
-    let bugs = read_all()?;
-    let copy = target_directory()?.join("planted");
-    fs::create_dir_all(&copy).with_context(|| format!("cannot make {}", copy.display()))?;
-    SOURCES.iter().try_for_each(|source| replace_all(Path::new(source), &copy.join(source)))?;
-    let mut missed = Vec::new();
-    for bug in &bugs {
-        eprintln!("\n=== {}: {}", bug.name, bug.says);
-        let originals = bug.plant(&copy)?;
-        let found = search(&copy)?;
-        for (file, text) in originals {
-            fs::write(&file, text).with_context(|| format!("cannot restore {}", file.display()))?;
-        }
-        match found {
-            Some(found) => println!("RESULT prove/sim/planted/{} {found}", bug.name),
-            None => {
-                println!("RESULT prove/sim/planted/{} found=no", bug.name);
-                missed.push(bug.name.as_str());
+impl Hunt {
+    /// Looks for each bug, and fails unless all are found.
+    pub(crate) fn run(self) -> Result<()> {
+        let (proof, bugs) = (self.proof, self.bugs()?);
+        let copy = target_directory()?.join("planted");
+        fs::create_dir_all(&copy).with_context(|| format!("cannot make {}", copy.display()))?;
+        SOURCES.iter().try_for_each(|source| replace_all(Path::new(source), &copy.join(source)))?;
+        let mut missed = Vec::new();
+        for bug in &bugs {
+            eprintln!("\n=== {}: {}", bug.name, bug.says);
+            let originals = bug.plant(&copy)?;
+            let found = self.search(&copy)?;
+            for (file, text) in originals {
+                fs::write(&file, text).with_context(|| format!("cannot restore {}", file.display()))?;
+            }
+            match found {
+                Some(found) => println!("RESULT prove/{proof}/planted/{} {found}", bug.name),
+                None => {
+                    println!("RESULT prove/{proof}/planted/{} found=no", bug.name);
+                    missed.push(bug.name.as_str());
+                }
             }
         }
+        println!("RESULT prove/{proof}/planted bugs={} found={}", bugs.len(), bugs.len() - missed.len());
+        ensure!(missed.is_empty(), "not found: {}", missed.join(", "));
+        Ok(())
     }
-    println!("RESULT prove/sim/planted bugs={} found={}", bugs.len(), bugs.len() - missed.len());
-    ensure!(missed.is_empty(), "not found: {}", missed.join(", "));
-    Ok(())
-}
 
-/// Builds the copy and looks for its bug. Returns how many schedules it took.
-fn search(copy: &Path) -> Result<Option<String>> {
-    // In a target directory of its own: in ours, cargo would take the copy for the original.
-    let target = copy.join("target").display().to_string();
-    let tests = prove::shuttle_tests()
-        // Most bugs are found sooner than well optimized code is built, and each changes few lines.
-        .arguments(["--config", "profile.models.package.tollgate.opt-level=1"])
-        .arguments(["--config", "profile.models.package.tollgate.codegen-units=64"])
-        .environment("CARGO_INCREMENTAL", "1")
-        .directory(copy.to_owned())
-        .environment("CARGO_TARGET_DIR", target);
-    tests.clone().argument("--no-run").run()?;
-    let (said, outcome) =
-        tests.arguments(["a_planted_bug_is_found", "--", "--ignored", "--nocapture"]).say()?;
-    let found = said.lines().find_map(|line| line.strip_prefix("FOUND "));
-    let Some(found) = found.filter(|_| outcome.is_ok()) else { return Ok(None) };
-    let (figures, promise) = found.split_once(" by=").unwrap_or((found, ""));
-    eprintln!("{promise}");
-    Ok(Some(figures.to_owned()))
-}
-
-fn read_all() -> Result<Vec<Bug>> {
-    let mut files: Vec<PathBuf> = Vec::new();
-    for entry in fs::read_dir(FOLDER).with_context(|| format!("cannot list {FOLDER}"))? {
-        files.push(entry.with_context(|| format!("cannot list {FOLDER}"))?.path());
+    /// Builds the copy and looks for its bug. Returns how long a search it took.
+    fn search(self, copy: &Path) -> Result<Option<String>> {
+        // In a target directory of its own: in ours, cargo would take the copy for the original.
+        let target = copy.join("target").display().to_string();
+        let package = format!("profile.models.package.{}", self.package);
+        let tests = (self.tests)()
+            // Most bugs are found sooner than well optimized code is built, and each changes few lines.
+            .arguments(["--config", &format!("{package}.opt-level=1")])
+            .arguments(["--config", &format!("{package}.codegen-units=64")])
+            .environment("CARGO_INCREMENTAL", "1")
+            .directory(copy.to_owned())
+            .environment("CARGO_TARGET_DIR", target);
+        tests.clone().argument("--no-run").run()?;
+        let (said, outcome) =
+            tests.arguments(["a_planted_bug_is_found", "--", "--ignored", "--nocapture"]).say()?;
+        let found = said.lines().find_map(|line| line.strip_prefix("FOUND "));
+        let Some(found) = found.filter(|_| outcome.is_ok()) else { return Ok(None) };
+        let (figures, promise) = found.split_once(" by=").unwrap_or((found, ""));
+        eprintln!("{promise}");
+        Ok(Some(figures.to_owned()))
     }
-    files.sort();
-    let read = |file: PathBuf| {
-        let text = fs::read_to_string(&file).with_context(|| format!("cannot read {}", file.display()))?;
-        let name = file.file_stem().unwrap_or_default().to_string_lossy().into_owned();
-        Bug::parse(name, &text).with_context(|| format!("{} is not a bug", file.display()))
-    };
-    files.into_iter().map(read).collect()
+
+    fn bugs(self) -> Result<Vec<Bug>> {
+        let folder = self.folder;
+        let mut files: Vec<PathBuf> = Vec::new();
+        for entry in fs::read_dir(folder).with_context(|| format!("cannot list {folder}"))? {
+            files.push(entry.with_context(|| format!("cannot list {folder}"))?.path());
+        }
+        files.sort();
+        let read = |file: PathBuf| {
+            let text =
+                fs::read_to_string(&file).with_context(|| format!("cannot read {}", file.display()))?;
+            let name = file.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+            Bug::parse(name, &text).with_context(|| format!("{} is not a bug", file.display()))
+        };
+        files.into_iter().map(read).collect()
+    }
 }
 
 impl Bug {
@@ -193,17 +221,19 @@ mod tests {
     #[test]
     fn every_bug_finds_its_place() {
         let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
-        let folder = root.join(FOLDER);
-        let mut bugs = 0;
-        for entry in fs::read_dir(folder).unwrap() {
-            let file = entry.unwrap().path();
-            let bug = Bug::parse(file.display().to_string(), &fs::read_to_string(&file).unwrap()).unwrap();
-            for Change { file, find, .. } in &bug.changes {
-                let text = fs::read_to_string(root.join(file)).unwrap();
-                assert_eq!(text.matches(find.as_str()).count(), 1, "{}: {find}", bug.name);
+        for (Hunt { folder, .. }, least) in [(SIM, 25), (POLICIES, 28)] {
+            let mut bugs = 0;
+            for entry in fs::read_dir(root.join(folder)).unwrap() {
+                let file = entry.unwrap().path();
+                let bug =
+                    Bug::parse(file.display().to_string(), &fs::read_to_string(&file).unwrap()).unwrap();
+                for Change { file, find, .. } in &bug.changes {
+                    let text = fs::read_to_string(root.join(file)).unwrap();
+                    assert_eq!(text.matches(find.as_str()).count(), 1, "{}: {find}", bug.name);
+                }
+                bugs += 1;
             }
-            bugs += 1;
+            assert!(bugs >= least, "{bugs} bugs");
         }
-        assert!(bugs >= 25, "{bugs} bugs");
     }
 }

@@ -50,6 +50,18 @@ pub(crate) enum Proof {
         #[arg(long, default_value_t = 300)]
         seconds: u32,
     },
+    /// Decide on random requests by random files of policies, and hold each decision against a naive reading of the file
+    Policies {
+        /// Files, with 12 requests each
+        #[arg(long, default_value_t = 1_000_000, value_parser = clap::value_parser!(u64).range(1..))]
+        files: u64,
+        /// Of the first file, as a violation names it; the others have those that follow
+        #[arg(long, default_value_t = 1)]
+        seed: u64,
+        /// Show instead that bugs which are planted in a copy of the sources are found
+        #[arg(long)]
+        planted: bool,
+    },
     /// Charge the library and the service on the real clock around the ends of windows, and count what they admit
     Realtime {
         /// How long, in all
@@ -109,6 +121,7 @@ pub(crate) fn brief(name: &str) -> &'static [&'static str] {
         "http" => &["--inputs", "20000"],
         "memory" => &["--seconds", "2", "--crowds", "200"],
         "parser" => &["--seconds", "30"],
+        "policies" => &["--files", "50000"],
         "realtime" => &["--minutes", "1"],
         "redis" => &["--rounds", "1"],
         "reloads" => &["--reloads", "1000"],
@@ -131,10 +144,12 @@ impl Proof {
             Self::Memory { seconds, crowds } => memory(seconds, crowds),
             Self::Miri => miri(),
             Self::Parser { seconds } => parser(seconds),
+            Self::Policies { planted: true, .. } => planted::POLICIES.run(),
+            Self::Policies { files, seed, planted: false } => policies(files, seed),
             Self::Realtime { minutes } => realtime(minutes * 60),
             Self::Redis { rounds, seed, fault } => redis(rounds, seed, fault),
             Self::Reloads { reloads: count } => reloads(count),
-            Self::Sim { planted: true, .. } => planted::run(),
+            Self::Sim { planted: true, .. } => planted::SIM.run(),
             Self::Sim { schedules, seed, planted: false } => sim(schedules, seed),
         }
     }
@@ -229,6 +244,20 @@ fn parser(seconds: u32) -> Result<()> {
         .run()?;
     println!("RESULT prove/parser seconds={seconds} violations=0");
     Ok(())
+}
+
+/// The tests that read files of policies a second time, optimized, and so are the regular expressions in files.
+pub(crate) fn reading_tests() -> CommandLine {
+    command("cargo test --locked --profile models --package tollgate-policy --test reading")
+        .arguments(["--config", "profile.models.package.regex-automata.opt-level=3"])
+}
+
+fn policies(files: u64, seed: u64) -> Result<()> {
+    reading_tests()
+        .environment("TOLLGATE_FILES", files.to_string())
+        .environment("TOLLGATE_SEED", seed.to_string())
+        .arguments(["--", "--ignored", "--exact", "prove", "--nocapture"])
+        .run()
 }
 
 /// Gives half of the time to the library and half to the service.
@@ -386,6 +415,6 @@ mod tests {
             Proof::from_arg_matches(&matches).unwrap();
         }
         let is_brief = |name: &&String| !brief(name).is_empty();
-        assert_eq!(names().iter().filter(is_brief).count(), 7, "a proof has another name");
+        assert_eq!(names().iter().filter(is_brief).count(), 8, "a proof has another name");
     }
 }

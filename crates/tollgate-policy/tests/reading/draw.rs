@@ -1,0 +1,473 @@
+//! Files and requests, drawn at random. Values are few and alike, so that they meet and lie within each other.
+
+use fastrand::Rng;
+
+use crate::address::Address;
+use crate::expression::Expression;
+use crate::file::{
+    Cost, Counting, File, Key, Lines, Match, Mode, Named, OnMissingCost, OnMissingKey, Override, Policy,
+    QuotaChoice, Quotas, Test,
+};
+use crate::judge::{Request, Said};
+use crate::pattern::{Pattern, Piece};
+
+const NAMES: [&str; 6] = ["x", "y", "method", "path", "ip", "units"];
+
+/// The usual characters of texts first.
+const ALPHABET: [char; 14] = ['a', 'b', '/', 'a', 'b', '/', 'A', '.', 'é', 'É', 'σ', 'ς', 'Σ', 'İ'];
+
+const WORDS: [&str; 12] =
+    ["GET", "HEAD", "get", "Head", "PUT", "1.10", "no", "gold", "free", "/login", "a, b", "\"ä\""];
+
+const TIERS: [&str; 3] = ["free", "gold", "a"];
+
+/// Each list has one of each kind at most, because their windows are the same.
+const QUOTAS: [&[(&str, &str)]; 4] = [
+    &[("5/1m", "5/1m"), ("7/minute", "7/1m"), ("0/1m", "0/1m"), ("10/60s", "10/1m")],
+    &[("3/1s@first_hit", "3/1s@first_hit"), ("4/1s@first_hit", "4/1s@first_hit")],
+    &[("100/day@Europe/Berlin", "100/day@Europe/Berlin")],
+    &[("9/1h@staggered", "9/1h@staggered"), ("1 per 3 hours", "1/3h")],
+];
+
+/// Draws a file, then requests that come near what it asks for.
+pub(crate) struct Draw {
+    random: Rng,
+    /// Values of attributes for which something in the file may hold.
+    near: Vec<(String, String)>,
+}
+
+impl Draw {
+    pub(crate) fn new(seed: u64) -> Self {
+        Self { random: Rng::with_seed(seed), near: Vec::new() }
+    }
+
+    pub(crate) fn file(&mut self) -> File {
+        let tiers = if self.once_in(2) { TIERS.to_vec() } else { Vec::new() };
+        let tiers: Vec<(String, Quotas)> =
+            tiers.into_iter().map(|name| (name.to_owned(), self.quotas())).collect();
+        let most = if self.once_in(20) { 60 } else { 8 };
+        let policies = (0..self.random.usize(..=most)).map(|number| self.policy(number, !tiers.is_empty()));
+        let policies = policies.collect();
+        File {
+            mode: if self.once_in(12) { self.mode() } else { Mode::Enforce },
+            denies_unmatched: self.once_in(3).then(|| self.random.bool()),
+            on_missing_key: self.once_in(3).then(|| self.on_missing_key()),
+            tiers,
+            policies,
+            style: self.random.u64(..),
+        }
+    }
+
+    pub(crate) fn request(&mut self) -> Request {
+        let mut attributes = Vec::new();
+        for name in NAMES {
+            if self.once_in(8) {
+                continue;
+            }
+            let value = match self.random.u32(..8) {
+                0..5 => self.value_near(name),
+                _ => None,
+            };
+            let value = value.unwrap_or_else(|| self.value_of(name));
+            let value = if self.once_in(4) { self.damaged(&value) } else { value };
+            let said = match ["x", "y", "units"].contains(&name) && self.once_in(5) {
+                true => Said::List(self.list(name, value)),
+                false => Said::Text(value),
+            };
+            attributes.push((name.to_owned(), said));
+        }
+        self.random.shuffle(&mut attributes);
+        if self.once_in(8) {
+            let name = self.name();
+            let value = self.value_of(&name);
+            attributes.push((name, Said::Text(value)));
+        }
+        Request { attributes, cost: if self.once_in(8) { 0 } else { self.random.u32(1..4) } }
+    }
+
+    /// This text, and others beside it.
+    fn list(&mut self, name: &str, text: String) -> Vec<String> {
+        let mut texts = vec![text];
+        for _ in 0..self.random.usize(..3) {
+            texts.extend(self.value_near(name));
+        }
+        self.random.shuffle(&mut texts);
+        texts
+    }
+
+    fn policy(&mut self, number: usize, has_tiers: bool) -> Policy {
+        let name = format!("p{number}");
+        let most = self.random.usize(..3);
+        let conditions = self.conditions(most);
+        let counting = (!self.once_in(10)).then(|| self.counting(has_tiers));
+        Policy { name, is_enabled: !self.once_in(15), conditions, counting }
+    }
+
+    fn counting(&mut self, has_tiers: bool) -> Counting {
+        let quotas = match has_tiers && self.once_in(3) {
+            true => QuotaChoice::Tier { attribute: self.name(), default: self.pick(&TIERS).to_owned() },
+            false => QuotaChoice::List(self.quotas()),
+        };
+        if let QuotaChoice::Tier { attribute, .. } = &quotas {
+            self.near.extend(TIERS.map(|tier| (attribute.clone(), tier.to_owned())));
+        }
+        let overrides =
+            (0..self.random.usize(..3).saturating_sub(self.random.usize(..2))).map(|_| self.over()).collect();
+        Counting {
+            mode: if self.once_in(8) { self.mode() } else { Mode::Enforce },
+            key: self.key(),
+            on_missing_key: self.once_in(2).then(|| self.on_missing_key()),
+            cost: self.cost(),
+            quotas,
+            candidates: self.once_in(6).then(|| self.quotas()),
+            overrides,
+        }
+    }
+
+    /// Some lines, and sometimes matches of which one has to hold, in place of them or beside them.
+    fn conditions(&mut self, most: usize) -> Match {
+        let any = if self.once_in(5) { self.random.usize(1..4) } else { 0 };
+        let any: Vec<Lines> = (0..any)
+            .map(|_| {
+                let most = self.random.usize(1..3);
+                self.lines(most)
+            })
+            .collect();
+        Match {
+            lines: if any.is_empty() || self.random.bool() { self.lines(most) } else { Lines::new() },
+            any,
+        }
+    }
+
+    fn lines(&mut self, most: usize) -> Lines {
+        let mut names = NAMES.to_vec();
+        self.random.shuffle(&mut names);
+        names.truncate(most);
+        names.into_iter().map(|name| (name.to_owned(), self.test(name, 2))).collect()
+    }
+
+    fn test(&mut self, name: &str, depth: u32) -> Test {
+        if self.once_in(3) {
+            return Test::OneOf(self.patterns(name));
+        }
+        let mut tests: Vec<Named> = Vec::new();
+        for _ in 0..self.random.usize(1..3) {
+            let test = self.named(name, depth);
+            let is_there = |other: &Named| std::mem::discriminant(other) == std::mem::discriminant(&test);
+            if !tests.iter().any(is_there) {
+                tests.push(test);
+            }
+        }
+        let is_text = |test: &Named| {
+            matches!(
+                test,
+                Named::Equal(_) | Named::OneOf(_) | Named::Prefix(_) | Named::Glob(_) | Named::Regex(_)
+            )
+        };
+        let ignores_case = (tests.iter().any(is_text) && self.once_in(3)).then(|| !self.once_in(4));
+        Test::Braces { tests, ignores_case }
+    }
+
+    fn named(&mut self, name: &str, depth: u32) -> Named {
+        let is_address = name == "ip" || self.once_in(8);
+        match self.random.u32(..16) {
+            0..8 if is_address => {
+                let networks = (0..self.random.usize(1..4)).map(|_| self.network(name)).collect();
+                if self.once_in(3) { Named::CidrFrom(networks) } else { Named::Cidr(networks) }
+            }
+            0..3 => Named::Equal(self.noted(name)),
+            3..6 => Named::Prefix(self.beginning(name)),
+            6..8 => Named::OneOf(self.patterns(name)),
+            8..10 => Named::Glob(self.pattern(name)),
+            10 => {
+                let expression = Expression::draw(&mut self.random, &ALPHABET, 2);
+                for _ in 0..3 {
+                    let example = expression.example(&mut self.random);
+                    self.near.push((name.to_owned(), example));
+                }
+                Named::Regex(expression)
+            }
+            11 => {
+                let lines =
+                    (0..self.random.usize(..4)).map(|_| self.noted(name)).filter(|line| !line.is_empty());
+                Named::OneOfFrom(lines.collect())
+            }
+            12 => Named::Present(self.random.bool()),
+            13 => Named::Absent(self.random.bool()),
+            _ if depth > 0 => Named::Not(Box::new(self.test(name, depth - 1))),
+            _ => Named::Equal(self.noted(name)),
+        }
+    }
+
+    fn patterns(&mut self, name: &str) -> Vec<Pattern> {
+        (0..self.random.usize(1..4)).map(|_| self.pattern(name)).collect()
+    }
+
+    /// A text that the value may be, with places taken out for wildcards.
+    fn pattern(&mut self, name: &str) -> Pattern {
+        let text = self.noted(name);
+        if self.once_in(2) {
+            return Pattern::of(&text);
+        }
+        if self.once_in(6) {
+            // A variable's `*` is not special, and then the only special one may be at the end.
+            let text = text + self.pick(&["*", "?", "a*b"]);
+            let end = if self.random.bool() { vec![Piece::Star] } else { Vec::new() };
+            self.near.push((name.to_owned(), format!("a{text}")));
+            return Pattern([vec![Piece::Text("a".to_owned()), Piece::Variable(text)], end].concat());
+        }
+        let mut pieces = Vec::new();
+        for character in text.chars() {
+            match self.random.u32(..8) {
+                0 | 1 => pieces.push(Piece::Star),
+                2 => pieces.push(Piece::Any),
+                3 => {}
+                _ => pieces.push(Piece::Text(character.to_string())),
+            }
+        }
+        // More often at the end, where it makes a prefix.
+        if self.random.bool() {
+            pieces.push(Piece::Star);
+        }
+        Pattern(pieces)
+    }
+
+    fn beginning(&mut self, name: &str) -> String {
+        let text = self.noted(name);
+        let length = self.random.usize(1..4);
+        let beginning: String = text.chars().take(length).collect();
+        if beginning.is_empty() { "a".to_owned() } else { beginning }
+    }
+
+    fn network(&mut self, name: &str) -> String {
+        let is_mapped = self.once_in(6);
+        let (mut bytes, bits): (Vec<u8>, usize) = match self.random.bool() {
+            true => (self.ipv4().to_vec(), 32),
+            false => (self.ipv6().to_vec(), 128),
+        };
+        let length = if self.once_in(4) { bits } else { self.random.usize(..=bits) };
+        // Half of all lengths are those that people write.
+        let length = if self.random.bool() { length / 8 * 8 } else { length };
+        let mut last = bytes.clone();
+        for bit in length..bits {
+            bytes[bit / 8] &= !(0x80 >> (bit % 8));
+            last[bit / 8] |= 0x80 >> (bit % 8);
+        }
+        let number = |bytes: &[u8]| bytes.iter().fold(0_u128, |all, byte| all << 8 | u128::from(*byte));
+        for near in
+            [number(&bytes).wrapping_sub(1), number(&bytes), number(&last), number(&last).wrapping_add(1)]
+        {
+            let near = Address::of(&near.to_be_bytes()[16 - bits / 8..]).spelled();
+            self.near.push((name.to_owned(), near));
+        }
+        let first = Address::of(&bytes).spelled();
+        match () {
+            () if is_mapped && bits == 32 => format!("::ffff:{first}/{}", length + 96),
+            // Of a mapped network, 96 bits say no more than that it is IPv4.
+            () if first.starts_with("::ffff:") && length < 96 => "::/0".to_owned(),
+            () if length == bits && self.random.bool() => first,
+            () => format!("{first}/{length}"),
+        }
+    }
+
+    fn quotas(&mut self) -> Quotas {
+        if self.once_in(8) {
+            return Quotas::new();
+        }
+        let mut kinds = QUOTAS.to_vec();
+        self.random.shuffle(&mut kinds);
+        let count = self.random.usize(1..4);
+        kinds.into_iter().take(count).map(|kind| *self.random.choice(kind).expect("there are some")).collect()
+    }
+
+    fn over(&mut self) -> Override {
+        if self.random.bool() {
+            let most = self.random.usize(1..3);
+            let conditions = self.conditions(most);
+            let candidates = self.once_in(4).then(|| self.quotas());
+            return Override::When { conditions, quotas: self.quotas(), candidates };
+        }
+        let attribute = self.name();
+        let mut values: Vec<String> = (0..self.random.usize(1..6)).map(|_| self.noted(&attribute)).collect();
+        values.sort();
+        values.dedup();
+        let mut rows: Vec<(String, Quotas)> =
+            values.into_iter().map(|value| (value, self.quotas())).collect();
+        let beside = self.random.bool().then(|| rows.split_off(self.random.usize(..rows.len())));
+        Override::Table { attribute, values: rows, beside }
+    }
+
+    fn key(&mut self) -> Key {
+        match self.random.u32(..8) {
+            0 => Key::Global,
+            1 | 2 => Key::All(self.parts(0)),
+            3 | 4 => Key::FirstOf(self.parts(1)),
+            _ => self.part(),
+        }
+    }
+
+    /// Different ones, some of them made of several.
+    fn parts(&mut self, depth: u32) -> Vec<Key> {
+        let mut parts = Vec::new();
+        for _ in 0..self.random.usize(2..4) {
+            let part = match self.random.u32(..6) {
+                0 if depth > 0 => Key::All(self.parts(0)),
+                1 if depth == 0 => Key::FirstOf(self.parts(2)),
+                _ => self.part(),
+            };
+            if !parts.contains(&part) {
+                parts.push(part);
+            }
+        }
+        // A list of one is that one.
+        if parts.len() == 1 { vec![parts.remove(0), Key::Attribute("z".to_owned())] } else { parts }
+    }
+
+    fn part(&mut self) -> Key {
+        let name = self.name();
+        match self.random.u32(..4) {
+            0 => Key::Address { name: "ip".to_owned(), ipv4: 32, ipv6: 64 },
+            1 => Key::Address { name, ipv4: self.random.usize(..=32), ipv6: self.random.usize(..=128) },
+            _ => Key::Attribute(name),
+        }
+    }
+
+    fn cost(&mut self) -> Cost {
+        match self.random.u32(..8) {
+            0 => Cost::Fixed(self.random.u32(1..5)),
+            1 | 2 => {
+                let max = self.random.u32(1..50);
+                let on_missing = match self.random.u32(..4) {
+                    0 => None,
+                    1 => Some(OnMissingCost::Error),
+                    2 => Some(OnMissingCost::Asked),
+                    _ => Some(OnMissingCost::Fixed(self.random.u32(1..9))),
+                };
+                let min = self.random.bool().then(|| self.random.u32(..=max.min(4)));
+                self.near.push(("units".to_owned(), max.to_string()));
+                self.near.push(("units".to_owned(), (max + 1).to_string()));
+                Cost::Attribute { name: "units".to_owned(), min, max, on_missing }
+            }
+            _ => Cost::Asked,
+        }
+    }
+
+    fn mode(&mut self) -> Mode {
+        *self.random.choice(&[Mode::Off, Mode::Shadow, Mode::Shadow]).expect("there are some")
+    }
+
+    fn on_missing_key(&mut self) -> OnMissingKey {
+        let all = [OnMissingKey::Error, OnMissingKey::Deny, OnMissingKey::Skip];
+        *self.random.choice(&all).expect("there are some")
+    }
+
+    fn name(&mut self) -> String {
+        self.pick(&NAMES).to_owned()
+    }
+
+    /// A value for the file, which requests then say as well.
+    fn noted(&mut self, name: &str) -> String {
+        let value = self.value_of(name);
+        self.near.push((name.to_owned(), value.clone()));
+        value
+    }
+
+    fn value_near(&mut self, name: &str) -> Option<String> {
+        let near: Vec<usize> = (0..self.near.len()).filter(|at| self.near[*at].0 == name).collect();
+        self.random.choice(&near).map(|at| self.near[*at].1.clone())
+    }
+
+    fn value_of(&mut self, name: &str) -> String {
+        match (name, self.random.u32(..10)) {
+            ("method", 0..8) => self.pick(&WORDS[..5]).to_owned(),
+            ("ip", 0..9) => self.address(),
+            ("units", 0..8) => {
+                let numbers = ["0", "1", "7", "007", "40", "99999999999999999999999", "-1", "+3", "3.0", ""];
+                self.pick(&numbers).to_owned()
+            }
+            ("path", 0..8) => format!("/{}", self.text()),
+            (_, 0) => self.address(),
+            (_, 1 | 2) => self.pick(&WORDS).to_owned(),
+            _ => self.text(),
+        }
+    }
+
+    fn text(&mut self) -> String {
+        let length = self.random.usize(..6);
+        let usual = if self.once_in(3) { ALPHABET.len() } else { 6 };
+        (0..length).map(|_| ALPHABET[self.random.usize(..usual)]).collect()
+    }
+
+    /// Nearly the same, or the same in another spelling.
+    fn damaged(&mut self, value: &str) -> String {
+        let at =
+            (0..=self.random.usize(..=value.len())).rev().find(|at| value.is_char_boundary(*at)).unwrap_or(0);
+        let (before, after) = value.split_at(at);
+        let pieces =
+            ["", "/", "//", "/./", "/../", ".", "%2F", "%61", "%C3%A9", "%C3", "%ff", "%", "a", "\n"];
+        match self.random.u32(..5) {
+            0..3 => format!("{before}{}{after}", self.pick(&pieces)),
+            3 => value.to_uppercase(),
+            _ => before.to_owned(),
+        }
+    }
+
+    fn address(&mut self) -> String {
+        let (ipv4, ipv6) = (self.ipv4(), self.ipv6());
+        let plain = Address::of(&ipv4).spelled();
+        match self.random.u32(..12) {
+            0..5 => plain,
+            5 => format!("::ffff:{plain}"),
+            6 => format!(
+                "0:0::FFFF:{:02x}{:02x}:{:x}",
+                ipv4[0],
+                ipv4[1],
+                u16::from(ipv4[2]) << 8 | u16::from(ipv4[3])
+            ),
+            7 => format!("64:ff9b::{plain}"),
+            8 => Address::of(&ipv6).spelled(),
+            9 => {
+                let groups = ipv6.chunks(2).map(|pair| format!("{:02X}{:02X}", pair[0], pair[1]));
+                groups.collect::<Vec<_>>().join(":")
+            }
+            10 => format!("{plain}:80"),
+            _ => {
+                let nearly = [
+                    "10.0.0",
+                    "10.0.0.256",
+                    "010.0.0.1",
+                    ":::",
+                    "::1::",
+                    "fe80::1%eth0",
+                    "1:2:3:4:5:6:7::",
+                    "::",
+                ];
+                self.pick(&nearly).to_owned()
+            }
+        }
+    }
+
+    fn ipv4(&mut self) -> [u8; 4] {
+        let any = self.random.u32(..).to_be_bytes();
+        if self.once_in(6) { any } else { [10, any[1] % 3, 0, any[3] % 4] }
+    }
+
+    fn ipv6(&mut self) -> [u8; 16] {
+        let any = self.random.u128(..).to_be_bytes();
+        let mut few =
+            [0x20, 0x01, 0x0d, 0xb8, 0, any[5] % 3, 0, any[7] % 2, 0, 0, 0, 0, 0, 0, 0, any[15] % 4];
+        if self.once_in(8) {
+            few[..8].fill(0);
+        }
+        if self.once_in(6) { any } else { few }
+    }
+
+    fn pick<'a>(&mut self, choices: &[&'a str]) -> &'a str {
+        choices[self.random.usize(..choices.len())]
+    }
+
+    /// One time in so many.
+    fn once_in(&mut self, times: u32) -> bool {
+        self.random.u32(..times) == 0
+    }
+}

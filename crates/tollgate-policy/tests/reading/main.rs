@@ -1,0 +1,201 @@
+//! Random files, and random requests of each, are decided on twice: by Tollgate, and by a naive reading.
+//!
+//! The generator knows what a file says before it is written, so nothing here reads YAML. The reading tries policy by
+//! policy, condition by condition, and has its own idea of wildcards, regular expressions, networks, paths, keys, costs
+//! and precedence. A seed repeats one file with all its requests.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "this is a test")]
+
+mod address;
+mod draw;
+mod expression;
+mod file;
+mod judge;
+mod path;
+mod pattern;
+mod shrink;
+mod subject;
+
+use std::env;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
+use std::thread;
+
+use tollgate::{Clock, SystemClock};
+
+use self::draw::Draw;
+use self::file::File;
+use self::judge::{Outcome, Request};
+use self::pattern::Pattern;
+use self::subject::Subject;
+
+/// Requests of each file: it takes longer to read than to be asked.
+const REQUESTS: usize = 12;
+
+/// A file and the requests of which something is wrong.
+#[derive(Debug, Clone)]
+pub(crate) struct Case {
+    file: File,
+    requests: Vec<Request>,
+}
+
+/// How often each came out, so that a proof in which nothing happens fails.
+#[derive(Debug, Default, Clone, Copy)]
+struct Tally {
+    requests: u64,
+    exempt: u64,
+    unmatched: u64,
+    unknown: u64,
+    wrong: u64,
+    charged: u64,
+    tried: u64,
+}
+
+struct Found {
+    seed: u64,
+    case: Case,
+    fault: String,
+}
+
+struct Search {
+    files: u64,
+    tally: Tally,
+    found: Option<Found>,
+}
+
+#[test]
+fn files_mean_what_a_naive_reading_of_them_says() {
+    let search = run(1, 500);
+    assert!(search.found.is_none(), "{}", search.told());
+    search.tally.has_all();
+}
+
+#[test]
+#[ignore = "takes its time: cargo xtask prove policies"]
+fn prove() {
+    let number = |name| env::var(name).ok().map(|text| text.parse::<u64>().unwrap());
+    let (first, files) =
+        (number("TOLLGATE_SEED").unwrap_or(1), number("TOLLGATE_FILES").unwrap_or(1_000_000));
+    let start = SystemClock.now();
+    let search = run(first, files);
+    let seconds = SystemClock.now().since(start).as_secs_f64().max(0.001);
+    let Search { files, tally, found } = &search;
+    println!(
+        "\nRESULT prove/policies files={files} requests={} seconds={seconds:.0} charged={} exempt={} denied={} \
+         wrong={} violations={}",
+        tally.requests,
+        tally.charged,
+        tally.exempt,
+        tally.unmatched + tally.unknown,
+        tally.wrong,
+        u8::from(found.is_some())
+    );
+    assert!(found.is_none(), "{}", search.told());
+}
+
+/// Looks for the bug that was put into the sources.
+#[test]
+#[ignore = "no bug is planted: cargo xtask prove policies --planted"]
+fn a_planted_bug_is_found() {
+    let Search { files, found, .. } = run(1, 100_000);
+    let found = found.expect("the bug is found");
+    println!("\nFOUND files={files} by={}", found.fault.lines().next().unwrap_or_default());
+}
+
+/// Judges the files of these seeds on all cores, until something is found.
+fn run(first: u64, files: u64) -> Search {
+    let (next, stop) = (AtomicU64::new(0), AtomicBool::new(false));
+    let all = Mutex::new(Search { files: 0, tally: Tally::default(), found: None });
+    let work = || {
+        let mut tally = Tally::default();
+        let mut judged = 0;
+        while !stop.load(Ordering::Relaxed) {
+            let number = next.fetch_add(1, Ordering::Relaxed);
+            if number >= files {
+                break;
+            }
+            if number > 0 && number.is_multiple_of(100_000) {
+                eprintln!("{number} of {files} files");
+            }
+            let seed = first.wrapping_add(number);
+            let mut draw = Draw::new(seed);
+            let file = draw.file();
+            let requests = (0..REQUESTS).map(|_| draw.request()).collect();
+            let case = Case { file, requests };
+            judged += 1;
+            if let Err(fault) = case.judge(&mut tally) {
+                stop.store(true, Ordering::Relaxed);
+                let mut all = all.lock().unwrap_or_else(PoisonError::into_inner);
+                all.found.get_or_insert(Found { seed, case, fault });
+            }
+        }
+        let mut all = all.lock().unwrap_or_else(PoisonError::into_inner);
+        all.files += judged;
+        all.tally.add(tally);
+    };
+    let cores = thread::available_parallelism().map_or(1, usize::from);
+    thread::scope(|scope| (0..cores).for_each(|_| drop(scope.spawn(work))));
+    all.into_inner().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Case {
+    /// What is wrong, if something is.
+    fn judge(&self, tally: &mut Tally) -> Result<(), String> {
+        let mut subject = Subject::read(&self.file)?;
+        for request in &self.requests {
+            tally.count(&judge::outcome(&self.file, request));
+            subject.agrees(request).map_err(|fault| format!("{fault}\n{request:?}"))?;
+        }
+        Ok(())
+    }
+}
+
+impl Search {
+    /// What was found, cut down, with the command that repeats it.
+    fn told(&self) -> String {
+        let Some(Found { seed, case, fault }) = &self.found else { return "nothing was found".to_owned() };
+        let small = shrink::shrink(case, |case| case.judge(&mut Tally::default()).is_err());
+        let fault = small.judge(&mut Tally::default()).err().unwrap_or_else(|| fault.clone());
+        let texts = small.file.written();
+        let beside: String =
+            texts.beside.iter().map(|(name, text)| format!("\n--- {name}\n{text}")).collect();
+        format!(
+            "seed {seed}: {fault}\n\n--- file\n{}{beside}\n\
+             Run it again: cargo xtask prove policies --seed {seed} --files 1\n",
+            texts.policies
+        )
+    }
+}
+
+impl Tally {
+    fn count(&mut self, outcome: &Outcome) {
+        self.requests += 1;
+        match outcome {
+            Outcome::Exempt(_) => self.exempt += 1,
+            Outcome::DeniedAsUnmatched => self.unmatched += 1,
+            Outcome::DeniedAsUnknown(_) => self.unknown += 1,
+            Outcome::Wrong(_) => self.wrong += 1,
+            Outcome::Counted { deciding, tried } => {
+                self.charged += u64::from(!deciding.is_empty());
+                self.tried += u64::from(!tried.is_empty());
+            }
+        }
+    }
+
+    fn add(&mut self, other: Self) {
+        self.requests += other.requests;
+        self.exempt += other.exempt;
+        self.unmatched += other.unmatched;
+        self.unknown += other.unknown;
+        self.wrong += other.wrong;
+        self.charged += other.charged;
+        self.tried += other.tried;
+    }
+
+    /// Each outcome has to come out of one request in fifty.
+    fn has_all(&self) {
+        let Self { requests, exempt, unmatched, unknown, wrong, charged, tried } = *self;
+        let rarest = [exempt, unmatched, unknown, wrong, charged, tried].into_iter().min();
+        assert!(rarest.is_some_and(|rarest| rarest * 50 > requests), "{self:?}");
+    }
+}
