@@ -11,6 +11,7 @@
 //! | counts are exact under any number of threads | [`race`] |
 //! | a boundary lets through twice the limit and never more | [`boundary`] |
 //! | no window admits more than its limit on the real clock | `realtime`, on Linux, which tells of its ticks |
+//! | service and middleware see one request and decide alike | [`requests`] |
 //! | trouble of a store is answered as the policy says | [`FaultyStore`] |
 //! | what a shared store does with real servers, and when they are in trouble | `servers`, a feature |
 //!
@@ -29,6 +30,7 @@ pub mod race;
 #[cfg(target_os = "linux")]
 pub mod realtime;
 mod replay;
+pub mod requests;
 mod runtime;
 mod seen;
 #[cfg(all(feature = "servers", unix))]

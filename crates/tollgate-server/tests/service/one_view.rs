@@ -1,4 +1,6 @@
-//! A request is seen and answered in one way: by the service, by `explain` and by the middleware.
+//! A request is seen and answered in one way: by the service, however it is asked, by `explain` and by the middleware.
+//!
+//! The middleware's servers play the same table in `crates/tollgate-tower/tests/axum/one_view.rs`.
 
 #![allow(clippy::expect_used, reason = "this is a test")]
 
@@ -9,81 +11,92 @@ use std::task::{Context, Poll};
 
 use bytes::Bytes;
 use http_body_util::{BodyExt, Full};
-use serde_json::{Value, json};
+use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
+use serde_json::{Map, Value, json};
 use tollgate::MemoryStore;
 use tollgate_policy::{Config, PolicyLimiter};
 use tollgate_testkit::block_on;
+use tollgate_testkit::requests::{Asked, BESIDE, LIMITS, REQUESTS};
 use tollgate_tower::key::Peer;
 use tollgate_tower::{AttributeSources, Head, RateLimitLayer, Rule};
 use tower_layer::Layer;
 use tower_service::Service;
 
-use crate::support::{Server, folder::Folder, tollgate};
+use crate::support::{Reply, Server, folder::Folder, tollgate};
 
-const LIMITS: &str = "
-policies:
-  - { name: health, match: { path: /healthz, method: [GET, POST] }, exempt: true }
-  - { name: reads, match: { method: GET }, key: [method], quotas: [9000/1d] }
-  - { name: heads, match: { method: HEAD }, key: global, quotas: [9000/1d] }
-  - { name: writes, match: { method: { not: GET } }, key: global, quotas: [9000/1d] }
-  - { name: login, match: { path: /login }, key: [ip], quotas: [9000/1d] }
-  - { name: folder, match: { path: /login/ }, key: [path], quotas: [9000/1d] }
-  - { name: api, match: { path: '/api/*' }, key: [{ attribute: ip }], quotas: [9000/1d] }
-  - { name: host, match: { ip: 192.0.2.7 }, key: [ip], quotas: [9000/1d] }
-  - { name: network, match: { ip: { cidr: '2001:db8::/32' } }, key: [ip], quotas: [9000/1d] }
-";
-
-/// Each request was seen otherwise by at least one of the three: a policy that one of them applied, another did not.
-#[test]
-fn service_explain_and_middleware_see_the_same_request() {
+/// The file with those beside it, and its path.
+fn limits() -> (Folder, String) {
     let folder = Folder::new();
+    for (name, text) in BESIDE {
+        folder.write(name, text);
+    }
     let file = folder.write("limits.yaml", LIMITS);
+    (folder, file)
+}
+
+fn attributes(asked: &Asked) -> Vec<(&str, &str)> {
+    let own = [("method", asked.method), ("path", asked.path), ("ip", asked.ip)];
+    own.into_iter().chain(asked.attributes.iter().copied()).collect()
+}
+
+fn is_told_alike(asked: &Asked, reply: &Reply) {
+    assert_eq!(reply.status, asked.status, "{asked:?}: {:?}", reply.json());
+    let body = reply.json();
+    let quotas = body["quotas"].as_array().map(Vec::as_slice).unwrap_or_default();
+    let told: Vec<Value> =
+        quotas.iter().map(|it| json!([it["policy"], it["limit"], it["remaining"]])).collect();
+    let expected: Vec<Value> = asked.quotas.iter().map(|it| json!([it.policy, it.limit, it.left])).collect();
+    assert_eq!(told, expected, "{asked:?}");
+}
+
+#[test]
+fn a_body_is_seen_as_every_server_sees_the_request() {
+    let (_folder, file) = limits();
     let server = Server::start(&["--config", &file]);
-    let config = Config::parse("limits.yaml", LIMITS).expect("it is valid");
-    let limiter = PolicyLimiter::new(MemoryStore::new(), config.into_policies(), "limits.yaml");
-    for (method, path, ip, policies) in [
-        ("GET", "/login", "192.0.2.1", &["reads", "login"][..]),
-        ("HEAD", "/login", "192.0.2.1", &["reads", "heads", "login"]),
-        ("POST", "/login", "192.0.2.1", &["writes", "login"]),
-        ("GET", "//login", "192.0.2.1", &["reads", "login"]),
-        ("GET", "/%6Cogin", "192.0.2.1", &["reads", "login"]),
-        ("GET", "/api/../login", "192.0.2.1", &["reads", "login"]),
-        ("GET", "/x%2F..%2flogin", "192.0.2.1", &["reads", "login"]),
-        ("GET", "/%256Cogin", "192.0.2.1", &["reads"]),
-        ("GET", "/login/", "192.0.2.1", &["reads", "folder"]),
-        ("GET", "/login/x/..", "192.0.2.1", &["reads", "folder"]),
-        ("GET", "/LOGIN", "192.0.2.1", &["reads"]),
-        ("GET", "/./api//users", "192.0.2.1", &["reads", "api"]),
-        ("GET", "/", "192.0.2.7", &["reads", "host"]),
-        ("GET", "/", "::ffff:192.0.2.7", &["reads", "host"]),
-        ("GET", "/", "64:ff9b::192.0.2.7", &["reads", "host"]),
-        ("PUT", "/", "2001:DB8:0:0::1", &["writes", "network"]),
-        ("HEAD", "/healthz", "192.0.2.7", &[]),
-        ("POST", "/%68ealthz", "192.0.2.7", &[]),
-        ("PUT", "/healthz", "192.0.2.1", &["writes"]),
-    ] {
-        let said = format!("{method} {path} by {ip}");
-        let body = json!({ "attributes": { "method": method, "path": path, "ip": ip } }).to_string();
-        assert_eq!(names(&server.post("/v1/check", &body).json()["quotas"]), policies, "{said}: the service");
+    for asked in REQUESTS {
+        let attributes: Map<String, Value> =
+            attributes(asked).into_iter().map(|(name, value)| (name.to_owned(), json!(value))).collect();
+        let body = json!({ "attributes": attributes }).to_string();
+        is_told_alike(asked, &server.post("/v1/check", &body));
+    }
+}
 
-        let arguments = [format!("method={method}"), format!("path={path}"), format!("ip={ip}")];
-        let output =
-            tollgate().args(["explain", "--json", &file]).args(&arguments).output().expect("it runs");
+#[test]
+fn a_query_is_seen_as_every_server_sees_the_request() {
+    let (_folder, file) = limits();
+    let server = Server::start(&["--config", &file]);
+    for asked in REQUESTS {
+        let escaped = |text| utf8_percent_encode(text, NON_ALPHANUMERIC).to_string();
+        let pairs = attributes(asked).into_iter().map(|(name, value)| format!("{name}={}", escaped(value)));
+        is_told_alike(asked, &server.get(&format!("/v1/check?{}", pairs.collect::<Vec<_>>().join("&"))));
+    }
+}
+
+#[test]
+fn explain_sees_the_request_as_every_server_does() {
+    let (_folder, file) = limits();
+    for asked in REQUESTS {
+        let pairs = attributes(asked).into_iter().map(|(name, value)| format!("{name}={value}"));
+        let output = tollgate().args(["explain", "--json", &file]).args(pairs).output().expect("it runs");
         let explained: Value = serde_json::from_slice(&output.stdout).expect("it is JSON");
-        let all = explained["policies"].as_array().expect("a list");
-        let charged: Vec<&Value> = all.iter().filter(|policy| policy["charges"] != json!([])).collect();
-        assert_eq!(names(&json!(charged)), policies, "{said}: explain");
-
-        let mut request = http::Request::new(());
-        *request.method_mut() = method.parse().expect("a method");
-        *request.uri_mut() = path.parse().expect("a path");
-        let peer = std::net::SocketAddr::new(ip.parse().expect("an address"), 1);
-        request.extensions_mut().insert(Peer(peer));
-        let sources = AttributeSources::new();
-        let decision =
-            block_on(limiter.check(&sources.view(Head::from(&request)), 1)).expect("it is decided");
-        let applied: Vec<&str> = decision.quotas().map(|standing| standing.policy.name()).collect();
-        assert_eq!(applied, policies, "{said}: the middleware");
+        let policies = explained["policies"].as_array().expect("a list");
+        let charges = |policy: &Value| policy["charges"].as_array().cloned().unwrap_or_default();
+        let told: Vec<Value> = policies
+            .iter()
+            .flat_map(|policy| {
+                let told = |charge: &Value| json!([policy["policy"], charge["limit"], charge["cost"]]);
+                charges(policy).iter().map(told).collect::<Vec<_>>()
+            })
+            .collect();
+        let expected: Vec<Value> =
+            asked.quotas.iter().map(|it| json!([it.policy, it.limit, it.cost])).collect();
+        assert_eq!(told, expected, "{asked:?}: {explained}");
+        let outcomes = match asked.status {
+            400 => ["refuse"].as_slice(),
+            401 => &["deny"],
+            _ => &["charge", "exempt"],
+        };
+        assert!(outcomes.iter().any(|outcome| explained["outcome"] == *outcome), "{asked:?}: {explained}");
     }
 }
 

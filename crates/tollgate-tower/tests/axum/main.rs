@@ -8,6 +8,8 @@ mod answers;
 mod connections;
 mod crowd;
 mod keys;
+#[cfg(all(feature = "jwt", feature = "policy", feature = "tonic"))]
+mod one_view;
 #[cfg(feature = "policy")]
 mod policies;
 mod routes;

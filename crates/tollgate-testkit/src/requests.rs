@@ -1,0 +1,207 @@
+//! One table of requests that the service, `explain` and the middleware of every server have to decide on alike.
+//!
+//! Requests are asked in this order of one store, because some count on what others have used. Each was, or might be,
+//! seen in two ways: by its method, its path, the address of its client, or what is looked up for it.
+
+/// The file of policies. [`BESIDE`] lies beside it.
+pub const LIMITS: &str = r#"
+tiers:
+  free: [100/1d@first_hit]
+  gold: [1000/1d@first_hit]
+policies:
+  - { name: health, match: { path: /healthz, method: [GET, POST] }, exempt: true }
+  - { name: probes, match: { path: /healthz }, key: [user], quotas: [130/1d@first_hit] }
+  - { name: reads, match: { path: /methods, method: GET }, key: [method, ip], quotas: [9000/1d@first_hit] }
+  - { name: heads, match: { path: /methods, method: HEAD }, key: [ip], quotas: [8000/1d@first_hit] }
+  - { name: writes, match: { path: /methods, method: { not: GET } }, key: [ip], quotas: [7000/1d@first_hit] }
+  - { name: login, match: { path: /login }, key: [ip], quotas: [10/1d@first_hit] }
+  - { name: folder, match: { path: /login/ }, key: [path], quotas: [20/1d@first_hit] }
+  - { name: coffee, match: { path: /café }, key: [ip], quotas: [25/1d@first_hit] }
+  - { name: api, match: { path: "/api/*" }, key: [ip], quotas: [30/1d@first_hit] }
+  - { name: nested, match: { path: /nested/login }, key: [ip], quotas: [110/1d@first_hit] }
+  - { name: host, match: { ip: 192.0.2.7 }, key: [{ attribute: ip }], quotas: [40/1d@first_hit] }
+  - { name: network, match: { ip: { cidr: "2001:db8::/32" } }, key: [ip], quotas: [50/1d@first_hit] }
+  - { name: banned, match: { ip: { cidr_from: banned.txt } }, key: [ip], quotas: [0/1d@first_hit], deny_status: 403 }
+  - { name: files, match: { path: { regex: "/v[0-9]+/files(/.*)?" } }, key: [ip], quotas: [140/1d@first_hit] }
+  - { name: tools, match: { agent: { prefix: Curl/, ignore_case: true } }, key: [ip], quotas: [60/1d@first_hit] }
+  - { name: plans, match: { path: /plans }, key: [user], quotas: { tier: plan, default: free } }
+  - name: tenants
+    match: { path: /tenants }
+    key: [tenant]
+    quotas: [70/1d@first_hit]
+    overrides: { by: tenant, values: { acme: [700/1d@first_hit], own: unlimited }, values_from: tenants.csv }
+  - { name: tokens, match: { path: /tokens }, key: [user], cost: { attribute: tokens, max: 50 }, quotas: [500/1d@first_hit] }
+  - name: uploads
+    match: { path: /uploads }
+    key: [user]
+    cost: { attribute: bytes, max: 50, min: 0, on_missing: 7 }
+    quotas: [600/1d@first_hit]
+  - name: hooks
+    match: { path: /hooks }
+    key: [sender]
+    on_missing_key: deny
+    deny_status: 401
+    quotas: [80/1d@first_hit]
+  - { name: guests, match: { path: /guests }, key: [user], on_missing_key: skip, quotas: [90/1d@first_hit] }
+"#;
+
+/// Files beside the file of policies, by their names.
+pub const BESIDE: [(&str, &str); 2] = [
+    ("tenants.csv", "globex,300/1d@first_hit\n\"Smith, Jones & Co\",200/1d@first_hit\n"),
+    ("banned.txt", "198.51.100.0/24 # all of it\n"),
+];
+
+/// The attributes of requests besides `method`, `path` and `ip`.
+pub const ATTRIBUTES: [&str; 7] = ["user", "plan", "tenant", "sender", "agent", "tokens", "bytes"];
+
+/// A request, and what has to become of it.
+#[derive(Debug, Clone, Copy)]
+pub struct Asked {
+    /// The method.
+    pub method: &'static str,
+    /// The path, as the client sends it.
+    pub path: &'static str,
+    /// The address of the client, as whoever tells it spells it.
+    pub ip: &'static str,
+    /// Further attributes.
+    pub attributes: &'static [(&'static str, &'static str)],
+    /// The status of an answer that is no decision of the service behind: 200 if the request is admitted.
+    pub status: u16,
+    /// The quotas that apply, in the order of the file.
+    pub quotas: &'static [Standing],
+}
+
+/// A quota, and how it stands after the request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Standing {
+    /// The policy.
+    pub policy: &'static str,
+    /// Its limit for this request.
+    pub limit: u64,
+    /// What is left.
+    pub left: u64,
+    /// What the request takes.
+    pub cost: u64,
+}
+
+const fn one(policy: &'static str, limit: u64, left: u64) -> Standing {
+    Standing { policy, limit, left, cost: 1 }
+}
+
+const fn many(policy: &'static str, limit: u64, left: u64, cost: u64) -> Standing {
+    Standing { policy, limit, left, cost }
+}
+
+const fn by(
+    ip: &'static str,
+    method: &'static str,
+    path: &'static str,
+    quotas: &'static [Standing],
+) -> Asked {
+    Asked { method, path, ip, attributes: &[], status: 200, quotas }
+}
+
+const fn asked(method: &'static str, path: &'static str, quotas: &'static [Standing]) -> Asked {
+    by("192.0.2.1", method, path, quotas)
+}
+
+const fn with(
+    path: &'static str,
+    attributes: &'static [(&'static str, &'static str)],
+    quotas: &'static [Standing],
+) -> Asked {
+    Asked { attributes, ..asked("POST", path, quotas) }
+}
+
+const fn refused(
+    status: u16,
+    path: &'static str,
+    attributes: &'static [(&'static str, &'static str)],
+) -> Asked {
+    Asked { status, ..with(path, attributes, &[]) }
+}
+
+/// The table.
+pub const REQUESTS: &[Asked] = &[
+    // HEAD is a GET, and only `method: HEAD` tells them apart.
+    asked("GET", "/methods", &[one("reads", 9000, 8999)]),
+    asked("HEAD", "/methods", &[one("reads", 9000, 8998), one("heads", 8000, 7999)]),
+    asked("POST", "/methods", &[one("writes", 7000, 6999)]),
+    asked("OPTIONS", "/methods", &[one("writes", 7000, 6998)]),
+    // A path has one spelling.
+    asked("GET", "/login", &[one("login", 10, 9)]),
+    asked("HEAD", "/login", &[one("login", 10, 8)]),
+    asked("POST", "//login", &[one("login", 10, 7)]),
+    asked("GET", "/%6Cogin", &[one("login", 10, 6)]),
+    asked("GET", "/api/../login", &[one("login", 10, 5)]),
+    asked("GET", "/x%2F..%2flogin", &[one("login", 10, 4)]),
+    asked("GET", "/.//%2e/login", &[one("login", 10, 3)]),
+    asked("GET", "/../../login", &[one("login", 10, 2)]),
+    asked("GET", "/%256Cogin", &[]),
+    asked("GET", "/LOGIN", &[]),
+    asked("GET", "/login/", &[one("folder", 20, 19)]),
+    asked("GET", "/login//", &[one("folder", 20, 18)]),
+    asked("GET", "/login/x/..", &[one("folder", 20, 17)]),
+    asked("GET", "/login/.", &[one("folder", 20, 16)]),
+    asked("GET", "/caf%C3%A9", &[one("coffee", 25, 24)]),
+    asked("GET", "/caf%c3", &[]),
+    asked("GET", "/./api//users", &[one("api", 30, 29)]),
+    asked("GET", "/api/", &[one("api", 30, 28)]),
+    asked("GET", "/api", &[]),
+    // Also where a service is nested and sees `/login` alone.
+    asked("GET", "/nested/login", &[one("nested", 110, 109)]),
+    asked("GET", "/nested/./login", &[one("nested", 110, 108)]),
+    asked("GET", "/nested/x/..//login", &[one("nested", 110, 107)]),
+    asked("GET", "/nested/%6cogin", &[one("nested", 110, 106)]),
+    asked("GET", "/nested/../login", &[one("login", 10, 1)]),
+    // An address that stands for an IPv4 address is that one, and an IPv6 address counts by its /64.
+    by("192.0.2.7", "GET", "/", &[one("host", 40, 39)]),
+    by("::ffff:192.0.2.7", "GET", "/", &[one("host", 40, 38)]),
+    by("::FFFF:C000:207", "GET", "/", &[one("host", 40, 37)]),
+    by("64:ff9b::192.0.2.7", "GET", "/", &[one("host", 40, 36)]),
+    by("2001:DB8:0:0::1", "PUT", "/", &[one("network", 50, 49)]),
+    by("2001:db8::ffff", "PUT", "/", &[one("network", 50, 48)]),
+    by("2001:db8:0:1::1", "PUT", "/", &[one("network", 50, 49)]),
+    Asked { status: 403, ..by("198.51.100.9", "GET", "/", &[one("banned", 0, 0)]) },
+    Asked { status: 403, ..by("::ffff:198.51.100.9", "GET", "/", &[one("banned", 0, 0)]) },
+    // Nobody is asked who it is where it is exempt.
+    asked("GET", "/healthz", &[]),
+    asked("HEAD", "/healthz", &[]),
+    asked("POST", "/%68ealthz", &[]),
+    Asked { method: "PUT", ..with("/healthz", &[("user", "alice")], &[one("probes", 130, 129)]) },
+    Asked { method: "PUT", ..refused(400, "/healthz", &[]) },
+    // Costs: 0 is the least that is written down, and 1 if nothing is.
+    with("/tokens", &[("user", "alice"), ("tokens", "7")], &[many("tokens", 500, 493, 7)]),
+    with("/tokens", &[("user", "alice"), ("tokens", "0")], &[one("tokens", 500, 492)]),
+    with("/tokens", &[("user", "alice"), ("tokens", "050")], &[many("tokens", 500, 442, 50)]),
+    refused(400, "/tokens", &[("user", "alice")]),
+    refused(400, "/tokens", &[("user", "alice"), ("tokens", "51")]),
+    refused(400, "/tokens", &[("user", "alice"), ("tokens", "-1")]),
+    with("/uploads", &[("user", "alice"), ("bytes", "9")], &[many("uploads", 600, 591, 9)]),
+    with("/uploads", &[("user", "alice"), ("bytes", "0")], &[many("uploads", 600, 591, 0)]),
+    with("/uploads", &[("user", "alice")], &[many("uploads", 600, 584, 7)]),
+    with("/uploads", &[("user", "alice"), ("bytes", "many")], &[many("uploads", 600, 577, 7)]),
+    // Tables and tiers, on the same counters whatever the limit.
+    with("/tenants", &[("tenant", "acme")], &[one("tenants", 700, 699)]),
+    with("/tenants", &[("tenant", "globex")], &[one("tenants", 300, 299)]),
+    with("/tenants", &[("tenant", "Smith, Jones & Co")], &[one("tenants", 200, 199)]),
+    with("/tenants", &[("tenant", "Acme")], &[one("tenants", 70, 69)]),
+    with("/tenants", &[("tenant", "own")], &[]),
+    with("/plans", &[("user", "alice"), ("plan", "gold")], &[one("plans", 1000, 999)]),
+    with("/plans", &[("user", "alice"), ("plan", "none")], &[one("plans", 100, 98)]),
+    with("/plans", &[("user", "bob")], &[one("plans", 100, 99)]),
+    refused(400, "/plans", &[("plan", "gold")]),
+    // Expressions, and texts in upper or lower case.
+    asked("GET", "/v12/files/a", &[one("files", 140, 139)]),
+    asked("GET", "/v1//files", &[one("files", 140, 138)]),
+    asked("GET", "/v1/filesystem", &[]),
+    asked("GET", "/x/v1/files", &[]),
+    with("/tools", &[("agent", "CURL/8.5")], &[one("tools", 60, 59)]),
+    with("/tools", &[("agent", "curl/")], &[one("tools", 60, 58)]),
+    with("/tools", &[("agent", "libcurl/8.5")], &[]),
+    // Requests that do not say whom to count.
+    with("/hooks", &[("sender", "mill")], &[one("hooks", 80, 79)]),
+    refused(401, "/hooks", &[]),
+    with("/guests", &[("user", "alice")], &[one("guests", 90, 89)]),
+    with("/guests", &[], &[]),
+];

@@ -1,0 +1,191 @@
+//! A request is seen in one way: behind axum, hyper and tonic, over real sockets.
+//!
+//! The service plays the same table in `crates/tollgate-server/tests/service/one_view.rs`.
+
+use std::convert::Infallible;
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use axum::Router;
+use bytes::Bytes;
+use http::{HeaderMap, HeaderName, Request, Response, Version};
+use http_body_util::Full;
+use hyper::body::Incoming;
+use hyper::client::conn::http2;
+use hyper_util::rt::{TokioExecutor, TokioIo};
+use tokio::net::{TcpListener, TcpStream};
+use tollgate::{ManualClock, MemoryStore, Timestamp};
+use tollgate_policy::{Config, PolicyLimiter, Sources};
+use tollgate_testkit::requests::{ATTRIBUTES, Asked, BESIDE, LIMITS, REQUESTS};
+use tollgate_tower::key::jwt::{Algorithm, Claim, Keys, Verifier};
+use tollgate_tower::key::{ClientAddress, ForwardedHeader, Header, Peer, TrustedProxies};
+use tollgate_tower::{AttributeSources, RateLimitLayer, Rule};
+use tonic::transport::server::TcpIncoming;
+use tower::ServiceExt;
+use tower_layer::Layer;
+
+use crate::support::{PATIENCE, clock, send, serve};
+
+const TOKENS: &str = include_str!("../jwt/tokens.json");
+
+/// Which server there is, and where.
+#[derive(Debug, Clone, Copy)]
+enum Door {
+    Http1(SocketAddr),
+    /// Whose answers of its own are those of gRPC.
+    Grpc(SocketAddr),
+}
+
+/// Each with counters of its own.
+async fn doors(limits: &str, sources: fn() -> AttributeSources) -> [Door; 4] {
+    let layer = || layer(limits, sources());
+    [
+        Door::Http1(serve(Router::new().fallback(ok).layer(layer())).await),
+        Door::Http1(serve(nested(layer())).await),
+        Door::Http1(hyper(layer()).await),
+        Door::Grpc(tonic(layer()).await),
+    ]
+}
+
+fn layer(limits: &str, sources: AttributeSources) -> RateLimitLayer {
+    let files = Sources::of("limits.yaml", limits);
+    let files = BESIDE.iter().fold(files, |files, (name, text)| files.with_table("limits.yaml", name, *text));
+    let policies = Config::parse_sources(&files, |_| Vec::new()).unwrap().into_policies();
+    let store = MemoryStore::builder().clock(clock()).build();
+    let limiter = Arc::new(PolicyLimiter::new(store, policies, "limits.yaml"));
+    RateLimitLayer::builder(Rule::policies(&limiter, sources)).build().unwrap()
+}
+
+async fn ok() {}
+
+/// The layer is around a service that sees the end of its paths, and around all others; with the same counters.
+fn nested(layer: RateLimitLayer) -> Router {
+    let inner = || Router::new().fallback(ok).layer(layer.clone());
+    Router::new().nest_service("/nested", inner()).nest("/api", inner()).fallback_service(inner())
+}
+
+async fn hyper(layer: RateLimitLayer) -> SocketAddr {
+    let answer =
+        |_: Request<Incoming>| async { Ok::<_, Infallible>(Response::new(Full::<Bytes>::default())) };
+    let limited = layer.layer(tower::service_fn(answer));
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    tokio::spawn(async move {
+        loop {
+            let (stream, peer) = listener.accept().await.unwrap();
+            let limited = limited.clone();
+            let service = hyper::service::service_fn(move |mut request: Request<Incoming>| {
+                request.extensions_mut().insert(Peer(peer));
+                limited.clone().oneshot(request)
+            });
+            let connection =
+                hyper::server::conn::http1::Builder::new().serve_connection(TokioIo::new(stream), service);
+            tokio::spawn(connection);
+        }
+    });
+    address
+}
+
+async fn tonic(layer: RateLimitLayer) -> SocketAddr {
+    let (_, health) = tonic_health::server::health_reporter();
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let server = tonic::transport::Server::builder().layer(layer).add_service(health);
+    tokio::spawn(async move { server.serve_with_incoming(TcpIncoming::from(listener)).await.unwrap() });
+    address
+}
+
+impl Door {
+    /// The answer's status and headers. What a gRPC server answers to an unknown method is a 200 for us: its layers have
+    /// let the request pass.
+    async fn ask(self, method: &str, path: &str, headers: &[(&str, &str)]) -> (u16, HeaderMap) {
+        match self {
+            Self::Http1(address) => {
+                let answer = send(address, &format!("{method} {path}"), headers).await;
+                (answer.status.as_u16(), answer.headers)
+            }
+            Self::Grpc(address) => {
+                let stream = TcpStream::connect(address).await.unwrap();
+                let (mut sender, connection) =
+                    http2::handshake(TokioExecutor::new(), TokioIo::new(stream)).await.unwrap();
+                tokio::spawn(connection);
+                let request = Request::builder().method(method).uri(format!("http://localhost{path}"));
+                let request = request.version(Version::HTTP_2);
+                let request =
+                    headers.iter().fold(request, |request, (name, value)| request.header(*name, *value));
+                let response = sender.send_request(request.body(Full::<Bytes>::default()).unwrap());
+                let response = tokio::time::timeout(PATIENCE, response).await.unwrap().unwrap();
+                let headers = response.headers().clone();
+                let is_unknown = headers.get("grpc-status").is_some_and(|status| status == "12");
+                (if is_unknown { 200 } else { response.status().as_u16() }, headers)
+            }
+        }
+    }
+}
+
+/// `name;r=9;t=60, ...` by the names of policies.
+fn told<'h>(headers: &'h HeaderMap, header: &str, figure: &str) -> Vec<(&'h str, u64)> {
+    let value = headers.get(header).map_or("", |value| value.to_str().unwrap());
+    let items = value.split(", ").filter(|item| !item.is_empty());
+    let item = |item: &'h str| {
+        let (name, figures) = item.split_once(';').unwrap();
+        let figure = figures.split(';').find_map(|it| it.strip_prefix(figure)).unwrap();
+        (name.trim_matches('"'), figure.parse().unwrap())
+    };
+    items.map(item).collect()
+}
+
+fn by_headers() -> AttributeSources {
+    let proxies = TrustedProxies::parse(["127.0.0.1"]).unwrap();
+    let ip = ClientAddress::behind(proxies, ForwardedHeader::XForwardedFor);
+    ATTRIBUTES.iter().fold(AttributeSources::new().with("ip", ip), |sources, name| {
+        sources.with(name, Header::new(HeaderName::try_from(format!("x-{name}")).unwrap()).plain())
+    })
+}
+
+#[tokio::test]
+async fn every_server_sees_the_same_request() {
+    for door in doors(LIMITS, by_headers).await {
+        for asked in REQUESTS {
+            let Asked { method, path, ip, attributes, status, quotas } = asked;
+            let names: Vec<String> = attributes.iter().map(|(name, _)| format!("x-{name}")).collect();
+            let mut headers = vec![("x-forwarded-for", *ip)];
+            headers.extend(names.iter().map(String::as_str).zip(attributes.iter().map(|(_, value)| *value)));
+            let (found, headers) = door.ask(method, path, &headers).await;
+            assert_eq!(found, *status, "{door:?}: {asked:?}: {headers:?}");
+            let limits: Vec<_> = quotas.iter().map(|it| (it.policy, it.limit)).collect();
+            let left: Vec<_> = quotas.iter().map(|it| (it.policy, it.left)).collect();
+            assert_eq!(told(&headers, "ratelimit-policy", "q="), limits, "{door:?}: {asked:?}");
+            assert_eq!(told(&headers, "ratelimit", "r="), left, "{door:?}: {asked:?}");
+        }
+    }
+}
+
+/// Users are known by tokens, all of which are over.
+fn by_stale_tokens() -> AttributeSources {
+    let secret: Vec<u8> = (0..64).collect();
+    let keys = Keys::from_secret(Algorithm::Hs256, &secret).unwrap();
+    let clock = ManualClock::at(Timestamp::from_unix_millis(4_000_000_000_000));
+    let verifier = Verifier::new(keys, ["https://api.example.org"]).clock(clock);
+    AttributeSources::new().with_claim("user", Claim::new(verifier, "sub"))
+}
+
+/// A health check was refused for a token that had expired.
+#[tokio::test]
+async fn no_server_asks_for_tokens_where_a_request_is_exempt() {
+    let samples: serde_json::Value = serde_json::from_str(TOKENS).unwrap();
+    let sample = samples.as_array().unwrap().iter().find(|sample| sample["algorithm"] == "HS256").unwrap();
+    let bearer = format!("Bearer {}", sample["token"].as_str().unwrap());
+    let limits = "
+policies:
+  - { name: health, match: { path: /healthz }, exempt: true }
+  - { name: open, match: { path: /open }, key: global, quotas: [9/1d@first_hit] }
+  - { name: users, match: { path: { not: /open } }, key: [user], quotas: [9/1d@first_hit] }";
+    for door in doors(limits, by_stale_tokens).await {
+        for (path, status) in [("/healthz", 200), ("/%68ealthz", 200), ("//open", 200), ("/search", 401)] {
+            let (found, headers) = door.ask("GET", path, &[("authorization", &bearer)]).await;
+            assert_eq!(found, status, "{door:?}: {path}: {headers:?}");
+        }
+        assert_eq!(door.ask("HEAD", "/healthz", &[]).await.0, 200, "{door:?}: without a token");
+    }
+}
