@@ -23,7 +23,8 @@ use crate::{
 /// What every policy has that does not say otherwise.
 struct Defaults {
     mode: Mode,
-    on_store_failure: FailureWord,
+    /// `None` if there is a word that cannot be, which has a problem of its own.
+    on_store_failure: Option<FailureWord>,
     local_share: Option<LocalShare>,
     /// Whether there is a share that cannot be, which has a problem of its own.
     has_wrong_share: bool,
@@ -68,20 +69,9 @@ pub(crate) fn resolve(
     for raw in file.policies.map(|policies| policies.value).unwrap_or_default() {
         // What is wrong in itself is not looked at further.
         let (is_read, before) = (!found_reading.is_any_between(raw.at, raw.end), problems.count());
-        let written = raw.value.name.as_ref().map(|name| name.value.written.clone()).unwrap_or_default();
-        let Some(policy) = policy(raw, &defaults, &named, problems) else { continue };
-        match names.entry(policy.name.clone()) {
-            Entry::Occupied(first) => {
-                let (name, first) = (written, Place::seen_from(policy.at, *first.get(), &files));
-                problems.add(policy.at, ProblemKind::DuplicatePolicy { name, first });
-            }
-            Entry::Vacant(name) => {
-                name.insert(policy.at);
-                if is_read && problems.count() == before {
-                    policies.push(policy);
-                }
-            }
-        }
+        note_name(&raw, &mut names, &files, problems);
+        let policy = policy(raw, &defaults, &named, problems);
+        policies.extend(policy.filter(|_| is_read && problems.count() == before));
     }
     let warnings = warning::warnings(&policies, store.as_ref());
     let policies = Policies::new(policies);
@@ -92,6 +82,24 @@ pub(crate) fn resolve(
         Some(_) => policies.with_unmatched(Unmatched::Allow),
     };
     Config { store, store_url_at, layout_at, prefix_at, policies, warnings, files }
+}
+
+/// Notes a name that another policy has already, whatever else is wrong with either.
+fn note_name(
+    raw: &At<RawPolicy>,
+    names: &mut HashMap<Box<str>, Position>,
+    files: &[Box<str>],
+    problems: &mut Problems,
+) {
+    let Some(Text { text, written }) = raw.value.name.as_ref().map(|name| &name.value) else { return };
+    match names.entry(text.clone()) {
+        Entry::Occupied(first) if Policy::is_name(text) => {
+            let (name, first) = (written.clone(), Place::seen_from(raw.at, *first.get(), files));
+            problems.add(raw.at, ProblemKind::DuplicatePolicy { name, first });
+        }
+        Entry::Occupied(_) => {}
+        Entry::Vacant(name) => _ = name.insert(raw.at),
+    }
 }
 
 /// What several files may say: each adds to the others.
@@ -198,7 +206,10 @@ impl Defaults {
         let raw = raw.as_ref();
         Self {
             mode: mode.unwrap_or_default(),
-            on_store_failure: raw.and_then(|raw| value(&raw.on_store_failure)).unwrap_or(FailureWord::Open),
+            on_store_failure: match raw.filter(|raw| raw.gives("on_store_failure")) {
+                Some(raw) => value(&raw.on_store_failure),
+                None => Some(FailureWord::Open),
+            },
             local_share: raw.and_then(|raw| value(&raw.local_share)).map(|share| share.0),
             has_wrong_share: raw.is_some_and(|raw| raw.local_share.is_none() && raw.gives("local_share")),
             headers: raw.and_then(|raw| value(&raw.headers)).map(|word| word.0).unwrap_or_default(),
@@ -258,9 +269,9 @@ fn policy(
         Some(At { at, end, value: PolicyQuotas::List(value) }) => (Some(At { at, end, value }), None),
         None => (None, None),
     };
-    let quotas = scope.quotas(list, raw.candidate, problems);
+    let quotas = scope.quotas(list, raw.candidate);
     // Whatever is said of some goes before their tier.
-    overrides.extend(tier.map(|tier| scope.by_tier(tier, &quotas.candidates, problems)));
+    overrides.extend(tier.map(|tier| scope.by_tier(tier, &quotas.candidates)));
     let overrides = overrides.into();
 
     Some(Policy {
@@ -295,7 +306,11 @@ fn on_store_failure(
     defaults: &Defaults,
     problems: &mut Problems,
 ) -> Option<OnStoreFailure> {
-    let word = value(&raw.on_store_failure).unwrap_or(defaults.on_store_failure);
+    let own = value(&raw.on_store_failure);
+    // What is no word has a problem of its own, and says nothing of shares.
+    let Some(word) = own.or(defaults.on_store_failure.filter(|_| !raw.gives("on_store_failure"))) else {
+        return Some(OnStoreFailure::Open);
+    };
     match (word, value(&raw.local_share).map(|Share(share)| share)) {
         (FailureWord::Local, share) => match share.or(defaults.local_share) {
             Some(share) => Some(OnStoreFailure::Local(share)),
@@ -321,22 +336,25 @@ fn resolve_cost(cost: At<RawCost>, problems: &mut Problems) -> Option<Cost> {
         RawCost::Fixed(units) => Some(Cost::Fixed(units)),
         RawCost::Attribute(raw) => {
             raw.need(&["attribute", "max"], cost.at, problems);
-            let name = raw.attribute?;
-            if !Attributes::is_name(&name.value) {
-                problems.add(name.at, ProblemKind::AttributeName);
-                return None;
+            let (min, max) = (raw.min.map(|min| (min.at, min.value.0)), raw.max.map(|max| max.value.0));
+            if let (Some((at, min)), Some(max)) = (min, max)
+                && min > max
+            {
+                problems.add(at, ProblemKind::CostRange);
             }
-            let (min, max) = (raw.min.map(|min| (min.at, min.value.0)), raw.max?.value.0);
-            let cost = CostAttribute::new(&name.value, max)
+            let cost = CostAttribute::new(&attribute(raw.attribute, problems)?, max?)
                 .with_min(min.map_or(1, |(_, min)| min))
                 .with_on_missing(value(&raw.on_missing).unwrap_or_default());
-            if let Some((at, _)) = min.filter(|(_, min)| *min > max) {
-                problems.add(at, ProblemKind::CostRange);
-                return None;
-            }
             Some(cost.into())
         }
     }
+}
+
+/// The name of an attribute, if a request can have it.
+fn attribute(name: Option<At<Box<str>>>, problems: &mut Problems) -> Option<Box<str>> {
+    let At { at, value, .. } = name?;
+    let is_name = Attributes::is_name(&value);
+    problems.take(at, is_name.then_some(value).ok_or(ProblemKind::AttributeName))
 }
 
 /// What the quotas of one policy have in common.
@@ -357,22 +375,18 @@ impl Scope<'_> {
     /// The quotas of the default tier, and by which attribute there are others.
     fn tier(&self, at: Position, raw: RawTier, problems: &mut Problems) -> Option<(At<QuotaList>, ByTier)> {
         raw.need(&["tier", "default"], at, problems);
-        let (attribute, default) = (raw.tier?, raw.default?);
-        if !Attributes::is_name(&attribute.value) {
-            problems.add(attribute.at, ProblemKind::AttributeName);
-            return None;
-        }
-        let Text { text, written } = default.value;
+        let attribute = attribute(raw.tier, problems);
+        let At { at: default_at, value: Text { text, written }, .. } = raw.default?;
         let tier = self.named.tiers.get(&text).cloned();
-        let value = problems.take(default.at, tier.ok_or(ProblemKind::UnknownTier(written)))?;
-        Some((At { at, end: default.end, value }, ByTier { at, attribute: attribute.value }))
+        let value = problems.take(default_at, tier.ok_or(ProblemKind::UnknownTier(written)))?;
+        Some((At { at, end: default_at, value }, ByTier { at, attribute: attribute? }))
     }
 
     /// The tiers as a table. What is tried out is the same for all of them.
-    fn by_tier(&self, by: ByTier, candidates: &QuotaRules, problems: &mut Problems) -> Override {
+    fn by_tier(&self, by: ByTier, candidates: &QuotaRules) -> Override {
         let at = |value: &QuotaList| At { at: by.at, end: by.at, value: value.clone() };
         let tiers = self.named.tiers.iter().map(|(name, list)| (name.clone(), at(list))).collect();
-        let mut over = self.table(by.at, by.attribute, tiers, problems);
+        let mut over = self.table(by.at, by.attribute, tiers);
         over.lists.iter_mut().for_each(|list| list.candidates = candidates.clone());
         over
     }
@@ -383,7 +397,6 @@ impl Scope<'_> {
         at: Position,
         attribute: Box<str>,
         mut values: Vec<(Box<str>, At<QuotaList>)>,
-        problems: &mut Problems,
     ) -> Override {
         // So that the same table is the same whatever its order.
         values.sort_by(|(one, _), (other, _)| one.cmp(other));
@@ -394,7 +407,7 @@ impl Scope<'_> {
             let rules =
                 list.value.0.iter().map(|quota| (quota.value.quota.clone(), quota.value.limit.clone()));
             let number = *numbers.entry(rules.collect()).or_insert_with(|| {
-                lists.push(self.quotas(Some(list.clone()), None, problems));
+                lists.push(self.quotas(Some(list.clone()), None));
                 lists.len() as u32 - 1
             });
             slots.push((name.as_ref(), number));
@@ -410,11 +423,7 @@ impl Scope<'_> {
         if !raw.gives("values_from") {
             raw.need(&["values"], at, problems);
         }
-        let by = raw.by?;
-        if !Attributes::is_name(&by.value) {
-            problems.add(by.at, ProblemKind::AttributeName);
-            return None;
-        }
+        let by = attribute(raw.by, problems);
         let mut values = raw.values.map(|values| values.value.0).unwrap_or_default();
         if let Some(file) = raw.values_from {
             let (name, at) = (file.value.0, file.at);
@@ -434,40 +443,25 @@ impl Scope<'_> {
                 }
             }
         }
-        Some(self.table(at, by.value, values, problems))
+        Some(self.table(at, by?, values))
     }
 
-    fn quotas(
-        &self,
-        enforced: Option<At<QuotaList>>,
-        candidates: Option<At<QuotaList>>,
-        problems: &mut Problems,
-    ) -> Quotas {
+    fn quotas(&self, enforced: Option<At<QuotaList>>, candidates: Option<At<QuotaList>>) -> Quotas {
         Quotas {
-            enforced: self.under(self.policy, enforced, problems),
-            candidates: self.under(&candidate_name(self.policy), candidates, problems),
+            enforced: self.under(self.policy, enforced),
+            candidates: self.under(&candidate_name(self.policy), candidates),
         }
     }
 
-    fn under(&self, name: &str, list: Option<At<QuotaList>>, problems: &mut Problems) -> QuotaRules {
-        let mut rules: Vec<(PolicyQuota, Option<LimitAttribute>)> = Vec::new();
-        let mut texts: Vec<Box<str>> = Vec::new();
-        for At { at, value, .. } in list.map(|list| list.value.0).unwrap_or_default() {
+    fn under(&self, name: &str, list: Option<At<QuotaList>>) -> QuotaRules {
+        let quotas = list.map(|list| list.value.0).unwrap_or_default().into_iter();
+        let rules = quotas.map(|At { value, .. }| {
             let quota = PolicyQuota::new(name, value.quota)
                 .with_count_denied(self.count_denied)
                 .with_on_store_failure(self.on_store_failure);
-            match rules.iter().zip(&texts).find(|((first, _), _)| first.shares_counters_with(&quota)) {
-                Some((_, first)) => {
-                    let (first, second) = (first.clone(), value.written);
-                    problems.add(at, ProblemKind::SameWindow { first, second });
-                }
-                None => {
-                    rules.push((quota, value.limit));
-                    texts.push(value.written);
-                }
-            }
-        }
-        QuotaRules::new(rules)
+            (quota, value.limit)
+        });
+        QuotaRules::new(rules.collect())
     }
 
     fn resolve_override(&self, raw: At<RawOverride>, problems: &mut Problems) -> Option<Override> {
@@ -477,7 +471,7 @@ impl Scope<'_> {
             return self.resolve_table(at, raw, problems);
         }
         raw.need(&["when", "quotas"], at, problems);
-        let quotas = self.quotas(raw.quotas, raw.candidate, problems);
+        let quotas = self.quotas(raw.quotas, raw.candidate);
         Some(Override { at, rule: OverrideRule::When(raw.when?.value), lists: [quotas].into() })
     }
 }

@@ -12,8 +12,8 @@ use super::values::Limit;
 use crate::problem::Problems;
 use crate::{Attributes, LimitAttribute, OnMissingLimit, Position, ProblemKind};
 
-/// Quotas, all or nothing; none only where `unlimited` is written.
-#[derive(Debug, Clone)]
+/// Quotas, all or nothing; none only where `unlimited` is written. No two have the same windows.
+#[derive(Debug, Clone, Default)]
 pub(crate) struct QuotaList(pub(crate) Vec<At<WrittenQuota>>);
 
 /// A policy's quotas: written out, or those of a tier.
@@ -60,7 +60,27 @@ impl Read for QuotaList {
         }
         let quotas: Vec<_> = nodes.iter().flat_map(|node| quotas(node, problems)).collect();
         // An empty list means unlimited, and these are not.
-        (!quotas.is_empty()).then_some(Self(quotas))
+        (!quotas.is_empty()).then(|| Self::of(quotas, problems))
+    }
+}
+
+impl QuotaList {
+    /// These quotas, without those that would count the same units on the same counter as another.
+    pub(crate) fn of(quotas: Vec<At<WrittenQuota>>, problems: &mut Problems) -> Self {
+        fn windows(quota: &WrittenQuota) -> impl PartialEq {
+            (quota.quota.window(), quota.quota.anchor(), quota.quota.zone())
+        }
+        let mut list: Vec<At<WrittenQuota>> = Vec::with_capacity(quotas.len());
+        for quota in quotas {
+            match list.iter().find(|first| windows(&first.value) == windows(&quota.value)) {
+                Some(first) => {
+                    let (first, second) = (first.value.written.clone(), quota.value.written);
+                    problems.add(quota.at, ProblemKind::SameWindow { first, second });
+                }
+                None => list.push(quota),
+            }
+        }
+        Self(list)
     }
 }
 
@@ -98,23 +118,27 @@ impl RawQuota {
         if let Some(limit) = &self.limit {
             limit.value.need(&["attribute"], limit.at, problems);
         }
-        let (limit, max, window) = (self.limit?, self.max?, self.window?);
-        let name = limit.value.attribute?;
-        if !Attributes::is_name(&name.value) {
-            problems.add(name.at, ProblemKind::AttributeName);
-            return None;
+        let (max, limit) = (self.max.map(|max| max.value.0), self.limit.map(|limit| limit.value));
+        let (name, on_missing) = limit.map_or((None, None), |limit| (limit.attribute, limit.on_missing));
+        let name = name.and_then(|At { at, value, .. }| {
+            let is_name = Attributes::is_name(&value);
+            problems.take(at, is_name.then_some(value).ok_or(ProblemKind::AttributeName))
+        });
+        let attribute = LimitAttribute::new(name.as_deref().unwrap_or_default())
+            .with_on_missing(on_missing.as_ref().map(|word| word.value).unwrap_or_default());
+        if let (Some(word), Some(max)) = (on_missing, max)
+            && !attribute.is_within(max)
+        {
+            problems.add(word.at, ProblemKind::LimitRange);
         }
-        let Text { text, written } = window.value;
-        let quota = format!("{}/{text}", max.value.0).parse().map_err(|_| ProblemKind::Expected {
+        let At { at: window_at, value: Text { text, written }, .. } = self.window?;
+        // Windows are what they are under any limit.
+        let quota = format!("{}/{text}", max.unwrap_or(1)).parse().map_err(|_| ProblemKind::Expected {
             expected: "windows such as 1h, 1h@first_hit or day@Europe/Berlin".into(),
             found: format!("`{written}`").into(),
         });
-        let quota: Quota = problems.take(window.at, quota)?;
-        let on_missing = limit.value.on_missing;
-        let attribute = LimitAttribute::new(&name.value)
-            .with_on_missing(on_missing.as_ref().map(|word| word.value).unwrap_or_default());
-        if let Some(word) = on_missing.filter(|_| !attribute.is_within(quota.limit())) {
-            problems.add(word.at, ProblemKind::LimitRange);
+        let quota: Quota = problems.take(window_at, quota)?;
+        if name.is_none() || max.is_none() {
             return None;
         }
         let written = format!("{}/{written}", quota.limit()).into();

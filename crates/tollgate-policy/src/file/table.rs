@@ -37,9 +37,9 @@ impl Read for NamedQuotas {
         let entries = problems.take(node.at, node.mapping("names with quotas such as { acme: [10/1s] }"))?;
         let mut named = Vec::with_capacity(entries.len());
         for entry in entries {
-            if let Some(value) = QuotaList::read(&entry.node, problems) {
-                named.push((entry.key.clone(), At { at: entry.at, end: entry.node.end, value }));
-            }
+            // A name is one also where its quotas cannot be read, which is a problem of its own.
+            let value = QuotaList::read(&entry.node, problems).unwrap_or_default();
+            named.push((entry.key.clone(), At { at: entry.at, end: entry.node.end, value }));
         }
         Some(Self(named))
     }
@@ -77,12 +77,11 @@ impl NamedQuotas {
                 "unlimited" => Ok(Vec::new()),
                 quotas => Quota::list(quotas).map_err(ProblemKind::Quota),
             };
-            let Some(quotas) = problems.take(at(column), quotas) else { continue };
-            let quotas = quotas.into_iter().map(|quota| {
+            let quotas = problems.take(at(column), quotas).unwrap_or_default().into_iter().map(|quota| {
                 let written = quota.to_string().into();
                 At { at: at(column), end: at(column), value: WrittenQuota { quota, limit: None, written } }
             });
-            let value = QuotaList(quotas.collect());
+            let value = QuotaList::of(quotas.collect(), problems);
             named.push((name, At { at: at(1), end: at(column), value }));
         }
         Self(named)

@@ -62,6 +62,43 @@ fn file(name: &str, text: &str) -> PathBuf {
     path
 }
 
+/// Whoever mends a file should not meet the next mistake after each reload. Some hid others: a policy with a wrong cost
+/// hid that its name was taken, an attribute without a name hid the table, and quotas of one window were told only in
+/// the first of several lists. Some were told as what they were not: a tier with a wrong quota as no tier.
+#[test]
+fn no_mistake_of_a_file_hides_another() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/service/mistakes");
+    let (status, said, _) = run("check-config", &folder.join("limits.yaml"), &["--json"]);
+    let report: Value = serde_json::from_str(&said).expect("JSON");
+    let errors = report["errors"].as_array().expect("a list");
+    let mut told: Vec<Value> =
+        errors.iter().map(|error| json!([error["file"], error["line"], error["column"]])).collect();
+    let mut marked: Vec<Value> = ["limits.yaml", "tenants.csv", "more.csv", "banned.txt"]
+        .iter()
+        .flat_map(|name| marks(&folder, name))
+        .collect();
+    told.sort_by_key(Value::to_string);
+    marked.sort_by_key(Value::to_string);
+    assert_eq!(told, marked, "{said}");
+    assert!(marked.len() >= 50 && status == Some(1), "{} mistakes", marked.len());
+}
+
+/// The places in a file under which there is a `^` in a comment, and the beginnings of lines above a `#<`.
+fn marks(folder: &Path, name: &str) -> Vec<Value> {
+    let text = std::fs::read_to_string(folder.join(name)).expect("it is there");
+    let (mut marks, mut above) = (Vec::new(), 0);
+    for (line, number) in text.lines().zip(1..) {
+        match line.strip_prefix('#') {
+            Some("<") => marks.push(json!([name, above, 1])),
+            Some(mark) if mark.trim_matches([' ', '^']).is_empty() => {
+                marks.extend(line.match_indices('^').map(|(at, _)| json!([name, above, at + 1])));
+            }
+            _ => above = number,
+        }
+    }
+    marks
+}
+
 #[test]
 fn all_errors_are_shown_with_their_places() {
     let file = file("errors.yaml", "polices: []\npolicies:\n  - { name: a, key: [user], quotas: [5/1q] }\n");
