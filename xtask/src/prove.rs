@@ -44,6 +44,16 @@ pub(crate) enum Proof {
     },
     /// Run the memory store's tests in miri, with the weaker memory of other machines
     Miri,
+    /// Change real files of policies, headers, paths, tokens and keys at random: nothing panics, nobody is counted as
+    /// somebody else, and no token is valid that nobody has signed
+    Mutations {
+        /// Files, and as many of the others together
+        #[arg(long, default_value_t = 1_000_000, value_parser = clap::value_parser!(u32).range(1..))]
+        inputs: u32,
+        /// Of the first input that is no file, as a violation names it
+        #[arg(long, default_value_t = 1)]
+        seed: u64,
+    },
     /// Read texts as files of policies that a fuzzer makes, led by what they reach
     Parser {
         /// How long
@@ -120,6 +130,7 @@ pub(crate) fn brief(name: &str) -> &'static [&'static str] {
     match name {
         "http" => &["--inputs", "20000"],
         "memory" => &["--seconds", "2", "--crowds", "200"],
+        "mutations" => &["--inputs", "50000"],
         "parser" => &["--seconds", "30"],
         "policies" => &["--files", "50000"],
         "realtime" => &["--minutes", "1"],
@@ -143,6 +154,7 @@ impl Proof {
             }
             Self::Memory { seconds, crowds } => memory(seconds, crowds),
             Self::Miri => miri(),
+            Self::Mutations { inputs, seed } => mutations(inputs, seed),
             Self::Parser { seconds } => parser(seconds),
             Self::Policies { planted: true, .. } => planted::POLICIES.run(),
             Self::Policies { files, seed, planted: false } => policies(files, seed),
@@ -228,6 +240,18 @@ fn miri() -> Result<()> {
     Ok(())
 }
 
+fn mutations(inputs: u32, seed: u64) -> Result<()> {
+    let of_requests = command("cargo test --locked --package tollgate-tower --all-features --test mutations");
+    for tests in [policy_tests("robust"), of_requests] {
+        tests
+            .environment("TOLLGATE_INPUTS", inputs.to_string())
+            .environment("TOLLGATE_SEED", seed.to_string())
+            .arguments(["--", "--ignored", "--exact", "prove", "--nocapture"])
+            .run()?;
+    }
+    Ok(())
+}
+
 fn parser(seconds: u32) -> Result<()> {
     let fuzz = "rustup run nightly cargo fuzz";
     ensure!(
@@ -246,9 +270,15 @@ fn parser(seconds: u32) -> Result<()> {
     Ok(())
 }
 
-/// The tests that read files of policies a second time, optimized, and so are the regular expressions in files.
+/// The tests that read files of policies a second time, optimized.
 pub(crate) fn reading_tests() -> CommandLine {
-    command("cargo test --locked --profile models --package tollgate-policy --test reading")
+    policy_tests("reading")
+}
+
+/// These tests of policies, optimized, and so are the regular expressions in files.
+fn policy_tests(name: &str) -> CommandLine {
+    command("cargo test --locked --profile models --package tollgate-policy --test")
+        .argument(name)
         .arguments(["--config", "profile.models.package.regex-automata.opt-level=3"])
 }
 
@@ -415,6 +445,6 @@ mod tests {
             Proof::from_arg_matches(&matches).unwrap();
         }
         let is_brief = |name: &&String| !brief(name).is_empty();
-        assert_eq!(names().iter().filter(is_brief).count(), 8, "a proof has another name");
+        assert_eq!(names().iter().filter(is_brief).count(), 9, "a proof has another name");
     }
 }

@@ -1,13 +1,16 @@
-//! Texts that are nearly files of policies. `cargo xtask prove parser` tries more of them, led by coverage.
+//! Texts that are nearly files of policies. `cargo xtask prove mutations` tries more of them, and `prove parser` others,
+//! led by coverage.
 
 #![allow(clippy::unwrap_used, reason = "this is a test")]
 
 mod holds;
 
 use std::path::Path;
+use std::thread;
 
 use proptest::prelude::*;
 use proptest::sample::{Index, select};
+use proptest::test_runner::TestRunner;
 
 use self::holds::holds;
 
@@ -87,12 +90,31 @@ fn every_seed_is_read() {
     seeds.iter().for_each(|text| holds(text));
 }
 
-proptest! {
-    #![proptest_config(ProptestConfig { cases: 1_000, failure_persistence: None, ..Default::default() })]
+#[test]
+fn what_is_nearly_a_file_is_read() {
+    run(1_000);
+}
 
-    #[test]
-    fn what_is_nearly_a_file_is_read(seed in select(seeds()), changes in prop::collection::vec(change(), 1..6)) {
-        let text = changes.iter().fold(seed, |text, change| change.apply(&text));
-        holds(&text);
-    }
+#[test]
+#[ignore = "takes its time: cargo xtask prove mutations"]
+fn prove() {
+    let texts = std::env::var("TOLLGATE_INPUTS").map_or(1_000_000, |texts| texts.parse().unwrap());
+    run(texts);
+    println!("\nRESULT prove/mutations/files inputs={texts} violations=0");
+}
+
+/// Reads so many texts on all cores.
+fn run(texts: u32) {
+    let cores = thread::available_parallelism().map_or(1, |cores| cores.get() as u32);
+    let read = || {
+        let cases = texts.div_ceil(cores);
+        let config = ProptestConfig { cases, failure_persistence: None, ..Default::default() };
+        let texts = (select(seeds()), prop::collection::vec(change(), 1..6));
+        let read = TestRunner::new(config).run(&texts, |(seed, changes)| {
+            holds(&changes.iter().fold(seed, |text, change| change.apply(&text)));
+            Ok(())
+        });
+        read.unwrap_or_else(|error| panic!("{error}"));
+    };
+    thread::scope(|scope| (0..cores).for_each(|_| drop(scope.spawn(read))));
 }
