@@ -5,8 +5,10 @@ use std::fmt;
 
 use tollgate::CountDenied;
 
+#[cfg(feature = "file")]
+use crate::Config;
 use crate::overrides::OverrideRule;
-use crate::{Config, Policies, Policy, Printable, QuotaRule};
+use crate::{Policies, Policy, Printable, QuotaRule};
 
 /// What is different between two files, in few words.
 ///
@@ -51,6 +53,7 @@ pub struct ChangedSetting {
 }
 
 impl Changes {
+    #[cfg(feature = "file")]
     pub(crate) fn between(before: &Config, after: &Config) -> Self {
         let store = (before.store != after.store).then_some(Change::Store);
         let policies = Self::between_policies(&before.policies, &after.policies).0;

@@ -16,6 +16,11 @@
 //! be [made in code](Policy::builder) as well. What holds where several policies apply to one request is said
 //! [there](PolicyLimiter#where-several-policies-apply).
 //!
+//! # Features
+//!
+//! - `file`: files of policies ([`Config`]), with the parser of YAML, the [schema](json_schema), and quotas of the calendar.
+//!   It is not on by default: policies that are made in code need nothing of it.
+//!
 //! # Examples
 //!
 //! ```
@@ -47,27 +52,38 @@ mod builder;
 mod changes;
 mod condition;
 mod conditions;
+#[cfg(feature = "file")]
 mod config;
 mod cost;
 mod expression;
+#[cfg(feature = "file")]
 mod file;
 mod identity;
+mod implied;
 mod index;
 mod limit;
 mod limiter;
+#[cfg_attr(not(feature = "file"), expect(dead_code, reason = "only files have them"))]
 mod list;
 mod matched;
+#[cfg_attr(not(feature = "file"), expect(dead_code, reason = "only files have them"))]
 mod overrides;
 mod policies;
 mod policy;
+mod position;
 mod printable;
+#[cfg(feature = "file")]
 mod problem;
+#[cfg(feature = "file")]
 mod resolve;
 mod scalar;
+#[cfg(feature = "file")]
 mod schema;
+#[cfg(feature = "file")]
 mod sources;
 mod value;
 mod view;
+#[cfg(feature = "file")]
 mod warning;
 
 pub use self::attributes::Attributes;
@@ -75,6 +91,7 @@ pub use self::builder::{PolicyBuilder, PolicyError};
 pub use self::changes::{Change, ChangedSetting, Changes};
 pub use self::condition::{Condition, Lowercase, Pattern, Test};
 pub use self::conditions::Conditions;
+#[cfg(feature = "file")]
 pub use self::config::{Config, ConfigError, StoreSettings};
 pub use self::cost::{Cost, CostAttribute, CostError, OnMissingCost};
 pub use self::expression::{Expression, ExpressionError};
@@ -89,12 +106,17 @@ pub use self::matched::{Matched, Outcome, Refusal, Trial, TrialKind};
 pub use self::overrides::{Override, OverrideTable};
 pub use self::policies::{Policies, Unmatched};
 pub use self::policy::{Mode, OnMissingKey, Policy, PolicyKind};
+pub use self::position::Position;
 pub use self::printable::Printable;
-pub use self::problem::{Hint, Place, Position, Problem, ProblemKind};
+#[cfg(feature = "file")]
+pub use self::problem::{Hint, Place, Problem, ProblemKind};
+#[cfg(feature = "file")]
 pub use self::schema::json_schema;
+#[cfg(feature = "file")]
 pub use self::sources::Sources;
 pub use self::value::{AttributeValue, Texts, Value};
 pub use self::view::{Undecided, Unknown, View};
+#[cfg(feature = "file")]
 pub use self::warning::{Warning, WarningKind};
 // What `cidr` holds, and `headers`.
 pub use tollgate::{Grouping, HeaderFormat, Network, NetworkError};

@@ -5,10 +5,10 @@ use std::fmt;
 use smallvec::SmallVec;
 use tollgate::{HeaderFormat, OnStoreFailure, PolicyQuota, Quota};
 
+use crate::implied::implies;
 use crate::index::Candidate;
 use crate::limit::QuotaRules;
 use crate::overrides::QuotaList;
-use crate::warning::implies;
 use crate::{
     Condition, Conditions, Cost, Identity, Override, PolicyBuilder, PolicyError, Position, QuotaRule,
     Undecided, Unknown, View,

@@ -5,26 +5,7 @@ use std::fmt;
 use thiserror::Error;
 use tollgate::{LocalShareError, QuotaError};
 
-use crate::{Attributes, ExpressionError, NetworkError, Printable};
-
-/// A place in a file; lines and columns begin at 1, and a column is a character.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Position {
-    /// Which of the files that were read together, from 0.
-    pub file: u32,
-    /// The line.
-    pub line: usize,
-    /// The character in the line.
-    pub column: usize,
-}
-
-impl Position {
-    /// A place in the only file, or in the first.
-    #[must_use]
-    pub const fn new(line: usize, column: usize) -> Self {
-        Self { file: 0, line, column }
-    }
-}
+use crate::{Attributes, ExpressionError, NetworkError, Position, Printable};
 
 /// A line, and its file if that is another one. Displayed as in `line 3 of api.yaml`.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -270,12 +251,6 @@ impl fmt::Display for Hint {
             Some(meant) => write!(f, "did you mean `{meant}`?"),
             None => write!(f, "expected {}", self.known.join(", ")),
         }
-    }
-}
-
-impl fmt::Display for Position {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}:{}", self.line, self.column)
     }
 }
 

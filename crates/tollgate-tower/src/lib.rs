@@ -59,7 +59,8 @@
 //!
 //! - `axum`: the address of the peer and the matched route as axum tells them, and its bodies.
 //! - `jwt`: claims of verified tokens as keys.
-//! - `policy`: policies of `tollgate-policy` in place of a limiter and a key, from a file.
+//! - `policy`: policies of `tollgate-policy` in place of a limiter and a key. To read them from files, depend on that
+//!   crate with its feature `file`.
 //! - `tonic`: the address of the peer as tonic tells it, and its bodies.
 //! - `tokio`: a [`Reservation`] over a store that has to be waited for can be dropped; a task gives back its units.
 

@@ -1,7 +1,6 @@
 //! What is valid and probably a mistake.
 
 mod across_slots;
-mod implied;
 mod redundant;
 
 use std::fmt;
@@ -12,8 +11,8 @@ use thiserror::Error;
 use tollgate::{Quota, WindowLength};
 
 use self::across_slots::apart;
-pub(crate) use self::implied::implies;
 use self::redundant::never_binds;
+use crate::implied::implies;
 use crate::policy::Quotas;
 use crate::{Cost, Identity, Mode, Override, Policy, Position, Printable, StoreSettings};
 
