@@ -2,6 +2,7 @@
 
 mod across_slots;
 mod redundant;
+mod unreachable_path;
 
 use std::fmt;
 use std::time::Duration;
@@ -12,6 +13,7 @@ use tollgate::{Quota, WindowLength};
 
 use self::across_slots::apart;
 use self::redundant::never_binds;
+use self::unreachable_path::unreachable;
 use crate::implied::implies;
 use crate::policy::Quotas;
 use crate::{Cost, Identity, Mode, Override, Policy, Position, Printable, StoreSettings};
@@ -77,6 +79,12 @@ pub enum WarningKind {
         /// A choice of one client.
         narrow: Box<str>,
     },
+    /// No path has such a form.
+    #[error("no path fits `{pattern}`: paths are read without empty and dot segments")]
+    UnreachablePath {
+        /// The pattern.
+        pattern: Box<str>,
+    },
     /// One attribute where two were meant.
     #[error("`{name}` is one attribute with a comma in its name; a list such as [user, ip] is several")]
     CommaInName {
@@ -126,6 +134,7 @@ impl Warning {
             WarningKind::LongWindowAlone { .. } => "long-window-alone",
             WarningKind::UnreachableOverride { .. } => "unreachable-override",
             WarningKind::MixedIdentities { .. } => "mixed-identities",
+            WarningKind::UnreachablePath { .. } => "unreachable-path",
             WarningKind::CommaInName { .. } => "comma-in-name",
             WarningKind::KeysAcrossSlots { .. } => "keys-across-slots",
         }
@@ -155,6 +164,9 @@ pub(crate) fn warnings(policies: &[Policy], store: Option<&StoreSettings>) -> Bo
         }
         if is_split && let Some(other) = policies.iter().take(place).find(|other| apart(policy, other)) {
             warn(policy.at, WarningKind::KeysAcrossSlots { other: other.name.clone() });
+        }
+        for pattern in unreachable(policy) {
+            warn(policy.at, WarningKind::UnreachablePath { pattern: pattern.to_string().into() });
         }
         let mut names = SmallVec::<[&str; 4]>::new();
         policy.identity.names(&mut names);
