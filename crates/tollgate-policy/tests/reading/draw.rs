@@ -53,6 +53,8 @@ impl Draw {
             denies_unmatched: self.once_in(3).then(|| self.random.bool()),
             on_missing_key: self.once_in(3).then(|| self.on_missing_key()),
             tiers,
+            allow: self.listed(12),
+            deny: self.listed(6),
             policies,
             style: self.random.u64(..),
         }
@@ -137,6 +139,30 @@ impl Draw {
             lines: if any.is_empty() || self.random.bool() { self.lines(most) } else { Lines::new() },
             any,
         }
+    }
+
+    /// The lines of a list of the whole file, one time in so many.
+    fn listed(&mut self, times: u32) -> Lines {
+        if !self.once_in(times) {
+            return Lines::new();
+        }
+        let mut names = NAMES.to_vec();
+        self.random.shuffle(&mut names);
+        names.truncate(self.random.usize(1..3));
+        let listed = names.into_iter().map(|name| {
+            let count = self.random.usize(1..3);
+            let test = match (name, self.once_in(3)) {
+                ("ip", false) => Named::Cidr((0..count).map(|_| self.network(name)).collect()),
+                ("ip", true) => Named::CidrFrom((0..count).map(|_| self.network(name)).collect()),
+                (_, true) => {
+                    let lines = (0..count).map(|_| self.noted(name)).filter(|line| !line.is_empty());
+                    Named::OneOfFrom(lines.collect())
+                }
+                (_, false) => return (name.to_owned(), Test::OneOf(self.patterns(name))),
+            };
+            (name.to_owned(), Test::Braces { tests: vec![test], ignores_case: None })
+        });
+        listed.collect()
     }
 
     fn lines(&mut self, most: usize) -> Lines {

@@ -11,6 +11,9 @@ pub(crate) struct File {
     pub(crate) denies_unmatched: Option<bool>,
     pub(crate) on_missing_key: Option<OnMissingKey>,
     pub(crate) tiers: Vec<(String, Quotas)>,
+    /// Who is admitted and who is denied whatever the policies say: one line is enough.
+    pub(crate) allow: Lines,
+    pub(crate) deny: Lines,
     pub(crate) policies: Vec<Policy>,
     /// Which of the ways to write it is taken.
     pub(crate) style: u64,
@@ -168,7 +171,7 @@ impl Policy {
 }
 
 impl Match {
-    fn names(&self) -> impl Iterator<Item = &str> {
+    pub(crate) fn names(&self) -> impl Iterator<Item = &str> {
         self.lines.iter().chain(self.any.iter().flatten()).map(|(name, _)| name.as_str())
     }
 }
@@ -206,6 +209,12 @@ impl Writer {
                 file.tiers.iter().map(|(name, quotas)| format!("  {name}: {}\n", self.quotas(quotas)));
             sections.push(format!("tiers:\n{}", tiers.collect::<String>()));
         }
+        for (list, lines) in [("allow", &file.allow), ("deny", &file.deny)] {
+            if !lines.is_empty() {
+                let lines: Vec<String> = lines.iter().map(|(name, test)| self.listed(name, test)).collect();
+                sections.push(format!("{list}: {{ {} }}\n", lines.join(", ")));
+            }
+        }
         let mut policies = String::from("policies:");
         for policy in &file.policies {
             policies += &format!("\n  - {}", self.policy(policy));
@@ -213,6 +222,23 @@ impl Writer {
         sections.push(policies + if file.policies.is_empty() { " []\n" } else { "\n" });
         self.random.shuffle(&mut sections);
         sections.concat()
+    }
+
+    /// A line of a list of the whole file, where tests have no names.
+    fn listed(&mut self, name: &str, test: &Test) -> String {
+        match test {
+            Test::OneOf(patterns) => format!("{name}: {}", self.patterns(patterns)),
+            Test::Braces { tests, .. } => match tests.first() {
+                Some(Named::OneOfFrom(lines) | Named::CidrFrom(lines)) => {
+                    format!("{name}_from: {}", self.lines(lines))
+                }
+                Some(Named::Cidr(networks)) => {
+                    let networks: Vec<String> = networks.iter().map(|it| self.scalar(it)).collect();
+                    format!("{name}: {}", self.one_or_list(networks))
+                }
+                other => panic!("no list has {other:?}"),
+            },
+        }
     }
 
     fn policy(&mut self, policy: &Policy) -> String {

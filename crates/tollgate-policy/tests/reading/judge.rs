@@ -29,6 +29,8 @@ pub(crate) enum Outcome {
     /// By one of these policies. Which one it is may depend on what was known of the request first.
     Exempt(BTreeSet<String>),
     DeniedAsUnmatched,
+    /// By the list of the file.
+    DeniedAsListed,
     /// By one of these policies, which do not know whom to count.
     DeniedAsUnknown(BTreeSet<String>),
     /// The caller's error, by one of these policies.
@@ -76,20 +78,34 @@ impl Request {
     }
 }
 
-/// The names of the policies that match, exempt ones first, and else in the order of the file.
+/// The names of the policies that match: those that exempt, the list of the denied, and those that count, each in the
+/// order of the file.
 pub(crate) fn matching<'a>(file: &'a File, values: &Values) -> Vec<&'a str> {
     let matching = file.policies.iter().filter(|policy| matches(file, policy, values));
     let (exempt, counting): (Vec<_>, Vec<_>) = matching.partition(|policy| policy.counting.is_none());
-    exempt.into_iter().chain(counting).map(|policy| policy.name.as_str()).collect()
+    let listed = |name, lines| is_listed(file, lines, values).then_some(name);
+    let names = |policies: Vec<&'a Policy>| policies.into_iter().map(|policy| policy.name.as_str());
+    let allowed = listed("allow", &file.allow).into_iter().chain(names(exempt));
+    allowed.chain(listed("deny", &file.deny)).chain(names(counting)).collect()
+}
+
+/// Whether a request is in a list of the whole file.
+fn is_listed(file: &File, lines: &Lines, values: &Values) -> bool {
+    let mut lines = lines.iter();
+    file.mode != Mode::Off && lines.any(|(name, test)| holds(test, &texts(name, values)))
 }
 
 pub(crate) fn outcome(file: &File, request: &Request) -> Outcome {
     let values = request.values();
     let matching: Vec<&Policy> = file.policies.iter().filter(|it| matches(file, it, &values)).collect();
     let exempt = matching.iter().filter(|policy| policy.counting.is_none());
-    let exempt: BTreeSet<String> = exempt.map(|policy| policy.name.clone()).collect();
+    let allowed = is_listed(file, &file.allow, &values).then(|| "allow".to_owned());
+    let exempt: BTreeSet<String> = exempt.map(|policy| policy.name.clone()).chain(allowed).collect();
     if !exempt.is_empty() {
         return Outcome::Exempt(exempt);
+    }
+    if is_listed(file, &file.deny, &values) && file.mode == Mode::Enforce {
+        return Outcome::DeniedAsListed;
     }
     let (mut wrong, mut unknown) = (BTreeSet::new(), BTreeSet::new());
     let (mut deciding, mut tried, mut is_matched) = (Vec::new(), Vec::new(), false);
@@ -154,10 +170,14 @@ pub(crate) fn may_ask(file: &File, values: &Values, known: &BTreeSet<String>, at
         let Match { lines, any } = &policy.conditions;
         policy.counting.is_none() && is_certain(lines) && (any.is_empty() || any.iter().any(is_certain))
     };
+    let is_allowed = |line: &(String, Test)| is_certain(&vec![line.clone()]);
     let mut matching = file.policies.iter().filter(may_match);
+    let mut listed = file.allow.iter().chain(&file.deny);
     !known.contains(attribute)
         && !matching.clone().any(is_exempt)
-        && matching.any(|policy| policy.names().contains(&attribute))
+        && !file.allow.iter().any(is_allowed)
+        && (matching.any(|policy| policy.names().contains(&attribute))
+            || listed.any(|(name, _)| name == attribute))
 }
 
 fn mode(file: &File, policy: &Policy) -> Mode {

@@ -45,6 +45,7 @@ struct Tally {
     requests: u64,
     exempt: u64,
     unmatched: u64,
+    listed: u64,
     unknown: u64,
     wrong: u64,
     charged: u64,
@@ -86,7 +87,7 @@ fn prove() {
         tally.requests,
         tally.charged,
         tally.exempt,
-        tally.unmatched + tally.unknown,
+        tally.unmatched + tally.listed + tally.unknown,
         tally.wrong,
         u8::from(found.is_some())
     );
@@ -173,6 +174,7 @@ impl Tally {
         match outcome {
             Outcome::Exempt(_) => self.exempt += 1,
             Outcome::DeniedAsUnmatched => self.unmatched += 1,
+            Outcome::DeniedAsListed => self.listed += 1,
             Outcome::DeniedAsUnknown(_) => self.unknown += 1,
             Outcome::Wrong(_) => self.wrong += 1,
             Outcome::Counted { deciding, tried } => {
@@ -186,6 +188,7 @@ impl Tally {
         self.requests += other.requests;
         self.exempt += other.exempt;
         self.unmatched += other.unmatched;
+        self.listed += other.listed;
         self.unknown += other.unknown;
         self.wrong += other.wrong;
         self.charged += other.charged;
@@ -194,8 +197,8 @@ impl Tally {
 
     /// Each outcome has to come out of one request in fifty.
     fn has_all(&self) {
-        let Self { requests, exempt, unmatched, unknown, wrong, charged, tried } = *self;
-        let rarest = [exempt, unmatched, unknown, wrong, charged, tried].into_iter().min();
+        let Self { requests, exempt, unmatched, listed, unknown, wrong, charged, tried } = *self;
+        let rarest = [exempt, unmatched, listed, unknown, wrong, charged, tried].into_iter().min();
         assert!(rarest.is_some_and(|rarest| rarest * 50 > requests), "{self:?}");
     }
 }

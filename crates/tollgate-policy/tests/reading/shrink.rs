@@ -6,7 +6,7 @@ use crate::file::{Mode, QuotaChoice};
 /// A change that leaves something out; false if there is nothing at this place.
 type Cut = fn(&mut Case, usize) -> bool;
 
-const CUTS: [Cut; 9] = [
+const CUTS: [Cut; 10] = [
     |case, at| is_removed(&mut case.requests, at),
     |case, at| is_removed(&mut case.file.policies, at),
     |case, at| {
@@ -30,6 +30,7 @@ const CUTS: [Cut; 9] = [
         })
     },
     |case, at| is_removed_from(case.requests.iter_mut().map(|request| &mut request.attributes), at),
+    |case, at| is_removed_from([&mut case.file.allow, &mut case.file.deny].into_iter(), at),
     |case, at| at == 0 && !std::mem::take(&mut case.file.tiers).is_empty(),
     |case, at| at == 0 && std::mem::replace(&mut case.file.mode, Mode::Enforce) != Mode::Enforce,
 ];

@@ -105,6 +105,7 @@ impl Whos {
         let is_same = match (&found, expected) {
             (Ok(Found::Exempt(policy)), Outcome::Exempt(names)) => names.contains(policy.name()),
             (Ok(Found::DenyUnmatched), Outcome::DeniedAsUnmatched) => true,
+            (Ok(Found::Deny(policy)), Outcome::DeniedAsListed) => policy.name() == "deny",
             (Ok(Found::DenyUnknown { policy, .. }), Outcome::DeniedAsUnknown(names)) => {
                 names.contains(policy.name())
             }
