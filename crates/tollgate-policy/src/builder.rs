@@ -154,10 +154,11 @@ impl PolicyBuilder {
         self
     }
 
-    /// Denies what it matches, unless another policy exempts it. What is said of keys and quotas does not matter then.
+    /// Denies what it matches with status 403, unless another policy exempts it. What is said of keys and quotas does not
+    /// matter then. Another [status](Self::deny_status) has to be set after this.
     #[must_use]
     pub fn deny(mut self) -> Self {
-        self.policy.kind = PolicyKind::Deny;
+        (self.policy.kind, self.policy.deny_status) = (PolicyKind::Deny, 403);
         self
     }
 

@@ -8,7 +8,7 @@ use tollgate::CountDenied;
 #[cfg(feature = "file")]
 use crate::Config;
 use crate::overrides::OverrideRule;
-use crate::{Policies, Policy, Printable, QuotaRule};
+use crate::{Policies, Policy, PolicyKind, Printable, QuotaRule};
 
 /// What is different between two files, in few words.
 ///
@@ -113,6 +113,10 @@ fn by_name(policies: &Policies) -> HashMap<&str, &Policy> {
     policies.as_slice().iter().map(|policy| (policy.name(), policy)).collect()
 }
 
+fn denies(policy: &Policy) -> bool {
+    policy.kind == PolicyKind::Deny
+}
+
 /// What is different in a policy, apart from its place in the file.
 fn settings(before: &Policy, after: &Policy) -> Vec<ChangedSetting> {
     let mut changed = Vec::new();
@@ -129,6 +133,7 @@ fn settings(before: &Policy, after: &Policy) -> Vec<ChangedSetting> {
 
     let shown = [
         ("exempt", before.is_exempt().to_string(), after.is_exempt().to_string()),
+        ("deny", denies(before).to_string(), denies(after).to_string()),
         ("mode", before.mode.to_string(), after.mode.to_string()),
         ("quotas", quotas(before.quota_rules()), quotas(after.quota_rules())),
         ("candidate", quotas(before.candidate_rules()), quotas(after.candidate_rules())),

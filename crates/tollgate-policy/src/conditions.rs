@@ -76,10 +76,13 @@ impl Conditions {
             match all_hold(alternative, view) {
                 Ok(true) => return all,
                 Ok(false) => {}
-                Err(undecided) => any = any.and(Err(undecided)),
+                Err(undecided) => any = undecided.beside(any),
             }
         }
-        if any == Ok(false) { any } else { all.and(any) }
+        match any {
+            Err(undecided) => undecided.beside(all),
+            none => none,
+        }
     }
 
     /// Whether it has a list without anything in it. No file can say that.
@@ -115,7 +118,7 @@ fn all_hold<'c, V: View>(conditions: &'c [Condition], view: &V) -> Result<bool, 
         match condition.holds(view) {
             Ok(true) => {}
             Ok(false) => return Ok(false),
-            Err(undecided) => all = all.and(Err(undecided)),
+            Err(undecided) => all = undecided.beside(all),
         }
     }
     all

@@ -4,7 +4,7 @@ use std::collections::{BTreeSet, HashSet};
 
 use crate::index::Index;
 use crate::matched::Entry;
-use crate::{Changes, Matched, Mode, Outcome, Policy, PolicyError, PolicyKind, Refusal, View};
+use crate::{Changes, Matched, Mode, Outcome, Policy, PolicyError, PolicyKind, Refusal, Undecided, View};
 
 /// All policies of a file, or of a program.
 ///
@@ -93,24 +93,28 @@ impl Policies {
         // A request that is in error is so under whatever other policy it is denied: the order is of no matter.
         let mut unknown = None;
         let mut is_matched = false;
-        // If one exempt policy matches, what another one would need to know does not matter.
-        let mut undecided = None;
+        // If one policy exempts the request, what another one would need to know does not matter; nor if one denies it.
+        let mut undecided: Option<(PolicyKind, Undecided<'_>)> = None;
         for candidate in self.index.candidates(view) {
             let Some(policy) = self.policy(candidate.number()) else { continue };
-            if let Some(undecided) = undecided.filter(|_| !policy.is_exempt()) {
-                return Err(Refusal::from(undecided));
+            if let Some((kind, undecided)) = undecided
+                && kind != policy.kind
+            {
+                return Err(undecided.into());
             }
             match policy.matches_as(candidate, view) {
                 Ok(true) => {}
                 Ok(false) => continue,
-                Err(other) if policy.is_exempt() => {
-                    undecided.get_or_insert(other);
+                Err(other) if policy.does_without(other) => continue,
+                Err(other) if policy.kind != PolicyKind::Count => {
+                    let sooner = undecided.map_or(other, |(_, earlier)| earlier.sooner(other));
+                    undecided = Some((policy.kind, sooner));
                     continue;
                 }
-                Err(other) if policy.does_without(other) => continue,
                 Err(other) => return Err(other.into()),
             }
-            if !view.may_touch(&policy.name) {
+            // A policy that counts nothing has nothing to touch.
+            if policy.kind == PolicyKind::Count && !view.may_touch(&policy.name) {
                 return Err(Refusal::OtherPolicy { policy: policy.name.clone() });
             }
             match policy.kind {
@@ -136,7 +140,7 @@ impl Policies {
             }
             is_matched = true;
         }
-        if let Some(undecided) = undecided {
+        if let Some((_, undecided)) = undecided {
             return Err(undecided.into());
         }
         if !is_matched && self.unmatched == Some(Unmatched::Deny) {

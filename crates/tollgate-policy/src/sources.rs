@@ -188,7 +188,8 @@ fn tables_of(text: &str) -> Vec<Box<str>> {
         return Vec::new();
     }
     let mut tables = Vec::new();
-    let (mut depth, mut is_listed, mut is_next) = (0, false, false);
+    // Within a list of the file, names and values take turns.
+    let (mut depth, mut is_listed, mut is_name, mut is_next) = (0, false, false, false);
     for event in Parser::new_from_str(text) {
         let Ok((event, _)) = event else { break };
         match event {
@@ -196,12 +197,15 @@ fn tables_of(text: &str) -> Vec<Box<str>> {
                 if is_next {
                     tables.push(scalar.as_ref().into());
                 }
-                is_next =
-                    KEYS.contains(&scalar.as_ref()) || is_listed && depth == 2 && scalar.ends_with(FROM);
+                let is_of_list = is_listed && depth == 2 && is_name && scalar.ends_with(FROM);
+                is_next = KEYS.contains(&scalar.as_ref()) || is_of_list;
+                is_name = !is_name;
                 is_listed = if depth == 1 { LISTED.contains(&scalar.as_ref()) } else { is_listed };
             }
-            Event::MappingStart(..) | Event::SequenceStart(..) => (depth, is_next) = (depth + 1, false),
-            Event::MappingEnd | Event::SequenceEnd => (depth, is_next) = (depth - 1, false),
+            Event::MappingStart(..) | Event::SequenceStart(..) => {
+                (depth, is_name, is_next) = (depth + 1, true, false);
+            }
+            Event::MappingEnd | Event::SequenceEnd => (depth, is_name, is_next) = (depth - 1, true, false),
             _ => is_next = false,
         }
     }

@@ -114,3 +114,15 @@ pub struct Undecided<'a> {
     /// Why its value is not known.
     pub unknown: Unknown,
 }
+
+impl Undecided<'_> {
+    /// Of two, the one to ask for first. A value that is wrong stays so, and what can still be found may decide without it.
+    pub(crate) fn sooner(self, other: Self) -> Self {
+        if other.unknown < self.unknown { other } else { self }
+    }
+
+    /// What several conditions come to so far, and this one as well.
+    pub(crate) fn beside(self, others: Result<bool, Self>) -> Result<bool, Self> {
+        Err(others.err().map_or(self, |earlier| earlier.sooner(self)))
+    }
+}

@@ -118,3 +118,10 @@ policies:
     );
     assert!(!format!("{changes:?}").contains("s3cret"));
 }
+
+/// A list of the whole file is a policy of that name, and one that counted in its place differed in all but this.
+#[test]
+fn a_policy_that_begins_to_deny_has_changed() {
+    let before = policy("key: global, quotas: [5/1m]").replace("name: a", "name: deny");
+    assert!(changes(&before, "deny: { user: x }\npolicies: []").contains("deny false -> true"));
+}

@@ -544,14 +544,13 @@ fn a_request_that_matches_a_policy_of_others_changes_nothing() {
   - { name: mine, key: [user], quotas: [5/1m] }
   - { name: theirs, match: { path: /search }, key: [user], quotas: [5/1m] }
   - { name: shadow, match: { path: /shadow }, mode: shadow, key: [user], quotas: [5/1m] }
-  - { name: exempt, match: { path: /exempt }, exempt: true }
 ",
     );
     let mine = BTreeSet::from(["mine".into()]);
     let as_me = |path: &'static str| attributes(&[("user", "alice"), ("path", path)]).within(&mine);
     assert!(block_on(limiter.check(&as_me("/"), 1)).unwrap().is_allowed());
     let is_refused = |error: CheckError, policy: &str| matches!(error, CheckError::Refused(Refusal::OtherPolicy { policy: other }) if *other == *policy);
-    for (path, policy) in [("/search", "theirs"), ("/shadow", "shadow"), ("/exempt", "exempt")] {
+    for (path, policy) in [("/search", "theirs"), ("/shadow", "shadow")] {
         let request = as_me(path);
         assert!(is_refused(block_on(limiter.check(&request, 1)).unwrap_err(), policy));
         assert!(is_refused(limiter.check_at_once(&request, 1).unwrap().unwrap_err(), policy));
@@ -567,6 +566,30 @@ fn a_request_that_matches_a_policy_of_others_changes_nothing() {
     }
     let all = block_on(limiter.peek(&attributes(ALICE), 1)).unwrap();
     assert_eq!(used(&all), [("mine", 1), ("theirs", 0)]);
+}
+
+/// A policy that counts nothing decides for everybody. Whom a list denies was told that the policy is not theirs, and a
+/// client that goes on after a refusal let them pass.
+#[test]
+fn what_counts_nothing_is_no_policy_of_others() {
+    let text = "
+deny: { user: mallory }
+allow: { user: probe }
+policies:
+  - { name: mine, key: [user], quotas: [5/1m] }
+  - { name: health, match: { path: /healthz }, exempt: true }
+";
+    let policies = Config::parse("tollgate.yaml", text).unwrap().into_policies();
+    let limiter = PolicyLimiter::new(MemoryStore::new(), policies, "test");
+    let mine = BTreeSet::from(["mine".into()]);
+    for (pairs, is_allowed, by) in [
+        ([("user", "mallory"), ("path", "/")], false, "deny"),
+        ([("user", "probe"), ("path", "/")], true, "allow"),
+        ([("user", "alice"), ("path", "/healthz")], true, "health"),
+    ] {
+        let decision = block_on(limiter.check(&attributes(&pairs).within(&mine), 1)).unwrap();
+        assert_eq!((decision.is_allowed(), decision.policy().map(Policy::name)), (is_allowed, Some(by)));
+    }
 }
 
 #[test]

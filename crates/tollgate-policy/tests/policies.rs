@@ -3,7 +3,9 @@
 use std::time::Duration;
 
 use tollgate::{Charge, CountDenied, ManualClock, MemoryStore, OnStoreFailure, Step};
-use tollgate_policy::{Attributes, Config, HeaderFormat, KeyFault, Matched, Mode, Outcome, TrialKind};
+use tollgate_policy::{
+    Attributes, Config, HeaderFormat, KeyFault, Matched, Mode, Outcome, Policy, TrialKind,
+};
 
 fn config(policies: &str) -> Config {
     Config::parse("tollgate.yaml", policies).unwrap_or_else(|error| panic!("{error}"))
@@ -712,4 +714,12 @@ policies:
     );
     let names = ["device", "ip", "path", "plan", "tenant", "units", "user", "vip"];
     assert!(config.policies().attributes().into_iter().eq(names));
+}
+
+/// It said that the request is on a list of the denied with the status of a quota that has no room.
+#[test]
+fn a_policy_made_in_code_to_deny_says_so() {
+    let forbidden = Policy::builder("d").deny().build().unwrap();
+    let chosen = Policy::builder("d").deny().deny_status(451).build().unwrap();
+    assert_eq!((forbidden.deny_status(), chosen.deny_status()), (403, 451));
 }

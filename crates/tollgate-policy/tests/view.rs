@@ -374,3 +374,51 @@ fn what_is_found_late_changes_nothing() {
     }
     assert!(ends.borrow().len() > 10, "the requests differ");
 }
+
+/// With the wrong value first, the request was an error, and with the other one first it was not.
+#[test]
+fn a_wrong_value_hides_none_that_can_be_found() {
+    let exempt = [
+        "{ name: a, match: { user: bot }, exempt: true }",
+        "{ name: b, match: { session: s }, exempt: true }",
+    ];
+    let counted = "{ name: c, key: global, quotas: [5/1m] }";
+    let lines = ["user: alice", "session: s"];
+    for [first, second] in [[0, 1], [1, 0]] {
+        let texts = [
+            (format!("policies: [{}, {}, {counted}]", exempt[first], exempt[second]), "s", "exempt by b"),
+            (
+                format!(
+                    "policies: [{{ name: d, match: {{ {}, {} }}, exempt: true }}]",
+                    lines[first], lines[second]
+                ),
+                "other",
+                "",
+            ),
+            (
+                format!(
+                    "policies: [{{ name: d, match: {{ any: [{{ {} }}, {{ {} }}] }}, exempt: true }}]",
+                    lines[first], lines[second]
+                ),
+                "s",
+                "exempt by d",
+            ),
+        ];
+        for (text, session, expected) in texts {
+            let config = Config::parse("tollgate.yaml", &text).unwrap();
+            let (end, _) = play(config.policies(), &[("session", session)], &["user", "session"], &["user"]);
+            assert_eq!(end.unwrap(), expected, "{text}");
+        }
+    }
+}
+
+/// A list that is only tried out let a request fail of which it needed a value that was wrong.
+#[test]
+fn lists_in_shadow_mode_let_no_request_fail() {
+    for list in ["allow", "deny"] {
+        let text = format!("mode: shadow\n{list}: {{ user: bot }}\npolicies: []");
+        let config = Config::parse("tollgate.yaml", &text).unwrap();
+        let (end, _) = play(config.policies(), &[], &["user"], &["user"]);
+        assert_eq!(end.unwrap(), "", "{list}");
+    }
+}

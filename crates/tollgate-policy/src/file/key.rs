@@ -91,19 +91,20 @@ impl RawKey {
             let default = Grouping::default();
             let ipv4 = self.ipv4.map_or(default.ipv4(), |bits| bits.value.0);
             let ipv6 = self.ipv6.map_or(default.ipv6(), |bits| bits.value.0);
-            let name = attribute_name(&address.value, node, problems)?;
+            let name = attribute_name(&address.value, address.at, problems)?;
             // The bits were checked when they were read.
             return Some(Identity::Address(name.into(), Grouping::new(ipv4, ipv6).ok()?));
         }
-        let name = attribute_name(&self.attribute?.value, node, problems)?;
+        let attribute = self.attribute?;
+        let name = attribute_name(&attribute.value, attribute.at, problems)?;
         Some(Identity::Attribute(name.into()))
     }
 }
 
 /// The name, if a request can have it.
-pub(super) fn attribute_name(name: &str, node: &Node, problems: &mut Problems) -> Option<Box<str>> {
+pub(super) fn attribute_name(name: &str, at: Position, problems: &mut Problems) -> Option<Box<str>> {
     if !Attributes::is_name(name) {
-        problems.add(node.at, ProblemKind::AttributeName);
+        problems.add(at, ProblemKind::AttributeName);
         return None;
     }
     Some(name.into())

@@ -9,6 +9,7 @@ use super::read::{OneOrMany, Read};
 use super::table::FileBeside;
 use super::test::{Cidr, NetworksOf, TextsOf};
 use super::tree::Node;
+use crate::conditions::ANY;
 use crate::problem::Problems;
 use crate::{Attributes, Condition, Pattern, ProblemKind, Test};
 
@@ -31,7 +32,11 @@ impl Read for Listed {
                 Some(name) => (name, true),
                 None => (&*entry.key, false),
             };
-            let Some(attribute) = attribute_name(name, node, problems) else { continue };
+            if name == ANY {
+                problems.add(entry.at, ProblemKind::Needless { section: "a list of clients", key: ANY });
+                continue;
+            }
+            let Some(attribute) = attribute_name(name, entry.at, problems) else { continue };
             let test = match (&*attribute, is_file) {
                 ("ip", false) => OneOrMany::<Cidr>::read(&entry.node, problems).map(Cidr::test),
                 ("ip", true) => NetworksOf::read(&entry.node, problems).map(|list| Test::In(list.0)),
@@ -54,7 +59,7 @@ impl JsonSchema for Listed {
         let (text, file) = (generator.subschema_for::<Pattern>(), generator.subschema_for::<FileBeside>());
         json_schema!({
             "type": "object",
-            "propertyNames": { "minLength": 1, "maxLength": Attributes::MAX_NAME },
+            "propertyNames": { "minLength": 1, "maxLength": Attributes::MAX_NAME, "not": { "enum": [ANY, "any_from"] } },
             "patternProperties": { "_from$": file },
             "additionalProperties": { "anyOf": [text, { "type": "array", "items": text, "minItems": 1 }] },
             "minProperties": 1,

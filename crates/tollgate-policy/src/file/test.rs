@@ -101,7 +101,7 @@ impl Read for Conditions {
         let entries = entries(node, problems)?;
         let (any, tests): (Vec<&Entry>, Vec<&Entry>) =
             entries.iter().partition(|entry| entry.key.as_ref() == ANY);
-        let all = conditions(node, tests, problems);
+        let all = conditions(tests, problems);
         let any = any.into_iter().flat_map(|entry| alternatives(&entry.node, problems)).collect();
         Some(Self { all, any })
     }
@@ -116,14 +116,10 @@ fn entries<'a>(node: &'a Node, problems: &mut Problems) -> Option<&'a [Entry]> {
 }
 
 /// The conditions of these lines. Each is one for itself, so that any of them can be looked up.
-fn conditions<'a>(
-    node: &Node,
-    entries: impl IntoIterator<Item = &'a Entry>,
-    problems: &mut Problems,
-) -> Vec<Condition> {
+fn conditions<'a>(entries: impl IntoIterator<Item = &'a Entry>, problems: &mut Problems) -> Vec<Condition> {
     let mut conditions = Vec::new();
     for entry in entries {
-        let name = attribute_name(&entry.key, node, problems);
+        let name = attribute_name(&entry.key, entry.at, problems);
         let (Some(attribute), Some(test)) = (name, Test::read(&entry.node, problems)) else { continue };
         match test {
             Test::All(tests) => conditions
@@ -148,7 +144,7 @@ fn alternatives(node: &Node, problems: &mut Problems) -> Vec<Vec<Condition>> {
             problems.add(nested.at, ProblemKind::Needless { section: "a match within `any`", key: ANY });
         }
         let tests = entries.iter().filter(|entry| entry.key.as_ref() != ANY);
-        alternatives.push(conditions(node, tests, problems));
+        alternatives.push(conditions(tests, problems));
     }
     alternatives.retain(|conditions| !conditions.is_empty());
     alternatives
