@@ -120,8 +120,7 @@ impl PolicyBuilder {
         self
     }
 
-    /// Adds an alternative: of those that there are, all conditions of one have to hold, beside the conditions that were
-    /// added otherwise.
+    /// Adds an alternative. All conditions of at least one alternative must hold, and those of [`when`](Self::when) as well.
     ///
     /// # Examples
     ///
@@ -250,9 +249,9 @@ impl PolicyBuilder {
     ///
     /// # Errors
     ///
-    /// If the name cannot be one, an attribute's name is empty or too long, a list of a condition or key is empty, the
-    /// status of a denial is none of an error, the least cost is above the most, a limit above its most, there is no quota and it neither exempts nor denies,
-    /// or two quotas have the same window, anchor and zone.
+    /// If the name is not allowed, an attribute's name is empty or too long, a list of a condition or key is empty, the
+    /// status of a denial is not that of an error, the least cost is above the most, the limit for a missing attribute is
+    /// above the highest, a policy that counts has no quota, or two quotas have the same window, anchor and zone.
     pub fn build(self) -> Result<Policy, PolicyError> {
         let Self { policy, quotas, candidates, count_denied } = self;
         if !Policy::is_name(&policy.name) {

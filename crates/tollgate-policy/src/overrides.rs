@@ -125,7 +125,7 @@ impl Override {
             OverrideRule::In(table) => {
                 let attribute = table.attribute();
                 let value = view.value(attribute).map_err(|unknown| Undecided { attribute, unknown })?;
-                // Of a list, the first text that the table has.
+                // Of a list, the first text that is in the table counts.
                 let mut texts = value.into_iter().flat_map(|texts| Value::of(attribute, texts).texts());
                 Ok(texts.find_map(|text| table.values.get(text)).copied())
             }

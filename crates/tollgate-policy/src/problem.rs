@@ -176,7 +176,7 @@ pub enum ProblemKind {
     #[error("`min` is above `max`, so that no request has a cost")]
     CostRange,
     /// A limit for requests that do not say theirs, above the most that a limit may be.
-    #[error("`on_missing` is above `max`, and no limit is")]
+    #[error("`on_missing` must not be above `max`")]
     LimitRange,
     /// A condition that asks for nothing but what a variable stands for, which is empty.
     #[error("the variable stands for an empty text, and the test would fit what it was not meant for")]

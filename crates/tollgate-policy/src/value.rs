@@ -29,8 +29,8 @@ pub enum Texts<'a> {
 
 /// The value of an attribute, as conditions and keys read it.
 ///
-/// - A test holds of a list if it holds of one of its texts. A list is no part of a key and no cost, not even if it has
-///   one text.
+/// - A test holds of a list if it holds of one of its texts. A list cannot be a key or a cost, even
+///   with one text.
 /// - HEAD is a GET without a body, and a service answers it by what it has for GET. So where the attribute is `method`, a
 ///   HEAD fits what asks for GET as well as what asks for HEAD, and as a part of a key it is GET.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -25,8 +25,8 @@ use crate::{DenialProblem, Head};
 
 /// Who decides on the requests of a rule.
 ///
-/// Both decide alike, but a limiter for a key is no trait object: it hands on where the quotas stand without having
-/// written it down, which is a tenth of what limits add to a request.
+/// Both decide alike, but a limiter for a key is no trait object: it passes on where the quotas stand without a
+/// copy, which would be a tenth of what limits add to a request.
 pub(crate) enum Engine {
     ByKey(ByKey),
     #[cfg(feature = "policy")]

@@ -57,7 +57,7 @@ pub struct ReceiptError {
 }
 
 impl Receipt {
-    /// Whether nothing was taken.
+    /// Whether nothing was taken. [`settle`](Self::settle) may still charge then: a request can cost more than it took.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.0.iter().all(|item| item.units == 0)

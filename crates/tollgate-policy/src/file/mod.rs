@@ -44,10 +44,10 @@ section! {
         "tiers" tiers: NamedQuotas,
         /// What becomes of a request that no policy matches: it is admitted, or denied with status 403.
         "unmatched" unmatched: Unmatched,
-        /// Who is admitted without a count, whatever the policies say: attributes with texts, or with networks if the
+        /// Clients that are admitted without a count, before all policies: attributes with texts, or with networks if the
         /// attribute is `ip`. A name that ends in `_from` names a file of them in the same folder, one on each line.
         "allow" allow: Listed,
-        /// Who is denied with status 403, unless `allow` or an exempt policy admits them. Written as `allow` is.
+        /// Clients that are denied with status 403, unless `allow` or an exempt policy admits them. Written as `allow` is.
         "deny" deny: Listed,
         /// The policies. Every one that matches applies, all or nothing together.
         "policies" policies: Vec<At<RawPolicy>>,

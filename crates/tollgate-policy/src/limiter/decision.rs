@@ -34,7 +34,7 @@ pub enum Ground<'a> {
     Exempt(&'a Policy),
     /// The policy denies what it matches.
     Denied(&'a Policy),
-    /// The policy denies who does not say whom it is to count.
+    /// The request lacks the key of the policy, which denies such requests.
     MissingKey {
         /// The policy.
         policy: &'a Policy,

@@ -19,7 +19,7 @@ pub(in crate::http) fn attributes<'de: 'a, 'a, D: Deserializer<'de>>(
         type Value = Attributes<'a>;
 
         fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-            f.write_str("an object of strings")
+            f.write_str("an object of strings, lists of strings and booleans")
         }
 
         fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Attributes<'a>, A::Error> {

@@ -221,7 +221,7 @@ mod tests {
         wrong(&long, "attributes.roles", "more than 64 strings");
         for secret in ["secret", "secret at line 1", "secret, expected secret"] {
             let body = format!(r#"{{"attributes": "{secret}"}}"#);
-            wrong(&body, "attributes", "expected an object of strings");
+            wrong(&body, "attributes", "expected an object of strings, lists of strings and booleans");
         }
         wrong(r#"{"cost": 1}"#, "attributes", "missing field `attributes`");
         wrong(r#"[{"user": "alice"}, 1]"#, "body", "expected an object");
