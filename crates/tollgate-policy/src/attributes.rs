@@ -31,8 +31,9 @@ impl<'a> Attributes<'a> {
         !name.is_empty() && (name.len() <= Self::MAX_NAME || name.chars().count() <= Self::MAX_NAME)
     }
 
-    /// The same for a caller who may touch the policies of these names alone. A request that matches another policy is
-    /// [refused](crate::Refusal::OtherPolicy) before anything is charged; one that matches none is admitted, as ever.
+    /// The same for a caller who may touch the policies of these names alone. A request that another policy would
+    /// count is [refused](crate::Refusal::OtherPolicy) before anything is charged. Policies that exempt or deny decide for
+    /// everybody, and a request that none matches is admitted, as ever.
     ///
     /// # Examples
     ///

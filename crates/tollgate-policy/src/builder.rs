@@ -13,7 +13,7 @@ use crate::{
 /// What a policy is made of: see [`Policy::builder`].
 #[derive(Debug, Clone)]
 pub struct PolicyBuilder {
-    policy: Policy,
+    pub(crate) policy: Policy,
     quotas: Vec<(Quota, Option<LimitAttribute>)>,
     candidates: Vec<(Quota, Option<LimitAttribute>)>,
     count_denied: CountDenied,

@@ -64,7 +64,7 @@ pub enum Refusal {
         /// What is wrong.
         error: LimitError,
     },
-    /// The request matches a policy that it [may not touch](crate::Attributes::within).
+    /// A policy would count the request that it [may not touch](crate::Attributes::within).
     #[error("policy `{policy}` matches, and the caller may not touch it")]
     OtherPolicy {
         /// The policy's name.

@@ -86,7 +86,7 @@ impl Policies {
     ///
     /// If an enforced policy needs to know something of the request that its attributes do not say: who is to be
     /// counted, or its cost. What is only tried out never makes a request fail; it is left out then. Also if a policy
-    /// matches that the request [may not touch](crate::Attributes::within), whatever its mode; and if the decision
+    /// would count the request that it [may not touch](crate::Attributes::within), whatever its mode; and if the decision
     /// depends on a value that the view [does not know](Refusal::Undecided).
     pub fn charges<'a, V: View>(&'a self, view: &'a V, cost: u32) -> Result<Outcome<'a>, Refusal> {
         let mut matched = Matched::default();

@@ -176,20 +176,13 @@ fn as_one(read: Vec<At<RawFile>>, count: usize, names: &[Box<str>], problems: &m
 fn of_list(name: &str, listed: At<Listed>, kind: PolicyKind, mode: Mode) -> Policy {
     let any = listed.value.0.into_iter().map(|condition| vec![condition]).collect();
     Policy {
-        name: name.into(),
         at: listed.at,
-        description: None,
         conditions: Conditions { all: Vec::new(), any },
         kind,
         mode,
-        identity: Identity::Global,
-        on_missing_key: OnMissingKey::default(),
-        cost: Cost::Asked,
-        quotas: Quotas::default(),
-        overrides: [].into(),
-        on_store_failure: OnStoreFailure::Open,
         headers: HeaderFormat::None,
         deny_status: 403,
+        ..Policy::builder(name).policy
     }
 }
 

@@ -85,7 +85,7 @@ pub trait View {
         false
     }
 
-    /// Returns whether the request may touch the policy of this name; by default any. See
+    /// Returns whether the policy of this name may count the request; by default any. See
     /// [`Attributes::within`](crate::Attributes::within).
     fn may_touch(&self, policy: &str) -> bool {
         let _ = policy;
