@@ -10,8 +10,8 @@ use crate::{AttributeValue, Policy, Texts, Unknown, View};
 /// Names and values; borrowed from the request where they stand there as they are.
 ///
 /// If a name is given twice, the first value counts. `path` and `ip` are kept in
-/// [one spelling](AttributeValue::canonical). How many
-/// attributes there may be is limited where they are taken from strangers.
+/// [one spelling](AttributeValue::canonical). How many attributes there may be is limited where they are taken from
+/// strangers.
 ///
 /// There is no `Debug`: values often are persons or secrets.
 #[derive(Default, Clone)]
@@ -62,9 +62,13 @@ impl<'a> Attributes<'a> {
         Self { within: Some(policies), ..self }
     }
 
-    /// Adds a name and its value, as policies [read it](AttributeValue::canonical).
+    /// Adds a name and its value, as policies [read it](AttributeValue::canonical). An empty list is no value.
     pub fn push(&mut self, name: impl Into<Cow<'a, str>>, value: impl Into<AttributeValue<'a>>) {
-        self.pairs.push(pair(name.into(), value.into()));
+        let (name, value) = (name.into(), value.into());
+        if !matches!(&value, AttributeValue::List(texts) if texts.is_empty()) {
+            let value = value.canonical(&name);
+            self.pairs.push((name, value));
+        }
     }
 
     /// The value of this name; may be empty.
@@ -119,12 +123,8 @@ impl View for Attributes<'_> {
 
 impl<'a, N: Into<Cow<'a, str>>, V: Into<AttributeValue<'a>>> FromIterator<(N, V)> for Attributes<'a> {
     fn from_iter<I: IntoIterator<Item = (N, V)>>(pairs: I) -> Self {
-        let pairs = pairs.into_iter().map(|(name, value)| pair(name.into(), value.into())).collect();
-        Self { pairs, within: None }
+        let mut attributes = Self::default();
+        pairs.into_iter().for_each(|(name, value)| attributes.push(name, value));
+        attributes
     }
-}
-
-fn pair<'a>(name: Cow<'a, str>, value: AttributeValue<'a>) -> (Cow<'a, str>, AttributeValue<'a>) {
-    let value = value.canonical(&name);
-    (name, value)
 }

@@ -116,18 +116,16 @@ impl Test {
     pub fn holds(&self, value: Option<Value<'_>>) -> bool {
         match self {
             Self::OneOf(patterns) => {
-                value.is_some_and(|value| value.texts().any(|text| patterns.iter().any(|it| it.fits(text))))
+                value.is_some_and(|value| value.any(|text| patterns.iter().any(|it| it.fits(text))))
             }
             Self::IgnoringCase(Lowercase(patterns)) => value.is_some_and(|value| {
                 let fits = |text: &str| {
                     let text = lowercase(text);
                     patterns.iter().any(|it| it.fits(&text))
                 };
-                value.texts().any(fits)
+                value.any(fits)
             }),
-            Self::Matches(expression) => {
-                value.is_some_and(|value| value.texts().any(|it| expression.fits(it)))
-            }
+            Self::Matches(expression) => value.is_some_and(|value| value.any(|it| expression.fits(it))),
             Self::Within(networks) => value.is_some_and(|value| {
                 let mut hosts = value.texts().filter_map(address).map(Network::host);
                 hosts.any(|host| networks.iter().any(|network| network.covers(&host)))

@@ -70,7 +70,7 @@ impl List {
     /// Returns whether this value is in it.
     pub(crate) fn has(&self, value: Value<'_>) -> bool {
         match &*self.entries {
-            Entries::Texts(texts) => value.texts().any(|text| texts.get(text).is_some()),
+            Entries::Texts(texts) => value.any(|text| texts.get(text).is_some()),
             Entries::Networks { ipv4, ipv6 } => {
                 value.texts().filter_map(condition::address).any(|address| match address.to_canonical() {
                     IpAddr::V4(address) => is_in(ipv4, address.to_bits()),

@@ -29,8 +29,8 @@ pub enum Texts<'a> {
 
 /// The value of an attribute, as conditions and keys read it.
 ///
-/// - A test holds of a list if it holds of one of its texts. A list cannot be a key or a cost, even
-///   with one text.
+/// - A test holds of a list if it holds of one of its texts. A list cannot be a key or a cost, even with one text. An
+///   empty list is no value.
 /// - HEAD is a GET without a body, and a service answers it by what it has for GET. So where the attribute is `method`, a
 ///   HEAD fits what asks for GET as well as what asks for HEAD, and as a part of a key it is GET.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -194,6 +194,16 @@ impl<'a> Value<'a> {
     #[must_use]
     pub fn counted(self) -> Option<&'a str> {
         if self.is_head { self.texts.text().and(Some(GET)) } else { self.texts.text() }
+    }
+
+    /// Whether this holds of one of the [texts](Self::texts).
+    #[inline]
+    pub(crate) fn any(self, mut holds: impl FnMut(&'a str) -> bool) -> bool {
+        let any = match self.texts {
+            Texts::One(text) => holds(text),
+            Texts::List(list) => list.iter().any(|text| holds(text)),
+        };
+        any || (self.is_head && holds(GET))
     }
 
     /// The texts that it can be taken for: its own and, for a HEAD, that of GET.

@@ -604,6 +604,25 @@ policies:
     assert_eq!(refused, Some(Refusal::Undecided { attribute: "roles".into(), unknown: Unknown::Wrong }));
 }
 
+/// A number that nobody can be counted by was an error of the token, and `on_missing` of a limit was not asked.
+#[cfg(feature = "policy")]
+#[test]
+fn a_claim_that_is_an_odd_number_is_for_policies_to_judge() {
+    use tollgate_policy::{Config, Outcome};
+    use tollgate_tower::AttributeSources;
+
+    let text = "policies: [{ name: a, key: global, quotas: [{ limit: { attribute: quota, on_missing: 100 }, max: 900, window: 1h }] }]";
+    let config = Config::parse("tollgate.yaml", text).unwrap();
+    let sources = AttributeSources::new().with_claim("quota", Claim::new(verifier(hs256_keys()), "quota"));
+    for (quota, limit) in [(json!(10.5), 100), (json!(-1), 100), (json!(7), 7), (json!(1000), 900)] {
+        let request = bearing(&signed(&hs256(), &claims_with(&json!({ "quota": quota }))));
+        let mut view = sources.view(Head::from(&request));
+        block_on(view.find("quota")).unwrap();
+        let Ok(Outcome::Charge(matched)) = config.policies().charges(&view, 1) else { panic!("{quota}") };
+        assert_eq!(matched.enforced().map(|charge| charge.limit()).collect::<Vec<_>>(), [limit], "{quota}");
+    }
+}
+
 /// Else a token that is broken on purpose would be a way to another limit.
 #[test]
 fn a_token_that_is_not_valid_is_not_passed_on_to_another_extractor() {

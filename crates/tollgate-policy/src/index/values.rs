@@ -145,7 +145,7 @@ impl Values {
 
     /// Adds all that the value may match.
     pub(super) fn add_to(&self, candidates: &mut Candidates, value: Value<'_>) {
-        for text in value.texts() {
+        value.texts().for_each(|text| {
             match self.exact.get(text) {
                 None => {}
                 Some(Found::One(candidate)) => candidates.push(*candidate),
@@ -154,7 +154,7 @@ impl Values {
                 }
             }
             self.prefixes.beginnings(text.as_bytes(), |found| candidates.extend_from_slice(found));
-        }
+        });
         // A text is read as an address only where networks are looked for.
         if !self.networks.is_empty() {
             for address in value.texts().filter_map(condition::address) {

@@ -168,6 +168,9 @@ impl<'a> Request<'a, '_> {
         if !failing.is_empty() || policy.is_exempt() || self.is_denied_by(policy) {
             return failing;
         }
+        if policy.kind() == PolicyKind::Deny && policy.mode() == Mode::Shadow {
+            return vec!["it is in shadow mode and denies nobody".to_owned()];
+        }
         match &self.outcome {
             Ok(Outcome::Exempt(exempt)) => vec![format!("`{}` exempts the request", exempt.name())],
             _ => match self.ended_by() {

@@ -166,9 +166,13 @@ impl Claim {
         invalid(format!("{} {is} neither a text nor a whole number, nor true or false", self.what))
     }
 
-    /// The claim as the value of an attribute.
+    /// The claim as the value of an attribute. Numbers that cannot be counted by are for policies to judge: as a limit or a
+    /// cost, they may have a default.
     #[cfg(feature = "policy")]
     pub(crate) fn value(&self, claims: &Claims) -> Result<Option<AttributeValue<'static>>, Invalid> {
+        if let Some(Value::Number(number)) = claims.get(&self.name) {
+            return Ok(Some(number.to_string().into()));
+        }
         Ok(self.said(claims)?.map(|said| match said {
             Said::One(entry) => String::from(entry.into_text()).into(),
             Said::List(entries) => entries.into_iter().map(Entry::into_text).collect::<Vec<_>>().into(),
