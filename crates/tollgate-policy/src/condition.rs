@@ -202,11 +202,11 @@ impl Pattern {
 /// the time is at most the product of both lengths.
 fn glob(pattern: &str, value: &str) -> bool {
     // Most values end otherwise, which is seen at once.
-    let end = pattern.rsplit(['*', '?']).next().unwrap_or(pattern);
+    let (mut pattern, mut value) = (pattern.as_bytes(), value.as_bytes());
+    let end = pattern.rsplit(|byte| matches!(byte, b'*' | b'?')).next().unwrap_or(pattern);
     if !value.ends_with(end) {
         return false;
     }
-    let (mut pattern, mut value) = (pattern.as_bytes(), value.as_bytes());
     let mut retry: Option<(&[u8], &[u8])> = None;
     loop {
         match (pattern, value) {
@@ -227,8 +227,14 @@ fn glob(pattern: &str, value: &str) -> bool {
             }
             _ => {
                 let Some((after_star, [_, taken @ ..])) = retry else { return false };
-                retry = Some((after_star, taken));
-                (pattern, value) = (after_star, taken);
+                // The star takes all that cannot stand behind it.
+                let start = match after_star {
+                    [b'?', ..] | [] => Some(0),
+                    [next, ..] => taken.iter().position(|byte| byte == next),
+                };
+                let Some(rest) = start.and_then(|start| taken.get(start..)) else { return false };
+                retry = Some((after_star, rest));
+                (pattern, value) = (after_star, rest);
             }
         }
     }

@@ -146,7 +146,10 @@ impl Policies {
         if !is_matched && self.unmatched == Some(Unmatched::Deny) {
             return Ok(Outcome::DenyUnmatched);
         }
-        Ok(unknown.unwrap_or(Outcome::Charge(matched)))
+        match unknown {
+            Some(denial) => Ok(denial),
+            None => Ok(Outcome::Charge(matched)),
+        }
     }
 
     /// What is different in these other policies.

@@ -80,31 +80,41 @@ impl<'a> AttributeValue<'a> {
     /// assert!(canonical("user", "//%6Cogin") == "//%6Cogin".into());
     /// ```
     #[must_use]
+    #[inline]
     pub fn canonical(self, name: &str) -> Self {
+        let respelled: fn(&str) -> Option<String> = match name {
+            "path" => respelled_path,
+            "ip" => respelled_address,
+            _ => return self,
+        };
         match self {
-            Self::Text(text) => Self::Text(canonical(name, text)),
-            Self::List(texts) if ["ip", "path"].contains(&name) => {
-                Self::List(texts.iter().map(|text| canonical(name, Cow::from(&**text)).into()).collect())
-            }
-            Self::List(texts) => Self::List(texts),
+            Self::Text(text) => match respelled(&text) {
+                Some(changed) => changed.into(),
+                None => Self::Text(text),
+            },
+            Self::List(texts) => Self::List(
+                texts.into_iter().map(|text| respelled(&text).map_or(text, String::into_boxed_str)).collect(),
+            ),
         }
     }
 }
 
-fn canonical<'v>(name: &str, value: Cow<'v, str>) -> Cow<'v, str> {
-    let changed = match name {
-        "path" => canonical_path(&value),
-        // Of IPv4 there is but one spelling.
-        "ip" if value.contains(':') => match value.parse::<IpAddr>() {
-            Ok(address) => Grouping::WHOLE.network(address).first().to_string().into(),
-            Err(_) => return value,
-        },
-        _ => return value,
-    };
-    match changed {
-        Cow::Owned(changed) if changed != value => changed.into(),
-        _ => value,
+/// The path in its one spelling, if it has another.
+fn respelled_path(path: &str) -> Option<String> {
+    match canonical_path(path) {
+        Cow::Owned(changed) if changed != path => Some(changed),
+        _ => None,
     }
+}
+
+/// The address in its one spelling, if it has another. Of IPv4 there is but one.
+fn respelled_address(text: &str) -> Option<String> {
+    if !text.contains(':') {
+        return None;
+    }
+    let address = text.parse::<IpAddr>().ok()?;
+    let changed = Grouping::WHOLE.network(address).first().to_string();
+    (changed != text).then_some(changed)
 }
 
 impl<'a> From<&'a str> for AttributeValue<'a> {

@@ -39,6 +39,7 @@ impl<V: Clone> Table<V> {
         Self { slots, texts: texts.into() }
     }
 
+    #[inline]
     pub(crate) fn get(&self, text: &str) -> Option<&V> {
         if self.texts.is_empty() && self.slots.len() == 1 {
             return None;

@@ -37,6 +37,7 @@ pub(super) struct Filed<'a> {
     prefixes: Vec<(Box<[u8]>, Candidate)>,
     networks: Vec<(Box<[u8]>, Candidate)>,
     scanned: Vec<(Test, Candidate)>,
+    absent: Vec<Candidate>,
 }
 
 /// A value under which a policy can be filed.
@@ -93,23 +94,27 @@ impl<'a> Filed<'a> {
         }
     }
 
-    /// Has a condition tried on every value.
+    /// Has a condition tried on every value, and notes whether it holds where there is none.
     pub(super) fn scan(&mut self, candidate: Candidate, test: &Test) {
-        self.scanned.push((test.clone(), candidate));
+        if test.holds(None) {
+            self.absent.push(candidate);
+        }
+        if *test != Test::Absent {
+            self.scanned.push((test.clone(), candidate));
+        }
     }
 
     fn all(&self) -> Box<[Candidate]> {
         let texts = self.exact.values().flatten();
         let beginnings = self.prefixes.iter().chain(&self.networks).map(|(_, candidate)| candidate);
-        let scanned = self.scanned.iter().map(|(_, candidate)| candidate);
+        let scanned = self.scanned.iter().map(|(_, candidate)| candidate).chain(&self.absent);
         let numbers = texts.chain(beginnings).chain(scanned).map(|candidate| candidate.number());
         numbers.collect::<BTreeSet<u32>>().into_iter().map(Candidate::doubtful).collect()
     }
 
     /// Those whose condition holds where there is no value. What is filed under values needs one.
     pub(super) fn absent(&self) -> Box<[Candidate]> {
-        let holding = self.scanned.iter().filter(|(test, _)| test.holds(None));
-        holding.map(|(_, candidate)| *candidate).collect()
+        self.absent.as_slice().into()
     }
 }
 
@@ -145,25 +150,33 @@ impl Values {
 
     /// Adds all that the value may match.
     pub(super) fn add_to(&self, candidates: &mut Candidates, value: Value<'_>) {
-        value.texts().for_each(|text| {
-            match self.exact.get(text) {
-                None => {}
-                Some(Found::One(candidate)) => candidates.push(*candidate),
-                Some(Found::List(list)) => {
-                    candidates.extend_from_slice(self.lists.get(*list as usize).map_or(&[], Box::as_ref));
-                }
-            }
-            self.prefixes.beginnings(text.as_bytes(), |found| candidates.extend_from_slice(found));
-        });
-        // A text is read as an address only where networks are looked for.
-        if !self.networks.is_empty() {
-            for address in value.texts().filter_map(condition::address) {
-                let nibbles = nibbles(address.to_canonical());
-                self.networks.beginnings(&nibbles, |found| candidates.extend_from_slice(found));
+        for text in value.texts() {
+            self.add_filed_to(candidates, text);
+        }
+        for (test, candidate) in &self.scanned {
+            if test.holds(Some(value)) {
+                candidates.push(*candidate);
             }
         }
-        let scanned = self.scanned.iter().filter(|(test, _)| test.holds(Some(value)));
-        candidates.extend(scanned.map(|(_, candidate)| *candidate));
+    }
+
+    /// Adds all that are filed under the text.
+    fn add_filed_to(&self, candidates: &mut Candidates, text: &str) {
+        match self.exact.get(text) {
+            None => {}
+            Some(Found::One(candidate)) => candidates.push(*candidate),
+            Some(Found::List(list)) => {
+                candidates.extend_from_slice(self.lists.get(*list as usize).map_or(&[], Box::as_ref));
+            }
+        }
+        self.prefixes.beginnings(text.as_bytes(), |found| candidates.extend_from_slice(found));
+        // A text is read as an address only where networks are looked for.
+        if !self.networks.is_empty()
+            && let Some(address) = condition::address(text)
+        {
+            let nibbles = nibbles(address.to_canonical());
+            self.networks.beginnings(&nibbles, |found| candidates.extend_from_slice(found));
+        }
     }
 }
 
