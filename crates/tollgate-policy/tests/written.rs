@@ -75,6 +75,29 @@ fn a_quota_is_printed_as_it_is_written() {
     }
 }
 
+/// The limit of an attribute was taken for a tier there, though the schema has it in place of a list as well.
+#[test]
+fn a_quota_alone_stands_for_a_list_of_it() {
+    for quota in ["5/1m", "{ limit: { attribute: quota }, max: 10, window: 1h }"] {
+        let with = |quotas: &str| {
+            let overrides =
+                format!("overrides: [{{ when: {{ plan: gold }}, quotas: {quotas}, candidate: {quotas} }}]");
+            policy(&format!(
+                "policies: [{{ name: a, key: global, quotas: {quotas}, candidate: {quotas}, {overrides} }}]"
+            ))
+        };
+        let (alone, listed) = (with(quota), with(&format!("[{quota}]")));
+        let rules = |policy: &Policy| {
+            let of_overrides =
+                policy.overrides().iter().flat_map(|over| over.quota_rules().chain(over.candidate_rules()));
+            let rules = policy.quota_rules().chain(policy.candidate_rules()).chain(of_overrides);
+            rules.map(|rule| rule.to_string()).collect::<Vec<_>>()
+        };
+        assert_eq!(rules(&alone), rules(&listed));
+        assert_eq!(rules(&alone), [quota; 4]);
+    }
+}
+
 /// The attribute `ip` by its plain value was printed as `ip`, which is the network of an address.
 #[test]
 fn a_key_is_printed_as_whom_it_means() {

@@ -25,8 +25,15 @@ pub(crate) enum PolicyQuotas {
 
 impl Read for PolicyQuotas {
     fn read(node: &Node, problems: &mut Problems) -> Option<Self> {
+        let has_any = |keys: &[&str]| match &node.value {
+            Value::Mapping(entries) => entries.iter().any(|entry| keys.contains(&entry.key.as_ref())),
+            _ => false,
+        };
+        let is_quota = has_any(RawQuota::KEYS) && !has_any(RawTier::KEYS);
         match &node.value {
-            Value::Mapping(_) => Read::read(node, problems).map(|tier| Self::Tier(Box::new(tier))),
+            Value::Mapping(_) if !is_quota => {
+                Read::read(node, problems).map(|tier| Self::Tier(Box::new(tier)))
+            }
             _ => Read::read(node, problems).map(Self::List),
         }
     }
@@ -52,7 +59,7 @@ impl Read for QuotaList {
         const EXPECTED: &str = "quotas such as [10/1s, 100/1m], or unlimited";
         let nodes = match &node.value {
             Value::Scalar { text, .. } if text.as_ref() == "unlimited" => return Some(Self(Vec::new())),
-            Value::Scalar { .. } => std::slice::from_ref(node),
+            Value::Scalar { .. } | Value::Mapping(_) => std::slice::from_ref(node),
             _ => problems.take(node.at, node.list(EXPECTED))?,
         };
         if nodes.is_empty() {

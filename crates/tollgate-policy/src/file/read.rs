@@ -213,7 +213,6 @@ macro_rules! section {
 
         impl Read for $name {
             fn read(node: &Node, problems: &mut Problems) -> Option<Self> {
-                const KNOWN: &[&str] = &[$($key),*];
                 let expected = concat!("a mapping for ", $what $(, " such as ", $example)?);
                 let entries = problems.take(node.at, node.mapping(expected))?;
                 let mut section = Self { given: Vec::new(), meant: Vec::new(), $($field: None,)* };
@@ -224,7 +223,7 @@ macro_rules! section {
                             section.$field = Read::read(&entry.node, problems);
                         } )*
                         _ => {
-                            let hint = $crate::problem::Hint::new(&entry.key, KNOWN);
+                            let hint = $crate::problem::Hint::new(&entry.key, Self::KEYS);
                             section.meant.extend(hint.meant());
                             let key = entry.key.clone();
                             problems.add(entry.at, ProblemKind::UnknownKey { key, section: $what, hint });
@@ -236,6 +235,9 @@ macro_rules! section {
         }
 
         impl $name {
+            /// All keys that it can have.
+            pub(crate) const KEYS: &[&str] = &[$($key),*];
+
             /// Whether the key is there, whether or not its value can be read.
             #[allow(dead_code, reason = "not every section is asked")]
             pub(crate) fn gives(&self, key: &str) -> bool {
