@@ -120,9 +120,19 @@ impl Identity {
             Self::Attribute(name) => value(view, name).map(Key::from),
             Self::Address(name, grouping) => address(view, name).map(|address| grouping.key(address)),
             Self::All(parts) => {
-                let keys: Result<SmallVec<[Key<'_>; 4]>, _> =
-                    parts.iter().map(|part| part.key(view)).collect();
-                Ok(Key::parts(keys?))
+                let (mut keys, mut unknown) = (SmallVec::<[Key<'_>; 4]>::new(), None);
+                for part in parts {
+                    match part.key(view) {
+                        Ok(key) => keys.push(key),
+                        // Another part may be missing, and then nobody needs to know this one.
+                        Err(no_key @ NoKey { fault: KeyFault::Unknown(_), .. }) => {
+                            let sooner = |other: &NoKey<'_>| other.fault <= no_key.fault;
+                            unknown = unknown.filter(sooner).or(Some(no_key));
+                        }
+                        Err(no_key) => return Err(no_key),
+                    }
+                }
+                unknown.map_or_else(|| Ok(Key::parts(keys)), Err)
             }
             Self::FirstOf(choices) => {
                 let mut said = NoKey { attribute: "", fault: KeyFault::Missing, choices: None };
@@ -160,6 +170,7 @@ impl Identity {
                 address(view, name).map(|address| format!("{name}={}", grouping.network(address)))
             }
             Self::All(parts) => {
+                self.key(view)?;
                 let parts: Result<Vec<_>, _> = parts.iter().map(|part| part.describe(view)).collect();
                 Ok(parts?.join(", "))
             }

@@ -127,6 +127,22 @@ fn a_policy_that_another_condition_excludes_asks_for_nothing() {
     }
 }
 
+/// `[user, tenant]` was refused for a token that had expired, and `[tenant, user]` was passed over.
+#[test]
+fn a_key_that_lacks_a_part_is_missing_whatever_its_other_parts_are() {
+    for key in ["[user, tenant]", "[tenant, user]", "{ first_of: [[user, tenant], [tenant, user]] }"] {
+        let policies =
+            policies(&format!("  - {{ name: each, key: {key}, on_missing_key: skip, quotas: [5/1m] }}"));
+        let (found, _) = play(&policies, &[], &["user", "tenant"], &["user"]);
+        assert_eq!(found, Ok(String::new()), "{key}");
+        let (found, asked) = play(&policies, &[], &["user"], &[]);
+        assert_eq!((found, asked), (Ok(String::new()), vec![]), "{key}: no token is verified in vain");
+        let (found, _) = play(&policies, &[("tenant", "acme")], &["user"], &["user"]);
+        let wrong = Refusal::Undecided { attribute: "user".into(), unknown: Unknown::Wrong };
+        assert_eq!(found, Err(wrong), "{key}");
+    }
+}
+
 /// What is wrong is never taken for missing: `first_of` would count its sender as somebody else.
 #[test]
 fn a_request_is_refused_for_what_is_wrong_only_where_it_matters() {
