@@ -64,9 +64,8 @@ impl<'a> Attributes<'a> {
 
     /// Adds a name and its value, as policies [read it](AttributeValue::canonical). An empty list is no value.
     pub fn push(&mut self, name: impl Into<Cow<'a, str>>, value: impl Into<AttributeValue<'a>>) {
-        let (name, value) = (name.into(), value.into());
-        if !matches!(&value, AttributeValue::List(texts) if texts.is_empty()) {
-            let value = value.canonical(&name);
+        let name = name.into();
+        if let Some(value) = value.into().canonical(&name) {
             self.pairs.push((name, value));
         }
     }

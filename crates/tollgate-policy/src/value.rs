@@ -23,7 +23,7 @@ pub enum AttributeValue<'a> {
 pub enum Texts<'a> {
     /// A text.
     One(&'a str),
-    /// A list, which may be empty.
+    /// A list. An empty one is no value, and no [view](crate::View::value) has it.
     List(&'a [Box<str>]),
 }
 
@@ -62,7 +62,8 @@ impl AttributeValue<'_> {
 }
 
 impl<'a> AttributeValue<'a> {
-    /// Returns the value of the attribute of this name as policies read it, whoever says it.
+    /// Returns the value of the attribute of this name as policies read it, whoever says it; `None` for an empty list,
+    /// which is no value.
     ///
     /// - `ip` is an address in its usual spelling. An address that stands for an IPv4 address is that one: mapped
     ///   (`::ffff:192.0.2.7`), or through a translator (`64:ff9b::192.0.2.7`).
@@ -75,19 +76,23 @@ impl<'a> AttributeValue<'a> {
     /// use tollgate_policy::AttributeValue;
     ///
     /// let canonical = |name, text| AttributeValue::from(text).canonical(name);
-    /// assert!(canonical("ip", "::ffff:192.0.2.7") == "192.0.2.7".into());
-    /// assert!(canonical("path", "//%6Cogin") == "/login".into());
-    /// assert!(canonical("user", "//%6Cogin") == "//%6Cogin".into());
+    /// assert!(canonical("ip", "::ffff:192.0.2.7") == Some("192.0.2.7".into()));
+    /// assert!(canonical("path", "//%6Cogin") == Some("/login".into()));
+    /// assert!(canonical("user", "//%6Cogin") == Some("//%6Cogin".into()));
+    /// assert!(AttributeValue::from(Vec::<String>::new()).canonical("roles") == None);
     /// ```
     #[must_use]
     #[inline]
-    pub fn canonical(self, name: &str) -> Self {
+    pub fn canonical(self, name: &str) -> Option<Self> {
+        if matches!(&self, Self::List(texts) if texts.is_empty()) {
+            return None;
+        }
         let respelled: fn(&str) -> Option<String> = match name {
             "path" => respelled_path,
             "ip" => respelled_address,
-            _ => return self,
+            _ => return Some(self),
         };
-        match self {
+        Some(match self {
             Self::Text(text) => match respelled(&text) {
                 Some(changed) => changed.into(),
                 None => Self::Text(text),
@@ -95,7 +100,7 @@ impl<'a> AttributeValue<'a> {
             Self::List(texts) => Self::List(
                 texts.into_iter().map(|text| respelled(&text).map_or(text, String::into_boxed_str)).collect(),
             ),
-        }
+        })
     }
 }
 

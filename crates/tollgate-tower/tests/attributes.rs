@@ -131,6 +131,20 @@ fn a_source_of_ones_own_stands_in_for_another() {
     assert_eq!((view.value("path"), view.value("ip")), (Ok(Some("/a".into())), Ok(Some("::1".into()))));
 }
 
+/// It was a value that is present, where the service and tokens have none.
+#[test]
+fn an_empty_list_is_no_value_whoever_finds_it() {
+    let nobody = || Vec::<&str>::new().into();
+    let sources = AttributeSources::new()
+        .with_fn("roles", move |_| Some(nobody()))
+        .with_async_fn("groups", move |_| async move { Ok(Some(nobody())) });
+    let request = request("/", &[]);
+    let mut view = sources.view(Head::from(&request));
+    assert_eq!(view.value("roles"), Ok(None));
+    block_on(view.find("groups")).unwrap();
+    assert_eq!(view.value("groups"), Ok(None));
+}
+
 /// From requests to decisions, by a file as the service has it.
 #[test]
 fn policies_of_a_file_decide_on_requests() {

@@ -44,7 +44,10 @@ mod tests {
         {
             assert!(fits_no_path(&Pattern::new(never)), "{never}");
             let sent = never.replace('*', "x").replace('?', "y");
-            assert!(AttributeValue::from(sent.as_str()).canonical("path") != sent.as_str().into(), "{never}");
+            assert!(
+                AttributeValue::from(sent.as_str()).canonical("path") != Some(sent.as_str().into()),
+                "{never}"
+            );
         }
         for (may, path) in [
             ("/a/.well-known", "/a/.well-known"),
@@ -59,7 +62,7 @@ mod tests {
         ] {
             let pattern = Pattern::new(may);
             assert!(!fits_no_path(&pattern), "{may}");
-            let AttributeValue::Text(path) = AttributeValue::from(path).canonical("path") else {
+            let Some(AttributeValue::Text(path)) = AttributeValue::from(path).canonical("path") else {
                 panic!("{may}")
             };
             assert!(pattern.fits(&path), "{may} {path}");

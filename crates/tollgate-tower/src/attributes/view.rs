@@ -125,7 +125,7 @@ impl<'r> Values<'r> {
     fn put(&mut self, place: usize, found: Found<'r>) {
         let (Some(name), Some(value)) = (self.names.get(place), self.values.get_mut(place)) else { return };
         *value = match found {
-            Ok(found) => Ok(found.map(|value| value.canonical(name))),
+            Ok(found) => Ok(found.and_then(|value| value.canonical(name))),
             Err(fault) => {
                 self.faults.push((place, fault));
                 Err(Unknown::Wrong)
