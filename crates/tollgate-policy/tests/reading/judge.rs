@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::address::{Address, is_within};
 use crate::file::{
-    Cost, Counting, File, Key, Lines, Match, Mode, Named, OnMissingCost, OnMissingKey, Override, Policy,
-    QuotaChoice, Quotas, Test,
+    Cost, Counting, File, Key, Lines, Match, Mode, Named, OnMissingCost, OnMissingKey, OnMissingLimit,
+    Override, Policy, Quota, QuotaChoice, Quotas, Test,
 };
 use crate::path::rewritten;
 
@@ -13,6 +13,8 @@ use crate::path::rewritten;
 #[derive(Debug, Clone)]
 pub(crate) struct Request {
     pub(crate) attributes: Vec<(String, Said)>,
+    /// Those of the attributes that the client could have invented.
+    pub(crate) unverified: BTreeSet<String>,
     pub(crate) cost: u32,
 }
 
@@ -21,6 +23,8 @@ pub(crate) struct Request {
 pub(crate) enum Said {
     Text(String),
     List(Vec<String>),
+    /// What cannot be read, such as a token that is over.
+    Unreadable,
 }
 
 /// What becomes of a request.
@@ -33,8 +37,11 @@ pub(crate) enum Outcome {
     DeniedAsListed,
     /// By one of these policies, which do not know whom to count.
     DeniedAsUnknown(BTreeSet<String>),
-    /// The caller's error, by one of these policies.
-    Wrong(BTreeSet<String>),
+    /// An error: by one of these policies, or because one of these attributes cannot be read.
+    Wrong {
+        policies: BTreeSet<String>,
+        unreadable: BTreeSet<String>,
+    },
     Counted {
         deciding: Vec<Counted>,
         tried: Vec<(Trial, Vec<Counted>)>,
@@ -57,93 +64,196 @@ pub(crate) struct Counted {
 }
 
 /// The values of a request in the spelling that policies read.
-type Values = BTreeMap<String, Said>;
+#[derive(Debug, Clone)]
+pub(crate) struct Values {
+    pub(crate) said: BTreeMap<String, Said>,
+    pub(crate) unverified: BTreeSet<String>,
+}
+
+/// Why a policy cannot count a request.
+enum Lack {
+    /// What it needs to know is missing or wrong.
+    Wrong,
+    /// One of these attributes cannot be read.
+    Unreadable(BTreeSet<String>),
+}
+
+impl Lack {
+    fn unreadable(name: &str) -> Self {
+        Self::Unreadable([name.to_owned()].into())
+    }
+}
 
 impl Request {
     pub(crate) fn values(&self) -> Values {
-        let mut values = Values::new();
+        let mut said = BTreeMap::new();
         for (name, value) in &self.attributes {
             let value = match (name.as_str(), value) {
-                ("path", Said::Text(value)) => Said::Text(rewritten(value)),
-                ("ip", Said::Text(value)) => Said::Text(
-                    Address::parse(value)
-                        .map_or(value.clone(), |address| address.unmapped().untranslated().spelled()),
-                ),
-                _ => value.clone(),
+                // No value.
+                (_, Said::List(texts)) if texts.is_empty() => continue,
+                (_, Said::List(texts)) => Said::List(texts.iter().map(|text| spelled(name, text)).collect()),
+                (_, Said::Text(text)) => Said::Text(spelled(name, text)),
+                (_, Said::Unreadable) => Said::Unreadable,
             };
             // Of a name that is there twice, the first value counts.
-            values.entry(name.clone()).or_insert(value);
+            said.entry(name.clone()).or_insert(value);
         }
-        values
+        Values { said, unverified: self.unverified.clone() }
+    }
+}
+
+/// A text of the attribute of this name, in its usual spelling.
+fn spelled(name: &str, text: &str) -> String {
+    match name {
+        "path" => rewritten(text),
+        "ip" => Address::parse(text)
+            .map_or(text.to_owned(), |address| address.unmapped().untranslated().spelled()),
+        _ => text.to_owned(),
+    }
+}
+
+impl Values {
+    pub(crate) fn is_readable(&self, name: &str) -> bool {
+        !matches!(self.said.get(name), Some(Said::Unreadable))
+    }
+
+    pub(crate) fn are_readable(&self) -> bool {
+        self.said.keys().all(|name| self.is_readable(name))
+    }
+
+    /// Those of these attributes that cannot be read.
+    fn unreadable<'a>(&self, names: impl Iterator<Item = &'a str>) -> BTreeSet<String> {
+        names.filter(|name| !self.is_readable(name)).map(str::to_owned).collect()
+    }
+
+    /// What a value can be taken for: each of its texts, and a HEAD for a GET. Nothing if there is no value.
+    fn texts<'a>(&'a self, name: &str) -> Result<Vec<&'a str>, Lack> {
+        let mut texts: Vec<&str> = match self.said.get(name) {
+            None => Vec::new(),
+            Some(Said::Text(text)) => vec![text],
+            Some(Said::List(texts)) => texts.iter().map(String::as_str).collect(),
+            Some(Said::Unreadable) => return Err(Lack::unreadable(name)),
+        };
+        if name == "method" && texts.contains(&"HEAD") {
+            texts.push("GET");
+        }
+        Ok(texts)
+    }
+
+    /// The value, if it is one text and not an empty one.
+    fn text<'a>(&'a self, name: &str) -> Result<Option<&'a str>, Lack> {
+        match self.said.get(name) {
+            Some(Said::Text(text)) if !text.is_empty() => Ok(Some(text)),
+            Some(Said::Unreadable) => Err(Lack::unreadable(name)),
+            _ => Ok(None),
+        }
+    }
+
+    /// The whole number that the value is, if it is one; as large as can be, if it is larger.
+    fn number(&self, name: &str) -> Result<Option<u128>, Lack> {
+        let digits = |text: &str| {
+            text.chars().try_fold(0_u128, |number, digit| {
+                Some((number * 10 + u128::from(digit.to_digit(10)?)).min(1 << 99))
+            })
+        };
+        Ok(self.text(name)?.and_then(digits))
     }
 }
 
 /// The names of the policies that match: those that exempt, the list of the denied, and those that count, each in the
 /// order of the file.
 pub(crate) fn matching<'a>(file: &'a File, values: &Values) -> Vec<&'a str> {
-    let matching = file.policies.iter().filter(|policy| matches(file, policy, values));
+    let matching = file.policies.iter().filter(|policy| matches(file, policy, values) == Some(true));
     let (exempt, counting): (Vec<_>, Vec<_>) = matching.partition(|policy| policy.counting.is_none());
-    let listed = |name, lines| is_listed(file, lines, values).then_some(name);
+    let listed = |name, lines| (is_listed(file, lines, values) == Some(true)).then_some(name);
     let names = |policies: Vec<&'a Policy>| policies.into_iter().map(|policy| policy.name.as_str());
     let allowed = listed("allow", &file.allow).into_iter().chain(names(exempt));
     allowed.chain(listed("deny", &file.deny)).chain(names(counting)).collect()
 }
 
 /// Whether a request is in a list of the whole file.
-fn is_listed(file: &File, lines: &Lines, values: &Values) -> bool {
-    let mut lines = lines.iter();
-    file.mode != Mode::Off && lines.any(|(name, test)| holds(test, &texts(name, values)))
+fn is_listed(file: &File, lines: &Lines, values: &Values) -> Option<bool> {
+    match file.mode {
+        Mode::Off => Some(false),
+        _ => any(lines.iter().map(|line| holds(line, values))),
+    }
 }
 
-pub(crate) fn outcome(file: &File, request: &Request) -> Outcome {
-    let values = request.values();
-    let matching: Vec<&Policy> = file.policies.iter().filter(|it| matches(file, it, &values)).collect();
-    let exempt = matching.iter().filter(|policy| policy.counting.is_none());
-    let allowed = is_listed(file, &file.allow, &values).then(|| "allow".to_owned());
-    let exempt: BTreeSet<String> = exempt.map(|policy| policy.name.clone()).chain(allowed).collect();
+pub(crate) fn outcome(file: &File, values: &Values, asked: u32) -> Outcome {
+    let of_lines = |lines: &Lines| values.unreadable(lines.iter().map(|(name, _)| name.as_str()));
+    let of_match = |policy: &Policy| values.unreadable(policy.conditions.names());
+    let undecided = |unreadable| Outcome::Wrong { policies: BTreeSet::new(), unreadable };
+
+    let (mut exempt, mut may_exempt) = (BTreeSet::new(), BTreeSet::new());
+    match is_listed(file, &file.allow, values) {
+        Some(true) => _ = exempt.insert("allow".to_owned()),
+        Some(false) => {}
+        None => may_exempt.extend(of_lines(&file.allow)),
+    }
+    for policy in file.policies.iter().filter(|policy| policy.counting.is_none()) {
+        match matches(file, policy, values) {
+            Some(true) => _ = exempt.insert(policy.name.clone()),
+            Some(false) => {}
+            None => may_exempt.extend(of_match(policy)),
+        }
+    }
     if !exempt.is_empty() {
         return Outcome::Exempt(exempt);
     }
-    if is_listed(file, &file.deny, &values) && file.mode == Mode::Enforce {
-        return Outcome::DeniedAsListed;
+    // What is tried out can do without.
+    if !may_exempt.is_empty() && file.mode == Mode::Enforce {
+        return undecided(may_exempt);
     }
-    let (mut wrong, mut unknown) = (BTreeSet::new(), BTreeSet::new());
+    match is_listed(file, &file.deny, values) {
+        Some(true) if file.mode == Mode::Enforce => return Outcome::DeniedAsListed,
+        None if file.mode == Mode::Enforce => return undecided(of_lines(&file.deny)),
+        _ => {}
+    }
+
+    let (mut wrong, mut unknown, mut unread) = (BTreeSet::new(), BTreeSet::new(), BTreeSet::new());
     let (mut deciding, mut tried, mut is_matched) = (Vec::new(), Vec::new(), false);
-    for policy in matching {
+    for policy in &file.policies {
         let Some(counting) = &policy.counting else { continue };
         let is_shadow = mode(file, policy) == Mode::Shadow;
-        let who = who(&counting.key, &values);
+        match matches(file, policy, values) {
+            Some(true) => {}
+            None if !is_shadow => {
+                unread.extend(of_match(policy));
+                continue;
+            }
+            _ => continue,
+        }
+        let who = who(&counting.key, values);
         let on_missing_key = counting.on_missing_key.or(file.on_missing_key).unwrap_or(OnMissingKey::Error);
-        if who.is_none() && on_missing_key == OnMissingKey::Skip && !is_shadow {
+        if matches!(who, Err(Lack::Wrong)) && on_missing_key == OnMissingKey::Skip && !is_shadow {
             continue;
         }
         is_matched = true;
-        let (Some(who), Some(cost)) = (&who, cost(&counting.cost, &values, request.cost)) else {
-            match (who, on_missing_key) {
-                _ if is_shadow => {}
-                (None, OnMissingKey::Deny) => _ = unknown.insert(policy.name.clone()),
-                _ => _ = wrong.insert(policy.name.clone()),
+        let is_unknown = matches!(who, Err(Lack::Wrong)) && on_missing_key == OnMissingKey::Deny;
+        let counted = who.and_then(|who| {
+            let cost = cost(&counting.cost, values, asked)?;
+            let (quotas, candidates) = quotas(file, counting, values)?;
+            let counted = |quota| Counted { policy: policy.name.clone(), quota, cost, who: who.clone() };
+            let all = |quotas: Vec<String>| quotas.into_iter().map(counted).collect::<Vec<Counted>>();
+            // What is only tried out is left out if it cannot be.
+            Ok((all(limited(&quotas, values)?), all(limited(&candidates, values).unwrap_or_default())))
+        });
+        match counted {
+            Ok((quotas, candidates)) => {
+                match is_shadow {
+                    false => deciding.extend(quotas),
+                    true => tried.push((Trial::Shadow, quotas)),
+                }
+                tried.push((Trial::Candidate, candidates));
             }
-            continue;
-        };
-        let (quotas, candidates) = quotas(file, counting, &values);
-        let counted = |quotas: Quotas| -> Vec<Counted> {
-            let counted = quotas.into_iter().map(|(_, quota)| Counted {
-                policy: policy.name.clone(),
-                quota: quota.to_owned(),
-                cost,
-                who: who.clone(),
-            });
-            counted.collect()
-        };
-        match is_shadow {
-            false => deciding.extend(counted(quotas)),
-            true => tried.push((Trial::Shadow, counted(quotas))),
+            Err(_) if is_shadow => {}
+            Err(Lack::Wrong) if is_unknown => _ = unknown.insert(policy.name.clone()),
+            Err(Lack::Wrong) => _ = wrong.insert(policy.name.clone()),
+            Err(Lack::Unreadable(names)) => unread.extend(names),
         }
-        tried.push((Trial::Candidate, counted(candidates)));
     }
-    if !wrong.is_empty() {
-        return Outcome::Wrong(wrong);
+    if !wrong.is_empty() || !unread.is_empty() {
+        return Outcome::Wrong { policies: wrong, unreadable: unread };
     }
     if !is_matched && file.denies_unmatched == Some(true) && file.mode == Mode::Enforce {
         return Outcome::DeniedAsUnmatched;
@@ -158,25 +268,18 @@ pub(crate) fn outcome(file: &File, request: &Request) -> Outcome {
 /// Whether somebody who knows the values of these attributes alone may need to know that of another one: no exempt policy
 /// matches for certain, and a policy that may match names it.
 pub(crate) fn may_ask(file: &File, values: &Values, known: &BTreeSet<String>, attribute: &str) -> bool {
-    let is_known = |(name, _): &&(String, Test)| known.contains(name);
-    let may_hold =
-        |lines: &Lines| lines.iter().filter(is_known).all(|(name, test)| holds(test, &texts(name, values)));
-    let may_match = |policy: &&Policy| {
-        let Match { lines, any } = &policy.conditions;
-        mode(file, policy) != Mode::Off && may_hold(lines) && (any.is_empty() || any.iter().any(may_hold))
-    };
-    let is_certain = |lines: &Lines| lines.iter().all(|line| is_known(&line)) && may_hold(lines);
-    let is_exempt = |policy: &Policy| {
-        let Match { lines, any } = &policy.conditions;
-        policy.counting.is_none() && is_certain(lines) && (any.is_empty() || any.iter().any(is_certain))
-    };
-    let is_allowed = |line: &(String, Test)| is_certain(&vec![line.clone()]);
-    let mut matching = file.policies.iter().filter(may_match);
+    let mut values = values.clone();
+    // What is not known yet tells no more than what cannot be read.
+    let unknown = file.names().into_iter().filter(|name| !known.contains(*name));
+    values.said.extend(unknown.map(|name| (name.to_owned(), Said::Unreadable)));
+    let may_match = |policy: &&Policy| matches(file, policy, &values) != Some(false);
+    let is_exempt =
+        |policy: &Policy| policy.counting.is_none() && matches(file, policy, &values) == Some(true);
     let mut listed = file.allow.iter().chain(&file.deny);
     !known.contains(attribute)
-        && !matching.clone().any(is_exempt)
-        && !file.allow.iter().any(is_allowed)
-        && (matching.any(|policy| policy.names().contains(&attribute))
+        && !file.policies.iter().any(is_exempt)
+        && is_listed(file, &file.allow, &values) != Some(true)
+        && (file.policies.iter().filter(may_match).any(|policy| policy.names(file).contains(&attribute))
             || listed.any(|(name, _)| name == attribute))
 }
 
@@ -185,34 +288,43 @@ fn mode(file: &File, policy: &Policy) -> Mode {
     if policy.is_enabled { own.min(file.mode) } else { Mode::Off }
 }
 
-fn matches(file: &File, policy: &Policy, values: &Values) -> bool {
-    mode(file, policy) != Mode::Off && is_met(&policy.conditions, values)
-}
-
-fn is_met(Match { lines, any }: &Match, values: &Values) -> bool {
-    let all_hold = |lines: &Lines| lines.iter().all(|(name, test)| holds(test, &texts(name, values)));
-    all_hold(lines) && (any.is_empty() || any.iter().any(all_hold))
-}
-
-/// What a value can be taken for: each of its texts, and a HEAD for a GET. Nothing if there is no value.
-fn texts<'a>(name: &str, values: &'a Values) -> Vec<&'a str> {
-    match values.get(name) {
-        Some(Said::Text(text)) if name == "method" && text == "HEAD" => vec!["HEAD", "GET"],
-        Some(Said::Text(text)) => vec![text],
-        Some(Said::List(texts)) => texts.iter().map(String::as_str).collect(),
-        None => Vec::new(),
+/// Whether a policy matches, as far as the values that can be read show it.
+fn matches(file: &File, policy: &Policy, values: &Values) -> Option<bool> {
+    match mode(file, policy) {
+        Mode::Off => Some(false),
+        _ => is_met(&policy.conditions, values),
     }
 }
 
-/// The value, if it is one text.
-fn text<'a>(name: &str, values: &'a Values) -> Option<&'a str> {
-    match values.get(name) {
-        Some(Said::Text(text)) if !text.is_empty() => Some(text),
-        _ => None,
+fn is_met(conditions: &Match, values: &Values) -> Option<bool> {
+    let all_hold = |lines: &Lines| all(lines.iter().map(|line| holds(line, values)));
+    let any_holds = match conditions.any.as_slice() {
+        [] => Some(true),
+        matches => any(matches.iter().map(all_hold)),
+    };
+    all([all_hold(&conditions.lines), any_holds].into_iter())
+}
+
+/// Whether all are true, where some are not known.
+fn all(each: impl Iterator<Item = Option<bool>>) -> Option<bool> {
+    let each: Vec<Option<bool>> = each.collect();
+    match each.contains(&Some(false)) {
+        true => Some(false),
+        false => (!each.contains(&None)).then_some(true),
     }
 }
 
-fn holds(test: &Test, texts: &[&str]) -> bool {
+/// Whether one of them is true.
+fn any(each: impl Iterator<Item = Option<bool>>) -> Option<bool> {
+    all(each.map(|one| one.map(|one| !one))).map(|none| !none)
+}
+
+/// Whether a line holds; nobody knows where its value cannot be read.
+fn holds((name, test): &(String, Test), values: &Values) -> Option<bool> {
+    values.texts(name).ok().map(|texts| passes(test, &texts))
+}
+
+fn passes(test: &Test, texts: &[&str]) -> bool {
     let (tests, ignores_case) = match test {
         Test::OneOf(patterns) => {
             return texts.iter().any(|text| patterns.iter().any(|it| it.fits(text, false)));
@@ -238,71 +350,80 @@ fn holds(test: &Test, texts: &[&str]) -> bool {
         Named::OneOfFrom(lines) => fits(&|text| lines.iter().any(|line| line == text)),
         Named::Present(is_present) => texts.is_empty() != *is_present,
         Named::Absent(is_absent) => texts.is_empty() == *is_absent,
-        Named::Not(test) => !holds(test, texts),
+        Named::Not(test) => !passes(test, texts),
     })
 }
 
-/// Whom a key counts; nobody if the request does not say it.
-fn who(key: &Key, values: &Values) -> Option<String> {
-    let value = |name: &str| text(name, values);
+/// Whom a key counts.
+fn who(key: &Key, values: &Values) -> Result<String, Lack> {
+    let value = |name: &str| values.text(name)?.ok_or(Lack::Wrong);
     match key {
-        Key::Global => Some("everybody".to_owned()),
+        Key::Global => Ok("everybody".to_owned()),
         Key::Attribute(name) => {
             let value = value(name)?;
             let is_head = name == "method" && value == "HEAD";
-            Some(format!("{name} = {:?}", if is_head { "GET" } else { value }))
+            Ok(format!("{name} = {:?}", if is_head { "GET" } else { value }))
         }
         Key::Address { name, ipv4, ipv6 } => {
-            let address = Address::parse(value(name)?)?.unmapped().untranslated();
-            Some(format!("{name} in {}", address.client(*ipv4, *ipv6)))
+            let address = Address::parse(value(name)?).ok_or(Lack::Wrong)?.unmapped().untranslated();
+            Ok(format!("{name} in {}", address.client(*ipv4, *ipv6)))
         }
         Key::All(parts) => {
-            let parts: Option<Vec<String>> = parts.iter().map(|part| who(part, values)).collect();
-            Some(format!("{:?}", parts?))
+            let (mut all, mut unreadable) = (Vec::new(), BTreeSet::new());
+            for part in parts {
+                match who(part, values) {
+                    Ok(who) => all.push(who),
+                    // It is missing whatever the others are.
+                    Err(Lack::Wrong) => return Err(Lack::Wrong),
+                    Err(Lack::Unreadable(names)) => unreadable.extend(names),
+                }
+            }
+            if unreadable.is_empty() { Ok(format!("{all:?}")) } else { Err(Lack::Unreadable(unreadable)) }
         }
-        Key::FirstOf(choices) => choices.iter().find_map(|choice| who(choice, values)),
+        Key::FirstOf(choices) => {
+            for choice in choices {
+                match who(choice, values) {
+                    Err(Lack::Wrong) => {}
+                    // The choices after one that cannot be read are for those who do not have it.
+                    found => return found,
+                }
+            }
+            Err(Lack::Wrong)
+        }
     }
 }
 
-/// The units that a request takes, if it says them where it has to.
-fn cost(cost: &Cost, values: &Values, asked: u32) -> Option<u32> {
-    if asked == 0 {
-        return Some(0);
-    }
+/// The units that a request takes.
+fn cost(cost: &Cost, values: &Values, asked: u32) -> Result<u32, Lack> {
     let (name, min, max, on_missing) = match cost {
-        Cost::Asked => return Some(asked),
-        Cost::Fixed(units) => return Some(*units),
+        _ if asked == 0 => return Ok(0),
+        Cost::Asked => return Ok(asked),
+        Cost::Fixed(units) => return Ok(*units),
         Cost::Attribute { name, min, max, on_missing } => (name, min, max, on_missing),
     };
-    let number = text(name, values).and_then(|value| {
-        value.chars().try_fold(0_u128, |number, digit| {
-            Some((number * 10 + u128::from(digit.to_digit(10)?)).min(1 << 99))
-        })
-    });
-    match (number, on_missing) {
-        (Some(number), _) if number > u128::from(*max) => None,
-        (Some(number), _) => Some(u32::max(number as u32, min.unwrap_or(1))),
-        (None, Some(OnMissingCost::Asked)) => Some(asked),
-        (None, Some(OnMissingCost::Fixed(units))) => Some(*units),
-        (None, Some(OnMissingCost::Error) | None) => None,
+    match (values.number(name)?, on_missing) {
+        (Some(number), _) if number > u128::from(*max) => Err(Lack::Wrong),
+        (Some(number), _) => Ok(u32::max(number as u32, min.unwrap_or(1))),
+        (None, Some(OnMissingCost::Asked)) => Ok(asked),
+        (None, Some(OnMissingCost::Fixed(units))) => Ok(*units),
+        (None, Some(OnMissingCost::Error) | None) => Err(Lack::Wrong),
     }
 }
 
 /// The quotas that count for a request, and those that are tried out.
-fn quotas(file: &File, counting: &Counting, values: &Values) -> (Quotas, Quotas) {
+fn quotas(file: &File, counting: &Counting, values: &Values) -> Result<(Quotas, Quotas), Lack> {
     for over in &counting.overrides {
         match over {
-            Override::When { conditions, quotas, candidates } if is_met(conditions, values) => {
-                return (quotas.clone(), candidates.clone().unwrap_or_default());
-            }
-            Override::When { .. } => {}
+            Override::When { conditions, quotas, candidates } => match is_met(conditions, values) {
+                Some(true) => return Ok((quotas.clone(), candidates.clone().unwrap_or_default())),
+                Some(false) => {}
+                None => return Err(Lack::Unreadable(values.unreadable(conditions.names()))),
+            },
             Override::Table { attribute, values: table, beside } => {
                 let rows = || table.iter().chain(beside.iter().flatten());
-                let texts = texts(attribute, values);
-                if let Some((_, quotas)) =
-                    texts.iter().find_map(|text| rows().find(|(value, _)| value == text))
-                {
-                    return (quotas.clone(), Quotas::new());
+                let row = |text: &&str| rows().find(|(value, _)| value == text);
+                if let Some((_, quotas)) = values.texts(attribute)?.iter().find_map(row) {
+                    return Ok((quotas.clone(), Quotas::new()));
                 }
             }
         }
@@ -313,9 +434,29 @@ fn quotas(file: &File, counting: &Counting, values: &Values) -> (Quotas, Quotas)
             let tier = |name: &str| {
                 file.tiers.iter().find(|(tier, _)| tier == name).map(|(_, quotas)| quotas.clone())
             };
-            let named = texts(attribute, values).into_iter().find_map(tier);
+            let named = values.texts(attribute)?.into_iter().find_map(tier);
             named.or_else(|| tier(default)).expect("there is the default tier")
         }
     };
-    (quotas, counting.candidates.clone().unwrap_or_default())
+    Ok((quotas, counting.candidates.clone().unwrap_or_default()))
+}
+
+/// These quotas as Tollgate writes them, with the limits of a request.
+fn limited(quotas: &Quotas, values: &Values) -> Result<Vec<String>, Lack> {
+    let limited = |quota: &Quota| {
+        let (attribute, on_missing, max, windows) = match quota {
+            Quota::Fixed(spelling) => return Ok(spelling.usual.to_owned()),
+            Quota::By { attribute, on_missing, max, windows } => (attribute, on_missing, max, windows.usual),
+        };
+        if values.unverified.contains(attribute) {
+            return Err(Lack::Wrong);
+        }
+        let limit = match (values.number(attribute)?, on_missing) {
+            (Some(number), _) => number.min(u128::from(*max)),
+            (None, Some(OnMissingLimit::Fixed(limit))) => u128::from(*limit),
+            (None, Some(OnMissingLimit::Error) | None) => return Err(Lack::Wrong),
+        };
+        Ok(format!("{limit}/{windows}"))
+    };
+    quotas.iter().map(limited).collect()
 }

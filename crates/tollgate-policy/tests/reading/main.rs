@@ -15,6 +15,7 @@ mod path;
 mod pattern;
 mod shrink;
 mod subject;
+mod writer;
 
 use std::env;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -48,6 +49,7 @@ struct Tally {
     listed: u64,
     unknown: u64,
     wrong: u64,
+    unreadable: u64,
     charged: u64,
     tried: u64,
 }
@@ -83,12 +85,13 @@ fn prove() {
     let Search { files, tally, found } = &search;
     println!(
         "\nRESULT prove/policies files={files} requests={} seconds={seconds:.0} charged={} exempt={} denied={} \
-         wrong={} violations={}",
+         wrong={} unreadable={} violations={}",
         tally.requests,
         tally.charged,
         tally.exempt,
         tally.unmatched + tally.listed + tally.unknown,
         tally.wrong,
+        tally.unreadable,
         u8::from(found.is_some())
     );
     assert!(found.is_none(), "{}", search.told());
@@ -144,7 +147,7 @@ impl Case {
     fn judge(&self, tally: &mut Tally) -> Result<(), String> {
         let mut subject = Subject::read(&self.file)?;
         for request in &self.requests {
-            tally.count(&judge::outcome(&self.file, request));
+            tally.count(&judge::outcome(&self.file, &request.values(), request.cost));
             subject.agrees(request).map_err(|fault| format!("{fault}\n{request:?}"))?;
         }
         Ok(())
@@ -176,7 +179,8 @@ impl Tally {
             Outcome::DeniedAsUnmatched => self.unmatched += 1,
             Outcome::DeniedAsListed => self.listed += 1,
             Outcome::DeniedAsUnknown(_) => self.unknown += 1,
-            Outcome::Wrong(_) => self.wrong += 1,
+            Outcome::Wrong { unreadable, .. } if !unreadable.is_empty() => self.unreadable += 1,
+            Outcome::Wrong { .. } => self.wrong += 1,
             Outcome::Counted { deciding, tried } => {
                 self.charged += u64::from(!deciding.is_empty());
                 self.tried += u64::from(!tried.is_empty());
@@ -191,14 +195,16 @@ impl Tally {
         self.listed += other.listed;
         self.unknown += other.unknown;
         self.wrong += other.wrong;
+        self.unreadable += other.unreadable;
         self.charged += other.charged;
         self.tried += other.tried;
     }
 
     /// Each outcome has to come out of one request in fifty.
     fn has_all(&self) {
-        let Self { requests, exempt, unmatched, listed, unknown, wrong, charged, tried } = *self;
-        let rarest = [exempt, unmatched, listed, unknown, wrong, charged, tried].into_iter().min();
+        let Self { requests, exempt, unmatched, listed, unknown, wrong, unreadable, charged, tried } = *self;
+        let rarest =
+            [exempt, unmatched, listed, unknown, wrong, unreadable, charged, tried].into_iter().min();
         assert!(rarest.is_some_and(|rarest| rarest * 50 > requests), "{self:?}");
     }
 }

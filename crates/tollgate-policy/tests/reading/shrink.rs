@@ -1,12 +1,12 @@
 //! A case in which something is wrong, cut down to what is needed for that.
 
 use crate::Case;
-use crate::file::{Mode, QuotaChoice};
+use crate::file::{Mode, Quota, QuotaChoice, Spelling};
 
 /// A change that leaves something out; false if there is nothing at this place.
 type Cut = fn(&mut Case, usize) -> bool;
 
-const CUTS: [Cut; 10] = [
+const CUTS: [Cut; 12] = [
     |case, at| is_removed(&mut case.requests, at),
     |case, at| is_removed(&mut case.file.policies, at),
     |case, at| {
@@ -25,11 +25,24 @@ const CUTS: [Cut; 10] = [
         let mut counting = case.file.policies.iter_mut().filter_map(|policy| policy.counting.as_mut());
         counting.nth(at).is_some_and(|counting| {
             counting.candidates = None;
-            counting.quotas = QuotaChoice::List(vec![("5/1m", "5/1m")]);
+            counting.quotas =
+                QuotaChoice::List(vec![Quota::Fixed(Spelling { in_file: "5/1m", usual: "5/1m" })]);
             true
         })
     },
     |case, at| is_removed_from(case.requests.iter_mut().map(|request| &mut request.attributes), at),
+    |case, at| {
+        let mut requests = case.requests.iter_mut().filter(|request| !request.unverified.is_empty());
+        requests.nth(at).map(|request| request.unverified.clear()).is_some()
+    },
+    |case, at| {
+        let counting = case.file.policies.iter_mut().filter_map(|policy| policy.counting.as_mut());
+        let lists = counting.filter_map(|counting| match &mut counting.quotas {
+            QuotaChoice::List(quotas) if quotas.len() > 1 => Some(quotas),
+            _ => None,
+        });
+        is_removed_from(lists, at)
+    },
     |case, at| is_removed_from([&mut case.file.allow, &mut case.file.deny].into_iter(), at),
     |case, at| at == 0 && !std::mem::take(&mut case.file.tiers).is_empty(),
     |case, at| at == 0 && std::mem::replace(&mut case.file.mode, Mode::Enforce) != Mode::Enforce,

@@ -11,7 +11,7 @@ use tollgate_policy::{
 };
 
 use crate::file::File;
-use crate::judge::{self, Counted, Outcome, Request, Said, Trial};
+use crate::judge::{self, Counted, Outcome, Request, Said, Trial, Values};
 
 pub(crate) struct Subject<'a> {
     file: &'a File,
@@ -26,24 +26,44 @@ struct Whos {
     by_who: HashMap<(String, String), Vec<u8>>,
 }
 
-/// Attributes that become known one by one, each when it is asked for.
-struct Lazy<'a, 'v> {
-    attributes: &'a Attributes<'v>,
-    known: RefCell<BTreeSet<String>>,
+/// A request as a middleware sees it: a view of its own.
+struct Seen<'a> {
+    request: &'a Request,
+    said: Vec<(&'a str, Result<AttributeValue<'static>, Unknown>)>,
+    /// Those attributes that are known; all, if there is none.
+    known: Option<RefCell<BTreeSet<String>>>,
 }
 
-impl View for Lazy<'_, '_> {
+impl<'a> Seen<'a> {
+    fn of(request: &'a Request, known: Option<BTreeSet<String>>) -> Self {
+        let said = request.attributes.iter().filter_map(|(name, said)| {
+            let value: AttributeValue<'static> = match said {
+                Said::Text(text) => text.clone().into(),
+                Said::List(texts) => texts.clone().into(),
+                Said::Unreadable => return Some((name.as_str(), Err(Unknown::Wrong))),
+            };
+            value.canonical(name).map(|value| (name.as_str(), Ok(value)))
+        });
+        Self { request, said: said.collect(), known: known.map(RefCell::new) }
+    }
+}
+
+impl View for Seen<'_> {
     fn value(&self, name: &str) -> Result<Option<Texts<'_>>, Unknown> {
-        if self.known.borrow().contains(name) {
-            Ok(self.attributes.value(name))
-        } else {
-            Err(Unknown::NotYet)
+        if self.known.as_ref().is_some_and(|known| !known.borrow().contains(name)) {
+            return Err(Unknown::NotYet);
         }
+        let said = self.said.iter().find(|(other, _)| *other == name);
+        said.map(|(_, value)| value.as_ref().map(AttributeValue::texts).map_err(|wrong| *wrong)).transpose()
     }
 
     fn names(&self) -> impl Iterator<Item = &str> {
         // Also those that come to nothing, as a middleware may name what a request does not have.
         ["x", "y", "method", "path", "ip", "units", "z"].into_iter()
+    }
+
+    fn is_verified(&self, name: &str) -> bool {
+        !self.request.unverified.contains(name)
     }
 }
 
@@ -63,29 +83,47 @@ impl<'a> Subject<'a> {
     pub(crate) fn agrees(&mut self, request: &Request) -> Result<(), String> {
         let Self { file, config, whos } = self;
         let (policies, values) = (config.policies(), request.values());
-        let (matching, expected) = (judge::matching(file, &values), &judge::outcome(file, request));
-        let pairs = request.attributes.iter().map(|(name, value)| match value {
-            Said::Text(text) => (name.as_str(), AttributeValue::from(text.as_str())),
-            Said::List(texts) => (name.as_str(), AttributeValue::from(texts.clone())),
-        });
-        let attributes: Attributes<'_> = pairs.collect();
+        let (matching, expected) =
+            (judge::matching(file, &values), judge::outcome(file, &values, request.cost));
 
-        let scanned = policies.as_slice().iter().filter(|policy| policy.matches(&attributes) == Ok(true));
+        let seen = Seen::of(request, None);
+        let scanned = policies.as_slice().iter().filter(|policy| policy.matches(&seen) == Ok(true));
         same("a look at every policy", &matching, &scanned.map(Policy::name).collect())?;
-        same("the index", &matching, &policies.matching(&attributes).map(Policy::name).collect())?;
-        whos.check("a request", expected, policies.charges(&attributes, request.cost))?;
+        same("the index", &matching, &policies.matching(&seen).map(Policy::name).collect())?;
+        whos.check("a request", &expected, policies.charges(&seen, request.cost))?;
 
-        let lazy = Lazy { attributes: &attributes, known: RefCell::default() };
+        if values.are_readable() {
+            let pairs = request.attributes.iter().filter_map(|(name, said)| match said {
+                Said::List(texts) => Some((name.as_str(), AttributeValue::from(texts.clone()))),
+                Said::Text(text) => Some((name.as_str(), AttributeValue::from(text.as_str()))),
+                // It is given again, and the first value counts.
+                Said::Unreadable => None,
+            });
+            let attributes: Attributes<'_> = pairs.collect();
+            // Whoever says attributes is trusted.
+            let values = Values { unverified: BTreeSet::new(), ..values.clone() };
+            let expected = judge::outcome(file, &values, request.cost);
+            same(
+                "the index by attributes",
+                &matching,
+                &policies.matching(&attributes).map(Policy::name).collect(),
+            )?;
+            whos.check("attributes", &expected, policies.charges(&attributes, request.cost))?;
+        }
+
+        let lazy = Seen::of(request, Some(BTreeSet::new()));
         loop {
             match policies.charges(&lazy, request.cost) {
                 Err(Refusal::Undecided { attribute, unknown: Unknown::NotYet }) => {
-                    let mut known = lazy.known.borrow_mut();
+                    let mut known = lazy.known.as_ref().expect("not all are known").borrow_mut();
                     if !judge::may_ask(file, &values, &known, &attribute) {
                         return Err(format!("`{attribute}` is asked for without need; known are {known:?}"));
                     }
                     known.insert(attribute.into());
                 }
-                found => return whos.check("a request of which nothing is known at first", expected, found),
+                found => {
+                    return whos.check("a request of which nothing is known at first", &expected, found);
+                }
             }
         }
     }
@@ -110,9 +148,17 @@ impl Whos {
                 names.contains(policy.name())
             }
             (
-                Err(Refusal::MissingKey { policy, .. } | Refusal::Cost { policy, .. }),
-                Outcome::Wrong(names),
-            ) => names.contains(policy.as_ref()),
+                Err(
+                    Refusal::MissingKey { policy, .. }
+                    | Refusal::Cost { policy, .. }
+                    | Refusal::Limit { policy, .. },
+                ),
+                Outcome::Wrong { policies, .. },
+            ) => policies.contains(policy.as_ref()),
+            (
+                Err(Refusal::Undecided { attribute, unknown: Unknown::Wrong }),
+                Outcome::Wrong { unreadable, .. },
+            ) => unreadable.contains(attribute.as_ref()),
             (Ok(Found::Charge(matched)), Outcome::Counted { deciding, tried }) => {
                 self.are_charged(of, deciding.clone(), matched.enforced().collect())?;
                 let kind = |kind| if kind == TrialKind::Shadow { Trial::Shadow } else { Trial::Candidate };

@@ -1,12 +1,16 @@
 //! Files and requests, drawn at random. Values are few and alike, so that they meet and lie within each other.
 
+mod values;
+
+use std::collections::BTreeSet;
+
 use fastrand::Rng;
 
 use crate::address::Address;
 use crate::expression::Expression;
 use crate::file::{
-    Cost, Counting, File, Key, Lines, Match, Mode, Named, OnMissingCost, OnMissingKey, Override, Policy,
-    QuotaChoice, Quotas, Test,
+    Cost, Counting, File, Key, Lines, Match, Mode, Named, OnMissingCost, OnMissingKey, OnMissingLimit,
+    Override, Policy, Quota, QuotaChoice, Quotas, Spelling, Test,
 };
 use crate::judge::{Request, Said};
 use crate::pattern::{Pattern, Piece};
@@ -21,12 +25,24 @@ const WORDS: [&str; 12] =
 
 const TIERS: [&str; 3] = ["free", "gold", "a"];
 
-/// Each list has one of each kind at most, because their windows are the same.
-const QUOTAS: [&[(&str, &str)]; 4] = [
-    &[("5/1m", "5/1m"), ("7/minute", "7/1m"), ("0/1m", "0/1m"), ("10/60s", "10/1m")],
-    &[("3/1s@first_hit", "3/1s@first_hit"), ("4/1s@first_hit", "4/1s@first_hit")],
-    &[("100/day@Europe/Berlin", "100/day@Europe/Berlin")],
-    &[("9/1h@staggered", "9/1h@staggered"), ("1 per 3 hours", "1/3h")],
+/// Each as a file has it, and as Tollgate writes it.
+type Spellings = &'static [(&'static str, &'static str)];
+
+/// Each list has one of each kind at most, because their windows are the same: as a text, or as windows alone.
+const QUOTAS: [(Spellings, Spellings); 4] = [
+    (
+        &[("5/1m", "5/1m"), ("7/minute", "7/1m"), ("0/1m", "0/1m"), ("10/60s", "10/1m")],
+        &[("1m", "1m"), ("60s", "1m"), ("minute", "1m")],
+    ),
+    (
+        &[("3/1s@first_hit", "3/1s@first_hit"), ("4/1s@first_hit", "4/1s@first_hit")],
+        &[("1s@first_hit", "1s@first_hit")],
+    ),
+    (&[("100/day@Europe/Berlin", "100/day@Europe/Berlin")], &[("day@Europe/Berlin", "day@Europe/Berlin")]),
+    (
+        &[("9/1h@staggered", "9/1h@staggered"), ("1 per 3 hours", "1/3h")],
+        &[("1h@staggered", "1h@staggered"), ("3 hours", "3h")],
+    ),
 ];
 
 /// Draws a file, then requests that come near what it asks for.
@@ -72,11 +88,17 @@ impl Draw {
             };
             let value = value.unwrap_or_else(|| self.value_of(name));
             let value = if self.once_in(4) { self.damaged(&value) } else { value };
-            let said = match ["x", "y", "units"].contains(&name) && self.once_in(5) {
+            let said = match self.once_in(if ["x", "y", "units"].contains(&name) { 5 } else { 40 }) {
                 true => Said::List(self.list(name, value)),
                 false => Said::Text(value),
             };
             attributes.push((name.to_owned(), said));
+        }
+        if self.once_in(10) {
+            for _ in 0..self.random.usize(1..3) {
+                let at = self.random.usize(..=attributes.len());
+                attributes.insert(at, (self.name(), Said::Unreadable));
+            }
         }
         self.random.shuffle(&mut attributes);
         if self.once_in(8) {
@@ -84,11 +106,18 @@ impl Draw {
             let value = self.value_of(&name);
             attributes.push((name, Said::Text(value)));
         }
-        Request { attributes, cost: if self.once_in(8) { 0 } else { self.random.u32(1..4) } }
+        let unverified: BTreeSet<String> = match self.once_in(8) {
+            true => NAMES.iter().filter(|_| self.random.bool()).map(|name| (*name).to_owned()).collect(),
+            false => BTreeSet::new(),
+        };
+        Request { attributes, unverified, cost: if self.once_in(8) { 0 } else { self.random.u32(1..4) } }
     }
 
-    /// This text, and others beside it.
+    /// This text, and others beside it; or nothing, which is no value.
     fn list(&mut self, name: &str, text: String) -> Vec<String> {
+        if self.once_in(5) {
+            return Vec::new();
+        }
         let mut texts = vec![text];
         for _ in 0..self.random.usize(..3) {
             texts.extend(self.value_near(name));
@@ -297,13 +326,41 @@ impl Draw {
     }
 
     fn quotas(&mut self) -> Quotas {
+        self.quotas_of(|draw| draw.once_in(6))
+    }
+
+    /// Quotas of which an attribute says the limit where this is true.
+    fn quotas_of(&mut self, is_by_attribute: impl Fn(&mut Self) -> bool) -> Quotas {
         if self.once_in(8) {
             return Quotas::new();
         }
         let mut kinds = QUOTAS.to_vec();
         self.random.shuffle(&mut kinds);
         let count = self.random.usize(1..4);
-        kinds.into_iter().take(count).map(|kind| *self.random.choice(kind).expect("there are some")).collect()
+        let quota = |(fixed, windows)| match is_by_attribute(self) {
+            true => self.quota_by(windows),
+            false => Quota::Fixed(self.spelling(fixed)),
+        };
+        kinds.into_iter().take(count).map(quota).collect()
+    }
+
+    fn quota_by(&mut self, windows: Spellings) -> Quota {
+        let attribute = if self.once_in(4) { self.name() } else { "units".to_owned() };
+        let max = self.random.u64(1..50);
+        let on_missing = match self.random.u32(..4) {
+            0 => None,
+            1 => Some(OnMissingLimit::Error),
+            _ => Some(OnMissingLimit::Fixed(self.random.u64(..=max))),
+        };
+        for near in [max.saturating_sub(1), max, max + 1] {
+            self.near.push((attribute.clone(), near.to_string()));
+        }
+        Quota::By { attribute, on_missing, max, windows: self.spelling(windows) }
+    }
+
+    fn spelling(&mut self, spellings: Spellings) -> Spelling {
+        let (in_file, usual) = *self.random.choice(spellings).expect("there are some");
+        Spelling { in_file, usual }
     }
 
     fn over(&mut self) -> Override {
@@ -317,10 +374,12 @@ impl Draw {
         let mut values: Vec<String> = (0..self.random.usize(1..6)).map(|_| self.noted(&attribute)).collect();
         values.sort();
         values.dedup();
-        let mut rows: Vec<(String, Quotas)> =
-            values.into_iter().map(|value| (value, self.quotas())).collect();
-        let beside = self.random.bool().then(|| rows.split_off(self.random.usize(..rows.len())));
-        Override::Table { attribute, values: rows, beside }
+        let beside = self.random.bool().then(|| values.split_off(self.random.usize(..values.len())));
+        let values = values.into_iter().map(|value| (value, self.quotas())).collect();
+        // A line of a table has no room for the attribute of a limit.
+        let line = |value| (value, self.quotas_of(|_| false));
+        let beside = beside.map(|beside| beside.into_iter().map(line).collect());
+        Override::Table { attribute, values, beside }
     }
 
     fn key(&mut self) -> Key {
@@ -389,103 +448,6 @@ impl Draw {
 
     fn name(&mut self) -> String {
         self.pick(&NAMES).to_owned()
-    }
-
-    /// A value for the file, which requests then say as well.
-    fn noted(&mut self, name: &str) -> String {
-        let value = self.value_of(name);
-        self.near.push((name.to_owned(), value.clone()));
-        value
-    }
-
-    fn value_near(&mut self, name: &str) -> Option<String> {
-        let near: Vec<usize> = (0..self.near.len()).filter(|at| self.near[*at].0 == name).collect();
-        self.random.choice(&near).map(|at| self.near[*at].1.clone())
-    }
-
-    fn value_of(&mut self, name: &str) -> String {
-        match (name, self.random.u32(..10)) {
-            ("method", 0..8) => self.pick(&WORDS[..5]).to_owned(),
-            ("ip", 0..9) => self.address(),
-            ("units", 0..8) => {
-                let numbers = ["0", "1", "7", "007", "40", "99999999999999999999999", "-1", "+3", "3.0", ""];
-                self.pick(&numbers).to_owned()
-            }
-            ("path", 0..8) => format!("/{}", self.text()),
-            (_, 0) => self.address(),
-            (_, 1 | 2) => self.pick(&WORDS).to_owned(),
-            _ => self.text(),
-        }
-    }
-
-    fn text(&mut self) -> String {
-        let length = self.random.usize(..6);
-        let usual = if self.once_in(3) { ALPHABET.len() } else { 6 };
-        (0..length).map(|_| ALPHABET[self.random.usize(..usual)]).collect()
-    }
-
-    /// Nearly the same, or the same in another spelling.
-    fn damaged(&mut self, value: &str) -> String {
-        let at =
-            (0..=self.random.usize(..=value.len())).rev().find(|at| value.is_char_boundary(*at)).unwrap_or(0);
-        let (before, after) = value.split_at(at);
-        let pieces =
-            ["", "/", "//", "/./", "/../", ".", "%2F", "%61", "%C3%A9", "%C3", "%ff", "%", "a", "\n"];
-        match self.random.u32(..5) {
-            0..3 => format!("{before}{}{after}", self.pick(&pieces)),
-            3 => value.to_uppercase(),
-            _ => before.to_owned(),
-        }
-    }
-
-    fn address(&mut self) -> String {
-        let (ipv4, ipv6) = (self.ipv4(), self.ipv6());
-        let plain = Address::of(&ipv4).spelled();
-        match self.random.u32(..12) {
-            0..5 => plain,
-            5 => format!("::ffff:{plain}"),
-            6 => format!(
-                "0:0::FFFF:{:02x}{:02x}:{:x}",
-                ipv4[0],
-                ipv4[1],
-                u16::from(ipv4[2]) << 8 | u16::from(ipv4[3])
-            ),
-            7 => format!("64:ff9b::{plain}"),
-            8 => Address::of(&ipv6).spelled(),
-            9 => {
-                let groups = ipv6.chunks(2).map(|pair| format!("{:02X}{:02X}", pair[0], pair[1]));
-                groups.collect::<Vec<_>>().join(":")
-            }
-            10 => format!("{plain}:80"),
-            _ => {
-                let nearly = [
-                    "10.0.0",
-                    "10.0.0.256",
-                    "010.0.0.1",
-                    ":::",
-                    "::1::",
-                    "fe80::1%eth0",
-                    "1:2:3:4:5:6:7::",
-                    "::",
-                ];
-                self.pick(&nearly).to_owned()
-            }
-        }
-    }
-
-    fn ipv4(&mut self) -> [u8; 4] {
-        let any = self.random.u32(..).to_be_bytes();
-        if self.once_in(6) { any } else { [10, any[1] % 3, 0, any[3] % 4] }
-    }
-
-    fn ipv6(&mut self) -> [u8; 16] {
-        let any = self.random.u128(..).to_be_bytes();
-        let mut few =
-            [0x20, 0x01, 0x0d, 0xb8, 0, any[5] % 3, 0, any[7] % 2, 0, 0, 0, 0, 0, 0, 0, any[15] % 4];
-        if self.once_in(8) {
-            few[..8].fill(0);
-        }
-        if self.once_in(6) { any } else { few }
     }
 
     fn pick<'a>(&mut self, choices: &[&'a str]) -> &'a str {
