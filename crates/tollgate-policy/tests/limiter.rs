@@ -4,13 +4,14 @@
 #![expect(clippy::unwrap_used, reason = "an error here is a failed test")]
 
 use std::collections::BTreeSet;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 use std::time::Duration;
 
 use tollgate::{
-    LocalShare, ManualClock, MemoryStore, OnStoreFailure, Quota, QuotaState, Receipt, Source, StoreError,
-    Timestamp,
+    FallbackStore, LocalShare, ManualClock, MemoryStore, OnStoreFailure, Quota, QuotaState, Receipt, Source,
+    StoreError, Timestamp,
 };
 use tollgate_policy::{
     Attributes, ChargedWindow, CheckError, Config, Ground, HeaderFormat, Identity, KeyFault, Policies,
@@ -744,7 +745,7 @@ fn an_error_after_a_part_may_have_charged() {
                 Box::new(|| {
                     let mut receipt = reserved();
                     begin(spared);
-                    (block_on(limiter.settle(&mut receipt, 3)).unwrap_err().into(), Vec::new())
+                    told(block_on(limiter.settle(&mut receipt, 3)).unwrap_err().into())
                 }),
             ),
             (
@@ -752,8 +753,7 @@ fn an_error_after_a_part_may_have_charged() {
                 Box::new(|| {
                     let mut receipt = reserved();
                     begin(spared);
-                    let refunded = block_on(receipt.refund(limiter.fallback(), u32::MAX));
-                    (refunded.unwrap_err().into(), Vec::new())
+                    told(block_on(limiter.refund_receipt(&mut receipt, u32::MAX)).unwrap_err().into())
                 }),
             ),
         ];
@@ -761,12 +761,56 @@ fn an_error_after_a_part_may_have_charged() {
             let (error, changed) = change();
             assert_eq!(error.may_have_charged(), may_have, "{name} after {spared}");
             assert_eq!(error.trouble_of(), Some(&Unreachable), "{name} after {spared}");
-            // An error about a receipt names the quota that failed.
-            let names = may_have && ["refund", "reset", "set"].contains(&name);
-            assert_eq!(changed, if names { vec!["99/1m"] } else { vec![] }, "{name} after {spared}");
+            assert_eq!(changed, if may_have { vec!["99/1m"] } else { vec![] }, "{name} after {spared}");
             store.end();
         }
     }
+}
+
+/// Each quota of a refund, a reset or a set by attributes had a deadline of its own, and so did each trial that only
+/// looks (G6).
+#[test]
+fn a_call_over_several_quotas_has_one_deadline() {
+    let clock = ManualClock::default();
+    let memory = || MemoryStore::builder().clock(clock.clone()).max_counters(100).build();
+    let hanging = FaultyStore::new(memory());
+    let deadlines = Arc::new(AtomicUsize::new(0));
+    let counted = Arc::clone(&deadlines);
+    let store = FallbackStore::new(hanging.clone(), OnStoreFailure::Closed).deadline(move || {
+        counted.fetch_add(1, Ordering::Relaxed);
+        std::future::ready(())
+    });
+    let policies = policies_of(
+        "
+  - { name: a, key: [user], quotas: [1/1m, 99/1h, 99/1d] }
+  - { name: b, key: [user], quotas: [99/1m], mode: shadow }
+  - { name: c, key: [user], quotas: [99/1m], mode: shadow }
+  - { name: d, key: [user], quotas: [99/1m], mode: shadow }",
+    );
+    let limiter = PolicyLimiter::new(store, policies, "test").memory(memory());
+    let alice = attributes(ALICE);
+    let made = || deadlines.swap(0, Ordering::Relaxed);
+    block_on(async {
+        let decision = limiter.check(&alice, 1).await.unwrap();
+        let mut receipt = decision.receipt(&alice, 1);
+
+        hanging.begin_after(1, Fault::Hangs);
+        assert!(!limiter.check(&alice, 1).await.unwrap().is_allowed());
+        assert_eq!(made(), 1, "trials of a denied request");
+
+        let windows: Vec<ChargedWindow> = decision.quotas().map(Into::into).collect();
+        // It peeks first, for the time.
+        hanging.begin_after(1, Fault::Hangs);
+        limiter.refund(&alice, 1, &windows).await.unwrap_err();
+        assert_eq!(made(), 1, "a refund");
+        hanging.begin(Fault::Hangs);
+        limiter.refund_receipt(&mut receipt, 1).await.unwrap_err();
+        assert_eq!(made(), 1, "a refund by receipt");
+        limiter.reset(&alice, |_| true).await.unwrap_err();
+        assert_eq!(made(), 1, "a reset");
+        limiter.set(&alice, 3, |_| true).await.unwrap_err();
+        assert_eq!(made(), 1, "a set");
+    });
 }
 
 #[test]

@@ -136,13 +136,13 @@ impl<S: ServedStore> Engine<S> {
     /// Gives back at most the cost by a receipt.
     pub(crate) async fn refund_receipt(
         &self,
-        receipt: &Receipt,
+        receipt: &mut Receipt,
         cost: u32,
-    ) -> Result<Vec<QuotaRefund>, CheckError> {
-        self.limiter.refund_receipt(receipt, cost).await
+    ) -> Result<Vec<(PolicyQuota, QuotaRefund)>, CheckError> {
+        Ok(self.limiter.refund_receipt(receipt, cost).await?)
     }
 
-    /// Forgets what is used of the quotas that are meant, one after another.
+    /// Forgets what is used of the quotas that are meant.
     pub(crate) async fn reset(
         &self,
         attributes: &CallerAttributes<'_>,
@@ -151,7 +151,7 @@ impl<S: ServedStore> Engine<S> {
         self.limiter.reset(attributes.as_attributes(), is_meant).await
     }
 
-    /// Sets what is used of the quotas that are meant in the current window, one after another.
+    /// Sets what is used of the quotas that are meant in the current window.
     pub(crate) async fn set(
         &self,
         attributes: &CallerAttributes<'_>,

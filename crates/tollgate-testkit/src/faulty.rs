@@ -74,7 +74,8 @@ impl<S: Store> FaultyStore<S> {
         self.begin_after(0, fault);
     }
 
-    /// All is well for so many steps more, and then this goes wrong. A batch is one step.
+    /// All is well for so many steps more, and then this goes wrong. Those of a batch count one by one: the first of
+    /// them may still be taken.
     pub fn begin_after(&self, spared: usize, fault: Fault) {
         self.become_of(Some(fault), spared);
     }
@@ -95,14 +96,12 @@ impl<S: Store> FaultyStore<S> {
         now.held.drain(..).for_each(Waker::wake);
     }
 
-    /// What goes wrong with the step that begins now.
-    fn next_fault(&self) -> Option<Fault> {
+    /// How many of the steps that begin now are spared, and what goes wrong with the others.
+    fn next_faults(&self, steps: usize) -> (usize, Option<Fault>) {
         let mut now = self.now();
-        if now.spared > 0 {
-            now.spared -= 1;
-            return None;
-        }
-        now.fault.clone()
+        let spared = now.spared.min(steps);
+        now.spared -= spared;
+        (spared, now.fault.clone())
     }
 
     fn now(&self) -> MutexGuard<'_, Now> {
@@ -169,7 +168,10 @@ impl<S: Store> Store for FaultyStore<S> {
     ) -> Answer<impl Future<Output = Result<Counted, StoreError>> + Send> {
         Answer::Later(async move {
             // Only once it is known that the step is taken: a store in memory takes it at once.
-            let fault = self.next_fault();
+            let fault = match self.next_faults(1) {
+                (0, fault) => fault,
+                _ => None,
+            };
             let counted = self.take(fault.as_ref(), async { self.store.step(step).await }).await?;
             Ok(match step {
                 Step::Charge(_) | Step::Peek(_) => Self::twisted(fault.as_ref(), counted),
@@ -183,19 +185,22 @@ impl<S: Store> Store for FaultyStore<S> {
         steps: &'a [Step<'a>],
     ) -> Answer<impl Future<Output = Vec<Result<Counted, StoreError>>> + Send> {
         Answer::Later(async move {
-            let fault = self.next_fault();
+            let (spared, fault) = self.next_faults(steps.len());
+            let (spared, steps) = steps.split_at(spared);
+            let mut all = if spared.is_empty() { Vec::new() } else { self.store.step_each(spared).await };
+            if steps.is_empty() {
+                return all;
+            }
             let answers = self.take(fault.as_ref(), async { Ok(self.store.step_each(steps).await) }).await;
-            let mut answers = match answers {
-                Ok(answers) => answers,
-                Err(error) => vec![Err(error); steps.len()],
-            };
+            let mut answers = answers.unwrap_or_else(|error| vec![Err(error); steps.len()]);
             if let Some(Fault::ForgetsQuotas) = fault {
                 answers.pop();
             }
-            answers
-                .into_iter()
-                .map(|answer| answer.map(|counted| Self::twisted(fault.as_ref(), counted)))
-                .collect()
+            let twisted = |answer: Result<Counted, StoreError>| {
+                answer.map(|counted| Self::twisted(fault.as_ref(), counted))
+            };
+            all.extend(answers.into_iter().map(twisted));
+            all
         })
     }
 }

@@ -1,7 +1,7 @@
 //! Units that were taken before it is known how many are needed.
 
 use std::fmt;
-use std::future::Future;
+use std::future::{Future, poll_fn};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll, Waker};
 
@@ -76,11 +76,7 @@ impl Reservation {
     ///
     /// Dropped before it is done, the difference may or may not have been given back.
     pub async fn commit(&self, actual: u32) -> Result<(), ReceiptError> {
-        let mut settled = Ok(());
-        for taken in self.settle() {
-            settled = settled.and(taken.commit(actual).await);
-        }
-        settled
+        together(self.settle().into_iter().map(|taken| taken.commit(actual))).await
     }
 
     /// Gives back everything.
@@ -89,11 +85,7 @@ impl Reservation {
     ///
     /// As [`commit`](Self::commit).
     pub async fn cancel(&self) -> Result<(), ReceiptError> {
-        let mut settled = Ok(());
-        for taken in self.settle() {
-            settled = settled.and(taken.cancel().await);
-        }
-        settled
+        together(self.settle().into_iter().map(|taken| taken.cancel())).await
     }
 
     /// What was taken by this layer and by those around it. All is settled before the first step: if nobody waits for
@@ -121,6 +113,26 @@ impl Drop for Inner {
             let _ = taken.cancel().await;
         });
     }
+}
+
+/// Runs these at the same time, so that together they take no longer than the deadline of one. Returns the first error.
+async fn together<F>(steps: impl Iterator<Item = F>) -> Result<(), ReceiptError>
+where
+    F: Future<Output = Result<(), ReceiptError>>,
+{
+    let mut running: SmallVec<[_; 2]> = steps.map(|step| (Box::pin(step), None)).collect();
+    poll_fn(|context| {
+        for (step, done) in &mut running {
+            if done.is_none()
+                && let Poll::Ready(settled) = step.as_mut().poll(context)
+            {
+                *done = Some(settled);
+            }
+        }
+        if running.iter().all(|(_, done)| done.is_some()) { Poll::Ready(()) } else { Poll::Pending }
+    })
+    .await;
+    running.into_iter().filter_map(|(_, done)| done).collect()
 }
 
 /// Goes on with this though nobody waits for it: here if it is done at once, else in a task of its own.

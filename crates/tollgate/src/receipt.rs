@@ -2,11 +2,15 @@
 
 use std::error::Error;
 use std::fmt;
+use std::mem;
 
 use smallvec::SmallVec;
 
 use crate::store::only;
-use crate::{Charge, Counted, Counter, Key, Mark, PolicyQuota, QuotaState, Source, Step, Store, StoreError};
+use crate::{
+    AnswerError, Charge, Counted, Counter, Key, Mark, PolicyQuota, QuotaState, Source, Step, Store,
+    StoreError,
+};
 
 /// What a check took: for each quota the counter, the units and when.
 ///
@@ -54,6 +58,7 @@ pub struct ReceiptItem {
 pub struct ReceiptError {
     quota: PolicyQuota,
     cause: StoreError,
+    changed: Box<[PolicyQuota]>,
 }
 
 impl Receipt {
@@ -73,8 +78,8 @@ impl Receipt {
     /// Gives back up to `units` of each item on the store that they were taken from; the rest stays taken. `u32::MAX`
     /// gives back everything. Limiters have this as `refund`.
     ///
-    /// The store is asked for each item, also after an error. The receipt is empty then, but for items whose step
-    /// provably was not taken.
+    /// The store is asked once, with a step for each item. The receipt is empty then, but for items whose step provably
+    /// was not taken.
     ///
     /// # Errors
     ///
@@ -83,8 +88,8 @@ impl Receipt {
     ///
     /// # Cancel safety
     ///
-    /// An item leaves the receipt before the store is asked. If the future is dropped, it may or may not have been given
-    /// back, and is not given back again.
+    /// The items leave the receipt before the store is asked. If the future is dropped, they may or may not have been
+    /// given back, and are not given back again.
     pub async fn refund(&mut self, store: &impl Store, units: u32) -> Result<Counted, ReceiptError> {
         self.use_up(store, |item| item.refund(units)).await
     }
@@ -109,27 +114,33 @@ impl Receipt {
         store: &impl Store,
         step: impl Fn(&ReceiptItem) -> Option<Step<'_>>,
     ) -> Result<Counted, ReceiptError> {
-        let (mut states, mut failed, mut is_unknown) = (Vec::new(), None, false);
-        for _ in 0..self.0.len() {
-            let item = self.0.remove(0);
-            let Some(step) = step(&item) else { continue };
-            match store.step(step).await.and_then(|counted| only(&counted)) {
-                Ok(state) => states.push(state),
+        let mut items = mem::take(&mut self.0);
+        items.retain(|item| step(item).is_some());
+        if items.is_empty() {
+            return Ok([].into_iter().collect());
+        }
+        let steps: Vec<Step<'_>> = items.iter().filter_map(step).collect();
+        let mut answers = store.step_each(&steps).await.into_iter();
+        drop(steps);
+        let (mut states, mut changed, mut failed, mut is_unknown) = (Vec::new(), Vec::new(), None, false);
+        for item in items {
+            match only(answers.next().unwrap_or_else(|| Err(AnswerError::Nonsense.into()))) {
+                Ok(state) => {
+                    states.push(state);
+                    changed.push(item.quota);
+                }
                 Err(cause) => {
                     is_unknown |= cause.may_have_charged();
-                    let quota = item.quota.clone();
+                    failed.get_or_insert((item.quota.clone(), cause.clone()));
                     if !cause.may_have_charged() {
                         self.0.push(item);
                     }
-                    failed.get_or_insert(ReceiptError { quota, cause });
                 }
             }
         }
-        match failed {
-            None => Ok(states.into_iter().collect()),
-            Some(error) if states.is_empty() && !is_unknown => Err(error),
-            Some(ReceiptError { quota, cause }) => Err(ReceiptError { quota, cause: cause.after_others() }),
-        }
+        let Some((quota, cause)) = failed else { return Ok(states.into_iter().collect()) };
+        let cause = if changed.is_empty() && !is_unknown { cause } else { cause.after_others() };
+        Err(ReceiptError { quota, cause, changed: changed.into() })
     }
 
     /// Removes the first item.
@@ -245,6 +256,12 @@ impl ReceiptError {
         &self.cause
     }
 
+    /// The quotas whose items were given back or settled all the same.
+    #[must_use]
+    pub fn changed(&self) -> &[PolicyQuota] {
+        &self.changed
+    }
+
     /// Whether units of any item may have been given back or charged although there is no answer.
     #[must_use]
     pub const fn may_have_charged(&self) -> bool {
@@ -254,7 +271,7 @@ impl ReceiptError {
 
 impl fmt::Display for ReceiptError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { quota, cause } = self;
+        let Self { quota, cause, .. } = self;
         write!(f, "policy `{}`, quota {}: {cause}", quota.policy(), quota.quota())
     }
 }

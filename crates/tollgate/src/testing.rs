@@ -16,8 +16,10 @@
 //! # Ok::<(), tollgate::Full>(())
 //! ```
 
+use std::slice;
+
 use crate::store::{Answer, AnswerError, Counted, Step, Store, StoreError};
-use crate::{Decision, Limiter, ManualClock, MemoryStore, Quota};
+use crate::{Charge, Decision, Limiter, ManualClock, MemoryStore, Quota};
 
 /// A limiter in memory, and the clock that its time goes by: it stands at the start of a minute until it is moved.
 ///
@@ -78,22 +80,17 @@ impl<S: Store> CountingStore<S> {
     async fn count(&self, step: Step<'_>) -> Result<Counted, StoreError> {
         let counted = match step {
             Step::Charge(charges) => {
-                let mut states = Vec::with_capacity(charges.len());
-                for charge in charges {
-                    let counted = match charge.cost() {
-                        // As cost 1 would be answered, with nothing taken.
-                        0 => self.store.step(Step::Peek(&[*charge])).await,
-                        _ => self.store.step(Step::Record(*charge)).await,
-                    };
-                    let is_first = states.is_empty();
-                    let counted =
-                        counted.map_err(|error| if is_first { error } else { error.after_others() })?;
-                    states.extend(counted.first().copied());
-                }
-                if states.len() != charges.len() {
+                let count = |charge| match Charge::cost(charge) {
+                    // As cost 1 would be answered, with nothing taken.
+                    0 => Step::Peek(slice::from_ref(charge)),
+                    _ => Step::Record(*charge),
+                };
+                let steps: Vec<Step<'_>> = charges.iter().map(count).collect();
+                let answers = self.store.step_each(&steps).await;
+                if answers.len() != charges.len() {
                     return Err(AnswerError::Nonsense.into());
                 }
-                states.into_iter().collect()
+                Counted::of_each(answers)?
             }
             step => self.store.step(step).await?,
         };

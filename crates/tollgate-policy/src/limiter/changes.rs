@@ -1,12 +1,13 @@
-//! What administrators change: refund, reset, set and record. Quotas are changed one after another.
+//! What administrators change: refund, reset, set and record. All quotas of a request are changed in one call of the
+//! store, each by itself.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use thiserror::Error;
 use tollgate::{
-    AnswerError, Charge, Clock, Counted, Counter, Mark, PolicyQuota, Quota, QuotaState, Receipt, ReceiptItem,
-    Step, Store, StoreError, Timestamp,
+    AnswerError, Charge, Clock, Counted, Counter, Mark, PolicyQuota, Quota, QuotaState, Receipt,
+    ReceiptError, Step, Store, StoreError, Timestamp,
 };
 
 use super::{Charges, CheckError, PolicyLimiter, PolicySet, QuotaStanding};
@@ -96,16 +97,15 @@ pub enum RefundError {
     },
 }
 
-/// Why not all quotas of a change were changed.
-struct Stopped {
-    /// Those that were.
-    changed: Vec<PolicyQuota>,
-    error: StoreError,
+impl CheckError {
+    fn after(changed: Box<[PolicyQuota]>, error: StoreError) -> Self {
+        if changed.is_empty() { Self::Store(error) } else { Self::Partly { changed, error } }
+    }
 }
 
-impl From<Stopped> for CheckError {
-    fn from(Stopped { changed, error }: Stopped) -> Self {
-        if changed.is_empty() { Self::Store(error) } else { Self::Partly { changed: changed.into(), error } }
+impl From<ReceiptError> for CheckError {
+    fn from(error: ReceiptError) -> Self {
+        Self::after(error.changed().into(), error.into())
     }
 }
 
@@ -169,7 +169,7 @@ impl<S: Store, C: Clock> PolicyLimiter<S, C> {
         let marks: Vec<Option<Mark>> = starts.into_iter().map(|start| start.map(Mark::at)).collect();
         let steps = charges.iter().zip(&marks);
         let steps = steps.map(|(charge, mark)| mark.map(|mark| Step::Refund { charge: *charge, mark }));
-        let states = self.change(steps).await.map_err(CheckError::from)?;
+        let states = self.change(steps).await?;
         let refund = |(state, mark): (Option<QuotaState>, Option<Mark>)| {
             Some(QuotaRefund { is_open: state?.mark() == mark?, state: state? })
         };
@@ -178,30 +178,35 @@ impl<S: Store, C: Clock> PolicyLimiter<S, C> {
     }
 
     /// Gives back what a check took, by its receipt: to the windows it was taken from, whatever policies are live now.
-    /// Returns what came of it for each item that took units, in order.
-    ///
-    /// Each call gives back anew, at most what is used: a receipt here is no proof that it was not given back before.
+    /// Returns what came of it for each item that took units, in order, with its quota.
     ///
     /// # Errors
     ///
-    /// If the store could not answer. Once something was given back, the error
-    /// [may have charged](StoreError::may_have_charged).
-    pub async fn refund_receipt(&self, receipt: &Receipt, cost: u32) -> Result<Vec<QuotaRefund>, CheckError> {
-        let items = receipt.items();
-        let states = self.change(items.iter().map(|item| item.refund(cost))).await?;
-        let refund = |(state, item): (Option<QuotaState>, &ReceiptItem)| {
-            let state = state?;
-            Some(QuotaRefund { is_open: state.mark() == item.mark(), state })
+    /// As [`Receipt::refund`].
+    ///
+    /// # Cancel safety
+    ///
+    /// As [`Receipt::refund`].
+    pub async fn refund_receipt(
+        &self,
+        receipt: &mut Receipt,
+        cost: u32,
+    ) -> Result<Vec<(PolicyQuota, QuotaRefund)>, ReceiptError> {
+        let taken = receipt.items().iter().filter(|item| item.units() > 0);
+        let taken: Vec<(PolicyQuota, Mark)> = taken.map(|item| (item.quota().clone(), item.mark())).collect();
+        let states = receipt.refund(&self.store, cost).await?;
+        let refund = |((quota, mark), state): ((PolicyQuota, Mark), &QuotaState)| {
+            (quota, QuotaRefund { is_open: state.mark() == mark, state: *state })
         };
-        Ok(states.into_iter().zip(items).filter_map(refund).collect())
+        Ok(taken.into_iter().zip(&states).map(refund).collect())
     }
 
     /// Forgets what is used of every quota that applies and is meant.
     ///
     /// # Errors
     ///
-    /// As [`check`](Self::check). If quotas before the one that failed were reset, the error
-    /// [names them](CheckError::Partly).
+    /// As [`check`](Self::check). If the store failed for some quotas and others were reset, the error
+    /// [names those](CheckError::Partly).
     pub async fn reset(
         &self,
         attributes: &Attributes<'_>,
@@ -215,8 +220,8 @@ impl<S: Store, C: Clock> PolicyLimiter<S, C> {
     ///
     /// # Errors
     ///
-    /// As [`check`](Self::check). If quotas before the one that failed were set, the error
-    /// [names them](CheckError::Partly).
+    /// As [`check`](Self::check). If the store failed for some quotas and others were set, the error
+    /// [names those](CheckError::Partly).
     pub async fn set(
         &self,
         attributes: &Attributes<'_>,
@@ -274,13 +279,8 @@ impl<S: Store, C: Clock> PolicyLimiter<S, C> {
             .map(|matched| {
                 let matched = matched.as_ref().map_err(CheckError::clone)?;
                 // Each takes its answers, also after one that failed.
-                let states: Vec<Result<QuotaState, StoreError>> =
-                    matched.enforced().map(|_| only(answers.next())).collect();
-                let has_charged = states.iter().any(Result::is_ok);
-                let values: Result<Vec<Option<QuotaState>>, StoreError> =
-                    states.into_iter().map(|state| state.map(Some)).collect();
-                let values =
-                    values.map_err(|error| if has_charged { error.after_others() } else { error })?;
+                let states = Counted::of_each(matched.enforced().map(|_| next(&mut answers)).collect())?;
+                let values = states.iter().copied().map(Some).collect();
                 Ok(Changed { charged: Charged::of(matched), values, set: Arc::clone(&set) })
             })
             .collect()
@@ -300,27 +300,21 @@ impl<S: Store, C: Clock> PolicyLimiter<S, C> {
         }
     }
 
-    /// Takes those steps that there are, on one counter each, up to the first that fails.
+    /// Takes those steps that there are, on one counter each, in one call.
     async fn change(
         &self,
         steps: impl Iterator<Item = Option<Step<'_>>>,
-    ) -> Result<Vec<Option<QuotaState>>, Stopped> {
-        let mut states: Vec<Option<QuotaState>> = Vec::new();
-        let mut changed: Vec<PolicyQuota> = Vec::new();
-        for step in steps {
-            let Some(step) = step else {
-                states.push(None);
-                continue;
-            };
-            let quota = quota_of(&step);
-            match only(Some(self.store.step(step).await)) {
-                Ok(state) => states.push(Some(state)),
-                Err(error) if changed.is_empty() => return Err(Stopped { changed, error }),
-                Err(error) => return Err(Stopped { changed, error: error.after_others() }),
-            }
-            changed.extend(quota);
-        }
-        Ok(states)
+    ) -> Result<Vec<Option<QuotaState>>, CheckError> {
+        let wanted: Vec<Option<Step<'_>>> = steps.collect();
+        let steps: Vec<Step<'_>> = wanted.iter().flatten().copied().collect();
+        let answers = if steps.is_empty() { Vec::new() } else { self.store.step_each(&steps).await };
+        let mut answers = answers.into_iter();
+        let answers: Vec<Result<Counted, StoreError>> = steps.iter().map(|_| next(&mut answers)).collect();
+        let changed = steps.iter().zip(&answers).filter(|(_, answer)| answer.is_ok());
+        let changed = changed.filter_map(|(step, _)| quota_of(step)).collect();
+        let states = Counted::of_each(answers).map_err(|error| CheckError::after(changed, error))?;
+        let mut states = states.iter().copied();
+        Ok(wanted.iter().map(|step| step.and_then(|_| states.next())).collect())
     }
 
     async fn expect_past(&self, charges: &Charges<'_>, windows: &[ChargedWindow]) -> Result<(), RefundError> {
@@ -347,10 +341,9 @@ fn quota_of(step: &Step<'_>) -> Option<PolicyQuota> {
     Some(counter.quota().clone())
 }
 
-/// What is said of the only counter of a step.
-fn only(answer: Option<Result<Counted, StoreError>>) -> Result<QuotaState, StoreError> {
-    let state = answer.and_then(|counted| counted.map(|it| it.first().copied()).transpose());
-    state.unwrap_or_else(|| Err(AnswerError::Nonsense.into()))
+/// The next answer of a call. A store that gives too few answers nonsense.
+fn next(answers: &mut impl Iterator<Item = Result<Counted, StoreError>>) -> Result<Counted, StoreError> {
+    answers.next().unwrap_or_else(|| Err(AnswerError::Nonsense.into()))
 }
 
 /// For each charge when the window began that is named, if one is.

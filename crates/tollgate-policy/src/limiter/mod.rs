@@ -127,13 +127,12 @@ pub enum CheckError {
     /// The store could not answer, and a policy that applies is `closed`; or it has no room for an unseen key.
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// The store failed in a change of several quotas, after some of them were changed. The one after these was perhaps
-    /// changed as well, the others were not.
-    #[error("{error}; before that it changed {}", said(.changed))]
+    /// The store changed some of several quotas and failed for others, which may have been changed as well.
+    #[error("{error}; it changed {}", said(.changed))]
     Partly {
         /// The quotas that were changed.
         changed: Box<[PolicyQuota]>,
-        /// What the store gave for the next.
+        /// The first error of the store.
         #[source]
         error: StoreError,
     },

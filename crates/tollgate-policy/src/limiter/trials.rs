@@ -25,8 +25,8 @@ struct Planned<'a> {
 }
 
 impl<S: Store, C: Clock> PolicyLimiter<S, C> {
-    /// Makes the trials of each request that was decided, all in one step of the store where it can be. The answers
-    /// are in the order of the requests.
+    /// Makes the trials of each request that was decided, all in one call of the store. The answers are in the order of
+    /// the requests.
     pub(super) async fn try_out(&self, decided: &[(&Matched<'_>, &Counted)]) -> Vec<Trials> {
         // Usually there is nothing to try out, and then nothing is allocated.
         if decided.iter().all(|(matched, _)| matched.trials().next().is_none()) {
@@ -39,26 +39,14 @@ impl<S: Store, C: Clock> PolicyLimiter<S, C> {
     async fn make_trials(&self, decided: &[(&Matched<'_>, &Counted)]) -> Vec<Trials> {
         let planned: Vec<Vec<Planned<'_>>> =
             decided.iter().map(|(matched, counted)| plan(matched, counted)).collect();
-        let taking: Vec<Step<'_>> =
-            planned.iter().flatten().filter(|plan| plan.takes).map(Planned::step).collect();
+        let steps: Vec<Step<'_>> = planned.iter().flatten().map(Planned::step).collect();
         // The store itself: what its trouble means is said for decisions.
-        let store = self.store.store();
-        let taken = if taking.is_empty() { Vec::new() } else { store.step_each(&taking).await };
-        let mut taken = taken.into_iter();
-        let mut trials = Vec::with_capacity(planned.len());
-        for plans in planned {
-            let mut of_request = Trials::with_capacity(plans.len());
-            for plan in plans {
-                let answer = if plan.takes {
-                    taken.next().unwrap_or_else(|| Err(AnswerError::Nonsense.into()))
-                } else {
-                    store.step(plan.step()).await
-                };
-                of_request.push(plan.answered(answer));
-            }
-            trials.push(of_request);
-        }
-        trials
+        let answers = if steps.is_empty() { Vec::new() } else { self.store.store().step_each(&steps).await };
+        let mut answers = answers.into_iter();
+        let mut answered = |plan: &Planned<'_>| {
+            plan.answered(answers.next().unwrap_or_else(|| Err(AnswerError::Nonsense.into())))
+        };
+        planned.iter().map(|plans| plans.iter().map(&mut answered).collect()).collect()
     }
 
     /// As [`try_out`](Self::try_out), of a request that was decided at once; `None` if the store has to be waited for

@@ -1,4 +1,4 @@
-//! What an administrator changes: refund, reset, set, record. Quotas are changed one after another.
+//! What an administrator changes: refund, reset, set, record.
 
 use http::{Request, StatusCode};
 use hyper::body::Incoming;
@@ -60,15 +60,14 @@ impl<S: ServedStore> Edge<S> {
         cost: Option<Cost>,
     ) -> Result<Reply, Rejection> {
         let receipt = self.asking.receipts.open(receipt);
-        let receipt = receipt.map_err(|error| Rejection::bad_field("receipt", error.to_string()))?;
+        let mut receipt = receipt.map_err(|error| Rejection::bad_field("receipt", error.to_string()))?;
         if !receipt.items().iter().all(|item| caller.may_touch(item.quota().policy())) {
             return Err(OtherPolicy.into());
         }
         let cost = cost.map_or(u32::MAX, Cost::units);
-        let refunded = self.engine.refund_receipt(&receipt, cost).await;
+        let refunded = self.engine.refund_receipt(&mut receipt, cost).await;
         let refunded = refunded.map_err(|error| Rejection::check(&error, "receipt"))?;
-        let items = receipt.items().iter().zip(&refunded);
-        let quotas = items.map(|(item, one)| RefundedQuota::new(item.quota(), one)).collect();
+        let quotas = refunded.iter().map(|(quota, one)| RefundedQuota::new(quota, one)).collect();
         Ok(reply::json(StatusCode::OK, &RefundReply { version: self.engine.live().version(), quotas }))
     }
 

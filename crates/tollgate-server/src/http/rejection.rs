@@ -147,9 +147,10 @@ impl Rejection {
             }
             CheckError::Store(error) => Self::store(error),
             CheckError::Partly { changed, error } => Self {
-                detail: "the store failed after the quotas in `changed` were changed; whether the next one was is \
+                detail:
+                    "the store failed; the quotas in `changed` were changed, and whether the others were is \
                          unknown"
-                    .into(),
+                        .into(),
                 changed: changed.iter().map(Into::into).collect(),
                 ..Self::store(error)
             },

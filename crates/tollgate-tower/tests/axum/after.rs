@@ -12,7 +12,10 @@ use axum::extract::Extension;
 use axum::routing::{get as on_get, post as on_post};
 use http::StatusCode;
 use hyper::body::Frame;
-use tollgate::{FallbackStore, Key, Limiter, LocalShare, MemoryStore, OnStoreFailure, SharedLimiter, Store};
+use tokio::sync::Barrier;
+use tollgate::{
+    AnswerError, FallbackStore, Key, Limiter, LocalShare, MemoryStore, OnStoreFailure, SharedLimiter, Store,
+};
 use tollgate_testkit::{Fault, FaultyStore};
 use tollgate_tower::key::Global;
 use tollgate_tower::{RateLimitLayer, Reservation, Rule};
@@ -162,6 +165,37 @@ async fn reservations_of_two_layers_are_settled_together() {
         let used = |limiter: &Limiter<_>| limiter.peek(all()).unwrap().used();
         assert_eq!((used(&inner), used(&outer)), (used_up, used_up), "{deed:?}");
     }
+}
+
+/// The reservation of each layer waited for the one within, so a commit took the deadlines of both together (G6).
+#[tokio::test]
+async fn reservations_of_two_layers_wait_for_their_stores_together() {
+    let both_wait = Arc::new(Barrier::new(2));
+    let reserves = |store: &FaultyStore<MemoryStore>| {
+        let both_wait = Arc::clone(&both_wait);
+        let store = FallbackStore::new(store.clone(), OnStoreFailure::Closed).deadline(move || {
+            let both_wait = Arc::clone(&both_wait);
+            async move {
+                both_wait.wait().await;
+            }
+        });
+        let rule = Rule::new(SharedLimiter::new(a_day(9), Arc::new(store))).key(Global).reserve();
+        RateLimitLayer::builder(rule).build().unwrap()
+    };
+    let (inner, outer) = (FaultyStore::new(MemoryStore::new()), FaultyStore::new(MemoryStore::new()));
+    let app = {
+        let (inner, outer) = (inner.clone(), outer.clone());
+        let handler = move |Extension(reservation): Extension<Reservation>| async move {
+            inner.begin(Fault::Hangs);
+            outer.begin(Fault::Hangs);
+            let settled = tokio::time::timeout(PATIENCE, reservation.commit(0)).await;
+            let error = settled.expect("one waits for the other").unwrap_err();
+            assert_eq!(error.cause().trouble_of(), Some(&AnswerError::Late));
+        };
+        Router::new().route("/", on_get(handler))
+    };
+    let address = serve(app.layer(reserves(&inner)).layer(reserves(&outer))).await;
+    assert_eq!(get(address, "/").await.status, StatusCode::OK);
 }
 
 /// Of what took nothing from the store there is no receipt: a cost of 0 only looks, and while the store is away the

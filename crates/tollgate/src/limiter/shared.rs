@@ -198,24 +198,24 @@ impl<S: Store> SharedLimiter<S> {
     ///
     /// # Errors
     ///
-    /// As [`check`](Self::check). Quotas before the one that failed were reset; then the error
+    /// As [`check`](Self::check). If other quotas were reset, the error
     /// [may have charged](StoreError::may_have_charged).
     pub async fn reset(&self, key: impl Into<Key<'_>>) -> Result<(), StoreError> {
         let key = key.into();
         let steps = self.quotas.iter().map(|quota| Step::Reset(Counter::new(quota, &key)));
-        self.one_by_one(steps).await.map(drop)
+        self.change(steps).await.map(drop)
     }
 
     /// Sets what the key has used in the current window of every quota; it may be above the limit.
     ///
     /// # Errors
     ///
-    /// As [`check`](Self::check). Quotas before the one that failed were set; then the error
+    /// As [`check`](Self::check). If other quotas were set, the error
     /// [may have charged](StoreError::may_have_charged).
     pub async fn set(&self, key: impl Into<Key<'_>>, used: u64) -> Result<Counted, StoreError> {
         let key = key.into();
         let steps = self.quotas.iter().map(|quota| Step::Set { counter: Counter::new(quota, &key), used });
-        self.one_by_one(steps).await
+        self.change(steps).await
     }
 
     /// As [`set`](Self::set), for this quota in place of the limiter's own.
@@ -230,19 +230,19 @@ impl<S: Store> SharedLimiter<S> {
         used: u64,
     ) -> Result<QuotaState, StoreError> {
         let key = key.into();
-        only(&self.store.step(Step::Set { counter: Counter::new(quota, &key), used }).await?)
+        only(self.store.step(Step::Set { counter: Counter::new(quota, &key), used }).await)
     }
 
     /// Charges without asking whether there is room, and returns what is used then.
     ///
     /// # Errors
     ///
-    /// As [`check`](Self::check). Quotas before the one that failed were charged; then the error
+    /// As [`check`](Self::check). If other quotas were charged, the error
     /// [may have charged](StoreError::may_have_charged).
     pub async fn record(&self, key: impl Into<Key<'_>>, cost: u32) -> Result<Counted, StoreError> {
         let key = key.into();
         let steps = self.quotas.iter().map(|quota| Step::Record(Charge::new(quota, &key, cost)));
-        self.one_by_one(steps).await
+        self.change(steps).await
     }
 
     /// As [`record`](Self::record), for this quota in place of the limiter's own.
@@ -257,7 +257,7 @@ impl<S: Store> SharedLimiter<S> {
         cost: u32,
     ) -> Result<QuotaState, StoreError> {
         let key = key.into();
-        only(&self.store.step(Step::Record(Charge::new(quota, &key, cost))).await?)
+        only(self.store.step(Step::Record(Charge::new(quota, &key, cost))).await)
     }
 
     /// The latest end among windows in which the key has used something; `None` if it has used nothing.
@@ -293,14 +293,14 @@ impl<S: Store> SharedLimiter<S> {
         decided(quotas, key, counted)
     }
 
-    /// Takes steps on one counter each, up to the first that fails.
-    async fn one_by_one(&self, steps: impl Iterator<Item = Step<'_>>) -> Result<Counted, StoreError> {
-        let mut states = Vec::new();
-        for step in steps {
-            let state = self.store.step(step).await.and_then(|counted| only(&counted));
-            states.push(state.map_err(|error| after(&states, error))?);
+    /// Takes steps on one counter each, in one call.
+    async fn change(&self, steps: impl Iterator<Item = Step<'_>>) -> Result<Counted, StoreError> {
+        let steps: Vec<Step<'_>> = steps.collect();
+        let answers = self.store.step_each(&steps).await;
+        if answers.len() != steps.len() {
+            return Err(AnswerError::Nonsense.into());
         }
-        Ok(states.into_iter().collect())
+        Counted::of_each(answers)
     }
 }
 
@@ -310,11 +310,6 @@ fn decided<'a>(quotas: Quotas<'a>, key: Key<'a>, counted: Counted) -> Result<Dec
     } else {
         Err(AnswerError::Nonsense.into())
     }
-}
-
-/// The error of a step that came after those with these answers.
-fn after(states: &[QuotaState], error: StoreError) -> StoreError {
-    if states.is_empty() { error } else { error.after_others() }
 }
 
 impl<S> fmt::Debug for SharedLimiter<S> {

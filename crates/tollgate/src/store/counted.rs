@@ -55,6 +55,30 @@ impl<'a, T> IntoIterator for &'a PerQuota<T> {
 pub type Counted = PerQuota<QuotaState>;
 
 impl Counted {
+    /// The states of steps on one counter each, from their answers to one [call](crate::Store::step_each).
+    ///
+    /// # Errors
+    ///
+    /// The first error. If another step changed its counter, or may have, it
+    /// [may have charged](StoreError::may_have_charged).
+    pub fn of_each(answers: Vec<Result<Self, StoreError>>) -> Result<Self, StoreError> {
+        let (mut states, mut failed, mut is_unknown) = (Vec::with_capacity(answers.len()), None, false);
+        for answer in answers {
+            match only(answer) {
+                Ok(state) => states.push(state),
+                Err(error) => {
+                    is_unknown |= error.may_have_charged();
+                    failed.get_or_insert(error);
+                }
+            }
+        }
+        match failed {
+            None => Ok(states.into_iter().collect()),
+            Some(error) if states.is_empty() && !is_unknown => Err(error),
+            Some(error) => Err(error.after_others()),
+        }
+    }
+
     /// Whether every quota had room, and so a charge was admitted.
     #[must_use]
     #[inline(always)]
@@ -86,6 +110,22 @@ impl Counted {
 }
 
 /// The state of the only quota of a step.
-pub(crate) fn only(counted: &Counted) -> Result<QuotaState, StoreError> {
-    counted.first().copied().ok_or_else(|| AnswerError::Nonsense.into())
+pub(crate) fn only(answer: Result<Counted, StoreError>) -> Result<QuotaState, StoreError> {
+    answer?.first().copied().ok_or_else(|| AnswerError::Nonsense.into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The first error decided what was said of all of them: a quota for which the store had no room hid another one
+    /// whose outcome was unknown.
+    #[test]
+    fn an_unknown_outcome_is_not_hidden_by_another_error() {
+        let unknown = StoreError::from(AnswerError::Late);
+        let error = Counted::of_each(vec![Err(StoreError::Full), Err(unknown)]);
+        assert!(error.is_err_and(|error| error.may_have_charged()));
+        let error = Counted::of_each(vec![Err(StoreError::Full), Err(StoreError::Full)]);
+        assert!(matches!(error, Err(StoreError::Full)));
+    }
 }

@@ -3,12 +3,13 @@
 #![expect(clippy::unwrap_used, reason = "an error here is a failed test")]
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use tollgate::{
-    Answer, AnswerError, AnyStore, Charge, CountDenied, Counted, Decision, Key, Limiter, ManualClock,
-    MemoryStore, PolicyQuota, Quota, QuotaErrorKind, QuotaState, SharedLimiter, Source, Step, Store,
-    StoreError,
+    Answer, AnswerError, AnyStore, Charge, CountDenied, Counted, Decision, FallbackStore, Key, Limiter,
+    ManualClock, MemoryStore, OnStoreFailure, PolicyQuota, Quota, QuotaErrorKind, QuotaState, SharedLimiter,
+    Source, Step, Store, StoreError,
 };
 use tollgate_testkit::{Fault, FaultyStore, Unreachable, block_on};
 
@@ -488,4 +489,53 @@ fn a_look_beside_a_charge_takes_no_room() {
     clock.advance(Duration::from_secs(1));
     assert!(store.take(Step::Charge(&charge(0))).unwrap().is_admitted());
     assert!(store.take(Step::Charge(&[Charge::new(&second, &bob, 1)])).unwrap().is_admitted());
+}
+
+/// Each quota of a receipt or a change had a deadline of its own, so a call over eight quotas of a store that hangs took
+/// eight times as long as it may (G6).
+#[test]
+fn a_call_over_several_quotas_has_one_deadline() {
+    let hanging = FaultyStore::new(MemoryStore::new());
+    let deadlines = Arc::new(AtomicUsize::new(0));
+    let counted = Arc::clone(&deadlines);
+    let store = FallbackStore::new(hanging.clone(), OnStoreFailure::Closed).deadline(move || {
+        counted.fetch_add(1, Ordering::Relaxed);
+        std::future::ready(())
+    });
+    let quotas = Limiter::builder("test").quota(Quota::per_minute(9)).quota(Quota::per_hour(9));
+    let limiter = quotas.quota(Quota::per_day(9)).build_shared(store).unwrap();
+    let made = || deadlines.swap(0, Ordering::Relaxed);
+    let late = Some(&AnswerError::Late);
+    block_on(async {
+        let mut refunded = limiter.check_cost("alice", 5).await.unwrap().into_receipt();
+        let mut settled = limiter.check_cost("bob", 5).await.unwrap().into_receipt();
+        hanging.begin(Fault::Hangs);
+        assert_eq!(made(), 0);
+        assert_eq!(limiter.refund(&mut refunded).await.unwrap_err().cause().trouble_of(), late);
+        assert_eq!(made(), 1, "a refund");
+        assert_eq!(limiter.settle(&mut settled, 3).await.unwrap_err().cause().trouble_of(), late);
+        assert_eq!(made(), 1, "settling");
+        assert_eq!(limiter.reset("alice").await.unwrap_err().trouble_of(), late);
+        assert_eq!(made(), 1, "a reset");
+        assert_eq!(limiter.set("alice", 3).await.unwrap_err().trouble_of(), late);
+        assert_eq!(made(), 1, "a set");
+        assert_eq!(limiter.record("alice", 3).await.unwrap_err().trouble_of(), late);
+        assert_eq!(made(), 1, "a record");
+    });
+}
+
+/// A caller that gave back a part must not give that back again.
+#[test]
+fn an_error_about_a_receipt_names_what_changed_all_the_same() {
+    let store = FaultyStore::new(MemoryStore::new());
+    let builder = Limiter::builder("test").quota(Quota::per_minute(9)).quota(Quota::per_day(9));
+    let limiter = builder.build_shared(store.clone()).unwrap();
+    block_on(async {
+        let mut receipt = limiter.check_cost("alice", 5).await.unwrap().into_receipt();
+        store.begin(Fault::unreachable());
+        assert!(limiter.refund(&mut receipt).await.unwrap_err().changed().is_empty());
+        store.begin_after(1, Fault::unreachable());
+        let error = limiter.refund(&mut receipt).await.unwrap_err();
+        assert_eq!((error.changed(), error.quota()), (&limiter.quotas()[..1], &limiter.quotas()[1]));
+    });
 }
