@@ -3,7 +3,7 @@
 use std::fmt;
 
 use thiserror::Error;
-use tollgate::{LocalShareError, QuotaError};
+use tollgate::{LocalShareError, QuotaError, QuotaErrorKind};
 
 use crate::{Attributes, ExpressionError, NetworkError, Position, Printable};
 
@@ -107,6 +107,9 @@ pub enum ProblemKind {
     /// A quota that cannot be.
     #[error(transparent)]
     Quota(QuotaError),
+    /// The windows of a quota that cannot be, as they are written.
+    #[error("windows `{0}`: {1}")]
+    Windows(Box<str>, QuotaErrorKind),
     /// Two quotas that would count the same units on the same counter.
     #[error("{second} has the same window as {first}: keep one of them")]
     SameWindow {

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
-use tollgate::Quota;
+use tollgate::{Quota, QuotaError};
 
 use super::read::{At, Read, Text, schema, section};
 use super::table::RawTier;
@@ -140,11 +140,10 @@ impl RawQuota {
         }
         let At { at: window_at, value: Text { text, written }, .. } = self.window?;
         // Windows are what they are under any limit.
-        let quota = format!("{}/{text}", max.unwrap_or(1)).parse().map_err(|_| ProblemKind::Expected {
-            expected: "windows such as 1h, 1h@first_hit or day@Europe/Berlin".into(),
-            found: format!("`{written}`").into(),
-        });
-        let quota: Quota = problems.take(window_at, quota)?;
+        let quota: Result<Quota, QuotaError> = format!("{}/{text}", max.unwrap_or(1)).parse();
+        // The error repeats its text, of which the limit is written elsewhere.
+        let quota = quota.map_err(|error| ProblemKind::Windows(written.clone(), error.kind()));
+        let quota = problems.take(window_at, quota)?;
         if name.is_none() || max.is_none() {
             return None;
         }
