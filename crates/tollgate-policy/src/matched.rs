@@ -125,6 +125,17 @@ struct Limited {
     candidates: Box<[PolicyQuota]>,
 }
 
+/// What has to be known of a request, each with what stands before it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Needed {
+    /// Who is counted: enough to forget a counter or to set it.
+    Counters,
+    /// The cost: enough to charge it without asking for room, or to give it back.
+    Cost,
+    /// The limits.
+    Limits,
+}
+
 /// What a request does not say that a policy needs to know to count it.
 pub(crate) enum Lack<'a> {
     Key(NoKey<'a>),
@@ -225,18 +236,26 @@ impl<'a> Matched<'a> {
 }
 
 impl<'a> Entry<'a> {
-    /// Whom the policy counts of this request, how much and by which of its lists.
+    /// Whom the policy counts of this request, how much and by which of its lists. Where limits are not needed and not
+    /// known, quotas have the most that they may be.
     pub(crate) fn of<V: View>(
         policy: &'a Policy,
         number: u32,
         view: &'a V,
         cost: u32,
+        needed: Needed,
     ) -> Result<Self, Lack<'a>> {
         let key = policy.identity.key(view).map_err(Lack::Key)?;
-        let cost = policy.cost.of(view, cost).map_err(Lack::Cost)?;
+        let cost = match policy.cost.of(view, cost) {
+            Err(_) if needed < Needed::Cost => 0,
+            cost => cost.map_err(Lack::Cost)?,
+        };
         let list = policy.list_for(view).map_err(Lack::Override)?;
         let quotas = policy.list(list);
-        let limited = Limited::of(quotas, view).map_err(Lack::Limit)?;
+        let limited = match Limited::of(quotas, view) {
+            Err(_) if needed < Needed::Limits => None,
+            limited => limited.map_err(Lack::Limit)?,
+        };
         Ok(Self { policy, applied: Applied { policy: number, list }, key, cost, quotas, limited })
     }
 }

@@ -3,7 +3,7 @@
 use std::collections::{BTreeSet, HashSet};
 
 use crate::index::Index;
-use crate::matched::Entry;
+use crate::matched::{Entry, Needed};
 use crate::{Changes, Matched, Mode, Outcome, Policy, PolicyError, PolicyKind, Refusal, Undecided, View};
 
 /// All policies of a file, or of a program.
@@ -89,6 +89,16 @@ impl Policies {
     /// would count the request that it [may not touch](crate::Attributes::within), whatever its mode; and if the decision
     /// depends on a value that the view [does not know](Refusal::Undecided).
     pub fn charges<'a, V: View>(&'a self, view: &'a V, cost: u32) -> Result<Outcome<'a>, Refusal> {
+        self.outcome(view, cost, Needed::Limits)
+    }
+
+    /// As [`charges`](Self::charges), for which no more than this has to be known of the request.
+    pub(crate) fn outcome<'a, V: View>(
+        &'a self,
+        view: &'a V,
+        cost: u32,
+        needed: Needed,
+    ) -> Result<Outcome<'a>, Refusal> {
         let mut matched = Matched::default();
         // A request that is in error is so under whatever other policy it is denied: the order is of no matter.
         let mut unknown = None;
@@ -126,7 +136,7 @@ impl Policies {
                 }
                 PolicyKind::Count => {}
             }
-            match Entry::of(policy, candidate.number(), view, cost) {
+            match Entry::of(policy, candidate.number(), view, cost, needed) {
                 Ok(entry) => matched.push(entry),
                 Err(lack) => match lack.undecided() {
                     Some(other) if !policy.does_without(other) => return Err(other.into()),

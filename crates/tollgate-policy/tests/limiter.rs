@@ -14,9 +14,9 @@ use tollgate::{
     StoreError, Timestamp,
 };
 use tollgate_policy::{
-    Attributes, ChargedWindow, CheckError, Config, Ground, HeaderFormat, Identity, KeyFault, Policies,
-    Policy, PolicyDecision, PolicyError, PolicyLimiter, PolicySet, QuotaRefund, RefundError, Refusal,
-    TrialKind, WhenFull,
+    Attributes, Changed, ChargedWindow, CheckError, Config, Ground, HeaderFormat, Identity, KeyFault,
+    Policies, Policy, PolicyDecision, PolicyError, PolicyLimiter, PolicySet, QuotaRefund, RefundError,
+    Refusal, TrialKind, WhenFull,
 };
 use tollgate_testkit::{Fault, FaultyStore, Unreachable, block_on};
 
@@ -166,6 +166,34 @@ fn what_a_request_took_by_a_limit_of_its_own_is_given_back() {
     assert_eq!(refund, [("4/1m@first_hit".to_owned(), 2)]);
     let set = block_on(limiter.set(&attributes(&[("user", "alice"), ("quota", "7")]), 6, |_| true)).unwrap();
     assert_eq!(set.iter().map(|(_, _, state)| state.remaining()).collect::<Vec<_>>(), [1]);
+}
+
+/// An administrator could not reset a user without inventing the attribute that says the limit, on which no counter
+/// depends; nor without one that says the cost, which a reset does not have.
+#[test]
+fn a_change_needs_no_limit_and_a_reset_no_cost() {
+    let limiter = limiter(
+        "  - name: api
+    key: [user]
+    cost: { attribute: tokens, max: 9 }
+    quotas: [{ limit: { attribute: quota }, max: 10, window: 1m@first_hit }]",
+    );
+    let states = |changed: Changed<QuotaState>| {
+        changed.iter().map(|(.., state)| (state.used(), state.limit())).collect::<Vec<_>>()
+    };
+    let (asked, alice) = (attributes(&[("user", "alice"), ("tokens", "3")]), attributes(ALICE));
+    block_on(async {
+        assert!(limiter.check(&asked, 1).await.is_err() && limiter.peek(&asked, 1).await.is_err());
+        assert_eq!(states(limiter.record(&asked, 1).await.unwrap()), [(3, 10)]);
+        assert!(limiter.record(&alice, 1).await.is_err(), "it charges the cost, which nothing says");
+        let known = attributes(&[("user", "alice"), ("tokens", "3"), ("quota", "5")]);
+        let window = ChargedWindow::from(limiter.peek(&known, 1).await.unwrap().quota().unwrap());
+        let refunded = limiter.refund(&asked, 1, &[window]).await.unwrap();
+        assert_eq!(refunded.iter().map(|(.., refund)| refund.state.used()).collect::<Vec<_>>(), [0]);
+        assert_eq!(states(limiter.set(&alice, 4, |_| true).await.unwrap()), [(4, 10)]);
+        assert_eq!(states(limiter.set(&known, 4, |_| true).await.unwrap()), [(4, 5)]);
+        assert_eq!(states(limiter.reset(&alice, |_| true).await.unwrap()), [(0, 10)]);
+    });
 }
 
 #[test]

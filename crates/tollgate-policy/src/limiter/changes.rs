@@ -12,6 +12,7 @@ use tollgate::{
 
 use super::{Charges, CheckError, PolicyLimiter, PolicySet, QuotaStanding};
 use crate::limiter::decision::Charged;
+use crate::matched::Needed;
 use crate::{Attributes, Matched, Outcome, Policy, Refusal};
 
 /// By how much a shared store's clock may step back without taking counters out of their windows (rule 12 of the
@@ -146,7 +147,8 @@ impl<S: Store, C: Clock> PolicyLimiter<S, C> {
     /// Gives back what a check of these attributes takes, in these windows. Quotas that apply and are not named are
     /// left as they are: perhaps they are new. A window that cannot be one is refused before anything is given back.
     ///
-    /// Whom the policies count is read from the attributes by those that are live. A window that began before a reload
+    /// Whom the policies count is read from the attributes by those that are live. A limit that an attribute says need not be
+    /// there, as for all changes: no counter depends on it. A window that began before a reload
     /// that changed whom its policy counts is refused.
     ///
     /// # Errors
@@ -161,7 +163,7 @@ impl<S: Store, C: Clock> PolicyLimiter<S, C> {
         windows: &[ChargedWindow],
     ) -> Result<Changed<QuotaRefund>, RefundError> {
         let set = self.live();
-        let matched = self.matched(&set, attributes, cost)?;
+        let matched = self.matched(&set, attributes, cost, Needed::Cost)?;
         let charges: Charges<'_> = matched.enforced().collect();
         let starts = starts(&charges, windows)?;
         expect_same_callers(&set, &matched, &starts, windows)?;
@@ -238,7 +240,7 @@ impl<S: Store, C: Clock> PolicyLimiter<S, C> {
         step: impl Fn(Counter<'_>) -> Step<'_>,
     ) -> Result<Changed<QuotaState>, CheckError> {
         let set = self.live();
-        let matched = self.matched(&set, attributes, 0)?;
+        let matched = self.matched(&set, attributes, 0, Needed::Counters)?;
         let counters = matched.enforced().map(|charge| charge.counter());
         let steps = counters.map(|counter| is_meant(counter.quota()).then(|| step(counter)));
         let values = self.change(steps).await?;
@@ -269,8 +271,8 @@ impl<S: Store, C: Clock> PolicyLimiter<S, C> {
         requests: impl IntoIterator<Item = (&'a Attributes<'b>, u32)>,
     ) -> Vec<Result<Changed<QuotaState>, CheckError>> {
         let set = self.live();
-        let all: Vec<Result<Matched<'_>, CheckError>> =
-            requests.into_iter().map(|(attributes, cost)| self.matched(&set, attributes, cost)).collect();
+        let matched = |(attributes, cost)| self.matched(&set, attributes, cost, Needed::Cost);
+        let all: Vec<Result<Matched<'_>, CheckError>> = requests.into_iter().map(matched).collect();
         let charges = all.iter().flatten().flat_map(Matched::enforced);
         let steps: Vec<Step<'_>> = charges.map(Step::Record).collect();
         let answers = if steps.is_empty() { Vec::new() } else { self.store.step_each(&steps).await };
@@ -286,14 +288,15 @@ impl<S: Store, C: Clock> PolicyLimiter<S, C> {
             .collect()
     }
 
-    /// What applies to a request, if it says who is counted.
+    /// What applies to a request, if it says what is needed.
     fn matched<'a>(
         &self,
         set: &'a PolicySet,
         attributes: &'a Attributes<'_>,
         cost: u32,
+        needed: Needed,
     ) -> Result<Matched<'a>, CheckError> {
-        match self.charges(set, attributes, cost)? {
+        match self.outcome(set, attributes, cost, needed)? {
             Outcome::Charge(matched) => Ok(matched),
             Outcome::Exempt(_) | Outcome::Deny(_) | Outcome::DenyUnmatched => Ok(Matched::default()),
             Outcome::DenyUnknown { policy, no_key } => Err(Refusal::missing_key(policy, no_key).into()),

@@ -36,6 +36,7 @@ pub use self::set::PolicySet;
 pub use self::tally::{Tally, TrialTally};
 use crate::limiter::decision::{Basis, Decided};
 use crate::limiter::trials::Trials;
+use crate::matched::Needed;
 use crate::{Attributes, Matched, Outcome, Policies, Policy, Refusal, Texts, View};
 
 /// Policies over a store: decides which limits apply to a request, and whether it may go on.
@@ -417,19 +418,30 @@ impl<S: Store, C: Clock> PolicyLimiter<S, C> {
             .collect()
     }
 
-    /// What applies to a request whose attributes are as they may be.
+    /// What applies to a request that is to be decided on.
     fn charges<'a, V: View>(
         &self,
         set: &'a PolicySet,
         view: &'a V,
         cost: u32,
     ) -> Result<Outcome<'a>, Refusal> {
+        self.outcome(set, view, cost, Needed::Limits)
+    }
+
+    /// What applies to a request whose attributes are as they may be.
+    fn outcome<'a, V: View>(
+        &self,
+        set: &'a PolicySet,
+        view: &'a V,
+        cost: u32,
+        needed: Needed,
+    ) -> Result<Outcome<'a>, Refusal> {
         let is_long = |texts: Texts<'_>| texts.iter().any(|text| text.len() > self.max_value);
         match view.pairs().find(|(_, value)| matches!(value, Ok(Some(texts)) if is_long(*texts))) {
             Some((attribute, _)) => {
                 Err(Refusal::LongValue { attribute: attribute.into(), max: self.max_value })
             }
-            None => set.policies().charges(view, cost),
+            None => set.policies().outcome(view, cost, needed),
         }
     }
 
