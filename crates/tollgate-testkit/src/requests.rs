@@ -8,6 +8,8 @@ pub const LIMITS: &str = r#"
 tiers:
   free: [100/1d@first_hit]
   gold: [1000/1d@first_hit]
+allow: { ip: 203.0.113.0/24, agent: [probe/1] }
+deny: { user: [mallory], roles: [banned], ip_from: thieves.txt }
 policies:
   - { name: health, match: { path: /healthz, method: [GET, POST] }, exempt: true }
   - { name: probes, match: { path: /healthz }, key: [user], quotas: [130/1d@first_hit] }
@@ -24,7 +26,11 @@ policies:
   - { name: banned, match: { ip: { cidr_from: banned.txt } }, key: [ip], quotas: [0/1d@first_hit], deny_status: 403 }
   - { name: files, match: { path: { regex: "/v[0-9]+/files(/.*)?" } }, key: [ip], quotas: [140/1d@first_hit] }
   - { name: tools, match: { agent: { prefix: Curl/, ignore_case: true } }, key: [ip], quotas: [60/1d@first_hit] }
-  - { name: plans, match: { path: /plans }, key: [user], quotas: { tier: plan, default: free } }
+  - name: plans
+    match: { path: /plans }
+    key: [user]
+    quotas: { tier: plan, default: free }
+    overrides: [{ when: { tenant: acme }, quotas: [700/1d@first_hit] }]
   - name: tenants
     match: { path: /tenants }
     key: [tenant]
@@ -43,16 +49,39 @@ policies:
     deny_status: 401
     quotas: [80/1d@first_hit]
   - { name: guests, match: { path: /guests }, key: [user], on_missing_key: skip, quotas: [90/1d@first_hit] }
+  - name: sign-in
+    match: { method: POST, any: [{ path: /sign-in }, { path: [/sign-in, /token], grant: password }] }
+    key: [ip]
+    quotas: [150/1d@first_hit]
+  - { name: admins, match: { path: /roles, roles: admin }, key: [ip], quotas: [160/1d@first_hit] }
+  - { name: staff, match: { path: /roles, roles: { prefix: staff-, not: staff-0 } }, key: [ip], quotas: [170/1d@first_hit] }
+  - { name: others, match: { path: /roles, roles: { not: admin } }, key: [ip], quotas: [180/1d@first_hit] }
+  - { name: role, match: { path: /role }, key: [roles], quotas: [190/1d@first_hit] }
+  - name: crowd
+    match: { path: /crowd }
+    key: [ip]
+    quotas: [210/1d@first_hit]
+    overrides: { by: roles, values: { a: [220/1d@first_hit], b: [230/1d@first_hit] } }
+  - name: own-limit
+    match: { path: /own-limit }
+    key: [user]
+    quotas: { limit: { attribute: quota, on_missing: 240 }, max: 250, window: 1d@first_hit }
+  - name: said-limit
+    match: { path: /said-limit }
+    key: [user]
+    quotas: [{ limit: { attribute: quota }, max: 260, window: 1d@first_hit }]
 "#;
 
 /// Files beside the file of policies, by their names.
-pub const BESIDE: [(&str, &str); 2] = [
+pub const BESIDE: [(&str, &str); 3] = [
     ("tenants.csv", "globex,300/1d@first_hit\n\"Smith, Jones & Co\",200/1d@first_hit\n"),
     ("banned.txt", "198.51.100.0/24 # all of it\n"),
+    ("thieves.txt", "2001:db8:bad::/48\n192.0.2.66\n"),
 ];
 
 /// The attributes of requests besides `method`, `path` and `ip`.
-pub const ATTRIBUTES: [&str; 7] = ["user", "plan", "tenant", "sender", "agent", "tokens", "bytes"];
+pub const ATTRIBUTES: [&str; 10] =
+    ["user", "plan", "tenant", "sender", "agent", "tokens", "bytes", "grant", "roles", "quota"];
 
 /// A request, and what has to become of it.
 #[derive(Debug, Clone, Copy)]
@@ -63,7 +92,7 @@ pub struct Asked {
     pub path: &'static str,
     /// The address of the client, as whoever tells it spells it.
     pub ip: &'static str,
-    /// Further attributes.
+    /// Further attributes. What is there several times is a list.
     pub attributes: &'static [(&'static str, &'static str)],
     /// The status of an answer that is no decision of the service behind: 200 if the request is admitted.
     pub status: u16,
@@ -119,6 +148,18 @@ const fn refused(
     attributes: &'static [(&'static str, &'static str)],
 ) -> Asked {
     Asked { status, ..with(path, attributes, &[]) }
+}
+
+impl Asked {
+    /// The further attributes by name, each with all its texts.
+    pub fn values(&self) -> impl Iterator<Item = (&'static str, Vec<&'static str>)> {
+        let names =
+            ATTRIBUTES.into_iter().filter(|name| self.attributes.iter().any(|(other, _)| other == name));
+        names.map(|name| {
+            let texts = self.attributes.iter().filter(move |(other, _)| *other == name);
+            (name, texts.map(|(_, text)| *text).collect())
+        })
+    }
 }
 
 /// The table.
@@ -190,6 +231,8 @@ pub const REQUESTS: &[Asked] = &[
     with("/plans", &[("user", "alice"), ("plan", "gold")], &[one("plans", 1000, 999)]),
     with("/plans", &[("user", "alice"), ("plan", "none")], &[one("plans", 100, 98)]),
     with("/plans", &[("user", "bob")], &[one("plans", 100, 99)]),
+    with("/plans", &[("user", "bob"), ("plan", "none"), ("plan", "gold")], &[one("plans", 1000, 998)]),
+    with("/plans", &[("user", "bob"), ("plan", "gold"), ("tenant", "acme")], &[one("plans", 700, 697)]),
     refused(400, "/plans", &[("plan", "gold")]),
     // Expressions, and texts in upper or lower case.
     asked("GET", "/v12/files/a", &[one("files", 140, 139)]),
@@ -204,4 +247,49 @@ pub const REQUESTS: &[Asked] = &[
     refused(401, "/hooks", &[]),
     with("/guests", &[("user", "alice")], &[one("guests", 90, 89)]),
     with("/guests", &[], &[]),
+    // One of several matches, and two of them count once.
+    with("/sign-in", &[], &[one("sign-in", 150, 149)]),
+    with("/token", &[("grant", "password")], &[one("sign-in", 150, 148)]),
+    with("//sign-in", &[("grant", "password")], &[one("sign-in", 150, 147)]),
+    with("/token", &[("grant", "refresh")], &[]),
+    asked("GET", "/sign-in", &[]),
+    // A test holds of a list if it holds of one of its texts, and `not` if it holds of none.
+    with(
+        "/roles",
+        &[("roles", "admin"), ("roles", "staff-1")],
+        &[one("admins", 160, 159), one("staff", 170, 169)],
+    ),
+    with("/roles", &[("roles", "staff-0"), ("roles", "staff-1")], &[one("others", 180, 179)]),
+    with("/roles", &[("roles", "staff-1")], &[one("staff", 170, 168), one("others", 180, 178)]),
+    with("/roles", &[], &[one("others", 180, 177)]),
+    // A list is no part of a key, and of one the first text counts that a table has.
+    with("/role", &[("roles", "admin")], &[one("role", 190, 189)]),
+    refused(400, "/role", &[("roles", "admin"), ("roles", "staff-1")]),
+    with("/crowd", &[("roles", "c"), ("roles", "b"), ("roles", "a")], &[one("crowd", 230, 229)]),
+    with("/crowd", &[("roles", "c"), ("roles", "d")], &[one("crowd", 210, 208)]),
+    // A limit from an attribute, on the same counter whatever it is.
+    with("/own-limit", &[("user", "alice"), ("quota", "200")], &[one("own-limit", 200, 199)]),
+    with("/own-limit", &[("user", "alice"), ("quota", "9999")], &[one("own-limit", 250, 248)]),
+    with("/own-limit", &[("user", "alice")], &[one("own-limit", 240, 237)]),
+    with("/own-limit", &[("user", "alice"), ("quota", "-5")], &[one("own-limit", 240, 236)]),
+    with("/own-limit", &[("user", "alice"), ("quota", "7"), ("quota", "8")], &[one("own-limit", 240, 235)]),
+    Asked {
+        status: 429,
+        ..with("/own-limit", &[("user", "alice"), ("quota", "0")], &[one("own-limit", 0, 0)])
+    },
+    with("/said-limit", &[("user", "alice"), ("quota", "9")], &[one("said-limit", 9, 8)]),
+    refused(400, "/said-limit", &[("user", "alice")]),
+    refused(400, "/said-limit", &[("user", "alice"), ("quota", "9.5")]),
+    refused(400, "/said-limit", &[("user", "alice"), ("quota", "7"), ("quota", "8")]),
+    // Lists of the whole file: those who are allowed come first, then those who are denied.
+    refused(403, "/login", &[("user", "mallory")]),
+    refused(403, "/nowhere", &[("roles", "admin"), ("roles", "banned")]),
+    with("/nowhere", &[("user", "Mallory")], &[]),
+    Asked { status: 403, ..by("192.0.2.66", "GET", "/login", &[]) },
+    Asked { status: 403, ..by("::ffff:192.0.2.66", "GET", "/login", &[]) },
+    Asked { status: 403, ..by("2001:db8:bad:1::7", "PUT", "/", &[]) },
+    by("203.0.113.9", "GET", "/login", &[]),
+    with("/login", &[("user", "mallory"), ("agent", "probe/1")], &[]),
+    with("/login", &[("user", "alice"), ("agent", "Probe/1")], &[one("login", 10, 0)]),
+    with("/healthz", &[("user", "mallory")], &[]),
 ];

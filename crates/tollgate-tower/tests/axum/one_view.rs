@@ -18,7 +18,7 @@ use tollgate::{ManualClock, MemoryStore, Timestamp};
 use tollgate_policy::{Config, PolicyLimiter, Sources};
 use tollgate_testkit::requests::{ATTRIBUTES, Asked, BESIDE, LIMITS, REQUESTS};
 use tollgate_tower::key::jwt::{Algorithm, Claim, Keys, Verifier};
-use tollgate_tower::key::{ClientAddress, ForwardedHeader, Header, Peer, TrustedProxies};
+use tollgate_tower::key::{ClientAddress, ForwardedHeader, Peer, TrustedProxies};
 use tollgate_tower::{AttributeSources, RateLimitLayer, Rule};
 use tonic::transport::server::TcpIncoming;
 use tower::ServiceExt;
@@ -138,9 +138,18 @@ fn told<'h>(headers: &'h HeaderMap, header: &str, figure: &str) -> Vec<(&'h str,
 fn by_headers() -> AttributeSources {
     let proxies = TrustedProxies::parse(["127.0.0.1"]).unwrap();
     let ip = ClientAddress::behind(proxies, ForwardedHeader::XForwardedFor);
-    ATTRIBUTES.iter().fold(AttributeSources::new().with("ip", ip), |sources, name| {
-        sources.with(name, Header::new(HeaderName::try_from(format!("x-{name}")).unwrap()).plain())
-    })
+    let sources = ATTRIBUTES.iter().fold(AttributeSources::new().with("ip", ip), |sources, name| {
+        let header = HeaderName::try_from(format!("x-{name}")).unwrap();
+        sources.with_fn(name, move |head| {
+            let texts = head.headers().get_all(&header).iter().map(|value| value.to_str().unwrap());
+            match texts.collect::<Vec<_>>().as_slice() {
+                [] => None,
+                [text] => Some((*text).into()),
+                texts => Some(texts.to_vec().into()),
+            }
+        })
+    });
+    sources.verified("quota")
 }
 
 #[tokio::test]
@@ -161,18 +170,23 @@ async fn every_server_sees_the_same_request() {
     }
 }
 
-/// Users are known by tokens, all of which are over.
+/// What tokens say, all of which are over.
 fn by_stale_tokens() -> AttributeSources {
     let secret: Vec<u8> = (0..64).collect();
     let keys = Keys::from_secret(Algorithm::Hs256, &secret).unwrap();
     let clock = ManualClock::at(Timestamp::from_unix_millis(4_000_000_000_000));
     let verifier = Verifier::new(keys, ["https://api.example.org"]).clock(clock);
-    AttributeSources::new().with_claim("user", Claim::new(verifier, "sub"))
+    let claim = |name| Claim::new(verifier.clone(), name);
+    AttributeSources::new()
+        .with_claim("user", claim("sub"))
+        .with_claim("units", claim("units"))
+        .with_claim("quota", claim("quota"))
 }
 
-/// A health check was refused for a token that had expired.
+/// A health check was refused for a token that had expired. Where the token matters, nobody gets to be somebody else, or
+/// cheaper, by one that is broken on purpose.
 #[tokio::test]
-async fn no_server_asks_for_tokens_where_a_request_is_exempt() {
+async fn every_server_refuses_a_stale_token_only_where_it_matters() {
     let samples: serde_json::Value = serde_json::from_str(TOKENS).unwrap();
     let sample = samples.as_array().unwrap().iter().find(|sample| sample["algorithm"] == "HS256").unwrap();
     let bearer = format!("Bearer {}", sample["token"].as_str().unwrap());
@@ -180,11 +194,42 @@ async fn no_server_asks_for_tokens_where_a_request_is_exempt() {
 policies:
   - { name: health, match: { path: /healthz }, exempt: true }
   - { name: open, match: { path: /open }, key: global, quotas: [9/1d@first_hit] }
-  - { name: users, match: { path: { not: /open } }, key: [user], quotas: [9/1d@first_hit] }";
+  - { name: users, match: { path: /search }, key: [user], quotas: [9/1d@first_hit] }
+  - { name: guests, match: { path: /skip }, key: [user], on_missing_key: skip, quotas: [9/1d@first_hit] }
+  - { name: either, match: { path: /either }, key: { first_of: [user, ip] }, quotas: [9/1d@first_hit] }
+  - { name: nobody, match: { path: /match, user: { absent: true } }, key: [ip], quotas: [9/1d@first_hit] }
+  - name: cost
+    match: { path: /cost }
+    key: global
+    quotas: [9/1d@first_hit]
+    cost: { attribute: units, max: 5, on_missing: 1 }
+  - name: limit
+    match: { path: /limit }
+    key: global
+    quotas: { limit: { attribute: quota, on_missing: 8 }, max: 9, window: 1d@first_hit }
+  - { name: tried, match: { path: /tried }, mode: shadow, key: [user], quotas: [9/1d@first_hit] }
+  - name: trial
+    match: { path: /trial }
+    key: global
+    quotas: [9/1d@first_hit]
+    candidate: { limit: { attribute: quota }, max: 9, window: 1h }";
     for door in doors(limits, by_stale_tokens).await {
-        for (path, status) in [("/healthz", 200), ("/%68ealthz", 200), ("//open", 200), ("/search", 401)] {
+        for path in ["/healthz", "/%68ealthz", "//open", "/tried", "/trial", "/nowhere"] {
             let (found, headers) = door.ask("GET", path, &[("authorization", &bearer)]).await;
-            assert_eq!(found, status, "{door:?}: {path}: {headers:?}");
+            assert_eq!(found, 200, "{door:?}: {path}: {headers:?}");
+        }
+        for (path, without) in [
+            ("/search", 400),
+            ("/skip", 200),
+            ("/either", 200),
+            ("/match", 200),
+            ("/cost", 200),
+            ("/limit", 200),
+        ] {
+            let (found, headers) = door.ask("GET", path, &[("authorization", &bearer)]).await;
+            assert_eq!(found, 401, "{door:?}: {path}: {headers:?}");
+            let (found, headers) = door.ask("GET", path, &[]).await;
+            assert_eq!(found, without, "{door:?}: {path} without a token: {headers:?}");
         }
         assert_eq!(door.ask("HEAD", "/healthz", &[]).await.0, 200, "{door:?}: without a token");
     }
