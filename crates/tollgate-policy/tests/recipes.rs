@@ -7,13 +7,13 @@ use std::time::Duration;
 
 use tollgate::{ManualClock, MemoryStore, Timestamp};
 use tollgate_policy::{Attributes, CheckError, Config, PolicyDecision, PolicyLimiter, Sources};
-use tollgate_testkit::block_on;
+use tollgate_testkit::{Fault, FaultyStore, block_on};
 
 const GUIDE: &str = include_str!("../../../docs/policies.md");
 
 /// A limiter by a recipe, and the clock of its counters.
 struct Played {
-    limiter: PolicyLimiter<MemoryStore<ManualClock>>,
+    limiter: PolicyLimiter<FaultyStore<MemoryStore<ManualClock>>>,
     clock: ManualClock,
 }
 
@@ -46,7 +46,7 @@ impl Played {
         // A day in the middle of which nothing ends.
         let clock = ManualClock::at(Timestamp::from_unix_millis(1_780_000_000_000 / 86_400_000 * 86_400_000));
         let store = MemoryStore::builder().clock(clock.clone()).build();
-        Self { limiter: PolicyLimiter::new(store, config.into_policies(), title), clock }
+        Self { limiter: PolicyLimiter::new(FaultyStore::new(store), config.into_policies(), title), clock }
     }
 
     fn try_check(&self, pairs: &[(&str, &str)], cost: u32) -> Result<PolicyDecision, CheckError> {
@@ -95,6 +95,10 @@ fn guesses_are_limited_by_address_and_by_account() {
     );
     login.advance(60);
     assert!(guess("198.51.100.1", "alice"));
+
+    login.limiter.store().begin(Fault::unreachable());
+    let away = [("method", "POST"), ("path", "/login"), ("ip", "192.0.2.1"), ("user", "bob")];
+    assert!(matches!(login.try_check(&away, 1), Err(CheckError::Store(_))), "nobody may guess then");
 }
 
 #[test]
@@ -195,6 +199,19 @@ fn a_batch_has_a_budget_of_its_own() {
     batch.advance(1);
     let all = batch.try_check(&job, 100).unwrap();
     assert_eq!(all.quotas().map(|quota| quota.state.used()).collect::<Vec<_>>(), [100, 200]);
+
+    let is_allowed = || batch.try_check(&job, 100).unwrap().is_allowed();
+    let seconds = (0..).take_while(|_| {
+        batch.advance(1);
+        is_allowed()
+    });
+    assert_eq!(seconds.count(), 500_000 / 100 - 2);
+    assert_eq!(batch.admitted(30, &[("user", "carol")]), 10, "those who wait have their own");
+    // The day begins at 22:00 UTC in Berlin's summer, and the clock was at 00:00 UTC.
+    batch.advance(22 * 3_600 - 5_000 - 1);
+    assert!(!is_allowed());
+    batch.advance(1);
+    assert!(is_allowed());
 }
 
 #[test]
