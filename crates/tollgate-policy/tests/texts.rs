@@ -31,6 +31,87 @@ fn every_problem_of_a_file_is_told_with_its_place() {
     assert_eq!(told, variants("src/problem.rs", "ProblemKind"), "each kind needs a file in tests/problems");
 }
 
+/// What is wrong with a policy, one mistake a line; each is otherwise valid.
+const MISTAKES: &str = r#"
+key: user, quotas: [5/1q]
+key: user, quotas: []
+key: user, quotas: [5/1m, 6/60s]
+key: user, quotas: 10r/s
+key: user, quotas: 1/s;2/1q
+key: user, quotas: [0.5/1m]
+key: user
+quotas: [5/1m]
+key: user, quotas: [5/1m], colour: red
+key: user, quotas: [5/1m], polices: []
+key: user, quotas: { tier: plan, default: silver }
+key: user, quotas: { tier: plan }
+key: user, quotas: [{ limit: { attribute: quota }, max: 5 }]
+key: user, quotas: [{ limit: { attribute: quota, on_missing: 6 }, max: 5, window: 1m }]
+key: user, quotas: [{ limit: quota, max: 5, window: 1m }]
+key: user, quotas: [5/1m], candidate: [1/1m, 2/1m]
+key: { first_of: [] }, quotas: [5/1m]
+key: { address: ip, ipv4: 33 }, quotas: [5/1m]
+key: [], quotas: [5/1m]
+key: "", quotas: [5/1m]
+key: { attribute: user, ipv6: 64 }, quotas: [5/1m]
+match: { path: { prefx: /a } }, exempt: true
+match: { path: [] }, exempt: true
+match: { "": a }, exempt: true
+match: { ip: { cidr: 10.0.0.1/8 } }, exempt: true
+match: { ip: { cidr: here } }, exempt: true
+match: { path: { regex: "(" } }, exempt: true
+match: { path: { prefix: "" } }, exempt: true
+match: { any: [] }, exempt: true
+match: { any: [{}] }, exempt: true
+match: {}, exempt: true
+match: { path: { equal: [a] } }, exempt: true
+match: { path: { present: maybe } }, exempt: true
+match: { path: { cidr_from: /etc/hosts } }, exempt: true
+match: { path: "${NOWHERE}" }, exempt: true
+key: user, quotas: [5/1m], cost: { attribute: tokens }
+key: user, quotas: [5/1m], cost: { max: 5 }
+key: user, quotas: [5/1m], cost: { attribute: tokens, max: 5, min: 6 }
+key: user, quotas: [5/1m], cost: -1
+key: user, quotas: [5/1m], cost: { attribute: tokens, max: 5, on_missing: often }
+key: user, quotas: [5/1m], mode: shadows
+key: user, quotas: [5/1m], on_missing_key: ignore
+key: user, quotas: [5/1m], on_store_failure: local
+key: user, quotas: [5/1m], on_store_failure: closed, local_share: 1/2
+key: user, quotas: [5/1m], on_store_failure: local, local_share: 2/1
+key: user, quotas: [5/1m], headers: draft-3
+key: user, quotas: [5/1m], deny_status: 200
+key: user, quotas: [5/1m], count_denied: perhaps
+key: user, quotas: [5/1m], enabled: sure
+key: user, exempt: true
+key: user, quotas: [5/1m], overrides: { by: plan }
+key: user, quotas: [5/1m], overrides: { by: plan, values: { a: [5/1q] } }
+key: user, quotas: [5/1m], overrides: { by: plan, values_from: ../t.csv }
+key: user, quotas: [5/1m], overrides: [{ when: { plan: gold } }]
+key: user, quotas: [5/1m], overrides: [{ when: {}, quotas: [1/1m] }]
+"#;
+
+/// What is told of each mistake is what is told of it alone, in the line where it is.
+#[test]
+fn no_mistake_of_a_file_hides_another() {
+    let problems = |policies: &[String]| {
+        let text = format!("policies:\n{}", policies.concat());
+        let error = Config::parse_with("t.yaml", &text, &|_| None).expect_err(&text);
+        let ConfigError::Invalid { problems, .. } = error else { panic!("{error}") };
+        problems.iter().map(|problem| (problem.at().line, problem.kind().to_string())).collect::<Vec<_>>()
+    };
+    let mistakes = MISTAKES.lines().filter(|line| !line.is_empty()).zip(0_u32..);
+    let policies: Vec<String> =
+        mistakes.map(|(mistake, number)| format!("  - {{ name: p{number}, {mistake} }}\n")).collect();
+    assert!(policies.len() >= 50);
+    let mut alone = Vec::new();
+    for (policy, line) in policies.iter().zip(2_usize..) {
+        let told = problems(std::slice::from_ref(policy));
+        assert!(!told.is_empty() && told.iter().all(|(line, _)| *line == 2), "{policy}: {told:?}");
+        alone.extend(told.into_iter().map(|(_, text)| (line, text)));
+    }
+    assert_eq!(problems(&policies), alone);
+}
+
 #[test]
 fn what_is_probably_a_mistake_is_told_with_a_code() {
     let mut told = BTreeSet::new();
