@@ -374,7 +374,7 @@ fn redis(rounds: u64, seed: Option<u64>, fault: Option<String>) -> Result<()> {
 }
 
 fn reloads(count: u32) -> Result<()> {
-    command("cargo test --locked --package tollgate-server")
+    command("cargo test --locked --package tollgate-server --test stores")
         .environment("TOLLGATE_RELOADS", count.to_string())
         .arguments(["of_many_reloads_under_load_no_decision_mixes_two", "--", "--nocapture"])
         .run()
