@@ -99,7 +99,7 @@ pub use self::identity::{Choices, Identity, KeyFault, NoKey};
 pub use self::limit::{LimitAttribute, LimitError, OnMissingLimit, QuotaRule};
 pub use self::limiter::{
     AskedCheck, Changed, ChargedWindow, CheckError, Ground, PolicyDecision, PolicyLimiter, PolicySet,
-    QuotaRefund, QuotaStanding, RefundError, Tally, TrialDecision, TrialTally, WhenFull,
+    QuotaRefund, QuotaStanding, RefundError, Tally, TrialAnswer, TrialDecision, TrialTally, WhenFull,
 };
 pub use self::list::List;
 pub use self::matched::{Matched, Outcome, Refusal, Trial, TrialKind};

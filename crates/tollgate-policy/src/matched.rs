@@ -105,7 +105,13 @@ impl Refusal {
 
 /// The policies that apply to a request, with the request's keys and costs.
 #[derive(Debug, Default)]
-pub struct Matched<'a>(SmallVec<[Entry<'a>; 2]>);
+pub struct Matched<'a> {
+    entries: SmallVec<[Entry<'a>; 2]>,
+    /// Policies in shadow mode that would deny the request whatever is counted, with their places. Usually none would.
+    pub(crate) would_deny: Vec<(&'a Policy, u32)>,
+    /// Whether any policy matches, also one that is left out because of what the request lacks.
+    pub(crate) is_any: bool,
+}
 
 #[derive(Debug)]
 pub(crate) struct Entry<'a> {
@@ -164,6 +170,11 @@ impl Lack<'_> {
 }
 
 impl<'a> Lack<'a> {
+    /// Whether the policy denies a request because of it, or would, if it were enforced.
+    pub(crate) fn is_denied_by(&self, policy: &Policy) -> bool {
+        matches!((self, policy.on_missing_key), (Self::Key(_), OnMissingKey::Deny))
+    }
+
     /// What this enforced policy answers to it: a denial, or `None` if it then does not apply.
     pub(crate) fn answered_by(self, policy: &'a Policy) -> Result<Option<Outcome<'a>>, Refusal> {
         match (self, policy.on_missing_key) {
@@ -204,7 +215,7 @@ pub enum TrialKind {
 
 impl<'a> Matched<'a> {
     pub(crate) fn push(&mut self, entry: Entry<'a>) {
-        self.0.push(entry);
+        self.entries.push(entry);
     }
 
     /// The charges that decide, all or nothing.
@@ -214,13 +225,13 @@ impl<'a> Matched<'a> {
 
     /// The entries whose quotas decide.
     pub(crate) fn deciding(&self) -> impl Iterator<Item = &Entry<'a>> {
-        self.0.iter().filter(|entry| entry.policy.mode() == Mode::Enforce)
+        self.entries.iter().filter(|entry| entry.policy.mode() == Mode::Enforce)
     }
 
     /// What is counted in a second step, once the request is decided on. Each is a step of its own: none decides
     /// for another.
     pub fn trials(&self) -> impl Iterator<Item = Trial<'_>> {
-        self.0.iter().flat_map(|entry| {
+        self.entries.iter().flat_map(|entry| {
             let is_shadow = entry.policy.mode() == Mode::Shadow;
             let shadow = is_shadow.then_some((entry.quotas(), TrialKind::Shadow));
             let lists = shadow.into_iter().chain([(entry.candidates(), TrialKind::Candidate)]);
@@ -229,9 +240,15 @@ impl<'a> Matched<'a> {
         })
     }
 
-    /// The policies that apply, shadows included.
+    /// The policies in shadow mode that would deny the request if they were enforced, whatever is counted: they deny what
+    /// they match, or requests that do not say whom they are to count.
+    pub fn would_deny(&self) -> impl Iterator<Item = &'a Policy> {
+        self.would_deny.iter().map(|(policy, _)| *policy)
+    }
+
+    /// The policies whose quotas apply, shadows included.
     pub fn policies(&self) -> impl Iterator<Item = &'a Policy> {
-        self.0.iter().map(|entry| entry.policy)
+        self.entries.iter().map(|entry| entry.policy)
     }
 }
 
@@ -304,8 +321,9 @@ impl<'a> Trial<'a> {
         self.entry.policy
     }
 
-    pub(crate) const fn applied(&self) -> Applied {
-        self.entry.applied
+    /// The place of the policy.
+    pub(crate) const fn place(&self) -> u32 {
+        self.entry.applied.policy
     }
 
     /// Why they are only tried out.

@@ -102,7 +102,6 @@ impl Policies {
         let mut matched = Matched::default();
         // A request that is in error is so under whatever other policy it is denied: the order is of no matter.
         let mut unknown = None;
-        let mut is_matched = false;
         // If one policy exempts the request, what another one would need to know does not matter; nor if one denies it.
         let mut undecided: Option<(PolicyKind, Undecided<'_>)> = None;
         for candidate in self.index.candidates(view) {
@@ -131,7 +130,8 @@ impl Policies {
                 PolicyKind::Exempt => return Ok(Outcome::Exempt(policy)),
                 PolicyKind::Deny if policy.mode == Mode::Enforce => return Ok(Outcome::Deny(policy)),
                 PolicyKind::Deny => {
-                    is_matched = true;
+                    matched.would_deny.push((policy, candidate.number()));
+                    matched.is_any = true;
                     continue;
                 }
                 PolicyKind::Count => {}
@@ -140,7 +140,11 @@ impl Policies {
                 Ok(entry) => matched.push(entry),
                 Err(lack) => match lack.undecided() {
                     Some(other) if !policy.does_without(other) => return Err(other.into()),
-                    _ if policy.mode != Mode::Enforce => {}
+                    _ if policy.mode != Mode::Enforce => {
+                        if lack.is_denied_by(policy) {
+                            matched.would_deny.push((policy, candidate.number()));
+                        }
+                    }
                     _ => match lack.answered_by(policy)? {
                         Some(denial) => _ = unknown.get_or_insert(denial),
                         // The policy does not apply.
@@ -148,12 +152,12 @@ impl Policies {
                     },
                 },
             }
-            is_matched = true;
+            matched.is_any = true;
         }
         if let Some((_, undecided)) = undecided {
             return Err(undecided.into());
         }
-        if !is_matched && self.unmatched == Some(Unmatched::Deny) {
+        if !matched.is_any && self.unmatched == Some(Unmatched::Deny) {
             return Ok(Outcome::DenyUnmatched);
         }
         match unknown {

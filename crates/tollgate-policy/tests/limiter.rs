@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use tollgate::{
     FallbackStore, LocalShare, ManualClock, MemoryStore, OnStoreFailure, Quota, QuotaState, Receipt, Source,
-    StoreError, Timestamp,
+    StoreError, Timestamp, Verdict,
 };
 use tollgate_policy::{
     Attributes, Changed, ChargedWindow, CheckError, Config, Ground, HeaderFormat, Identity, KeyFault,
@@ -146,7 +146,7 @@ fn a_limit_from_an_attribute_counts_on_the_same_counter() {
     // What is only tried out lets no request fail, and is left out without its limit.
     assert_eq!(with(&[("quota", "6")]).unwrap().trials().count(), 0);
     let tried = with(&[("quota", "6"), ("other", "7"), ("plan", "none")]).unwrap();
-    let limits: Vec<u64> = tried.trials().map(|trial| trial.answer.unwrap()[0].limit()).collect();
+    let limits: Vec<u64> = tried.trials().map(|trial| trial.answer.state().unwrap().limit()).collect();
     assert_eq!(limits, [3]);
 }
 
@@ -267,7 +267,10 @@ const TRIALS: &str = "
 fn trials(decision: &PolicyDecision) -> Vec<(&str, TrialKind, Option<bool>)> {
     let trials = decision.trials();
     trials
-        .map(|trial| (trial.policy.name(), trial.kind, trial.answer.ok().map(|it| it.is_admitted())))
+        .map(|trial| {
+            let verdict = trial.answer.verdict();
+            (trial.policy.name(), trial.kind, verdict.map(|verdict| verdict == Verdict::Allowed))
+        })
         .collect()
 }
 
@@ -311,6 +314,55 @@ fn a_trial_takes_nothing_of_what_another_policy_denied() {
     let elsewhere = [("user", "alice"), ("path", "/")];
     assert_eq!(trials(&check(&limiter, &elsewhere)), [("dark", shadow, Some(true))]);
     assert_eq!(trials(&check(&limiter, &elsewhere)), [("dark", shadow, Some(false))]);
+}
+
+/// A list of the banned that was tried out left no trace: nobody saw whom it would deny, and the request was told to match
+/// no policy. So did a policy that denies requests without a key.
+#[test]
+fn a_denial_in_shadow_mode_is_told_and_counted() {
+    const DENIALS: &str = "
+  - { name: signed-in, key: [account], on_missing_key: deny, quotas: [9/1m] }
+mode: shadow
+deny: { user: [mallory] }";
+    let limiter = limiter(DENIALS);
+    let shadow = TrialKind::Shadow;
+    let mallory = [("user", "mallory"), ("account", "7")];
+    let memory = PolicyLimiter::new(MemoryStore::new(), policies_of(DENIALS), "test");
+    for pairs in [ALICE, &mallory, &[("account", "7")]] {
+        let at_once = memory.check_at_once(&attributes(pairs), 1).unwrap().unwrap();
+        for decision in [check(&limiter, pairs), at_once] {
+            assert!(decision.is_allowed() && !decision.is_unmatched());
+            let expected: &[(&str, TrialKind, Option<bool>)] = match pairs {
+                [("user", "alice"), ..] => &[("signed-in", shadow, Some(false))],
+                [("user", "mallory"), ..] => {
+                    &[("deny", shadow, Some(false)), ("signed-in", shadow, Some(true))]
+                }
+                _ => &[("signed-in", shadow, Some(true))],
+            };
+            assert_eq!(trials(&decision), expected);
+        }
+    }
+    assert!(trials(&block_on(limiter.peek(&attributes(&mallory), 1)).unwrap()).is_empty());
+    // A store in trouble is not asked for it.
+    limiter.store().begin(Fault::unreachable());
+    assert_eq!(trials(&check(&limiter, &mallory))[0], ("deny", shadow, Some(false)));
+    let tally: Vec<_> =
+        limiter.live().tally().map(|(_, tally)| (tally.denied, tally.shadow.denied)).collect();
+    assert_eq!(tally, [(0, 2), (0, 1)]);
+}
+
+/// It was told to match no policy, so the log asked the operator to say what becomes of such requests.
+#[test]
+fn a_request_that_a_shadow_matches_is_not_unmatched() {
+    let limiter = limiter(
+        "  - { name: free, match: { path: /free }, mode: shadow, key: [user], quotas: unlimited }
+  - { name: tenants, match: { path: /tenant }, mode: shadow, key: [tenant], quotas: [9/1m] }",
+    );
+    for (path, is_unmatched) in [("/free", false), ("/tenant", false), ("/", true)] {
+        let decision = check(&limiter, &[("user", "alice"), ("path", path)]);
+        assert!(decision.is_allowed() && decision.trials().next().is_none());
+        assert_eq!(decision.is_unmatched(), is_unmatched, "{path}");
+    }
 }
 
 /// All that is asked for here are trials, so the store fails for them alone.

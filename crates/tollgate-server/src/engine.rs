@@ -1,14 +1,14 @@
 //! The one place that asks the limiter: it measures decisions and logs what is unusual. It knows no wire format.
 
-use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher};
+use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher, Hash};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use tollgate::{Clock, PolicyQuota, QuotaState, Receipt, Source, StoreError, SystemClock};
+use tollgate::{Clock, PolicyQuota, QuotaState, Receipt, Source, StoreError, SystemClock, Verdict};
 use tollgate_policy::{
     AskedCheck, Changed, ChargedWindow, CheckError, Policy, PolicyDecision, PolicyLimiter, PolicySet,
-    QuotaRefund, RefundError, WhenFull,
+    QuotaRefund, RefundError, TrialDecision, TrialKind, WhenFull,
 };
 use tracing::{info, warn};
 
@@ -25,6 +25,7 @@ pub(crate) struct Engine<S> {
     when_full: WhenFull,
     metrics: Arc<Metrics>,
     denials: DenialLog,
+    trial_denials: TrialDenialLog,
     full_noted: AtomicU64,
     full_logged: LogGap,
     unmatched_logged: LogGap,
@@ -37,6 +38,9 @@ pub(crate) struct Engine<S> {
 /// their line; there are enough for that to be rare.
 struct DenialLog(Box<[LogGap]>);
 
+/// Keeps the log to one line a minute for each policy that would deny. They are told apart as quotas are.
+struct TrialDenialLog(Box<[LogGap]>);
+
 const LOGGED_QUOTAS: usize = 4096;
 
 impl<S: ServedStore> Engine<S> {
@@ -46,6 +50,7 @@ impl<S: ServedStore> Engine<S> {
             when_full,
             metrics,
             denials: DenialLog::default(),
+            trial_denials: TrialDenialLog::default(),
             full_noted: AtomicU64::new(0),
             full_logged: LogGap::default(),
             unmatched_logged: LogGap::default(),
@@ -181,6 +186,7 @@ impl<S: ServedStore> Engine<S> {
                 if decision.is_unmatched() {
                     self.note_unmatched(decision);
                 }
+                self.trial_denials.note(decision);
                 // Limits of callers have names of theirs, which are too many for the log.
                 if !decision.is_allowed() && !decision.policies().is_of_caller() {
                     self.denials.note(decision);
@@ -227,23 +233,61 @@ impl<S: ServedStore> Engine<S> {
 
 impl Default for DenialLog {
     fn default() -> Self {
-        Self((0..LOGGED_QUOTAS).map(|_| LogGap::default()).collect())
+        Self(gaps())
     }
+}
+
+impl Default for TrialDenialLog {
+    fn default() -> Self {
+        Self(gaps())
+    }
+}
+
+fn gaps() -> Box<[LogGap]> {
+    (0..LOGGED_QUOTAS).map(|_| LogGap::default()).collect()
+}
+
+/// The place that this is hashed to.
+fn gap_of(gaps: &[LogGap], named: impl Hash) -> Option<&LogGap> {
+    // Without a random key: policies come from the operator, so nobody provokes collisions.
+    let hashing = BuildHasherDefault::<DefaultHasher>::default();
+    gaps.get(hashing.hash_one(named) as usize % LOGGED_QUOTAS)
 }
 
 impl DenialLog {
     fn note(&self, decision: &PolicyDecision) {
         let Some(denying) = decision.quota() else { return };
-        // Without a random key: policies come from the operator, so nobody provokes collisions.
-        let hashing = BuildHasherDefault::<DefaultHasher>::default();
-        let hash = hashing.hash_one((denying.quota.policy(), denying.quota.quota()));
-        let Some(logged) = self.0.get(hash as usize % LOGGED_QUOTAS) else { return };
+        let Some(logged) = gap_of(&self.0, (denying.quota.policy(), denying.quota.quota())) else { return };
         let start = denying.state.mark().time();
         let length = denying.state.reset_at().since(start);
         // Windows shorter than a second would fill the log.
         if logged.passes(start, length.max(Duration::from_secs(1))) {
             let (policy, version) = (denying.policy.name(), decision.version());
             info!(policy, version, quota = %denying.quota.quota(), "first denial in this window");
+        }
+    }
+}
+
+impl TrialDenialLog {
+    fn note(&self, decision: &PolicyDecision) {
+        let mut trials = decision.trials().peekable();
+        // Usually nothing is tried out, and then the clock is not read.
+        if trials.peek().is_none() {
+            return;
+        }
+        let now = SystemClock.now();
+        for TrialDecision { policy, kind, .. } in
+            trials.filter(|trial| trial.answer.verdict() == Some(Verdict::Denied))
+        {
+            let kind = match kind {
+                TrialKind::Shadow => "shadow",
+                TrialKind::Candidate => "candidate",
+            };
+            let logged = gap_of(&self.0, (policy.name(), kind));
+            if logged.is_some_and(|logged| logged.passes(now, Duration::from_secs(60))) {
+                let (policy, version) = (policy.name(), decision.version());
+                info!(policy, version, kind, "a request would be denied by what is only tried out");
+            }
         }
     }
 }

@@ -6,7 +6,7 @@ use smallvec::SmallVec;
 use tollgate::{Counted, PolicyQuota, QuotaState, Source, StoreError, Verdict};
 
 use super::PolicySet;
-use super::trials::{Trial, Trials};
+use super::trials::Trials;
 use crate::matched::{Applied, Entry};
 use crate::{HeaderFormat, KeyFault, Matched, NoKey, Outcome, Policy, TrialKind};
 
@@ -57,15 +57,49 @@ pub struct QuotaStanding<'a> {
     pub state: &'a QuotaState,
 }
 
-/// What quotas would have done that are only tried out.
+/// What a policy or its candidates would have done that are only tried out.
 #[derive(Debug, Clone, Copy)]
 pub struct TrialDecision<'a> {
-    /// Whose quotas they are.
+    /// The policy.
     pub policy: &'a Policy,
     /// Why they are only tried out.
     pub kind: TrialKind,
-    /// Where they would stand, or why that is not known.
-    pub answer: Result<&'a Counted, &'a StoreError>,
+    /// What it would have answered.
+    pub answer: TrialAnswer<'a>,
+}
+
+/// What would have been answered.
+#[derive(Debug, Clone, Copy)]
+#[non_exhaustive]
+pub enum TrialAnswer<'a> {
+    /// Quotas would have decided: this is where they would stand.
+    Quotas(&'a Counted),
+    /// The policy would have denied the request, whatever is counted: it denies what it matches, or requests that do not
+    /// say whom it is to count.
+    Denied,
+    /// It is not known, because of this error of the store.
+    Failed(&'a StoreError),
+}
+
+impl TrialAnswer<'_> {
+    /// Returns whether the request would have been admitted; `None` if that is not known.
+    #[must_use]
+    pub fn verdict(&self) -> Option<Verdict> {
+        match self {
+            Self::Quotas(counted) if counted.is_admitted() => Some(Verdict::Allowed),
+            Self::Quotas(_) | Self::Denied => Some(Verdict::Denied),
+            Self::Failed(_) => None,
+        }
+    }
+
+    /// Returns where the quota would stand that decides, if one does.
+    #[must_use]
+    pub fn state(&self) -> Option<&QuotaState> {
+        match self {
+            Self::Quotas(counted) => counted.decided(),
+            Self::Denied | Self::Failed(_) => None,
+        }
+    }
 }
 
 /// What the charges of a request came to.
@@ -112,6 +146,8 @@ pub(super) struct Charged {
     pub(super) applied: SmallVec<[Applied; 2]>,
     /// The quotas of all these lists, if the request itself said the limits of some.
     limited: Option<Box<[PolicyQuota]>>,
+    /// Whether any policy matches.
+    is_any: bool,
 }
 
 impl Charged {
@@ -121,6 +157,7 @@ impl Charged {
         Self {
             applied: matched.deciding().map(|entry| entry.applied).collect(),
             limited: is_limited.then(quotas),
+            is_any: matched.is_any,
         }
     }
 }
@@ -165,9 +202,9 @@ impl PolicyDecision {
             None if decision.is_allowed() => decision.set.note_unlimited(),
             None => decision.set.note_unmatched(),
         }
-        for Trial { applied, kind, answer } in &decision.trials {
-            if let Some(counters) = decision.set.counters(applied.policy) {
-                counters.tried(*kind, answer);
+        for trial in &decision.trials {
+            if let Some(counters) = decision.set.counters(trial.policy) {
+                counters.tried(trial.kind, trial.answer().verdict());
             }
         }
         decision
@@ -283,11 +320,11 @@ impl PolicyDecision {
         }
     }
 
-    /// What quotas would have done that are only tried out. None at all while the store is in trouble.
+    /// What would have been done by what is only tried out. While the store is in trouble, no quotas are.
     pub fn trials(&self) -> impl Iterator<Item = TrialDecision<'_>> {
-        self.trials.iter().filter_map(|Trial { applied, kind, answer }| {
-            let policy = self.set.policies().policy(applied.policy)?;
-            Some(TrialDecision { policy, kind: *kind, answer: answer.as_ref() })
+        self.trials.iter().filter_map(|trial| {
+            let policy = self.set.policies().policy(trial.policy)?;
+            Some(TrialDecision { policy, kind: trial.kind, answer: trial.answer() })
         })
     }
 
@@ -301,7 +338,7 @@ impl PolicyDecision {
     #[must_use]
     pub fn is_unmatched(&self) -> bool {
         match &self.basis {
-            Basis::Charged(_, charged) => charged.applied.is_empty() && self.trials.is_empty(),
+            Basis::Charged(_, charged) => !charged.is_any,
             Basis::Exempt(_) | Basis::Denied(_) | Basis::MissingKey(..) => false,
             Basis::Unmatched => true,
         }

@@ -31,7 +31,7 @@ use tollgate::{
 };
 
 pub use self::changes::{Changed, ChargedWindow, QuotaRefund, RefundError};
-pub use self::decision::{Ground, PolicyDecision, QuotaStanding, TrialDecision};
+pub use self::decision::{Ground, PolicyDecision, QuotaStanding, TrialAnswer, TrialDecision};
 pub use self::set::PolicySet;
 pub use self::tally::{Tally, TrialTally};
 use crate::limiter::decision::{Basis, Decided};
@@ -58,8 +58,9 @@ use crate::{Attributes, Matched, Outcome, Policies, Policy, Refusal, Texts, View
 ///
 /// Policies in shadow mode and candidate quotas are counted in a second step, once the decision is made. Whatever
 /// comes of that, the decision stays as it is, and an error there is only noted. A trial takes nothing of a request
-/// that another policy denied, because it would not have come to it. While the store is in trouble, nothing is tried
-/// out.
+/// that another policy denied, because it would not have come to it. While the store is in trouble, no quotas are tried
+/// out. A policy in shadow mode that [denies](crate::PolicyKind::Deny) what it matches is a trial too, and so is one
+/// that denies requests because it does not know whom to count.
 ///
 /// # Examples
 ///

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use tollgate::{Counted, Source, StoreError, Verdict};
+use tollgate::{Source, Verdict};
 
 use crate::TrialKind;
 
@@ -26,15 +26,15 @@ pub struct Tally {
     pub candidate: TrialTally,
 }
 
-/// What quotas would have done that are only tried out.
+/// What would have been done by what is only tried out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub struct TrialTally {
-    /// They had room.
+    /// Requests for which there was room.
     pub allowed: u64,
-    /// They had none.
+    /// Those for which there was none, or that the policy would have denied whatever is counted.
     pub denied: u64,
-    /// The store did not say.
+    /// Those of which the store did not say it.
     pub failed: u64,
 }
 
@@ -77,15 +77,15 @@ impl Counters {
         add(&self.failed);
     }
 
-    pub(super) fn tried(&self, kind: TrialKind, answer: &Result<Counted, StoreError>) {
+    pub(super) fn tried(&self, kind: TrialKind, verdict: Option<Verdict>) {
         let counters = match kind {
             TrialKind::Shadow => &self.shadow,
             TrialKind::Candidate => &self.candidate,
         };
-        add(match answer {
-            Ok(counted) if counted.is_admitted() => &counters.allowed,
-            Ok(_) => &counters.denied,
-            Err(_) => &counters.failed,
+        add(match verdict {
+            Some(Verdict::Allowed) => &counters.allowed,
+            Some(Verdict::Denied) => &counters.denied,
+            None => &counters.failed,
         });
     }
 

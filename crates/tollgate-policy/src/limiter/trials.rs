@@ -3,15 +3,16 @@
 use tollgate::{Answer, AnswerError, Clock, Counted, Source, Step, Store, StoreError};
 
 use super::{Charges, PolicyLimiter};
-use crate::matched::Applied;
+use crate::limiter::TrialAnswer;
 use crate::{Matched, TrialKind, matched};
 
-/// What some quotas would have answered.
+/// What a policy in shadow mode or some candidates would have answered.
 #[derive(Debug, Clone)]
 pub(super) struct Trial {
-    pub(super) applied: Applied,
+    pub(super) policy: u32,
     pub(super) kind: TrialKind,
-    pub(super) answer: Result<Counted, StoreError>,
+    /// `None` if the policy would have denied the request, whatever is counted.
+    counted: Result<Option<Counted>, StoreError>,
 }
 
 /// Those of one request.
@@ -29,7 +30,7 @@ impl<S: Store, C: Clock> PolicyLimiter<S, C> {
     /// the requests.
     pub(super) async fn try_out(&self, decided: &[(&Matched<'_>, &Counted)]) -> Vec<Trials> {
         // Usually there is nothing to try out, and then nothing is allocated.
-        if decided.iter().all(|(matched, _)| matched.trials().next().is_none()) {
+        if decided.iter().all(|(matched, _)| is_idle(matched)) {
             return Vec::new();
         }
         // Apart, so that a request that tries out nothing does not carry this along.
@@ -46,19 +47,23 @@ impl<S: Store, C: Clock> PolicyLimiter<S, C> {
         let mut answered = |plan: &Planned<'_>| {
             plan.answered(answers.next().unwrap_or_else(|| Err(AnswerError::Nonsense.into())))
         };
-        planned.iter().map(|plans| plans.iter().map(&mut answered).collect()).collect()
+        let trials = decided
+            .iter()
+            .zip(&planned)
+            .map(|((matched, _), plans)| denials(matched).chain(plans.iter().map(&mut answered)).collect());
+        trials.collect()
     }
 
     /// As [`try_out`](Self::try_out), of a request that was decided at once; `None` if the store has to be waited for
     /// and the request has taken nothing.
     pub(super) fn try_out_at_once(&self, matched: &Matched<'_>, counted: &Counted) -> Option<Trials> {
         // Usually there is nothing to try out.
-        if matched.trials().next().is_none() {
+        if is_idle(matched) {
             return Some(Trials::new());
         }
         let takes = |counted: &Counted| counted.iter().any(|state| state.units() > 0);
         let mut has_taken = takes(counted);
-        let mut trials = Trials::new();
+        let mut trials: Trials = denials(matched).collect();
         for plan in plan(matched, counted) {
             let answer = match self.store.store().step(plan.step()) {
                 Answer::Now(answer) => answer,
@@ -79,8 +84,29 @@ impl Planned<'_> {
     }
 
     fn answered(&self, answer: Result<Counted, StoreError>) -> Trial {
-        Trial { applied: self.trial.applied(), kind: self.trial.kind(), answer }
+        Trial { policy: self.trial.place(), kind: self.trial.kind(), counted: answer.map(Some) }
     }
+}
+
+impl Trial {
+    pub(super) fn answer(&self) -> TrialAnswer<'_> {
+        match &self.counted {
+            Ok(Some(counted)) => TrialAnswer::Quotas(counted),
+            Ok(None) => TrialAnswer::Denied,
+            Err(error) => TrialAnswer::Failed(error),
+        }
+    }
+}
+
+/// Whether nothing of a request is tried out.
+fn is_idle(matched: &Matched<'_>) -> bool {
+    matched.would_deny.is_empty() && matched.trials().next().is_none()
+}
+
+/// The trials that count nothing.
+fn denials(matched: &Matched<'_>) -> impl Iterator<Item = Trial> {
+    let places = matched.would_deny.iter().map(|(_, place)| *place);
+    places.map(|policy| Trial { policy, kind: TrialKind::Shadow, counted: Ok(None) })
 }
 
 fn plan<'a>(matched: &'a Matched<'_>, counted: &Counted) -> Vec<Planned<'a>> {

@@ -45,6 +45,8 @@ pub(crate) enum Outcome {
     Counted {
         deciding: Vec<Counted>,
         tried: Vec<(Trial, Vec<Counted>)>,
+        /// The policies in shadow mode that would deny the request, whatever is counted.
+        would_deny: BTreeSet<String>,
     },
 }
 
@@ -204,12 +206,17 @@ pub(crate) fn outcome(file: &File, values: &Values, asked: u32) -> Outcome {
     if !may_exempt.is_empty() && file.mode == Mode::Enforce {
         return undecided(may_exempt);
     }
-    match is_listed(file, &file.deny, values) {
+    let is_denied = is_listed(file, &file.deny, values);
+    match is_denied {
         Some(true) if file.mode == Mode::Enforce => return Outcome::DeniedAsListed,
         None if file.mode == Mode::Enforce => return undecided(of_lines(&file.deny)),
         _ => {}
     }
 
+    let mut would_deny = BTreeSet::new();
+    if is_denied == Some(true) {
+        would_deny.insert("deny".to_owned());
+    }
     let (mut wrong, mut unknown, mut unread) = (BTreeSet::new(), BTreeSet::new(), BTreeSet::new());
     let (mut deciding, mut tried, mut is_matched) = (Vec::new(), Vec::new(), false);
     for policy in &file.policies {
@@ -246,6 +253,7 @@ pub(crate) fn outcome(file: &File, values: &Values, asked: u32) -> Outcome {
                 }
                 tried.push((Trial::Candidate, candidates));
             }
+            Err(Lack::Wrong) if is_unknown && is_shadow => _ = would_deny.insert(policy.name.clone()),
             Err(_) if is_shadow => {}
             Err(Lack::Wrong) if is_unknown => _ = unknown.insert(policy.name.clone()),
             Err(Lack::Wrong) => _ = wrong.insert(policy.name.clone()),
@@ -262,7 +270,7 @@ pub(crate) fn outcome(file: &File, values: &Values, asked: u32) -> Outcome {
         return Outcome::DeniedAsUnknown(unknown);
     }
     tried.retain(|(_, counted)| !counted.is_empty());
-    Outcome::Counted { deciding, tried }
+    Outcome::Counted { deciding, tried, would_deny }
 }
 
 /// Whether somebody who knows the values of these attributes alone may need to know that of another one: no exempt policy

@@ -52,6 +52,7 @@ struct Tally {
     unreadable: u64,
     charged: u64,
     tried: u64,
+    would_deny: u64,
 }
 
 struct Found {
@@ -181,9 +182,10 @@ impl Tally {
             Outcome::DeniedAsUnknown(_) => self.unknown += 1,
             Outcome::Wrong { unreadable, .. } if !unreadable.is_empty() => self.unreadable += 1,
             Outcome::Wrong { .. } => self.wrong += 1,
-            Outcome::Counted { deciding, tried } => {
+            Outcome::Counted { deciding, tried, would_deny } => {
                 self.charged += u64::from(!deciding.is_empty());
                 self.tried += u64::from(!tried.is_empty());
+                self.would_deny += u64::from(!would_deny.is_empty());
             }
         }
     }
@@ -198,13 +200,25 @@ impl Tally {
         self.unreadable += other.unreadable;
         self.charged += other.charged;
         self.tried += other.tried;
+        self.would_deny += other.would_deny;
     }
 
-    /// Each outcome has to come out of one request in fifty.
+    /// Each outcome has to come out of one request in a hundred.
     fn has_all(&self) {
-        let Self { requests, exempt, unmatched, listed, unknown, wrong, unreadable, charged, tried } = *self;
-        let rarest =
-            [exempt, unmatched, listed, unknown, wrong, unreadable, charged, tried].into_iter().min();
-        assert!(rarest.is_some_and(|rarest| rarest * 50 > requests), "{self:?}");
+        let Self {
+            requests,
+            exempt,
+            unmatched,
+            listed,
+            unknown,
+            wrong,
+            unreadable,
+            charged,
+            tried,
+            would_deny,
+        } = *self;
+        let outcomes = [exempt, unmatched, listed, unknown, wrong, unreadable, charged, tried, would_deny];
+        let rarest = outcomes.into_iter().min();
+        assert!(rarest.is_some_and(|rarest| rarest * 100 > requests), "{self:?}");
     }
 }

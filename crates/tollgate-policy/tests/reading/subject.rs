@@ -159,8 +159,10 @@ impl Whos {
                 Err(Refusal::Undecided { attribute, unknown: Unknown::Wrong }),
                 Outcome::Wrong { unreadable, .. },
             ) => unreadable.contains(attribute.as_ref()),
-            (Ok(Found::Charge(matched)), Outcome::Counted { deciding, tried }) => {
+            (Ok(Found::Charge(matched)), Outcome::Counted { deciding, tried, would_deny }) => {
                 self.are_charged(of, deciding.clone(), matched.enforced().collect())?;
+                let denying = matched.would_deny().map(|policy| policy.name().to_owned()).collect();
+                same(&format!("{of}: would deny"), would_deny, &denying)?;
                 let kind = |kind| if kind == TrialKind::Shadow { Trial::Shadow } else { Trial::Candidate };
                 let mut found: Vec<_> = matched
                     .trials()

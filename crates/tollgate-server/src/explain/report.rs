@@ -169,7 +169,7 @@ impl<'a> Request<'a, '_> {
             return failing;
         }
         if policy.kind() == PolicyKind::Deny && policy.mode() == Mode::Shadow {
-            return vec!["it is in shadow mode and denies nobody".to_owned()];
+            return vec!["it is in shadow mode; enforced, it would deny the request".to_owned()];
         }
         match &self.outcome {
             Ok(Outcome::Exempt(exempt)) => vec![format!("`{}` exempts the request", exempt.name())],

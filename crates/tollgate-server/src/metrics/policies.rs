@@ -54,7 +54,7 @@ impl PolicyFigures {
             metric.encode_family(&labels)?.encode_counter::<NoLabelSet, _, u64>(&tally.failed, None)?;
         }
 
-        let (name, help) = ("tollgate_trials", "What quotas would have done that are only tried out");
+        let (name, help) = ("tollgate_trials", "What shadow policies and candidates would have done");
         let mut metric = encoder.encode_descriptor(name, help, None, MetricType::Counter)?;
         for (policy, tally) in self.live.tally() {
             let is_shadow = policy.mode() == Mode::Shadow && !policy.is_exempt();

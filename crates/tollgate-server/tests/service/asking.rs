@@ -381,3 +381,32 @@ fn what_no_policy_matches_is_denied_admitted_or_warned_of() {
     assert_eq!(statuses(&server), [200; 5]);
     assert_eq!(warned(server), 1);
 }
+
+/// A list of the banned that was tried out left no trace, so nobody saw whom it would deny.
+#[test]
+fn what_would_be_denied_is_in_the_answer_the_metrics_and_the_log() {
+    let text = "mode: shadow\ndeny: { user: [mallory] }\npolicies:\n  \
+                - { name: api, key: [account], on_missing_key: deny, quotas: [1/1d] }\n";
+    let server = Server::start(&["--config", &policies("would-deny", text)]);
+    let trials = |query: &str| {
+        let reply = server.get(&format!("/v1/check?{query}"));
+        assert_eq!(reply.status, 200);
+        reply.json()["trials"].clone()
+    };
+    let denies = |policy| json!({ "policy": policy, "kind": "shadow", "answer": "denied" });
+    assert_eq!(trials("user=mallory"), json!([denies("deny"), denies("api")]));
+    assert_eq!(trials("user=mallory"), json!([denies("deny"), denies("api")]));
+    assert_eq!(trials("account=7")[0]["answer"], "allowed");
+    assert_eq!(trials("account=7")[0]["used"], 1, "a quota on trial has figures");
+    let denied = |policy: &str| {
+        server.metric(&format!(r#"tollgate_trials_total{{policy="{policy}",kind="shadow",answer="denied"}}"#))
+    };
+    assert_eq!((denied("deny"), denied("api")), (Some(2.0), Some(3.0)));
+    server.signal("TERM");
+    let log = server.wait().1;
+    let told: Vec<&str> = log.lines().filter(|line| line.contains("would be denied")).collect();
+    // One line a minute for each policy, unless the clock has come to the next minute.
+    assert!(matches!(told.len(), 2..=4), "{log}");
+    assert!(["deny", "api"].iter().all(|name| told.iter().any(|line| line.contains(name))), "{log}");
+    assert!(!log.contains("no policy matches"), "{log}");
+}

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use schemars::JsonSchema;
 use serde::{Serialize, Serializer};
-use tollgate::{Counted, QuotaState, Reason, Source};
+use tollgate::{QuotaState, Reason, Source, Verdict};
 use tollgate_policy::{Ground, Policy, PolicyDecision, QuotaStanding, TrialDecision, TrialKind};
 use tollgate_tower::DenialProblem;
 use tollgate_tower::headers::LimitHeaders;
@@ -98,23 +98,23 @@ struct QuotaBody<'a> {
     reason: Option<DenialReason>,
 }
 
-/// What quotas would have done that are only tried out.
+/// What a policy or its candidates would have done that are only tried out.
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "Trial")]
 struct TrialBody<'a> {
-    /// The policy that they belong to.
+    /// The policy.
     policy: &'a str,
     kind: TrialKindBody,
-    answer: TrialAnswer,
-    /// The limit of the quota that would have decided; absent if the store did not answer.
+    answer: TrialAnswerBody,
+    /// The limit of the quota that would have decided; absent if none would, or if the store did not answer.
     #[serde(skip_serializing_if = "Option::is_none")]
     limit: Option<u64>,
-    /// What is used of it; absent if the store did not answer.
+    /// What is used of it; absent if `limit` is.
     #[serde(skip_serializing_if = "Option::is_none")]
     used: Option<u64>,
 }
 
-/// Why quotas are only tried out: their policy is in shadow mode, or they are its candidates.
+/// What is only tried out: the policy, because it is in shadow mode, or its candidates.
 #[derive(Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 #[schemars(rename = "TrialKind")]
@@ -123,10 +123,11 @@ enum TrialKindBody {
     Candidate,
 }
 
-/// What they would have answered; `failed` if the store did not say.
+/// What it would have answered; `failed` if the store did not say.
 #[derive(Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
-enum TrialAnswer {
+#[schemars(rename = "TrialAnswer")]
+enum TrialAnswerBody {
     Allowed,
     Denied,
     Failed,
@@ -275,13 +276,13 @@ impl Serialize for Trials<'_> {
                 TrialKind::Shadow => TrialKindBody::Shadow,
                 TrialKind::Candidate => TrialKindBody::Candidate,
             },
-            answer: match answer {
-                Ok(counted) if counted.is_admitted() => TrialAnswer::Allowed,
-                Ok(_) => TrialAnswer::Denied,
-                Err(_) => TrialAnswer::Failed,
+            answer: match answer.verdict() {
+                Some(Verdict::Allowed) => TrialAnswerBody::Allowed,
+                Some(Verdict::Denied) => TrialAnswerBody::Denied,
+                None => TrialAnswerBody::Failed,
             },
-            limit: answer.ok().and_then(Counted::decided).map(QuotaState::limit),
-            used: answer.ok().and_then(Counted::decided).map(QuotaState::used),
+            limit: answer.state().map(QuotaState::limit),
+            used: answer.state().map(QuotaState::used),
         }))
     }
 }
