@@ -170,9 +170,11 @@ impl Lack<'_> {
 }
 
 impl<'a> Lack<'a> {
-    /// Whether the policy denies a request because of it, or would, if it were enforced.
+    /// Whether the policy denies a request because of it, or would, if it were enforced. A request with a value that
+    /// cannot be read is an error and not denied.
     pub(crate) fn is_denied_by(&self, policy: &Policy) -> bool {
-        matches!((self, policy.on_missing_key), (Self::Key(_), OnMissingKey::Deny))
+        self.undecided().is_none()
+            && matches!((self, policy.on_missing_key), (Self::Key(_), OnMissingKey::Deny))
     }
 
     /// What this enforced policy answers to it: a denial, or `None` if it then does not apply.

@@ -65,7 +65,7 @@ impl Draw {
         let policies = (0..self.random.usize(..=most)).map(|number| self.policy(number, !tiers.is_empty()));
         let policies = policies.collect();
         File {
-            mode: if self.once_in(12) { self.mode() } else { Mode::Enforce },
+            mode: if self.once_in(6) { self.mode() } else { Mode::Enforce },
             denies_unmatched: self.once_in(3).then(|| self.random.bool()),
             on_missing_key: self.once_in(3).then(|| self.on_missing_key()),
             tiers,
@@ -145,7 +145,7 @@ impl Draw {
         let overrides =
             (0..self.random.usize(..3).saturating_sub(self.random.usize(..2))).map(|_| self.over()).collect();
         Counting {
-            mode: if self.once_in(8) { self.mode() } else { Mode::Enforce },
+            mode: if self.once_in(4) { self.mode() } else { Mode::Enforce },
             key: self.key(),
             on_missing_key: self.once_in(2).then(|| self.on_missing_key()),
             cost: self.cost(),
