@@ -16,7 +16,7 @@ use self::redundant::never_binds;
 use self::unreachable_path::unreachable;
 use crate::implied::implies;
 use crate::policy::Quotas;
-use crate::{Cost, Identity, Mode, Override, Policy, Position, Printable, StoreSettings};
+use crate::{Cost, Identity, Mode, Override, Policy, PolicyKind, Position, Printable, StoreSettings};
 
 /// Something that is probably not meant.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -51,6 +51,12 @@ pub enum WarningKind {
     HiddenByExempt {
         /// The exempt policy.
         exempt: Box<str>,
+    },
+    /// Whatever the policy matches, another one denies.
+    #[error("it is never reached: `{deny}` denies everything that it matches")]
+    HiddenByDeny {
+        /// The policy that denies.
+        deny: Box<str>,
     },
     /// All of a long window may be used at once.
     #[error(
@@ -131,6 +137,7 @@ impl Warning {
             WarningKind::NeverBinds { .. } => "quota-never-binds",
             WarningKind::CostAboveLimit { .. } => "cost-above-limit",
             WarningKind::HiddenByExempt { .. } => "hidden-by-exempt",
+            WarningKind::HiddenByDeny { .. } => "hidden-by-deny",
             WarningKind::LongWindowAlone { .. } => "long-window-alone",
             WarningKind::UnreachableOverride { .. } => "unreachable-override",
             WarningKind::MixedIdentities { .. } => "mixed-identities",
@@ -150,14 +157,21 @@ impl fmt::Display for Warning {
 
 /// All of them, in the order of the file.
 pub(crate) fn warnings(policies: &[Policy], store: Option<&StoreSettings>) -> Box<[Warning]> {
-    let is_exempting = |policy: &&Policy| policy.is_exempt() && policy.mode != Mode::Off;
-    let exempt: Vec<&Policy> = policies.iter().filter(is_exempting).collect();
+    let of_kind = |kind| policies.iter().filter(move |policy| policy.kind == kind);
+    let exempt: Vec<&Policy> =
+        of_kind(PolicyKind::Exempt).filter(|policy| policy.mode != Mode::Off).collect();
+    let denying: Vec<&Policy> =
+        of_kind(PolicyKind::Deny).filter(|policy| policy.mode == Mode::Enforce).collect();
     let is_split = store.is_some_and(|store| store.is_cluster() && !store.reserves_across_slots);
     let mut warnings = Vec::new();
     for (place, policy) in policies.iter().enumerate() {
         let mut warn = |at, kind| warnings.push(Warning { at, policy: policy.name.clone(), kind });
         if let Some(exempt) = hidden_by(policy, &exempt) {
             warn(policy.at, WarningKind::HiddenByExempt { exempt: exempt.name.clone() });
+        } else if policy.kind == PolicyKind::Count
+            && let Some(deny) = hidden_by(policy, &denying)
+        {
+            warn(policy.at, WarningKind::HiddenByDeny { deny: deny.name.clone() });
         }
         if let Some(kind) = mixed(&policy.identity) {
             warn(policy.at, kind);
@@ -197,9 +211,10 @@ pub(crate) fn warnings(policies: &[Policy], store: Option<&StoreSettings>) -> Bo
     warnings.into()
 }
 
-fn hidden_by<'a>(policy: &Policy, exempt: &[&'a Policy]) -> Option<&'a Policy> {
-    let mut others = exempt.iter().filter(|other| other.name != policy.name);
-    others.find(|exempt| implies(&policy.conditions, &exempt.conditions)).copied()
+/// The policy that comes before it and matches everything that it matches.
+fn hidden_by<'a>(policy: &Policy, earlier: &[&'a Policy]) -> Option<&'a Policy> {
+    let mut others = earlier.iter().filter(|other| other.name != policy.name);
+    others.find(|other| implies(&policy.conditions, &other.conditions)).copied()
 }
 
 fn doubtful(quotas: &Quotas, cost: &Cost) -> Vec<WarningKind> {
