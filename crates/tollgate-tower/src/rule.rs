@@ -154,7 +154,8 @@ impl Rule {
         Self { by: By::Policies(Arc::new(ByPolicies::new(limiter, sources))), ..Self::unlimited() }
     }
 
-    /// Counts nothing: the requests go on.
+    /// Counts nothing: the requests go on. Only what a rule says for [routes](crate::RateLimitLayerBuilder::route) can be
+    /// set; a layer with another setting is not built.
     #[must_use]
     pub fn unlimited() -> Self {
         Self {
@@ -244,14 +245,28 @@ impl Rule {
 }
 
 impl Rule {
-    /// What is set and has no effect, where keys are asked for or not.
-    pub(crate) fn idle(&self, has_keys: bool) -> Option<&'static str> {
+    /// What is set and has no effect. What a rule says of keys and of trouble holds for all of `rules`: itself, and with
+    /// the rule for all other requests those of the routes.
+    pub(crate) fn idle(&self, rules: &[&Self]) -> Option<&'static str> {
+        let counts = !matches!(self.by, By::Nobody);
+        let has_keys = rules.iter().any(|rule| rule.is_by_key());
+        let is_any_counted = rules.iter().any(|rule| !matches!(rule.by, By::Nobody));
         let settings = [
+            ("cost", !matches!(self.cost, Cost::Fixed(1)) && !counts),
+            ("reserve", self.reserves && !counts),
+            ("skip", self.skip.is_some() && !counts),
             ("key", self.extractor.is_some() && !has_keys),
             ("on_missing", self.on_missing.is_some() && !has_keys),
-            ("refund_if", self.refund_if.is_some() && self.reserves),
+            ("on_invalid", self.on_invalid.is_some() && !is_any_counted),
+            ("on_store_error", self.on_store_error.is_some() && !is_any_counted),
+            ("when_full", self.when_full.is_some() && !is_any_counted),
+            ("refund_if", self.refund_if.is_some() && (self.reserves || !counts)),
         ];
         settings.into_iter().find_map(|(setting, is_idle)| is_idle.then_some(setting))
+    }
+
+    pub(crate) fn is_by_key(&self) -> bool {
+        matches!(self.by, By::Limiter(_))
     }
 
     pub(crate) fn is_by_policies(&self) -> bool {

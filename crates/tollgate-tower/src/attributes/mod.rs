@@ -78,6 +78,8 @@ pub struct AttributeSources {
     sources: Vec<Source>,
     /// For each name whether no client can invent its value.
     verified: Vec<bool>,
+    /// Whether sources are named within [`verified`](Self::verified).
+    is_within_verified: bool,
 }
 
 /// Where a value is taken from, and when.
@@ -143,7 +145,7 @@ impl AttributeSources {
     /// `method`, `path` and `ip`.
     #[must_use]
     pub fn new() -> Self {
-        Self { names: Vec::new(), sources: Vec::new(), verified: Vec::new() }
+        Self { names: Vec::new(), sources: Vec::new(), verified: Vec::new(), is_within_verified: false }
             .with_fn("method", |head| Some(head.method().as_str().into()))
             .with_source("path", Source::Path)
             .with("ip", PeerAddress::new())
@@ -207,9 +209,9 @@ impl AttributeSources {
         self.with_source(name, Source::Later(Box::new(find)))
     }
 
-    /// Says that no client can invent the value of this attribute: an outer layer has verified what it is taken from. So
-    /// it may say [limits](tollgate_policy::LimitAttribute), as claims may without this. Call it after the source is
-    /// named: another source in its place is not verified.
+    /// Takes attributes from the sources that `add` names, whose values no client can invent: an outer layer has verified
+    /// what they are taken from. So they may say [limits](tollgate_policy::LimitAttribute), as claims may without this.
+    /// Another source that is named later in place of one is not verified.
     ///
     /// ```
     /// use tollgate_tower::AttributeSources;
@@ -220,16 +222,14 @@ impl AttributeSources {
     ///     quota: u64,
     /// }
     ///
-    /// let sources = AttributeSources::new()
-    ///     .with_fn("quota", |head| Some(head.extensions().get::<Account>()?.quota.to_string().into()))
-    ///     .verified("quota");
+    /// let sources = AttributeSources::new().verified(|sources| {
+    ///     sources.with_fn("quota", |head| Some(head.extensions().get::<Account>()?.quota.to_string().into()))
+    /// });
     /// ```
     #[must_use]
-    pub fn verified(mut self, name: &str) -> Self {
-        if let Some(is_verified) = self.place(name).and_then(|place| self.verified.get_mut(place)) {
-            *is_verified = true;
-        }
-        self
+    pub fn verified(self, add: impl FnOnce(Self) -> Self) -> Self {
+        let is_within_verified = self.is_within_verified;
+        Self { is_within_verified, ..add(Self { is_within_verified: true, ..self }) }
     }
 
     fn place(&self, name: &str) -> Option<usize> {
@@ -238,11 +238,12 @@ impl AttributeSources {
 
     fn with_source(mut self, name: &str, source: Source) -> Self {
         let place = self.place(name).unwrap_or(self.names.len());
+        let is_verified = self.is_within_verified || source.is_verified();
         match self.sources.get_mut(place).zip(self.verified.get_mut(place)) {
-            Some((other, is_verified)) => (*is_verified, *other) = (source.is_verified(), source),
+            Some((other, was_verified)) => (*was_verified, *other) = (is_verified, source),
             None => {
                 self.names.push(name.into());
-                self.verified.push(source.is_verified());
+                self.verified.push(is_verified);
                 self.sources.push(source);
             }
         }

@@ -166,16 +166,16 @@ impl RateLimitLayerBuilder {
 
     /// What policies say themselves is not said by a rule, unless the rule for all other requests says it for routes.
     fn expect_effect(&self) -> Result<(), BuildError> {
-        let is_by_key = |rule: &Rule| matches!(rule.by, By::Limiter(_));
-        let of_routes = self.routes.iter().map(|(text, rule)| (format!("`{text}`"), rule, is_by_key(rule)));
-        let is_any_by_key = is_by_key(&self.rule) || self.routes.iter().any(|(_, rule)| is_by_key(rule));
-        for (route, rule, has_keys) in of_routes.chain([(ALL_OTHERS.to_owned(), &self.rule, is_any_by_key)]) {
-            if let Some(setting) = rule.idle(has_keys) {
+        let all: Vec<&Rule> = self.routes.iter().map(|(_, rule)| rule).chain([&self.rule]).collect();
+        let of_routes = self.routes.iter().map(|(text, rule)| (format!("`{text}`"), rule.idle(&[rule])));
+        let of_others = (ALL_OTHERS.to_owned(), self.rule.idle(&all));
+        for (route, idle) in of_routes.chain([of_others]) {
+            if let Some(setting) = idle {
                 return Err(BuildError::NoEffect { route: route.into(), setting });
             }
         }
         match self.format {
-            Some(_) if self.rule.is_by_policies() && !is_any_by_key => {
+            Some(_) if self.rule.is_by_policies() && !all.iter().any(|rule| rule.is_by_key()) => {
                 Err(BuildError::NoEffect { route: ALL_OTHERS.into(), setting: "header_format" })
             }
             _ => Ok(()),

@@ -259,8 +259,8 @@ async fn a_limit_is_taken_only_from_what_is_verified() {
     let header = || Header::new(HeaderName::from_static("x-quota")).plain();
     for is_verified in [false, true] {
         let (give, warnings) = channel();
-        let sources = with_user().with("quota", header());
-        let sources = if is_verified { sources.verified("quota") } else { sources };
+        let with_quota = |sources: AttributeSources| sources.with("quota", header());
+        let sources = if is_verified { with_user().verified(with_quota) } else { with_quota(with_user()) };
         let rule = Rule::policies(&limiter(limits), sources);
         let layer = RateLimitLayer::builder(rule).on_warning(move |warning| give.send(warning).unwrap());
         let address = serve(router().layer(layer.build().unwrap())).await;
@@ -284,8 +284,10 @@ async fn a_limit_is_taken_only_from_what_is_verified() {
         assert_eq!(warnings.try_iter().count(), 0);
     }
     // Another source in its place is not verified, and a claim is without a word.
-    let replaced = AttributeSources::new().with("quota", header()).verified("quota").with("quota", header());
+    let verified = AttributeSources::new().verified(|sources| sources.with("quota", header()));
     let request = Request::new(());
+    assert!(verified.view(Head::from(&request)).is_verified("quota"));
+    let replaced = verified.with("quota", header());
     assert!(!replaced.view(Head::from(&request)).is_verified("quota"));
 }
 

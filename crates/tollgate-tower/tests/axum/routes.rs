@@ -4,7 +4,7 @@ use axum::Router;
 use axum::routing::{get as on_get, post as on_post};
 use http::StatusCode;
 use tollgate_tower::key::{Global, PeerAddress};
-use tollgate_tower::{BuildError, OnMissing, RateLimitLayer, Rule, Warning};
+use tollgate_tower::{BuildError, OnInvalid, OnMissing, OnStoreError, RateLimitLayer, Rule, Warning};
 
 use crate::support::{Runs, clock, get, limiter, limiter_at, send, serve};
 
@@ -117,6 +117,22 @@ async fn what_cannot_be_meant_does_not_build() {
     assert_eq!(error(others().route("/a", reserving)), "the rule for `/a`: `refund_if` has no effect");
     let missing = Rule::unlimited().on_missing(OnMissing::Skip);
     assert_eq!(error(others().route("/a", missing)), "the rule for `/a`: `on_missing` has no effect");
+    // What counts nothing took a cost and a condition all the same, which nobody heard of.
+    let idle = |rule: Rule, setting| {
+        let told = error(others().route("/a", rule));
+        assert_eq!(told, format!("the rule for `/a`: `{setting}` has no effect"));
+    };
+    idle(Rule::unlimited().cost(2), "cost");
+    idle(Rule::unlimited().cost_of(|_| 2), "cost");
+    idle(Rule::unlimited().reserve(), "reserve");
+    idle(Rule::unlimited().skip(|_| true), "skip");
+    idle(Rule::unlimited().refund_if(|_| true), "refund_if");
+    idle(Rule::unlimited().on_invalid(OnInvalid::BadRequest), "on_invalid");
+    idle(Rule::unlimited().on_store_error(OnStoreError::Admit), "on_store_error");
+    idle(Rule::unlimited().when_full(OnStoreError::Admit), "when_full");
+    let said = Rule::unlimited().on_invalid(OnInvalid::BadRequest).on_store_error(OnStoreError::Admit);
+    let said = RateLimitLayer::builder(said.key(Global));
+    assert!(said.route("/a", Rule::new(limiter("a", "1/1m"))).build().is_ok());
     let for_routes = RateLimitLayer::builder(Rule::unlimited().key(Global).on_missing(OnMissing::Skip));
     assert!(for_routes.route("/a", Rule::new(limiter("a", "1/1m"))).build().is_ok());
     // One limiter for two routes is one limit for both.
