@@ -62,14 +62,14 @@ impl Hunt {
         let copy = target_directory()?.join("planted");
         fs::create_dir_all(&copy).with_context(|| format!("cannot make {}", copy.display()))?;
         SOURCES.iter().try_for_each(|source| replace_all(Path::new(source), &copy.join(source)))?;
+        // Each finds its place, before the first is looked for.
+        bugs.iter().try_for_each(|bug| restore(bug.plant(&copy)?))?;
         let mut missed = Vec::new();
         for bug in &bugs {
             eprintln!("\n=== {}: {}", bug.name, bug.says);
             let originals = bug.plant(&copy)?;
             let found = self.search(&copy)?;
-            for (file, text) in originals {
-                fs::write(&file, text).with_context(|| format!("cannot restore {}", file.display()))?;
-            }
+            restore(originals)?;
             match found {
                 Some(found) => println!("RESULT prove/{proof}/planted/{} {found}", bug.name),
                 None => {
@@ -155,6 +155,12 @@ impl Bug {
         }
         Ok(originals)
     }
+}
+
+fn restore(originals: Vec<(PathBuf, String)>) -> Result<()> {
+    originals.into_iter().try_for_each(|(file, text)| {
+        fs::write(&file, text).with_context(|| format!("cannot restore {}", file.display()))
+    })
 }
 
 /// Leaves nothing of an earlier copy: cargo would build a file that has been moved or deleted since.
