@@ -30,7 +30,7 @@ pub(crate) fn install() -> Result<Checked> {
 /// Has the parser read the older headers of the middleware.
 pub(crate) fn older_headers() -> Result<Checked> {
     // Built by the tests before.
-    command("cargo test --locked --workspace --all-features --test older_headers")
+    command("cargo test --locked --workspace --all-features --test middleware older_headers")
         .environment("TOLLGATE_READ_HEADERS", directory()?.join("read.mjs").to_string_lossy())
         .arguments(["--", "--ignored"])
         .run()

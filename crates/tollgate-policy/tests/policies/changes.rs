@@ -1,7 +1,5 @@
 //! What is said of two files that differ.
 
-#![allow(clippy::unwrap_used, reason = "this is a test")]
-
 use tollgate_policy::{Change, Config};
 
 fn changes(before: &str, after: &str) -> String {

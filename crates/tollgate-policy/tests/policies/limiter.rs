@@ -1,8 +1,6 @@
 //! Policies over a store: who decides, what is tried out, what a store in trouble means, and how policies are
 //! replaced.
 
-#![expect(clippy::unwrap_used, reason = "an error here is a failed test")]
-
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};

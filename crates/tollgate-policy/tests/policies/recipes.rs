@@ -1,7 +1,5 @@
 //! The recipes of docs/policies.md, read out of the document and played.
 
-#![allow(clippy::unwrap_used, reason = "this is a test")]
-
 use std::collections::BTreeSet;
 use std::time::Duration;
 
@@ -9,7 +7,7 @@ use tollgate::{ManualClock, MemoryStore, Timestamp};
 use tollgate_policy::{Attributes, CheckError, Config, PolicyDecision, PolicyLimiter, Sources};
 use tollgate_testkit::{Fault, FaultyStore, block_on};
 
-const GUIDE: &str = include_str!("../../../docs/policies.md");
+const GUIDE: &str = include_str!("../../../../docs/policies.md");
 
 /// A limiter by a recipe, and the clock of its counters.
 struct Played {

@@ -1,7 +1,5 @@
 //! The text of every problem and of every warning, the JSON Schema, and the examples.
 
-#![allow(clippy::unwrap_used, reason = "this is a test")]
-
 use std::collections::BTreeSet;
 use std::error::Error;
 use std::fmt::Debug;

@@ -1,7 +1,5 @@
 //! What policies ask of a request, and when.
 
-#![allow(clippy::unwrap_used, reason = "this is a test")]
-
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -121,7 +119,7 @@ fn a_policy_that_another_condition_excludes_asks_for_nothing() {
         let values =
             [("path", path), ("ip", "192.0.2.7"), ("plan", "gold"), ("user", "alice"), ("units", "3")];
         let (outcome, names) = play(&policies, &values, &lazy, &[]);
-        assert_eq!(names, asked.iter().map(|name| (*name).into()).collect::<Vec<_>>(), "{path}");
+        assert_eq!(names, asked.iter().map(|name| Box::<str>::from(*name)).collect::<Vec<_>>(), "{path}");
         let all: Attributes<'_> = values.into_iter().collect();
         assert_eq!(outcome.unwrap(), said(&policies.charges(&all, 1).unwrap()), "{path}");
     }

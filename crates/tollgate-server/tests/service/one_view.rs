@@ -1,6 +1,6 @@
 //! A request is seen and answered in one way: by the service, however it is asked, by `explain` and by the middleware.
 //!
-//! The middleware's servers play the same table in `crates/tollgate-tower/tests/axum/one_view.rs`.
+//! The middleware's servers play the same table in `crates/tollgate-tower/tests/middleware/axum/one_view.rs`.
 
 #![allow(clippy::expect_used, reason = "this is a test")]
 

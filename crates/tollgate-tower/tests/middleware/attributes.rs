@@ -1,8 +1,5 @@
 //! What policies are told of a request.
 
-#![cfg(all(feature = "policy", feature = "jwt"))]
-#![allow(clippy::unwrap_used, reason = "helpers of tests")]
-
 use http::{HeaderName, Request};
 use tollgate::{ManualClock, MemoryStore, Timestamp};
 use tollgate_policy::{CheckError, Config, PolicyDecision, PolicyLimiter, Refusal, Unknown, View};
@@ -13,7 +10,7 @@ use tollgate_tower::key::{
 };
 use tollgate_tower::{AttributeError, AttributeSources, Head, MatchedRoute};
 
-const TOKENS: &str = include_str!("jwt/tokens.json");
+const TOKENS: &str = include_str!("../jwt/tokens.json");
 const API_KEY: HeaderName = HeaderName::from_static("x-api-key");
 
 fn sources() -> AttributeSources {

@@ -1,7 +1,5 @@
 //! Whom a request is counted for behind proxies, whatever its headers say.
 
-#![allow(clippy::unwrap_used, reason = "helpers of tests")]
-
 use std::collections::HashMap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 

@@ -1,8 +1,5 @@
 //! Units of a client that leaves while a real Redis is asked for them.
 
-#![cfg(feature = "tokio")]
-#![allow(clippy::unwrap_used, reason = "helpers of tests")]
-
 use std::convert::Infallible;
 use std::pin::pin;
 use std::task::{Context, Waker};

@@ -1,7 +1,5 @@
 //! What the headers of each format say, read back by another's parser where there is one.
 
-#![allow(clippy::unwrap_used, reason = "helpers of tests")]
-
 use std::time::Duration;
 
 use http::HeaderMap;

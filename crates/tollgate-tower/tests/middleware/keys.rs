@@ -1,7 +1,5 @@
 //! What extractors find, and what they say where they find nothing.
 
-#![allow(clippy::unwrap_used, reason = "helpers of tests")]
-
 use std::net::IpAddr;
 
 use http::Request;

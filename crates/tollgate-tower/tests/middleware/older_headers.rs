@@ -2,12 +2,6 @@
 //!
 //! `cargo xtask test` installs the parser and runs this; `TOLLGATE_READ_HEADERS` is where its `read.mjs` is then.
 
-#![allow(clippy::unwrap_used, reason = "helpers of tests")]
-#![cfg(feature = "axum")]
-
-#[allow(dead_code, reason = "the other tests need the rest")]
-mod support;
-
 use std::process::Command;
 
 use axum::Router;

@@ -1,7 +1,5 @@
 //! The contract of tower: who is ready, who is called, and that nothing else changes.
 
-#![allow(clippy::unwrap_used, reason = "helpers of tests")]
-
 use std::future::{Ready, ready};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};

@@ -1,15 +1,9 @@
 //! The example `spring_starter` on a real Redis, beside the published starter's steps: what its annotations say is
 //! enforced, which on a method or a class alone they are not there.
 
-#![cfg(feature = "axum")]
-#![allow(clippy::unwrap_used, reason = "helpers of tests")]
-
-#[path = "../examples/spring_starter.rs"]
+#[path = "../../examples/spring_starter.rs"]
 #[allow(dead_code, reason = "its `main` is not called")]
-mod spring_starter;
-#[path = "support/mod.rs"]
-#[allow(dead_code, reason = "every test file uses a part of it")]
-mod support;
+mod example;
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -20,7 +14,7 @@ use tollgate::Timestamp;
 use tollgate_testkit::instant;
 use tollgate_testkit::servers::{Server, Settings, Software};
 
-use crate::spring_starter::{Properties, app};
+use self::example::{Properties, app};
 use crate::support::{Answer, send, serve};
 
 /// A server whose clock stands still, so that no window ends in the middle of a test.

@@ -1,8 +1,5 @@
 //! Which tokens are valid, and that nothing is counted by those that are not.
 
-#![cfg(feature = "jwt")]
-#![allow(clippy::unwrap_used, reason = "helpers of tests")]
-
 use std::time::Duration;
 
 use base64ct::{Base64UrlUnpadded, Encoding};
@@ -19,12 +16,12 @@ use tollgate_tower::key::jwt::{Algorithm, Claim, Keys, KeysError, TokenError, Ve
 use tollgate_tower::key::{Global, Identity, KeyExtractor};
 
 /// Keys and tokens that other libraries have made: see `jwt/make.py`.
-const KEYS: &str = include_str!("jwt/keys.json");
-const TOKENS: &str = include_str!("jwt/tokens.json");
-const RSA_PEM: &str = include_str!("jwt/rsa.pem");
-const P256_PEM: &str = include_str!("jwt/p256.pem");
-const P384_PEM: &str = include_str!("jwt/p384.pem");
-const ED25519_PEM: &str = include_str!("jwt/ed25519.pem");
+const KEYS: &str = include_str!("../jwt/keys.json");
+const TOKENS: &str = include_str!("../jwt/tokens.json");
+const RSA_PEM: &str = include_str!("../jwt/rsa.pem");
+const P256_PEM: &str = include_str!("../jwt/p256.pem");
+const P384_PEM: &str = include_str!("../jwt/p384.pem");
+const ED25519_PEM: &str = include_str!("../jwt/ed25519.pem");
 
 const ALGORITHMS: [Algorithm; 12] = [
     Algorithm::Hs256,

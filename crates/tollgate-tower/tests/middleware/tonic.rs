@@ -1,8 +1,5 @@
 //! Limits in front of tonic, over real sockets: what its own client and its own reader of details see.
 
-#![allow(clippy::unwrap_used, reason = "helpers of tests")]
-#![cfg(feature = "tonic")]
-
 use std::net::SocketAddr;
 use std::time::Duration;
 

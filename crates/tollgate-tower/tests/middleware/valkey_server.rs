@@ -1,15 +1,9 @@
 //! The example `valkey_server` on a real Valkey, with tokens that an issuer has signed: what the published server
 //! answers, and what it should.
 
-#![cfg(all(feature = "axum", feature = "jwt"))]
-#![allow(clippy::unwrap_used, reason = "helpers of tests")]
-
-#[path = "support/mod.rs"]
-#[allow(dead_code, reason = "every test file uses a part of it")]
-mod support;
-#[path = "../examples/valkey_server.rs"]
+#[path = "../../examples/valkey_server.rs"]
 #[allow(dead_code, reason = "its `main` is not called")]
-mod valkey_server;
+mod example;
 
 use std::net::SocketAddr;
 
@@ -110,7 +104,7 @@ async fn data(address: SocketAddr, token: &str) -> Answer {
 async fn the_fourth_request_of_a_minute_is_denied_and_the_next_minute_begins_anew() {
     let (issuer, valkey) = (Issuer::start().await, Settings::new(Software::Valkey).steered_clock().start());
     valkey.clock().set(instant("2026-03-15T12:00:10Z"));
-    let address = serve(valkey_server::app(variables(&issuer, &valkey, 3, 60)).await.unwrap()).await;
+    let address = serve(example::app(variables(&issuer, &valkey, 3, 60)).await.unwrap()).await;
     let token = issuer.token_of("alice");
     for (time, status) in
         [("12:00:10", 200), ("12:00:30", 200), ("12:00:45", 200), ("12:00:55", 429), ("12:01:00", 200)]
@@ -141,7 +135,7 @@ async fn each_user_is_counted_under_the_keys_of_the_published_server() {
     let counting = runs.clone();
     let handler = on_get(move || async move { counting.add() });
     let routes = Router::new().route("/api/data", handler);
-    let limited = valkey_server::limited(routes, variables(&issuer, &valkey, 2, TEN_YEARS)).await.unwrap();
+    let limited = example::limited(routes, variables(&issuer, &valkey, 2, TEN_YEARS)).await.unwrap();
     let address = serve(limited).await;
 
     let bucket = valkey.time().as_unix_millis() / 1_000 / TEN_YEARS as i64;
@@ -164,7 +158,7 @@ async fn each_user_is_counted_under_the_keys_of_the_published_server() {
 #[tokio::test]
 async fn who_proves_nothing_is_answered_401_and_counted_nowhere() {
     let (issuer, valkey) = (Issuer::start().await, Server::start(Software::Valkey));
-    let address = serve(valkey_server::app(variables(&issuer, &valkey, 3, TEN_YEARS)).await.unwrap()).await;
+    let address = serve(example::app(variables(&issuer, &valkey, 3, TEN_YEARS)).await.unwrap()).await;
     let good = issuer.token_of("alice");
     let (message, signature) = good.rsplit_once('.').unwrap();
     let (header, _) = message.split_once('.').unwrap();
@@ -216,7 +210,7 @@ async fn who_proves_nothing_is_answered_401_and_counted_nowhere() {
 #[tokio::test]
 async fn the_public_route_asks_nobody_and_a_store_that_is_away_lets_all_pass() {
     let (issuer, valkey) = (Issuer::start().await, Server::start(Software::Valkey));
-    let address = serve(valkey_server::app(variables(&issuer, &valkey, 1, TEN_YEARS)).await.unwrap()).await;
+    let address = serve(example::app(variables(&issuer, &valkey, 1, TEN_YEARS)).await.unwrap()).await;
     let token = issuer.token_of("alice");
     assert_eq!(data(address, &token).await.status, StatusCode::OK);
     assert_eq!(data(address, &token).await.status, StatusCode::TOO_MANY_REQUESTS);
@@ -244,7 +238,7 @@ async fn what_cannot_be_is_named() {
         ("KEYCLOAK_REALM", "other", "KEYCLOAK_REALM: /realms/other/"),
     ] {
         let with = |other: &str| if other == name { Some(value.to_owned()) } else { known(other) };
-        let error = valkey_server::app(with).await.unwrap_err().to_string();
+        let error = example::app(with).await.unwrap_err().to_string();
         assert!(error.contains(says), "{name}={value}: {error}");
     }
 }

@@ -1,7 +1,5 @@
 //! Headers and cookies as keys.
 
-#![allow(clippy::unwrap_used, reason = "helpers of tests")]
-
 use http::{HeaderName, HeaderValue, Request, header};
 use tollgate::Key;
 use tollgate_testkit::block_on;

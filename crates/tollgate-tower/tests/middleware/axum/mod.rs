@@ -1,8 +1,5 @@
 //! Limits in front of axum, over real sockets.
 
-#![allow(clippy::unwrap_used, reason = "helpers of tests")]
-#![cfg(feature = "axum")]
-
 mod after;
 mod answers;
 mod connections;
@@ -14,8 +11,6 @@ mod one_view;
 mod policies;
 mod routes;
 mod setup;
-#[path = "../support/mod.rs"]
-mod support;
 mod trouble;
 #[cfg(feature = "policy")]
 mod ways_around;

@@ -26,7 +26,7 @@ use tower_layer::Layer;
 
 use crate::support::{PATIENCE, clock, send, serve};
 
-const TOKENS: &str = include_str!("../jwt/tokens.json");
+const TOKENS: &str = include_str!("../../jwt/tokens.json");
 
 /// Which server there is, and where.
 #[derive(Debug, Clone, Copy)]
