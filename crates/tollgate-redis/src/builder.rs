@@ -105,10 +105,11 @@ impl RedisStoreBuilder {
         self
     }
 
-    /// Calls under way to each server, 1,024 unless said otherwise, and at least 1. What comes on top waits, no
-    /// longer than a decision may take. A call is a batch of decisions.
-    pub fn calls_in_flight(mut self, calls: usize) -> Self {
-        self.settings.in_flight = calls.max(1);
+    /// How many counters may be under way to each server, 16,384 unless said otherwise, and at least 1. A request has
+    /// one for each of its quotas, and goes alone if it has more than that. What comes on top waits, no longer than a
+    /// decision may take. What is answered by a server that is near takes a few hundred.
+    pub fn counters_in_flight(mut self, counters: usize) -> Self {
+        self.settings.counters_in_flight = counters.max(1);
         self
     }
 

@@ -25,9 +25,9 @@ pub enum RedisError {
     /// primary, has too few replicas or cannot save. A retry helps once that is over.
     #[error("the store is not ready to count")]
     NotReady,
-    /// As many calls as are allowed were under way. The fault of the load or of a slow server; a retry helps
-    /// once there is less of it.
-    #[error("too many calls to the store are under way")]
+    /// Too many requests were waiting for the server, so this one was not sent in time. The fault of the load or of a
+    /// slow server; a retry helps once there is less of it.
+    #[error("too many requests to the store are waiting")]
     Overloaded,
     /// No answer came in time, or the connection broke before one came. Whether the server charged, or still
     /// will, is unknown: a retry may charge twice.

@@ -25,16 +25,8 @@ use crate::script::Windows;
 pub(crate) type KeyText = Box<[u8]>;
 
 /// Where a key lies on a Cluster. Elsewhere all lie in the first.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Slot(pub(crate) u16);
-
-impl Slot {
-    pub(crate) const COUNT: usize = 16_384;
-
-    pub(crate) const fn index(self) -> usize {
-        self.0 as usize % Self::COUNT
-    }
-}
 
 /// How the key of a counter shows who is counted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]

@@ -32,13 +32,13 @@
 //! # The way of a request
 //!
 //! ```text
-//! charges ─▶ question ─▶ denials ─▶ batch ─▶ script ─▶ topology ─▶ node ─▶ server
-//!            names its    denied     group    written   who has     a few
-//!            counters     already?   commit   and read  the slot    connections
+//! charges ─▶ question ─▶ denials ─▶ topology ─▶ lane ─────▶ batch ─▶ script ─▶ node ─▶ server
+//!            names its    denied     who has     waits for   group    written   a few
+//!            counters     already?   the slot    its server  commit   and read  connections
 //! ```
 //!
-//! Requests that come while a call is under way go together in the next call. A request that finds the store idle
-//! is sent at once. Equal requests of a call are one step of the script, whose result is handed out as if each had
+//! Requests that come while a batch is under way to their server go together in the next. A request that finds the
+//! server idle is sent at once. On a Cluster, a batch is a call for each slot, and all of them are sent together. Equal requests of a call are one step of the script, whose result is handed out as if each had
 //! been taken by itself, one after another.
 //!
 //! # Consistency
@@ -83,11 +83,13 @@
 mod across;
 mod batch;
 mod builder;
+mod calls;
 mod canonical;
 mod denials;
 mod doctor;
 mod error;
 mod keys;
+mod lane;
 mod layout;
 mod node;
 mod pace;

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use thiserror::Error;
 
+use crate::lane::Bounds;
 use crate::node::LookUps;
 use crate::password::{Password, PasswordError};
 use crate::tls::{Tls, TlsError};
@@ -22,8 +23,8 @@ pub(crate) struct Settings {
     /// Connections to each server. One carries what a server can count; a second one keeps serving while the
     /// first is set up anew.
     pub(crate) connections: usize,
-    /// Calls that may be under way to each server. One is a batch, but on a cluster each slot has its own.
-    pub(crate) in_flight: usize,
+    /// Counters that may be under way to each server.
+    pub(crate) counters_in_flight: usize,
     pub(crate) tls: Tls,
     pub(crate) sentinel_user: Option<Box<str>>,
     pub(crate) sentinel_password: Option<Password>,
@@ -31,13 +32,13 @@ pub(crate) struct Settings {
 
 impl fmt::Debug for Settings {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { url, timeout, connect_timeout, connections, in_flight, tls, .. } = self;
+        let Self { url, timeout, connect_timeout, connections, counters_in_flight, tls, .. } = self;
         f.debug_struct("Settings")
             .field("url", url)
             .field("timeout", timeout)
             .field("connect_timeout", connect_timeout)
             .field("connections", connections)
-            .field("in_flight", in_flight)
+            .field("counters_in_flight", counters_in_flight)
             .field("tls", tls)
             .finish_non_exhaustive()
     }
@@ -86,11 +87,16 @@ impl Settings {
             timeout: Duration::from_millis(20),
             connect_timeout: Duration::from_millis(250),
             connections: 2,
-            in_flight: 1024,
+            counters_in_flight: 16_384,
             tls: Tls::new(),
             sentinel_user: None,
             sentinel_password: None,
         }
+    }
+
+    /// What the lane of a server may grow to.
+    pub(crate) fn bounds(&self) -> Bounds {
+        Bounds { under_way: self.counters_in_flight, prompt: self.timeout / 2 }
     }
 
     /// # Errors

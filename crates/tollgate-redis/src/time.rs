@@ -28,10 +28,6 @@ impl ServerTime {
         Self { base: instant(), at_base: AtomicI64::new(SystemClock.now().as_unix_millis()) }
     }
 
-    pub(crate) fn estimate(&self) -> Timestamp {
-        self.estimate_at(instant())
-    }
-
     /// What it was then, or will be.
     pub(crate) fn estimate_at(&self, instant: Instant) -> Timestamp {
         let since_base = self.millis(instant);
@@ -69,10 +65,10 @@ mod tests {
             let sent = instant();
             tokio::time::advance(Duration::from_millis(2)).await;
             time.learn(Timestamp::from_unix_millis(said), sent, instant());
-            let estimate = time.estimate().as_unix_millis();
+            let estimate = time.estimate_at(instant()).as_unix_millis();
             assert!((said..=said + 2).contains(&estimate), "{estimate} of {said}");
             tokio::time::advance(Duration::from_secs(7)).await;
-            assert_eq!(time.estimate().as_unix_millis(), estimate + 7_000);
+            assert_eq!(time.estimate_at(instant()).as_unix_millis(), estimate + 7_000);
         }
     }
 
@@ -84,6 +80,6 @@ mod tests {
         tokio::time::advance(Duration::from_millis(500)).await;
         // Said at any time since; 200 ms after the question is the truth.
         time.learn(Timestamp::from_unix_millis(1_200), sent, instant());
-        assert_eq!(time.estimate().as_unix_millis(), 1_500);
+        assert_eq!(time.estimate_at(instant()).as_unix_millis(), 1_500);
     }
 }

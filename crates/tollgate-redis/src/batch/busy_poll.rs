@@ -9,8 +9,6 @@ use std::time::Duration;
 
 use tokio::task::yield_now;
 
-use crate::time::instant;
-
 /// So many requests are a crowd. For fewer, looking costs more than to be woken.
 pub(super) const CROWD: usize = 16;
 
@@ -29,59 +27,58 @@ pub(super) struct BusyPoll {
 }
 
 impl BusyPoll {
-    /// Awaits the reply to a crowd, whose requests are sent by the first poll.
-    pub(super) async fn reply<T>(&self, mut reply: impl Future<Output = T> + Unpin) -> T {
-        let sent = instant();
-        if !self.is_far.load(Relaxed) {
-            for _ in 0..LOOKS {
-                tokio::select! {
-                    biased;
-                    reply = &mut reply => return reply,
-                    () = yield_now() => {}
-                }
-            }
+    /// Looks for the reply to a crowd, for as long as that is worth while.
+    pub(super) async fn look_for(&self, is_there: impl Fn() -> bool) {
+        if self.is_far.load(Relaxed) {
+            return;
         }
-        let reply = reply.await;
-        self.is_far.store(sent.elapsed() > NEAR, Relaxed);
-        reply
+        for _ in 0..LOOKS {
+            if is_there() {
+                return;
+            }
+            yield_now().await;
+        }
+    }
+
+    /// The reply to a crowd took so long.
+    pub(super) fn learn(&self, took: Duration) {
+        self.is_far.store(took > NEAR, Relaxed);
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use std::future::poll_fn;
-    use std::pin::pin;
-    use std::task::Poll;
-
-    use tokio::time::{sleep, timeout};
+    use std::cell::Cell;
 
     use super::*;
+    use crate::time::instant;
 
-    /// Whether a reply is found that is there at the third look and tells nobody.
-    async fn finds(busy_poll: &BusyPoll) -> bool {
-        let mut looks = 0;
-        let reply = poll_fn(|_| {
-            looks += 1;
-            if looks < 3 { Poll::Pending } else { Poll::Ready(()) }
-        });
-        timeout(Duration::from_secs(1), busy_poll.reply(reply)).await.is_ok()
+    /// How often a reply is looked for that is there at the third look.
+    async fn looks(busy_poll: &BusyPoll) -> usize {
+        let looks = Cell::new(0);
+        let is_there = || {
+            looks.set(looks.get() + 1);
+            looks.get() == 3
+        };
+        busy_poll.look_for(is_there).await;
+        looks.get()
     }
 
-    #[tokio::test(start_paused = true)]
+    #[tokio::test]
     async fn a_reply_is_looked_for_unless_the_last_was_late() {
         let busy_poll = BusyPoll::default();
-        assert!(finds(&busy_poll).await);
-        busy_poll.reply(pin!(sleep(Duration::from_millis(1)))).await;
-        assert!(!finds(&busy_poll).await);
-        busy_poll.reply(pin!(yield_now())).await;
-        assert!(finds(&busy_poll).await);
+        assert_eq!(looks(&busy_poll).await, 3);
+        busy_poll.learn(Duration::from_millis(1));
+        assert_eq!(looks(&busy_poll).await, 0);
+        busy_poll.learn(Duration::from_micros(100));
+        assert_eq!(looks(&busy_poll).await, 3);
     }
 
     #[tokio::test(start_paused = true)]
     async fn others_have_their_turn_meanwhile() {
         let (busy_poll, other, begun) = (BusyPoll::default(), tokio::spawn(async {}), instant());
-        let reply = poll_fn(|_| if other.is_finished() { Poll::Ready(()) } else { Poll::Pending });
-        let _ = timeout(Duration::from_secs(1), busy_poll.reply(reply)).await;
+        busy_poll.look_for(|| other.is_finished()).await;
+        assert!(other.is_finished());
         assert_eq!(begun.elapsed(), Duration::ZERO, "it was found without falling asleep");
     }
 }

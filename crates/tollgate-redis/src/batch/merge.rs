@@ -1,50 +1,95 @@
-//! One order for the requests of a batch, in which equals stand together and become one step of the script.
+//! One order for the requests of a batch, in which those of one call stand together, and among them equals, which become
+//! one step of the script.
 //!
 //! Any order will do, for nobody could tell in which order requests came that were under way at once. Each is
 //! answered as if all had been taken one by one in this order.
 
+use std::ops::Range;
+
+use redis::Value;
 use smallvec::{SmallVec, smallvec};
 use tollgate::StoreError;
 
 use crate::RedisError;
-use crate::script::{Answer, Group, Reply, Request, Step};
+use crate::keys::Slot;
+use crate::lane::Entry;
+use crate::node::Node;
+use crate::script::{self, Group, Reply, Request, Step};
+use crate::time::{Instant, instant};
 
 /// The requests of a batch in the order in which they are taken.
 #[derive(Debug)]
-pub(crate) struct Merged<'a> {
-    requests: &'a [Request],
+pub(crate) struct Merged {
     /// Indices of requests.
     order: SmallVec<[usize; 1]>,
-    /// How many of the order are taken as one.
-    runs: SmallVec<[usize; 1]>,
+    /// Which of the order are taken as one.
+    runs: SmallVec<[Range<usize>; 1]>,
+    parts: SmallVec<[Part; 1]>,
 }
 
-impl<'a> Merged<'a> {
-    pub(crate) fn new(requests: &'a [Request]) -> Self {
-        let mut order: SmallVec<[usize; 1]> = (0..requests.len()).collect();
-        order.sort_unstable_by(|a, b| requests[*a].cmp(&requests[*b]));
-        let equal = |a: &usize, b: &usize| requests[*a].step.merges() && requests[*a] == requests[*b];
-        let runs = order.chunk_by(equal).map(<[usize]>::len).collect();
-        Self { requests, order, runs }
+/// Requests of a batch that go in one call: on a Cluster, those of one slot.
+#[derive(Debug, Clone)]
+struct Part {
+    slot: Slot,
+    /// Which of all runs.
+    runs: Range<usize>,
+}
+
+impl Merged {
+    pub(crate) fn new(entries: &[Entry]) -> Self {
+        let mut order: SmallVec<[usize; 1]> = (0..entries.len()).collect();
+        if entries.len() > 1 {
+            order.sort_unstable_by(|a, b| {
+                let (a, b) = (&entries[*a], &entries[*b]);
+                a.slot.cmp(&b.slot).then_with(|| a.request.cmp(&b.request))
+            });
+        }
+        let (mut runs, mut parts) = (SmallVec::<[Range<usize>; 1]>::new(), SmallVec::<[Part; 1]>::new());
+        for (place, index) in order.iter().enumerate() {
+            let Entry { slot, request, .. } = &entries[*index];
+            let is_next = parts.last().is_none_or(|part| part.slot != *slot);
+            match runs.last_mut() {
+                Some(run)
+                    if !is_next && request.step.merges() && *request == entries[order[run.start]].request =>
+                {
+                    run.end += 1;
+                }
+                _ => runs.push(place..place + 1),
+            }
+            if is_next {
+                parts.push(Part { slot: *slot, runs: runs.len() - 1..runs.len() });
+            }
+            if let Some(part) = parts.last_mut() {
+                part.runs.end = runs.len();
+            }
+        }
+        Self { order, runs, parts }
     }
 
-    /// Indices of the requests in the order in which they are taken.
-    #[cfg(test)]
-    pub(crate) fn order(&self) -> impl Iterator<Item = usize> {
-        self.order.iter().copied()
+    /// How many parts there are; each has a place.
+    pub(crate) fn parts(&self) -> usize {
+        self.parts.len()
+    }
+
+    /// Indices of the requests of the part at this place, in the order in which they are taken.
+    pub(crate) fn order(&self, place: usize) -> &[usize] {
+        let runs = &self.runs[self.parts[place].runs.clone()];
+        let (first, last) = (runs.first().map_or(0, |run| run.start), runs.last().map_or(0, |run| run.end));
+        &self.order[first..last]
     }
 
     /// Whether all requests are of the same counters.
-    pub(crate) fn has_one_set_of_keys(&self) -> bool {
-        let mut firsts = self.runs().map(|(first, _)| &first.keys);
+    pub(crate) fn has_one_set_of_keys(&self, entries: &[Entry]) -> bool {
+        let mut firsts = self.runs.iter().map(|run| &self.first(run, entries).keys);
         firsts.next().is_none_or(|keys| firsts.all(|others| others == keys))
     }
 
-    /// One group for all runs with the same shapes and as many requests in them.
-    pub(crate) fn groups(&self) -> SmallVec<[Group<'a>; 1]> {
+    /// One group for all runs of the part at this place with the same shapes and as many requests in them.
+    pub(crate) fn groups<'a>(&self, place: usize, entries: &'a [Entry]) -> SmallVec<[Group<'a>; 1]> {
         let mut groups = SmallVec::<[Group<'a>; 1]>::new();
-        for (first, times) in self.runs() {
-            let Request { step, shapes, keys } = first;
+        for run in self.runs(place) {
+            let Request { step, shapes, keys } = self.first(&run, entries);
+            let times = run.len();
             match groups.last_mut() {
                 Some(group)
                     if group.times == times && group.step == *step && group.shapes == shapes.as_slice() =>
@@ -57,31 +102,51 @@ impl<'a> Merged<'a> {
         groups
     }
 
-    /// Hands every request its answer.
+    /// Answers all requests of the part at this place by a reply of this server to what was sent then.
+    pub(crate) fn answer(
+        &self,
+        place: usize,
+        entries: &mut [Entry],
+        reply: Value,
+        server: &Node,
+        sent: Instant,
+    ) {
+        let answered = script::decode(reply).and_then(|reply| {
+            // First, because who is told that its window is not open asks again at once, by the time known then.
+            server.lane().time().learn(reply.now(), sent, instant());
+            self.hand_out(place, entries, reply)
+        });
+        if let Err(error) = answered {
+            for index in self.order(place) {
+                entries[*index].waiter.answer(Err(error.clone()));
+            }
+        }
+    }
+
+    /// Hands every request of the part its answer.
     pub(crate) fn hand_out(
         &self,
+        place: usize,
+        entries: &mut [Entry],
         mut reply: Reply,
-        mut answer: impl FnMut(usize, Answer),
     ) -> Result<(), StoreError> {
-        let mut order = self.order.iter().copied();
-        for (request, times) in self.runs() {
-            let mut next = reply.next(request)?;
-            for index in order.by_ref().take(times) {
-                answer(index, next.clone());
-                next.step_on(request);
+        for run in self.runs(place) {
+            let first = self.order[run.start];
+            let mut next = reply.next(&entries[first].request)?;
+            for index in &self.order[run] {
+                entries[*index].waiter.answer(Ok(next.clone()));
+                next.step_on(&entries[first].request);
             }
         }
         if reply.is_over() { Ok(()) } else { Err(RedisError::BadReply.into()) }
     }
 
-    /// The first request of each run, and how many there are.
-    fn runs(&self) -> impl Iterator<Item = (&'a Request, usize)> {
-        let mut start = 0;
-        self.runs.iter().map(move |&times| {
-            let first = &self.requests[self.order[start]];
-            start += times;
-            (first, times)
-        })
+    fn runs(&self, place: usize) -> impl Iterator<Item = Range<usize>> {
+        self.runs[self.parts[place].runs.clone()].iter().cloned()
+    }
+
+    fn first<'a>(&self, run: &Range<usize>, entries: &'a [Entry]) -> &'a Request {
+        &entries[self.order[run.start]].request
     }
 }
 

@@ -72,7 +72,7 @@ pub(super) fn on(trouble: &Trouble) -> Advice {
         Trouble::Stopped(_) | Trouble::BadReply => {
             Advice::new("see that it is Redis 7.0 or Valkey 7.2, or newer")
         }
-        Trouble::Overloaded | Trouble::Late | Trouble::TimedOut | Trouble::Cut => SILENT,
+        Trouble::Late | Trouble::TimedOut | Trouble::Cut => SILENT,
     }
 }
 

@@ -13,6 +13,7 @@ use tokio_rustls::TlsConnector;
 use super::Address;
 use super::connection::{Connection, Driver, Stream};
 use super::dial::dial;
+use crate::calls::Calls;
 use crate::settings::Checked;
 use crate::trouble::{Flavor, Trouble, Unconnected};
 use crate::url::Place;
@@ -73,14 +74,14 @@ pub(super) async fn driven(
     connection: &Connection,
     question: &Cmd,
 ) -> Result<Value, Trouble> {
-    let mut answer = connection.send(&question.get_packed_command(), 1)?;
+    let mut answer = connection.send(&Calls::of(question))?;
     tokio::select! {
         biased;
         () = driver => {}
-        answer = &mut answer => return answer.unwrap_or(Err(Trouble::Cut)),
+        answer = answer.next() => return answer,
     }
     // With its last step it has handed out the answer, or the reason why there is none.
-    answer.await.unwrap_or(Err(Trouble::Cut))
+    answer.next().await
 }
 
 async fn tcp(host: &str, port: u16, checked: &Checked) -> Result<TcpStream, Unconnected> {

@@ -5,18 +5,18 @@
 //! more which reply is whose.
 
 use std::collections::VecDeque;
-use std::future::Future;
+use std::future::{Future, poll_fn};
 use std::io;
-use std::mem::MaybeUninit;
+use std::mem::{self, MaybeUninit};
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker, ready};
 
 use redis::{Value, parse_redis_value};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
-use tokio::sync::oneshot;
 
 use super::frame;
+use crate::calls::Calls;
 use crate::trouble::{Trouble, Unconnected};
 
 /// How much is read in one go: the replies to a few batches.
@@ -24,10 +24,6 @@ const READ: usize = 16 * 1024;
 
 /// How much room is kept for what is written next: that of a few batches.
 const KEPT: usize = 64 * 1024;
-
-/// With more calls under way than this, further ones are left to the driver, which writes all that have come at once:
-/// to write and to read each by itself would cost both sides more than the call. Below it, a call is on its way sooner.
-const FEW: usize = 4;
 
 /// What calls are sent over. Clones share it.
 #[derive(Clone)]
@@ -37,8 +33,9 @@ pub(super) struct Connection(Arc<Mutex<Wire>>);
 /// told. Dropping it breaks the connection.
 pub(super) struct Driver(Arc<Mutex<Wire>>);
 
-/// Where a reply is awaited; be it an error of the server.
-pub(super) type Awaited = oneshot::Receiver<Result<Value, Trouble>>;
+/// Where the replies to calls that were sent together are awaited, one after another; be they errors of the server.
+/// Dropping it drops the replies that are still to come.
+pub(super) struct Replies(Arc<Mutex<Inbox>>);
 
 /// What a connection is made over.
 pub(super) trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
@@ -64,9 +61,18 @@ struct Wire {
 
 struct Waiting {
     /// `None` if nobody wants the reply.
-    reply: Option<oneshot::Sender<Result<Value, Trouble>>>,
+    inbox: Option<Arc<Mutex<Inbox>>>,
     /// Bytes that were written before the call.
     from: u64,
+}
+
+/// Replies that have come and were not taken yet.
+#[derive(Default)]
+struct Inbox {
+    replies: VecDeque<Result<Value, Trouble>>,
+    waker: Option<Waker>,
+    /// Whether nobody waits any more.
+    is_given_up: bool,
 }
 
 impl Connection {
@@ -83,34 +89,79 @@ impl Connection {
         (Self(wire.clone()), Driver(wire))
     }
 
-    /// Sends packed commands, so many of them, and gives where the reply to the last is awaited; those to the others
-    /// are dropped.
+    /// Sends calls at once, and gives where their replies are awaited.
     ///
     /// # Errors
     ///
     /// If the connection is over. Then nothing was sent.
-    pub(super) fn send(&self, packed: &[u8], commands: usize) -> Result<Awaited, Trouble> {
-        let mut wire = wire(&self.0);
+    pub(super) fn send(&self, calls: &Calls) -> Result<Replies, Trouble> {
+        let mut wire = lock(&self.0);
         if wire.stream.is_none() {
             return Err(Unconnected::HungUp.into());
         }
-        let (reply, awaited) = oneshot::channel();
-        let from = wire.written + wire.unwritten.len() as u64;
-        let is_busy = wire.waiting.len() > FEW;
-        wire.waiting.extend((1..commands).map(|_| Waiting { reply: None, from }));
-        wire.waiting.push_back(Waiting { reply: Some(reply), from });
-        wire.unwritten.extend_from_slice(packed);
-        if is_busy {
-            wire.waker.wake_by_ref();
-            return Ok(awaited);
-        }
+        let inbox = Arc::<Mutex<Inbox>>::default();
+        let before = wire.written + wire.unwritten.len() as u64;
+        wire.waiting.extend(calls.starts().map(|(start, is_wanted)| Waiting {
+            inbox: is_wanted.then(|| Arc::clone(&inbox)),
+            from: before + start as u64,
+        }));
+        wire.unwritten.extend_from_slice(calls.bytes());
         // Nobody is woken when there is room for more: the driver goes on with what is left, and asks to be woken.
         match wire.write(&mut Context::from_waker(Waker::noop())) {
             Ok(()) if wire.unwritten.is_empty() && !wire.is_unflushed => {}
             Ok(()) => wire.waker.wake_by_ref(),
             Err(_) => wire.close(&Trouble::Cut),
         }
-        Ok(awaited)
+        Ok(Replies(inbox))
+    }
+}
+
+impl Replies {
+    /// The next reply. Every call has one, be it that the connection has broken.
+    ///
+    /// # Cancel safety
+    ///
+    /// No reply is lost.
+    pub(super) async fn next(&mut self) -> Result<Value, Trouble> {
+        poll_fn(|context| {
+            let mut inbox = lock(&self.0);
+            match inbox.replies.pop_front() {
+                Some(reply) => Poll::Ready(reply),
+                None => {
+                    inbox.waker = Some(context.waker().clone());
+                    Poll::Pending
+                }
+            }
+        })
+        .await
+    }
+
+    /// Whether the next reply is there.
+    pub(super) fn is_there(&self) -> bool {
+        !lock(&self.0).replies.is_empty()
+    }
+}
+
+impl Drop for Replies {
+    fn drop(&mut self) {
+        let mut inbox = lock(&self.0);
+        inbox.is_given_up = true;
+        inbox.replies.clear();
+    }
+}
+
+impl Waiting {
+    /// Hands the reply to whoever waits for it.
+    fn answer(self, reply: Result<Value, Trouble>) {
+        let Some(inbox) = self.inbox else { return };
+        let mut inbox = lock(&inbox);
+        if inbox.is_given_up {
+            return;
+        }
+        inbox.replies.push_back(reply);
+        if let Some(waker) = inbox.waker.take() {
+            waker.wake();
+        }
     }
 }
 
@@ -118,7 +169,7 @@ impl Future for Driver {
     type Output = ();
 
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
-        let mut wire = wire(&self.0);
+        let mut wire = lock(&self.0);
         wire.waker.clone_from(context.waker());
         // Both ways each time: a server that waits for us to read would else keep us from writing for ever.
         if wire.write(context).is_err() {
@@ -132,13 +183,13 @@ impl Future for Driver {
 
 impl Drop for Driver {
     fn drop(&mut self) {
-        wire(&self.0).close(&Trouble::Cut);
+        lock(&self.0).close(&Trouble::Cut);
     }
 }
 
-fn wire(wire: &Mutex<Wire>) -> MutexGuard<'_, Wire> {
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     // Nothing that panics leaves it half changed.
-    wire.lock().unwrap_or_else(PoisonError::into_inner)
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Wire {
@@ -190,11 +241,7 @@ impl Wire {
             && let Some(length) = frame::length(bytes).ok()?
         {
             let reply = parse_redis_value(bytes.get(..length)?).ok()?;
-            let waiting = self.waiting.pop_front()?;
-            if let Some(waiting) = waiting.reply {
-                // Whoever has gone away misses nothing.
-                let _ = waiting.send(Ok(reply));
-            }
+            self.waiting.pop_front()?.answer(Ok(reply));
             end += length;
         }
         self.unread.drain(..end);
@@ -204,12 +251,9 @@ impl Wire {
     /// Ends it, and tells all who wait: why, or if nothing of a call was written, that it was not sent.
     fn close(&mut self, trouble: &Trouble) {
         self.stream = None;
-        for Waiting { reply, from } in self.waiting.drain(..) {
-            let is_unsent = from >= self.written;
-            let trouble = if is_unsent { Unconnected::HungUp.into() } else { trouble.clone() };
-            if let Some(reply) = reply {
-                let _ = reply.send(Err(trouble));
-            }
+        for waiting in mem::take(&mut self.waiting) {
+            let is_unsent = waiting.from >= self.written;
+            waiting.answer(Err(if is_unsent { Unconnected::HungUp.into() } else { trouble.clone() }));
         }
         self.waker.wake_by_ref();
     }
@@ -231,12 +275,24 @@ mod tests {
         (connection, driver, far)
     }
 
-    fn send(connection: &Connection, packed: &str) -> Awaited {
-        connection.send(packed.as_bytes(), 1).unwrap()
+    fn calls(texts: &[&str]) -> Calls {
+        let mut calls = Calls::default();
+        for text in texts {
+            calls.begin(0).extend_from_slice(text.as_bytes());
+        }
+        calls
     }
 
-    async fn reply(awaited: Awaited) -> Result<Value, Trouble> {
-        timeout(Duration::from_secs(20), awaited).await.expect("nobody was told").unwrap()
+    fn send(connection: &Connection, command: &str) -> Replies {
+        connection.send(&calls(&[command])).unwrap()
+    }
+
+    async fn next(replies: &mut Replies) -> Result<Value, Trouble> {
+        timeout(Duration::from_secs(20), replies.next()).await.expect("nobody was told")
+    }
+
+    async fn reply(mut replies: Replies) -> Result<Value, Trouble> {
+        next(&mut replies).await
     }
 
     const HUNG_UP: Trouble = Trouble::Unconnected(Unconnected::HungUp);
@@ -263,9 +319,26 @@ mod tests {
         let (connection, driver, mut far) = connection(99);
         tokio::spawn(driver);
         drop(send(&connection, "gone"));
-        let last = connection.send(b"two", 2).unwrap();
+        let last = connection.send(&calls(&["two"]).asking()).unwrap();
         far.write_all(b":1\r\n:2\r\n:3\r\n").await.unwrap();
         assert_eq!(reply(last).await, Ok(Value::Int(3)));
+    }
+
+    #[tokio::test]
+    async fn calls_that_go_together_are_answered_as_their_replies_come() {
+        let (connection, driver, mut far) = connection(99);
+        let driver = tokio::spawn(driver);
+        let mut replies = connection.send(&calls(&["first", "second", "third"])).unwrap();
+        let mut written = [0; 16];
+        far.read_exact(&mut written).await.unwrap();
+        assert_eq!(&written, b"firstsecondthird");
+        far.write_all(b":1\r\n").await.unwrap();
+        assert_eq!(next(&mut replies).await, Ok(Value::Int(1)));
+        far.write_all(b":2\r\n").await.unwrap();
+        assert_eq!(next(&mut replies).await, Ok(Value::Int(2)));
+        drop(far);
+        assert_eq!(next(&mut replies).await, Err(Trouble::Cut));
+        timeout(Duration::from_secs(20), driver).await.expect("it goes on").unwrap();
     }
 
     #[tokio::test]
@@ -276,7 +349,7 @@ mod tests {
         far.write_all(b":1\r\n:2\r\n").await.unwrap();
         assert_eq!(reply(first).await, Ok(Value::Int(1)));
         timeout(Duration::from_secs(20), driver).await.expect("it goes on").unwrap();
-        assert_eq!(connection.send(b"call", 1).unwrap_err(), HUNG_UP);
+        assert_eq!(connection.send(&calls(&["call"])).err(), Some(HUNG_UP));
         assert_eq!(far.read_to_end(&mut Vec::new()).await.unwrap(), 4, "it was not closed");
     }
 

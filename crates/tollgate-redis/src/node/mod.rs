@@ -1,4 +1,4 @@
-//! One server: a few connections to it, kept up in the background, and calls that end in time.
+//! One server: a few connections to it, kept up in the background, and the lane of requests that wait for it.
 //!
 //! Calls wait for a connection only while the first attempt to get one is under way. Once it has failed, they
 //! fail at once until a later attempt succeeds: there is no queue that grows while the server is away. A server
@@ -18,7 +18,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use redis::{Cmd, Value, cmd};
-use tokio::sync::{Mutex, Notify, Semaphore, SemaphorePermit, watch};
+use tokio::sync::{Mutex, Notify, watch};
 use tokio::task::JoinSet;
 use tokio::time::{timeout, timeout_at};
 
@@ -26,8 +26,10 @@ pub(crate) use self::address::Address;
 use self::breaker::Breaker;
 pub(crate) use self::connect::{Peer, ask_once};
 use self::connect::{connect, driven};
-use self::connection::{Awaited, Connection, Driver};
+use self::connection::{Connection, Driver, Replies};
 pub(crate) use self::dial::LookUps;
+use crate::calls::Calls;
+use crate::lane::Lane;
 use crate::pace::Pace;
 use crate::settings::Checked;
 use crate::time::{Instant, instant};
@@ -36,6 +38,7 @@ use crate::trouble::{Refusal, Trouble, Unconnected};
 /// One server. Dropping it closes its connections.
 pub(crate) struct Node {
     shared: Arc<Shared>,
+    lane: Arc<Lane>,
     /// One task for each connection.
     _keepers: JoinSet<()>,
 }
@@ -44,7 +47,6 @@ struct Shared {
     address: Address,
     checked: Arc<Checked>,
     links: watch::Sender<Links>,
-    in_flight: Semaphore,
     /// Held by whoever connects, so that the server is tried by one at a time.
     pace: Mutex<Pace>,
     script: Script,
@@ -87,12 +89,12 @@ pub(crate) enum Health {
 /// before the call comes.
 const SCRIPT_LOADS: usize = 10;
 
-/// What is sent in one go, packed.
-#[derive(Clone, Copy)]
-enum Sent<'a> {
-    Call(&'a [u8]),
-    /// `ASKING` and the call.
-    Asking(&'a [u8]),
+/// Calls that were sent to a server at once, and the replies that are still to come.
+pub(crate) struct Exchange {
+    shared: Arc<Shared>,
+    link: Arc<Link>,
+    replies: Replies,
+    sent: Instant,
 }
 
 impl Node {
@@ -107,7 +109,13 @@ impl Node {
         for _ in 0..shared.checked.settings.connections {
             keepers.spawn(keep_connected(shared.clone()));
         }
-        Self { shared, _keepers: keepers }
+        let lane = Arc::new(Lane::new(shared.checked.settings.bounds()));
+        Self { shared, lane, _keepers: keepers }
+    }
+
+    /// The requests that wait for this server.
+    pub(crate) const fn lane(&self) -> &Arc<Lane> {
+        &self.lane
     }
 
     pub(crate) fn address(&self) -> &Address {
@@ -135,52 +143,31 @@ impl Node {
         self.shared.is_away()
     }
 
-    /// Calls the script, which is loaded again if the server has lost it.
+    /// Sends calls at once. Waits only for the first attempt to connect.
+    pub(crate) async fn send(&self, calls: &Calls, deadline: Instant) -> Result<Exchange, Trouble> {
+        let link = self.link(deadline).await?;
+        let sent = instant();
+        if deadline <= sent {
+            return Err(Trouble::Late);
+        }
+        let replies = link.connection.send(calls).inspect_err(|_| self.shared.close(&link, None))?;
+        Ok(Exchange { shared: Arc::clone(&self.shared), link, replies, sent })
+    }
+
+    /// Makes one call of the script, which is loaded again if the server has lost it.
     ///
     /// # Cancel safety
     ///
     /// The call may run although its future was dropped; its reply goes to nobody.
-    pub(crate) fn call(
-        &self,
-        call: &[u8],
-        deadline: Instant,
-    ) -> impl Future<Output = Result<Value, Trouble>> {
-        self.call_script(Sent::Call(call), deadline)
-    }
-
-    /// As [`call`](Self::call), to a server that is about to take over the slot.
-    pub(crate) fn call_asking(
-        &self,
-        call: &[u8],
-        deadline: Instant,
-    ) -> impl Future<Output = Result<Value, Trouble>> {
-        self.call_script(Sent::Asking(call), deadline)
-    }
-
-    /// Asks anything else, and hands on the reply as it is, be it an error of the server.
-    pub(crate) async fn ask(&self, question: &Cmd, deadline: Instant) -> Result<Value, Trouble> {
-        let link = self.link(deadline).await?;
-        self.send(&link, Sent::Call(&question.get_packed_command()), deadline).await
-    }
-
-    async fn call_script(&self, call: Sent<'_>, deadline: Instant) -> Result<Value, Trouble> {
-        let link = self.link(deadline).await?;
-        let _permit = self.permit(deadline).await?;
+    pub(crate) async fn call(&self, call: &Calls, deadline: Instant) -> Result<Value, Trouble> {
         for _ in 0..SCRIPT_LOADS {
             let loads = self.shared.script.loads.load(Relaxed);
-            let answer = self.checked(self.send(&link, call, deadline).await?);
-            match &answer {
-                Err(Trouble::Refused(Refusal::NoScript)) => {}
-                Err(Trouble::Refused(Refusal::ReadOnly | Refusal::MasterDown)) => {
-                    // It is no primary any more, and would go on refusing for as long as we stay connected.
-                    // Behind its name there may be another server now.
-                    self.shared.close(&link, Some(Unconnected::Replica));
-                    return answer;
-                }
-                _ => return answer,
+            let answer = self.send(call, deadline).await?.only(deadline).await;
+            if answer != Err(Trouble::Refused(Refusal::NoScript)) {
+                return answer;
             }
             // It did not run. If the script cannot be loaded in time, that is all there is to be said.
-            match Box::pin(timeout_at(deadline, self.load_script(&link, loads, deadline))).await {
+            match Box::pin(timeout_at(deadline, self.load_script(loads, deadline))).await {
                 Ok(loaded) => loaded?,
                 Err(_) => break,
             }
@@ -188,64 +175,38 @@ impl Node {
         Err(Trouble::Refused(Refusal::NoScript))
     }
 
-    /// The right to have a call under way. Given back also if the caller goes away.
-    async fn permit(&self, deadline: Instant) -> Result<SemaphorePermit<'_>, Trouble> {
-        let in_flight = &self.shared.in_flight;
-        if let Ok(permit) = in_flight.try_acquire() {
-            return Ok(permit);
-        }
-        match Box::pin(timeout_at(deadline, in_flight.acquire())).await {
-            Ok(Ok(permit)) => Ok(permit),
-            // Only the deadline passes: nobody closes the semaphore.
-            Ok(Err(_)) | Err(_) => Err(Trouble::Overloaded),
+    /// Asks anything else, and hands on the reply as it is, be it an error of the server.
+    pub(crate) async fn ask(&self, question: &Cmd, deadline: Instant) -> Result<Value, Trouble> {
+        let mut exchange = self.send(&Calls::of(question), deadline).await?;
+        match timeout_at(deadline, exchange.next_as_it_is()).await {
+            Ok(reply) => reply,
+            Err(_) => Err(exchange.give_up()),
         }
     }
 
     /// Loads the script, unless another call has done so meanwhile.
-    async fn load_script(&self, link: &Arc<Link>, loads: u64, deadline: Instant) -> Result<(), Trouble> {
+    async fn load_script(&self, loads: u64, deadline: Instant) -> Result<(), Trouble> {
         let script = &self.shared.script;
         let _loading = script.loading.lock().await;
         if script.loads.load(Relaxed) != loads {
             return Ok(());
         }
-        let load = cmd("SCRIPT").arg("LOAD").arg(self.shared.checked.script).get_packed_command();
-        // Whatever becomes of the load, the call did not run.
-        let unloaded = |_| Trouble::Refused(Refusal::NoScript);
-        let reply = self.send(link, Sent::Call(&load), deadline).await.map_err(unloaded)?;
-        self.checked(reply)
-            .map_err(|trouble| if trouble.may_have_run() { unloaded(trouble) } else { trouble })?;
-        script.loads.fetch_add(1, Relaxed);
-        Ok(())
-    }
-
-    /// Sends and waits for the reply until the deadline. Takes note of whether there was one.
-    async fn send(&self, link: &Arc<Link>, what: Sent<'_>, deadline: Instant) -> Result<Value, Trouble> {
-        let sent = instant();
-        if deadline <= sent {
-            return Err(Trouble::Late);
-        }
-        let awaited = what.over(&link.connection).inspect_err(|_| self.shared.close(link, None))?;
-        match timeout_at(deadline, awaited).await {
-            Ok(reply) => {
-                let reply = reply.unwrap_or(Err(Trouble::Cut))?;
-                link.breaker.answered();
-                Ok(reply)
-            }
-            Err(_) => {
-                if link.breaker.unanswered(sent, instant()) {
-                    self.shared.close(link, Some(Unconnected::Silent));
-                    self.shared.links.borrow().up.iter().for_each(|other| other.breaker.doubt());
-                }
-                Err(Trouble::TimedOut)
-            }
-        }
-    }
-
-    fn checked(&self, reply: Value) -> Result<Value, Trouble> {
+        let load = Calls::of(cmd("SCRIPT").arg("LOAD").arg(self.shared.checked.script));
+        let reply = match self.send(&load, deadline).await {
+            Ok(exchange) => exchange.only(deadline).await,
+            Err(trouble) => Err(trouble),
+        };
         match reply {
-            Value::ServerError(error) => Err(Trouble::of_reply(&error, &self.shared.address)),
-            reply => Ok(reply),
-        }
+            Ok(_) => script.loads.fetch_add(1, Relaxed),
+            // Whatever becomes of the load, the call did not run.
+            Err(trouble)
+                if trouble.may_have_run() || matches!(trouble, Trouble::Unconnected(_) | Trouble::Late) =>
+            {
+                return Err(Trouble::Refused(Refusal::NoScript));
+            }
+            Err(trouble) => return Err(trouble),
+        };
+        Ok(())
     }
 
     /// A connection that works. Waits for the first attempt to get one, and for no later one.
@@ -267,13 +228,51 @@ impl Node {
     }
 }
 
-impl Sent<'_> {
-    fn over(self, connection: &Connection) -> Result<Awaited, Trouble> {
-        match self {
-            Self::Call(call) => connection.send(call, 1),
-            // A server that refuses ASKING refuses the call as well.
-            Self::Asking(call) => connection.send(&[&cmd("ASKING").get_packed_command(), call].concat(), 2),
+impl Exchange {
+    /// The next reply.
+    ///
+    /// # Cancel safety
+    ///
+    /// No reply is lost.
+    pub(crate) async fn next(&mut self) -> Result<Value, Trouble> {
+        let reply = self.next_as_it_is().await?;
+        let Value::ServerError(error) = reply else { return Ok(reply) };
+        let trouble = Trouble::of_reply(&error, &self.shared.address);
+        if matches!(trouble, Trouble::Refused(Refusal::ReadOnly | Refusal::MasterDown)) {
+            // It is no primary any more, and would go on refusing for as long as we stay connected. Behind its name
+            // there may be another server now.
+            self.shared.close(&self.link, Some(Unconnected::Replica));
         }
+        Err(trouble)
+    }
+
+    /// The next reply, be it an error of the server.
+    async fn next_as_it_is(&mut self) -> Result<Value, Trouble> {
+        let reply = self.replies.next().await?;
+        self.link.breaker.answered();
+        Ok(reply)
+    }
+
+    /// The reply to an only call, until the deadline.
+    async fn only(mut self, deadline: Instant) -> Result<Value, Trouble> {
+        match timeout_at(deadline, self.next()).await {
+            Ok(reply) => reply,
+            Err(_) => Err(self.give_up()),
+        }
+    }
+
+    /// Whether the next reply is there.
+    pub(crate) fn is_there(&self) -> bool {
+        self.replies.is_there()
+    }
+
+    /// Takes note that there was no reply in time.
+    pub(crate) fn give_up(self) -> Trouble {
+        if self.link.breaker.unanswered(self.sent, instant()) {
+            self.shared.close(&self.link, Some(Unconnected::Silent));
+            self.shared.links.borrow().up.iter().for_each(|other| other.breaker.doubt());
+        }
+        Trouble::TimedOut
     }
 }
 
@@ -294,7 +293,6 @@ impl Shared {
         Self {
             address,
             links: watch::Sender::new(links),
-            in_flight: Semaphore::new(checked.settings.in_flight),
             pace: Mutex::new(Pace::default()),
             script: Script { loading: Mutex::new(()), loads: AtomicU64::new(0) },
             checked,

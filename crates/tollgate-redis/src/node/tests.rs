@@ -10,9 +10,10 @@ use tokio::time::timeout;
 use tollgate_testkit::servers::{Server, Software};
 
 use super::{Address, Breaker, Connection, Link, Node, Shared};
+use crate::calls::Calls;
 use crate::settings::Settings;
 use crate::time::instant;
-use crate::trouble::{Trouble, Unconnected};
+use crate::trouble::Unconnected;
 
 const SCRIPT: &str = "return redis.call('INCR', KEYS[1])";
 
@@ -27,8 +28,8 @@ fn node(server: &Server, change: impl FnOnce(&mut Settings)) -> Arc<Node> {
     Arc::new(Node::start(address, settings.check(SCRIPT).unwrap()))
 }
 
-fn evalsha() -> Vec<u8> {
-    cmd("EVALSHA").arg(SHA1).arg(1).arg("counter").get_packed_command()
+fn evalsha() -> Calls {
+    Calls::of(cmd("EVALSHA").arg(SHA1).arg(1).arg("counter"))
 }
 
 fn in_a_minute() -> crate::time::Instant {
@@ -55,36 +56,6 @@ async fn many_calls_that_miss_the_script_load_it_once() {
     assert!(stats.contains("cmdstat_script|load:calls=1,"), "{stats}");
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn no_more_calls_are_under_way_than_are_allowed() {
-    let server = Server::start(Software::Redis);
-    let node = node(&server, |settings| settings.in_flight = 2);
-    node.call(&evalsha(), in_a_minute()).await.unwrap();
-    server.pause();
-    let call = || {
-        let node = node.clone();
-        tokio::spawn(async move { node.call(&evalsha(), in_a_minute()).await })
-    };
-    let under_way = [call(), call()];
-    while node.shared.in_flight.available_permits() > 0 {
-        tokio::task::yield_now().await;
-    }
-    let soon = instant() + Duration::from_millis(50);
-    let answer = node.call(&evalsha(), soon).await;
-    assert_eq!(answer, Err(Trouble::Overloaded));
-
-    // Who goes away leaves its place to others.
-    for call in under_way {
-        call.abort();
-        assert!(call.await.unwrap_err().is_cancelled());
-    }
-    server.resume();
-    let (first, second) = tokio::join!(call(), call());
-    // Those that were given up were under way, and were counted.
-    assert_eq!([first.unwrap(), second.unwrap()].into_iter().filter(Result::is_ok).count(), 2);
-    assert_eq!(server.command::<u64>(["GET", "counter"]), 5);
-}
-
 /// A reply that went to the next caller once made strangers see each other's data in a well-known service.
 #[tokio::test(flavor = "multi_thread")]
 async fn calls_that_are_given_up_hand_their_replies_to_nobody() {
@@ -97,7 +68,7 @@ async fn calls_that_are_given_up_hand_their_replies_to_nobody() {
             let (mut given_up, mut patience) = (0, Duration::from_millis(1));
             for call in 0..1_000 {
                 let mine = format!("{caller}-{call}");
-                let echo = cmd("ECHO").arg(&mine).get_packed_command();
+                let echo = Calls::of(cmd("ECHO").arg(&mine));
                 let answer = timeout(patience, node.call(&echo, in_a_minute())).await;
                 // About as long as a reply takes, so that some come and some do not.
                 patience =
@@ -112,8 +83,6 @@ async fn calls_that_are_given_up_hand_their_replies_to_nobody() {
     }
     let given_up: u32 = callers.join_all().await.iter().sum();
     assert!((100..19_900).contains(&given_up), "{given_up} of 20,000 given up: the test tells nothing");
-    let all_permits = node.shared.in_flight.available_permits();
-    assert_eq!(all_permits, node.shared.checked.settings.in_flight);
 }
 
 /// The task that keeps the connection was told before it was noted why it is closed, and could be the first to note

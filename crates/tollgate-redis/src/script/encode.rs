@@ -3,6 +3,7 @@
 use smallvec::SmallVec;
 
 use super::{SHA1, Shape, Step, Windows};
+use crate::calls::Calls;
 use crate::keys::KeyText;
 
 /// Requests that differ in their keys alone.
@@ -16,18 +17,18 @@ pub(crate) struct Group<'a> {
     pub(crate) requests: SmallVec<[&'a [KeyText]; 1]>,
 }
 
-/// A call as it is sent. A [`Cmd`](redis::Cmd) would keep its arguments apart before it packs them.
-struct Call(Vec<u8>);
+/// A call as it is written. A [`Cmd`](redis::Cmd) would keep its arguments apart before it packs them.
+struct Call<'a>(&'a mut Vec<u8>);
 
 /// One argument of many words and numbers.
 struct Text(SmallVec<[u8; 128]>);
 
-/// The call that takes these requests in this order.
-pub(crate) fn encode(groups: &[Group<'_>]) -> Vec<u8> {
+/// Writes the call that takes these requests in this order.
+pub(crate) fn encode(groups: &[Group<'_>], calls: &mut Calls) {
     let keys = || groups.iter().flat_map(|group| &group.requests).flat_map(|keys| keys.iter());
     let count = keys().count();
     // Room for keys of usual lengths.
-    let mut call = Call(Vec::with_capacity(128 * (1 + groups.len() + count)));
+    let mut call = Call(calls.begin(128 * (1 + groups.len() + count)));
     call.head(b'*', 3 + count + groups.len());
     call.argument(b"EVALSHA");
     call.argument(SHA1.as_bytes());
@@ -38,10 +39,9 @@ pub(crate) fn encode(groups: &[Group<'_>]) -> Vec<u8> {
     for group in groups {
         call.argument(&group.text().0);
     }
-    call.0
 }
 
-impl Call {
+impl Call<'_> {
     /// An argument of the call.
     fn argument(&mut self, bytes: &[u8]) {
         self.head(b'$', bytes.len());

@@ -104,6 +104,15 @@ fn millis(length: Duration) -> u64 {
 }
 
 impl Request {
+    /// Whether all windows that it names are open then.
+    pub(crate) fn is_open_at(&self, now: Timestamp) -> bool {
+        let now = now.as_unix_millis();
+        self.shapes.iter().all(|shape| match shape.windows {
+            Windows::Grid { .. } | Windows::FirstHit { .. } => true,
+            Windows::Given { start, end } | Windows::Named { start, end } => (start..end).contains(&now),
+        })
+    }
+
     /// Takes the step as the script does: says of each counter what is used after it, by what was used before.
     pub(super) fn step(&self, counters: &mut [Found]) {
         let admitted = self.shapes.iter().zip(&*counters).all(|(shape, found)| shape.fits(found.before));

@@ -9,6 +9,10 @@ use tollgate_testkit::servers::{Connection, Server, Settings, Software};
 
 use super::*;
 use crate::batch::Merged;
+use crate::calls::Calls;
+use crate::keys::Slot;
+use crate::lane::{Awaited, Entry, Waiter};
+use crate::time::instant;
 
 fn server() -> &'static Server {
     static SERVER: OnceLock<Server> = OnceLock::new();
@@ -23,19 +27,27 @@ fn connect() -> Connection {
 
 /// Takes these requests in one call, as a batch.
 fn take(connection: &mut Connection, requests: &[Request]) -> Vec<Answer> {
-    let merged = Merged::new(requests);
-    let reply = connection.req_packed_command(&encode(&merged.groups())).unwrap();
-    let mut answers = vec![None; requests.len()];
-    merged.hand_out(decode(reply).unwrap(), |index, answer| answers[index] = Some(answer)).unwrap();
-    answers.into_iter().map(Option::unwrap).collect()
+    let (mut entries, answers) = entries(requests);
+    let (merged, mut call) = (Merged::new(&entries), Calls::default());
+    encode(&merged.groups(0, &entries), &mut call);
+    let reply = connection.req_packed_command(call.bytes()).unwrap();
+    merged.hand_out(0, &mut entries, decode(reply).unwrap()).unwrap();
+    answers.into_iter().map(|mut answer| answer.try_recv().unwrap().unwrap()).collect()
+}
+
+/// The requests on their way, and where their answers are awaited.
+fn entries(requests: &[Request]) -> (Vec<Entry>, Vec<Awaited>) {
+    let entry = |request: &Request| {
+        let (waiter, awaited) = Waiter::new(instant());
+        (Entry { slot: Slot(0), request: request.clone(), waiter }, awaited)
+    };
+    requests.iter().map(entry).unzip()
 }
 
 /// In which order a batch takes its requests.
 fn order(requests: &[Request]) -> Vec<usize> {
-    let mut order = Vec::new();
-    let merged = Merged::new(requests);
-    merged.order().for_each(|index| order.push(index));
-    order
+    let (entries, _) = entries(requests);
+    Merged::new(&entries).order(0).to_vec()
 }
 
 #[test]
@@ -245,7 +257,8 @@ fn a_reply_that_makes_no_sense_is_an_error() {
     let hand_out = |reply| {
         let reply = decode(reply)?;
         let now = reply.now();
-        Merged::new(&requests).hand_out(reply, |_, _| ()).map(|()| now)
+        let (mut entries, _) = entries(&requests);
+        Merged::new(&entries).hand_out(0, &mut entries, reply).map(|()| now)
     };
     let packed = |bytes: &[u8]| Value::BulkString(bytes.to_vec());
     assert_eq!(hand_out(packed(b"\x92\x07\x00")).unwrap(), Timestamp::from_unix_millis(7));

@@ -112,7 +112,8 @@ impl RedisStore {
         while let (false, Some(number)) = (shares.is_empty(), numbers.next()) {
             let key = self.probe(number);
             let counter = Counter::new(quota, &key);
-            let Ok((name, _)) = names.of(&counter, &names.who(&key), self.0.committer.time().estimate())
+            let Ok((name, _)) =
+                names.of(&counter, &names.who(&key), self.0.committer.topology().time_at(instant()))
             else {
                 break;
             };
@@ -240,7 +241,7 @@ impl Inner {
             return Ok(Counted::from_iter([]));
         }
         if self.reserves(charges) {
-            let groups = groups(charges, &self.names, self.committer.time().estimate())?;
+            let groups = groups(charges, &self.names, self.committer.topology().time_at(instant()))?;
             let parts = parts(&groups, &self.names);
             let looked = self.ask_each(&parts, Asked::Look, begun).await?;
             return Ok(in_order(&parts, &looked));
@@ -369,8 +370,7 @@ impl Inner {
         company: Company,
     ) -> Pending<'a> {
         let versions = question.ids().map(|id| self.denials.version(id)).collect();
-        let now = self.committer.time().estimate_at(begun);
-        let awaited = self.submit(&question, asked, begun, now, company);
+        let awaited = self.submit(&question, asked, begun, None, company);
         Pending { question, asked, begun, versions, awaited }
     }
 
@@ -436,8 +436,7 @@ impl Inner {
     }
 
     async fn ask(&self, question: &Question<'_>, asked: Asked, begun: Instant) -> Result<Answer, StoreError> {
-        let now = self.committer.time().estimate_at(begun);
-        let mut awaited = self.submit(question, asked, begun, now, Company::Alone)?;
+        let mut awaited = self.submit(question, asked, begun, None, Company::Alone)?;
         self.answer(question, asked, begun, &mut awaited).await
     }
 
@@ -455,23 +454,36 @@ impl Inner {
                 return Ok(answer);
             }
             // By the time that this very answer gave: what is known of the servers' time may be another server's.
-            *awaited = self.submit(question, asked, begun, answer.now, Company::Others)?;
+            *awaited = self.submit(question, asked, begun, Some(answer.now), Company::Others)?;
         }
         received(awaited).await
     }
 
-    /// Puts the question into the next batch, by what the server's time is believed to be.
+    /// Puts the question into the next batch of the server that counts, as of this server's time, or else of what it is
+    /// believed to be.
     fn submit(
         &self,
         question: &Question<'_>,
         asked: Asked,
         begun: Instant,
-        now: Timestamp,
+        now: Option<Timestamp>,
         company: Company,
     ) -> Result<Awaited, StoreError> {
-        let request = question.request(asked, &self.names, now)?;
-        let slot = self.slot(&request)?;
-        self.committer.submit(slot, request, begun, company)
+        let topology = self.committer.topology();
+        let mut request =
+            question.request(asked, &self.names, now.unwrap_or_else(|| topology.time_at(begun)))?;
+        let mut slot = self.slot(&request)?;
+        let mut lane = topology.lane(slot);
+        // On a Cluster each server has a time of its own, and which of them counts is known by the key.
+        if now.is_none() && topology.is_cluster() && !matches!(asked, Asked::Refund(_)) {
+            let now = lane.time().estimate_at(begun);
+            if !request.is_open_at(now) {
+                request = question.request(asked, &self.names, now)?;
+                slot = self.slot(&request)?;
+                lane = topology.lane(slot);
+            }
+        }
+        self.committer.submit(lane, slot, request, begun, company)
     }
 
     /// Where the keys of the request lie.

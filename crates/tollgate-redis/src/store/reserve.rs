@@ -132,7 +132,7 @@ impl Inner {
         caller: oneshot::Sender<Result<Counted, StoreError>>,
     ) {
         let charges: Vec<Charge<'_>> = owned.iter().map(Owned::charge).collect();
-        let answer = match groups(&charges, &self.names, self.committer.time().estimate()) {
+        let answer = match groups(&charges, &self.names, self.committer.topology().time_at(instant())) {
             Ok(groups) => {
                 let parts = parts(&groups, &self.names);
                 Reservation { inner: &self, begun, parts: &parts, caller: &caller }.take().await
@@ -161,8 +161,9 @@ impl Inner {
     async fn give_back_once(&self, units: &Units) -> Result<Answer, StoreError> {
         // Before and after, as with every refund: what is answered meanwhile is not remembered either.
         self.denials.forget(units.counter);
-        let answer = match self.committer.submit(units.slot, units.refund.clone(), instant(), Company::Others)
-        {
+        let lane = self.committer.topology().lane(units.slot);
+        let refund = units.refund.clone();
+        let answer = match self.committer.submit(lane, units.slot, refund, instant(), Company::Others) {
             Ok(mut awaited) => received(&mut awaited).await,
             Err(error) => Err(error),
         };

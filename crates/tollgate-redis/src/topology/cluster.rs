@@ -72,6 +72,11 @@ impl Cluster {
         })
     }
 
+    /// The server that has the slot, if that is known by now.
+    pub(super) fn serving_already(&self, slot: u16) -> Option<Arc<Node>> {
+        self.finder.with_found(|map| map?.node(slot))
+    }
+
     /// The node at this address, whatever it serves.
     pub(super) fn member(&self, address: &Address) -> Arc<Node> {
         self.members.known().node(address, &self.members.checked)

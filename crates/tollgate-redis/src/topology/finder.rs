@@ -73,7 +73,12 @@ impl<T: Clone + Send + Sync + 'static> Finder<T> {
     }
 
     pub(super) fn found_already(&self) -> Option<T> {
-        self.shared.finding.borrow().found.clone()
+        self.with_found(|found| found.cloned())
+    }
+
+    /// Reads what was found last, if there is anything.
+    pub(super) fn with_found<R>(&self, read: impl FnOnce(Option<&T>) -> R) -> R {
+        read(self.shared.finding.borrow().found.as_ref())
     }
 
     /// Why the last attempt failed, if it did.

@@ -19,12 +19,15 @@ use std::time::Duration;
 
 use redis::Value;
 use tokio::time::{Instant, sleep};
+use tollgate::Timestamp;
 
 use self::cluster::Cluster;
 use self::sentinel::Sentinel;
 use self::single::Single;
 pub use self::status::{ServerStatus, StoreStatus};
+use crate::calls::Calls;
 use crate::keys::Slot;
+use crate::lane::Lane;
 use crate::node::{Address, Node};
 use crate::settings::{Settings, SettingsError};
 use crate::time::instant;
@@ -32,11 +35,21 @@ use crate::trouble::{Remedy, Trouble};
 use crate::url::Place;
 
 /// All servers of a store.
-pub(crate) enum Topology {
+pub(crate) struct Topology {
+    servers: Servers,
+    /// For requests of which it is not known yet who counts them, or which nobody does.
+    unrouted: Arc<Lane>,
+}
+
+/// Which servers there are.
+enum Servers {
     Single(Single),
     Sentinel(Sentinel),
     Cluster(Cluster),
 }
+
+/// The reply to a call, and who gave it.
+pub(crate) type Replied = (Value, Arc<Node>);
 
 /// Whether a call can be made as several that have fewer keys each.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -64,22 +77,45 @@ impl Topology {
     /// Outside of a tokio runtime.
     pub(crate) fn start(settings: Settings, script: &'static str) -> Result<Self, SettingsError> {
         let checked = settings.check(script)?;
-        Ok(match &checked.settings.url.place {
-            Place::Single(address) => Self::Single(Single::start(address.clone(), checked)),
+        let unrouted = Arc::new(Lane::new(checked.settings.bounds()));
+        let servers = match &checked.settings.url.place {
+            Place::Single(address) => Servers::Single(Single::start(address.clone(), checked)),
             Place::Sentinel { sentinels, primary } => {
-                Self::Sentinel(Sentinel::start(sentinels.clone(), primary.clone(), checked))
+                Servers::Sentinel(Sentinel::start(sentinels.clone(), primary.clone(), checked))
             }
-            Place::Cluster { seeds } => Self::Cluster(Cluster::start(seeds.clone(), checked)),
-        })
+            Place::Cluster { seeds } => Servers::Cluster(Cluster::start(seeds.clone(), checked)),
+        };
+        Ok(Self { servers, unrouted })
     }
 
     /// Whether all keys of a call have to be in one slot.
     pub(crate) const fn is_cluster(&self) -> bool {
-        matches!(self, Self::Cluster(_))
+        matches!(self.servers, Servers::Cluster(_))
     }
 
-    /// Calls the script on the server that has the slot. If the keys are at two servers, because the slot is on its
-    /// way from one to the other, a call that is divisible is refused at once with `TRYAGAIN`.
+    /// The server that has the slot, as far as is known now.
+    pub(crate) fn server(&self, slot: Slot) -> Option<Arc<Node>> {
+        match &self.servers {
+            Servers::Single(single) => Some(single.node()),
+            Servers::Sentinel(sentinel) => sentinel.primary_already(),
+            Servers::Cluster(cluster) => cluster.serving_already(slot.0),
+        }
+    }
+
+    /// Where requests of this slot wait.
+    pub(crate) fn lane(&self, slot: Slot) -> Arc<Lane> {
+        self.server(slot).map_or_else(|| Arc::clone(&self.unrouted), |server| Arc::clone(server.lane()))
+    }
+
+    /// The store's time at that instant as far as it is known before anybody knows which server counts. Of a Cluster, this machine's.
+    pub(crate) fn time_at(&self, instant: Instant) -> Timestamp {
+        let lane =
+            if self.is_cluster() { None } else { self.server(Slot(0)).map(|it| Arc::clone(it.lane())) };
+        lane.as_ref().unwrap_or(&self.unrouted).time().estimate_at(instant)
+    }
+
+    /// Makes one call of the script on the server that has the slot. If the keys are at two servers, because the slot is
+    /// on its way from one to the other, a call that is divisible is refused at once with `TRYAGAIN`.
     ///
     /// # Cancel safety
     ///
@@ -87,91 +123,92 @@ impl Topology {
     pub(crate) async fn call(
         &self,
         slot: Slot,
-        call: &[u8],
+        call: &Calls,
         divisible: Divisible,
         deadline: Instant,
-    ) -> Result<Value, Trouble> {
+    ) -> Result<Replied, Trouble> {
         let node = self.serving(slot, deadline).await?;
-        let answer = node.call(call, deadline).await;
-        if answer.is_ok() {
-            return answer;
+        match node.call(call, deadline).await {
+            Ok(reply) => Ok((reply, node)),
+            Err(trouble) => self.call_again(slot, call, divisible, deadline, node, trouble).await,
         }
-        Box::pin(self.call_again(slot, call, divisible, deadline, node, answer)).await
     }
 
-    /// Makes a call again for as long as its trouble says how.
-    async fn call_again(
+    /// Makes a call again, which this server has answered with trouble, for as long as its trouble says how.
+    pub(crate) async fn call_again(
         &self,
         slot: Slot,
-        call: &[u8],
+        call: &Calls,
         divisible: Divisible,
         deadline: Instant,
         mut node: Arc<Node>,
-        mut answer: Result<Value, Trouble>,
-    ) -> Result<Value, Trouble> {
+        mut trouble: Trouble,
+    ) -> Result<Replied, Trouble> {
         let (begun, mut repeats) = (instant(), 0);
         while repeats < REPEATS {
-            let Err(trouble) = &answer else { return answer };
             let is_unsent = matches!(trouble, Trouble::Unconnected(_));
             repeats += 1;
-            let ask = match trouble.remedy() {
+            let mut asked = Arc::clone(&node);
+            let answer = match trouble.remedy() {
                 Remedy::Follow(address) => {
-                    let Some(next) = self.moved(address) else { return answer };
-                    node = next;
+                    let Some(next) = self.moved(address) else { return Err(trouble) };
+                    (node, asked) = (Arc::clone(&next), next);
                     node.call(call, deadline).await
                 }
                 Remedy::FollowOnce(address) => {
-                    let Some(next) = self.member(address) else { return answer };
-                    next.call_asking(call, deadline).await
+                    let Some(next) = self.member(address) else { return Err(trouble) };
+                    asked = next;
+                    asked.call(&call.asking(), deadline).await
                 }
-                Remedy::Divide if divisible == Divisible::Yes => return answer,
+                Remedy::Divide if divisible == Divisible::Yes => return Err(trouble),
                 Remedy::Divide | Remedy::Wait => {
                     if !wait_a_little(begun, deadline).await {
-                        return answer;
+                        return Err(trouble);
                     }
                     repeats = 0;
                     node.call(call, deadline).await
                 }
-                Remedy::Resolve => match self.resolve(slot, &node, trouble, deadline).await {
+                Remedy::Resolve => match self.resolve(slot, &node, &trouble, deadline).await {
                     Some(next) => {
-                        node = next;
+                        (node, asked) = (Arc::clone(&next), next);
                         node.call(call, deadline).await
                     }
                     // One connection has broken, and there is another or may be at once.
                     None if is_unsent && !node.is_away() => node.call(call, deadline).await,
-                    None => return answer,
+                    None => return Err(trouble),
                 },
-                Remedy::None => return answer,
+                Remedy::None => return Err(trouble),
             };
             // That there was no time left for the next step says less than why one was needed.
-            match ask {
-                Err(Trouble::Late) => return answer,
-                next => answer = next,
-            }
+            trouble = match answer {
+                Ok(reply) => return Ok((reply, asked)),
+                Err(Trouble::Late) => return Err(trouble),
+                Err(next) => next,
+            };
         }
-        answer
+        Err(trouble)
     }
 
-    /// The server that has the slot, as far as we know.
+    /// The server that has the slot. Waits for the first attempt to find out who that is.
     async fn serving(&self, slot: Slot, deadline: Instant) -> Result<Arc<Node>, Trouble> {
-        match self {
-            Self::Single(single) => Ok(single.node()),
-            Self::Sentinel(sentinel) => sentinel.primary(deadline).await,
-            Self::Cluster(cluster) => cluster.serving(slot.0, deadline).await,
+        match &self.servers {
+            Servers::Single(single) => Ok(single.node()),
+            Servers::Sentinel(sentinel) => sentinel.primary(deadline).await,
+            Servers::Cluster(cluster) => cluster.serving(slot.0, deadline).await,
         }
     }
 
     /// The member of a cluster to which a call was sent on.
     fn member(&self, address: &Address) -> Option<Arc<Node>> {
-        match self {
-            Self::Cluster(cluster) => Some(cluster.member(address)),
-            Self::Single(_) | Self::Sentinel(_) => None,
+        match &self.servers {
+            Servers::Cluster(cluster) => Some(cluster.member(address)),
+            Servers::Single(_) | Servers::Sentinel(_) => None,
         }
     }
 
     /// The member of a cluster that has taken over a slot.
     fn moved(&self, address: &Address) -> Option<Arc<Node>> {
-        if let Self::Cluster(cluster) = self {
+        if let Servers::Cluster(cluster) = &self.servers {
             cluster.learn_from(address);
         }
         self.member(address)
@@ -187,10 +224,10 @@ impl Topology {
     ) -> Option<Arc<Node>> {
         // Who is not connected may be away for long: no call waits for that.
         let patience = if matches!(trouble, Trouble::Unconnected(_)) { None } else { Some(deadline) };
-        match self {
-            Self::Single(_) => None,
-            Self::Sentinel(sentinel) => sentinel.resolve(asked, patience).await,
-            Self::Cluster(cluster) => cluster.resolve(slot.0, asked, patience).await,
+        match &self.servers {
+            Servers::Single(_) => None,
+            Servers::Sentinel(sentinel) => sentinel.resolve(asked, patience).await,
+            Servers::Cluster(cluster) => cluster.resolve(slot.0, asked, patience).await,
         }
     }
 
@@ -200,26 +237,26 @@ impl Topology {
     ///
     /// If nobody told in time which they are.
     pub(crate) async fn primaries(&self, deadline: Instant) -> Result<Vec<Arc<Node>>, Trouble> {
-        match self {
-            Self::Single(_) | Self::Sentinel(_) => Ok(vec![self.serving(Slot(0), deadline).await?]),
-            Self::Cluster(cluster) => cluster.primaries(deadline).await,
+        match &self.servers {
+            Servers::Single(_) | Servers::Sentinel(_) => Ok(vec![self.serving(Slot(0), deadline).await?]),
+            Servers::Cluster(cluster) => cluster.primaries(deadline).await,
         }
     }
 
     /// What each server has, as far as is known; what nobody has is a share too.
     pub(crate) fn shares(&self) -> Vec<Share> {
-        match self {
-            Self::Single(_) | Self::Sentinel(_) => vec![vec![0..=slot::SLOTS - 1]],
-            Self::Cluster(cluster) => cluster.shares(),
+        match &self.servers {
+            Servers::Single(_) | Servers::Sentinel(_) => vec![vec![0..=slot::SLOTS - 1]],
+            Servers::Cluster(cluster) => cluster.shares(),
         }
     }
 
     /// Which servers are connected, as of now.
     pub(crate) fn status(&self) -> StoreStatus {
-        let servers = match self {
-            Self::Single(single) => vec![ServerStatus::of(&single.node())],
-            Self::Sentinel(sentinel) => vec![sentinel.status()],
-            Self::Cluster(cluster) => cluster.status(),
+        let servers = match &self.servers {
+            Servers::Single(single) => vec![ServerStatus::of(&single.node())],
+            Servers::Sentinel(sentinel) => vec![sentinel.status()],
+            Servers::Cluster(cluster) => cluster.status(),
         };
         StoreStatus::new(servers)
     }

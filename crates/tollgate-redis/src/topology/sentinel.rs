@@ -40,6 +40,11 @@ impl Sentinel {
         self.finder.found(deadline).await
     }
 
+    /// The primary, if one is known by now.
+    pub(super) fn primary_already(&self) -> Option<Arc<Node>> {
+        self.finder.found_already()
+    }
+
     /// The primary, if it is another than was asked. Waits for the sentinels if there is patience.
     pub(super) async fn resolve(&self, asked: &Arc<Node>, patience: Option<Instant>) -> Option<Arc<Node>> {
         let primary = match patience {

@@ -19,9 +19,6 @@ pub(crate) enum Trouble {
     /// There is no connection, so nothing was sent.
     #[error("no connection: {0}")]
     Unconnected(#[from] Unconnected),
-    /// As many calls as are allowed were under way, so nothing was sent.
-    #[error("too many calls are under way")]
-    Overloaded,
     /// The deadline passed before there was a connection, so nothing was sent.
     #[error("the deadline passed before anything could be sent")]
     Late,
@@ -152,7 +149,7 @@ impl Trouble {
     /// Whether the call may have run, or may still run.
     pub(crate) const fn may_have_run(&self) -> bool {
         match self {
-            Self::Unconnected(_) | Self::Overloaded | Self::Late | Self::Refused(_) => false,
+            Self::Unconnected(_) | Self::Late | Self::Refused(_) => false,
             Self::TimedOut | Self::Cut | Self::Stopped(_) | Self::BadReply => true,
         }
     }
@@ -160,6 +157,14 @@ impl Trouble {
     /// Whether the server may take some of the call's keys although it refuses all of them together.
     pub(crate) const fn may_be_of_some_keys(&self) -> bool {
         matches!(self, Self::Refused(Refusal::TryAgain | Refusal::CrossSlot | Refusal::KeyDenied))
+    }
+
+    /// Whether the call may be made again, as it is or in parts, by whoever does what there is to do about it. A server
+    /// that does not have the script is given it.
+    pub(crate) fn is_worth_another_try(&self) -> bool {
+        self.remedy() != Remedy::None
+            || self.may_be_of_some_keys()
+            || matches!(self, Self::Refused(Refusal::NoScript))
     }
 
     /// What may be done about it; nothing, if the call may have run.
@@ -186,12 +191,7 @@ impl Trouble {
                 | Refusal::ProtectedMode => Remedy::None,
             },
             Self::Unconnected(_) => Remedy::Resolve,
-            Self::Overloaded
-            | Self::Late
-            | Self::TimedOut
-            | Self::Cut
-            | Self::Stopped(_)
-            | Self::BadReply => Remedy::None,
+            Self::Late | Self::TimedOut | Self::Cut | Self::Stopped(_) | Self::BadReply => Remedy::None,
         }
     }
 }
@@ -208,7 +208,6 @@ impl From<Trouble> for StoreError {
         let error = match &trouble {
             Trouble::Unconnected(unconnected) => unconnected.into(),
             Trouble::Late => RedisError::Unreachable,
-            Trouble::Overloaded => RedisError::Overloaded,
             Trouble::TimedOut | Trouble::Cut => RedisError::TimedOut,
             Trouble::Stopped(_) => RedisError::ScriptRefused,
             Trouble::BadReply => RedisError::BadReply,
@@ -466,7 +465,7 @@ mod tests {
 
     #[test]
     fn what_was_never_sent_has_not_charged() {
-        for trouble in [Trouble::Overloaded, Trouble::Late, Unconnected::Silent.into()] {
+        for trouble in [Trouble::Late, Unconnected::Silent.into()] {
             assert!(!trouble.may_have_run());
             assert!(!StoreError::from(trouble).may_have_charged());
         }

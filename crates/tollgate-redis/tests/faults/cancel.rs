@@ -32,7 +32,7 @@ fn cancel(round: &mut Round) {
     let proxy = FaultProxy::before(server.address());
     // With one place, one that is kept is all of them.
     let url = format!("redis://{}", proxy.address());
-    let store = build(builder(&url).calls_in_flight(1));
+    let store = build(builder(&url).counters_in_flight(1));
     let quota = Arc::new(PolicyQuota::new("cancel", Quota::per_day(4_000_000_000)));
     let callers: Vec<_> = (0..CALLERS)
         .map(|caller| {

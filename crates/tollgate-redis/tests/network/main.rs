@@ -4,7 +4,9 @@
 
 mod batch;
 mod cluster;
+mod lanes;
 mod login;
 mod outage;
 mod sentinel;
+mod skew;
 mod support;

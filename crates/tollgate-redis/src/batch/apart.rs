@@ -1,0 +1,114 @@
+//! Requests that are asked again apart from their batch, because the server certainly did not run their call.
+//!
+//! Elsewhere may be who has their slot now, or it is not known yet who does; or the server may take some of a call's
+//! keys although it refuses all of them together. While a slot of a Cluster moves, some of its keys are on one server
+//! and some on the other. A proxy before many shards takes no call for two of them. A user may lack the right to some
+//! keys. Then there is a call for each set of keys.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use tokio::task::JoinSet;
+use tollgate::StoreError;
+
+use super::{Deadlines, Inner, Merged};
+use crate::calls::Calls;
+use crate::keys::Slot;
+use crate::lane::{Apart, Driver, Entry};
+use crate::node::Node;
+use crate::script;
+use crate::time::instant;
+use crate::topology::Divisible;
+use crate::trouble::{Refusal, Trouble};
+
+/// Requests of one slot.
+pub(super) struct Part {
+    slot: Slot,
+    entries: Vec<Entry>,
+    /// Who did not take them, and why.
+    refused: Option<(Arc<Node>, Trouble)>,
+}
+
+impl Part {
+    /// Takes these out of a batch.
+    pub(super) fn new(
+        indices: &[usize],
+        entries: &mut [Entry],
+        refused: Option<(Arc<Node>, Trouble)>,
+    ) -> Self {
+        let take = |index: &usize| {
+            let Entry { slot, request, waiter } = &mut entries[*index];
+            Entry { slot: *slot, request: request.clone(), waiter: waiter.take() }
+        };
+        let entries: Vec<Entry> = indices.iter().map(take).collect();
+        Self { slot: entries.first().map_or(Slot(0), |entry| entry.slot), entries, refused }
+    }
+
+    fn counters(&self) -> usize {
+        self.entries.iter().map(Entry::counters).sum()
+    }
+}
+
+/// Asks all of them, each by itself. They stay under way until they are answered.
+pub(super) fn take_apart(inner: &Arc<Inner>, parts: Vec<Part>, driver: &mut Driver) {
+    for part in parts {
+        let under_way = driver.set_apart(part.counters());
+        tokio::spawn(take(Arc::clone(inner), part, under_way));
+    }
+}
+
+async fn take(inner: Arc<Inner>, part: Part, _under_way: Apart) {
+    let mut calls = JoinSet::new();
+    for part in inner.take_part(part).await {
+        let inner = Arc::clone(&inner);
+        // What has one set of keys is not divided again.
+        calls.spawn(async move { inner.take_part(part).await });
+    }
+    calls.join_all().await;
+}
+
+impl Inner {
+    /// Makes one call of it and answers everybody. Only if the server refuses the keys together and may take some of
+    /// them alone, nobody is answered, and each of the returned parts may be taken by itself.
+    async fn take_part(&self, part: Part) -> Vec<Part> {
+        let Part { slot, mut entries, refused } = part;
+        let Some(mut deadlines) = Deadlines::of(&entries) else { return vec![] };
+        let (merged, sent) = (Merged::new(&entries), instant());
+        let divisible = if merged.has_one_set_of_keys(&entries) { Divisible::No } else { Divisible::Yes };
+        let mut call = Calls::default();
+        script::encode(&merged.groups(0, &entries), &mut call);
+        let (topology, last) = (&self.topology, deadlines.last());
+        let replied = async {
+            match refused {
+                // A server that has lost the script is given it.
+                None | Some((_, Trouble::Refused(Refusal::NoScript))) => {
+                    topology.call(slot, &call, divisible, last).await
+                }
+                Some((server, trouble)) => {
+                    topology.call_again(slot, &call, divisible, last, server, trouble).await
+                }
+            }
+        };
+        match deadlines.in_time(&mut entries, replied).await {
+            None => {}
+            Some(Ok((reply, server))) => merged.answer(0, &mut entries, reply, &server, sent),
+            Some(Err(trouble)) if divisible == Divisible::Yes && trouble.may_be_of_some_keys() => {
+                return divide(slot, entries);
+            }
+            Some(Err(trouble)) => {
+                let error = StoreError::from(trouble);
+                entries.iter_mut().for_each(|entry| entry.waiter.answer(Err(error.clone())));
+            }
+        }
+        vec![]
+    }
+}
+
+/// One part for each set of keys.
+fn divide(slot: Slot, entries: Vec<Entry>) -> Vec<Part> {
+    let mut parts = BTreeMap::<_, Vec<Entry>>::new();
+    for entry in entries {
+        parts.entry(entry.request.keys.clone()).or_default().push(entry);
+    }
+    parts.into_values().map(|entries| Part { slot, entries, refused: None }).collect()
+}

@@ -1,0 +1,66 @@
+//! Commands that are sent to a server at once.
+
+use redis::{Cmd, cmd};
+use smallvec::SmallVec;
+
+/// Commands as they are sent, one behind the other.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Calls {
+    bytes: Vec<u8>,
+    /// Where each begins.
+    starts: SmallVec<[usize; 1]>,
+    /// How many of the first have a reply that nobody wants.
+    unwanted: usize,
+}
+
+impl Calls {
+    pub(crate) fn of(command: &Cmd) -> Self {
+        let mut calls = Self::default();
+        command.write_packed_command(calls.begin(0));
+        calls
+    }
+
+    /// Begins another one, which is to be written at the end of these bytes; with room for about so many.
+    pub(crate) fn begin(&mut self, room: usize) -> &mut Vec<u8> {
+        self.starts.push(self.bytes.len());
+        self.bytes.reserve(room);
+        &mut self.bytes
+    }
+
+    /// The same to a server that is about to take over the slot. If it refuses `ASKING`, it refuses the call as well.
+    pub(crate) fn asking(&self) -> Self {
+        let mut calls = Self::of(&cmd("ASKING"));
+        calls.begin(self.bytes.len()).extend_from_slice(&self.bytes);
+        calls.unwanted = 1;
+        calls
+    }
+
+    pub(crate) fn bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+
+    /// Where each begins, and whether its reply is wanted.
+    pub(crate) fn starts(&self) -> impl Iterator<Item = (usize, bool)> {
+        self.starts.iter().enumerate().map(|(index, start)| (*start, index >= self.unwanted))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_call_behind_asking_is_the_only_one_whose_reply_is_wanted() {
+        let mut calls = Calls::default();
+        for call in ["first", "second"] {
+            calls.begin(0).extend_from_slice(call.as_bytes());
+        }
+        assert_eq!(calls.bytes(), b"firstsecond");
+        assert_eq!(calls.starts().collect::<Vec<_>>(), [(0, true), (5, true)]);
+        let mut calls = Calls::default();
+        calls.begin(0).extend_from_slice(b"call");
+        let asking = calls.asking();
+        assert_eq!(asking.bytes(), b"*1\r\n$6\r\nASKING\r\ncall");
+        assert_eq!(asking.starts().collect::<Vec<_>>(), [(0, false), (16, true)]);
+    }
+}

@@ -1,0 +1,476 @@
+//! Requests that wait for the next batch to one server, and how many batches are under way to it.
+//!
+//! All bounds are in counters, because that is what a server's work and its replies grow with: a request has one for
+//! each of its quotas.
+
+use std::collections::VecDeque;
+use std::mem;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tokio::sync::{Notify, oneshot};
+use tollgate::StoreError;
+
+use crate::RedisError;
+use crate::keys::Slot;
+use crate::script::{Answer, Request};
+use crate::time::{Instant, ServerTime};
+
+/// How many counters go in one batch: few enough that a batch holds the server up for less than half a millisecond,
+/// and so many that more would save little. A request with more of them goes alone.
+pub(crate) const BATCH: usize = 128;
+
+/// Batches under way at once to a server that is near. With one, the server is idle while its reply is handed out and
+/// the next batch is written. There are more only while that many are full.
+const DRIVERS: usize = 2;
+
+/// How many counters may wait for a server: what it takes in some 50 ms. What comes behind them would not be served
+/// before its deadline.
+const QUEUE: usize = 16_384;
+
+/// Where an answer is awaited.
+pub(crate) type Awaited = oneshot::Receiver<Result<Answer, StoreError>>;
+
+/// A request on its way.
+#[derive(Debug)]
+pub(crate) struct Entry {
+    pub(crate) slot: Slot,
+    pub(crate) request: Request,
+    pub(crate) waiter: Waiter,
+}
+
+/// Who waits for the answer to a request.
+#[derive(Debug)]
+pub(crate) struct Waiter {
+    pub(crate) deadline: Instant,
+    answer: Option<oneshot::Sender<Result<Answer, StoreError>>>,
+}
+
+/// A queue with the tasks that empty it, the drivers, and what the server's clock says.
+#[derive(Debug)]
+pub(crate) struct Lane {
+    queue: Mutex<Queue>,
+    time: ServerTime,
+    bounds: Bounds,
+    /// Told when something is answered that no driver waits for.
+    room: Notify,
+}
+
+/// What a lane may grow to.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Bounds {
+    /// Counters whose answers are awaited. While there is one request, it may have more.
+    pub(crate) under_way: usize,
+    /// A server whose replies take longer gets no further batches at once: it is busy, and they would only wait at the
+    /// server instead of here, where they can still be refused uncharged.
+    pub(crate) prompt: Duration,
+}
+
+#[derive(Debug, Default)]
+struct Queue {
+    waiting: VecDeque<Entry>,
+    /// Counters of those who wait.
+    counters: usize,
+    drivers: usize,
+    /// Counters whose answers are awaited.
+    under_way: usize,
+    /// How many drivers have handed out answers since they last took requests.
+    handing_out: usize,
+    /// Whether the last reply took longer than is prompt.
+    is_slow: bool,
+}
+
+/// The right to take batches from a lane. If it is dropped in the middle, as when its runtime shuts down, others
+/// can have it.
+#[derive(Debug)]
+pub(crate) struct Driver {
+    lane: Arc<Lane>,
+    /// How many requests its batch has.
+    requests: usize,
+    /// Counters of the batch, until they are answered.
+    under_way: usize,
+    is_handing_out: bool,
+    is_done: bool,
+}
+
+/// Counters of a batch that are answered apart from it.
+#[derive(Debug)]
+pub(crate) struct Apart {
+    lane: Arc<Lane>,
+    counters: usize,
+}
+
+/// What a driver does next.
+#[derive(Debug)]
+pub(crate) enum Next {
+    Take(Batch),
+    /// Waits for [room](Lane::room): so much is under way apart from all drivers that there is none.
+    Wait,
+    /// Nothing any more.
+    End,
+}
+
+/// What a driver takes.
+#[derive(Debug)]
+pub(crate) struct Batch {
+    pub(crate) entries: Vec<Entry>,
+    /// Whether another driver is to be started: so many wait that one more batch is full.
+    pub(crate) wants_another: bool,
+}
+
+impl Entry {
+    pub(crate) fn counters(&self) -> usize {
+        self.request.keys.len()
+    }
+}
+
+impl Waiter {
+    pub(crate) fn new(deadline: Instant) -> (Self, Awaited) {
+        let (answer, awaited) = oneshot::channel();
+        (Self { deadline, answer: Some(answer) }, awaited)
+    }
+
+    /// Answers, unless that is done already; whoever has gone away meanwhile misses nothing.
+    pub(crate) fn answer(&mut self, answer: Result<Answer, StoreError>) {
+        if let Some(sender) = self.answer.take() {
+            let _ = sender.send(answer);
+        }
+    }
+
+    pub(crate) const fn is_answered(&self) -> bool {
+        self.answer.is_none()
+    }
+
+    /// Whether nobody waits any more.
+    pub(crate) fn is_gone(&self) -> bool {
+        self.answer.as_ref().is_none_or(oneshot::Sender::is_closed)
+    }
+
+    /// Leaves behind one that is answered.
+    pub(crate) fn take(&mut self) -> Self {
+        Self { deadline: self.deadline, answer: self.answer.take() }
+    }
+}
+
+impl Lane {
+    pub(crate) fn new(bounds: Bounds) -> Self {
+        Self { queue: Mutex::default(), time: ServerTime::new(), bounds, room: Notify::new() }
+    }
+
+    /// The server's time as far as it is known.
+    pub(crate) const fn time(&self) -> &ServerTime {
+        &self.time
+    }
+
+    /// Puts the request at the end of the queue. Whether a driver is to be started for it.
+    ///
+    /// # Errors
+    ///
+    /// If too many counters wait already.
+    pub(crate) fn push(&self, entry: Entry) -> Result<bool, StoreError> {
+        let mut queue = self.queue();
+        let counters = entry.counters();
+        if queue.counters + counters > QUEUE && queue.counters > 0 {
+            return Err(RedisError::Overloaded.into());
+        }
+        queue.counters += counters;
+        queue.waiting.push_back(entry);
+        Ok(queue.starts_another(self.bounds))
+    }
+
+    /// Waits until something was answered that no driver waits for.
+    pub(crate) async fn room(&self) {
+        self.room.notified().await;
+    }
+
+    /// For a driver that was asked for.
+    pub(crate) fn drive(self: Arc<Self>) -> Driver {
+        Driver { lane: self, requests: 0, under_way: 0, is_handing_out: false, is_done: false }
+    }
+
+    fn queue(&self) -> MutexGuard<'_, Queue> {
+        // Nothing panics while it is held.
+        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Queue {
+    /// How many batches are worth to be under way at once: as many as are full.
+    fn worth(&self) -> usize {
+        if self.is_slow { DRIVERS } else { DRIVERS.max((self.counters + self.under_way) / BATCH) }
+    }
+
+    /// Takes note of another driver, if one is of use.
+    fn starts_another(&mut self, bounds: Bounds) -> bool {
+        let is_of_use = self.counters > 0
+            && self.drivers < self.worth()
+            && (self.under_way < bounds.under_way || self.drivers == 0);
+        self.drivers += usize::from(is_of_use);
+        is_of_use
+    }
+
+    /// Those who have waited longest, with at most so many counters, and at least one of them.
+    fn take(&mut self, most: usize) -> (Vec<Entry>, usize) {
+        let (mut count, mut counters) = (0, 0);
+        for entry in &self.waiting {
+            if count > 0 && counters + entry.counters() > most {
+                break;
+            }
+            counters += entry.counters();
+            count += 1;
+        }
+        self.counters -= counters;
+        self.under_way += counters;
+        (self.waiting.drain(..count).collect(), counters)
+    }
+}
+
+impl Driver {
+    /// The next batch, if there is one for this driver.
+    ///
+    /// Takes its share of all that are asking, so that the drivers have batches of one size. If one had all and the
+    /// other next to none, server and client would take turns at waiting for each other.
+    pub(crate) fn next(&mut self) -> Next {
+        let bounds = self.lane.bounds;
+        let mut queue = self.lane.queue();
+        queue.under_way -= mem::take(&mut self.under_way);
+        queue.handing_out -= usize::from(mem::take(&mut self.is_handing_out));
+        let room = bounds.under_way.saturating_sub(queue.under_way);
+        let has_room = room > 0 || queue.under_way == 0;
+        let is_last = queue.drivers == 1;
+        if !queue.waiting.is_empty() && !has_room && is_last {
+            return Next::Wait;
+        }
+        if queue.waiting.is_empty() || !has_room || queue.drivers > queue.worth() {
+            queue.drivers -= 1;
+            self.is_done = true;
+            if queue.waiting.is_empty() {
+                // What a crowd has left is megabytes.
+                queue.waiting.shrink_to(4 * BATCH);
+            }
+            return Next::End;
+        }
+        let share = (queue.counters + queue.under_way).div_ceil(queue.drivers);
+        let (entries, counters) = queue.take(share.min(BATCH).min(room));
+        let wants_another = queue.starts_another(bounds);
+        (self.requests, self.under_way) = (entries.len(), counters);
+        Next::Take(Batch { entries, wants_another })
+    }
+
+    /// Whether its last batch was a single request, who is not worth waiting for.
+    pub(crate) const fn had_one(&self) -> bool {
+        self.requests == 1
+    }
+
+    /// Whether fewer wait than were in its last batch. The others may be about to ask again; for one of them alone
+    /// nobody waits.
+    pub(crate) fn has_more_to_come(&self) -> bool {
+        self.lane.queue().waiting.len() + 1 < self.requests
+    }
+
+    /// To be called when a reply is there, after so long. Whether another driver has handed out answers as well, and
+    /// not yet taken what those ask next whom it has answered.
+    pub(crate) fn hand_out(&mut self, took: Duration) -> bool {
+        let mut queue = self.lane.queue();
+        queue.is_slow = took > self.lane.bounds.prompt;
+        let others = queue.handing_out > usize::from(self.is_handing_out);
+        queue.handing_out += usize::from(!mem::replace(&mut self.is_handing_out, true));
+        others
+    }
+
+    /// Gives away so many counters of the batch.
+    pub(crate) fn set_apart(&mut self, counters: usize) -> Apart {
+        let counters = counters.min(self.under_way);
+        self.under_way -= counters;
+        Apart { lane: Arc::clone(&self.lane), counters }
+    }
+
+    /// To be called when all others of the batch are answered.
+    pub(crate) fn answered(&mut self) {
+        self.lane.queue().under_way -= mem::take(&mut self.under_way);
+    }
+}
+
+impl Drop for Driver {
+    fn drop(&mut self) {
+        if !self.is_done {
+            let mut queue = self.lane.queue();
+            queue.drivers -= 1;
+            queue.under_way -= self.under_way;
+            queue.handing_out -= usize::from(self.is_handing_out);
+        }
+    }
+}
+
+impl Drop for Apart {
+    fn drop(&mut self) {
+        self.lane.queue().under_way -= self.counters;
+        self.lane.room.notify_one();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use smallvec::smallvec;
+
+    use super::*;
+    use crate::script::Step;
+    use crate::time::instant;
+
+    const PROMPT: Duration = Duration::from_millis(10);
+
+    fn lane(under_way: usize) -> Arc<Lane> {
+        Arc::new(Lane::new(Bounds { under_way, prompt: PROMPT }))
+    }
+
+    fn entry(counters: usize) -> Entry {
+        let keys = (0..counters).map(|key| key.to_string().into_bytes().into()).collect();
+        let request = Request { step: Step::Look, shapes: smallvec![], keys };
+        Entry { slot: Slot(0), request, waiter: Waiter::new(instant()).0 }
+    }
+
+    /// Puts so many requests of one counter into the lane, and says for how many of them a driver is to be started.
+    fn push(lane: &Lane, count: usize) -> usize {
+        (0..count).filter(|_| lane.push(entry(1)).unwrap()).count()
+    }
+
+    /// How many requests the driver takes.
+    fn take(driver: &mut Driver) -> Option<usize> {
+        match driver.next() {
+            Next::Take(batch) => Some(batch.entries.len()),
+            Next::Wait => panic!("it has to wait for room"),
+            Next::End => None,
+        }
+    }
+
+    /// Else one driver could have 63 requests of 64 callers and the other one, for as long as they go on asking.
+    #[test]
+    fn drivers_share_what_there_is() {
+        let lane = lane(10_000);
+        assert_eq!(push(&lane, 1), 1);
+        let mut first = lane.clone().drive();
+        assert_eq!(take(&mut first), Some(1));
+        assert_eq!(push(&lane, 63), 1);
+        let mut second = lane.clone().drive();
+        assert_eq!(take(&mut second), Some(32));
+        assert_eq!(push(&lane, 1), 0);
+        assert_eq!(take(&mut first), Some(32));
+        assert_eq!(take(&mut second), None);
+        assert_eq!(push(&lane, 1), 1);
+        drop(first);
+        let mut third = lane.clone().drive();
+        assert_eq!(take(&mut third), Some(1), "who has gone away has nothing under way");
+    }
+
+    /// Else batches whose replies came together would go together again, and so on for ever.
+    #[test]
+    fn who_hands_out_is_told_while_another_has_not_taken_its_next_batch() {
+        let lane = lane(10_000);
+        assert_eq!(push(&lane, 64), 2);
+        let (mut first, mut second) = (lane.clone().drive(), lane.clone().drive());
+        assert_eq!([take(&mut first), take(&mut second)], [Some(32), Some(32)]);
+        assert!(!first.hand_out(PROMPT));
+        assert!(!first.hand_out(PROMPT), "of itself it need not be told");
+        assert!(second.hand_out(PROMPT));
+        push(&lane, 32);
+        assert_eq!(take(&mut first), Some(32));
+        assert!(first.hand_out(PROMPT), "the second has not taken its next");
+        push(&lane, 32);
+        assert_eq!(take(&mut second), Some(32));
+        drop(first);
+        assert!(!second.hand_out(PROMPT), "who has gone away hands nothing out");
+    }
+
+    #[test]
+    fn more_are_to_come_until_nearly_as_many_wait_as_were_in_the_batch() {
+        let lane = lane(10_000);
+        push(&lane, 6);
+        let (mut driver, mut other) = (lane.clone().drive(), lane.clone().drive());
+        assert_eq!([take(&mut driver), take(&mut other)], [Some(3), Some(3)]);
+        for expected in [true, false, false] {
+            push(&lane, 1);
+            assert_eq!(driver.has_more_to_come(), expected);
+        }
+    }
+
+    /// Two batches of 128 requests were under way at most, so no more than 256 decisions were made in a round trip.
+    #[test]
+    fn as_many_batches_are_under_way_as_are_full() {
+        for (callers, batches) in [(3 * BATCH - 1, 2), (3 * BATCH, 3), (10 * BATCH, 10)] {
+            let lane = lane(10_000);
+            assert_eq!(push(&lane, callers), batches, "{callers}");
+            let mut drivers: Vec<_> = (0..batches).map(|_| lane.clone().drive()).collect();
+            for driver in &mut drivers {
+                assert_eq!(take(driver), Some(BATCH));
+            }
+            // Nobody asks again.
+            while drivers.iter_mut().any(|driver| !driver.is_done && take(driver).is_some()) {}
+            let queue = lane.queue();
+            assert_eq!((queue.drivers, queue.under_way), (0, 0));
+        }
+    }
+
+    #[test]
+    fn a_batch_has_no_more_counters_than_it_may_but_one_request_goes_alone() {
+        let lane = lane(10_000);
+        for counters in [100, 27, 1, 1, 200, 1] {
+            lane.push(entry(counters)).unwrap();
+        }
+        let (mut driver, _other) = (lane.clone().drive(), lane.clone().drive());
+        let mut batches = Vec::new();
+        while let Next::Take(batch) = driver.next() {
+            batches.push(batch.entries.iter().map(Entry::counters).collect::<Vec<_>>());
+        }
+        assert_eq!(batches, [vec![100, 27, 1], vec![1], vec![200], vec![1]]);
+    }
+
+    #[test]
+    fn no_more_counters_wait_than_there_is_room_for() {
+        let lane = lane(1);
+        for _ in 0..QUEUE / 4 {
+            lane.push(entry(4)).unwrap();
+        }
+        let refused = lane.push(entry(1)).unwrap_err();
+        assert_eq!(RedisError::of(&refused), Some(&RedisError::Overloaded));
+        let mut driver = lane.clone().drive();
+        assert_eq!(take(&mut driver), Some(1));
+        lane.push(entry(4)).unwrap();
+        assert!(lane.push(entry(1)).is_err());
+    }
+
+    #[test]
+    fn no_more_counters_are_under_way_than_are_allowed() {
+        let lane = lane(3);
+        assert_eq!(push(&lane, 9), 2);
+        let (mut first, mut second) = (lane.clone().drive(), lane.clone().drive());
+        assert_eq!(take(&mut first), Some(3));
+        assert_eq!(take(&mut second), None, "there is no room");
+        assert_eq!(push(&lane, 1), 0);
+        // What is answered apart from its batch is under way until it is.
+        let apart = first.set_apart(2);
+        first.answered();
+        assert_eq!(take(&mut first), Some(1));
+        let rest = first.set_apart(1);
+        assert!(matches!(first.next(), Next::Wait));
+        drop(apart);
+        assert_eq!(take(&mut first), Some(2));
+        drop(rest);
+        assert_eq!(take(&mut first), Some(3));
+    }
+
+    /// More would only wait at the server, where nobody can take them back.
+    #[test]
+    fn a_server_that_takes_long_gets_no_more_batches_at_once() {
+        let lane = lane(10_000);
+        assert_eq!(push(&lane, 20 * BATCH), 20);
+        let mut drivers: Vec<_> = (0..20).map(|_| lane.clone().drive()).collect();
+        assert_eq!(take(&mut drivers[0]), Some(BATCH));
+        drivers[0].hand_out(2 * PROMPT);
+        let taking = drivers.iter_mut().filter_map(take).count();
+        assert_eq!(taking, DRIVERS, "the others have nothing to do any more");
+        assert_eq!(push(&lane, 10 * BATCH), 0);
+        let driver = drivers.iter_mut().find(|driver| !driver.is_done).unwrap();
+        driver.hand_out(PROMPT);
+        assert!(push(&lane, 1) > 0);
+    }
+}

@@ -1,0 +1,76 @@
+//! A Cluster whose servers do not have the same time.
+
+use tollgate::{Charge, Key, PolicyQuota};
+use tollgate_redis::{KeyLayout, RedisStore, RedisStoreBuilder};
+use tollgate_testkit::StoreSteps;
+use tollgate_testkit::servers::{Cluster, Server, Settings, Software};
+
+use crate::support::{patient_builder, until};
+
+/// How far the clocks of the primaries are from this machine's, in milliseconds.
+const SKEWS: [i64; 3] = [0, 3 * 3_600_000, -29 * 3_600_000];
+
+const KEYS: u64 = 60;
+
+fn cluster() -> Cluster {
+    let cluster = Cluster::with(&Settings::new(Software::Redis).steered_clock()).calm();
+    for node in cluster.nodes() {
+        // By their own clocks, the others have been away for hours.
+        node.command::<()>(["CONFIG", "SET", "cluster-node-timeout", "1000000000"]);
+    }
+    for (node, skew) in cluster.nodes().iter().zip(SKEWS) {
+        node.clock().step(skew);
+    }
+    cluster
+}
+
+/// How often the script was called, on all servers.
+fn calls(cluster: &Cluster) -> u64 {
+    let of_node = |node: &Server| {
+        let statistics: String = node.command(["INFO", "commandstats"]);
+        let line = statistics.lines().find_map(|line| line.strip_prefix("cmdstat_evalsha:calls="));
+        line.map_or(0, |line| line.split(',').next().unwrap().parse::<u64>().unwrap())
+    };
+    cluster.nodes().iter().map(of_node).sum()
+}
+
+async fn charge(store: &RedisStore, quota: &PolicyQuota, key: u64) -> u64 {
+    let key = Key::from(key);
+    let counted = store.charge(&[Charge::new(quota, &key, 1)]).await.unwrap();
+    let (now, window) = (counted[0].reset_at() - counted[0].reset_after(), counted[0].window().unwrap());
+    assert!(window.start() <= now && now < window.end(), "{window:?} at {now:?}");
+    counted[0].used()
+}
+
+async fn every_server_counts_by_its_own_clock(cluster: &Cluster, builder: RedisStoreBuilder, quota: &str) {
+    let quota = PolicyQuota::new("skew", quota.parse().unwrap());
+    let store = builder.build().unwrap();
+    until("all servers", async || (store.status().is_connected()).then_some(())).await;
+    for key in 0..KEYS {
+        assert_eq!(charge(&store, &quota, key).await, 1, "{quota:?}");
+    }
+    // Now their times are known, and each is asked once.
+    let before = calls(cluster);
+    for key in 0..KEYS {
+        assert_eq!(charge(&store, &quota, key).await, 2, "{quota:?}");
+    }
+    let asked = calls(cluster) - before;
+    assert!(asked <= KEYS + 6, "{asked} calls for {KEYS} charges");
+}
+
+/// One estimate of the time served all servers, so that a window which its server did not call open was named again and
+/// again, and a charge that had no more tries failed.
+#[tokio::test(flavor = "multi_thread")]
+async fn windows_that_a_caller_names_are_those_of_the_server_that_counts() {
+    let cluster = cluster();
+    let url = format!("redis+cluster://{}", cluster.nodes()[0].address());
+    let builder = |prefix: &str| patient_builder(&url).prefix(prefix);
+    for quota in ["9/1m", "9/1h@staggered", "9/1h@first_hit", "9/day@Europe/Berlin", "9/month@UTC"] {
+        every_server_counts_by_its_own_clock(&cluster, builder(quota), quota).await;
+    }
+    let layout: KeyLayout = "skew:{{{user}}}:{windows}:{window}".parse().unwrap();
+    for quota in ["9/1h", "9/1d"] {
+        let builder = builder("layout").layout(layout.clone());
+        every_server_counts_by_its_own_clock(&cluster, builder, quota).await;
+    }
+}
