@@ -3,6 +3,9 @@
 use thiserror::Error;
 use tollgate::StoreError;
 
+use crate::doctor::Advice;
+use crate::doctor::advice::NEARER;
+
 /// What a server is in trouble with: the source of a [`StoreError::Trouble`] of a [`RedisStore`](crate::RedisStore).
 ///
 /// ```
@@ -33,6 +36,11 @@ pub enum RedisError {
     /// will, is unknown: a retry may charge twice.
     #[error("no answer from the store: whether it charged is unknown")]
     TimedOut,
+    /// The server answers, but only after the deadline: its last replies came too late. Whether it charged, or still
+    /// will, is unknown: a retry may charge twice. The fault of a slow server or network, or of a deadline that is too
+    /// short for them.
+    #[error("the store answers too late: whether it charged is unknown")]
+    TooSlow,
     /// Under a counter's key, the server holds something that is no count. The fault of whoever wrote it; a
     /// retry helps once the counter is reset.
     #[error("the store holds something that is no count under the key of a counter")]
@@ -66,11 +74,21 @@ impl RedisError {
         error.trouble_of()
     }
 
+    /// What can be done about it, where the error itself says enough. What a server is in trouble with is told by
+    /// [`ServerStatus`](crate::ServerStatus).
+    #[must_use]
+    pub const fn advice(self) -> Option<Advice> {
+        match self {
+            Self::TooSlow => Some(NEARER),
+            _ => None,
+        }
+    }
+
     /// Whether units may have been charged although there is no answer.
     #[must_use]
     pub const fn may_have_charged(self) -> bool {
         match self {
-            Self::TimedOut | Self::ScriptRefused | Self::BadReply => true,
+            Self::TimedOut | Self::TooSlow | Self::ScriptRefused | Self::BadReply => true,
             Self::Unreachable
             | Self::NotReady
             | Self::Overloaded

@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
 use thiserror::Error;
@@ -76,6 +77,8 @@ pub(crate) struct Checked {
     pub(crate) settings: Settings,
     pub(crate) tls: Option<Arc<rustls::ClientConfig>>,
     pub(crate) look_ups: LookUps,
+    /// Replies that came after their deadline, of all servers.
+    pub(crate) late_replies: Arc<AtomicU64>,
     /// The text of the script that servers are to know.
     pub(crate) script: &'static str,
 }
@@ -117,6 +120,7 @@ impl Settings {
             Transport::Plain if !self.tls.is_empty() => return Err(SettingsError::TlsUnused),
             Transport::Plain => None,
         };
-        Ok(Arc::new(Checked { settings: self, tls, look_ups: LookUps::default(), script }))
+        let (look_ups, late_replies) = Default::default();
+        Ok(Arc::new(Checked { settings: self, tls, look_ups, late_replies, script }))
     }
 }

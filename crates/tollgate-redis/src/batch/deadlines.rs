@@ -4,10 +4,11 @@ use std::pin::pin;
 use std::time::Duration;
 
 use tokio::time::timeout_at;
+use tollgate::StoreError;
 
-use crate::RedisError;
 use crate::lane::Entry;
 use crate::time::Instant;
+use crate::trouble::Trouble;
 
 /// How late somebody may be told that it is too late: as long as all of a batch have come within such a while, one timer
 /// does for all of them.
@@ -37,12 +38,13 @@ impl Deadlines {
         self.last
     }
 
-    /// Awaits the reply, and meanwhile tells those whose deadline comes first that it is over for them. `None` once
-    /// that is so for all.
+    /// Awaits the reply, and meanwhile tells those whose deadline comes first that it is over for them, and why. `None`
+    /// once that is so for all.
     pub(super) async fn in_time<T>(
         &mut self,
         entries: &mut [Entry],
         reply: impl Future<Output = T>,
+        why: impl Fn() -> Trouble,
     ) -> Option<T> {
         let mut reply = pin!(reply);
         loop {
@@ -50,8 +52,9 @@ impl Deadlines {
             if let Ok(reply) = timeout_at(at, &mut reply).await {
                 return Some(reply);
             }
+            let error = StoreError::from(why());
             for entry in entries.iter_mut().filter(|entry| entry.waiter.deadline <= at) {
-                entry.waiter.answer(Err(RedisError::TimedOut.into()));
+                entry.waiter.answer(Err(error.clone()));
             }
             *self = Self::of(entries)?;
         }

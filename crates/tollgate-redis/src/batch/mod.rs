@@ -198,7 +198,9 @@ impl Dispatched {
             inner.busy_poll.look_for(|| exchange.is_there()).await;
         }
         for place in 0..self.merged.parts() {
-            let Some(reply) = self.deadlines.in_time(&mut self.entries, exchange.next()).await else {
+            let Some(reply) =
+                self.deadlines.in_time(&mut self.entries, exchange.next(), || server.lateness()).await
+            else {
                 exchange.give_up();
                 return;
             };

@@ -73,8 +73,13 @@ pub(super) fn on(trouble: &Trouble) -> Advice {
             Advice::new("see that it is Redis 7.0 or Valkey 7.2, or newer")
         }
         Trouble::Late | Trouble::TimedOut | Trouble::Cut => SILENT,
+        Trouble::TooSlow => NEARER,
     }
 }
+
+/// Of a server that answers, and too late.
+pub(crate) const NEARER: Advice =
+    Advice::about(Setting::Deadline, "bring what counts nearer to its store, or give a decision more time");
 
 const SILENT: Advice = Advice::new("see whether it hangs, or the network drops packets");
 const LOGIN: Advice =

@@ -6,7 +6,8 @@ use std::time::Duration;
 use redis::{Value, cmd};
 use tollgate::{Clock, SystemClock};
 
-use super::{Advice, Finding, Setting, advice, ask};
+use super::advice::NEARER;
+use super::{Finding, advice, ask};
 use crate::node::Node;
 use crate::time::instant;
 
@@ -173,9 +174,6 @@ pub(super) fn too_slow() -> Finding {
     Finding::fail("round-trip", "it answers too slowly to be asked everything in time", NEARER)
 }
 
-const NEARER: Advice =
-    Advice::about(Setting::Deadline, "bring what counts nearer to its store, or give a decision more time");
-
 async fn round_trip(node: &Node, timeout: Duration) -> Finding {
     let mut times = Vec::with_capacity(ROUND_TRIPS);
     let began = instant();
@@ -200,7 +198,9 @@ async fn round_trip(node: &Node, timeout: Duration) -> Finding {
     };
     let found =
         format!("p50 {half:.1?}, p99 {most:.1?} of {} pings; a decision has {timeout:?}", times.len());
-    if half * 2 > timeout {
+    if half > timeout {
+        Finding::fail("round-trip", format!("too slow: {found}"), NEARER)
+    } else if half * 2 > timeout {
         Finding::fail("round-trip", found, NEARER)
     } else if most * 2 > timeout {
         Finding::warn("round-trip", found, NEARER)

@@ -1,12 +1,13 @@
 //! When a server that does not answer is left alone.
 
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// Tells a server that is silent from one that lost a single call: no reply whatever for a while, although there
-/// were calls.
+/// Tells a server that is silent from one that lost a single call or is too slow: no reply whatever over a connection
+/// for a while, although there were calls.
 ///
 /// It only watches. What follows from silence is up to the [`Node`](super::Node).
 pub(super) struct Breaker {
@@ -14,8 +15,14 @@ pub(super) struct Breaker {
     patience: Duration,
     origin: Instant,
     /// When the first call was sent that has gone unanswered since the last reply, in nanoseconds since `origin`;
-    /// [`ANSWERED`] if there is none. A lone atomic: nothing else is published with it.
+    /// [`ANSWERED`] if there is none. A lone atomic, as all of these: nothing else is published with it.
     silent_since: AtomicU64,
+    /// When the last reply came.
+    last_reply: AtomicU64,
+    /// Whether nobody waited any more when it came.
+    is_late: AtomicBool,
+    /// Replies for which nobody waited any more, of the whole store.
+    late_replies: Arc<AtomicU64>,
 }
 
 const ANSWERED: u64 = u64::MAX;
@@ -23,22 +30,41 @@ const ANSWERED: u64 = u64::MAX;
 impl Breaker {
     /// Three deadlines of silence, because one lost packet is not trouble yet; but never over 100 ms, because
     /// each call that is tried until then costs its caller the whole deadline.
-    pub(super) fn new(deadline: Duration, origin: Instant) -> Self {
-        let patience = (deadline * 3).min(Duration::from_millis(100));
-        Self { patience, origin, silent_since: AtomicU64::new(ANSWERED) }
+    pub(super) fn new(deadline: Duration, origin: Instant, late_replies: Arc<AtomicU64>) -> Self {
+        Self {
+            patience: (deadline * 3).min(Duration::from_millis(100)),
+            origin,
+            silent_since: AtomicU64::new(ANSWERED),
+            last_reply: AtomicU64::new(0),
+            is_late: AtomicBool::new(false),
+            late_replies,
+        }
     }
 
-    /// A reply came.
-    pub(super) fn answered(&self) {
+    /// Replies came, and nobody waited any more for so many of them.
+    pub(super) fn answered(&self, now: Instant, late: u64) {
+        self.last_reply.store(self.nanos(now), Relaxed);
         // Nearly always there is nothing to change, and what is only read stays in every core's cache.
         if self.silent_since.load(Relaxed) != ANSWERED {
             self.silent_since.store(ANSWERED, Relaxed);
         }
+        if late > 0 {
+            self.late_replies.fetch_add(late, Relaxed);
+        }
+        if self.is_late.load(Relaxed) != (late > 0) {
+            self.is_late.store(late > 0, Relaxed);
+        }
+    }
+
+    /// Whether the last reply came, and too late: the server is too slow, and not away.
+    pub(super) fn is_late(&self) -> bool {
+        self.is_late.load(Relaxed)
     }
 
     /// The call sent at `sent` got no reply until `now`; says whether the server has been silent for too long.
     pub(super) fn unanswered(&self, sent: Instant, now: Instant) -> bool {
-        let sent = self.nanos(sent);
+        // What was sent before the last reply is no sign of silence before it.
+        let sent = self.nanos(sent).max(self.last_reply.load(Relaxed));
         let since = self.silent_since.fetch_min(sent, Relaxed).min(sent);
         u128::from(self.nanos(now).saturating_sub(since)) >= self.patience.as_nanos()
     }
@@ -64,6 +90,10 @@ mod tests {
 
     const DEADLINE: Duration = Duration::from_millis(20);
 
+    fn breaker(deadline: Duration) -> Breaker {
+        Breaker::new(deadline, Instant::now(), Arc::default())
+    }
+
     async fn call_in_vain(breaker: &Breaker) -> bool {
         let sent = Instant::now();
         advance(DEADLINE).await;
@@ -72,7 +102,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn opens_at_the_third_call_in_vain() {
-        let breaker = Breaker::new(DEADLINE, Instant::now());
+        let breaker = breaker(DEADLINE);
         for opens in [false, false, true] {
             assert_eq!(call_in_vain(&breaker).await, opens);
         }
@@ -80,7 +110,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn many_calls_lost_at_once_are_one_silence() {
-        let breaker = Breaker::new(DEADLINE, Instant::now());
+        let breaker = breaker(DEADLINE);
         let sent = Instant::now();
         advance(DEADLINE).await;
         for _ in 0..1_000 {
@@ -90,29 +120,54 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_reply_ends_the_silence() {
-        let breaker = Breaker::new(DEADLINE, Instant::now());
+        let breaker = breaker(DEADLINE);
         for _ in 0..100 {
             assert!(!call_in_vain(&breaker).await);
             assert!(!call_in_vain(&breaker).await);
-            breaker.answered();
+            breaker.answered(Instant::now(), 0);
+        }
+    }
+
+    /// A server that answers in 25 ms, of which each call gets 20, was left as silent after the third call.
+    #[tokio::test(start_paused = true)]
+    async fn late_replies_are_no_silence() {
+        let breaker = breaker(DEADLINE);
+        assert!(!breaker.is_late());
+        for calls in 1..100 {
+            assert!(!call_in_vain(&breaker).await);
+            // One more is under way when the reply comes, and goes on waiting after it.
+            let sent = Instant::now();
+            advance(Duration::from_millis(5)).await;
+            breaker.answered(Instant::now(), 1);
+            assert!(breaker.is_late());
+            advance(DEADLINE - Duration::from_millis(5)).await;
+            assert!(!breaker.unanswered(sent, Instant::now()));
+            advance(Duration::from_millis(5)).await;
+            breaker.answered(Instant::now(), 1);
+            assert_eq!(breaker.late_replies.load(Relaxed), 2 * calls);
+        }
+        breaker.answered(Instant::now(), 0);
+        assert!(!breaker.is_late());
+        for opens in [false, false, true] {
+            assert_eq!(call_in_vain(&breaker).await, opens, "now it is silent");
         }
     }
 
     /// Each connection took its hundred milliseconds of calls in vain, one after another.
     #[tokio::test(start_paused = true)]
     async fn who_is_doubted_opens_at_the_first_call_in_vain_unless_it_answers() {
-        let breaker = Breaker::new(DEADLINE, Instant::now());
+        let breaker = breaker(DEADLINE);
         advance(Duration::from_secs(1)).await;
         breaker.doubt();
         assert!(call_in_vain(&breaker).await);
         breaker.doubt();
-        breaker.answered();
+        breaker.answered(Instant::now(), 0);
         assert!(!call_in_vain(&breaker).await);
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_generous_deadline_is_no_reason_for_more_patience() {
-        let breaker = Breaker::new(Duration::from_secs(5), Instant::now());
+        let breaker = breaker(Duration::from_secs(5));
         let sent = Instant::now();
         advance(Duration::from_millis(100)).await;
         assert!(breaker.unanswered(sent, Instant::now()));

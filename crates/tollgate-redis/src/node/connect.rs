@@ -1,6 +1,7 @@
 //! Setting up one connection: a stream, then login, database, script, and whether this is a server to count on.
 
 use std::io;
+use std::sync::Arc;
 use std::time::Duration;
 
 use redis::{Cmd, Value, cmd};
@@ -11,10 +12,12 @@ use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
 
 use super::Address;
+use super::breaker::Breaker;
 use super::connection::{Connection, Driver, Stream};
 use super::dial::dial;
 use crate::calls::Calls;
 use crate::settings::Checked;
+use crate::time::instant;
 use crate::trouble::{Flavor, Trouble, Unconnected};
 use crate::url::Place;
 
@@ -101,7 +104,8 @@ async fn login(
     peer: Peer,
     checked: &Checked,
 ) -> Result<(Connection, Driver), Unconnected> {
-    let (connection, driver) = Connection::new(stream);
+    let breaker = Breaker::new(checked.settings.timeout, instant(), Arc::clone(&checked.late_replies));
+    let (connection, driver) = Connection::new(stream, breaker);
     let mut link = Opening { connection, driver, address };
 
     // Alone and first: who does not greet as it should is sent nothing else.

@@ -15,8 +15,10 @@ use std::task::{Context, Poll, Waker, ready};
 use redis::{Value, parse_redis_value};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
+use super::breaker::Breaker;
 use super::frame;
 use crate::calls::Calls;
+use crate::time::instant;
 use crate::trouble::{Trouble, Unconnected};
 
 /// How much is read in one go: the replies to a few batches.
@@ -27,7 +29,10 @@ const KEPT: usize = 64 * 1024;
 
 /// What calls are sent over. Clones share it.
 #[derive(Clone)]
-pub(super) struct Connection(Arc<Mutex<Wire>>);
+pub(super) struct Connection {
+    wire: Arc<Mutex<Wire>>,
+    breaker: Arc<Breaker>,
+}
 
 /// What has to be polled for replies to come. Once it ends, the connection has broken, and all who waited have been
 /// told. Dropping it breaks the connection.
@@ -57,6 +62,7 @@ struct Wire {
     waiting: VecDeque<Waiting>,
     /// The driver's.
     waker: Waker,
+    breaker: Arc<Breaker>,
 }
 
 struct Waiting {
@@ -76,7 +82,9 @@ struct Inbox {
 }
 
 impl Connection {
-    pub(super) fn new(stream: impl Stream + 'static) -> (Self, Driver) {
+    /// One whose replies the breaker is told of.
+    pub(super) fn new(stream: impl Stream + 'static, breaker: Breaker) -> (Self, Driver) {
+        let breaker = Arc::new(breaker);
         let wire = Arc::new(Mutex::new(Wire {
             stream: Some(Box::new(stream)),
             unwritten: Vec::new(),
@@ -85,8 +93,14 @@ impl Connection {
             unread: Vec::new(),
             waiting: VecDeque::new(),
             waker: Waker::noop().clone(),
+            breaker: Arc::clone(&breaker),
         }));
-        (Self(wire.clone()), Driver(wire))
+        (Self { wire: Arc::clone(&wire), breaker }, Driver(wire))
+    }
+
+    /// Whether the server answers.
+    pub(super) fn breaker(&self) -> &Breaker {
+        &self.breaker
     }
 
     /// Sends calls at once, and gives where their replies are awaited.
@@ -95,7 +109,7 @@ impl Connection {
     ///
     /// If the connection is over. Then nothing was sent.
     pub(super) fn send(&self, calls: &Calls) -> Result<Replies, Trouble> {
-        let mut wire = lock(&self.0);
+        let mut wire = lock(&self.wire);
         if wire.stream.is_none() {
             return Err(Unconnected::HungUp.into());
         }
@@ -151,17 +165,18 @@ impl Drop for Replies {
 }
 
 impl Waiting {
-    /// Hands the reply to whoever waits for it.
-    fn answer(self, reply: Result<Value, Trouble>) {
-        let Some(inbox) = self.inbox else { return };
+    /// Hands the reply to whoever waits for it. Whether somebody did, and does no more.
+    fn answer(self, reply: Result<Value, Trouble>) -> bool {
+        let Some(inbox) = self.inbox else { return false };
         let mut inbox = lock(&inbox);
         if inbox.is_given_up {
-            return;
+            return true;
         }
         inbox.replies.push_back(reply);
         if let Some(waker) = inbox.waker.take() {
             waker.wake();
         }
+        false
     }
 }
 
@@ -236,13 +251,16 @@ impl Wire {
 
     /// Hands out all whole replies; `None` if what came is no reply, or nobody asked.
     fn hand_out(&mut self) -> Option<()> {
-        let mut end = 0;
+        let (mut end, mut late) = (0, 0);
         while let Some(bytes) = self.unread.get(end..)
             && let Some(length) = frame::length(bytes).ok()?
         {
             let reply = parse_redis_value(bytes.get(..length)?).ok()?;
-            self.waiting.pop_front()?.answer(Ok(reply));
+            late += u64::from(self.waiting.pop_front()?.answer(Ok(reply)));
             end += length;
+        }
+        if end > 0 {
+            self.breaker.answered(instant(), late);
         }
         self.unread.drain(..end);
         Some(())
@@ -271,7 +289,8 @@ mod tests {
     /// A connection whose system keeps so many bytes, and its other end.
     fn connection(bytes: usize) -> (Connection, Driver, DuplexStream) {
         let (near, far) = duplex(bytes);
-        let (connection, driver) = Connection::new(near);
+        let breaker = Breaker::new(Duration::from_secs(20), instant(), Arc::default());
+        let (connection, driver) = Connection::new(near, breaker);
         (connection, driver, far)
     }
 
@@ -339,6 +358,21 @@ mod tests {
         drop(far);
         assert_eq!(next(&mut replies).await, Err(Trouble::Cut));
         timeout(Duration::from_secs(20), driver).await.expect("it goes on").unwrap();
+    }
+
+    #[tokio::test]
+    async fn a_reply_for_which_nobody_waits_any_more_is_late() {
+        let (connection, driver, mut far) = connection(99);
+        tokio::spawn(driver);
+        drop(send(&connection, "gone"));
+        let asking = connection.send(&calls(&["call"]).asking()).unwrap();
+        far.write_all(b":1\r\n").await.unwrap();
+        while !connection.breaker().is_late() {
+            tokio::task::yield_now().await;
+        }
+        far.write_all(b"+OK\r\n:2\r\n").await.unwrap();
+        assert_eq!(reply(asking).await, Ok(Value::Int(2)));
+        assert!(!connection.breaker().is_late());
     }
 
     #[tokio::test]

@@ -23,7 +23,6 @@ use tokio::task::JoinSet;
 use tokio::time::{timeout, timeout_at};
 
 pub(crate) use self::address::Address;
-use self::breaker::Breaker;
 pub(crate) use self::connect::{Peer, ask_once};
 use self::connect::{connect, driven};
 use self::connection::{Connection, Driver, Replies};
@@ -66,7 +65,6 @@ struct Links {
 /// One connection that works.
 struct Link {
     connection: Connection,
-    breaker: Breaker,
     /// Told when the connection is to be closed and another one made.
     renew: Notify,
 }
@@ -135,6 +133,16 @@ impl Node {
             Health::Trying { since: links.since, trouble }
         } else {
             Health::Connected
+        }
+    }
+
+    /// Why a call has no reply in time, if it has none.
+    pub(crate) fn lateness(&self) -> Trouble {
+        let is_late = |link: &Arc<Link>| link.connection.breaker().is_late();
+        if self.shared.links.borrow().up.first().is_some_and(is_late) {
+            Trouble::TooSlow
+        } else {
+            Trouble::TimedOut
         }
     }
 
@@ -248,9 +256,7 @@ impl Exchange {
 
     /// The next reply, be it an error of the server.
     async fn next_as_it_is(&mut self) -> Result<Value, Trouble> {
-        let reply = self.replies.next().await?;
-        self.link.breaker.answered();
-        Ok(reply)
+        self.replies.next().await
     }
 
     /// The reply to an only call, until the deadline.
@@ -266,13 +272,15 @@ impl Exchange {
         self.replies.is_there()
     }
 
-    /// Takes note that there was no reply in time.
+    /// Takes note that there was no reply in time, and says why.
     pub(crate) fn give_up(self) -> Trouble {
-        if self.link.breaker.unanswered(self.sent, instant()) {
+        let breaker = self.link.connection.breaker();
+        let trouble = if breaker.is_late() { Trouble::TooSlow } else { Trouble::TimedOut };
+        if breaker.unanswered(self.sent, instant()) {
             self.shared.close(&self.link, Some(Unconnected::Silent));
-            self.shared.links.borrow().up.iter().for_each(|other| other.breaker.doubt());
+            self.shared.links.borrow().up.iter().for_each(|other| other.connection.breaker().doubt());
         }
-        Trouble::TimedOut
+        trouble
     }
 }
 
@@ -380,8 +388,7 @@ async fn set_up(shared: &Shared) -> Result<(Arc<Link>, Driver), Unconnected> {
             Err(_) => return Err(Unconnected::Silent),
         }
     }
-    let breaker = Breaker::new(deadline, instant());
-    Ok((Arc::new(Link { connection, breaker, renew: Notify::new() }), driver))
+    Ok((Arc::new(Link { connection, renew: Notify::new() }), driver))
 }
 
 #[cfg(test)]

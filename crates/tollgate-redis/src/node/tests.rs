@@ -9,7 +9,8 @@ use tokio::task::JoinSet;
 use tokio::time::timeout;
 use tollgate_testkit::servers::{Server, Software};
 
-use super::{Address, Breaker, Connection, Link, Node, Shared};
+use super::breaker::Breaker;
+use super::{Address, Connection, Link, Node, Shared};
 use crate::calls::Calls;
 use crate::settings::Settings;
 use crate::time::instant;
@@ -104,9 +105,9 @@ async fn why_a_connection_is_closed_is_known_when_its_keeper_hears_of_it() {
     let settings = Settings::new("redis://127.0.0.1".parse().unwrap());
     let address = Address::Tcp("127.0.0.1".into(), 6379);
     let shared = Arc::new(Shared::new(address, settings.check(SCRIPT).unwrap()));
-    let (connection, _driver) = Connection::new(tokio::io::empty());
-    let breaker = Breaker::new(Duration::from_secs(10), instant());
-    let link = Arc::new(Link { connection, breaker, renew: Notify::new() });
+    let breaker = Breaker::new(Duration::from_secs(10), instant(), Arc::default());
+    let (connection, _driver) = Connection::new(tokio::io::empty(), breaker);
+    let link = Arc::new(Link { connection, renew: Notify::new() });
     shared.open(link.clone());
 
     let keeper = Arc::new(Keeper { shared: shared.clone(), heard: OnceLock::new() });

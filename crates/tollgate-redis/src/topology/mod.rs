@@ -15,6 +15,7 @@ mod status;
 use std::fmt;
 use std::ops::RangeInclusive;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
 use redis::Value;
@@ -39,6 +40,7 @@ pub(crate) struct Topology {
     servers: Servers,
     /// For requests of which it is not known yet who counts them, or which nobody does.
     unrouted: Arc<Lane>,
+    late_replies: Arc<AtomicU64>,
 }
 
 /// Which servers there are.
@@ -78,6 +80,7 @@ impl Topology {
     pub(crate) fn start(settings: Settings, script: &'static str) -> Result<Self, SettingsError> {
         let checked = settings.check(script)?;
         let unrouted = Arc::new(Lane::new(checked.settings.bounds()));
+        let late_replies = Arc::clone(&checked.late_replies);
         let servers = match &checked.settings.url.place {
             Place::Single(address) => Servers::Single(Single::start(address.clone(), checked)),
             Place::Sentinel { sentinels, primary } => {
@@ -85,7 +88,7 @@ impl Topology {
             }
             Place::Cluster { seeds } => Servers::Cluster(Cluster::start(seeds.clone(), checked)),
         };
-        Ok(Self { servers, unrouted })
+        Ok(Self { servers, unrouted, late_replies })
     }
 
     /// Whether all keys of a call have to be in one slot.
@@ -258,7 +261,7 @@ impl Topology {
             Servers::Sentinel(sentinel) => vec![sentinel.status()],
             Servers::Cluster(cluster) => cluster.status(),
         };
-        StoreStatus::new(servers)
+        StoreStatus::new(servers, self.late_replies.load(Relaxed))
     }
 }
 

@@ -1,4 +1,4 @@
-//! Which servers are connected, for whoever asks whether the store is ready.
+//! Which servers are connected, for whoever asks whether the store is ready, and whether they answer in time.
 
 use std::time::Duration;
 
@@ -10,6 +10,7 @@ use crate::trouble::Unconnected;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StoreStatus {
     servers: Box<[ServerStatus]>,
+    late_replies: u64,
 }
 
 /// Whether one server is connected. One that is not is tried again and again.
@@ -28,8 +29,15 @@ struct Trying {
 }
 
 impl StoreStatus {
-    pub(super) fn new(servers: Vec<ServerStatus>) -> Self {
-        Self { servers: servers.into() }
+    pub(super) fn new(servers: Vec<ServerStatus>, late_replies: u64) -> Self {
+        Self { servers: servers.into(), late_replies }
+    }
+
+    /// How many replies came so far for which nobody waited any more. Where they grow, the store is too slow for the
+    /// deadline of a decision, and not away.
+    #[must_use]
+    pub const fn late_replies(&self) -> u64 {
+        self.late_replies
     }
 
     /// Whether all servers that count are connected.

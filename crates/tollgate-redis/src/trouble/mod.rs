@@ -28,6 +28,9 @@ pub(crate) enum Trouble {
     /// No reply came in time.
     #[error("no reply in time")]
     TimedOut,
+    /// No reply came in time, and the replies before it came too late.
+    #[error("it answers too late")]
+    TooSlow,
     /// The connection broke before a reply came.
     #[error("the connection broke before the reply")]
     Cut,
@@ -150,7 +153,7 @@ impl Trouble {
     pub(crate) const fn may_have_run(&self) -> bool {
         match self {
             Self::Unconnected(_) | Self::Late | Self::Refused(_) => false,
-            Self::TimedOut | Self::Cut | Self::Stopped(_) | Self::BadReply => true,
+            Self::TimedOut | Self::TooSlow | Self::Cut | Self::Stopped(_) | Self::BadReply => true,
         }
     }
 
@@ -191,7 +194,9 @@ impl Trouble {
                 | Refusal::ProtectedMode => Remedy::None,
             },
             Self::Unconnected(_) => Remedy::Resolve,
-            Self::Late | Self::TimedOut | Self::Cut | Self::Stopped(_) | Self::BadReply => Remedy::None,
+            Self::Late | Self::TimedOut | Self::TooSlow | Self::Cut | Self::Stopped(_) | Self::BadReply => {
+                Remedy::None
+            }
         }
     }
 }
@@ -209,6 +214,7 @@ impl From<Trouble> for StoreError {
             Trouble::Unconnected(unconnected) => unconnected.into(),
             Trouble::Late => RedisError::Unreachable,
             Trouble::TimedOut | Trouble::Cut => RedisError::TimedOut,
+            Trouble::TooSlow => RedisError::TooSlow,
             Trouble::Stopped(_) => RedisError::ScriptRefused,
             Trouble::BadReply => RedisError::BadReply,
             Trouble::Refused(refusal) => match refusal {
@@ -457,7 +463,7 @@ mod tests {
 
     #[test]
     fn what_brought_no_reply_may_have_run_and_is_not_sent_again() {
-        for trouble in [Trouble::Cut, Trouble::TimedOut, Trouble::BadReply] {
+        for trouble in [Trouble::Cut, Trouble::TimedOut, Trouble::TooSlow, Trouble::BadReply] {
             assert!(trouble.may_have_run() && trouble.remedy() == Remedy::None);
             assert!(StoreError::from(trouble).may_have_charged());
         }

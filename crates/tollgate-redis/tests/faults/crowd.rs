@@ -88,7 +88,12 @@ pub(crate) enum Noticed<'a> {
 
 impl Told {
     fn note(&self, error: &RedisError) {
-        self.0.lock().unwrap().insert(format!("{error:?}"));
+        let mut told = self.0.lock().unwrap();
+        told.insert(format!("{error:?}"));
+        // After late replies, a call that has none in time is called too slow.
+        if *error == RedisError::TooSlow {
+            told.insert(format!("{:?}", RedisError::TimedOut));
+        }
     }
 
     pub(crate) fn has(&self, error: &RedisError) -> bool {
@@ -351,8 +356,13 @@ fn joined(callers: Vec<JoinHandle<Diary>>) -> Diary {
 
 /// Whether callers may be told this in any trouble, or it is what this trouble is.
 fn is_expected(error: &str, noticed: &Noticed<'_>) -> bool {
-    let always =
-        [RedisError::Unreachable, RedisError::NotReady, RedisError::Overloaded, RedisError::TimedOut];
+    let always = [
+        RedisError::Unreachable,
+        RedisError::NotReady,
+        RedisError::Overloaded,
+        RedisError::TimedOut,
+        RedisError::TooSlow,
+    ];
     always.iter().any(|known| error == format!("{known:?}"))
         || matches!(noticed, Noticed::As(known) if error == format!("{known:?}"))
 }

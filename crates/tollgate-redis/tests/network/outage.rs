@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use tollgate::{Charge, Counter, Key, PolicyQuota, Quota, Step, Store};
-use tollgate_redis::RedisError;
+use tollgate_redis::{RedisError, Setting};
 use tollgate_testkit::servers::{Data, FaultProxy, Server, Software, Way};
 
 use crate::support::{Caller, PATIENCE, builder, patient, patient_builder, until};
@@ -73,7 +73,7 @@ async fn a_server_that_hangs_costs_a_few_deadlines_and_then_nothing() {
         let (mut late, start) = (0, Instant::now());
         while caller.store.status().is_connected() {
             match caller.refusal("alice").await {
-                RedisError::TimedOut => late += 1,
+                RedisError::TimedOut | RedisError::TooSlow => late += 1,
                 // A stall of this machine between the look at the connection and the first byte.
                 RedisError::Unreachable => {}
                 other => panic!("{other}"),
@@ -99,6 +99,42 @@ async fn a_server_that_hangs_costs_a_few_deadlines_and_then_nothing() {
         let unknown = before.unknown + late + after.unknown;
         assert!((2..=2 + unknown).contains(&used), "{used} used, {unknown} unknown");
     }
+}
+
+/// Replies that came after the deadline were dropped unseen: a server that answers in 25 ms under a deadline of 20 was cut
+/// off after the third call, and operators were told that it does not answer.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_that_is_too_slow_is_told_from_one_that_is_silent() {
+    const CALLS: u64 = 60;
+    let server = Server::start(Software::Redis);
+    let proxy = FaultProxy::before(server.address());
+    let caller = Caller::new(builder(&format!("redis://{}", proxy.address())));
+    let before = caller.until_served("alice").await;
+    assert_eq!(caller.store.status().late_replies(), before.unknown);
+    let connected = proxy.connections();
+    proxy.delay(Way::Reply, Duration::from_millis(25));
+    let (mut slow, mut unknown) = (0, before.unknown);
+    let start = Instant::now();
+    while slow < CALLS {
+        assert!(start.elapsed() < PATIENCE, "{slow} of {unknown} calls are called too slow");
+        match caller.charge("alice").await {
+            Err(RedisError::TooSlow) => (slow, unknown) = (slow + 1, unknown + 1),
+            Err(RedisError::TimedOut) => unknown += 1,
+            // This machine stood still, and the server seemed silent.
+            other => {
+                assert!(matches!(other, Err(RedisError::Unreachable | RedisError::Overloaded)), "{other:?}")
+            }
+        }
+    }
+    // One in three calls was made over a new connection.
+    let renewed = proxy.connections() - connected;
+    assert!(renewed < CALLS / 6, "{renewed} connections for {unknown} calls");
+    proxy.heal();
+    caller.until_served("bob").await;
+    assert!(caller.store.status().late_replies() >= slow, "{:?}", caller.store.status());
+    let used = caller.used("alice").await;
+    assert!((1..=1 + unknown).contains(&used) && used > slow, "{used} used, {unknown} unknown");
+    assert_eq!(RedisError::TooSlow.advice().unwrap().setting(), Some(Setting::Deadline));
 }
 
 /// Steps that are no charges were taken one after another, each with a deadline of its own: a list of a thousand took a

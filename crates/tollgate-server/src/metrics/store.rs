@@ -21,9 +21,10 @@ pub(crate) struct StoreMetrics {
 }
 
 /// The names of errors. The last is for errors that the libraries may add.
-const KINDS: [&str; 13] = [
+const KINDS: [&str; 14] = [
     "unreachable",
     "timed_out",
+    "too_slow",
     "not_ready",
     "overloaded",
     "access_denied",
@@ -88,7 +89,8 @@ impl StoreMetrics {
         let help = "Whether calls are sent to a server of the store; not while it is silent or away";
         let name = "tollgate_store_server_connected";
         let mut metric = encoder.encode_descriptor(name, help, None, MetricType::Gauge)?;
-        for server in (self.status)().servers() {
+        let status = (self.status)();
+        for server in status.servers() {
             let connected = i64::from(server.is_connected());
             metric.encode_family(&[("server", server.name())])?.encode_gauge(&connected)?;
         }
@@ -97,6 +99,12 @@ impl StoreMetrics {
             ("tollgate_store_duration", "Time that one step of the store took; of a batch, all");
         let unit = Some(&Unit::Seconds);
         self.duration.encode(encoder.encode_descriptor(name, help, unit, MetricType::Histogram)?)?;
+
+        let (name, help) =
+            ("tollgate_store_late_replies", "Replies of the store that came when nobody waited any more");
+        encoder
+            .encode_descriptor(name, help, None, MetricType::Counter)?
+            .encode_counter::<NoLabelSet, _, u64>(&status.late_replies(), None)?;
 
         let (name, help) = ("tollgate_store_errors", "Requests that the store did not answer, by kind");
         let mut metric = encoder.encode_descriptor(name, help, None, MetricType::Counter)?;
@@ -126,6 +134,7 @@ fn kind_of_redis(trouble: &RedisError) -> &'static str {
     match trouble {
         RedisError::Unreachable => "unreachable",
         RedisError::TimedOut => "timed_out",
+        RedisError::TooSlow => "too_slow",
         RedisError::NotReady => "not_ready",
         RedisError::Overloaded => "overloaded",
         RedisError::AccessDenied => "access_denied",

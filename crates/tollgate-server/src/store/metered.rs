@@ -11,7 +11,7 @@ use tollgate::{
     Answer, AnswerError, Charge, Clock, Counted, Counter, QuotaState, Source, Step, Store, StoreError,
     SystemClock, Timestamp,
 };
-use tollgate_redis::{Identity, RedisError, ServerStatus};
+use tollgate_redis::{Advice, Identity, RedisError, ServerStatus};
 use tracing::{info, warn};
 
 use super::Outages;
@@ -91,8 +91,7 @@ impl<S: Store> Metered<S> {
 
     fn note_error(&self, error: &StoreError, step: &Step<'_>) {
         self.metrics.failed(error);
-        let (concern, is_no_count) =
-            (Concern::of(error), RedisError::of(error) == Some(&RedisError::WrongType));
+        let (concern, trouble) = (Concern::of(error), RedisError::of(error));
         let (error, now) = (WithSources(error), SystemClock.now());
         match concern {
             Concern::Request => {
@@ -103,7 +102,7 @@ impl<S: Store> Metered<S> {
             Concern::Key => {
                 if self.key_logged.passes(now, LOG_GAP) {
                     let counters = counters(step);
-                    if is_no_count {
+                    if trouble == Some(&RedisError::WrongType) {
                         warn!(
                             %error, counters,
                             "a counter was overwritten, and until it is mended, its requests are decided without the \
@@ -115,13 +114,18 @@ impl<S: Store> Metered<S> {
                     }
                 }
             }
-            Concern::Store => self.note_outage(&error, now),
+            Concern::Store => self.note_outage(&error, trouble.and_then(|trouble| trouble.advice()), now),
         }
     }
 
-    fn note_outage(&self, error: &WithSources<'_>, now: Timestamp) {
+    /// Of a store that answers, and not so that it helps, the error comes with advice.
+    fn note_outage(&self, error: &WithSources<'_>, advice: Option<Advice>, now: Timestamp) {
         self.metrics.answers(false);
         if self.outages.failed(now) {
+            if let Some(advice) = advice.as_ref().map(with_flags) {
+                warn!(%error, advice, "the store does not answer in time: what each policy says of that decides");
+                return;
+            }
             let unconnected = self.metrics.unconnected();
             let (server, trouble, advice) = said(unconnected.as_ref());
             warn!(
