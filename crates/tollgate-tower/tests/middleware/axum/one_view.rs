@@ -138,20 +138,19 @@ fn told<'h>(headers: &'h HeaderMap, header: &str, figure: &str) -> Vec<(&'h str,
 fn by_headers() -> AttributeSources {
     let proxies = TrustedProxies::parse(["127.0.0.1"]).unwrap();
     let ip = ClientAddress::behind(proxies, ForwardedHeader::XForwardedFor);
-    ATTRIBUTES.iter().fold(AttributeSources::new().with("ip", ip), |sources, name| {
+    let by_header = |sources: AttributeSources, name: &str| {
         let header = HeaderName::try_from(format!("x-{name}")).unwrap();
-        let add = |sources: AttributeSources| {
-            sources.with_fn(name, move |head| {
-                let texts = head.headers().get_all(&header).iter().map(|value| value.to_str().unwrap());
-                match texts.collect::<Vec<_>>().as_slice() {
-                    [] => None,
-                    [text] => Some((*text).into()),
-                    texts => Some(texts.to_vec().into()),
-                }
-            })
-        };
-        if *name == "quota" { sources.verified(add) } else { add(sources) }
-    })
+        sources.with_fn(name, move |head| {
+            let texts = head.headers().get_all(&header).iter().map(|value| value.to_str().unwrap());
+            match texts.collect::<Vec<_>>().as_slice() {
+                [] => None,
+                [text] => Some((*text).into()),
+                texts => Some(texts.to_vec().into()),
+            }
+        })
+    };
+    let sources = ATTRIBUTES.into_iter().fold(AttributeSources::new().with("ip", ip), by_header);
+    sources.verified(|sources| by_header(sources, "quota"))
 }
 
 #[tokio::test]
