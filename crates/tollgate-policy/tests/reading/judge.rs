@@ -15,6 +15,8 @@ pub(crate) struct Request {
     pub(crate) attributes: Vec<(String, Said)>,
     /// Those of the attributes that the client could have invented.
     pub(crate) unverified: BTreeSet<String>,
+    /// The policies that may count it, if not all may.
+    pub(crate) within: Option<BTreeSet<String>>,
     pub(crate) cost: u32,
 }
 
@@ -37,10 +39,12 @@ pub(crate) enum Outcome {
     DeniedAsListed,
     /// By one of these policies, which do not know whom to count.
     DeniedAsUnknown(BTreeSet<String>),
-    /// An error: by one of these policies, or because one of these attributes cannot be read.
+    /// An error: by one of these policies, because one of these attributes cannot be read, or because one of these
+    /// policies of others would count it.
     Wrong {
         policies: BTreeSet<String>,
         unreadable: BTreeSet<String>,
+        of_others: BTreeSet<String>,
     },
     Counted {
         deciding: Vec<Counted>,
@@ -70,6 +74,7 @@ pub(crate) struct Counted {
 pub(crate) struct Values {
     pub(crate) said: BTreeMap<String, Said>,
     pub(crate) unverified: BTreeSet<String>,
+    pub(crate) within: Option<BTreeSet<String>>,
 }
 
 /// Why a policy cannot count a request.
@@ -100,7 +105,7 @@ impl Request {
             // Of a name that is there twice, the first value counts.
             said.entry(name.clone()).or_insert(value);
         }
-        Values { said, unverified: self.unverified.clone() }
+        Values { said, unverified: self.unverified.clone(), within: self.within.clone() }
     }
 }
 
@@ -184,7 +189,8 @@ fn is_listed(file: &File, lines: &Lines, values: &Values) -> Option<bool> {
 pub(crate) fn outcome(file: &File, values: &Values, asked: u32) -> Outcome {
     let of_lines = |lines: &Lines| values.unreadable(lines.iter().map(|(name, _)| name.as_str()));
     let of_match = |policy: &Policy| values.unreadable(policy.conditions.names());
-    let undecided = |unreadable| Outcome::Wrong { policies: BTreeSet::new(), unreadable };
+    let undecided =
+        |unreadable| Outcome::Wrong { policies: BTreeSet::new(), unreadable, of_others: BTreeSet::new() };
 
     let (mut exempt, mut may_exempt) = (BTreeSet::new(), BTreeSet::new());
     match is_listed(file, &file.allow, values) {
@@ -218,6 +224,7 @@ pub(crate) fn outcome(file: &File, values: &Values, asked: u32) -> Outcome {
         would_deny.insert("deny".to_owned());
     }
     let (mut wrong, mut unknown, mut unread) = (BTreeSet::new(), BTreeSet::new(), BTreeSet::new());
+    let mut of_others = BTreeSet::new();
     let (mut deciding, mut tried, mut is_matched) = (Vec::new(), Vec::new(), false);
     for policy in &file.policies {
         let Some(counting) = &policy.counting else { continue };
@@ -229,6 +236,10 @@ pub(crate) fn outcome(file: &File, values: &Values, asked: u32) -> Outcome {
                 continue;
             }
             _ => continue,
+        }
+        if values.within.as_ref().is_some_and(|within| !within.contains(&policy.name)) {
+            of_others.insert(policy.name.clone());
+            continue;
         }
         let who = who(&counting.key, values);
         let on_missing_key = counting.on_missing_key.or(file.on_missing_key).unwrap_or(OnMissingKey::Error);
@@ -260,8 +271,8 @@ pub(crate) fn outcome(file: &File, values: &Values, asked: u32) -> Outcome {
             Err(Lack::Unreadable(names)) => unread.extend(names),
         }
     }
-    if !wrong.is_empty() || !unread.is_empty() {
-        return Outcome::Wrong { policies: wrong, unreadable: unread };
+    if !wrong.is_empty() || !unread.is_empty() || !of_others.is_empty() {
+        return Outcome::Wrong { policies: wrong, unreadable: unread, of_others };
     }
     if !is_matched && file.denies_unmatched == Some(true) && file.mode == Mode::Enforce {
         return Outcome::DeniedAsUnmatched;

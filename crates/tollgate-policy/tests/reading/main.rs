@@ -50,6 +50,7 @@ struct Tally {
     unknown: u64,
     wrong: u64,
     unreadable: u64,
+    of_others: u64,
     charged: u64,
     tried: u64,
     would_deny: u64,
@@ -86,13 +87,14 @@ fn prove() {
     let Search { files, tally, found } = &search;
     println!(
         "\nRESULT prove/policies files={files} requests={} seconds={seconds:.0} charged={} exempt={} denied={} \
-         wrong={} unreadable={} violations={}",
+         wrong={} unreadable={} of_others={} violations={}",
         tally.requests,
         tally.charged,
         tally.exempt,
         tally.unmatched + tally.listed + tally.unknown,
         tally.wrong,
         tally.unreadable,
+        tally.of_others,
         u8::from(found.is_some())
     );
     assert!(found.is_none(), "{}", search.told());
@@ -180,6 +182,7 @@ impl Tally {
             Outcome::DeniedAsUnmatched => self.unmatched += 1,
             Outcome::DeniedAsListed => self.listed += 1,
             Outcome::DeniedAsUnknown(_) => self.unknown += 1,
+            Outcome::Wrong { of_others, .. } if !of_others.is_empty() => self.of_others += 1,
             Outcome::Wrong { unreadable, .. } if !unreadable.is_empty() => self.unreadable += 1,
             Outcome::Wrong { .. } => self.wrong += 1,
             Outcome::Counted { deciding, tried, would_deny } => {
@@ -198,6 +201,7 @@ impl Tally {
         self.unknown += other.unknown;
         self.wrong += other.wrong;
         self.unreadable += other.unreadable;
+        self.of_others += other.of_others;
         self.charged += other.charged;
         self.tried += other.tried;
         self.would_deny += other.would_deny;
@@ -213,11 +217,13 @@ impl Tally {
             unknown,
             wrong,
             unreadable,
+            of_others,
             charged,
             tried,
             would_deny,
         } = *self;
-        let outcomes = [exempt, unmatched, listed, unknown, wrong, unreadable, charged, tried, would_deny];
+        let outcomes =
+            [exempt, unmatched, listed, unknown, wrong, unreadable, of_others, charged, tried, would_deny];
         let rarest = outcomes.into_iter().min();
         assert!(rarest.is_some_and(|rarest| rarest * 100 > requests), "{self:?}");
     }

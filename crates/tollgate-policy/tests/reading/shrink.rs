@@ -6,7 +6,7 @@ use crate::file::{Mode, Quota, QuotaChoice, Spelling};
 /// A change that leaves something out; false if there is nothing at this place.
 type Cut = fn(&mut Case, usize) -> bool;
 
-const CUTS: [Cut; 12] = [
+const CUTS: [Cut; 13] = [
     |case, at| is_removed(&mut case.requests, at),
     |case, at| is_removed(&mut case.file.policies, at),
     |case, at| {
@@ -34,6 +34,10 @@ const CUTS: [Cut; 12] = [
     |case, at| {
         let mut requests = case.requests.iter_mut().filter(|request| !request.unverified.is_empty());
         requests.nth(at).map(|request| request.unverified.clear()).is_some()
+    },
+    |case, at| {
+        let mut requests = case.requests.iter_mut().filter(|request| request.within.is_some());
+        requests.nth(at).map(|request| request.within = None).is_some()
     },
     |case, at| {
         let counting = case.file.policies.iter_mut().filter_map(|policy| policy.counting.as_mut());

@@ -65,6 +65,10 @@ impl View for Seen<'_> {
     fn is_verified(&self, name: &str) -> bool {
         !self.request.unverified.contains(name)
     }
+
+    fn may_touch(&self, policy: &str) -> bool {
+        self.request.within.as_ref().is_none_or(|within| within.contains(policy))
+    }
 }
 
 impl<'a> Subject<'a> {
@@ -100,6 +104,14 @@ impl<'a> Subject<'a> {
                 Said::Unreadable => None,
             });
             let attributes: Attributes<'_> = pairs.collect();
+            let within: Option<BTreeSet<Box<str>>> = request
+                .within
+                .as_ref()
+                .map(|within| within.iter().map(|name| name.as_str().into()).collect());
+            let attributes = match &within {
+                Some(within) => attributes.within(within),
+                None => attributes,
+            };
             // Whoever says attributes is trusted.
             let values = Values { unverified: BTreeSet::new(), ..values.clone() };
             let expected = judge::outcome(file, &values, request.cost);
@@ -159,6 +171,9 @@ impl Whos {
                 Err(Refusal::Undecided { attribute, unknown: Unknown::Wrong }),
                 Outcome::Wrong { unreadable, .. },
             ) => unreadable.contains(attribute.as_ref()),
+            (Err(Refusal::OtherPolicy { policy }), Outcome::Wrong { of_others, .. }) => {
+                of_others.contains(policy.as_ref())
+            }
             (Ok(Found::Charge(matched)), Outcome::Counted { deciding, tried, would_deny }) => {
                 self.are_charged(of, deciding.clone(), matched.enforced().collect())?;
                 let denying = matched.would_deny().map(|policy| policy.name().to_owned()).collect();

@@ -110,7 +110,16 @@ impl Draw {
             true => NAMES.iter().filter(|_| self.random.bool()).map(|name| (*name).to_owned()).collect(),
             false => BTreeSet::new(),
         };
-        Request { attributes, unverified, cost: if self.once_in(8) { 0 } else { self.random.u32(1..4) } }
+        let within = self.once_in(12).then(|| {
+            let policies = (0..8).filter(|_| !self.once_in(3));
+            policies.map(|number| format!("p{number}")).collect()
+        });
+        Request {
+            attributes,
+            unverified,
+            within,
+            cost: if self.once_in(8) { 0 } else { self.random.u32(1..4) },
+        }
     }
 
     /// This text, and others beside it; or nothing, which is no value.
