@@ -186,9 +186,9 @@ fn is_listed(file: &File, lines: &Lines, values: &Values) -> Option<bool> {
     }
 }
 
-pub(crate) fn outcome(file: &File, values: &Values, asked: u32) -> Outcome {
-    let of_lines = |lines: &Lines| values.unreadable(lines.iter().map(|(name, _)| name.as_str()));
-    let of_match = |policy: &Policy| values.unreadable(policy.conditions.names());
+/// What becomes of a request by the policies that exempt, and by the lists of the file, if it is one of them.
+fn before_any_count(file: &File, values: &Values) -> Option<Outcome> {
+    let names = |lines: &Lines| values.unreadable(lines.iter().map(|(name, _)| name.as_str()));
     let undecided =
         |unreadable| Outcome::Wrong { policies: BTreeSet::new(), unreadable, of_others: BTreeSet::new() };
 
@@ -196,31 +196,32 @@ pub(crate) fn outcome(file: &File, values: &Values, asked: u32) -> Outcome {
     match is_listed(file, &file.allow, values) {
         Some(true) => _ = exempt.insert("allow".to_owned()),
         Some(false) => {}
-        None => may_exempt.extend(of_lines(&file.allow)),
+        None => may_exempt.extend(names(&file.allow)),
     }
     for policy in file.policies.iter().filter(|policy| policy.counting.is_none()) {
         match matches(file, policy, values) {
             Some(true) => _ = exempt.insert(policy.name.clone()),
             Some(false) => {}
-            None => may_exempt.extend(of_match(policy)),
+            None => may_exempt.extend(values.unreadable(policy.conditions.names())),
         }
     }
-    if !exempt.is_empty() {
-        return Outcome::Exempt(exempt);
+    match (is_listed(file, &file.deny, values), file.mode) {
+        _ if !exempt.is_empty() => Some(Outcome::Exempt(exempt)),
+        // What is tried out can do without.
+        (_, Mode::Off | Mode::Shadow) => None,
+        _ if !may_exempt.is_empty() => Some(undecided(may_exempt)),
+        (Some(true), Mode::Enforce) => Some(Outcome::DeniedAsListed),
+        (Some(false), Mode::Enforce) => None,
+        (None, Mode::Enforce) => Some(undecided(names(&file.deny))),
     }
-    // What is tried out can do without.
-    if !may_exempt.is_empty() && file.mode == Mode::Enforce {
-        return undecided(may_exempt);
-    }
-    let is_denied = is_listed(file, &file.deny, values);
-    match is_denied {
-        Some(true) if file.mode == Mode::Enforce => return Outcome::DeniedAsListed,
-        None if file.mode == Mode::Enforce => return undecided(of_lines(&file.deny)),
-        _ => {}
-    }
+}
 
+pub(crate) fn outcome(file: &File, values: &Values, asked: u32) -> Outcome {
+    if let Some(outcome) = before_any_count(file, values) {
+        return outcome;
+    }
     let mut would_deny = BTreeSet::new();
-    if is_denied == Some(true) {
+    if is_listed(file, &file.deny, values) == Some(true) {
         would_deny.insert("deny".to_owned());
     }
     let (mut wrong, mut unknown, mut unread) = (BTreeSet::new(), BTreeSet::new(), BTreeSet::new());
@@ -232,7 +233,7 @@ pub(crate) fn outcome(file: &File, values: &Values, asked: u32) -> Outcome {
         match matches(file, policy, values) {
             Some(true) => {}
             None if !is_shadow => {
-                unread.extend(of_match(policy));
+                unread.extend(values.unreadable(policy.conditions.names()));
                 continue;
             }
             _ => continue,
