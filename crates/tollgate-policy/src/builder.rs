@@ -6,7 +6,7 @@ use tollgate::{CountDenied, OnStoreFailure, PolicyQuota, Quota};
 use crate::limit::QuotaRules;
 use crate::policy::{Quotas, candidate_name};
 use crate::{
-    Attributes, Condition, Conditions, Cost, HeaderFormat, Identity, LimitAttribute, Mode, OnMissingKey,
+    Attributes, Condition, Conditions, Cost, HeaderFormats, Identity, LimitAttribute, Mode, OnMissingKey,
     Pattern, Policy, PolicyKind, Position, Test,
 };
 
@@ -97,7 +97,7 @@ impl Policy {
             quotas: Quotas::default(),
             overrides: [].into(),
             on_store_failure: OnStoreFailure::Open,
-            headers: HeaderFormat::default(),
+            headers: HeaderFormats::default(),
             deny_status: 429,
         };
         let (quotas, candidates) = (Vec::new(), Vec::new());
@@ -226,8 +226,8 @@ impl PolicyBuilder {
 
     /// Sets which headers tell of it.
     #[must_use]
-    pub fn headers(mut self, headers: HeaderFormat) -> Self {
-        self.policy.headers = headers;
+    pub fn headers(mut self, headers: impl Into<HeaderFormats>) -> Self {
+        self.policy.headers = headers.into();
         self
     }
 

@@ -119,4 +119,4 @@ pub use self::view::{Undecided, Unknown, View};
 #[cfg(feature = "file")]
 pub use self::warning::{Warning, WarningKind};
 // What `cidr` holds, and `headers`.
-pub use tollgate::{Grouping, HeaderFormat, Network, NetworkError};
+pub use tollgate::{Grouping, HeaderFormat, HeaderFormats, HeaderFormatsError, Network, NetworkError};

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use smallvec::SmallVec;
-use tollgate::{HeaderFormat, OnStoreFailure, PolicyQuota, Quota};
+use tollgate::{HeaderFormats, OnStoreFailure, PolicyQuota, Quota};
 
 use crate::implied::implies;
 use crate::index::Candidate;
@@ -38,7 +38,7 @@ pub struct Policy {
     pub(crate) quotas: Quotas,
     pub(crate) overrides: Box<[Override]>,
     pub(crate) on_store_failure: OnStoreFailure,
-    pub(crate) headers: HeaderFormat,
+    pub(crate) headers: HeaderFormats,
     pub(crate) deny_status: u16,
 }
 
@@ -265,7 +265,7 @@ impl Policy {
 
     /// Which headers tell of it.
     #[must_use]
-    pub const fn headers(&self) -> HeaderFormat {
+    pub const fn headers(&self) -> HeaderFormats {
         self.headers
     }
 

@@ -5,7 +5,7 @@ use std::fmt;
 use thiserror::Error;
 use tollgate::{LocalShareError, QuotaError, QuotaErrorKind};
 
-use crate::{Attributes, ExpressionError, NetworkError, Position, Printable};
+use crate::{Attributes, ExpressionError, HeaderFormatsError, NetworkError, Position, Printable};
 
 /// A line, and its file if that is another one. Displayed as in `line 3 of api.yaml`.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -110,6 +110,9 @@ pub enum ProblemKind {
     /// The windows of a quota that cannot be, as they are written.
     #[error("windows `{0}`: {1}")]
     Windows(Box<str>, QuotaErrorKind),
+    /// Formats of headers that cannot be sent together.
+    #[error(transparent)]
+    HeaderFormats(HeaderFormatsError),
     /// Two quotas that would count the same units on the same counter.
     #[error("{second} has the same window as {first}: keep one of them")]
     SameWindow {

@@ -15,9 +15,9 @@ use crate::overrides::OverrideRule;
 use crate::policy::{Quotas, candidate_name};
 use crate::problem::Problems;
 use crate::{
-    Attributes, Conditions, Config, Cost, CostAttribute, HeaderFormat, Identity, LimitAttribute, Mode,
-    OnMissingKey, Override, OverrideTable, Place, Policies, Policy, PolicyKind, Position, ProblemKind,
-    Sources, StoreSettings, Unmatched, warning,
+    Attributes, Conditions, Config, Cost, CostAttribute, HeaderFormat, HeaderFormats, Identity,
+    LimitAttribute, Mode, OnMissingKey, Override, OverrideTable, Place, Policies, Policy, PolicyKind,
+    Position, ProblemKind, Sources, StoreSettings, Unmatched, warning,
 };
 
 /// What every policy has that does not say otherwise.
@@ -28,7 +28,7 @@ struct Defaults {
     local_share: Option<LocalShare>,
     /// Whether there is a share that cannot be, which has a problem of its own.
     has_wrong_share: bool,
-    headers: HeaderFormat,
+    headers: HeaderFormats,
     deny_status: u16,
     count_denied: bool,
     on_missing_key: OnMissingKey,
@@ -180,7 +180,7 @@ fn of_list(name: &str, listed: At<Listed>, kind: PolicyKind, mode: Mode) -> Poli
         conditions: Conditions { all: Vec::new(), any },
         kind,
         mode,
-        headers: HeaderFormat::None,
+        headers: HeaderFormat::None.into(),
         deny_status: 403,
         ..Policy::builder(name).policy
     }

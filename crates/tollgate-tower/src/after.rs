@@ -8,7 +8,7 @@ use tollgate::Counted;
 
 use crate::engine::{Allowed, Takes};
 use crate::gate::{Denied, Gate, Leaves};
-use crate::headers::{HeaderFormat, LimitHeaders};
+use crate::headers::LimitHeaders;
 use crate::reservation::Reservation;
 use crate::rule::RefundIf;
 use crate::taken::Taken;
@@ -87,7 +87,7 @@ impl After {
         // What a layer within has denied says when to come back, and this one would say something else.
         if tells(told_by) && response.extensions().get::<Denied>().is_none() {
             told_by.write(counted, response.headers_mut());
-            gate.expose(told_by.format(), response.headers_mut());
+            gate.expose(told_by.formats(), response.headers_mut());
         }
     }
 
@@ -112,5 +112,5 @@ fn writer<'a>(gate: &'a Gate, told_by: &'a Option<Arc<LimitHeaders>>) -> Option<
 
 /// Whether an admitted request is told where its decision leaves it.
 fn tells(told_by: &LimitHeaders) -> bool {
-    told_by.format() != HeaderFormat::None
+    !told_by.formats().is_none()
 }

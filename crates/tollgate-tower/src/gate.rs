@@ -12,12 +12,12 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http::header::{ACCESS_CONTROL_EXPOSE_HEADERS, RETRY_AFTER};
-use http::{Extensions, HeaderMap, HeaderValue, Request, Response, StatusCode};
+use http::{Extensions, HeaderMap, Request, Response, StatusCode};
 use tollgate::{QuotaState, StoreError, whole_seconds};
 
 use crate::after::After;
 use crate::engine::{Allowed, Decided, DeniedBy, Engine, Later, Takes};
-use crate::headers::{HeaderFormat, LimitHeaders, exposed};
+use crate::headers::{HeaderFormats, LimitHeaders, exposed};
 use crate::rule::{Cost, OnInvalid, OnMissing, OnStoreError, RefundIf, Skip};
 use crate::warning::{Warning, Warnings};
 use crate::{Denial, Head, reply};
@@ -155,7 +155,7 @@ impl Gate {
         let denial = Denial::new(by, head);
         if let Some((counted, told_by)) = by.quotas() {
             told_by.write(counted, denied.headers_mut());
-            self.expose(told_by.format(), denied.headers_mut());
+            self.expose(told_by.formats(), denied.headers_mut());
         }
         let wait = denial.state().and_then(QuotaState::retry_after);
         if let Some(wait) = wait.filter(|_| self.settings.retry_jitter > 0) {
@@ -183,10 +183,10 @@ impl Gate {
     }
 
     /// Lets scripts of other origins read what the client is told.
-    pub(crate) fn expose(&self, format: HeaderFormat, headers: &mut HeaderMap) {
+    pub(crate) fn expose(&self, formats: HeaderFormats, headers: &mut HeaderMap) {
         if self.settings.exposes == Exposes::LimitHeaders {
             // Beside what the service exposes itself: browsers unite the lines.
-            headers.append(ACCESS_CONTROL_EXPOSE_HEADERS, HeaderValue::from_static(exposed(format)));
+            headers.append(ACCESS_CONTROL_EXPOSE_HEADERS, exposed(formats));
         }
     }
 }

@@ -61,7 +61,7 @@ pub use self::clock::{Clock, ManualClock, SystemClock};
 pub use self::decision::{Decision, Source, Verdict, whole_seconds};
 pub use self::fallback::{FallbackStore, LocalShare, LocalShareError, OnStoreFailure};
 pub use self::grouping::{Grouping, GroupingError};
-pub use self::header_format::{HeaderFormat, UnknownFormat};
+pub use self::header_format::{HeaderFormat, HeaderFormats, HeaderFormatsError, UnknownFormat};
 pub use self::key::Key;
 pub use self::limiter::{Limiter, LimiterBuilder, Reservation, SharedLimiter};
 pub use self::mark::Mark;

@@ -26,7 +26,7 @@ pub(crate) use self::store::RawStore;
 pub(crate) use self::table::{NamedQuotas, RawTier};
 pub(crate) use self::tree::{LISTED, Node};
 pub(crate) use self::values::{AcrossSlots, FailureWord, RawCost, Share};
-use self::values::{FormatWord, Status};
+use self::values::{FormatWords, Status};
 pub(crate) use self::variables::Variables;
 use crate::problem::Problems;
 use crate::{Mode, OnMissingKey, Position, ProblemKind, Unmatched};
@@ -63,7 +63,7 @@ section! {
         /// The part of each limit that one process admits by itself, such as 1/3.
         "local_share" local_share: Share,
         /// Which headers tell a client of its limits.
-        "headers" headers: FormatWord,
+        "headers" headers: FormatWords,
         /// The HTTP status of a denial.
         "deny_status" deny_status: Status,
         /// Whether a denied request uses up what it was denied.

@@ -6,7 +6,7 @@ use super::quotas::{PolicyQuotas, QuotaList};
 use super::read::{At, OneOrMany, Read, Text, section};
 use super::table::{FileBeside, NamedQuotas};
 use super::tree::Node;
-use super::values::{FailureWord, FormatWord, RawCost, Share, Status};
+use super::values::{FailureWord, FormatWords, RawCost, Share, Status};
 use crate::problem::Problems;
 use crate::{Conditions, Identity, Mode, OnMissingKey, Position, ProblemKind};
 
@@ -45,7 +45,7 @@ section! {
         /// The part of each limit that one process admits by itself, such as 1/3.
         "local_share" local_share: Share,
         /// Which headers tell a client of its limits.
-        "headers" headers: FormatWord,
+        "headers" headers: FormatWords,
         /// The HTTP status of a denial.
         "deny_status" deny_status: Status,
     }

@@ -6,12 +6,13 @@ use std::num::NonZeroU32;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use tollgate::{LocalShare, Quota};
 
-use super::read::{At, Read, schema, section, words};
+use super::read::{At, OneOrMany, Read, schema, section, words};
 use super::tree::{Node, Value};
 use crate::cost::whole_number;
 use crate::problem::{Hint, Problems};
 use crate::{
-    HeaderFormat, Mode, OnMissingCost, OnMissingKey, OnMissingLimit, Position, ProblemKind, Unmatched,
+    HeaderFormat, HeaderFormats, Mode, OnMissingCost, OnMissingKey, OnMissingLimit, Position, ProblemKind,
+    Unmatched,
 };
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -24,6 +25,10 @@ pub(crate) enum FailureWord {
 /// A format of headers.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct FormatWord(pub(crate) HeaderFormat);
+
+/// Formats of headers that are sent together.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct FormatWords(pub(crate) HeaderFormats);
 
 /// What happens on a Cluster to a request whose counters lie in several slots.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -71,10 +76,38 @@ words!(FormatWord: "header format" [
     FormatWord(HeaderFormat::Draft11),
     FormatWord(HeaderFormat::Draft06),
     FormatWord(HeaderFormat::XRateLimit),
+    FormatWord(HeaderFormat::GitHub),
+    FormatWord(HeaderFormat::Kong),
+    FormatWord(HeaderFormat::Envoy),
     FormatWord(HeaderFormat::None)
 ]);
 
 words!(OnMissingKey: "on_missing_key" [OnMissingKey::Error, OnMissingKey::Deny, OnMissingKey::Skip]);
+
+impl Read for FormatWords {
+    fn read(node: &Node, problems: &mut Problems) -> Option<Self> {
+        let OneOrMany(words) = OneOrMany::<FormatWord>::read(node, problems)?;
+        if words.is_empty() {
+            // Each has its problem.
+            return None;
+        }
+        let is_filled = match &node.value {
+            Value::List(nodes) => nodes.iter().any(Node::is_filled),
+            _ => node.is_filled(),
+        };
+        let formats = HeaderFormats::new(words.iter().map(|word| word.value.0));
+        let formats = formats.map_err(|error| match is_filled {
+            // The error repeats the words.
+            true => node.expected("formats of headers that go together"),
+            false => ProblemKind::HeaderFormats(error),
+        });
+        problems.take(node.at, formats).map(Self)
+    }
+}
+
+schema!(FormatWords: "HeaderFormats", generator => {
+    generator.subschema_for::<OneOrMany<FormatWord>>()
+});
 
 impl FormatWord {
     const fn name(self) -> &'static str {

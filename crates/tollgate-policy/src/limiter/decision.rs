@@ -8,7 +8,7 @@ use tollgate::{Counted, PolicyQuota, QuotaState, Source, StoreError, Verdict};
 use super::PolicySet;
 use super::trials::Trials;
 use crate::matched::{Applied, Entry};
-use crate::{HeaderFormat, KeyFault, Matched, NoKey, Outcome, Policy, TrialKind};
+use crate::{HeaderFormat, HeaderFormats, KeyFault, Matched, NoKey, Outcome, Policy, TrialKind};
 
 /// What a request is answered, under which version of the policies, by which of them, and what those would have done
 /// that are only tried out.
@@ -330,8 +330,8 @@ impl PolicyDecision {
 
     /// Which headers tell of it: those of the policy that decided.
     #[must_use]
-    pub fn headers(&self) -> HeaderFormat {
-        self.policy().map_or(HeaderFormat::None, Policy::headers)
+    pub fn headers(&self) -> HeaderFormats {
+        self.policy().map_or(HeaderFormat::None.into(), Policy::headers)
     }
 
     /// Whether no policy matches the request, so that [`Policies::unmatched`](crate::Policies::unmatched) decides.

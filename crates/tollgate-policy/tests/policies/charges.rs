@@ -584,10 +584,13 @@ policies:
     );
     let [a, b] = config.policies().as_slice() else { panic!("two policies") };
     assert_eq!(a.on_store_failure(), OnStoreFailure::Local("1/3".parse().unwrap()));
-    assert_eq!((a.headers(), a.deny_status(), a.description()), (HeaderFormat::None, 403, None));
+    assert_eq!((a.headers(), a.deny_status(), a.description()), (HeaderFormat::None.into(), 403, None));
     assert_eq!(a.quotas()[0].count_denied(), CountDenied::Yes);
     assert_eq!(b.on_store_failure(), OnStoreFailure::Closed);
-    assert_eq!((b.headers(), b.deny_status(), b.description()), (HeaderFormat::Draft06, 429, Some("why")));
+    assert_eq!(
+        (b.headers(), b.deny_status(), b.description()),
+        (HeaderFormat::Draft06.into(), 429, Some("why"))
+    );
     assert_eq!(b.quotas()[0].count_denied(), CountDenied::No);
 }
 

@@ -78,14 +78,14 @@ fn the_policy_that_decides_gives_the_headers_and_the_status() {
     assert!(check(&limiter, ALICE).is_allowed());
     let denied = check(&limiter, ALICE);
     assert_eq!((denied.is_allowed(), policy(&denied)), (false, Some("narrow")));
-    assert_eq!((denied.headers(), denied.deny_status()), (HeaderFormat::Draft06, 401));
+    assert_eq!((denied.headers(), denied.deny_status()), (HeaderFormat::Draft06.into(), 401));
     assert_eq!(denied.quota().unwrap().quota.quota().to_string(), "2/1m");
     assert_eq!(used(&denied), [("wide", 2), ("wide", 2), ("narrow", 2)], "a denial takes nothing anywhere");
 
     let other = check(&limiter, &[("user", "alice"), ("path", "/")]);
     assert_eq!(
         (policy(&other), other.headers(), other.deny_status()),
-        (Some("wide"), HeaderFormat::None, 403)
+        (Some("wide"), HeaderFormat::None.into(), 403)
     );
 }
 

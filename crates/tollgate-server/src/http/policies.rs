@@ -101,7 +101,8 @@ struct PolicySettings {
     on_missing_key: &'static str,
     /// `open`, `closed`, or `local` with its share.
     on_store_failure: String,
-    headers: &'static str,
+    /// A format, or several, as they are written in a file.
+    headers: String,
     deny_status: u16,
 }
 
@@ -215,7 +216,7 @@ impl PolicySettings {
             count_denied: quotas.into_iter().any(|quota| quota.count_denied() == CountDenied::Yes),
             on_missing_key: policy.on_missing_key().name(),
             on_store_failure: policy.on_store_failure().to_string(),
-            headers: policy.headers().name(),
+            headers: policy.headers().to_string(),
             deny_status: policy.deny_status(),
         }
     }

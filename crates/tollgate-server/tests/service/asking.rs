@@ -410,3 +410,31 @@ fn what_would_be_denied_is_in_the_answer_the_metrics_and_the_log() {
     assert!(["deny", "api"].iter().all(|name| told.iter().any(|line| line.contains(name))), "{log}");
     assert!(!log.contains("no policy matches"), "{log}");
 }
+
+/// Clients that read the old headers go on while others read the new ones.
+#[test]
+fn a_policy_tells_of_itself_in_several_formats() {
+    let text = "policies:\n  \
+                - { name: api, match: { name: api }, key: [user], quotas: [1/1d], headers: [github, draft-11] }\n  \
+                - { name: old, match: { name: old }, key: [user], quotas: [1/1d], headers: envoy }\n";
+    let server = Server::start(&["--config", &policies("formats", text)]);
+    for (status, remaining, used) in [(200, "0", "1"), (429, "0", "1")] {
+        let reply = server.get("/v1/check?user=a&name=api");
+        assert_eq!((reply.status, reply.header("ratelimit-policy")), (status, Some("\"api\";q=1;w=86400")));
+        let names =
+            ["x-ratelimit-limit", "x-ratelimit-remaining", "x-ratelimit-used", "x-ratelimit-resource"];
+        assert_eq!(
+            names.map(|name| reply.header(name)),
+            [Some("1"), Some(remaining), Some(used), Some("api")]
+        );
+        assert!(reply.header("x-ratelimit-reset").is_some() && reply.header("ratelimit").is_some());
+    }
+    for (status, is_limited) in [(200, None), (429, Some("true"))] {
+        let reply = server.get("/v1/check?user=a&name=old");
+        assert_eq!((reply.status, reply.header("x-envoy-ratelimited")), (status, is_limited));
+        assert_eq!(reply.header("x-ratelimit-limit"), Some("1, 1;w=86400;name=\"old\""));
+        assert_eq!(reply.header("ratelimit"), None);
+    }
+    let told = server.admin_get("/v1/policies").json()["policies"][0]["settings"]["headers"].clone();
+    assert_eq!(told, "[draft-11, github]");
+}

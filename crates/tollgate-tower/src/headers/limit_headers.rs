@@ -4,16 +4,16 @@ use std::time::Duration;
 
 use http::header::RETRY_AFTER;
 use http::{HeaderMap, HeaderValue};
-use tollgate::{Counted, PolicyQuota, QuotaState, Source, WindowLength, whole_seconds};
+use tollgate::{Counted, HeaderFormats, PolicyQuota, QuotaState, Source, WindowLength, whole_seconds};
 
 use super::name::names_of;
 use super::text::number;
-use super::{HeaderFormat, TOLLGATE_SOURCE, draft_06, draft_11, x_ratelimit};
+use super::{HeaderFormat, TOLLGATE_SOURCE, draft_06, draft_11, envoy, github, kong, x_ratelimit};
 
 /// Writes the headers of decisions on these quotas.
 #[derive(Debug, Clone)]
 pub struct LimitHeaders {
-    format: HeaderFormat,
+    formats: HeaderFormats,
     quotas: Box<[PolicyQuota]>,
     /// What each quota is called, in their order.
     names: Box<[Box<str>]>,
@@ -28,26 +28,31 @@ pub struct LimitHeaders {
 impl LimitHeaders {
     /// For decisions on these quotas, in this order.
     #[must_use]
-    pub fn new(format: HeaderFormat, quotas: &[PolicyQuota]) -> Self {
-        Self::of(format, quotas.iter())
+    pub fn new(formats: impl Into<HeaderFormats>, quotas: &[PolicyQuota]) -> Self {
+        Self::of(formats, quotas.iter())
     }
 
     /// The same, for quotas that stand in no list.
     #[must_use]
-    pub fn of<'q>(format: HeaderFormat, quotas: impl Iterator<Item = &'q PolicyQuota> + Clone) -> Self {
+    pub fn of<'q>(
+        formats: impl Into<HeaderFormats>,
+        quotas: impl Iterator<Item = &'q PolicyQuota> + Clone,
+    ) -> Self {
+        let formats = formats.into();
         let names = names_of(quotas.clone());
         let quoted = names.iter().map(|name| draft_11::quoted(name)).collect();
         let limits = quotas.clone().map(|quota| number(quota.quota().limit())).collect();
-        let headers = Self { format, quotas: quotas.cloned().collect(), names, quoted, limits, policy: None };
+        let headers =
+            Self { formats, quotas: quotas.cloned().collect(), names, quoted, limits, policy: None };
         let lengths: Option<Vec<Duration>> = headers.quotas.iter().map(fixed_length).collect();
         let policy = lengths.and_then(|lengths| headers.policy(lengths.into_iter()));
         Self { policy, ..headers }
     }
 
-    /// The format.
+    /// The formats.
     #[must_use]
-    pub const fn format(&self) -> HeaderFormat {
-        self.format
+    pub const fn formats(&self) -> HeaderFormats {
+        self.formats
     }
 
     /// The quotas, in their order.
@@ -63,7 +68,7 @@ impl LimitHeaders {
     }
 
     /// Writes the headers that say where the quotas stand; those of an earlier answer are replaced. Besides those of the
-    /// format that is `Retry-After` with a denial that passes later and, unless the format is `none`,
+    /// formats that is `Retry-After` with a denial that passes later and, unless the format is `none`,
     /// [`Tollgate-Source`](TOLLGATE_SOURCE) with an answer that did not come from the store.
     pub fn write(&self, counted: &Counted, headers: &mut HeaderMap) {
         let deciding = counted.deciding();
@@ -71,11 +76,14 @@ impl LimitHeaders {
         if let Some(retry_after) = state.retry_after() {
             headers.insert(RETRY_AFTER, number(whole_seconds(retry_after)));
         }
-        match self.format {
-            HeaderFormat::Draft11 => draft_11::write(&self.quoted, counted, headers),
-            HeaderFormat::Draft06 => self.write_deciding(deciding, state, headers, draft_06::write),
-            HeaderFormat::XRateLimit => self.write_deciding(deciding, state, headers, x_ratelimit::write),
-            _ => return,
+        if self.formats.is_none() {
+            return;
+        }
+        if self.formats.has(HeaderFormat::Draft11) {
+            draft_11::write(&self.quoted, counted, headers);
+        }
+        if let (Some(limit), Some(name)) = (self.limits.get(deciding), self.names.get(deciding)) {
+            self.write_older(limit, name, state, counted, headers);
         }
         if let Some(policy) = &self.policy {
             headers.insert(draft_11::POLICY, policy.clone());
@@ -90,15 +98,33 @@ impl LimitHeaders {
         }
     }
 
-    fn write_deciding(
+    /// Writes the formats that tell of the quota that decided: its limit, name and state.
+    fn write_older(
         &self,
-        deciding: usize,
+        limit: &HeaderValue,
+        name: &str,
         state: &QuotaState,
+        counted: &Counted,
         headers: &mut HeaderMap,
-        write: fn(&HeaderValue, &QuotaState, &mut HeaderMap),
     ) {
-        if let Some(limit) = self.limits.get(deciding) {
-            write(limit, state, headers);
+        if self.formats.has(HeaderFormat::Draft06) || self.formats.has(HeaderFormat::Kong) {
+            draft_06::write(limit, state, headers);
+        }
+        if self.formats.has(HeaderFormat::XRateLimit) {
+            x_ratelimit::write(limit, state, headers);
+        }
+        if self.formats.has(HeaderFormat::GitHub) {
+            github::write(name, limit, state, headers);
+        }
+        if self.formats.has(HeaderFormat::Kong) {
+            kong::write_units(&self.quotas, &self.limits, counted, headers);
+        }
+        if self.formats.has(HeaderFormat::Envoy) {
+            let all = self.quoted.iter().zip(&self.quotas).zip(counted);
+            let quotas = all.filter_map(|((name, quota), state)| {
+                Some((name, quota.quota().limit(), whole_seconds(state.window()?.length())))
+            });
+            envoy::write(limit, state, quotas, headers);
         }
     }
 
@@ -113,12 +139,13 @@ impl LimitHeaders {
     fn policy(&self, lengths: impl Iterator<Item = Duration>) -> Option<HeaderValue> {
         let limits = self.quotas.iter().map(|quota| quota.quota().limit());
         let quotas = limits.zip(lengths.map(whole_seconds));
-        match self.format {
-            HeaderFormat::Draft11 => {
-                draft_11::policy(self.quoted.iter().zip(quotas).map(|(name, (q, w))| (name, q, w)))
-            }
-            HeaderFormat::Draft06 => draft_06::policy(quotas),
-            _ => None,
+        // They are never chosen together.
+        if self.formats.has(HeaderFormat::Draft11) {
+            draft_11::policy(self.quoted.iter().zip(quotas).map(|(name, (q, w))| (name, q, w)))
+        } else if self.formats.has(HeaderFormat::Draft06) {
+            draft_06::policy(quotas)
+        } else {
+            None
         }
     }
 }

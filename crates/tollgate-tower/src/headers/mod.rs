@@ -8,11 +8,19 @@
 //! | `draft-11` | `RateLimit-Policy: "search";q=30;w=60`, `RateLimit: "search";r=29;t=42` | in so many seconds |
 //! | `draft-06` | `RateLimit-Limit: 30`, `RateLimit-Remaining: 29`, `RateLimit-Reset: 42`, `RateLimit-Policy: 30;w=60` | in so many seconds |
 //! | `x-ratelimit` | `X-RateLimit-Limit: 30`, `X-RateLimit-Remaining: 29`, `X-RateLimit-Reset: 1795246962` | at that second of the Unix epoch |
+//! | `github` | as `x-ratelimit`, `X-RateLimit-Used: 1`, `X-RateLimit-Resource: search` | at that second of the Unix epoch |
+//! | `kong` | `X-RateLimit-Limit-Minute: 30`, `X-RateLimit-Remaining-Minute: 29`, and so on for each unit; `RateLimit-Limit: 30`, `RateLimit-Remaining: 29`, `RateLimit-Reset: 42` | in so many seconds |
+//! | `envoy` | `X-RateLimit-Limit: 30, 30;w=60;name="search"`, `X-RateLimit-Remaining: 29`, `X-RateLimit-Reset: 42`; with a denial `X-Envoy-RateLimited: true` | in so many seconds |
 //! | `none` | none | |
 //!
 //! The first two follow versions of draft-ietf-httpapi-ratelimit-headers, which may still change, so neither is a
-//! standard; the third is a convention of many services. Where several quotas hold, `draft-11` lists them all, and
-//! the others tell of the one that decided. A denial has `Retry-After` in every format. Whole seconds are rounded up.
+//! standard; `x-ratelimit` is a convention of many services, and those below it are what these systems send. Where
+//! several quotas hold, `draft-11` lists them all, and the others tell of the one that decided; `envoy` lists the limits of
+//! all of them too, and `kong` has headers for each quota of a second, minute, hour, day, month or year. A denial has
+//! `Retry-After` in every format. Whole seconds are rounded up.
+//!
+//! [Several formats](HeaderFormats) can be sent together while clients migrate, unless they mean different things by the
+//! same name.
 //!
 //! ```
 //! use std::time::Duration;
@@ -38,6 +46,9 @@
 
 mod draft_06;
 mod draft_11;
+mod envoy;
+mod github;
+mod kong;
 mod limit_headers;
 mod name;
 #[cfg(feature = "policy")]
@@ -45,8 +56,8 @@ mod policies;
 mod text;
 mod x_ratelimit;
 
-use http::HeaderName;
-pub use tollgate::{HeaderFormat, UnknownFormat};
+use http::{HeaderName, HeaderValue};
+pub use tollgate::{HeaderFormat, HeaderFormats, HeaderFormatsError, UnknownFormat};
 
 pub use self::limit_headers::LimitHeaders;
 pub use self::name::quota_names;
@@ -56,17 +67,13 @@ pub use self::policies::PolicyHeaders;
 /// Says that a decision did not come from the store: `local` or `fallback`.
 pub const TOLLGATE_SOURCE: HeaderName = HeaderName::from_static("tollgate-source");
 
-/// The names of all headers that may come in this format, as `Access-Control-Expose-Headers` lists them: without it, a
+/// The names of all headers that may come in these formats, as `Access-Control-Expose-Headers` lists them: without it, a
 /// script of another origin cannot read them.
-pub(crate) const fn exposed(format: HeaderFormat) -> &'static str {
-    match format {
-        HeaderFormat::Draft11 => "RateLimit-Policy, RateLimit, Retry-After",
-        HeaderFormat::Draft06 => {
-            "RateLimit-Limit, RateLimit-Remaining, RateLimit-Reset, RateLimit-Policy, Retry-After"
-        }
-        HeaderFormat::XRateLimit => {
-            "X-RateLimit-Limit, X-RateLimit-Remaining, X-RateLimit-Reset, Retry-After"
-        }
-        _ => "Retry-After",
+pub(crate) fn exposed(formats: HeaderFormats) -> HeaderValue {
+    let mut names = String::new();
+    for name in formats.headers() {
+        text::push_item(&mut names, [name]);
     }
+    text::push_item(&mut names, ["Retry-After"]);
+    text::value(names).unwrap_or(HeaderValue::from_static("Retry-After"))
 }

@@ -9,7 +9,7 @@ use http::HeaderMap;
 use tollgate::PolicyQuota;
 use tollgate_policy::{PolicyDecision, PolicySet};
 
-use super::{HeaderFormat, LimitHeaders};
+use super::{HeaderFormats, LimitHeaders};
 
 /// Writes the headers of decisions of policies, each in the format that its policy wants.
 ///
@@ -46,11 +46,11 @@ impl PolicyHeaders {
         }
     }
 
-    /// Returns what writes the headers of this decision in a format of one's own.
+    /// Returns what writes the headers of this decision in formats of one's own.
     #[must_use]
-    pub fn in_format(format: HeaderFormat, decision: &PolicyDecision) -> LimitHeaders {
+    pub fn in_format(formats: impl Into<HeaderFormats>, decision: &PolicyDecision) -> LimitHeaders {
         let quotas: Vec<&PolicyQuota> = decision.quotas().map(|standing| standing.quota).collect();
-        LimitHeaders::of(format, quotas.into_iter())
+        LimitHeaders::of(formats, quotas.into_iter())
     }
 
     fn made(&self, set: &PolicySet) -> arc_swap::Guard<Arc<Made>> {
@@ -99,6 +99,7 @@ mod tests {
     use tollgate_testkit::block_on;
 
     use super::*;
+    use crate::headers::HeaderFormat;
 
     type Limiter = PolicyLimiter<MemoryStore<ManualClock>>;
 

@@ -13,7 +13,7 @@ use crate::Denial;
 use crate::by_key::ByKey;
 use crate::engine::{Engine, Takes};
 use crate::gate::{Exposes, Gate, Leaves, OnDenied, OnTrouble, Settings, jitter_seconds};
-use crate::headers::{HeaderFormat, LimitHeaders};
+use crate::headers::{HeaderFormats, LimitHeaders};
 use crate::route::{Route, Routes};
 use crate::rule::{By, OnInvalid, OnMissing, OnStoreError, Rule};
 use crate::warning::{Warning, Warnings};
@@ -22,7 +22,7 @@ use crate::warning::{Warning, Warnings};
 pub struct RateLimitLayerBuilder {
     rule: Rule,
     routes: Vec<(Box<str>, Rule)>,
-    format: Option<HeaderFormat>,
+    formats: Option<HeaderFormats>,
     leaves: Leaves,
     exposes: Exposes,
     retry_jitter: Duration,
@@ -38,7 +38,7 @@ impl RateLimitLayerBuilder {
         Self {
             rule,
             routes: Vec::new(),
-            format: None,
+            formats: None,
             leaves: Leaves::Decisions,
             exposes: Exposes::Nothing,
             retry_jitter: Duration::ZERO,
@@ -59,10 +59,11 @@ impl RateLimitLayerBuilder {
         self
     }
 
-    /// Tells clients of their limits in this format: `draft-11` unless this is set. Policies choose for themselves.
+    /// Tells clients of their limits in this [`HeaderFormat`](crate::headers::HeaderFormat), or in several of them while
+    /// clients migrate: `draft-11` unless this is set. Policies choose for themselves.
     #[must_use]
-    pub fn header_format(self, format: HeaderFormat) -> Self {
-        Self { format: Some(format), ..self }
+    pub fn header_format(self, formats: impl Into<HeaderFormats>) -> Self {
+        Self { formats: Some(formats.into()), ..self }
     }
 
     /// Leaves nothing of the decision in the extensions of a request, neither [`Counted`](tollgate::Counted) nor the
@@ -137,11 +138,11 @@ impl RateLimitLayerBuilder {
         let routes = routes(&self.routes)?;
         self.expect_own_counters()?;
         self.expect_effect()?;
-        let (rule, format) = (self.rule.clone(), self.format.unwrap_or_default());
+        let (rule, formats) = (self.rule.clone(), self.formats.unwrap_or_default());
         let rules = self.routes.clone();
         let settings = Arc::new(self.settings());
         let resolve = |text: &str, own: &Rule| {
-            gate(own, &rule, format, &settings).ok_or_else(|| BuildError::NoKey { route: text.into() })
+            gate(own, &rule, formats, &settings).ok_or_else(|| BuildError::NoKey { route: text.into() })
         };
         let needs_route = routes.iter().any(Route::has_parameters).then(|| Arc::clone(&settings));
         let gates: Result<Vec<_>, _> = routes
@@ -174,7 +175,7 @@ impl RateLimitLayerBuilder {
                 return Err(BuildError::NoEffect { route: route.into(), setting });
             }
         }
-        match self.format {
+        match self.formats {
             Some(_) if self.rule.is_by_policies() && !all.iter().any(|rule| rule.is_by_key()) => {
                 Err(BuildError::NoEffect { route: ALL_OTHERS.into(), setting: "header_format" })
             }
@@ -224,14 +225,14 @@ fn routes(rules: &[(Box<str>, Rule)]) -> Result<Vec<Route>, BuildError> {
 pub(super) fn gate(
     rule: &Rule,
     others: &Rule,
-    format: HeaderFormat,
+    formats: HeaderFormats,
     settings: &Arc<Settings>,
 ) -> Option<Option<Arc<Gate>>> {
     let (engine, limit_headers) = match &rule.by {
         By::Nobody => return Some(None),
         By::Limiter(limiter) => {
             let extractor = rule.extractor.clone().or_else(|| others.extractor.clone())?;
-            let limit_headers = Arc::new(LimitHeaders::new(format, limiter.quotas()));
+            let limit_headers = Arc::new(LimitHeaders::new(formats, limiter.quotas()));
             let by_key = ByKey::new(limiter.clone(), extractor, Arc::clone(&limit_headers));
             (Engine::ByKey(by_key), Some(limit_headers))
         }
@@ -265,7 +266,7 @@ impl fmt::Debug for RateLimitLayerBuilder {
         f.debug_struct("RateLimitLayerBuilder")
             .field("rule", &self.rule)
             .field("routes", &self.routes)
-            .field("format", &self.format)
+            .field("formats", &self.formats)
             .finish_non_exhaustive()
     }
 }

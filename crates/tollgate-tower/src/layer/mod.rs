@@ -12,7 +12,7 @@ pub use self::builder::RateLimitLayerBuilder;
 use self::builder::gate;
 pub use self::error::BuildError;
 use crate::gate::{Gate, Settings};
-use crate::headers::HeaderFormat;
+use crate::headers::HeaderFormats;
 use crate::key::KeyExtractor;
 use crate::route::Routes;
 use crate::rule::Rule;
@@ -89,7 +89,7 @@ impl RateLimitLayer {
     ) -> Self {
         let rule = Rule::new(limiter).key(key);
         let settings = Arc::new(Self::builder(Rule::unlimited()).settings());
-        let others = gate(&rule, &rule, HeaderFormat::default(), &settings).unwrap_or(None);
+        let others = gate(&rule, &rule, HeaderFormats::default(), &settings).unwrap_or(None);
         let limits = Limits { routes: Routes::new(Vec::new()), others, needs_route: None };
         Self { limits: Arc::new(limits) }
     }

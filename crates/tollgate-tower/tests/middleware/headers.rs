@@ -5,21 +5,26 @@ use std::time::Duration;
 use http::HeaderMap;
 use sfv::{BareItem, Item, ListEntry, Parser};
 use tollgate::{Counted, Limiter, ManualClock, MemoryStore, Quota, QuotaState, Source};
-use tollgate_tower::headers::{HeaderFormat, LimitHeaders};
+use tollgate_tower::headers::{HeaderFormat, HeaderFormats, LimitHeaders};
 
 /// Where quotas stand 18.4 seconds into a minute of 2023-11-14 22:14, and what writes the headers.
-fn counted(format: HeaderFormat, policy: &str, quotas: &[&str], cost: u32) -> (LimitHeaders, Counted) {
+fn counted(
+    formats: impl Into<HeaderFormats>,
+    policy: &str,
+    quotas: &[&str],
+    cost: u32,
+) -> (LimitHeaders, Counted) {
     let clock = ManualClock::default();
     clock.advance(Duration::from_millis(18_400));
     let store = MemoryStore::builder().clock(clock).build();
     let quotas = quotas.iter().map(|quota| quota.parse::<Quota>().unwrap());
     let limiter = quotas.fold(Limiter::builder(policy), |all, quota| all.quota(quota)).build(store).unwrap();
     let counted = limiter.check_cost("alice", cost).unwrap().quotas().clone();
-    (LimitHeaders::new(format, limiter.quotas()), counted)
+    (LimitHeaders::new(formats, limiter.quotas()), counted)
 }
 
-fn written(format: HeaderFormat, quotas: &[&str], cost: u32) -> HeaderMap {
-    let (limit_headers, counted) = counted(format, "default", quotas, cost);
+fn written(formats: impl Into<HeaderFormats>, quotas: &[&str], cost: u32) -> HeaderMap {
+    let (limit_headers, counted) = counted(formats, "default", quotas, cost);
     let mut headers = HeaderMap::new();
     limit_headers.write(&counted, &mut headers);
     headers
@@ -144,11 +149,124 @@ fn older_formats_tell_of_the_quota_that_decided() {
             5,
             &["x-ratelimit-limit: 6", "x-ratelimit-remaining: 1", "x-ratelimit-reset: 1700000059"],
         ),
+        (
+            HeaderFormat::GitHub,
+            &["5/1m"],
+            1,
+            &[
+                "x-ratelimit-limit: 5",
+                "x-ratelimit-remaining: 4",
+                "x-ratelimit-reset: 1700000100",
+                "x-ratelimit-resource: default",
+                "x-ratelimit-used: 1",
+            ],
+        ),
+        (
+            HeaderFormat::GitHub,
+            &["50/1m", "6/day@UTC"],
+            7,
+            &[
+                "x-ratelimit-limit: 6",
+                "x-ratelimit-remaining: 6",
+                "x-ratelimit-reset: 1700006400",
+                "x-ratelimit-resource: default/6/day@UTC",
+                "x-ratelimit-used: 0",
+            ],
+        ),
+        (
+            HeaderFormat::Kong,
+            &["5/1m"],
+            1,
+            &[
+                "ratelimit-limit: 5",
+                "ratelimit-remaining: 4",
+                "ratelimit-reset: 42",
+                "x-ratelimit-limit-minute: 5",
+                "x-ratelimit-remaining-minute: 4",
+            ],
+        ),
+        (
+            HeaderFormat::Kong,
+            &[
+                "9/1s",
+                "50/60s@first_hit",
+                "60/1m",
+                "70/1h",
+                "8/day@UTC",
+                "80/24h",
+                "90/month@UTC",
+                "95/year@UTC",
+                "7/90s",
+            ],
+            5,
+            &[
+                "ratelimit-limit: 7",
+                "ratelimit-remaining: 2",
+                "ratelimit-reset: 42",
+                "x-ratelimit-limit-day: 8",
+                "x-ratelimit-limit-hour: 70",
+                "x-ratelimit-limit-minute: 50",
+                "x-ratelimit-limit-month: 90",
+                "x-ratelimit-limit-second: 9",
+                "x-ratelimit-limit-year: 95",
+                "x-ratelimit-remaining-day: 3",
+                "x-ratelimit-remaining-hour: 65",
+                "x-ratelimit-remaining-minute: 45",
+                "x-ratelimit-remaining-month: 85",
+                "x-ratelimit-remaining-second: 4",
+                "x-ratelimit-remaining-year: 90",
+            ],
+        ),
+        (
+            HeaderFormat::Envoy,
+            &["5/1m"],
+            1,
+            &[
+                "x-ratelimit-limit: 5, 5;w=60;name=\"default\"",
+                "x-ratelimit-remaining: 4",
+                "x-ratelimit-reset: 42",
+            ],
+        ),
+        (
+            HeaderFormat::Envoy,
+            &["50/1m", "6/day@UTC"],
+            7,
+            &[
+                "x-envoy-ratelimited: true",
+                "x-ratelimit-limit: 6, 50;w=60;name=\"default/50/1m\", 6;w=86400;name=\"default/6/day@UTC\"",
+                "x-ratelimit-remaining: 6",
+                "x-ratelimit-reset: 6342",
+            ],
+        ),
         (HeaderFormat::None, &["5/1m"], 1, &[]),
     ];
     for (format, quotas, cost, expected) in table {
         assert_eq!(lines(&written(*format, quotas, *cost)), *expected, "{format} {quotas:?}");
     }
+}
+
+/// Clients that read the old format go on while others move to the new one.
+#[test]
+fn several_formats_are_sent_together() {
+    use HeaderFormat::{Draft11, Envoy, GitHub, Kong, XRateLimit};
+    for formats in [&[Draft11, XRateLimit][..], &[Draft11, GitHub], &[Draft11, Envoy, Kong]] {
+        let together = lines(&written(HeaderFormats::new(formats.iter().copied()).unwrap(), &["5/1m"], 6));
+        let mut each: Vec<String> =
+            formats.iter().flat_map(|format| lines(&written(*format, &["5/1m"], 6))).collect();
+        each.sort_unstable();
+        assert_eq!(together, each, "{formats:?}");
+    }
+    let both = HeaderFormats::new([XRateLimit, Draft11]).unwrap();
+    assert_eq!(
+        lines(&written(both, &["5/1m"], 1)),
+        [
+            "ratelimit-policy: \"default\";q=5;w=60",
+            "ratelimit: \"default\";r=4;t=42",
+            "x-ratelimit-limit: 5",
+            "x-ratelimit-remaining: 4",
+            "x-ratelimit-reset: 1700000100",
+        ]
+    );
 }
 
 #[test]

@@ -135,7 +135,7 @@ impl<S: ServedStore> Edge<S> {
         let decision = decision.map_err(|error| Rejection::check(&error, "query"))?;
         let Some(mut reply) = (dialect.reply)(&decision) else { return Ok(self.verdict(&decision, None)) };
         match dialect.headers {
-            Some(format) if decision.headers() != HeaderFormat::None => {
+            Some(format) if !decision.headers().is_none() => {
                 if let Some(counted) = decision.counted() {
                     PolicyHeaders::in_format(format, &decision).write(counted, reply.headers_mut());
                 }

@@ -76,7 +76,7 @@ struct Describer<'a> {
 
 impl<'a> Describer<'a> {
     fn new(policies: &'a Policies) -> Self {
-        let is_always_told = matches!(policies.as_slice(), [policy] if policy.conditions().is_empty() && policy.headers() == HeaderFormat::Draft11);
+        let is_always_told = matches!(policies.as_slice(), [policy] if policy.conditions().is_empty() && policy.headers().has(HeaderFormat::Draft11));
         let settings = SchemaSettings::draft2020_12()
             .with(|settings| settings.definitions_path = "/components/schemas".into());
         let answered = settings.clone().for_serialize().with_transform(RecursiveTransform(absent_not_null));

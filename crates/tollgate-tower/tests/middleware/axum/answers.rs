@@ -7,7 +7,7 @@ use axum::extract::Extension;
 use axum::routing::get as on_get;
 use http::StatusCode;
 use tollgate::Counted;
-use tollgate_tower::headers::HeaderFormat;
+use tollgate_tower::headers::{HeaderFormat, HeaderFormats};
 use tollgate_tower::key::PeerAddress;
 use tollgate_tower::{RateLimitLayer, Rule};
 
@@ -91,28 +91,44 @@ async fn a_handler_finds_where_its_quotas_stand() {
 
 #[tokio::test]
 async fn formats_are_told_on_allowed_and_denied_answers_alike() {
-    for (format, names) in [
-        (HeaderFormat::Draft11, &["ratelimit-policy", "ratelimit"][..]),
+    let together = |formats: [HeaderFormat; 2]| HeaderFormats::new(formats).unwrap();
+    for (formats, names) in [
+        (HeaderFormat::Draft11.into(), &["ratelimit-policy", "ratelimit"][..]),
         (
-            HeaderFormat::Draft06,
+            HeaderFormat::Draft06.into(),
             &["ratelimit-limit", "ratelimit-remaining", "ratelimit-reset", "ratelimit-policy"],
         ),
-        (HeaderFormat::XRateLimit, &["x-ratelimit-limit", "x-ratelimit-remaining", "x-ratelimit-reset"]),
-        (HeaderFormat::None, &[]),
+        (
+            HeaderFormat::XRateLimit.into(),
+            &["x-ratelimit-limit", "x-ratelimit-remaining", "x-ratelimit-reset"],
+        ),
+        (
+            together([HeaderFormat::Kong, HeaderFormat::Draft11]),
+            &[
+                "ratelimit-policy",
+                "ratelimit",
+                "ratelimit-limit",
+                "ratelimit-remaining",
+                "ratelimit-reset",
+                "x-ratelimit-limit-minute",
+                "x-ratelimit-remaining-minute",
+            ],
+        ),
+        (HeaderFormat::None.into(), &[]),
     ] {
         let rule = Rule::new(limiter("search", "1/1m")).key(PeerAddress::new());
-        let layer = RateLimitLayer::builder(rule).header_format(format).expose_headers().build().unwrap();
+        let layer = RateLimitLayer::builder(rule).header_format(formats).expose_headers().build().unwrap();
         let address = serve(app(layer).0).await;
         for status in [StatusCode::OK, StatusCode::TOO_MANY_REQUESTS] {
             let answer = get(address, "/").await;
             assert_eq!(answer.status, status);
             let told = answer.headers.keys().filter(|name| name.as_str().contains("ratelimit"));
-            assert_eq!(told.count(), names.len(), "{format}: {:?}", answer.headers);
-            assert!(names.iter().all(|name| answer.headers.contains_key(*name)), "{format}");
+            assert_eq!(told.count(), names.len(), "{formats}: {:?}", answer.headers);
+            assert!(names.iter().all(|name| answer.headers.contains_key(*name)), "{formats}");
             assert_eq!(answer.header("retry-after").is_some(), status == StatusCode::TOO_MANY_REQUESTS);
             let exposed = answer.header("access-control-expose-headers").unwrap_or_default().to_lowercase();
             for name in names {
-                assert!(exposed.split(", ").any(|exposed| exposed == *name), "{format}: {exposed}");
+                assert!(exposed.split(", ").any(|exposed| exposed == *name), "{formats}: {exposed}");
             }
         }
     }
