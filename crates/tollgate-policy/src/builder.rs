@@ -3,7 +3,7 @@
 use thiserror::Error;
 use tollgate::{CountDenied, OnStoreFailure, PolicyQuota, Quota};
 
-use crate::limit::QuotaRules;
+use crate::limit::QuotaSpecs;
 use crate::policy::{Quotas, candidate_name};
 use crate::{
     Attributes, Condition, Conditions, Cost, HeaderFormats, Identity, LimitAttribute, Mode, OnMissingKey,
@@ -295,7 +295,7 @@ impl PolicyBuilder {
     }
 }
 
-fn distinct(quotas: Vec<(PolicyQuota, Option<LimitAttribute>)>) -> Result<QuotaRules, PolicyError> {
+fn distinct(quotas: Vec<(PolicyQuota, Option<LimitAttribute>)>) -> Result<QuotaSpecs, PolicyError> {
     for (index, (second, _)) in quotas.iter().enumerate() {
         let mut before = quotas.iter().take(index).map(|(first, _)| first);
         if let Some(first) = before.find(|first| first.shares_counters_with(second)) {
@@ -303,5 +303,5 @@ fn distinct(quotas: Vec<(PolicyQuota, Option<LimitAttribute>)>) -> Result<QuotaR
             return Err(PolicyError::SameWindow { first, second });
         }
     }
-    Ok(QuotaRules::new(quotas))
+    Ok(QuotaSpecs::new(quotas))
 }

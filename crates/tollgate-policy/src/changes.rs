@@ -8,7 +8,7 @@ use tollgate::CountDenied;
 #[cfg(feature = "file")]
 use crate::Config;
 use crate::overrides::OverrideRule;
-use crate::{Policies, Policy, PolicyKind, Printable, QuotaRule};
+use crate::{Policies, Policy, PolicyKind, Printable, QuotaSpec};
 
 /// What is different between two files, in few words.
 ///
@@ -135,8 +135,8 @@ fn settings(before: &Policy, after: &Policy) -> Vec<ChangedSetting> {
         ("exempt", before.is_exempt().to_string(), after.is_exempt().to_string()),
         ("deny", denies(before).to_string(), denies(after).to_string()),
         ("mode", before.mode.to_string(), after.mode.to_string()),
-        ("quotas", quotas(before.quota_rules()), quotas(after.quota_rules())),
-        ("candidate", quotas(before.candidate_rules()), quotas(after.candidate_rules())),
+        ("quotas", quotas(before.quota_specs()), quotas(after.quota_specs())),
+        ("candidate", quotas(before.candidate_specs()), quotas(after.candidate_specs())),
         ("count_denied", counts_denied(before).to_string(), counts_denied(after).to_string()),
         ("on_missing_key", before.on_missing_key.to_string(), after.on_missing_key.to_string()),
         ("on_store_failure", before.on_store_failure.to_string(), after.on_store_failure.to_string()),
@@ -155,19 +155,19 @@ fn settings(before: &Policy, after: &Policy) -> Vec<ChangedSetting> {
 fn overrides(policy: &Policy) -> impl Iterator<Item = (&OverrideRule, Vec<String>)> {
     policy.overrides.iter().map(|over| {
         let lists = over.lists.iter().flat_map(|list| [&list.enforced, &list.candidates]);
-        (&over.rule, lists.map(|rules| quotas(rules.iter())).collect())
+        (&over.rule, lists.map(|specs| quotas(specs.iter())).collect())
     })
 }
 
-fn quotas<'a>(rules: impl Iterator<Item = QuotaRule<'a>>) -> String {
-    let written: Vec<String> = rules.map(|rule| rule.to_string()).collect();
+fn quotas<'a>(specs: impl Iterator<Item = QuotaSpec<'a>>) -> String {
+    let written: Vec<String> = specs.map(|rule| rule.to_string()).collect();
     format!("[{}]", written.join(", "))
 }
 
 fn counts_denied(policy: &Policy) -> bool {
     let overrides = policy.overrides.iter().flat_map(|over| &over.lists);
     let lists = overrides.chain([&policy.quotas]).flat_map(|quotas| [&quotas.enforced, &quotas.candidates]);
-    lists.flat_map(|rules| &rules.quotas).any(|quota| quota.count_denied() == CountDenied::Yes)
+    lists.flat_map(|specs| &specs.quotas).any(|quota| quota.count_denied() == CountDenied::Yes)
 }
 
 /// One difference after another, with `; ` between them.

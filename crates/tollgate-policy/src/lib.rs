@@ -96,7 +96,7 @@ pub use self::config::{Config, ConfigError, StoreSettings};
 pub use self::cost::{Cost, CostAttribute, CostError, OnMissingCost};
 pub use self::expression::{Expression, ExpressionError};
 pub use self::identity::{Choices, Identity, KeyFault, NoKey};
-pub use self::limit::{LimitAttribute, LimitError, OnMissingLimit, QuotaRule};
+pub use self::limit::{LimitAttribute, LimitError, OnMissingLimit, QuotaSpec};
 pub use self::limiter::{
     AskedCheck, Changed, ChargedWindow, CheckError, Ground, PolicyDecision, PolicyLimiter, PolicySet,
     QuotaRefund, QuotaStanding, RefundError, Tally, TrialAnswer, TrialDecision, TrialTally, WhenFull,

@@ -78,14 +78,14 @@ pub enum LimitError {
 
 /// A quota as a policy has it, displayed as it is written in a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct QuotaRule<'a> {
+pub struct QuotaSpec<'a> {
     quota: &'a PolicyQuota,
     limit: Option<&'a LimitAttribute>,
 }
 
 /// Quotas that go together, all or nothing.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub(crate) struct QuotaRules {
+pub(crate) struct QuotaSpecs {
     pub(crate) quotas: Box<[PolicyQuota]>,
     /// For each quota the attribute that says its limit. Usually none does, and then nothing is here.
     limits: Box<[Option<LimitAttribute>]>,
@@ -150,7 +150,7 @@ impl LimitError {
     }
 }
 
-impl<'a> QuotaRule<'a> {
+impl<'a> QuotaSpec<'a> {
     /// Returns the quota. If an attribute says the limit, that of the quota is the most that it may be.
     #[must_use]
     pub const fn quota(&self) -> &'a PolicyQuota {
@@ -164,9 +164,9 @@ impl<'a> QuotaRule<'a> {
     }
 }
 
-impl QuotaRules {
-    pub(crate) fn new(rules: Vec<(PolicyQuota, Option<LimitAttribute>)>) -> Self {
-        let (quotas, limits): (Vec<_>, Vec<_>) = rules.into_iter().unzip();
+impl QuotaSpecs {
+    pub(crate) fn new(specs: Vec<(PolicyQuota, Option<LimitAttribute>)>) -> Self {
+        let (quotas, limits): (Vec<_>, Vec<_>) = specs.into_iter().unzip();
         let is_any = limits.iter().any(Option::is_some);
         Self { quotas: quotas.into(), limits: if is_any { limits.into() } else { [].into() } }
     }
@@ -178,16 +178,16 @@ impl QuotaRules {
 
     /// The quotas with the limits of a request.
     pub(crate) fn limited<V: View>(&self, view: &V) -> Result<Box<[PolicyQuota]>, LimitError> {
-        let limited = self.iter().map(|QuotaRule { quota, limit }| match limit {
+        let limited = self.iter().map(|QuotaSpec { quota, limit }| match limit {
             Some(limit) => Ok(quota.with_limit(limit.of(view, quota.quota().limit())?)),
             None => Ok(quota.clone()),
         });
         limited.collect()
     }
 
-    pub(crate) fn iter(&self) -> impl Iterator<Item = QuotaRule<'_>> {
+    pub(crate) fn iter(&self) -> impl Iterator<Item = QuotaSpec<'_>> {
         let limits = self.limits.iter().map(Option::as_ref).chain(std::iter::repeat(None));
-        self.quotas.iter().zip(limits).map(|(quota, limit)| QuotaRule { quota, limit })
+        self.quotas.iter().zip(limits).map(|(quota, limit)| QuotaSpec { quota, limit })
     }
 
     /// The names of the attributes that say limits.
@@ -196,7 +196,7 @@ impl QuotaRules {
     }
 }
 
-impl fmt::Display for QuotaRule<'_> {
+impl fmt::Display for QuotaSpec<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { quota, limit } = self;
         let Some(LimitAttribute { name, on_missing }) = limit else { return quota.quota().fmt(f) };

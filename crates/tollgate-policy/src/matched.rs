@@ -5,7 +5,7 @@ use thiserror::Error;
 use tollgate::{Charge, Key, PolicyQuota};
 
 use crate::cost::CostError;
-use crate::overrides::QuotaList;
+use crate::overrides::ListPlace;
 use crate::policy::Quotas;
 use crate::{KeyFault, LimitError, Mode, NoKey, OnMissingKey, Policy, Undecided, Unknown, View};
 
@@ -195,7 +195,7 @@ impl<'a> Lack<'a> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Applied {
     pub(crate) policy: u32,
-    pub(crate) list: QuotaList,
+    pub(crate) list: ListPlace,
 }
 
 /// Quotas that are tried out: counted all or nothing by themselves, after the decision.

@@ -4,7 +4,7 @@ use tollgate::PolicyQuota;
 
 use crate::index::Table;
 use crate::policy::Quotas;
-use crate::{Condition, Conditions, Position, QuotaRule, Undecided, Value, View};
+use crate::{Condition, Conditions, Position, QuotaSpec, Undecided, Value, View};
 
 /// Other quotas for some of those that a policy matches: where conditions hold, or for each value of a table.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -35,9 +35,9 @@ pub struct OverrideTable {
 
 /// Which of a policy's lists of quotas: one of an override, or its own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct QuotaList(Option<(u32, u32)>);
+pub(crate) struct ListPlace(Option<(u32, u32)>);
 
-impl QuotaList {
+impl ListPlace {
     /// The list for a request: that of the first override that holds, else the policy's own.
     pub(crate) fn find<'a, V: View>(overrides: &'a [Override], view: &V) -> Result<Self, Undecided<'a>> {
         for (number, over) in (0..).zip(overrides) {
@@ -96,12 +96,12 @@ impl Override {
     }
 
     /// Returns the quotas of all its lists, as they are written in a file.
-    pub fn quota_rules(&self) -> impl Iterator<Item = QuotaRule<'_>> {
+    pub fn quota_specs(&self) -> impl Iterator<Item = QuotaSpec<'_>> {
         self.lists.iter().flat_map(|list| list.enforced.iter())
     }
 
     /// Returns the quotas that are tried out, of all its lists, as they are written in a file.
-    pub fn candidate_rules(&self) -> impl Iterator<Item = QuotaRule<'_>> {
+    pub fn candidate_specs(&self) -> impl Iterator<Item = QuotaSpec<'_>> {
         self.lists.iter().flat_map(|list| list.candidates.iter())
     }
 

@@ -7,10 +7,10 @@ use tollgate::{HeaderFormats, OnStoreFailure, PolicyQuota, Quota};
 
 use crate::implied::implies;
 use crate::index::Candidate;
-use crate::limit::QuotaRules;
-use crate::overrides::QuotaList;
+use crate::limit::QuotaSpecs;
+use crate::overrides::ListPlace;
 use crate::{
-    Condition, Conditions, Cost, Identity, Override, PolicyBuilder, PolicyError, Position, QuotaRule,
+    Condition, Conditions, Cost, Identity, Override, PolicyBuilder, PolicyError, Position, QuotaSpec,
     Undecided, Unknown, View,
 };
 
@@ -45,10 +45,10 @@ pub struct Policy {
 /// Quotas that go together, all or nothing, and those that might replace them.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct Quotas {
-    pub(crate) enforced: QuotaRules,
+    pub(crate) enforced: QuotaSpecs,
     /// Counted on counters of their own: where the windows are the same, a candidate would use up the quota that
     /// it might replace.
-    pub(crate) candidates: QuotaRules,
+    pub(crate) candidates: QuotaSpecs,
 }
 
 /// What a policy does with a request that it matches. In this order, of those that match, the first decides.
@@ -148,7 +148,7 @@ impl Policy {
             let quota = PolicyQuota::new(&policy.name, quota.quota().clone());
             (quota.with_on_store_failure(policy.on_store_failure), None)
         });
-        policy.quotas.enforced = QuotaRules::new(enforced.collect());
+        policy.quotas.enforced = QuotaSpecs::new(enforced.collect());
         Ok(policy)
     }
 
@@ -236,7 +236,7 @@ impl Policy {
     }
 
     /// Returns the same quotas as they are written in a file.
-    pub fn quota_rules(&self) -> impl Iterator<Item = QuotaRule<'_>> {
+    pub fn quota_specs(&self) -> impl Iterator<Item = QuotaSpec<'_>> {
         self.quotas.enforced.iter()
     }
 
@@ -247,7 +247,7 @@ impl Policy {
     }
 
     /// Returns the same quotas as they are written in a file.
-    pub fn candidate_rules(&self) -> impl Iterator<Item = QuotaRule<'_>> {
+    pub fn candidate_specs(&self) -> impl Iterator<Item = QuotaSpec<'_>> {
         self.quotas.candidates.iter()
     }
 
@@ -284,7 +284,7 @@ impl Policy {
         }
         let of_overrides = self.overrides.iter().flat_map(Override::attributes);
         let of_limits =
-            [&self.quotas.enforced, &self.quotas.candidates].into_iter().flat_map(QuotaRules::attributes);
+            [&self.quotas.enforced, &self.quotas.candidates].into_iter().flat_map(QuotaSpecs::attributes);
         let names = names.into_iter().chain(of_limits);
         names.chain(self.conditions.iter().map(Condition::attribute)).chain(of_overrides)
     }
@@ -326,12 +326,12 @@ impl Policy {
     }
 
     /// The list of quotas for a request: that of its override, else the policy's own.
-    pub(crate) fn list_for<V: View>(&self, view: &V) -> Result<QuotaList, Undecided<'_>> {
-        QuotaList::find(&self.overrides, view)
+    pub(crate) fn list_for<V: View>(&self, view: &V) -> Result<ListPlace, Undecided<'_>> {
+        ListPlace::find(&self.overrides, view)
     }
 
     /// A list that this policy gave.
-    pub(crate) fn list(&self, list: QuotaList) -> &Quotas {
+    pub(crate) fn list(&self, list: ListPlace) -> &Quotas {
         list.of(&self.overrides, &self.quotas)
     }
 }

@@ -10,7 +10,7 @@ use crate::file::{
     RawFile, RawOverride, RawPolicy, RawStore, RawTier, Share, Text,
 };
 use crate::index::Table;
-use crate::limit::QuotaRules;
+use crate::limit::QuotaSpecs;
 use crate::overrides::OverrideRule;
 use crate::policy::{Quotas, candidate_name};
 use crate::problem::Problems;
@@ -376,7 +376,7 @@ impl Scope<'_> {
     }
 
     /// The tiers as a table. What is tried out is the same for all of them.
-    fn by_tier(&self, by: ByTier, candidates: &QuotaRules) -> Override {
+    fn by_tier(&self, by: ByTier, candidates: &QuotaSpecs) -> Override {
         let at = |value: &QuotaList| At { at: by.at, end: by.at, value: value.clone() };
         let tiers = self.named.tiers.iter().map(|(name, list)| (name.clone(), at(list))).collect();
         let mut over = self.table(by.at, by.attribute, tiers);
@@ -446,7 +446,7 @@ impl Scope<'_> {
         }
     }
 
-    fn under(&self, name: &str, list: Option<At<QuotaList>>) -> QuotaRules {
+    fn under(&self, name: &str, list: Option<At<QuotaList>>) -> QuotaSpecs {
         let quotas = list.map(|list| list.value.0).unwrap_or_default().into_iter();
         let rules = quotas.map(|At { value, .. }| {
             let quota = PolicyQuota::new(name, value.quota)
@@ -454,7 +454,7 @@ impl Scope<'_> {
                 .with_on_store_failure(self.on_store_failure);
             (quota, value.limit)
         });
-        QuotaRules::new(rules.collect())
+        QuotaSpecs::new(rules.collect())
     }
 
     fn resolve_override(&self, raw: At<RawOverride>, problems: &mut Problems) -> Option<Override> {

@@ -325,13 +325,13 @@ fn as_object<S: Serializer>(attributes: &Attributes<'_>, serializer: S) -> Resul
     /// A string, or a list of them.
     #[derive(Serialize)]
     #[serde(untagged)]
-    enum Said<'a> {
+    enum AttributeBody<'a> {
         Text(&'a str),
         List(&'a [Box<str>]),
     }
     serializer.collect_map(attributes.iter().map(|(name, texts)| match texts {
-        Texts::One(text) => (name, Said::Text(text)),
-        Texts::List(texts) => (name, Said::List(texts)),
+        Texts::One(text) => (name, AttributeBody::Text(text)),
+        Texts::List(texts) => (name, AttributeBody::List(texts)),
     }))
 }
 

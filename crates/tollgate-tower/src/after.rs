@@ -9,9 +9,9 @@ use tollgate::Counted;
 use crate::engine::{Allowed, Takes};
 use crate::gate::{Denied, Gate, Leaves};
 use crate::headers::LimitHeaders;
+use crate::held_receipt::HeldReceipt;
 use crate::reservation::Reservation;
 use crate::rule::RefundIf;
-use crate::taken::Taken;
 
 /// What is to be done once there is a response.
 pub(crate) enum After {
@@ -22,7 +22,7 @@ pub(crate) enum After {
         counted: Counted,
         /// What writes the headers, where the rule has not the same for all decisions.
         told_by: Option<Arc<LimitHeaders>>,
-        refundable: Option<Box<Taken>>,
+        refundable: Option<Box<HeldReceipt>>,
     },
 }
 
@@ -46,7 +46,7 @@ impl After {
         gate: &Arc<Gate>,
         counted: Counted,
         told_by: Option<Arc<LimitHeaders>>,
-        taken: Option<Box<Taken>>,
+        taken: Option<Box<HeldReceipt>>,
         extensions: &mut Extensions,
     ) -> Self {
         if gate.settings.leaves == Leaves::Decisions {
@@ -99,7 +99,7 @@ impl After {
 
     /// What may be given back for this response, and who says whether it is.
     #[inline]
-    pub(crate) fn refundable(&mut self) -> Option<(Box<Taken>, &RefundIf)> {
+    pub(crate) fn refundable(&mut self) -> Option<(Box<HeldReceipt>, &RefundIf)> {
         let Self::Respond { gate, refundable, .. } = self else { return None };
         Some((refundable.take()?, gate.refund_if.as_deref()?))
     }

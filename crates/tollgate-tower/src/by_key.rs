@@ -12,8 +12,8 @@ use tollgate::{
 use crate::Head;
 use crate::engine::{Allowed, Decided, DeniedBy, Later, Takes};
 use crate::headers::LimitHeaders;
+use crate::held_receipt::HeldReceipt;
 use crate::key::{Identity, KeyExtractor};
-use crate::taken::Taken;
 
 /// One limiter, for the key that an extractor finds.
 #[derive(Clone)]
@@ -43,7 +43,7 @@ impl ByKey {
         request: &mut Request<B>,
         cost: u32,
         takes: &Takes,
-        allow: impl FnOnce(Counted, Option<Box<Taken>>, &mut Extensions) -> T,
+        allow: impl FnOnce(Counted, Option<Box<HeldReceipt>>, &mut Extensions) -> T,
     ) -> Result<T, Box<Result<Decided, Later>>> {
         let found = self.extractor.extract(Head::from(&*request));
         let key = match &found {
@@ -155,14 +155,14 @@ impl ByKey {
     }
 
     /// What an admitted request took, if some of it may be given back.
-    fn taken(&self, key: &Key<'_>, cost: u32, takes: &Takes, counted: &Counted) -> Option<Box<Taken>> {
+    fn taken(&self, key: &Key<'_>, cost: u32, takes: &Takes, counted: &Counted) -> Option<Box<HeldReceipt>> {
         if !takes.may_give_back() {
             return None;
         }
         let items = self.limiter.quotas().iter().zip(counted);
         let items =
             items.map(|(quota, state)| ReceiptItem::of(Counter::new(quota, key), state).with_cost(cost));
-        Some(Taken::boxed(self.limiter.store(), items.collect()))
+        Some(HeldReceipt::boxed(self.limiter.store(), items.collect()))
     }
 }
 

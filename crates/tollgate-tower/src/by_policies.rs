@@ -9,8 +9,8 @@ use tollgate_policy::{CheckError, Ground, LimitError, PolicyDecision, PolicyLimi
 use crate::attributes::{AttributeError, AttributeSources, RequestView, Values};
 use crate::engine::{Allowed, Decided, DeniedBy, Later, PolicyEngine, Takes};
 use crate::headers::PolicyHeaders;
+use crate::held_receipt::HeldReceipt;
 use crate::key::Missing;
-use crate::taken::Taken;
 use crate::{Head, Warning};
 
 /// A limiter by policies, and where it finds what it asks of a request. Clones are the same one.
@@ -95,7 +95,8 @@ impl<S: Store, C: Clock> Inner<S, C> {
                 let counted = decision.counted().cloned();
                 let told_by = counted.is_some().then(|| self.headers.of(&decision));
                 let gives_back = takes.may_give_back() && counted.is_some();
-                let taken = gives_back.then(|| Taken::boxed(&self.store, decision.receipt(values, cost)));
+                let taken =
+                    gives_back.then(|| HeldReceipt::boxed(&self.store, decision.receipt(values, cost)));
                 Decided::Allowed(Allowed { counted, told_by, decision: Some(Box::new(decision)), taken })
             }
             Ok(decision) => self.denied(&decision),

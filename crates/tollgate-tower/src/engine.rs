@@ -17,9 +17,9 @@ use tollgate_policy::PolicyDecision;
 use crate::boxed::BoxFuture;
 use crate::by_key::ByKey;
 use crate::headers::LimitHeaders;
+use crate::held_receipt::HeldReceipt;
 use crate::key::{Fault, Invalid, Missing, NO_PEER};
 use crate::reserving::Reserving;
-use crate::taken::Taken;
 use crate::warning::{Warning, Warnings};
 use crate::{DenialProblem, Head};
 
@@ -86,7 +86,7 @@ pub(crate) struct Allowed {
     #[cfg(feature = "policy")]
     pub(crate) decision: Option<Box<PolicyDecision>>,
     /// What it took, if some of that may be given back.
-    pub(crate) taken: Option<Box<Taken>>,
+    pub(crate) taken: Option<Box<HeldReceipt>>,
 }
 
 /// Who or what denies a request.
@@ -129,7 +129,7 @@ impl Takes {
     pub(crate) async fn take<A: 'static>(
         &self,
         step: impl Future<Output = A> + Send + 'static,
-        taken: fn(A) -> Option<Box<Taken>>,
+        taken: fn(A) -> Option<Box<HeldReceipt>>,
     ) -> A {
         match self {
             Self::Reserved(warnings) => Reserving::new(warnings, step, taken).await,
@@ -164,7 +164,7 @@ impl DeniedBy {
 
 impl Decided {
     /// What the request took that may be given back.
-    pub(crate) fn into_taken(self) -> Option<Box<Taken>> {
+    pub(crate) fn into_taken(self) -> Option<Box<HeldReceipt>> {
         match self {
             Self::Allowed(allowed) => allowed.taken,
             _ => None,

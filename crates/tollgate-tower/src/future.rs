@@ -47,7 +47,7 @@ type Ruling = Result<Allowed, Box<Response<Bytes>>>;
 
 pin_project! {
     #[project = Stage]
-    #[project_replace = Taken]
+    #[project_replace = Replaced]
     enum State<S, B, F, R> {
         /// The store or the extractor is waited for, with what is called then.
         Waiting { ruling: BoxFuture<'static, (Parts, Ruling)>, gate: Arc<Gate>, body: B, service: S },
@@ -100,7 +100,7 @@ where
             match state.as_mut().project() {
                 Stage::Waiting { ruling, .. } => {
                     let (parts, ruling) = ready!(ruling.as_mut().poll(context));
-                    if let Taken::Waiting { gate, body, mut service, .. } =
+                    if let Replaced::Waiting { gate, body, mut service, .. } =
                         state.as_mut().project_replace(State::Done)
                     {
                         let mut request = Request::from_parts(parts, body);
@@ -137,12 +137,12 @@ where
                 }
                 Stage::Settling { refund, .. } => {
                     ready!(refund.as_mut().poll(context));
-                    if let Taken::Settling { response, .. } = state.as_mut().project_replace(State::Done) {
+                    if let Replaced::Settling { response, .. } = state.as_mut().project_replace(State::Done) {
                         return Poll::Ready(Ok(response));
                     }
                 }
                 Stage::Refused { .. } => {
-                    if let Taken::Refused { reply } = state.as_mut().project_replace(State::Done) {
+                    if let Replaced::Refused { reply } = state.as_mut().project_replace(State::Done) {
                         return Poll::Ready(Ok((*reply).map(R::from_bytes)));
                     }
                 }

@@ -3,12 +3,12 @@
 use tollgate::{AnyStore, Receipt, ReceiptError, ReceiptItem};
 
 /// Units that were taken, and from where.
-pub(crate) struct Taken {
+pub(crate) struct HeldReceipt {
     store: AnyStore,
     receipt: Receipt,
 }
 
-impl Taken {
+impl HeldReceipt {
     /// In a box, so that the way of requests that give nothing back moves less.
     pub(crate) fn boxed(store: &AnyStore, receipt: Receipt) -> Box<Self> {
         Box::new(Self { store: store.clone(), receipt })

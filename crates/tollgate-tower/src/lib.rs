@@ -78,6 +78,7 @@ mod future;
 mod gate;
 mod head;
 pub mod headers;
+mod held_receipt;
 pub mod key;
 mod layer;
 mod reply;
@@ -86,7 +87,6 @@ mod reserving;
 mod route;
 mod rule;
 mod service;
-mod taken;
 mod warning;
 
 #[cfg(feature = "policy")]

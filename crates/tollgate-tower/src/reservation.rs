@@ -8,7 +8,7 @@ use std::task::{Context, Poll, Waker};
 use smallvec::SmallVec;
 use tollgate::ReceiptError;
 
-use crate::taken::Taken;
+use crate::held_receipt::HeldReceipt;
 use crate::warning::{Warning, Warnings};
 
 /// Units that a request was admitted with: the most it may cost, until what it did cost is committed.
@@ -46,14 +46,14 @@ pub struct Reservation {
 struct Inner {
     warnings: Arc<Warnings>,
     /// `None` once it is settled.
-    taken: Mutex<Option<Box<Taken>>>,
+    taken: Mutex<Option<Box<HeldReceipt>>>,
     units: u32,
     /// That of the layer around this one: in the extensions of a request there is room for one.
     outer: Option<Reservation>,
 }
 
 impl Reservation {
-    pub(crate) fn new(warnings: &Arc<Warnings>, taken: Box<Taken>, outer: Option<Self>) -> Self {
+    pub(crate) fn new(warnings: &Arc<Warnings>, taken: Box<HeldReceipt>, outer: Option<Self>) -> Self {
         let (warnings, units) = (Arc::clone(warnings), taken.units());
         Self { inner: Arc::new(Inner { warnings, taken: Mutex::new(Some(taken)), units, outer }) }
     }
@@ -90,7 +90,7 @@ impl Reservation {
 
     /// What was taken by this layer and by those around it. All is settled before the first step: if nobody waits for
     /// the end of it, what is left is not taken for a reservation that was dropped.
-    fn settle(&self) -> SmallVec<[Box<Taken>; 2]> {
+    fn settle(&self) -> SmallVec<[Box<HeldReceipt>; 2]> {
         std::iter::successors(Some(self), |reservation| reservation.inner.outer.as_ref())
             .filter_map(|reservation| reservation.inner.settle())
             .collect()
@@ -99,7 +99,7 @@ impl Reservation {
 
 impl Inner {
     /// What was taken, if it was not settled before.
-    fn settle(&self) -> Option<Box<Taken>> {
+    fn settle(&self) -> Option<Box<HeldReceipt>> {
         // Nothing that is done under the lock can panic.
         self.taken.lock().unwrap_or_else(PoisonError::into_inner).take()
     }

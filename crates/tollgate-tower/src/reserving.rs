@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use crate::boxed::BoxFuture;
+use crate::held_receipt::HeldReceipt;
 use crate::reservation::go_on;
-use crate::taken::Taken;
 use crate::warning::Warnings;
 
 /// A step of the store that takes units.
@@ -20,14 +20,14 @@ pub(crate) struct Reserving<A: 'static> {
     /// `None` once it is done.
     step: Option<BoxFuture<'static, A>>,
     /// What it took.
-    taken: fn(A) -> Option<Box<Taken>>,
+    taken: fn(A) -> Option<Box<HeldReceipt>>,
 }
 
 impl<A> Reserving<A> {
     pub(crate) fn new(
         warnings: &Arc<Warnings>,
         step: impl Future<Output = A> + Send + 'static,
-        taken: fn(A) -> Option<Box<Taken>>,
+        taken: fn(A) -> Option<Box<HeldReceipt>>,
     ) -> Self {
         Self { warnings: Arc::clone(warnings), step: Some(Box::pin(step)), taken }
     }

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 
 use super::read::{At, Read, schema, section};
-use super::tree::{Node, Value};
+use super::tree::{Node, NodeValue};
 use crate::cost::whole_number;
 use crate::problem::Problems;
 use crate::{Attributes, Grouping, Identity, Position, ProblemKind};
@@ -35,12 +35,12 @@ pub(crate) struct Bits<const MAX: u8>(u8);
 impl Read for Identity {
     fn read(node: &Node, problems: &mut Problems) -> Option<Self> {
         match &node.value {
-            Value::Scalar { text, .. } => {
+            NodeValue::Scalar { text, .. } => {
                 problems.take(node.at, Self::of_word(text).ok_or(ProblemKind::AttributeName))
             }
-            Value::List(nodes) => identities(node, nodes, problems).map(Self::of_list),
-            Value::Mapping(_) => RawKey::read(node, problems)?.resolve(node, problems),
-            Value::Lines { .. } | Value::Nothing => {
+            NodeValue::List(nodes) => identities(node, nodes, problems).map(Self::of_list),
+            NodeValue::Mapping(_) => RawKey::read(node, problems)?.resolve(node, problems),
+            NodeValue::Lines { .. } | NodeValue::Nothing => {
                 problems.add(node.at, node.expected("a key such as [user] or global"));
                 None
             }

@@ -7,7 +7,7 @@ use tollgate::{Quota, QuotaError};
 
 use super::read::{At, Read, Text, schema, section};
 use super::table::RawTier;
-use super::tree::{Node, Value};
+use super::tree::{Node, NodeValue};
 use super::values::Limit;
 use crate::problem::Problems;
 use crate::{Attributes, LimitAttribute, OnMissingLimit, Position, ProblemKind};
@@ -26,12 +26,12 @@ pub(crate) enum PolicyQuotas {
 impl Read for PolicyQuotas {
     fn read(node: &Node, problems: &mut Problems) -> Option<Self> {
         let has_any = |keys: &[&str]| match &node.value {
-            Value::Mapping(entries) => entries.iter().any(|entry| keys.contains(&entry.key.as_ref())),
+            NodeValue::Mapping(entries) => entries.iter().any(|entry| keys.contains(&entry.key.as_ref())),
             _ => false,
         };
         let is_quota = has_any(RawQuota::KEYS) && !has_any(RawTier::KEYS);
         match &node.value {
-            Value::Mapping(_) if !is_quota => {
+            NodeValue::Mapping(_) if !is_quota => {
                 Read::read(node, problems).map(|tier| Self::Tier(Box::new(tier)))
             }
             _ => Read::read(node, problems).map(Self::List),
@@ -58,8 +58,8 @@ impl Read for QuotaList {
     fn read(node: &Node, problems: &mut Problems) -> Option<Self> {
         const EXPECTED: &str = "quotas such as [10/1s, 100/1m], or unlimited";
         let nodes = match &node.value {
-            Value::Scalar { text, .. } if text.as_ref() == "unlimited" => return Some(Self(Vec::new())),
-            Value::Scalar { .. } | Value::Mapping(_) => std::slice::from_ref(node),
+            NodeValue::Scalar { text, .. } if text.as_ref() == "unlimited" => return Some(Self(Vec::new())),
+            NodeValue::Scalar { .. } | NodeValue::Mapping(_) => std::slice::from_ref(node),
             _ => problems.take(node.at, node.list(EXPECTED))?,
         };
         if nodes.is_empty() {
@@ -155,7 +155,7 @@ impl RawQuota {
 /// The quotas of one text, or the one of a mapping; none only with a problem noted.
 fn quotas(node: &Node, problems: &mut Problems) -> Vec<At<WrittenQuota>> {
     const EXPECTED: &str = "a quota such as 5/1m";
-    if let Value::Mapping(_) = &node.value {
+    if let NodeValue::Mapping(_) = &node.value {
         let quota = RawQuota::read(node, problems).and_then(|raw| raw.resolve(node.at, problems));
         return quota.map(|value| At { at: node.at, end: node.end, value }).into_iter().collect();
     }

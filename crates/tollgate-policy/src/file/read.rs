@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 
-use super::tree::{Entry, Node, Value};
+use super::tree::{Entry, Node, NodeValue};
 use crate::problem::Problems;
 use crate::{Position, ProblemKind};
 
@@ -46,7 +46,7 @@ pub(crate) fn name_of_file(node: &Node) -> Result<&str, ProblemKind> {
 impl Node {
     pub(crate) fn text(&self, expected: &str) -> Result<&str, ProblemKind> {
         match &self.value {
-            Value::Scalar { text, .. } => Ok(text),
+            NodeValue::Scalar { text, .. } => Ok(text),
             _ => Err(self.expected(expected)),
         }
     }
@@ -54,14 +54,14 @@ impl Node {
     /// The scalar as it stands in the file, for a message.
     pub(crate) fn written(&self) -> &str {
         match &self.value {
-            Value::Scalar { written, .. } => written,
+            NodeValue::Scalar { written, .. } => written,
             _ => "",
         }
     }
 
     /// Whether the scalar is what variables stand for, in whole or in part: then no message may repeat it.
     pub(crate) fn is_filled(&self) -> bool {
-        matches!(&self.value, Value::Scalar { filled, .. } if !filled.is_empty())
+        matches!(&self.value, NodeValue::Scalar { filled, .. } if !filled.is_empty())
     }
 
     /// The text with `read` applied, of which `None` means that something else was expected.
@@ -76,21 +76,21 @@ impl Node {
     /// The name and the lines of the file that stands here.
     pub(crate) fn lines(&self) -> Result<(&str, &[Self]), ProblemKind> {
         match &self.value {
-            Value::Lines { file, lines } => Ok((file, lines)),
+            NodeValue::Lines { file, lines } => Ok((file, lines)),
             _ => Err(self.expected(FILE_BESIDE)),
         }
     }
 
     pub(crate) fn list(&self, expected: &str) -> Result<&[Self], ProblemKind> {
         match &self.value {
-            Value::List(nodes) => Ok(nodes),
+            NodeValue::List(nodes) => Ok(nodes),
             _ => Err(self.expected(expected)),
         }
     }
 
     pub(crate) fn mapping(&self, expected: &str) -> Result<&[Entry], ProblemKind> {
         match &self.value {
-            Value::Mapping(entries) => Ok(entries),
+            NodeValue::Mapping(entries) => Ok(entries),
             _ => Err(self.expected(expected)),
         }
     }
@@ -113,11 +113,11 @@ impl<T: Read> Read for Vec<At<T>> {
 impl<T: Read> Read for OneOrMany<T> {
     fn read(node: &Node, problems: &mut Problems) -> Option<Self> {
         match &node.value {
-            Value::List(nodes) if nodes.is_empty() => {
+            NodeValue::List(nodes) if nodes.is_empty() => {
                 problems.add(node.at, ProblemKind::Empty("value"));
                 None
             }
-            Value::List(_) => Read::read(node, problems).map(Self),
+            NodeValue::List(_) => Read::read(node, problems).map(Self),
             _ => At::read(node, problems).map(|one| Self(vec![one])),
         }
     }

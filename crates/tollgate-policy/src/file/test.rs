@@ -7,7 +7,7 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use super::key::attribute_name;
 use super::read::{At, OneOrMany, Read, schema, section};
 use super::table::FileBeside;
-use super::tree::{Entry, Node, Value};
+use super::tree::{Entry, Node, NodeValue};
 use crate::conditions::ANY;
 use crate::problem::Problems;
 use crate::{
@@ -134,7 +134,7 @@ fn conditions<'a>(entries: impl IntoIterator<Item = &'a Entry>, problems: &mut P
 fn alternatives(node: &Node, problems: &mut Problems) -> Vec<Vec<Condition>> {
     let list = node.list("a list of matches such as [{ path: /login }, { path: /token }]");
     let nodes = problems.take(node.at, list).unwrap_or_default();
-    if matches!(&node.value, Value::List(nodes) if nodes.is_empty()) {
+    if matches!(&node.value, NodeValue::List(nodes) if nodes.is_empty()) {
         problems.add(node.at, ProblemKind::Empty("match such as { path: /login }"));
     }
     let mut alternatives = Vec::with_capacity(nodes.len());
@@ -153,8 +153,8 @@ fn alternatives(node: &Node, problems: &mut Problems) -> Vec<Vec<Condition>> {
 impl Read for Test {
     fn read(node: &Node, problems: &mut Problems) -> Option<Self> {
         match &node.value {
-            Value::Mapping(_) => RawTest::read(node, problems)?.resolve(node, problems),
-            Value::Nothing => {
+            NodeValue::Mapping(_) => RawTest::read(node, problems)?.resolve(node, problems),
+            NodeValue::Nothing => {
                 let expected = "a text, a list of texts or a test such as { prefix: /api/ }";
                 problems.add(node.at, node.expected(expected));
                 None
@@ -211,7 +211,7 @@ impl RawTest {
         match <[Test; 1]>::try_from(tests) {
             Ok([only]) => Some(only),
             Err(tests) if tests.is_empty() => {
-                if matches!(&node.value, Value::Mapping(entries) if entries.is_empty()) {
+                if matches!(&node.value, NodeValue::Mapping(entries) if entries.is_empty()) {
                     problems.add(node.at, ProblemKind::Empty("test such as { prefix: /api/ }"));
                 }
                 None
@@ -244,7 +244,7 @@ impl Read for Pattern {
 
 /// Where variables stand, `*` and `?` are characters like others.
 fn pattern(node: &Node) -> Result<Pattern, ProblemKind> {
-    let Value::Scalar { text, filled, .. } = &node.value else { return Err(node.expected("a text")) };
+    let NodeValue::Scalar { text, filled, .. } = &node.value else { return Err(node.expected("a text")) };
     if filled.is_empty() {
         return Ok(Pattern::new(text));
     }

@@ -20,11 +20,11 @@ pub(crate) struct Node {
     pub(crate) at: Position,
     /// Where whatever follows it may begin: of a list or a mapping its end, of a scalar still its beginning.
     pub(crate) end: Position,
-    pub(crate) value: Value,
+    pub(crate) value: NodeValue,
 }
 
 #[derive(Debug)]
-pub(crate) enum Value {
+pub(crate) enum NodeValue {
     /// There is nothing, or `null` or `~`.
     Nothing,
     /// A word, number or text. What is written is repeated in messages, because what variables stand for may be
@@ -91,19 +91,19 @@ impl Node {
             }
         }
         let begin = Position { file, line: 1, column: 1 };
-        Some(root.unwrap_or(Self { at: begin, end: begin, value: Value::Nothing }))
+        Some(root.unwrap_or(Self { at: begin, end: begin, value: NodeValue::Nothing }))
     }
 
     /// What is there, for a message.
     pub(crate) fn describe(&self) -> Box<str> {
         match &self.value {
-            Value::Nothing => "nothing".into(),
+            NodeValue::Nothing => "nothing".into(),
             // It may hold a password.
-            Value::Scalar { written, .. } if written.contains("://") => "a URL".into(),
-            Value::Scalar { written, .. } => format!("`{written}`").into(),
-            Value::List(_) => "a list".into(),
-            Value::Lines { .. } => "a file".into(),
-            Value::Mapping(_) => "a mapping".into(),
+            NodeValue::Scalar { written, .. } if written.contains("://") => "a URL".into(),
+            NodeValue::Scalar { written, .. } => format!("`{written}`").into(),
+            NodeValue::List(_) => "a list".into(),
+            NodeValue::Lines { .. } => "a file".into(),
+            NodeValue::Mapping(_) => "a mapping".into(),
         }
     }
 
@@ -163,23 +163,23 @@ impl<'a> Reader<'a, '_> {
             Event::Scalar(text, style, ..) => (self.scalar(&text, style, at), at),
             Event::SequenceStart(..) => {
                 let (nodes, end) = self.list(depth)?;
-                (Value::List(nodes), end)
+                (NodeValue::List(nodes), end)
             }
             Event::MappingStart(..) => {
                 let (entries, end) = self.mapping(depth)?;
-                (Value::Mapping(entries), end)
+                (NodeValue::Mapping(entries), end)
             }
             _ => {
                 self.problems.add(at, ProblemKind::Unsupported("aliases (`*name`)"));
-                (Value::Nothing, at)
+                (NodeValue::Nothing, at)
             }
         };
         Some(Node { at, end, value })
     }
 
-    fn scalar(&mut self, written: &str, style: ScalarStyle, at: Position) -> Value {
+    fn scalar(&mut self, written: &str, style: ScalarStyle, at: Position) -> NodeValue {
         if style == ScalarStyle::Plain && matches!(written, "" | "~" | "null") {
-            return Value::Nothing;
+            return NodeValue::Nothing;
         }
         let Expanded { text, filled } = match variables::expand(written, self.variables) {
             Ok(expanded) => expanded,
@@ -188,7 +188,7 @@ impl<'a> Reader<'a, '_> {
                 Expanded { text: written.into(), filled: [].into() }
             }
         };
-        Value::Scalar { text, written: written.into(), filled }
+        NodeValue::Scalar { text, written: written.into(), filled }
     }
 
     /// The lines of the file that this names, if it names one.
@@ -199,15 +199,16 @@ impl<'a> Reader<'a, '_> {
                 let lines = (1..).zip(text.lines()).filter_map(|(line, text)| {
                     let text = text.split_once(" #").map_or(text, |(text, _)| text).trim();
                     let at = Position { file: number, line, column: 1 };
-                    let value = Value::Scalar { text: text.into(), written: text.into(), filled: [].into() };
+                    let value =
+                        NodeValue::Scalar { text: text.into(), written: text.into(), filled: [].into() };
                     let is_line = !text.is_empty() && !text.starts_with('#');
                     is_line.then_some(Node { at, end: at, value })
                 });
-                Value::Lines { file: name.into(), lines: lines.collect() }
+                NodeValue::Lines { file: name.into(), lines: lines.collect() }
             }
             Err(reason) => {
                 self.problems.add(node.at, ProblemKind::Table { name: name.into(), reason });
-                Value::Nothing
+                NodeValue::Nothing
             }
         };
         Node { value, ..node }

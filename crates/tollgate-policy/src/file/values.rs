@@ -7,7 +7,7 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use tollgate::{LocalShare, Quota};
 
 use super::read::{At, OneOrMany, Read, schema, section, words};
-use super::tree::{Node, Value};
+use super::tree::{Node, NodeValue};
 use crate::cost::whole_number;
 use crate::problem::{Hint, Problems};
 use crate::{
@@ -92,7 +92,7 @@ impl Read for FormatWords {
             return None;
         }
         let is_filled = match &node.value {
-            Value::List(nodes) => nodes.iter().any(Node::is_filled),
+            NodeValue::List(nodes) => nodes.iter().any(Node::is_filled),
             _ => node.is_filled(),
         };
         let formats = HeaderFormats::new(words.iter().map(|word| word.value.0));
@@ -220,7 +220,7 @@ impl Read for OnMissingLimit {
 impl Read for RawCost {
     fn read(node: &Node, problems: &mut Problems) -> Option<Self> {
         match node.value {
-            Value::Mapping(_) => Read::read(node, problems).map(|cost| Self::Attribute(Box::new(cost))),
+            NodeValue::Mapping(_) => Read::read(node, problems).map(|cost| Self::Attribute(Box::new(cost))),
             _ => Number::read(node, problems).map(|number| Self::Fixed(number.0)),
         }
     }

@@ -70,8 +70,8 @@ fn a_quota_is_printed_as_it_is_written() {
         let policy = policy(&format!(
             "policies: [{{ name: a, key: global, quotas: [{quota}], candidate: [{quota}] }}]"
         ));
-        assert_eq!(policy.quota_rules().map(|rule| rule.to_string()).collect::<Vec<_>>(), [quota]);
-        assert_eq!(policy.candidate_rules().map(|rule| rule.to_string()).collect::<Vec<_>>(), [quota]);
+        assert_eq!(policy.quota_specs().map(|rule| rule.to_string()).collect::<Vec<_>>(), [quota]);
+        assert_eq!(policy.candidate_specs().map(|rule| rule.to_string()).collect::<Vec<_>>(), [quota]);
     }
 }
 
@@ -89,8 +89,8 @@ fn a_quota_alone_stands_for_a_list_of_it() {
         let (alone, listed) = (with(quota), with(&format!("[{quota}]")));
         let rules = |policy: &Policy| {
             let of_overrides =
-                policy.overrides().iter().flat_map(|over| over.quota_rules().chain(over.candidate_rules()));
-            let rules = policy.quota_rules().chain(policy.candidate_rules()).chain(of_overrides);
+                policy.overrides().iter().flat_map(|over| over.quota_specs().chain(over.candidate_specs()));
+            let rules = policy.quota_specs().chain(policy.candidate_specs()).chain(of_overrides);
             rules.map(|rule| rule.to_string()).collect::<Vec<_>>()
         };
         assert_eq!(rules(&alone), rules(&listed));

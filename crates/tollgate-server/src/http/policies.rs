@@ -7,7 +7,7 @@ use hyper::body::Incoming;
 use schemars::JsonSchema;
 use serde::Serialize;
 use tollgate::{Clock, CountDenied, SystemClock};
-use tollgate_policy::{Conditions, Cost, Override, Policy, PolicyKind, QuotaRule};
+use tollgate_policy::{Conditions, Cost, Override, Policy, PolicyKind, QuotaSpec};
 
 use super::rejection::Rejection;
 use super::wire::ReloadRequest;
@@ -180,9 +180,9 @@ impl<'a> PolicyBody<'a> {
             denies: policy.kind() == PolicyKind::Deny,
             matches: attributes(policy.conditions()),
             key: counts.then(|| policy.identity().to_string()),
-            quotas: written(policy.quota_rules()),
+            quotas: written(policy.quota_specs()),
             unlimited: counts && policy.quotas().is_empty(),
-            candidate: written(policy.candidate_rules()),
+            candidate: written(policy.candidate_specs()),
             overrides: policy.overrides().iter().map(OverrideBody::new).collect(),
             settings: counts.then(|| PolicySettings::new(policy)),
         }
@@ -195,8 +195,8 @@ impl<'a> OverrideBody<'a> {
             let (when, values) = (vec![table.attribute()], Some(table.len()));
             return Self { when, values, quotas: Vec::new(), unlimited: false, candidate: Vec::new() };
         }
-        let quotas = written(over.quota_rules());
-        let candidate = written(over.candidate_rules());
+        let quotas = written(over.quota_specs());
+        let candidate = written(over.candidate_specs());
         let unlimited = quotas.is_empty();
         let when = over.when().map(attributes).unwrap_or_default();
         Self { when, values: None, quotas, unlimited, candidate }
@@ -233,6 +233,6 @@ fn attributes(conditions: &Conditions) -> Vec<&str> {
     names
 }
 
-fn written<'a>(rules: impl Iterator<Item = QuotaRule<'a>>) -> Vec<String> {
-    rules.map(|rule| rule.to_string()).collect()
+fn written<'a>(specs: impl Iterator<Item = QuotaSpec<'a>>) -> Vec<String> {
+    specs.map(|rule| rule.to_string()).collect()
 }

@@ -27,12 +27,12 @@ pub(crate) struct Values<'r> {
     /// For each name whether no client can invent its value.
     verified: Cow<'r, [bool]>,
     /// One for each name.
-    values: SmallVec<[Value<'r>; 4]>,
+    values: SmallVec<[Known<'r>; 4]>,
     /// What is wrong with some of them.
     faults: Vec<(usize, AttributeError)>,
 }
 
-type Value<'r> = Result<Option<AttributeValue<'r>>, Unknown>;
+type Known<'r> = Result<Option<AttributeValue<'r>>, Unknown>;
 
 impl<'r> RequestView<'r> {
     pub(super) fn new(sources: &'r AttributeSources, head: Head<'r>) -> Self {
@@ -57,7 +57,7 @@ impl<'r> RequestView<'r> {
     /// Goes on with what is known already.
     pub(crate) fn resumed(sources: &'r AttributeSources, head: Head<'r>, known: Values<'static>) -> Self {
         // One by one, because the compiler shortens no lifetime inside of a `SmallVec`.
-        let values = known.values.into_iter().map(|value| value as Value<'r>);
+        let values = known.values.into_iter().map(|value| value as Known<'r>);
         let values = Values {
             names: (&*sources.names).into(),
             verified: (&*sources.verified).into(),
@@ -141,7 +141,7 @@ impl<'r> Values<'r> {
 
     /// The same, without the request.
     pub(crate) fn to_static(&self) -> Values<'static> {
-        let owned = |value: &Value<'_>| value.clone().map(|value| value.map(AttributeValue::into_owned));
+        let owned = |value: &Known<'_>| value.clone().map(|value| value.map(AttributeValue::into_owned));
         Values {
             names: self.names.to_vec().into(),
             verified: self.verified.to_vec().into(),
@@ -172,7 +172,7 @@ impl View for Values<'_> {
     }
 }
 
-fn texts<'v>(value: &'v Value<'_>) -> Result<Option<Texts<'v>>, Unknown> {
+fn texts<'v>(value: &'v Known<'_>) -> Result<Option<Texts<'v>>, Unknown> {
     value.as_ref().map(|value| value.as_ref().map(AttributeValue::texts)).map_err(|unknown| *unknown)
 }
 

@@ -87,7 +87,7 @@ enum Place {
 }
 
 /// What a token says of the claim.
-enum Said {
+enum ClaimValue {
     One(Entry),
     List(Vec<Entry>),
 }
@@ -145,7 +145,7 @@ impl Claim {
         self.place == other.place && self.verifier.is_same_as(&other.verifier)
     }
 
-    fn said(&self, claims: &Claims) -> Result<Option<Said>, Invalid> {
+    fn said(&self, claims: &Claims) -> Result<Option<ClaimValue>, Invalid> {
         match claims.get(&self.name) {
             None | Some(Value::Null) => Ok(None),
             Some(Value::String(text)) if text.is_empty() => Ok(None),
@@ -153,12 +153,12 @@ impl Claim {
             Some(Value::Array(entries)) => {
                 let entries: Option<Vec<Entry>> = entries.iter().map(Entry::of).collect();
                 entries
-                    .map(|entries| Some(Said::List(entries)))
+                    .map(|entries| Some(ClaimValue::List(entries)))
                     .ok_or_else(|| self.unreadable("has an entry that is"))
             }
-            Some(value) => {
-                Entry::of(value).map(|entry| Some(Said::One(entry))).ok_or_else(|| self.unreadable("is"))
-            }
+            Some(value) => Entry::of(value)
+                .map(|entry| Some(ClaimValue::One(entry)))
+                .ok_or_else(|| self.unreadable("is")),
         }
     }
 
@@ -174,8 +174,8 @@ impl Claim {
             return Ok(Some(number.to_string().into()));
         }
         Ok(self.said(claims)?.map(|said| match said {
-            Said::One(entry) => String::from(entry.into_text()).into(),
-            Said::List(entries) => entries.into_iter().map(Entry::into_text).collect::<Vec<_>>().into(),
+            ClaimValue::One(entry) => String::from(entry.into_text()).into(),
+            ClaimValue::List(entries) => entries.into_iter().map(Entry::into_text).collect::<Vec<_>>().into(),
         }))
     }
 }
@@ -205,9 +205,9 @@ impl Claim {
             return Ok(Missing::by_caller(&self.what_token).into());
         };
         Ok(match self.said(&claims)? {
-            Some(Said::One(Entry::Text(text))) => Key::from(text).into(),
-            Some(Said::One(Entry::Number(number))) => Key::from(number).into(),
-            Some(Said::List(entries)) => {
+            Some(ClaimValue::One(Entry::Text(text))) => Key::from(text).into(),
+            Some(ClaimValue::One(Entry::Number(number))) => Key::from(number).into(),
+            Some(ClaimValue::List(entries)) => {
                 let count = entries.len();
                 return Err(invalid(format!("{} is a list of {count}, and names nobody", self.what)));
             }
