@@ -314,7 +314,6 @@ mod tests {
     use smallvec::smallvec;
 
     use super::*;
-    use crate::script::Step;
     use crate::time::instant;
 
     const PROMPT: Duration = Duration::from_millis(10);
@@ -325,7 +324,7 @@ mod tests {
 
     fn entry(counters: usize) -> Entry {
         let keys = (0..counters).map(|key| key.to_string().into_bytes().into()).collect();
-        let request = Request { step: Step::Look, shapes: smallvec![], keys };
+        let request = Request { shapes: smallvec![], keys };
         Entry { slot: Slot(0), request, waiter: Waiter::new(instant()).0 }
     }
 

@@ -51,29 +51,6 @@ pub(crate) enum Asked {
     Reset,
 }
 
-impl Asked {
-    const fn step(self) -> Step {
-        match self {
-            Self::Charge | Self::Record | Self::Deny => Step::Charge,
-            Self::Look => Step::Look,
-            Self::Refund(_) => Step::Refund,
-            Self::Set(_) => Step::Set,
-            Self::Reset => Step::Reset,
-        }
-    }
-
-    /// What the step has for a bound, where that is not the limit.
-    fn bound(self) -> Option<i64> {
-        match self {
-            Self::Charge | Self::Look | Self::Reset => None,
-            Self::Record => Some(Shape::UNBOUNDED),
-            Self::Deny => Some(Shape::NO_ROOM),
-            Self::Refund(mark) => Some(mark.time().as_unix_millis()),
-            Self::Set(used) => Some(used.min(Quota::MAX_LIMIT).cast_signed()),
-        }
-    }
-}
-
 impl<'a> Question<'a> {
     pub(crate) fn new(charges: &'a [Charge<'a>], names: &Names) -> Self {
         let mut counters = SmallVec::<[Named<'a>; 1]>::new();
@@ -117,7 +94,7 @@ impl<'a> Question<'a> {
     ///
     /// If a counter has no name, or two have the same one.
     pub(crate) fn request(&self, asked: Asked, names: &Names, now: Timestamp) -> Result<Request, StoreError> {
-        let mut request = Request { step: asked.step(), shapes: SmallVec::new(), keys: SmallVec::new() };
+        let mut request = Request { shapes: SmallVec::new(), keys: SmallVec::new() };
         // Where the key says a window, it is the one that the refund names.
         let now = match asked {
             Asked::Refund(mark) if names.say_windows() => mark.time(),
@@ -151,27 +128,33 @@ impl<'a> Question<'a> {
             let asked = Asked::Refund(Mark::at(window.start()));
             let (key, windows) = names.of(&named.counter, &named.who, now)?;
             let shapes = smallvec![self.shape(index, asked, windows)];
-            Ok((id, Request { step: asked.step(), shapes, keys: smallvec![key] }))
+            Ok((id, Request { shapes, keys: smallvec![key] }))
         };
         self.ids().zip(self.counters.iter().enumerate()).zip(self.windows(now, found)).map(refund).collect()
     }
 
     fn shape(&self, index: usize, asked: Asked, windows: Windows) -> Shape {
-        let named = &self.counters[index];
+        let units = self.counters[index].units;
         let on_counter = || {
             self.charges.iter().zip(&self.indices).filter(|(_, at)| **at == index).map(|(charge, _)| charge)
         };
         let limit = || on_counter().map(Charge::limit).min().unwrap_or(0);
-        let counted = on_counter()
-            .filter(|charge| charge.counter().quota().count_denied() == CountDenied::Yes)
-            .map(Charge::limit)
-            .filter(|limit| *limit >= named.units);
-        Shape {
-            units: named.units,
-            bound: asked.bound().unwrap_or_else(|| limit().cast_signed()),
-            counted: counted.min().unwrap_or(0),
-            windows,
-        }
+        let counted = || {
+            let counts = |charge: &&Charge<'_>| {
+                charge.counter().quota().count_denied() == CountDenied::Yes && charge.limit() >= units
+            };
+            on_counter().filter(counts).map(Charge::limit).min().unwrap_or(0)
+        };
+        let step = match asked {
+            Asked::Charge => Step::Charge { units, limit: limit(), counted: counted() },
+            Asked::Record => Step::Record { units },
+            Asked::Deny => Step::Deny { units, counted: counted() },
+            Asked::Look => Step::Look,
+            Asked::Refund(mark) => Step::Refund { units, start: mark.time().as_unix_millis() },
+            Asked::Set(used) => Step::Set { used: used.min(Quota::MAX_LIMIT) },
+            Asked::Reset => Step::Reset,
+        };
+        Shape { step, windows }
     }
 
     /// Every counter's window.

@@ -14,7 +14,7 @@ use crate::RedisError;
 use crate::keys::Slot;
 use crate::lane::Entry;
 use crate::node::Node;
-use crate::script::{self, Group, Reply, Request, Step};
+use crate::script::{self, Group, Reply, Request};
 use crate::time::{Instant, instant};
 
 /// The requests of a batch in the order in which they are taken.
@@ -50,7 +50,7 @@ impl Merged {
             let is_next = parts.last().is_none_or(|part| part.slot != *slot);
             match runs.last_mut() {
                 Some(run)
-                    if !is_next && request.step.merges() && *request == entries[order[run.start]].request =>
+                    if !is_next && request.merges() && *request == entries[order[run.start]].request =>
                 {
                     run.end += 1;
                 }
@@ -88,15 +88,13 @@ impl Merged {
     pub(crate) fn groups<'a>(&self, place: usize, entries: &'a [Entry]) -> SmallVec<[Group<'a>; 1]> {
         let mut groups = SmallVec::<[Group<'a>; 1]>::new();
         for run in self.runs(place) {
-            let Request { step, shapes, keys } = self.first(&run, entries);
+            let Request { shapes, keys } = self.first(&run, entries);
             let times = run.len();
             match groups.last_mut() {
-                Some(group)
-                    if group.times == times && group.step == *step && group.shapes == shapes.as_slice() =>
-                {
+                Some(group) if group.times == times && group.shapes == shapes.as_slice() => {
                     group.requests.push(keys);
                 }
-                _ => groups.push(Group { step: *step, shapes, times, requests: smallvec![keys.as_slice()] }),
+                _ => groups.push(Group { shapes, times, requests: smallvec![keys.as_slice()] }),
             }
         }
         groups
@@ -147,12 +145,5 @@ impl Merged {
 
     fn first<'a>(&self, run: &Range<usize>, entries: &'a [Entry]) -> &'a Request {
         &entries[self.order[run.start]].request
-    }
-}
-
-impl Step {
-    /// Whether two of them are one step taken twice.
-    const fn merges(self) -> bool {
-        matches!(self, Self::Charge | Self::Look)
     }
 }

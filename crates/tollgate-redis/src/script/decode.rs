@@ -5,7 +5,7 @@ use smallvec::SmallVec;
 use tollgate::{Quota, StoreError, Timestamp};
 
 use super::packed::Packed;
-use super::{Request, Step, Windows};
+use super::{Request, Windows};
 use crate::RedisError;
 
 /// What the script says instead of a count.
@@ -97,7 +97,7 @@ impl Reply {
             }
         }
         let outcome = match fault {
-            None if is_closed && request.step == Step::Refund => Outcome::Closed(found.pop()),
+            None if is_closed && request.is_refund() => Outcome::Closed(found.pop()),
             _ if is_closed => return Err(RedisError::BadReply.into()),
             None => Outcome::Taken(found),
             Some(STALE) => Outcome::Stale,

@@ -9,7 +9,6 @@ use crate::keys::KeyText;
 /// Requests that differ in their keys alone.
 #[derive(Debug)]
 pub(crate) struct Group<'a> {
-    pub(crate) step: Step,
     pub(crate) shapes: &'a [Shape],
     /// How often each is taken.
     pub(crate) times: usize,
@@ -60,18 +59,20 @@ impl Call<'_> {
 impl Group<'_> {
     /// All but the keys.
     fn text(&self) -> Text {
+        let step = self.shapes.first().map_or(Step::Look, |shape| shape.step);
         // Looking writes nothing, however often.
-        let times = if self.step == Step::Look { 0 } else { self.times };
+        let times = if step == Step::Look { 0 } else { self.times };
         let mut text = Text(SmallVec::new());
-        text.word(self.step.name());
+        text.word(step.name());
         for count in [times, self.shapes.len(), self.requests.len()] {
             text.integer(count as i64);
         }
-        for shape in self.shapes {
-            let (windows, a, b) = shape.windows.arguments();
-            text.word(itoa::Buffer::new().format(shape.units));
-            text.integer(shape.bound);
-            text.integer(shape.counted.cast_signed());
+        for Shape { step, windows } in self.shapes {
+            let (units, [one, other]) = step.arguments();
+            let (windows, a, b) = windows.arguments();
+            text.word(itoa::Buffer::new().format(units));
+            text.integer(one);
+            text.integer(other);
             text.word(windows);
             text.integer(a);
             text.integer(b);
@@ -96,11 +97,25 @@ impl Text {
 impl Step {
     const fn name(self) -> &'static str {
         match self {
-            Self::Charge => "charge",
+            Self::Charge { .. } => "charge",
+            Self::Record { .. } => "record",
+            Self::Deny { .. } => "deny",
             Self::Look => "look",
-            Self::Set => "set",
-            Self::Refund => "refund",
+            Self::Set { .. } => "set",
+            Self::Refund { .. } => "refund",
             Self::Reset => "reset",
+        }
+    }
+
+    /// Its units, and two numbers besides.
+    const fn arguments(self) -> (u64, [i64; 2]) {
+        match self {
+            Self::Charge { units, limit, counted } => (units, [limit.cast_signed(), counted.cast_signed()]),
+            Self::Record { units } => (units, [0, 0]),
+            Self::Deny { units, counted } => (units, [0, counted.cast_signed()]),
+            Self::Look | Self::Reset => (0, [0, 0]),
+            Self::Set { used } => (0, [used.cast_signed(), 0]),
+            Self::Refund { units, start } => (units, [start, 0]),
         }
     }
 }

@@ -16,7 +16,7 @@ pub(crate) use self::request::{Request, Shape, Step, Windows};
 pub(crate) const TEXT: &str = include_str!("tollgate.lua");
 
 /// The SHA-1 of [`TEXT`], by which the server knows it.
-pub(crate) const SHA1: &str = "b14cbb82116fbc965544f61255c872b46373132f";
+pub(crate) const SHA1: &str = "8f65b098975244166fbeca8ce97772dbfb433e83";
 
 #[cfg(test)]
 mod tests;

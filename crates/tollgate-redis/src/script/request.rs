@@ -13,38 +13,37 @@ use crate::keys::KeyText;
 /// Ordered so that requests with the same shapes stand together, and among them those that are equal.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Request {
-    pub(crate) step: Step,
-    /// What is asked of each counter.
+    /// What is asked of each counter: the same kind of step of all.
     pub(crate) shapes: SmallVec<[Shape; 1]>,
     /// The name of each counter, no two alike.
     pub(crate) keys: SmallVec<[KeyText; 1]>,
 }
 
-/// What is done.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Step {
-    /// Takes the units of all counters, if all have room.
-    Charge,
-    /// Takes nothing.
-    Look,
-    /// Writes `bound` as the count.
-    Set,
-    /// Gives back the units, at most what is used, if the window is the one that starts at `bound`.
-    Refund,
-    /// Forgets the counter.
-    Reset,
-}
-
 /// What is asked of one counter, whosever it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Shape {
-    /// Units of all charges on the counter together.
-    pub(crate) units: u64,
-    /// The least limit of these charges. [`Step::Set`] has the count here, [`Step::Refund`] the start of a window.
-    pub(crate) bound: i64,
-    /// The least limit among charges that count their denials and can pass; 0 if there is none.
-    pub(crate) counted: u64,
+    pub(crate) step: Step,
     pub(crate) windows: Windows,
+}
+
+/// What is done to a counter. Units are those of all charges on the counter together, `limit` is the least of theirs,
+/// and `counted` the least limit among charges that count their denials and can pass; 0 if there is none.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Step {
+    /// Takes the units, if all counters of the request have room.
+    Charge { units: u64, limit: u64, counted: u64 },
+    /// Takes the units, room or not.
+    Record { units: u64 },
+    /// Takes nothing, but counts the denial where denials are counted: for what is denied elsewhere.
+    Deny { units: u64, counted: u64 },
+    /// Takes nothing.
+    Look,
+    /// Writes this as the count.
+    Set { used: u64 },
+    /// Gives back the units, at most what is used, if the window is the one with this start.
+    Refund { units: u64, start: i64 },
+    /// Forgets the counter.
+    Reset,
 }
 
 /// Which window is meant; times and lengths in milliseconds.
@@ -60,22 +59,36 @@ pub(crate) enum Windows {
     Named { start: i64, end: i64 },
 }
 
-impl Shape {
-    /// A bound that no count reaches.
-    pub(crate) const UNBOUNDED: i64 = 1 << 53;
-
-    /// A bound that leaves no room: nothing is taken, but denials are counted where they are. For what is denied
-    /// elsewhere.
-    pub(crate) const NO_ROOM: i64 = -1;
-
+impl Step {
     /// Whether the counter has room for this.
-    fn fits(&self, used: u64) -> bool {
-        i64::try_from(used.saturating_add(self.units.max(1))).is_ok_and(|after| after <= self.bound)
+    fn fits(self, used: u64) -> bool {
+        match self {
+            Self::Charge { units, limit, .. } => used.saturating_add(units.max(1)) <= limit,
+            Self::Deny { .. } => false,
+            _ => true,
+        }
     }
 
-    /// Whether a denial is charged to the counter.
-    fn counts_denial(&self, used: u64) -> bool {
-        self.units > 0 && self.counted > 0 && used.saturating_add(self.units) > self.counted
+    /// The count after the step, by the count before it and whether all counters of the request have room.
+    fn after(self, used: u64, is_admitted: bool) -> u64 {
+        let with = |units: u64| used.saturating_add(units).min(Quota::MAX_LIMIT);
+        match self {
+            Self::Charge { units, .. } | Self::Record { units } if is_admitted => with(units),
+            Self::Charge { units, counted, .. } | Self::Deny { units, counted }
+                if units > 0 && counted > 0 && used.saturating_add(units) > counted =>
+            {
+                with(units)
+            }
+            Self::Charge { .. } | Self::Record { .. } | Self::Deny { .. } | Self::Look => used,
+            Self::Set { used } => used,
+            Self::Refund { units, .. } => used.saturating_sub(units),
+            Self::Reset => 0,
+        }
+    }
+
+    /// Whether two of them are one step taken twice.
+    const fn merges(self) -> bool {
+        matches!(self, Self::Charge { .. } | Self::Look)
     }
 }
 
@@ -113,20 +126,21 @@ impl Request {
         })
     }
 
+    /// Whether two of them are one step taken twice.
+    pub(crate) fn merges(&self) -> bool {
+        self.shapes.iter().all(|shape| shape.step.merges())
+    }
+
+    pub(super) fn is_refund(&self) -> bool {
+        self.shapes.iter().any(|shape| matches!(shape.step, Step::Refund { .. }))
+    }
+
     /// Takes the step as the script does: says of each counter what is used after it, by what was used before.
     pub(super) fn step(&self, counters: &mut [Found]) {
-        let admitted = self.shapes.iter().zip(&*counters).all(|(shape, found)| shape.fits(found.before));
+        let is_admitted =
+            self.shapes.iter().zip(&*counters).all(|(shape, found)| shape.step.fits(found.before));
         for (shape, found) in self.shapes.iter().zip(counters) {
-            let used = found.before;
-            found.after = match self.step {
-                Step::Charge if admitted || shape.counts_denial(used) => {
-                    used.saturating_add(shape.units).min(Quota::MAX_LIMIT)
-                }
-                Step::Charge | Step::Look => used,
-                Step::Set => shape.bound.unsigned_abs(),
-                Step::Refund => used.saturating_sub(shape.units),
-                Step::Reset => 0,
-            };
+            found.after = shape.step.after(found.before, is_admitted);
         }
     }
 }

@@ -60,10 +60,10 @@ fn the_digest_is_that_of_the_text() {
 fn a_given_window_that_is_not_open_is_stale_and_nothing_is_written() {
     let mut connection = connect();
     let now = server().time().as_unix_millis();
-    let shape = |start, end| Shape { units: 1, bound: 5, counted: 0, windows: Windows::Given { start, end } };
-    let first_hit = Shape { windows: Windows::FirstHit { length: 1_000 }, ..shape(0, 0) };
+    let one = Step::Charge { units: 1, limit: 5, counted: 0 };
+    let shape = |start, end| Shape { step: one, windows: Windows::Given { start, end } };
+    let first_hit = Shape { step: one, windows: Windows::FirstHit { length: 1_000 } };
     let request = |shapes: &[Shape], keys: &[&str]| Request {
-        step: Step::Charge,
         shapes: shapes.into(),
         keys: keys.iter().map(|key| key.as_bytes().into()).collect(),
     };
@@ -105,8 +105,7 @@ fn a_refund_in_a_given_window_that_has_not_begun_finds_only_counters_that_are_in
             redis::cmd("SET").arg("key").arg(5).arg("PXAT").arg(expiry).query(&mut connection).unwrap();
         let windows = Windows::Given { start, end };
         let request = Request {
-            step: Step::Refund,
-            shapes: [Shape { units: 2, bound: start, counted: 0, windows }].into_iter().collect(),
+            shapes: [Shape { step: Step::Refund { units: 2, start }, windows }].into_iter().collect(),
             keys: [b"key".as_slice().into()].into_iter().collect(),
         };
         let answer = take(&mut connection, &[request]).remove(0);
@@ -121,9 +120,21 @@ fn a_refund_in_a_given_window_that_has_not_begun_finds_only_counters_that_are_in
     assert_eq!(refund(start + 1, end, end + 1_000), (Outcome::Stale, 5, true));
 }
 
-fn shape() -> impl Strategy<Value = Shape> {
+/// A kind of step, whose counters differ in their numbers.
+#[derive(Debug, Clone, Copy)]
+enum Kind {
+    Charge,
+    Record,
+    Deny,
+    Look,
+    Set,
+    Refund,
+    Reset,
+}
+
+fn shape(kind: Kind) -> impl Strategy<Value = Shape> {
     let units = prop_oneof![1 => Just(0), 6 => 1..=4_u64, 1 => Just(u64::from(u32::MAX))];
-    let bound = prop_oneof![8 => 0..=12_i64, 1 => Just((1 << 40) - 1), 1 => Just(Shape::UNBOUNDED)];
+    let limit = prop_oneof![8 => 0..=12_u64, 1 => Just((1 << 40) - 1)];
     let windows = prop::sample::select(vec![
         Windows::Grid { origin: 0, length: 3_600_000_000 },
         Windows::Grid { origin: -7, length: 7_200_000_000 },
@@ -131,41 +142,48 @@ fn shape() -> impl Strategy<Value = Shape> {
         Windows::Given { start: 0, end: 1 << 50 },
         Windows::Named { start: 0, end: 1 << 50 },
     ]);
-    let counted = prop_oneof![2 => Just(false), 1 => Just(true)];
-    (units, bound, counted, windows).prop_map(|(units, bound, counted, windows)| {
-        let counted = if counted && bound.unsigned_abs() >= units { bound.unsigned_abs() } else { 0 };
-        Shape { units, bound, counted, windows }
+    let counts = prop_oneof![2 => Just(false), 1 => Just(true)];
+    (units, limit, counts, windows).prop_map(move |(units, limit, counts, windows)| {
+        let counted = if counts && limit >= units { limit } else { 0 };
+        let step = match kind {
+            Kind::Charge => Step::Charge { units, limit, counted },
+            Kind::Record => Step::Record { units },
+            Kind::Deny => Step::Deny { units, counted },
+            Kind::Look => Step::Look,
+            Kind::Set => Step::Set { used: limit },
+            // In a window of the first grid.
+            Kind::Refund => Step::Refund { units, start: 0 },
+            Kind::Reset => Step::Reset,
+        };
+        Shape { step, windows }
     })
 }
 
 /// Requests of few kinds on few keys, so that many are equal.
 fn requests() -> impl Strategy<Value = Vec<Request>> {
-    let step = prop_oneof![
-        8 => Just(Step::Charge),
-        2 => Just(Step::Look),
-        1 => Just(Step::Set),
-        1 => Just(Step::Refund),
-        1 => Just(Step::Reset),
+    let kind = prop_oneof![
+        8 => Just(Kind::Charge),
+        1 => Just(Kind::Record),
+        1 => Just(Kind::Deny),
+        2 => Just(Kind::Look),
+        1 => Just(Kind::Set),
+        1 => Just(Kind::Refund),
+        1 => Just(Kind::Reset),
     ];
-    let kind = (step, prop::collection::vec(shape(), 1..=3)).prop_map(|(step, mut shapes)| {
-        if matches!(step, Step::Set | Step::Refund | Step::Reset) {
-            shapes.truncate(1);
-            // A refund names a window of the first grid.
-            shapes[0].bound = if step == Step::Set { shapes[0].bound.min((1 << 40) - 1) } else { 0 };
-        }
-        (step, shapes)
+    let shapes = kind.prop_flat_map(|kind| {
+        let most = if matches!(kind, Kind::Charge | Kind::Deny | Kind::Look) { 3 } else { 1 };
+        prop::collection::vec(shape(kind), 1..=most)
     });
-    let kinds = prop::collection::vec(kind, 1..=3);
+    let kinds = prop::collection::vec(shapes, 1..=3);
     let picks = prop::collection::vec((0..3_usize, 0..3_usize), 1..24);
     (kinds, picks).prop_map(|(kinds, picks)| {
         let request = |(kind, key): (usize, usize)| {
-            let (step, shapes) = &kinds[kind % kinds.len()];
+            let shapes = &kinds[kind % kinds.len()];
             // Counters of other windows have other names.
             let name = |(place, shape): (usize, &Shape)| {
                 format!("{key}:{place}:{:?}", shape.windows).into_bytes().into_boxed_slice()
             };
             Request {
-                step: *step,
                 shapes: shapes.iter().copied().collect(),
                 keys: shapes.iter().enumerate().map(name).collect(),
             }
@@ -241,16 +259,11 @@ proptest! {
 
 #[test]
 fn a_reply_that_makes_no_sense_is_an_error() {
+    let windows = Windows::Grid { origin: 0, length: 1_000 };
     let request = Request {
-        step: Step::Charge,
-        shapes: [Shape {
-            units: 1,
-            bound: 5,
-            counted: 0,
-            windows: Windows::Grid { origin: 0, length: 1_000 },
-        }]
-        .into_iter()
-        .collect(),
+        shapes: [Shape { step: Step::Charge { units: 1, limit: 5, counted: 0 }, windows }]
+            .into_iter()
+            .collect(),
         keys: [b"key".as_slice().into()].into_iter().collect(),
     };
     let requests = [request];

@@ -5,15 +5,17 @@
 -- one text, because ten arguments cost more than what is done with them. Words end with a zero, integers have eight
 -- bytes, the lowest first:
 --
---   op        charge, look, set, refund or reset
+--   op        charge, record, deny, look, set, refund or reset
 --   times     how often each request is taken; 0 for `look`
 --   counters  how many keys a request has
 --   requests  how many there are
 --   and for each of its counters:
---     units    units to take or to give back, as a word of digits
---     bound    the limit that charged units must stay within; of `set` the count to write, of `refund` the start of
---              the window it names
---     counted  the least limit that counts denials, or 0
+--     units, one, other
+--              charge: the units to take, as a word of digits; the limit they must stay within; the least limit that
+--                counts denials, or 0
+--              record: the units to take, room or not;  deny: the units that are denied, 0, and as with charge
+--              set: 0, and the count to write
+--              refund: the units to give back, and the start of the window that is meant
 --     windows, a, b
 --              grid: each b ms, one of them from a on;  first_hit: b ms from the first unit;  given: from a to b;
 --              named: from a to b, and the key says so
@@ -141,71 +143,92 @@ local function unusual(now, reply, call, try, GRACE, MOST, STALE, NO_COUNT, CLOS
   end
 
   -- Charges and looks at one counter. What it says may be known already.
-  local function charge_single(said, name, value, times, unit, bound, counted, windows, expiry, length)
+  local function charge_single(said, name, value, times, unit, limit, counted, windows, expiry, length)
     local count, ends, due = read(name, windows, expiry, length, value)
     local fault
     if not count then
       fault = NO_COUNT
     else
-      local admitted = fit(times, unit, bound - count)
+      local admitted = fit(times, unit, limit - count)
       fault = write(name, count, charged(count, unit, admitted, times - admitted, counted), ends, due)
     end
     return say(said, fault or count, windows, expiry, due)
   end
 
+  -- Writes a count.
+  local function set(key, used, windows, expiry, length)
+    local count, ends, due = read(key, windows, expiry, length)
+    if not count then return NO_COUNT end
+    return write(key, count, used, ends, due), count, due
+  end
+
+  -- Forgets a counter.
+  local function reset(key, expiry, length)
+    call('DEL', key)
+    return nil, 0, expiry or now + length + GRACE
+  end
+
+  -- Gives units back, at most what is used, if the window is the one with this start. The last is whether it is not.
+  local function refund(key, units, named, windows, start, expiry, length)
+    local count, ends, due = read(key, windows, expiry, length)
+    if not count then return NO_COUNT end
+    -- Only a counter that is in this window already has anything to give back before it begins. Where it stands in the
+    -- window that holds, only who names that one is told.
+    if windows == 'given' and now < start and ends ~= due then return STALE end
+    local begins = start
+    if windows == 'given' and due ~= expiry then
+      begins = expiry - GRACE
+    elseif windows ~= 'named' then
+      begins = due - GRACE - length
+    end
+    local is_meant = begins == named
+    local given = is_meant and units or 0
+    -- A counter that is only looked at may belong to the window that holds now, after a long step back of the clock.
+    local fault = write(key, count, count > given and count - given or 0, ends, due)
+    return fault, count, due, not is_meant and not fault
+  end
+
   -- Sets, refunds and resets one counter each.
-  local function change_singles(said, op, requests, key, unit, bound, windows, start, expiry, length)
+  local function change_singles(said, op, requests, key, unit, one, windows, start, expiry, length)
     for key = key + 1, key + requests do
-      local name = KEYS[key]
-      local count, ends, due, fault
-      if op == 'reset' then
-        call('DEL', name)
-        count, due = 0, expiry or now + length + GRACE
+      local fault, count, due, is_closed
+      if op == 'set' then
+        fault, count, due = set(KEYS[key], one, windows, expiry, length)
+      elseif op == 'reset' then
+        fault, count, due = reset(KEYS[key], expiry, length)
       else
-        count, ends, due = read(name, windows, expiry, length)
-        if not count then
-          fault = NO_COUNT
-        elseif op == 'set' then
-          fault = write(name, count, bound, ends, due)
-        elseif windows == 'given' and now < start and ends ~= due then
-          -- Only a counter that is in this window already has anything to give back before it begins. Where it stands in
-          -- the window that holds, only who names that one is told.
-          fault = STALE
-        else
-          local begins = start
-          if windows == 'given' and due ~= expiry then
-            begins = expiry - GRACE
-          elseif windows ~= 'named' then
-            begins = due - GRACE - length
-          end
-          local units = begins == bound and unit or 0
-          -- A counter that is only looked at may belong to the window that holds now, after a long step back of the clock.
-          fault = write(name, count, count > units and count - units or 0, ends, due)
-          if begins ~= bound and not fault then
-            said = said + 1
-            reply[said] = CLOSED
-          end
-        end
+        fault, count, due, is_closed = refund(KEYS[key], unit, one, windows, start, expiry, length)
+      end
+      if is_closed then
+        said = said + 1
+        reply[said] = CLOSED
       end
       said = say(said, fault or count, windows, expiry, due)
     end
     return said
   end
 
-  -- Charges and looks at several counters each; `asked` says of every counter in turn its unit, bound, counted,
-  -- windows, expiry and length.
-  local function take_several(said, times, requests, key, counters, asked)
+  -- The limit by which an operation takes its units.
+  local function bound(op, limit)
+    if op == 'record' then return math.huge end
+    if op == 'deny' then return -1 end
+    return limit
+  end
+
+  -- Charges, records, denies and looks at several counters each; `asked` says of every counter in turn its unit, limit,
+  -- counted, windows, expiry and length.
+  local function take_several(said, op, times, requests, key, counters, asked)
     local count, ends, due, spelt = {}, {}, {}, nil
     for _ = 1, requests do
       local admitted, fault = times, nil
       for i = 1, counters do
-        local unit, bound, _, windows, expiry, length = unpack(asked[i], 1, 6)
+        local unit, limit, _, windows, expiry, length = unpack(asked[i], 1, 6)
         count[i], ends[i], due[i], spelt = read(KEYS[key + i], windows, expiry, length)
         -- The first write must not fail after others.
         if not count[i] or (spelt and tostring(count[i]) ~= spelt) then
           fault = NO_COUNT
         else
-          admitted = fit(admitted, unit, bound - count[i])
+          admitted = fit(admitted, unit, bound(op, limit) - count[i])
         end
       end
       for i = 1, counters do
@@ -227,33 +250,36 @@ local others
 local key = 0
 for group = 1, #ARGV do
   -- The first counter, which is nearly always the only one, at one go with what is before it.
-  local op, times, counters, requests, spelt, bound, counted, windows, a, b, at =
+  local op, times, counters, requests, spelt, one, other, windows, a, b, at =
     from_packed('<si8i8i8si8i8si8i8', ARGV[group])
   local asked, stale = nil, false
   local unit, start, expiry, length
   for i = 1, counters do
-    if i > 1 then spelt, bound, counted, windows, a, b, at = from_packed('<si8i8si8i8', ARGV[group], at) end
-    unit, start, expiry, length = spelt + 0, nil, nil, b
+    if i > 1 then spelt, one, other, windows, a, b, at = from_packed('<si8i8si8i8', ARGV[group], at) end
+    unit = spelt + 0
     if windows == 'grid' then
       start = now - (now - a) % b
-      expiry = start + b + GRACE
-    elseif windows == 'given' or windows == 'named' then
+      expiry, length = start + b + GRACE, b
+    elseif windows == 'first_hit' then
+      start, expiry, length = nil, nil, b
+    else
       start, expiry, length = a, b + GRACE, b - a
       -- After a step back, units can be given back in a window that has not begun.
       stale = stale or now < a - (op == 'refund' and GRACE or 0) or now >= b
     end
-    if counters > 1 then
+    if counters > 1 or op == 'record' or op == 'deny' then
       asked = asked or {}
-      asked[i] = { unit, bound, counted, windows, expiry, length }
+      asked[i] = { unit, one, other, windows, expiry, length }
     end
   end
   if not stale and not asked and (op == 'charge' or op == 'look') then
+    local limit, counted = one, other
     -- No two keys are alike. One command for all is a third of the work; for other types than strings it answers nil, as
     -- if the key were not there.
     local values = requests > 1 and call('MGET', unpack(KEYS, key + 1, key + requests))
     local all = unit * times
     if times > 1 then spelt = string.format('%.0f', all) end
-    local room = (bound < MOST and bound or MOST) - all
+    local room = limit - all
     local is_usual = expiry and all > 0 and room >= 0
     for i = 1, requests do
       local name, value = KEYS[key + i], nil
@@ -266,20 +292,20 @@ for group = 1, #ARGV do
       local count = tonumber(value)
       -- Nearly always, what the rest would come to, without its steps: a counter that is there and has room, or a new
       -- one. INCRBY and SET NX change nothing of what is no count.
-      if
-        is_usual
-        and (
-          count and count >= 0 and count <= room
-            and (ends or call('PEXPIRETIME', name)) == expiry
-            and try('INCRBY', name, spelt) == count + all
-          or not value and call('SET', name, spelt, 'PXAT', expiry, 'NX')
-        )
-      then
+      local is_taken = false
+      if is_usual and count then
+        if count >= 0 and count <= room and (ends or call('PEXPIRETIME', name)) == expiry then
+          is_taken = try('INCRBY', name, spelt) == count + all
+        end
+      elseif is_usual and not value then
+        is_taken = call('SET', name, spelt, 'PXAT', expiry, 'NX')
+      end
+      if is_taken then
         said = said + 1
         reply[said] = count or 0
       else
         others = others or unusual(now, reply, call, try, GRACE, MOST, STALE, NO_COUNT, CLOSED, LATER)
-        said = others.charge_single(said, name, value, times, unit, bound, counted, windows, expiry, length)
+        said = others.charge_single(said, name, value, times, unit, limit, counted, windows, expiry, length)
       end
     end
   else
@@ -294,9 +320,9 @@ for group = 1, #ARGV do
         end
       end
     elseif asked then
-      said = others.take_several(said, times, requests, key, counters, asked)
+      said = others.take_several(said, op, times, requests, key, counters, asked)
     else
-      said = others.change_singles(said, op, requests, key, unit, bound, windows, start, expiry, length)
+      said = others.change_singles(said, op, requests, key, unit, one, windows, start, expiry, length)
     end
   end
   key = key + requests * counters
