@@ -1,4 +1,4 @@
-//! `tollgate check`: asks a running service and tells people what it said.
+//! `tollgate check`: asks a running service, for a decision or whether it is ready, and tells people what it said.
 
 use std::error::Error as _;
 use std::fmt::Write as _;
@@ -23,6 +23,7 @@ use tollgate_policy::{Attributes, Printable, Texts};
 use tollgate_redis::{Tls, TlsError};
 
 use crate::args::{CheckArgs, ClientTlsArgs, Flag};
+use crate::exit_status::{FAILURE, NO_DECISION, SUCCESS, USAGE};
 use crate::protocol::Stream;
 use crate::with_sources::WithSources;
 use crate::{attributes, flags};
@@ -33,6 +34,9 @@ const TIME_LIMIT: Duration = Duration::from_secs(5);
 /// Far more than any decision.
 const MAX_ANSWER: usize = 1024 * 1024;
 
+/// Of an answer that cannot be read.
+const NO_SERVICE: &str = "this is no answer of a tollgate service";
+
 /// What the service said.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Answer {
@@ -40,6 +44,10 @@ pub enum Answer {
     Allowed,
     /// It may not.
     Denied,
+    /// The service decides requests.
+    Ready,
+    /// It decides none now, and says why.
+    NotReady,
 }
 
 /// Why there is no answer.
@@ -139,23 +147,20 @@ pub enum ClientError {
     },
 }
 
-/// The exit status where the service gave no answer.
-pub const NO_ANSWER: u8 = 3;
-
 /// The exit status for what came of it.
 #[must_use]
 pub fn exit_status(outcome: &Result<Answer, ClientError>) -> u8 {
     match outcome {
-        Ok(Answer::Allowed) => 0,
-        Ok(Answer::Denied) => 1,
+        Ok(Answer::Allowed | Answer::Ready) => SUCCESS,
+        Ok(Answer::Denied | Answer::NotReady) => FAILURE,
         Err(
             ClientError::Rejected { .. }
             | ClientError::Certificate(_)
             | ClientError::NeedlessCertificate { .. }
             | ClientError::TokenFile { .. }
             | ClientError::NoToken { .. },
-        ) => 2,
-        Err(_) => NO_ANSWER,
+        ) => USAGE,
+        Err(_) => NO_DECISION,
     }
 }
 
@@ -164,17 +169,19 @@ pub fn exit_status(outcome: &Result<Answer, ClientError>) -> u8 {
 /// Nothing is tried twice: an answer that was lost may have taken units.
 pub async fn run(args: &CheckArgs) -> (String, Result<Answer, ClientError>) {
     let server = args.server.to_string();
-    let authorization = match args.token_file.as_deref().map(authorization).transpose() {
-        Ok(authorization) => authorization,
+    let request = match request(args) {
+        Ok(request) => request,
         Err(error) => return (String::new(), Err(error)),
     };
     let timeout = |_| ClientError::Timeout { server: server.clone() };
-    let exchange =
-        tokio::time::timeout(TIME_LIMIT, exchange(args, authorization, &server)).await.map_err(timeout);
+    let exchange = tokio::time::timeout(TIME_LIMIT, exchange(args, request, &server)).await.map_err(timeout);
     let (status, body) = match exchange.flatten() {
         Ok(answer) => answer,
         Err(error) => return (String::new(), Err(error)),
     };
+    if args.health {
+        return health(server, status, &body);
+    }
     let decision = decision(&server, status, &body, args.token_file.is_some());
     let text = match &decision {
         // Also where it is a problem.
@@ -185,6 +192,22 @@ pub async fn run(args: &CheckArgs) -> (String, Result<Answer, ClientError>) {
         Err(_) => String::new(),
     };
     (text, decision.map(|decision| if decision.allowed { Answer::Allowed } else { Answer::Denied }))
+}
+
+/// What the service says of itself: a text if it is ready, and otherwise a problem with status 503.
+fn health(server: String, status: StatusCode, body: &[u8]) -> (String, Result<Answer, ClientError>) {
+    let (text, answer) = match status {
+        StatusCode::OK => (String::from_utf8_lossy(body).into_owned(), Answer::Ready),
+        StatusCode::SERVICE_UNAVAILABLE => {
+            let detail = serde_json::from_slice(body).map(|ErrorBody { detail, .. }| detail);
+            (format!("not ready: {}", detail.unwrap_or_else(|_| NO_SERVICE.to_owned())), Answer::NotReady)
+        }
+        _ => {
+            let detail = NO_SERVICE.to_owned();
+            return (String::new(), Err(ClientError::Unexpected { server, status, detail }));
+        }
+    };
+    (text.lines().map(|line| format!("{}\n", Printable(line))).collect(), Ok(answer))
 }
 
 /// The same JSON in printable ASCII: a terminal may obey other characters. Outside of its texts, JSON has no others than white
@@ -204,11 +227,10 @@ fn in_ascii(json: &str) -> String {
 
 async fn exchange(
     args: &CheckArgs,
-    authorization: Option<HeaderValue>,
+    request: Request<Full<Bytes>>,
     server: &str,
 ) -> Result<(StatusCode, Bytes), ClientError> {
     let tls = tls(args, server)?;
-    let request = request(args, authorization);
     let unreachable = |source| ClientError::Unreachable { server: server.to_owned(), source };
     let authority = &args.server.authority;
     let stream = TcpStream::connect(authority.as_str()).await.map_err(unreachable)?;
@@ -297,7 +319,21 @@ fn authorization(path: &Path) -> Result<HeaderValue, ClientError> {
     Ok(value)
 }
 
-fn request(args: &CheckArgs, authorization: Option<HeaderValue>) -> Request<Full<Bytes>> {
+fn request(args: &CheckArgs) -> Result<Request<Full<Bytes>>, ClientError> {
+    let mut request = if args.health { readiness() } else { question(args)? };
+    if let Ok(host) = args.server.authority.as_str().parse() {
+        request.headers_mut().insert(HOST, host);
+    }
+    Ok(request)
+}
+
+fn readiness() -> Request<Full<Bytes>> {
+    let mut request = Request::new(Full::default());
+    *request.uri_mut() = http::Uri::from_static("/readyz");
+    request
+}
+
+fn question(args: &CheckArgs) -> Result<Request<Full<Bytes>>, ClientError> {
     let path = if args.peek { "/v1/peek" } else { "/v1/check" };
     let body = Question { attributes: attributes::of_arguments(&args.attributes), cost: args.cost };
     // Nothing of it can fail: all names are texts.
@@ -307,11 +343,10 @@ fn request(args: &CheckArgs, authorization: Option<HeaderValue>) -> Request<Full
     *request.uri_mut() = http::Uri::from_static(path);
     let headers = request.headers_mut();
     headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
-    headers.extend(authorization.map(|value| (AUTHORIZATION, value)));
-    if let Ok(host) = args.server.authority.as_str().parse() {
-        headers.insert(HOST, host);
-    }
-    request
+    headers.extend(
+        args.token_file.as_deref().map(authorization).transpose()?.map(|value| (AUTHORIZATION, value)),
+    );
+    Ok(request)
 }
 
 #[derive(Serialize)]
@@ -371,7 +406,7 @@ fn decision(server: &str, status: StatusCode, body: &[u8], has_token: bool) -> R
     let detail = match serde_json::from_slice(body) {
         Ok(ErrorBody { detail, field: Some(field) }) => format!("{field}: {detail}"),
         Ok(ErrorBody { detail, field: None }) => detail,
-        Err(_) => "this is no answer of a tollgate service".to_owned(),
+        Err(_) => NO_SERVICE.to_owned(),
     };
     let server = server.to_owned();
     Err(match status {

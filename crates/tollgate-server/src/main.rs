@@ -6,38 +6,34 @@ use std::process::ExitCode;
 use tollgate_policy::ConfigError;
 use tollgate_redis::Level;
 use tollgate_server::args::{
-    Args, CheckArgs, CheckConfigArgs, Command, DoctorArgs, ExplainArgs, NewTokenArgs, ServeArgs, TokenCommand,
+    Args, CheckArgs, CheckConfigArgs, Command, CompletionsArgs, DoctorArgs, ExplainArgs, ManArgs,
+    NewTokenArgs, ServeArgs, TokenCommand,
 };
+use tollgate_server::exit_status::{FAILURE, INTERRUPTED, NO_DECISION, SUCCESS, UNWRITTEN, USAGE};
 use tollgate_server::{
-    Ended, Settings, SettingsError, args, check_config, client, doctor, explain, logs, new_token, output,
+    Ended, Settings, SettingsError, args, check_config, client, doctor, explain, logs, man, new_token,
+    output, version,
 };
 
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
-const SUCCESS: u8 = 0;
-/// The file is not valid, the store is in trouble, the service cannot run.
-const FAILURE: u8 = 1;
-/// What the command line said cannot be; the same as clap's own.
-const USAGE: u8 = 2;
-/// As 0, but standard output did not take the answer.
-const UNWRITTEN: u8 = 4;
-/// A second signal cut the drain short: 128 and the number of SIGINT, as shells report it.
-const INTERRUPTED: u8 = 130;
-
 fn main() -> ExitCode {
-    let Args { command } = match Args::from_process() {
+    let Args { command, verbose, .. } = match Args::from_process() {
         Ok(args) => args,
         Err(error) => return ExitCode::from(usage(&error)),
     };
+    let Some(command) = command else { return ExitCode::from(answer(&version::text(verbose), SUCCESS)) };
     let (outcome, failure) = match command {
         Command::Serve(args) => (serve(*args), FAILURE),
         Command::Doctor(args) => (doctor(&args), FAILURE),
         // For a check, status 1 is a denial.
-        Command::Check(args) => (check(args), client::NO_ANSWER),
+        Command::Check(args) => (check(args), NO_DECISION),
         Command::CheckConfig(args) => (check_config(&args), FAILURE),
         Command::Explain(args) => (explain(&args), FAILURE),
         Command::Token(TokenCommand::New(args)) => (new_token(&args), FAILURE),
+        Command::Completions(args) => (Ok(completions(&args)), FAILURE),
+        Command::Man(args) => (Ok(man(&args)), FAILURE),
     };
     let status = outcome.unwrap_or_else(|error| {
         output::complain(format_args!("error: {error:#}"));
@@ -46,7 +42,7 @@ fn main() -> ExitCode {
     ExitCode::from(status)
 }
 
-/// Prints the help, the version, or what is wrong with the arguments.
+/// Prints the help, or what is wrong with the arguments.
 fn usage(error: &clap::Error) -> u8 {
     let printed = error.print().and_then(|()| io::stdout().flush());
     match (error.use_stderr(), printed) {
@@ -130,6 +126,19 @@ fn explain(args: &ExplainArgs) -> anyhow::Result<u8> {
 
 fn new_token(args: &NewTokenArgs) -> anyhow::Result<u8> {
     Ok(answer(&new_token::run(args)?, SUCCESS))
+}
+
+fn completions(args: &CompletionsArgs) -> u8 {
+    let mut script = Vec::new();
+    clap_complete::generate(args.shell, &mut args::command(), "tollgate", &mut script);
+    answer(&String::from_utf8_lossy(&script), SUCCESS)
+}
+
+fn man(args: &ManArgs) -> u8 {
+    match man::page(&args.command) {
+        Ok(page) => answer(&page, SUCCESS),
+        Err(error) => wrong_argument(error),
+    }
 }
 
 fn wrong_argument(error: impl Into<anyhow::Error>) -> u8 {

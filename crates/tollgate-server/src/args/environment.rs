@@ -21,15 +21,16 @@ impl Args {
     ///
     /// # Errors
     ///
-    /// If that cannot be; or the help or the version, if that was asked for.
+    /// If that cannot be; or the help, if that was asked for.
     pub fn from_process() -> Result<Self, clap::Error> {
-        let mut command = Args::command().mut_subcommands(|command| command.mut_args(without_empty_variable));
+        let mut command =
+            super::command().mut_subcommands(|command| command.mut_args(without_empty_variable));
         let words: Vec<OsString> = std::env::args_os().collect();
         let matches = command
             .try_get_matches_from_mut(&words)
             .map_err(|error| as_given(error, &mut command, &words))?;
         let mut args = Self::from_arg_matches(&matches)?;
-        if let Some(store) = args.command.store_args_mut() {
+        if let Some(store) = args.command.as_mut().and_then(super::Command::store_args_mut) {
             [store.password, store.sentinel_password] = SECRETS.map(secret);
         }
         Ok(args)

@@ -18,7 +18,8 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::builder::BoolishValueParser;
-use clap::{Arg, Parser, Subcommand, ValueEnum};
+use clap::{Arg, CommandFactory, Parser, Subcommand, ValueEnum};
+use clap_complete::Shell;
 
 pub use self::environment::warn_of_unknown_variables;
 pub(crate) use self::environment::{Flag, FlagWith};
@@ -27,6 +28,7 @@ pub use self::store::{FailureArgs, IdentityForm, OnStoreFailure, Secret, StoreAr
 pub use self::tls::{ClientTlsArgs, TlsArgs};
 pub use self::tokens::{NewTokenArgs, TokenCommand};
 pub use self::value::{Limits, Server};
+use crate::exit_status;
 use crate::http::Dialect;
 
 /// What flags about it stand under in the help.
@@ -34,15 +36,20 @@ const SHARED_STORE: &str = "Shared store";
 
 /// Exact fixed-window rate limiting: may this caller do this now?
 #[derive(Debug, Parser)]
-#[command(name = "tollgate", version, max_term_width = 100)]
-#[command(
-    after_help = "Every command ends with exit status 4 in place of 0 if standard output does not take what it \
-                        prints."
-)]
+#[command(name = "tollgate", max_term_width = 100)]
+#[command(arg_required_else_help = true, args_conflicts_with_subcommands = true)]
 pub struct Args {
-    /// What to do.
+    /// What to do; without it, the version is asked for.
     #[command(subcommand)]
-    pub command: Command,
+    pub command: Option<Command>,
+
+    /// Print the version
+    #[arg(short = 'V', long)]
+    pub version: bool,
+
+    /// With --version: print the commit, the features and the target of this build as well
+    #[arg(long, requires = "version")]
+    pub verbose: bool,
 }
 
 /// What the binary does.
@@ -50,17 +57,21 @@ pub struct Args {
 pub enum Command {
     /// Answer checks over HTTP, with counters in memory or in a store that others share
     Serve(Box<ServeArgs>),
-    /// Ask a running service; exit status 0 allowed, 1 denied, 2 usage, 3 no decision
+    /// Ask a running service for a decision, or whether it is ready
     Check(CheckArgs),
-    /// Say what is wrong with a shared store; exit status 0 if nothing fails, 1 if something does, 2 usage
+    /// Say what is wrong with a shared store
     Doctor(Box<DoctorArgs>),
-    /// Say what is wrong with a file of policies; exit status 0 valid, 1 not valid, 2 usage
+    /// Say what is wrong with a file of policies
     CheckConfig(CheckConfigArgs),
     /// Say which policies of a file match a request, why the others do not, and what is charged
     Explain(ExplainArgs),
     /// Make tokens for the file of `serve --tokens`
     #[command(subcommand)]
     Token(TokenCommand),
+    /// Print a script that completes commands and flags in a shell
+    Completions(CompletionsArgs),
+    /// Print a manual page, as `man` reads it
+    Man(ManArgs),
 }
 
 /// Flags of `tollgate serve`.
@@ -263,8 +274,12 @@ pub enum LogFormat {
 #[derive(Debug, clap::Args)]
 pub struct CheckArgs {
     /// Who asks: attributes of the request; a name that is there several times has a list
-    #[arg(value_name = "NAME=VALUE", required = true, value_parser = value::attribute)]
+    #[arg(value_name = "NAME=VALUE", required_unless_present = "health", value_parser = value::attribute)]
     pub attributes: Vec<(String, String)>,
+
+    /// Ask only whether the service is ready (`/readyz`), for probes: no token is needed, and nothing is taken
+    #[arg(long, conflicts_with_all = ["attributes", "cost", "peek", "json"])]
+    pub health: bool,
 
     /// Units to take
     #[arg(long, value_name = "UNITS", default_value = "1")]
@@ -293,12 +308,34 @@ pub struct CheckArgs {
     pub tls: ClientTlsArgs,
 }
 
+/// Flags of `tollgate completions`.
+#[derive(Debug, clap::Args)]
+pub struct CompletionsArgs {
+    /// The shell
+    #[arg(value_name = "SHELL")]
+    pub shell: Shell,
+}
+
+/// Flags of `tollgate man`.
+#[derive(Debug, clap::Args)]
+pub struct ManArgs {
+    /// The command that the page is about, such as `serve` or `token new` [default: tollgate itself]
+    #[arg(value_name = "COMMAND")]
+    pub command: Vec<String>,
+}
+
+/// What the binary can be told, as its help, its manual pages and completions show it.
+#[must_use]
+pub fn command() -> clap::Command {
+    exit_status::listed(Args::command())
+}
+
 impl Command {
     fn store_args_mut(&mut self) -> Option<&mut StoreArgs> {
         match self {
             Self::Serve(args) => Some(&mut args.store_args),
             Self::Doctor(args) => Some(&mut args.store_args),
-            Self::Check(_) | Self::CheckConfig(_) | Self::Explain(_) | Self::Token(_) => None,
+            _ => None,
         }
     }
 }
@@ -320,13 +357,11 @@ impl From<WhenFull> for tollgate_policy::WhenFull {
 
 #[cfg(test)]
 mod tests {
-    use clap::CommandFactory;
-
     use super::*;
 
     #[test]
     fn flags_do_not_contradict_each_other() {
-        Args::command().debug_assert();
+        command().debug_assert();
     }
 
     /// Its help said what holds unless the file says otherwise, and it reads none.
@@ -344,7 +379,7 @@ mod tests {
     fn limits_may_be_repeated_and_separated_by_commas() {
         let args =
             Args::parse_from(["tollgate", "serve", "--limit", "5/1m,7/1h;8 per 2 hours", "--limit", "9-D"]);
-        let Command::Serve(serve) = args.command else { panic!("not `serve`") };
+        let Some(Command::Serve(serve)) = args.command else { panic!("not `serve`") };
         let limits: Vec<String> =
             serve.limits.iter().flat_map(|limits| &limits.0).map(ToString::to_string).collect();
         assert_eq!(limits, ["5/1m", "7/1h", "8/2h", "9/1d"]);

@@ -9,9 +9,7 @@ use super::value;
 /// Flags of `tollgate check-config`.
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "Exit status: 0 if the file is valid, 1 if it is not, 2 if the arguments are wrong or the file \
-                        cannot be read, 4 if it is valid and standard output does not take the answer. Warnings have \
-                        codes that stay the same, and count with --deny-warnings alone. They are looked for once \
+    after_help = "Warnings have codes that stay the same, and count with --deny-warnings alone. They are looked for once \
                         there are no errors."
 )]
 pub struct CheckConfigArgs {
@@ -31,10 +29,7 @@ pub struct CheckConfigArgs {
 /// Flags of `tollgate explain`.
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "Nothing is asked and nothing is counted: what has been used so far is not known here.\n\n\
-                        Exit status: 0 if the request is explained, whatever becomes of it, 1 if the file is not \
-                        valid, 2 if the arguments are wrong or the file cannot be read, 4 if standard output does not \
-                        take the answer."
+    after_help = "Nothing is asked and nothing is counted: what has been used so far is not known here."
 )]
 pub struct ExplainArgs {
     /// The file of policies, or a folder of them

@@ -1,11 +1,12 @@
-//! `tollgate check`: what it says, and with which status it exits.
+//! `tollgate check`, and the commands that say what the binary is: what they print, and with which status they exit.
 
 #![allow(clippy::expect_used, reason = "this is a test")]
 
 use std::io::{Read, Write};
 use std::net::TcpListener;
+use std::process::Stdio;
 
-use crate::support::{Server, tollgate};
+use crate::support::{Server, tollgate, until};
 
 /// The exit status, standard output and standard error.
 fn check(server: &str, arguments: &[&str]) -> (Option<i32>, String, String) {
@@ -173,4 +174,111 @@ fn exits_3_when_there_is_no_answer() {
     let address = silent.local_addr().expect("an address");
     let (status, _, error) = check(&format!("http://{address}"), &["user=alice"]);
     assert_eq!((status, error.contains("within 5s")), (Some(3), true), "{error}");
+}
+
+/// A probe had to send a check, which takes a unit of somebody.
+#[test]
+fn health_is_whether_the_service_is_ready_and_takes_nothing() {
+    let server = Server::start(&["--limit", "1/1d@first_hit", "--drain-delay", "60s"]);
+    // The container that serves has variables like these.
+    let probe = |server: &str| {
+        let mut probe = tollgate();
+        probe.env("TOLLGATE_SERVER", server).env("TOLLGATE_TOKEN_FILE", "/nowhere");
+        let output = probe.args(["check", "--health"]).output().expect("it runs");
+        let text = |bytes: Vec<u8>| String::from_utf8(bytes).expect("text");
+        (output.status.code(), text(output.stdout), text(output.stderr))
+    };
+    let (status, said, _) = probe(&url(&server));
+    assert_eq!((status, said.as_str()), (Some(0), "ready\n"));
+    // The listener for administrators says the same.
+    assert_eq!(probe(&server.admin.to_string()).0, Some(0));
+    assert_eq!(check(&url(&server), &["user=alice"]).0, Some(0));
+
+    server.signal("TERM");
+    until("it is not ready", || probe(&url(&server)).0 == Some(1));
+    let said = probe(&url(&server)).1;
+    assert!(said.starts_with("not ready: ") && said.ends_with('\n'), "{said}");
+
+    let closed = TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr()).expect("a port");
+    assert_eq!(probe(&closed.to_string()).0, Some(3));
+}
+
+/// What answers there is another service.
+#[test]
+fn health_of_something_else_is_no_answer() {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let address = listener.local_addr().expect("an address").to_string();
+    let serving = std::thread::spawn(move || {
+        let (mut stream, _) = listener.accept().expect("it asks");
+        let _ = stream.read(&mut [0; 4096]);
+        stream.write_all(b"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n").expect("it reads");
+    });
+    let (status, said, error) = check(&address, &["--health"]);
+    serving.join().expect("no panic");
+    assert_eq!((status, said.as_str()), (Some(3), ""));
+    assert!(error.contains("answered with status 404"), "{error}");
+}
+
+fn printed(arguments: &[&str]) -> String {
+    let output = tollgate().args(arguments).output().expect("it runs");
+    assert!(output.status.success(), "{arguments:?}");
+    String::from_utf8(output.stdout).expect("text")
+}
+
+#[test]
+fn the_version_says_of_which_build_it_is() {
+    let version = format!("tollgate {}\n", env!("CARGO_PKG_VERSION"));
+    assert_eq!(printed(&["--version"]), version);
+    assert_eq!(printed(&["-V"]), version);
+    let said = printed(&["--version", "--verbose"]);
+    let rest = said.strip_prefix(&version).expect("the version first");
+    let names: Vec<&str> = rest.lines().filter_map(|line| line.split_whitespace().next()).collect();
+    assert_eq!(names, ["commit", "features", "target"]);
+    let target = rest.lines().last().expect("a line");
+    assert!(target.contains(std::env::consts::ARCH) && target.contains("linux"), "{target}");
+}
+
+#[test]
+fn completions_know_every_command() {
+    for shell in ["bash", "elvish", "fish", "powershell", "zsh"] {
+        let script = printed(&["completions", shell]);
+        for word in ["serve", "check-config", "drain-delay", "health"] {
+            assert!(script.contains(word), "{shell}: {word}");
+        }
+    }
+    // Bash reads it, and knows the command afterwards.
+    let line = "source /dev/stdin && complete -p tollgate";
+    let mut bash = std::process::Command::new("bash")
+        .args(["-c", line])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::null())
+        .spawn()
+        .expect("it runs");
+    let mut input = bash.stdin.take().expect("it is piped");
+    input.write_all(printed(&["completions", "bash"]).as_bytes()).expect("it reads");
+    drop(input);
+    assert!(bash.wait().expect("it ends").success());
+}
+
+/// The help said what a few commands end with, and the manual pages came from nowhere.
+#[test]
+fn help_and_manual_list_exit_statuses() {
+    for (command, meaning) in [
+        (&["serve"][..], "a second signal stopped it at once"),
+        (&["check"], "denied; with --health, not ready"),
+        (&["doctor"], "something fails"),
+        (&["check-config"], "they are not valid"),
+        (&["token", "new"], "the system gives no random bytes"),
+        (&[], "the answer is no (denied, not ready, not valid), or the command failed"),
+    ] {
+        let help = printed(&[command, &["--help"]].concat());
+        assert!(help.contains("Exit status:") && help.contains(meaning), "{help}");
+        let page = printed(&[&["man"], command].concat()).replace("\\-", "-");
+        let title = [&["tollgate"], command].concat().join("-");
+        assert!(page.contains(&format!(".TH {title} 1")), "{page}");
+        let statuses = page.split_once("EXIT STATUS").expect("a section").1;
+        assert!(statuses.contains(meaning), "{page}");
+    }
+    // What stands for a flag is on the page as well.
+    assert!(printed(&["man", "serve"]).contains("TOLLGATE_LIMIT"));
 }

@@ -1,0 +1,43 @@
+//! Finds out what `tollgate --version --verbose` says of a build.
+
+use std::process::Command;
+use std::{env, fs};
+
+fn main() {
+    println!("cargo::rerun-if-changed=build.rs");
+    println!("cargo::rerun-if-env-changed=TOLLGATE_COMMIT");
+    println!("cargo::rustc-env=TOLLGATE_BUILT_COMMIT={}", commit());
+    println!("cargo::rustc-env=TOLLGATE_BUILT_TARGET={}", env::var("TARGET").unwrap_or_default());
+}
+
+/// The commit that is built, as far as it is known.
+fn commit() -> String {
+    let given = env::var("TOLLGATE_COMMIT").ok().filter(|commit| !commit.is_empty());
+    if let Some(commit) = given.or_else(packaged) {
+        return commit;
+    }
+    // Otherwise everything would be compiled again after each commit.
+    if env::var("PROFILE").is_ok_and(|profile| profile != "release") {
+        return "unknown (not a release build)".to_owned();
+    }
+    checked_out().unwrap_or_else(|| "unknown".to_owned())
+}
+
+/// That of a package, in which cargo has noted it.
+fn packaged() -> Option<String> {
+    let noted = fs::read_to_string(".cargo_vcs_info.json").ok()?;
+    noted.split_once("\"sha1\": \"")?.1.split('"').next().map(str::to_owned)
+}
+
+/// That of the checkout, marked if files differ from it.
+fn checked_out() -> Option<String> {
+    println!("cargo::rerun-if-changed=..");
+    println!("cargo::rerun-if-changed={}", git(&["rev-parse", "--git-path", "logs/HEAD"])?);
+    git(&["describe", "--always", "--abbrev=40", "--exclude=*", "--dirty=, changed"])
+}
+
+fn git(arguments: &[&str]) -> Option<String> {
+    let output = Command::new("git").args(arguments).output().ok()?;
+    let text = String::from_utf8(output.stdout).ok()?;
+    output.status.success().then(|| text.trim().to_owned())
+}

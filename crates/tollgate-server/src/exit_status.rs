@@ -1,0 +1,95 @@
+//! The exit statuses of the binary: what commands end with, and what their help and their manual pages list.
+
+use clap::Command;
+
+/// The answer is yes, or what was asked for was done.
+pub const SUCCESS: u8 = 0;
+/// The answer is no: denied, not ready, not valid. Or the service cannot run, or the store is in trouble.
+pub const FAILURE: u8 = 1;
+/// The command line cannot be; the same as clap's own.
+pub const USAGE: u8 = 2;
+/// `check` has no answer: its 1 is a denial.
+pub const NO_DECISION: u8 = 3;
+/// As 0, but standard output did not take the answer.
+pub const UNWRITTEN: u8 = 4;
+/// A second signal cut the drain short: 128 and the number of SIGINT, as shells report it.
+pub const INTERRUPTED: u8 = 130;
+
+const LOST: (u8, &str) = (UNWRITTEN, "as 0, but standard output did not take the answer");
+const WRONG_ARGUMENTS: (u8, &str) = (USAGE, "the arguments are wrong");
+const PRINTED: &[(u8, &str)] = &[(SUCCESS, "printed"), WRONG_ARGUMENTS, LOST];
+
+/// The exit statuses of the command with this name, and what each means. Those that only have commands below them have none.
+pub(crate) fn of(name: &str) -> &'static [(u8, &'static str)] {
+    match name {
+        "tollgate" => &[
+            (SUCCESS, "success"),
+            (FAILURE, "the answer is no (denied, not ready, not valid), or the command failed"),
+            WRONG_ARGUMENTS,
+            (NO_DECISION, "`check` got no answer"),
+            LOST,
+            (INTERRUPTED, "a second signal stopped `serve` at once"),
+        ],
+        "serve" => &[
+            (SUCCESS, "stopped by a signal; what was accepted is finished, or its time was up"),
+            (FAILURE, "the service cannot run, such as on an address that is taken"),
+            (USAGE, "the arguments or the settings in files are wrong"),
+            (INTERRUPTED, "a second signal stopped it at once"),
+        ],
+        "check" => &[
+            (SUCCESS, "allowed; with --health, ready"),
+            (FAILURE, "denied; with --health, not ready"),
+            (USAGE, "the arguments are wrong, or the service refuses the request"),
+            (NO_DECISION, "no answer, or none that is a decision"),
+            LOST,
+        ],
+        "doctor" => &[(SUCCESS, "nothing fails"), (FAILURE, "something fails"), WRONG_ARGUMENTS, LOST],
+        "check-config" => &[
+            (SUCCESS, "the files are valid"),
+            (FAILURE, "they are not valid"),
+            (USAGE, "the arguments are wrong, or a file cannot be read"),
+            LOST,
+        ],
+        "explain" => &[
+            (SUCCESS, "the request is explained, whatever becomes of it"),
+            (FAILURE, "the file is not valid"),
+            (USAGE, "the arguments are wrong, or the file cannot be read"),
+            LOST,
+        ],
+        "new" => &[(SUCCESS, "made"), (FAILURE, "the system gives no random bytes"), WRONG_ARGUMENTS, LOST],
+        "completions" | "man" => PRINTED,
+        _ => &[],
+    }
+}
+
+/// The same command, whose help ends with its exit statuses, and so does that of each command below it.
+pub(crate) fn listed(command: Command) -> Command {
+    let command = command.mut_subcommands(listed);
+    let statuses = of(command.get_name());
+    if statuses.is_empty() {
+        return command;
+    }
+    let mut help: Vec<String> =
+        command.get_after_help().map(|help| format!("{help}\n")).into_iter().collect();
+    help.push("Exit status:".to_owned());
+    help.extend(statuses.iter().map(|(status, meaning)| format!("  {status:<4} {meaning}")));
+    command.after_help(help.join("\n"))
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+    use crate::args::Args;
+
+    #[test]
+    fn every_command_that_does_something_lists_its_exit_statuses() {
+        fn expect_statuses(command: &Command) {
+            let is_listed = of(command.get_name()).iter().any(|(status, _)| *status == USAGE);
+            assert!(is_listed || command.has_subcommands(), "{}", command.get_name());
+            command.get_subcommands().for_each(expect_statuses);
+        }
+        expect_statuses(&Args::command());
+    }
+}
