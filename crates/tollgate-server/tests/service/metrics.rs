@@ -15,6 +15,7 @@ use crate::certificates::{Authority, Client, Identity};
 use crate::support::{Connection, Reply, Server};
 
 const RULES: &str = include_str!("../../../../examples/alerts/tollgate.rules.yml");
+const DASHBOARD: &str = include_str!("../../../../deploy/compose/grafana/dashboards/tollgate.json");
 const DOCUMENT: &str = include_str!("../../../../docs/metrics.md");
 
 /// Whatever a store in trouble means, and what needs no store.
@@ -169,23 +170,49 @@ fn alerts_name_metrics_and_labels_that_are_exported() {
     let store = servers::Server::start(Software::Redis);
     let service = on_store(&store);
     service.server.get("/v1/check?path=/open&user=alice");
+    expect_exported(&expressions(RULES), &exported(&service.server));
+    for figure in RULES.split_whitespace().filter(|word| word.starts_with("tollgate:")) {
+        assert!(RULES.contains(&format!("record: {}", name(figure))), "{figure} is recorded nowhere");
+    }
+}
+
+#[test]
+fn the_dashboard_shows_metrics_and_labels_that_are_exported() {
+    let store = servers::Server::start(Software::Redis);
+    let service = on_store(&store);
     let exported = exported(&service.server);
-    let named = expressions(RULES);
-    assert!(named.len() >= 5, "{named:?}");
-    for selector in named {
+    let dashboard: serde_json::Value = serde_json::from_str(DASHBOARD).expect("JSON");
+    let panels = dashboard["panels"].as_array().expect("panels");
+    for target in panels.iter().flat_map(|panel| panel["targets"].as_array().expect("targets")) {
+        let shown = target["expr"].as_str().expect("an expression");
+        // Prometheus adds these labels.
+        let shown = shown.replace(r#"job=~"$job","#, "").replace(r#"{job=~"$job"}"#, "");
+        let selectors = expressions(&shown);
+        assert!(!selectors.is_empty(), "{shown}");
+        expect_exported(&selectors, &exported);
+        let grouped = shown.split(" by (").skip(1).filter_map(|rest| rest.split(')').next());
+        for label in grouped.flat_map(|labels| labels.split(", ")).filter(|label| *label != "instance") {
+            let has_label =
+                |line: &String| line.contains(&format!("{label}=\"")) && name(line) == name(&selectors[0]);
+            assert!(exported.iter().any(has_label), "{shown}: no {label}");
+        }
+    }
+}
+
+#[track_caller]
+fn expect_exported(selectors: &[String], exported: &[String]) {
+    assert!(!selectors.is_empty());
+    for selector in selectors {
         // A text may speak of a histogram as a whole.
-        let is_named = |line: &&String| [name(line), &family(name(line))].contains(&name(&selector));
+        let is_named = |line: &&String| [name(line), &family(name(line))].contains(&name(selector));
         let of_name: Vec<&String> = exported.iter().filter(is_named).collect();
         assert!(!of_name.is_empty(), "{selector} is not exported");
-        for (label, values) in matchers(&selector) {
+        for (label, values) in matchers(selector) {
             for value in values.split('|') {
                 let wanted = format!("{label}=\"{value}\"");
                 assert!(of_name.iter().any(|line| line.contains(&wanted)), "{selector}: no {wanted}");
             }
         }
-    }
-    for figure in RULES.split_whitespace().filter(|word| word.starts_with("tollgate:")) {
-        assert!(RULES.contains(&format!("record: {}", name(figure))), "{figure} is recorded nowhere");
     }
 }
 
