@@ -152,6 +152,9 @@ impl RedisStoreBuilder {
     pub(crate) fn names(&self) -> Names {
         match &self.layout {
             None => Names::new(&self.prefix, self.identity),
+            Some(layout) if self.settings.url.is_cluster() => {
+                Names::with_layout(&self.prefix, layout.clone()).on_cluster()
+            }
             Some(layout) => Names::with_layout(&self.prefix, layout.clone()),
         }
     }

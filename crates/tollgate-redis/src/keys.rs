@@ -91,6 +91,14 @@ impl Names {
         Self::Layout(Naming::new(layout, prefix))
     }
 
+    /// The same for a Cluster.
+    pub(crate) fn on_cluster(self) -> Self {
+        match self {
+            Self::Own { .. } => self,
+            Self::Layout(naming) => Self::Layout(naming.on_cluster()),
+        }
+    }
+
     /// What all names begin with.
     pub(crate) fn head(&self) -> Cow<'_, [u8]> {
         match self {
@@ -130,11 +138,20 @@ impl Names {
     }
 
     pub(crate) fn who(&self, key: &Key<'_>) -> Who {
-        let digest = digest(key);
-        let tag = match self {
-            Self::Own { identity: Identity::Digest, .. } => Tag::Digest(base64url(digest)),
-            Self::Own { identity: Identity::Plain, .. } => Tag::Plain(plain(&key.canonical_bytes())),
-            Self::Layout(_) => Tag::Values(values(&key.canonical_bytes())),
+        let digest = || digest(key);
+        let (digest, tag) = match self {
+            Self::Own { identity: Identity::Digest, .. } => {
+                let digest = digest();
+                (digest, Tag::Digest(base64url(digest)))
+            }
+            Self::Own { identity: Identity::Plain, .. } => {
+                (digest(), Tag::Plain(plain(&key.canonical_bytes())))
+            }
+            // What is written alike is counted together, and so is remembered together.
+            Self::Layout(_) => {
+                let values = values(&key.canonical_bytes());
+                (values.as_deref().map_or_else(digest, digest_of_texts), Tag::Values(values))
+            }
         };
         Who { digest, tag }
     }
@@ -231,8 +248,22 @@ fn digest(key: &Key<'_>) -> u128 {
 
     let mut bytes = CanonicalBytes(Sha256::new());
     key.hash(&mut bytes);
+    first_bits(bytes.0)
+}
+
+/// Of values as a layout writes them.
+fn digest_of_texts(texts: &[Text]) -> u128 {
+    let mut bytes = Sha256::new();
+    for text in texts {
+        bytes.update((text.len() as u64).to_le_bytes());
+        bytes.update(text);
+    }
+    first_bits(bytes)
+}
+
+fn first_bits(bytes: Sha256) -> u128 {
     let mut first = [0; 16];
-    first.copy_from_slice(&bytes.0.finalize()[..16]);
+    first.copy_from_slice(&bytes.finalize()[..16]);
     u128::from_be_bytes(first)
 }
 

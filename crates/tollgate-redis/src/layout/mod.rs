@@ -37,7 +37,7 @@ pub(crate) use self::name::{Naming, Text, values};
 /// The last of all values is written as it is. In every other, the byte with which the template goes on behind it,
 /// and `%`, are written as `%` and two hexadecimal digits; or the request is refused, as
 /// [`separators`](Self::separators) says. So different values never make the same key. Where the template has braces
-/// of its own, those in values are treated likewise.
+/// of its own, and on a Cluster, where they would choose the slot, those in values are treated likewise.
 ///
 /// Texts, numbers and addresses are written as they are read, and a layout does not tell them apart: the number 7 and
 /// the text `7` count together, as they do in the system that it is shared with. Bytes have no text: such a key

@@ -27,6 +27,13 @@ enum Slots {
     OneEachCounter,
 }
 
+/// How braces in values are written under a template without braces of its own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Braces {
+    AsTheyAre,
+    Escaped,
+}
+
 /// A value of a key as it is read.
 pub(crate) type Text = Box<[u8]>;
 
@@ -40,10 +47,16 @@ const SEPARATOR: StoreError =
 
 impl Naming {
     pub(crate) fn new(layout: KeyLayout, prefix: &str) -> Self {
-        let reserved = layout.reserved();
+        let reserved = layout.reserved(Braces::AsTheyAre);
         let keeps_to_slot = layout.keeps_to_slot(prefix);
         let slots = if keeps_to_slot { Slots::OneEachKey } else { Slots::OneEachCounter };
         Self { layout, prefix: prefix.into(), reserved, slots }
+    }
+
+    /// The same for a Cluster, where braces in a value would choose the slot: whoever chooses values could send all of
+    /// them to one server.
+    pub(crate) fn on_cluster(self) -> Self {
+        Self { reserved: self.layout.reserved(Braces::Escaped), ..self }
     }
 
     /// What all keys begin with.
@@ -153,7 +166,7 @@ impl KeyLayout {
     }
 
     /// The bytes that each value may not have as they are, or nobody could tell where it ends.
-    fn reserved(&self) -> Box<[Box<[u8]>]> {
+    fn reserved(&self, braces: Braces) -> Box<[Box<[u8]>]> {
         let is_value = |piece: &Piece| matches!(piece, Piece::Policy | Piece::Windows | Piece::Value(_));
         let is_brace = |text: &str| text.contains(['{', '}']);
         let has_braces = self.pieces.iter().any(|piece| matches!(piece, Piece::Text(text) if is_brace(text)));
@@ -164,7 +177,7 @@ impl KeyLayout {
             if let (Some(Piece::Text(text)), true) = (behind.first(), behind.iter().any(is_value)) {
                 bytes.extend(text.as_bytes().first());
             }
-            if has_braces {
+            if has_braces || braces == Braces::Escaped {
                 bytes.extend(b"{}");
             }
             if !bytes.is_empty() {
@@ -234,12 +247,13 @@ pub(crate) fn values(canonical: &[u8]) -> Option<Box<[Text]>> {
 
 #[cfg(test)]
 mod tests {
-    use std::collections::HashMap;
+    use std::collections::{HashMap, HashSet};
     use std::net::IpAddr;
 
     use proptest::prelude::*;
 
     use super::*;
+    use crate::topology::slot;
 
     const NOW: Timestamp = Timestamp::from_unix_millis(1_700_000_100_000);
 
@@ -254,6 +268,19 @@ mod tests {
 
     fn of(template: &str, quota: &str, key: &Key<'_>) -> String {
         name(template.parse().unwrap(), quota, key).unwrap()
+    }
+
+    /// Clients that choose their names could all be counted in one slot, and by one server.
+    #[test]
+    fn no_value_chooses_its_slot() {
+        let naming = Naming::new("limit:{user}:{window}".parse().unwrap(), "p").on_cluster();
+        let quota = PolicyQuota::new("any", "5/1h".parse().unwrap());
+        let window = quota.quota().window_at(&Key::from(""), Timestamp::EPOCH);
+        let name = |value: &str| naming.name(&quota, Some(&[value.as_bytes().into()]), window).unwrap();
+        let slots: HashSet<u16> = (0..100).map(|user| slot::of(&name(&format!("{{tag}}-{user}")))).collect();
+        assert!(slots.len() > 80, "{} slots", slots.len());
+        assert_eq!(&*name("{a}%"), b"limit:%7Ba%7D%25:0");
+        assert_ne!(name("{a}"), name("%7Ba%7D"));
     }
 
     #[test]

@@ -220,3 +220,19 @@ fn every_server_of_a_cluster_is_tried_by_keys_that_nobody_has() {
         cluster.nodes().iter().flat_map(|node| node.command::<Vec<String>>(["KEYS", "user:*"])).collect();
     assert!(written.iter().all(|key| key.contains("tollgate-probe-")), "{written:?}");
 }
+
+/// Denials went by the type of a value, and keys by its text: a reset of the user `"7"` left the user 7, who is counted
+/// under the same key, denied for a second more.
+#[test]
+fn what_is_written_alike_is_remembered_alike() {
+    let server = shared(Software::Redis);
+    let store = build(store(&server).prefix("alike").layout(KeyLayout::SPRING_STARTER));
+    let (quota, number, text) = (quota("any", "1/3650d"), Key::from(7_u64), Key::from("7"));
+    assert_eq!(used(&store, &quota, &number, 1), 1);
+    let denied = || block_on(store.charge(&[Charge::new(&quota, &number, 1)])).unwrap();
+    assert!(!denied().is_admitted());
+    assert_eq!(denied()[0].source(), Source::Local);
+    block_on(store.reset(&Counter::new(&quota, &text))).unwrap();
+    assert_eq!(used(&store, &quota, &number, 1), 1);
+    assert_eq!(used(&store, &quota, &text, 0), 1);
+}
