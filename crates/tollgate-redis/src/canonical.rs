@@ -2,7 +2,7 @@
 
 /// One value of a key.
 #[derive(Debug, Clone, Copy)]
-pub(crate) enum Value<'a> {
+pub(crate) enum KeyValue<'a> {
     Text(&'a [u8]),
     Bytes(&'a [u8]),
     Number(u128),
@@ -17,19 +17,19 @@ pub(crate) enum Value<'a> {
 }
 
 /// The first value, and the bytes after it.
-pub(crate) fn parse(canonical: &[u8]) -> Option<(Value<'_>, &[u8])> {
+pub(crate) fn parse(canonical: &[u8]) -> Option<(KeyValue<'_>, &[u8])> {
     let (kind, rest) = canonical.split_first()?;
     let (length, rest) = read_length(rest)?;
     let (value, after) = rest.split_at_checked(length)?;
     let value = match (*kind, value.len()) {
-        (1, _) => Value::Text(value),
-        (2, _) => Value::Bytes(value),
-        (3, 8 | 16) => Value::Number(value.iter().fold(0, |number, byte| number << 8 | u128::from(*byte))),
-        (6, 8) => Value::Negative(u64::from_be_bytes(array(value)?)),
-        (4, 4) => Value::V4(array(value)?),
-        (4, 16) => Value::V6(array(value)?),
-        (5, _) => Value::Parts(value),
-        (kind, _) => Value::Other(kind, value),
+        (1, _) => KeyValue::Text(value),
+        (2, _) => KeyValue::Bytes(value),
+        (3, 8 | 16) => KeyValue::Number(value.iter().fold(0, |number, byte| number << 8 | u128::from(*byte))),
+        (6, 8) => KeyValue::Negative(u64::from_be_bytes(array(value)?)),
+        (4, 4) => KeyValue::V4(array(value)?),
+        (4, 16) => KeyValue::V6(array(value)?),
+        (5, _) => KeyValue::Parts(value),
+        (kind, _) => KeyValue::Other(kind, value),
     };
     Some((value, after))
 }

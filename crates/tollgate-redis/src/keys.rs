@@ -17,7 +17,7 @@ use sha2::{Digest, Sha256};
 use siphasher::sip128::{Hasher128, SipHasher13};
 use tollgate::{Counter, Key, PolicyQuota, StoreError, Timestamp};
 
-use crate::canonical::{Value, parse};
+use crate::canonical::{KeyValue, parse};
 use crate::layout::{KeyLayout, Naming, Text, values};
 use crate::script::Windows;
 
@@ -306,15 +306,15 @@ fn plain(canonical: &[u8]) -> Box<str> {
 fn plain_value<'a>(text: &mut Vec<u8>, canonical: &'a [u8]) -> Option<&'a [u8]> {
     let (value, after) = parse(canonical)?;
     match value {
-        Value::Text([]) => text.push(b'\''),
-        Value::Text(value) => escape(text, value),
-        Value::Number(number) => text.extend_from_slice(format!("#{number}").as_bytes()),
-        Value::Negative(number) => text.extend_from_slice(format!("#-{number}").as_bytes()),
-        Value::V4(address) => text.extend_from_slice(format!("={}", Ipv4Addr::from(address)).as_bytes()),
-        Value::V6(address) => text.extend_from_slice(format!("={}", Ipv6Addr::from(address)).as_bytes()),
-        Value::Parts(parts) => plain_parts(text, parts),
-        Value::Bytes(bytes) => plain_hex(text, "$".to_owned(), bytes),
-        Value::Other(kind, bytes) => plain_hex(text, format!("${kind}$"), bytes),
+        KeyValue::Text([]) => text.push(b'\''),
+        KeyValue::Text(value) => escape(text, value),
+        KeyValue::Number(number) => text.extend_from_slice(format!("#{number}").as_bytes()),
+        KeyValue::Negative(number) => text.extend_from_slice(format!("#-{number}").as_bytes()),
+        KeyValue::V4(address) => text.extend_from_slice(format!("={}", Ipv4Addr::from(address)).as_bytes()),
+        KeyValue::V6(address) => text.extend_from_slice(format!("={}", Ipv6Addr::from(address)).as_bytes()),
+        KeyValue::Parts(parts) => plain_parts(text, parts),
+        KeyValue::Bytes(bytes) => plain_hex(text, "$".to_owned(), bytes),
+        KeyValue::Other(kind, bytes) => plain_hex(text, format!("${kind}$"), bytes),
     }
     Some(after)
 }

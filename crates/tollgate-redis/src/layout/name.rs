@@ -6,7 +6,7 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 use tollgate::{Key, PolicyQuota, StoreError, Timestamp, Window, WindowLength};
 
 use super::{Form, KeyLayout, Piece, Separators};
-use crate::canonical::{Value, parse};
+use crate::canonical::{KeyValue, parse};
 
 /// A layout for a store with this prefix.
 #[derive(Debug)]
@@ -232,13 +232,13 @@ pub(crate) fn values(canonical: &[u8]) -> Option<Box<[Text]>> {
     while !rest.is_empty() {
         let (value, after) = parse(rest)?;
         match value {
-            Value::Text(text) => texts.push(text.into()),
-            Value::Number(number) => texts.push(number.to_string().into_bytes().into()),
-            Value::Negative(number) => texts.push(format!("-{number}").into_bytes().into()),
-            Value::V4(address) => texts.push(Ipv4Addr::from(address).to_string().into_bytes().into()),
-            Value::V6(address) => texts.push(Ipv6Addr::from(address).to_string().into_bytes().into()),
-            Value::Parts(parts) => texts.extend(values(parts)?),
-            Value::Bytes(_) | Value::Other(..) => return None,
+            KeyValue::Text(text) => texts.push(text.into()),
+            KeyValue::Number(number) => texts.push(number.to_string().into_bytes().into()),
+            KeyValue::Negative(number) => texts.push(format!("-{number}").into_bytes().into()),
+            KeyValue::V4(address) => texts.push(Ipv4Addr::from(address).to_string().into_bytes().into()),
+            KeyValue::V6(address) => texts.push(Ipv6Addr::from(address).to_string().into_bytes().into()),
+            KeyValue::Parts(parts) => texts.extend(values(parts)?),
+            KeyValue::Bytes(_) | KeyValue::Other(..) => return None,
         }
         rest = after;
     }

@@ -13,7 +13,7 @@ use tokio_rustls::TlsConnector;
 
 use super::Address;
 use super::breaker::Breaker;
-use super::connection::{Connection, Driver, Stream};
+use super::connection::{Connection, Pump, Stream};
 use super::dial::dial;
 use crate::calls::Calls;
 use crate::settings::Checked;
@@ -37,7 +37,7 @@ pub(super) async fn connect(
     address: &Address,
     peer: Peer,
     checked: &Checked,
-) -> Result<(Connection, Driver), Unconnected> {
+) -> Result<(Connection, Pump), Unconnected> {
     let set_up = async {
         match (address, &checked.tls) {
             (Address::Tcp(host, port), None) => {
@@ -62,8 +62,8 @@ pub(crate) async fn ask_once(
     checked: &Checked,
     question: &Cmd,
 ) -> Result<Value, Unconnected> {
-    let (connection, mut driver) = connect(address, peer, checked).await?;
-    match timeout(checked.settings.connect_timeout, driven(&mut driver, &connection, question)).await {
+    let (connection, mut pump) = connect(address, peer, checked).await?;
+    match timeout(checked.settings.connect_timeout, polled(&mut pump, &connection, question)).await {
         Ok(Ok(Value::ServerError(error))) => Err(Unconnected::of_reply(&error, address, "ask who serves")),
         Ok(Ok(answer)) => Ok(answer),
         Ok(Err(trouble)) => Err(of_login(&trouble)),
@@ -71,16 +71,16 @@ pub(crate) async fn ask_once(
     }
 }
 
-/// The answer to a question, which comes only while the connection is driven.
-pub(super) async fn driven(
-    driver: &mut Driver,
+/// The answer to a question, which comes only while the connection is polled.
+pub(super) async fn polled(
+    pump: &mut Pump,
     connection: &Connection,
     question: &Cmd,
 ) -> Result<Value, Trouble> {
     let mut answer = connection.send(&Calls::of(question))?;
     tokio::select! {
         biased;
-        () = driver => {}
+        () = pump => {}
         answer = answer.next() => return answer,
     }
     // With its last step it has handed out the answer, or the reason why there is none.
@@ -103,10 +103,10 @@ async fn login(
     address: &Address,
     peer: Peer,
     checked: &Checked,
-) -> Result<(Connection, Driver), Unconnected> {
+) -> Result<(Connection, Pump), Unconnected> {
     let breaker = Breaker::new(checked.settings.timeout, instant(), Arc::clone(&checked.late_replies));
-    let (connection, driver) = Connection::new(stream, breaker);
-    let mut link = Opening { connection, driver, address };
+    let (connection, pump) = Connection::new(stream, breaker);
+    let mut link = Opening { connection, pump, address };
 
     // Alone and first: who does not greet as it should is sent nothing else.
     let greeting = link.ask(hello(peer, checked), "log in").await?;
@@ -123,19 +123,19 @@ async fn login(
             })?;
         }
     }
-    Ok((link.connection, link.driver))
+    Ok((link.connection, link.pump))
 }
 
 /// A connection that is being set up.
 struct Opening<'a> {
     connection: Connection,
-    driver: Driver,
+    pump: Pump,
     address: &'a Address,
 }
 
 impl Opening<'_> {
     async fn ask(&mut self, question: Cmd, doing: &'static str) -> Result<Value, Unconnected> {
-        match driven(&mut self.driver, &self.connection, &question).await {
+        match polled(&mut self.pump, &self.connection, &question).await {
             Ok(Value::ServerError(error)) => Err(Unconnected::of_reply(&error, self.address, doing)),
             Ok(reply) => Ok(reply),
             Err(trouble) => Err(of_login(&trouble)),

@@ -36,7 +36,7 @@ pub(super) struct Connection {
 
 /// What has to be polled for replies to come. Once it ends, the connection has broken, and all who waited have been
 /// told. Dropping it breaks the connection.
-pub(super) struct Driver(Arc<Mutex<Wire>>);
+pub(super) struct Pump(Arc<Mutex<Wire>>);
 
 /// Where the replies to calls that were sent together are awaited, one after another; be they errors of the server.
 /// Dropping it drops the replies that are still to come.
@@ -60,7 +60,7 @@ struct Wire {
     unread: Vec<u8>,
     /// Who waits, in the order of the replies.
     waiting: VecDeque<Waiting>,
-    /// The driver's.
+    /// The pump's.
     waker: Waker,
     breaker: Arc<Breaker>,
 }
@@ -83,7 +83,7 @@ struct Inbox {
 
 impl Connection {
     /// One whose replies the breaker is told of.
-    pub(super) fn new(stream: impl Stream + 'static, breaker: Breaker) -> (Self, Driver) {
+    pub(super) fn new(stream: impl Stream + 'static, breaker: Breaker) -> (Self, Pump) {
         let breaker = Arc::new(breaker);
         let wire = Arc::new(Mutex::new(Wire {
             stream: Some(Box::new(stream)),
@@ -95,7 +95,7 @@ impl Connection {
             waker: Waker::noop().clone(),
             breaker: Arc::clone(&breaker),
         }));
-        (Self { wire: Arc::clone(&wire), breaker }, Driver(wire))
+        (Self { wire: Arc::clone(&wire), breaker }, Pump(wire))
     }
 
     /// Whether the server answers.
@@ -120,7 +120,7 @@ impl Connection {
             from: before + start as u64,
         }));
         wire.unwritten.extend_from_slice(calls.bytes());
-        // Nobody is woken when there is room for more: the driver goes on with what is left, and asks to be woken.
+        // Nobody is woken when there is room for more: the pump goes on with what is left, and asks to be woken.
         match wire.write(&mut Context::from_waker(Waker::noop())) {
             Ok(()) if wire.unwritten.is_empty() && !wire.is_unflushed => {}
             Ok(()) => wire.waker.wake_by_ref(),
@@ -180,7 +180,7 @@ impl Waiting {
     }
 }
 
-impl Future for Driver {
+impl Future for Pump {
     type Output = ();
 
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
@@ -196,7 +196,7 @@ impl Future for Driver {
     }
 }
 
-impl Drop for Driver {
+impl Drop for Pump {
     fn drop(&mut self) {
         lock(&self.0).close(&Trouble::Cut);
     }
@@ -287,11 +287,11 @@ mod tests {
     use super::*;
 
     /// A connection whose system keeps so many bytes, and its other end.
-    fn connection(bytes: usize) -> (Connection, Driver, DuplexStream) {
+    fn connection(bytes: usize) -> (Connection, Pump, DuplexStream) {
         let (near, far) = duplex(bytes);
         let breaker = Breaker::new(Duration::from_secs(20), instant(), Arc::default());
-        let (connection, driver) = Connection::new(near, breaker);
-        (connection, driver, far)
+        let (connection, pump) = Connection::new(near, breaker);
+        (connection, pump, far)
     }
 
     fn calls(texts: &[&str]) -> Calls {
@@ -318,8 +318,8 @@ mod tests {
 
     #[tokio::test]
     async fn each_gets_the_reply_to_its_own_call_however_slowly_bytes_pass() {
-        let (connection, driver, mut far) = connection(3);
-        tokio::spawn(driver);
+        let (connection, pump, mut far) = connection(3);
+        tokio::spawn(pump);
         // It waits for replies by now, and has to be told that there is something to write.
         tokio::task::yield_now().await;
         let awaited = [send(&connection, "first"), send(&connection, "second"), send(&connection, "third")];
@@ -335,8 +335,8 @@ mod tests {
 
     #[tokio::test]
     async fn who_goes_away_leaves_its_place_and_so_does_who_wants_no_reply() {
-        let (connection, driver, mut far) = connection(99);
-        tokio::spawn(driver);
+        let (connection, pump, mut far) = connection(99);
+        tokio::spawn(pump);
         drop(send(&connection, "gone"));
         let last = connection.send(&calls(&["two"]).asking()).unwrap();
         far.write_all(b":1\r\n:2\r\n:3\r\n").await.unwrap();
@@ -345,8 +345,8 @@ mod tests {
 
     #[tokio::test]
     async fn calls_that_go_together_are_answered_as_their_replies_come() {
-        let (connection, driver, mut far) = connection(99);
-        let driver = tokio::spawn(driver);
+        let (connection, pump, mut far) = connection(99);
+        let pump = tokio::spawn(pump);
         let mut replies = connection.send(&calls(&["first", "second", "third"])).unwrap();
         let mut written = [0; 16];
         far.read_exact(&mut written).await.unwrap();
@@ -357,13 +357,13 @@ mod tests {
         assert_eq!(next(&mut replies).await, Ok(Value::Int(2)));
         drop(far);
         assert_eq!(next(&mut replies).await, Err(Trouble::Cut));
-        timeout(Duration::from_secs(20), driver).await.expect("it goes on").unwrap();
+        timeout(Duration::from_secs(20), pump).await.expect("it goes on").unwrap();
     }
 
     #[tokio::test]
     async fn a_reply_for_which_nobody_waits_any_more_is_late() {
-        let (connection, driver, mut far) = connection(99);
-        tokio::spawn(driver);
+        let (connection, pump, mut far) = connection(99);
+        tokio::spawn(pump);
         drop(send(&connection, "gone"));
         let asking = connection.send(&calls(&["call"]).asking()).unwrap();
         far.write_all(b":1\r\n").await.unwrap();
@@ -377,20 +377,20 @@ mod tests {
 
     #[tokio::test]
     async fn a_reply_that_nobody_asked_for_ends_it() {
-        let (connection, driver, mut far) = connection(99);
-        let driver = tokio::spawn(driver);
+        let (connection, pump, mut far) = connection(99);
+        let pump = tokio::spawn(pump);
         let first = send(&connection, "call");
         far.write_all(b":1\r\n:2\r\n").await.unwrap();
         assert_eq!(reply(first).await, Ok(Value::Int(1)));
-        timeout(Duration::from_secs(20), driver).await.expect("it goes on").unwrap();
+        timeout(Duration::from_secs(20), pump).await.expect("it goes on").unwrap();
         assert_eq!(connection.send(&calls(&["call"])).err(), Some(HUNG_UP));
         assert_eq!(far.read_to_end(&mut Vec::new()).await.unwrap(), 4, "it was not closed");
     }
 
     #[tokio::test]
     async fn what_is_no_reply_ends_it_for_all() {
-        let (connection, driver, mut far) = connection(99);
-        tokio::spawn(driver);
+        let (connection, pump, mut far) = connection(99);
+        tokio::spawn(pump);
         let awaited = [send(&connection, "first"), send(&connection, "second")];
         far.write_all(b"HTTP/1.1 400 Bad Request\r\n\r\n").await.unwrap();
         for awaited in awaited {
@@ -401,9 +401,9 @@ mod tests {
     /// Only what was not sent may be sent again.
     #[tokio::test]
     async fn what_was_sent_in_part_may_have_run_and_what_was_not_has_not() {
-        let (connection, driver, far) = connection(8);
+        let (connection, pump, far) = connection(8);
         let awaited = [send(&connection, "whole"), send(&connection, "parted"), send(&connection, "unsent")];
-        drop((driver, far));
+        drop((pump, far));
         let [whole, parted, unsent] = awaited.map(reply);
         assert_eq!(whole.await, Err(Trouble::Cut));
         assert_eq!(parted.await, Err(Trouble::Cut));
@@ -412,22 +412,22 @@ mod tests {
 
     #[tokio::test]
     async fn a_peer_that_goes_away_ends_it() {
-        let (connection, driver, far) = connection(99);
-        let driver = tokio::spawn(driver);
+        let (connection, pump, far) = connection(99);
+        let pump = tokio::spawn(pump);
         let awaited = send(&connection, "call");
         drop(far);
         assert_eq!(reply(awaited).await, Err(Trouble::Cut));
-        timeout(Duration::from_secs(20), driver).await.expect("it goes on").unwrap();
+        timeout(Duration::from_secs(20), pump).await.expect("it goes on").unwrap();
     }
 
     /// A connection that broke with the very step that brought the last reply of its login was taken for one that
     /// works, and polled once more.
     #[tokio::test]
-    async fn a_driver_that_has_ended_stays_ended() {
-        let (_connection, mut driver, far) = connection(99);
+    async fn a_pump_that_has_ended_stays_ended() {
+        let (_connection, mut pump, far) = connection(99);
         drop(far);
         for _ in 0..3 {
-            (&mut driver).await;
+            (&mut pump).await;
         }
     }
 }

@@ -24,8 +24,8 @@ use tokio::time::{timeout, timeout_at};
 
 pub(crate) use self::address::Address;
 pub(crate) use self::connect::{Peer, ask_once};
-use self::connect::{connect, driven};
-use self::connection::{Connection, Driver, Replies};
+use self::connect::{connect, polled};
+use self::connection::{Connection, Pump, Replies};
 pub(crate) use self::dial::LookUps;
 use crate::calls::Calls;
 use crate::lane::Lane;
@@ -364,10 +364,10 @@ async fn keep_connected(shared: Arc<Shared>) {
             connected
         };
         match connected {
-            Ok((link, driver)) => {
+            Ok((link, pump)) => {
                 shared.open(link.clone());
                 tokio::select! {
-                    () = driver => {}
+                    () = pump => {}
                     () = link.renew.notified() => {}
                 }
                 shared.close(&link, None);
@@ -378,17 +378,17 @@ async fn keep_connected(shared: Arc<Shared>) {
 }
 
 /// Connects. A server that was away has to answer in time besides, or calls would be sent into the next silence.
-async fn set_up(shared: &Shared) -> Result<(Arc<Link>, Driver), Unconnected> {
-    let (connection, mut driver) = connect(&shared.address, Peer::Store, &shared.checked).await?;
+async fn set_up(shared: &Shared) -> Result<(Arc<Link>, Pump), Unconnected> {
+    let (connection, mut pump) = connect(&shared.address, Peer::Store, &shared.checked).await?;
     let deadline = shared.checked.settings.timeout;
     if shared.is_away() {
-        match timeout(deadline, driven(&mut driver, &connection, &cmd("PING"))).await {
+        match timeout(deadline, polled(&mut pump, &connection, &cmd("PING"))).await {
             Ok(Ok(_)) => {}
             Ok(Err(_)) => return Err(Unconnected::HungUp),
             Err(_) => return Err(Unconnected::Silent),
         }
     }
-    Ok((Arc::new(Link { connection, renew: Notify::new() }), driver))
+    Ok((Arc::new(Link { connection, renew: Notify::new() }), pump))
 }
 
 #[cfg(test)]

@@ -106,7 +106,7 @@ async fn why_a_connection_is_closed_is_known_when_its_keeper_hears_of_it() {
     let address = Address::Tcp("127.0.0.1".into(), 6379);
     let shared = Arc::new(Shared::new(address, settings.check(SCRIPT).unwrap()));
     let breaker = Breaker::new(Duration::from_secs(10), instant(), Arc::default());
-    let (connection, _driver) = Connection::new(tokio::io::empty(), breaker);
+    let (connection, _pump) = Connection::new(tokio::io::empty(), breaker);
     let link = Arc::new(Link { connection, renew: Notify::new() });
     shared.open(link.clone());
 

@@ -20,7 +20,7 @@ pub(crate) struct Group<'a> {
 struct Call<'a>(&'a mut Vec<u8>);
 
 /// One argument of many words and numbers.
-struct Text(SmallVec<[u8; 128]>);
+struct Argument(SmallVec<[u8; 128]>);
 
 /// Writes the call that takes these requests in this order.
 pub(crate) fn encode(groups: &[Group<'_>], calls: &mut Calls) {
@@ -36,7 +36,7 @@ pub(crate) fn encode(groups: &[Group<'_>], calls: &mut Calls) {
         call.argument(key);
     }
     for group in groups {
-        call.argument(&group.text().0);
+        call.argument(&group.argument().0);
     }
 }
 
@@ -58,30 +58,30 @@ impl Call<'_> {
 
 impl Group<'_> {
     /// All but the keys.
-    fn text(&self) -> Text {
+    fn argument(&self) -> Argument {
         let step = self.shapes.first().map_or(Step::Look, |shape| shape.step);
         // Looking writes nothing, however often.
         let times = if step == Step::Look { 0 } else { self.times };
-        let mut text = Text(SmallVec::new());
-        text.word(step.name());
+        let mut argument = Argument(SmallVec::new());
+        argument.word(step.name());
         for count in [times, self.shapes.len(), self.requests.len()] {
-            text.integer(count as i64);
+            argument.integer(count as i64);
         }
         for Shape { step, windows } in self.shapes {
             let (units, [one, other]) = step.arguments();
             let (windows, a, b) = windows.arguments();
-            text.word(itoa::Buffer::new().format(units));
-            text.integer(one);
-            text.integer(other);
-            text.word(windows);
-            text.integer(a);
-            text.integer(b);
+            argument.word(itoa::Buffer::new().format(units));
+            argument.integer(one);
+            argument.integer(other);
+            argument.word(windows);
+            argument.integer(a);
+            argument.integer(b);
         }
-        text
+        argument
     }
 }
 
-impl Text {
+impl Argument {
     /// Ends with a zero.
     fn word(&mut self, word: &str) {
         self.0.extend_from_slice(word.as_bytes());

@@ -38,7 +38,7 @@ const PATIENCE: Duration = Duration::from_secs(5);
 
 /// The charges of a request that lie in one slot.
 #[derive(Debug, Default)]
-pub(super) struct Group<'a> {
+pub(super) struct SlotGroup<'a> {
     charges: Vec<Charge<'a>>,
     /// Their places in the request.
     places: Vec<usize>,
@@ -81,8 +81,8 @@ pub(super) fn groups<'a>(
     charges: &[Charge<'a>],
     names: &Names,
     now: Timestamp,
-) -> Result<Vec<Group<'a>>, StoreError> {
-    let mut groups = BTreeMap::<(u16, Option<KeyText>), Group<'a>>::new();
+) -> Result<Vec<SlotGroup<'a>>, StoreError> {
+    let mut groups = BTreeMap::<(u16, Option<KeyText>), SlotGroup<'a>>::new();
     for (place, charge) in charges.iter().enumerate() {
         let counter = charge.counter();
         let (name, _) = names.of(&counter, &names.who(counter.key()), now)?;
@@ -94,9 +94,11 @@ pub(super) fn groups<'a>(
     Ok(groups.into_values().collect())
 }
 
-pub(super) fn parts<'a>(groups: &'a [Group<'a>], names: &Names) -> Vec<Part<'a>> {
-    let part =
-        |Group { charges, places }: &'a Group<'a>| Part { places, question: Question::new(charges, names) };
+pub(super) fn parts<'a>(groups: &'a [SlotGroup<'a>], names: &Names) -> Vec<Part<'a>> {
+    let part = |SlotGroup { charges, places }: &'a SlotGroup<'a>| Part {
+        places,
+        question: Question::new(charges, names),
+    };
     groups.iter().map(part).collect()
 }
 

@@ -18,11 +18,11 @@ pub(super) struct Finder<T> {
 }
 
 struct Shared<T> {
-    finding: watch::Sender<Finding<T>>,
+    latest: watch::Sender<Latest<T>>,
     again: Notify,
 }
 
-struct Finding<T> {
+struct Latest<T> {
     /// Stays when later attempts fail: it may still be right.
     found: Option<T>,
     /// Why the last attempt failed.
@@ -45,8 +45,8 @@ pub(super) trait Find: Send + Sync + 'static {
 impl<T: Clone + Send + Sync + 'static> Finder<T> {
     /// Begins to look, and never waits.
     pub(super) fn start(search: Arc<impl Find<Found = T>>) -> Self {
-        let none = Finding { found: None, trouble: None, attempts: 0, due: instant() };
-        let shared = Arc::new(Shared { finding: watch::Sender::new(none), again: Notify::new() });
+        let none = Latest { found: None, trouble: None, attempts: 0, due: instant() };
+        let shared = Arc::new(Shared { latest: watch::Sender::new(none), again: Notify::new() });
         let mut task = JoinSet::new();
         task.spawn(look(shared.clone(), search));
         Self { shared, _task: task }
@@ -62,10 +62,10 @@ impl<T: Clone + Send + Sync + 'static> Finder<T> {
     }
 
     async fn found_first(&self, deadline: Instant) -> Result<T, Trouble> {
-        let mut finding = self.shared.finding.subscribe();
-        let settled = finding.wait_for(|finding| finding.found.is_some() || finding.trouble.is_some());
-        let Ok(Ok(finding)) = timeout_at(deadline, settled).await else { return Err(Trouble::Late) };
-        match (&finding.found, &finding.trouble) {
+        let mut latest = self.shared.latest.subscribe();
+        let settled = latest.wait_for(|latest| latest.found.is_some() || latest.trouble.is_some());
+        let Ok(Ok(latest)) = timeout_at(deadline, settled).await else { return Err(Trouble::Late) };
+        match (&latest.found, &latest.trouble) {
             (Some(found), _) => Ok(found.clone()),
             (None, Some(trouble)) => Err(trouble.clone().into()),
             (None, None) => Err(Trouble::Late),
@@ -78,12 +78,12 @@ impl<T: Clone + Send + Sync + 'static> Finder<T> {
 
     /// Reads what was found last, if there is anything.
     pub(super) fn with_found<R>(&self, read: impl FnOnce(Option<&T>) -> R) -> R {
-        read(self.shared.finding.borrow().found.as_ref())
+        read(self.shared.latest.borrow().found.as_ref())
     }
 
     /// Why the last attempt failed, if it did.
     pub(super) fn trouble(&self) -> Option<Unconnected> {
-        self.shared.finding.borrow().trouble.clone()
+        self.shared.latest.borrow().trouble.clone()
     }
 
     /// Has it looked for again, soon.
@@ -94,18 +94,18 @@ impl<T: Clone + Send + Sync + 'static> Finder<T> {
     /// Has it looked for again, and waits for that; not if that does not begin before the deadline. So while nothing
     /// is to be found, one call in a while waits, and the others fail at once.
     pub(super) async fn found_anew(&self, deadline: Instant) -> Option<T> {
-        let mut finding = self.shared.finding.subscribe();
+        let mut latest = self.shared.latest.subscribe();
         let (attempts, due) = {
-            let finding = finding.borrow();
-            (finding.attempts, finding.due)
+            let latest = latest.borrow();
+            (latest.attempts, latest.due)
         };
         self.look_again();
         if due >= deadline {
             return None;
         }
-        let attempted = finding.wait_for(|finding| finding.attempts > attempts);
-        let Ok(Ok(finding)) = timeout_at(deadline, attempted).await else { return None };
-        finding.found.clone()
+        let attempted = latest.wait_for(|latest| latest.attempts > attempts);
+        let Ok(Ok(latest)) = timeout_at(deadline, attempted).await else { return None };
+        latest.found.clone()
     }
 }
 
@@ -118,12 +118,12 @@ async fn look<F: Find>(shared: Arc<Shared<F::Found>>, search: Arc<F>) {
             pace.succeeded();
         }
         let (is_lost, due) = (found.is_err(), pace.due());
-        shared.finding.send_modify(|finding| {
-            finding.attempts += 1;
-            finding.due = due;
+        shared.latest.send_modify(|latest| {
+            latest.attempts += 1;
+            latest.due = due;
             match found {
-                Ok(found) => (finding.found, finding.trouble) = (Some(found), None),
-                Err(trouble) => finding.trouble = Some(trouble),
+                Ok(found) => (latest.found, latest.trouble) = (Some(found), None),
+                Err(trouble) => latest.trouble = Some(trouble),
             }
         });
         if !is_lost {
