@@ -16,11 +16,11 @@ fn url(cluster: &Cluster) -> String {
     format!("redis+cluster://{}", cluster.nodes()[5].address())
 }
 
-/// Of a user of its own, on a Cluster.
-fn rights_of_the_readme() -> String {
-    let readme = include_str!("../../../../README.md");
+/// The rights that the guide gives a dedicated user on a Cluster.
+fn rights_of_the_guide() -> String {
+    let guide = include_str!("../../../../docs/redis.md");
     let between = |before: &str, after: &str| {
-        let (_, rest) = readme.split_once(before).unwrap();
+        let (_, rest) = guide.split_once(before).unwrap();
         rest.split_once(after).unwrap().0
     };
     let for_a_cluster = between("for a Cluster `", "`.").replace("` and `", " ");
@@ -119,11 +119,11 @@ async fn slots_that_nobody_serves_hold_nobody_up() {
     assert_eq!(answers.iter().flatten().collect::<Vec<_>>(), [&RedisError::Unreachable], "{answers:?}");
 }
 
-/// The caller has heard of neither move: the first owner names the second, and that one sends it on. It may do what the
-/// README names, among which was once not what it takes to ask for a key on its way.
+/// The caller has heard of neither move: the first owner names the second, and that one sends it on. The user has only
+/// the rights that `docs/redis.md` lists, which once left out the one to ask for a key on its way.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_slot_that_has_moved_and_moves_on_is_followed() {
-    let settings = Settings::new(Software::Redis).user("limiter", "s3cret", &rights_of_the_readme());
+    let settings = Settings::new(Software::Redis).user("limiter", "s3cret", &rights_of_the_guide());
     let cluster = Cluster::with(&settings).calm();
     let caller = patient(&url(&cluster).replace("://", "://limiter:s3cret@"));
     assert_eq!(caller.charge("alice").await, Ok(1));
