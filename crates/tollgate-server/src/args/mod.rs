@@ -102,7 +102,7 @@ pub struct ServeArgs {
     #[arg(long = "limit", value_name = "QUOTA", env = "TOLLGATE_LIMIT", allow_hyphen_values = true)]
     pub limits: Vec<Limits>,
 
-    /// Attribute that says who is counted, as in the `key` of a file: `ip` is an address, `global` is everybody together,
+    /// Attribute that makes up the key, as in the `key` of a file: `ip` is an address, `global` is everybody together,
     /// and an IPv6 address counts with its /64. For several, repeat the flag or separate them by commas [default: all
     /// attributes that the caller sends]
     #[arg(long = "key", value_name = "NAME", env = "TOLLGATE_KEY", value_delimiter = ',')]
@@ -183,7 +183,7 @@ pub struct ServeArgs {
     #[arg(value_parser = value::positive::<NonZeroU32>, allow_negative_numbers = true)]
     pub max_connections_per_peer: Option<NonZeroU32>,
 
-    /// Memory for requests and answers that are on their way, all connections together: bodies that have to be waited for,
+    /// Memory for requests and answers in flight, all connections together: bodies that have to be waited for,
     /// several requests at once over HTTP/2, and long answers that are not yet read. A request beyond it is answered 503
     #[arg(long, value_name = "SIZE", env = "TOLLGATE_BODY_MEMORY", default_value = "64MiB")]
     #[arg(value_parser = value::size, allow_negative_numbers = true)]

@@ -36,7 +36,7 @@ pub struct StoreArgs {
     #[arg(value_parser = value::layout, requires = "shared")]
     pub store_layout: Option<KeyLayout>,
 
-    /// How a key shows who is counted: as a digest, or readable
+    /// How counters in the store are named after their key: by a digest, or readable
     #[arg(long, value_name = "FORM", env = "TOLLGATE_IDENTITY", default_value = "digest")]
     #[arg(requires = "shared")]
     pub identity: IdentityForm,
@@ -109,7 +109,7 @@ pub enum OnStoreFailure {
     Local,
 }
 
-/// How who is counted is written into a key of the store.
+/// How the name of a counter in the store shows its key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum IdentityForm {
     /// Half of its SHA-256.

@@ -17,6 +17,7 @@ mod config;
 mod hostile;
 mod http2;
 mod lifecycle;
+mod manual;
 mod metrics;
 mod one_view;
 mod openapi;
