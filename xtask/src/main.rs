@@ -6,6 +6,7 @@
 mod bench;
 mod binaries;
 mod command;
+mod docs;
 mod group;
 mod node;
 mod planted;
@@ -56,6 +57,12 @@ enum Task {
         #[arg(value_name = "INDEX")]
         index: usize,
     },
+    /// Build the manual as a website with search
+    Docs {
+        /// Build nothing: check links, anchors and words of all pages, and print how the prose reads
+        #[arg(long)]
+        check: bool,
+    },
     /// Install the servers that tests start, if they are missing
     Servers,
     /// Measure, and print one RESULT line for each figure
@@ -95,6 +102,8 @@ fn run(task: Task) -> Result<Checked> {
         Task::Quick { since } => quick::run(since.as_deref())?,
         Task::Test { patience } => test::run(patience)?,
         Task::Step { index } => return test::step(index),
+        Task::Docs { check: true } => return docs::check(),
+        Task::Docs { check: false } => docs::build()?,
         Task::Servers => return servers::require(),
         Task::Bench { bench } => bench.run()?,
         Task::Prove { proof: Some(proof), .. } => proof.run()?,

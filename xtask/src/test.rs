@@ -9,6 +9,7 @@ use anyhow::{Context, Result, anyhow, ensure};
 
 use crate::binaries;
 use crate::command::{CommandLine, command, program, target_directory};
+use crate::docs;
 use crate::group;
 use crate::node;
 use crate::prove;
@@ -56,6 +57,7 @@ fn steps() -> Vec<Step> {
         Step::check("node", node::install).beside(),
         Step::check("supply chain", supply_chain).beside(),
         Step::check("advisories", advisories).beside(),
+        Step::check("manual", docs::check_and_build).beside(),
         Step::check("openssl", || system::OPENSSL.require().map(|()| Checked::Passed)).beside(),
         Step::check("test build", build_tests),
         Step::check("tests", run_tests).beside().after("test build"),

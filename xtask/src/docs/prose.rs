@@ -1,0 +1,147 @@
+//! How prose reads: words, reading grade, length of sentences, and turns that plain English does without.
+
+use std::fmt;
+
+use super::Pages;
+use super::page::Page;
+
+/// Turns that make readers stumble, in lower case, each with what to write instead.
+const TURNS: [(&str, &str); 11] = [
+    ("who is counted", "name the key"),
+    ("whom it counts", "name the key"),
+    ("who comes back", "\"clients that return\""),
+    ("of what is no", "name the thing"),
+    ("and so is what", "write two sentences"),
+    ("so it is with", "\"the same holds for\""),
+    ("so does who", "name the actor"),
+    ("goes before", "\"overrides\""),
+    ("what there is to say", "name the content"),
+    ("sees to it", "\"ensures\""),
+    ("is not to be had", "\"is unavailable\""),
+];
+
+/// What a sentence ends with.
+const ENDS: [char; 3] = ['.', '!', '?'];
+
+/// The turns that stand in prose, as lines to print.
+pub(super) fn turns(pages: &Pages) -> Vec<String> {
+    let mut found = Vec::new();
+    for (path, page) in pages {
+        for block in &page.blocks {
+            let text =
+                format!(" {} ", block.text.to_lowercase().replace(|c: char| !c.is_alphanumeric(), " "));
+            for (turn, better) in TURNS {
+                if text.contains(&format!(" {turn} ")) {
+                    let at = format!("{}:{}", path.display(), block.line);
+                    found.push(format!("{at}: \"{turn}\" reads badly; instead: {better}"));
+                }
+            }
+        }
+    }
+    found
+}
+
+/// The size of prose and how hard it is to read.
+#[derive(Debug, Default, Clone, Copy, PartialEq)]
+pub(super) struct Measure {
+    /// Of everything but code blocks.
+    all_words: usize,
+    /// In whole sentences.
+    words: usize,
+    sentences: usize,
+    syllables: usize,
+}
+
+impl Measure {
+    pub(super) fn of<'a>(pages: impl IntoIterator<Item = &'a Page>) -> Self {
+        let mut measure = Self::default();
+        for block in pages.into_iter().flat_map(|page| &page.blocks) {
+            let words: Vec<&str> = block.text.split_whitespace().filter(|word| is_word(word)).collect();
+            measure.all_words += words.len();
+            if block.is_sentences {
+                measure.words += words.len();
+                measure.syllables += words.iter().map(|word| syllables(word)).sum::<usize>();
+                measure.sentences += sentences(&block.text);
+            }
+        }
+        measure
+    }
+
+    /// The Flesch-Kincaid grade: years of school that a reader needs.
+    fn grade(self) -> f64 {
+        let (words, sentences) = (self.words.max(1) as f64, self.sentences.max(1) as f64);
+        0.39 * words / sentences + 11.8 * self.syllables as f64 / words - 15.59
+    }
+
+    fn sentence_length(self) -> f64 {
+        self.words as f64 / self.sentences.max(1) as f64
+    }
+}
+
+/// A row of the table that [`check`](super::check) prints.
+impl fmt::Display for Measure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:>6} {:>6.1} {:>15.1}", self.all_words, self.grade(), self.sentence_length())
+    }
+}
+
+fn is_word(word: &str) -> bool {
+    word.chars().any(char::is_alphanumeric)
+}
+
+/// How many sentences a block has: ends of sentences that something follows, and the end of the block.
+fn sentences(text: &str) -> usize {
+    let words: Vec<&str> = text.split_whitespace().collect();
+    let ends = words.iter().filter(|word| {
+        let word = word.trim_end_matches([')', '"', '*']);
+        word.ends_with(ENDS)
+    });
+    let is_open = words.last().is_some_and(|word| !word.trim_end_matches([')', '"']).ends_with(ENDS));
+    ends.count() + usize::from(is_open)
+}
+
+/// Groups of vowels, as good as it gets without a dictionary. A name in code is read as one thing.
+fn syllables(word: &str) -> usize {
+    let word = word.trim_matches(|c: char| !c.is_alphanumeric());
+    if !word.chars().all(|c| c.is_ascii_alphabetic() || c == '\'' || c == '-') {
+        return 1;
+    }
+    let word = word.to_ascii_lowercase();
+    let is_vowel = |c: char| "aeiouy".contains(c);
+    let groups = word.split(|c| !is_vowel(c)).filter(|group| !group.is_empty()).count();
+    let is_mute =
+        word.ends_with('e') && !word.ends_with("le") || word.ends_with("ed") && !word.ends_with("ted");
+    groups.saturating_sub(usize::from(is_mute)).max(1)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::PathBuf;
+
+    use super::*;
+
+    #[test]
+    fn names_a_turn_by_its_line_and_no_part_of_another_word() {
+        let text = "# Title\n\nThe flag goes\nbefore the file.\n\nA cargo goes beforehand.\n";
+        let pages = Pages::from([(PathBuf::from("a.md"), Page::parse(text))]);
+        assert_eq!(turns(&pages), ["a.md:3: \"goes before\" reads badly; instead: \"overrides\""]);
+    }
+
+    #[test]
+    fn measures_whole_sentences() {
+        let page = Page::parse(
+            "# A heading of six words here\n\nThe cat sat. The dog (a big one) ran!\n\n| no | row |\n|---|---|\n",
+        );
+        let measure = Measure::of([&page]);
+        assert_eq!((measure.all_words, measure.words, measure.sentences), (17, 9, 2));
+        assert_eq!(measure.syllables, 9);
+        assert!(measure.grade() < 2.0, "{measure:?}");
+    }
+
+    #[test]
+    fn counts_syllables() {
+        let words =
+            ["limit", "rate", "table", "counted", "changed", "window", "every", "x-ratelimit", "5/1m"];
+        assert_eq!(words.map(syllables), [2, 1, 2, 2, 1, 2, 3, 4, 1]);
+    }
+}
