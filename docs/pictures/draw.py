@@ -124,6 +124,35 @@ def burst(theme):
     return picture
 
 
+def request(theme):
+    """The stages of a request, each with its place, and the crate that they belong to."""
+    picture = Picture(1000, 218, "The way of a request from bytes to reply", theme)
+    stages = [
+        [("protocol", "bytes", "http/connection.rs"), ("operation", "a row of a table", "http/operations.rs"),
+         ("attributes", "what callers send", "attributes.rs")],
+        [("policies", "which match", "index/"), ("charges", "counter and cost", "matched.rs")],
+        [("store", "one atomic step", "store/"), ("decision", "a pure function", "decision.rs")],
+        [("reply", "status and body", "http/reply.rs")],
+    ]
+    crates = ["tollgate-server", "tollgate-policy", "tollgate", "tollgate-server"]
+    x = 10
+    for group, crate in zip(stages, crates):
+        width = 124 * len(group) - 10
+        picture.line(x, 40, x + width, 40, "mark", 2)
+        picture.text(x + width / 2, 28, crate, "mark", 13, weight=600)
+        for name, what, place in group:
+            picture.box(x, 58, 114, 92, "fill" if name == "store" else "box", "mark" if name == "store" else "edge")
+            picture.text(x + 57, 84, name, weight=600)
+            picture.text(x + 57, 108, what, "faint", 11)
+            picture.text(x + 57, 134, place, "faint", 10)
+            if x > 10:
+                picture.arrow(x - 10, 104, x, 104)
+            x += 124
+    picture.text(500, 184, "The library begins at the charges and ends at the decision. Only the store reads the time.", "faint", 13)
+    picture.text(500, 206, "The middleware enters at the policies, or at the charges, and replies itself.", "faint", 13)
+    return picture
+
+
 def ask(path):
     """What the service answers: status, headers that say the limit, and the body."""
     try:
@@ -185,7 +214,12 @@ def main():
         sys.exit(__doc__)
     lines = session(sys.argv[1])
     for name, theme in THEMES.items():
-        pictures = {"architecture": architecture(theme), "burst": burst(theme), "terminal": terminal(theme, lines)}
+        pictures = {
+            "architecture": architecture(theme),
+            "burst": burst(theme),
+            "request": request(theme),
+            "terminal": terminal(theme, lines),
+        }
         for what, picture in pictures.items():
             (HERE / f"{what}-{name}.svg").write_text(str(picture))
 
