@@ -65,7 +65,7 @@ struct PolicyBody<'a> {
     /// The attributes that it looks at.
     #[serde(rename = "match")]
     matches: Vec<&'a str>,
-    /// Who is counted; absent if it exempts or denies, as `settings` are.
+    /// The key; absent, like `settings`, if the policy exempts or denies.
     #[serde(skip_serializing_if = "Option::is_none")]
     key: Option<String>,
     quotas: Vec<String>,

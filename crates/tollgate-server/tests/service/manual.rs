@@ -1,29 +1,57 @@
-//! The page of the manual that lists commands and flags is what the command itself says.
+//! The reference pages of the manual are what the command and the service themselves say.
+
+#![allow(clippy::unwrap_used, reason = "this is a test")]
 
 use std::fmt::Write;
 use std::fs;
 use std::path::Path;
 
 use clap::{Arg, Command, CommandFactory};
+use serde_json::Value;
 use tollgate_server::args::Args;
 
-/// What comes after this line is generated.
-const MARK: &str = "<!-- Generated from the command's own help: do not edit below this line. -->\n";
+use crate::support::Server;
+
+/// What comes after this line of a page is generated.
+const MARK: &str = "<!-- The rest is generated. TOLLGATE_WRITE_SNAPSHOTS=1 cargo test --package tollgate-server --test service manual writes it. -->\n";
 
 #[test]
 fn the_page_of_the_command_line_is_current() {
-    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/cli.md");
-    let kept = fs::read_to_string(&file).unwrap();
-    let (written, _) = kept.split_once(MARK).unwrap();
-    let mut page = format!("{written}{MARK}");
     let mut command = Args::command();
     command.build();
-    describe(&command, "tollgate", &mut page);
+    let mut reference = String::new();
+    describe(&command, "tollgate", &mut reference);
+    expect_reference("cli.md", &reference);
+}
+
+#[test]
+fn the_page_of_the_http_api_is_current() {
+    let document = Server::start(&["--limit", "5/1d"]).admin_get("/openapi.json").json();
+    let mut reference = String::from("\n## Every operation\n");
+    for (path, methods) in document["paths"].as_object().unwrap() {
+        for (method, operation) in methods.as_object().unwrap().iter().filter(|(method, _)| *method != "head")
+        {
+            operation_of(&method.to_uppercase(), path, operation, &mut reference);
+        }
+    }
+    reference.push_str("\n## Every body\n");
+    for (name, schema) in document["components"]["schemas"].as_object().unwrap() {
+        body(name, schema, &mut reference);
+    }
+    expect_reference("http.md", &reference);
+}
+
+/// Fails unless the generated part of a page is this one; `TOLLGATE_WRITE_SNAPSHOTS=1` writes it.
+fn expect_reference(page: &str, reference: &str) {
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs").join(page);
+    let kept = fs::read_to_string(&file).unwrap();
+    let (written, _) = kept.split_once(MARK).unwrap();
+    let current = format!("{written}{MARK}{reference}");
     if std::env::var_os("TOLLGATE_WRITE_SNAPSHOTS").is_some() {
-        fs::write(&file, &page).unwrap();
+        fs::write(&file, &current).unwrap();
         return;
     }
-    assert!(kept == page, "docs/cli.md is out of step; TOLLGATE_WRITE_SNAPSHOTS=1 writes:\n{page}");
+    assert!(kept == current, "docs/{page} is out of step; TOLLGATE_WRITE_SNAPSHOTS=1 writes:\n{current}");
 }
 
 /// A section for each command that does something, with its arguments.
@@ -31,9 +59,8 @@ fn describe(command: &Command, name: &str, page: &mut String) {
     if !command.has_subcommands() {
         let about = command.get_long_about().or(command.get_about()).unwrap();
         writeln!(page, "\n## {name}\n\n{about}.\n").unwrap();
-        for argument in
-            command.get_arguments().filter(|argument| !argument.is_hide_set() && argument.get_id() != "help")
-        {
+        let shown = |argument: &&Arg| !argument.is_hide_set() && argument.get_id() != "help";
+        for argument in command.get_arguments().filter(shown) {
             writeln!(page, "- {}", entry(argument)).unwrap();
         }
     }
@@ -56,4 +83,65 @@ fn entry(argument: &Arg) -> String {
         write!(entry, " Variable: `{}`.", variable.to_string_lossy()).unwrap();
     }
     entry
+}
+
+/// A section with what an operation does, where it is served, what it takes and how it answers.
+fn operation_of(method: &str, path: &str, operation: &Value, page: &mut String) {
+    let listeners: Vec<_> =
+        operation["tags"].as_array().unwrap().iter().map(|tag| tag.as_str().unwrap()).collect();
+    let summary = operation["summary"].as_str().unwrap();
+    write!(page, "\n### {method} {path}\n\n{summary}. Listeners: {}.", listeners.join(", ")).unwrap();
+    if let Some(body) = reference(&operation["requestBody"]["content"]["application/json"]["schema"]) {
+        write!(page, " Body: {body}.").unwrap();
+    }
+    page.push_str("\n\n| Status | Body | Means |\n|---|---|---|\n");
+    for (status, reply) in operation["responses"].as_object().unwrap() {
+        let content = reply["content"].as_object().into_iter().flatten().next();
+        let body = content.and_then(|(_, content)| reference(&content["schema"])).unwrap_or_default();
+        writeln!(page, "| {status} | {body} | {} |", cell(&reply["description"])).unwrap();
+    }
+}
+
+/// A section with the fields of a body, or with the values of a word.
+fn body(name: &str, schema: &Value, page: &mut String) {
+    writeln!(page, "\n### {name}\n\n{}", cell(&schema["description"])).unwrap();
+    if let Some(words) = schema["enum"].as_array() {
+        let words: Vec<_> = words.iter().map(|word| format!("`{}`", word.as_str().unwrap())).collect();
+        writeln!(page, "\nOne of {}.", words.join(", ")).unwrap();
+    }
+    let Some(fields) = schema["properties"].as_object() else { return };
+    page.push_str("\n| Field | Type | Means |\n|---|---|---|\n");
+    let required = schema["required"].as_array();
+    for (field, schema) in fields {
+        let is_required = required.is_some_and(|required| required.iter().any(|name| name == field));
+        let optional = if is_required { "" } else { ", optional" };
+        writeln!(page, "| `{field}` | {}{optional} | {} |", kind(schema), cell(&schema["description"]))
+            .unwrap();
+    }
+}
+
+/// The type of a value, or the name of its schema.
+fn kind(schema: &Value) -> String {
+    if let Some(reference) = reference(schema) {
+        return reference;
+    }
+    if let Some(items) = schema.get("items") {
+        return format!("list of {}", kind(items));
+    }
+    match &schema["type"] {
+        Value::String(kind) => kind.clone(),
+        Value::Array(kinds) => kinds.iter().filter_map(Value::as_str).collect::<Vec<_>>().join(" or "),
+        _ => String::new(),
+    }
+}
+
+/// The name of the schema that this one refers to.
+fn reference(schema: &Value) -> Option<String> {
+    let direct = schema["$ref"].as_str();
+    let name = direct.or_else(|| schema["allOf"][0]["$ref"].as_str())?.rsplit('/').next()?;
+    Some(format!("`{name}`"))
+}
+
+fn cell(text: &Value) -> String {
+    text.as_str().unwrap_or_default().replace('\n', " ").replace('|', "\\|")
 }
