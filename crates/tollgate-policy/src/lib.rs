@@ -2,27 +2,6 @@
 //!
 //! A file of policies turns what a caller says of its request, its [`Attributes`], into charges of a store.
 //!
-//! ```text
-//! YAML ─▶ tree ─▶ raw file ─▶ resolved policies ─▶ index ─▶ matched ─▶ charges
-//!         text    sections,   checked values,      which    conditions, keys,
-//!         with    all as      defaults filled in   policies overrides   costs
-//!         places  written                          may match
-//! ```
-//!
-//! Everything before the index happens once, when a file is loaded, and collects every [`Problem`] with its line
-//! and column. What is behind it is done for each request and fails only for what the request lacks.
-//!
-//! Above them is the [`PolicyLimiter`], which asks a store and can be given other policies while it runs. Policies can
-//! be [made in code](Policy::builder) as well. What holds where several policies apply to one request is said
-//! [there](PolicyLimiter#where-several-policies-apply).
-//!
-//! # Features
-//!
-//! - `file`: files of policies ([`Config`]), with the parser of YAML, the [schema](json_schema), and quotas of the calendar.
-//!   It is not on by default: policies that are made in code need nothing of it.
-//!
-//! # Examples
-//!
 //! ```
 //! use tollgate_policy::{Attributes, Config, Outcome};
 //!
@@ -46,6 +25,32 @@
 //! assert_eq!(refusal.to_string(), "policy `login`: no attribute says who is to be counted: `ip` is missing");
 //! # Ok::<(), tollgate_policy::ConfigError>(())
 //! ```
+//!
+//! # The way of a request
+//!
+//! ```text
+//! YAML ─▶ tree ─▶ raw file ─▶ resolved policies ─▶ index ─▶ matched ─▶ charges
+//!         text    sections,   checked values,      which    conditions, keys,
+//!         with    all as      defaults filled in   policies overrides   costs
+//!         places  written                          may match
+//! ```
+//!
+//! The stages before the index run once, when a file is loaded, and collect every [`Problem`] with its line and column.
+//! The stages after it run for each request, and fail only if the request lacks something.
+//!
+//! A [`PolicyLimiter`] asks a store, and takes new policies while it runs. Policies can be [made in
+//! code](Policy::builder) as well. Several policies can apply to one request:
+//! [`PolicyLimiter`](PolicyLimiter#where-several-policies-apply) has the rules.
+//!
+//! # Features
+//!
+//! None is on by default: policies that are made in code need nothing of it.
+//!
+//! | Feature | Adds |
+//! |---|---|
+//! | `file` | files of policies ([`Config`]), with the parser of YAML, the [schema](json_schema), and quotas by the calendar |
+//!
+//! `docs/policies.md` in the repository documents every key of a file, with recipes.
 
 mod attributes;
 mod builder;

@@ -19,6 +19,9 @@
 //! # }
 //! ```
 //!
+//! The manual in `docs/` of the repository goes on: `redis.md` for servers, rights and passwords, `outages.md` for
+//! decisions while the server is away. The crate has no optional features.
+//!
 //! # What is stored
 //!
 //! One plain integer for each counter, to be read with `GET`. Its key is
@@ -56,7 +59,7 @@
 //! ([`StoreError::may_have_charged`](tollgate::StoreError::may_have_charged)): it may have been counted, and then is
 //! counted once.
 //!
-//! Who was denied is denied again without asking the server until the window ends, for a second at most. Such
+//! A denied key is denied again without asking the server until the window ends, for a second at most. Such
 //! answers have the source [`Local`](tollgate::Source::Local). They are judged by this request's own limit and cost,
 //! forgotten when this process refunds, resets or sets the counter, and not given where denials are counted. What
 //! another process gives back is seen within a second, and so are a step of the server's clock and a refund whose

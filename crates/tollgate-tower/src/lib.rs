@@ -27,10 +27,10 @@
 //!                                     for
 //! ```
 //!
-//! A [`RateLimitLayer`] has one [`Rule`] for all requests, and others for the routes that need them. Whom a request
-//! is counted for is found by an [extractor](key); what clients are told of their limits is chosen by
-//! [format](headers). Counters are those of a [`Limiter`](tollgate::Limiter) in this process, where a request is decided
-//! on without an allocation for a future, or of a [`SharedLimiter`](tollgate::SharedLimiter) in Redis or Valkey.
+//! A [`RateLimitLayer`] has one [`Rule`] for all requests, and others for the routes that need them. An
+//! [extractor](key) finds the key of a request, and a [format](headers) decides which limit headers clients see.
+//! Counters are those of a [`Limiter`](tollgate::Limiter) in this process, where a decision allocates no future, or of
+//! a [`SharedLimiter`](tollgate::SharedLimiter) in Redis or Valkey.
 //!
 //! | wanted | see |
 //! |---|---|
@@ -48,7 +48,7 @@
 //!
 //! # gRPC
 //!
-//! Whoever sends `content-type: application/grpc` is answered as gRPC has it: RESOURCE_EXHAUSTED for a denial, with
+//! A request with `content-type: application/grpc` gets a gRPC status: RESOURCE_EXHAUSTED for a denial, with
 //! the time to wait as `google.rpc.RetryInfo`, UNAVAILABLE for a store in trouble, INVALID_ARGUMENT or UNAUTHENTICATED
 //! for a missing or wrong identity, INTERNAL for a request that the store can never count and for other mistakes in how
 //! the service is set up. A method is a route: `POST /package.Service/Method`.
@@ -57,12 +57,16 @@
 //!
 //! None is on by default.
 //!
-//! - `axum`: the address of the peer and the matched route as axum tells them, and its bodies.
-//! - `jwt`: claims of verified tokens as keys.
-//! - `policy`: policies of `tollgate-policy` in place of a limiter and a key. To read them from files, depend on that
-//!   crate with its feature `file`.
-//! - `tonic`: the address of the peer as tonic tells it, and its bodies.
-//! - `tokio`: a [`Reservation`] over a store that has to be waited for can be dropped; a task gives back its units.
+//! | Feature | Adds |
+//! |---|---|
+//! | `axum` | axum's peer address, matched route and bodies |
+//! | `jwt` | claims of verified tokens as keys |
+//! | `policy` | policies of `tollgate-policy` instead of a limiter and a key. To read them from files, depend on that crate with its feature `file` |
+//! | `tonic` | tonic's peer address and bodies |
+//! | `tokio` | a [`Reservation`] over a shared store can be dropped: a task gives back its units |
+//!
+//! The manual in `docs/` of the repository goes on: `middleware.md` lists the examples, `warnings.md` the codes of
+//! warnings.
 
 mod after;
 #[cfg(feature = "policy")]

@@ -169,6 +169,17 @@ mod tests {
     use super::*;
 
     #[test]
+    fn the_manual_lists_every_code() {
+        let manual = include_str!("../../../docs/warnings.md");
+        let listed = manual.matches("| `TG").count();
+        assert_eq!(listed, COUNT);
+        for number in 1..=COUNT {
+            let code = format!("| `TG{}` |", 1_000 + number);
+            assert!(manual.contains(&code), "docs/warnings.md lacks {code}");
+        }
+    }
+
+    #[test]
     fn proxies_of_ones_own_have_private_addresses() {
         let is_private = |text: &str| is_private(text.parse().unwrap());
         for private in [

@@ -1,7 +1,7 @@
 //! Exact fixed-window rate limiting: may this key do this now?
 //!
-//! Time is cut into windows, each key has one counter a window, and one atomic step counts and decides. Five
-//! requests a minute means that the sixth is denied, with the exact time to wait.
+//! Time is cut into windows, each key has one counter in each window, and one atomic step counts and decides. At five
+//! requests a minute, the sixth is denied with the exact time to wait.
 //!
 //! ```
 //! use tollgate::{Limiter, Quota};
@@ -14,7 +14,9 @@
 //! # Ok::<(), tollgate::Full>(())
 //! ```
 //!
-//! The [`guide`] goes on from here. A request takes this way through the types:
+//! The [`guide`] goes on from here: costs, several quotas, refunds, waiting, and tests. The manual in `docs/` of the
+//! repository has the exact promises (`semantics.md`) and measurements (`performance.md`). A request takes this way
+//! through the types:
 //!
 //! ```text
 //! (Quota, Key, cost) = Charge ──▶ Store ──▶ Counted ──▶ Decision ──▶ Receipt
@@ -27,9 +29,11 @@
 //!
 //! None is on by default, and none changes what the others do.
 //!
-//! - `calendar`: days, weeks, months and years in a time zone.
-//! - `serde`: quotas as strings in configuration.
-//! - `testing`: a limiter whose time stands still, a store that denies nobody, and assertions, for tests of your own.
+//! | Feature | Adds |
+//! |---|---|
+//! | `calendar` | days, weeks, months and years in a time zone |
+//! | `serde` | quotas as strings in configuration |
+//! | `testing` | for your own tests: a limiter with a clock that stands still, a store that denies nobody, and assertions |
 
 #[cfg(feature = "calendar")]
 mod calendar;
