@@ -161,7 +161,7 @@ impl PolicyBuilder {
         self
     }
 
-    /// Sets who is counted.
+    /// Sets the key.
     #[must_use]
     pub fn key(mut self, identity: Identity) -> Self {
         self.policy.identity = identity;

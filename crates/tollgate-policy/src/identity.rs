@@ -1,4 +1,4 @@
-//! Who is counted: from a request's attributes to a key.
+//! From the attributes of a request to a key.
 
 use std::collections::HashSet;
 use std::fmt;
@@ -32,7 +32,7 @@ pub enum Identity {
     FirstOf(Box<[Identity]>),
 }
 
-/// Why a request does not say who is counted: never a key that many share.
+/// Why a request has no key; it never gets one that many share.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 #[error("no attribute says who is to be counted{}", and_why(self))]
 pub struct NoKey<'a> {
@@ -48,7 +48,7 @@ pub struct NoKey<'a> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Choices<'a>(&'a [Identity]);
 
-/// What is wrong with an attribute that is to say who is counted. Of several choices, the greatest is told.
+/// What is wrong with a key attribute. Of several choices, the greatest is told.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Error)]
 #[non_exhaustive]
 pub enum KeyFault {

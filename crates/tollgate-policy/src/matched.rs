@@ -34,7 +34,7 @@ pub enum Outcome<'a> {
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum Refusal {
-    /// The request does not say who is to be counted.
+    /// The request has no key attribute.
     #[error("policy `{policy}`: {no_key}")]
     MissingKey {
         /// The policy's name.
@@ -134,7 +134,7 @@ struct Limited {
 /// What has to be known of a request, each with what stands before it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Needed {
-    /// Who is counted: enough to forget a counter or to set it.
+    /// The key: enough to forget a counter or to set it.
     Counters,
     /// The cost: enough to charge it without asking for room, or to give it back.
     Cost,

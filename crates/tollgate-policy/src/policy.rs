@@ -1,4 +1,4 @@
-//! A policy: what it matches, whom it counts, and by which quotas.
+//! A policy: what it matches, its key and its quotas.
 
 use std::fmt;
 
@@ -75,7 +75,7 @@ pub enum Mode {
     Enforce,
 }
 
-/// What happens to a request that does not say who is to be counted.
+/// What happens to a request without a key attribute.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum OnMissingKey {
     /// It is the caller's error.
@@ -210,7 +210,7 @@ impl Policy {
         self.mode
     }
 
-    /// Who is counted.
+    /// The key.
     #[must_use]
     pub const fn identity(&self) -> &Identity {
         &self.identity

@@ -1,4 +1,4 @@
-//! Who is counted, as it is written.
+//! Keys in their written form.
 
 use std::borrow::Cow;
 
@@ -11,7 +11,7 @@ use crate::problem::Problems;
 use crate::{Attributes, Grouping, Identity, Position, ProblemKind};
 
 section! {
-    /// Who is counted, where a name alone does not say it.
+    /// A key that takes more than a name.
     RawKey("a key") {
         /// The first of these that a request has.
         "first_of" first_of: Vec<At<Identity>>,

@@ -68,7 +68,7 @@ section! {
         "deny_status" deny_status: Status,
         /// Whether a denied request uses up what it was denied.
         "count_denied" count_denied: bool,
-        /// What happens to a request that does not say who is to be counted.
+        /// What happens to a request without a key attribute.
         "on_missing_key" on_missing_key: OnMissingKey,
     }
 }

@@ -11,7 +11,7 @@ use crate::problem::Problems;
 use crate::{Conditions, Identity, Mode, OnMissingKey, Position, ProblemKind};
 
 section! {
-    /// A named rule: what it matches, whom it counts, its quotas.
+    /// A named rule: what it matches, its key and its quotas.
     RawPolicy("a policy", "{ name: login, key: [ip], quotas: [5/1m] }") {
         /// The name, under which it is counted and reported. Under another name counters start anew.
         #[schemars(required, regex(pattern = r"^[A-Za-z0-9_.-]{1,64}$"))]
@@ -20,7 +20,7 @@ section! {
         "description" description: Box<str>,
         /// Attributes and what has to hold of them; all lines. Left out: any request.
         "match" conditions: Conditions,
-        /// Who is counted: an attribute, several together, the first there is of some, or `global`.
+        /// The key: an attribute, several together, the first of some that a request has, or `global`.
         "key" key: Identity,
         /// The quotas, all or nothing, or `unlimited`.
         "quotas" quotas: PolicyQuotas,
@@ -38,7 +38,7 @@ section! {
         "cost" cost: RawCost,
         /// Whether a denied request uses up what it was denied.
         "count_denied" count_denied: bool,
-        /// What happens to a request that does not say who is to be counted.
+        /// What happens to a request without a key attribute.
         "on_missing_key" on_missing_key: OnMissingKey,
         /// What is answered while the store cannot.
         "on_store_failure" on_store_failure: FailureWord,

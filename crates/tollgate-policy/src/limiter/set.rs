@@ -18,7 +18,7 @@ pub struct PolicySet {
     since: Timestamp,
     /// One for each policy. A policy that stays keeps its figures.
     counters: Box<[Arc<Counters>]>,
-    /// Since when each policy counts whom it counts; `None` if it always has.
+    /// Since when each policy has had its key; `None` if it always has.
     counting_since: Box<[Option<Timestamp>]>,
     unlimited: Arc<AtomicU64>,
     unmatched: Arc<AtomicU64>,

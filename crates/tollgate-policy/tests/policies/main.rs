@@ -6,6 +6,7 @@
 mod changes;
 mod charges;
 mod limiter;
+mod manual;
 mod recipes;
 mod texts;
 mod view;
