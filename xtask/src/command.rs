@@ -97,6 +97,13 @@ impl CommandLine {
         self.to_command()?.spawn().with_context(|| format!("cannot run `{self}`"))
     }
 
+    /// Starts it and drops what it writes.
+    pub(crate) fn spawn_quiet(&self) -> Result<Child> {
+        let mut command = self.to_command()?;
+        command.stdout(Stdio::null()).stderr(Stdio::null());
+        command.spawn().with_context(|| format!("cannot run `{self}`"))
+    }
+
     /// Starts it and returns what it writes to its standard output.
     pub(crate) fn spawn_piped(&self) -> Result<(Child, ChildStdout)> {
         let mut child = self

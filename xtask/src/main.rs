@@ -6,12 +6,16 @@
 mod bench;
 mod binaries;
 mod command;
+mod deploy;
+mod dist;
 mod docs;
 mod group;
+mod install;
 mod node;
 mod planted;
 mod prove;
 mod prove_all;
+mod publish;
 mod quick;
 mod servers;
 mod service;
@@ -20,6 +24,7 @@ mod stopwatch;
 mod system;
 mod test;
 mod tools;
+mod upgrade;
 
 use std::path::Path;
 use std::process::ExitCode;
@@ -63,6 +68,8 @@ enum Task {
         #[arg(long)]
         check: bool,
     },
+    /// Build the static binary, its manual pages and its completions, for packages and images
+    Dist,
     /// Install the servers that tests start, if they are missing
     Servers,
     /// Measure, and print one RESULT line for each figure
@@ -104,6 +111,7 @@ fn run(task: Task) -> Result<Checked> {
         Task::Step { index } => return test::step(index),
         Task::Docs { check: true } => return docs::check(),
         Task::Docs { check: false } => docs::build()?,
+        Task::Dist => println!("{}", dist::build()?.display()),
         Task::Servers => return servers::require(),
         Task::Bench { bench } => bench.run()?,
         Task::Prove { proof: Some(proof), .. } => proof.run()?,

@@ -6,15 +6,25 @@ use anyhow::{Result, bail, ensure};
 use clap::Subcommand;
 
 use crate::command::{CommandLine, command, program, target_directory};
+use crate::deploy;
+use crate::install;
 use crate::planted;
+use crate::publish;
 use crate::servers;
 use crate::service::Service;
 use crate::tools;
+use crate::upgrade;
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Proof {
     /// Check the alert rules in examples/alerts, and what they do minute by minute
     Alerts,
+    /// Check the unit, the chart, the manifest and the compose file in deploy/ with the tools that read them
+    Deploy {
+        /// Write the manifest that the chart renders, instead of comparing it
+        #[arg(long)]
+        write: bool,
+    },
     /// Try to break what /openapi.json promises, with generated requests on both listeners; then send malformed inputs, and
     /// measure what slow clients cost others
     Http {
@@ -32,6 +42,8 @@ pub(crate) enum Proof {
         #[arg(long, default_value_t = 1)]
         seed: u64,
     },
+    /// Build the static binary and run it in an empty root, as the image does; measure its size, start and memory
+    Install,
     /// Run the models of the memory store with more threads, and in more of their orders, than the tests do; then
     /// crowds of threads in thousands of orders chosen by shuttle
     Memory {
@@ -72,6 +84,8 @@ pub(crate) enum Proof {
         #[arg(long)]
         planted: bool,
     },
+    /// Package each crate and build it from its package; no dependency may need a newer Rust than we promise
+    Publish,
     /// Charge the library and the service on the real clock around the ends of windows, and count what they admit
     Realtime {
         /// How long, in all
@@ -107,6 +121,12 @@ pub(crate) enum Proof {
         /// Show instead that bugs which are planted in a copy of the sources are found
         #[arg(long)]
         planted: bool,
+    },
+    /// Exchange two versions of the service for each other behind nginx, on one store, while clients charge
+    Upgrade {
+        /// The commit of the older version
+        #[arg(long, value_name = "COMMIT", default_value = upgrade::OLDEST)]
+        from: String,
     },
 }
 
@@ -145,6 +165,7 @@ impl Proof {
     pub(crate) fn run(self) -> Result<()> {
         match self {
             Self::Alerts => alerts(),
+            Self::Deploy { write } => deploy::prove(write),
             Self::Http { inputs: Some(inputs), seed, .. } => malformed(&inputs.to_string(), seed),
             Self::Http { slow: Some(clients), .. } => slow(&clients.to_string()),
             Self::Http { examples, seed, .. } => {
@@ -152,17 +173,20 @@ impl Proof {
                 malformed(MALFORMED_INPUTS, seed)?;
                 slow(SLOW_CLIENTS)
             }
+            Self::Install => install::prove(),
             Self::Memory { seconds, crowds } => memory(seconds, crowds),
             Self::Miri => miri(),
             Self::Mutations { inputs, seed } => mutations(inputs, seed),
             Self::Parser { seconds } => parser(seconds),
             Self::Policies { planted: true, .. } => planted::POLICIES.run(),
             Self::Policies { files, seed, planted: false } => policies(files, seed),
+            Self::Publish => publish::prove(),
             Self::Realtime { minutes } => realtime(minutes * 60),
             Self::Redis { rounds, seed, fault } => redis(rounds, seed, fault),
             Self::Reloads { reloads: count } => reloads(count),
             Self::Sim { planted: true, .. } => planted::SIM.run(),
             Self::Sim { schedules, seed, planted: false } => sim(schedules, seed),
+            Self::Upgrade { from } => upgrade::prove(&from),
         }
     }
 }

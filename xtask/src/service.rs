@@ -60,7 +60,7 @@ impl Drop for Service {
 }
 
 /// An address that nobody listened on a moment ago.
-fn free_address() -> Result<SocketAddr> {
+pub(crate) fn free_address() -> Result<SocketAddr> {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).context("no free port")?;
     Ok(listener.local_addr()?)
 }

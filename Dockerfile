@@ -1,0 +1,28 @@
+# The image of the service: one static program and a bundle of public CAs.
+#
+#   docker build --build-arg COMMIT="$(git rev-parse HEAD)" -t tollgate .
+#   docker run --rm --read-only -p 8080:8080 -e TOLLGATE_LIMIT=5/1m tollgate
+
+FROM rust:1.95-bookworm AS build
+WORKDIR /src
+COPY . .
+# What `tollgate --version --verbose` names; without it the commit is unknown.
+ARG COMMIT
+# With --target, the flags reach the program and not what runs during its build.
+RUN target="$(rustc -vV | sed -n 's/^host: //p')" \
+ && TOLLGATE_COMMIT="$COMMIT" RUSTFLAGS="-C target-feature=+crt-static" CARGO_PROFILE_RELEASE_STRIP=symbols \
+    cargo build --locked --release --package tollgate-server --target "$target" \
+ && cp "target/$target/release/tollgate" /tollgate
+
+FROM scratch
+COPY --from=build /etc/ssl/certs/ca-certificates.crt /etc/ssl/certs/
+COPY --from=build /tollgate /tollgate
+COPY LICENSE-APACHE LICENSE-MIT /licenses/
+# Nobody of the host.
+USER 65532:65532
+# The admin listener stays on loopback: only processes in the same network namespace reach it.
+ENV TOLLGATE_LISTEN=0.0.0.0:8080 TOLLGATE_METRICS_LISTEN=0.0.0.0:9100
+EXPOSE 8080 9100
+HEALTHCHECK --interval=10s --timeout=6s --start-period=2s CMD ["/tollgate", "check", "--health"]
+ENTRYPOINT ["/tollgate"]
+CMD ["serve"]

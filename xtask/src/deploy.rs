@@ -1,0 +1,128 @@
+//! `cargo xtask prove deploy`: what is in `deploy/`, by the tools of those who use it.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, ensure};
+
+use crate::command::{command, program, target_directory};
+use crate::system::Package;
+use crate::tools;
+
+const SYSTEMD: Package = Package { name: "systemd", probe: "command -v systemd-analyze" };
+const GO: Package = Package { name: "golang-go", probe: "command -v go" };
+
+/// The versions that the proof is known to work with.
+const HELM: &str = "helm.sh/helm/v3/cmd/helm@v3.19.0";
+const VALIDATORS: [&str; 2] = ["kubernetes-validate==1.37.0", "check-jsonschema==0.39.0"];
+
+const UNIT: &str = "deploy/systemd/tollgate.service";
+const CHART: &str = "deploy/helm/tollgate";
+/// The chart with its own values, for those who have no Helm.
+const MANIFEST: &str = "deploy/kubernetes/tollgate.yaml";
+
+/// The values that turn on whatever the chart has.
+const EVERYTHING: &str = "deploy/helm/everything.yaml";
+
+/// Ten times the exposure that `systemd-analyze security` may find.
+const MAX_EXPOSURE: &str = "20";
+
+/// Checks everything; with `write`, writes the rendered manifest instead of comparing it.
+pub(crate) fn prove(write: bool) -> Result<()> {
+    unit()?;
+    chart(write)?;
+    compose()?;
+    println!("RESULT prove/deploy violations=0");
+    Ok(())
+}
+
+fn unit() -> Result<()> {
+    SYSTEMD.require()?;
+    let security =
+        command("systemd-analyze security --offline=true --no-pager --threshold").argument(MAX_EXPOSURE);
+    let (said, outcome) = security.argument(UNIT).say()?;
+    println!("{}", said.lines().last().unwrap_or_default());
+    outcome?;
+    // With a program that is there, and without the pages of a package that is not installed.
+    let text = fs::read_to_string(UNIT)?;
+    let text = text.replace("/usr/bin/tollgate", "/bin/true");
+    let text = text.lines().filter(|line| !line.starts_with("Documentation=")).collect::<Vec<_>>().join("\n");
+    let folder = target_directory()?.join("unit");
+    fs::create_dir_all(&folder)?;
+    let copy = folder.join("tollgate.service");
+    fs::write(&copy, text)?;
+    command("systemd-analyze verify").argument(copy).run()
+}
+
+fn chart(write: bool) -> Result<()> {
+    let helm = helm()?;
+    let (folder, validator) = (target_directory()?.join("chart"), validator("kubernetes-validate")?);
+    fs::create_dir_all(&folder)?;
+    let everything = ["--values", EVERYTHING];
+    for (name, values) in [("default", &[][..]), ("everything", &everything)] {
+        program(&helm).arguments(["lint", "--strict", CHART]).arguments(values).run()?;
+        let rendered = rendered(&helm, values)?;
+        // What is of Kubernetes itself; a ServiceMonitor is of the Prometheus operator.
+        let own = rendered.split("\n---\n").filter(|document| !document.contains("kind: ServiceMonitor"));
+        let file = folder.join(format!("{name}.yaml"));
+        fs::write(&file, own.collect::<Vec<_>>().join("\n---\n"))?;
+        program(&validator).argument("--strict").argument(&file).run()?;
+        if name == "default" {
+            match write {
+                true => fs::write(MANIFEST, &rendered)?,
+                false => ensure!(
+                    fs::read_to_string(MANIFEST)? == rendered,
+                    "{MANIFEST} is not what the chart renders: run `cargo xtask prove deploy --write`"
+                ),
+            }
+        }
+    }
+    let open_admin = ["--set-json", r#"networkPolicy.adminFrom=[{"podSelector":{}}]"#];
+    ensure!(rendered(&helm, &open_admin).is_err(), "the admin listener is opened without tokens");
+    Ok(())
+}
+
+fn rendered(helm: &Path, values: &[&str]) -> Result<String> {
+    program(helm)
+        .arguments(["template", "tollgate", CHART, "--namespace", "tollgate"])
+        // One that Go has built takes the cluster for an old one.
+        .arguments(["--kube-version", "1.34.0"])
+        .arguments(values)
+        .read()
+}
+
+/// The program that is installed, or one that is built under the target directory.
+fn helm() -> Result<PathBuf> {
+    if command("helm version").succeeds() {
+        return Ok("helm".into());
+    }
+    let folder = target_directory()?.join("helm");
+    if !folder.join("helm").exists() {
+        GO.require()?;
+        let path = folder.to_str().context("the target directory is no text")?;
+        command("go install").argument(HELM).environment("GOBIN", path).run()?;
+    }
+    Ok(folder.join("helm"))
+}
+
+/// The program, installed into a virtual environment under the target directory.
+fn validator(name: &str) -> Result<PathBuf> {
+    let environment = target_directory()?.join("validators");
+    tools::make_environment(&environment)?;
+    let python = environment.join("bin/python");
+    program(&python).arguments(["-m", "pip", "install", "--quiet"]).arguments(VALIDATORS).run()?;
+    Ok(environment.join("bin").join(name))
+}
+
+fn compose() -> Result<()> {
+    let file = "deploy/compose/compose.yaml";
+    program(&validator("check-jsonschema")?)
+        .arguments(["--builtin-schema", "vendor.compose-spec", file])
+        .run()?;
+    if command("docker compose version").succeeds() {
+        command("docker compose --file").argument(file).arguments(["config", "--quiet"]).run()?;
+    } else {
+        println!("docker compose is not there: the file was held against its schema alone");
+    }
+    Ok(())
+}

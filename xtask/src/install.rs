@@ -1,0 +1,310 @@
+//! `cargo xtask prove install`: the static binary in an empty root, as it runs in the image.
+
+use std::fs;
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpStream, UdpSocket};
+use std::path::{Path, PathBuf};
+use std::process::Child;
+use std::thread;
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail, ensure};
+use serde_json::Value;
+
+use crate::command::{CommandLine, command, program, target_directory};
+use crate::dist;
+use crate::servers;
+use crate::service::free_address;
+use crate::stopwatch::Stopwatch;
+
+/// Of the binary and the bundle of public CAs, which are all that is in the image.
+const MAX_IMAGE_BYTES: u64 = 15_000_000;
+
+const STARTS: usize = 21;
+const PATIENCE: Duration = Duration::from_secs(60);
+const PUBLIC_CAS: &str = "/etc/ssl/certs/ca-certificates.crt";
+
+/// The address of a name server for names that are in no file.
+const NAME_SERVER: &str = "127.0.0.77";
+
+/// Runs the program in the root, which nobody can write to, as a user without rights.
+const IN_ROOT: &str = "mount --bind \"$0\" \"$0\" && mount --options remount,bind,ro \"$0\" && \
+                       exec chroot --userspec=65532:65532 \"$0\" /tollgate \"$@\"";
+
+pub(crate) fn prove() -> Result<()> {
+    ensure!(command("id -u").read()?.trim() == "0", "only root can change the root directory of a program");
+    servers::require()?;
+    let dist = dist::build()?;
+    let binary = dist.join("tollgate");
+    let root = Root::make(&binary)?;
+    expect_version(&root)?;
+    let image = fs::metadata(&binary)?.len() + fs::metadata(PUBLIC_CAS)?.len();
+    ensure!(image < MAX_IMAGE_BYTES, "the image would have {image} bytes");
+
+    name_server()?;
+    root.serves_days_of_a_zone()?;
+    let store = Store::start(&root)?;
+    for name in ["by-hosts.test", "by-dns.test"] {
+        root.serves_from(&format!("rediss://{name}:{}", store.tls.port()))?;
+        println!("{name}: counted by the store, over TLS");
+    }
+
+    let memory = median_start(&binary, &[])?;
+    let url = format!("redis://{}", store.plain);
+    let redis = median_start(&binary, &["--store", &url, "--on-store-failure", "closed"])?;
+    let (anonymous, of_files) = memory_at_rest(&binary)?;
+    println!(
+        "RESULT prove/install image_bytes={image} start_ms={:.1} start_redis_ms={:.1} anonymous_kib={anonymous} \
+         file_kib={of_files}",
+        memory.as_secs_f64() * 1e3,
+        redis.as_secs_f64() * 1e3
+    );
+    build_image()
+}
+
+/// A folder with the binary, the bundle of CAs, and the files about names that an engine mounts into a container.
+struct Root {
+    path: PathBuf,
+    /// Keys and certificates, beside the root.
+    secrets: PathBuf,
+}
+
+/// A service that is killed when it is dropped.
+struct Running {
+    process: Child,
+    checks: SocketAddr,
+}
+
+impl Root {
+    fn make(binary: &Path) -> Result<Self> {
+        let folder = target_directory()?.join("install");
+        let root = Self { path: folder.join("root"), secrets: folder.join("secrets") };
+        let _ = fs::remove_dir_all(&folder);
+        fs::create_dir_all(root.path.join("etc/ssl/certs"))?;
+        fs::create_dir_all(&root.secrets)?;
+        fs::copy(binary, root.path.join("tollgate"))?;
+        fs::write(root.path.join("etc/hosts"), "127.0.0.1 localhost by-hosts.test\n")?;
+        fs::write(root.path.join("etc/resolv.conf"), format!("nameserver {NAME_SERVER}\n"))?;
+        let public = fs::read_to_string(PUBLIC_CAS)
+            .with_context(|| format!("cannot read {PUBLIC_CAS}: install ca-certificates"))?;
+        fs::write(root.path.join(&PUBLIC_CAS[1..]), public + &root.make_authority()?)?;
+        Ok(root)
+    }
+
+    /// Makes an authority and a certificate for the store. Returns the authority's certificate.
+    fn make_authority(&self) -> Result<String> {
+        let new = || {
+            command("openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 1")
+                .directory(self.secrets.clone())
+        };
+        new()
+            .arguments(["-subj", "/CN=authority", "-keyout", "ca.key", "-out", "ca.crt"])
+            .arguments(["-addext", "keyUsage=keyCertSign"])
+            .run()?;
+        new()
+            .arguments(["-CA", "ca.crt", "-CAkey", "ca.key", "-subj", "/CN=store"])
+            .arguments(["-keyout", "store.key", "-out", "store.crt"])
+            .arguments(["-addext", "basicConstraints=critical,CA:FALSE"])
+            .arguments(["-addext", "subjectAltName=DNS:by-hosts.test,DNS:by-dns.test"])
+            .run()?;
+        Ok(fs::read_to_string(self.secrets.join("ca.crt"))?)
+    }
+
+    fn tollgate(&self, arguments: &[&str]) -> CommandLine {
+        command("env --ignore-environment PATH=/usr/sbin:/usr/bin:/sbin:/bin unshare --mount sh -c")
+            .argument(IN_ROOT)
+            .argument(&self.path)
+            .arguments(arguments)
+    }
+
+    fn serve(&self, arguments: &[&str]) -> Result<Running> {
+        let running = Running::start(|own| self.tollgate(&[&["serve"], arguments, own].concat()))?;
+        // As the image's HEALTHCHECK does, as soon as somebody listens.
+        running.ask("/healthz")?;
+        self.tollgate(&["check", "--health", "--server", &running.checks.to_string()]).run()?;
+        Ok(running)
+    }
+
+    /// Time zones come with the binary.
+    fn serves_days_of_a_zone(&self) -> Result<()> {
+        const HOUR: u64 = 3_600_000;
+        let service = self.serve(&["--limit", "100/day@Europe/Berlin"])?;
+        let answer = service.check()?;
+        let start = answer["window"]["start"].as_u64().context("the answer has no window")?;
+        let hour = start % (24 * HOUR);
+        ensure!([22 * HOUR, 23 * HOUR].contains(&hour), "a day of Berlin starts at {hour} ms UTC");
+        println!("100/day@Europe/Berlin: the day starts at {} h UTC", hour / HOUR);
+        Ok(())
+    }
+
+    /// Names are resolved, and the bundle of CAs is found.
+    fn serves_from(&self, store: &str) -> Result<()> {
+        let more = ["--store", store, "--on-store-failure", "closed", "--store-timeout", "10s"];
+        let service = self.serve(&[&["--limit", "100/1d"], &more[..]].concat())?;
+        let answer = service.check()?;
+        ensure!(answer["source"] == "store", "{answer}");
+        Ok(())
+    }
+}
+
+fn expect_version(root: &Root) -> Result<()> {
+    let version = root.tollgate(&["--version", "--verbose"]).read()?;
+    print!("{version}");
+    let commit = command("git rev-parse HEAD").read()?;
+    ensure!(version.contains(commit.trim()), "the commit is not {commit}");
+    ensure!(version.contains("features  crt-static"), "it is not static");
+    Ok(())
+}
+
+impl Running {
+    /// Starts the service of this command, which is given addresses of its own, and waits until it listens.
+    fn start(line: impl FnOnce(&[&str]) -> CommandLine) -> Result<Self> {
+        let (checks, admin) = (free_address()?, free_address()?);
+        let own = ["--listen", &checks.to_string(), "--admin-listen", &admin.to_string()];
+        Ok(Self { process: line(&own).spawn_quiet()?, checks })
+    }
+
+    fn check(&self) -> Result<Value> {
+        let answer = self.ask("/v1/check?user=alice")?;
+        serde_json::from_str(&answer).with_context(|| format!("no decision: {answer}"))
+    }
+
+    /// The body of the first answer with status 200.
+    fn ask(&self, path: &str) -> Result<String> {
+        let watch = Stopwatch::start();
+        let mut last = String::new();
+        while watch.elapsed() < PATIENCE {
+            match get(self.checks, path) {
+                Ok(answer) if answer.starts_with("HTTP/1.1 200") => {
+                    return Ok(answer.split_once("\r\n\r\n").unwrap_or_default().1.to_owned());
+                }
+                Ok(answer) => last = answer,
+                Err(error) => last = error.to_string(),
+            }
+            thread::sleep(Duration::from_micros(200));
+        }
+        bail!("not answered with 200 after {PATIENCE:?}: {path}: {last}")
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        // It may have ended by itself, and there is nobody left to tell.
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+fn get(address: SocketAddr, path: &str) -> std::io::Result<String> {
+    let mut stream = TcpStream::connect(address)?;
+    stream.set_read_timeout(Some(PATIENCE))?;
+    stream.write_all(format!("GET {path} HTTP/1.1\r\nHost: t\r\nConnection: close\r\n\r\n").as_bytes())?;
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer)?;
+    Ok(answer)
+}
+
+/// A server of Valkey, with TLS and without.
+struct Store {
+    process: Child,
+    plain: SocketAddr,
+    tls: SocketAddr,
+}
+
+impl Store {
+    fn start(root: &Root) -> Result<Self> {
+        let (plain, tls) = (free_address()?, free_address()?);
+        let (plain_port, tls_port) = (plain.port().to_string(), tls.port().to_string());
+        let process = command("valkey-server --bind 127.0.0.1 --appendonly no --tls-auth-clients no")
+            .directory(root.secrets.clone())
+            .arguments(["--save", "", "--port", &plain_port, "--tls-port", &tls_port])
+            .arguments(["--tls-cert-file", "store.crt", "--tls-key-file", "store.key"])
+            .arguments(["--tls-ca-cert-file", "ca.crt"])
+            .spawn_quiet()?;
+        let store = Self { process, plain, tls };
+        let watch = Stopwatch::start();
+        while TcpStream::connect(tls).is_err() {
+            ensure!(watch.elapsed() < PATIENCE, "valkey-server does not listen");
+            thread::sleep(Duration::from_millis(10));
+        }
+        Ok(store)
+    }
+}
+
+impl Drop for Store {
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+/// Answers for as long as this process lives: every name has the address 127.0.0.1 (RFC 1035, section 4.1).
+fn name_server() -> Result<()> {
+    let socket = UdpSocket::bind((NAME_SERVER, 53))
+        .with_context(|| format!("cannot listen on port 53 of {NAME_SERVER}"))?;
+    thread::spawn(move || {
+        let mut query = [0; 512];
+        while let Ok((length, client)) = socket.recv_from(&mut query) {
+            let Some(question) = question(&query[..length]) else { continue };
+            let asks_ipv4 = question.ends_with(&[0, 1, 0, 1]);
+            let answers = u8::from(asks_ipv4);
+            let mut reply = [&query[..2], &[0x81, 0x80, 0, 1, 0, answers, 0, 0, 0, 0], question].concat();
+            if asks_ipv4 {
+                reply.extend([0xc0, 12, 0, 1, 0, 1, 0, 0, 0, 60, 0, 4, 127, 0, 0, 1]);
+            }
+            let _ = socket.send_to(&reply, client);
+        }
+    });
+    Ok(())
+}
+
+/// The name that is asked for, its type and its class.
+fn question(query: &[u8]) -> Option<&[u8]> {
+    const HEADER: usize = 12;
+    let name = query.get(HEADER..)?.iter().position(|&byte| byte == 0)?;
+    query.get(HEADER..HEADER + name + 5)
+}
+
+/// From the start of the process to the first decision.
+fn median_start(binary: &Path, more: &[&str]) -> Result<Duration> {
+    let mut times = Vec::new();
+    for _ in 0..STARTS {
+        let watch = Stopwatch::start();
+        let service = Running::start(|own| {
+            program(binary).arguments(["serve", "--limit", "1000/1d"]).arguments(more).arguments(own)
+        })?;
+        service.check()?;
+        times.push(watch.elapsed());
+    }
+    times.sort();
+    Ok(times[STARTS / 2])
+}
+
+/// Anonymous memory, and that of mapped files, in KiB. Most of the first are huge pages that the system gives to the
+/// allocator's arena: without them (`MIMALLOC_ARENA_EAGER_COMMIT=0`) it is a sixth.
+fn memory_at_rest(binary: &Path) -> Result<(u64, u64)> {
+    let service =
+        Running::start(|own| program(binary).arguments(["serve", "--limit", "1000/1d"]).arguments(own))?;
+    service.check()?;
+    let status = fs::read_to_string(format!("/proc/{}/status", service.process.id()))?;
+    let line = |name: &str| {
+        let line = status.lines().find_map(|line| line.strip_prefix(name))?;
+        line.trim().strip_suffix(" kB")?.parse().ok()
+    };
+    line("RssAnon:").zip(line("RssFile:")).context("the system does not tell what memory is used for")
+}
+
+/// Builds the image where an engine is there, and has it become healthy.
+fn build_image() -> Result<()> {
+    if !command("docker info").succeeds() {
+        println!("no container engine answers: the Dockerfile was not built");
+        return Ok(());
+    }
+    command("docker build --tag tollgate:prove .").run()?;
+    let healthy = "id=$(docker run --detach --rm --read-only --env TOLLGATE_LIMIT=5/1m tollgate:prove) && \
+                   trap 'docker kill $id' EXIT && for _ in $(seq 60); do sleep 1; \
+                   docker exec $id /tollgate check --health && exit 0; done; exit 1";
+    command("sh -c").argument(healthy).run()?;
+    println!("the image was built, and is healthy with a read-only root");
+    Ok(())
+}
