@@ -44,7 +44,7 @@
 //!
 //! # Features
 //!
-//! None is on by default: policies that are made in code need nothing of it.
+//! No feature is on by default; policies made in code need none.
 //!
 //! | Feature | Adds |
 //! |---|---|

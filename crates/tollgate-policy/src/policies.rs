@@ -84,8 +84,8 @@ impl Policies {
     ///
     /// # Errors
     ///
-    /// If an enforced policy needs to know something of the request that its attributes do not say: who is to be
-    /// counted, or its cost. What is only tried out never makes a request fail; it is left out then. Also if a policy
+    /// If the request lacks what an enforced policy needs: its key, its cost or its limit. Policies on trial never make a
+    /// request fail: they are skipped then, or report a denial if their `on_missing_key` says so. Also if a policy
     /// would count the request that it [may not touch](crate::Attributes::within), whatever its mode; and if the decision
     /// depends on a value that the view [does not know](Refusal::Undecided).
     pub fn charges<'a, V: View>(&'a self, view: &'a V, cost: u32) -> Result<Outcome<'a>, Refusal> {

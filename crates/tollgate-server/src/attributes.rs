@@ -21,23 +21,39 @@ pub(crate) enum AttributeError {
     Twice { name: Box<str> },
 }
 
-/// Adds what a caller says; each name once.
-pub(crate) fn insert<'a>(
-    attributes: &mut Attributes<'a>,
-    name: Cow<'a, str>,
-    value: impl Into<AttributeValue<'a>>,
-) -> Result<(), AttributeError> {
-    if !Attributes::is_name(&name) {
-        return Err(AttributeError::NameLength);
+/// Attributes that are being read: each name once.
+#[derive(Default)]
+pub(crate) struct Given<'a> {
+    attributes: Attributes<'a>,
+    /// The names of empty lists, which are no values.
+    empty: Vec<Cow<'a, str>>,
+}
+
+impl<'a> Given<'a> {
+    pub(crate) fn insert(
+        &mut self,
+        name: Cow<'a, str>,
+        value: impl Into<AttributeValue<'a>>,
+    ) -> Result<(), AttributeError> {
+        if !Attributes::is_name(&name) {
+            return Err(AttributeError::NameLength);
+        }
+        if self.attributes.value(&name).is_some() || self.empty.contains(&name) {
+            return Err(AttributeError::Twice { name: name.into() });
+        }
+        if self.attributes.len() + self.empty.len() == MAX {
+            return Err(AttributeError::TooMany);
+        }
+        match value.into() {
+            AttributeValue::List(texts) if texts.is_empty() => self.empty.push(name),
+            value => self.attributes.push(name, value),
+        }
+        Ok(())
     }
-    if attributes.value(&name).is_some() {
-        return Err(AttributeError::Twice { name: name.into() });
+
+    pub(crate) fn into_attributes(self) -> Attributes<'a> {
+        self.attributes
     }
-    if attributes.len() == MAX {
-        return Err(AttributeError::TooMany);
-    }
-    attributes.push(name, value);
-    Ok(())
 }
 
 /// What a command line says: a name that is there several times has a list.
@@ -60,19 +76,34 @@ mod tests {
 
     #[test]
     fn takes_64_attributes_of_128_characters_and_no_more() {
-        let mut attributes = Attributes::default();
+        let mut given = Given::default();
         for index in 0..64 {
             let name = format!("{index:0>2}{}", "ä".repeat(126));
-            insert(&mut attributes, name.into(), "").unwrap();
+            given.insert(name.into(), "").unwrap();
         }
-        assert_eq!(insert(&mut attributes, "user".into(), ""), Err(AttributeError::TooMany));
+        assert_eq!(given.insert("user".into(), ""), Err(AttributeError::TooMany));
 
-        let mut attributes = Attributes::default();
-        let mut add =
-            |name: &str, value: &'static str| insert(&mut attributes, name.to_owned().into(), value);
+        let mut given = Given::default();
+        let mut add = |name: &str, value: &'static str| given.insert(name.to_owned().into(), value);
         assert_eq!(add("", ""), Err(AttributeError::NameLength));
         assert_eq!(add(&"x".repeat(129), ""), Err(AttributeError::NameLength));
         add("user", "alice").unwrap();
         assert_eq!(add("user", "alice"), Err(AttributeError::Twice { name: "user".into() }));
+    }
+
+    /// An empty list is no value, and a name that had one could be given again, as often as one liked.
+    #[test]
+    fn a_name_with_an_empty_list_is_given() {
+        let empty = || AttributeValue::from(Vec::<String>::new());
+        let mut given = Given::default();
+        given.insert("roles".into(), empty()).unwrap();
+        let twice = Err(AttributeError::Twice { name: "roles".into() });
+        assert_eq!(given.insert("roles".into(), "admin"), twice);
+        assert_eq!(given.insert("roles".into(), empty()), twice);
+        for index in 1..64 {
+            given.insert(format!("{index}").into(), empty()).unwrap();
+        }
+        assert_eq!(given.insert("user".into(), ""), Err(AttributeError::TooMany));
+        assert!(given.into_attributes().is_empty());
     }
 }

@@ -286,7 +286,7 @@ impl TrialDenialLog {
             let logged = gap_of(&self.0, (policy.name(), kind));
             if logged.is_some_and(|logged| logged.passes(now, Duration::from_secs(60))) {
                 let (policy, version) = (policy.name(), decision.version());
-                info!(policy, version, kind, "a request would be denied by what is only tried out");
+                info!(policy, version, kind, "a policy on trial would have denied a request");
             }
         }
     }

@@ -154,8 +154,8 @@ impl Rule {
         Self { by: By::Policies(Arc::new(ByPolicies::new(limiter, sources))), ..Self::unlimited() }
     }
 
-    /// Counts nothing: the requests go on. Only what a rule says for [routes](crate::RateLimitLayerBuilder::route) can be
-    /// set; a layer with another setting is not built.
+    /// Counts nothing: the requests go on. Settings without effect here make the layer's `build` fail. On the default rule,
+    /// settings that [routes](crate::RateLimitLayerBuilder::route) take over have an effect.
     #[must_use]
     pub fn unlimited() -> Self {
         Self {

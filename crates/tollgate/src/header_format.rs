@@ -74,10 +74,10 @@ pub enum HeaderFormatsError {
     #[error("expected at least one format of headers, or none")]
     Empty,
     /// A format is there twice.
-    #[error("{0} is there twice")]
+    #[error("`{0}` is listed twice")]
     Twice(HeaderFormat),
     /// `none` is there beside another format.
-    #[error("none does not go with {0}")]
+    #[error("`none` cannot be combined with `{0}`")]
     NoneBeside(HeaderFormat),
     /// Two formats have a header of the same name with different meanings.
     #[error(
@@ -122,12 +122,14 @@ impl HeaderFormat {
     /// The names of the headers that it may have, besides `Retry-After`, each with its meaning.
     const fn headers(self) -> &'static [(&'static str, &'static str)] {
         match self {
-            Self::Draft11 => &[("RateLimit-Policy", "a list of names"), ("RateLimit", "a list of names")],
+            Self::Draft11 => {
+                &[("RateLimit-Policy", "a list of named quotas"), ("RateLimit", "a list of named quotas")]
+            }
             Self::Draft06 => &[
                 ("RateLimit-Limit", NUMBER),
                 ("RateLimit-Remaining", NUMBER),
                 ("RateLimit-Reset", DELTA),
-                ("RateLimit-Policy", "a list of limits"),
+                ("RateLimit-Policy", "a list of limits without names"),
             ],
             Self::XRateLimit => &[
                 ("X-RateLimit-Limit", NUMBER),
@@ -322,8 +324,8 @@ mod tests {
         assert!(none.is_none() && none == HeaderFormat::None.into() && !none.has(HeaderFormat::None));
         assert_eq!(none.to_string(), "none");
         let beside = HeaderFormats::new([HeaderFormat::Kong, HeaderFormat::None]).unwrap_err();
-        assert_eq!(beside.to_string(), "none does not go with kong");
+        assert_eq!(beside.to_string(), "`none` cannot be combined with `kong`");
         let twice = HeaderFormats::new([HeaderFormat::Kong, HeaderFormat::Draft11, HeaderFormat::Kong]);
-        assert_eq!(twice.unwrap_err().to_string(), "kong is there twice");
+        assert_eq!(twice.unwrap_err().to_string(), "`kong` is listed twice");
     }
 }

@@ -143,14 +143,9 @@ impl Receipt {
         Err(ReceiptError { quota, cause, changed: changed.into() })
     }
 
-    /// Removes the first item.
-    pub(crate) fn take_first(&mut self) -> Option<ReceiptItem> {
-        if self.0.is_empty() { None } else { Some(self.0.remove(0)) }
-    }
-
-    /// Puts back what was the first item.
-    pub(crate) fn put_back(&mut self, item: ReceiptItem) {
-        self.0.insert(0, item);
+    /// Keeps the items for which this holds.
+    pub(crate) fn retain(&mut self, mut keep: impl FnMut(&ReceiptItem) -> bool) {
+        self.0.retain(|item| keep(item));
     }
 }
 

@@ -147,9 +147,8 @@ impl<S: Store, C: Clock> PolicyLimiter<S, C> {
     /// Gives back what a check of these attributes takes, in these windows. Quotas that apply and are not named are
     /// left as they are: perhaps they are new. A window that cannot be one is refused before anything is given back.
     ///
-    /// Whom the policies count is read from the attributes by those that are live. A limit that an attribute says need not be
-    /// there, as for all changes: no counter depends on it. A window that began before a reload
-    /// that changed whom its policy counts is refused.
+    /// The live policies determine the key from the attributes. Attributes that say limits are optional, because no counter
+    /// depends on a limit. A window that began before a reload that changed the key of its policy is refused.
     ///
     /// # Errors
     ///
@@ -203,11 +202,11 @@ impl<S: Store, C: Clock> PolicyLimiter<S, C> {
         Ok(taken.into_iter().zip(&states).map(refund).collect())
     }
 
-    /// Forgets what is used of every quota that applies and is meant.
+    /// Forgets what is used of every quota that applies and is meant. Attributes that say limits or costs are optional.
     ///
     /// # Errors
     ///
-    /// As [`check`](Self::check). If the store failed for some quotas and others were reset, the error
+    /// Otherwise as [`check`](Self::check). If the store failed for some quotas and others were reset, the error
     /// [names those](CheckError::Partly).
     pub async fn reset(
         &self,
@@ -218,11 +217,12 @@ impl<S: Store, C: Clock> PolicyLimiter<S, C> {
         self.assign(attributes, is_meant, |counter| Step::Reset(counter)).await
     }
 
-    /// Sets what is used of every quota that applies and is meant, in its current window.
+    /// Sets what is used of every quota that applies and is meant, in its current window. Attributes that say limits or costs
+    /// are optional.
     ///
     /// # Errors
     ///
-    /// As [`check`](Self::check). If the store failed for some quotas and others were set, the error
+    /// Otherwise as [`check`](Self::check). If the store failed for some quotas and others were set, the error
     /// [names those](CheckError::Partly).
     pub async fn set(
         &self,
@@ -247,14 +247,15 @@ impl<S: Store, C: Clock> PolicyLimiter<S, C> {
         Ok(Changed { charged: Charged::of(&matched), values, set: Arc::clone(&set) })
     }
 
-    /// Charges every quota that applies without asking for room: `used` may pass the limit.
+    /// Charges every quota that applies without asking for room: `used` may pass the limit. Attributes that say limits are
+    /// optional.
     ///
     /// While the store cannot answer, the policies decide as they do of a check; the
     /// [source](QuotaState::source) of a state says that the store has not counted.
     ///
     /// # Errors
     ///
-    /// As [`check`](Self::check). If other quotas were charged, an error of the store
+    /// Otherwise as [`check`](Self::check). If other quotas were charged, an error of the store
     /// [may have charged](StoreError::may_have_charged).
     pub async fn record(
         &self,

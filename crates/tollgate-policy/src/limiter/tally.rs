@@ -26,7 +26,7 @@ pub struct Tally {
     pub candidate: TrialTally,
 }
 
-/// What would have been done by what is only tried out.
+/// The outcomes of trials.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub struct TrialTally {
@@ -34,7 +34,7 @@ pub struct TrialTally {
     pub allowed: u64,
     /// Those for which there was none, or that the policy would have denied whatever is counted.
     pub denied: u64,
-    /// Those of which the store did not say it.
+    /// Trials that failed because the store did not answer.
     pub failed: u64,
 }
 

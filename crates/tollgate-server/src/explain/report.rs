@@ -168,11 +168,16 @@ impl<'a> Request<'a, '_> {
         if !failing.is_empty() || policy.is_exempt() || self.is_denied_by(policy) {
             return failing;
         }
-        if policy.kind() == PolicyKind::Deny && policy.mode() == Mode::Shadow {
-            return vec!["it is in shadow mode; enforced, it would deny the request".to_owned()];
-        }
         match &self.outcome {
             Ok(Outcome::Exempt(exempt)) => vec![format!("`{}` exempts the request", exempt.name())],
+            Ok(Outcome::Charge(matched))
+                if matched.would_deny().any(|other| other.name() == policy.name()) =>
+            {
+                let missing = self.what_is_missing(policy).into_iter();
+                missing
+                    .chain(["it is in shadow mode; enforced, it would deny the request".to_owned()])
+                    .collect()
+            }
             _ => match self.ended_by() {
                 Some(other) if other != policy.name() => {
                     vec![format!("`{other}` ends the matter before anything is counted")]

@@ -7,7 +7,7 @@ use thiserror::Error;
 use tollgate_policy::Attributes;
 
 use super::json::Cost;
-use crate::attributes::{self, AttributeError};
+use crate::attributes::{AttributeError, Given};
 
 /// What of a query string is wrong. The caller's fault.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
@@ -45,7 +45,7 @@ impl QueryError {
 /// If an escape is malformed or not UTF-8, a name is empty, too long or given twice, there are too many, or
 /// the cost is no whole number in its range.
 pub(super) fn read(query: &str) -> Result<(Attributes<'_>, Cost), QueryError> {
-    let (mut attributes, mut cost) = (Attributes::default(), None);
+    let (mut given, mut cost) = (Given::default(), None);
     for pair in pairs(query) {
         let (name, value) = pair?;
         if name == "cost" {
@@ -55,10 +55,10 @@ pub(super) fn read(query: &str) -> Result<(Attributes<'_>, Cost), QueryError> {
             cost = Some(units(&value).ok_or(QueryError::Cost)?);
         } else {
             let named = |error| QueryError::Attribute { name: name.clone().into_owned(), error };
-            attributes::insert(&mut attributes, name.clone(), value).map_err(named)?;
+            given.insert(name.clone(), value).map_err(named)?;
         }
     }
-    Ok((attributes, cost.unwrap_or_default()))
+    Ok((given.into_attributes(), cost.unwrap_or_default()))
 }
 
 /// The `name=value` pairs of a query, decoded.

@@ -67,7 +67,7 @@ impl LimitHeaders {
         self.names.get(index).map(AsRef::as_ref)
     }
 
-    /// Writes the headers that say where the quotas stand; those of an earlier answer are replaced. Besides those of the
+    /// Writes the headers that say where the quotas stand. A header that is there already is replaced. Besides those of the
     /// formats that is `Retry-After` with a denial that passes later and, unless the format is `none`,
     /// [`Tollgate-Source`](TOLLGATE_SOURCE) with an answer that did not come from the store.
     pub fn write(&self, counted: &Counted, headers: &mut HeaderMap) {

@@ -620,6 +620,31 @@ fn a_claim_that_is_an_odd_number_is_for_policies_to_judge() {
     }
 }
 
+/// JSON readers round integers beyond 64 bits, so two users became one and shared a counter.
+#[cfg(feature = "policy")]
+#[test]
+fn a_claim_that_would_be_rounded_is_unreadable() {
+    use tollgate_policy::{Unknown, View};
+    use tollgate_tower::AttributeSources;
+
+    let sources = AttributeSources::new().with_claim("user", Claim::new(verifier(hs256_keys()), "uid"));
+    let two_to_53: u64 = 1 << 53;
+    for (uid, text) in [
+        ("18446744073709551615", Some("18446744073709551615")),
+        ("-9223372036854775808", Some("-9223372036854775808")),
+        ("100000000000000000001", None),
+        ("1e20", None),
+        (&format!("{two_to_53}.0"), None),
+    ] {
+        let uid: serde_json::Value = serde_json::from_str(uid).unwrap();
+        let request = bearing(&signed(&hs256(), &claims_with(&json!({ "uid": uid }))));
+        let mut view = sources.view(Head::from(&request));
+        let _ = block_on(view.find("user"));
+        let read = view.value("user").map(|value| value.and_then(|value| value.text()));
+        assert_eq!(read, text.map_or(Err(Unknown::Wrong), |text| Ok(Some(text))), "{uid}");
+    }
+}
+
 /// Else a token that is broken on purpose would be a way to another limit.
 #[test]
 fn a_token_that_is_not_valid_is_not_passed_on_to_another_extractor() {

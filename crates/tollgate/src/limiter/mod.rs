@@ -274,8 +274,8 @@ impl<C: Clock> Limiter<C> {
     ///
     /// # Errors
     ///
-    /// If what is missing needs a new counter and the memory is full. Quotas before that one are settled; the receipt
-    /// keeps the others.
+    /// If what is missing needs a new counter and the memory is full. The receipt keeps the quotas to which that happened;
+    /// all others are settled.
     ///
     /// # Examples
     ///
@@ -289,18 +289,19 @@ impl<C: Clock> Limiter<C> {
     /// # Ok::<(), tollgate::Full>(())
     /// ```
     pub fn settle(&self, receipt: &mut Receipt, cost: u32) -> Result<Counted, Full> {
-        let mut states = Vec::new();
-        while let Some(item) = receipt.take_first() {
-            match item.settle(cost).map(|step| self.store.take(step)) {
-                Some(Ok(counted)) => states.extend(counted.iter().copied()),
-                Some(Err(full)) => {
-                    receipt.put_back(item);
-                    return Err(full);
-                }
-                None => {}
+        let (mut states, mut failed) = (Vec::new(), Ok(()));
+        receipt.retain(|item| match item.settle(cost).map(|step| self.store.take(step)) {
+            Some(Ok(counted)) => {
+                states.extend(counted.iter().copied());
+                false
             }
-        }
-        Ok(states.into_iter().collect())
+            Some(Err(full)) => {
+                failed = Err(full);
+                true
+            }
+            None => false,
+        });
+        failed.map(|()| states.into_iter().collect())
     }
 
     /// Forgets what the key has used in every quota.
@@ -315,10 +316,10 @@ impl<C: Clock> Limiter<C> {
     ///
     /// # Errors
     ///
-    /// As [`check`](Self::check); quotas before the one that failed were set.
+    /// If the memory is full and a quota needs a new counter; all others are set.
     pub fn set<'k>(&self, key: impl Into<Key<'k>>, used: u64) -> Result<Counted, Full> {
         let key = key.into();
-        self.quotas.iter().map(|quota| self.store.set(&Counter::new(quota, &key), used)).collect()
+        each(self.quotas.iter().map(|quota| self.store.set(&Counter::new(quota, &key), used)))
     }
 
     /// As [`set`](Self::set), for this quota in place of the limiter's own.
@@ -339,10 +340,10 @@ impl<C: Clock> Limiter<C> {
     ///
     /// # Errors
     ///
-    /// As [`check`](Self::check); quotas before the one that failed were charged.
+    /// If the memory is full and a quota needs a new counter; all others are charged.
     pub fn record<'k>(&self, key: impl Into<Key<'k>>, cost: u32) -> Result<Counted, Full> {
         let key = key.into();
-        self.quotas.iter().map(|quota| self.store.record(&Charge::new(quota, &key, cost))).collect()
+        each(self.quotas.iter().map(|quota| self.store.record(&Charge::new(quota, &key, cost))))
     }
 
     /// As [`record`](Self::record), for this quota in place of the limiter's own.
@@ -398,6 +399,20 @@ fn default_quotas(quota: Quota) -> Arc<[PolicyQuota]> {
 
 fn charges<'a>(quotas: &'a [PolicyQuota], key: &'a Key<'a>, cost: u32) -> SmallVec<[Charge<'a>; 2]> {
     quotas.iter().map(|quota| Charge::new(quota, key, cost)).collect()
+}
+
+/// The states of all steps, or the error of the first that failed. Every step is taken.
+fn each(steps: impl Iterator<Item = Result<QuotaState, Full>>) -> Result<Counted, Full> {
+    let mut failed = Ok(());
+    let states = steps.filter_map(|step| match step {
+        Ok(state) => Some(state),
+        Err(full) => {
+            failed = failed.and(Err(full));
+            None
+        }
+    });
+    let states = states.collect();
+    failed.map(|()| states)
 }
 
 /// The latest end among windows with usage.

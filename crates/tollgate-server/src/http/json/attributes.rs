@@ -7,7 +7,7 @@ use serde::de::{Deserialize, Deserializer, Error, MapAccess, SeqAccess, Visitor}
 use tollgate_policy::{AttributeValue, Attributes};
 
 use super::Text;
-use crate::attributes;
+use crate::attributes::{self, Given};
 
 /// Names and values, each name once.
 pub(in crate::http) fn attributes<'de: 'a, 'a, D: Deserializer<'de>>(
@@ -23,12 +23,12 @@ pub(in crate::http) fn attributes<'de: 'a, 'a, D: Deserializer<'de>>(
         }
 
         fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Attributes<'a>, A::Error> {
-            let mut attributes = Attributes::default();
+            let mut given = Given::default();
             while let Some(Text(name)) = map.next_key()? {
                 let Attribute(value) = map.next_value()?;
-                attributes::insert(&mut attributes, name, value).map_err(A::Error::custom)?;
+                given.insert(name, value).map_err(A::Error::custom)?;
             }
-            Ok(attributes)
+            Ok(given.into_attributes())
         }
     }
 

@@ -55,7 +55,7 @@ pub(in crate::http) struct DecisionBody<'a> {
     /// Where every quota stands that applies.
     #[schemars(with = "Vec<QuotaBody<'_>>")]
     quotas: Quotas<'a>,
-    /// What quotas would have done that are only tried out; absent if there are none.
+    /// What shadow policies and candidates would have done; absent if there are none.
     #[serde(skip_serializing_if = "Trials::is_empty")]
     #[schemars(with = "Vec<TrialBody<'_>>")]
     trials: Trials<'a>,

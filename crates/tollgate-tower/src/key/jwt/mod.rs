@@ -18,6 +18,8 @@ mod verifier;
 use std::borrow::Cow;
 
 use http::{HeaderName, HeaderValue, header};
+#[cfg(feature = "policy")]
+use serde_json::Number;
 use serde_json::Value;
 use tollgate::Key;
 #[cfg(feature = "policy")]
@@ -166,11 +168,13 @@ impl Claim {
         invalid(format!("{} {is} neither a text nor a whole number, nor true or false", self.what))
     }
 
-    /// The claim as the value of an attribute. Numbers that cannot be counted by are for policies to judge: as a limit or a
-    /// cost, they may have a default.
+    /// The claim as the value of an attribute. Policies judge numbers that are not natural: as a limit or a cost, they may
+    /// have a default. A number that JSON readers round is unreadable, because two users could become one.
     #[cfg(feature = "policy")]
     pub(crate) fn value(&self, claims: &Claims) -> Result<Option<AttributeValue<'static>>, Invalid> {
-        if let Some(Value::Number(number)) = claims.get(&self.name) {
+        if let Some(Value::Number(number)) = claims.get(&self.name)
+            && is_exact(number)
+        {
             return Ok(Some(number.to_string().into()));
         }
         Ok(self.said(claims)?.map(|said| match said {
@@ -178,6 +182,13 @@ impl Claim {
             ClaimValue::List(entries) => entries.into_iter().map(Entry::into_text).collect::<Vec<_>>().into(),
         }))
     }
+}
+
+/// Whether the number is the one that the token says: a larger one is rounded where a float holds it.
+#[cfg(feature = "policy")]
+fn is_exact(number: &Number) -> bool {
+    const FIRST_ROUNDED: f64 = 9_007_199_254_740_992.0;
+    number.is_u64() || number.is_i64() || number.as_f64().is_some_and(|number| number.abs() < FIRST_ROUNDED)
 }
 
 impl Entry {
