@@ -1,7 +1,7 @@
 # The image of the service: one static program and a bundle of public CAs.
 #
 #   docker build --build-arg COMMIT="$(git rev-parse HEAD)" -t tollgate .
-#   docker run --rm --read-only -p 8080:8080 -e TOLLGATE_LIMIT=5/1m tollgate
+#   docker run --rm --read-only -p 127.0.0.1:8080:8080 -e TOLLGATE_LIMIT=5/1m tollgate
 
 FROM rust:1.95-bookworm AS build
 WORKDIR /src

@@ -404,7 +404,7 @@ fn what_would_be_denied_is_in_the_answer_the_metrics_and_the_log() {
     assert_eq!((denied("deny"), denied("api")), (Some(2.0), Some(3.0)));
     server.signal("TERM");
     let log = server.wait().1;
-    let told: Vec<&str> = log.lines().filter(|line| line.contains("would be denied")).collect();
+    let told: Vec<&str> = log.lines().filter(|line| line.contains("would have denied")).collect();
     // One line a minute for each policy, unless the clock has come to the next minute.
     assert!(matches!(told.len(), 2..=4), "{log}");
     assert!(["deny", "api"].iter().all(|name| told.iter().any(|line| line.contains(name))), "{log}");
