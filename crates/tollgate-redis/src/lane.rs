@@ -80,8 +80,8 @@ struct Queue {
     is_slow: bool,
 }
 
-/// The right to take batches from a lane. If it is dropped in the middle, as when its runtime shuts down, others
-/// can have it.
+/// The right to take batches from a lane. The queue counts it from the moment it exists until it ends or is dropped, as
+/// when its runtime shuts down. If the last one is dropped, the requests that still wait are refused: none was sent.
 #[derive(Debug)]
 pub(crate) struct Driver {
     lane: Arc<Lane>,
@@ -104,7 +104,7 @@ pub(crate) struct Apart {
 #[derive(Debug)]
 pub(crate) enum Next {
     Take(Batch),
-    /// Waits for [room](Lane::room): so much is under way apart from all drivers that there is none.
+    /// Waits for [room](Driver::room): so much is under way apart from all drivers that there is none.
     Wait,
     /// Nothing any more.
     End,
@@ -114,8 +114,8 @@ pub(crate) enum Next {
 #[derive(Debug)]
 pub(crate) struct Batch {
     pub(crate) entries: Vec<Entry>,
-    /// Whether another driver is to be started: so many wait that one more batch is full.
-    pub(crate) wants_another: bool,
+    /// Another driver that is to be run: so many wait that one more batch is full.
+    pub(crate) another: Option<Driver>,
 }
 
 impl Entry {
@@ -162,12 +162,12 @@ impl Lane {
         &self.time
     }
 
-    /// Puts the request at the end of the queue. Whether a driver is to be started for it.
+    /// Puts the request at the end of the queue, and returns a driver that is to be run for it, if one is needed.
     ///
     /// # Errors
     ///
     /// If too many counters wait already.
-    pub(crate) fn push(&self, entry: Entry) -> Result<bool, StoreError> {
+    pub(crate) fn push(self: &Arc<Self>, entry: Entry) -> Result<Option<Driver>, StoreError> {
         let mut queue = self.queue();
         let counters = entry.counters();
         if queue.counters + counters > QUEUE && queue.counters > 0 {
@@ -175,17 +175,7 @@ impl Lane {
         }
         queue.counters += counters;
         queue.waiting.push_back(entry);
-        Ok(queue.starts_another(self.bounds))
-    }
-
-    /// Waits until something was answered that no driver waits for.
-    pub(crate) async fn room(&self) {
-        self.room.notified().await;
-    }
-
-    /// For a driver that was asked for.
-    pub(crate) fn drive(self: Arc<Self>) -> Driver {
-        Driver { lane: self, requests: 0, under_way: 0, is_handing_out: false, is_done: false }
+        Ok(queue.start_another(self))
     }
 
     fn queue(&self) -> MutexGuard<'_, Queue> {
@@ -200,13 +190,22 @@ impl Queue {
         if self.is_slow { DRIVERS } else { DRIVERS.max((self.counters + self.under_way) / BATCH) }
     }
 
-    /// Takes note of another driver, if one is of use.
-    fn starts_another(&mut self, bounds: Bounds) -> bool {
+    /// Returns another driver of this lane, whose queue this is, if one is of use.
+    fn start_another(&mut self, lane: &Arc<Lane>) -> Option<Driver> {
         let is_of_use = self.counters > 0
             && self.drivers < self.worth()
-            && (self.under_way < bounds.under_way || self.drivers == 0);
-        self.drivers += usize::from(is_of_use);
-        is_of_use
+            && (self.under_way < lane.bounds.under_way || self.drivers == 0);
+        if !is_of_use {
+            return None;
+        }
+        self.drivers += 1;
+        Some(Driver {
+            lane: Arc::clone(lane),
+            requests: 0,
+            under_way: 0,
+            is_handing_out: false,
+            is_done: false,
+        })
     }
 
     /// Those who have waited longest, with at most so many counters, and at least one of them.
@@ -252,9 +251,14 @@ impl Driver {
         }
         let share = (queue.counters + queue.under_way).div_ceil(queue.drivers);
         let (entries, counters) = queue.take(share.min(BATCH).min(room));
-        let wants_another = queue.starts_another(bounds);
+        let another = queue.start_another(&self.lane);
         (self.requests, self.under_way) = (entries.len(), counters);
-        Next::Take(Batch { entries, wants_another })
+        Next::Take(Batch { entries, another })
+    }
+
+    /// Waits until something was answered that no driver waits for.
+    pub(crate) async fn room(&self) {
+        self.lane.room.notified().await;
     }
 
     /// Whether its last batch was a single request, who is not worth waiting for.
@@ -293,12 +297,26 @@ impl Driver {
 
 impl Drop for Driver {
     fn drop(&mut self) {
-        if !self.is_done {
-            let mut queue = self.lane.queue();
-            queue.drivers -= 1;
-            queue.under_way -= self.under_way;
-            queue.handing_out -= usize::from(self.is_handing_out);
+        if self.is_done {
+            return;
         }
+        let mut queue = self.lane.queue();
+        queue.drivers -= 1;
+        queue.under_way -= self.under_way;
+        queue.handing_out -= usize::from(self.is_handing_out);
+        if queue.drivers == 0 {
+            queue.counters = 0;
+            let left = mem::take(&mut queue.waiting);
+            drop(queue);
+            refuse(left);
+        }
+    }
+}
+
+/// Refuses requests that were not sent.
+fn refuse(entries: impl IntoIterator<Item = Entry>) {
+    for mut entry in entries {
+        entry.waiter.answer(Err(RedisError::Overloaded.into()));
     }
 }
 
@@ -328,9 +346,14 @@ mod tests {
         Entry { slot: Slot(0), request, waiter: Waiter::new(instant()).0 }
     }
 
-    /// Puts so many requests of one counter into the lane, and says for how many of them a driver is to be started.
-    fn push(lane: &Lane, count: usize) -> usize {
-        (0..count).filter(|_| lane.push(entry(1)).unwrap()).count()
+    /// Puts so many requests of one counter into the lane, and returns the drivers that are to be run for them.
+    fn push(lane: &Arc<Lane>, count: usize) -> Vec<Driver> {
+        (0..count).filter_map(|_| lane.push(entry(1)).unwrap()).collect()
+    }
+
+    /// The same where the drivers are so many.
+    fn drivers<const N: usize>(lane: &Arc<Lane>, count: usize) -> [Driver; N] {
+        push(lane, count).try_into().unwrap()
     }
 
     /// How many requests the driver takes.
@@ -346,27 +369,51 @@ mod tests {
     #[test]
     fn drivers_share_what_there_is() {
         let lane = lane(10_000);
-        assert_eq!(push(&lane, 1), 1);
-        let mut first = lane.clone().drive();
+        let [mut first] = drivers(&lane, 1);
         assert_eq!(take(&mut first), Some(1));
-        assert_eq!(push(&lane, 63), 1);
-        let mut second = lane.clone().drive();
+        let [mut second] = drivers(&lane, 63);
         assert_eq!(take(&mut second), Some(32));
-        assert_eq!(push(&lane, 1), 0);
+        let [] = drivers(&lane, 1);
         assert_eq!(take(&mut first), Some(32));
         assert_eq!(take(&mut second), None);
-        assert_eq!(push(&lane, 1), 1);
+        let [mut third] = drivers(&lane, 1);
         drop(first);
-        let mut third = lane.clone().drive();
         assert_eq!(take(&mut third), Some(1), "who has gone away has nothing under way");
+    }
+
+    /// A driver was counted before its task had run. A runtime that shut down first left it counted for ever, and after
+    /// two of those the lane never had a driver again.
+    #[test]
+    fn a_driver_that_never_runs_leaves_room_for_another() {
+        let lane = lane(10_000);
+        for _ in 0..=DRIVERS {
+            let [driver] = drivers(&lane, 1);
+            drop(driver);
+        }
+    }
+
+    /// They waited until somebody else asked: a runtime that shut down took the only driver with it.
+    #[test]
+    fn requests_that_the_last_driver_leaves_behind_are_refused() {
+        let lane = lane(10_000);
+        let [mut first, second] = drivers(&lane, 4);
+        let (waiter, mut awaited) = Waiter::new(instant());
+        assert!(lane.push(Entry { waiter, ..entry(1) }).unwrap().is_none());
+        assert_eq!(take(&mut first), Some(3));
+        drop(first);
+        assert_eq!(lane.queue().waiting.len(), 2, "the other driver takes them");
+        drop(second);
+        let refused = awaited.try_recv().expect("nobody was told").unwrap_err();
+        assert_eq!(RedisError::of(&refused), Some(&RedisError::Overloaded));
+        let [mut next] = drivers(&lane, 1);
+        assert_eq!(take(&mut next), Some(1));
     }
 
     /// Else batches whose replies came together would go together again, and so on for ever.
     #[test]
     fn who_hands_out_is_told_while_another_has_not_taken_its_next_batch() {
         let lane = lane(10_000);
-        assert_eq!(push(&lane, 64), 2);
-        let (mut first, mut second) = (lane.clone().drive(), lane.clone().drive());
+        let [mut first, mut second] = drivers(&lane, 64);
         assert_eq!([take(&mut first), take(&mut second)], [Some(32), Some(32)]);
         assert!(!first.hand_out(PROMPT));
         assert!(!first.hand_out(PROMPT), "of itself it need not be told");
@@ -383,8 +430,7 @@ mod tests {
     #[test]
     fn more_are_to_come_until_nearly_as_many_wait_as_were_in_the_batch() {
         let lane = lane(10_000);
-        push(&lane, 6);
-        let (mut driver, mut other) = (lane.clone().drive(), lane.clone().drive());
+        let [mut driver, mut other] = drivers(&lane, 6);
         assert_eq!([take(&mut driver), take(&mut other)], [Some(3), Some(3)]);
         for expected in [true, false, false] {
             push(&lane, 1);
@@ -397,8 +443,8 @@ mod tests {
     fn as_many_batches_are_under_way_as_are_full() {
         for (callers, batches) in [(3 * BATCH - 1, 2), (3 * BATCH, 3), (10 * BATCH, 10)] {
             let lane = lane(10_000);
-            assert_eq!(push(&lane, callers), batches, "{callers}");
-            let mut drivers: Vec<_> = (0..batches).map(|_| lane.clone().drive()).collect();
+            let mut drivers = push(&lane, callers);
+            assert_eq!(drivers.len(), batches, "{callers}");
             for driver in &mut drivers {
                 assert_eq!(take(driver), Some(BATCH));
             }
@@ -412,10 +458,9 @@ mod tests {
     #[test]
     fn a_batch_has_no_more_counters_than_it_may_but_one_request_goes_alone() {
         let lane = lane(10_000);
-        for counters in [100, 27, 1, 1, 200, 1] {
-            lane.push(entry(counters)).unwrap();
-        }
-        let (mut driver, _other) = (lane.clone().drive(), lane.clone().drive());
+        let push = |counters| lane.push(entry(counters)).unwrap();
+        let mut drivers: Vec<_> = [100, 27, 1, 1, 200, 1].into_iter().filter_map(push).collect();
+        let [driver, _other] = &mut drivers[..] else { panic!("{drivers:?}") };
         let mut batches = Vec::new();
         while let Next::Take(batch) = driver.next() {
             batches.push(batch.entries.iter().map(Entry::counters).collect::<Vec<_>>());
@@ -426,13 +471,10 @@ mod tests {
     #[test]
     fn no_more_counters_wait_than_there_is_room_for() {
         let lane = lane(1);
-        for _ in 0..QUEUE / 4 {
-            lane.push(entry(4)).unwrap();
-        }
+        let mut drivers: Vec<_> = (0..QUEUE / 4).filter_map(|_| lane.push(entry(4)).unwrap()).collect();
         let refused = lane.push(entry(1)).unwrap_err();
         assert_eq!(RedisError::of(&refused), Some(&RedisError::Overloaded));
-        let mut driver = lane.clone().drive();
-        assert_eq!(take(&mut driver), Some(1));
+        assert_eq!(take(&mut drivers[0]), Some(1));
         lane.push(entry(4)).unwrap();
         assert!(lane.push(entry(1)).is_err());
     }
@@ -440,11 +482,10 @@ mod tests {
     #[test]
     fn no_more_counters_are_under_way_than_are_allowed() {
         let lane = lane(3);
-        assert_eq!(push(&lane, 9), 2);
-        let (mut first, mut second) = (lane.clone().drive(), lane.clone().drive());
+        let [mut first, mut second] = drivers(&lane, 9);
         assert_eq!(take(&mut first), Some(3));
         assert_eq!(take(&mut second), None, "there is no room");
-        assert_eq!(push(&lane, 1), 0);
+        let [] = drivers(&lane, 1);
         // What is answered apart from its batch is under way until it is.
         let apart = first.set_apart(2);
         first.answered();
@@ -461,15 +502,15 @@ mod tests {
     #[test]
     fn a_server_that_takes_long_gets_no_more_batches_at_once() {
         let lane = lane(10_000);
-        assert_eq!(push(&lane, 20 * BATCH), 20);
-        let mut drivers: Vec<_> = (0..20).map(|_| lane.clone().drive()).collect();
+        let mut drivers = push(&lane, 20 * BATCH);
+        assert_eq!(drivers.len(), 20);
         assert_eq!(take(&mut drivers[0]), Some(BATCH));
         drivers[0].hand_out(2 * PROMPT);
         let taking = drivers.iter_mut().filter_map(take).count();
         assert_eq!(taking, DRIVERS, "the others have nothing to do any more");
-        assert_eq!(push(&lane, 10 * BATCH), 0);
+        assert!(push(&lane, 10 * BATCH).is_empty());
         let driver = drivers.iter_mut().find(|driver| !driver.is_done).unwrap();
         driver.hand_out(PROMPT);
-        assert!(push(&lane, 1) > 0);
+        assert!(!push(&lane, 1).is_empty());
     }
 }

@@ -91,11 +91,11 @@ impl Committer {
         company: Company,
     ) -> Result<Awaited, StoreError> {
         let (waiter, awaited) = Waiter::new(self.deadline(begun));
-        if lane.push(Entry { slot, request, waiter })? {
-            let mut driver = Box::pin(drive(Arc::clone(&self.0), lane));
+        if let Some(driver) = lane.push(Entry { slot, request, waiter })? {
+            let mut driving = Box::pin(drive(Arc::clone(&self.0), driver));
             let mut context = Context::from_waker(Waker::noop());
-            if company == Company::Others || driver.as_mut().poll(&mut context).is_pending() {
-                tokio::spawn(driver);
+            if company == Company::Others || driving.as_mut().poll(&mut context).is_pending() {
+                tokio::spawn(driving);
             }
         }
         Ok(awaited)
@@ -103,19 +103,18 @@ impl Committer {
 }
 
 /// Takes batches from the lane for as long as there are any for this driver.
-async fn drive(inner: Arc<Inner>, lane: Arc<Lane>) {
-    let mut driver = Arc::clone(&lane).drive();
+async fn drive(inner: Arc<Inner>, mut driver: Driver) {
     loop {
-        let Batch { entries, wants_another } = match driver.next() {
+        let Batch { entries, another } = match driver.next() {
             Next::Take(batch) => batch,
             Next::Wait => {
-                lane.room().await;
+                driver.room().await;
                 continue;
             }
             Next::End => return,
         };
-        if wants_another {
-            start_another(&inner, &lane);
+        if let Some(another) = another {
+            spawn(&inner, another);
         }
         inner.take(entries, &mut driver).await;
         // What one asks next can go at once.
@@ -133,10 +132,9 @@ async fn drive(inner: Arc<Inner>, lane: Arc<Lane>) {
 }
 
 /// In a function of its own, because a future cannot hold one of its own kind.
-fn start_another(inner: &Arc<Inner>, lane: &Arc<Lane>) {
-    let driver: Pin<Box<dyn Future<Output = ()> + Send>> =
-        Box::pin(drive(Arc::clone(inner), Arc::clone(lane)));
-    tokio::spawn(driver);
+fn spawn(inner: &Arc<Inner>, driver: Driver) {
+    let driving: Pin<Box<dyn Future<Output = ()> + Send>> = Box::pin(drive(Arc::clone(inner), driver));
+    tokio::spawn(driving);
 }
 
 impl Inner {
