@@ -76,7 +76,7 @@ struct Queue {
     under_way: usize,
     /// How many drivers have handed out answers since they last took requests.
     handing_out: usize,
-    /// Whether the last reply took longer than is prompt.
+    /// Whether the last reply took longer than is prompt, or did not come in time.
     is_slow: bool,
 }
 
@@ -280,6 +280,11 @@ impl Driver {
         let others = queue.handing_out > usize::from(self.is_handing_out);
         queue.handing_out += usize::from(!mem::replace(&mut self.is_handing_out, true));
         others
+    }
+
+    /// To be called when no reply came in time: the server is slow, however short that time was.
+    pub(crate) fn was_late(&self) {
+        self.lane.queue().is_slow = true;
     }
 
     /// Gives away so many counters of the batch.
@@ -496,6 +501,16 @@ mod tests {
         assert_eq!(take(&mut first), Some(2));
         drop(rest);
         assert_eq!(take(&mut first), Some(3));
+    }
+
+    /// Only replies told that a server is slow, so one whose replies were all late got ever more batches at once.
+    #[test]
+    fn a_server_whose_reply_is_late_gets_no_more_batches_at_once() {
+        let lane = lane(10_000);
+        let [mut first, mut second] = drivers(&lane, 2 * BATCH);
+        assert_eq!([take(&mut first), take(&mut second)], [Some(BATCH), Some(BATCH)]);
+        first.was_late();
+        assert!(push(&lane, 10 * BATCH).is_empty());
     }
 
     /// More would only wait at the server, where nobody can take them back.

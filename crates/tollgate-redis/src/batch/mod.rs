@@ -200,6 +200,7 @@ impl Dispatched {
                 self.deadlines.in_time(&mut self.entries, exchange.next(), || server.lateness()).await
             else {
                 exchange.give_up();
+                driver.was_late();
                 return;
             };
             if place == 0 {
