@@ -9,6 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use tokio::sync::{Notify, oneshot};
+use tokio::time::timeout_at;
 use tollgate::StoreError;
 
 use crate::RedisError;
@@ -105,7 +106,10 @@ pub(crate) struct Apart {
 pub(crate) enum Next {
     Take(Batch),
     /// Waits for [room](Driver::room): so much is under way apart from all drivers that there is none.
-    Wait,
+    Wait {
+        /// The deadline of the first request that waits.
+        until: Instant,
+    },
     /// Nothing any more.
     End,
 }
@@ -208,6 +212,14 @@ impl Queue {
         })
     }
 
+    /// The first requests, up to one whose deadline is later.
+    fn take_late(&mut self, until: Instant) -> Vec<Entry> {
+        let count = self.waiting.iter().take_while(|entry| entry.waiter.deadline <= until).count();
+        let late: Vec<Entry> = self.waiting.drain(..count).collect();
+        self.counters -= late.iter().map(Entry::counters).sum::<usize>();
+        late
+    }
+
     /// Those who have waited longest, with at most so many counters, and at least one of them.
     fn take(&mut self, most: usize) -> (Vec<Entry>, usize) {
         let (mut count, mut counters) = (0, 0);
@@ -235,10 +247,13 @@ impl Driver {
         queue.under_way -= mem::take(&mut self.under_way);
         queue.handing_out -= usize::from(mem::take(&mut self.is_handing_out));
         let room = bounds.under_way.saturating_sub(queue.under_way);
-        let has_room = room > 0 || queue.under_way == 0;
-        let is_last = queue.drivers == 1;
-        if !queue.waiting.is_empty() && !has_room && is_last {
-            return Next::Wait;
+        let first = queue.waiting.front();
+        let has_room = queue.under_way == 0 || first.is_none_or(|first| first.counters() <= room);
+        if let Some(first) = first
+            && !has_room
+            && queue.drivers == 1
+        {
+            return Next::Wait { until: first.waiter.deadline };
         }
         if queue.waiting.is_empty() || !has_room || queue.drivers > queue.worth() {
             queue.drivers -= 1;
@@ -256,9 +271,13 @@ impl Driver {
         Next::Take(Batch { entries, another })
     }
 
-    /// Waits until something was answered that no driver waits for.
-    pub(crate) async fn room(&self) {
-        self.lane.room.notified().await;
+    /// Waits until something was answered that no driver waits for. If that is not so by this deadline of the first
+    /// request that waits, refuses the first requests with that deadline or an earlier one.
+    pub(crate) async fn room(&self, until: Instant) {
+        if timeout_at(until, self.lane.room.notified()).await.is_err() {
+            let late = self.lane.queue().take_late(until);
+            refuse(late);
+        }
     }
 
     /// Whether its last batch was a single request, who is not worth waiting for.
@@ -365,7 +384,7 @@ mod tests {
     fn take(driver: &mut Driver) -> Option<usize> {
         match driver.next() {
             Next::Take(batch) => Some(batch.entries.len()),
-            Next::Wait => panic!("it has to wait for room"),
+            Next::Wait { .. } => panic!("it has to wait for room"),
             Next::End => None,
         }
     }
@@ -496,11 +515,43 @@ mod tests {
         first.answered();
         assert_eq!(take(&mut first), Some(1));
         let rest = first.set_apart(1);
-        assert!(matches!(first.next(), Next::Wait));
+        assert!(matches!(first.next(), Next::Wait { .. }));
         drop(apart);
         assert_eq!(take(&mut first), Some(2));
         drop(rest);
         assert_eq!(take(&mut first), Some(3));
+    }
+
+    /// A request of many counters went as soon as there was room for one of them.
+    #[test]
+    fn a_request_waits_until_there_is_room_for_all_its_counters() {
+        let lane = lane(3);
+        let mut driver = lane.push(entry(2)).unwrap().unwrap();
+        assert_eq!(take(&mut driver), Some(1));
+        let rest = driver.set_apart(2);
+        assert!(lane.push(entry(2)).unwrap().is_none_or(|mut other| take(&mut other).is_none()));
+        assert!(matches!(driver.next(), Next::Wait { .. }));
+        drop(rest);
+        assert_eq!(take(&mut driver), Some(1));
+    }
+
+    /// What was under way apart from all drivers could keep others waiting past their deadlines.
+    #[tokio::test(start_paused = true)]
+    async fn nobody_waits_for_room_past_its_deadline() {
+        let lane = lane(1);
+        let [mut driver] = drivers(&lane, 1);
+        assert_eq!(take(&mut driver), Some(1));
+        let _apart = driver.set_apart(1);
+        let until = instant() + PROMPT;
+        let (waiter, mut awaited) = Waiter::new(until);
+        assert!(lane.push(Entry { waiter, ..entry(1) }).unwrap().is_none());
+        lane.push(Entry { waiter: Waiter::new(until + PROMPT).0, ..entry(1) }).unwrap();
+        assert!(matches!(driver.next(), Next::Wait { until: first } if first == until));
+        driver.room(until).await;
+        let refused = awaited.try_recv().expect("nobody was told").unwrap_err();
+        assert_eq!(RedisError::of(&refused), Some(&RedisError::Overloaded));
+        let queue = lane.queue();
+        assert_eq!((queue.waiting.len(), queue.counters), (1, 1));
     }
 
     /// Only replies told that a server is slow, so one whose replies were all late got ever more batches at once.

@@ -107,8 +107,8 @@ async fn drive(inner: Arc<Inner>, mut driver: Driver) {
     loop {
         let Batch { entries, another } = match driver.next() {
             Next::Take(batch) => batch,
-            Next::Wait => {
-                driver.room().await;
+            Next::Wait { until } => {
+                driver.room(until).await;
                 continue;
             }
             Next::End => return,
