@@ -1,5 +1,7 @@
 //! Requests as keys and arguments of one call; the script says what they mean.
 
+use std::mem::discriminant;
+
 use smallvec::SmallVec;
 
 use super::{SHA1, Shape, Step, Windows};
@@ -60,6 +62,10 @@ impl Group<'_> {
     /// All but the keys.
     fn argument(&self) -> Argument {
         let step = self.shapes.first().map_or(Step::Look, |shape| shape.step);
+        debug_assert!(
+            self.shapes.iter().all(|shape| discriminant(&shape.step) == discriminant(&step)),
+            "the script takes one kind of step of all counters of a group"
+        );
         // Looking writes nothing, however often.
         let times = if step == Step::Look { 0 } else { self.times };
         let mut argument = Argument(SmallVec::new());
