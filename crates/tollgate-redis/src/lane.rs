@@ -25,8 +25,8 @@ pub(crate) const BATCH: usize = 128;
 /// the next batch is written. There are more only while that many are full.
 const DRIVERS: usize = 2;
 
-/// How many counters may wait for a server: what it takes in some 50 ms. What comes behind them would not be served
-/// before its deadline.
+/// How many counters may wait for a server: what it takes in some 50 ms. With longer deadlines, what comes behind them
+/// would not be served in time; with shorter ones, those who wait too long are refused when a driver comes to them.
 const QUEUE: usize = 16_384;
 
 /// Where an answer is awaited.
@@ -280,7 +280,7 @@ impl Driver {
         }
     }
 
-    /// Whether its last batch was a single request, who is not worth waiting for.
+    /// Whether the last batch had one request; then the driver does not yield.
     pub(crate) const fn had_one(&self) -> bool {
         self.requests == 1
     }
@@ -291,8 +291,7 @@ impl Driver {
         self.lane.queue().waiting.len() + 1 < self.requests
     }
 
-    /// To be called when a reply is there, after so long. Whether another driver has handed out answers as well, and
-    /// not yet taken what those ask next whom it has answered.
+    /// To be called when a reply is there, after so long. Returns whether another driver is still handing out answers.
     pub(crate) fn hand_out(&mut self, took: Duration) -> bool {
         let mut queue = self.lane.queue();
         queue.is_slow = took > self.lane.bounds.prompt;

@@ -1,9 +1,9 @@
 //! Requests that are asked again apart from their batch, because the server certainly did not run their call.
 //!
-//! Elsewhere may be who has their slot now, or it is not known yet who does; or the server may take some of a call's
-//! keys although it refuses all of them together. While a slot of a Cluster moves, some of its keys are on one server
-//! and some on the other. A proxy before many shards takes no call for two of them. A user may lack the right to some
-//! keys. Then there is a call for each set of keys.
+//! The slot may have moved, or its server may not be known yet. Or the server may take some of a call's keys although it
+//! refuses all of them together. While a slot of a Cluster moves, some of its keys are on one server and some on the
+//! other. A proxy before many shards takes no call for two of them. A user may lack the right to some keys. Then there
+//! is a call for each set of keys.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -110,7 +110,7 @@ impl Merged {
         sent: Instant,
     ) {
         let answered = script::decode(reply).and_then(|reply| {
-            // First, because who is told that its window is not open asks again at once, by the time known then.
+            // Learn the time first: callers with a stale window retry at once and use it.
             server.lane().time().learn(reply.now(), sent, instant());
             self.hand_out(place, entries, reply)
         });

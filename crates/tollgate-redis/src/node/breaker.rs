@@ -19,7 +19,7 @@ pub(super) struct Breaker {
     silent_since: AtomicU64,
     /// When the last reply came.
     last_reply: AtomicU64,
-    /// Whether nobody waited any more when it came.
+    /// Whether the last reply came after its deadline.
     is_late: AtomicBool,
     /// Replies for which nobody waited any more, of the whole store.
     late_replies: Arc<AtomicU64>,

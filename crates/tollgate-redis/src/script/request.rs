@@ -1,4 +1,4 @@
-//! One step to be taken, with all it needs: it outlives whoever asked for it.
+//! An owned request to the script.
 
 use std::time::Duration;
 

@@ -110,7 +110,7 @@ impl Topology {
         self.server(slot).map_or_else(|| Arc::clone(&self.unrouted), |server| Arc::clone(server.lane()))
     }
 
-    /// The store's time at that instant as far as it is known before anybody knows which server counts. Of a Cluster, this machine's.
+    /// Estimates the store's time. On a Cluster, returns this machine's clock.
     pub(crate) fn time_at(&self, instant: Instant) -> Timestamp {
         let lane =
             if self.is_cluster() { None } else { self.server(Slot(0)).map(|it| Arc::clone(it.lane())) };

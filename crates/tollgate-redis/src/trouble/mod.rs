@@ -179,7 +179,7 @@ impl Trouble {
                 Refusal::TryAgain => Remedy::Divide,
                 Refusal::Loading | Refusal::Busy => Remedy::Wait,
                 Refusal::ClusterDown | Refusal::ReadOnly | Refusal::MasterDown => Remedy::Resolve,
-                // A node has loaded the script and asked again before it says so.
+                // `Node::call` reloads the script; a batch is set apart for that.
                 Refusal::NoScript
                 | Refusal::NotSaving
                 | Refusal::NoReplicas
