@@ -300,9 +300,11 @@ impl Driver {
         others
     }
 
-    /// To be called when no reply came in time: the server is slow, however short that time was.
-    pub(crate) fn was_late(&self) {
+    /// To be called when no reply came in time: the server is slow, however short that time was. Returns the counters of
+    /// the batch, which stay under way for as long as the server may have the calls.
+    pub(crate) fn give_up(&mut self) -> Apart {
         self.lane.queue().is_slow = true;
+        self.set_apart(self.under_way)
     }
 
     /// Gives away so many counters of the batch.
@@ -559,7 +561,7 @@ mod tests {
         let lane = lane(10_000);
         let [mut first, mut second] = drivers(&lane, 2 * BATCH);
         assert_eq!([take(&mut first), take(&mut second)], [Some(BATCH), Some(BATCH)]);
-        first.was_late();
+        first.give_up();
         assert!(push(&lane, 10 * BATCH).is_empty());
     }
 

@@ -199,8 +199,8 @@ impl Dispatched {
             let Some(reply) =
                 self.deadlines.in_time(&mut self.entries, exchange.next(), || server.lateness()).await
             else {
+                exchange.hold(driver.give_up());
                 exchange.give_up();
-                driver.was_late();
                 return;
             };
             if place == 0 {

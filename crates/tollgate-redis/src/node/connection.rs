@@ -18,6 +18,7 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use super::breaker::Breaker;
 use super::frame;
 use crate::calls::Calls;
+use crate::lane::Apart;
 use crate::time::instant;
 use crate::trouble::{Trouble, Unconnected};
 
@@ -79,6 +80,8 @@ struct Inbox {
     waker: Option<Waker>,
     /// Whether nobody waits any more.
     is_given_up: bool,
+    /// Counters that are under way until the last call that replies here is answered.
+    held: Option<Apart>,
 }
 
 impl Connection {
@@ -148,6 +151,11 @@ impl Replies {
             }
         })
         .await
+    }
+
+    /// Holds these counters until all replies have come or the connection ends, also if this is dropped.
+    pub(super) fn hold(&self, counters: Apart) {
+        lock(&self.0).held = Some(counters);
     }
 
     /// Whether the next reply is there.
@@ -281,10 +289,14 @@ impl Wire {
 mod tests {
     use std::time::Duration;
 
+    use smallvec::smallvec;
     use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream, duplex};
     use tokio::time::timeout;
 
     use super::*;
+    use crate::keys::Slot;
+    use crate::lane::{Bounds, Entry, Lane, Next, Waiter};
+    use crate::script::Request;
 
     /// A connection whose system keeps so many bytes, and its other end.
     fn connection(bytes: usize) -> (Connection, Pump, DuplexStream) {
@@ -373,6 +385,35 @@ mod tests {
         far.write_all(b"+OK\r\n:2\r\n").await.unwrap();
         assert_eq!(reply(asking).await, Ok(Value::Int(2)));
         assert!(!connection.breaker().is_late());
+    }
+
+    /// Calls without a reply in time were no longer under way although the server still had them, so a server that was
+    /// too slow got ever more of them.
+    #[tokio::test]
+    async fn calls_that_are_given_up_stay_under_way_until_they_are_answered_or_the_connection_ends() {
+        let (connection, pump, mut far) = connection(99);
+        tokio::spawn(pump);
+        let lane = Arc::new(Lane::new(Bounds { under_way: 1, prompt: Duration::ZERO }));
+        let until = instant() + Duration::from_secs(20);
+        let push = || {
+            let request = Request { shapes: smallvec![], keys: smallvec![b"key".as_slice().into()] };
+            let (waiter, _) = Waiter::new(until);
+            lane.push(Entry { slot: Slot(0), request, waiter }).unwrap()
+        };
+        let mut driver = push().unwrap();
+        for last in [false, true] {
+            assert!(matches!(driver.next(), Next::Take(_)));
+            send(&connection, "call").hold(driver.give_up());
+            assert!(push().is_none());
+            assert!(matches!(driver.next(), Next::Wait { .. }));
+            if last {
+                far.shutdown().await.unwrap();
+            } else {
+                far.write_all(b":1\r\n").await.unwrap();
+            }
+            driver.room(until).await;
+        }
+        assert!(matches!(driver.next(), Next::Take(_)));
     }
 
     #[tokio::test]

@@ -28,7 +28,7 @@ use self::connect::{connect, polled};
 use self::connection::{Connection, Pump, Replies};
 pub(crate) use self::dial::LookUps;
 use crate::calls::Calls;
-use crate::lane::Lane;
+use crate::lane::{Apart, Lane};
 use crate::pace::Pace;
 use crate::settings::Checked;
 use crate::time::{Instant, instant};
@@ -270,6 +270,11 @@ impl Exchange {
     /// Whether the next reply is there.
     pub(crate) fn is_there(&self) -> bool {
         self.replies.is_there()
+    }
+
+    /// Holds these counters until all replies have come or the connection ends, also if nobody waits for that.
+    pub(crate) fn hold(&self, counters: Apart) {
+        self.replies.hold(counters);
     }
 
     /// Takes note that there was no reply in time, and says why.
