@@ -129,18 +129,18 @@ mod tests {
     /// `service` depends on `library`, and both on a crate from elsewhere.
     fn workspace() -> Workspace {
         let text = r#"{"packages": [
-            {"name": "library", "manifest_path": "/root/crates/library/Cargo.toml",
+            {"name": "library", "manifest_path": "/repository/crates/library/Cargo.toml",
              "dependencies": [{"name": "serde", "path": null}]},
-            {"name": "service", "manifest_path": "/root/crates/service/Cargo.toml",
-             "dependencies": [{"name": "serde", "path": null}, {"name": "library", "path": "/root/crates/library"}]},
-            {"name": "library-tests", "manifest_path": "/root/crates/library-tests/Cargo.toml", "dependencies": []}
+            {"name": "service", "manifest_path": "/repository/crates/service/Cargo.toml",
+             "dependencies": [{"name": "serde", "path": null}, {"name": "library", "path": "/repository/crates/library"}]},
+            {"name": "library-tests", "manifest_path": "/repository/crates/library-tests/Cargo.toml", "dependencies": []}
         ]}"#;
         serde_json::from_str(text).unwrap()
     }
 
     fn touched<'a>(workspace: &'a Workspace, files: &[&str]) -> Vec<&'a str> {
         let files: Vec<_> = files.iter().map(|&file| file.to_owned()).collect();
-        workspace.touched(&files, Path::new("/root")).into_iter().collect()
+        workspace.touched(&files, Path::new("/repository")).into_iter().collect()
     }
 
     #[test]

@@ -107,7 +107,7 @@ pub enum ProblemKind {
     /// A quota that cannot be.
     #[error(transparent)]
     Quota(QuotaError),
-    /// The windows of a quota that cannot be, as they are written.
+    /// Windows that are not valid, as they are written.
     #[error("windows `{0}`: {1}")]
     Windows(Box<str>, QuotaErrorKind),
     /// Formats of headers that cannot be sent together.

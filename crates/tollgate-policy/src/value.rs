@@ -62,8 +62,7 @@ impl AttributeValue<'_> {
 }
 
 impl<'a> AttributeValue<'a> {
-    /// Returns the value of the attribute of this name as policies read it, whoever says it; `None` for an empty list,
-    /// which is no value.
+    /// Returns the value as policies read it in the attribute of this name. An empty list is no value, so it gives `None`.
     ///
     /// - `ip` is an address in its usual spelling. An address that stands for an IPv4 address is that one: mapped
     ///   (`::ffff:192.0.2.7`), or through a translator (`64:ff9b::192.0.2.7`).

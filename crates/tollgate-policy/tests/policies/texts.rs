@@ -88,7 +88,7 @@ key: user, quotas: [5/1m], overrides: [{ when: { plan: gold } }]
 key: user, quotas: [5/1m], overrides: [{ when: {}, quotas: [1/1m] }]
 "#;
 
-/// What is told of each mistake is what is told of it alone, in the line where it is.
+/// Each mistake is reported on its line, in the words that it has in a file without others.
 #[test]
 fn no_mistake_of_a_file_hides_another() {
     let problems = |policies: &[String]| {
