@@ -14,7 +14,7 @@ use super::slot::Seen;
 use super::sync::Backoff;
 use super::table::{Table, Unlocked};
 use super::time::Time;
-use super::word::{FROZEN, GENERATIONS, add_used, is_compact, open, succeed};
+use super::word::{FROZEN, add_used, is_compact, open, succeed};
 use crate::{Charge, Clock, CountDenied, Counted, QuotaState};
 
 /// What came of an attempt without the lock.
@@ -54,7 +54,6 @@ impl Table {
         time: &Time<C>,
     ) -> Option<QuotaState> {
         let shard = self.shard(fingerprint);
-        let rewrites = shard.rewrites();
         let seen = shard.find_near(fingerprint)?;
         let length = charge.counter().quota().quota().fixed_millis()?;
         if !time.is_coarse_enough(length) {
@@ -66,7 +65,7 @@ impl Table {
         if time.doubts(&outcome) {
             return None;
         }
-        match self.take(charge, shard, rewrites, seen, &outcome) {
+        match self.take(charge, shard, seen, &outcome) {
             Tried::Done(state) => Some(state),
             Tried::Locked => None,
             Tried::Changed => {
@@ -86,11 +85,8 @@ impl Table {
         let shard = self.shard(fingerprint);
         let mut backoff = Backoff::default();
         loop {
-            let rewrites = shard.rewrites();
             let tried = match shard.find(fingerprint) {
-                Look::Found(seen) if is_compact(seen.word) => {
-                    self.charge_slot(charge, shard, rewrites, seen, time)
-                }
+                Look::Found(seen) if is_compact(seen.word) => self.charge_slot(charge, shard, seen, time),
                 Look::Found(_) => Tried::Locked,
                 Look::Absent => return Attempt::Absent,
                 Look::Busy => Tried::Changed,
@@ -108,7 +104,6 @@ impl Table {
         &self,
         charge: &Charge<'_>,
         shard: Shard<'_>,
-        rewrites: u64,
         seen: Seen<'_>,
         time: &Time<C>,
     ) -> Tried {
@@ -117,20 +112,14 @@ impl Table {
         if outcome.standing.course == Course::MovedBack {
             return Tried::Locked;
         }
-        self.take(charge, shard, rewrites, seen, &outcome)
+        self.take(charge, shard, seen, &outcome)
     }
 
     /// Takes what a charge comes to, if the slot still holds what was seen. The clock was read after that, so it was read
     /// while the counter stood like this.
     #[inline(always)]
-    fn take(
-        &self,
-        charge: &Charge<'_>,
-        shard: Shard<'_>,
-        rewrites: u64,
-        Seen { slot, word, tag }: Seen<'_>,
-        outcome: &Outcome,
-    ) -> Tried {
+    fn take(&self, charge: &Charge<'_>, shard: Shard<'_>, seen: Seen<'_>, outcome: &Outcome) -> Tried {
+        let Seen { slot, word, tag, .. } = seen;
         let units = outcome.units(charge, is_admitted(outcome.as_ref()));
         if units == 0 {
             return if slot.still_is(word) { Tried::Done(outcome.answer(charge, 0)) } else { Tried::Changed };
@@ -145,10 +134,9 @@ impl Table {
         if let (true, Some(names)) = (is_over, &self.names) {
             names.tell_of_rollover(&charge.counter(), open(word, tag));
         }
-        // With the same tag word the slot still is this counter's, so this counter was charged. It also was if the slot
-        // was given away after the swap. Only where slots changed hands so often that the word could have come back for
-        // another counter before the swap, the charge is made again: rather counted twice than not at all.
-        if slot.tag() == tag || shard.rewrites() - rewrites < GENERATIONS {
+        // If the slot changed hands so often since the look that the word could have come back for another counter before
+        // the swap, the charge is made again: rather counted twice than not at all.
+        if shard.was_of_one_counter(seen) {
             Tried::Done(outcome.answer(charge, units))
         } else {
             Tried::Locked
@@ -213,7 +201,10 @@ impl Table {
         let Some(changes) = changes.collect::<Option<SmallVec<[Change<'_>; 2]>>>() else { return false };
         // Slots are frozen and rewritten under the locks of their shards alone.
         let _guards = self.lock(fingerprints);
-        if !changes.iter().all(|Change { seen, .. }| seen.slot.tag() == seen.tag) {
+        let is_same = |(Change { seen, .. }, fingerprint): (&Change<'_>, &Fingerprint)| {
+            seen.slot.tag() == seen.tag && self.shard(*fingerprint).kept_count(*seen)
+        };
+        if !changes.iter().zip(fingerprints).all(is_same) {
             return false;
         }
         let Some((last, others)) = changes.split_last() else { return true };
@@ -242,7 +233,7 @@ impl Table {
 mod tests {
     use super::super::decide::decide;
     use super::super::slots::ROW;
-    use super::super::word::GENERATIONS;
+    use super::super::word::{GENERATIONS, add_used};
     use super::super::*;
     use crate::{Key, ManualClock, PolicyQuota, Quota, Timestamp};
 
@@ -301,7 +292,32 @@ mod tests {
         assert_eq!(word(&store, &counter), before);
     }
 
-    /// A state word tells 64 generations apart. A slot that has gone through all of them since it was read shows the same word
+    /// A thread that was stopped behind its swap found 64 slots of the shard rewritten when it went on, and its counter moved.
+    /// It did not know any more whose unit it had counted, and charged again: of a limit of 2, one request was admitted.
+    #[test]
+    fn a_charge_is_not_made_again_because_its_counter_has_moved() {
+        let (quota, store) = (PolicyQuota::new("", Quota::per_hour(5)), store());
+        let table = &store.inner.table;
+        let charge = |key: &Key<'_>| store.charge(&[Charge::new(&quota, key, 1)]).unwrap();
+        let alice = Key::from("alice");
+        let counter = Counter::new(&quota, &alice);
+        charge(&alice);
+        let fingerprint = table.fingerprint(&counter);
+        let shard = table.shard(fingerprint);
+        let seen = shard.find_near(fingerprint).unwrap();
+        assert!(seen.slot.swap(seen.word, add_used(seen.word, 1).unwrap()));
+        // They come and go until the shard has put its counters in their places anew.
+        for stranger in 0..300_u64 {
+            let key = Key::from(stranger);
+            charge(&key);
+            store.reset(&Counter::new(&quota, &key));
+            assert!(shard.was_of_one_counter(seen), "after {stranger} others");
+        }
+        assert_ne!(seen.slot.tag(), seen.tag, "the counter has not moved");
+        assert_eq!(store.peek(&[counter.charge(0)]).unwrap()[0].used(), 2);
+    }
+
+    /// A state word tells so many generations apart. A slot that has gone through all of them since it was read shows the same word
     /// for another counter, which must not be charged.
     #[test]
     fn several_are_not_charged_where_a_slot_has_gone_through_all_generations() {
@@ -332,6 +348,8 @@ mod tests {
         }
         assert_eq!(word(&store, &Counter::new(&quota, &bob)), before, "bob has the slot, with the same word");
         assert!(!table.commit(&charges, &fingerprints, &looks, &outcomes), "it was charged to bob");
+        let seen = looks[0].compact.unwrap();
+        assert!(!table.shard(fingerprints[0]).was_of_one_counter(seen), "bob is taken for alice");
         assert_eq!(store.peek(&[charge(&bob)]).unwrap()[0].used(), 1);
     }
 

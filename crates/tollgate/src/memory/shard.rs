@@ -9,7 +9,10 @@ use super::fixed_window::State;
 use super::slot::{Seen, Slot, Words};
 use super::slots::{ROW, ROWS, Slots};
 use super::sync::{AtomicI64, AtomicU32, AtomicU64, Backoff, Ordering, fence};
-use super::word::{EMPTY, FREE, FROZEN, is_compact, is_held, is_one_generation, succeed};
+use super::word::{
+    EMPTY, FREE, FROZEN, GENERATIONS, TAG_GENERATIONS, generations, is_compact, is_held, is_one_generation,
+    succeed,
+};
 use crate::Timestamp;
 
 /// Slots that are looked at first: about two cache lines.
@@ -107,9 +110,25 @@ impl<'a> Shard<'a> {
         version.is_multiple_of(2) && self.header.version.load(Ordering::Relaxed) == version
     }
 
+    /// Whether the word that was swapped was that of the counter that was seen in the slot.
+    ///
+    /// It was, unless the slot had gone through all generations by the swap, so that the word came back for another
+    /// counter. The slot's own generations tell, if there were not so many rewrites that they could have begun anew.
+    #[inline(always)]
+    pub(super) fn was_of_one_counter(self, seen: Seen<'_>) -> bool {
+        generations(seen.tag, seen.slot.tag_behind_swap()) < GENERATIONS && self.kept_count(seen)
+    }
+
+    /// Whether tag words tell apart all generations that a slot can have gone through since it was seen.
+    #[inline(always)]
+    pub(super) fn kept_count(self, seen: Seen<'_>) -> bool {
+        // Half of them, because the last rewrites may be seen before the tag words that they wrote.
+        self.rewrites() - seen.rewrites < TAG_GENERATIONS / 2
+    }
+
     /// How often slots were rewritten. Acquire, because it is read before a look at the slots.
     #[inline(always)]
-    pub(super) fn rewrites(self) -> u64 {
+    fn rewrites(self) -> u64 {
         self.header.rewrites.load(Ordering::Acquire)
     }
 
@@ -134,11 +153,12 @@ impl<'a> Shard<'a> {
     /// Looks for a counter's slot where most are, where they should be or close by, if its state is compact.
     #[inline(always)]
     pub(super) fn find_near(self, fingerprint: Fingerprint) -> Option<Seen<'a>> {
+        let rewrites = self.rewrites();
         for words in self.near(fingerprint)?.iter().take(NEAR) {
             let slot = Slot(words);
             if slot.position() == fingerprint.position {
                 let word = slot.word();
-                let seen = slot.seen(word, fingerprint)?;
+                let seen = slot.seen(word, fingerprint, rewrites)?;
                 return (is_compact(word) && is_one_generation(word, seen.tag)).then_some(seen);
             }
         }
@@ -147,6 +167,7 @@ impl<'a> Shard<'a> {
 
     #[inline(never)]
     fn search(self, fingerprint: Fingerprint) -> Look<'a> {
+        let rewrites = self.rewrites();
         for slot in self.probe(fingerprint) {
             let position = slot.position();
             if position == 0 {
@@ -156,7 +177,9 @@ impl<'a> Shard<'a> {
                 continue;
             }
             let word = slot.word();
-            let Some(seen) = slot.seen(word, fingerprint).filter(|_| word != FREE) else { continue };
+            let Some(seen) = slot.seen(word, fingerprint, rewrites).filter(|_| word != FREE) else {
+                continue;
+            };
             let is_whole = !is_compact(word) || is_one_generation(word, seen.tag);
             return if is_held(word) && is_whole { Look::Found(seen) } else { Look::Busy };
         }

@@ -22,6 +22,8 @@ pub(super) struct Seen<'a> {
     pub(super) slot: Slot<'a>,
     pub(super) word: u64,
     pub(super) tag: u64,
+    /// How often slots of the shard had been [rewritten](super::shard::Shard::rewrites) before.
+    pub(super) rewrites: u64,
 }
 
 impl<'a> Slot<'a> {
@@ -37,12 +39,12 @@ impl<'a> Slot<'a> {
     /// Then that word was published by this counter, or the slot was rewritten since, which a swap of the state or a
     /// second look at it finds.
     #[inline(always)]
-    pub(super) fn seen(self, word: u64, fingerprint: Fingerprint) -> Option<Seen<'a>> {
+    pub(super) fn seen(self, word: u64, fingerprint: Fingerprint, rewrites: u64) -> Option<Seen<'a>> {
         // Acquire, so that the second look does not move before these.
         let [position, tag, _] = self.0;
         let is_at = position.load(Ordering::Acquire) == fingerprint.position;
         let tag = tag.load(Ordering::Acquire);
-        (is_at && tag >> TAG_SHIFT == fingerprint.tag).then_some(Seen { slot: self, word, tag })
+        (is_at && tag >> TAG_SHIFT == fingerprint.tag).then_some(Seen { slot: self, word, tag, rewrites })
     }
 
     /// The state word. Acquire, with the release of every store to it: fingerprint and tag are at least as new.
@@ -57,6 +59,13 @@ impl<'a> Slot<'a> {
     pub(super) fn tag(self) -> u64 {
         let [_, tag, _] = self.0;
         tag.load(Ordering::Relaxed)
+    }
+
+    /// The tag word as it is behind a swap. Acquire: what is read of the shard after it is no older.
+    #[inline(always)]
+    pub(super) fn tag_behind_swap(self) -> u64 {
+        let [_, tag, _] = self.0;
+        tag.load(Ordering::Acquire)
     }
 
     /// Whether the state still is this word.

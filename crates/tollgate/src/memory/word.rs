@@ -1,26 +1,26 @@
 //! What a slot says of its counter, packed into two words.
 //!
-//! The state word decides by its upper 26 bits what it says:
+//! The state word says which of these it is by where it lies:
 //!
 //! ```text
-//!  0                  0                                   empty: never used
-//!  0                  1                                   free: its counter is gone, the slot waits for another
-//!  1 ..= 1024         1 + upper 8 bits of the end │ used (40)         wide (from bit 38 down to 0)
-//!  2048 ..= 2^26 - 2  second (26) │ generation (6) │ used (32)        compact
-//!  2^26 - 1           all ones                            frozen: another thread is at it
+//!  0                  empty: never used
+//!  1                  free: its counter is gone, the slot waits for another
+//!  from 2^60          upper 20 bits of the end │ used (40)              wide
+//!  from 2^63          second (17) │ generation (15) │ used (32)         compact
+//!  all ones           frozen: another thread is at it
 //! ```
 //!
 //! The tag word has 16 bits of the fingerprint, and below them what changes under the shard's lock alone:
 //!
 //! ```text
-//!  tag (16) │ lead (10) │ era (14) │ generation (24)      compact
-//!  tag (16) │ lower 42 bits of the end │ generation (6)   wide
+//!  tag (16) │ lead (10) │ era (20) │ generation (18)      compact
+//!  tag (16) │ lower 30 bits of the end │ generation (18)  wide
 //! ```
 //!
 //! In a compact state, everything that a charge changes is in one word, so one compare-and-swap decides. The window ends
-//! `lead` milliseconds before the second `era * 2^24 + second` of Unix time. That fits every window; windows of
-//! more than a year follow each other in one era, and then the next one is written under the lock. It fits counts below 2^32;
-//! larger ones are wide: just as small, but changed under the lock alone.
+//! `lead` milliseconds before the second `era * 2^14 + second` of Unix time. For thirteen hours at least, windows follow
+//! each other in one era; then, or if windows are longer, the next one is written under the lock. It fits counts below
+//! 2^32; larger ones are wide: just as small, but changed under the lock alone.
 //!
 //! Other kinds of quota may put what they like into the lower 32 bits of a compact word.
 
@@ -32,31 +32,32 @@ pub(super) const FREE: u64 = 1;
 pub(super) const FROZEN: u64 = u64::MAX;
 
 /// So many generations a state word tells apart.
-pub(super) const GENERATIONS: u64 = 1 << 6;
-/// The bits of a tag word that hold the generation: more than a state word has room for.
-const GENERATION: u64 = (1 << 24) - 1;
+pub(super) const GENERATIONS: u64 = 1 << 15;
+/// So many a tag word tells apart.
+pub(super) const TAG_GENERATIONS: u64 = 1 << ERA_SHIFT;
 
-const SECOND_SHIFT: u32 = 38;
+const SECOND_SHIFT: u32 = 47;
 const GENERATION_SHIFT: u32 = 32;
 const COMPACT_USED: u64 = 1 << 32;
-const LAST_SECOND: u64 = (1 << 26) - 2;
+const FIRST_SECOND: u64 = 1 << 16;
+/// One less than there is room for: a frozen slot has the last.
+const LAST_SECOND: u64 = (1 << 17) - 2;
 /// The least compact word.
-const COMPACT: u64 = 2048 << SECOND_SHIFT;
+const COMPACT: u64 = FIRST_SECOND << SECOND_SHIFT;
 
 pub(super) const TAG_SHIFT: u32 = 48;
 const LEAD_SHIFT: u32 = 38;
-const ERA_SHIFT: u32 = 24;
+const ERA_SHIFT: u32 = 18;
 /// An era has this power of two seconds.
-const ERA: u32 = 24;
-/// Eras before and after 1970 that the tag word has room for.
-const ERAS: i64 = 1 << 13;
+const ERA: u32 = 14;
+/// Eras before and after 1970 that the tag word has room for: 272 years.
+const ERAS: i64 = 1 << 19;
 
-const WIDE: u64 = 1 << SECOND_SHIFT;
+const WIDE: u64 = 1 << 60;
 const WIDE_USED_BITS: u32 = 40;
-const WIDE_END_BITS: u32 = 42;
+const WIDE_END_BITS: u32 = 30;
 /// Wide ends are counted from this far before 1970, in milliseconds: 17,839 years.
 const WIDE_ORIGIN: i64 = 1 << 49;
-const WIDE_GENERATION_BITS: u32 = 6;
 
 /// The earliest and the latest time that a store keeps, in Unix milliseconds: before and after these years its clock
 /// stands still. So a window that ends beyond what a slot can say is never taken for one that has closed.
@@ -101,7 +102,7 @@ pub(super) const fn state(word: u64, tag: u64) -> Option<State> {
     if !is_held(word) {
         return None;
     }
-    let (wide, end_below) = (word - WIDE, tag >> WIDE_GENERATION_BITS & ((1 << WIDE_END_BITS) - 1));
+    let (wide, end_below) = (word - WIDE, tag >> ERA_SHIFT & ((1 << WIDE_END_BITS) - 1));
     let end = (wide >> WIDE_USED_BITS << WIDE_END_BITS | end_below).cast_signed() - WIDE_ORIGIN;
     let used = wide & ((1 << WIDE_USED_BITS) - 1);
     Some(State { used, end: Timestamp::from_unix_millis(end) })
@@ -124,13 +125,12 @@ pub(super) fn succeed(word: u64, tag: u64, state: State) -> Option<u64> {
 /// The words of this state and this part of a fingerprint in a slot that has had this tag word: of the next generation.
 ///
 /// A word that a thread has read of one counter never comes to stand for another one, or for the same one in another
-/// window, unless the slot goes through 64 generations meanwhile. That is found out by the tag word, or by how often
-/// slots of the shard were [rewritten](super::shard::Shard::rewrites).
+/// window, unless the slot goes through all [`GENERATIONS`] meanwhile, which [`generations`] tells.
 pub(super) fn pack(kept_tag: u64, state: State, tag_before: u64) -> (u64, u64) {
-    let generation = (tag_before + 1) & GENERATION;
+    let generation = (tag_before + 1) & (TAG_GENERATIONS - 1);
     let (second, lead) = second_and_lead(state.end);
     // So that there is room for as many seconds as can be.
-    let era = (second >> ERA) - 1;
+    let era = (second - FIRST_SECOND.cast_signed()) >> ERA;
     let (word, below) = match compact(second - (era << ERA), generation, state.used) {
         Some(word) if (-ERAS..ERAS).contains(&era) => {
             let era = era.cast_unsigned() & (2 * ERAS.cast_unsigned() - 1);
@@ -143,12 +143,17 @@ pub(super) fn pack(kept_tag: u64, state: State, tag_before: u64) -> (u64, u64) {
 
 /// The tag word of a slot without a counter: it keeps the generation alone.
 pub(super) const fn emptied(tag: u64) -> u64 {
-    tag & GENERATION
+    tag & (TAG_GENERATIONS - 1)
+}
+
+/// How many generations a slot has gone through from one tag word to another, modulo [`TAG_GENERATIONS`].
+pub(super) const fn generations(from: u64, to: u64) -> u64 {
+    to.wrapping_sub(from) & (TAG_GENERATIONS - 1)
 }
 
 fn compact(second: i64, generation: u64, used: u64) -> Option<u64> {
     let second = u64::try_from(second).ok()?;
-    let fits = (COMPACT >> SECOND_SHIFT..=LAST_SECOND).contains(&second) && used < COMPACT_USED;
+    let fits = (FIRST_SECOND..=LAST_SECOND).contains(&second) && used < COMPACT_USED;
     let generation = generation & (GENERATIONS - 1);
     fits.then_some(second << SECOND_SHIFT | generation << GENERATION_SHIFT | used)
 }
@@ -158,7 +163,7 @@ fn wide(state: State, generation: u64) -> (u64, u64) {
     let end = end.clamp(0, 2 * WIDE_ORIGIN - 1).cast_unsigned();
     let (above, below) = (end >> WIDE_END_BITS, end & ((1 << WIDE_END_BITS) - 1));
     let word = WIDE + (above << WIDE_USED_BITS | state.used);
-    (word, below << WIDE_GENERATION_BITS | generation & (GENERATIONS - 1))
+    (word, below << ERA_SHIFT | generation)
 }
 
 /// The second in which a window ends, rounded up, and how many milliseconds it ends before that.
@@ -181,6 +186,8 @@ const fn lead(tag: u64) -> u64 {
 #[cfg(test)]
 #[cfg(not(any(tollgate_loom, tollgate_shuttle)))]
 mod tests {
+    use std::collections::HashSet;
+
     use proptest::prelude::*;
 
     use super::*;
@@ -207,17 +214,17 @@ mod tests {
             let (word, tag) = pack(kept_tag, state_of(used, end), tag_before);
             prop_assert_eq!(state(word, tag), Some(state_of(used, end)));
             // Eras go no further.
-            let has_era = (-4_300..4_300).contains(&(end / YEAR));
+            let has_era = (-272..272).contains(&(end / YEAR));
             prop_assert!(is_compact(word) == (used < 1 << 32) || !has_era);
             prop_assert_eq!(tag >> TAG_SHIFT, kept_tag);
-            prop_assert_eq!((tag.wrapping_sub(tag_before + 1)) & (GENERATIONS - 1), 0);
+            prop_assert_eq!(generations(tag_before, tag), 1);
             prop_assert!(!is_compact(word) || is_one_generation(word, tag));
         }
 
-        /// A window's successor is found in one word where the fraction of the second is the same, for at least a
-        /// year.
+        /// A window's successor is found in one word where the fraction of the second is the same, for at least
+        /// thirteen hours.
         #[test]
-        fn a_window_is_followed_by_others_in_the_same_era(end in NOW - YEAR..NOW + YEAR, later in 0..380 * 86_400_i64) {
+        fn a_window_is_followed_by_others_in_the_same_era(end in NOW - YEAR..NOW + YEAR, later in 0..13 * 3_600_i64) {
             let (word, tag) = pack(0, state_of(7, end), 0);
             let next = state_of(1, end + later * 1_000);
             let followed = succeed(word, tag, next).expect("it fits");
@@ -232,7 +239,8 @@ mod tests {
     /// and the last ones of a tag word.
     #[test]
     fn all_fractions_counts_and_generations_come_back() {
-        let eras = [0, 1, -1, 101, 102, 103].map(|era| era << ERA);
+        let now = (NOW / 1_000) >> ERA;
+        let eras = [0, 1, -1, now - 1, now, now + 1].map(|era| era << ERA);
         let seconds = eras.into_iter().flat_map(|first| [-2, -1, 0, 1].map(|near| first + near));
         let seconds =
             seconds.chain([NOW / 1_000, REACH.0 / 1_000, REACH.1 / 1_000, (REACH.1 + 11 * YEAR) / 1_000]);
@@ -240,7 +248,7 @@ mod tests {
         let ends = seconds.flat_map(|second| (0..1_000).map(move |millis| second * 1_000 + millis));
         for end in ends {
             for used in counts {
-                for before in [0, GENERATIONS - 2, GENERATION - 1, GENERATION] {
+                for before in [0, GENERATIONS - 2, TAG_GENERATIONS - 2, TAG_GENERATIONS - 1] {
                     let (word, tag) = pack(0xabcd, state_of(used, end), before);
                     assert_eq!(state(word, tag), Some(state_of(used, end)), "{used} until {end}");
                     assert_eq!((tag >> TAG_SHIFT, is_held(word)), (0xabcd, true), "{used} until {end}");
@@ -253,21 +261,28 @@ mod tests {
     /// All generations of a state word, at the times and counts where it has fewest bits to spare.
     #[test]
     fn no_two_generations_of_a_state_share_a_word() {
-        for end in [0, NOW, NOW + 1, (102 << ERA) * 1_000, REACH.0, REACH.1] {
+        for end in [0, NOW, NOW + 1, (((NOW / 1_000) >> ERA) << ERA) * 1_000, REACH.0, REACH.1] {
             for used in [0, 1, (1 << 32) - 1] {
-                let words: Vec<(u64, u64)> =
-                    (0..GENERATIONS).map(|before| pack(0, state_of(used, end), before)).collect();
-                for (index, (word, tag)) in words.iter().enumerate() {
-                    let same = |(other, other_tag): &&(u64, u64)| {
-                        if is_compact(*word) { other == word } else { (other, other_tag) == (word, tag) }
-                    };
-                    assert_eq!(
-                        words.iter().filter(same).count(),
-                        1,
-                        "generation {index} of {used} until {end}"
-                    );
-                }
+                let words = (0..GENERATIONS).map(|before| {
+                    let (word, tag) = pack(0, state_of(used, end), before);
+                    if is_compact(word) { (word, 0) } else { (word, tag) }
+                });
+                let words: HashSet<(u64, u64)> = words.collect();
+                assert_eq!(words.len() as u64, GENERATIONS, "{used} until {end}");
             }
+        }
+    }
+
+    /// Each generation of a tag word, and a step over its last one.
+    #[test]
+    fn generations_are_counted_across_all_forms_of_a_slot() {
+        let states = [state_of(1, NOW), state_of(1 << 33, NOW), state_of(7, NOW + 1)];
+        let (_, first) = pack(0xabcd, states[0], TAG_GENERATIONS - 3);
+        let mut tag = first;
+        for generation in 1..GENERATIONS + 3 {
+            let state = states[generation as usize % 3];
+            (_, tag) = pack(generation, state, if generation % 5 == 0 { emptied(tag) } else { tag });
+            assert_eq!(generations(first, tag), generation);
         }
     }
 

@@ -10,8 +10,8 @@ const SECOND: i64 = 1_000;
 const DAY: i64 = 86_400 * SECOND;
 const YEAR: i64 = 365 * DAY;
 
-/// The whole second in which the parts of a counter's end that are kept apart change: a multiple of 2^24.
-const ERA: i64 = (1 << 24) * SECOND;
+/// The whole second in which the parts of a counter's end that are kept apart change: a multiple of 2^14.
+const ERA: i64 = (1 << 14) * SECOND;
 
 /// Whole calls, one after another.
 pub(super) fn calm(seed: u64) -> World {
@@ -72,8 +72,8 @@ fn make(dice: &mut Dice, lengths: &[usize]) -> World {
     let drifts = (0..some_drifts).map(|_| drift(dice)).collect();
     let start = match dice.roll(8) {
         0 => dice.among(&[0, -1, 1, -SECOND, -YEAR + 7]),
-        1 => ERA * (95 + dice.roll(12) as i64) + dice.roll(3_000) as i64 - 1_500,
-        2 => ERA * 106 - quotas[0].cut.length().unwrap_or(DAY) + dice.roll(3) as i64 - 1,
+        1 => ERA * (97_000 + dice.roll(12_000) as i64) + dice.roll(3_000) as i64 - 1_500,
+        2 => ERA * 108_544 - quotas[0].cut.length().unwrap_or(DAY) + dice.roll(3) as i64 - 1,
         3 => 1_700_000_040_000 + dice.roll(86_400_000) as i64,
         4 => 1_711_839_600_000 + dice.among(&[-SECOND, 0, 3_599 * SECOND, 7_200 * SECOND, DAY - SECOND]),
         _ => 1_700_000_040_000 + dice.among(&[0, 1, -1, 500, 999, 4, 3_960]),

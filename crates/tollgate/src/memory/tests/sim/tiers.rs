@@ -155,7 +155,7 @@ fn crowded_worlds_break_no_promise() {
 #[test]
 #[ignore = "no bug is planted: cargo xtask prove sim --planted"]
 fn a_planted_bug_is_found() {
-    const MOST: u64 = 100_000;
+    const MOST: u64 = 400_000;
     const TURN: u64 = 500;
     let mut looked = 0;
     for turn in 0..MOST / TURN / 2 {
