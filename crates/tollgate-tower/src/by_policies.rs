@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use http::StatusCode;
 use tollgate::{Answer, AnyStore, Clock, Counted, Step, Store, StoreError};
-use tollgate_policy::{CheckError, Ground, LimitError, PolicyDecision, PolicyLimiter, Refusal, Unknown};
+use tollgate_policy::{CheckError, LimitError, PolicyDecision, PolicyLimiter, Refusal, Unknown};
 
 use crate::attributes::{AttributeError, AttributeSources, RequestView, Values};
 use crate::engine::{Allowed, Decided, DeniedBy, Later, PolicyEngine, Takes};
@@ -99,7 +99,7 @@ impl<S: Store, C: Clock> Inner<S, C> {
                     gives_back.then(|| HeldReceipt::boxed(&self.store, decision.receipt(values, cost)));
                 Decided::Allowed(Allowed { counted, told_by, decision: Some(Box::new(decision)), taken })
             }
-            Ok(decision) => self.denied(&decision),
+            Ok(decision) => self.denied(decision),
             Err(CheckError::Refused(Refusal::Undecided { attribute, unknown: Unknown::NotYet })) => {
                 return Err(attribute);
             }
@@ -115,17 +115,10 @@ impl<S: Store, C: Clock> Inner<S, C> {
     }
 
     #[cold]
-    fn denied(&self, decision: &PolicyDecision) -> Decided {
+    fn denied(&self, decision: PolicyDecision) -> Decided {
         let status = StatusCode::from_u16(decision.deny_status()).unwrap_or(StatusCode::TOO_MANY_REQUESTS);
-        let by = match (decision.counted(), decision.ground()) {
-            (Some(counted), _) => DeniedBy::Quotas(counted.clone(), self.headers.of(decision)),
-            (None, Ground::MissingKey { policy, no_key }) => {
-                DeniedBy::MissingKey { policy: policy.name().into(), detail: no_key.to_string() }
-            }
-            (None, Ground::Denied(policy)) => DeniedBy::List { policy: policy.name().into() },
-            (None, _) => DeniedBy::Unmatched,
-        };
-        Decided::Denied(status, by)
+        let told_by = self.headers.of(&decision);
+        Decided::Denied(status, DeniedBy::Policies(Box::new(decision), told_by))
     }
 }
 

@@ -14,6 +14,8 @@ use tollgate::{Counted, StoreError};
 #[cfg(feature = "policy")]
 use tollgate_policy::PolicyDecision;
 
+use crate::Head;
+use crate::answer::{DenialBody, DenialProblem};
 use crate::boxed::BoxFuture;
 use crate::by_key::ByKey;
 use crate::headers::LimitHeaders;
@@ -21,7 +23,6 @@ use crate::held_receipt::HeldReceipt;
 use crate::key::{Fault, Invalid, Missing, NO_PEER};
 use crate::reserving::Reserving;
 use crate::warning::{Warning, Warnings};
-use crate::{DenialProblem, Head};
 
 /// Who decides on the requests of a rule.
 ///
@@ -89,23 +90,11 @@ pub(crate) struct Allowed {
     pub(crate) taken: Option<Box<HeldReceipt>>,
 }
 
-/// Who or what denies a request.
+/// Who denies a request, with what tells of it.
 pub(crate) enum DeniedBy {
     Quotas(Counted, Arc<LimitHeaders>),
-    /// A policy that counts nobody whose key is missing.
     #[cfg(feature = "policy")]
-    MissingKey {
-        policy: Box<str>,
-        detail: String,
-    },
-    /// A policy that denies whatever it matches.
-    #[cfg(feature = "policy")]
-    List {
-        policy: Box<str>,
-    },
-    /// No policy matches.
-    #[cfg(feature = "policy")]
-    Unmatched,
+    Policies(Box<PolicyDecision>, Arc<LimitHeaders>),
 }
 
 impl Engine {
@@ -144,20 +133,24 @@ impl DeniedBy {
         match self {
             Self::Quotas(counted, told_by) => Some((counted, told_by)),
             #[cfg(feature = "policy")]
-            Self::MissingKey { .. } | Self::List { .. } | Self::Unmatched => None,
+            Self::Policies(decision, told_by) => Some((decision.counted()?, told_by)),
         }
     }
 
-    /// What the denial says.
     pub(crate) fn problem(&self) -> DenialProblem<'_> {
         match self {
             Self::Quotas(counted, told_by) => DenialProblem::of_quotas(counted, told_by),
             #[cfg(feature = "policy")]
-            Self::MissingKey { policy, detail } => DenialProblem::of_missing_key(policy, detail),
+            Self::Policies(decision, told_by) => DenialProblem::of_policies(decision, told_by),
+        }
+    }
+
+    /// What it says in JSON, under this HTTP status.
+    pub(crate) fn body(&self, status: u16) -> DenialBody<'_> {
+        match self {
+            Self::Quotas(counted, told_by) => DenialBody::of_quotas(status, counted, told_by),
             #[cfg(feature = "policy")]
-            Self::List { policy } => DenialProblem::of_list(policy),
-            #[cfg(feature = "policy")]
-            Self::Unmatched => DenialProblem::of_unmatched(),
+            Self::Policies(decision, told_by) => DenialBody::of_policies(status, decision, told_by),
         }
     }
 }

@@ -62,6 +62,7 @@
 //! | `axum` | axum's peer address, matched route and bodies |
 //! | `jwt` | claims of verified tokens as keys |
 //! | `policy` | policies of `tollgate-policy` instead of a limiter and a key. To read them from files, depend on that crate with its feature `file` |
+//! | `schema` | JSON Schemas of what is answered |
 //! | `tonic` | tonic's peer address and bodies |
 //! | `tokio` | a [`Reservation`] over a shared store can be dropped: a task gives back its units |
 //!
@@ -69,6 +70,7 @@
 //! warnings.
 
 mod after;
+pub mod answer;
 #[cfg(feature = "policy")]
 mod attributes;
 mod boxed;
@@ -76,7 +78,6 @@ mod by_key;
 #[cfg(feature = "policy")]
 mod by_policies;
 mod denial;
-mod denial_problem;
 mod engine;
 mod future;
 mod gate;
@@ -96,7 +97,6 @@ mod warning;
 #[cfg(feature = "policy")]
 pub use self::attributes::{AttributeError, AttributeSource, AttributeSources, RequestView};
 pub use self::denial::Denial;
-pub use self::denial_problem::DenialProblem;
 pub use self::future::ResponseFuture;
 pub use self::head::{Head, MatchedRoute};
 pub use self::layer::{BuildError, RateLimitLayer, RateLimitLayerBuilder};

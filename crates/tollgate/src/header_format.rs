@@ -120,7 +120,8 @@ impl HeaderFormat {
     }
 
     /// The names of the headers that it may have, besides `Retry-After`, each with its meaning.
-    const fn headers(self) -> &'static [(&'static str, &'static str)] {
+    #[must_use]
+    pub const fn headers(self) -> &'static [(&'static str, &'static str)] {
         match self {
             Self::Draft11 => {
                 &[("RateLimit-Policy", "a list of named quotas"), ("RateLimit", "a list of named quotas")]

@@ -8,7 +8,7 @@ use tollgate_policy::PolicyDecision;
 use super::json::Object;
 use super::rejection::Rejection;
 use super::wire::{
-    BatchEntry, BatchEntryRequest, BatchReply, BatchRequest, CheckRequest, DecisionBody, DeniedBody,
+    BatchEntry, BatchEntryRequest, BatchReply, BatchRequest, CheckReply, CheckRequest, DeniedReply,
     PeekRequest,
 };
 use super::{Edge, Reply, body, json, query, reply};
@@ -45,7 +45,7 @@ impl<S: ServedStore> Edge<S> {
         let limits = self.asking.limits(policy, quotas)?;
         let decision = self.engine.peek(limits, &caller.asks(attributes), cost.units()).await;
         let decision = decision.map_err(|error| Rejection::check(&error, "attributes"))?;
-        let mut reply = reply::json(StatusCode::OK, &DecisionBody::new(&decision));
+        let mut reply = reply::json(StatusCode::OK, &CheckReply::new(&decision, None));
         self.limit_headers.write(&decision, reply.headers_mut());
         Ok(reply)
     }
@@ -79,7 +79,7 @@ impl<S: ServedStore> Edge<S> {
             match decided.next() {
                 Some(Ok(decision)) => {
                     let receipt = receipt.then(|| self.asking.receipt(decision, attributes, *cost));
-                    BatchEntry::Decision(DecisionBody::new(decision).with_receipt(receipt.flatten()))
+                    BatchEntry::Decision(CheckReply::new(decision, receipt.flatten()))
                 }
                 Some(Err(error)) => {
                     BatchEntry::Rejection(Rejection::check(error, &format!("{place}.attributes")))
@@ -97,13 +97,13 @@ impl<S: ServedStore> Edge<S> {
     /// A denial has no receipt: nothing was taken that its caller would give back.
     pub(super) fn verdict(&self, decision: &PolicyDecision, receipt: Option<String>) -> Reply {
         if decision.is_allowed() {
-            let mut reply = reply::json(StatusCode::OK, &DecisionBody::new(decision).with_receipt(receipt));
+            let mut reply = reply::json(StatusCode::OK, &CheckReply::new(decision, receipt));
             self.limit_headers.write(decision, reply.headers_mut());
             return reply;
         }
         let limit_headers = self.limit_headers.of(decision);
         let status = reply::deny_status(decision);
-        let mut reply = reply::problem(status, &DeniedBody::new(decision, &limit_headers, status.as_u16()));
+        let mut reply = reply::problem(status, &DeniedReply::new(status.as_u16(), decision, &limit_headers));
         if let Some(counted) = decision.counted() {
             limit_headers.write(counted, reply.headers_mut());
         }

@@ -6,6 +6,7 @@ use std::collections::BTreeSet;
 
 use serde_json::{Value, json};
 
+use crate::support::folder::Folder;
 use crate::support::{Connection, Server};
 
 #[test]
@@ -33,6 +34,37 @@ fn every_operation_is_answered_on_its_listener_and_nowhere_else() {
     ];
     assert_eq!(named, BTreeSet::from(expected));
     assert_answered(&server, &document);
+}
+
+/// The headers of the default format were described, whatever policies say.
+#[test]
+fn every_header_of_a_decision_is_described() {
+    for formats in ["draft-11", "[draft-11, x-ratelimit]", "draft-06", "github", "kong", "envoy", "none"] {
+        let folder = Folder::new();
+        let policies =
+            format!("policies:\n  - {{ name: search, key: ip, quotas: [1/1d], headers: {formats} }}\n");
+        let file = folder.write("limits.yaml", &policies);
+        let server = Server::start(&["--config", &file]);
+        let document = server.admin_get("/openapi.json").json();
+        let responses = &document["paths"]["/v1/check"]["get"]["responses"];
+        for status in ["200", "429"] {
+            let reply = server.get("/v1/check?ip=192.0.2.1");
+            assert_eq!(reply.status.to_string(), status);
+            let described = responses[status]["headers"].as_object().expect("an object");
+            let described: BTreeSet<String> =
+                described.keys().map(|name| name.to_ascii_lowercase()).collect();
+            let limits = |name: &&str| name.contains("ratelimit") || *name == "retry-after";
+            let told: BTreeSet<&str> =
+                reply.headers.iter().map(|(name, _)| name.as_str()).filter(limits).collect();
+            let undescribed: Vec<_> = told.iter().filter(|name| !described.contains(**name)).collect();
+            assert!(undescribed.is_empty(), "{formats}: {undescribed:?} is not in {described:?}");
+            assert_eq!(
+                described.iter().any(|name| name.contains("ratelimit")),
+                formats != "none",
+                "{formats}"
+            );
+        }
+    }
 }
 
 /// What it answers as another system, it tells as well.

@@ -36,7 +36,7 @@ pub(crate) struct Server {
 #[derive(Debug)]
 pub(crate) struct Reply {
     pub(crate) status: u16,
-    headers: Vec<(String, String)>,
+    pub(crate) headers: Vec<(String, String)>,
     pub(crate) body: Vec<u8>,
 }
 

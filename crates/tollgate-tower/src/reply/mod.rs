@@ -3,14 +3,15 @@
 //! A reply is a problem as RFC 9457 has it or, to whoever speaks gRPC, a status.
 
 mod body;
-mod denied;
 mod grpc;
-mod json;
 
 use bytes::Bytes;
 use http::header::{CACHE_CONTROL, CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE};
 use http::{HeaderMap, HeaderValue, Response, StatusCode};
+use serde::Serialize;
 use tollgate::{QuotaState, StoreError};
+#[cfg(feature = "policy")]
+use tollgate_policy::Ground;
 
 pub use self::body::ReplyBody;
 use crate::engine::DeniedBy;
@@ -19,6 +20,18 @@ use crate::rule::{OnInvalid, OnMissing};
 
 const PROBLEM: HeaderValue = HeaderValue::from_static("application/problem+json");
 const NO_STORE: HeaderValue = HeaderValue::from_static("no-store");
+
+/// What went wrong, as RFC 9457 has it.
+#[derive(Serialize)]
+struct Problem<'a> {
+    #[serde(rename = "type")]
+    kind: &'a str,
+    title: &'a str,
+    status: u16,
+    detail: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reason: Option<&'a str>,
+}
 
 /// Whether a request asks for its reply as gRPC has it.
 pub(crate) fn is_grpc(headers: &HeaderMap) -> bool {
@@ -29,11 +42,15 @@ pub(crate) fn is_grpc(headers: &HeaderMap) -> bool {
 /// denies.
 pub(crate) fn denied(request: &HeaderMap, status: StatusCode, by: &DeniedBy) -> Response<Bytes> {
     if !is_grpc(request) {
-        return problem(status, denied::body(status, by));
+        return problem(status, &by.body(status.as_u16()));
     }
     let status = match by {
         #[cfg(feature = "policy")]
-        DeniedBy::List { .. } | DeniedBy::Unmatched => status,
+        DeniedBy::Policies(decision, _)
+            if matches!(decision.ground(), Ground::Denied(_) | Ground::Unmatched) =>
+        {
+            status
+        }
         _ => StatusCode::TOO_MANY_REQUESTS,
     };
     let decided = by.quotas().and_then(|(counted, _)| counted.decided());
@@ -98,12 +115,8 @@ pub(crate) fn store_error(request: &HeaderMap, error: &StoreError) -> Response<B
     if is_grpc(request) {
         return grpc::reply(grpc::code(status), detail, None);
     }
-    let mut body = String::with_capacity(256);
-    let mut object = json::Object::begin(&mut body);
-    object.text("type", kind).text("title", title).value("status", status.as_u16());
-    object.text("detail", detail).text("reason", reason);
-    object.end();
-    let mut reply = problem(status, body);
+    let body = Problem { kind, title, status: status.as_u16(), detail, reason: Some(reason) };
+    let mut reply = problem(status, &body);
     if status == again {
         // When there is an answer again is not known; a second keeps clients from asking in a loop.
         reply.headers_mut().insert(RETRY_AFTER, HeaderValue::from_static("1"));
@@ -121,12 +134,9 @@ pub(crate) fn refused(
     if is_grpc(request) {
         return grpc::reply(grpc::code(status), detail, None);
     }
-    let mut body = String::with_capacity(128);
-    let mut object = json::Object::begin(&mut body);
-    object.text("type", "about:blank").text("title", status.canonical_reason().unwrap_or("Error"));
-    object.value("status", status.as_u16()).text("detail", detail);
-    object.end();
-    let mut reply = problem(status, body);
+    let title = status.canonical_reason().unwrap_or("Error");
+    let body = Problem { kind: "about:blank", title, status: status.as_u16(), detail, reason: None };
+    let mut reply = problem(status, &body);
     if let Some(challenge) = challenge {
         reply.headers_mut().insert(WWW_AUTHENTICATE, challenge.clone());
     }
@@ -134,9 +144,12 @@ pub(crate) fn refused(
 }
 
 /// An answer that no cache keeps: it is true now and for this caller.
-fn problem(status: StatusCode, mut body: String) -> Response<Bytes> {
+fn problem(status: StatusCode, problem: &impl Serialize) -> Response<Bytes> {
+    let mut body = Vec::with_capacity(512);
+    // It fails for maps with keys that are no texts alone.
+    let _ = serde_json::to_writer(&mut body, problem);
     // For people with a terminal.
-    body.push('\n');
+    body.push(b'\n');
     // Room for the headers of the limits as well.
     let mut headers = HeaderMap::with_capacity(8);
     headers.insert(CONTENT_TYPE, PROBLEM);

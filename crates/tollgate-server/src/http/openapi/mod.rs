@@ -3,6 +3,8 @@
 
 mod security;
 
+use std::collections::BTreeMap;
+
 use bytes::Bytes;
 use http::StatusCode;
 use schemars::generate::SchemaSettings;
@@ -11,12 +13,11 @@ use schemars::{Schema, SchemaGenerator};
 use serde_json::map::Entry;
 use serde_json::{Map, Value, json};
 use tollgate_policy::{HeaderFormat, Identity, Mode, OnMissingKey, Policies, Policy, PolicySet, Unmatched};
-use tollgate_tower::headers;
 
 use super::dialects::{Content, Dialect, Parameter};
 use super::json::Cost;
 use super::operation::{Asked, Operation, Success};
-use super::wire::{DecisionBody, DeniedBody, KEY_ATTRIBUTES, ProblemBody};
+use super::wire::{CheckReply, DeniedReply, KEY_ATTRIBUTES, ProblemBody};
 use crate::listener::Listener;
 
 /// The document, while these policies are live.
@@ -68,6 +69,8 @@ pub(super) fn document<'a>(
 /// Describes operations under the policies that are live, and collects the types that they speak of.
 struct Describer<'a> {
     policies: &'a Policies,
+    /// In which headers policies tell of decisions, each format once.
+    formats: Vec<HeaderFormat>,
     /// Whether every decision has the headers of the default format.
     is_always_told: bool,
     asked: SchemaGenerator,
@@ -77,11 +80,13 @@ struct Describer<'a> {
 impl<'a> Describer<'a> {
     fn new(policies: &'a Policies) -> Self {
         let is_always_told = matches!(policies.as_slice(), [policy] if policy.conditions().is_empty() && policy.headers().has(HeaderFormat::Draft11));
+        let is_used = |format: &HeaderFormat| policies.as_slice().iter().any(|it| it.headers().has(*format));
         let settings = SchemaSettings::draft2020_12()
             .with(|settings| settings.definitions_path = "/components/schemas".into());
         let answered = settings.clone().for_serialize().with_transform(RecursiveTransform(absent_not_null));
         Self {
             policies,
+            formats: HeaderFormat::ALL.into_iter().filter(is_used).collect(),
             is_always_told,
             asked: settings
                 .for_deserialize()
@@ -176,9 +181,9 @@ impl<'a> Describer<'a> {
         let ours = denied["content"][media_type]["schema"].take();
         let both = if ours.is_null() { theirs } else { json!({ "anyOf": [theirs, ours] }) };
         denied["content"][media_type] = json!({ "schema": both });
-        if dialect.headers == Some(headers::HeaderFormat::Draft06) {
-            tell_by_draft_06(&mut allowed["headers"]);
-            tell_by_draft_06(&mut denied["headers"]);
+        if let Some(format) = dialect.headers {
+            allowed["headers"] = headers(&[format], false);
+            denied["headers"] = with_retry_after(headers(&[format], false));
         }
         let mut decided = self.denials(&denied);
         decided.insert(StatusCode::OK.as_str().to_owned(), allowed);
@@ -194,42 +199,16 @@ impl<'a> Describer<'a> {
     }
 
     fn decision(&mut self, description: &str) -> Value {
-        let schema = self.answered.subschema_for::<DecisionBody<'_>>();
+        let schema = self.answered.subschema_for::<CheckReply<'_>>();
         let content = json!({ "application/json": { "schema": schema } });
-        json!({ "description": description, "headers": self.limit_headers(), "content": content })
+        json!({ "description": description, "headers": headers(&self.formats, self.is_always_told), "content": content })
     }
 
     fn denied(&mut self) -> Value {
-        let mut headers = self.limit_headers();
-        headers["Retry-After"] = json!({
-            "description": "Whole seconds to wait; absent if the cost can never pass",
-            "schema": { "type": "integer", "minimum": 1 },
-        });
-        let schema = self.answered.subschema_for::<DeniedBody<'_>>();
+        let headers = with_retry_after(headers(&self.formats, self.is_always_told));
+        let schema = self.answered.subschema_for::<DeniedReply<'_>>();
         let content = json!({ "application/problem+json": { "schema": schema } });
         json!({ "description": "Denied", "headers": headers, "content": content })
-    }
-
-    fn limit_headers(&self) -> Value {
-        let header = |description: &str, pattern: &str| {
-            // Other policies have other formats of the same names, or none.
-            let schema = if self.is_always_told {
-                json!({ "type": "string", "pattern": pattern })
-            } else {
-                json!({ "type": "string" })
-            };
-            json!({ "description": description, "required": self.is_always_told, "schema": schema })
-        };
-        let mut headers = no_store();
-        headers["RateLimit-Policy"] =
-            header("Units and seconds of each quota's window", r#"^"[^"]+";q=\d+;w=\d+"#);
-        headers["RateLimit"] =
-            header("Units left, and seconds until the window ends", r#"^"[^"]+";r=\d+;t=\d+"#);
-        headers["Tollgate-Source"] = json!({
-            "description": "Where the decision came from; absent if from the store",
-            "schema": { "type": "string", "enum": ["local", "fallback"] },
-        });
-        headers
     }
 
     /// The types that operations have spoken of, by name.
@@ -369,16 +348,41 @@ fn without_content(operation: &Value) -> Value {
     head
 }
 
-fn tell_by_draft_06(headers: &mut Value) {
-    headers.as_object_mut().and_then(|headers| headers.remove("RateLimit"));
-    for (name, description) in [
-        ("RateLimit-Policy", "Units and seconds of each quota's window"),
-        ("RateLimit-Limit", "Units in a window"),
-        ("RateLimit-Remaining", "Units left"),
-        ("RateLimit-Reset", "Seconds until the window ends"),
-    ] {
-        headers[name] = json!({ "description": description, "schema": { "type": "string" } });
+/// The headers of a decision in these formats.
+fn headers(formats: &[HeaderFormat], is_always_told: bool) -> Value {
+    // Policies may have formats in which one name has several meanings.
+    let mut meanings = BTreeMap::<&str, Vec<&str>>::new();
+    for (name, meaning) in formats.iter().flat_map(|format| format.headers()) {
+        let meanings = meanings.entry(name).or_default();
+        if !meanings.contains(meaning) {
+            meanings.push(meaning);
+        }
     }
+    let mut headers = no_store();
+    for (name, meanings) in meanings {
+        headers[name] = json!({ "description": meanings.join(", or "), "schema": { "type": "string" } });
+    }
+    if is_always_told {
+        for (name, pattern) in
+            [("RateLimit-Policy", r#"^"[^"]+";q=\d+;w=\d+"#), ("RateLimit", r#"^"[^"]+";r=\d+;t=\d+"#)]
+        {
+            headers[name]["required"] = true.into();
+            headers[name]["schema"]["pattern"] = pattern.into();
+        }
+    }
+    headers["Tollgate-Source"] = json!({
+        "description": "Where the decision came from; absent if from the store",
+        "schema": { "type": "string", "enum": ["local", "fallback"] },
+    });
+    headers
+}
+
+fn with_retry_after(mut headers: Value) -> Value {
+    headers["Retry-After"] = json!({
+        "description": "Whole seconds to wait; absent if the cost can never pass",
+        "schema": { "type": "integer", "minimum": 1 },
+    });
+    headers
 }
 
 fn no_store() -> Value {

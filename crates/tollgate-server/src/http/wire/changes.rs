@@ -4,10 +4,9 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use tollgate::{PolicyQuota, QuotaState, Source};
 use tollgate_policy::{Changed, Policy, QuotaRefund};
+use tollgate_tower::answer::{DecisionSource, Window, Written};
 
-use super::decision::DecisionSource;
 use super::problem::ProblemBody;
-use super::{Window, Written};
 use crate::http::rejection::Rejection;
 
 /// What was given back.

@@ -1,8 +1,11 @@
-//! What a denial says as a problem: the same from the middleware and from the service.
+//! What a denial says as a problem.
 
 use std::borrow::Cow;
 
+use serde::Serialize;
 use tollgate::{Counted, whole_seconds};
+#[cfg(feature = "policy")]
+use tollgate_policy::{Ground, PolicyDecision};
 
 use crate::headers::LimitHeaders;
 
@@ -12,7 +15,7 @@ use crate::headers::LimitHeaders;
 ///
 /// ```
 /// use tollgate::{Limiter, Quota};
-/// use tollgate_tower::DenialProblem;
+/// use tollgate_tower::answer::DenialProblem;
 /// use tollgate_tower::headers::{HeaderFormat, LimitHeaders};
 ///
 /// let limiter = Limiter::new(Quota::per_day(0));
@@ -23,16 +26,19 @@ use crate::headers::LimitHeaders;
 /// assert_eq!(problem.violated_policies, ["default"]);
 /// # Ok::<(), tollgate::Full>(())
 /// ```
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[non_exhaustive]
 pub struct DenialProblem<'a> {
-    /// `type`: a URI.
+    /// The kind of the problem, as a URI.
+    #[serde(rename = "type")]
     pub kind: &'static str,
-    /// `title`: the same for all denials of this type.
+    /// The same for all problems of this kind.
     pub title: &'static str,
-    /// `detail`: what denied this request, and when the next one may pass.
+    /// What denied this request, and when the next one may pass.
     pub detail: Cow<'a, str>,
-    /// `violated-policies`: the quotas that had no room, as the headers name them, or the policy that denied.
+    /// The quotas that had no room, as the headers name them, or the policy that denied.
+    #[serde(rename = "violated-policies")]
     pub violated_policies: Vec<&'a str>,
 }
 
@@ -50,40 +56,33 @@ impl<'a> DenialProblem<'a> {
         }
     }
 
-    /// This policy denies requests that do not say whom it is to count. `detail` says what is missing.
+    /// Policies deny the request.
+    #[cfg(feature = "policy")]
     #[must_use]
-    pub fn of_missing_key(policy: &'a str, detail: impl Into<Cow<'a, str>>) -> Self {
-        Self {
-            // No document is behind it.
-            kind: "urn:problem-type:tollgate:missing-key",
-            title: "Unknown client",
-            detail: detail.into(),
-            violated_policies: vec![policy],
-        }
-    }
-
-    /// This policy denies whatever it matches.
-    #[must_use]
-    pub fn of_list(policy: &'a str) -> Self {
-        Self {
-            // No document is behind it.
-            kind: "urn:problem-type:tollgate:denied",
-            title: "Denied",
-            detail: "the request is on a list of those that are denied".into(),
-            violated_policies: vec![policy],
-        }
-    }
-
-    /// No policy matches the request, and such requests are denied.
-    #[must_use]
-    pub fn of_unmatched() -> Self {
-        Self {
-            // No document is behind it.
-            kind: "urn:problem-type:tollgate:unmatched",
-            title: "No policy matches",
-            detail: "no policy matches the request, and such requests are denied".into(),
-            violated_policies: Vec::new(),
-        }
+    pub fn of_policies(decision: &'a PolicyDecision, limit_headers: &'a LimitHeaders) -> Self {
+        let (kind, title, detail, policy): (_, _, Cow<'a, str>, _) = match decision.ground() {
+            Ground::Quotas(counted) => return Self::of_quotas(counted, limit_headers),
+            Ground::MissingKey { policy, no_key } => (
+                "urn:problem-type:tollgate:missing-key",
+                "Unknown client",
+                no_key.to_string().into(),
+                Some(policy.name()),
+            ),
+            Ground::Denied(policy) => (
+                "urn:problem-type:tollgate:denied",
+                "Denied",
+                "the request is on a list of those that are denied".into(),
+                Some(policy.name()),
+            ),
+            // What is left denies in no other way.
+            _ => (
+                "urn:problem-type:tollgate:unmatched",
+                "No policy matches",
+                "no policy matches the request, and such requests are denied".into(),
+                None,
+            ),
+        };
+        Self { kind, title, detail, violated_policies: policy.into_iter().collect() }
     }
 }
 

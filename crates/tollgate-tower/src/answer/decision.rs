@@ -1,0 +1,208 @@
+//! What a decision says in JSON.
+
+use serde::{Serialize, Serializer};
+use tollgate::{Counted, PolicyQuota, QuotaState, Reason};
+#[cfg(feature = "policy")]
+use tollgate_policy::{Ground, Policy, PolicyDecision};
+
+use super::{DecisionSource, Window, Written, millis};
+
+/// A decision. The single figures are those of the quota that decided; they are absent if none did.
+#[derive(Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", schemars(rename = "Decision"))]
+pub struct DecisionBody<'a> {
+    /// Whether the request may go on.
+    allowed: bool,
+    /// The policy that decided; absent if none limits the request.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    policy: Option<&'a str>,
+    /// Why no quota decided; absent if one did.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    ground: Option<GroundBody>,
+    /// The quota that decided, as it is written.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    quota: Option<Written<'a>>,
+    /// Units allowed in a window.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    limit: Option<u64>,
+    /// Units used in the window, this request's included if it was allowed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    used: Option<u64>,
+    /// Units left in the window.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    remaining: Option<u64>,
+    /// Milliseconds until the window ends.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reset_after_ms: Option<u64>,
+    /// Milliseconds to wait before another try; absent if allowed, or if the cost can never pass.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    retry_after_ms: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    window: Option<Window>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    source: Option<DecisionSource>,
+    /// Why the request is denied; absent if it is allowed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reason: Option<DenialReason>,
+    /// Where every quota stands that applies.
+    #[cfg_attr(feature = "schema", schemars(with = "Vec<QuotaBody<'_>>"))]
+    quotas: Quotas<'a>,
+}
+
+/// Why a request is answered as it is where no quota decides: no policy limits it, a policy exempts it, a policy denies
+/// whatever it matches, a policy denies requests without its key, or no policy matches and such requests are denied.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "snake_case")]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", schemars(rename = "Ground"))]
+#[cfg_attr(not(feature = "policy"), expect(dead_code, reason = "without policies, quotas decide"))]
+enum GroundBody {
+    Unlimited,
+    Exempt,
+    Denied,
+    MissingKey,
+    Unmatched,
+}
+
+/// Where one quota stands after a decision.
+#[derive(Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", schemars(rename = "Quota"))]
+struct QuotaBody<'a> {
+    /// The policy that it belongs to.
+    policy: &'a str,
+    /// The quota as it is written.
+    quota: Written<'a>,
+    limit: u64,
+    used: u64,
+    remaining: u64,
+    reset_after_ms: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    retry_after_ms: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    window: Option<Window>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reason: Option<DenialReason>,
+}
+
+/// Why a request is denied: a later window has room for it, none ever has, a policy denies whatever it matches, the request
+/// has no key, or no policy matches it.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "snake_case")]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[cfg_attr(not(feature = "policy"), expect(dead_code, reason = "without policies, quotas deny"))]
+enum DenialReason {
+    QuotaExceeded,
+    CostExceedsLimit,
+    Denied,
+    MissingKey,
+    Unmatched,
+}
+
+/// The quotas that apply, written one after another, so that no list of them is made.
+#[derive(Debug)]
+enum Quotas<'a> {
+    Charged(&'a [PolicyQuota], &'a Counted),
+    #[cfg(feature = "policy")]
+    ByPolicies(&'a PolicyDecision),
+}
+
+impl<'a> DecisionBody<'a> {
+    /// Of quotas that were charged together, which stand so.
+    #[must_use]
+    pub fn of_quotas(quotas: &'a [PolicyQuota], counted: &'a Counted) -> Self {
+        let deciding = quotas.get(counted.deciding());
+        let standing = deciding.zip(counted.decided());
+        Self::new(
+            counted.is_admitted(),
+            deciding.map(PolicyQuota::policy),
+            standing,
+            Quotas::Charged(quotas, counted),
+        )
+    }
+
+    /// Of policies.
+    #[cfg(feature = "policy")]
+    #[must_use]
+    pub fn of_policies(decision: &'a PolicyDecision) -> Self {
+        let standing = decision.quota().map(|deciding| (deciding.quota, deciding.state));
+        let (ground, reason) = match decision.ground() {
+            Ground::Unlimited => (Some(GroundBody::Unlimited), None),
+            Ground::Exempt(_) => (Some(GroundBody::Exempt), None),
+            Ground::Denied(_) => (Some(GroundBody::Denied), Some(DenialReason::Denied)),
+            Ground::MissingKey { .. } => (Some(GroundBody::MissingKey), Some(DenialReason::MissingKey)),
+            Ground::Unmatched => (Some(GroundBody::Unmatched), Some(DenialReason::Unmatched)),
+            _ => (None, None),
+        };
+        let policy = decision.policy().map(Policy::name);
+        let body = Self::new(decision.is_allowed(), policy, standing, Quotas::ByPolicies(decision));
+        Self { ground, reason: reason.or(body.reason), ..body }
+    }
+
+    fn new(
+        allowed: bool,
+        policy: Option<&'a str>,
+        standing: Option<(&'a PolicyQuota, &'a QuotaState)>,
+        quotas: Quotas<'a>,
+    ) -> Self {
+        let state = standing.map(|(_, state)| state);
+        Self {
+            allowed,
+            policy,
+            ground: None,
+            quota: standing.map(|(quota, _)| Written(quota)),
+            limit: state.map(QuotaState::limit),
+            used: state.map(QuotaState::used),
+            remaining: state.map(QuotaState::remaining),
+            reset_after_ms: state.map(|state| millis(state.reset_after())),
+            retry_after_ms: state.and_then(QuotaState::retry_after).map(millis),
+            window: state.and_then(QuotaState::window).map(Into::into),
+            source: state.map(|state| state.source().into()),
+            reason: state.and_then(QuotaState::reason).map(Into::into),
+            quotas,
+        }
+    }
+}
+
+impl<'a> QuotaBody<'a> {
+    fn new(policy: &'a str, quota: &'a PolicyQuota, state: &QuotaState) -> Self {
+        Self {
+            policy,
+            quota: Written(quota),
+            limit: state.limit(),
+            used: state.used(),
+            remaining: state.remaining(),
+            reset_after_ms: millis(state.reset_after()),
+            retry_after_ms: state.retry_after().map(millis),
+            window: state.window().map(Into::into),
+            reason: state.reason().map(Into::into),
+        }
+    }
+}
+
+impl Serialize for Quotas<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self {
+            Self::Charged(quotas, counted) => {
+                let each = quotas.iter().zip(counted.iter());
+                serializer
+                    .collect_seq(each.map(|(quota, state)| QuotaBody::new(quota.policy(), quota, state)))
+            }
+            #[cfg(feature = "policy")]
+            Self::ByPolicies(decision) => {
+                let each = decision.quotas();
+                serializer.collect_seq(each.map(|it| QuotaBody::new(it.policy.name(), it.quota, it.state)))
+            }
+        }
+    }
+}
+
+impl From<Reason> for DenialReason {
+    fn from(reason: Reason) -> Self {
+        match reason {
+            Reason::CostExceedsLimit => Self::CostExceedsLimit,
+            _ => Self::QuotaExceeded,
+        }
+    }
+}
