@@ -1,4 +1,4 @@
-//! Figures of ours by the names that another system has for them, so that its dashboards go on.
+//! Our metrics under the names of another system, so that its dashboards keep working.
 
 use std::fmt;
 
@@ -18,7 +18,7 @@ pub(super) fn spring_starter(
     duration: &Histogram,
     encoder: &mut DescriptorEncoder<'_>,
 ) -> fmt::Result {
-    let (name, help) = ("ratelimiter_requests", "Checks decided: tollgate_decisions_total");
+    let (name, help) = ("ratelimiter_requests", "The same as tollgate_decisions_total");
     let mut metric = encoder.encode_descriptor(name, help, None, MetricType::Counter)?;
     for (policy, tally) in deciding(live) {
         for (outcome, count) in [("allowed", tally.allowed), ("blocked", tally.denied)] {
@@ -27,23 +27,20 @@ pub(super) fn spring_starter(
         }
     }
 
-    let (name, help) = ("ratelimiter_errors", "Checks without a decision: tollgate_failed_checks_total");
+    let (name, help) = ("ratelimiter_errors", "The same as tollgate_failed_checks_total");
     let mut metric = encoder.encode_descriptor(name, help, None, MetricType::Counter)?;
     for (policy, tally) in deciding(live) {
-        // The only exception that it counts.
+        // The starter counts only this exception.
         let exception = ("exception", "RateLimiterBackendException");
         let labels = [("name", policy.name()), ("scope", scope(policy)), exception];
         metric.encode_family(&labels)?.encode_counter::<NoLabelSet, _, u64>(&tally.failed, None)?;
     }
 
-    let (name, help) = (
-        "ratelimiter_evaluate_latency",
-        "Time from attributes to decision: tollgate_decision_duration_seconds",
-    );
+    let (name, help) = ("ratelimiter_evaluate_latency", "The same as tollgate_decision_duration_seconds");
     duration.encode(encoder.encode_descriptor(name, help, Some(&Unit::Seconds), MetricType::Histogram)?)
 }
 
-/// Its scope is a label of the annotation; here it says whom the policy counts.
+/// The label `scope`, which the starter takes from the annotation; here it follows from the policy's key.
 fn scope(policy: &Policy) -> &'static str {
     match policy.identity() {
         Identity::Global => "GLOBAL",

@@ -1,4 +1,4 @@
-//! Checks by where their answers come from: each is counted once, so that parts of them are ratios.
+//! Counts each check once, by where its answer comes from, so that availabilities are ratios of one counter.
 
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -13,19 +13,19 @@ use tollgate_policy::PolicyDecision;
 pub(crate) enum CheckSource {
     /// The store counted.
     Store,
-    /// A denial that an answer of the store proves, told without asking it again.
+    /// A denial that an earlier answer of the store proves, repeated without asking it.
     Local,
-    /// Nobody was asked, because the policies say it all: no quota applies, or it is not said whom one counts.
+    /// The policies alone decided: no quota applies, or a key attribute is missing.
     Policies,
     /// The store could not answer, and this process counted against its share.
     FallbackLocal,
-    /// The store could not answer or was full, and nobody counted.
+    /// The store could not answer or was full, and nothing was counted.
     FallbackOpen,
     /// There is no decision.
     None,
 }
 
-/// How many came from where. Every access is relaxed: each is a figure of its own that guards no other memory.
+/// A count for each source. Every access is relaxed: the counts are independent and guard no other memory.
 #[derive(Debug, Default)]
 pub(super) struct Checks([AtomicU64; CheckSource::ALL.len()]);
 
@@ -72,7 +72,7 @@ impl Checks {
     }
 
     pub(super) fn encode(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
-        let (name, help) = ("tollgate_checks", "Checks, each once, by where the answer comes from");
+        let (name, help) = ("tollgate_checks", "Checks, each counted once, by where the answer comes from");
         let mut metric = encoder.encode_descriptor(name, help, None, MetricType::Counter)?;
         for source in CheckSource::ALL {
             let labels = [("source", source.name())];

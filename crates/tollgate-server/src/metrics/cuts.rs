@@ -9,7 +9,7 @@ use std::time::Duration;
 use prometheus_client::encoding::{MetricEncoder, NoLabelSet};
 use tracing::warn;
 
-/// How often one log line says how many there were.
+/// The time between two log lines.
 const LOG_GAP: Duration = Duration::from_secs(60);
 
 /// Why a connection was cut.
@@ -19,9 +19,9 @@ pub(crate) enum Cut {
     Broken,
     /// A head is longer than it may be: answered 431, or 414 if the target alone is.
     HeadTooLarge,
-    /// Nothing was asked for long.
+    /// There was no request for too long.
     Idle,
-    /// What came is no HTTP: answered 400, or over HTTP/2 with GOAWAY.
+    /// The input is not HTTP: answered 400, or over HTTP/2 with GOAWAY.
     Malformed,
     /// A head did not arrive in time.
     SlowHead,
@@ -29,7 +29,7 @@ pub(crate) enum Cut {
     Stalled,
 }
 
-/// How many there were. Every access is relaxed: each is a figure of its own that guards no other memory.
+/// A count for each reason. Every access is relaxed: the counts are independent and guard no other memory.
 #[derive(Debug, Default)]
 pub(crate) struct Cuts {
     counts: [AtomicU64; Cut::ALL.len()],
@@ -60,7 +60,7 @@ impl Cuts {
         }
     }
 
-    /// Logs once a minute how many there were, if there were any.
+    /// Logs the new cuts once a minute, if there are any.
     pub(crate) async fn keep_telling(&self) {
         loop {
             tokio::time::sleep(LOG_GAP).await;
@@ -68,8 +68,7 @@ impl Cuts {
         }
     }
 
-    /// Logs how many there were since this was done last, if there were any. Clients that end a connection themselves
-    /// and idle ones are usual, and are told only beside others.
+    /// Logs the cuts since the last line. Broken and idle connections are normal, so they alone cause no line.
     pub(crate) fn tell(&self) {
         let counts = self.counts.each_ref().map(|count| count.load(Ordering::Relaxed));
         let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);

@@ -1,4 +1,4 @@
-//! What the service counts of itself, in atomics that are read when somebody asks. Never a key as a label.
+//! The service's own metrics, in atomics that each scrape reads. A key is never a label.
 
 mod aliases;
 mod checks;
@@ -48,13 +48,13 @@ pub(crate) struct Metrics {
     handshakes: Box<[Handshakes]>,
 }
 
-/// What the policies have come to; asked for at each scrape.
+/// Returns the figures of the policies; called at each scrape.
 pub(crate) type Policies = Box<dyn Fn() -> PolicyFigures + Send + Sync>;
 
-/// How full the memory is in which this process counts; asked for at each scrape.
+/// Returns how full this process's memory of counters is; called at each scrape.
 pub(crate) type MemorySize = Box<dyn Fn() -> Occupancy + Send + Sync>;
 
-/// Counters held, and counters that can be.
+/// Counters in memory, and the most that fit.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Occupancy {
     pub(crate) counters: usize,
@@ -62,7 +62,7 @@ pub(crate) struct Occupancy {
 }
 
 impl Metrics {
-    /// Before anything happened on these listeners.
+    /// Makes metrics for these listeners, all zero.
     pub(crate) fn new(listeners: impl IntoIterator<Item = &'static str> + Clone) -> Self {
         Self {
             checks: Checks::default(),
@@ -74,17 +74,17 @@ impl Metrics {
         }
     }
 
-    /// A check came to its end.
+    /// Counts a check by where its answer came from.
     pub(crate) fn checked(&self, source: CheckSource) {
         self.checks.count(source);
     }
 
-    /// One step of the store, with what belongs to it, took so long. A batch is one step.
+    /// Observes the time from attributes to decision. A batch is one observation.
     pub(crate) fn took(&self, elapsed: Duration) {
         self.duration.observe(elapsed);
     }
 
-    /// Requests that came to no decision.
+    /// Requests without a decision.
     pub(crate) fn rejections(&self) -> &Rejections {
         &self.rejections
     }
@@ -107,14 +107,14 @@ impl Metrics {
     }
 }
 
-/// How many connections of one listener are open. Clones share it.
+/// The number of open connections of a listener. Clones share it.
 #[derive(Debug, Clone)]
 pub(crate) struct OpenConnections {
     listener: &'static str,
     open: Arc<AtomicI64>,
-    /// How often another one had to wait, as all that may be open were.
+    /// Connections that had to wait because the most that may be open were.
     full: Arc<AtomicU64>,
-    /// How many were closed at once, as their client has as many as it may.
+    /// Connections that were closed because their client had as many as it may.
     refused: Arc<AtomicU64>,
 }
 
@@ -135,12 +135,12 @@ impl OpenConnections {
         self.open.load(Ordering::Relaxed)
     }
 
-    /// No other can be accepted until one ends.
+    /// Counts a connection that has to wait until another one ends.
     pub(crate) fn full(&self) {
         self.full.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// One is closed at once, as its client has as many as it may.
+    /// Counts a connection that is closed because its client has as many as it may.
     pub(crate) fn refused(&self) {
         self.refused.fetch_add(1, Ordering::Relaxed);
     }
@@ -158,7 +158,7 @@ impl Drop for OpenConnection {
     }
 }
 
-/// The text that `/metrics` answers with, in the OpenMetrics format.
+/// Renders the answer of `/metrics`.
 pub(crate) struct Scrape {
     registry: Registry,
 }
@@ -183,7 +183,8 @@ impl Scrape {
 }
 
 impl Scrape {
-    /// The same in the text format 0.0.4, which has no units and no end, and calls a counter as its samples are called.
+    /// Returns the metrics in the text format 0.0.4, which has no units and no end mark, and names a counter as its
+    /// samples are named.
     pub(crate) fn plain_text(&self) -> String {
         let open = self.text();
         let kinds = open.lines().filter_map(|line| line.strip_prefix("# TYPE ")?.split_once(' '));
@@ -215,7 +216,7 @@ impl Scrape {
     }
 }
 
-/// What is counted and what is asked for at each scrape.
+/// The sources of all metrics.
 pub(crate) struct Figures {
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) policies: Policies,
@@ -243,13 +244,15 @@ impl Collector for Figures {
             principals.encode(&mut encoder)?;
         }
 
-        let (name, help) =
-            ("tollgate_decision_duration", "Time from attributes to decision; of a batch, to all");
+        let (name, help) = (
+            "tollgate_decision_duration",
+            "Time from attributes to decision; for a batch, to its last decision",
+        );
         let unit = Some(&Unit::Seconds);
         metrics.duration.encode(encoder.encode_descriptor(name, help, unit, MetricType::Histogram)?)?;
 
         if let Some(shared) = &self.shared {
-            let (name, help) = ("tollgate_local_denials", "Denials told without asking the store again");
+            let (name, help) = ("tollgate_local_denials", "Denials repeated without asking the store");
             encoder
                 .encode_descriptor(name, help, None, MetricType::Counter)?
                 .encode_counter::<NoLabelSet, _, u64>(&metrics.checks.of(CheckSource::Local), None)?;
@@ -260,33 +263,38 @@ impl Collector for Figures {
         for (name, help, value) in [
             (
                 "tollgate_store_counters",
-                "Counters held in memory; those of closed windows until swept",
+                "Counters in memory; those of closed windows count until their space is reused",
                 counters,
             ),
-            ("tollgate_store_max_counters", "Counters that memory can hold", max_counters),
+            (
+                "tollgate_store_max_counters",
+                "Most counters that memory can hold (--max-counters)",
+                max_counters,
+            ),
         ] {
             let value = i64::try_from(value).unwrap_or(i64::MAX);
             encoder.encode_descriptor(name, help, None, MetricType::Gauge)?.encode_gauge(&value)?;
         }
 
-        let (name, help) = ("tollgate_store_full", "Requests whose key the store had no room for");
+        let (name, help) = ("tollgate_store_full", "Requests that got no counter because memory was full");
         encoder
             .encode_descriptor(name, help, None, MetricType::Counter)?
             .encode_counter::<NoLabelSet, _, u64>(&policies.store_full, None)?;
 
-        let (name, help) =
-            ("tollgate_http_requests_rejected", "Requests that came to no decision, by status");
+        let (name, help) = ("tollgate_http_requests_rejected", "Requests without a decision, by status");
         metrics.rejections.encode(encoder.encode_descriptor(name, help, None, MetricType::Counter)?)?;
 
-        let (name, help) = ("tollgate_http_connections", "Connections open now, by listener");
+        let (name, help) = ("tollgate_http_connections", "Open connections, by listener");
         let mut metric = encoder.encode_descriptor(name, help, None, MetricType::Gauge)?;
         for connections in &metrics.connections {
             let labels = [("listener", connections.listener)];
             metric.encode_family(&labels)?.encode_gauge(&connections.count())?;
         }
 
-        let (name, help) =
-            ("tollgate_http_connections_full", "Times that every connection was taken, by listener");
+        let (name, help) = (
+            "tollgate_http_connections_full",
+            "Connections that had to wait because --max-connections were open, by listener",
+        );
         let mut metric = encoder.encode_descriptor(name, help, None, MetricType::Counter)?;
         for OpenConnections { listener, full, .. } in &metrics.connections {
             let full = full.load(Ordering::Relaxed);
@@ -295,7 +303,7 @@ impl Collector for Figures {
                 .encode_counter::<NoLabelSet, _, u64>(&full, None)?;
         }
 
-        let help = "Connections closed because their client had its share, by listener";
+        let help = "Connections closed because their client had --max-connections-per-peer open, by listener";
         let name = "tollgate_http_connections_refused";
         let mut metric = encoder.encode_descriptor(name, help, None, MetricType::Counter)?;
         for OpenConnections { listener, refused, .. } in &metrics.connections {
@@ -305,19 +313,21 @@ impl Collector for Figures {
                 .encode_counter::<NoLabelSet, _, u64>(&refused, None)?;
         }
 
-        let (name, help) =
-            ("tollgate_http_connections_cut", "Connections that ended before their answers, by reason");
+        let (name, help) = (
+            "tollgate_http_connections_cut",
+            "Connections that ended before their client had its answers, by reason",
+        );
         metrics.cuts.encode(encoder.encode_descriptor(name, help, None, MetricType::Counter)?)?;
 
         let (name, help) = (
             "tollgate_http_body_memory",
-            "Memory that requests and answers on their way take, of --body-memory",
+            "Memory of requests and answers in flight, limited by --body-memory",
         );
         let held = i64::try_from(self.budget.held()).unwrap_or(i64::MAX);
         encoder.encode_descriptor(name, help, Some(&Unit::Bytes), MetricType::Gauge)?.encode_gauge(&held)?;
 
         let (name, help) =
-            ("tollgate_http_body_memory_refused", "Requests for which --body-memory had no room");
+            ("tollgate_http_body_memory_refused", "Requests answered 503 because --body-memory was used up");
         encoder
             .encode_descriptor(name, help, None, MetricType::Counter)?
             .encode_counter::<NoLabelSet, _, u64>(&self.budget.refused(), None)?;
@@ -330,7 +340,7 @@ impl Collector for Figures {
             aliases::spring_starter(&policies.live, &metrics.duration, &mut encoder)?;
         }
 
-        let help = "The version that runs";
+        let help = "Version of the service";
         let metric = encoder.encode_descriptor("tollgate_build", help, None, MetricType::Info)?;
         let version = [("version", env!("CARGO_PKG_VERSION"))];
         prometheus_client::metrics::info::Info::new(version).encode(metric)

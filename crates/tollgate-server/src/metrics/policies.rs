@@ -1,4 +1,4 @@
-//! What the service counts by policy. Labels are names of policies, so there are as many as the operator wrote.
+//! Metrics by policy. Labels are names of policies, so the operator decides how many there are.
 
 use std::fmt;
 use std::sync::Arc;
@@ -11,12 +11,12 @@ use tollgate_policy::{Mode, Override, Policy, PolicySet, Tally, TrialTally};
 
 use crate::reload::ReloadState;
 
-/// What the policies have come to by now.
+/// The figures of the policies at a scrape.
 pub(crate) struct PolicyFigures {
     pub(crate) live: Arc<PolicySet>,
-    /// Requests that the store had no room for.
+    /// Requests that got no counter because memory was full.
     pub(crate) store_full: u64,
-    /// What has come of reading the file again, if there is one.
+    /// The outcomes of reloads, if there is a file.
     pub(crate) reloads: Option<Arc<ReloadState>>,
 }
 
@@ -24,7 +24,7 @@ impl PolicyFigures {
     pub(super) fn encode(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
         let deciding = || deciding(&self.live);
 
-        let (name, help) = ("tollgate_decisions", "Checks decided, by the policy that decided and verdict");
+        let (name, help) = ("tollgate_decisions", "Checks that were decided, by deciding policy and verdict");
         let mut metric = encoder.encode_descriptor(name, help, None, MetricType::Counter)?;
         for (policy, tally) in deciding() {
             for (verdict, count) in [("allowed", tally.allowed), ("denied", tally.denied)] {
@@ -33,7 +33,8 @@ impl PolicyFigures {
             }
         }
 
-        let help = "Those of them that were decided without the store, which could not answer or was full";
+        let help =
+            "Decisions made while the store could not answer or was full, by deciding policy and verdict";
         let name = "tollgate_fallback_decisions";
         let mut metric = encoder.encode_descriptor(name, help, None, MetricType::Counter)?;
         for (policy, tally) in deciding().filter(|(policy, _)| !policy.is_exempt()) {
@@ -46,7 +47,7 @@ impl PolicyFigures {
 
         let (name, help) = (
             "tollgate_failed_checks",
-            "Checks left without a decision by the store, by the policy that insists",
+            "Checks without a decision, counted for each of their policies with on_store_failure: closed",
         );
         let mut metric = encoder.encode_descriptor(name, help, None, MetricType::Counter)?;
         for (policy, tally) in deciding().filter(|(policy, tally)| insists(policy) || tally.failed > 0) {
@@ -54,7 +55,8 @@ impl PolicyFigures {
             metric.encode_family(&labels)?.encode_counter::<NoLabelSet, _, u64>(&tally.failed, None)?;
         }
 
-        let (name, help) = ("tollgate_trials", "What shadow policies and candidates would have done");
+        let (name, help) =
+            ("tollgate_trials", "Answers that shadow policies and candidates would have given");
         let mut metric = encoder.encode_descriptor(name, help, None, MetricType::Counter)?;
         for (policy, tally) in self.live.tally() {
             let is_shadow = policy.mode() == Mode::Shadow && !policy.is_exempt();
@@ -75,23 +77,24 @@ impl PolicyFigures {
             .encode_descriptor(name, help, None, MetricType::Counter)?
             .encode_counter::<NoLabelSet, _, u64>(&self.live.unlimited(), None)?;
 
-        let (name, help) = ("tollgate_unmatched_denials", "Checks denied because no policy matches");
+        let (name, help) =
+            ("tollgate_unmatched_denials", "Checks denied because no policy matches (unmatched: deny)");
         encoder
             .encode_descriptor(name, help, None, MetricType::Counter)?
             .encode_counter::<NoLabelSet, _, u64>(&self.live.unmatched(), None)?;
 
-        let (name, help) = ("tollgate_policies_version", "The version of the policies that is live, from 1");
+        let (name, help) = ("tollgate_policies_version", "Version of the live policies, from 1");
         let version = i64::try_from(self.live.version()).unwrap_or(i64::MAX);
         encoder.encode_descriptor(name, help, None, MetricType::Gauge)?.encode_gauge(&version)?;
 
         let Some(reloads) = &self.reloads else { return Ok(()) };
-        let (name, help) = ("tollgate_policies_reloads", "Times that the file was read again, by outcome");
+        let (name, help) = ("tollgate_policies_reloads", "Reloads of the policy file, by outcome");
         let mut metric = encoder.encode_descriptor(name, help, None, MetricType::Counter)?;
         for (outcome, count) in reloads.counts() {
             let labels = [("outcome", outcome)];
             metric.encode_family(&labels)?.encode_counter::<NoLabelSet, _, u64>(&count, None)?;
         }
-        let help = "Whether the file as it was read last is live; 0 while it is not valid";
+        let help = "1 if the policy file as last read is live, 0 if it was invalid";
         let in_step = i64::from(reloads.failure().is_none());
         encoder
             .encode_descriptor("tollgate_policies_in_step", help, None, MetricType::Gauge)?
@@ -105,13 +108,12 @@ impl PolicyFigures {
     }
 }
 
-/// The policies that decide, and what their checks have come to. Where the set is large, each pass over it is cheaper
-/// than a list of all figures.
+/// The policies that decide, with their figures. For a large set, several passes are cheaper than a list of all figures.
 pub(super) fn deciding(live: &PolicySet) -> impl Iterator<Item = (&Policy, Tally)> {
     live.tally().filter(|(policy, tally)| decides(policy, tally))
 }
 
-/// Whether its decisions are of interest: also those of an earlier version, in which it decided.
+/// Whether the policy decides, or did so in an earlier version.
 fn decides(policy: &Policy, tally: &Tally) -> bool {
     policy.mode() == Mode::Enforce || tally.allowed + tally.denied + tally.failed > 0
 }

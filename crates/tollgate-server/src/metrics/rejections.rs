@@ -1,4 +1,4 @@
-//! Requests that came to no decision, by their status.
+//! Requests without a decision, by status.
 
 use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use http::StatusCode;
 use prometheus_client::encoding::{MetricEncoder, NoLabelSet};
 
-/// How many there were. Every access is relaxed: each is a figure of its own that guards no other memory.
+/// A count for each status. Every access is relaxed: the counts are independent and guard no other memory.
 #[derive(Debug)]
 pub(crate) struct Rejections(Box<[Status]>);
 

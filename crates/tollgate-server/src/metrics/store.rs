@@ -1,4 +1,4 @@
-//! What the service counts of a shared store.
+//! Metrics of a shared store.
 
 use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -12,7 +12,7 @@ use tollgate_redis::{RedisError, ServerStatus, StoreStatus};
 
 use super::histogram::Histogram;
 
-/// Figures of a shared store. Every access is relaxed: each is a figure of its own that guards no other memory.
+/// Metrics of a shared store. Every access is relaxed: the figures are independent and guard no other memory.
 pub(crate) struct StoreMetrics {
     duration: Histogram,
     errors: [AtomicU64; KINDS.len()],
@@ -39,7 +39,7 @@ const KINDS: [&str; 14] = [
 ];
 
 impl StoreMetrics {
-    /// Before anything went wrong. Which servers are connected is asked for at each scrape.
+    /// Makes metrics without errors. Each scrape asks `status` for the state of the servers.
     pub(crate) fn new(status: impl Fn() -> StoreStatus + Send + Sync + 'static) -> Self {
         Self {
             duration: Histogram::default(),
@@ -49,7 +49,7 @@ impl StoreMetrics {
         }
     }
 
-    /// One step of the store took so long, whatever came of it. A batch is one step.
+    /// Observes the time of one step of the store, even if it failed. A batch is one step.
     pub(crate) fn took(&self, elapsed: Duration) {
         self.duration.observe(elapsed);
     }
@@ -63,7 +63,7 @@ impl StoreMetrics {
 
     /// Notes whether the last step was answered.
     pub(crate) fn answers(&self, answers: bool) {
-        // What is only read stays in every core's cache, and nearly always there is nothing to change.
+        // A line that is only read stays in every core's cache, and the value rarely changes.
         if self.answers.load(Ordering::Relaxed) != answers {
             self.answers.store(answers, Ordering::Relaxed);
         }
@@ -74,19 +74,19 @@ impl StoreMetrics {
         self.answers.load(Ordering::Relaxed)
     }
 
-    /// Which server is not connected; the first of several. For the log.
+    /// The first server that is not connected. For the log.
     pub(crate) fn unconnected(&self) -> Option<ServerStatus> {
         let status = (self.status)();
         status.servers().iter().find(|server| !server.is_connected()).cloned()
     }
 
     pub(super) fn encode(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
-        let (name, help) = ("tollgate_store_up", "Whether the last step of the store was answered");
+        let (name, help) = ("tollgate_store_up", "1 if the store answered its last step, else 0");
         encoder
             .encode_descriptor(name, help, None, MetricType::Gauge)?
             .encode_gauge(&i64::from(self.is_up()))?;
 
-        let help = "Whether calls are sent to a server of the store; not while it is silent or away";
+        let help = "1 if calls are sent to this server of the store, 0 while it is silent or unreachable";
         let name = "tollgate_store_server_connected";
         let mut metric = encoder.encode_descriptor(name, help, None, MetricType::Gauge)?;
         let status = (self.status)();
@@ -96,17 +96,18 @@ impl StoreMetrics {
         }
 
         let (name, help) =
-            ("tollgate_store_duration", "Time that one step of the store took; of a batch, all");
+            ("tollgate_store_duration", "Time that a step of the store takes; a batch is one step");
         let unit = Some(&Unit::Seconds);
         self.duration.encode(encoder.encode_descriptor(name, help, unit, MetricType::Histogram)?)?;
 
         let (name, help) =
-            ("tollgate_store_late_replies", "Replies of the store that came when nobody waited any more");
+            ("tollgate_store_late_replies", "Replies of the store that came after their deadline");
         encoder
             .encode_descriptor(name, help, None, MetricType::Counter)?
             .encode_counter::<NoLabelSet, _, u64>(&status.late_replies(), None)?;
 
-        let (name, help) = ("tollgate_store_errors", "Requests that the store did not answer, by kind");
+        let (name, help) =
+            ("tollgate_store_errors", "Requests that the store did not count, by kind of error");
         let mut metric = encoder.encode_descriptor(name, help, None, MetricType::Counter)?;
         for (kind, counter) in KINDS.iter().zip(&self.errors) {
             let count = counter.load(Ordering::Relaxed);
@@ -116,7 +117,7 @@ impl StoreMetrics {
     }
 }
 
-/// What an error is called where programs read it.
+/// The label of an error.
 fn kind(error: &StoreError) -> &'static str {
     match error {
         StoreError::Uncountable(_) => "uncountable",

@@ -1,4 +1,4 @@
-//! TLS of the listeners: handshakes that came to nothing, and how the certificate fares.
+//! Metrics of TLS: failed handshakes, and the state of the certificate.
 
 use std::fmt;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use prometheus_client::registry::Unit;
 
 use crate::tls::{Refusal, ServerTls};
 
-/// Handshakes of one listener that came to nothing, by reason. Clones share them.
+/// Failed handshakes of a listener, by reason. Clones share them.
 #[derive(Debug, Clone)]
 pub(crate) struct Handshakes {
     listener: &'static str,
@@ -27,7 +27,7 @@ impl Handshakes {
     }
 
     pub(crate) fn refused(&self, refusal: Refusal) {
-        // Relaxed, as all figures.
+        // Relaxed, as all metrics.
         if let Some(count) = self.failed.get(refusal as usize) {
             count.fetch_add(1, Ordering::Relaxed);
         }
@@ -39,8 +39,7 @@ pub(super) fn encode(
     listeners: &[Handshakes],
     encoder: &mut DescriptorEncoder<'_>,
 ) -> fmt::Result {
-    let (name, help) =
-        ("tollgate_tls_handshakes_failed", "TLS handshakes that failed, by listener and reason");
+    let (name, help) = ("tollgate_tls_handshakes_failed", "Failed TLS handshakes, by listener and reason");
     let mut metric = encoder.encode_descriptor(name, help, None, MetricType::Counter)?;
     for Handshakes { listener, failed } in listeners {
         for (refusal, count) in Refusal::ALL.into_iter().zip(failed.iter()) {
@@ -51,17 +50,17 @@ pub(super) fn encode(
     }
 
     let (name, help) =
-        ("tollgate_tls_certificate_expiry_timestamp", "When the certificate expires, in Unix time");
+        ("tollgate_tls_certificate_expiry_timestamp", "When the live certificate expires, in Unix time");
     let expiry = tls.expiry().as_unix_millis() / 1000;
     encoder.encode_descriptor(name, help, Some(&Unit::Seconds), MetricType::Gauge)?.encode_gauge(&expiry)?;
 
-    let (name, help) = ("tollgate_tls_reloads", "Times that certificates were read again, by outcome");
+    let (name, help) = ("tollgate_tls_reloads", "Reloads of the certificate files, by outcome");
     let mut metric = encoder.encode_descriptor(name, help, None, MetricType::Counter)?;
     for (outcome, count) in tls.reloads().counts() {
         let labels = [("outcome", outcome)];
         metric.encode_family(&labels)?.encode_counter::<NoLabelSet, _, u64>(&count, None)?;
     }
-    let help = "Whether the certificates as they were read last are live; 0 while they cannot be used";
+    let help = "1 if the certificate files as last read are live, 0 if they could not be used";
     let in_step = i64::from(tls.reloads().are_in_step());
     encoder.encode_descriptor("tollgate_tls_in_step", help, None, MetricType::Gauge)?.encode_gauge(&in_step)
 }

@@ -2,14 +2,16 @@
 
 #![allow(clippy::unwrap_used, reason = "this is a test")]
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use clap::{Arg, Command, CommandFactory};
 use serde_json::Value;
 use tollgate_server::args::Args;
 
+use crate::metrics::{family, scrapes};
 use crate::support::Server;
 
 /// What comes after this line of a page is generated.
@@ -41,9 +43,75 @@ fn the_page_of_the_http_api_is_current() {
     expect_reference("http.md", &reference);
 }
 
+#[test]
+fn the_page_of_metrics_is_current() {
+    let scrapes = scrapes();
+    let labels = labels(scrapes.iter().map(|(_, text)| text.as_str()));
+    let mut known = BTreeSet::new();
+    let mut reference = String::new();
+    for (flag, text) in &scrapes {
+        let title = if flag.is_empty() { "Every metric".to_owned() } else { format!("With `{flag}`") };
+        write!(reference, "\n## {title}\n\n| Metric | Type | Means |\n|---|---|---|\n").unwrap();
+        for metric in described(text) {
+            if known.insert(metric.name.clone()) {
+                let labels = labels.get(&metric.name).map(|labels| format!("{{{labels}}}"));
+                let labels = labels.unwrap_or_default();
+                writeln!(reference, "| `{}{labels}` | {} | {} |", metric.name, metric.kind, metric.help)
+                    .unwrap();
+            }
+        }
+    }
+    expect_reference("metrics.md", &reference);
+
+    let page = fs::read_to_string(page("metrics.md")).unwrap();
+    let words = page.split(|c: char| !(c.is_ascii_alphanumeric() || c == '_'));
+    for word in words.filter(|word| word.starts_with("tollgate_")) {
+        assert!(known.contains(&family(word)), "{word} is not exported");
+    }
+}
+
+/// A metric as a scrape describes it.
+struct Described {
+    name: String,
+    kind: String,
+    help: String,
+}
+
+/// The metrics of a scrape in the OpenMetrics format, by the names of their samples.
+fn described(text: &str) -> Vec<Described> {
+    let of_kind =
+        |start: &'static str| text.lines().filter_map(move |line| line.strip_prefix(start)?.split_once(' '));
+    let helps: BTreeMap<&str, &str> = of_kind("# HELP ").collect();
+    let described = of_kind("# TYPE ").map(|(name, kind)| Described {
+        name: match kind {
+            "counter" => format!("{name}_total"),
+            "info" => format!("{name}_info"),
+            _ => name.to_owned(),
+        },
+        kind: if kind == "info" { "gauge" } else { kind }.to_owned(),
+        help: helps[name].trim_end_matches('.').to_owned(),
+    });
+    described.collect()
+}
+
+/// The names of the labels of each metric, as far as these scrapes have series of it.
+fn labels<'a>(scrapes: impl Iterator<Item = &'a str>) -> BTreeMap<String, String> {
+    let series = scrapes.flat_map(str::lines).filter_map(|line| line.split_once('{'));
+    let labels = series.filter_map(|(name, rest)| {
+        let labels = rest.rsplit_once('}')?.0.split(',').filter_map(|label| Some(label.split_once('=')?.0));
+        let labels: Vec<&str> = labels.filter(|label| *label != "le").collect();
+        (!labels.is_empty()).then(|| (family(name), labels.join(",")))
+    });
+    labels.collect()
+}
+
+fn page(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs").join(name)
+}
+
 /// Fails unless the generated part of a page is this one; `TOLLGATE_WRITE_SNAPSHOTS=1` writes it.
-fn expect_reference(page: &str, reference: &str) {
-    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs").join(page);
+fn expect_reference(page_name: &str, reference: &str) {
+    let file = page(page_name);
     let kept = fs::read_to_string(&file).unwrap();
     let (written, _) = kept.split_once(MARK).unwrap();
     let current = format!("{written}{MARK}{reference}");
@@ -51,7 +119,10 @@ fn expect_reference(page: &str, reference: &str) {
         fs::write(&file, &current).unwrap();
         return;
     }
-    assert!(kept == current, "docs/{page} is out of step; TOLLGATE_WRITE_SNAPSHOTS=1 writes:\n{current}");
+    assert!(
+        kept == current,
+        "docs/{page_name} is out of step; TOLLGATE_WRITE_SNAPSHOTS=1 writes:\n{current}"
+    );
 }
 
 /// A section for each command that does something, with its arguments.

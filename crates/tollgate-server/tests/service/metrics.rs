@@ -1,8 +1,7 @@
-//! What is measured: two availabilities, the age of policies, and that alerts and documents name what is there.
+//! Two availabilities, the age of policies, and that alerts and the dashboard name metrics that exist.
 
 #![allow(clippy::expect_used, clippy::disallowed_methods, reason = "this is a test, in real time")]
 
-use std::collections::BTreeSet;
 use std::fs;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -16,7 +15,6 @@ use crate::support::{Connection, Reply, Server};
 
 const RULES: &str = include_str!("../../../../examples/alerts/tollgate.rules.yml");
 const DASHBOARD: &str = include_str!("../../../../deploy/compose/grafana/dashboards/tollgate.json");
-const DOCUMENT: &str = include_str!("../../../../docs/metrics.md");
 
 /// Whatever a store in trouble means, and what needs no store.
 const POLICIES: &str = "
@@ -216,31 +214,27 @@ fn expect_exported(selectors: &[String], exported: &[String]) {
     }
 }
 
-#[test]
-fn every_metric_is_in_the_document_and_the_document_names_no_other() {
+/// The metrics of services that are set up differently, each with the flags that add metrics.
+pub(crate) fn scrapes() -> [(&'static str, String); 5] {
     let store = servers::Server::start(Software::Redis);
-    let service = on_store(&store);
-    let mut exported = exported(&service.server);
-    exported.extend(exported_with_tokens());
-    exported.extend(exported_with_tls());
-    let exported: BTreeSet<String> = exported.iter().map(|line| family(name(line))).collect();
-    let rows = DOCUMENT.lines().filter_map(|line| line.strip_prefix("| `")?.split_once('`'));
-    let documented: BTreeSet<String> =
-        rows.map(|(text, _)| family(name(text))).filter(|name| name.starts_with("tollgate_")).collect();
-    assert_eq!(exported, documented);
-    let named = DOCUMENT.split(|c: char| !(c.is_ascii_alphanumeric() || c == '_'));
-    for word in named.filter(|word| word.starts_with("tollgate_")) {
-        assert!(exported.contains(&family(word)), "{word} is not exported");
-    }
+    [
+        ("", text(Server::start(&["--limit", "5/1d"]).admin_get("/metrics"))),
+        ("--config", text(ByFile::start("file", POLICIES, &[]).server.admin_get("/metrics"))),
+        ("--store", text(on_store(&store).server.admin_get("/metrics"))),
+        ("--tokens", scrape_with_tokens()),
+        ("--tls-cert", scrape_with_tls()),
+    ]
 }
 
 /// Each series with its labels.
 fn exported(server: &Server) -> Vec<String> {
-    series(server.admin_get("/metrics"))
+    let text = text(server.admin_get("/metrics"));
+    let series = text.lines().filter(|line| !line.starts_with('#'));
+    series.filter_map(|line| Some(line.rsplit_once(' ')?.0.to_owned())).collect()
 }
 
-/// What a service exports that has principals, one of which has asked.
-fn exported_with_tokens() -> Vec<String> {
+/// The metrics of a service with principals, one of which has sent a request.
+fn scrape_with_tokens() -> String {
     let tokens = std::env::temp_dir().join(format!("tollgate-metrics-tokens-{}", std::process::id()));
     // printf %s tg_test | sha256sum
     let digest = "c1dc8d287249431ce1a2dd041861bd5ea00208850e9174f85d9327c49cfdea92";
@@ -253,11 +247,10 @@ fn exported_with_tokens() -> Vec<String> {
     assert_eq!(server.connect().ask(check).status, 200);
     let metrics = server.metrics.expect("metrics have a listener");
     fs::remove_file(&tokens).expect("it is there");
-    series(Connection::open(metrics).ask(&crate::support::get("/metrics")))
+    text(Connection::open(metrics).ask(&crate::support::get("/metrics")))
 }
 
-/// What a service exports that speaks TLS.
-fn exported_with_tls() -> Vec<String> {
+fn scrape_with_tls() -> String {
     let folder = tempfile::tempdir().expect("a folder");
     let authority = Authority::new(folder.path(), "authority");
     let Identity { certificate, key } = authority.server(folder.path(), "server");
@@ -265,16 +258,11 @@ fn exported_with_tls() -> Vec<String> {
     let server = Server::start(&["--limit", "5/1d", "--tls-cert", &files[0], "--tls-key", &files[1]]);
     let (status, reply) = Client::new(&authority, None).get(server.admin, "/metrics").expect("metrics");
     assert_eq!(status, 200, "{reply}");
-    series_of(reply.split_once("\r\n\r\n").expect("a body").1)
+    reply.split_once("\r\n\r\n").expect("a body").1.to_owned()
 }
 
-fn series(metrics: Reply) -> Vec<String> {
-    series_of(&String::from_utf8(metrics.body).expect("metrics are text"))
-}
-
-fn series_of(text: &str) -> Vec<String> {
-    let series = text.lines().filter(|line| !line.starts_with('#'));
-    series.filter_map(|line| Some(line.rsplit_once(' ')?.0.to_owned())).collect()
+fn text(metrics: Reply) -> String {
+    String::from_utf8(metrics.body).expect("metrics are text")
 }
 
 /// The exported metrics that the rules name, with their matchers.
@@ -306,8 +294,8 @@ fn matchers(selector: &str) -> Vec<(&str, &str)> {
         .collect()
 }
 
-/// A histogram is one metric, by whatever of its series.
-fn family(name: &str) -> String {
+/// The name of a metric; the series of a histogram share one.
+pub(crate) fn family(name: &str) -> String {
     let parts = ["_bucket", "_sum", "_count"];
     parts.iter().find_map(|part| name.strip_suffix(part)).unwrap_or(name).to_owned()
 }
