@@ -1,5 +1,6 @@
-//! `tollgate check-config`: every error of a file of policies, and what is probably a mistake in it.
+//! `tollgate check-config`: shows every error of a policy file, and probable mistakes.
 
+use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
 use serde::Serialize;
@@ -12,7 +13,7 @@ use crate::layout::{Keys, StoreFlags};
 /// What `--json` prints.
 #[derive(Serialize)]
 struct Report {
-    /// As it was asked for; the files of a folder are named where something is found.
+    /// The paths as given. Each finding names its own file.
     file: String,
     valid: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -37,9 +38,10 @@ struct FoundWarning {
     column: usize,
     policy: String,
     message: String,
+    help: String,
 }
 
-/// Checks the files. Returns what to print about them, and whether they pass.
+/// Checks the files. Returns the report, and whether they pass.
 ///
 /// # Errors
 ///
@@ -72,7 +74,7 @@ pub fn run(args: &CheckConfigArgs) -> Result<(String, bool), ConfigError> {
     Ok((text, passes))
 }
 
-/// Why the store that the file names can be none. `serve` does not look at it where `--store` goes before it.
+/// The problem of an invalid URL of the store. `serve` ignores the URL if `--store` overrides it.
 fn wrong_store_url(config: &Config) -> Option<Problem> {
     let (store, at) = config.store().zip(config.store_url_at())?;
     let error = store.url().parse::<StoreUrl>().err()?;
@@ -97,16 +99,17 @@ impl FoundWarning {
             column: at.column,
             policy: warning.policy().to_owned(),
             message: warning.kind().to_string(),
+            help: warning.help(),
         }
     }
 }
 
 fn json(report: &Report) -> String {
-    // Nothing of it can fail: all names are texts.
+    // This cannot fail: all keys are texts.
     serde_json::to_string(report).unwrap_or_default() + "\n"
 }
 
-/// As compilers write it, so that editors find the places.
+/// The report in the format of compilers, so that editors find the places.
 fn readable(report: &Report) -> String {
     let Report { file, policies, errors, warnings, .. } = report;
     let mut text = String::new();
@@ -114,9 +117,12 @@ fn readable(report: &Report) -> String {
     for FoundError { file, line, column, message } in errors {
         let _ = writeln!(text, "{}:{line}:{column}: error: {}", Printable(file), Printable(message));
     }
-    for FoundWarning { code, file, line, column, policy, message } in warnings {
+    for FoundWarning { code, file, line, column, policy, message, .. } in warnings {
         let (file, message) = (Printable(file), Printable(message));
         let _ = writeln!(text, "{file}:{line}:{column}: warning: policy `{policy}`: {message} [{code}]");
+    }
+    for help in warnings.iter().map(|warning| &warning.help).collect::<BTreeSet<_>>() {
+        let _ = writeln!(text, "help: {help}");
     }
     let file = Printable(file);
     let _ = match policies {

@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 
 use serde::Serialize;
+use tollgate::MANUAL;
 use tollgate_policy::Printable;
 use tollgate_redis::{Diagnosis, Finding, Level};
 
@@ -26,9 +27,11 @@ struct Check<'a> {
     found: &'a str,
     #[serde(skip_serializing_if = "Option::is_none")]
     advice: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    help: Option<String>,
 }
 
-/// Looks at the store. Returns what to print about it, and how bad it is.
+/// Examines the store. Returns the report, and its worst level.
 ///
 /// # Errors
 ///
@@ -49,12 +52,18 @@ fn json(store: String, diagnosis: &Diagnosis) -> String {
             code: finding.code(),
             found: finding.found(),
             advice: finding.advice().map(with_flags),
+            help: finding.advice().map(|_| help(finding.code())),
         }
     };
     let checks = diagnosis.findings().iter().map(check).collect();
     let report = Report { store, level: diagnosis.level().name(), checks };
-    // Nothing of it can fail: all names are texts.
+    // This cannot fail: all keys are texts.
     serde_json::to_string(&report).unwrap_or_default() + "\n"
+}
+
+/// The place in the manual that explains a check.
+fn help(code: &str) -> String {
+    format!("{MANUAL}/warnings.md#{code}")
 }
 
 fn readable(diagnosis: &Diagnosis) -> String {
@@ -65,6 +74,7 @@ fn readable(diagnosis: &Diagnosis) -> String {
         let _ = writeln!(text, "{level}  {code:<12} {}", Printable(finding.found()));
         if let Some(advice) = finding.advice() {
             let _ = writeln!(text, "{:19}{}", "", Printable(with_flags(advice)));
+            let _ = writeln!(text, "{:19}help: {}", "", help(code));
         }
     }
     let count = |level| diagnosis.findings().iter().filter(|finding| finding.level() == level).count();

@@ -1,4 +1,4 @@
-//! What is probably put together wrong, and shows only once requests come.
+//! Warnings of a setup that is probably wrong, which shows only once requests come.
 
 use std::fmt;
 use std::net::IpAddr;
@@ -6,42 +6,42 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 use http::HeaderName;
 use http::header::FORWARDED;
+use tollgate::MANUAL;
 
 use crate::Head;
 use crate::key::Peer;
 
-/// Something that is probably not meant. A layer gives each of them once.
+/// A setup that is probably wrong. A layer gives each warning once.
 ///
-/// Without [a hook](crate::RateLimitLayerBuilder::on_warning) it is an event of [`tracing`], at the level of warnings,
-/// with the field `code`. Codes stay the same.
+/// Without [a hook](crate::RateLimitLayerBuilder::on_warning), a warning is an event of [`tracing`] with the fields `code`
+/// and `help`. Codes stay the same.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Warning {
-    /// `TG1001`: requests are counted for the address that the connection comes from, and that is a private one while
-    /// the request says that a proxy has forwarded it. Then everybody behind the proxy shares one limit. Of
-    /// [policies](crate::Rule) that go by `ip` it shows where the source of that is a
-    /// [`PeerAddress`](crate::key::PeerAddress), or a function tells this address.
+    /// `TG1001`: requests are counted for the address of the connection. That address is private, and a proxy has
+    /// forwarded the request, so everybody behind the proxy shares one limit. [Policies](crate::Rule) that count by `ip`
+    /// cause this warning if the source of `ip` is a [`PeerAddress`](crate::key::PeerAddress), or a function that returns
+    /// the same address.
     PeerIsProxy,
-    /// `TG1002`: requests are counted for the address that the connection comes from, and no request has it. All
-    /// are answered 500. With axum: `into_make_service_with_connect_info::<SocketAddr>()`.
+    /// `TG1002`: requests are counted for the address of the connection, but no request has one. All are answered 500.
+    /// With axum, serve `into_make_service_with_connect_info::<SocketAddr>()`.
     NoPeerAddress,
-    /// `TG1003`: an extractor needs what no request has, because the service is put together without it. All are
-    /// answered 500.
+    /// `TG1003`: an extractor needs something that no request has, because a part of the service is missing. All
+    /// requests are answered 500.
     NoIdentityBySetup,
-    /// `TG1004`: the layer has rules for routes with `{name}`, and a request comes without its matched route. Its path
-    /// is matched instead, which a client can spell in other ways. With axum: add the layer by `Router::layer`.
+    /// `TG1004`: the layer has rules for routes with `{name}`, and a request has no matched route. The rules then match
+    /// the path, which clients can spell in several ways. With axum, add the layer with `Router::layer`.
     NoMatchedRoute,
-    /// `TG1005`: a reservation was dropped where its units cannot be given back: over a store that has to be waited
-    /// for, outside of a Tokio runtime or without the feature `tokio`. They count until their window ends. So it is
-    /// with a client that goes away while the store is asked for one.
+    /// `TG1005`: a reservation was dropped where its units cannot be given back: its store is async, and there is no Tokio
+    /// runtime or the feature `tokio` is off. The units count until their window ends. The same happens if a client goes
+    /// away during the call for a reservation.
     RefundNotTaken,
-    /// `TG1006`: the store can [never count](tollgate::StoreError::Uncountable) a request, because of how its quotas
-    /// and the store are put together: on a Cluster they may lie in several slots. Such requests are answered 500.
-    /// [`on_trouble`](crate::RateLimitLayerBuilder::on_trouble) is told why.
+    /// `TG1006`: the store can [never count](tollgate::StoreError::Uncountable) a request, because its quotas do not fit
+    /// the store. On a Cluster, they may be in several slots. Such requests are answered 500, and
+    /// [`on_trouble`](crate::RateLimitLayerBuilder::on_trouble) gets the reason.
     Uncountable,
     /// `TG1007`: a policy takes a limit from an attribute that clients could invent, such as a header. Such requests are
-    /// answered 500. Take the attribute from a claim, or say that it is
-    /// [verified](crate::AttributeSources::verified).
+    /// answered 500. Take the attribute from a claim, or mark it as [verified](crate::AttributeSources::verified).
     UnverifiedLimit,
 }
 
@@ -59,6 +59,12 @@ impl Warning {
             Self::UnverifiedLimit => "TG1007",
         }
     }
+
+    /// The place in the manual that explains the code: `docs/warnings.md#tg1001`.
+    #[must_use]
+    pub fn help(self) -> String {
+        format!("{MANUAL}/warnings.md#{}", self.code().to_ascii_lowercase())
+    }
 }
 
 impl fmt::Display for Warning {
@@ -69,15 +75,15 @@ impl fmt::Display for Warning {
                  everybody behind it shares one limit"
             }
             Self::NoPeerAddress => {
-                "requests are counted for the address of the connection, and none has it: \
+                "requests are counted for the address of the connection, but no request has one: \
                  with axum, serve `into_make_service_with_connect_info::<SocketAddr>()`"
             }
             Self::NoIdentityBySetup => {
-                "requests are counted for what none has, because the service is put together without it"
+                "requests are counted by something that none of them has, because a part of the service is missing"
             }
             Self::NoMatchedRoute => {
-                "a rule is for routes with parameters, and a request has no matched route: its path is matched, \
-                 which can be spelled in other ways; with axum, add the layer by `Router::layer`"
+                "a rule is for routes with parameters, but a request has no matched route: the rule matches its path, \
+                 which can be spelled in several ways; with axum, add the layer with `Router::layer`"
             }
             Self::RefundNotTaken => {
                 "what a request did not use cannot be given back without a Tokio runtime and the feature `tokio`"
@@ -96,14 +102,14 @@ impl fmt::Display for Warning {
 pub(crate) struct Warnings {
     hook: Box<dyn Fn(Warning) + Send + Sync>,
     given: [AtomicBool; COUNT],
-    /// Requests that were looked at for signs of a proxy.
+    /// Requests that were examined for signs of a proxy.
     looked_at: AtomicU32,
 }
 
 /// How many warnings there are.
 const COUNT: usize = Warning::UnverifiedLimit as usize + 1;
 
-/// After so many requests a proxy in front would have shown, and looking costs as much as a decision.
+/// A proxy shows within this many requests. Examining one costs as much as a decision.
 const LOOKS: u32 = 1_024;
 
 const X_FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
@@ -114,17 +120,17 @@ impl Warnings {
     }
 
     pub(crate) fn give(&self, warning: Warning) {
-        // Relaxed: nothing is read because of it, and of two threads one swaps first.
+        // Relaxed: it guards no other memory, and only one of two threads swaps first.
         let given = self.given.get(warning as usize).map(|given| given.swap(true, Ordering::Relaxed));
         if given == Some(false) {
             (self.hook)(warning);
         }
     }
 
-    /// Looks at one of the first requests that may be counted for their peers.
+    /// Examines one of the first requests that may be counted by their peer.
     pub(crate) fn look_for_proxy(&self, head: Head<'_>, counts_peers: impl FnOnce() -> bool) {
-        // Relaxed: one look more or less does not matter. Read before it is changed, so that threads do not pull the
-        // line from each other for ever.
+        // Relaxed: one request more or less does not matter. The load comes first, so that threads do not contend for
+        // the line for ever.
         if self.looked_at.load(Ordering::Relaxed) >= LOOKS {
             return;
         }
@@ -139,7 +145,9 @@ impl Warnings {
 
 impl Default for Warnings {
     fn default() -> Self {
-        Self::new(Box::new(|warning| tracing::warn!(code = warning.code(), "{warning}")))
+        Self::new(Box::new(|warning| {
+            tracing::warn!(code = warning.code(), help = warning.help(), "{warning}")
+        }))
     }
 }
 
@@ -149,10 +157,10 @@ impl fmt::Debug for Warnings {
     }
 }
 
-/// Addresses that no client on the internet has: proxies of one's own have them.
+/// Whether no client on the internet has this address, so that it is probably a proxy's.
 fn is_private(address: IpAddr) -> bool {
     match address.to_canonical() {
-        // 100.64.0.0/10 is the space that providers share (RFC 6598), and clouds use it inside.
+        // Providers share 100.64.0.0/10 (RFC 6598), and clouds use it internally.
         IpAddr::V4(address) => {
             let [first, second, ..] = address.octets();
             let is_shared = first == 100 && second & 0xc0 == 64;
@@ -171,12 +179,13 @@ mod tests {
     #[test]
     fn the_manual_lists_every_code() {
         let manual = include_str!("../../../docs/warnings.md");
-        let listed = manual.matches("| `TG").count();
+        let listed = manual.matches("\n### TG").count();
         assert_eq!(listed, COUNT);
         for number in 1..=COUNT {
-            let code = format!("| `TG{}` |", 1_000 + number);
-            assert!(manual.contains(&code), "docs/warnings.md lacks {code}");
+            let heading = format!("\n### TG{}\n", 1_000 + number);
+            assert!(manual.contains(&heading), "docs/warnings.md lacks {heading}");
         }
+        assert_eq!(Warning::UnverifiedLimit.help(), "docs/warnings.md#tg1007");
     }
 
     #[test]

@@ -81,3 +81,7 @@ pub use self::store::{
 pub use self::timestamp::Timestamp;
 pub use self::waiters::{Blocking, WaitError, Waiters};
 pub use self::window::Window;
+
+/// The folder of the manual in the repository, for messages that refer to a page of it.
+#[doc(hidden)]
+pub const MANUAL: &str = "docs";

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use smallvec::SmallVec;
 use thiserror::Error;
-use tollgate::{Quota, WindowLength};
+use tollgate::{MANUAL, Quota, WindowLength};
 
 use self::across_slots::apart;
 use self::redundant::never_binds;
@@ -130,7 +130,7 @@ impl Warning {
         &self.kind
     }
 
-    /// The kind's name, which never changes, to look for or to ignore.
+    /// The code of the kind, which never changes.
     #[must_use]
     pub const fn code(&self) -> &'static str {
         match self.kind {
@@ -145,6 +145,12 @@ impl Warning {
             WarningKind::CommaInName { .. } => "comma-in-name",
             WarningKind::KeysAcrossSlots { .. } => "keys-across-slots",
         }
+    }
+
+    /// The place in the manual that explains the code: `docs/warnings.md#quota-never-binds`.
+    #[must_use]
+    pub fn help(&self) -> String {
+        format!("{MANUAL}/warnings.md#{}", self.code())
     }
 }
 

@@ -141,7 +141,7 @@ fn a_folder_is_checked_and_explained_as_one_file() {
         "defaults: { deny_status: 403 }\npolicies:\n  - { name: b, key: [user], quotas: [100/1d] }\n",
     );
     let (status, said, _) = run("check-config", &folder, &[]);
-    assert_eq!((status, said.lines().count()), (Some(0), 2), "{said}");
+    assert_eq!((status, said.lines().count()), (Some(0), 3), "{said}");
     assert!(said.starts_with("folder/b.yml:3:5: warning: policy `b`: 100/1d has no short quota"), "{said}");
     assert!(said.ends_with("\nfolder is valid: 2 policies, 1 warning\n"), "{said}");
     let (_, said, _) = run("explain", &folder, &["user=alice"]);
@@ -193,6 +193,7 @@ fn warnings_have_codes_and_fail_only_where_that_is_asked() {
         said,
         "warnings.yaml:1:12: warning: policy `a`: 1000/1m can never deny: 10/1s always denies first \
          [quota-never-binds]
+help: docs/warnings.md#quota-never-binds
 warnings.yaml is valid: 1 policy, 1 warning
 "
     );
@@ -212,7 +213,8 @@ warnings.yaml is valid: 1 policy, 1 warning
                 "line": 1,
                 "column": 12,
                 "policy": "a",
-                "message": "1000/1m can never deny: 10/1s always denies first"
+                "message": "1000/1m can never deny: 10/1s always denies first",
+                "help": "docs/warnings.md#quota-never-binds"
             }]
         })
     );
