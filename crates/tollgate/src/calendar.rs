@@ -1,4 +1,4 @@
-//! Calendar windows: days, weeks, months and years as people in a time zone live them.
+//! Calendar windows: days, weeks, months and years in a time zone.
 
 use std::hash::{Hash, Hasher};
 
@@ -9,8 +9,8 @@ use jiff::{Span, ToSpan};
 use crate::quota::CalendarUnit;
 use crate::{Timestamp, Window};
 
-/// Names that a time zone database may know although they are no IANA names, or name no place: what they mean
-/// is up to the machine, and counters must not be.
+/// Names that a time zone database may know although they are not IANA names or name no place. Their meaning depends on
+/// the machine, and counters must not.
 const MACHINE_DEPENDENT: [&str; 3] = ["Factory", "localtime", "posixrules"];
 
 /// A calendar unit in an IANA time zone.
@@ -20,7 +20,7 @@ pub(crate) struct Calendar {
     zone: TimeZone,
 }
 
-/// A zone is known by its name.
+/// Zones are equal if their names are.
 impl Hash for Calendar {
     fn hash<H: Hasher>(&self, state: &mut H) {
         (self.unit, self.zone()).hash(state);
@@ -34,7 +34,7 @@ impl Calendar {
             return None;
         }
         let zone = TimeZone::get(zone).ok()?;
-        // Only a zone with a name of its own can be written down again.
+        // Only a zone with a name can be printed.
         zone.iana_name()?;
         Some(Self { unit, zone })
     }
@@ -49,8 +49,8 @@ impl Calendar {
 
     /// The window from the first instant of the unit's first date to the first instant of the next unit's.
     ///
-    /// The civil calendar spans the years -9999 to 9999. A time that lies in no whole unit of it is in one
-    /// window that reaches from there to the end of time.
+    /// The civil calendar spans the years -9999 to 9999. Times outside of its whole units are in one window that
+    /// reaches to the end of time.
     pub(crate) fn window_at(&self, now: Timestamp) -> Window {
         self.civil_window_at(now).unwrap_or_else(|| {
             let (first, last) =
@@ -109,8 +109,8 @@ impl Calendar {
         date.checked_add(span).ok()
     }
 
-    /// The first instant that reads as this date or a later one: midnight where there is one, the earlier
-    /// one where there are two, and the end of the gap where the clocks jump over it.
+    /// The first instant that reads as this date or a later one: midnight, the earlier of two midnights, or the end of
+    /// the gap if the clocks skip midnight.
     fn first_instant(&self, date: Date) -> Option<Timestamp> {
         let midnight = self.zone.to_ambiguous_timestamp(date.to_datetime(jiff::civil::Time::midnight()));
         let instant = match midnight.offset() {

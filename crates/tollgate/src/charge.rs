@@ -1,4 +1,4 @@
-//! What is asked of a store: units of a quota, for a key.
+//! A charge: units of a quota for a key.
 
 use std::fmt;
 use std::sync::Arc;
@@ -11,9 +11,8 @@ use crate::{Key, LocalShare, OnStoreFailure, Quota};
 
 /// A quota under the name of its policy: with a key, it names one counter.
 ///
-/// A counter belongs to the policy's name, the key, the window length, the anchor and the zone. So two quotas
-/// of different policies never share counters, and a quota with another limit but the same windows goes on
-/// with the counters there are.
+/// A counter belongs to the policy's name, the key, the window length, the anchor and the zone. So two quotas of
+/// different policies never share counters, and a quota whose limit changes keeps its counters.
 ///
 /// Clones are cheap: they share the texts.
 #[derive(Clone, PartialEq, Eq)]
@@ -21,12 +20,12 @@ pub struct PolicyQuota {
     quota: Quota,
     count_denied: CountDenied,
     on_store_failure: Option<OnStoreFailure>,
-    /// 128 bits that stand for the scope where it is hashed.
+    /// A digest of the scope, 128 bits.
     scope_digest: u128,
     scope: Arc<Scope>,
 }
 
-/// What a counter belongs to besides its key.
+/// The part of a counter's identity that is not its key.
 #[derive(PartialEq, Eq)]
 struct Scope {
     policy: Box<str>,
@@ -34,7 +33,7 @@ struct Scope {
     windows: Box<str>,
 }
 
-/// Whether a denied request uses up what it was denied.
+/// Whether denied requests are charged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum CountDenied {
     /// A denied request consumes nothing.
@@ -62,8 +61,8 @@ impl PolicyQuota {
         Self { count_denied, ..self }
     }
 
-    /// Sets what is answered while the store cannot, where a [`FallbackStore`](crate::FallbackStore) is above it,
-    /// in place of what that one says for all.
+    /// Sets what happens while the store cannot answer. It overrides the policy of the
+    /// [`FallbackStore`](crate::FallbackStore) above the store.
     #[must_use]
     pub fn with_on_store_failure(self, on_store_failure: OnStoreFailure) -> Self {
         Self { on_store_failure: Some(on_store_failure), ..self }
@@ -98,7 +97,7 @@ impl PolicyQuota {
         self.count_denied
     }
 
-    /// What is answered while the store cannot, if the quota has a policy of its own for that.
+    /// What happens while the store cannot answer, if the quota has a policy of its own.
     #[must_use]
     pub const fn on_store_failure(&self) -> Option<OnStoreFailure> {
         self.on_store_failure
@@ -117,14 +116,14 @@ impl PolicyQuota {
         self.scope == other.scope
     }
 
-    /// What stands for policy and windows in a hash. Policies come from the operator, so an unkeyed hash of 128
-    /// bits tells them apart.
+    /// The digest of policy and windows. Policies come from the operator, so an unkeyed hash of 128 bits tells them
+    /// apart.
     pub(crate) const fn scope_digest(&self) -> u128 {
         self.scope_digest
     }
 }
 
-/// The policy's length in LEB128, the policy in UTF-8, then the written form of window and anchor likewise.
+/// The policy's length in LEB128 and the policy in UTF-8, then window and anchor in the same form.
 fn encoded(policy: &str, windows: &str) -> SmallVec<[u8; 64]> {
     let mut bytes = SmallVec::<[u8; 64]>::new();
     write_length(&mut bytes, policy.len());
@@ -160,7 +159,7 @@ impl<'a> Counter<'a> {
         self.quota
     }
 
-    /// Who is counted.
+    /// The key of the counter.
     #[must_use]
     pub const fn key(&self) -> &'a Key<'a> {
         self.key
@@ -172,7 +171,7 @@ impl<'a> Counter<'a> {
     }
 }
 
-/// Two are equal if they name the same counter: the limit does not matter.
+/// Two are equal if they name the same counter, whatever their limits.
 impl PartialEq for Counter<'_> {
     fn eq(&self, other: &Self) -> bool {
         self.quota.shares_counters_with(other.quota) && self.key == other.key
@@ -213,14 +212,13 @@ impl<'a> Charge<'a> {
         self.cost
     }
 
-    /// Units that a step of these charges takes from this one's counter: those on one counter add up.
+    /// Units that a step of these charges takes from this one's counter. Charges on one counter add up.
     pub(crate) fn cost_in(&self, charges: &[Self]) -> u64 {
         let on_counter = charges.iter().filter(|other| other.counter == self.counter);
         on_counter.map(|charge| u64::from(charge.cost)).sum()
     }
 
-    /// Units that must fit for the charge to be admitted: at least one, because a charge of nothing is
-    /// answered as a charge of one would be.
+    /// Units that must fit for the charge to be admitted: at least one, because cost 0 is answered as cost 1.
     pub(crate) fn asked_in(&self, charges: &[Self]) -> u64 {
         self.cost_in(charges).max(1)
     }

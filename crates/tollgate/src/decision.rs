@@ -1,4 +1,4 @@
-//! The answer: what a store counted, said as a verdict with its reasons.
+//! The decision: a verdict with its reasons, made from what a store counted.
 //!
 //! A pure function of the charges and the counts; it reads no clock and asks no store.
 
@@ -9,14 +9,14 @@ use std::time::Duration;
 use crate::receipt::ReceiptItem;
 use crate::{Charge, Counted, Counter, Key, PolicyQuota, Quota, QuotaState, Reason, Receipt};
 
-/// The answer to a request: may it go on now, what is left, and how long to wait if not.
+/// The answer to a request: whether it is allowed, what is left, and how long to wait.
 ///
-/// It has at least one quota. Where several were charged, the single figures are those of the quota that
+/// It has at least one quota. If it has several, the single figures are those of the quota that
 /// [decided](Self::deciding): the one that denied (the longest wait, if several did), else the one with the least
 /// remaining share.
 ///
-/// It borrows the quotas and the key that were asked for, so it costs nothing to make. To keep it, call
-/// [`into_owned`](Self::into_owned). It cannot be cloned, so that what it took can be refunded only once.
+/// It borrows its quotas and its key, so making it is free. To keep it, call [`into_owned`](Self::into_owned). It
+/// cannot be cloned, so that what it took can be refunded only once.
 ///
 /// # Examples
 ///
@@ -43,11 +43,11 @@ use crate::{Charge, Counted, Counter, Key, PolicyQuota, Quota, QuotaState, Reaso
 #[must_use = "a request that is denied must not go on"]
 pub struct Decision<'a> {
     asked: Asked<'a>,
-    /// At least one, and as many as were asked for.
+    /// At least one, and one for each quota of the request.
     counted: Counted,
 }
 
-/// What was asked for.
+/// The quotas and keys of the request.
 enum Asked<'a> {
     Key(Quotas<'a>, Key<'a>),
     Charges(&'a [Charge<'a>]),
@@ -58,11 +58,11 @@ enum Asked<'a> {
 pub(crate) enum Quotas<'a> {
     One(&'a PolicyQuota),
     Of(&'a Arc<[PolicyQuota]>),
-    /// In a box, because a decision is moved for every request and kept for few.
+    /// Boxed, because decisions are moved often and kept rarely.
     Owned(Box<Arc<[PolicyQuota]>>),
 }
 
-/// May the request go on?
+/// Whether a request is allowed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Verdict {
     /// Every quota had room.
@@ -77,23 +77,23 @@ pub enum Verdict {
 pub enum Source {
     /// The store that holds the counters.
     Store,
-    /// What this process remembers of the store's counters.
+    /// This process's memory of an earlier answer of the store.
     Local,
-    /// The policy for a store in trouble.
+    /// The policy for a failing store.
     Fallback,
 }
 
 impl<'a> Decision<'a> {
-    /// What a store counted for these quotas and this key, as an answer. `None` if that is not one state for each
-    /// quota, or none at all.
+    /// Makes a decision of what a store counted for these quotas and this key. `None` unless there is one state for
+    /// each quota, and at least one.
     #[must_use]
     pub fn new(quotas: &'a Arc<[PolicyQuota]>, key: Key<'a>, counted: Counted) -> Option<Self> {
         let is_possible = counted.len() == quotas.len() && !counted.is_empty();
         is_possible.then(|| Self::of_key(Quotas::Of(quotas), key, counted))
     }
 
-    /// What a store counted for these charges, as an answer. `None` if that is not one state for each charge, or none
-    /// at all.
+    /// Makes a decision of what a store counted for these charges. `None` unless there is one state for each charge,
+    /// and at least one.
     #[must_use]
     pub fn of_charges(charges: &'a [Charge<'a>], counted: Counted) -> Option<Self> {
         let is_possible = counted.len() == charges.len() && !counted.is_empty();
@@ -112,7 +112,7 @@ impl<'a> Decision<'a> {
         Self { asked: Asked::Key(quotas, key), counted }
     }
 
-    /// The same decision with quotas and keys of its own.
+    /// Returns the same decision with owned quotas and keys.
     pub fn into_owned(self) -> Decision<'static> {
         let asked = match self.asked {
             Asked::Key(quotas, key) => Asked::Key(quotas.into_owned(), key.into_owned()),
@@ -129,12 +129,12 @@ impl<'a> Decision<'a> {
         Decision { asked, counted: self.counted }
     }
 
-    /// Where every quota stands.
+    /// The states of all quotas.
     pub(crate) fn into_counted(self) -> Counted {
         self.counted
     }
 
-    /// What it took, to be given back later.
+    /// Returns the receipt for what the check took, for a later refund.
     pub fn into_receipt(self) -> Receipt {
         let item = |index: usize| {
             let (quota, key) = self.asked_at(index)?;
@@ -145,14 +145,14 @@ impl<'a> Decision<'a> {
 }
 
 impl Decision<'_> {
-    /// Whether the request may go on.
+    /// Whether the request is allowed.
     #[must_use]
     #[inline]
     pub fn is_allowed(&self) -> bool {
         self.counted.is_admitted()
     }
 
-    /// Whether the request may go on, as a value to match on.
+    /// The verdict, to match on.
     #[must_use]
     pub fn verdict(&self) -> Verdict {
         if self.is_allowed() { Verdict::Allowed } else { Verdict::Denied }
@@ -165,7 +165,7 @@ impl Decision<'_> {
         self.counted.deciding()
     }
 
-    /// Where every quota stands, in the order they were charged.
+    /// The states of all quotas, in the order in which they were charged.
     #[must_use]
     pub const fn quotas(&self) -> &Counted {
         &self.counted
@@ -178,8 +178,8 @@ impl Decision<'_> {
         &self.counted[self.deciding()]
     }
 
-    /// The quota that decided, as it was asked for. Where something stood in for the store, the [state](Self::state)
-    /// may have another limit.
+    /// The quota that decided, as requested. If a fallback answered for the store, the [state](Self::state) may have
+    /// another limit.
     #[must_use]
     pub fn quota(&self) -> &Quota {
         self.policy_quota().quota()
@@ -201,7 +201,7 @@ impl Decision<'_> {
         }
     }
 
-    /// Units used in the window, this request's included if it was allowed.
+    /// Units used in the window, including this request's if it was allowed.
     #[must_use]
     #[inline]
     pub fn used(&self) -> u64 {
@@ -222,8 +222,8 @@ impl Decision<'_> {
         self.state().reset_after()
     }
 
-    /// Time to wait before the same request is worth another try; `None` if it was allowed, or if its cost can
-    /// never pass. A client that waits as long is never denied for returning too early.
+    /// Time to wait before the same request can succeed; `None` if it was allowed, or if its cost can never pass.
+    /// Clients that wait that long are never denied for returning too early.
     #[must_use]
     #[inline]
     pub fn retry_after(&self) -> Option<Duration> {
@@ -273,7 +273,7 @@ impl Quotas<'_> {
     }
 }
 
-/// Without the key, which often is a person.
+/// Without the key, which may identify a person.
 impl fmt::Debug for Decision<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Decision")
@@ -284,7 +284,7 @@ impl fmt::Debug for Decision<'_> {
     }
 }
 
-/// Whole seconds for a wire, rounded up and at least 1, so that nobody is told to come back too early.
+/// Returns whole seconds for a header, rounded up and at least 1, so that no client returns too early.
 ///
 /// ```
 /// use std::time::Duration;
@@ -302,7 +302,7 @@ pub fn whole_seconds(duration: Duration) -> u64 {
 mod tests {
     use super::*;
 
-    /// Larger ones are moved by calls of `memcpy`, which each decision then pays for.
+    /// Larger ones are moved by calls of `memcpy`, which would slow every decision.
     #[test]
     fn a_decision_fits_into_two_cache_lines() {
         assert!(size_of::<Result<Decision<'_>, crate::Full>>() <= 128);

@@ -1,4 +1,4 @@
-//! How much of an address is one client.
+//! How many bits of an address identify a client.
 
 use std::net::{IpAddr, Ipv4Addr};
 
@@ -6,12 +6,11 @@ use thiserror::Error;
 
 use crate::{Key, Network};
 
-/// How many leading bits make addresses one client: whoever has an IPv6 address usually has a whole /64, so counted
-/// one by one they would have a limit for each of 2^64 addresses.
+/// How many leading bits of an address identify a client. A client with an IPv6 address usually has a whole /64, so
+/// counting single addresses would give it 2^64 limits.
 ///
-/// The default is /32 and /64. An IPv4 address that came as IPv6 is the IPv4 address: mapped (`::ffff:192.0.2.7`), or
-/// through a translator with the well-known prefix of RFC 6052 (`64:ff9b::192.0.2.7`), whose clients all are in one
-/// /64.
+/// The default is /32 and /64. An IPv4 address in IPv6 form counts as the IPv4 address: mapped (`::ffff:192.0.2.7`), or
+/// from a translator with the well-known prefix of RFC 6052 (`64:ff9b::192.0.2.7`), whose clients share one /64.
 ///
 /// ```
 /// use tollgate::Grouping;
@@ -29,7 +28,7 @@ pub struct Grouping {
     ipv6: u8,
 }
 
-/// More bits than an address has. The fault of whoever wrote it.
+/// More bits than an address has. The fault of the caller.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 #[error("an IPv4 address has 32 bits to group by, and an IPv6 address 128")]
 pub struct GroupingError;
@@ -38,7 +37,7 @@ impl Grouping {
     /// Each address is a client of its own.
     pub const WHOLE: Self = Self { ipv4: 32, ipv6: 128 };
 
-    /// So many leading bits of an IPv4 address, and so many of an IPv6 address.
+    /// Groups by the leading bits of IPv4 and of IPv6 addresses.
     ///
     /// # Errors
     ///
@@ -47,19 +46,19 @@ impl Grouping {
         if ipv4 > 32 || ipv6 > 128 { Err(GroupingError) } else { Ok(Self { ipv4, ipv6 }) }
     }
 
-    /// How many bits of an IPv4 address are one client.
+    /// The bits of an IPv4 address that identify a client.
     #[must_use]
     pub const fn ipv4(self) -> u8 {
         self.ipv4
     }
 
-    /// How many bits of an IPv6 address are one client.
+    /// The bits of an IPv6 address that identify a client.
     #[must_use]
     pub const fn ipv6(self) -> u8 {
         self.ipv6
     }
 
-    /// The network that is one client with this address.
+    /// The network of the client with this address.
     #[must_use]
     pub fn network(self, address: IpAddr) -> Network {
         let address = ipv4_within(address.to_canonical());
@@ -67,12 +66,12 @@ impl Grouping {
         Network::of(address, prefix)
     }
 
-    /// The key of the client that has this address: the first one of its network.
+    /// The key of the client with this address: the first address of its network.
     #[must_use]
     #[inline]
     pub fn key(self, address: IpAddr) -> Key<'static> {
         match address {
-            // The usual one, which stands for itself.
+            // The usual case: the address itself.
             IpAddr::V4(address) if self.ipv4 == 32 => Key::from(address),
             address => Key::from(self.network(address).first()),
         }
@@ -85,7 +84,7 @@ impl Default for Grouping {
     }
 }
 
-/// The address that a translator has put into one with its well-known prefix.
+/// The IPv4 address in one with a translator's well-known prefix.
 fn ipv4_within(address: IpAddr) -> IpAddr {
     let IpAddr::V6(ipv6) = address else { return address };
     match ipv6.segments() {
@@ -111,13 +110,13 @@ mod tests {
         assert_eq!(none.network(v6), "::/0".parse().unwrap());
     }
 
-    /// By their /64 they would all be one client.
+    /// Their /64 would make them all one client.
     #[test]
     fn clients_behind_a_translator_are_their_ipv4_addresses() {
         let of = |text: &str| Grouping::default().network(text.parse().unwrap()).first();
         assert_eq!(of("64:ff9b::192.0.2.7"), IpAddr::from([192, 0, 2, 7]));
         assert_ne!(of("64:ff9b::192.0.2.7"), of("64:ff9b::192.0.2.8"));
-        // Other prefixes of translators say of themselves neither that they are some nor where the address is.
+        // Other prefixes of translators cannot be recognized.
         assert_eq!(of("64:ff9b:1::192.0.2.7"), of("64:ff9b:1::192.0.2.8"));
         assert_eq!(of("64:ff9b::1:192.0.2.7"), "64:ff9b::".parse::<IpAddr>().unwrap());
     }

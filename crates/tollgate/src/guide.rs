@@ -1,9 +1,9 @@
-//! A tour: from the first limiter to tests with a clock of one's own.
+//! A tour: from the first limiter to tests with a manual clock.
 //!
 //! # The first limiter
 //!
-//! A [`Quota`](crate::Quota) says how much in which windows, a [`Limiter`](crate::Limiter) applies it to keys.
-//! The fifth of five is allowed, the sixth is denied and told how long to wait.
+//! A [`Quota`](crate::Quota) is a limit and its windows. A [`Limiter`](crate::Limiter) applies it to keys. The fifth of
+//! five is allowed; the sixth is denied, with the time to wait.
 //!
 //! ```
 //! use tollgate::{Limiter, Quota};
@@ -21,15 +21,15 @@
 //! # Ok::<(), tollgate::Full>(())
 //! ```
 //!
-//! A limiter is shared by reference or by clone; any number of threads may ask at once. A denial is a value,
-//! not an error. The only error is that the memory is [`Full`](crate::Full), and the caller decides whether the
-//! request may go on then.
+//! Share a limiter by reference or by clone; any number of threads may use it at once. A denial is a value, not an
+//! error. The only error is that the memory is [`Full`](crate::Full), and the caller decides what that means.
 //!
 //! # Keys
 //!
-//! A [`Key`](crate::Key) says who is counted. Texts (`&str`, `String`, `Cow<str>`, `Box<str>`, `Arc<str>`),
-//! numbers (`u32`, `u64`, `u128`, `usize`, `i64`), addresses (`IpAddr`, `Ipv4Addr`, `Ipv6Addr`) and bytes (`&[u8]`, `Vec<u8>`) are keys, and so are
-//! pairs and triples of them; nothing has to be joined by hand, and `("a:b", "c")` is not `("a", "b:c")`.
+//! A [`Key`](crate::Key) identifies what is counted. Texts (`&str`, `String`, `Cow<str>`, `Box<str>`, `Arc<str>`),
+//! numbers (`u32`, `u64`, `u128`, `usize`, `i64`), addresses (`IpAddr`, `Ipv4Addr`, `Ipv6Addr`) and bytes (`&[u8]`,
+//! `Vec<u8>`) are keys, and so are pairs and triples of them. You never join parts by hand, and `("a:b", "c")` is not
+//! `("a", "b:c")`.
 //!
 //! ```
 //! use std::net::IpAddr;
@@ -42,7 +42,7 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! A type of your own becomes a key by saying which of its parts count:
+//! Your own types become keys with a `From` implementation:
 //!
 //! ```
 //! use tollgate::{Key, Limiter, Quota};
@@ -69,8 +69,8 @@
 //!
 //! # Quotas in configuration
 //!
-//! A quota has a written form, and [`Quota`](crate::Quota) lists all of it. The feature `serde` reads and writes
-//! it; the feature `calendar` adds days, weeks, months and years in a time zone.
+//! A quota has a written form, which [`Quota`](crate::Quota) documents. The feature `serde` reads and writes it; the
+//! feature `calendar` adds days, weeks, months and years in a time zone.
 //!
 //! ```
 //! use tollgate::Quota;
@@ -85,9 +85,8 @@
 //!
 //! # Cost
 //!
-//! A request may take more than one unit. It is admitted if all of them fit, and a denied request takes
-//! nothing, so a smaller one may still pass. A cost above the limit can never pass and is told so: there is
-//! no time to wait for.
+//! A request may take more than one unit. It is admitted if all of them fit. A denied request takes nothing, so a
+//! smaller one may still pass. A cost above the limit can never pass, so its denial has no time to wait.
 //!
 //! ```
 //! use tollgate::{Limiter, Quota, Reason};
@@ -105,17 +104,17 @@
 //!
 //! # Refund
 //!
-//! What a check took is a [`Receipt`](crate::Receipt), and [`refund`](crate::Limiter::refund) takes it back. The units
-//! return to the windows they were taken from, or nowhere if those have closed. A denied request takes
-//! nothing, so its receipt is empty. What was given back leaves the receipt, so nothing is given back twice.
+//! A check returns a [`Receipt`](crate::Receipt) for what it took, and [`refund`](crate::Limiter::refund) gives that
+//! back. The units return to the windows they were taken from, unless those have closed. A denied request takes
+//! nothing, so its receipt is empty. A refund removes the units from the receipt, so nothing is given back twice.
 //!
-//! Where the cost is known only afterwards, take the most it can be and [settle](crate::Limiter::settle) the receipt. Or
-//! [reserve](crate::Limiter::reserve) it: what is not committed is given back, also if the work fails.
+//! If the cost is known only afterwards, take the most it can be and [settle](crate::Limiter::settle) the receipt. Or
+//! [reserve](crate::Limiter::reserve) it: units that are not committed are given back, even if the work fails.
 //!
 //! ```
 //! use tollgate::{Limiter, Quota};
 //!
-//! /// Answers in at most so many words.
+//! /// Answers in at most `most` words.
 //! fn answer(most: u32) -> u32 {
 //!     most.min(120)
 //! }
@@ -134,9 +133,9 @@
 //!
 //! # Several quotas
 //!
-//! A short quota beside a long one keeps a day's allowance from being spent in a second. Both are charged or
-//! neither is, whoever else asks at the same time. The decision's single figures are those of the
-//! [quota](crate::Decision::quota) that decided; [`quotas`](crate::Decision::quotas) has them all.
+//! A short quota next to a long one keeps a client from using up a day's limit in a second. Both are charged or neither
+//! is, even with concurrent requests. The decision's single figures are those of the [quota](crate::Decision::quota)
+//! that decided; [`quotas`](crate::Decision::quotas) has them all.
 //!
 //! ```
 //! use std::time::Duration;
@@ -164,10 +163,10 @@
 //!
 //! # Quotas with keys of their own
 //!
-//! Each user, and everybody together: a [`Charge`](crate::Charge) is one quota for one key, and
-//! [`check_all`](crate::Limiter::check_all) takes several of them all or nothing. A
-//! [`PolicyQuota`](crate::PolicyQuota) is a quota under a name, so that quotas with the same windows have counters
-//! of their own.
+//! To limit each user and all users together, give each quota its own key: a [`Charge`](crate::Charge) is one quota for
+//! one key, and [`check_all`](crate::Limiter::check_all) takes several of them all or nothing. A
+//! [`PolicyQuota`](crate::PolicyQuota) is a quota with a name, so that quotas with the same windows have separate
+//! counters.
 //!
 //! ```
 //! use tollgate::{Charge, Key, Limiter, PolicyQuota, Quota};
@@ -181,7 +180,7 @@
 //! let check = |user: &str| {
 //!     let user = Key::from(user);
 //!     let charges = [Charge::new(&per_user, &user, 1), Charge::new(&everybody, &all, 1)];
-//!     // A decision borrows what it was asked for; this one is kept longer.
+//!     // A decision borrows its quotas and keys; this one is kept longer.
 //!     limiter.check_all(&charges).map(tollgate::Decision::into_owned)
 //! };
 //! assert!(check("alice")?.is_allowed() && check("alice")?.is_allowed());
@@ -194,9 +193,9 @@
 //!
 //! # Waiting
 //!
-//! Some callers would rather wait than be denied: a client that has to stay under another service's limit, a job that
-//! is in no hurry. [`Waiters`](crate::Waiters) does that for a limiter. A call that is denied sleeps for `retry_after`,
-//! by a timer that you pass, and asks again.
+//! Some callers prefer to wait: a client that must stay under another service's limit, or a background job.
+//! [`Waiters`](crate::Waiters) waits for a limiter. A call that is denied sleeps for `retry_after`, with a timer that
+//! you pass, and asks again.
 //!
 //! ```
 //! use std::time::Duration;
@@ -211,7 +210,7 @@
 //!     assert!(waiters.until_allowed("api.example.com").await?.is_allowed());
 //! }
 //!
-//! // There is no time to wait for the next day.
+//! // The next day is too far away to wait for.
 //! let waiters = Waiters::new(Limiter::new("1/1d@first_hit".parse()?), tokio::time::sleep);
 //! assert!(waiters.until_allowed("api.example.com").await?.is_allowed());
 //! let denied = waiters.until_allowed_within(Duration::from_secs(1), "api.example.com", 1).await?;
@@ -225,8 +224,8 @@
 //! wait at a time; the next one gets an [error](crate::WaitError::TooManyWaiters). With a deadline, the denial is
 //! returned as soon as it is known that there will be no room in time. A cost that can never pass is denied at once.
 //!
-//! Dropping a future is safe: its waiter leaves the queue and the next one moves up. Only if a shared store was being
-//! asked at that moment may something have been charged.
+//! Dropping a future is safe: its waiter leaves the queue and the next one moves up. If it was calling a shared store
+//! at that moment, something may have been charged.
 //!
 //! Threads wait with [`Waiters::blocking`](crate::Waiters::blocking):
 //!
@@ -240,7 +239,7 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! # Counters that several processes share
+//! # Shared counters
 //!
 //! A [`Limiter`](crate::Limiter) never waits, so async code may call it directly. Over a shared store, such as
 //! `RedisStore` of `tollgate-redis`, a [`SharedLimiter`](crate::SharedLimiter) has the same steps, and they are async.
@@ -262,12 +261,11 @@
 //!
 //! # When the store is full
 //!
-//! A memory store holds as many counters as it is [told to](crate::MemoryStoreBuilder::max_counters), and never
-//! forgets a live one to make room. When all are live, a key without a counter gets
-//! [`Full`](crate::Full); keys with one go on as before. It is no denial: the key may well
-//! be within its quota, there is only no place to count it. So choose what is worse, to refuse a newcomer or to
-//! let it through uncounted, and raise the cap (a counter takes about 30 bytes) or shorten the windows if it
-//! happens without an attack. Room comes back as windows close.
+//! A memory store holds as many counters as it is [told to](crate::MemoryStoreBuilder::max_counters), and never forgets
+//! a live one to make room. When all are live, a key without a counter gets [`Full`](crate::Full); keys with a counter
+//! are not affected. This is not a denial: the key may be within its quota, but there is no room to count it. You
+//! choose whether to refuse such a request or to admit it uncounted. If it happens without an attack, raise the cap (a
+//! counter takes about 33 bytes) or shorten the windows. Windows that close make room.
 //!
 //! ```
 //! use tollgate::{Full, Limiter, MemoryStore, Quota};
@@ -277,19 +275,19 @@
 //! let status = |user: &str| match limiter.check(user) {
 //!     Ok(decision) if decision.is_allowed() => 200,
 //!     Ok(_) => 429,
-//!     // Nobody is let through uncounted here. It is this service's lack of room, not the user's fault.
+//!     // This service admits nobody uncounted. The lack of room is not the user's fault.
 //!     Err(Full) => 503,
 //! };
 //! assert_eq!((status("alice"), status("bob"), status("alice")), (200, 503, 200));
 //! ```
 //!
-//! # When a shared store is away
+//! # When a shared store fails
 //!
-//! A store over a network can be away, hang or answer nonsense. That is no denial either, and you decide
-//! once what it means: [`FallbackStore`](crate::FallbackStore) puts one of three policies above any store. `Open`
-//! admits, `Closed` returns the error, `Local` lets each process count for itself against its share of the limit.
-//! [`OnStoreFailure`](crate::OnStoreFailure) has the formula of what they admit at most. A decision by the policy
-//! says so: its [source](crate::Decision::source) is [`Fallback`](crate::Source::Fallback).
+//! A store over a network can be down, hang or answer nonsense. This is not a denial either, and you decide once what
+//! it means: [`FallbackStore`](crate::FallbackStore) puts one of three policies above any store. `Open` admits,
+//! `Closed` returns the error, and with `Local` each process counts against its share of the limit.
+//! [`OnStoreFailure`](crate::OnStoreFailure) documents the most that they admit. The [source](crate::Decision::source)
+//! of such a decision is [`Fallback`](crate::Source::Fallback).
 //!
 //! # Time in your tests
 //!
@@ -349,6 +347,5 @@
 //! assert_eq!(before + admitted(), 10);
 //! ```
 //!
-//! Where that matters, add a short quota beside the long one, or let windows not start for everybody at once:
-//! `5/1m@first_hit` starts a window with a key's first unit, `5/1m@staggered` gives every key a start of its
-//! own.
+//! If that matters, add a short quota next to the long one. Or let keys' windows start at different times:
+//! `5/1m@first_hit` starts a window with a key's first unit, and `5/1m@staggered` gives every key its own start.

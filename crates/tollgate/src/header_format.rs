@@ -1,11 +1,11 @@
-//! Names of the ways to tell a client its limits.
+//! The names of the formats of limit headers.
 
 use std::fmt;
 use std::str::FromStr;
 
 use thiserror::Error;
 
-/// Which headers tell a client its limits. `tollgate-tower` writes them; policies choose among them.
+/// A format of the headers that tell clients their limits. `tollgate-tower` writes them; policies choose among them.
 ///
 /// It is written as `draft-11`, `draft-06`, `x-ratelimit`, `github`, `kong`, `envoy` or `none`.
 ///
@@ -37,7 +37,7 @@ pub enum HeaderFormat {
     None,
 }
 
-/// No format has this name. The fault of whoever wrote it.
+/// No format has this name. The fault of its author.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 #[error("expected draft-11, draft-06, x-ratelimit, github, kong, envoy or none")]
 pub struct UnknownFormat;
@@ -66,17 +66,17 @@ pub struct HeaderFormats {
     bits: u8,
 }
 
-/// Formats that cannot be sent together. The fault of whoever chose them.
+/// Formats that cannot be sent together. The fault of their author.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum HeaderFormatsError {
     /// There is no format. `none` is said explicitly.
     #[error("expected at least one format of headers, or none")]
     Empty,
-    /// A format is there twice.
+    /// A format is listed twice.
     #[error("`{0}` is listed twice")]
     Twice(HeaderFormat),
-    /// `none` is there beside another format.
+    /// `none` is combined with another format.
     #[error("`none` cannot be combined with `{0}`")]
     NoneBeside(HeaderFormat),
     /// Two formats have a header of the same name with different meanings.
@@ -91,7 +91,7 @@ pub enum HeaderFormatsError {
         second: HeaderFormat,
         /// The name of the header.
         header: &'static str,
-        /// What it is in each.
+        /// Its meaning in each.
         meanings: [&'static str; 2],
     },
 }
@@ -105,7 +105,7 @@ impl HeaderFormat {
     pub const ALL: [Self; 7] =
         [Self::Draft11, Self::Draft06, Self::XRateLimit, Self::GitHub, Self::Kong, Self::Envoy, Self::None];
 
-    /// As it is written in configuration.
+    /// Its name in configuration.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -184,8 +184,8 @@ impl HeaderFormats {
     ///
     /// # Errors
     ///
-    /// If there is none, one is there twice, `none` is there beside another, or two have a header of the same name with
-    /// different meanings.
+    /// If there is no format, one is listed twice, `none` is combined with another, or two have a header of the same
+    /// name with different meanings.
     pub fn new(formats: impl IntoIterator<Item = HeaderFormat>) -> Result<Self, HeaderFormatsError> {
         let mut formats = formats.into_iter();
         let mut chosen = vec![formats.next().ok_or(HeaderFormatsError::Empty)?];
@@ -196,7 +196,7 @@ impl HeaderFormats {
         Ok(Self { bits: chosen.into_iter().map(HeaderFormat::bit).sum() })
     }
 
-    /// Whether clients are told nothing.
+    /// Whether there are no headers.
     #[must_use]
     pub const fn is_none(self) -> bool {
         self.bits == 0
@@ -214,7 +214,7 @@ impl HeaderFormats {
         HeaderFormat::ALL.into_iter().filter(move |format| self.has(*format))
     }
 
-    /// The names of all headers that they may have, each once, besides `Retry-After`.
+    /// The names of all their headers except `Retry-After`, each once.
     pub fn headers(self) -> impl Iterator<Item = &'static str> {
         self.iter().enumerate().flat_map(move |(place, format)| {
             let is_new = move |header: &&str| {
@@ -273,7 +273,7 @@ impl fmt::Display for HeaderFormat {
     }
 }
 
-/// As they are written in a file: the name of the only one, else a list.
+/// Their form in a file: the name of the only one, else a list.
 impl fmt::Display for HeaderFormats {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let names: Vec<&str> = self.iter().map(HeaderFormat::name).collect();
@@ -295,7 +295,7 @@ impl fmt::Debug for HeaderFormats {
 mod tests {
     use super::*;
 
-    /// A new format needs its meanings in the table, for otherwise it would go with any other.
+    /// A new format needs its meanings in the table; otherwise it could be combined with any other.
     #[test]
     fn formats_go_together_unless_they_share_a_header_of_different_meaning() {
         use HeaderFormat::{Draft06, Draft11, Envoy, GitHub, Kong, XRateLimit};

@@ -1,8 +1,8 @@
-//! Who is counted.
+//! Keys: the values that requests are counted by.
 //!
-//! A key is one value or a list of values. Its canonical bytes say for every value what it is and how long it
-//! is before they say the value, so no two different keys have the same bytes: `("a:b", "c")` is not
-//! `("a", "b:c")`, and the number 49 is not the text `1`.
+//! A key is one value or a list of values. Its canonical bytes have the kind and the length of each value before the
+//! value, so no two different keys have the same bytes: `("a:b", "c")` is not `("a", "b:c")`, and the number 49 is not
+//! the text `1`.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -13,9 +13,9 @@ use std::sync::Arc;
 use smallvec::SmallVec;
 use xxhash_rust::xxh64::Xxh64;
 
-/// Who is counted: a text, a number, an address, bytes, or several of them together.
+/// The value that requests are counted by: a text, a number, an address, bytes, or several of them.
 ///
-/// A type of one's own becomes a key by `impl From<&User> for Key<'_>`; the [guide](crate::guide#keys) shows it.
+/// Your own types become keys by `impl From<&User> for Key<'_>`; see the [guide](crate::guide#keys).
 ///
 /// A key made from a borrowed text or bytes borrows them, and numbers and addresses fit in place, so making
 /// such a key allocates nothing. Several parts are written into one buffer.
@@ -23,7 +23,7 @@ use xxhash_rust::xxh64::Xxh64;
 /// Different keys never share a counter: equality is that of the canonical bytes, which are injective. Parts
 /// keep their order and their grouping.
 ///
-/// `Debug` hides the value: a key often is a person or a secret.
+/// `Debug` hides the value, because a key may be a person or a secret.
 ///
 /// # Examples
 ///
@@ -45,9 +45,10 @@ pub struct Key<'a> {
     payload: Payload<'a>,
 }
 
-/// What a value is; the numbers are part of the canonical bytes and never change.
+/// The kind of a value. The numbers are part of the canonical bytes and never change.
 ///
-/// It fills its word, because a key is moved by words: to read one of which only a byte was just written takes long.
+/// It fills a whole word, because keys are moved by words, and reading a word right after writing one of its bytes
+/// stalls.
 #[derive(Clone, Copy, PartialEq, Eq)]
 #[repr(u64)]
 enum Kind {
@@ -61,7 +62,7 @@ enum Kind {
 
 #[derive(Clone)]
 enum Payload<'a> {
-    /// Short ones, and how many bytes they have.
+    /// Short values, and their length.
     Inline([u8; INLINE], u8),
     Borrowed(&'a [u8]),
     Owned(Box<[u8]>),
@@ -70,11 +71,11 @@ enum Payload<'a> {
 /// What a key holds in place: a pair of short texts, and a key of six words in all.
 const INLINE: usize = 38;
 
-/// What stands before a value in the canonical bytes: its kind and its length in LEB128, 11 bytes at most.
+/// The head of a value in the canonical bytes: its kind and its length in LEB128, at most 11 bytes.
 type Head = SmallVec<[u8; 11]>;
 
 impl<'a> Key<'a> {
-    /// A key of these parts, in this order. A list of one part is not the part itself.
+    /// Makes a key of these parts, in this order. A list of one part differs from the part.
     pub fn parts<P: Into<Key<'a>>>(parts: impl IntoIterator<Item = P>) -> Key<'static> {
         let mut payload = SmallVec::<[u8; 64]>::new();
         for part in parts {
@@ -83,7 +84,7 @@ impl<'a> Key<'a> {
         Key { kind: Kind::Parts, payload: Payload::own(&payload) }
     }
 
-    /// The same key with bytes of its own.
+    /// Returns the same key with owned bytes.
     #[must_use]
     pub fn into_owned(self) -> Key<'static> {
         let payload = match self.payload {
@@ -94,10 +95,10 @@ impl<'a> Key<'a> {
         Key { kind: self.kind, payload }
     }
 
-    /// The bytes that stand for this key wherever it is stored or hashed: for each value one byte for what it
-    /// is (1 text, 2 bytes, 3 number, 4 address, 5 parts, 6 negative number), its length in LEB128, then the value:
-    /// texts in UTF-8, addresses in network order, parts as their own canonical bytes one after another. A number is
-    /// its absolute value in network order, in 8 bytes if that is enough and else in 16.
+    /// Returns the bytes by which this key is stored and hashed. Each value has one byte for its kind (1 text, 2 bytes,
+    /// 3 number, 4 address, 5 parts, 6 negative number), its length in LEB128, then the value. Texts are in UTF-8,
+    /// addresses in network order, and parts as their own canonical bytes in sequence. A number is its absolute value
+    /// in network order, in 8 bytes if it fits, else in 16.
     #[must_use]
     pub fn canonical_bytes(&self) -> Cow<'_, [u8]> {
         let mut bytes = SmallVec::<[u8; 64]>::new();
@@ -105,7 +106,7 @@ impl<'a> Key<'a> {
         Cow::Owned(bytes.into_vec())
     }
 
-    /// The key whose [canonical bytes](Self::canonical_bytes) these are; `None` if they are no key's.
+    /// Returns the key with these [canonical bytes](Self::canonical_bytes); `None` if no key has them.
     ///
     /// # Examples
     ///
@@ -130,7 +131,7 @@ impl<'a> Key<'a> {
         hasher.digest()
     }
 
-    /// What the canonical bytes say, without the length: injective where the bytes are taken as a whole.
+    /// The canonical bytes without the length; injective if they are used as a whole.
     pub(crate) fn kind_and_payload(&self) -> (u8, &[u8]) {
         (self.kind as u8, self.payload())
     }
@@ -173,7 +174,7 @@ impl Payload<'_> {
     }
 }
 
-/// How deep parts may lie in parts. No key is made nearly as deep.
+/// The deepest nesting of parts. No real key is nearly as deep.
 const MAX_DEPTH: usize = 16;
 
 /// The first value of canonical bytes, and what follows it.
@@ -187,7 +188,7 @@ fn first_value_within(bytes: &[u8], depth: usize) -> Option<(Kind, &[u8], &[u8])
     let (payload, rest) = rest.split_at_checked(length)?;
     let number = || match *payload {
         [_, _, _, _, _, _, _, _] => true,
-        // What fits into 8 bytes has no more.
+        // A number that fits into 8 bytes has no more.
         _ => payload.len() == 16 && payload.iter().take(8).any(|byte| *byte != 0),
     };
     let (kind, is_valid) = match kind {
@@ -293,7 +294,7 @@ impl From<Vec<u8>> for Key<'_> {
     }
 }
 
-/// A number is a key by its value: `7_i64`, `7_u128`, `7_u32` and `7_usize` are the same key as `7_u64`.
+/// Numbers are keys by their values: `7_i64`, `7_u128`, `7_u32` and `7_usize` are the same key as `7_u64`.
 impl From<u64> for Key<'_> {
     fn from(number: u64) -> Self {
         Key { kind: Kind::Number, payload: Payload::own(&number.to_be_bytes()) }
@@ -329,7 +330,7 @@ impl From<usize> for Key<'_> {
     }
 }
 
-/// An IPv4 address and its IPv6-mapped form are different keys; fold them before if they should not be.
+/// An IPv4 address and its IPv6-mapped form are different keys; convert them first if they should be the same.
 impl From<IpAddr> for Key<'_> {
     fn from(address: IpAddr) -> Self {
         match address {

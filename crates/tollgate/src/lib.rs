@@ -1,7 +1,7 @@
 //! Exact fixed-window rate limiting: may this key do this now?
 //!
-//! Time is cut into windows, each key has one counter in each window, and one atomic step counts and decides. At five
-//! requests a minute, the sixth is denied with the exact time to wait.
+//! Time is divided into windows. Each key has one counter in each window, and one atomic step counts and decides. At five
+//! requests a minute, the sixth is denied, with the exact time to wait.
 //!
 //! ```
 //! use tollgate::{Limiter, Quota};
@@ -14,9 +14,17 @@
 //! # Ok::<(), tollgate::Full>(())
 //! ```
 //!
-//! The [`guide`] goes on from here: costs, several quotas, refunds, waiting, and tests. The manual in `docs/` of the
-//! repository has the exact promises (`semantics.md`) and measurements (`performance.md`). A request takes this way
-//! through the types:
+//! The limiter in this program counts in memory. These crates build on it:
+//!
+//! | Crate | Adds |
+//! |---|---|
+//! | `tollgate-redis` | counters in Redis or Valkey, shared between processes, for a [`SharedLimiter`] |
+//! | `tollgate-tower` | a layer for axum, hyper, tonic and other tower services |
+//! | `tollgate-policy` | many limits in one YAML file, with overrides and trials |
+//!
+//! The [`guide`] continues with costs, several quotas, refunds, waiting, and tests. The manual in `docs/` of the
+//! repository has the exact promises (`semantics.md`), the figures (`performance.md`) and advice on when to use
+//! something else (`choosing.md`). A request passes through these types:
 //!
 //! ```text
 //! (Quota, Key, cost) = Charge ──▶ Store ──▶ Counted ──▶ Decision ──▶ Receipt
@@ -27,7 +35,7 @@
 //!
 //! # Features
 //!
-//! None is on by default, and none changes what the others do.
+//! No feature is on by default, and none changes another.
 //!
 //! | Feature | Adds |
 //! |---|---|

@@ -1,8 +1,8 @@
-//! When a charge was made, as its counter sees it.
+//! The time of a charge, as its counter sees it.
 
 use crate::Timestamp;
 
-/// When a charge was made, as its counter sees it: what a refund names, so that units go back to where they were taken.
+/// The time of a charge, as its counter sees it. A refund names it, so that units return to where they were taken.
 ///
 /// For fixed windows it is the start of the window that was charged. Limiters keep it in a
 /// [`Receipt`](crate::Receipt). Make one only to refund without a receipt, as administrators do.

@@ -1,4 +1,4 @@
-//! Networks of addresses: what a policy matches, and which proxies are believed.
+//! Networks of addresses, for matching in policies and for trusted proxies.
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -8,10 +8,10 @@ use thiserror::Error;
 
 /// All addresses that begin with the same bits, such as `10.0.0.0/8` or `2001:db8::/32`.
 ///
-/// IPv4-mapped addresses of IPv6 (`::ffff:10.0.0.1`) are the IPv4 addresses that they stand for. So a network of
-/// IPv6 never holds an IPv4 address, not even `::/0`.
+/// IPv4-mapped addresses of IPv6 (`::ffff:10.0.0.1`) are read as IPv4 addresses. So an IPv6 network never contains an
+/// IPv4 address, not even `::/0`.
 ///
-/// Networks are ordered by their first address, wider ones before those within them.
+/// Networks are ordered by their first address, and wider ones come first.
 ///
 /// # Examples
 ///
@@ -29,20 +29,20 @@ pub struct Network {
     prefix: u8,
 }
 
-/// A network that cannot be. The fault of whoever wrote it.
+/// An invalid network. The fault of its author.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum NetworkError {
-    /// There is no address, or the length is no number that it can have.
+    /// The address is invalid, or the prefix length is.
     #[error("expected an address with or without a prefix length, such as 10.0.0.0/8")]
     Invalid,
-    /// Bits are set behind the prefix; this network was meant, or a longer prefix.
-    #[error("there are bits behind the prefix: did you mean {0}?")]
+    /// Bits are set after the prefix. The field is the network that was probably meant.
+    #[error("bits are set after the prefix: did you mean {0}?")]
     HostBits(Network),
 }
 
 impl Network {
-    /// The network of this address with so many leading bits in common, at most those that the address has.
+    /// Returns the network of this address with a prefix of so many bits, at most those of the address.
     #[must_use]
     pub fn of(address: IpAddr, prefix: u8) -> Self {
         match address.to_canonical() {
@@ -69,13 +69,13 @@ impl Network {
         self.first
     }
 
-    /// How many leading bits its addresses have in common.
+    /// The length of its prefix.
     #[must_use]
     pub const fn prefix(&self) -> u8 {
         self.prefix
     }
 
-    /// Whether all addresses of the other are in this one.
+    /// Whether this network contains the other.
     #[must_use]
     pub fn covers(&self, other: &Self) -> bool {
         self.first.is_ipv4() == other.first.is_ipv4()
@@ -104,7 +104,7 @@ impl FromStr for Network {
         if text.contains('/') && prefix > bits {
             return Err(NetworkError::Invalid);
         }
-        // Of a mapped network the first 96 bits say no more than that it is IPv4.
+        // The first 96 bits of a mapped network only say that it is IPv4.
         let is_mapped = address.is_ipv6() && address.to_canonical().is_ipv4();
         let prefix = match prefix.checked_sub(96) {
             Some(prefix) if is_mapped => prefix,

@@ -1,12 +1,12 @@
-//! One spelling for each path.
+//! The canonical spelling of paths.
 
 use std::borrow::Cow;
 
-/// Returns the path as limits read it: percent-decoded once, without empty and dot segments.
+/// Returns the canonical form of a path: percent-decoded once, without empty and dot segments.
 ///
-/// A path can be spelled in many ways that a service takes for the same, and each would be a way around a limit that
-/// names one of them. What is no path from the root, such as `*`, stays as it is; so does a `%` that begins no escape.
-/// Bytes that are not UTF-8 stay escaped. A slash at the end is kept, because services tell `/a` from `/a/`.
+/// Services treat many spellings of a path as the same, and each would be a way around a limit that names another one.
+/// Anything but a path from the root, such as `*`, is unchanged, and so is a `%` that begins no escape. Bytes that are
+/// not UTF-8 stay escaped. A slash at the end is kept, because services distinguish `/a` from `/a/`.
 ///
 /// # Examples
 ///
@@ -37,7 +37,7 @@ pub fn canonical_path(path: &str) -> Cow<'_, str> {
         canonical.push('/');
         canonical.push_str(segment);
     }
-    // What a dot segment at the end stands for is a folder (RFC 3986, section 5.2.4).
+    // A dot segment at the end stands for a folder (RFC 3986, section 5.2.4).
     let is_folder = matches!(decoded.rsplit('/').next(), Some("" | "." | ".."));
     if is_folder || segments.is_empty() {
         canonical.push('/');
@@ -45,9 +45,9 @@ pub fn canonical_path(path: &str) -> Cow<'_, str> {
     canonical.into()
 }
 
-/// Whether there is nothing to change; most paths are so. A segment that begins with a dot is looked at closely.
+/// Whether the path is canonical already, as most are. Segments that begin with a dot need the slow way.
 ///
-/// It looks at every byte whatever it finds, so that the compiler can take many at a time.
+/// It reads every byte in any case, so that the compiler can vectorize it.
 fn is_canonical(path: &[u8]) -> bool {
     let behind = path.get(1..).unwrap_or_default();
     let is_other = |(first, second): (&u8, &u8)| {

@@ -1,16 +1,16 @@
-//! Where one quota stands once a store has taken a step.
+//! The state of one quota after a step of a store.
 
 use std::cmp::Ordering;
 use std::time::Duration;
 
 use crate::{Mark, Quota, Source, Timestamp, Window};
 
-/// Where one quota stands after a step.
+/// The state of one quota after a step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct QuotaState {
     limit: u64,
     used: u64,
-    /// In a fixed window, everything that was used is free again at its end: so this also is when to ask again.
+    /// At the end of a fixed window all units are free again, so this is also the time for a retry.
     reset_at: Timestamp,
     mark: Mark,
     now: Timestamp,
@@ -23,15 +23,15 @@ pub struct QuotaState {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Reason {
-    /// What is left of the window is less than the cost; it passes in a later window.
+    /// Less is left in the window than the cost; it can pass in a later window.
     QuotaExceeded,
     /// The cost is above the limit; it can never pass.
     CostExceedsLimit,
 }
 
 impl QuotaState {
-    /// What a store found of fixed windows at `now`: `used` in this window after the step, and the reason if there was
-    /// no room. It took no [units](Self::with_units), and its [source](Self::with_source) is the store.
+    /// Makes the state of a fixed window at `now`: what is `used` after the step, and the reason if there was no room.
+    /// It has no [units](Self::with_units), and its [source](Self::with_source) is the store.
     #[must_use]
     #[inline(always)]
     pub const fn in_window(
@@ -53,25 +53,25 @@ impl QuotaState {
         }
     }
 
-    /// The same, where the step took so many units, or gave them back.
+    /// Returns the state with the units that the step took or gave back.
     #[must_use]
     #[inline(always)]
     pub const fn with_units(self, units: u32) -> Self {
         Self { units, ..self }
     }
 
-    /// The same, known from somewhere else than the store's own step.
+    /// Returns the state with another source.
     #[must_use]
     pub const fn with_source(self, source: Source) -> Self {
         Self { source, ..self }
     }
 
-    /// The same, with another reason or none.
+    /// Returns the state with another reason, or none.
     pub(crate) const fn with_reason(self, reason: Option<Reason>) -> Self {
         Self { reason, ..self }
     }
 
-    /// The same denial for another caller, who saw the store at `now` or later and took nothing.
+    /// Returns the same denial for another caller, at a later `now`, without units.
     pub(crate) fn for_another(self, now: Timestamp) -> Self {
         Self { now: self.now.max(now), units: 0, ..self }
     }
@@ -97,21 +97,21 @@ impl QuotaState {
     /// Units that the step took from the counter for this charge, or gave back if it was a refund. A peek takes none,
     /// and neither does a denial unless [denied requests are counted](crate::CountDenied::Yes).
     ///
-    /// A counter that is nearly [saturated](crate::Quota::MAX_LIMIT) takes less than the cost. Charges of one step on the
-    /// same counter get what it took in their order: each up to its cost, until nothing is left.
+    /// A counter that is nearly [saturated](crate::Quota::MAX_LIMIT) takes less than the cost. Several charges of one
+    /// step on the same counter share what it took in their order, each up to its cost.
     #[must_use]
     pub const fn units(&self) -> u32 {
         self.units
     }
 
-    /// What a refund of these units has to name.
+    /// The mark that a refund of these units has to name.
     #[must_use]
     pub const fn mark(&self) -> Mark {
         self.mark
     }
 
     /// The window that was counted; `None` if the quota does not count in fixed windows. It holds [`now`](Self::now),
-    /// unless the clock of a shared store has just stepped back: then it may begin up to a second later.
+    /// unless a shared store's clock has just stepped back: then it may begin up to a second after it.
     #[must_use]
     pub const fn window(&self) -> Option<Window> {
         Some(Window::new(self.mark.time(), self.reset_at))
@@ -135,25 +135,25 @@ impl QuotaState {
         self.reason
     }
 
-    /// Where the answer comes from: the store, or what stood in for it.
+    /// Where the answer comes from: the store, this process's memory, or a fallback.
     #[must_use]
     pub const fn source(&self) -> Source {
         self.source
     }
 
-    /// When nothing is used any more, if nobody takes anything until then: for fixed windows, when the window ends.
+    /// When nothing is used any more if no units are taken until then: for fixed windows, the window's end.
     #[must_use]
     pub const fn reset_at(&self) -> Timestamp {
         self.reset_at
     }
 
-    /// When to ask again, if there was no room and there can be later.
+    /// When a retry can succeed, if there was no room and there can be later.
     #[must_use]
     pub fn retry_at(&self) -> Option<Timestamp> {
         (self.reason? == Reason::QuotaExceeded).then_some(self.reset_at)
     }
 
-    /// When one more unit is free, if nobody takes anything until then; `None` if nothing is used.
+    /// When one more unit is free if no units are taken until then; `None` if nothing is used.
     #[must_use]
     pub fn next_at(&self) -> Option<Timestamp> {
         (self.used > 0).then_some(self.reset_at)
@@ -188,7 +188,7 @@ impl QuotaState {
             }
             (None, Some(_)) => Ordering::Less,
             (Some(_), None) => Ordering::Greater,
-            // What never passes waits longest.
+            // A cost that can never pass has the longest wait.
             (Some(_), Some(_)) => {
                 let wait = |quota: &Self| quota.retry_after().unwrap_or(Duration::MAX);
                 wait(self).cmp(&wait(other))
@@ -198,7 +198,7 @@ impl QuotaState {
 }
 
 impl Reason {
-    /// Why there is no room for so many units under this limit, if there is none beside what is used.
+    /// Why so many units do not fit under this limit, if they do not.
     #[must_use]
     pub const fn of(used: u64, cost: u64, limit: u64) -> Option<Self> {
         if cost > limit {

@@ -1,4 +1,4 @@
-//! What a check took, which can be given back once.
+//! Receipts of what checks took, which can be given back once.
 
 use std::error::Error;
 use std::fmt;
@@ -12,14 +12,14 @@ use crate::{
     StoreError,
 };
 
-/// What a check took: for each quota the counter, the units and when.
+/// A receipt of what a check took: for each quota the counter, the units and the time.
 ///
-/// It comes from a [`Decision`](crate::Decision::into_receipt), and a limiter's `refund` takes it back. Each charge that
-/// took units has one [item](Self::items). A check that took nothing has an [empty](Self::is_empty) receipt: a peek, an
-/// answer in the store's place, or a denial, unless [denied requests are counted](crate::CountDenied::Yes).
+/// It comes from a [`Decision`](crate::Decision::into_receipt), and a limiter's `refund` takes it back. Each charge
+/// that took units has one [item](Self::items). The receipt is [empty](Self::is_empty) if the check took nothing: a
+/// peek, an answer of a fallback, or a denial, unless [denied requests are counted](crate::CountDenied::Yes).
 ///
-/// An item leaves the receipt when it is given back or settled, so nothing is given back twice. Where the store failed and
-/// provably did nothing, the item stays, and the caller can try again.
+/// An item leaves the receipt when it is given back or settled, so nothing is given back twice. If the store failed and
+/// provably did nothing, the item stays, and the caller can retry.
 ///
 /// # Examples
 ///
@@ -49,11 +49,11 @@ pub struct ReceiptItem {
     key: Key<'static>,
     units: u32,
     mark: Mark,
-    /// The cost that settling starts from; `None` if it leaves the item as it is.
+    /// The cost that settling starts from; `None` if it does not change the item.
     cost: Option<u32>,
 }
 
-/// The store failed while a receipt was settled or given back. A retry helps as far as the receipt still has items.
+/// The store failed to settle or refund a receipt. A retry helps for the items that the receipt still has.
 #[derive(Debug, Clone)]
 pub struct ReceiptError {
     quota: PolicyQuota,
@@ -68,7 +68,7 @@ impl Receipt {
         self.0.iter().all(|item| item.units == 0)
     }
 
-    /// What was taken, in the order in which it was charged. An item without units took nothing, and is here because
+    /// The items, in the order in which they were charged. An item without units is here because
     /// [settling](Self::settle) may charge it.
     #[must_use]
     pub fn items(&self) -> &[ReceiptItem] {
@@ -78,25 +78,25 @@ impl Receipt {
     /// Gives back up to `units` of each item on the store that they were taken from; the rest stays taken. `u32::MAX`
     /// gives back everything. Limiters have this as `refund`.
     ///
-    /// The store is asked once, with a step for each item. The receipt is empty then, but for items whose step provably
-    /// was not taken.
+    /// It calls the store once, with a step for each item. Only items whose step was provably not taken stay in the
+    /// receipt.
     ///
     /// # Errors
     ///
-    /// The first error of the store, and the quota it is about. If other items were given back, or nobody knows, it
-    /// [may have charged](ReceiptError::may_have_charged).
+    /// The store's first error, with its quota. If other items were given back, or may have been, the error [may have
+    /// charged](ReceiptError::may_have_charged).
     ///
     /// # Cancel safety
     ///
-    /// The items leave the receipt before the store is asked. If the future is dropped, they may or may not have been
-    /// given back, and are not given back again.
+    /// The items leave the receipt before the call. If the future is dropped, they may or may not have been given back,
+    /// and no later call gives them back.
     pub async fn refund(&mut self, store: &impl Store, units: u32) -> Result<Counted, ReceiptError> {
         self.use_up(store, |item| item.refund(units)).await
     }
 
-    /// Settles each item at the actual cost, on the store that it was taken from: what was taken beyond that is given
-    /// back, and what is missing is charged without asking for room, in the windows that are open now. A cost that was
-    /// [fixed](ReceiptItem::fixed) stays as it is.
+    /// Settles each item at the actual cost, on the store that it was taken from. Units above the cost are given back.
+    /// Missing units are charged without asking for room, in the windows that are open now. A
+    /// [fixed](ReceiptItem::fixed) cost does not change.
     ///
     /// # Errors
     ///
@@ -143,13 +143,13 @@ impl Receipt {
         Err(ReceiptError { quota, cause, changed: changed.into() })
     }
 
-    /// Keeps the items for which this holds.
+    /// Keeps the items that satisfy the condition.
     pub(crate) fn retain(&mut self, mut keep: impl FnMut(&ReceiptItem) -> bool) {
         self.0.retain(|item| keep(item));
     }
 }
 
-/// Without items that can neither be given back nor settled.
+/// Removes items that can neither be given back nor settled.
 impl FromIterator<ReceiptItem> for Receipt {
     fn from_iter<I: IntoIterator<Item = ReceiptItem>>(items: I) -> Self {
         Self(items.into_iter().filter(|item| item.units > 0 || item.cost.is_some()).collect())
@@ -157,32 +157,28 @@ impl FromIterator<ReceiptItem> for Receipt {
 }
 
 impl ReceiptItem {
-    /// What was taken from this counter then. A [`Decision`](crate::Decision::into_receipt) has it ready; make one only
-    /// from what was kept of such an item.
+    /// Makes an item from its saved parts. A [`Decision`](crate::Decision::into_receipt) has its items ready.
     #[must_use]
     pub const fn new(quota: PolicyQuota, key: Key<'static>, units: u32, mark: Mark) -> Self {
         let cost = if units > 0 { Some(units) } else { None };
         Self { quota, key, units, mark, cost }
     }
 
-    /// What a step took from this counter, which then stood so. Where something answered in the store's place, that is
-    /// nothing.
+    /// Makes the item of a step with this outcome. A fallback's answer took nothing.
     #[must_use]
     pub fn of(counter: Counter<'_>, state: &QuotaState) -> Self {
         let units = if state.source() == Source::Store { state.units() } else { 0 };
         Self::new(counter.quota().clone(), counter.key().clone().into_owned(), units, state.mark())
     }
 
-    /// Sets the cost that the check asked for, where the store took less. A check at cost 0 takes nothing, and while the
-    /// store is in trouble something else may answer in its place. [Settling](Self::settle) then charges what is needed
-    /// beyond this cost.
+    /// Sets the cost of the check if the store took less: a check at cost 0 takes nothing, and neither does one that a
+    /// fallback answered. [Settling](Self::settle) then charges what is missing beyond this cost.
     #[must_use]
     pub fn with_cost(self, cost: u32) -> Self {
         Self { cost: Some(cost), ..self }
     }
 
-    /// Says that the cost does not depend on what the work turns out to cost, because a policy sets it. Settling leaves
-    /// the item as it is.
+    /// Marks the cost as fixed by a policy, whatever the work costs. Settling does not change the item.
     #[must_use]
     pub fn fixed(self) -> Self {
         Self { cost: None, ..self }
@@ -206,8 +202,8 @@ impl ReceiptItem {
         self.units
     }
 
-    /// The cost that [settling](Self::settle) starts from: usually the units that were taken. `None` if settling leaves
-    /// the item as it is.
+    /// The cost that [settling](Self::settle) starts from: usually the units that were taken. `None` if settling does
+    /// not change the item.
     #[must_use]
     pub const fn cost(&self) -> Option<u32> {
         self.cost
@@ -226,7 +222,7 @@ impl ReceiptItem {
         (self.units > 0).then_some(Step::Refund { charge, mark: self.mark })
     }
 
-    /// The step that brings what was taken to the actual cost: it gives back the rest, or charges what is missing without
+    /// The step that settles the item at the actual cost: it gives back the rest, or charges missing units without
     /// asking for room, in the window that is open then. `None` if there is nothing to do.
     #[must_use]
     pub fn settle(&self, actual: u32) -> Option<Step<'_>> {
@@ -239,7 +235,7 @@ impl ReceiptItem {
 }
 
 impl ReceiptError {
-    /// The quota whose counter could not be changed, with the name of its policy. Of several, the first.
+    /// The quota whose counter could not be changed, with the name of its policy; the first of several.
     #[must_use]
     pub const fn quota(&self) -> &PolicyQuota {
         &self.quota
@@ -251,13 +247,13 @@ impl ReceiptError {
         &self.cause
     }
 
-    /// The quotas whose items were given back or settled all the same.
+    /// The quotas whose items were given back or settled despite the error.
     #[must_use]
     pub fn changed(&self) -> &[PolicyQuota] {
         &self.changed
     }
 
-    /// Whether units of any item may have been given back or charged although there is no answer.
+    /// Whether units of any item may have been given back or charged without an answer.
     #[must_use]
     pub const fn may_have_charged(&self) -> bool {
         self.cause.may_have_charged()
@@ -271,7 +267,7 @@ impl fmt::Display for ReceiptError {
     }
 }
 
-/// The cause's own source, because the message has the cause.
+/// The source of the cause, because the message contains the cause.
 impl Error for ReceiptError {
     fn source(&self) -> Option<&(dyn Error + 'static)> {
         self.cause.source()

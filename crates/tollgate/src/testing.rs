@@ -1,5 +1,5 @@
-//! For tests of your own: a limiter whose time stands still, a store that denies nobody, and assertions that say what
-//! was decided.
+//! Helpers for your own tests: a limiter with a clock that stands still, a store that denies nobody, and assertions
+//! with clear messages.
 //!
 //! ```
 //! use std::time::Duration;
@@ -21,7 +21,7 @@ use std::slice;
 use crate::store::{Answer, AnswerError, Counted, Step, Store, StoreError};
 use crate::{Charge, Decision, Limiter, ManualClock, MemoryStore, Quota};
 
-/// A limiter in memory, and the clock that its time goes by: it stands at the start of a minute until it is moved.
+/// Returns a limiter in memory and its clock, which stands at the start of a minute until it is moved.
 ///
 /// Days begin at midnight UTC and the clock shows 22:14; for windows from their beginning, use `@first_hit` or
 /// [set](ManualClock::set) it.
@@ -32,13 +32,13 @@ pub fn limiter(quota: Quota) -> (Limiter<ManualClock>, ManualClock) {
     (Limiter::with_store(quota, store), clock)
 }
 
-/// A store that counts and denies nobody: for tests that are not about limits, and would otherwise run into them.
+/// A store that counts and denies nobody, for tests that are not about limits.
 ///
 /// `used` may pass the limit, and then `remaining` is 0. Errors of the store below are returned.
 ///
-/// Put it above a [`FallbackStore`](crate::FallbackStore) and not below: that one takes an admission past the limit for
-/// nonsense of a broken store. A limiter of policies has a `FallbackStore` inside, so give it policies with high limits
-/// instead.
+/// Put it above a [`FallbackStore`](crate::FallbackStore), not below: a `FallbackStore` treats an admission above the
+/// limit as nonsense from a broken store. A limiter of policies has a `FallbackStore` inside, so give it policies with
+/// high limits instead.
 ///
 /// # Examples
 ///
@@ -81,7 +81,7 @@ impl<S: Store> CountingStore<S> {
         let counted = match step {
             Step::Charge(charges) => {
                 let count = |charge| match Charge::cost(charge) {
-                    // As cost 1 would be answered, with nothing taken.
+                    // Answered as cost 1, with nothing taken.
                     0 => Step::Peek(slice::from_ref(charge)),
                     _ => Step::Record(*charge),
                 };

@@ -1,12 +1,12 @@
-//! A point in time as every part of Tollgate counts it: whole milliseconds since the Unix epoch.
+//! Points in time, as whole milliseconds since the Unix epoch.
 
 use std::fmt;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// A point in time, in whole milliseconds since 1970-01-01 00:00 UTC; negative before it.
 ///
-/// Leap seconds do not exist here, as in Unix time. Arithmetic saturates at the ends of the range, which lie
-/// 292 million years away, so it never wraps and never panics.
+/// As in Unix time, there are no leap seconds. Arithmetic saturates at the ends of the range, which lie 292 million
+/// years away, so it never wraps and never panics.
 ///
 /// ```
 /// use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -69,7 +69,7 @@ impl From<SystemTime> for Timestamp {
             Ok(after) => Self::EPOCH + after,
             Err(before) => {
                 let before = before.duration();
-                // Down, so that all of a millisecond is the same timestamp on both sides of the epoch.
+                // Rounded down, so that a millisecond is one timestamp before the epoch as well.
                 let is_within = before.subsec_nanos() % 1_000_000 > 0;
                 (Self::EPOCH - before).saturating_sub_millis(u64::from(is_within))
             }

@@ -1,6 +1,6 @@
 //! One concrete interval of a quota, and the arithmetic that finds it.
 //!
-//! Pure functions of the time: no clock is read here and no count is known.
+//! Pure functions of the time, without clocks and counts.
 
 use std::time::Duration;
 
@@ -22,8 +22,8 @@ impl Window {
         Self { start, end }
     }
 
-    /// The aligned window that holds `now`: `start = now - ((now - offset) mod length)`, Euclidean, so that
-    /// times before 1970 fall into the right window too. A length below 1 ms is taken as 1 ms.
+    /// The aligned window that holds `now`: `start = now - ((now - offset) mod length)`, Euclidean, so that it works
+    /// before 1970 too. A length below 1 ms counts as 1 ms.
     #[must_use]
     pub fn aligned(now: Timestamp, length: Duration, offset: Duration) -> Self {
         let millis = |duration: Duration| u64::try_from(duration.as_millis()).unwrap_or(u64::MAX);
@@ -31,7 +31,7 @@ impl Window {
     }
 
     pub(crate) fn aligned_millis(now: Timestamp, length: u64, offset: u64) -> Self {
-        // The offset is taken from the remainder, where no difference can wrap, rather than from the time.
+        // The offset is subtracted from the remainder, not from the time, so that nothing can wrap.
         let signed_length = i64::try_from(length).unwrap_or(i64::MAX);
         let length = signed_length.unsigned_abs();
         let remainder = now.as_unix_millis().rem_euclid(signed_length).unsigned_abs();

@@ -295,7 +295,7 @@ fn lists_of_networks_and_values_come_from_files() {
     let error = with("10.0.0.0/8\n\n10.0.0.1/8\nhere\n").unwrap_err().to_string();
     assert_eq!(
         error,
-        "t/b:3:1: network `10.0.0.1/8`: there are bits behind the prefix: did you mean 10.0.0.0/8?
+        "t/b:3:1: network `10.0.0.1/8`: bits are set after the prefix: did you mean 10.0.0.0/8?
 t/b:4:1: network `here`: expected an address with or without a prefix length, such as 10.0.0.0/8"
     );
 }

@@ -1,4 +1,4 @@
-//! A clock that stands still until it is moved: for tests.
+//! A clock for tests, which stands still until it is moved.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -40,8 +40,8 @@ impl ManualClock {
 
     /// Moves the clock to this time, which may lie in its past.
     pub fn set(&self, time: Timestamp) {
-        // Release, with the acquire of `now`: what a test did before it moved the clock is visible to whoever
-        // sees the new time.
+        // Release, with the acquire of `now`: threads that see the new time also see what the test did before it moved
+        // the clock.
         self.0.store(time.as_unix_millis(), Ordering::Release);
     }
 }

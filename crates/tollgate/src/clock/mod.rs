@@ -1,4 +1,4 @@
-//! What time it is: the one place where clocks are read.
+//! Clocks: the only module that reads them.
 
 mod manual;
 mod system;
@@ -12,23 +12,23 @@ use crate::Timestamp;
 
 /// Tells a store what time it is.
 ///
-/// One reading makes a decision. A clock should not go back. If it does so by a second or less, no window is opened again.
-/// After a longer step, a store takes a counter with what it has used into the window that holds then, and a window that
-/// is passed twice may be counted twice.
+/// One reading makes a decision. A clock should not go back. If it does so by a second or less, no window is opened
+/// again. After a longer step, a store moves a counter, with what it has used, into the window that holds then, and a
+/// window that the clock passes twice may be counted twice.
 pub trait Clock: Send + Sync {
-    /// The time now, exact but for the rounding down to the millisecond.
+    /// Returns the time, rounded down to the millisecond.
     fn now(&self) -> Timestamp;
 
-    /// The time now or a little earlier, where that is cheaper to tell.
+    /// Returns the time or a slightly earlier one, if that is cheaper.
     ///
-    /// A store decides by it in windows at least 250 times as long as its resolution, but for the last 12 times its
-    /// resolution of each window. It never shows a later time than [`now`](Self::now) does after it.
+    /// A store uses it in windows of at least 250 times its resolution, except for the last 12 times its resolution. It
+    /// never shows a later time than [`now`](Self::now) does after it.
     fn coarse_now(&self) -> Timestamp {
         self.now()
     }
 
-    /// How far apart the readings of [`coarse_now`](Self::coarse_now) are. As a rule they lag the true time by
-    /// no more than that; with twelve times as much a store still counts every unit in its window.
+    /// Returns the distance between readings of [`coarse_now`](Self::coarse_now). They usually lag by no more than
+    /// that. A store counts every unit in its window with up to twelve times that lag.
     fn coarse_resolution(&self) -> Duration {
         Duration::ZERO
     }

@@ -1,4 +1,4 @@
-//! The wall clock, without its steps back.
+//! The wall clock without backward steps.
 
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
@@ -36,7 +36,7 @@ static TIMELINE: Timeline<os::Clocks> = Timeline::new(os::Clocks::new());
 
 /// The clocks of an operating system, in nanoseconds.
 trait Clocks {
-    /// Since an instant of its own; never goes back.
+    /// Nanoseconds since an arbitrary instant; never goes back.
     fn monotonic(&self) -> i64;
 
     /// The same, or a little earlier.
@@ -50,7 +50,7 @@ trait Clocks {
 
 #[cfg(target_os = "linux")]
 mod os {
-    //! Linux tells a coarse time, that of its last tick, without reading the processor's counter.
+    //! Linux has a coarse time, that of its last tick, which needs no reading of the processor's counter.
 
     use std::time::Duration;
 
@@ -82,11 +82,11 @@ mod os {
 
     pub(super) fn coarse_resolution() -> Duration {
         let nanos = nanos(clock_getres(ClockId::MonotonicCoarse)).unsigned_abs();
-        // Up to the next millisecond, in which time is told.
+        // Rounded up to whole milliseconds, the unit of time.
         Duration::from_millis(nanos.div_ceil(1_000_000))
     }
 
-    /// Of a clock that begins when the machine does, and so fits for 292 years.
+    /// The clock starts with the machine, so its nanoseconds fit for 292 years.
     fn nanos(time: Timespec) -> i64 {
         time.tv_sec * 1_000_000_000 + time.tv_nsec
     }
@@ -94,7 +94,7 @@ mod os {
 
 #[cfg(not(target_os = "linux"))]
 mod os {
-    //! The clocks that the standard library knows; none of them is coarse.
+    //! The standard library's clocks; none of them is coarse.
 
     use std::sync::OnceLock;
     use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -137,13 +137,13 @@ mod os {
 /// How long the wall clock goes unread: long enough to cost nothing, short enough to follow a step soon.
 const WALL_INTERVAL: i64 = 1_000_000_000;
 
-/// How far the wall clock is believed to be from the monotonic one: 146 years, so that no sum overflows.
+/// The most that the wall clock may differ from the monotonic one: 146 years, so that no sum overflows.
 const FARTHEST: i64 = i64::MAX / 2;
 
 /// The time as `monotonic + offset`, where the offset only grows.
 struct Timeline<C> {
     clocks: C,
-    /// What the wall clock is ahead of the monotonic one.
+    /// How far the wall clock is ahead of the monotonic one.
     offset: AtomicI64,
     /// The monotonic time at which the wall clock is read next: at once, to begin with.
     next_wall_reading: AtomicI64,
@@ -158,15 +158,15 @@ impl<C: Clocks> Timeline<C> {
     #[inline]
     fn at(&self, read: impl Fn(&C) -> i64) -> Timestamp {
         let monotonic = read(&self.clocks);
-        // Acquire, with the release where it is set: the offset is the one found then, or a later one. Two threads
-        // may both read the wall clock, which harms nobody.
+        // Acquire, with the release where it is set: the offset is the one found then, or a later one. It is harmless
+        // if two threads read the wall clock.
         if monotonic >= self.next_wall_reading.load(Ordering::Acquire) {
             self.follow_wall();
         }
-        // Acquire, with the release of `fetch_max`: a thread that was shown a time by another sees the offset
-        // that gave it, and so shows no earlier one.
+        // Acquire, with the release of `fetch_max`: a thread that got a time from another one sees the offset behind
+        // it, and so returns no earlier time.
         let nanos = monotonic + self.offset.load(Ordering::Acquire);
-        // Unsigned, as the time is outside of tests, it divides in half the time.
+        // Outside of tests the time is positive, and unsigned division takes half the time.
         let millis = u64::try_from(nanos)
             .map_or_else(|_| nanos.div_euclid(1_000_000), |nanos| (nanos / 1_000_000).cast_signed());
         Timestamp::from_unix_millis(millis)
@@ -176,8 +176,8 @@ impl<C: Clocks> Timeline<C> {
     #[cold]
     fn follow_wall(&self) {
         let wall = self.clocks.wall();
-        // Read second: a pause between the two readings makes the offset too small, never too large, and a
-        // later reading mends it.
+        // Read second: a pause between the two readings makes the offset too small, never too large, and a later
+        // reading corrects it.
         let monotonic = self.clocks.monotonic();
         let offset = wall.saturating_sub(monotonic).clamp(-FARTHEST, FARTHEST);
         self.offset.fetch_max(offset, Ordering::AcqRel);

@@ -1,4 +1,4 @@
-//! A store above a store: what is answered when the lower one cannot.
+//! A store above another, which answers when the lower one cannot.
 //!
 //! If the store is in trouble, does not answer in time or answers nonsense, the policy decides. The next request asks the
 //! store again; reconnecting is the store's own work.
@@ -16,12 +16,12 @@ pub use self::on_store_failure::{LocalShare, LocalShareError, OnStoreFailure};
 use crate::store::{Answer, AnswerError, Counted, Full, Step, Store, StoreError};
 use crate::{Charge, Clock, MemoryStore, PolicyQuota, QuotaState, Reason, Source, SystemClock};
 
-/// A store with a policy for the time when it cannot answer.
+/// A store with a policy for outages.
 ///
-/// [`OnStoreFailure`] says what each policy answers, and what several processes admit at most. A decision by the
-/// policy has the source [`Fallback`](Source::Fallback), and its figures are those it was made by. With `Local` the
-/// limit is this process's share and `used` what it counted by itself; with `Open` nothing is used of the whole
-/// limit. So also then `remaining` is what the next request will find.
+/// [`OnStoreFailure`] documents what each policy answers, and the most that several processes admit. A decision by the
+/// policy has the source [`Fallback`](Source::Fallback), and its own figures. With `Local`, the limit is this process's
+/// share, and `used` is its own count. With `Open`, nothing of the limit is used. So `remaining` is true for the next
+/// request as well.
 ///
 /// | step | `Open` | `Closed` | `Local` |
 /// |---|---|---|---|
@@ -29,26 +29,25 @@ use crate::{Charge, Clock, MemoryStore, PolicyQuota, QuotaState, Reason, Source,
 /// | [`Record`](Step::Record) | not counted | error | counted here |
 /// | [`Refund`](Step::Refund), [`Reset`](Step::Reset), [`Set`](Step::Set) | error | error | error |
 ///
-/// The last three change a counter of the store. Nothing in this process can stand for that, and whoever asks must
-/// learn that it did not happen. What was counted here ends with its window: it is not carried over to the store,
-/// and not given back.
+/// The last three change a counter of the store. Nothing in this process can replace that, so the caller gets the
+/// error. Local counts end with their window: they are neither copied to the store nor given back.
 ///
-/// A quota may have [a policy of its own](PolicyQuota::with_on_store_failure). Where several quotas are charged, the
-/// strictest policy among them decides: `Closed`, then `Local`, then `Open`. With `Local`, those quotas that say
-/// `Local` are counted, each against its own share, and the others are not; the answer has both. Charges on one counter
-/// are counted together: one that says `Open` counts against the share of one that says `Local`.
+/// A quota may have [a policy of its own](PolicyQuota::with_on_store_failure). If several quotas are charged, the
+/// strictest policy among them decides: `Closed`, then `Local`, then `Open`. With `Local`, the quotas with `Local` are
+/// counted, each against its own share. The others are not counted; the answer has both. Charges on one counter are
+/// counted together: one with `Open` counts against the share of one with `Local`.
 ///
 /// The store below may be a `FallbackStore` as well. Its policy comes first, and this one decides about errors that it
 /// returns.
 ///
-/// The policy decides only in [trouble](StoreError::Trouble). A denial stays one. What can
-/// [never be counted](StoreError::Uncountable) and a [full](StoreError::Full) store, which asks for
-/// [a choice of its own](crate::guide#when-the-store-is-full), are errors under every policy; with `Local`, the
-/// memory of this process may be full as well.
+/// The policy decides only in [trouble](StoreError::Trouble). A denial stays one. A request that can [never be
+/// counted](StoreError::Uncountable) is an error under every policy. So is a [full](StoreError::Full) store, which
+/// needs [a choice of its own](crate::guide#when-the-store-is-full). With `Local`, the memory of this process may be
+/// full as well.
 ///
 /// # Cancel safety
 ///
-/// Dropped before it is done, a step may or may not have been taken, by the store or in this process.
+/// A step that is dropped before it is done may or may not have been taken, by the store or in this process.
 ///
 /// # Examples
 ///
@@ -64,7 +63,7 @@ use crate::{Charge, Clock, MemoryStore, PolicyQuota, QuotaState, Reason, Source,
 /// # tollgate_testkit::block_on(async {
 /// assert_eq!(limiter.check("alice").await?.remaining(), 3);
 ///
-/// // While it is away, each of the three admits two: a third of four, rounded up.
+/// // During an outage, each of the three admits two: a third of four, rounded up.
 /// # away.begin(Fault::unreachable());
 /// let decision = limiter.check("alice").await?;
 /// assert_eq!((decision.source(), decision.remaining()), (Source::Fallback, 1));
@@ -83,23 +82,22 @@ pub struct FallbackStore<S, C = SystemClock, D = fn() -> Pending<()>> {
 }
 
 impl<S: Store> FallbackStore<S> {
-    /// The store with this policy. It waits for the store as long as that takes: one that has no deadline of its
-    /// own needs [`deadline`](Self::deadline).
+    /// Puts a policy above a store. It waits for the store without a limit; a store without a deadline of its own needs
+    /// [`deadline`](Self::deadline).
     pub fn new(store: S, on_failure: OnStoreFailure) -> Self {
         Self { store, on_failure, memory: MemoryStore::new(), deadline: pending }
     }
 }
 
 impl<S, C, D> FallbackStore<S, C, D> {
-    /// Counts with `Local` in this memory, by its clock and up to its cap, instead of one million counters by
-    /// the system's clock.
+    /// Sets the memory store that counts with `Local`. The default has room for one million counters and uses the
+    /// system's clock.
     pub fn memory<K>(self, memory: MemoryStore<K>) -> FallbackStore<S, K, D> {
         FallbackStore { store: self.store, on_failure: self.on_failure, memory, deadline: self.deadline }
     }
 
-    /// Waits for the store no longer than such a future takes; after that, the step has failed as
-    /// [`Late`](AnswerError::Late). One is made for each step that has to wait, for example by
-    /// `|| tokio::time::sleep(Duration::from_millis(20))`.
+    /// Sets the deadline of a step: after this future is done, the step fails as [`Late`](AnswerError::Late). Each step
+    /// that has to wait makes one, for example by `|| tokio::time::sleep(Duration::from_millis(20))`.
     pub fn deadline<F, T>(self, deadline: F) -> FallbackStore<S, C, F>
     where
         F: Fn() -> T,
@@ -120,8 +118,8 @@ impl<S, C, D> FallbackStore<S, C, D> {
 }
 
 impl<S, C: Clock, D> FallbackStore<S, C, D> {
-    /// What `Open` answers: as if nobody had used anything, in windows of this process's clock. Use it too to admit keys
-    /// that a full store has no room for.
+    /// Returns what `Open` answers: nothing is used, in windows of this process's clock. Use it also to admit keys for
+    /// which a full store has no room.
     pub fn uncounted(&self, charges: &[Charge<'_>]) -> Counted {
         let now = self.memory.now();
         let state = |charge: &Charge<'_>| {
@@ -176,12 +174,12 @@ where
     D: Fn() -> T,
     T: Future<Output = ()>,
 {
-    /// What the step gives, unless the deadline passes before. It stays where it is, because a future that is handed
-    /// on is kept twice.
+    /// Returns the step's answer, unless the deadline passes first. The future is polled in place, because passing it
+    /// on would store it twice.
     async fn in_time<A>(&self, mut step: Pin<&mut impl Future<Output = A>>) -> Result<A, AnswerError> {
         let mut deadline = pin!(None);
         poll_fn(|context| {
-            // The step first: an answer that is there counts, however late this task gets its turn.
+            // The step is polled first: an answer that has arrived counts, even if this task runs late.
             if let Poll::Ready(answer) = step.as_mut().poll(context) {
                 return Poll::Ready(Ok(answer));
             }
@@ -198,7 +196,7 @@ where
 }
 
 impl<S, C: Clock, D> FallbackStore<S, C, D> {
-    /// The answers of the store to these steps, or what the policies answer in its stead.
+    /// Returns the store's answers to these steps, or those of the policies.
     fn judged_each(
         &self,
         steps: &[Step<'_>],
@@ -212,7 +210,7 @@ impl<S, C: Clock, D> FallbackStore<S, C, D> {
         steps.iter().zip(answers).map(|(step, answer)| self.judged(*step, answer)).collect()
     }
 
-    /// The answer of the store to this step, or what the policies answer in its stead.
+    /// Returns the store's answer to this step, or that of the policies.
     fn judged(&self, step: Step<'_>, answer: Result<Counted, StoreError>) -> Result<Counted, StoreError> {
         let answer = answer.and_then(|counted| possible(step, counted));
         match (step, answer) {
@@ -227,16 +225,15 @@ impl<S, C: Clock, D> FallbackStore<S, C, D> {
                 let counted = self.instead(std::slice::from_ref(&charge), error, |charges| {
                     charges.iter().map(|charge| self.memory.record(charge)).collect()
                 })?;
-                // A record does not ask, and so is not told that there is no room.
+                // A record charges without asking, so it is never denied.
                 Ok(counted.iter().map(|state| state.with_reason(None)).collect())
             }
             (Step::Refund { .. } | Step::Reset(_) | Step::Set { .. }, Err(error)) => Err(error),
         }
     }
 
-    /// What the policies of these charges answer in the store's stead. The strictest that is among them decides:
-    /// one `Closed` is enough to return the error, and beside a `Local`, which counts, an `Open` only denies what
-    /// no window ever has room for.
+    /// Returns what the policies of these charges answer. The strictest of them decides: one `Closed` returns the
+    /// error. With a `Local`, which counts, an `Open` denies only a cost above its limit.
     fn instead(
         &self,
         charges: &[Charge<'_>],
@@ -255,7 +252,7 @@ impl<S, C: Clock, D> FallbackStore<S, C, D> {
             OnStoreFailure::Local(share) => Some(share),
             _ => None,
         };
-        // Charges on one counter are counted together or not at all, because they add up.
+        // Charges on one counter add up, so they are counted together or not at all.
         let share_on_counter = |charge: &Charge<'_>| {
             let mut on_counter = charges.iter().filter(|other| other.counter() == charge.counter());
             share(charge).or_else(|| on_counter.find_map(share))
@@ -271,7 +268,7 @@ impl<S, C: Clock, D> FallbackStore<S, C, D> {
         if shared.is_empty() {
             return Ok(open_states);
         }
-        // All or nothing: beside what can never pass, nothing is counted.
+        // All or nothing: if one charge can never pass, nothing is counted.
         let shared_states = if open_states.is_admitted() {
             with_shares(&shared, step)?
         } else {
@@ -299,7 +296,7 @@ fn with_shares(
         shares.map(|(charge, quota)| Charge::new(quota, charge.counter().key(), charge.cost())).collect();
     let counted = step(&shares)?;
     let states = whole.iter().zip(&counted).map(|(charge, state)| {
-        // What is above the share alone passes once the store is back: it may be told to come again.
+        // A cost above the share, but not above the limit, passes once the store is back, so it gets a time to wait.
         let passes_later = charge.asked_in(&whole) <= charge.limit();
         let reason = state.reason().map(|reason| if passes_later { Reason::QuotaExceeded } else { reason });
         state.with_reason(reason).with_source(Source::Fallback)
@@ -307,12 +304,12 @@ fn with_shares(
     Ok(states.collect())
 }
 
-/// The answer, if a store that keeps its promises can have given it to this step.
+/// Returns the answer if a correct store can have given it to this step.
 fn possible(step: Step<'_>, counted: Counted) -> Result<Counted, StoreError> {
     let is_possible = match step {
         Step::Charge(charges) | Step::Peek(charges) => {
             let each = |(charge, state): (&Charge<'_>, &QuotaState)| {
-                // What stood in for the store below answers by another limit.
+                // A fallback below answers with another limit.
                 let limit = if state.source() == Source::Fallback { state.limit() } else { charge.limit() };
                 state.limit() == limit && (!state.has_room() || state.used() <= limit)
             };

@@ -1,4 +1,4 @@
-//! What to do while a store cannot answer, and the part of a limit that a process may admit by itself then.
+//! Policies for a store that cannot answer, and a process's share of a limit.
 
 use std::fmt;
 use std::str::FromStr;
@@ -7,7 +7,7 @@ use thiserror::Error;
 
 use crate::Quota;
 
-/// What a request is answered while the store cannot.
+/// What happens to requests while the store cannot answer.
 ///
 /// With a limit of *L* a window, *N* processes on one store, and *b* = ceil(*L* x share), the processes together
 /// admit in one window at most:
@@ -18,17 +18,16 @@ use crate::Quota;
 /// | `Local` | *L* + *N b* | *H L* + *N b* |
 /// | `Open` | without bound | without bound |
 ///
-/// A store loses its history when it forgets counters that were live: by a restart without data, or by a failover
-/// to a replica that lagged. One such event makes *H* = 2. The windows of `Local` are those of each process's own
-/// clock; where it differs from the store's, and with windows from the first hit, an interval as long as a window
-/// may meet two of them, and *N b* counts for each.
+/// A store loses its history when it forgets live counters: in a restart without data, or in a failover to a lagging
+/// replica. One such event makes *H* = 2. `Local` uses the clock of each process. If that differs from the store's, or
+/// with windows from the first hit, an interval as long as a window may meet two of them; then add *N b* for each.
 ///
 /// An example: 100 a minute, three processes with a share of 1/10, and in one minute both a failover that loses
 /// everything and an outage. `Local` admits at most 2 x 100 + 3 x 10 = 230, `Closed` 200. In any 60 seconds that
 /// straddle two minutes it is the sum of both: with a clean minute beside that one, 330.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum OnStoreFailure {
-    /// Admit, and count nothing. Only a cost above the limit is denied, because no window ever has room for it.
+    /// Admit, and count nothing. Only a cost above the limit is denied, because it can never pass.
     Open,
     /// Return the store's error.
     Closed,
@@ -37,7 +36,7 @@ pub enum OnStoreFailure {
 }
 
 impl OnStoreFailure {
-    /// As it is written in configuration, without the share.
+    /// Its name in configuration, without the share.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -48,7 +47,7 @@ impl OnStoreFailure {
     }
 }
 
-/// `open`, `closed` or `local 1/3`, as logs say it.
+/// Its form in logs: `open`, `closed` or `local 1/3`.
 impl fmt::Display for OnStoreFailure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -60,9 +59,9 @@ impl fmt::Display for OnStoreFailure {
 
 /// The part of each limit that one process admits while it counts alone: above 0, at most 1.
 ///
-/// The usual choice is one part of as many as there are processes. It is a fraction and not a float, so that a
-/// third is a third and seven hundredths of 100 are 7. It is written as a fraction or a decimal, `1/3`, `0.25` or
-/// `1`, and printed as the fraction in lowest terms; reading what was printed gives the same share.
+/// For *N* processes, the usual share is 1/*N*. It is a fraction and not a float, so it has no rounding error. It is
+/// written as a fraction or a decimal (`1/3`, `0.25`, `1`) and printed as a fraction in lowest terms, which reads as
+/// the same share.
 ///
 /// # Examples
 ///
@@ -72,7 +71,7 @@ impl fmt::Display for OnStoreFailure {
 /// let share: LocalShare = "0.25".parse()?;
 /// assert_eq!(share, LocalShare::new(1, 4)?);
 /// assert_eq!(share.to_string(), "1/4");
-/// // Rounded up: whoever is allowed anything is allowed something.
+/// // Rounded up: the share of a limit above 0 is at least 1.
 /// assert_eq!((share.of(100), share.of(5), share.of(1), share.of(0)), (25, 2, 1, 0));
 ///
 /// assert!("0".parse::<LocalShare>().is_err());
@@ -86,17 +85,17 @@ pub struct LocalShare {
     denominator: u32,
 }
 
-/// A share that cannot be. The fault of whoever wrote it; trying again does not help.
+/// An invalid share. The fault of its author; a retry does not help.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 #[error("expected a share above 0 and at most 1, such as 1/3 or 0.25")]
 pub struct LocalShareError;
 
 impl LocalShare {
-    /// So many parts of so many.
+    /// Makes a share from numerator and denominator.
     ///
     /// # Errors
     ///
-    /// If that is 0, above 1 or no number.
+    /// If the share is 0 or above 1, or the denominator is 0.
     pub const fn new(parts: u32, of: u32) -> Result<Self, LocalShareError> {
         if parts == 0 || parts > of {
             return Err(LocalShareError);
@@ -108,7 +107,7 @@ impl LocalShare {
     /// This share of a limit, rounded up: ceil(limit x share).
     #[must_use]
     pub fn of(self, limit: u64) -> u64 {
-        // Below 2^40 times below 2^32: a product that needs more than 64 bits.
+        // The product of numbers below 2^40 and 2^32 needs more than 64 bits.
         let share = (u128::from(limit) * u128::from(self.numerator)).div_ceil(u128::from(self.denominator));
         u64::try_from(share).unwrap_or(Quota::MAX_LIMIT)
     }
@@ -144,7 +143,7 @@ impl FromStr for LocalShare {
     }
 }
 
-/// `parse` would take a sign.
+/// `parse` would accept a sign.
 fn digits(text: &str) -> Result<u32, LocalShareError> {
     let all_digits = text.bytes().all(|byte| byte.is_ascii_digit());
     text.parse().ok().filter(|_| all_digits).ok_or(LocalShareError)

@@ -1,4 +1,4 @@
-//! How a limiter is put together.
+//! The builder of limiters.
 
 use std::sync::Arc;
 
@@ -6,7 +6,7 @@ use super::{Limiter, SharedLimiter};
 use crate::quota::QuotaErrorKind;
 use crate::{CountDenied, MemoryStore, PolicyQuota, Quota, QuotaError};
 
-/// What a limiter is made of: see [`Limiter::builder`].
+/// A builder of limiters: see [`Limiter::builder`].
 #[derive(Debug, Clone)]
 pub struct LimiterBuilder {
     policy: Box<str>,
@@ -32,17 +32,16 @@ impl LimiterBuilder {
         Self { count_denied, ..self }
     }
 
-    /// The limiter over this memory.
+    /// Builds a limiter over this memory store.
     ///
     /// # Errors
     ///
-    /// If there is no quota, or two have the same window, anchor and zone, and so would count everything
-    /// twice.
+    /// If there is no quota, or two have the same window, anchor and zone and would count everything twice.
     pub fn build<C>(self, store: MemoryStore<C>) -> Result<Limiter<C>, QuotaError> {
         Ok(Limiter { store, quotas: self.quotas()? })
     }
 
-    /// The limiter over any store.
+    /// Builds a limiter over any store.
     ///
     /// # Errors
     ///

@@ -1,4 +1,4 @@
-//! Quotas over a store: what most users hold.
+//! Limiters: quotas over a store, the type that most programs use.
 //!
 //! A [`Limiter`] counts in memory and never waits; a [`SharedLimiter`] counts in any store. Both have the same steps.
 
@@ -23,11 +23,11 @@ use crate::{
 
 /// One or several quotas over counters in memory, applied to a key all or nothing.
 ///
-/// No step waits, and the only error is that the memory is [`Full`]. Counters that several processes share are for a
+/// No step waits, and the only error is that the memory is [`Full`]. To share counters between processes, use a
 /// [`SharedLimiter`].
 ///
-/// Clones share the counters. Two limiters over one store share a counter where policy name, window and anchor are the
-/// same: see [`PolicyQuota`].
+/// Clones share the counters. Two limiters over one store share a counter if policy name, window, anchor and key are
+/// the same: see [`PolicyQuota`].
 ///
 /// # Examples
 ///
@@ -50,7 +50,7 @@ pub struct Limiter<C = SystemClock> {
 }
 
 impl Limiter {
-    /// A limiter with a memory store of its own.
+    /// Makes a limiter with its own memory store.
     #[must_use]
     pub fn new(quota: Quota) -> Self {
         Self::with_store(quota, MemoryStore::new())
@@ -74,7 +74,7 @@ impl Limiter {
 }
 
 impl<C> Limiter<C> {
-    /// A limiter over this store, under the policy name `default`.
+    /// Makes a limiter over this store, with the policy name `default`.
     #[must_use]
     pub fn with_store(quota: Quota, store: MemoryStore<C>) -> Self {
         Self { store, quotas: default_quotas(quota) }
@@ -98,7 +98,7 @@ impl<C: Clock> Limiter<C> {
     ///
     /// # Errors
     ///
-    /// If the memory is full. That is no denial, and the caller chooses what it means.
+    /// If the memory is full. This is not a denial; the caller chooses what it means.
     #[inline]
     pub fn check<'a>(&'a self, key: impl Into<Key<'a>>) -> Result<Decision<'a>, Full> {
         self.check_cost(key, 1)
@@ -127,8 +127,8 @@ impl<C: Clock> Limiter<C> {
         self.charge(Quotas::Of(&self.quotas), key.into(), cost)
     }
 
-    /// As [`check_cost`](Self::check_cost), by this quota in place of the limiter's own: for limits that differ from
-    /// call to call.
+    /// As [`check_cost`](Self::check_cost), with this quota in place of the limiter's own, for limits that differ
+    /// between calls.
     ///
     /// # Errors
     ///
@@ -154,7 +154,7 @@ impl<C: Clock> Limiter<C> {
         self.charge(Quotas::One(quota), key.into(), cost)
     }
 
-    /// Takes these charges on the limiter's store, all or nothing: several quotas, each for a key of its own.
+    /// Takes these charges on the limiter's store, all or nothing. Each may have its own quota and key.
     ///
     /// # Errors
     ///
@@ -162,7 +162,7 @@ impl<C: Clock> Limiter<C> {
     ///
     /// # Panics
     ///
-    /// If there are no charges, for then no quota decides.
+    /// If there are no charges, because then no quota decides.
     ///
     /// # Examples
     ///
@@ -186,10 +186,10 @@ impl<C: Clock> Limiter<C> {
         Ok(Decision::of_all(charges, self.store.charge(charges)?))
     }
 
-    /// Holds what a check took until it is known how much was needed: what is not
-    /// [committed](Reservation::commit) when the reservation is dropped is given back.
+    /// Holds what a check took until the actual cost is known. Units that are not [committed](Reservation::commit) when
+    /// the reservation is dropped are given back.
     ///
-    /// A [`SharedLimiter`] has no such thing, because a drop cannot wait for a store. There,
+    /// A [`SharedLimiter`] has no reservations, because a drop cannot wait for a store. There,
     /// [`settle`](SharedLimiter::settle) the receipt.
     ///
     /// # Examples
@@ -223,7 +223,7 @@ impl<C: Clock> Limiter<C> {
         self.look(Quotas::Of(&self.quotas), key.into())
     }
 
-    /// As [`peek`](Self::peek), by this quota in place of the limiter's own.
+    /// As [`peek`](Self::peek), with this quota in place of the limiter's own.
     ///
     /// # Errors
     ///
@@ -236,16 +236,16 @@ impl<C: Clock> Limiter<C> {
         self.look(Quotas::One(quota), key.into())
     }
 
-    /// Gives back what a check took, to the windows it was taken from: at most what is used there, and nothing where
-    /// the window has closed. The states say for each quota that took something how many
-    /// [units](QuotaState::units) were given back.
+    /// Gives back what a check took, to the windows it was taken from: at most what is used there, and nothing if the
+    /// window has closed. For each quota that took something, a state has the [units](QuotaState::units) that were
+    /// given back.
     ///
-    /// The receipt is empty then.
+    /// Empties the receipt.
     pub fn refund(&self, receipt: &mut Receipt) -> Counted {
         self.refund_units(receipt, u32::MAX)
     }
 
-    /// As [`refund`](Self::refund), so many units of each quota, at most those that were taken. The rest stays taken.
+    /// As [`refund`](Self::refund), but gives back at most `units` of each quota. The rest stays taken.
     ///
     /// # Examples
     ///
@@ -267,15 +267,15 @@ impl<C: Clock> Limiter<C> {
         mem::take(receipt).items().iter().filter(|item| item.units() > 0).map(give_back).collect()
     }
 
-    /// Settles what a check took at the actual cost: what was taken beyond that is given back, and what is missing is
-    /// taken without asking for room, in the windows that are open now. Where nothing was taken, it does nothing.
+    /// Settles a check at its actual cost. Units above the cost are given back. Missing units are charged without
+    /// asking for room, in the windows that are open now. If nothing was taken, nothing happens.
     ///
-    /// Where the work may fail halfway, [`reserve`](Self::reserve) gives back everything then.
+    /// If the work may fail, use [`reserve`](Self::reserve), which then gives everything back.
     ///
     /// # Errors
     ///
-    /// If what is missing needs a new counter and the memory is full. The receipt keeps the quotas to which that happened;
-    /// all others are settled.
+    /// If missing units need a new counter and the memory is full. The receipt keeps these quotas; all others are
+    /// settled.
     ///
     /// # Examples
     ///
@@ -336,7 +336,7 @@ impl<C: Clock> Limiter<C> {
         self.store.set(&Counter::new(quota, &key.into()), used)
     }
 
-    /// Charges without asking whether there is room, and returns what is used then.
+    /// Charges without asking for room, and returns the new states.
     ///
     /// # Errors
     ///
@@ -363,14 +363,15 @@ impl<C: Clock> Limiter<C> {
     /// The latest end among windows in which the key has used something; `None` if it has used nothing.
     pub fn window_end<'k>(&self, key: impl Into<Key<'k>>) -> Option<Timestamp> {
         let key = key.into();
-        // One look for each quota: a full store refuses a look at a counter that it does not have, and then nothing is used.
+        // One peek for each quota: a full store refuses to peek at a counter that it does not have; then nothing is
+        // used.
         let looks = charges(&self.quotas, &key, 0);
         last_end(looks.chunks(1).filter_map(|look| self.store.peek(look).ok()))
     }
 
     #[inline(always)]
     fn charge<'a>(&'a self, quotas: Quotas<'a>, key: Key<'a>, cost: u32) -> Result<Decision<'a>, Full> {
-        // The usual case: the state is made in the decision, and not copied there.
+        // The usual case: the state is made inside the decision, not copied there.
         if let [quota] = quotas.as_slice()
             && let Some(state) = self.store.charge_near(&Charge::new(quota, &key, cost))
         {

@@ -5,8 +5,8 @@ use std::{fmt, mem};
 use super::Limiter;
 use crate::{Clock, Full, Receipt, SystemClock};
 
-/// A receipt that is refunded when it is dropped, unless it is settled before: for costs that are known only once the
-/// work is done. See [`Limiter::reserve`].
+/// A receipt that is refunded when it is dropped, unless it was settled: for costs that are known only after the work.
+/// See [`Limiter::reserve`].
 #[must_use = "dropped, it gives back everything"]
 pub struct Reservation<'a, C: Clock = SystemClock> {
     limiter: &'a Limiter<C>,
@@ -24,12 +24,12 @@ impl<'a, C: Clock> Reservation<'a, C> {
         &self.receipt
     }
 
-    /// [Settles](Limiter::settle) it at the actual cost.
+    /// [Settles](Limiter::settle) the reservation at the actual cost.
     ///
     /// # Errors
     ///
-    /// If what is missing needs a new counter and the memory is full. Quotas before that one are settled; of the
-    /// others, what was taken stays taken.
+    /// If missing units need a new counter and the memory is full. Quotas before that one are settled; the others keep
+    /// what was taken.
     pub fn commit(mut self, cost: u32) -> Result<(), Full> {
         let mut receipt = mem::take(&mut self.receipt);
         self.limiter.settle(&mut receipt, cost).map(drop)

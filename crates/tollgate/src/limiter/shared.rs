@@ -13,10 +13,11 @@ use crate::{
 
 /// One or several quotas over any [`Store`], applied to a key all or nothing.
 ///
-/// It has the steps of a [`Limiter`](crate::Limiter), as async functions. If the counters are in memory, use that. It
-/// needs no particular runtime. [`Limiter::builder`](crate::Limiter::builder) makes one with several quotas.
+/// It has the steps of a [`Limiter`](crate::Limiter), as async functions, and needs no particular runtime. For counters
+/// in memory, use [`Limiter`](crate::Limiter). [`Limiter::builder`](crate::Limiter::builder) makes one with several
+/// quotas.
 ///
-/// Clones share the counters if the store's clones do, as those of all stores here.
+/// Clones share the counters if the store's clones do; all stores here do.
 ///
 /// # Cancel safety
 ///
@@ -43,7 +44,7 @@ pub struct SharedLimiter<S> {
 }
 
 impl<S> SharedLimiter<S> {
-    /// A limiter over this store, under the policy name `default`.
+    /// Makes a limiter over this store, with the policy name `default`.
     #[must_use]
     pub fn new(quota: Quota, store: S) -> Self {
         Self { store, quotas: default_quotas(quota) }
@@ -63,14 +64,14 @@ impl<S> SharedLimiter<S> {
 }
 
 impl<S: Store + 'static> SharedLimiter<S> {
-    /// The same limiter in a type that does not depend on the kind of store.
+    /// Returns the same limiter with a type that does not depend on the store.
     #[must_use]
     pub fn into_any(self) -> SharedLimiter<AnyStore> {
         SharedLimiter { store: AnyStore::new(self.store), quotas: self.quotas }
     }
 }
 
-/// The same quotas on the same counters.
+/// Returns a limiter with the same quotas and counters.
 impl<C> From<Limiter<C>> for SharedLimiter<MemoryStore<C>> {
     fn from(Limiter { store, quotas }: Limiter<C>) -> Self {
         Self { store, quotas }
@@ -82,7 +83,7 @@ impl<S: Store> SharedLimiter<S> {
     ///
     /// # Errors
     ///
-    /// If the store could not take the step. That is no denial, and the caller chooses what it means.
+    /// If the store could not take the step. This is not a denial; the caller chooses what it means.
     pub async fn check<'a>(&'a self, key: impl Into<Key<'a>>) -> Result<Decision<'a>, StoreError> {
         self.check_cost(key, 1).await
     }
@@ -100,8 +101,8 @@ impl<S: Store> SharedLimiter<S> {
         self.charge(Quotas::Of(&self.quotas), key.into(), cost).await
     }
 
-    /// As [`check_cost`](Self::check_cost), by this quota in place of the limiter's own: for limits that differ from
-    /// call to call.
+    /// As [`check_cost`](Self::check_cost), with this quota in place of the limiter's own, for limits that differ
+    /// between calls.
     ///
     /// # Errors
     ///
@@ -115,8 +116,8 @@ impl<S: Store> SharedLimiter<S> {
         self.charge(Quotas::One(quota), key.into(), cost).await
     }
 
-    /// Takes these charges on the limiter's store, all or nothing: several quotas, each for a key of its own. To go on
-    /// without a future where the store answers at once, [match](Answer) on the answer.
+    /// Takes these charges on the limiter's store, all or nothing. Each may have its own quota and key. To avoid a
+    /// future if the store answers at once, [match](Answer) on the answer.
     ///
     /// # Errors
     ///
@@ -124,7 +125,7 @@ impl<S: Store> SharedLimiter<S> {
     ///
     /// # Panics
     ///
-    /// If there are no charges, for then no quota decides.
+    /// If there are no charges, because then no quota decides.
     pub fn check_all<'a>(
         &'a self,
         charges: &'a [Charge<'a>],
@@ -144,7 +145,7 @@ impl<S: Store> SharedLimiter<S> {
         self.look(Quotas::Of(&self.quotas), key.into()).await
     }
 
-    /// As [`peek`](Self::peek), by this quota in place of the limiter's own.
+    /// As [`peek`](Self::peek), with this quota in place of the limiter's own.
     ///
     /// # Errors
     ///
@@ -157,11 +158,11 @@ impl<S: Store> SharedLimiter<S> {
         self.look(Quotas::One(quota), key.into()).await
     }
 
-    /// Gives back what a check took, to the windows it was taken from: at most what is used there, and nothing where
-    /// the window has closed. The states say for each quota that took something how many
-    /// [units](QuotaState::units) were given back.
+    /// Gives back what a check took, to the windows it was taken from: at most what is used there, and nothing if the
+    /// window has closed. For each quota that took something, a state has the [units](QuotaState::units) that were
+    /// given back.
     ///
-    /// The receipt is empty then.
+    /// Empties the receipt.
     ///
     /// # Errors
     ///
@@ -175,7 +176,7 @@ impl<S: Store> SharedLimiter<S> {
         self.refund_units(receipt, u32::MAX).await
     }
 
-    /// As [`refund`](Self::refund), so many units of each quota, at most those that were taken. The rest stays taken.
+    /// As [`refund`](Self::refund), but gives back at most `units` of each quota. The rest stays taken.
     ///
     /// # Errors
     ///
@@ -184,8 +185,8 @@ impl<S: Store> SharedLimiter<S> {
         receipt.refund(&self.store, units).await
     }
 
-    /// Settles what a check took at the actual cost: what was taken beyond that is given back, and what is missing is
-    /// taken without asking for room, in the windows that are open now. Where nothing was taken, it does nothing.
+    /// Settles a check at its actual cost. Units above the cost are given back. Missing units are charged without
+    /// asking for room, in the windows that are open now. If nothing was taken, nothing happens.
     ///
     /// # Errors
     ///
@@ -233,7 +234,7 @@ impl<S: Store> SharedLimiter<S> {
         only(self.store.step(Step::Set { counter: Counter::new(quota, &key), used }).await)
     }
 
-    /// Charges without asking whether there is room, and returns what is used then.
+    /// Charges without asking for room, and returns the new states.
     ///
     /// # Errors
     ///
@@ -267,7 +268,8 @@ impl<S: Store> SharedLimiter<S> {
     /// As [`check`](Self::check).
     pub async fn window_end(&self, key: impl Into<Key<'_>>) -> Result<Option<Timestamp>, StoreError> {
         let key = key.into();
-        // One look for each quota: a full store refuses a look at a counter that it does not have, and then nothing is used.
+        // One peek for each quota: a full store refuses to peek at a counter that it does not have; then nothing is
+        // used.
         let looks = charges(&self.quotas, &key, 0);
         let looks: Vec<Step<'_>> = looks.chunks(1).map(Step::Peek).collect();
         let answers = self.store.step_each(&looks).await;

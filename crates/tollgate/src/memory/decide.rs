@@ -1,23 +1,23 @@
-//! The decision: a pure function of a charge, what is stored of its counter, and one reading of the clock.
+//! The decision: a pure function of a charge, its counter, and one reading of the clock.
 //!
-//! Every way through the store ends here: one counter without a lock, several without one, and any under locks.
+//! Every path through the store ends here: one counter or several without a lock, and any under locks.
 
 use super::fixed_window::{Standing, Stored};
 use crate::{Charge, CountDenied, QuotaState, Reason, Timestamp};
 
-/// What one charge comes to at one time.
+/// The outcome of one charge at one time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Outcome {
     pub(super) now: Timestamp,
     /// The counter, before anything is taken.
     pub(super) standing: Standing,
-    /// Units that its step asks of the counter: charges on one counter add up.
+    /// Units that the step takes from the counter. Charges on one counter add up.
     cost: u64,
     /// Why they do not fit, if they do not.
     reason: Option<Reason>,
 }
 
-/// What this charge comes to now, in a step that takes so many units of its counter.
+/// Returns the outcome of this charge now, in a step that takes `asked` units from its counter.
 #[inline(always)]
 pub(super) fn decide(charge: &Charge<'_>, cost: u64, stored: Stored, now: Timestamp) -> Outcome {
     Outcome::of(charge, cost, Standing::at(&charge.counter(), stored, now), now)
@@ -30,33 +30,34 @@ pub(super) fn is_admitted(outcomes: &[Outcome]) -> bool {
 }
 
 impl Outcome {
-    /// What the charge comes to on a counter that stands like this now.
+    /// Returns the outcome of the charge on a counter in this state.
     #[inline(always)]
     pub(super) fn of(charge: &Charge<'_>, cost: u64, standing: Standing, now: Timestamp) -> Self {
-        // A charge of nothing is answered as a charge of one would be.
+        // Cost 0 is answered as cost 1.
         let reason = Reason::of(standing.used, cost.max(1), charge.limit());
         Self { now, standing, cost, reason }
     }
 
-    /// Units that are taken for this charge, whose step is admitted or not.
+    /// Units that this charge takes, in a step that is admitted or denied.
     #[inline(always)]
     pub(super) fn units(&self, charge: &Charge<'_>, is_admitted: bool) -> u64 {
         if is_admitted || self.is_counted_denial(charge) { self.cost } else { 0 }
     }
 
-    /// Whether the charge is denied by its own counter, and charged for that. A cost above the limit never is.
+    /// Whether the charge's own counter denies it and charges that. A cost above the limit is never charged.
     #[inline(always)]
     fn is_counted_denial(&self, charge: &Charge<'_>) -> bool {
         self.reason == Some(Reason::QuotaExceeded)
             && charge.counter().quota().count_denied() == CountDenied::Yes
     }
 
-    /// The answer once its step has taken so many units of the counter.
+    /// Returns the state after the step has taken this many units from the counter.
     #[inline(always)]
     pub(super) fn answer(&self, charge: &Charge<'_>, units: u64) -> QuotaState {
         let used = self.standing.add(units).used;
         let quota = charge.counter().quota().quota();
-        // A counter that is nearly saturated takes less than the cost. It is wide, so that is seen to under its lock.
+        // A nearly saturated counter takes less than the cost. Such a counter is wide, so the code under locks handles
+        // it.
         let taken = if units > 0 { charge.cost() } else { 0 };
         QuotaState::in_window(quota, used, self.standing.window, self.now, self.reason).with_units(taken)
     }

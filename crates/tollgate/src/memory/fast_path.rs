@@ -1,7 +1,7 @@
-//! The usual charges: of counters that have slots and whose states are compact.
+//! The fast path: charges of counters that have slots and compact states.
 //!
 //! One quota on one key is one compare-and-swap and no lock. Several are changed together under the locks of their
-//! shards, once it is known that all have room. A denial is found by reading. What is unusual is left to
+//! shards, after a read has shown that all have room. A denial only reads. All other cases go to
 //! [`locked`](super::locked), which can do everything.
 
 use smallvec::SmallVec;
@@ -17,22 +17,22 @@ use super::time::Time;
 use super::word::{FROZEN, add_used, is_compact, open, succeed};
 use crate::{Charge, Clock, CountDenied, Counted, QuotaState};
 
-/// What came of an attempt without the lock.
+/// The result of an attempt without the lock.
 pub(super) enum Attempt<T> {
     Done(T),
     /// The counter has no slot.
     Absent,
-    /// It takes the lock: the counter is wide or has to become so, it has to move, or there are several.
+    /// The charge needs the lock: the counter is wide or has to become wide, has to move, or there are several.
     Locked,
 }
 
-/// A state word and what it becomes.
+/// A state word before and after a charge.
 struct Change<'a> {
     seen: Seen<'a>,
     new: u64,
 }
 
-/// What came of one try at a slot.
+/// The result of one try at a slot.
 enum Tried {
     Done(QuotaState),
     Locked,
@@ -41,11 +41,11 @@ enum Tried {
 }
 
 impl Table {
-    /// Charges a counter whose slot is near where it should be and whose window is open beyond doubt, if nobody is in the
-    /// way. A denial writes nothing.
+    /// Charges a counter whose slot is near its place and whose window is certainly open, if no other thread
+    /// interferes. A denial writes nothing.
     ///
-    /// Nearly always that is all, so it is as short as can be: then the processor begins the next decision while it
-    /// waits for the memory of this one.
+    /// This is nearly always enough, so it is as short as possible: the processor can then begin the next decision
+    /// while it waits for the memory of this one.
     #[inline(always)]
     pub(super) fn charge_near<C: Clock>(
         &self,
@@ -99,7 +99,7 @@ impl Table {
         }
     }
 
-    /// Charges the counter that was seen in this slot, if its state still is what it was.
+    /// Charges the counter that was seen in this slot, if its state has not changed.
     fn charge_slot<C: Clock>(
         &self,
         charge: &Charge<'_>,
@@ -115,8 +115,8 @@ impl Table {
         self.take(charge, shard, seen, &outcome)
     }
 
-    /// Takes what a charge comes to, if the slot still holds what was seen. The clock was read after that, so it was read
-    /// while the counter stood like this.
+    /// Applies a charge if the slot still holds what was seen. The clock was read after that, so it was read while the
+    /// counter was in this state.
     #[inline(always)]
     fn take(&self, charge: &Charge<'_>, shard: Shard<'_>, seen: Seen<'_>, outcome: &Outcome) -> Tried {
         let Seen { slot, word, tag, .. } = seen;
@@ -134,8 +134,8 @@ impl Table {
         if let (true, Some(names)) = (is_over, &self.names) {
             names.tell_of_rollover(&charge.counter(), open(word, tag));
         }
-        // If the slot changed hands so often since the look that the word could have come back for another counter before
-        // the swap, the charge is made again: rather counted twice than not at all.
+        // If the slot was given away so often since it was read that the word could have come back for another counter
+        // before the swap, the charge is repeated: better counted twice than not at all.
         if shard.was_of_one_counter(seen) {
             Tried::Done(outcome.answer(charge, units))
         } else {
@@ -150,7 +150,7 @@ impl Table {
         fingerprints: &[Fingerprint],
         time: &Time<C>,
     ) -> Attempt<Counted> {
-        // Charges on one counter add up: seldom, and for the locks to see to.
+        // Charges on one counter add up. This is rare and needs the locks.
         let again = |index: usize| fingerprints[..index].contains(&fingerprints[index]);
         if (0..fingerprints.len()).any(again) {
             return Attempt::Locked;
@@ -179,7 +179,7 @@ impl Table {
         )
     }
 
-    /// Makes all changes or, if one of them is not a matter of one word or another thread was faster, none.
+    /// Makes all changes, or none if one needs more than one word or another thread was faster.
     fn commit(
         &self,
         charges: &[Charge<'_>],
@@ -190,7 +190,7 @@ impl Table {
         let each = charges.iter().zip(looks).zip(outcomes);
         let changes = each.clone().map(|((charge, look), outcome)| {
             let (seen, units) = (look.compact?, outcome.units(charge, true));
-            // A look leaves a counter as it is: rolled over with nothing used, it would take room that it has no need of.
+            // A peek does not change a counter: rolling it over with nothing used would take room for nothing.
             let new = if units > 0 {
                 succeed(seen.word, seen.tag, outcome.standing.add(units))?
             } else {
@@ -199,7 +199,7 @@ impl Table {
             Some(Change { seen, new })
         });
         let Some(changes) = changes.collect::<Option<SmallVec<[Change<'_>; 2]>>>() else { return false };
-        // Slots are frozen and rewritten under the locks of their shards alone.
+        // Slots are frozen and rewritten only under the locks of their shards.
         let _guards = self.lock(fingerprints);
         let is_same = |(Change { seen, .. }, fingerprint): (&Change<'_>, &Fingerprint)| {
             seen.slot.tag() == seen.tag && self.shard(*fingerprint).kept_count(*seen)
@@ -210,7 +210,7 @@ impl Table {
         let Some((last, others)) = changes.split_last() else { return true };
         let frozen =
             others.iter().take_while(|Change { seen, .. }| seen.slot.swap(seen.word, FROZEN)).count();
-        // Charges of one counter see the change of the last and wait for those of the others.
+        // Charges of one counter see the last change and wait for those of the others.
         let made = frozen == others.len() && last.seen.slot.swap(last.seen.word, last.new);
         for Change { seen, new } in &others[..frozen] {
             seen.slot.thaw(if made { *new } else { seen.word });
@@ -237,7 +237,7 @@ mod tests {
     use super::super::*;
     use crate::{Key, ManualClock, PolicyQuota, Quota, Timestamp};
 
-    /// At the middle of a second, so that windows end there that begin with their first unit.
+    /// In the middle of a second, so that windows that begin with their first unit end there.
     fn store() -> MemoryStore<ManualClock> {
         let clock = ManualClock::at(Timestamp::from_unix_millis(1_700_000_040_500));
         MemoryStore::builder().clock(clock).max_counters(10).build()
@@ -248,8 +248,8 @@ mod tests {
         store.inner.table.shard(fingerprint).find_near(fingerprint).unwrap().word
     }
 
-    /// A word said how often counters of its shard had changed places, modulo 64. After 63 of others, one reset and an
-    /// insertion, another counter had the word that a thread had read of the first: its unit was counted on the wrong key.
+    /// A word counted the moves of its shard's counters modulo 64. After 63 of others, one reset and an insertion,
+    /// another counter had the word that a thread had read of the first: its unit was counted on the wrong key.
     #[test]
     fn a_slot_never_shows_the_word_of_the_counter_before() {
         let quota = PolicyQuota::new("", Quota::per_hour(5));

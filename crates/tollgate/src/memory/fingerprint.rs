@@ -1,4 +1,4 @@
-//! What a counter is known by in the table.
+//! The fingerprint of a counter in the table.
 
 use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher, RandomState};
 
@@ -6,13 +6,13 @@ use super::multilinear::Multilinear;
 use super::sync::MODELLED;
 use crate::Counter;
 
-/// Each level makes a text 19 times shorter: six bring 9 GB down to one block.
+/// Each level shortens a text by a factor of 19; six levels shorten 9 GB to one block.
 const LEVELS: usize = 6;
 
-/// The hash of a store: a function drawn at random.
+/// The hash of a store: a randomly drawn function.
 pub(super) struct Fingerprinter {
     function: Multilinear,
-    /// One for each time that a long text is made shorter.
+    /// One for each level of shortening.
     levels: Box<[Multilinear; LEVELS]>,
 }
 
@@ -30,22 +30,23 @@ pub(super) fn with_seed<T>(seed: u64, make: impl FnOnce() -> T) -> T {
     made
 }
 
-/// 80 bits that stand for a counter.
+/// A fingerprint of a counter, 80 bits.
 ///
-/// A slot keeps all of them, and they tell counters apart. Two different counters have the same 80 bits with a chance of
-/// 2<sup>-80</sup>, whatever their keys: that is [proved](super::multilinear), and holds against strangers who choose
+/// A slot keeps all of them, and they tell counters apart. Two different counters have the same 80 bits with a chance
+/// of 2<sup>-80</sup>, whatever their keys. That is [proved](super::multilinear), and holds even if attackers choose
 /// the keys, because they see no hash. Ten million live counters are 5 x 10<sup>13</sup> pairs, so the chance that any
 /// two of them meet is below 5 x 10<sup>13</sup> x 2<sup>-80</sup> = 4.2 x 10<sup>-11</sup>.
 ///
-/// - A key of more than 192 bytes is hashed by blocks first, and the list of their 80-bit values again until it fits.
-///   Each time adds a chance of 2<sup>-80</sup> for a pair of such keys: once for keys of up to 3.6 KB, twice up to 70 KB.
-/// - The counter's policy and window come in by a digest of 128 bits, a fixed hash of what the operator wrote. The counters
+/// - A key of more than 192 bytes is first hashed in blocks, and the list of their 80-bit values again until it fits.
+///   Each time adds a chance of 2<sup>-80</sup> for a pair of such keys: once for keys of up to 3.6 KB, twice up to 70
+///   KB.
+/// - The counter's policy and window enter as a digest of 128 bits, a fixed hash of the operator's text. The counters
 ///   of one key under two of them meet only if the digests are less than 2<sup>48</sup> apart. For any two that has a
 ///   chance of 2<sup>-79</sup>, for any of a hundred thousand one below 10<sup>-14</sup>.
 /// - The function's random numbers are SipHash of a key that the standard library has from the operating system.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Fingerprint {
-    /// Chooses the shard and the place in it. 0 says that a slot was never used.
+    /// Chooses the shard and the place in it. 0 marks a slot that was never used.
     pub(super) position: u64,
     /// 16 bits.
     pub(super) tag: u64,
@@ -75,7 +76,7 @@ impl Fingerprinter {
     pub(super) fn of(&self, counter: &Counter<'_>) -> Fingerprint {
         let scope = counter.quota().scope_digest();
         let (kind, payload) = counter.key().kind_and_payload();
-        // No key is as long as 2^44 bytes.
+        // Keys are shorter than 2^44 bytes.
         let head = u64::from(kind) << 44 | payload.len() as u64;
         let value = if payload.len() <= Multilinear::LONGEST {
             self.function.of(scope, head, payload)
@@ -85,7 +86,7 @@ impl Fingerprinter {
         Fingerprint { position: mix(value.upper()).max(1), tag: value.lower() }
     }
 
-    /// Replaces the text by the list of its blocks' values, and that again until it is no longer than one block.
+    /// Replaces the text by the list of its blocks' values, and repeats this until one block is left.
     #[cold]
     fn shorten(&self, text: &[u8]) -> Vec<u8> {
         let by_blocks = |text: &[u8], level: &Multilinear| -> Vec<u8> {
@@ -102,21 +103,20 @@ impl Fingerprint {
     /// No counter's.
     pub(super) const NONE: Self = Self { position: 0, tag: 0 };
 
-    /// A number below `count`, evenly spread.
+    /// Returns an evenly distributed number below `count`.
     #[inline(always)]
     pub(super) fn shard(self, count: usize) -> usize {
         scale(self.position & 0xffff_ffff, count)
     }
 
-    /// A number below `count`, evenly spread over the counters of a shard: where in its shard the counter should be.
+    /// Returns the counter's place in its shard: a number below `count`, evenly distributed over the shard's counters.
     #[inline(always)]
     pub(super) fn place(self, count: usize) -> usize {
         scale(self.position >> 32, count)
     }
 }
 
-/// Scatters numbers, each to another one. The hash keeps distances: under some of its functions, keys in sequence would
-/// come to a few places again and again.
+/// Permutes numbers. The hash keeps distances: under some of its functions, sequential keys would fall into few places.
 #[inline(always)]
 const fn mix(number: u64) -> u64 {
     // Each step can be undone: a shift of half the bits, and a product with an odd number (of Stafford's Mix13).
@@ -135,7 +135,7 @@ mod tests {
     use super::*;
     use crate::{Key, PolicyQuota, Quota};
 
-    /// The hash alone keeps distances: under some of its functions, keys in sequence came to a few places again and again.
+    /// The hash alone keeps distances: under some of its functions, sequential keys fell into few places.
     #[test]
     fn keys_in_sequence_are_spread_as_by_chance() {
         const KEYS: u32 = 640;
@@ -158,7 +158,7 @@ mod tests {
                 }
                 let expected = f64::from(KEYS) / CELLS as f64;
                 let chi_squared = counts.map(|count| (f64::from(count) - expected).powi(2) / expected);
-                // By chance, their sum is the number of cells, and 11 more or less.
+                // By chance, their sum is the number of cells, plus or minus 11.
                 assert!(chi_squared.iter().sum::<f64>() < CELLS as f64 + 110.0, "{counts:?}");
             }
         }

@@ -1,27 +1,27 @@
-//! The fixed window: so many units in each interval.
+//! The fixed window: a number of units in each interval.
 //!
-//! Pure functions of what is stored and the time. Every kind of quota has to say three things of a counter at a time:
-//! what is [`used`](Standing::used), what is stored once units are [added](Standing::add), and when no more than a target
-//! will be used. Here that is the [window's](Standing::window) end for every target below what is used now. A decision
-//! stands on these alone.
+//! Pure functions of what is stored and the time. Every kind of quota defines three things of a counter at a time: what
+//! is [`used`](Standing::used), what is stored after units are [added](Standing::add), and when usage will have fallen
+//! to a target. Here that is the [window's](Standing::window) end for every target below the current usage. A decision
+//! needs only these.
 
 use crate::{Counter, Quota, Timestamp, Window};
 
 /// How far a clock may step back without a counter leaving its window (rule 12).
 pub(super) const STEP: u64 = 1_000;
 
-/// What is stored of a counter: what it has used, and when its window ends. After that it holds nothing.
+/// The stored state of a counter: its usage, and its window's end. After that it holds nothing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct State {
     pub(super) used: u64,
     pub(super) end: Timestamp,
 }
 
-/// What a step finds of a counter.
+/// The state of a counter that a step finds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Stored {
     Held(State),
-    /// Nothing. A counter that was dropped may have been this one, and its window ended no later than this.
+    /// Nothing. This counter may have been dropped; its window then ended no later than this.
     Absent {
         dropped_until: Timestamp,
     },
@@ -32,7 +32,8 @@ pub(super) enum Stored {
 pub(super) struct Standing {
     /// Units that count.
     pub(super) used: u64,
-    /// The window in which they count. It begins after the time if the clock has stepped back by a second at most.
+    /// The window in which they count. It may begin after the current time if the clock has stepped back by at most a
+    /// second.
     pub(super) window: Window,
     pub(super) course: Course,
 }
@@ -44,14 +45,14 @@ pub(super) enum Course {
     Stayed,
     /// It held nothing, or its window is over.
     Opened,
-    /// It was in a window that begins more than a second after now, because the clock has stepped back; or it holds nothing,
-    /// and a counter that was dropped ended so much later. This is to be written even by what charges nothing: left where
-    /// it was, the counter would deny in every window up to its own.
+    /// It was in a window that begins more than a second after now, because the clock has stepped back; or it holds
+    /// nothing, and a dropped counter ended that much later. Even steps that charge nothing write this. Otherwise the
+    /// counter would deny in every window up to its own.
     MovedBack,
 }
 
 impl Standing {
-    /// Takes what is stored into the window that counts now.
+    /// Moves the stored state into the current window.
     #[inline(always)]
     pub(super) fn at(counter: &Counter<'_>, stored: Stored, now: Timestamp) -> Self {
         if let (Stored::Held(state), Some(length)) = (stored, counter.quota().quota().fixed_millis())
@@ -62,7 +63,7 @@ impl Standing {
         Self::in_another_window(counter, stored, now)
     }
 
-    /// A counter whose window has this length and is open. So it is nearly always.
+    /// A counter whose window has this length and is open, as nearly always.
     #[inline(always)]
     pub(super) fn in_its_window(length: u64, state: State, now: Timestamp) -> Option<Self> {
         let left = state.end.as_unix_millis().wrapping_sub(now.as_unix_millis()).cast_unsigned();
@@ -100,8 +101,7 @@ impl Standing {
         }
     }
 
-    /// What is stored once so many more units are used. It saturates where limits end, so that it fits wherever a limit
-    /// does.
+    /// Returns the state after adding units. It saturates at the largest limit, so that it fits wherever a limit does.
     #[inline(always)]
     pub(super) fn add(&self, units: u64) -> State {
         State { used: self.used.saturating_add(units).min(Quota::MAX_LIMIT), end: self.window.end() }

@@ -1,4 +1,4 @@
-//! A step under the locks of its counters' shards: whatever one compare-and-swap cannot do.
+//! Steps under the locks of their counters' shards, for everything that one compare-and-swap cannot do.
 
 use std::mem;
 
@@ -12,8 +12,8 @@ use super::table::{Guards, Table};
 use super::time::Time;
 use crate::{Charge, Clock, Counted, Mark, Quota, QuotaState, Timestamp};
 
-/// The shards of some counters, locked, with the slots of those counters frozen: nobody else sees or changes
-/// them until this is dropped.
+/// The locked shards of some counters, with the slots of those counters frozen. No other thread sees or changes them
+/// until this is dropped.
 pub(super) struct LockedStep<'a> {
     table: &'a Table,
     charges: &'a [Charge<'a>],
@@ -21,7 +21,7 @@ pub(super) struct LockedStep<'a> {
     held: SmallVec<[Held<'a>; 2]>,
     /// For each charge, its counter's index in `held`.
     indices: SmallVec<[usize; 2]>,
-    /// What each charge comes to.
+    /// The outcome of each charge.
     outcomes: SmallVec<[Outcome; 2]>,
     guards: Guards<'a>,
     /// The reading by which room is made.
@@ -45,17 +45,17 @@ pub(super) enum Needs {
     Nothing,
 }
 
-/// Why there is no room for a counter.
+/// The reason why there is no room for a counter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum NoRoom {
     /// Its shard is full.
     InShard,
-    /// As many counters are held as may be, and none of them has closed in the shards of this step.
+    /// The store is at its cap, and no counter in the shards of this step has closed.
     UnderCap,
 }
 
 impl<'a> LockedStep<'a> {
-    /// Locks and freezes the counters of these charges, whose fingerprints these are, and decides.
+    /// Locks and freezes the counters of these charges, and decides.
     pub(super) fn new(
         table: &'a Table,
         time: &Time<impl Clock>,
@@ -77,7 +77,7 @@ impl<'a> LockedStep<'a> {
             })
         });
         let indices = indices.collect();
-        // From here on a panic, as of a user's clock, gives everything back.
+        // From here on, a panic, such as in a user's clock, gives everything back.
         let guards = table.lock(fingerprints);
         let coarse = time.coarse();
         let mut step = Self { table, charges, held, indices, outcomes: SmallVec::new(), guards, coarse };
@@ -93,14 +93,13 @@ impl<'a> LockedStep<'a> {
         step
     }
 
-    /// Gives everything back as it was found: for a step that may begin again with another reading, because it had no room.
-    /// Says whether a counter would have had to move.
+    /// Gives everything back unchanged, for a step without room that may begin again with another reading. Returns
+    /// whether a counter would have had to move.
     pub(super) fn give_up(mut self) -> bool {
         self.outcomes.drain(..).any(|outcome| outcome.standing.course == Course::MovedBack)
     }
 
-    /// Finds or makes room for counters that have no slot. Before anything is frozen, because counters may
-    /// change their places.
+    /// Finds or makes room for counters that have no slot. This comes before freezing, because counters may move.
     fn make_room(&mut self) {
         for (shard, guard) in self.guards.iter() {
             let is_new =
@@ -139,16 +138,16 @@ impl<'a> LockedStep<'a> {
     pub(super) fn charge(&mut self) -> Result<Counted, NoRoom> {
         let admitted = is_admitted(&self.outcomes);
         let each = || self.charges.iter().zip(&self.outcomes).zip(&self.indices);
-        // One denial is counted for all charges on its counter, which were weighed together.
+        // All charges on a counter were decided together, so they count as one denial.
         let mut units: SmallVec<[u64; 2]> = self.held.iter().map(|_| 0).collect();
         for ((charge, outcome), held) in each() {
             units[*held] = units[*held].max(outcome.units(charge, admitted));
         }
-        // Only an admission makes new counters: a denial is counted where something is used already.
+        // Only an admission makes new counters: a denial is counted on a counter that exists.
         if admitted {
             self.take_room(&units)?;
         }
-        // What a counter took is that of its charges in their order: nearly saturated, it takes less than they cost.
+        // A nearly saturated counter takes less than its charges cost; they share it in their order.
         let mut told: SmallVec<[u64; 2]> = self.held.iter().map(|_| 0).collect();
         let answer = |((charge, outcome), held): ((&Charge<'_>, &Outcome), &usize)| {
             let state = outcome.answer(charge, units[*held]);
@@ -180,7 +179,7 @@ impl<'a> LockedStep<'a> {
         Ok(state.with_units(at_most(self.charges[0].cost(), state.used() - used)))
     }
 
-    /// Sets what is used of the only counter, unless that is what it says already.
+    /// Sets the usage of the only counter, unless it has that value.
     pub(super) fn set(&mut self, used: u64) -> Result<QuotaState, NoRoom> {
         let Standing { used: before, window, .. } = self.standing();
         let used = used.min(Quota::MAX_LIMIT);
@@ -208,7 +207,7 @@ impl<'a> LockedStep<'a> {
         self.state(Standing::at(&self.charges[0].counter(), absent, self.outcomes[0].now))
     }
 
-    /// Gives back what the only charge takes, in the window that this marks.
+    /// Gives back the units of the only charge, in the marked window.
     pub(super) fn refund(&mut self, mark: Mark) -> QuotaState {
         let Standing { used, window, .. } = self.standing();
         let is_open = Mark::at(window.start()) == mark;
@@ -235,8 +234,8 @@ impl<'a> LockedStep<'a> {
         self.indices.iter().position(|index| *index == held).unwrap_or_default()
     }
 
-    /// Takes room for those counters without a slot that are charged, by their indices, if there is room for all that
-    /// have none. What there is not is looked for among the counters that have closed in these shards.
+    /// Takes room for the charged counters without a slot, by their indices, if there is room for all counters without
+    /// one. If there is not, closed counters of these shards make room.
     fn take_room(&self, units: &[u64]) -> Result<(), NoRoom> {
         let is_new = |index: &usize| self.held[*index].slot.is_none();
         let new = || (0..self.held.len()).filter(is_new);
@@ -254,10 +253,10 @@ impl<'a> LockedStep<'a> {
         if self.table.take_counters(all, charged) { Ok(()) } else { Err(NoRoom::UnderCap) }
     }
 
-    /// Writes a charge's counter, which has a slot, or gets one.
+    /// Writes a charge's counter into its slot or a new one.
     fn write(&mut self, index: usize, state: State) {
         let counter = self.charges[index].counter();
-        // What is written here need not be moved at the end.
+        // A counter that is written here need not be moved at the end.
         let course = mem::replace(&mut self.outcomes[index].standing.course, Course::Stayed);
         let held = &mut self.held[self.indices[index]];
         let guard = self.guards.of(held.shard);
@@ -285,7 +284,7 @@ fn at_most(units: u32, most: u64) -> u32 {
     u32::try_from(most).map_or(units, |most| units.min(most))
 }
 
-/// Gives back what was not written, moved if it has to move.
+/// Gives back what was not written; moves it if it has to move.
 impl Drop for LockedStep<'_> {
     fn drop(&mut self) {
         for (index, Held { fingerprint, shard, slot, .. }) in self.held.iter().enumerate() {
@@ -302,7 +301,7 @@ impl Drop for LockedStep<'_> {
                 slot.thaw(guard.next_word(slot, word, *fingerprint, outcome.standing.add(0)));
                 continue;
             }
-            // What was frozen was not seen by whoever looked for closed counters in this step.
+            // The search for closed counters in this step did not see frozen ones.
             if let Some(state) = slot.state(word) {
                 guard.note_end(state.end);
             }
@@ -316,8 +315,8 @@ mod tests {
 
     use crate::{Charge, Full, Key, ManualClock, MemoryStore, PolicyQuota, Quota};
 
-    /// A step that drops closed counters passes by those that it has frozen. When their windows close, the next step has to
-    /// come for them.
+    /// A step that drops closed counters skips those that it has frozen. When their windows close, the next step has to
+    /// drop them.
     #[test]
     fn a_counter_that_was_charged_while_others_were_dropped_is_dropped_when_it_closes() -> Result<(), Full> {
         let quota =

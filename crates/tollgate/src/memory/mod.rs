@@ -1,7 +1,7 @@
 //! Counters in this process's memory.
 //!
-//! [`MemoryStore`] is the face: it sends a step on one of three ways, which differ in how they get hold of counters. What
-//! they decide is said by one pure function.
+//! [`MemoryStore`] is the interface. It takes a step on one of three paths, which differ in how they reach counters.
+//! One pure function decides on all of them.
 //!
 //! ```text
 //! one quota charged  ──▶ fast_path  one compare-and-swap on the counter's slot, no lock; a denial only reads
@@ -52,37 +52,36 @@ use crate::clock::{Clock, SystemClock};
 use crate::store::{Answer, Counted, Full, Step, Store, StoreError};
 use crate::{Charge, Counter, Mark, QuotaState, Timestamp};
 
-/// How many requests of a batch are looked for in memory at once: about as many as a core can wait for.
+/// Requests of a batch whose memory is requested at once: about as many as a core can wait for.
 const BATCH: usize = 16;
 
 /// Counters in this process's memory. Clones share them.
 ///
-/// A counter takes 24 bytes, about 33 with the room that a table needs, whatever its key: the table keeps
-/// keyed fingerprints and not keys. The chance that any two of ten million live counters meet is below
-/// 10<sup>-10</sup> if no key is longer than 3.6 KB, and below 3 x 10<sup>-10</sup> for keys of any length. A stranger
-/// who chooses keys cannot raise it.
+/// A counter takes 24 bytes, or about 33 with the table's spare room, whatever its key: the table keeps keyed
+/// fingerprints and not keys. The chance that any two of ten million live counters meet is below 10<sup>-10</sup> if no
+/// key is longer than 3.6 KB, and below 3 x 10<sup>-10</sup> for keys of any length. An attacker who chooses keys
+/// cannot raise it.
 ///
-/// Memory is bounded by the cap on counters ([`MemoryStoreBuilder::max_counters`], one million by default): counters
-/// of closed windows make room, live counters never do. When every counter is live, a key without one gets
-/// [`Full`]; keys with one go on as before. The table grows with its counters, in small steps, and
-/// keeps what it has grown to.
+/// Memory is bounded by the cap on counters ([`MemoryStoreBuilder::max_counters`], one million by default): counters of
+/// closed windows make room, live counters never do. When every counter is live, a key without a counter gets [`Full`];
+/// keys with a counter are not affected. The table grows with its counters, in small steps, and never shrinks.
 ///
 /// # Consistency
 ///
-/// Exact under any number of threads. A charge of one quota on a key that has a counter is one compare-and-swap
-/// and takes no lock, and a denial writes nothing (unless denials are counted), so threads that are denied do
-/// not slow each other down. A new key takes the lock of a shard of some 600 counters for the time of an
-/// insertion; a step over several quotas takes the locks of all its shards. Two things take the lock of one shard
-/// although the key has a counter: counts of 2<sup>32</sup> and more, and the first unit in a window that ends in
-/// another fraction of a second than the window before (of `first_hit` quotas, and of lengths that are no whole seconds).
+/// Exact under any number of threads. A charge of one quota on a key that has a counter is one compare-and-swap and
+/// takes no lock, and a denial writes nothing (unless denials are counted), so threads that are denied do not slow each
+/// other down. A new key takes the lock of a shard of some 600 counters during its insertion. A step over several
+/// quotas takes the locks of all its shards. For a key with a counter, two cases take the lock of one shard: counts of
+/// 2<sup>32</sup> and more, and the first unit in a window that ends at another fraction of a second than the window
+/// before (`first_hit` quotas, and lengths that are not whole seconds).
 ///
-/// One reading of the clock makes a decision. For windows of a second or more it is the coarse one, except near their
-/// ends (see [`Clock::coarse_now`]), so no unit is counted in a window that is over.
+/// Each decision reads the clock once. Windows of a second or more use the coarse reading, except near their ends (see
+/// [`Clock::coarse_now`]), so no unit is counted in a window that is over.
 ///
-/// If the clock steps back by a second or less, no window is opened again: counters stay in their windows, and one that
-/// was dropped is opened no earlier than where it ended. After a longer step, a counter moves, with what it has used,
-/// into the window that holds then, so a window that is passed twice may be counted twice. [`SystemClock`] never steps
-/// back. More than 8,900 years from 1970, time is taken to stand still.
+/// If the clock steps back by a second or less, no window is opened again: counters stay in their windows, and a
+/// dropped one opens no earlier than its window's end. After a longer step, a counter moves, with what it has used,
+/// into the window that holds then, so a window that the clock passes twice may be counted twice. [`SystemClock`] never
+/// steps back. More than 8,900 years before or after 1970, the store's time stands still.
 ///
 /// # Examples
 ///
@@ -114,13 +113,13 @@ pub struct MemoryStoreBuilder<C = SystemClock> {
 }
 
 impl MemoryStore {
-    /// A store on the system's clock, for one million counters.
+    /// Makes a store with room for one million counters, on the system's clock.
     #[must_use]
     pub fn new() -> Self {
         Self::builder().build()
     }
 
-    /// Settings to change before building.
+    /// Returns the settings of a new store.
     #[must_use]
     pub const fn builder() -> MemoryStoreBuilder {
         MemoryStoreBuilder { clock: SystemClock, cap: Cap::Counters(1_000_000), remember_keys: false }
@@ -147,8 +146,8 @@ impl<C: Clock> MemoryStoreBuilder<C> {
         Self { cap: Cap::Counters(max_counters), ..self }
     }
 
-    /// Holds as many counters as fit into so much memory, about one in 31 bytes: [`MemoryStore::max_counters`] says how many.
-    /// At least 24 KiB, the least that a table can do with.
+    /// Holds as many counters as fit into this much memory, about one in 31 bytes; see [`MemoryStore::max_counters`].
+    /// At least 24 KiB, the smallest table.
     #[must_use]
     pub fn max_bytes(self, max_bytes: usize) -> Self {
         Self { cap: Cap::Bytes(max_bytes), ..self }
@@ -156,9 +155,9 @@ impl<C: Clock> MemoryStoreBuilder<C> {
 
     /// Remembers which keys the counters belong to, so that they can be [listed](MemoryStore::live_counters).
     ///
-    /// Costs the key's bytes and some 200 more for each counter, outside of the cap in bytes, and an allocation
-    /// and a lock for each new key; a charge of a known key costs what it did. Keys of people and their secrets
-    /// then lie in memory in the clear.
+    /// This costs the key's bytes and some 200 more for each counter, outside of the cap in bytes, and an allocation
+    /// and a lock for each new key. Charging a known key costs the same as before. Keys, which may be personal or
+    /// secret, are then in memory in the clear.
     #[must_use]
     pub fn remember_keys(self) -> Self {
         Self { remember_keys: true, ..self }
@@ -168,8 +167,8 @@ impl<C: Clock> MemoryStoreBuilder<C> {
     ///
     /// # Panics
     ///
-    /// If there is no address space for the cap: some 38 bytes are reserved for each counter of it, though not used
-    /// before they are needed.
+    /// If there is no address space for the cap: some 38 bytes are reserved for each of its counters, but not used
+    /// until needed.
     #[must_use]
     pub fn build(self) -> MemoryStore<C> {
         let naming = if self.remember_keys { Naming::Remembered } else { Naming::Off };
@@ -177,14 +176,13 @@ impl<C: Clock> MemoryStoreBuilder<C> {
         MemoryStore { inner: Arc::new(Inner { time: Time::new(self.clock), table }) }
     }
 
-    /// The empty store, with a hook that is told of every counter whose window has closed with something used:
-    /// for billing, say. Keys are [remembered](Self::remember_keys) for it.
+    /// Builds the store with a hook that gets every counter with usage whose window has closed, for billing, for
+    /// example. Keys are [remembered](Self::remember_keys) for it.
     ///
-    /// The hook runs on a thread of its own behind a queue of so many counters. It may be slow, and if it panics
-    /// it is called for the next counter all the same; what the queue has no room for is counted in
-    /// [`MemoryStore::lost_closings`]. A counter is told when its slot is taken over or its key comes again, and
-    /// otherwise within some two seconds of its window's end. Counters that were reset, and those that are live
-    /// when the store is dropped, are not told.
+    /// The hook runs on its own thread behind a queue of this length. It may be slow; if it panics, it is still called
+    /// for the next counter. Counters for which the queue has no room are counted in [`MemoryStore::lost_closings`].
+    /// The hook gets a counter when its slot is reused or its key comes again, or else within some two seconds of its
+    /// window's end. It does not get counters that were reset, or that are live when the store is dropped.
     ///
     /// # Errors
     ///
@@ -229,7 +227,7 @@ impl<C: Clock> MemoryStoreBuilder<C> {
         let drop_closed = move |woken| {
             let inner = weak.upgrade()?;
             let now = inner.time.coarse();
-            // Not after each counter that is told, of which there may be many. The clock may have stepped back.
+            // Not after each counter, of which there may be many. The clock may have stepped back.
             if woken == Woken::ByCounter && (last..last + names::INTERVAL).contains(&now) {
                 return Some(Vec::new());
             }
@@ -251,13 +249,13 @@ impl<C: Clock> MemoryStore<C> {
     /// The counters whose windows are open, in no order; `None` unless keys are
     /// [remembered](MemoryStoreBuilder::remember_keys).
     ///
-    /// Looks at the whole table, a shard at a time; what changes meanwhile may or may not be seen.
+    /// Reads the whole table, one shard at a time; concurrent changes may or may not be included.
     #[must_use]
     pub fn live_counters(&self) -> Option<Vec<NamedCounter>> {
         self.inner.table.live(self.inner.time.precise())
     }
 
-    /// The live counters that have used most, at most so many, the largest first; `None` unless keys are
+    /// The live counters with the most usage, up to this number, the largest first; `None` unless keys are
     /// [remembered](MemoryStoreBuilder::remember_keys).
     #[must_use]
     pub fn top(&self, count: usize) -> Option<Vec<NamedCounter>> {
@@ -269,19 +267,19 @@ impl<C: Clock> MemoryStore<C> {
 }
 
 impl<C> MemoryStore<C> {
-    /// How many counters are held; those of closed windows are among them until their space is needed.
+    /// The number of counters, including those of closed windows until their space is needed.
     #[must_use]
     pub fn counters(&self) -> usize {
         self.inner.table.counters()
     }
 
-    /// Closed counters that the hook's queue had no room for.
+    /// The number of closed counters for which the hook's queue had no room.
     #[must_use]
     pub fn lost_closings(&self) -> u64 {
         self.inner.table.names.as_ref().map_or(0, Names::lost)
     }
 
-    /// How many counters can be held. A key without one is refused only when so many are held.
+    /// The most counters that fit. A key without a counter is refused only when there are that many.
     #[must_use]
     pub fn max_counters(&self) -> usize {
         self.inner.table.max_counters()
@@ -334,7 +332,7 @@ impl<C: Clock> MemoryStore<C> {
         }
     }
 
-    /// Charges a counter that is at hand and whose window is open, as nearly all are.
+    /// Charges a counter that is in its place and whose window is open, as nearly all are.
     #[inline(always)]
     pub(crate) fn charge_near(&self, charge: &Charge<'_>) -> Option<QuotaState> {
         let Inner { table, time } = &*self.inner;
@@ -389,7 +387,7 @@ impl<C: Clock> Store for MemoryStore<C> {
         &'a self,
         step: Step<'a>,
     ) -> Answer<impl Future<Output = Result<Counted, StoreError>> + Send> {
-        // The usual step by itself, so that its state is put to where the answer is kept without a stop on the way.
+        // The usual step has its own code, so that its state is made directly inside the answer.
         if let Step::Charge([charge]) = step {
             let fingerprint = self.inner.table.fingerprint(&charge.counter());
             if let Some(state) = self.inner.table.charge_near(charge, fingerprint, &self.inner.time) {
@@ -449,7 +447,7 @@ impl<C: Clock> Inner<C> {
         self.locked_by(charges, &self.fingerprints(charges), needs, take)
     }
 
-    /// Takes a step under locks: again if there was no room for it, as long as there is some elsewhere.
+    /// Takes a step under locks, and repeats it while it has no room but other shards do.
     #[cold]
     #[inline(never)]
     fn locked_by<A>(
@@ -465,7 +463,7 @@ impl<C: Clock> Inner<C> {
                 Ok(answer) => return Ok(answer),
                 Err(no_room) => no_room,
             };
-            // Its locks are given back before others are taken, so that no two steps wait for each other.
+            // Its locks are released before others are taken, so that steps cannot deadlock.
             let has_to_move = step.give_up();
             match no_room {
                 NoRoom::UnderCap if self.table.make_room_anywhere(self.time.coarse()) => {}

@@ -1,4 +1,4 @@
-//! A hash that strangers cannot aim at, and for which that is proved: the multilinear multiply-shift scheme of
+//! A hash with proven bounds even if attackers choose the keys: the multilinear multiply-shift scheme of
 //! Dietzfelbinger, as Thorup states it for strings ("High Speed Hashing for Integers and Strings", 2015, section 4).
 //!
 //! With multipliers `a` of 128 random bits and words `x` of at most 48 bits,
@@ -8,9 +8,9 @@
 //! ```
 //!
 //! is strongly universal, because 128 >= 48 + 80 - 1: the 80-bit values of any two different lists of words are uniform
-//! and independent. So two of them are equal with a chance of 2^-80, whatever the lists are, as long as whoever chose
-//! them knows nothing of the multipliers. One addition and one multiplication a word depend on each other in no other
-//! order than that of the sum, so a processor computes several words at once.
+//! and independent. So two of them are equal with a chance of 2^-80, whatever the lists are, as long as they were
+//! chosen without knowledge of the multipliers. The terms of the sum are independent, so a processor computes several
+//! words at once.
 
 /// Bytes in a word.
 const WORD: usize = 6;
@@ -32,7 +32,7 @@ pub(super) struct Multilinear {
 }
 
 impl Multilinear {
-    /// A function with multipliers from this source, which is to give 64 independent random bits each time.
+    /// Makes a function with multipliers from this source, which must return 64 independent random bits each time.
     pub(super) fn new(mut random: impl FnMut() -> u64) -> Self {
         let mut multiplier = || u128::from(random()) << 64 | u128::from(random());
         Self { first: multiplier(), head: multiplier(), text: std::array::from_fn(|_| multiplier()) }
@@ -41,12 +41,12 @@ impl Multilinear {
     /// The longest text that the function takes, in bytes.
     pub(super) const LONGEST: usize = WORD * WORDS;
 
-    /// The value of the words of `text` after the word `head`, which is below 2^48. What comes after the
-    /// [longest](Self::LONGEST) text does not count. Two texts of which one is the other with zeros behind it have one
-    /// value: the head has to tell them apart.
+    /// The value of the words of `text` after the word `head`, which is below 2^48. Bytes beyond the
+    /// [longest](Self::LONGEST) text are ignored. A text and the same text followed by zeros have the same value; the
+    /// head must tell them apart.
     ///
-    /// `shift` is added to the sum. So each shift makes another function of it. The values of one text under two of them
-    /// differ if those do by 2^48 or more; those of two texts are independent all the same.
+    /// `shift` is added to the sum, so each shift makes another function. The values of one text under two shifts
+    /// differ if the shifts differ by 2^48 or more; those of two texts are still independent.
     #[inline(always)]
     pub(super) fn of(&self, shift: u128, head: u64, text: &[u8]) -> Value {
         let product = |multiplier: &u128, word: u64| multiplier.wrapping_mul(u128::from(word));
@@ -72,7 +72,7 @@ impl Multilinear {
     }
 }
 
-/// 80 bits, above 48 that are not part of it.
+/// 80 bits, above 48 bits that do not belong to the value.
 #[derive(Clone, Copy)]
 pub(super) struct Value(u128);
 

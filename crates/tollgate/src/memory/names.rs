@@ -1,8 +1,8 @@
-//! What the table's fingerprints stand for, and a word when a counter's window is over: on request only.
+//! The names of counters, and notices of closed windows; both only on request.
 //!
-//! Names are kept beside the table, under a lock for each shard that is taken when a counter comes or goes and
-//! not when it is charged. Closed counters go into a bounded queue; a thread of its own takes them out for the
-//! user's hook, so that a hook that is slow or panics holds up nobody.
+//! Names are kept outside of the table, under a lock for each shard. It is taken when a counter comes or goes, not when
+//! it is charged. Closed counters go into a bounded queue. A separate thread takes them out for the user's hook, so
+//! that a slow or panicking hook delays nobody.
 
 use std::collections::HashMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -15,10 +15,10 @@ use super::fixed_window::State;
 use super::sync::{AtomicU64, Ordering};
 use crate::{Counter, Key, Quota, Timestamp};
 
-/// How often closed counters are looked for that nobody has touched since.
+/// How often to search for closed counters that nobody has touched since.
 pub(super) const INTERVAL: Duration = Duration::from_secs(1);
 
-/// A counter under its name.
+/// A counter with its name.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct NamedCounter {
@@ -26,7 +26,7 @@ pub struct NamedCounter {
     pub policy: Box<str>,
     /// The quota, with the limit it had when the counter was made.
     pub quota: Quota,
-    /// Who is counted.
+    /// The key.
     pub key: Key<'static>,
     /// Units used in the window.
     pub used: u64,
@@ -34,14 +34,14 @@ pub struct NamedCounter {
     pub window_end: Timestamp,
 }
 
-/// The names of a store's counters, and where closed ones are told.
+/// The names of a store's counters, and the queue for closed ones.
 pub(super) struct Names {
     shards: Box<[Mutex<HashMap<Id, Name>>]>,
     closed: Option<SyncSender<NamedCounter>>,
     lost: AtomicU64,
 }
 
-/// What has woken the thread of the hook.
+/// Why the thread of the hook woke up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Woken {
     ByCounter,
@@ -53,11 +53,11 @@ pub(super) enum Woken {
 pub(super) enum Naming {
     Off,
     Remembered,
-    /// And closed counters told.
+    /// And closed counters go to the hook.
     Told(SyncSender<NamedCounter>),
 }
 
-/// What a slot keeps of a fingerprint.
+/// The part of a fingerprint that a slot keeps.
 type Id = (u64, u64);
 
 #[derive(Clone)]
@@ -84,13 +84,12 @@ impl Names {
         self.of_shard(shard).insert(id(fingerprint), Name::of(counter));
     }
 
-    /// Removes the name of a counter that was reset; nobody is told.
+    /// Removes the name of a counter that was reset, without calling the hook.
     pub(super) fn remove(&self, shard: usize, fingerprint: Fingerprint) {
         self.of_shard(shard).remove(&id(fingerprint));
     }
 
-    /// Removes the names of counters that were dropped because their windows have closed, and gives those that
-    /// had counted something.
+    /// Removes the names of counters that were dropped because their windows have closed, and returns those with usage.
     pub(super) fn take(&self, shard: usize, dropped: &[(Fingerprint, State)]) -> Vec<NamedCounter> {
         let mut names = self.of_shard(shard);
         let taken = dropped
@@ -99,7 +98,7 @@ impl Names {
         taken.filter(|(_, state)| state.used > 0).map(|(name, state)| name.with(state)).collect()
     }
 
-    /// Tells of a counter whose window has closed.
+    /// Queues a counter whose window has closed.
     pub(super) fn tell(&self, counter: NamedCounter) {
         if self.closed.as_ref().is_some_and(|closed| closed.try_send(counter).is_err()) {
             // Relaxed: a count for people.
@@ -107,7 +106,7 @@ impl Names {
         }
     }
 
-    /// Tells of a counter that goes on in its next window.
+    /// Queues a counter that continues in its next window.
     pub(super) fn tell_of_rollover(&self, counter: &Counter<'_>, state: State) {
         if self.closed.is_some() && state.used > 0 {
             self.tell(Name::of(counter).with(state));
@@ -119,7 +118,7 @@ impl Names {
         self.lost.load(Ordering::Relaxed)
     }
 
-    /// These counters of a shard under their names.
+    /// Returns these counters of a shard with their names.
     pub(super) fn of(&self, shard: usize, live: &[(Fingerprint, State)]) -> Vec<NamedCounter> {
         let names = self.of_shard(shard);
         let named = |(fingerprint, state): &(Fingerprint, State)| {
@@ -128,7 +127,7 @@ impl Names {
         live.iter().filter_map(named).collect()
     }
 
-    /// A panic under the lock, of an allocation say, leaves a whole map.
+    /// A panic under the lock, in an allocation for example, leaves the map intact.
     fn of_shard(&self, shard: usize) -> MutexGuard<'_, HashMap<Id, Name>> {
         self.shards[shard].lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -154,14 +153,14 @@ fn id(fingerprint: Fingerprint) -> Id {
     (fingerprint.position, fingerprint.tag)
 }
 
-/// Calls the hook for each closed counter until the store is gone. After each, and once a second, `drop_closed` finds
-/// those that nobody has touched since their windows closed; it gives none once the store is gone.
+/// Calls the hook for each closed counter until the store is gone. After each, and once a second, `drop_closed` returns
+/// those that nobody has touched since their windows closed, or `None` once the store is gone.
 pub(super) fn run(
     closed: &Receiver<NamedCounter>,
     hook: impl Fn(NamedCounter),
     mut drop_closed: impl FnMut(Woken) -> Option<Vec<NamedCounter>>,
 ) {
-    // A hook that panics has had its counter; the next ones are called all the same.
+    // A hook that panics still gets the next counters.
     let call = |counter| drop(catch_unwind(AssertUnwindSafe(|| hook(counter))));
     loop {
         let woken = match closed.recv_timeout(INTERVAL) {
@@ -187,8 +186,8 @@ mod tests {
     use super::super::*;
     use crate::{Key, ManualClock, PolicyQuota, Quota};
 
-    /// Whoever dropped closed counters gave back the lock before it removed their names. A counter that came again in
-    /// between lost its name: it was not listed, and its last window was never told.
+    /// A thread that dropped closed counters released the lock before it removed their names. A counter that came again
+    /// in between lost its name: it was not listed, and the hook never got its last window.
     #[test]
     fn a_shard_is_locked_until_the_names_of_its_dropped_counters_are_gone() {
         let clock = ManualClock::default();

@@ -1,8 +1,8 @@
 //! A part of the table: an open-addressed run of slots with a lock for its structure.
 //!
-//! Counters are found, charged and denied without the lock. It is taken to give a slot to another counter, to
-//! grow, and for steps over several counters. Its version is odd while it is held, so that a reader who found
-//! nothing, or something wide, knows whether to look again.
+//! Counters are found, charged and denied without the lock. It is taken to give a slot to another counter, to grow, and
+//! for steps over several counters. The version is odd while the lock is held, so that a reader that found nothing, or
+//! a wide state, knows whether to search again.
 
 use super::fingerprint::Fingerprint;
 use super::fixed_window::State;
@@ -15,26 +15,26 @@ use super::word::{
 };
 use crate::Timestamp;
 
-/// Slots that are looked at first: about two cache lines.
+/// Slots that are searched first: about two cache lines.
 const NEAR: usize = if cfg!(test) { 2 } else { 4 };
 
-/// Slots of a shard that can be filled in the end. A search ends at an empty one.
+/// The most slots of a shard that can be filled. A search ends at an empty one.
 pub(super) const FULL: usize = filled_at_most(ROW * ROWS);
 
-/// What is known of a shard as a whole. On a cache line of its own, because its lock is written.
+/// The state of a whole shard. On its own cache line, because its lock is written.
 #[repr(align(64))]
 pub(super) struct Header {
-    /// Odd while the lock is held; grows with each taking and giving back.
+    /// Odd while the lock is held; each lock and unlock increments it.
     version: AtomicU64,
-    /// How often slots were given to counters, or to windows that do not fit the same tag word.
+    /// How often slots were given to other counters, or to windows that need another tag word.
     rewrites: AtomicU64,
     /// Rows in use.
     rows: AtomicU32,
-    /// Slots that are not empty. Changed under the lock alone, as is what follows.
+    /// Slots that are not empty. Changed only under the lock, as are the next fields.
     filled: AtomicU32,
     /// Slots whose counters are gone; they are filled.
     free: AtomicU32,
-    /// No counter's window ends before this (Unix milliseconds): who looks for closed ones before it finds none.
+    /// No counter's window ends before this (Unix milliseconds), so an earlier search for closed ones finds none.
     earliest_end: AtomicI64,
     /// The latest end of a counter that was dropped.
     dropped_until: AtomicI64,
@@ -48,20 +48,20 @@ pub(super) struct Shard<'a> {
     pub(super) index: usize,
 }
 
-/// What a look at a shard found.
+/// The result of a search in a shard.
 pub(super) enum Look<'a> {
     /// The counter's slot: compact or wide.
     Found(Seen<'a>),
-    /// No slot, if the version is still the same.
+    /// No slot, if the version has not changed.
     Absent,
-    /// Another thread is at it: look again.
+    /// Another thread is changing it: search again.
     Busy,
 }
 
-/// The right to change a shard's structure.
+/// The lock of a shard, for changes of its structure.
 pub(super) struct Guard<'a> {
     shard: Shard<'a>,
-    /// Whether to say which counters were dropped.
+    /// Whether to report which counters were dropped.
     named: bool,
     version: u64,
 }
@@ -70,11 +70,11 @@ pub(super) struct Guard<'a> {
 #[derive(Default)]
 pub(super) struct Dropped {
     pub(super) count: usize,
-    /// Which they were, if the store remembers names.
+    /// Their fingerprints, if the store remembers names.
     pub(super) counters: Vec<(Fingerprint, State)>,
 }
 
-/// So that not too many counters are far from where they should be: about 78 %.
+/// A load of about 78 %, so that most counters are near their places.
 const fn filled_well(slots: usize) -> usize {
     slots * 25 / 32
 }
@@ -105,34 +105,34 @@ impl<'a> Shard<'a> {
 
     /// Whether nothing has changed the shard's structure, or a wide state, since the version was read.
     pub(super) fn unchanged(self, version: u64) -> bool {
-        // The fence keeps what was read of the shard before this; it meets the release fence of `lock`.
+        // The fence orders earlier reads of the shard before this one; it pairs with the release fence of `lock`.
         fence(Ordering::Acquire);
         version.is_multiple_of(2) && self.header.version.load(Ordering::Relaxed) == version
     }
 
-    /// Whether the word that was swapped was that of the counter that was seen in the slot.
+    /// Whether a successful swap changed the counter that was seen in the slot.
     ///
-    /// It was, unless the slot had gone through all generations by the swap, so that the word came back for another
-    /// counter. The slot's own generations tell, if there were not so many rewrites that they could have begun anew.
+    /// It did, unless the slot had gone through all generations before the swap, so that the word came back for another
+    /// counter. The slot counts its generations, and the shard its rewrites, which tell whether that count overflowed.
     #[inline(always)]
     pub(super) fn was_of_one_counter(self, seen: Seen<'_>) -> bool {
         generations(seen.tag, seen.slot.tag_behind_swap()) < GENERATIONS && self.kept_count(seen)
     }
 
-    /// Whether tag words tell apart all generations that a slot can have gone through since it was seen.
+    /// Whether tag words distinguish all generations that the slot can have gone through since it was seen.
     #[inline(always)]
     pub(super) fn kept_count(self, seen: Seen<'_>) -> bool {
-        // Half of them, because the last rewrites may be seen before the tag words that they wrote.
+        // Half of them, because a rewrite may be visible before the tag word that it wrote.
         self.rewrites() - seen.rewrites < TAG_GENERATIONS / 2
     }
 
-    /// How often slots were rewritten. Acquire, because it is read before a look at the slots.
+    /// How often slots were rewritten. Acquire, because it is read before the slots are.
     #[inline(always)]
     fn rewrites(self) -> u64 {
         self.header.rewrites.load(Ordering::Acquire)
     }
 
-    /// Whether a counter may be held whose window has closed.
+    /// Whether there may be a counter whose window has closed.
     pub(super) fn may_hold_closed(self, now: Timestamp) -> bool {
         self.header.earliest_end.load(Ordering::Relaxed) <= now.as_unix_millis()
     }
@@ -150,7 +150,7 @@ impl<'a> Shard<'a> {
         }
     }
 
-    /// Looks for a counter's slot where most are, where they should be or close by, if its state is compact.
+    /// Searches for a counter's slot at its place and close by, where most are, if its state is compact.
     #[inline(always)]
     pub(super) fn find_near(self, fingerprint: Fingerprint) -> Option<Seen<'a>> {
         let rewrites = self.rewrites();
@@ -186,7 +186,7 @@ impl<'a> Shard<'a> {
         Look::Absent
     }
 
-    /// Reads where the counter should be, so that its memory is at hand when it is looked for.
+    /// Reads the counter's place ahead of the search, so that its memory is fetched.
     pub(super) fn touch(self, fingerprint: Fingerprint) -> u64 {
         let near = self.near(fingerprint).unwrap_or_default();
         let (first, last) = (near.first(), near.get(..NEAR).unwrap_or(near).last());
@@ -212,14 +212,14 @@ impl<'a> Shard<'a> {
         }
     }
 
-    /// From where the counter should be to the end of that row.
+    /// From the counter's place to the end of that row.
     #[inline(always)]
     fn near(self, fingerprint: Fingerprint) -> Option<&'a [Words]> {
         let start = fingerprint.place(self.count());
         (self.count() > 0).then(|| &self.slots.row(self.index, start / ROW)[start % ROW..])
     }
 
-    /// The slots where a counter can be, from where it should be.
+    /// The slots where a counter can be, starting at its place.
     fn probe(self, fingerprint: Fingerprint) -> impl Iterator<Item = Slot<'a>> {
         let count = self.count();
         let start = fingerprint.place(count);
@@ -230,7 +230,7 @@ impl<'a> Shard<'a> {
         Slot(&self.slots.row(self.index, index / ROW)[index % ROW])
     }
 
-    /// How many slots there are now. Acquire: counters that have been put into new places are seen there.
+    /// The number of slots. Acquire: counters that moved are seen in their new places.
     #[inline(always)]
     fn count(self) -> usize {
         self.header.rows.load(Ordering::Acquire) as usize * ROW
@@ -238,7 +238,7 @@ impl<'a> Shard<'a> {
 }
 
 impl<'a> Guard<'a> {
-    /// As [`Shard::find`]; under the lock nothing is busy but what this thread has frozen.
+    /// As [`Shard::find`]. Under the lock, only slots that this thread has frozen are busy.
     pub(super) fn find(&self, fingerprint: Fingerprint) -> Option<Seen<'a>> {
         match self.shard.find(fingerprint) {
             Look::Found(seen) => Some(seen),
@@ -246,8 +246,8 @@ impl<'a> Guard<'a> {
         }
     }
 
-    /// Ensures room for so many more counters: where the shard is full, it drops what has closed or takes more rows.
-    /// Counters may change places, so nothing may be frozen. Says whether there is room.
+    /// Ensures room for so many more counters: a full shard drops closed counters or takes more rows. Counters may
+    /// move, so nothing may be frozen. Returns whether there is room.
     pub(super) fn make_room(&self, counters: usize, now: Timestamp) -> (bool, Dropped) {
         let mut dropped = Dropped::default();
         while self.filled() + counters > filled_well(self.shard.count()) {
@@ -268,14 +268,14 @@ impl<'a> Guard<'a> {
         (true, dropped)
     }
 
-    /// Gives a slot to a counter that has none, and says whose it was if its window had closed. There must be
-    /// [room](Self::make_room).
+    /// Gives a slot to a counter that has none. Returns the slot's former counter if its window had closed. There must
+    /// be [room](Self::make_room).
     pub(super) fn insert(&self, fingerprint: Fingerprint, state: State, now: Timestamp) -> Dropped {
         let mut dropped = Dropped::default();
         for slot in self.shard.probe(fingerprint) {
             let word = slot.word();
             let (empty, free) = (word == EMPTY, word == FREE);
-            // A swap, because the counter of a closed window may be rolling over to the next one just now.
+            // A swap, because the counter may be rolling over to its next window at this moment.
             if empty || free || (is_closed(slot, word, now) && slot.swap(word, FROZEN)) {
                 if !empty && !free {
                     self.note_dropped(&mut dropped, slot, word);
@@ -289,10 +289,10 @@ impl<'a> Guard<'a> {
         dropped
     }
 
-    /// Gives the state word to thaw a frozen slot with, where this counter had the word `word`.
+    /// Returns the state word that thaws a frozen slot whose counter had the word `word`.
     ///
-    /// As a rule the rest of the slot stays, and so does its generation: a thread that has read `word` may still swap it
-    /// if it comes back, because it says all that a charge depends on.
+    /// Usually the rest of the slot and its generation stay. A thread that has read `word` may still swap it if it
+    /// comes back, because the word has everything that a charge depends on.
     pub(super) fn next_word(&self, slot: Slot<'_>, word: u64, fingerprint: Fingerprint, state: State) -> u64 {
         let Some(next) = succeed(word, slot.tag(), state).filter(|_| is_compact(word)) else {
             return self.fill(slot, fingerprint, state);
@@ -301,7 +301,7 @@ impl<'a> Guard<'a> {
         next
     }
 
-    /// Gives a slot that is frozen or nobody's to a counter, but for the state word, which it returns.
+    /// Gives a frozen or free slot to a counter, except for the state word, which it returns.
     fn fill(&self, slot: Slot<'_>, fingerprint: Fingerprint, state: State) -> u64 {
         let rewrites = &self.shard.header.rewrites;
         // Relaxed: the release store of the state word publishes it.
@@ -319,7 +319,7 @@ impl<'a> Guard<'a> {
         let mut earliest_end = Timestamp::from_unix_millis(i64::MAX);
         for slot in self.all() {
             let word = slot.word();
-            // A swap, because the counter may be rolling over just now.
+            // A swap, because the counter may be rolling over at this moment.
             if is_closed(slot, word, now) && slot.swap(word, FREE) {
                 self.note_dropped(&mut dropped, slot, word);
             } else if let Some(state) = slot.state(slot.word()) {
@@ -336,7 +336,7 @@ impl<'a> Guard<'a> {
         self.shard.dropped_until()
     }
 
-    /// Forgets when dropped counters ended, because the clock has stepped back from there by more than counters wait for.
+    /// Forgets when dropped counters ended, because the clock has stepped back by more than a second.
     pub(super) fn forget_dropped(&self) {
         self.shard.header.dropped_until.store(i64::MIN, Ordering::Relaxed);
     }
@@ -363,7 +363,7 @@ impl<'a> Guard<'a> {
         earliest_end.store(earliest_end.load(Ordering::Relaxed).min(end.as_unix_millis()), Ordering::Relaxed);
     }
 
-    /// Puts all counters in their places anew, over so many more rows.
+    /// Rehashes all counters, over this many more rows.
     fn rebuild(&self, more: u32) {
         let header = self.shard.header;
         let mut held = Vec::with_capacity(self.filled());
@@ -372,13 +372,13 @@ impl<'a> Guard<'a> {
             held.extend(slot.state(word).map(|state| (slot.fingerprint(), state)));
             slot.clear();
         }
-        // Release: whoever sees the new count sees the slots cleared, and does not take them for others'.
+        // Release: a thread that sees the new count sees cleared slots and no old fingerprints.
         header.rows.store(header.rows.load(Ordering::Relaxed) + more, Ordering::Release);
         header.filled.store(0, Ordering::Relaxed);
         header.free.store(0, Ordering::Relaxed);
         header.earliest_end.store(i64::MAX, Ordering::Relaxed);
         for (fingerprint, state) in held {
-            // Whether one has closed by now is not asked again: none may be dropped here.
+            // Closed counters are kept here: none may be dropped.
             self.insert(fingerprint, state, Timestamp::from_unix_millis(i64::MIN));
         }
     }
@@ -426,7 +426,7 @@ impl Dropped {
 
 impl Drop for Guard<'_> {
     fn drop(&mut self) {
-        // Release: what the holder wrote is seen by whoever sees the even version.
+        // Release: a thread that sees the even version sees what the holder wrote.
         self.shard.header.version.store(self.version + 1, Ordering::Release);
     }
 }
@@ -447,14 +447,14 @@ mod tests {
 
     #[derive(Debug, Clone)]
     enum Op {
-        /// Unless it is there: what is used, and after how many milliseconds the window ends.
+        /// For a missing counter: its usage, and the milliseconds to its window's end.
         Insert(Fingerprint, u64, u64),
         Free(Fingerprint),
         DropClosed,
         Pass(u64),
     }
 
-    /// Fingerprints of few positions, so that they are told apart by their tags alone.
+    /// Fingerprints with few positions, so that only their tags differ.
     fn fingerprint() -> impl Strategy<Value = Fingerprint> {
         let position = (0..4_u64, 1..3_u64).prop_map(|(home, rest)| home << 62 | rest);
         (position, 0..4_u64).prop_map(|(position, tag)| Fingerprint { position, tag })
@@ -472,7 +472,7 @@ mod tests {
         ]
     }
 
-    /// Takes note of what a shard says to have dropped.
+    /// Records the counters that a shard reports as dropped.
     fn remove(held: &mut HashMap<(u64, u64), State>, dropped: &Dropped, now: Timestamp) {
         assert_eq!(dropped.count, dropped.counters.len());
         for (fingerprint, state) in &dropped.counters {
@@ -488,8 +488,7 @@ mod tests {
             ..Default::default()
         })]
 
-        /// Whatever comes and goes, live counters are found with what they hold, and each is either held or said to
-        /// have been dropped.
+        /// Live counters are always found with their state, and each counter is either there or reported as dropped.
         #[test]
         fn holds_what_it_was_given(ops in vec(op(), 1..if cfg!(miri) { 40 } else { 200 })) {
             let mut now = Timestamp::from_unix_millis(1_700_000_000_000);
@@ -533,7 +532,7 @@ mod tests {
     /// What a shard is planned for by a cap in bytes.
     const PLANNED: usize = ROW * ROWS * 25 / 32;
 
-    /// The least table is one shard, which refuses when it is full and takes the next when somebody has left.
+    /// The smallest table is one shard, which refuses when it is full and accepts the next counter when one has left.
     #[test]
     fn a_full_shard_refuses_until_a_window_closes() {
         let clock = ManualClock::default();
@@ -553,8 +552,8 @@ mod tests {
         assert_eq!(store.counters(), PLANNED);
     }
 
-    /// Room was made once: by one row, or by dropping what had closed, if only for a few. So a step over more than
-    /// that was answered `Full` by a store that was nearly empty.
+    /// Room was made only once: by one row, or by dropping closed counters, even if these were few. So a step over more
+    /// than that was answered `Full` by a store that was nearly empty.
     #[test]
     fn a_step_over_many_new_counters_finds_the_room_there_is() -> Result<(), Full> {
         let quota = PolicyQuota::new("", Quota::per_minute(1));

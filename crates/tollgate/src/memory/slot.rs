@@ -1,4 +1,4 @@
-//! One counter's place in the table.
+//! A slot: one counter's place in the table.
 
 use super::fingerprint::Fingerprint;
 use super::fixed_window::State;
@@ -9,14 +9,14 @@ use super::word::{self, EMPTY, FROZEN, TAG_SHIFT};
 ///
 /// - The position is the fingerprint's; 0 ends a search.
 /// - The tag word has the fingerprint's kept tag in its upper 16 bits; the rest belongs to the [state](super::word).
-/// - Whoever puts [`FROZEN`] into the state word owns the slot until the next store to it.
+/// - The thread that puts [`FROZEN`] into the state word owns the slot until the next store to it.
 pub(super) type Words = [AtomicU64; 3];
 
 /// See [`Words`].
 #[derive(Clone, Copy)]
 pub(super) struct Slot<'a>(pub(super) &'a Words);
 
-/// A counter's slot with the words that were read of it.
+/// A counter's slot with the words that were read from it.
 #[derive(Clone, Copy)]
 pub(super) struct Seen<'a> {
     pub(super) slot: Slot<'a>,
@@ -27,20 +27,19 @@ pub(super) struct Seen<'a> {
 }
 
 impl<'a> Slot<'a> {
-    /// Relaxed: it is only a hint where to look closer.
+    /// Relaxed: it is only a hint for the search.
     #[inline(always)]
     pub(super) fn position(self) -> u64 {
         let [position, ..] = self.0;
         position.load(Ordering::Relaxed)
     }
 
-    /// What the slot says of this counter, whose state word was loaded before, if it still is this counter's.
+    /// Returns the words of this counter, whose state word was loaded before, if the slot still belongs to it.
     ///
-    /// Then that word was published by this counter, or the slot was rewritten since, which a swap of the state or a
-    /// second look at it finds.
+    /// Then this counter published that word, or the slot was rewritten since, which a swap or a second load detects.
     #[inline(always)]
     pub(super) fn seen(self, word: u64, fingerprint: Fingerprint, rewrites: u64) -> Option<Seen<'a>> {
-        // Acquire, so that the second look does not move before these.
+        // Acquire, so that the second load does not move before these.
         let [position, tag, _] = self.0;
         let is_at = position.load(Ordering::Acquire) == fingerprint.position;
         let tag = tag.load(Ordering::Acquire);
@@ -61,14 +60,14 @@ impl<'a> Slot<'a> {
         tag.load(Ordering::Relaxed)
     }
 
-    /// The tag word as it is behind a swap. Acquire: what is read of the shard after it is no older.
+    /// The tag word after a swap. Acquire: what is read of the shard afterwards is at least as new.
     #[inline(always)]
     pub(super) fn tag_behind_swap(self) -> u64 {
         let [_, tag, _] = self.0;
         tag.load(Ordering::Acquire)
     }
 
-    /// Whether the state still is this word.
+    /// Whether the state is still this word.
     #[inline(always)]
     pub(super) fn still_is(self, word: u64) -> bool {
         // Relaxed: the acquire loads before it cannot move behind it.
@@ -76,18 +75,17 @@ impl<'a> Slot<'a> {
         state.load(Ordering::Relaxed) == word
     }
 
-    /// Changes the state if it still is `word`, and says whether it did.
+    /// Changes the state if it is still `word`. Returns whether it did.
     #[inline(always)]
     pub(super) fn swap(self, word: u64, new: u64) -> bool {
-        // AcqRel: a release for those who load it, an acquire for the tag and the shard's rewrites that are read after.
+        // AcqRel: a release for later loads, an acquire for the tag and the shard's rewrites that are read next.
         let [.., state] = self.0;
         state.compare_exchange(word, new, Ordering::AcqRel, Ordering::Relaxed).is_ok()
     }
 
-    /// Takes the slot from everybody else. Only under the shard's lock, so nobody else has frozen it.
+    /// Takes the slot for this thread. Only under the shard's lock, so no other thread has frozen it.
     pub(super) fn freeze(self) -> u64 {
-        // AcqRel: what the last owner wrote is seen, and this comes after it. What is written next is a release
-        // of it: see `write`.
+        // AcqRel: this thread sees what the last owner wrote. The next writes release this one: see `write`.
         let [.., state] = self.0;
         state.swap(FROZEN, Ordering::AcqRel)
     }
@@ -98,16 +96,16 @@ impl<'a> Slot<'a> {
         state.store(word, Ordering::Release);
     }
 
-    /// The state behind a word that was read under the shard's lock.
+    /// The state of a word that was read under the shard's lock.
     pub(super) fn state(self, word: u64) -> Option<State> {
         word::state(word, self.tag())
     }
 
-    /// Writes a frozen slot but for its state word, and gives that: of the slot's next generation.
+    /// Writes a frozen slot except for its state word, and returns that word, of the slot's next generation.
     pub(super) fn fill(self, fingerprint: Fingerprint, state: State) -> u64 {
         let (word, new_tag) = word::pack(fingerprint.tag, state, self.tag());
-        // Release, with the acquire of `seen`: whoever sees them sees the slot frozen, and so does not find the
-        // state of the counter before still there.
+        // Release, with the acquire of `seen`: a thread that sees these words sees the slot frozen, so it cannot find
+        // the former counter's state.
         let [position, tag, _] = self.0;
         position.store(fingerprint.position, Ordering::Release);
         tag.store(new_tag, Ordering::Release);
@@ -117,7 +115,7 @@ impl<'a> Slot<'a> {
     /// Empties a frozen slot.
     pub(super) fn clear(self) {
         let emptied = word::emptied(self.tag());
-        // Relaxed: no counter has position 0, so nobody takes the slot for its own.
+        // Relaxed: no counter has position 0, so no search finds the slot.
         let [position, tag, _] = self.0;
         position.store(0, Ordering::Relaxed);
         tag.store(emptied, Ordering::Relaxed);

@@ -7,14 +7,13 @@
 //!  row 0 of shard 0 │ row 0 of shard 1 │ … │ row 1 of shard 0 │ row 1 of shard 1 │ …
 //! ```
 //!
-//! Shards grow at about the same pace, because hashing spreads counters evenly. So what is in use is the front
-//! of the memory, and what lies behind has never been touched: it is reserved zeroed, and the operating system
-//! backs it with memory page by page as shards grow into it. Nothing is ever moved to another place for growth
-//! but the counters of one shard.
+//! Shards grow at about the same pace, because hashing spreads counters evenly. So the front of the memory is in use
+//! and the rest has never been touched: it is reserved zeroed, and the operating system backs it page by page as shards
+//! grow into it. Growth moves only the counters of one shard.
 
 use super::slot::Words;
 
-/// Slots by which a shard grows. Few in tests, so that counters are in each other's way.
+/// Slots by which a shard grows. Few in tests, so that counters collide.
 pub(super) const ROW: usize = if LOOM {
     2
 } else if cfg!(test) {
@@ -32,7 +31,7 @@ pub(super) const ROWS: usize = if LOOM {
     16
 };
 
-/// Loom goes through all orders of all steps, so there must not be many.
+/// Loom tries all orders of all steps, so there must be few.
 const LOOM: bool = cfg!(all(test, tollgate_loom));
 
 /// The memory that a shard's slots can take, in bytes.
@@ -45,7 +44,7 @@ pub(super) struct Slots {
 }
 
 impl Slots {
-    /// `None` if there is no address space for so many shards.
+    /// `None` if there is no address space for this many shards.
     pub(super) fn new(shards: usize) -> Option<Self> {
         Some(Self { words: zeroed(shards.checked_mul(ROWS * ROW)?)?, shards })
     }
@@ -58,7 +57,7 @@ impl Slots {
     }
 }
 
-/// Zeroed by the allocator, which has such memory from the operating system and need not touch it.
+/// The allocator gets zeroed memory from the operating system, so it need not touch it.
 #[cfg(not(all(test, any(tollgate_loom, tollgate_shuttle))))]
 fn zeroed(slots: usize) -> Option<Box<[Words]>> {
     bytemuck::try_zeroed_slice_box(slots).ok()

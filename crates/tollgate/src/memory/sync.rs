@@ -9,11 +9,11 @@ pub(super) use loom::sync::atomic::{AtomicI64, AtomicU32, AtomicU64, AtomicUsize
 #[cfg(all(test, tollgate_shuttle))]
 pub(super) use shuttle::sync::atomic::{AtomicI64, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence};
 
-/// Whether loom or shuttle decides who goes on: then each run needs the same keys.
+/// Whether loom or shuttle schedules the threads: then each run needs the same keys.
 pub(super) const MODELLED: bool = cfg!(all(test, any(tollgate_loom, tollgate_shuttle)));
 
-/// Waits a little for another thread's few instructions: a processor's pause at first, twice as many each time, then the
-/// rest of the time slice, because the other thread may not be running.
+/// Waits briefly for a few instructions of another thread: first with pauses of the processor, twice as many each time,
+/// then by yielding, because the other thread may not be running.
 #[derive(Default)]
 pub(super) struct Backoff(u32);
 

@@ -1,4 +1,4 @@
-//! All shards, and how many counters they may hold together.
+//! The table: all shards, and the cap on their counters.
 
 use std::mem::size_of;
 
@@ -14,13 +14,13 @@ use super::sync::{AtomicI64, AtomicUsize, Backoff, MODELLED, Ordering};
 use super::word::{is_compact, state};
 use crate::{Counter, Timestamp};
 
-/// Counters for which a shard is planned under a cap on counters, of the 992 that it can hold: 62 % of its slots, so that
-/// most counters are where they should be.
+/// Counters for which a shard is planned under a cap on counters, of the 992 that it can hold: 62 % of its slots, so
+/// that most counters are in their places.
 const PLANNED: usize = ROW * ROWS * 5 / 8;
 
-/// Counters for which a shard is planned under a cap on memory: as many as it holds before counters are far from where
-/// they should be. Hashing fills shards unevenly, by 28 counters more or less. So one of them can be full before the cap
-/// is reached only if it is off by nearly seven times that, which has a chance of less than 10^-10.
+/// Counters for which a shard is planned under a cap on memory: as many as it holds before counters are far from their
+/// places. Hashing fills shards unevenly, by 28 counters more or less. So one of them can be full before the cap is
+/// reached only if it is off by nearly seven times that, which has a chance of less than 10^-10.
 const PLANNED_BY_BYTES: usize = if MODELLED { FULL } else { ROW * ROWS * 25 / 32 };
 
 pub(super) struct Table {
@@ -30,9 +30,9 @@ pub(super) struct Table {
     /// Counters held, those of closed windows included until their slots are needed.
     counters: AtomicUsize,
     max_counters: usize,
-    /// The shard where closed counters are looked for next when the cap is reached.
+    /// The shard that is searched next for closed counters when the cap is reached.
     hand: AtomicUsize,
-    /// When all shards were looked through for closed counters in vain, in Unix milliseconds.
+    /// When a search for closed counters in all shards last found none, in Unix milliseconds.
     looked_through: AtomicI64,
     pub(super) names: Option<Names>,
 }
@@ -41,14 +41,14 @@ pub(super) struct Table {
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Cap {
     Counters(usize),
-    /// Of memory, the table's own headers included.
+    /// Bytes of memory, including the table's own headers.
     Bytes(usize),
 }
 
 impl Table {
     /// # Panics
     ///
-    /// If there is no address space for that.
+    /// If there is no address space for it.
     pub(super) fn new(cap: Cap, naming: Naming) -> Self {
         let (shards, max_counters) = match cap {
             Cap::Counters(counters) => (counters.div_ceil(PLANNED).max(1), counters),
@@ -57,7 +57,7 @@ impl Table {
                 (shards, shards * PLANNED_BY_BYTES)
             }
         };
-        // Fingerprints tell apart so many shards.
+        // Fingerprints distinguish this many shards.
         let has_space = u32::try_from(shards).is_ok();
         let slots = has_space.then(|| Slots::new(shards)).flatten();
         let headers = slots.is_some().then(|| reserved(shards, Header::default)).flatten();
@@ -91,11 +91,11 @@ impl Table {
         fingerprint.shard(self.headers.len())
     }
 
-    /// Asks for the memory of all these counters before any of it is waited for. Nothing is computed in between that
-    /// would keep a processor from asking for the next one.
+    /// Requests the memory of all these counters before it waits for any. It computes nothing in between, so that the
+    /// processor can request the next one.
     #[inline(always)]
     pub(super) fn touch(&self, fingerprints: &[Fingerprint]) {
-        // It changes no outcome, and every load multiplies the orders that a model tries.
+        // It changes no outcome, and every load multiplies the orders that a model has to try.
         if !MODELLED {
             let touched = fingerprints.iter().map(|fingerprint| self.shard(*fingerprint).touch(*fingerprint));
             std::hint::black_box(touched.fold(0, std::ops::BitXor::bitxor));
@@ -157,7 +157,7 @@ impl Table {
         self.max_counters
     }
 
-    /// Takes room for `taken` more counters, if there is room for `asked` of them.
+    /// Reserves room for `taken` more counters, if there is room for `asked` of them.
     pub(super) fn take_counters(&self, asked: usize, taken: usize) -> bool {
         let fits = |counters: usize| counters.checked_add(asked).is_some_and(|sum| sum <= self.max_counters);
         // Relaxed, here and below: the count guards no other memory.
@@ -169,7 +169,7 @@ impl Table {
         }
     }
 
-    /// Takes note of counters of a shard that were dropped, and tells of them.
+    /// Records dropped counters of a shard, and queues them for the hook.
     pub(super) fn tell_of_dropped(&self, shard: usize, guard: &Guard<'_>, dropped: &Dropped) {
         let closed = self.note_dropped(shard, guard, dropped);
         if let Some(names) = &self.names {
@@ -177,15 +177,15 @@ impl Table {
         }
     }
 
-    /// Takes note of counters of a shard that were dropped, and gives those that had used something under their names.
+    /// Records dropped counters of a shard, and returns those with usage by their names.
     ///
-    /// The names go while the shard is still locked: one that came again in between would lose its name.
+    /// The names are removed while the shard is locked: a counter that came again in between would lose its name.
     fn note_dropped(&self, shard: usize, _locked: &Guard<'_>, dropped: &Dropped) -> Vec<NamedCounter> {
         self.give_back_counters(dropped.count);
         self.names.as_ref().map(|names| names.take(shard, &dropped.counters)).unwrap_or_default()
     }
 
-    /// Drops the counters whose windows have closed, and gives them under their names.
+    /// Drops the counters whose windows have closed, and returns them with their names.
     pub(super) fn drop_closed(&self, now: Timestamp) -> Vec<NamedCounter> {
         let may_hold_closed = |index: &usize| self.shard_at(*index).may_hold_closed(now);
         let drop_closed = |index: usize| {
@@ -195,11 +195,11 @@ impl Table {
         (0..self.headers.len()).filter(may_hold_closed).flat_map(drop_closed).collect()
     }
 
-    /// Drops the counters of one shard whose windows have closed, whichever has some. Says whether one had.
+    /// Drops the closed counters of the first shard that has some. Returns whether one had.
     ///
-    /// If all shards were looked through in vain, that takes long in a large table: then not again for a while, in which a
-    /// counter that closes makes room in its own shard alone. That is a millisecond for each ten thousand counters, so
-    /// looking takes some three hundredths of the time of one thread at most.
+    /// A search through all shards of a large table takes long. If it finds none, there is no other search for a while,
+    /// in which a counter that closes makes room only in its own shard. The pause is a millisecond for each ten
+    /// thousand counters, so searches take at most some 3 % of one thread's time.
     pub(super) fn make_room_anywhere(&self, now: Timestamp) -> bool {
         let shards = self.headers.len();
         let pause = (shards / 16) as i64;
@@ -241,14 +241,14 @@ impl Table {
     }
 }
 
-/// What was found of a counter without the lock.
+/// The result of a search without the lock.
 pub(super) struct Unlocked<'a> {
     pub(super) stored: Stored,
     /// Its slot, if the state is compact.
     pub(super) compact: Option<Seen<'a>>,
 }
 
-/// So many values, if there is memory for them.
+/// Allocates this many values, if there is memory for them.
 pub(super) fn reserved<T>(count: usize, value: impl FnMut() -> T) -> Option<Box<[T]>> {
     let mut values = Vec::new();
     values.try_reserve_exact(count).ok()?;
@@ -267,7 +267,7 @@ impl<'a> Guards<'a> {
 
     /// The guard of a shard that was locked.
     pub(super) fn of(&self, shard: usize) -> &Guard<'a> {
-        // Every fingerprint of the step has its shard here; the first stands in for what cannot be.
+        // Every fingerprint of the step has its shard here; the first is only a default for the compiler.
         self.0.iter().find(|(index, _)| *index == shard).map_or(&self.0[0].1, |(_, guard)| guard)
     }
 }

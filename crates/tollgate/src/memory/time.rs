@@ -1,13 +1,12 @@
-//! The time of a store: which of its clock's two readings a step takes.
+//! The time of a store: which of the clock's two readings a step uses.
 //!
-//! The coarse reading lags: by a tick as a rule, by more when the machine was busy at the tick. A step decides by one
-//! reading, which it takes last, when nobody can change its counters any more or whoever does so is noticed. It takes
-//! the coarse one where nothing is near that the lag could hide, and the precise one
+//! The coarse reading lags, usually by a tick, and by more if the machine was busy. A step decides by one reading,
+//! which it takes last, when no other thread can change its counters unnoticed. It uses the coarse one unless the lag
+//! could matter, and the precise one
 //!
 //! - for windows shorter than 250 ticks;
-//! - in the last 12 ticks of a window, which may be over, whether the counter is there or would be opened;
-//! - where a window has not begun, or begins, by the coarse reading: a finer one has opened it, or it starts at its
-//!   first unit.
+//! - in the last 12 ticks of a window, which may be over, with or without a counter;
+//! - if a window starts now or later by the coarse reading: a precise one opened it, or its first unit starts it.
 //!
 //! Room is made by the coarse reading alone, whatever decides. So no step drops a counter that another one still counts.
 
@@ -19,14 +18,14 @@ use crate::{Charge, Clock, Timestamp};
 /// The shortest window that the coarse clock serves, in ticks: one second where a tick is 4 ms.
 const SHORTEST: u64 = 250;
 
-/// How much a coarse reading may lag, in ticks, before a unit is counted in a window that is over.
+/// The lag of a coarse reading, in ticks, up to which no unit is counted in a window that is over.
 const DOUBTED: u64 = 12;
 
 pub(super) struct Time<C> {
     clock: C,
     /// The shortest window that coarse readings serve, in milliseconds.
     shortest: u64,
-    /// How long before the end of a window a coarse reading is doubted, in milliseconds.
+    /// How long before a window's end the coarse reading is not used, in milliseconds.
     doubted: u64,
 }
 
@@ -61,8 +60,8 @@ impl<C: Clock> Time<C> {
         self.decide(lengths.min(), decide)
     }
 
-    /// Decides by one reading, for windows of which the shortest is that long, in milliseconds. Days and longer units of
-    /// a calendar have no fixed length, and are long enough for any clock.
+    /// Decides by one reading. `shortest` is the length of the shortest window, in milliseconds. Days and longer units
+    /// of a calendar have no fixed length, and are long enough for any clock.
     fn decide<T: AsRef<[Outcome]>>(&self, shortest: Option<u64>, decide: impl Fn(Timestamp) -> T) -> T {
         if shortest.is_none_or(|shortest| self.is_coarse_enough(shortest)) {
             let outcomes = decide(self.coarse());
@@ -79,7 +78,7 @@ impl<C: Clock> Time<C> {
         length >= self.shortest
     }
 
-    /// Whether a precise reading might decide otherwise than the coarse one that did.
+    /// Whether a precise reading might decide differently.
     #[inline(always)]
     pub(super) fn doubts(&self, Outcome { now, standing, .. }: &Outcome) -> bool {
         let window = standing.window;

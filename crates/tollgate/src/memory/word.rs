@@ -1,6 +1,6 @@
-//! What a slot says of its counter, packed into two words.
+//! The state of a counter in its slot, packed into two words.
 //!
-//! The state word says which of these it is by where it lies:
+//! The state word is one of these:
 //!
 //! ```text
 //!  0                  empty: never used
@@ -10,7 +10,7 @@
 //!  all ones           frozen: another thread is at it
 //! ```
 //!
-//! The tag word has 16 bits of the fingerprint, and below them what changes under the shard's lock alone:
+//! The tag word has 16 bits of the fingerprint. The bits below change only under the shard's lock:
 //!
 //! ```text
 //!  tag (16) │ lead (10) │ era (20) │ generation (18)      compact
@@ -18,11 +18,11 @@
 //! ```
 //!
 //! In a compact state, everything that a charge changes is in one word, so one compare-and-swap decides. The window ends
-//! `lead` milliseconds before the second `era * 2^14 + second` of Unix time. For thirteen hours at least, windows follow
+//! `lead` milliseconds before the second `era * 2^14 + second` of Unix time. For at least thirteen hours, windows follow
 //! each other in one era; then, or if windows are longer, the next one is written under the lock. It fits counts below
-//! 2^32; larger ones are wide: just as small, but changed under the lock alone.
+//! 2^32; larger ones are wide: as small, but changed only under the lock.
 //!
-//! Other kinds of quota may put what they like into the lower 32 bits of a compact word.
+//! Other kinds of quota may use the lower 32 bits of a compact word as they like.
 
 use super::fixed_window::State;
 use crate::Timestamp;
@@ -31,16 +31,16 @@ pub(super) const EMPTY: u64 = 0;
 pub(super) const FREE: u64 = 1;
 pub(super) const FROZEN: u64 = u64::MAX;
 
-/// So many generations a state word tells apart.
+/// The number of generations that a state word distinguishes.
 pub(super) const GENERATIONS: u64 = 1 << 15;
-/// So many a tag word tells apart.
+/// The number that a tag word distinguishes.
 pub(super) const TAG_GENERATIONS: u64 = 1 << ERA_SHIFT;
 
 const SECOND_SHIFT: u32 = 47;
 const GENERATION_SHIFT: u32 = 32;
 const COMPACT_USED: u64 = 1 << 32;
 const FIRST_SECOND: u64 = 1 << 16;
-/// One less than there is room for: a frozen slot has the last.
+/// One less than fits: a frozen slot has the last.
 const LAST_SECOND: u64 = (1 << 17) - 2;
 /// The least compact word.
 const COMPACT: u64 = FIRST_SECOND << SECOND_SHIFT;
@@ -50,7 +50,7 @@ const LEAD_SHIFT: u32 = 38;
 const ERA_SHIFT: u32 = 18;
 /// An era has this power of two seconds.
 const ERA: u32 = 14;
-/// Eras before and after 1970 that the tag word has room for: 272 years.
+/// The eras before and after 1970 that fit into the tag word: 272 years.
 const ERAS: i64 = 1 << 19;
 
 const WIDE: u64 = 1 << 60;
@@ -59,11 +59,11 @@ const WIDE_END_BITS: u32 = 30;
 /// Wide ends are counted from this far before 1970, in milliseconds: 17,839 years.
 const WIDE_ORIGIN: i64 = 1 << 49;
 
-/// The earliest and the latest time that a store keeps, in Unix milliseconds: before and after these years its clock
-/// stands still. So a window that ends beyond what a slot can say is never taken for one that has closed.
+/// The earliest and the latest time that a store keeps, in Unix milliseconds: outside of them its clock stands still.
+/// So a window that ends later than a slot can express never looks closed.
 const REACH: (i64, i64) = (-WIDE_ORIGIN / 2, WIDE_ORIGIN / 2);
 
-/// The time as far as a store can keep it.
+/// The time, limited to the range of a store.
 pub(super) fn clamp(now: Timestamp) -> Timestamp {
     // As `Ord::clamp`, without its check that the bounds are in order.
     Timestamp::from_unix_millis(now.as_unix_millis().max(REACH.0).min(REACH.1))
@@ -75,18 +75,18 @@ pub(super) const fn is_compact(word: u64) -> bool {
     COMPACT <= word && word < FROZEN
 }
 
-/// Whether the state word says what a counter holds.
+/// Whether the state word belongs to a counter.
 pub(super) const fn is_held(word: u64) -> bool {
     WIDE <= word && word < FROZEN
 }
 
-/// Whether both words are of one generation, which for a compact state is known.
+/// Whether both words are of the same generation; a compact state always has one.
 #[inline(always)]
 pub(super) const fn is_one_generation(word: u64, tag: u64) -> bool {
     (word >> GENERATION_SHIFT ^ tag) & (GENERATIONS - 1) == 0
 }
 
-/// What a compact word says, with its tag word.
+/// The state in a compact word and its tag word.
 #[inline(always)]
 pub(super) const fn open(word: u64, tag: u64) -> State {
     let second = (era(tag) << ERA) + (word >> SECOND_SHIFT).cast_signed();
@@ -94,7 +94,7 @@ pub(super) const fn open(word: u64, tag: u64) -> State {
     State { used: word & (COMPACT_USED - 1), end }
 }
 
-/// What both words say, if a counter is there.
+/// The state in both words, if there is a counter.
 pub(super) const fn state(word: u64, tag: u64) -> Option<State> {
     if is_compact(word) {
         return Some(open(word, tag));
@@ -108,28 +108,29 @@ pub(super) const fn state(word: u64, tag: u64) -> Option<State> {
     Some(State { used, end: Timestamp::from_unix_millis(end) })
 }
 
-/// A compact word with so many more units used, if they fit.
+/// Returns a compact word with this many more units used, if they fit.
 #[inline(always)]
 pub(super) const fn add_used(word: u64, units: u64) -> Option<u64> {
-    // Carried into the generation, the sum would stand for another state.
+    // A carry into the generation would make it another state.
     if (word & (COMPACT_USED - 1)) + units < COMPACT_USED { Some(word + units) } else { None }
 }
 
-/// The compact word that comes after this one for this state, if the tag word can stay.
+/// Returns the next compact word for this state, if the tag word can stay.
 pub(super) fn succeed(word: u64, tag: u64, state: State) -> Option<u64> {
     let (second, lead_of_end) = second_and_lead(state.end);
     let compact = compact(second - (era(tag) << ERA), word >> GENERATION_SHIFT, state.used);
     compact.filter(|_| lead(tag) == lead_of_end)
 }
 
-/// The words of this state and this part of a fingerprint in a slot that has had this tag word: of the next generation.
+/// Returns the words of this state and this part of a fingerprint in a slot that had this tag word, in the next
+/// generation.
 ///
-/// A word that a thread has read of one counter never comes to stand for another one, or for the same one in another
-/// window, unless the slot goes through all [`GENERATIONS`] meanwhile, which [`generations`] tells.
+/// A word that a thread has read never comes to mean another counter or window, unless the slot goes through all
+/// [`GENERATIONS`] meanwhile, which [`generations`] shows.
 pub(super) fn pack(kept_tag: u64, state: State, tag_before: u64) -> (u64, u64) {
     let generation = (tag_before + 1) & (TAG_GENERATIONS - 1);
     let (second, lead) = second_and_lead(state.end);
-    // So that there is room for as many seconds as can be.
+    // This leaves room for as many seconds as possible.
     let era = (second - FIRST_SECOND.cast_signed()) >> ERA;
     let (word, below) = match compact(second - (era << ERA), generation, state.used) {
         Some(word) if (-ERAS..ERAS).contains(&era) => {
@@ -141,12 +142,12 @@ pub(super) fn pack(kept_tag: u64, state: State, tag_before: u64) -> (u64, u64) {
     (word, kept_tag << TAG_SHIFT | below)
 }
 
-/// The tag word of a slot without a counter: it keeps the generation alone.
+/// The tag word of a slot without a counter: only the generation is kept.
 pub(super) const fn emptied(tag: u64) -> u64 {
     tag & (TAG_GENERATIONS - 1)
 }
 
-/// How many generations a slot has gone through from one tag word to another, modulo [`TAG_GENERATIONS`].
+/// The number of generations that a slot went through from one tag word to another, modulo [`TAG_GENERATIONS`].
 pub(super) const fn generations(from: u64, to: u64) -> u64 {
     to.wrapping_sub(from) & (TAG_GENERATIONS - 1)
 }
@@ -166,7 +167,7 @@ fn wide(state: State, generation: u64) -> (u64, u64) {
     (word, below << ERA_SHIFT | generation)
 }
 
-/// The second in which a window ends, rounded up, and how many milliseconds it ends before that.
+/// The second of a window's end, rounded up, and the milliseconds from the end to it.
 fn second_and_lead(end: Timestamp) -> (i64, u64) {
     let second = end.as_unix_millis().div_euclid(1000) + i64::from(end.as_unix_millis().rem_euclid(1000) > 0);
     (second, (second * 1000 - end.as_unix_millis()).cast_unsigned())
@@ -203,7 +204,7 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig { failure_persistence: None, ..Default::default() })]
 
-        /// Whatever a counter can hold comes back, beside the fingerprint's bits and in the next generation.
+        /// Every state of a counter can be read back, with the fingerprint's bits and in the next generation.
         #[test]
         fn states_come_back(
             used in prop_oneof![0..5_u64, (1_u64 << 32) - 2..(1 << 32) + 2, 0..=Quota::MAX_LIMIT],
@@ -221,8 +222,7 @@ mod tests {
             prop_assert!(!is_compact(word) || is_one_generation(word, tag));
         }
 
-        /// A window's successor is found in one word where the fraction of the second is the same, for at least
-        /// thirteen hours.
+        /// A window's successor needs one word if the fraction of the second is the same, for at least thirteen hours.
         #[test]
         fn a_window_is_followed_by_others_in_the_same_era(end in NOW - YEAR..NOW + YEAR, later in 0..13 * 3_600_i64) {
             let (word, tag) = pack(0, state_of(7, end), 0);
@@ -286,7 +286,7 @@ mod tests {
         }
     }
 
-    /// After some 582 days of uptime no state fitted one word any more.
+    /// After some 582 days of uptime, no state fit into one word.
     #[test]
     fn states_are_compact_however_late_it_is() {
         for year in -200..200 {

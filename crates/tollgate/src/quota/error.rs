@@ -1,4 +1,4 @@
-//! What can be wrong with a quota, and where in its text.
+//! Errors of quotas, with their places in the text.
 
 use std::fmt;
 use std::ops::Range;
@@ -9,7 +9,7 @@ use super::Quota;
 
 /// An invalid or conflicting quota: what is wrong, and where in the text if it was parsed.
 ///
-/// Always the caller's fault; trying again does not help.
+/// Always the caller's fault; a retry does not help.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct QuotaError {
     kind: QuotaErrorKind,
@@ -29,10 +29,10 @@ pub enum QuotaErrorKind {
     /// The limit is above 2^40 - 1.
     #[error("the limit is above 1099511627775 (2^40 - 1)")]
     LimitTooLarge,
-    /// The text has several quotas, and one is expected.
+    /// The text has several quotas where one is expected.
     #[error("expected one quota, found several")]
     Several,
-    /// The text is a rate of nginx, which is a bucket.
+    /// The text is an nginx rate, which is a bucket.
     #[error("nginx's `10r/s` is a bucket, which spaces requests evenly; ten in each second are 10/1s")]
     Bucket,
     /// The window does not start with a whole number or a unit.
@@ -50,13 +50,13 @@ pub enum QuotaErrorKind {
     /// Months and years have no fixed length.
     #[error("a month or year has no fixed length: name a time zone, such as 100/month@UTC")]
     NeedsZone,
-    /// A time zone goes with one calendar unit only.
-    #[error("a time zone goes with day, week, month or year, such as 100/day@Europe/Berlin")]
+    /// A time zone needs a single calendar unit.
+    #[error("a time zone needs day, week, month or year, such as 100/day@Europe/Berlin")]
     ZoneNeedsCalendarUnit,
-    /// What follows `@` is neither an anchor nor a known time zone.
+    /// The text after `@` is neither an anchor nor a known time zone.
     #[error("neither an anchor (epoch, staggered, first_hit) nor a known time zone, such as Europe/Berlin")]
     UnknownAnchor,
-    /// What follows `@` is nearly an anchor: this one.
+    /// The text after `@` resembles this anchor.
     #[error("unknown anchor: did you mean {0}?")]
     MisspeltAnchor(&'static str),
     /// The time zone database does not know the zone.
@@ -65,7 +65,7 @@ pub enum QuotaErrorKind {
     /// Calendar windows are not compiled in.
     #[error("calendar windows need the feature `calendar` of crate tollgate")]
     CalendarDisabled,
-    /// A calendar's windows start where the calendar says.
+    /// Calendar windows cannot have another anchor.
     #[error("a calendar quota has no other anchor, and no other quota has a calendar's")]
     CalendarAnchor,
     /// A limiter was given no quota.
@@ -79,7 +79,7 @@ pub enum QuotaErrorKind {
 /// What the error is about.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Subject {
-    /// A value that was no text.
+    /// A value that is not a text.
     Value,
     /// A part of a text.
     Text(Box<str>, Range<usize>),
@@ -103,7 +103,7 @@ impl QuotaError {
         self.kind
     }
 
-    /// The bytes of the text that are wrong, if the quota was read from one; empty where something is missing.
+    /// The range of the text that is wrong, if the quota was parsed; empty if something is missing there.
     #[must_use]
     pub fn range(&self) -> Option<Range<usize>> {
         match &self.subject {

@@ -1,7 +1,7 @@
-//! What is allowed: a limit, the length of a window and where windows start.
+//! Quotas: a limit, the length of its windows and where they start.
 //!
-//! A [`Quota`] is a checked value: once it exists it is valid, and everything behind it can rely on the
-//! bounds. How it is written and read is in `text`, what can be wrong with it in `error`.
+//! A [`Quota`] is checked when it is made, so all other code can rely on its bounds. `text` parses and prints it;
+//! `error` has its errors.
 
 mod error;
 #[cfg(feature = "serde")]
@@ -21,7 +21,7 @@ const MINUTE: u64 = 60 * SECOND;
 const HOUR: u64 = 60 * MINUTE;
 const DAY: u64 = 24 * HOUR;
 
-/// At most this much in each window: a limit, a window length and an anchor.
+/// A limit on the units in each window: a number, a window length and an anchor.
 ///
 /// `Quota::per_minute(5)` is five units in each minute. The written form is `5/1m`, and reading what was
 /// written gives the same quota:
@@ -38,8 +38,7 @@ const DAY: u64 = 24 * HOUR;
 ///
 /// [`Quota::list`] reads several, `10/minute;100/hour`.
 ///
-/// The last of the table needs the feature `calendar`; `week`, which then starts on Monday, `month` and `year` go with a zone
-/// as well.
+/// The last row needs the feature `calendar`. `week` (from Monday), `month` and `year` work with a zone as well.
 ///
 /// # Examples
 ///
@@ -65,7 +64,7 @@ pub struct Quota {
     windows: Windows,
 }
 
-/// How time is cut; lengths in milliseconds.
+/// The kind of windows; lengths in milliseconds.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) enum Windows {
     Epoch(u64),
@@ -82,8 +81,8 @@ pub enum Anchor {
     /// At multiples of the length since 1970-01-01 00:00 UTC: minutes and hours as the clock shows them.
     #[default]
     Epoch,
-    /// As `Epoch`, shifted for each key by the XXH64 (seed 0) of its canonical bytes modulo the length, so
-    /// that not every key resets at the same instant. Every process and store finds the same shift.
+    /// As `Epoch`, but shifted for each key by the XXH64 (seed 0) of its canonical bytes modulo the length, so that
+    /// keys reset at different instants. Every process and store computes the same shift.
     Staggered,
     /// At a key's first charged unit; later ones do not extend the window. Until then a peek answers as if
     /// the window opened now.
@@ -98,7 +97,7 @@ pub enum Anchor {
 pub enum WindowLength {
     /// Always this long, 1 ms to 10 years.
     Fixed(Duration),
-    /// As long as the calendar makes it.
+    /// The length that the calendar gives it.
     Calendar(CalendarUnit),
 }
 
@@ -126,7 +125,7 @@ impl Quota {
     /// The longest window: 3,653 days, as many as any ten calendar years have at most.
     pub const MAX_WINDOW: Duration = Duration::from_millis(3_653 * DAY);
 
-    /// This many in each window of this length, aligned to the epoch. Limit 0 denies everything.
+    /// Makes a quota with windows of this length, aligned to the epoch. Limit 0 denies everything.
     ///
     /// # Errors
     ///
@@ -174,12 +173,12 @@ impl Quota {
         Self { limit: limit as u64, windows: Windows::Epoch(DAY) }
     }
 
-    /// This many in each day, week, month or year of an IANA time zone, such as `Europe/Berlin`.
+    /// Makes a quota for each day, week, month or year of an IANA time zone, such as `Europe/Berlin`.
     ///
     /// # Errors
     ///
-    /// If the limit is above [`MAX_LIMIT`](Self::MAX_LIMIT), or the time zone database does not know the zone.
-    /// Names whose meaning depends on the machine, such as `localtime`, are no zones.
+    /// If the limit is above [`MAX_LIMIT`](Self::MAX_LIMIT), or the time zone database does not know the zone. Names
+    /// whose meaning depends on the machine, such as `localtime`, are not accepted.
     #[cfg(feature = "calendar")]
     pub fn calendar(limit: u64, unit: CalendarUnit, zone: &str) -> Result<Self, QuotaError> {
         if limit > Self::MAX_LIMIT {
@@ -189,7 +188,7 @@ impl Quota {
         Ok(Self { limit, windows: Windows::Calendar(calendar) })
     }
 
-    /// The same length with another anchor.
+    /// Returns the quota with another anchor.
     ///
     /// # Errors
     ///
@@ -207,7 +206,7 @@ impl Quota {
         Ok(Self { limit: self.limit, windows })
     }
 
-    /// The same windows with another limit. Counters are kept: they belong to the windows, not to the limit.
+    /// Returns the quota with another limit. Counters are kept: they belong to the windows, not to the limit.
     ///
     /// # Errors
     ///
@@ -219,12 +218,12 @@ impl Quota {
         Ok(Self { limit, ..self })
     }
 
-    /// The same windows with another limit, at most [`MAX_LIMIT`](Self::MAX_LIMIT).
+    /// Returns the quota with another limit, at most [`MAX_LIMIT`](Self::MAX_LIMIT).
     pub(crate) fn with_limit_up_to_max(&self, limit: u64) -> Self {
         Self { limit: limit.min(Self::MAX_LIMIT), windows: self.windows.clone() }
     }
 
-    /// The same windows with this share of the limit, which is at most the whole of it.
+    /// Returns the quota with this share of its limit.
     pub(crate) fn with_share(&self, share: LocalShare) -> Self {
         Self { limit: share.of(self.limit), windows: self.windows.clone() }
     }
@@ -271,7 +270,7 @@ impl Quota {
 
     /// The window of this key that holds `now`.
     ///
-    /// For [`Anchor::FirstHit`], whose windows only a store knows, the one that would open now.
+    /// For [`Anchor::FirstHit`], whose windows only a store knows, it is the one that would open now.
     #[must_use]
     pub fn window_at(&self, key: &Key<'_>, now: Timestamp) -> Window {
         match &self.windows {

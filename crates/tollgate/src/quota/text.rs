@@ -1,7 +1,7 @@
 //! The written form of a quota: `limit/window` or `limit per window`, then `@anchor` or `@zone`.
 //!
-//! The forms of other limiters are read where they mean the same: `10/minute;100/hour` of Flask-Limiter, `5-S` of
-//! ulule/limiter, `5/m` of django-ratelimit. They are printed in ours.
+//! The notations of other limiters are read if they mean the same: `10/minute;100/hour` of Flask-Limiter, `5-S` of
+//! ulule/limiter, `5/m` of django-ratelimit. They are printed in our own form.
 
 use std::fmt;
 use std::ops::Range;
@@ -26,7 +26,7 @@ impl Quota {
     ///
     /// # Errors
     ///
-    /// If one of them cannot be read. An empty text is none.
+    /// If one of them cannot be read. An empty text is an error.
     ///
     /// # Examples
     ///
@@ -45,7 +45,7 @@ impl Quota {
     }
 
     fn read(whole: &Part<'_>) -> Result<Self, QuotaError> {
-        // The anchor goes first: the name of a zone may hold a `/` as well.
+        // The anchor is split off first, because a zone's name may contain a `/` as well.
         let (amount, anchor) = match whole.split_once("@") {
             Some((amount, anchor)) => (amount, Some(anchor.trim())),
             None => (whole.clone(), None),
@@ -111,7 +111,7 @@ fn named_anchor(name: &str) -> Option<Anchor> {
     }
 }
 
-/// The anchor whose name this nearly is: in capitals, with another joint or none, without its ending.
+/// The anchor that this resembles: in capitals, with another separator or none, or abbreviated.
 fn meant_anchor(name: &str) -> Option<&'static str> {
     match name.to_ascii_lowercase().replace(['-', '_', ' '], "").as_str() {
         "epoch" => Some("epoch"),
@@ -122,7 +122,7 @@ fn meant_anchor(name: &str) -> Option<&'static str> {
 }
 
 impl CalendarUnit {
-    /// As it is written in a quota.
+    /// Its written form.
     #[cfg(feature = "calendar")]
     pub(crate) const fn name(self) -> &'static str {
         match self {
@@ -134,7 +134,7 @@ impl CalendarUnit {
     }
 }
 
-/// A piece of the quota's text that knows where it stands.
+/// A piece of the quota's text with its position.
 #[derive(Clone)]
 struct Part<'a> {
     text: &'a str,
@@ -169,8 +169,8 @@ impl<'a> Part<'a> {
         })
     }
 
-    /// `5-S`, `10-M`, `1000-H` and `2000-D`: letters stand for units, whatever their case. The letter that is read as a
-    /// unit is the one of our own that means the same.
+    /// `5-S`, `10-M`, `1000-H` and `2000-D`: letters stand for units, whatever their case. The letter is replaced by
+    /// our own letter for the unit.
     fn limit_and_letter(&self) -> Option<(Self, Self)> {
         let (limit, letter) = self.split_once("-")?;
         let unit = match letter.as_str() {
@@ -190,7 +190,7 @@ impl<'a> Part<'a> {
             .is_some_and(|limit| limit.bytes().all(|byte| byte.is_ascii_digit()) && !limit.is_empty())
     }
 
-    /// Digits alone; a value that does not fit is as large as can be, and so above every bound.
+    /// Only digits. A value that does not fit becomes the largest number, which is above every bound.
     fn number(&self) -> Option<u64> {
         let digits = self.as_str();
         let whole = !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit());
@@ -239,10 +239,10 @@ impl<'a> Length<'a> {
         Quota::from_millis(limit, millis).map_err(|error| self.whole.error(error.kind()))
     }
 
-    /// What follows `@` is no anchor, so it must be a zone, and then the window must be one calendar unit.
+    /// The text after `@` is not an anchor, so it must be a zone, and the window a single calendar unit.
     fn calendar(&self, limit: u64, zone: &Part<'_>) -> Result<Quota, QuotaError> {
         let (Unit::Calendar(unit) | Unit::Fixed(_, Some(unit))) = self.unit else {
-            // `5/1m@first` is a misspelt anchor more likely than a zone in the wrong place.
+            // `5/1m@first` is more likely a misspelt anchor than a misplaced zone.
             let looks_like_zone = zone.as_str().contains('/') || zone.as_str() == "UTC";
             let kind = if looks_like_zone {
                 QuotaErrorKind::ZoneNeedsCalendarUnit

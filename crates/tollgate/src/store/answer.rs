@@ -8,7 +8,7 @@ use pin_project_lite::pin_project;
 
 /// The answer of a store: at once, or as a future.
 ///
-/// Await it. Callers that want to go on without a future where the store answers at once match on it.
+/// Await it, or match on it to avoid a future if the store answers at once.
 ///
 /// ```
 /// use tollgate::{Answer, Charge, Key, MemoryStore, PolicyQuota, Quota, Step, Store};
@@ -17,7 +17,7 @@ use pin_project_lite::pin_project;
 /// let charges = [Charge::new(&quota, &key, 1)];
 /// match store.step(Step::Charge(&charges)) {
 ///     Answer::Now(counted) => assert!(counted?.is_admitted()),
-///     Answer::Later(_) => unreachable!("memory never has to be waited for"),
+///     Answer::Later(_) => unreachable!("a memory store answers at once"),
 /// }
 /// # tollgate_testkit::block_on(async {
 /// let counted = store.step(Step::Charge(&charges)).await?;

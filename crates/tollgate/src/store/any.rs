@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use super::{Answer, Counted, Step, Store, StoreError};
 
-/// Any store: for a field or a function whose type should not depend on the kind of store. Clones share it.
+/// A store of any type, for fields and functions whose types should not depend on the store. Clones share it.
 ///
 /// Only answers that come [`Later`](Answer::Later) are boxed.
 ///

@@ -1,10 +1,10 @@
-//! What a step of a store found and did.
+//! The outcome of a step of a store.
 
 use std::ops::Deref;
 
 use crate::{AnswerError, QuotaState, StoreError};
 
-/// One value for each quota of a step, in the order of its charges; a single one is held in place.
+/// One value for each quota of a step, in the order of its charges; a single value is stored inline.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PerQuota<T>(Values<T>);
 
@@ -51,11 +51,11 @@ impl<'a, T> IntoIterator for &'a PerQuota<T> {
     }
 }
 
-/// Where each quota stands after a step.
+/// The states of all quotas after a step.
 pub type Counted = PerQuota<QuotaState>;
 
 impl Counted {
-    /// The states of steps on one counter each, from their answers to one [call](crate::Store::step_each).
+    /// Joins the answers to one [call](crate::Store::step_each) with steps on one counter each.
     ///
     /// # Errors
     ///
@@ -79,7 +79,7 @@ impl Counted {
         }
     }
 
-    /// Whether every quota had room, and so a charge was admitted.
+    /// Whether every quota had room, so that a charge was admitted.
     #[must_use]
     #[inline(always)]
     pub fn is_admitted(&self) -> bool {
@@ -118,8 +118,7 @@ pub(crate) fn only(answer: Result<Counted, StoreError>) -> Result<QuotaState, St
 mod tests {
     use super::*;
 
-    /// The first error decided what was said of all of them: a quota for which the store had no room hid another one
-    /// whose outcome was unknown.
+    /// The first error hid the others: a quota for which the store had no room hid another one with an unknown outcome.
     #[test]
     fn an_unknown_outcome_is_not_hidden_by_another_error() {
         let unknown = StoreError::from(AnswerError::Late);

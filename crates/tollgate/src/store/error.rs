@@ -1,4 +1,4 @@
-//! Why a store could not answer.
+//! The errors of stores.
 
 use std::error::Error;
 use std::fmt;
@@ -6,39 +6,39 @@ use std::sync::Arc;
 
 use thiserror::Error;
 
-/// Why a store could not answer. It is never a denial, and the caller chooses what to do.
+/// The reason why a store could not answer. It is never a denial; the caller chooses what to do.
 ///
 /// Nothing was charged, unless [`may_have_charged`](Self::may_have_charged) is true. No store repeats a charge whose
 /// outcome is unknown.
 #[derive(Debug, Clone)]
 pub enum StoreError {
-    /// The store is in trouble: it cannot be reached, did not answer in time, answered nonsense and the like. The
-    /// cause is the error's [source](Error::source), of a type that the store defines. A retry may help.
+    /// The store is in trouble: it is unreachable, late, answers nonsense or the like. The cause is the error's
+    /// [source](Error::source), of a type that the store defines. A retry may help.
     /// [`OnStoreFailure`](crate::OnStoreFailure) decides how the request is answered.
     #[non_exhaustive]
     Trouble {
         /// The cause.
         source: Arc<dyn Error + Send + Sync>,
-        /// Whether units may have been charged although there is no answer.
+        /// Whether units may have been charged without an answer.
         may_have_charged: bool,
     },
     /// The store can never count this request, whatever its state; the text says why. The fault of the
     /// caller or of the configuration. A retry does not help, and no policy for trouble applies.
     Uncountable(&'static str),
-    /// The store holds as many counters as it may, and none for the key. Counters it holds go on working. A retry
-    /// helps once a window closes. The [guide](crate::guide#when-the-store-is-full) says what to do with it.
+    /// The store holds as many counters as it may, and none for the key. Existing counters keep working. A retry helps
+    /// once a window closes. See the [guide](crate::guide#when-the-store-is-full).
     Full,
 }
 
 /// The store is at its cap and holds no counter for the key: the only error of a store in memory.
 ///
-/// Counters it holds go on working, and a retry helps once a window closes. The
-/// [guide](crate::guide#when-the-store-is-full) says what to do with it.
+/// Existing counters keep working, and a retry helps once a window closes. See the
+/// [guide](crate::guide#when-the-store-is-full).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Error)]
 #[error("the store is full: no room for another counter")]
 pub struct Full;
 
-/// What is wrong with a store's answer, as its caller sees it. Units may have been charged.
+/// A wrong or missing answer, as the caller of the store sees it. Units may have been charged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Error)]
 #[non_exhaustive]
 pub enum AnswerError {
@@ -62,7 +62,7 @@ impl StoreError {
         Self::Trouble { source: Arc::new(source), may_have_charged: true }
     }
 
-    /// The error of a request whose earlier steps were taken: counters were changed, whatever failed.
+    /// Marks the error of a request whose earlier steps were taken: counters were changed.
     #[must_use]
     pub fn after_others(self) -> Self {
         match self {
@@ -71,7 +71,7 @@ impl StoreError {
         }
     }
 
-    /// Whether units may have been charged although there is no answer; or given back or forgotten, if that was asked for.
+    /// Whether units may have been charged without an answer, or given back or forgotten, depending on the step.
     ///
     /// ```
     /// use tollgate::{AnswerError, StoreError};
@@ -115,7 +115,7 @@ impl fmt::Display for StoreError {
 impl Error for StoreError {
     fn source(&self) -> Option<&(dyn Error + 'static)> {
         match self {
-            // The error itself and not the pointer to it, so that it can be downcast.
+            // The error itself and not its pointer, so that it can be downcast.
             Self::Trouble { source, .. } => Some(&**source),
             Self::Uncountable(_) | Self::Full => None,
         }

@@ -1,7 +1,7 @@
-//! The keeper of counts: one atomic step decides and counts.
+//! Stores keep the counts: one atomic step decides and counts.
 //!
-//! A store is the only part that knows the time. It answers a [`Step`] with what it [`Counted`], which becomes a
-//! [`Decision`](crate::Decision) by a pure function, the same for every store.
+//! Only a store knows the time. It answers a [`Step`] with what it [`Counted`], and a pure function turns that into a
+//! [`Decision`](crate::Decision), the same for every store.
 
 mod answer;
 mod any;
@@ -18,7 +18,7 @@ pub use self::counted::{Counted, PerQuota};
 pub use self::error::{AnswerError, Full, StoreError};
 pub use self::step::Step;
 
-/// Keeps the counters and takes every [`Step`] atomically.
+/// A keeper of counters that takes every [`Step`] atomically.
 ///
 /// A store in this process answers at once, and a store over a network later: [`Answer`] is either. References,
 /// [`Arc`]s and [`AnyStore`] make a store out of a store.
@@ -26,18 +26,18 @@ pub use self::step::Step;
 /// # Consistency
 ///
 /// Steps on the same counters happen one after another, in some order that every caller sees. Each step reads the
-/// store's clock once. In one window of one key, admitted costs never exceed the limit; if the costs asked for fit,
-/// all are admitted.
+/// store's clock once. In one window of one key, admitted costs never exceed the limit; if all requested costs fit, all
+/// are admitted.
 ///
 /// # Waiting
 ///
-/// A store that may have to wait has a deadline, after which it gives an error. For a store without one, use
+/// A store that may have to wait has a deadline, after which it returns an error. For a store without one, use
 /// [`FallbackStore::deadline`](crate::FallbackStore::deadline).
 pub trait Store: Send + Sync {
-    /// Takes the step, and answers where each of its quotas stands then: one state for each charge, in their order.
+    /// Takes the step, and answers with the states of its quotas: one for each charge, in their order.
     ///
-    /// An answer that comes [`Later`](Answer::Later) does nothing until it is polled: dropped before, nothing was
-    /// charged.
+    /// An answer that comes [`Later`](Answer::Later) does nothing until it is polled. If it is dropped before, nothing
+    /// was charged.
     ///
     /// # Errors
     ///

@@ -1,27 +1,27 @@
-//! What is asked of a store.
+//! The steps of a store.
 
 use crate::{Charge, Counter, Mark};
 
 /// One atomic step of a store.
 ///
-/// Charges of one step on the same counter add up. A store answers a kind of step that it does not know with
+/// Charges of one step on the same counter add up. A store answers an unknown kind of step with
 /// [`StoreError::Uncountable`](crate::StoreError::Uncountable).
 #[derive(Debug, Clone, Copy)]
 #[non_exhaustive]
 pub enum Step<'a> {
-    /// Charges all or nothing. Only quotas that [count denied requests](crate::CountDenied::Yes) are charged by a
-    /// denial. A charge of cost 0 takes nothing and is answered as cost 1 would be.
+    /// Charges all or nothing. A denial charges only quotas that [count denied requests](crate::CountDenied::Yes). Cost
+    /// 0 takes nothing and is answered as cost 1.
     Charge(&'a [Charge<'a>]),
     /// Answers as `Charge` would, and takes nothing.
     Peek(&'a [Charge<'a>]),
     /// Charges without asking for room: `used` may pass the limit, and saturates at 2^40 - 1.
     Record(Charge<'a>),
-    /// Gives back the cost of the charge, to the counter as it was when it was charged: at most what is used, and
-    /// nothing once its window has closed. The [units](crate::QuotaState::units) of the answer were given back.
+    /// Gives back the cost of the charge to the window it was taken from: at most what is used, and nothing once the
+    /// window has closed. The answer has the [units](crate::QuotaState::units) that were given back.
     Refund {
         /// What to give back.
         charge: Charge<'a>,
-        /// When it was charged, as the [state](crate::QuotaState::mark) said then.
+        /// The [mark](crate::QuotaState::mark) of the charge.
         mark: Mark,
     },
     /// Forgets the counter: nothing is used, and a `first_hit` window is closed.

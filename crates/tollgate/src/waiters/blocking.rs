@@ -89,7 +89,7 @@ impl<C: Clock, B: Fn(Duration)> Waiters<MemoryStore<C>, Blocking<B>> {
         longest: Option<Duration>,
     ) -> Result<Decision<'a>, WaitError> {
         let now = || self.limiter().store().now();
-        // When a thread that queues has to stop.
+        // The deadline of a thread that queues.
         let alarm = Cell::new(None);
         let sleep = |pause| {
             (self.sleep.0)(pause);
@@ -110,7 +110,7 @@ impl<C: Clock, B: Fn(Duration)> Waiters<MemoryStore<C>, Blocking<B>> {
 /// Runs the future on this thread, which is parked while it waits for its turn.
 fn block_on<F: Future>(future: F, park: impl Fn()) -> F::Output {
     let mut future = pin!(future);
-    // A call that need not wait needs no waker, and so allocates none.
+    // A call that does not wait allocates no waker.
     if let Poll::Ready(output) = future.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
         return output;
     }

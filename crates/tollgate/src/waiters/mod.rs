@@ -68,7 +68,7 @@ use crate::{Counted, Decision, Key, SharedLimiter, Store, StoreError, Timestamp}
 ///     assert!(waiters.until_allowed("alice").await?.is_allowed());
 /// }
 ///
-/// // A day's quota is not waited for if the caller has only a second.
+/// // A caller that has only a second does not wait for the next day.
 /// let limiter = Limiter::new("1/1d@first_hit".parse().expect("a valid quota"));
 /// let waiters = Waiters::new(limiter, tokio::time::sleep);
 /// assert!(waiters.until_allowed("alice").await?.is_allowed());
@@ -223,10 +223,10 @@ impl<S: Store, T> Waiters<S, T> {
         // When the store first answered. Only a deadline needs it.
         let mut arrived = Timestamp::EPOCH;
         let (place, mut denial);
-        // What can never pass need not queue.
+        // A cost that can never pass does not queue.
         let joined = if self.never_passes(cost) { None } else { self.queue.join(&key)? };
         if let Some(joined) = joined {
-            // The place comes before the peek, so that nobody gets in front meanwhile.
+            // Join the queue before the peek, so that nobody gets in front meanwhile.
             place = joined;
             denial = None;
             if longest.is_some() {
@@ -243,7 +243,7 @@ impl<S: Store, T> Waiters<S, T> {
                 return Ok(self.decision(key, counted));
             }
             place = self.queue.enter(&key, &counted)?;
-            // Behind others that entered meanwhile, it is out of date by its turn.
+            // If others joined meanwhile, the answer is outdated when its turn comes.
             denial = place.is_first().then_some(counted);
         }
         let deadline = deadline(arrived);
@@ -281,7 +281,7 @@ impl<S: Store, T> Waiters<S, T> {
         let most = u64::try_from(most).unwrap_or(u64::MAX);
         // Relaxed: all that matters is that no two pauses get the same number.
         let random = self.random.hash_one(self.pauses.fetch_add(1, Ordering::Relaxed));
-        // The high half of the product is spread evenly over 0..=most, as far as that matters here.
+        // The high half of the product is spread evenly enough over 0..=most.
         Duration::from_nanos(((u128::from(random) * (u128::from(most) + 1)) >> 64) as u64)
     }
 

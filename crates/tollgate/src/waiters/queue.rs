@@ -17,7 +17,7 @@ use crate::{Counted, Key, QuotaState, Timestamp};
 pub(super) struct Queue {
     /// Each line has at least one waiter.
     lines: Mutex<HashMap<Key<'static>, Line>>,
-    /// Changed under the lock only. Read without it, so that a call need not take it while nobody waits.
+    /// Changed under the lock only. Read without it, so that calls take no lock while nobody waits.
     waiting: AtomicUsize,
     max_waiters: usize,
 }
@@ -51,7 +51,7 @@ impl Queue {
     }
 
     pub(super) fn waiting(&self) -> usize {
-        // Relaxed: whoever learned of a waiter in another way sees it here too, and nobody else relies on it.
+        // Relaxed: a thread that learned of a waiter in another way sees it here too, and no other relies on it.
         self.waiting.load(Ordering::Relaxed)
     }
 
@@ -109,8 +109,8 @@ impl Place<'_> {
     ///
     /// # Errors
     ///
-    /// The last denial of the first: as soon as that one is to ask after the deadline, and at the deadline in any case,
-    /// when `alarm` is done. The alarm is set only if there is something to wait for.
+    /// The last denial of the first waiter, as soon as that waiter's next call is after the deadline, or when `alarm`
+    /// is done at the deadline. The alarm is set only if there is something to wait for.
     pub(super) async fn turn<A: Future<Output = ()>>(
         &self,
         deadline: Option<Timestamp>,
@@ -129,7 +129,7 @@ impl Place<'_> {
             }
             let before = line.waiters.insert(self.number, waiter);
             drop(lines);
-            // After the lock, because to drop a waker may be to drop a task that has a place.
+            // After the lock, because dropping a waker may drop a task that has a place.
             drop(before);
             if alarm.is_none() {
                 alarm.set(set_alarm());
@@ -141,7 +141,7 @@ impl Place<'_> {
         .await
     }
 
-    /// Says that this, the first of its line, was denied and asks again at this time.
+    /// Records that this waiter, the first of its line, was denied and asks again at this time.
     pub(super) fn pauses(&self, denial: Counted, asks_at: Timestamp) {
         let mut late = Vec::new();
         if let Some(line) = self.queue.lock().get_mut(&self.key) {

@@ -218,14 +218,14 @@ fn an_error_says_what_is_wrong_and_where() {
             "5/1h@Europe/Berlin",
             ZoneNeedsCalendarUnit,
             5..18,
-            "quota `5/1h@Europe/Berlin`, column 6: a time zone goes with day, week, month or year, such as \
+            "quota `5/1h@Europe/Berlin`, column 6: a time zone needs day, week, month or year, such as \
              100/day@Europe/Berlin",
         ),
         (
             "5/2d@UTC",
             ZoneNeedsCalendarUnit,
             2..4,
-            "quota `5/2d@UTC`, column 3: a time zone goes with day, week, month or year, such as \
+            "quota `5/2d@UTC`, column 3: a time zone needs day, week, month or year, such as \
              100/day@Europe/Berlin",
         ),
         (
