@@ -38,7 +38,7 @@ use crate::calls::Calls;
 use crate::keys::Slot;
 pub(crate) use crate::lane::Awaited;
 use crate::lane::{Batch, Driver, Entry, Lane, Next, Waiter};
-use crate::node::{Exchange, Node};
+use crate::node::{Exchange, Node, Sender};
 use crate::script::{self, Request};
 use crate::time::{Instant, instant};
 use crate::topology::Topology;
@@ -140,27 +140,42 @@ fn spawn(inner: &Arc<Inner>, driver: Driver) {
 impl Inner {
     /// Sends a batch and answers everybody, but for those who are answered apart.
     async fn take(self: &Arc<Self>, mut entries: Vec<Entry>, driver: &mut Driver) {
-        let sent = instant();
-        entries.retain_mut(|entry| is_awaited(entry, sent));
+        drop_late(&mut entries, RedisError::Overloaded);
+        let Some(first) = entries.first() else { return };
+        let server = self.topology.server(first.slot);
+        let sender = match &server {
+            Some(server) => sender(server, &mut entries).await,
+            None => None,
+        };
+        // From here to the write nothing waits: whoever is told that nothing was sent has no units in these calls.
         let Some(deadlines) = Deadlines::of(&entries) else { return };
-        let slot = entries[0].slot;
         let mut batch = Dispatched { merged: Merged::new(&entries), entries, deadlines, apart: Vec::new() };
-        match self.topology.server(slot) {
-            Some(server) => {
-                let calls = batch.calls();
-                match server.send(&calls, batch.deadlines.last()).await {
-                    Ok(exchange) => batch.receive(self, &server, exchange, sent, driver).await,
-                    Err(trouble) => batch.fail_all(&server, &trouble),
-                }
-            }
+        match (server, sender) {
+            (Some(server), Some(sender)) => match sender.and_then(|sender| sender.send(&batch.calls())) {
+                Ok(exchange) => batch.receive(self, &server, exchange, driver).await,
+                Err(trouble) => batch.fail_all(&server, &trouble),
+            },
             // Who counts is found out for each slot by itself.
-            None => batch.set_all_apart(),
+            _ => batch.set_all_apart(),
         }
         if !batch.apart.is_empty() {
             take_apart(self, batch.apart, driver);
         }
         driver.answered();
     }
+}
+
+/// A connection to the server. While the batch waits for the first one, callers whose deadlines pass are told that nothing
+/// was sent, and leave the batch. None if all of them have left it.
+async fn sender(server: &Node, entries: &mut Vec<Entry>) -> Option<Result<Sender, Trouble>> {
+    if let Some(sender) = server.sender().transpose() {
+        return Some(sender);
+    }
+    let mut deadlines = Deadlines::of(entries)?;
+    let first = Box::pin(server.first_sender(deadlines.last()));
+    let sender = deadlines.in_time(entries, first, || Trouble::Late).await;
+    drop_late(entries, RedisError::Unreachable);
+    sender
 }
 
 /// A batch that is under way.
@@ -188,10 +203,9 @@ impl Dispatched {
         inner: &Inner,
         server: &Arc<Node>,
         mut exchange: Exchange,
-        sent: Instant,
         driver: &mut Driver,
     ) {
-        let is_crowd = self.entries.len() >= CROWD;
+        let (sent, is_crowd) = (exchange.sent(), self.entries.len() >= CROWD);
         if is_crowd {
             inner.busy_poll.look_for(|| exchange.is_there()).await;
         }
@@ -250,10 +264,14 @@ impl Dispatched {
     }
 }
 
-/// Whether somebody waits for it. Whoever has waited too long is told so: it was not sent, so nothing was charged.
-fn is_awaited(entry: &mut Entry, now: Instant) -> bool {
-    if entry.waiter.deadline <= now {
-        entry.waiter.answer(Err(RedisError::Overloaded.into()));
-    }
-    !entry.waiter.is_gone()
+/// Drops the requests for which nobody waits. A caller whose deadline has passed is told this error, which says that nothing
+/// was sent.
+fn drop_late(entries: &mut Vec<Entry>, why: RedisError) {
+    let now = instant();
+    entries.retain_mut(|Entry { waiter, .. }| {
+        if waiter.deadline <= now {
+            waiter.answer(Err(why.into()));
+        }
+        !waiter.is_gone()
+    });
 }

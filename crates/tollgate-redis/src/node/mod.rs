@@ -87,6 +87,12 @@ pub(crate) enum Health {
 /// before the call comes.
 const SCRIPT_LOADS: usize = 10;
 
+/// A connection that works, over which calls can be sent without a wait.
+pub(crate) struct Sender {
+    shared: Arc<Shared>,
+    link: Arc<Link>,
+}
+
 /// Calls that were sent to a server at once, and the replies that are still to come.
 pub(crate) struct Exchange {
     shared: Arc<Shared>,
@@ -152,14 +158,15 @@ impl Node {
     }
 
     /// Sends calls at once. Waits only for the first attempt to connect.
-    pub(crate) async fn send(&self, calls: &Calls, deadline: Instant) -> Result<Exchange, Trouble> {
-        let link = self.link(deadline).await?;
-        let sent = instant();
-        if deadline <= sent {
+    async fn send(&self, calls: &Calls, deadline: Instant) -> Result<Exchange, Trouble> {
+        let sender = match self.sender()? {
+            Some(sender) => sender,
+            None => Box::pin(self.first_sender(deadline)).await?,
+        };
+        if deadline <= instant() {
             return Err(Trouble::Late);
         }
-        let replies = link.connection.send(calls).inspect_err(|_| self.shared.close(&link, None))?;
-        Ok(Exchange { shared: Arc::clone(&self.shared), link, replies, sent })
+        sender.send(calls)
     }
 
     /// Makes one call of the script, which is loaded again if the server has lost it.
@@ -217,26 +224,47 @@ impl Node {
         Ok(())
     }
 
-    /// A connection that works. Waits for the first attempt to get one, and for no later one.
-    async fn link(&self, deadline: Instant) -> Result<Arc<Link>, Trouble> {
-        if let Some(link) = self.shared.links.borrow().first()? {
-            return Ok(link);
-        }
-        Box::pin(self.first_link(deadline)).await
+    /// A connection that works. None while the first attempt to get one is under way.
+    pub(crate) fn sender(&self) -> Result<Option<Sender>, Trouble> {
+        Ok(self.shared.links.borrow().first()?.map(|link| self.sender_over(link)))
     }
 
-    async fn first_link(&self, deadline: Instant) -> Result<Arc<Link>, Trouble> {
+    /// The same, after a wait for the first attempt. There is no wait for a later one.
+    pub(crate) async fn first_sender(&self, deadline: Instant) -> Result<Sender, Trouble> {
         let mut links = self.shared.links.subscribe();
         let settled = links.wait_for(|links| !links.up.is_empty() || links.trouble.is_some());
         match timeout_at(deadline, settled).await {
-            Ok(Ok(links)) => links.first()?.ok_or(Trouble::Late),
-            // Only the deadline passes: the sender lives as long as the node.
+            Ok(Ok(links)) => links.first()?.map(|link| self.sender_over(link)).ok_or(Trouble::Late),
+            // Only the deadline passes: the sender of links lives as long as the node.
             Ok(Err(_)) | Err(_) => Err(Trouble::Late),
         }
+    }
+
+    fn sender_over(&self, link: Arc<Link>) -> Sender {
+        Sender { shared: Arc::clone(&self.shared), link }
+    }
+}
+
+impl Sender {
+    /// Sends calls at once.
+    ///
+    /// # Errors
+    ///
+    /// If the connection has ended. Then nothing was sent.
+    pub(crate) fn send(self, calls: &Calls) -> Result<Exchange, Trouble> {
+        let Self { shared, link } = self;
+        let sent = instant();
+        let replies = link.connection.send(calls).inspect_err(|_| shared.close(&link, None))?;
+        Ok(Exchange { shared, link, replies, sent })
     }
 }
 
 impl Exchange {
+    /// When the calls were sent.
+    pub(crate) const fn sent(&self) -> Instant {
+        self.sent
+    }
+
     /// The next reply.
     ///
     /// # Cancel safety

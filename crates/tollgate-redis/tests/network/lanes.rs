@@ -7,7 +7,10 @@ use tollgate_redis::{RedisError, RedisStore};
 use tollgate_testkit::StoreSteps;
 use tollgate_testkit::servers::{FaultProxy, Server, Software, Way, cluster_of_one};
 
-use crate::support::{builder, patient_builder, trouble, until};
+use crate::support::{Caller, builder, patient_builder, trouble, until};
+
+const MINUTE: Duration = Duration::from_secs(60);
+const HOUR: Duration = Duration::from_secs(3_600);
 
 /// A single server, and one that has a Cluster to itself; each with its URL.
 fn servers() -> [(Server, String); 2] {
@@ -107,6 +110,66 @@ async fn a_round_trip_is_for_as_many_as_ask() {
     connected(&store).await;
     proxy.hold(Way::Reply);
     let quota = [PolicyQuota::new("lanes", Quota::per_day(9))];
+    let all_are_counted = async {
+        until("all of them", async || (server.command::<u64>(["DBSIZE"]) == KEYS).then_some(())).await;
+        proxy.release(Way::Reply);
+    };
+    let (answers, ()) = tokio::join!(charge_at_once(&store, &quota, KEYS), all_are_counted);
+    assert!(answers.iter().all(Result::is_ok));
+}
+
+/// A batch waited for a connection until the last of its deadlines, so the callers with the others were told late. When
+/// that wait alone had an end, callers who were told that nothing was sent were charged: their units stayed in the call
+/// that was encoded before the wait.
+#[tokio::test(start_paused = true)]
+async fn callers_are_told_in_time_that_there_is_no_connection_and_are_not_charged() {
+    let server = Server::start(Software::Redis);
+    let proxy = FaultProxy::before(server.address());
+    proxy.hold(Way::Reply);
+    let url = format!("redis://{}", proxy.address());
+    let caller = Caller::new(builder(&url).deadline(HOUR).connect_timeout(9 * HOUR));
+    let begun = tokio::time::Instant::now();
+    let charge_after = |minutes| {
+        let caller = caller.clone();
+        tokio::spawn(async move {
+            tokio::time::sleep(minutes * MINUTE).await;
+            let answer = caller.charge("key").await;
+            (answer, begun.elapsed())
+        })
+    };
+    // The first two keep both drivers busy for an hour. Then two of the others go together.
+    let _first = [0, 0].map(charge_after);
+    let (early, late) = (charge_after(30), [45, 45].map(charge_after));
+    let (answer, told) = early.await.unwrap();
+    assert_eq!(answer, Err(RedisError::Unreachable));
+    assert_eq!(told.as_secs(), 90 * 60);
+    tokio::time::resume();
+    proxy.release(Way::Reply);
+    let [one, other] = late;
+    let mut used = [one.await.unwrap().0.unwrap(), other.await.unwrap().0.unwrap()];
+    used.sort_unstable();
+    assert_eq!(used, [1, 2]);
+}
+
+/// The time of a reply began before the wait for a connection. After a long wait, the server was taken for a slow one and
+/// got no more than two batches at once.
+#[tokio::test(start_paused = true)]
+async fn a_wait_for_a_connection_does_not_make_the_server_slow() {
+    const KEYS: u64 = 4 * 128;
+    let server = Server::start(Software::Redis);
+    let proxy = FaultProxy::before(server.address());
+    proxy.hold(Way::Reply);
+    let url = format!("redis://{}", proxy.address());
+    let store = builder(&url).deadline(HOUR).connect_timeout(9 * HOUR).build().unwrap();
+    let quota = [PolicyQuota::new("lanes", Quota::per_day(9))];
+    let connected = async {
+        tokio::time::sleep(50 * MINUTE).await;
+        tokio::time::resume();
+        proxy.release(Way::Reply);
+    };
+    let (first, ()) = tokio::join!(charge_at_once(&store, &quota, 1), connected);
+    assert_eq!(first, [Ok(())]);
+    proxy.hold(Way::Reply);
     let all_are_counted = async {
         until("all of them", async || (server.command::<u64>(["DBSIZE"]) == KEYS).then_some(())).await;
         proxy.release(Way::Reply);
