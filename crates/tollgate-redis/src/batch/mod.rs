@@ -31,7 +31,7 @@ use tollgate::StoreError;
 
 use self::apart::{Part, take_apart};
 use self::busy_poll::{BusyPoll, CROWD};
-use self::deadlines::Deadlines;
+use self::deadlines::{Deadlines, slack};
 pub(crate) use self::merge::Merged;
 use crate::RedisError;
 use crate::calls::Calls;
@@ -53,6 +53,8 @@ struct Inner {
     topology: Arc<Topology>,
     /// How long a decision may take.
     timeout: Duration,
+    /// By how much a caller may be told late that this has passed.
+    slack: Duration,
     busy_poll: BusyPoll,
 }
 
@@ -68,7 +70,7 @@ pub(crate) enum Company {
 
 impl Committer {
     pub(crate) fn new(topology: Arc<Topology>, timeout: Duration) -> Self {
-        Self(Arc::new(Inner { topology, timeout, busy_poll: BusyPoll::default() }))
+        Self(Arc::new(Inner { topology, timeout, slack: slack(timeout), busy_poll: BusyPoll::default() }))
     }
 
     pub(crate) fn topology(&self) -> &Topology {
@@ -144,11 +146,11 @@ impl Inner {
         let Some(first) = entries.first() else { return };
         let server = self.topology.server(first.slot);
         let sender = match &server {
-            Some(server) => sender(server, &mut entries).await,
+            Some(server) => sender(server, &mut entries, self.slack).await,
             None => None,
         };
         // From here to the write nothing waits: whoever is told that nothing was sent has no units in these calls.
-        let Some(deadlines) = Deadlines::of(&entries) else { return };
+        let Some(deadlines) = Deadlines::of(&entries, self.slack) else { return };
         let mut batch = Dispatched { merged: Merged::new(&entries), entries, deadlines, apart: Vec::new() };
         match (server, sender) {
             (Some(server), Some(sender)) => match sender.and_then(|sender| sender.send(&batch.calls())) {
@@ -167,11 +169,11 @@ impl Inner {
 
 /// A connection to the server. While the batch waits for the first one, callers whose deadlines pass are told that nothing
 /// was sent, and leave the batch. None if all of them have left it.
-async fn sender(server: &Node, entries: &mut Vec<Entry>) -> Option<Result<Sender, Trouble>> {
+async fn sender(server: &Node, entries: &mut Vec<Entry>, slack: Duration) -> Option<Result<Sender, Trouble>> {
     if let Some(sender) = server.sender().transpose() {
         return Some(sender);
     }
-    let mut deadlines = Deadlines::of(entries)?;
+    let mut deadlines = Deadlines::of(entries, slack)?;
     let first = Box::pin(server.first_sender(deadlines.last()));
     let sender = deadlines.in_time(entries, first, || Trouble::Late).await;
     drop_late(entries, RedisError::Unreachable);
