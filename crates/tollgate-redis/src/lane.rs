@@ -126,6 +126,13 @@ impl Entry {
     pub(crate) fn counters(&self) -> usize {
         self.request.keys.len()
     }
+
+    /// Leaves behind one that is answered.
+    pub(crate) fn take(&mut self) -> Self {
+        let Self { slot, request, waiter } = self;
+        let answered = Waiter { deadline: waiter.deadline, answer: None };
+        Self { slot: *slot, request: mem::take(request), waiter: mem::replace(waiter, answered) }
+    }
 }
 
 impl Waiter {
@@ -148,11 +155,6 @@ impl Waiter {
     /// Whether nobody waits any more.
     pub(crate) fn is_gone(&self) -> bool {
         self.answer.as_ref().is_none_or(oneshot::Sender::is_closed)
-    }
-
-    /// Leaves behind one that is answered.
-    pub(crate) fn take(&mut self) -> Self {
-        Self { deadline: self.deadline, answer: self.answer.take() }
     }
 }
 

@@ -22,38 +22,28 @@ use crate::topology::Divisible;
 use crate::trouble::{Refusal, Trouble};
 
 /// Requests of one slot.
-pub(super) struct Part {
+struct Part {
     slot: Slot,
     entries: Vec<Entry>,
     /// Who did not take them, and why.
     refused: Option<(Arc<Node>, Trouble)>,
 }
 
-impl Part {
-    /// Takes these out of a batch.
-    pub(super) fn new(
-        indices: &[usize],
-        entries: &mut [Entry],
-        refused: Option<(Arc<Node>, Trouble)>,
-    ) -> Self {
-        let take = |index: &usize| {
-            let Entry { slot, request, waiter } = &mut entries[*index];
-            Entry { slot: *slot, request: request.clone(), waiter: waiter.take() }
-        };
-        let entries: Vec<Entry> = indices.iter().map(take).collect();
-        Self { slot: entries.first().map_or(Slot(0), |entry| entry.slot), entries, refused }
+/// Asks for these again, those of each slot by themselves. They stay under way until they are answered.
+pub(super) fn ask_apart(
+    inner: &Arc<Inner>,
+    entries: Vec<Entry>,
+    refused: Option<(&Arc<Node>, &Trouble)>,
+    driver: &mut Driver,
+) {
+    let mut slots = BTreeMap::<Slot, Vec<Entry>>::new();
+    for entry in entries {
+        slots.entry(entry.slot).or_default().push(entry);
     }
-
-    fn counters(&self) -> usize {
-        self.entries.iter().map(Entry::counters).sum()
-    }
-}
-
-/// Asks all of them, each by itself. They stay under way until they are answered.
-pub(super) fn take_apart(inner: &Arc<Inner>, parts: Vec<Part>, driver: &mut Driver) {
-    for part in parts {
-        let under_way = driver.set_apart(part.counters());
-        tokio::spawn(take(Arc::clone(inner), part, under_way));
+    for (slot, entries) in slots {
+        let under_way = driver.set_apart(entries.iter().map(Entry::counters).sum());
+        let refused = refused.map(|(server, trouble)| (Arc::clone(server), trouble.clone()));
+        tokio::spawn(take(Arc::clone(inner), Part { slot, entries, refused }, under_way));
     }
 }
 

@@ -29,7 +29,7 @@ use std::time::Duration;
 
 use tollgate::StoreError;
 
-use self::apart::{Part, take_apart};
+use self::apart::ask_apart;
 use self::busy_poll::{BusyPoll, CROWD};
 use self::deadlines::{Deadlines, slack};
 pub(crate) use self::merge::Merged;
@@ -140,44 +140,74 @@ fn spawn(inner: &Arc<Inner>, driver: Driver) {
 }
 
 impl Inner {
-    /// Sends a batch and answers everybody, but for those who are answered apart.
+    /// Sends a batch and answers everybody, but for those who are asked apart.
     async fn take(self: &Arc<Self>, mut entries: Vec<Entry>, driver: &mut Driver) {
         drop_late(&mut entries, RedisError::Overloaded);
-        let Some(first) = entries.first() else { return };
-        let server = self.topology.server(first.slot);
-        let sender = match &server {
-            Some(server) => sender(server, &mut entries, self.slack).await,
-            None => None,
-        };
-        // From here to the write nothing waits: whoever is told that nothing was sent has no units in these calls.
-        let Some(deadlines) = Deadlines::of(&entries, self.slack) else { return };
-        let mut batch = Dispatched { merged: Merged::new(&entries), entries, deadlines, apart: Vec::new() };
-        match (server, sender) {
-            (Some(server), Some(sender)) => match sender.and_then(|sender| sender.send(&batch.calls())) {
-                Ok(exchange) => batch.receive(self, &server, exchange, driver).await,
-                Err(trouble) => batch.fail_all(&server, &trouble),
-            },
-            // Who counts is found out for each slot by itself.
-            _ => batch.set_all_apart(),
-        }
-        if !batch.apart.is_empty() {
-            take_apart(self, batch.apart, driver);
+        if let Some(server) = self.server(&mut entries, driver)
+            && let Some(sender) = self.sender(&server, &mut entries).await
+        {
+            self.send(entries, server, sender, driver).await;
         }
         driver.answered();
     }
-}
 
-/// A connection to the server. While the batch waits for the first one, callers whose deadlines pass are told that nothing
-/// was sent, and leave the batch. None if all of them have left it.
-async fn sender(server: &Node, entries: &mut Vec<Entry>, slack: Duration) -> Option<Result<Sender, Trouble>> {
-    if let Some(sender) = server.sender().transpose() {
-        return Some(sender);
+    /// The server of most requests. Those of other servers are asked apart, and so are all of them if no server is known.
+    fn server(self: &Arc<Self>, entries: &mut Vec<Entry>, driver: &mut Driver) -> Option<Arc<Node>> {
+        if let Some(server) = self.topology.server_of_all(entries.iter().map(|entry| entry.slot)) {
+            return Some(server);
+        }
+        let mut groups: Vec<(Option<Arc<Node>>, Vec<Entry>)> = Vec::new();
+        for entry in entries.drain(..) {
+            let server = self.topology.server(entry.slot);
+            let is_same = |other: &Option<Arc<Node>>| {
+                other.as_ref().map(Arc::as_ptr) == server.as_ref().map(Arc::as_ptr)
+            };
+            match groups.iter_mut().find(|(other, _)| is_same(other)) {
+                Some((_, group)) => group.push(entry),
+                None => groups.push((server, vec![entry])),
+            }
+        }
+        groups.sort_by_key(|(server, group)| (server.is_some(), group.len()));
+        let most = groups.pop_if(|(server, _)| server.is_some());
+        groups.into_iter().for_each(|(_, group)| ask_apart(self, group, None, driver));
+        let (server, group) = most?;
+        *entries = group;
+        server
     }
-    let mut deadlines = Deadlines::of(entries, slack)?;
-    let first = Box::pin(server.first_sender(deadlines.last()));
-    let sender = deadlines.in_time(entries, first, || Trouble::Late).await;
-    drop_late(entries, RedisError::Unreachable);
-    sender
+
+    /// A connection to the server. While the batch waits for the first one, callers whose deadlines pass are told that
+    /// nothing was sent, and leave the batch. None if nobody is left.
+    async fn sender(&self, server: &Node, entries: &mut Vec<Entry>) -> Option<Result<Sender, Trouble>> {
+        if let Some(sender) = server.sender().transpose() {
+            return Some(sender);
+        }
+        let mut deadlines = Deadlines::of(entries, self.slack)?;
+        let first = Box::pin(server.first_sender(deadlines.last()));
+        let sender = deadlines.in_time(entries, first, || Trouble::Late).await;
+        drop_late(entries, RedisError::Unreachable);
+        sender
+    }
+
+    /// Sends requests that go together, with no wait before that: whoever was told that nothing was sent has no units in
+    /// these calls.
+    async fn send(
+        self: &Arc<Self>,
+        entries: Vec<Entry>,
+        server: Arc<Node>,
+        sender: Result<Sender, Trouble>,
+        driver: &mut Driver,
+    ) {
+        let Some(deadlines) = Deadlines::of(&entries, self.slack) else { return };
+        let mut batch = Dispatched { merged: Merged::new(&entries), entries, deadlines, server };
+        match sender.and_then(|sender| sender.send(&batch.calls())) {
+            Ok(exchange) => batch.receive(self, exchange, driver).await,
+            Err(trouble) => {
+                for place in 0..batch.merged.parts() {
+                    batch.fail(place, trouble.clone(), self, driver);
+                }
+            }
+        }
+    }
 }
 
 /// A batch that is under way.
@@ -185,8 +215,7 @@ struct Dispatched {
     entries: Vec<Entry>,
     merged: Merged,
     deadlines: Deadlines,
-    /// What is to be asked again by itself.
-    apart: Vec<Part>,
+    server: Arc<Node>,
 }
 
 impl Dispatched {
@@ -200,21 +229,14 @@ impl Dispatched {
     }
 
     /// Hands out replies as they come, until all are there or nobody waits any more.
-    async fn receive(
-        &mut self,
-        inner: &Inner,
-        server: &Arc<Node>,
-        mut exchange: Exchange,
-        driver: &mut Driver,
-    ) {
+    async fn receive(&mut self, inner: &Arc<Inner>, mut exchange: Exchange, driver: &mut Driver) {
         let (sent, is_crowd) = (exchange.sent(), self.entries.len() >= CROWD);
         if is_crowd {
             inner.busy_poll.look_for(|| exchange.is_there()).await;
         }
         for place in 0..self.merged.parts() {
-            let Some(reply) =
-                self.deadlines.in_time(&mut self.entries, exchange.next(), || server.lateness()).await
-            else {
+            let why = || self.server.lateness();
+            let Some(reply) = self.deadlines.in_time(&mut self.entries, exchange.next(), why).await else {
                 exchange.hold(driver.give_up());
                 exchange.give_up();
                 return;
@@ -231,38 +253,21 @@ impl Dispatched {
                 }
             }
             match reply {
-                Ok(reply) => self.merged.answer(place, &mut self.entries, reply, server, sent),
-                Err(trouble) => self.fail(place, server, trouble),
+                Ok(reply) => self.merged.answer(place, &mut self.entries, reply, &self.server, sent),
+                Err(trouble) => self.fail(place, trouble, inner, driver),
             }
         }
     }
 
-    fn fail_all(&mut self, server: &Arc<Node>, trouble: &Trouble) {
-        for place in 0..self.merged.parts() {
-            self.fail(place, server, trouble.clone());
-        }
-    }
-
-    /// What did not run and may be asked again is set apart; all others are told of the trouble.
-    fn fail(&mut self, place: usize, server: &Arc<Node>, trouble: Trouble) {
+    /// What did not run and may be asked again is asked apart at once; all others are told of the trouble.
+    fn fail(&mut self, place: usize, trouble: Trouble, inner: &Arc<Inner>, driver: &mut Driver) {
+        let failed = self.merged.order(place).iter().map(|index| self.entries[*index].take());
         if trouble.is_worth_another_try() {
-            self.apart.push(Part::new(
-                self.merged.order(place),
-                &mut self.entries,
-                Some((Arc::clone(server), trouble)),
-            ));
+            ask_apart(inner, failed.collect(), Some((&self.server, &trouble)), driver);
             return;
         }
         let error = StoreError::from(trouble);
-        for index in self.merged.order(place) {
-            self.entries[*index].waiter.answer(Err(error.clone()));
-        }
-    }
-
-    fn set_all_apart(&mut self) {
-        for place in 0..self.merged.parts() {
-            self.apart.push(Part::new(self.merged.order(place), &mut self.entries, None));
-        }
+        failed.for_each(|mut entry| entry.waiter.answer(Err(error.clone())));
     }
 }
 

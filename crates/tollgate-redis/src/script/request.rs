@@ -11,7 +11,7 @@ use crate::keys::KeyText;
 /// One step on one or several counters, all or nothing.
 ///
 /// Ordered so that requests with the same shapes stand together, and among them those that are equal.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Request {
     /// What is asked of each counter: the same kind of step of all.
     pub(crate) shapes: SmallVec<[Shape; 1]>,

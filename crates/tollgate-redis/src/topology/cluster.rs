@@ -65,7 +65,7 @@ impl Cluster {
     }
 
     pub(super) async fn serving(&self, slot: u16, deadline: Instant) -> Result<Arc<Node>, Trouble> {
-        let node = self.finder.found(deadline).await?.node(slot);
+        let node = self.finder.found(deadline).await?.node(slot).cloned();
         node.ok_or_else(|| {
             self.finder.look_again();
             Unconnected::SlotUnserved.into()
@@ -74,7 +74,17 @@ impl Cluster {
 
     /// The server that has the slot, if that is known by now.
     pub(super) fn serving_already(&self, slot: u16) -> Option<Arc<Node>> {
-        self.finder.with_found(|map| map?.node(slot))
+        self.finder.with_found(|map| map?.node(slot).cloned())
+    }
+
+    /// The server that has all of these slots, if there is one and it is known by now.
+    pub(super) fn serving_all(&self, mut slots: impl Iterator<Item = u16>) -> Option<Arc<Node>> {
+        self.finder.with_found(|map| {
+            let map = map?;
+            let node = map.node(slots.next()?)?;
+            let is_here = |slot| map.node(slot).is_some_and(|other| Arc::ptr_eq(other, node));
+            slots.all(is_here).then(|| Arc::clone(node))
+        })
     }
 
     /// The node at this address, whatever it serves.
@@ -102,7 +112,7 @@ impl Cluster {
                 self.finder.found_already()
             }
         };
-        map?.node(slot).filter(|node| !Arc::ptr_eq(node, asked))
+        map?.node(slot).filter(|node| !Arc::ptr_eq(node, asked)).cloned()
     }
 
     /// The slots of each server, and those that nobody serves.
@@ -219,10 +229,10 @@ impl Known {
 }
 
 impl SlotMap {
-    fn node(&self, slot: u16) -> Option<Arc<Node>> {
+    fn node(&self, slot: u16) -> Option<&Arc<Node>> {
         let next = self.ranges.partition_point(|range| range.first <= slot);
         let range = self.ranges.get(next.checked_sub(1)?)?;
-        (slot <= range.last).then(|| range.node.clone())
+        (slot <= range.last).then_some(&range.node)
     }
 
     fn nodes(&self) -> Vec<Arc<Node>> {

@@ -105,6 +105,15 @@ impl Topology {
         }
     }
 
+    /// The server that has all of these slots, as far as is known now. None if there are several.
+    pub(crate) fn server_of_all(&self, slots: impl Iterator<Item = Slot>) -> Option<Arc<Node>> {
+        match &self.servers {
+            Servers::Single(single) => Some(single.node()),
+            Servers::Sentinel(sentinel) => sentinel.primary_already(),
+            Servers::Cluster(cluster) => cluster.serving_all(slots.map(|slot| slot.0)),
+        }
+    }
+
     /// Where requests of this slot wait.
     pub(crate) fn lane(&self, slot: Slot) -> Arc<Lane> {
         self.server(slot).map_or_else(|| Arc::clone(&self.unrouted), |server| Arc::clone(server.lane()))

@@ -1,15 +1,17 @@
 //! Servers that refuse the keys of a batch together, and take some of them alone.
 
 use std::net::SocketAddr;
+use std::sync::Arc;
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt, copy};
 use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::watch;
 use tollgate::{Charge, Key, PolicyQuota, Quota};
-use tollgate_redis::{RedisError, RedisStore};
+use tollgate_redis::{Identity, RedisError, RedisStore};
 use tollgate_testkit::StoreSteps;
-use tollgate_testkit::servers::{Settings, Software, cluster_of_one};
+use tollgate_testkit::servers::{Server, Settings, Software, cluster_of_one};
 
-use crate::support::{patient_builder, trouble};
+use crate::support::{patient_builder, trouble, until};
 
 /// Charges a unit of each quota and key, in one batch: no task of the runtime's only thread runs before all are in it.
 async fn charge_together(
@@ -49,7 +51,7 @@ async fn a_key_that_the_user_may_not_touch_fails_its_own_request_alone() {
 #[tokio::test]
 async fn keys_that_a_server_does_not_take_together_are_charged_one_by_one() {
     let server = cluster_of_one(Software::Redis);
-    let shards = ShardingProxy::before(server.address()).await;
+    let shards = Proxy::before(server.address(), Doing::Shard).await;
     let store = patient_builder(&format!("redis://{}", shards.address)).build().unwrap();
     let quota = PolicyQuota::new("test", Quota::per_day(9));
     let asked: Vec<_> = (0..40).map(|user| (&quota, format!("user-{}", user % 20))).collect();
@@ -58,32 +60,115 @@ async fn keys_that_a_server_does_not_take_together_are_charged_one_by_one() {
     assert_eq!(answers, [[Ok(1); 20], [Ok(2); 20]].concat());
 }
 
-/// What stands before the shards of such a service: it says of itself that it is a single server.
-struct ShardingProxy {
-    address: SocketAddr,
+/// Gives the server a user who may charge the keys of Bob alone.
+fn for_bob(server: Server) -> Server {
+    let rights =
+        ["resetkeys", "~*{bob}*", "+@read", "+@write", "+evalsha", "+script|load", "+time", "+cluster|slots"];
+    server.command::<()>(["ACL", "SETUSER", "counter", "on", ">s3cret"].into_iter().chain(rights));
+    server
 }
 
-impl ShardingProxy {
-    async fn before(server: SocketAddr) -> Self {
+/// A call of a slot that was refused was looked at again only after the replies to all other calls of its batch. Its callers
+/// waited for the slowest slot of a server.
+#[tokio::test]
+async fn callers_of_a_refused_call_do_not_wait_for_the_rest_of_its_batch() {
+    let node = for_bob(cluster_of_one(Software::Redis));
+    let proxy = Proxy::before(node.address(), Doing::Hold).await;
+    node.command::<()>(["CONFIG", "SET", "cluster-announce-port", &proxy.address.port().to_string()]);
+    let slot = |key: &str| node.command::<u16>(["CLUSTER", "KEYSLOT", key]);
+    // The calls of a batch go in the order of slots.
+    let refused = ["alice", "carol", "dave", "erin"].into_iter().find(|key| slot(key) < slot("bob")).unwrap();
+    let url = format!("redis+cluster://counter:s3cret@{}", proxy.address);
+    let store = patient_builder(&url).identity(Identity::Plain).build().unwrap();
+    until("a connection", async || store.status().is_connected().then_some(())).await;
+    proxy.hold_counts();
+    let quota = PolicyQuota::new("test", Quota::per_day(9));
+    let [refused, bob] = [refused, "bob"].map(Key::from);
+    let charge = async |key| store.charge(&[Charge::new(&quota, key, 1)]).await.map_err(trouble);
+    // The first two go alone, the next two together.
+    let (_, _, refused, bob, _) = tokio::join!(
+        charge(&refused),
+        charge(&refused),
+        async {
+            let answer = charge(&refused).await;
+            proxy.release();
+            answer
+        },
+        charge(&bob),
+        charge(&refused),
+    );
+    assert_eq!(refused.unwrap_err(), RedisError::AccessDenied);
+    assert_eq!(bob.unwrap()[0].used(), 1);
+}
+
+/// What a proxy does to replies.
+#[derive(Clone, Copy)]
+enum Doing {
+    /// Says of a Cluster's server that it is a single one, as a service does that has shards behind a proxy.
+    Shard,
+    /// Lets refusals pass at once, and all else when it is not held.
+    Hold,
+}
+
+/// What stands before a server, and does something to its replies.
+struct Proxy {
+    address: SocketAddr,
+    is_held: Arc<watch::Sender<bool>>,
+}
+
+impl Proxy {
+    async fn before(server: SocketAddr, doing: Doing) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let proxy = Self { address: listener.local_addr().unwrap() };
+        let proxy = Self { address: listener.local_addr().unwrap(), is_held: Arc::default() };
+        let is_held = Arc::clone(&proxy.is_held);
         tokio::spawn(async move {
             while let Ok((client, _)) = listener.accept().await {
-                tokio::spawn(Self::carry(client, server));
+                tokio::spawn(Self::carry(client, server, doing, is_held.subscribe()));
             }
         });
         proxy
     }
 
-    async fn carry(mut client: TcpStream, server: SocketAddr) {
-        let mut server = TcpStream::connect(server).await.unwrap();
+    /// Keeps the next reply that is no refusal, and all behind it on the same connection.
+    fn hold_counts(&self) {
+        self.is_held.send_replace(true);
+    }
+
+    fn release(&self) {
+        self.is_held.send_replace(false);
+    }
+
+    async fn carry(
+        mut client: TcpStream,
+        server: SocketAddr,
+        doing: Doing,
+        mut is_held: watch::Receiver<bool>,
+    ) {
+        let Ok(mut server) = TcpStream::connect(server).await else { return };
         let ((mut from_client, mut to_client), (mut from_server, mut to_server)) =
             (client.split(), server.split());
         let replies = async {
             let mut buffer = vec![0; 64 * 1024];
             while let Ok(length @ 1..) = from_server.read(&mut buffer).await {
-                let reply = as_single(&buffer[..length]);
-                if to_client.write_all(&reply).await.is_err() {
+                let mut reply = &buffer[..length];
+                let single;
+                match doing {
+                    Doing::Shard => {
+                        single = as_single(reply);
+                        reply = &single;
+                    }
+                    Doing::Hold => {
+                        let refusals: usize =
+                            lines(reply).take_while(|line| line.starts_with(b"-")).map(<[u8]>::len).sum();
+                        let (first, rest) = reply.split_at(refusals);
+                        to_client.write_all(first).await.unwrap();
+                        reply = rest;
+                        if !rest.is_empty() {
+                            is_held.wait_for(|is_held| !is_held).await.unwrap();
+                        }
+                    }
+                }
+                if to_client.write_all(reply).await.is_err() {
                     break;
                 }
             }
@@ -93,6 +178,10 @@ impl ShardingProxy {
             () = replies => {}
         }
     }
+}
+
+fn lines(reply: &[u8]) -> impl Iterator<Item = &[u8]> {
+    reply.split_inclusive(|byte| *byte == b'\n')
 }
 
 /// The greeting, which comes alone, without the mode of the server behind it. Other replies as they are.

@@ -75,6 +75,49 @@ async fn every_key_is_charged_where_its_slot_is() {
     }
 }
 
+/// A batch went to the server of its first request. If that one's slot had moved while the batch waited, another server
+/// got all of it and refused the rest.
+#[tokio::test]
+async fn a_slot_that_has_moved_takes_no_other_request_of_its_batch_along() {
+    let cluster = Cluster::start(Software::Redis).calm();
+    let caller = Caller::new(patient_builder(&url(&cluster)).identity(Identity::Plain));
+    let [one, two, three] = [0, 1, 2].map(|n| cluster.primary_of(n * (SLOTS / 3) + 9));
+    let keys_of = |node: &Server| -> Vec<String> {
+        let address = node.address();
+        let is_there = |key: &String| cluster.primary_of(cluster.slot_of(key)).address() == address;
+        (0..).map(|n| format!("user-{n}")).filter(is_there).take(7).collect()
+    };
+    let refusals = || -> String {
+        let statistics: String = two.command(["INFO", "errorstats"]);
+        statistics.lines().find(|line| line.starts_with("errorstat_MOVED")).unwrap_or_default().to_owned()
+    };
+    let (keys, told) = (keys_of(one), keys_of(two).swap_remove(0));
+    for key in keys.iter().chain([&told]) {
+        assert_eq!(caller.charge(key).await, Ok(1));
+    }
+    cluster.move_slot(cluster.slot_of(&keys[2]), two);
+    cluster.move_slot(cluster.slot_of(&told), three);
+    // The first two go, and the others wait, of which the first has moved.
+    one.pause();
+    let charge = |key: String| {
+        let caller = caller.clone();
+        tokio::spawn(async move { caller.charge(&key).await })
+    };
+    let charged: Vec<_> = keys.into_iter().map(charge).collect();
+    let knows_who_serves = async || {
+        let before = refusals();
+        caller.charge(&told).await.unwrap();
+        (refusals() == before).then_some(())
+    };
+    until("a store that knows which slots have moved", knows_who_serves).await;
+    let before = refusals();
+    one.resume();
+    for charged in charged {
+        assert_eq!(charged.await.unwrap(), Ok(2));
+    }
+    assert_eq!(refusals(), before);
+}
+
 /// Each call waited until its deadline for somebody to be found who serves, though that is looked for ten times a second
 /// at most.
 #[tokio::test(flavor = "multi_thread")]
