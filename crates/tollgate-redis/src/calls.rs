@@ -1,7 +1,11 @@
 //! Commands that are sent to a server at once.
 
+use std::sync::Arc;
+
 use redis::{Cmd, cmd};
 use smallvec::SmallVec;
+
+use crate::lane::Apart;
 
 /// Commands as they are sent, one behind the other.
 #[derive(Debug, Clone, Default)]
@@ -11,6 +15,8 @@ pub(crate) struct Calls {
     starts: SmallVec<[usize; 1]>,
     /// How many of the first have a reply that nobody wants.
     unwanted: usize,
+    /// Counters that are under way while a server may have the calls.
+    under_way: Option<Arc<Apart>>,
 }
 
 impl Calls {
@@ -32,7 +38,17 @@ impl Calls {
         let mut calls = Self::of(&cmd("ASKING"));
         calls.begin(self.bytes.len()).extend_from_slice(&self.bytes);
         calls.unwanted = 1;
+        calls.under_way.clone_from(&self.under_way);
         calls
+    }
+
+    /// Holds these counters until all replies have come or the connection ends, also if nobody waits for that.
+    pub(crate) fn hold(&mut self, counters: Arc<Apart>) {
+        self.under_way = Some(counters);
+    }
+
+    pub(crate) const fn under_way(&self) -> Option<&Arc<Apart>> {
+        self.under_way.as_ref()
     }
 
     pub(crate) fn bytes(&self) -> &[u8] {

@@ -8,7 +8,6 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use tokio::task::JoinSet;
 use tollgate::StoreError;
 
 use super::{Deadlines, Inner, Merged};
@@ -29,7 +28,8 @@ struct Part {
     refused: Option<(Arc<Node>, Trouble)>,
 }
 
-/// Asks for these again, those of each slot by themselves. They stay under way until they are answered.
+/// Asks for these again, those of each slot by themselves. They stay under way until they are answered, and for as
+/// long as a server may have their calls.
 pub(super) fn ask_apart(
     inner: &Arc<Inner>,
     entries: Vec<Entry>,
@@ -43,29 +43,28 @@ pub(super) fn ask_apart(
     for (slot, entries) in slots {
         let under_way = driver.set_apart(entries.iter().map(Entry::counters).sum());
         let refused = refused.map(|(server, trouble)| (Arc::clone(server), trouble.clone()));
-        tokio::spawn(take(Arc::clone(inner), Part { slot, entries, refused }, under_way));
+        tokio::spawn(take(Arc::clone(inner), Part { slot, entries, refused }, Arc::new(under_way)));
     }
 }
 
-async fn take(inner: Arc<Inner>, part: Part, _under_way: Apart) {
-    let mut calls = JoinSet::new();
-    for part in inner.take_part(part).await {
-        let inner = Arc::clone(&inner);
+async fn take(inner: Arc<Inner>, part: Part, under_way: Arc<Apart>) {
+    for part in inner.take_part(part, &under_way).await {
+        let (inner, under_way) = (Arc::clone(&inner), Arc::clone(&under_way));
         // What has one set of keys is not divided again.
-        calls.spawn(async move { inner.take_part(part).await });
+        tokio::spawn(async move { inner.take_part(part, &under_way).await });
     }
-    calls.join_all().await;
 }
 
 impl Inner {
     /// Makes one call of it and answers everybody. Only if the server refuses the keys together and may take some of
     /// them alone, nobody is answered, and each of the returned parts may be taken by itself.
-    async fn take_part(&self, part: Part) -> Vec<Part> {
+    async fn take_part(&self, part: Part, under_way: &Arc<Apart>) -> Vec<Part> {
         let Part { slot, mut entries, refused } = part;
         let Some(mut deadlines) = Deadlines::of(&entries, self.slack) else { return vec![] };
         let (merged, sent) = (Merged::new(&entries), instant());
         let divisible = if merged.has_one_set_of_keys(&entries) { Divisible::No } else { Divisible::Yes };
         let mut call = Calls::default();
+        call.hold(Arc::clone(under_way));
         script::encode(&merged.groups(0, &entries), &mut call);
         let (topology, last) = (&self.topology, deadlines.last());
         let replied = async {

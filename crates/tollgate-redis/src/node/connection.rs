@@ -81,7 +81,7 @@ struct Inbox {
     /// Whether nobody waits any more.
     is_given_up: bool,
     /// Counters that are under way until the last call that replies here is answered.
-    held: Option<Apart>,
+    held: Option<Arc<Apart>>,
 }
 
 impl Connection {
@@ -116,7 +116,7 @@ impl Connection {
         if wire.stream.is_none() {
             return Err(Unconnected::HungUp.into());
         }
-        let inbox = Arc::<Mutex<Inbox>>::default();
+        let inbox = Arc::new(Mutex::new(Inbox { held: calls.under_way().cloned(), ..Inbox::default() }));
         let before = wire.written + wire.unwritten.len() as u64;
         wire.waiting.extend(calls.starts().map(|(start, is_wanted)| Waiting {
             inbox: is_wanted.then(|| Arc::clone(&inbox)),
@@ -155,7 +155,7 @@ impl Replies {
 
     /// Holds these counters until all replies have come or the connection ends, also if this is dropped.
     pub(super) fn hold(&self, counters: Apart) {
-        lock(&self.0).held = Some(counters);
+        lock(&self.0).held = Some(Arc::new(counters));
     }
 
     /// Whether the next reply is there.

@@ -2,6 +2,7 @@
 
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::time::Duration;
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt, copy};
 use tokio::net::{TcpListener, TcpStream};
@@ -11,7 +12,7 @@ use tollgate_redis::{Identity, RedisError, RedisStore};
 use tollgate_testkit::StoreSteps;
 use tollgate_testkit::servers::{Server, Settings, Software, cluster_of_one};
 
-use crate::support::{patient_builder, trouble, until};
+use crate::support::{builder, patient_builder, trouble, until};
 
 /// Charges a unit of each quota and key, in one batch: no task of the runtime's only thread runs before all are in it.
 async fn charge_together(
@@ -99,6 +100,35 @@ async fn callers_of_a_refused_call_do_not_wait_for_the_rest_of_its_batch() {
     );
     assert_eq!(refused.unwrap_err(), RedisError::AccessDenied);
     assert_eq!(bob.unwrap()[0].used(), 1);
+}
+
+/// A call that was made apart from its batch no longer counted as under way once its callers were told that it took too
+/// long, although the server still had it.
+#[tokio::test]
+async fn a_call_made_apart_stays_under_way_until_it_is_answered() {
+    // Shorter than what a server is given to answer at all, so that it keeps its connection.
+    const DEADLINE: Duration = Duration::from_millis(30);
+    let quota = PolicyQuota::new("test", Quota::per_day(9));
+    let stays_under_way = async || {
+        let server = for_bob(Server::start(Software::Redis));
+        let proxy = Proxy::before(server.address(), Doing::Hold).await;
+        let store = builder(&format!("redis://counter:s3cret@{}", proxy.address))
+            .identity(Identity::Plain)
+            .deadline(DEADLINE)
+            .counters_in_flight(2)
+            .build()
+            .unwrap();
+        until("a connection", async || store.status().is_connected().then_some(())).await;
+        proxy.hold_counts();
+        // The first two go together, and leave no room for the third.
+        let asked = ["alice", "bob", "bob"].map(|key| (&quota, key.to_owned()));
+        let together = charge_together(&store, &asked).await;
+        let next = charge_together(&store, &[(&quota, "bob".to_owned())]).await;
+        let expected = [RedisError::AccessDenied, RedisError::TimedOut, RedisError::Overloaded].map(Err);
+        // Again if this machine stood still until the deadline of the first two.
+        (together == expected && next == [Err(RedisError::Overloaded)]).then_some(())
+    };
+    until("a charge that waits behind one that is made apart", stays_under_way).await;
 }
 
 /// What a proxy does to replies.
