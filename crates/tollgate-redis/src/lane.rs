@@ -30,7 +30,12 @@ const DRIVERS: usize = 2;
 const QUEUE: usize = 16_384;
 
 /// Where an answer is awaited.
-pub(crate) type Awaited = oneshot::Receiver<Result<Answer, StoreError>>;
+#[derive(Debug)]
+pub(crate) struct Awaited {
+    answer: oneshot::Receiver<Result<Answer, StoreError>>,
+    /// When it is awaited no longer, if drivers may answer later.
+    until: Option<Instant>,
+}
 
 /// A request on its way.
 #[derive(Debug)]
@@ -137,8 +142,8 @@ impl Entry {
 
 impl Waiter {
     pub(crate) fn new(deadline: Instant) -> (Self, Awaited) {
-        let (answer, awaited) = oneshot::channel();
-        (Self { deadline, answer: Some(answer) }, awaited)
+        let (sender, answer) = oneshot::channel();
+        (Self { deadline, answer: Some(sender) }, Awaited { answer, until: None })
     }
 
     /// Answers, unless that is done already; whoever has gone away meanwhile misses nothing.
@@ -155,6 +160,30 @@ impl Waiter {
     /// Whether nobody waits any more.
     pub(crate) fn is_gone(&self) -> bool {
         self.answer.as_ref().is_none_or(oneshot::Sender::is_closed)
+    }
+}
+
+impl Awaited {
+    /// Awaits it until then, whatever drivers do meanwhile.
+    pub(crate) fn until(self, until: Instant) -> Self {
+        Self { until: Some(until), ..self }
+    }
+
+    /// The answer, once it is there. There is none if the runtime shuts down.
+    pub(crate) async fn received(&mut self) -> Result<Answer, StoreError> {
+        let answer = match self.until {
+            None => (&mut self.answer).await,
+            Some(until) => match timeout_at(until, &mut self.answer).await {
+                Ok(answer) => answer,
+                Err(_) => return Err(RedisError::TimedOut.into()),
+            },
+        };
+        answer.unwrap_or_else(|_| Err(RedisError::TimedOut.into()))
+    }
+
+    #[cfg(test)]
+    pub(crate) fn received_already(&mut self) -> Option<Result<Answer, StoreError>> {
+        self.answer.try_recv().ok()
     }
 }
 
@@ -430,7 +459,7 @@ mod tests {
         drop(first);
         assert_eq!(lane.queue().waiting.len(), 2, "the other driver takes them");
         drop(second);
-        let refused = awaited.try_recv().expect("nobody was told").unwrap_err();
+        let refused = awaited.received_already().expect("nobody was told").unwrap_err();
         assert_eq!(RedisError::of(&refused), Some(&RedisError::Overloaded));
         let [mut next] = drivers(&lane, 1);
         assert_eq!(take(&mut next), Some(1));
@@ -551,7 +580,7 @@ mod tests {
         lane.push(Entry { waiter: Waiter::new(until + PROMPT).0, ..entry(1) }).unwrap();
         assert!(matches!(driver.next(), Next::Wait { until: first } if first == until));
         driver.room(until).await;
-        let refused = awaited.try_recv().expect("nobody was told").unwrap_err();
+        let refused = awaited.received_already().expect("nobody was told").unwrap_err();
         assert_eq!(RedisError::of(&refused), Some(&RedisError::Overloaded));
         let queue = lane.queue();
         assert_eq!((queue.waiting.len(), queue.counters), (1, 1));

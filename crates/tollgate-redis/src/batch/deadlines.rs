@@ -88,11 +88,11 @@ mod tests {
             let request = Request { shapes: smallvec![], keys: smallvec![] };
             (Entry { slot: Slot(0), request, waiter }, awaited)
         };
-        let ((first, awaited), (second, _)) = (entry(begun + timeout), entry(begun + timeout + apart));
+        let ((first, mut awaited), (second, _)) = (entry(begun + timeout), entry(begun + timeout + apart));
         let mut entries = [first, second];
         let mut deadlines = Deadlines::of(&entries, slack(timeout)).unwrap();
         let told = tokio::spawn(async move {
-            let _ = awaited.await;
+            let _ = awaited.received().await;
             begun.elapsed()
         });
         deadlines.in_time(&mut entries, pending::<()>(), || Trouble::TimedOut).await;

@@ -84,6 +84,10 @@ impl Committer {
 
     /// Puts the request into the next batch of this lane, which is that of its slot. The answer comes in time for a
     /// decision that has begun then.
+    ///
+    /// # Errors
+    ///
+    /// If that time is up, or too many counters wait already. Nothing is charged then.
     pub(crate) fn submit(
         &self,
         lane: Arc<Lane>,
@@ -92,7 +96,15 @@ impl Committer {
         begun: Instant,
         company: Company,
     ) -> Result<Awaited, StoreError> {
-        let (waiter, awaited) = Waiter::new(self.deadline(begun));
+        let (now, deadline) = (instant(), self.deadline(begun));
+        if deadline <= now {
+            return Err(RedisError::Overloaded.into());
+        }
+        let (waiter, mut awaited) = Waiter::new(deadline);
+        // A driver may be busy with requests that came earlier and may take longer.
+        if now > begun + self.0.slack {
+            awaited = awaited.until(deadline + self.0.slack);
+        }
         if let Some(driver) = lane.push(Entry { slot, request, waiter })? {
             let mut driving = Box::pin(drive(Arc::clone(&self.0), driver));
             let mut context = Context::from_waker(Waker::noop());
@@ -281,4 +293,40 @@ fn drop_late(entries: &mut Vec<Entry>, why: RedisError) {
         }
         !waiter.is_gone()
     });
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::TcpListener;
+
+    use smallvec::smallvec;
+
+    use super::*;
+    use crate::settings::Settings;
+
+    const HOUR: Duration = Duration::from_secs(3_600);
+
+    /// A later step of a call waited for drivers that were busy with calls that came after its own, past its deadline. So
+    /// did one whose deadline had passed before.
+    #[tokio::test(start_paused = true)]
+    async fn later_steps_of_a_call_are_answered_by_its_deadline() {
+        // Accepts, and never answers.
+        let server = TcpListener::bind("127.0.0.1:0").unwrap();
+        let mut settings =
+            Settings::new(format!("redis://{}", server.local_addr().unwrap()).parse().unwrap());
+        settings.connect_timeout = 9 * HOUR;
+        let topology = Arc::new(Topology::start(settings, script::TEXT).unwrap());
+        let committer = Committer::new(Arc::clone(&topology), HOUR);
+        let request = Request { shapes: smallvec![], keys: smallvec![b"key".as_slice().into()] };
+        let submit =
+            |begun| committer.submit(topology.lane(Slot(0)), Slot(0), request.clone(), begun, Company::Alone);
+        let call_begun = instant();
+        tokio::time::sleep(HOUR / 2).await;
+        let _busy = [submit(instant()).unwrap(), submit(instant()).unwrap()];
+        let mut step = submit(call_begun).unwrap();
+        assert_eq!(RedisError::of(&step.received().await.unwrap_err()), Some(&RedisError::TimedOut));
+        assert_eq!(call_begun.elapsed().as_secs(), HOUR.as_secs());
+        let refused = submit(call_begun).unwrap_err();
+        assert_eq!(RedisError::of(&refused), Some(&RedisError::Overloaded));
+    }
 }

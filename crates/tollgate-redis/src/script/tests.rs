@@ -32,7 +32,7 @@ fn take(connection: &mut Connection, requests: &[Request]) -> Vec<Answer> {
     encode(&merged.groups(0, &entries), &mut call);
     let reply = connection.req_packed_command(call.bytes()).unwrap();
     merged.hand_out(0, &mut entries, decode(reply).unwrap()).unwrap();
-    answers.into_iter().map(|mut answer| answer.try_recv().unwrap().unwrap()).collect()
+    answers.into_iter().map(|mut answer| answer.received_already().unwrap().unwrap()).collect()
 }
 
 /// The requests on their way, and where their answers are awaited.

@@ -449,14 +449,14 @@ impl Inner {
         awaited: &mut Awaited,
     ) -> Result<Answer, StoreError> {
         for _ in 1..TRIES {
-            let answer = received(awaited).await?;
+            let answer = awaited.received().await?;
             if answer.outcome != Outcome::Stale {
                 return Ok(answer);
             }
             // By the time that this very answer gave: what is known of the servers' time may be another server's.
             *awaited = self.submit(question, asked, begun, Some(answer.now), Company::Others)?;
         }
-        received(awaited).await
+        awaited.received().await
     }
 
     /// Puts the question into the next batch of the server that counts, as of this server's time, or else of what it is
@@ -518,11 +518,6 @@ async fn all<F: Future>(futures: impl Iterator<Item = F>) -> Vec<F::Output> {
     })
     .await;
     outputs.into_iter().flatten().collect()
-}
-
-/// The answer, once it is there. There is none if the runtime shuts down.
-async fn received(awaited: &mut Awaited) -> Result<Answer, StoreError> {
-    awaited.await.unwrap_or_else(|_| Err(RedisError::TimedOut.into()))
 }
 
 impl TryFrom<Answer> for Taken {

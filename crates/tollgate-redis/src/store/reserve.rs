@@ -21,7 +21,7 @@ use tokio::sync::oneshot;
 use tokio::time::timeout_at;
 use tollgate::{Charge, Counted, Key, PolicyQuota, QuotaState, StoreError, Timestamp};
 
-use super::{Inner, Pending, Taken, received};
+use super::{Inner, Pending, Taken};
 use crate::RedisError;
 use crate::batch::Company;
 use crate::denials::Id;
@@ -166,7 +166,7 @@ impl Inner {
         let lane = self.committer.topology().lane(units.slot);
         let refund = units.refund.clone();
         let answer = match self.committer.submit(lane, units.slot, refund, instant(), Company::Others) {
-            Ok(mut awaited) => received(&mut awaited).await,
+            Ok(mut awaited) => awaited.received().await,
             Err(error) => Err(error),
         };
         self.denials.forget(units.counter);
