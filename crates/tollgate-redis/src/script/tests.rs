@@ -56,6 +56,36 @@ fn the_digest_is_that_of_the_text() {
     assert_eq!(digest, SHA1);
 }
 
+/// An operation that the script does not know was taken for a refund of one counter, and for a charge of several.
+#[test]
+fn an_operation_that_the_script_does_not_know_is_an_error_and_writes_nothing() {
+    let mut connection = connect();
+    let keys = ["unknown-one", "unknown-other"].map(|key| key.as_bytes().into());
+    for key in ["unknown-one", "unknown-other"] {
+        let _: () = redis::cmd("SET").arg(key).arg(5).arg("PX").arg(60_000).query(&mut connection).unwrap();
+    }
+    for counters in [1, 2] {
+        for windows in [Windows::FirstHit { length: 60_000 }, Windows::Grid { origin: 0, length: 60_000 }] {
+            let charge = Shape { step: Step::Charge { units: 1, limit: 9, counted: 0 }, windows };
+            let request = Request {
+                shapes: [charge; 2][..counters].into(),
+                keys: keys[..counters].iter().cloned().collect(),
+            };
+            let (entries, _) = entries(&[request]);
+            let mut call = Calls::default();
+            encode(&Merged::new(&entries).groups(0, &entries), &mut call);
+            let place = call.bytes().windows(7).position(|word| word == b"charge\0").unwrap();
+            let mut bytes = call.bytes().to_vec();
+            bytes[place..place + 6].copy_from_slice(b"double");
+            let reply = connection.req_packed_command(&bytes).unwrap();
+            assert!(format!("{reply:?}").contains("there is no operation double"), "{reply:?}");
+        }
+    }
+    for key in ["unknown-one", "unknown-other"] {
+        assert_eq!(redis::cmd("GET").arg(key).query::<u64>(&mut connection).unwrap(), 5);
+    }
+}
+
 #[test]
 fn a_given_window_that_is_not_open_is_stale_and_nothing_is_written() {
     let mut connection = connect();

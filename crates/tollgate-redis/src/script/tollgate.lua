@@ -196,8 +196,10 @@ local function unusual(now, reply, call, try, GRACE, MOST, STALE, NO_COUNT, CLOS
         fault, count, due = set(KEYS[key], one, windows, expiry, length)
       elseif op == 'reset' then
         fault, count, due = reset(KEYS[key], expiry, length)
-      else
+      elseif op == 'refund' then
         fault, count, due, is_closed = refund(KEYS[key], unit, one, windows, start, expiry, length)
+      else
+        error('there is no operation ' .. op)
       end
       if is_closed then
         said = said + 1
@@ -212,7 +214,8 @@ local function unusual(now, reply, call, try, GRACE, MOST, STALE, NO_COUNT, CLOS
   local function bound(op, limit)
     if op == 'record' then return math.huge end
     if op == 'deny' then return -1 end
-    return limit
+    if op == 'charge' or op == 'look' then return limit end
+    error('there is no operation ' .. op)
   end
 
   -- Charges, records, denies and looks at several counters each; `asked` says of every counter in turn its unit, limit,
