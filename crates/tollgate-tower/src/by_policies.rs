@@ -109,7 +109,7 @@ impl<S: Store, C: Clock> Inner<S, C> {
             Err(CheckError::Refused(Refusal::Limit { error: LimitError::Unverified(_), .. })) => {
                 Decided::Setup(Warning::UnverifiedLimit)
             }
-            Err(CheckError::Store(error)) => Decided::Failed(error),
+            Err(CheckError::Store(error) | CheckError::Uncountable { error, .. }) => Decided::Failed(error),
             Err(error) => Decided::Lacking(error.to_string()),
         })
     }

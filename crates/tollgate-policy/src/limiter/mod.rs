@@ -129,6 +129,16 @@ pub enum CheckError {
     /// The store could not answer, and a policy that applies is `closed`; or it has no room for an unseen key.
     #[error(transparent)]
     Store(#[from] StoreError),
+    /// The store can never count by all these policies at once. The fault of whoever chose them for this store; a retry
+    /// does not help.
+    #[error("policies {}: {error}", policies.join(", "))]
+    Uncountable {
+        /// The names of the policies that apply to the request, as far as they decide.
+        policies: Box<[Box<str>]>,
+        /// What the store says, which is always [`StoreError::Uncountable`].
+        #[source]
+        error: StoreError,
+    },
     /// The store changed some of several quotas and failed for others, which may have been changed as well.
     #[error("{error}; it changed {}", said(.changed))]
     Partly {
@@ -143,6 +153,16 @@ pub enum CheckError {
 fn said(quotas: &[PolicyQuota]) -> String {
     let said = quotas.iter().map(|quota| format!("{} of {}", quota.quota(), quota.policy()));
     said.collect::<Vec<_>>().join(", ")
+}
+
+impl CheckError {
+    /// The store's error about the charges of what matched.
+    fn of_charges(matched: &Matched<'_>, error: StoreError) -> Self {
+        let StoreError::Uncountable(_) = error else { return Self::Store(error) };
+        let counting = matched.deciding().filter(|entry| !entry.quotas().is_empty());
+        let policies = counting.map(|entry| entry.policy.name().into()).collect();
+        Self::Uncountable { policies, error }
+    }
 }
 
 impl AskedCheck<'_, '_> {
@@ -277,7 +297,8 @@ impl<S: Store, C: Clock> PolicyLimiter<S, C> {
     ) -> Result<PolicyDecision, CheckError> {
         let (basis, trials) = match self.charges(&set, view, cost)? {
             Outcome::Charge(matched) => {
-                let decided = self.charge(&set, &matched).await?;
+                let decided = self.charge(&set, &matched).await;
+                let decided = decided.map_err(|error| CheckError::of_charges(&matched, error))?;
                 let trials = self.try_out(&[(&matched, &decided.counted)]).await.pop().unwrap_or_default();
                 (Basis::charged(&matched, decided), trials)
             }
@@ -301,7 +322,7 @@ impl<S: Store, C: Clock> PolicyLimiter<S, C> {
             Ok(Outcome::Charge(matched)) => {
                 let decided = match self.charge_at_once(&set, &matched)? {
                     Ok(decided) => decided,
-                    Err(error) => return Some(Err(error.into())),
+                    Err(error) => return Some(Err(CheckError::of_charges(&matched, error))),
                 };
                 let trials = self.try_out_at_once(&matched, &decided.counted)?;
                 (Basis::charged(&matched, decided), trials)
@@ -352,7 +373,9 @@ impl<S: Store, C: Clock> PolicyLimiter<S, C> {
                     [] => Ok(nothing()),
                     charges => self.store.step(Step::Peek(charges)).await,
                 };
-                Basis::charged(&matched, self.decided(&charges, counted)?)
+                let decided = self.decided(&charges, counted);
+                let decided = decided.map_err(|error| CheckError::of_charges(&matched, error))?;
+                Basis::charged(&matched, decided)
             }
             other => Basis::uncharged(&set, other),
         };
@@ -409,7 +432,7 @@ impl<S: Store, C: Clock> PolicyLimiter<S, C> {
                 let decision = taken.next().flatten();
                 let (basis, trials) = match (outcome?, decision) {
                     (Outcome::Charge(matched), Some(decision)) => {
-                        let decision = decision?;
+                        let decision = decision.map_err(|error| CheckError::of_charges(&matched, error))?;
                         (Basis::charged(&matched, decision), trials.next().unwrap_or_default())
                     }
                     (other, _) => (Basis::uncharged(set, other), Trials::default()),

@@ -258,6 +258,31 @@ fn on_store_failure_is_that_of_the_strictest_policy_that_applies() {
     assert_eq!(tally("dark").shadow, Default::default(), "nothing is tried out meanwhile");
 }
 
+/// The answer said that the store can never count the request, and not which policies were to be changed.
+#[test]
+fn a_request_that_can_never_be_counted_names_the_policies_that_decide() {
+    let limiter = limiter(
+        "  - { name: users, key: [user], quotas: [9/1m] }
+  - { name: tenants, key: [tenant], quotas: [9/1m] }
+  - { name: free, match: { path: /healthz }, exempt: true }
+  - { name: elsewhere, match: { path: /other }, key: [path], quotas: [9/1m] }
+  - { name: dark, mode: shadow, key: global, quotas: [1/1m] }",
+    );
+    let request = &[("user", "alice"), ("tenant", "t"), ("path", "/")];
+    limiter.store().begin(Fault::Fails(StoreError::Uncountable("they lie apart")));
+    let asked = attributes(request);
+    let each = block_on(limiter.check_each([(&asked, 1)])).pop().unwrap();
+    for answer in [try_check(&limiter, request), block_on(limiter.peek(&asked, 1)), each] {
+        let error = answer.unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "policies users, tenants: the store can never count this request: they lie apart"
+        );
+        let CheckError::Uncountable { policies, .. } = error else { panic!("{error}") };
+        assert_eq!(*policies, ["users", "tenants"].map(Box::<str>::from));
+    }
+}
+
 const TRIALS: &str = "
   - { name: live, key: [user], quotas: [3/1m], candidate: [1/1m] }
   - { name: dark, mode: shadow, key: [user], quotas: [2/1m] }";

@@ -26,8 +26,17 @@ pub(super) struct Rejection {
     allow: Option<HeaderValue>,
     /// What the caller needs.
     scope: Option<Scope>,
-    /// What was changed before the store failed.
-    changed: Box<[ChangedQuota]>,
+    names: Names,
+}
+
+/// What the store failed at, by name.
+#[derive(Debug, Clone)]
+enum Names {
+    None,
+    /// Quotas that were changed before it failed.
+    Changed(Box<[ChangedQuota]>),
+    /// Policies that it can never count together.
+    Uncountable(Box<[Box<str>]>),
 }
 
 /// The problem of a store that cannot answer: its type and its title. There is no document behind it.
@@ -45,7 +54,7 @@ impl Rejection {
             reason: None,
             allow: None,
             scope: None,
-            changed: [].into(),
+            names: Names::None,
         }
     }
 
@@ -146,12 +155,15 @@ impl Rejection {
                 Self::bad_field(field, refusal.to_string())
             }
             CheckError::Store(error) => Self::store(error),
+            CheckError::Uncountable { policies, error } => {
+                Self { names: Names::Uncountable(policies.clone()), ..Self::store(error) }
+            }
             CheckError::Partly { changed, error } => Self {
                 detail:
                     "the store failed; the quotas in `changed` were changed, and whether the others were is \
                          unknown"
                         .into(),
-                changed: changed.iter().map(Into::into).collect(),
+                names: Names::Changed(changed.iter().map(Into::into).collect()),
                 ..Self::store(error)
             },
             _ => Self::store(&AnswerError::Nonsense.into()),
@@ -215,6 +227,11 @@ impl Rejection {
                 ("about:blank", self.status.canonical_reason().unwrap_or("Error"))
             }
         };
+        let (changed, policies) = match &self.names {
+            Names::None => (None, None),
+            Names::Changed(quotas) => (Some(&**quotas), None),
+            Names::Uncountable(policies) => (None, Some(&**policies)),
+        };
         ProblemBody {
             kind,
             title,
@@ -223,7 +240,8 @@ impl Rejection {
             field: self.field.as_deref(),
             reason: self.reason,
             scope: self.scope.map(Scope::name),
-            changed: (!self.changed.is_empty()).then_some(&*self.changed),
+            changed,
+            policies,
         }
     }
 

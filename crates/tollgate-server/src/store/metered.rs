@@ -96,7 +96,7 @@ impl<S: Store> Metered<S> {
         match concern {
             Concern::Request => {
                 if self.request_logged.passes(now, LOG_GAP) {
-                    warn!(%error, "a request does not fit the store");
+                    warn!(%error, counters = counters(step), "a request does not fit the store");
                 }
             }
             Concern::Key => {

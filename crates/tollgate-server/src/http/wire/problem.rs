@@ -27,6 +27,9 @@ pub(in crate::http) struct ProblemBody<'a> {
     /// The quotas that were changed before the store failed. The one after them was perhaps changed as well.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(in crate::http) changed: Option<&'a [ChangedQuota]>,
+    /// The policies by which the store can never count the request all at once.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(in crate::http) policies: Option<&'a [Box<str>]>,
 }
 
 /// A quota that was changed.
