@@ -281,12 +281,6 @@ impl StoreSettings {
     pub const fn reserves_across_slots(&self) -> bool {
         self.reserves_across_slots
     }
-
-    /// Whether the server is a Cluster, on which a step is in one slot.
-    #[must_use]
-    pub fn is_cluster(&self) -> bool {
-        self.url.split_once("://").is_some_and(|(scheme, _)| scheme.ends_with("+cluster"))
-    }
 }
 
 /// Without the URL, which may hold a password.

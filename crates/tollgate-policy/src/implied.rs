@@ -16,7 +16,8 @@ fn way_implies(conditions: Way<'_>, others: Way<'_>) -> bool {
     })
 }
 
-fn test_implies(test: &Test, other: &Test) -> bool {
+/// Whether `other` holds of every value of which `test` holds; it never answers yes where it is not so.
+pub(crate) fn test_implies(test: &Test, other: &Test) -> bool {
     match (test, other) {
         _ if test == other => true,
         (Test::OneOf(patterns), Test::OneOf(others)) => {

@@ -71,6 +71,7 @@ mod limiter;
 #[cfg_attr(not(feature = "file"), expect(dead_code, reason = "only files have them"))]
 mod list;
 mod matched;
+mod overlap;
 #[cfg_attr(not(feature = "file"), expect(dead_code, reason = "only files have them"))]
 mod overrides;
 mod policies;

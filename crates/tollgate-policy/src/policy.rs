@@ -8,6 +8,7 @@ use tollgate::{HeaderFormats, OnStoreFailure, PolicyQuota, Quota};
 use crate::implied::implies;
 use crate::index::Candidate;
 use crate::limit::QuotaSpecs;
+use crate::overlap::overlap;
 use crate::overrides::ListPlace;
 use crate::{
     Condition, Conditions, Cost, Identity, Override, PolicyBuilder, PolicyError, Position, QuotaSpec,
@@ -314,6 +315,32 @@ impl Policy {
     #[must_use]
     pub fn covers(&self, other: &Self) -> bool {
         implies(&other.conditions, &self.conditions)
+    }
+
+    /// Whether its conditions and those of the other may hold of one request, as far as their written form shows it. The
+    /// answer is no only if they hold of no request that has one value for each attribute; an attribute with several
+    /// values, such as a list of roles, may still fulfil both.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use tollgate_policy::Config;
+    ///
+    /// let text = "
+    /// policies:
+    ///   - { name: login, match: { path: /login }, key: [ip], quotas: [5/1m] }
+    ///   - { name: feed, match: { path: /feed/* }, key: [user], quotas: [50/1m] }
+    ///   - { name: all, key: global, quotas: [5000/1m] }
+    /// ";
+    /// let config = Config::parse("tollgate.yaml", text)?;
+    /// let [login, feed, all] = config.policies().as_slice() else { unreachable!() };
+    /// assert!(all.overlaps(login) && all.overlaps(feed));
+    /// assert!(!login.overlaps(feed));
+    /// # Ok::<(), tollgate_policy::ConfigError>(())
+    /// ```
+    #[must_use]
+    pub fn overlaps(&self, other: &Self) -> bool {
+        overlap(&self.conditions, &other.conditions)
     }
 
     /// The override for a request: the first that holds.

@@ -73,7 +73,7 @@ pub(crate) fn resolve(
         let policy = policy(raw, &defaults, &named, problems);
         policies.extend(policy.filter(|_| is_read && problems.count() == before));
     }
-    let warnings = warning::warnings(&policies, store.as_ref());
+    let warnings = warning::warnings(&policies);
     let policies = Policies::new(policies);
     let policies = match unmatched {
         None => policies,

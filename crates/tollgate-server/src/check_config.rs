@@ -8,7 +8,8 @@ use tollgate_policy::{Config, ConfigError, Printable, Problem, ProblemKind, Sour
 use tollgate_redis::StoreUrl;
 
 use crate::args::CheckConfigArgs;
-use crate::layout::{Keys, StoreFlags};
+use crate::fit::{StoreFit, StoreFlags};
+use crate::store::StoreSetup;
 
 /// What `--json` prints.
 #[derive(Serialize)]
@@ -45,12 +46,15 @@ struct FoundWarning {
 ///
 /// # Errors
 ///
-/// If a file cannot be read.
-pub fn run(args: &CheckConfigArgs) -> Result<(String, bool), ConfigError> {
+/// If a file cannot be read, or `--store` is no URL of a store.
+pub fn run(args: &CheckConfigArgs) -> anyhow::Result<(String, bool)> {
     let file = args.files.iter().map(|file| file.display().to_string()).collect::<Vec<_>>().join(", ");
+    let url = args.store.as_ref().map(StoreSetup::url_of_flag).transpose()?;
+    let flags = StoreFlags::new(url.as_ref(), &args.keys, &args.cluster);
     let checked = Config::parse_sources(&Sources::read(&args.files)?, |config| {
-        let (_, problems) = Keys::of_file(config, &StoreFlags::default());
-        problems.into_iter().chain(wrong_store_url(config)).collect()
+        let (_, problems) = StoreFit::of_file(config, &flags);
+        let wrong_url = if url.is_none() { wrong_store_url(config) } else { None };
+        problems.into_iter().chain(wrong_url).collect()
     });
     let report = match checked {
         Ok(config) => Report {
@@ -67,14 +71,14 @@ pub fn run(args: &CheckConfigArgs) -> Result<(String, bool), ConfigError> {
             errors: problems.iter().map(|problem| FoundError::new(problem, &files)).collect(),
             warnings: Vec::new(),
         },
-        Err(error) => return Err(error),
+        Err(error) => return Err(error.into()),
     };
     let text = if args.json { json(&report) } else { readable(&report) };
     let passes = report.valid && (!args.deny_warnings || report.warnings.is_empty());
     Ok((text, passes))
 }
 
-/// The problem of an invalid URL of the store. `serve` ignores the URL if `--store` overrides it.
+/// The problem of an invalid URL of the store in the file.
 fn wrong_store_url(config: &Config) -> Option<Problem> {
     let (store, at) = config.store().zip(config.store_url_at())?;
     let error = store.url().parse::<StoreUrl>().err()?;

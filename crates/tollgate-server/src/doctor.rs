@@ -38,7 +38,7 @@ struct Check<'a> {
 /// If flags contradict each other, or a file that they name cannot be read.
 pub async fn run(args: &DoctorArgs) -> Result<(String, Level), SettingsError> {
     let StoreSetup { url, builder, .. } =
-        StoreSetup::new(&args.store, args.store_args.store_layout.as_ref(), &args.store_args)?;
+        StoreSetup::new(&args.store, args.store_args.keys.store_layout.as_ref(), &args.store_args)?;
     let diagnosis = builder.diagnose().await?;
     let text = if args.json { json(url.to_string(), &diagnosis) } else { readable(&diagnosis) };
     Ok((text, diagnosis.level()))

@@ -66,8 +66,8 @@ mod tests {
     use tollgate::MemoryStore;
 
     use super::*;
+    use crate::fit::StoreFlags;
     use crate::follow::Cause;
-    use crate::layout::StoreFlags;
     use crate::reload::{Reloaded, Reloads};
     use crate::stopwatch::Stopwatch;
 

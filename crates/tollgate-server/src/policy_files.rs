@@ -7,8 +7,8 @@ use tollgate_policy::{Config, ConfigError, Printable, Sources, StoreSettings, Wa
 use tollgate_redis::KeyLayout;
 use tracing::warn;
 
+use crate::fit::{StoreFit, StoreFlags};
 use crate::followed_files::FollowedFiles;
-use crate::layout::{Keys, StoreFlags};
 use crate::look::{Files, Look};
 
 /// The files of policies that are read together.
@@ -21,8 +21,8 @@ pub(crate) struct PolicyFiles {
     warned: Box<[Warning]>,
     /// The store that the service was started with.
     store: Option<StoreSettings>,
-    /// How its keys are written, if not in our own way: all policies must be countable under them.
-    keys: Option<Keys>,
+    /// Which policies it can count: all have to be among them.
+    fit: StoreFit,
 }
 
 impl PolicyFiles {
@@ -32,21 +32,17 @@ impl PolicyFiles {
     ///
     /// If they cannot be read, or are not valid.
     pub(crate) fn load(paths: &[PathBuf], flags: &StoreFlags<'_>) -> Result<(Self, Config), ConfigError> {
-        let mut keys = None;
         let (files, config) = FollowedFiles::load(Files::Policies(paths.into()), |sources| {
-            Config::parse_sources(sources, |config| {
-                let (of_file, problems) = Keys::of_file(config, flags);
-                keys = of_file;
-                problems
-            })
+            Config::parse_sources(sources, |config| StoreFit::of_file(config, flags).1)
         })?;
+        let (fit, _) = StoreFit::of_file(&config, flags);
         let (names, store) = (config.files().into(), config.store().cloned());
-        Ok((Self { files, names, warned: [].into(), store, keys }, config))
+        Ok((Self { files, names, warned: [].into(), store, fit }, config))
     }
 
     /// The layout of the store's keys, if it is not our own.
     pub(crate) fn layout(&self) -> Option<&KeyLayout> {
-        self.keys.as_ref().map(Keys::layout)
+        self.fit.layout()
     }
 
     pub(crate) fn files(&self) -> &FollowedFiles {
@@ -59,7 +55,7 @@ impl PolicyFiles {
 
     /// How long the files have to stay as they are before they count.
     pub(crate) fn rest(&self, look: &Look) -> Duration {
-        self.files.rest(look, |sources| parse(sources, self.keys.as_ref()).is_ok())
+        self.files.rest(look, |sources| parse(sources, &self.fit).is_ok())
     }
 
     /// What the files say; from now on this is how they were read last.
@@ -68,7 +64,7 @@ impl PolicyFiles {
     ///
     /// If they cannot be read, or are not valid.
     pub(crate) fn read(&mut self, look: Look) -> Result<Config, ConfigError> {
-        let config = self.files.read(look, |sources| parse(sources, self.keys.as_ref()))?;
+        let config = self.files.read(look, |sources| parse(sources, &self.fit))?;
         self.names = config.files().into();
         Ok(config)
     }
@@ -92,6 +88,6 @@ impl PolicyFiles {
     }
 }
 
-fn parse(sources: &Sources, keys: Option<&Keys>) -> Result<Config, ConfigError> {
-    Config::parse_sources(sources, |config| keys.map_or_else(Vec::new, |keys| keys.problems(config)))
+fn parse(sources: &Sources, fit: &StoreFit) -> Result<Config, ConfigError> {
+    Config::parse_sources(sources, |config| fit.problems(config))
 }

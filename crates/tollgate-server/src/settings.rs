@@ -10,11 +10,11 @@ use tollgate::{CountDenied, MemoryStore, OnStoreFailure};
 use tollgate_policy::{ConfigError, Policies, Warning, WhenFull};
 use tollgate_redis::{KeyLayout, PasswordError, TlsError, UrlError};
 
-use crate::args::{self, Flag, FlagWith, LogFormat, MetricAliases, ServeArgs, StoreArgs, TlsArgs};
+use crate::args::{self, Flag, FlagWith, LogFormat, MetricAliases, ServeArgs, TlsArgs};
+use crate::fit::{Misfit, StoreFit, StoreFlags};
 use crate::flags::{self, FlagsError};
 use crate::http::{Asking, Dialect};
 use crate::import::{Import, ImportError, other_spring_variables};
-use crate::layout::{Keys, Misfit, StoreFlags};
 use crate::listener::AllowedHosts;
 use crate::policy_files::PolicyFiles;
 use crate::principals::{Principal, PrincipalFile};
@@ -137,9 +137,9 @@ pub enum SettingsError {
     /// Another system needs a store, and nobody names one.
     #[error("`{}`: nothing says where the store is: set REDIS_URL, or say `--store`", Flag("--import"))]
     StoreMissing,
-    /// A policy cannot be counted under the layout of keys.
+    /// The store cannot count a policy.
     #[error("`{flag}`: {0}", flag = Flag("--store-layout"))]
-    Layout(#[from] Misfit),
+    Misfit(#[from] Misfit),
     /// A layout of keys, and no attributes that are its values.
     #[error(
         "`{}` needs `--key`: the attributes that are the values of its keys, such as `--key user`",
@@ -313,16 +313,16 @@ struct Resolved {
 /// Policies from files, and the store that they or a flag name.
 fn from_files(paths: &[PathBuf], args: &ServeArgs) -> Result<Resolved, SettingsError> {
     let url = args.store.as_ref().map(StoreSetup::url_of_flag).transpose()?;
-    let StoreArgs { store_layout, store_prefix, .. } = &args.store_args;
-    let flags =
-        StoreFlags { layout: store_layout.as_ref(), url: url.as_ref(), prefix: store_prefix.as_deref() };
+    let flags = StoreFlags::new(url.as_ref(), &args.store_args.keys, &args.cluster);
     let (file, config) = PolicyFiles::load(paths, &flags)?;
     let (of_file, layout) = (config.store(), file.layout());
-    let store = match (url, of_file) {
-        (Some(url), of_file) => Some(StoreSetup::of(url, of_file, layout, &args.store_args)?),
+    let across_slots = flags.across_slots(of_file);
+    let store = match (&url, of_file) {
+        (Some(url), of_file) => Some(StoreSetup::of(url.clone(), of_file, layout, &args.store_args)?),
         (None, Some(of_file)) => Some(StoreSetup::of_file(of_file, layout, &args.store_args)?),
         (None, None) => None,
     };
+    let store = store.map(|store| store.across_slots(across_slots));
     let other_store = of_file.is_some() && args.store.is_some();
     let (source, warnings) = (file.name().into(), config.warnings().into());
     let policies = config.into_policies();
@@ -340,15 +340,13 @@ fn from_flags(args: &ServeArgs) -> Result<Resolved, SettingsError> {
         count_denied,
         on_store_failure,
     )?;
-    let layout = args.store_args.store_layout.as_ref();
+    let layout = args.store_args.keys.store_layout.as_ref();
     if layout.is_some() && args.key.is_empty() {
         return Err(SettingsError::LayoutWithoutKey);
     }
     let store = args.store.as_ref().map(|url| StoreSetup::new(url, layout, &args.store_args));
     let store = store.transpose()?;
-    if let Some(store) = &store {
-        check_keys(store, &policies)?;
-    }
+    let store = store.map(|store| fitting(store, &policies, args)).transpose()?;
     let policies = InitialPolicies::without_file(policies, flags::SOURCE.into(), Vec::new());
     Ok(Resolved { policies, store, dialect: None })
 }
@@ -356,7 +354,7 @@ fn from_flags(args: &ServeArgs) -> Result<Resolved, SettingsError> {
 /// What another system says. Flags go before it.
 fn from_import(args: &ServeArgs) -> Result<Resolved, SettingsError> {
     let imported = Import::new(&args.import)?.read(on_store_failure(args)?)?;
-    let layout = args.store_args.store_layout.as_ref().unwrap_or(&imported.layout);
+    let layout = args.store_args.keys.store_layout.as_ref().unwrap_or(&imported.layout);
     let store = match (&args.store, &imported.store) {
         (Some(url), _) => StoreSetup::new(url, Some(layout), &args.store_args)?,
         (None, Some((place, url))) => {
@@ -371,16 +369,18 @@ fn from_import(args: &ServeArgs) -> Result<Resolved, SettingsError> {
     {
         return Err(SettingsError::OtherAnswers { asked, imported });
     }
-    check_keys(&store, &imported.policies)?;
+    let store = fitting(store, &imported.policies, args)?;
     let policies = InitialPolicies::without_file(imported.policies, imported.source, imported.notes);
     Ok(Resolved { policies, store: Some(store), dialect: imported.dialect })
 }
 
-/// That all policies can be counted under the layout of keys.
-fn check_keys(store: &StoreSetup, policies: &Policies) -> Result<(), SettingsError> {
-    let Some(layout) = &store.layout else { return Ok(()) };
-    let keys = Keys::new(layout, store.url.is_cluster(), &store.prefix);
-    Ok(keys.check(policies)?)
+/// The store, if it can count all policies.
+fn fitting(store: StoreSetup, policies: &Policies, args: &ServeArgs) -> Result<StoreSetup, SettingsError> {
+    let flags = StoreFlags::new(Some(&store.url), &args.store_args.keys, &args.cluster);
+    let across_slots = flags.across_slots(None);
+    let fit = StoreFit::new(store.layout.as_ref(), store.url.is_cluster(), across_slots, &store.prefix);
+    fit.check(policies)?;
+    Ok(store.across_slots(across_slots))
 }
 
 /// That a caller of the system can say whom the policies count. Those of a file may be others at any time, and for other

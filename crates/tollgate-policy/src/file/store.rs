@@ -18,7 +18,7 @@ section! {
         /// Keys as another system writes them, which counts together with this one: `rlaas`, `leetdezine`,
         /// `spring-starter`, `user-rate-limit`, or a template such as `limit:{user}:{window}`.
         "layout" layout: Box<str>,
-        /// On a Cluster, a request that counts several keys: `refuse` is trouble of the store, `reserve` takes its
+        /// On a Cluster, a request that counts several keys: `refuse` makes policies that need it an error, `reserve` takes its
         /// units slot by slot and gives them back if one denies.
         "across_slots" across_slots: AcrossSlots,
     }

@@ -1,6 +1,5 @@
 //! What is valid and probably a mistake.
 
-mod across_slots;
 mod redundant;
 mod unreachable_path;
 
@@ -11,12 +10,11 @@ use smallvec::SmallVec;
 use thiserror::Error;
 use tollgate::{MANUAL, Quota, WindowLength};
 
-use self::across_slots::apart;
 use self::redundant::never_binds;
 use self::unreachable_path::unreachable;
 use crate::implied::implies;
 use crate::policy::Quotas;
-use crate::{Cost, Identity, Mode, Override, Policy, PolicyKind, Position, Printable, StoreSettings};
+use crate::{Cost, Identity, Mode, Override, Policy, PolicyKind, Position, Printable};
 
 /// Something that is probably not meant.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -97,15 +95,6 @@ pub enum WarningKind {
         /// The attribute.
         name: Box<str>,
     },
-    /// On a Cluster, a request to which both policies apply cannot be counted.
-    #[error(
-        "on a Cluster, a request that `{other}` matches as well cannot be counted, because they count different keys: \
-         it is refused, unless `store` has `across_slots: reserve`"
-    )]
-    KeysAcrossSlots {
-        /// An earlier policy with another key.
-        other: Box<str>,
-    },
 }
 
 /// The shortest window that counts as long: in an hour, somebody notices a burst.
@@ -143,7 +132,6 @@ impl Warning {
             WarningKind::MixedIdentities { .. } => "mixed-identities",
             WarningKind::UnreachablePath { .. } => "unreachable-path",
             WarningKind::CommaInName { .. } => "comma-in-name",
-            WarningKind::KeysAcrossSlots { .. } => "keys-across-slots",
         }
     }
 
@@ -162,15 +150,14 @@ impl fmt::Display for Warning {
 }
 
 /// All of them, in the order of the file.
-pub(crate) fn warnings(policies: &[Policy], store: Option<&StoreSettings>) -> Box<[Warning]> {
+pub(crate) fn warnings(policies: &[Policy]) -> Box<[Warning]> {
     let of_kind = |kind| policies.iter().filter(move |policy| policy.kind == kind);
     let exempt: Vec<&Policy> =
         of_kind(PolicyKind::Exempt).filter(|policy| policy.mode != Mode::Off).collect();
     let denying: Vec<&Policy> =
         of_kind(PolicyKind::Deny).filter(|policy| policy.mode == Mode::Enforce).collect();
-    let is_split = store.is_some_and(|store| store.is_cluster() && !store.reserves_across_slots);
     let mut warnings = Vec::new();
-    for (place, policy) in policies.iter().enumerate() {
+    for policy in policies {
         let mut warn = |at, kind| warnings.push(Warning { at, policy: policy.name.clone(), kind });
         if let Some(exempt) = hidden_by(policy, &exempt) {
             warn(policy.at, WarningKind::HiddenByExempt { exempt: exempt.name.clone() });
@@ -181,9 +168,6 @@ pub(crate) fn warnings(policies: &[Policy], store: Option<&StoreSettings>) -> Bo
         }
         if let Some(kind) = mixed(&policy.identity) {
             warn(policy.at, kind);
-        }
-        if is_split && let Some(other) = policies.iter().take(place).find(|other| apart(policy, other)) {
-            warn(policy.at, WarningKind::KeysAcrossSlots { other: other.name.clone() });
         }
         for pattern in unreachable(policy) {
             warn(policy.at, WarningKind::UnreachablePath { pattern: pattern.to_string().into() });

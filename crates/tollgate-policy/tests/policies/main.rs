@@ -7,6 +7,7 @@ mod changes;
 mod charges;
 mod limiter;
 mod manual;
+mod overlaps;
 mod recipes;
 mod texts;
 mod view;

@@ -24,7 +24,9 @@ use clap_complete::Shell;
 pub use self::environment::warn_of_unknown_variables;
 pub(crate) use self::environment::{Flag, FlagWith};
 pub use self::policies::{CheckConfigArgs, ExplainArgs};
-pub use self::store::{FailureArgs, IdentityForm, OnStoreFailure, Secret, StoreArgs};
+pub use self::store::{
+    AcrossSlots, ClusterArgs, FailureArgs, IdentityForm, OnStoreFailure, Secret, StoreArgs, StoreKeyArgs,
+};
 pub use self::tls::{ClientTlsArgs, TlsArgs};
 pub use self::tokens::{NewTokenArgs, TokenCommand};
 pub use self::value::{Limits, Server};
@@ -218,6 +220,10 @@ pub struct ServeArgs {
     /// How it is spoken to.
     #[command(flatten)]
     pub store_args: StoreArgs,
+
+    /// What it counts as a Cluster.
+    #[command(flatten)]
+    pub cluster: ClusterArgs,
 
     /// What its trouble means.
     #[command(flatten)]

@@ -4,14 +4,16 @@ use std::path::PathBuf;
 
 use tollgate::Timestamp;
 
-use super::value;
+use super::{ClusterArgs, SHARED_STORE, Secret, StoreKeyArgs, value};
 
 /// Flags of `tollgate check-config`.
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "Warnings have codes that stay the same, and count with --deny-warnings alone. They are looked for once \
-                        there are no errors."
+                        there are no errors. Whether a store can count the policies depends on its URL, which is the same \
+                        as for serve: --store, else TOLLGATE_STORE, else that of the file."
 )]
+#[command(group = clap::ArgGroup::new("shared").args(["store", "files"]).multiple(true))]
 pub struct CheckConfigArgs {
     /// The files of policies, and folders of them: they are checked as one, as `serve` reads them
     #[arg(value_name = "PATH", required = true)]
@@ -24,6 +26,20 @@ pub struct CheckConfigArgs {
     /// Print one JSON object
     #[arg(long)]
     pub json: bool,
+
+    /// The store that has to count the policies, such as redis://HOST or redis+cluster://HOST; it is not connected to
+    /// [default: that of the file, else in memory]
+    #[arg(long, value_name = "URL", env = "TOLLGATE_STORE", hide_env_values = true)]
+    #[arg(help_heading = SHARED_STORE, value_parser = value::secret)]
+    pub store: Option<Secret>,
+
+    /// What its keys look like.
+    #[command(flatten)]
+    pub keys: StoreKeyArgs,
+
+    /// What it counts as a Cluster.
+    #[command(flatten)]
+    pub cluster: ClusterArgs,
 }
 
 /// Flags of `tollgate explain`.

@@ -24,17 +24,9 @@ pub struct StoreArgs {
     #[arg(value_parser = value::time, requires = "shared", allow_hyphen_values = true)]
     pub store_connect_timeout: Duration,
 
-    /// What every key in the store begins with. To keep services separate, give each its own prefix, even if their
-    /// limits differ. A layout takes one only if it names {prefix} [default: that of the file, else tollgate]
-    #[arg(long, value_name = "TEXT", env = "TOLLGATE_STORE_PREFIX")]
-    #[arg(requires = "shared")]
-    pub store_prefix: Option<String>,
-
-    /// Keys as another system writes them, which counts together with this one: rlaas, leetdezine, spring-starter,
-    /// user-rate-limit, or a template such as limit:{user}:{window} [default: that of the file, else our own]
-    #[arg(long, value_name = "LAYOUT", env = "TOLLGATE_STORE_LAYOUT")]
-    #[arg(value_parser = value::layout, requires = "shared")]
-    pub store_layout: Option<KeyLayout>,
+    /// What keys look like.
+    #[command(flatten)]
+    pub keys: StoreKeyArgs,
 
     /// How counters in the store are named after their key: by a digest, or readable
     #[arg(long, value_name = "FORM", env = "TOLLGATE_IDENTITY", default_value = "digest")]
@@ -82,6 +74,34 @@ pub struct StoreArgs {
     pub sentinel_password: Option<Secret>,
 }
 
+/// What keys in a shared store look like; the same for every command that is about them.
+#[derive(Debug, clap::Args)]
+#[command(next_help_heading = super::SHARED_STORE)]
+pub struct StoreKeyArgs {
+    /// What every key in the store begins with. To keep services separate, give each its own prefix, even if their
+    /// limits differ. A layout takes one only if it names {prefix} [default: that of the file, else tollgate]
+    #[arg(long, value_name = "TEXT", env = "TOLLGATE_STORE_PREFIX")]
+    #[arg(requires = "shared")]
+    pub store_prefix: Option<String>,
+
+    /// Keys as another system writes them, which counts together with this one: rlaas, leetdezine, spring-starter,
+    /// user-rate-limit, or a template such as limit:{user}:{window} [default: that of the file, else our own]
+    #[arg(long, value_name = "LAYOUT", env = "TOLLGATE_STORE_LAYOUT")]
+    #[arg(value_parser = value::layout, requires = "shared")]
+    pub store_layout: Option<KeyLayout>,
+}
+
+/// What a Cluster counts.
+#[derive(Debug, clap::Args)]
+#[command(next_help_heading = super::SHARED_STORE)]
+pub struct ClusterArgs {
+    /// What becomes of policies that count different keys of one request on a Cluster: refuse does not start with them,
+    /// and reserve takes the units slot by slot and gives them back if one denies [default: that of the file, else
+    /// refuse]
+    #[arg(long, value_name = "WORD", env = "TOLLGATE_STORE_ACROSS_SLOTS", requires = "shared")]
+    pub store_across_slots: Option<AcrossSlots>,
+}
+
 /// What a shared store that cannot answer means.
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = super::SHARED_STORE)]
@@ -96,6 +116,15 @@ pub struct FailureArgs {
     #[arg(long, value_name = "SHARE", env = "TOLLGATE_LOCAL_SHARE", value_parser = value::share)]
     #[arg(required_if_eq("on_store_failure", "local"), requires = "shared", allow_negative_numbers = true)]
     pub local_share: Option<LocalShare>,
+}
+
+/// What becomes of requests whose counters lie in several slots of a Cluster.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum AcrossSlots {
+    /// They cannot be counted.
+    Refuse,
+    /// Their units are taken slot by slot.
+    Reserve,
 }
 
 /// What is answered while the store cannot.
@@ -127,6 +156,15 @@ impl Secret {
     #[must_use]
     pub fn expose(&self) -> &str {
         &self.0
+    }
+}
+
+impl From<AcrossSlots> for tollgate_redis::AcrossSlots {
+    fn from(across_slots: AcrossSlots) -> Self {
+        match across_slots {
+            AcrossSlots::Refuse => Self::Refuse,
+            AcrossSlots::Reserve => Self::Reserve,
+        }
     }
 }
 

@@ -58,19 +58,18 @@ impl StoreSetup {
         layout: Option<&KeyLayout>,
         args: &StoreArgs,
     ) -> Result<Self, SettingsError> {
-        if let (Some(_), Some(layout)) = (&args.store_prefix, layout.filter(|layout| !layout.names_prefix()))
+        if let (Some(_), Some(layout)) =
+            (&args.keys.store_prefix, layout.filter(|layout| !layout.names_prefix()))
         {
             return Err(SettingsError::NeedlessPrefix(layout.clone()));
         }
-        let prefix = args.store_prefix.as_deref().or(file.and_then(|file| file.prefix()));
+        let prefix = args.keys.store_prefix.as_deref().or(file.and_then(|file| file.prefix()));
         let prefix = prefix.unwrap_or(DEFAULT_PREFIX);
-        let reserves = file.is_some_and(tollgate_policy::StoreSettings::reserves_across_slots);
         let mut builder = RedisStore::builder(url.clone())
             .deadline(args.store_timeout)
             .connect_timeout(args.store_connect_timeout)
             .prefix(prefix)
             .local_denials(args.local_denials)
-            .across_slots(if reserves { AcrossSlots::Reserve } else { AcrossSlots::Refuse })
             .identity(match args.identity {
                 IdentityForm::Digest => Identity::Digest,
                 IdentityForm::Plain => Identity::Plain,
@@ -104,6 +103,11 @@ impl StoreSetup {
             connect_timeout: args.store_connect_timeout,
             builder,
         })
+    }
+
+    /// What becomes of requests whose counters lie in several slots of a Cluster.
+    pub(crate) fn across_slots(self, across_slots: AcrossSlots) -> Self {
+        Self { builder: self.builder.across_slots(across_slots), ..self }
     }
 }
 

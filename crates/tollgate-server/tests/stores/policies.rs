@@ -23,6 +23,14 @@ fn serve(file: &str, more: &[&str]) -> Server {
     Server::start(&[&["--config", file], more].concat())
 }
 
+/// Long enough that a test is not about deadlines.
+const PATIENT: [&str; 4] = ["--store-timeout", "30s", "--store-connect-timeout", "30s"];
+
+fn url_of(cluster: &servers::Cluster) -> String {
+    let seeds: Vec<String> = cluster.nodes().iter().map(|node| node.address().to_string()).collect();
+    format!("redis+cluster://{}", seeds.join(","))
+}
+
 /// One policy for everybody, of this limit.
 fn limit(limit: u64) -> String {
     format!("policies: [{{ name: all, key: global, quotas: [{limit}/1d@first_hit] }}]\n")
@@ -700,62 +708,162 @@ policies:
     assert!(log.contains("counters are shared") && log.contains("the store does not answer"), "{log}");
 }
 
-/// Without `reserve`, which the service could not be told, every request to which both apply was admitted uncounted, as
-/// if the store were in trouble. It is refused, and the client is not told to come back.
 #[test]
 fn policies_that_count_different_keys_go_together_on_a_cluster() {
     let cluster = servers::Cluster::with(&servers::Settings::new(Software::Redis));
-    let seeds: Vec<String> = cluster.nodes().iter().map(|node| node.address().to_string()).collect();
     let folder = Folder::new();
     let text = |across: &str| {
         format!(
-            "store: {{ url: \"redis+cluster://{}\"{across} }}
+            "store: {{ url: \"{}\"{across} }}
 policies:
   - {{ name: users, match: {{ user: {{ present: true }} }}, key: [user], quotas: [9/1d@first_hit] }}
   - {{ name: tenants, match: {{ tenant: {{ present: true }} }}, key: [tenant], quotas: [3/1d@first_hit] }}
 ",
-            seeds.join(",")
+            url_of(&cluster)
         )
     };
-    let patient = ["--store-timeout", "30s", "--store-connect-timeout", "30s"];
-    let file = folder.write("reserve.yaml", &text(", across_slots: reserve"));
-    let server = serve(&file, &patient);
-    until("the store counts", || server.get("/v1/check?user=u&cost=0").json()["source"] == "store");
-    let checks: Vec<(u16, Value)> = (0..5)
-        .map(|user| server.get(&format!("/v1/check?tenant=t&user=u{user}")))
-        .map(|reply| (reply.status, reply.json()["source"].clone()))
-        .collect();
-    let stored = |status: u16| (status, json!("store"));
-    assert_eq!(checks, [stored(200), stored(200), stored(200), stored(429), stored(429)]);
-    drop(server);
+    let by_file = (folder.write("reserve.yaml", &text(", across_slots: reserve")), &[][..]);
+    let by_flag = (
+        folder.write("refuse.yaml", &text(", across_slots: refuse")),
+        &["--store-across-slots", "reserve"][..],
+    );
+    for (file, flags) in [by_file, by_flag] {
+        let server = serve(&file, &[&PATIENT, flags].concat());
+        until("the store counts", || server.get("/v1/check?user=u&cost=0").json()["source"] == "store");
+        let checks: Vec<(u16, Value)> = (0..5)
+            .map(|user| server.get(&format!("/v1/check?tenant=t&user=u{user}")))
+            .map(|reply| (reply.status, reply.json()["source"].clone()))
+            .collect();
+        let stored = |status: u16| (status, json!("store"));
+        assert_eq!(checks, [stored(200), stored(200), stored(200), stored(429), stored(429)]);
+        server.admin_post("/v1/reset", r#"{"attributes": {"tenant": "t", "user": "u0"}}"#);
+    }
+}
 
-    let server = serve(&folder.write("refuse.yaml", &text("")), &patient);
-    until("the store counts", || server.get("/v1/check?user=u&cost=0").json()["source"] == "store");
-    let both = r#"{"attributes": {"tenant": "t", "user": "u9"}}"#;
-    for reply in [
-        server.get("/v1/check?tenant=t&user=u9"),
-        server.post("/v1/check", both),
-        server.post("/v1/peek", both),
-    ] {
+/// Every such request was admitted uncounted, as if the store were in trouble. It is refused, and the client is not told
+/// to come back.
+#[test]
+fn a_request_that_a_cluster_can_never_count_is_refused_and_names_the_policies() {
+    let cluster = servers::Cluster::with(&servers::Settings::new(Software::Redis));
+    let folder = Folder::new();
+    // That one request may have both roles, no file shows.
+    let file = folder.write(
+        "roles.yaml",
+        &format!(
+            "store: {{ url: \"{}\" }}
+policies:
+  - {{ name: writers, match: {{ role: writer }}, key: [user], quotas: [9/1d@first_hit] }}
+  - {{ name: readers, match: {{ role: reader }}, key: [tenant], quotas: [3/1d@first_hit] }}
+",
+            url_of(&cluster)
+        ),
+    );
+    let server = serve(&file, &PATIENT);
+    until("the store counts", || {
+        server.get("/v1/check?user=u&role=writer&cost=0").json()["source"] == "store"
+    });
+    let both = r#"{"attributes": {"tenant": "t", "user": "u9", "role": ["writer", "reader"]}}"#;
+    for reply in [server.post("/v1/check", both), server.post("/v1/peek", both)] {
         reply.assert_problem(500, None);
         let body = reply.json();
         assert_eq!(body["type"], "urn:problem-type:tollgate:uncountable");
         assert_eq!(body["title"], "Request cannot be counted");
+        assert_eq!(body["policies"], json!(["writers", "readers"]));
         assert_eq!((&body["reason"], reply.header("retry-after")), (&json!("uncountable"), None));
     }
     // It says nothing of the store.
     assert_eq!(server.metric("tollgate_store_up"), Some(1.0));
-    let batch = format!("{{\"requests\": [{both}, {{\"attributes\": {{\"user\": \"u9\"}}}}]}}");
-    let batch = server.post("/v1/check/batch", &batch).json();
+    let one = r#"{"attributes": {"user": "u9", "role": "writer"}}"#;
+    let batch = server.post("/v1/check/batch", &format!("{{\"requests\": [{both}, {one}]}}")).json();
     assert_eq!((&batch["decisions"][0]["status"], &batch["decisions"][1]["used"]), (&json!(500), &json!(1)));
     assert_eq!(server.get("/readyz").body, b"ready\n");
-    assert_eq!(server.metric(r#"tollgate_store_errors_total{kind="uncountable"}"#), Some(4.0));
-    assert_eq!(server.metric(r#"tollgate_http_requests_rejected_total{status="500"}"#), Some(3.0));
+    assert_eq!(server.metric(r#"tollgate_store_errors_total{kind="uncountable"}"#), Some(3.0));
+    assert_eq!(server.metric(r#"tollgate_http_requests_rejected_total{status="500"}"#), Some(2.0));
     server.signal("TERM");
     let log = server.wait().1;
-    assert!(log.contains("keys-across-slots"), "{log}");
     assert_eq!(log.matches("does not fit the store").count(), 1, "{log}");
+    assert!(log.contains("writers:1d@first_hit:{"), "it does not name the policies: {log}");
     assert!(log.contains("count the same key") && !log.contains("the store does not answer"), "{log}");
+}
+
+/// A file that was fine by itself went live on the Cluster that a flag or a variable named, and there each request of
+/// two policies was refused. Only where the file itself named the Cluster, a warning said so.
+#[test]
+fn a_file_that_the_cluster_in_use_cannot_count_does_not_go_live() {
+    const APART: &str = "
+policies:
+  - { name: users, match: { path: /a/* }, key: [user], quotas: [9/1d@first_hit] }
+  - { name: tenants, match: { path: [/b/*, /a/x] }, key: [tenant], quotas: [3/1d@first_hit] }
+";
+    let (cluster, single) = ("redis+cluster://127.0.0.1:1", "redis://127.0.0.1:1");
+    let folder = Folder::new();
+    let bare = folder.write("bare.yaml", APART);
+    let named = folder.write("named.yaml", &format!("store: {{ url: \"{cluster}\" }}{APART}"));
+    let reserving = folder
+        .write("reserve.yaml", &format!("store: {{ url: \"{cluster}\", across_slots: reserve }}{APART}"));
+    let reason = "policy `tenants` cannot be counted on a Cluster together with policy `users`: one request may \
+                  match both, and their counters lie in different slots; let `match` keep them apart, or take them slot \
+                  by slot with `across_slots: reserve` (`--store-across-slots reserve`)";
+
+    let run = |command: &str, file: &str, flags: &[&str], variables: &[(&str, &str)]| {
+        let mut run = tollgate();
+        run.envs(variables.iter().copied()).arg(command);
+        if command == "serve" {
+            run.args(["--listen", "127.0.0.1:0", "--admin-listen", "127.0.0.1:0", "--config"]);
+        }
+        let output = run.arg(file).args(flags).output().expect("it runs");
+        let said = [output.stdout, output.stderr].concat();
+        (output.status.code(), String::from_utf8(said).expect("text"))
+    };
+    for (file, flags, variables) in [
+        (&bare, &["--store", cluster][..], &[][..]),
+        (&bare, &[], &[("TOLLGATE_STORE", cluster)]),
+        (&named, &[], &[]),
+        (&named, &[], &[("TOLLGATE_STORE", "rediss+cluster://127.0.0.1:1")]),
+        (&reserving, &["--store-across-slots", "refuse"], &[]),
+        (&reserving, &[], &[("TOLLGATE_STORE_ACROSS_SLOTS", "refuse")]),
+    ] {
+        for (command, status) in [("check-config", 1), ("serve", 2)] {
+            let (code, said) = run(command, file, flags, variables);
+            assert_eq!(code, Some(status), "{command} {file} {flags:?} {variables:?}: {said}");
+            let place = said.contains(&format!("{file}:4:5: "));
+            assert!(place && said.contains(reason), "{said}");
+        }
+    }
+    for (file, flags, variables) in [
+        (&bare, &[][..], &[][..]),
+        (&bare, &["--store", single], &[]),
+        (&named, &["--store", single], &[]),
+        (&named, &[], &[("TOLLGATE_STORE", single)]),
+        (&named, &["--store-across-slots", "reserve"], &[]),
+        (&bare, &["--store", cluster], &[("TOLLGATE_STORE_ACROSS_SLOTS", "reserve")]),
+        (&reserving, &[], &[]),
+    ] {
+        let (code, said) = run("check-config", file, flags, variables);
+        assert_eq!(code, Some(0), "{file} {flags:?} {variables:?}: {said}");
+    }
+    let (code, said) = run("check-config", &bare, &["--store", "nowhere"], &[]);
+    assert!(code == Some(2) && said.contains("`--store`: ") && !said.contains("nowhere"), "{said}");
+
+    // As long as the service runs, its store is the one that it was started with.
+    let fitting = APART.replace(", /a/x", "");
+    let live = folder.write("live.yaml", &fitting);
+    let server = serve(&live, &["--store", cluster, "--store-connect-timeout", "1ms"]);
+    let asks_both = "/v1/check?path=/a/x&user=u&tenant=t";
+    assert_eq!(server.get(asks_both).json()["quotas"].as_array().map(Vec::len), Some(1));
+    for text in [APART.to_owned(), format!("store: {{ url: \"{single}\" }}{APART}")] {
+        folder.write("live.yaml", &text);
+        let refused = server.admin_post("/v1/policies/reload", "");
+        assert!(
+            refused.status == 422 && String::from_utf8_lossy(&refused.body).contains(reason),
+            "{refused:?}"
+        );
+        assert_eq!(live_version(&server), 1);
+    }
+    folder.write("live.yaml", &fitting);
+    server.signal("TERM");
+    let log = server.wait().1;
+    assert!(log.contains(reason), "{log}");
 }
 
 #[test]

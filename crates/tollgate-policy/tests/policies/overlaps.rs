@@ -1,0 +1,57 @@
+//! Whether two policies may match one request, as far as their files show it.
+
+use tollgate_policy::{Attributes, Config};
+
+fn overlap(one: &str, other: &str) -> bool {
+    let text = format!(
+        "policies:
+  - {{ name: one, match: {{ {one} }}, key: [user], quotas: [5/1m] }}
+  - {{ name: other, match: {{ {other} }}, key: [ip], quotas: [5/1m] }}
+"
+    );
+    let config = Config::parse("overlaps.yaml", &text).unwrap_or_else(|error| panic!("{error}"));
+    let [one, other] = config.policies().as_slice() else { panic!("not two policies") };
+    let overlap = one.overlaps(other);
+    assert_eq!(overlap, other.overlaps(one), "{text}");
+    // What a request shows is never denied.
+    for path in ["/a", "/a/b", "/b", "/b/c"] {
+        for user in [None, Some("alice")] {
+            for ip in ["10.1.2.3", "192.0.2.1"] {
+                let pairs = [("path", path), ("ip", ip)].into_iter().chain(user.map(|user| ("user", user)));
+                let request: Attributes<'_> = pairs.collect();
+                let both = one.matches(&request) == Ok(true) && other.matches(&request) == Ok(true);
+                assert!(overlap || !both, "{text}{path} {user:?} {ip}");
+            }
+        }
+    }
+    overlap
+}
+
+#[test]
+fn policies_overlap_unless_their_conditions_show_that_no_value_fulfils_both() {
+    for (one, other, expected) in [
+        ("path: /a", "path: /a", true),
+        ("path: /a", "path: /b", false),
+        ("path: [/a, /b]", "path: [/c, /b]", true),
+        ("path: [/a, /b]", "path: [/c, /d]", false),
+        ("path: /a/*", "path: /a/b", true),
+        ("path: /a/*", "path: /b/c", false),
+        // Two prefixes were taken to overlap whatever they were.
+        ("path: /a/*", "path: /b/*", false),
+        ("path: /a/*", "path: /a/b/*", true),
+        ("path: '/a?b'", "path: '/*b'", true),
+        ("path: /a", "user: { present: true }", true),
+        ("path: /a, user: { present: true }", "path: /a, user: { absent: true }", false),
+        ("path: /a, user: alice", "path: /a, user: { absent: true }", false),
+        ("path: /a", "path: { not: /a }", false),
+        ("path: [/a, /b]", "path: { not: /a }", true),
+        ("path: { prefix: /a, not: /a/b }", "path: /a/b", false),
+        ("path: { prefix: /a, not: /a/b }", "path: /a/c", true),
+        ("ip: { cidr: 10.0.0.0/8 }", "ip: { cidr: 192.0.2.0/24 }", false),
+        ("ip: { cidr: 10.0.0.0/8 }", "ip: { cidr: 10.1.0.0/16 }", true),
+        ("path: /a", "any: [{ path: /b }, { path: /c }]", false),
+        ("path: /a", "any: [{ path: /b }, { path: /a }]", true),
+    ] {
+        assert_eq!(overlap(one, other), expected, "{one} and {other}");
+    }
+}

@@ -1,0 +1,321 @@
+//! Which policies a shared store can count, as it is meant by flags, the environment and the file together.
+//!
+//! A store refuses what it cannot count, request by request. So policies are looked through before they are live.
+
+use thiserror::Error;
+use tollgate::{PolicyQuota, Quota};
+use tollgate_policy::{
+    Config, Identity, Mode, Override, Policies, Policy, Position, Problem, ProblemKind, StoreSettings,
+};
+use tollgate_redis::{AcrossSlots, KeyLayout, LayoutError, StoreUrl};
+
+use crate::args::{ClusterArgs, StoreKeyArgs};
+use crate::layout;
+use crate::store::DEFAULT_PREFIX;
+
+/// A policy that the store cannot count. The fault of whoever chose the two.
+#[derive(Debug, Clone, Error)]
+#[error("policy `{policy}` cannot be counted {reason}")]
+pub struct Misfit {
+    policy: Box<str>,
+    reason: Reason,
+}
+
+#[derive(Debug, Clone, Error)]
+enum Reason {
+    #[error("under the layout of keys: {quota}: {error}")]
+    Quota { quota: Quota, error: LayoutError },
+    #[error("under the layout of keys: its key has {}, and `{layout}` names {named}", counted(*.values))]
+    Values { values: usize, layout: KeyLayout, named: usize },
+    #[error("under the layout of keys: how many values its key has depends on the request")]
+    UnknownValues,
+    #[error(
+        "under the layout of keys: `{layout}` does not always tell {one} from {other}, which {{windows}} does"
+    )]
+    MixedUp { layout: KeyLayout, one: Quota, other: Quota },
+    #[error(
+        "under the layout of keys: `{layout}` does not always tell {quota} from the candidate {candidate}, which {{policy}} does"
+    )]
+    MixedUpCandidate { layout: KeyLayout, quota: Quota, candidate: Quota },
+    #[error(
+        "under the layout of keys: on a Cluster its quotas lie in several slots; braces around all values and nothing else keep them in one, such \
+         as {{{{{{user}}}}}}, or `across_slots: reserve` (`--store-across-slots reserve`) takes them slot by slot"
+    )]
+    Scattered,
+    #[error(
+        "under the layout of keys: `{layout}` does not always tell {quota} from {other} of policy `{policy}`, which matches the same requests; \
+         {{policy}} does"
+    )]
+    Shared { layout: KeyLayout, quota: Quota, other: Quota, policy: Box<str> },
+    #[error(
+        "on a Cluster together with policy `{other}`: one request may match both, and their counters lie in different \
+         slots; let `match` keep them apart, or take them slot by slot with `across_slots: reserve` \
+         (`--store-across-slots reserve`)"
+    )]
+    Apart { other: Box<str> },
+}
+
+/// What decides over which policies a store can count.
+#[derive(Debug, Clone)]
+pub(crate) struct StoreFit {
+    /// How keys are written, if not in our own way.
+    layout: Option<KeyLayout>,
+    together: Together,
+}
+
+/// Which counters one step can have.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Together {
+    /// Any: there is one server, or the store takes them slot by slot.
+    All,
+    /// Those of one key: they lie in one slot of a Cluster.
+    OfOneKey,
+    /// One: each may lie in a slot of its own.
+    One,
+}
+
+/// What flags and the environment say of the store. They override the file.
+#[derive(Debug, Default)]
+pub(crate) struct StoreFlags<'a> {
+    pub(crate) layout: Option<&'a KeyLayout>,
+    pub(crate) url: Option<&'a StoreUrl>,
+    pub(crate) prefix: Option<&'a str>,
+    pub(crate) across_slots: Option<AcrossSlots>,
+}
+
+impl<'a> StoreFlags<'a> {
+    pub(crate) fn new(url: Option<&'a StoreUrl>, keys: &'a StoreKeyArgs, cluster: &ClusterArgs) -> Self {
+        Self {
+            layout: keys.store_layout.as_ref(),
+            url,
+            prefix: keys.store_prefix.as_deref(),
+            across_slots: cluster.store_across_slots.map(Into::into),
+        }
+    }
+
+    /// What becomes of requests whose counters lie in several slots of a Cluster.
+    pub(crate) fn across_slots(&self, file: Option<&StoreSettings>) -> AcrossSlots {
+        self.across_slots.unwrap_or_else(|| match file {
+            Some(file) if file.reserves_across_slots() => AcrossSlots::Reserve,
+            _ => AcrossSlots::Refuse,
+        })
+    }
+}
+
+impl StoreFit {
+    pub(crate) fn new(
+        layout: Option<&KeyLayout>,
+        is_cluster: bool,
+        across_slots: AcrossSlots,
+        prefix: &str,
+    ) -> Self {
+        let together = match layout {
+            _ if !is_cluster || across_slots == AcrossSlots::Reserve => Together::All,
+            Some(layout) if !layout.keeps_to_slot(prefix) => Together::One,
+            _ => Together::OfOneKey,
+        };
+        Self { layout: layout.cloned(), together }
+    }
+
+    /// That of the store which a file and flags describe, and what is wrong with the file for it.
+    pub(crate) fn of_file(config: &Config, flags: &StoreFlags<'_>) -> (Self, Vec<Problem>) {
+        let store = config.store();
+        let of_file = store.and_then(|store| store.layout()).map(layout::read).transpose();
+        let wrong_layout = of_file.as_ref().err().map(|error| {
+            let at = config.layout_at().unwrap_or(Position::new(1, 1));
+            Problem::new(at, ProblemKind::Other(error.to_string().into()))
+        });
+        let layout = flags.layout.cloned().or(of_file.unwrap_or_default());
+        let is_cluster = match flags.url {
+            Some(url) => url.is_cluster(),
+            None => store.and_then(|it| it.url().parse().ok()).is_some_and(|url: StoreUrl| url.is_cluster()),
+        };
+        let prefix = flags.prefix.or(store.and_then(|store| store.prefix())).unwrap_or(DEFAULT_PREFIX);
+        let fit = Self::new(layout.as_ref(), is_cluster, flags.across_slots(store), prefix);
+        let problems = match wrong_layout {
+            Some(problem) => vec![problem],
+            None => fit.needless_prefix(config).into_iter().chain(fit.problems(config)).collect(),
+        };
+        (fit, problems)
+    }
+
+    /// How keys are written, if not in our own way.
+    pub(crate) const fn layout(&self) -> Option<&KeyLayout> {
+        self.layout.as_ref()
+    }
+
+    /// That the file has a prefix, and no key would.
+    fn needless_prefix(&self, config: &Config) -> Option<Problem> {
+        let layout = self.layout.as_ref().filter(|layout| !layout.names_prefix())?;
+        let at = config.prefix_at()?;
+        let message = format!(
+            "`prefix` would mean nothing: the layout of keys, `{layout}`, does not name {{prefix}}; leave out the \
+             prefix, or name it in a layout of your own"
+        );
+        Some(Problem::new(at, ProblemKind::Other(message.into())))
+    }
+
+    /// The policies of the file that cannot be counted, and why not.
+    pub(crate) fn problems(&self, config: &Config) -> Vec<Problem> {
+        let problem = |(policy, misfit): (&Policy, Misfit)| {
+            let at = policy.at().unwrap_or(Position::new(1, 1));
+            Problem::new(at, ProblemKind::Other(misfit.to_string().into()))
+        };
+        self.misfits(config.policies()).map(problem).collect()
+    }
+
+    /// That all policies can be counted.
+    ///
+    /// # Errors
+    ///
+    /// Names the first one that cannot, and why not.
+    pub(crate) fn check(&self, policies: &Policies) -> Result<(), Misfit> {
+        self.misfits(policies).next().map_or(Ok(()), |(_, misfit)| Err(misfit))
+    }
+
+    /// The policies that cannot be counted, and why not.
+    fn misfits<'a>(&'a self, policies: &'a Policies) -> impl Iterator<Item = (&'a Policy, Misfit)> {
+        let policies = policies.as_slice();
+        policies.iter().enumerate().filter_map(|(place, policy)| {
+            let earlier = policies.iter().take(place);
+            let reason = self
+                .layout
+                .as_ref()
+                .and_then(|layout| {
+                    unwritable(layout, policy)
+                        .or_else(|| mixed_up(layout, policy))
+                        .or_else(|| self.scattered(policy))
+                        .or_else(|| shared(layout, policy, earlier.clone()))
+                })
+                .or_else(|| self.apart(policy, earlier))?;
+            Some((policy, Misfit { policy: policy.name().into(), reason }))
+        })
+    }
+
+    /// That on a Cluster its quotas are not in one slot, and the store refuses each request.
+    fn scattered(&self, policy: &Policy) -> Option<Reason> {
+        let has_several = enforced(policy).chain(candidates(policy)).any(|quotas| quotas.len() > 1);
+        (has_several && self.together == Together::One).then_some(Reason::Scattered)
+    }
+
+    /// An earlier policy that may decide on the same request and whose counters are not in the same slot.
+    fn apart<'a>(&self, policy: &Policy, mut earlier: impl Iterator<Item = &'a Policy>) -> Option<Reason> {
+        let decides = |policy: &Policy| {
+            policy.mode() == Mode::Enforce && enforced(policy).any(|quotas| !quotas.is_empty())
+        };
+        let lie_apart = |other: &Policy| match self.together {
+            Together::All => false,
+            Together::OfOneKey => policy.identity() != other.identity(),
+            Together::One => true,
+        };
+        let other = earlier
+            .find(|other| lie_apart(other) && decides(policy) && decides(other) && policy.overlaps(other))?;
+        Some(Reason::Apart { other: other.name().into() })
+    }
+}
+
+/// What of a policy's keys the layout cannot say.
+fn unwritable(layout: &KeyLayout, policy: &Policy) -> Option<Reason> {
+    let mut quotas = enforced(policy).chain(candidates(policy)).flatten().map(PolicyQuota::quota).peekable();
+    // Without a quota, nobody is counted.
+    quotas.peek()?;
+    if let Some((quota, error)) = quotas.find_map(|quota| Some((quota, layout.validate(quota).err()?))) {
+        return Some(Reason::Quota { quota: quota.clone(), error });
+    }
+    let needed = layout.values();
+    match values(policy.identity()) {
+        Some(values) if values == needed => None,
+        Some(values) => Some(Reason::Values { values, layout: layout.clone(), named: needed }),
+        None => Some(Reason::UnknownValues),
+    }
+}
+
+/// Which of its own quotas the layout takes for another: the store refuses such a request, or a candidate uses up
+/// the quota beside it.
+fn mixed_up(layout: &KeyLayout, policy: &Policy) -> Option<Reason> {
+    let is_mixed_up = |(one, other): &(&PolicyQuota, &PolicyQuota)| !layout.tells_apart(one, other);
+    if let Some((one, other)) = enforced(policy).chain(candidates(policy)).flat_map(pairs).find(is_mixed_up) {
+        let (one, other) = (one.quota().clone(), other.quota().clone());
+        return Some(Reason::MixedUp { layout: layout.clone(), one, other });
+    }
+    let beside = |tried| enforced(policy).flatten().map(move |quota| (quota, tried));
+    let (quota, tried) = candidates(policy).flatten().flat_map(beside).find(is_mixed_up)?;
+    let (quota, candidate) = (quota.quota().clone(), tried.quota().clone());
+    Some(Reason::MixedUpCandidate { layout: layout.clone(), quota, candidate })
+}
+
+/// What a policy shares with an earlier one that certainly applies to the same requests: the store refuses those, or
+/// counts them twice where one of the two is a shadow.
+fn shared<'a>(
+    layout: &KeyLayout,
+    policy: &'a Policy,
+    earlier: impl Iterator<Item = &'a Policy>,
+) -> Option<Reason> {
+    let counts = |policy: &Policy| policy.mode() != Mode::Off && !policy.is_exempt();
+    let is_beside = |other: &&Policy| {
+        counts(policy)
+            && counts(other)
+            && policy.identity() == other.identity()
+            && (policy.covers(other) || other.covers(policy))
+    };
+    let mut together = earlier.filter(is_beside).flat_map(|other| {
+        let with_other = |quota| other.quotas().iter().map(move |known| (quota, known));
+        policy.quotas().iter().flat_map(with_other)
+    });
+    let (quota, known) = together.find(|(quota, known)| !layout.tells_apart(quota, known))?;
+    Some(Reason::Shared {
+        layout: layout.clone(),
+        quota: quota.quota().clone(),
+        other: known.quota().clone(),
+        policy: known.policy().into(),
+    })
+}
+
+/// The lists of quotas that decide, of which one is charged at a time.
+fn enforced(policy: &Policy) -> impl Iterator<Item = &[PolicyQuota]> {
+    policy.overrides().iter().flat_map(Override::quotas).chain([policy.quotas()])
+}
+
+/// The lists of quotas that are tried out.
+fn candidates(policy: &Policy) -> impl Iterator<Item = &[PolicyQuota]> {
+    policy.overrides().iter().flat_map(Override::candidates).chain([policy.candidates()])
+}
+
+/// All that are charged together, two by two.
+fn pairs(quotas: &[PolicyQuota]) -> impl Iterator<Item = (&PolicyQuota, &PolicyQuota)> {
+    let others = |(place, one)| quotas.iter().skip(place + 1).map(move |other| (one, other));
+    quotas.iter().enumerate().flat_map(others)
+}
+
+/// How many values its keys have; `None` if that varies. A choice says which it was, so it has the names as well.
+fn values(identity: &Identity) -> Option<usize> {
+    match identity {
+        Identity::Global => Some(0),
+        Identity::Attribute(_) | Identity::Address(..) => Some(1),
+        Identity::All(parts) => parts.iter().map(values).sum(),
+        Identity::FirstOf(choices) => {
+            let mut each = choices.iter().map(|choice| match choice {
+                Identity::Attribute(_) | Identity::Address(..) | Identity::All(_) => {
+                    Some(values(choice)? + names(choice))
+                }
+                _ => values(choice),
+            });
+            let first = each.next()??;
+            each.all(|values| values == Some(first)).then_some(first)
+        }
+        _ => None,
+    }
+}
+
+/// How many attributes a choice names.
+fn names(identity: &Identity) -> usize {
+    match identity {
+        Identity::Attribute(_) | Identity::Address(..) => 1,
+        Identity::All(parts) | Identity::FirstOf(parts) => parts.iter().map(names).sum(),
+        _ => 0,
+    }
+}
+
+fn counted(values: usize) -> String {
+    format!("{values} {}", if values == 1 { "value" } else { "values" })
+}
