@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use crate::denials::Denials;
 use crate::keys::Names;
+use crate::rights::Rights;
 use crate::settings::Settings;
 use crate::topology::Topology;
 use crate::{AcrossSlots, Identity, KeyLayout, Password, RedisStore, SettingsError, StoreUrl, Tls, script};
@@ -177,7 +178,14 @@ impl RedisStoreBuilder {
     /// # Panics
     ///
     /// Outside of a Tokio runtime.
-    pub fn build(self) -> Result<RedisStore, SettingsError> {
+    pub fn build(mut self) -> Result<RedisStore, SettingsError> {
+        let (key, is_cluster) = (self.names().unused(), self.settings.url.is_cluster());
+        self.settings.rights = Some(Rights::of_counting(&key, is_cluster));
+        self.start()
+    }
+
+    /// As [`build`](Self::build), and connects users who lack rights as well.
+    pub(crate) fn start(self) -> Result<RedisStore, SettingsError> {
         let timeout = self.settings.timeout;
         let names = self.names();
         let topology = Topology::start(self.settings, script::TEXT)?;

@@ -21,8 +21,15 @@ pub(crate) struct Calls {
 
 impl Calls {
     pub(crate) fn of(command: &Cmd) -> Self {
+        Self::of_each([command])
+    }
+
+    /// All of these, in their order.
+    pub(crate) fn of_each<'a>(commands: impl IntoIterator<Item = &'a Cmd>) -> Self {
         let mut calls = Self::default();
-        command.write_packed_command(calls.begin(0));
+        for command in commands {
+            command.write_packed_command(calls.begin(0));
+        }
         calls
     }
 
@@ -49,6 +56,11 @@ impl Calls {
 
     pub(crate) const fn under_way(&self) -> Option<&Arc<Apart>> {
         self.under_way.as_ref()
+    }
+
+    /// How many there are.
+    pub(crate) fn count(&self) -> usize {
+        self.starts.len()
     }
 
     pub(crate) fn bytes(&self) -> &[u8] {

@@ -107,6 +107,11 @@ impl Names {
         }
     }
 
+    /// A key with the names' beginning that no counter has.
+    pub(crate) fn unused(&self) -> Vec<u8> {
+        [&self.head(), &b"tollgate-unused"[..]].concat()
+    }
+
     /// The part of a name that does not identify who is counted.
     pub(crate) fn public<'n>(&self, name: &'n [u8]) -> &'n [u8] {
         let identity = match self {

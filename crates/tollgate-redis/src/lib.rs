@@ -98,6 +98,7 @@ mod node;
 mod pace;
 mod password;
 mod question;
+mod rights;
 mod script;
 mod settings;
 mod store;

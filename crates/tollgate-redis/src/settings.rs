@@ -10,6 +10,7 @@ use thiserror::Error;
 use crate::lane::Bounds;
 use crate::node::LookUps;
 use crate::password::{Password, PasswordError};
+use crate::rights::Rights;
 use crate::tls::{Tls, TlsError};
 use crate::url::{Place, StoreUrl, Transport, UrlError};
 
@@ -29,6 +30,8 @@ pub(crate) struct Settings {
     pub(crate) tls: Tls,
     pub(crate) sentinel_user: Option<Box<str>>,
     pub(crate) sentinel_password: Option<Password>,
+    /// What the user has to have the right to do, if that is to be found out.
+    pub(crate) rights: Option<Rights>,
 }
 
 impl fmt::Debug for Settings {
@@ -94,6 +97,7 @@ impl Settings {
             tls: Tls::new(),
             sentinel_user: None,
             sentinel_password: None,
+            rights: None,
         }
     }
 

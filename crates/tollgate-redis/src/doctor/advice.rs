@@ -106,7 +106,7 @@ pub(crate) fn on_unconnected(trouble: &Unconnected) -> Advice {
             "give the certificate that signed the server's, and name the host as the server's certificate does",
         ),
         Unconnected::WrongPassword | Unconnected::PasswordWanted => LOGIN,
-        Unconnected::NoRight(_) => on_rights(),
+        Unconnected::NoRight(_) | Unconnected::MissingRights(_) => on_rights(),
         Unconnected::TooOld { .. } => Advice::new("run a newer one"),
         Unconnected::Unfit(_) => {
             Advice::new("see that the URL names the server, topology and database that is meant")

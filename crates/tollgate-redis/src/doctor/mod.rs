@@ -64,8 +64,9 @@ impl RedisStoreBuilder {
     pub async fn diagnose(self) -> Result<Diagnosis, SettingsError> {
         let deadline = instant() + TIME_LIMIT;
         let (timeout, names) = (self.timeout(), Arc::new(self.names()));
-        // What is remembered here would answer in the store's place, and a busy machine is none of its faults.
-        let store = self.local_denials(0).deadline(Duration::from_secs(4)).build()?;
+        // What is remembered here would answer in the store's place, a busy machine is none of its faults, and missing
+        // rights are one finding of several.
+        let store = self.local_denials(0).deadline(Duration::from_secs(4)).start()?;
 
         let mut findings = Vec::new();
         let connected_by = instant() + CONNECT_LIMIT;

@@ -17,7 +17,8 @@ const MOST_OFFSET: i64 = 250;
 /// Round trips measured: enough for the second slowest to be the 99th percentile.
 const ROUND_TRIPS: usize = 200;
 
-/// What counting takes, and this examination.
+/// What counting takes, and this examination. What counting takes is tried whenever a connection is set up, in
+/// `rights.rs`.
 pub(super) const RIGHTS: &str = "+evalsha +script|load +time +get +mget +set +incrby +pexpiretime +pttl +pexpireat +del +ping +hello +info";
 
 /// What it takes besides, not everywhere.

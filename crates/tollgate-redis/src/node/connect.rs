@@ -1,6 +1,7 @@
 //! Setting up one connection: a stream, then login, database, script, and whether this is a server to count on.
 
 use std::io;
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -16,6 +17,7 @@ use super::breaker::Breaker;
 use super::connection::{Connection, Pump, Stream};
 use super::dial::dial;
 use crate::calls::Calls;
+use crate::rights::Rights;
 use crate::settings::Checked;
 use crate::time::instant;
 use crate::trouble::{Flavor, Trouble, Unconnected};
@@ -63,28 +65,44 @@ pub(crate) async fn ask_once(
     question: &Cmd,
 ) -> Result<Value, Unconnected> {
     let (connection, mut pump) = connect(address, peer, checked).await?;
-    match timeout(checked.settings.connect_timeout, polled(&mut pump, &connection, question)).await {
-        Ok(Ok(Value::ServerError(error))) => Err(Unconnected::of_reply(&error, address, "ask who serves")),
-        Ok(Ok(answer)) => Ok(answer),
+    let question = Calls::of(question);
+    match timeout(checked.settings.connect_timeout, polled(&mut pump, &connection, &question)).await {
+        Ok(Ok(answers)) => only(answers, address, "ask who serves"),
         Ok(Err(trouble)) => Err(of_login(&trouble)),
         Err(_) => Err(Unconnected::TimedOut),
     }
 }
 
-/// The answer to a question, which comes only while the connection is polled.
+/// The answers to questions, which come only while the connection is polled.
 pub(super) async fn polled(
     pump: &mut Pump,
     connection: &Connection,
-    question: &Cmd,
-) -> Result<Value, Trouble> {
-    let mut answer = connection.send(&Calls::of(question))?;
+    questions: &Calls,
+) -> Result<Vec<Value>, Trouble> {
+    let mut answers = connection.send(questions)?;
+    let mut all = pin!(async {
+        let mut replies = Vec::with_capacity(questions.count());
+        for _ in 0..questions.count() {
+            replies.push(answers.next().await?);
+        }
+        Ok(replies)
+    });
     tokio::select! {
         biased;
         () = pump => {}
-        answer = answer.next() => return answer,
+        answered = &mut all => return answered,
     }
-    // With its last step it has handed out the answer, or the reason why there is none.
-    answer.next().await
+    // With its last step it has handed out the answers, or the reason why there are none.
+    all.await
+}
+
+/// The answer to an only question.
+fn only(answers: Vec<Value>, asked: &Address, doing: &'static str) -> Result<Value, Unconnected> {
+    match answers.into_iter().next() {
+        Some(Value::ServerError(error)) => Err(Unconnected::of_reply(&error, asked, doing)),
+        Some(answer) => Ok(answer),
+        None => Err(NONSENSE),
+    }
 }
 
 async fn tcp(host: &str, port: u16, checked: &Checked) -> Result<TcpStream, Unconnected> {
@@ -122,6 +140,9 @@ async fn login(
                 other => other,
             })?;
         }
+        if let Some(rights) = &checked.settings.rights {
+            link.expect_rights(rights).await?;
+        }
     }
     Ok((link.connection, link.pump))
 }
@@ -135,11 +156,18 @@ struct Opening<'a> {
 
 impl Opening<'_> {
     async fn ask(&mut self, question: Cmd, doing: &'static str) -> Result<Value, Unconnected> {
-        match polled(&mut self.pump, &self.connection, &question).await {
-            Ok(Value::ServerError(error)) => Err(Unconnected::of_reply(&error, self.address, doing)),
-            Ok(reply) => Ok(reply),
-            Err(trouble) => Err(of_login(&trouble)),
-        }
+        only(self.answers(&Calls::of(&question)).await?, self.address, doing)
+    }
+
+    async fn answers(&mut self, questions: &Calls) -> Result<Vec<Value>, Unconnected> {
+        polled(&mut self.pump, &self.connection, questions).await.map_err(|trouble| of_login(&trouble))
+    }
+
+    /// That the user may do what counting takes. Otherwise the first request of its kind would be the one to find out,
+    /// and some kinds are rare.
+    async fn expect_rights(&mut self, rights: &Rights) -> Result<(), Unconnected> {
+        let answers = self.answers(rights.questions()).await?;
+        rights.judge(&answers, self.address)
     }
 }
 

@@ -415,7 +415,7 @@ async fn set_up(shared: &Shared) -> Result<(Arc<Link>, Pump), Unconnected> {
     let (connection, mut pump) = connect(&shared.address, Peer::Store, &shared.checked).await?;
     let deadline = shared.checked.settings.timeout;
     if shared.is_away() {
-        match timeout(deadline, polled(&mut pump, &connection, &cmd("PING"))).await {
+        match timeout(deadline, polled(&mut pump, &connection, &Calls::of(&cmd("PING")))).await {
             Ok(Ok(_)) => {}
             Ok(Err(_)) => return Err(Unconnected::HungUp),
             Err(_) => return Err(Unconnected::Silent),

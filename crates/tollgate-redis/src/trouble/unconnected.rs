@@ -30,6 +30,8 @@ pub(crate) enum Unconnected {
     PasswordWanted,
     #[error("the user has no right to {0}")]
     NoRight(&'static str),
+    #[error("the user has no right to run {0}")]
+    MissingRights(Box<str>),
     #[error("{server} {major}.{minor} is too old: Redis 7.0 or Valkey 7.2 is the oldest that will do")]
     TooOld { server: Flavor, major: u32, minor: u32 },
     #[error("{0}")]
@@ -98,9 +100,10 @@ impl From<&Unconnected> for RedisError {
             | Unconnected::SlotUnserved
             | Unconnected::Untried => Self::Unreachable,
             Unconnected::Replica | Unconnected::NotReady(_) => Self::NotReady,
-            Unconnected::WrongPassword | Unconnected::PasswordWanted | Unconnected::NoRight(_) => {
-                Self::AccessDenied
-            }
+            Unconnected::WrongPassword
+            | Unconnected::PasswordWanted
+            | Unconnected::NoRight(_)
+            | Unconnected::MissingRights(_) => Self::AccessDenied,
             Unconnected::TooOld { .. } => {
                 Self::Misconfigured("its server is older than Redis 7.0 or Valkey 7.2")
             }

@@ -62,6 +62,55 @@ async fn a_user_needs_few_rights() {
     }
 }
 
+/// Without `PTTL` or `MGET` a user was connected, and the first request that needs it failed: a `first_hit` window that
+/// is open already, a request with several quotas.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_missing_right_is_found_when_the_connection_is_set_up_and_named() {
+    const RIGHTS: [&str; 10] =
+        ["evalsha", "time", "get", "mget", "set", "incrby", "pexpiretime", "pttl", "pexpireat", "del"];
+    for software in Software::ALL {
+        let server = Server::start(software);
+        let set_up = |rights: &[&str]| {
+            let rights = rights.iter().map(|right| format!("+{right}"));
+            let basis = ["resetkeys", "nocommands", "on", ">s3cret", "~tollgate:*", "+script|load"];
+            let words = ["ACL", "SETUSER", "counter"].into_iter().chain(basis).map(str::to_owned);
+            server.command::<()>(words.chain(rights));
+            patient(&format!("redis://counter:s3cret@{}", server.address()))
+        };
+        for missing in RIGHTS {
+            let given: Vec<_> = RIGHTS.into_iter().filter(|right| *right != missing).collect();
+            let caller = set_up(&given);
+            assert_eq!(caller.charge("alice").await, Err(RedisError::AccessDenied), "{software:?} {missing}");
+            let status = caller.store.status();
+            let said = format!("the user has no right to run {}", missing.to_uppercase());
+            assert_eq!(status.servers()[0].trouble(), Some(&*said), "{software:?}");
+            let advice = status.servers()[0].advice().unwrap().to_string();
+            assert!(advice.contains(&format!("+{missing}")), "{advice}");
+        }
+        let caller = set_up(&["evalsha", "time", "get", "set", "incrby", "pexpiretime", "del"]);
+        assert_eq!(caller.charge("alice").await, Err(RedisError::AccessDenied));
+        let all = "the user has no right to run MGET, PTTL, PEXPIREAT";
+        assert_eq!(caller.store.status().servers()[0].trouble(), Some(all));
+        assert_eq!(server.command::<u64>(["DBSIZE"]), 0, "what is tried leaves nothing behind");
+
+        // Once they are given, the store is used.
+        set_up(&RIGHTS);
+        caller.until_served("alice").await;
+    }
+}
+
+/// A member that takes over a slot is asked with `ASKING`, which nobody misses before.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_user_of_a_cluster_needs_asking() {
+    let rights = "~tollgate:* +@read +@write +evalsha +script|load +time +cluster|slots";
+    let cluster = Cluster::with(&Settings::new(Software::Redis).user("counter", "s3cret", rights));
+    let caller = patient(&format!("redis+cluster://counter:s3cret@{}", cluster.nodes()[0].address()));
+    assert_eq!(caller.charge("alice").await, Err(RedisError::AccessDenied));
+    let status = caller.store.status();
+    let said = status.servers().iter().find_map(|server| server.trouble());
+    assert_eq!(said, Some("the user has no right to run ASKING"));
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_wrong_password_is_said_and_never_shown() {
     let server = Settings::new(Software::Redis).password("right").start();

@@ -1,0 +1,60 @@
+//! What a user of the server needs the right to do.
+
+use redis::{Cmd, Value, cmd};
+
+use crate::calls::Calls;
+use crate::node::Address;
+use crate::trouble::{Refusal, Trouble, Unconnected};
+
+/// Commands that a server can refuse, to be sent when a connection is set up. They charge nothing: each fails, or finds
+/// nothing, once the user's rights have been checked.
+#[derive(Debug, Clone)]
+pub(crate) struct Rights {
+    names: Vec<&'static str>,
+    calls: Calls,
+}
+
+impl Rights {
+    /// What counting takes, tried on a key under which nothing is.
+    pub(crate) fn of_counting(key: &[u8], is_cluster: bool) -> Self {
+        let commands: [(&'static str, &[&[u8]]); 11] = [
+            // It is about the command behind it, which here has no key.
+            ("ASKING", &[]),
+            ("TIME", &[]),
+            ("EVALSHA", &[&[b'0'; 40], b"0"]),
+            ("GET", &[key]),
+            ("MGET", &[key]),
+            ("SET", &[key, b"0", b"no option"]),
+            ("INCRBY", &[key, b"no number"]),
+            ("PEXPIRETIME", &[key]),
+            ("PTTL", &[key]),
+            ("PEXPIREAT", &[key, b"no number"]),
+            ("DEL", &[key]),
+        ];
+        let needed: Vec<_> = commands.into_iter().skip(usize::from(!is_cluster)).collect();
+        let written: Vec<Cmd> =
+            needed.iter().map(|(name, arguments)| cmd(name).arg(*arguments).take()).collect();
+        Self { names: needed.iter().map(|(name, _)| *name).collect(), calls: Calls::of_each(&written) }
+    }
+
+    pub(crate) fn questions(&self) -> &Calls {
+        &self.calls
+    }
+
+    /// Whether the server that gave these answers lets the user do all of it. Which keys it may be done to is not judged:
+    /// a user may have the right to some of the counters.
+    pub(crate) fn judge(&self, answers: &[Value], asked: &Address) -> Result<(), Unconnected> {
+        let mut missing = Vec::new();
+        for (name, answer) in self.names.iter().zip(answers) {
+            let Value::ServerError(error) = answer else { continue };
+            match Trouble::of_reply(error, asked) {
+                Trouble::Refused(Refusal::NoPermission) => missing.push(*name),
+                Trouble::Refused(Refusal::UnknownCommand) => {
+                    return Err(Unconnected::of_reply(error, asked, name));
+                }
+                _ => {}
+            }
+        }
+        if missing.is_empty() { Ok(()) } else { Err(Unconnected::MissingRights(missing.join(", ").into())) }
+    }
+}
