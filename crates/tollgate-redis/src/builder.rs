@@ -52,7 +52,7 @@ impl RedisStoreBuilder {
     }
 
     /// Writes keys as another system does that counts on the same server. What is said of the identity does not matter
-    /// then.
+    /// then, and a secret for it is refused.
     ///
     /// ```no_run
     /// use tollgate::{CountDenied, Limiter, Quota};
@@ -152,7 +152,7 @@ impl RedisStoreBuilder {
     /// What counters are called.
     pub(crate) fn names(&self) -> Names {
         match &self.layout {
-            None => Names::new(&self.prefix, self.identity),
+            None => Names::new(&self.prefix, self.identity.clone()),
             Some(layout) if self.settings.url.is_cluster() => {
                 Names::with_layout(&self.prefix, layout.clone()).on_cluster()
             }
@@ -166,7 +166,16 @@ impl RedisStoreBuilder {
     ///
     /// If the settings contradict each other, or certificates are unfit.
     pub fn validate(&self) -> Result<(), SettingsError> {
+        self.check_identity()?;
         self.settings.clone().check(script::TEXT).map(drop)
+    }
+
+    /// That a secret, if there is one, hides who is counted.
+    fn check_identity(&self) -> Result<(), SettingsError> {
+        match (&self.identity, &self.layout) {
+            (Identity::Keyed(_), Some(_)) => Err(SettingsError::NeedlessIdentitySecret),
+            _ => Ok(()),
+        }
     }
 
     /// The store. It connects in the background: a server that is away is no error.
@@ -186,6 +195,7 @@ impl RedisStoreBuilder {
 
     /// As [`build`](Self::build), and connects users who lack rights as well.
     pub(crate) fn start(self) -> Result<RedisStore, SettingsError> {
+        self.check_identity()?;
         let timeout = self.settings.timeout;
         let names = self.names();
         let topology = Topology::start(self.settings, script::TEXT)?;

@@ -10,13 +10,14 @@
 
 use std::borrow::Cow;
 use std::fmt::Write;
-use std::hash::{Hash, Hasher};
+use std::hash::Hasher;
 use std::net::{Ipv4Addr, Ipv6Addr};
 
 use sha2::{Digest, Sha256};
 use siphasher::sip128::{Hasher128, SipHasher13};
 use tollgate::{Counter, Key, PolicyQuota, StoreError, Timestamp};
 
+use crate::Identity;
 use crate::canonical::{KeyValue, parse};
 use crate::layout::{KeyLayout, Naming, Text, values};
 use crate::script::Windows;
@@ -27,29 +28,6 @@ pub(crate) type KeyText = Box<[u8]>;
 /// Where a key lies on a Cluster. Elsewhere all lie in the first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Slot(pub(crate) u16);
-
-/// How the key of a counter shows who is counted.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
-#[non_exhaustive]
-pub enum Identity {
-    /// As 22 characters of base64url: the first 128 bits of the SHA-256 of the key's [canonical
-    /// bytes](Key::canonical_bytes). Nobody can read from the store who was there, though who has a guess can check
-    /// it; the length is always the same.
-    #[default]
-    Digest,
-    /// As it is, for who looks into the store. Letters, digits and `-._~/@+` stand for themselves, every other
-    /// byte of a text is `%` and two hexadecimal digits, and the empty text is `'`. A number begins with `#`, bytes
-    /// are `$` and hexadecimal digits, an address begins with `=`, and parts are `(one,after,another)`.
-    Plain,
-}
-
-impl Identity {
-    /// The key as [`Digest`](Self::Digest) shows it: for logs, which name nobody.
-    #[must_use]
-    pub fn digest_of(key: &Key<'_>) -> String {
-        String::from_utf8_lossy(&base64url(digest(key))).into_owned()
-    }
-}
 
 /// Makes the names of counters.
 #[derive(Debug)]
@@ -143,19 +121,19 @@ impl Names {
     }
 
     pub(crate) fn who(&self, key: &Key<'_>) -> Who {
-        let digest = || digest(key);
         let (digest, tag) = match self {
-            Self::Own { identity: Identity::Digest, .. } => {
-                let digest = digest();
-                (digest, Tag::Digest(base64url(digest)))
-            }
             Self::Own { identity: Identity::Plain, .. } => {
-                (digest(), Tag::Plain(plain(&key.canonical_bytes())))
+                (Identity::Plain.bits(key), Tag::Plain(plain(&key.canonical_bytes())))
+            }
+            Self::Own { identity, .. } => {
+                let digest = identity.bits(key);
+                (digest, Tag::Digest(base64url(digest)))
             }
             // What is written alike is counted together, and so is remembered together.
             Self::Layout(_) => {
                 let values = values(&key.canonical_bytes());
-                (values.as_deref().map_or_else(digest, digest_of_texts), Tag::Values(values))
+                let digest = values.as_deref().map_or_else(|| Identity::Digest.bits(key), digest_of_texts);
+                (digest, Tag::Values(values))
             }
         };
         Who { digest, tag }
@@ -237,25 +215,6 @@ fn escape(text: &mut Vec<u8>, bytes: &[u8]) {
     }
 }
 
-fn digest(key: &Key<'_>) -> u128 {
-    /// A key hashes its canonical bytes, and needs no buffer for them that way.
-    struct CanonicalBytes(Sha256);
-
-    impl Hasher for CanonicalBytes {
-        fn write(&mut self, bytes: &[u8]) {
-            self.0.update(bytes);
-        }
-
-        fn finish(&self) -> u64 {
-            0
-        }
-    }
-
-    let mut bytes = CanonicalBytes(Sha256::new());
-    key.hash(&mut bytes);
-    first_bits(bytes.0)
-}
-
 /// Of values as a layout writes them.
 fn digest_of_texts(texts: &[Text]) -> u128 {
     let mut bytes = Sha256::new();
@@ -263,17 +222,13 @@ fn digest_of_texts(texts: &[Text]) -> u128 {
         bytes.update((text.len() as u64).to_le_bytes());
         bytes.update(text);
     }
-    first_bits(bytes)
-}
-
-fn first_bits(bytes: Sha256) -> u128 {
     let mut first = [0; 16];
     first.copy_from_slice(&bytes.finalize()[..16]);
     u128::from_be_bytes(first)
 }
 
 /// RFC 4648, section 5, without padding.
-fn base64url(bits: u128) -> [u8; 22] {
+pub(crate) fn base64url(bits: u128) -> [u8; 22] {
     const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
     let mut text = [0; 22];
     // Three bytes are four digits; the last byte is two.
@@ -351,6 +306,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::IdentitySecret;
 
     fn name(prefix: &str, identity: Identity, policy: &str, quota: &str, key: &Key<'_>) -> String {
         let names = Names::new(prefix, identity);
@@ -417,6 +373,10 @@ mod tests {
         leaf.prop_recursive(2, 6, 3, |inner| proptest::collection::vec(inner, 0..3).prop_map(Key::parts))
     }
 
+    fn keyed() -> Identity {
+        Identity::Keyed(IdentitySecret::new(b"0123456789abcdef0123456789abcdef").unwrap())
+    }
+
     /// Up to three of these in a row.
     fn texts() -> Vec<String> {
         let one = [":", "1", "a", "{", "%3A"].map(str::to_owned);
@@ -449,11 +409,11 @@ mod tests {
                 ("[a:1{}%]{0,3}", "[a:1m{}%]{0,3}", prop::sample::select(vec!["1m", "1h", "1m@first_hit"]), key()),
                 2..40,
             ),
-            identity in prop::sample::select(vec![Identity::Digest, Identity::Plain]),
+            identity in prop::sample::select(vec![Identity::Digest, keyed(), Identity::Plain]),
         ) {
             let mut seen = HashMap::new();
             for (prefix, policy, windows, key) in counters {
-                let name = name(&prefix, identity, &policy, &format!("5/{windows}"), &key);
+                let name = name(&prefix, identity.clone(), &policy, &format!("5/{windows}"), &key);
                 let (head, tag) = name.split_once('{').unwrap();
                 prop_assert!(head.ends_with(':') && !head.contains('}'), "{}", name);
                 prop_assert!(tag.len() > 1 && tag.find('}') == Some(tag.len() - 1), "{}", name);

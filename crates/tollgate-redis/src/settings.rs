@@ -70,6 +70,9 @@ pub enum SettingsError {
     /// There is a login for sentinels and the URL names none.
     #[error("there is a login for sentinels, and the store's URL names none: say redis+sentinel://")]
     SentinelsMissing,
+    /// There is a secret for digests of keys, and a layout writes keys as they are.
+    #[error("there is a secret for digests of keys, and the layout of keys shows them as they are")]
+    NeedlessIdentitySecret,
     /// There are certificates and the URL does not ask for TLS.
     #[error("there are certificates, and the store's URL does not ask for TLS: say rediss:// or valkeys://")]
     TlsUnused,

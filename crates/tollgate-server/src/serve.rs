@@ -87,11 +87,11 @@ pub async fn serve(mut settings: Settings) -> anyhow::Result<Ended> {
     let Some(store) = settings.store.take() else {
         return run(settings, memory, None).await;
     };
-    let StoreSetup { url, prefix, layout, timeout, connect_timeout, builder } = store;
+    let StoreSetup { url, prefix, identity, layout, timeout, connect_timeout, builder } = store;
     let shared = builder.build().context("the shared store")?;
     let status = shared.clone();
     let metrics = Arc::new(StoreMetrics::new(move || status.status()));
-    let metered = Metered::new(shared, timeout, Arc::clone(&metrics));
+    let metered = Metered::new(shared, timeout, identity, Arc::clone(&metrics));
     match layout {
         None => {
             info!(store = %url, prefix, "counters are shared with every service of this store and prefix")

@@ -8,7 +8,7 @@ use std::time::Duration;
 use thiserror::Error;
 use tollgate::{CountDenied, MemoryStore, OnStoreFailure};
 use tollgate_policy::{ConfigError, Policies, Warning, WhenFull};
-use tollgate_redis::{KeyLayout, PasswordError, TlsError, UrlError};
+use tollgate_redis::{IdentitySecretError, KeyLayout, PasswordError, TlsError, UrlError};
 
 use crate::args::{self, Flag, FlagWith, LogFormat, MetricAliases, ServeArgs, TlsArgs};
 use crate::fit::{Misfit, StoreFit, StoreFlags};
@@ -163,6 +163,16 @@ pub enum SettingsError {
     /// There is no secret for receipts where it was to be found.
     #[error("`{}`: the file {}", Flag("--receipt-secret-file"), WithSources(.0))]
     ReceiptSecret(ReceiptSecretError),
+    /// There is no secret for digests of keys where it was to be found.
+    #[error("`{}`: {}", Flag("--identity-secret-file"), WithSources(.0))]
+    IdentitySecret(#[from] IdentitySecretError),
+    /// A secret for digests, and keys that are none.
+    #[error(
+        "`{}` goes with digests only: leave it out, or leave out `{}`",
+        Flag("--identity-secret-file"),
+        FlagWith("--identity", &"plain")
+    )]
+    NeedlessIdentitySecret,
     /// There is no password where it was to be found.
     #[error("`{}`: {}", Flag(.flag), WithSources(.source))]
     Password {

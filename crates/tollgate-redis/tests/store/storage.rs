@@ -1,12 +1,12 @@
 //! What lies in the server: counts that can be read, keys that expire, and nothing that fails more than its own.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::time::Duration;
 
 use crate::servers::is;
 use tollgate::{Charge, CountDenied, Counter, Key, PolicyQuota, Quota, QuotaState, Source};
 use tollgate_redis::RedisError;
-use tollgate_redis::{Identity, RedisStore};
+use tollgate_redis::{Identity, IdentitySecret, KeyLayout, RedisStore, SettingsError};
 use tollgate_testkit::StoreSteps;
 use tollgate_testkit::block_on;
 use tollgate_testkit::servers::{Server, Settings, Software};
@@ -92,6 +92,30 @@ fn an_expiry_between_two_windows_is_mended() {
         assert_eq!((counted.used(), counted.window().unwrap()), (3, window), "{text}");
         let expiry = window.end().as_unix_millis() + 1_000;
         assert_eq!(stored(&server, &prefix)[&name], ("3".to_owned(), expiry), "{text}");
+    }
+}
+
+/// From a plain digest, whoever could read the store found every IPv4 address within minutes.
+#[test]
+fn a_digest_with_a_secret_names_nobody_to_those_who_do_not_have_it() {
+    let server = shared(Software::Redis);
+    let keyed = |secret: &[u8]| Identity::Keyed(IdentitySecret::new(secret).unwrap());
+    let (ours, others) = (keyed(b"0123456789abcdef0123456789abcdef"), keyed(&[7; 32]));
+    let (quota, key) = (quota("5/1h"), Key::from("alice"));
+    let charge = |identity: &Identity| {
+        let store = build(store(&server).prefix("keyed").identity(identity.clone()));
+        block_on(store.charge(&[Charge::new(&quota, &key, 1)])).unwrap()[0].used()
+    };
+    let used = [&ours, &ours, &others, &Identity::Digest].map(charge);
+    assert_eq!(used, [1, 2, 1, 1], "another secret means other counters");
+    let names: BTreeSet<String> = stored(&server, "keyed").into_keys().collect();
+    let of = |identity: &Identity| format!("keyed:1:login:1h:{{{}}}", identity.digest_of(&key));
+    assert_eq!(names, BTreeSet::from([of(&ours), of(&others), of(&Identity::Digest)]));
+
+    let shown = || store(&server).identity(ours.clone()).layout(KeyLayout::RLAAS);
+    let (built, found) = (block_on(async { shown().build().err() }), shown().validate().err());
+    for error in [built, found] {
+        assert!(matches!(error, Some(SettingsError::NeedlessIdentitySecret)), "{error:?}");
     }
 }
 

@@ -33,6 +33,12 @@ pub struct StoreArgs {
     #[arg(requires = "shared")]
     pub identity: IdentityForm,
 
+    /// File with a secret of at least 32 bytes, the same for all processes that count together: digests of keys are made
+    /// with it, so that nobody else can check a guess of who was there. Another secret means other counters [default:
+    /// none]
+    #[arg(long, value_name = "FILE", env = "TOLLGATE_IDENTITY_SECRET_FILE", requires = "shared")]
+    pub identity_secret_file: Option<PathBuf>,
+
     /// How many denied keys the service remembers, to deny them again for at most a second without asking the store;
     /// with 0 it always asks
     #[arg(long, value_name = "COUNT", env = "TOLLGATE_LOCAL_DENIALS", default_value = "65536")]
@@ -141,7 +147,7 @@ pub enum OnStoreFailure {
 /// How the name of a counter in the store shows its key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum IdentityForm {
-    /// Half of its SHA-256.
+    /// Half of its SHA-256, or of its HMAC with a secret.
     Digest,
     /// In plain text: names of people and their secrets can then be read in the store.
     Plain,

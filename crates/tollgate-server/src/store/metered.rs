@@ -36,18 +36,21 @@ pub(crate) struct Metered<S> {
     limit: Duration,
     metrics: Arc<StoreMetrics>,
     outages: Arc<Outages>,
+    /// How log lines name a key.
+    identity: Identity,
     key_logged: LogGap,
     request_logged: LogGap,
 }
 
 impl<S: Store> Metered<S> {
     /// The store has a deadline of its own, after this time; a decision does not depend on that it keeps it.
-    pub(crate) fn new(store: S, timeout: Duration, metrics: Arc<StoreMetrics>) -> Self {
+    pub(crate) fn new(store: S, timeout: Duration, identity: Identity, metrics: Arc<StoreMetrics>) -> Self {
         Self {
             store,
             limit: timeout + LATE,
             metrics,
             outages: Arc::default(),
+            identity,
             key_logged: LogGap::default(),
             request_logged: LogGap::default(),
         }
@@ -84,6 +87,22 @@ impl<S: Store> Metered<S> {
         }
     }
 
+    /// The counters of a step, by policy, windows and digest of the key: as the names of our own layout end.
+    fn counters(&self, step: &Step<'_>) -> String {
+        let name = |counter: Counter<'_>| {
+            let (quota, key) = (counter.quota(), self.identity.digest_of(counter.key()));
+            format!("{}:{}:{{{key}}}", quota.policy(), quota.windows())
+        };
+        let of_charges = |charges: &[Charge<'_>]| charges.iter().map(|it| name(it.counter())).collect();
+        let names: Vec<String> = match step {
+            Step::Charge(charges) | Step::Peek(charges) => of_charges(charges),
+            Step::Record(charge) | Step::Refund { charge, .. } => of_charges(slice::from_ref(charge)),
+            Step::Reset(counter) | Step::Set { counter, .. } => vec![name(*counter)],
+            _ => Vec::new(),
+        };
+        names.join(", ")
+    }
+
     fn note_answer(&self) {
         self.metrics.answers(true);
         self.outages.answered();
@@ -96,12 +115,12 @@ impl<S: Store> Metered<S> {
         match concern {
             Concern::Request => {
                 if self.request_logged.passes(now, LOG_GAP) {
-                    warn!(%error, counters = counters(step), "a request does not fit the store");
+                    warn!(%error, counters = self.counters(step), "a request does not fit the store");
                 }
             }
             Concern::Key => {
                 if self.key_logged.passes(now, LOG_GAP) {
-                    let counters = counters(step);
+                    let counters = self.counters(step);
                     if trouble == Some(&RedisError::WrongType) {
                         warn!(
                             %error, counters,
@@ -210,23 +229,6 @@ fn is_local(answer: &Result<Counted, StoreError>) -> bool {
     states.map(QuotaState::source).any(|source| source == Source::Local)
 }
 
-/// The counters of a step, by policy, windows and digest of the key: as the names of our own layout end.
-fn counters(step: &Step<'_>) -> String {
-    let of_charges = |charges: &[Charge<'_>]| charges.iter().map(|charge| name(charge.counter())).collect();
-    let names: Vec<String> = match step {
-        Step::Charge(charges) | Step::Peek(charges) => of_charges(charges),
-        Step::Record(charge) | Step::Refund { charge, .. } => of_charges(slice::from_ref(charge)),
-        Step::Reset(counter) | Step::Set { counter, .. } => vec![name(*counter)],
-        _ => Vec::new(),
-    };
-    names.join(", ")
-}
-
-fn name(counter: Counter<'_>) -> String {
-    let quota = counter.quota();
-    format!("{}:{}:{{{}}}", quota.policy(), quota.windows(), Identity::digest_of(counter.key()))
-}
-
 /// What an error concerns.
 enum Concern {
     /// The request alone, whatever the state of the store.
@@ -264,7 +266,7 @@ mod tests {
         let nobody =
             block_on(async { RedisStore::builder("unix:/nowhere".parse().unwrap()).build() }).unwrap();
         let metrics = Arc::new(StoreMetrics::new(move || nobody.status()));
-        Metered::new(store, Duration::from_millis(20), metrics)
+        Metered::new(store, Duration::from_millis(20), Identity::default(), metrics)
     }
 
     /// An answer between the two halves of a failure left the store down in the metrics, until it failed again.

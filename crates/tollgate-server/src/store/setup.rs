@@ -5,7 +5,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use tollgate_redis::{
-    AcrossSlots, Identity, KeyLayout, Password, RedisStore, RedisStoreBuilder, StoreUrl, Tls,
+    AcrossSlots, Identity, IdentitySecret, KeyLayout, Password, RedisStore, RedisStoreBuilder, StoreUrl, Tls,
 };
 
 use crate::args::{IdentityForm, Secret, StoreArgs};
@@ -16,6 +16,8 @@ pub(crate) struct StoreSetup {
     /// To be shown: it hides its password.
     pub(crate) url: StoreUrl,
     pub(crate) prefix: String,
+    /// How keys show who is counted, if there is no layout.
+    pub(crate) identity: Identity,
     /// How keys are written, if not in our own way.
     pub(crate) layout: Option<KeyLayout>,
     pub(crate) timeout: Duration,
@@ -65,15 +67,13 @@ impl StoreSetup {
         }
         let prefix = args.keys.store_prefix.as_deref().or(file.and_then(|file| file.prefix()));
         let prefix = prefix.unwrap_or(DEFAULT_PREFIX);
+        let identity = identity(args)?;
         let mut builder = RedisStore::builder(url.clone())
             .deadline(args.store_timeout)
             .connect_timeout(args.store_connect_timeout)
             .prefix(prefix)
             .local_denials(args.local_denials)
-            .identity(match args.identity {
-                IdentityForm::Digest => Identity::Digest,
-                IdentityForm::Plain => Identity::Plain,
-            })
+            .identity(identity.clone())
             .tls(tls(args)?);
         if let Some(layout) = layout {
             builder = builder.layout(layout.clone());
@@ -98,6 +98,7 @@ impl StoreSetup {
         Ok(Self {
             url,
             prefix: prefix.to_owned(),
+            identity,
             layout: layout.cloned(),
             timeout: args.store_timeout,
             connect_timeout: args.store_connect_timeout,
@@ -108,6 +109,15 @@ impl StoreSetup {
     /// What becomes of requests whose counters lie in several slots of a Cluster.
     pub(crate) fn across_slots(self, across_slots: AcrossSlots) -> Self {
         Self { builder: self.builder.across_slots(across_slots), ..self }
+    }
+}
+
+fn identity(args: &StoreArgs) -> Result<Identity, SettingsError> {
+    match (args.identity, &args.identity_secret_file) {
+        (IdentityForm::Plain, Some(_)) => Err(SettingsError::NeedlessIdentitySecret),
+        (IdentityForm::Plain, None) => Ok(Identity::Plain),
+        (IdentityForm::Digest, Some(file)) => Ok(Identity::Keyed(IdentitySecret::from_file(file)?)),
+        (IdentityForm::Digest, None) => Ok(Identity::Digest),
     }
 }
 

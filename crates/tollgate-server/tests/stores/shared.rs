@@ -5,8 +5,10 @@
 
 #![allow(clippy::expect_used, clippy::disallowed_methods, reason = "this is a test, in real time")]
 
+use std::fs;
 use std::io::{BufRead, BufReader};
 use std::net::SocketAddr;
+use std::os::unix::fs::PermissionsExt as _;
 use std::process::Stdio;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc;
@@ -16,6 +18,7 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 use tollgate_testkit::servers::{self, Data, Persistence, Software};
 
+use crate::support::folder::Folder;
 use crate::support::{Connection, HANG, Reply, Server, charged, get, tollgate};
 
 const PATIENT: &str = "30s";
@@ -639,6 +642,49 @@ fn a_password_is_in_no_log_and_no_answer() {
         let said = [output.stdout, output.stderr].concat();
         assert!(!said.is_empty() && !String::from_utf8_lossy(&said).contains("sesame"), "{arguments:?}");
     }
+}
+
+/// The log named a key by a plain digest, also where the store did not.
+#[test]
+fn with_a_secret_neither_store_nor_log_has_a_digest_that_can_be_guessed() {
+    // SHA-256 of 01 05 'alice', and its HMAC.
+    const PLAIN: &str = "xXvTx0caa3RWc8NUkisk5w";
+    const KEYED: &str = "zkEp-ll_AWvzt1KHA6QgnQ";
+    let (store, folder) = (redis(), Folder::new());
+    let file = folder.write("secret", "0123456789abcdef0123456789abcdef\n");
+    let mode = |mode| fs::set_permissions(&file, fs::Permissions::from_mode(mode)).expect("our own file");
+    mode(0o640);
+    let with_secret = ["--key", "user", "--identity-secret-file", &file];
+    let server = serve(&store, "5/1d@first_hit", &with_secret);
+    assert_eq!(server.post("/v1/check", ALICE).status, 200);
+    let keys: Vec<String> = store.command(["KEYS", "*"]);
+    assert_eq!(keys, [format!("tollgate:1:default:1d@first_hit:{{{KEYED}}}")]);
+    store.command::<()>(["SET", &keys[0], "overwritten"]);
+    assert_eq!(server.post("/v1/check", ALICE).status, 503);
+    server.signal("TERM");
+    let log = server.wait().1;
+    assert!(log.contains(KEYED) && !log.contains(PLAIN), "{log}");
+
+    let refused = |more: &[&str]| {
+        let url = url(&store);
+        let all = [&["serve", "--limit", "5/1m", "--store", &url], &with_secret[..], more].concat();
+        let output = tollgate().args(all).output().expect("it runs");
+        assert_eq!(output.status.code(), Some(2));
+        String::from_utf8(output.stderr).expect("text")
+    };
+    let plain = "error: `--identity-secret-file` goes with digests only: leave it out, or leave out `--identity plain`\n";
+    assert_eq!(refused(&["--identity", "plain"]), plain);
+    assert!(refused(&["--store-layout", "rlaas"]).contains("the layout of keys shows them as they are"));
+    mode(0o644);
+    let exposed = format!(
+        "error: `--identity-secret-file`: every user of this machine may use the secret in the file {file} (its mode is \
+         644): run `chmod o= {file}`\n"
+    );
+    assert_eq!(refused(&[]), exposed);
+    mode(0o600);
+    folder.write("secret", "too short");
+    mode(0o600);
+    assert!(refused(&[]).contains("the secret has 9 bytes, and needs 32 at least"));
 }
 
 /// Every check of the key fell back until somebody deleted it, and the log did not say which key that is.

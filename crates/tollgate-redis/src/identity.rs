@@ -1,0 +1,241 @@
+//! How the key of a counter shows who is counted.
+
+use std::fs::{File, Metadata};
+use std::hash::{Hash, Hasher};
+use std::io::{self, Read as _};
+use std::path::Path;
+
+use ring::hmac;
+use sha2::{Digest, Sha256};
+use thiserror::Error;
+use tollgate::Key;
+
+use crate::keys::base64url;
+
+/// How the key of a counter shows who is counted. Another choice, or another secret, means other counters.
+#[derive(Debug, Clone, Default)]
+#[non_exhaustive]
+pub enum Identity {
+    /// As 22 characters of base64url: the first 128 bits of the SHA-256 of the key's [canonical
+    /// bytes](Key::canonical_bytes); the length is always the same. The store does not show who was there, but a guess
+    /// can be checked, and whoever can try all of a few billion keys finds each: all IPv4 addresses take minutes.
+    #[default]
+    Digest,
+    /// As a digest of the same form, of which the key is this secret: HMAC-SHA-256 in place of SHA-256. Nobody can check
+    /// a guess without the secret. All processes that count together need the same one.
+    Keyed(IdentitySecret),
+    /// As it is, for who looks into the store. Letters, digits and `-._~/@+` stand for themselves, every other
+    /// byte of a text is `%` and two hexadecimal digits, and the empty text is `'`. A number begins with `#`, bytes
+    /// are `$` and hexadecimal digits, an address begins with `=`, and parts are `(one,after,another)`.
+    Plain,
+}
+
+/// A secret that digests of keys are made with. Its `Debug` does not show it.
+///
+/// # Examples
+///
+/// ```
+/// use tollgate::Key;
+/// use tollgate_redis::{Identity, IdentitySecret};
+///
+/// let secret = IdentitySecret::new(b"made by `openssl rand -base64 32`")?;
+/// let key = Key::from("alice");
+/// assert_ne!(Identity::Keyed(secret).digest_of(&key), Identity::Digest.digest_of(&key));
+/// # Ok::<(), tollgate_redis::IdentitySecretError>(())
+/// ```
+#[derive(Debug, Clone)]
+pub struct IdentitySecret(hmac::Key);
+
+/// Why there is no secret. The fault of whoever made it, or named its file.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum IdentitySecretError {
+    /// The file cannot be read.
+    #[error("no secret in the file {path}")]
+    File {
+        /// The file's name.
+        path: Box<Path>,
+        /// What the system says.
+        source: io::Error,
+    },
+    /// Every user of the machine may read or write the file.
+    #[error(
+        "every user of this machine may use the secret in the file {path} (its mode is {mode:o}): run `chmod o= {path}`"
+    )]
+    Exposed {
+        /// The file's name.
+        path: Box<Path>,
+        /// Who may do what with it, as the system has it.
+        mode: u32,
+    },
+    /// It could be guessed.
+    #[error(
+        "the secret has {bytes} bytes, and needs {} at least: `openssl rand -base64 32` makes one",
+        IdentitySecret::LEAST_BYTES
+    )]
+    Short {
+        /// How many bytes it has.
+        bytes: usize,
+    },
+    /// It is some other file.
+    #[error(
+        "the file {path} has more than {} bytes, and so holds something else than a secret",
+        IdentitySecret::MOST_BYTES
+    )]
+    Long {
+        /// The file's name.
+        path: Box<Path>,
+    },
+}
+
+impl Identity {
+    /// Returns the key as a digest shows it, for logs, which name nobody: with the secret if there is one.
+    #[must_use]
+    pub fn digest_of(&self, key: &Key<'_>) -> String {
+        String::from_utf8_lossy(&base64url(self.bits(key))).into_owned()
+    }
+
+    /// The bits of the digest; without a secret, those of the plain one.
+    pub(crate) fn bits(&self, key: &Key<'_>) -> u128 {
+        let mut digest = [0; 16];
+        match self {
+            Self::Digest | Self::Plain => {
+                let mut sha256 = Sha256::new();
+                key.hash(&mut CanonicalBytes(|bytes: &[u8]| sha256.update(bytes)));
+                digest.copy_from_slice(&sha256.finalize()[..16]);
+            }
+            Self::Keyed(IdentitySecret(secret)) => {
+                let mut hmac = hmac::Context::with_key(secret);
+                key.hash(&mut CanonicalBytes(|bytes: &[u8]| hmac.update(bytes)));
+                digest.copy_from_slice(&hmac.sign().as_ref()[..16]);
+            }
+        }
+        u128::from_be_bytes(digest)
+    }
+}
+
+/// Takes the canonical bytes of a key, which hashes them, so that they need no buffer.
+struct CanonicalBytes<F>(F);
+
+impl<F: FnMut(&[u8])> Hasher for CanonicalBytes<F> {
+    fn write(&mut self, bytes: &[u8]) {
+        (self.0)(bytes);
+    }
+
+    fn finish(&self) -> u64 {
+        0
+    }
+}
+
+impl IdentitySecret {
+    /// How short a secret may be, in bytes.
+    pub const LEAST_BYTES: usize = 32;
+
+    /// How large a file of a secret may be, in bytes.
+    pub const MOST_BYTES: usize = 4096;
+
+    /// These bytes.
+    ///
+    /// # Errors
+    ///
+    /// If there are fewer than [`LEAST_BYTES`](Self::LEAST_BYTES).
+    pub fn new(secret: &[u8]) -> Result<Self, IdentitySecretError> {
+        let bytes = secret.len();
+        if bytes < Self::LEAST_BYTES {
+            return Err(IdentitySecretError::Short { bytes });
+        }
+        Ok(Self(hmac::Key::new(hmac::HMAC_SHA256, secret)))
+    }
+
+    /// What the file holds, without white space around it.
+    ///
+    /// # Errors
+    ///
+    /// If it cannot be read, every user of the machine may read or write it, or it is too short or too long for a secret.
+    pub fn from_file(path: impl AsRef<Path>) -> Result<Self, IdentitySecretError> {
+        let path = path.as_ref();
+        let unreadable = |source| IdentitySecretError::File { path: path.into(), source };
+        let file = File::open(path).map_err(unreadable)?;
+        // Of the file that is open: another one may be under its name by now.
+        if let Some(mode) = exposing_mode(&file.metadata().map_err(unreadable)?) {
+            return Err(IdentitySecretError::Exposed { path: path.into(), mode });
+        }
+        let mut secret = Vec::new();
+        file.take(Self::MOST_BYTES as u64 + 1).read_to_end(&mut secret).map_err(unreadable)?;
+        if secret.len() > Self::MOST_BYTES {
+            return Err(IdentitySecretError::Long { path: path.into() });
+        }
+        Self::new(secret.trim_ascii())
+    }
+}
+
+/// The file's mode, if it lets those read or write who are neither its owner nor in its group.
+#[cfg(unix)]
+fn exposing_mode(metadata: &Metadata) -> Option<u32> {
+    use std::os::unix::fs::MetadataExt as _;
+    let mode = metadata.mode() & 0o777;
+    (mode & 0o006 != 0).then_some(mode)
+}
+
+/// Elsewhere there is no such mode.
+#[cfg(not(unix))]
+fn exposing_mode(_: &Metadata) -> Option<u32> {
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SECRET: &[u8] = b"0123456789abcdef0123456789abcdef";
+
+    /// Names of live counters, which the next version has to find again. By another program:
+    /// `hmac.new(secret, b"\x01\x05alice", "sha256")`, and so on.
+    #[test]
+    fn keyed_digests_stay_what_they_are() {
+        let keyed = Identity::Keyed(IdentitySecret::new(SECRET).unwrap());
+        assert_eq!(keyed.digest_of(&"alice".into()), "zkEp-ll_AWvzt1KHA6QgnQ");
+        assert!(!format!("{keyed:?}").contains("0123"));
+    }
+
+    #[test]
+    fn another_secret_makes_other_digests() {
+        let digest =
+            |secret: &[u8]| Identity::Keyed(IdentitySecret::new(secret).unwrap()).digest_of(&"alice".into());
+        assert_ne!(digest(SECRET), digest(b"another secret of at least 32 bytes"));
+        assert_ne!(digest(SECRET), Identity::Digest.digest_of(&"alice".into()));
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn a_file_that_cannot_keep_a_secret_is_refused_with_what_to_do() {
+        use std::fs::{self, Permissions};
+        use std::os::unix::fs::PermissionsExt as _;
+
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("secret");
+        let read = |text: &[u8], mode| {
+            fs::write(&path, text).unwrap();
+            fs::set_permissions(&path, Permissions::from_mode(mode)).unwrap();
+            IdentitySecret::from_file(&path).map(Identity::Keyed)
+        };
+        let lines = [SECRET, b"\n"].concat();
+        for mode in [0o600, 0o400, 0o640, 0o440] {
+            let keyed = read(&lines, mode).unwrap();
+            assert_eq!(keyed.digest_of(&"alice".into()), "zkEp-ll_AWvzt1KHA6QgnQ");
+        }
+        let name = path.display();
+        for (text, mode, why) in [
+            (&lines[..], 0o644, format!("(its mode is 644): run `chmod o= {name}`")),
+            (&lines, 0o602, format!("(its mode is 602): run `chmod o= {name}`")),
+            (b"\n short \n", 0o600, "the secret has 5 bytes, and needs 32 at least".to_owned()),
+            (b"", 0o600, "the secret has 0 bytes".to_owned()),
+            (&[b'x'; 5000], 0o600, format!("the file {name} has more than 4096 bytes")),
+        ] {
+            let error = read(text, mode).unwrap_err().to_string();
+            assert!(error.contains(&why), "{error}");
+        }
+        let error = IdentitySecret::from_file("/nowhere/secret").unwrap_err().to_string();
+        assert_eq!(error, "no secret in the file /nowhere/secret");
+    }
+}
