@@ -88,6 +88,7 @@ mod batch;
 mod builder;
 mod calls;
 mod canonical;
+mod credentials;
 mod denials;
 mod doctor;
 mod error;

@@ -7,7 +7,11 @@ use thiserror::Error;
 
 /// A password. It has neither `Debug` nor `Display`, so that it can get into no log and no error.
 #[derive(Clone)]
-pub struct Password(Box<str>);
+pub struct Password {
+    text: Box<str>,
+    /// Where it is read again.
+    file: Option<Box<Path>>,
+}
 
 /// Why there is no password where it was to be found. Whoever configured that place can mend it; a retry helps
 /// then.
@@ -42,7 +46,7 @@ impl Password {
     /// This very text.
     #[must_use]
     pub fn new(password: &str) -> Self {
-        Self(password.into())
+        Self { text: password.into(), file: None }
     }
 
     /// What the environment variable holds.
@@ -61,7 +65,8 @@ impl Password {
         }
     }
 
-    /// What the file holds, without a line break at its end.
+    /// What the file holds, without a line break at its end. Each new connection reads the file again, so that the
+    /// password can be changed while the store is used. While the file cannot be read, what it held last is used.
     ///
     /// # Errors
     ///
@@ -75,13 +80,27 @@ impl Password {
         if password.is_empty() {
             Err(PasswordError::Empty { path: path.into() })
         } else {
-            Ok(Self::new(password))
+            Ok(Self { file: Some(path.into()), ..Self::new(password) })
         }
+    }
+
+    /// Whether it is in a file.
+    pub(crate) const fn is_in_file(&self) -> bool {
+        self.file.is_some()
+    }
+
+    /// What its file holds now; the same if it has none.
+    ///
+    /// # Errors
+    ///
+    /// As [`from_file`](Self::from_file).
+    pub(crate) fn read_again(&self) -> Result<Self, PasswordError> {
+        self.file.as_ref().map_or_else(|| Ok(self.clone()), Self::from_file)
     }
 
     /// The text itself, for the one place that sends it.
     pub(crate) fn reveal(&self) -> &str {
-        &self.0
+        &self.text
     }
 }
 

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use thiserror::Error;
 
+use crate::credentials::{Credentials, Secured};
 use crate::lane::Bounds;
 use crate::node::LookUps;
 use crate::password::{Password, PasswordError};
@@ -81,7 +82,7 @@ pub enum SettingsError {
 /// Settings of which nothing is left to be checked.
 pub(crate) struct Checked {
     pub(crate) settings: Settings,
-    pub(crate) tls: Option<Arc<rustls::ClientConfig>>,
+    pub(crate) credentials: Arc<Credentials>,
     pub(crate) look_ups: LookUps,
     /// Replies that came after their deadline, of all servers.
     pub(crate) late_replies: Arc<AtomicU64>,
@@ -123,11 +124,13 @@ impl Settings {
             _ => {}
         }
         let tls = match self.url.transport {
-            Transport::Tls => Some(Arc::new(self.tls.config()?)),
+            Transport::Tls => Some(Secured::new(self.tls.clone())?),
             Transport::Plain if !self.tls.is_empty() => return Err(SettingsError::TlsUnused),
             Transport::Plain => None,
         };
         let (look_ups, late_replies) = Default::default();
-        Ok(Arc::new(Checked { settings: self, tls, look_ups, late_replies, script }))
+        let (password, sentinel_password) = (self.url.password.clone(), self.sentinel_password.clone());
+        let credentials = Arc::new(Credentials::new(password, sentinel_password, tls));
+        Ok(Arc::new(Checked { settings: self, credentials, look_ups, late_replies, script }))
     }
 }

@@ -12,6 +12,9 @@ use thiserror::Error;
 /// Whom TLS connections trust, and who we are to the server. By default the system's certificates are trusted
 /// and we show none.
 ///
+/// Each new connection of a store reads the files again, so that certificates can be replaced while it is used. While
+/// files cannot be read, or do not fit each other, what they held last is used.
+///
 /// # Examples
 ///
 /// ```no_run
@@ -20,14 +23,22 @@ use thiserror::Error;
 /// let tls = Tls::new().with_ca_file("ca.pem")?.with_client_files("client.pem", "client.key")?;
 /// # Ok::<(), tollgate_redis::TlsError>(())
 /// ```
-#[derive(Clone, Default)]
+#[derive(Clone, Default, PartialEq)]
 pub struct Tls {
-    ca: Option<Vec<CertificateDer<'static>>>,
+    ca: Option<Authorities>,
     client: Option<Client>,
 }
 
-#[derive(Clone)]
+#[derive(Clone, PartialEq)]
+struct Authorities {
+    file: Box<Path>,
+    certificates: Vec<CertificateDer<'static>>,
+}
+
+#[derive(Clone, PartialEq)]
 struct Client {
+    certificate_file: Box<Path>,
+    key_file: Box<Path>,
     certificates: Vec<CertificateDer<'static>>,
     key: Arc<PrivateKeyDer<'static>>,
 }
@@ -75,7 +86,9 @@ impl Tls {
     ///
     /// If the file cannot be read or holds no certificate.
     pub fn with_ca_file(self, path: impl AsRef<Path>) -> Result<Self, TlsError> {
-        Ok(Self { ca: Some(certificates(path.as_ref())?), ..self })
+        let file = path.as_ref();
+        let ca = Authorities { file: file.into(), certificates: certificates(file)? };
+        Ok(Self { ca: Some(ca), ..self })
     }
 
     /// Shows the certificate in the first PEM file, with what signed it, and proves it by the key in the second.
@@ -88,14 +101,36 @@ impl Tls {
         certificate: impl AsRef<Path>,
         key: impl AsRef<Path>,
     ) -> Result<Self, TlsError> {
-        let certificates = certificates(certificate.as_ref())?;
-        let path = key.as_ref();
-        let key = PrivateKeyDer::from_pem_slice(&read(path)?).map_err(|source| TlsError::Pem {
-            path: path.into(),
+        let (certificate_file, key_file) = (certificate.as_ref(), key.as_ref());
+        let certificates = certificates(certificate_file)?;
+        let key = PrivateKeyDer::from_pem_slice(&read(key_file)?).map_err(|source| TlsError::Pem {
+            path: key_file.into(),
             what: "private key",
             source,
         })?;
-        Ok(Self { client: Some(Client { certificates, key: Arc::new(key) }), ..self })
+        let client = Client {
+            certificate_file: certificate_file.into(),
+            key_file: key_file.into(),
+            certificates,
+            key: Arc::new(key),
+        };
+        Ok(Self { client: Some(client), ..self })
+    }
+
+    /// What its files hold now.
+    ///
+    /// # Errors
+    ///
+    /// If a file cannot be read or does not hold what it should.
+    pub(crate) fn read_again(&self) -> Result<Self, TlsError> {
+        let mut tls = Self::new();
+        if let Some(ca) = &self.ca {
+            tls = tls.with_ca_file(&ca.file)?;
+        }
+        if let Some(client) = &self.client {
+            tls = tls.with_client_files(&client.certificate_file, &client.key_file)?;
+        }
+        Ok(tls)
     }
 
     pub(crate) fn is_empty(&self) -> bool {
@@ -110,7 +145,7 @@ impl Tls {
     pub fn config(&self) -> Result<ClientConfig, TlsError> {
         let mut roots = RootCertStore::empty();
         match &self.ca {
-            Some(ca) => ca.iter().try_for_each(|certificate| roots.add(certificate.clone()))?,
+            Some(ca) => ca.certificates.iter().try_for_each(|certificate| roots.add(certificate.clone()))?,
             None => {
                 // Some that a system has are malformed; the others do.
                 roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
@@ -146,7 +181,8 @@ fn read(path: &Path) -> Result<Vec<u8>, TlsError> {
 
 impl std::fmt::Debug for Tls {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let ca = self.ca.as_ref().map_or("the system's".into(), |ca| format!("{} given", ca.len()));
+        let ca =
+            self.ca.as_ref().map_or("the system's".into(), |ca| format!("{} given", ca.certificates.len()));
         let client = if self.client.is_some() { "shown" } else { "none" };
         write!(f, "Tls(certificates trusted: {ca}, our own: {client})")
     }

@@ -106,6 +106,7 @@ pub(crate) fn on_unconnected(trouble: &Unconnected) -> Advice {
             "give the certificate that signed the server's, and name the host as the server's certificate does",
         ),
         Unconnected::WrongPassword | Unconnected::PasswordWanted => LOGIN,
+        Unconnected::OfOldCredentials { trouble, .. } => on_unconnected(trouble),
         Unconnected::NoRight(_) | Unconnected::MissingRights(_) => on_rights(),
         Unconnected::TooOld { .. } => Advice::new("run a newer one"),
         Unconnected::Unfit(_) => {
@@ -118,15 +119,20 @@ pub(crate) fn on_unconnected(trouble: &Unconnected) -> Advice {
         Unconnected::NoPrimary => {
             Advice::new("check the primary's name in the URL, and SENTINEL MASTERS on the Sentinels")
         }
-        Unconnected::OfSentinel(_, trouble) => match **trouble {
-            Unconnected::WrongPassword | Unconnected::PasswordWanted => SENTINEL_LOGIN,
-            Unconnected::NoRight(_) => {
-                Advice::new("allow the user of the Sentinels +hello and +sentinel|get-master-addr-by-name")
-            }
-            ref trouble => on_unconnected(trouble),
-        },
+        Unconnected::OfSentinel(_, trouble) => on_sentinel(trouble),
         Unconnected::SlotUnserved => Advice::new("see `redis-cli --cluster check`"),
         Unconnected::Silent | Unconnected::Untried => SILENT,
+    }
+}
+
+fn on_sentinel(trouble: &Unconnected) -> Advice {
+    match trouble {
+        Unconnected::WrongPassword | Unconnected::PasswordWanted => SENTINEL_LOGIN,
+        Unconnected::OfOldCredentials { trouble, .. } => on_sentinel(trouble),
+        Unconnected::NoRight(_) => {
+            Advice::new("allow the user of the Sentinels +hello and +sentinel|get-master-addr-by-name")
+        }
+        trouble => on_unconnected(trouble),
     }
 }
 

@@ -17,6 +17,7 @@ use super::breaker::Breaker;
 use super::connection::{Connection, Pump, Stream};
 use super::dial::dial;
 use crate::calls::Calls;
+use crate::credentials::Known;
 use crate::rights::Rights;
 use crate::settings::Checked;
 use crate::time::instant;
@@ -41,20 +42,35 @@ pub(super) async fn connect(
     checked: &Checked,
 ) -> Result<(Connection, Pump), Unconnected> {
     let set_up = async {
-        match (address, &checked.tls) {
-            (Address::Tcp(host, port), None) => {
-                login(tcp(host, *port, checked).await?, address, peer, checked).await
-            }
-            (Address::Tcp(host, port), Some(tls)) => {
-                let name = ServerName::try_from(host.to_string()).map_err(|_| Unconnected::UnknownHost)?;
-                let stream = tcp(host, *port, checked).await?;
-                let stream = TlsConnector::from(tls.clone()).connect(name, stream).await.map_err(of_tls)?;
-                login(stream, address, peer, checked).await
-            }
-            (Address::Unix(path), _) => login(UnixStream::connect(path).await?, address, peer, checked).await,
-        }
+        let known = checked.credentials.current().await;
+        open(address, peer, checked, &known)
+            .await
+            .map_err(|trouble| trouble.with_unread(known.unread.as_deref()))
     };
     timeout(checked.settings.connect_timeout, set_up).await.unwrap_or(Err(Unconnected::TimedOut))
+}
+
+async fn open(
+    address: &Address,
+    peer: Peer,
+    checked: &Checked,
+    known: &Known,
+) -> Result<(Connection, Pump), Unconnected> {
+    let hello = hello(peer, checked, known);
+    match (address, &known.tls) {
+        (Address::Tcp(host, port), None) => {
+            login(tcp(host, *port, checked).await?, address, peer, checked, hello).await
+        }
+        (Address::Tcp(host, port), Some(tls)) => {
+            let name = ServerName::try_from(host.to_string()).map_err(|_| Unconnected::UnknownHost)?;
+            let stream = tcp(host, *port, checked).await?;
+            let stream = TlsConnector::from(Arc::clone(&tls.config)).connect(name, stream).await;
+            login(stream.map_err(of_tls)?, address, peer, checked, hello).await
+        }
+        (Address::Unix(path), _) => {
+            login(UnixStream::connect(path).await?, address, peer, checked, hello).await
+        }
+    }
 }
 
 /// Connects, asks one thing, and hangs up.
@@ -121,13 +137,14 @@ async fn login(
     address: &Address,
     peer: Peer,
     checked: &Checked,
+    hello: Cmd,
 ) -> Result<(Connection, Pump), Unconnected> {
     let breaker = Breaker::new(checked.settings.timeout, instant(), Arc::clone(&checked.late_replies));
     let (connection, pump) = Connection::new(stream, breaker);
     let mut link = Opening { connection, pump, address };
 
     // Alone and first: who does not greet as it should is sent nothing else.
-    let greeting = link.ask(hello(peer, checked), "log in").await?;
+    let greeting = link.ask(hello, "log in").await?;
     Greeting::read(greeting)?.check(peer, &checked.settings.url.place)?;
     if peer == Peer::Store {
         let load = cmd("SCRIPT").arg("LOAD").arg(checked.script).take();
@@ -172,13 +189,13 @@ impl Opening<'_> {
 }
 
 /// `HELLO` rather than `AUTH`, because its reply says what the server is, and every user may send it.
-fn hello(peer: Peer, checked: &Checked) -> Cmd {
+fn hello(peer: Peer, checked: &Checked, known: &Known) -> Cmd {
     let mut hello = cmd("HELLO");
     hello.arg(2);
     let settings = &checked.settings;
     let (user, password) = match peer {
-        Peer::Store | Peer::Member => (&settings.url.user, &settings.url.password),
-        Peer::Sentinel => (&settings.sentinel_user, &settings.sentinel_password),
+        Peer::Store | Peer::Member => (&settings.url.user, &known.password),
+        Peer::Sentinel => (&settings.sentinel_user, &known.sentinel_password),
     };
     if let Some(password) = password {
         hello.arg("AUTH").arg(user.as_deref().unwrap_or("default")).arg(password.reveal());

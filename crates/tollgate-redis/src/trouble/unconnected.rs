@@ -28,6 +28,9 @@ pub(crate) enum Unconnected {
     WrongPassword,
     #[error("the server wants a password")]
     PasswordWanted,
+    /// With a password or a certificate that was read before, because its file cannot be used now.
+    #[error("{trouble}, with what was read last: {unread}")]
+    OfOldCredentials { trouble: Box<Self>, unread: Box<str> },
     #[error("the user has no right to {0}")]
     NoRight(&'static str),
     #[error("the user has no right to run {0}")]
@@ -60,6 +63,16 @@ pub(crate) enum Flavor {
 }
 
 impl Unconnected {
+    /// The same, with why credentials could not be read again, if it is about them.
+    pub(crate) fn with_unread(self, unread: Option<&str>) -> Self {
+        match (self, unread) {
+            (trouble @ (Self::WrongPassword | Self::PasswordWanted | Self::Tls(_)), Some(unread)) => {
+                Self::OfOldCredentials { trouble: Box::new(trouble), unread: unread.into() }
+            }
+            (trouble, _) => trouble,
+        }
+    }
+
     /// What an error reply means while a connection is set up.
     pub(crate) fn of_reply(error: &ServerError, asked: &Address, doing: &'static str) -> Self {
         match (error.code(), Trouble::of_reply(error, asked)) {
@@ -109,7 +122,9 @@ impl From<&Unconnected> for RedisError {
             }
             Unconnected::Tls(_) => Self::Misconfigured("no TLS connection to it can be set up"),
             Unconnected::Unfit(what) => Self::Misconfigured(what),
-            Unconnected::OfSentinel(_, trouble) => trouble.as_ref().into(),
+            Unconnected::OfSentinel(_, trouble) | Unconnected::OfOldCredentials { trouble, .. } => {
+                trouble.as_ref().into()
+            }
         }
     }
 }

@@ -7,6 +7,7 @@ mod cluster;
 mod lanes;
 mod login;
 mod outage;
+mod rotation;
 mod sentinel;
 mod skew;
 mod support;

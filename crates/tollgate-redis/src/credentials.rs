@@ -1,0 +1,126 @@
+//! What connections are opened with: passwords and certificates, as their files have them now.
+//!
+//! Files are read again for each connection. That is soon enough, because what is open stays open; and what the server
+//! refuses is tried again with what the files hold then.
+
+use std::error::Error;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use tokio::task::spawn_blocking;
+
+use crate::password::Password;
+use crate::tls::{Tls, TlsError};
+
+/// What connections are opened with.
+pub(crate) struct Credentials {
+    known: Mutex<Arc<Known>>,
+    /// Held by whoever reads files.
+    reading: Mutex<()>,
+}
+
+/// Passwords and certificates as they were read last.
+#[derive(Clone)]
+pub(crate) struct Known {
+    pub(crate) password: Option<Password>,
+    pub(crate) sentinel_password: Option<Password>,
+    pub(crate) tls: Option<Secured>,
+    /// Why something of it is older than the last look at the files.
+    pub(crate) unread: Option<Box<str>>,
+}
+
+/// How TLS connections are opened.
+#[derive(Clone)]
+pub(crate) struct Secured {
+    tls: Tls,
+    pub(crate) config: Arc<rustls::ClientConfig>,
+}
+
+impl Credentials {
+    pub(crate) fn new(
+        password: Option<Password>,
+        sentinel_password: Option<Password>,
+        tls: Option<Secured>,
+    ) -> Self {
+        let known = Known { password, sentinel_password, tls, unread: None };
+        Self { known: Mutex::new(Arc::new(known)), reading: Mutex::default() }
+    }
+
+    /// What the files hold now, and what they held last where they cannot be used.
+    pub(crate) async fn current(self: &Arc<Self>) -> Arc<Known> {
+        let known = self.known();
+        if !known.is_in_files() {
+            return known;
+        }
+        let credentials = Arc::clone(self);
+        spawn_blocking(move || credentials.read_again()).await.unwrap_or(known)
+    }
+
+    fn read_again(&self) -> Arc<Known> {
+        // One at a time, because reading can hang with its file system, and each reading occupies a thread.
+        let Ok(_reading) = self.reading.try_lock() else { return self.known() };
+        let next = Arc::new(self.known().read_again());
+        *self.lock() = Arc::clone(&next);
+        next
+    }
+
+    fn known(&self) -> Arc<Known> {
+        Arc::clone(&self.lock())
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Arc<Known>> {
+        // Nothing that holds it can panic.
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Known {
+    fn is_in_files(&self) -> bool {
+        let passwords = [&self.password, &self.sentinel_password];
+        self.tls.as_ref().is_some_and(|it| !it.tls.is_empty())
+            || passwords.into_iter().flatten().any(Password::is_in_file)
+    }
+
+    fn read_again(&self) -> Self {
+        let (mut next, mut unread) = (self.clone(), None);
+        for password in [&mut next.password, &mut next.sentinel_password].into_iter().flatten() {
+            keep(password, Password::read_again, &mut unread);
+        }
+        if let Some(tls) = &mut next.tls {
+            keep(tls, Secured::read_again, &mut unread);
+        }
+        Self { unread, ..next }
+    }
+}
+
+/// Replaces this by what is read again, or notes why that cannot be.
+fn keep<T, E: Error>(
+    known: &mut T,
+    read_again: impl FnOnce(&T) -> Result<T, E>,
+    unread: &mut Option<Box<str>>,
+) {
+    match read_again(known) {
+        Ok(next) => *known = next,
+        Err(error) => *unread = Some(said(&error).into()),
+    }
+}
+
+/// The error and its sources in one line.
+fn said(error: &dyn Error) -> String {
+    error.source().map_or_else(|| error.to_string(), |source| format!("{error}: {}", said(source)))
+}
+
+impl Secured {
+    /// # Errors
+    ///
+    /// If certificates or keys are unfit.
+    pub(crate) fn new(tls: Tls) -> Result<Self, TlsError> {
+        let config = Arc::new(tls.config()?);
+        Ok(Self { tls, config })
+    }
+
+    /// The same as long as the files are: sessions that can be resumed are kept with it.
+    fn read_again(&self) -> Result<Self, TlsError> {
+        let tls = self.tls.read_again()?;
+        if tls == self.tls { Ok(self.clone()) } else { Self::new(tls) }
+    }
+}
