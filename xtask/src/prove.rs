@@ -19,6 +19,13 @@ use crate::upgrade;
 pub(crate) enum Proof {
     /// Check the alert rules in examples/alerts, and what they do minute by minute
     Alerts,
+    /// Ask a service that has just started beside a fresh store 200 times at once, under a limit of 50: on this machine, then
+    /// beside busy threads
+    Burst {
+        /// Services in each of the two
+        #[arg(long, default_value_t = 1_000, value_parser = clap::value_parser!(u32).range(1..))]
+        trials: u32,
+    },
     /// Check the unit, the chart, the manifest and the compose file in deploy/ with the tools that read them
     Deploy {
         /// Write the manifest that the chart renders, instead of comparing it
@@ -148,6 +155,7 @@ pub(crate) fn names() -> Vec<String> {
 /// The arguments by which the proof of this name takes a few minutes; none where it takes no longer by itself.
 pub(crate) fn brief(name: &str) -> &'static [&'static str] {
     match name {
+        "burst" => &["--trials", "100"],
         "http" => &["--inputs", "20000"],
         "memory" => &["--seconds", "2", "--crowds", "200"],
         "mutations" => &["--inputs", "50000"],
@@ -165,6 +173,7 @@ impl Proof {
     pub(crate) fn run(self) -> Result<()> {
         match self {
             Self::Alerts => alerts(),
+            Self::Burst { trials } => burst(trials),
             Self::Deploy { write } => deploy::prove(write),
             Self::Http { inputs: Some(inputs), seed, .. } => malformed(&inputs.to_string(), seed),
             Self::Http { slow: Some(clients), .. } => slow(&clients.to_string()),
@@ -397,6 +406,15 @@ fn redis(rounds: u64, seed: Option<u64>, fault: Option<String>) -> Result<()> {
     proof.arguments(["--", "--ignored", "--exact", "prove::prove", "--nocapture"]).run()
 }
 
+/// Optimized, because what is judged are times.
+fn burst(trials: u32) -> Result<()> {
+    servers::require()?;
+    command("cargo test --locked --profile models --package tollgate-server --test burst")
+        .environment("TOLLGATE_TRIALS", trials.to_string())
+        .arguments(["--", "--ignored", "--exact", "prove", "--nocapture"])
+        .run()
+}
+
 fn reloads(count: u32) -> Result<()> {
     command("cargo test --locked --package tollgate-server --test stores")
         .environment("TOLLGATE_RELOADS", count.to_string())
@@ -469,6 +487,6 @@ mod tests {
             Proof::from_arg_matches(&matches).unwrap();
         }
         let is_brief = |name: &&String| !brief(name).is_empty();
-        assert_eq!(names().iter().filter(is_brief).count(), 9, "a proof has another name");
+        assert_eq!(names().iter().filter(is_brief).count(), 10, "a proof has another name");
     }
 }

@@ -12,6 +12,8 @@ use crate::time::{Instant, instant};
 pub(crate) struct Pace {
     last: Option<Instant>,
     failures: u32,
+    /// How many attempts are still to be made at once.
+    at_once: usize,
 }
 
 /// The shortest time between two attempts.
@@ -21,9 +23,16 @@ const GAP: Duration = Duration::from_millis(100);
 const LONGEST: Duration = Duration::from_millis(400);
 
 impl Pace {
+    /// One by which so many first attempts are made without a wait between them.
+    pub(crate) fn with_first(attempts: usize) -> Self {
+        Self { at_once: attempts, ..Self::default() }
+    }
+
     /// Waits until the next attempt is due, and counts it.
     pub(crate) async fn wait(&mut self) {
-        if self.last.is_some() {
+        if self.at_once > 0 {
+            self.at_once -= 1;
+        } else if self.last.is_some() {
             sleep_until(self.due()).await;
         }
         self.begin();
@@ -61,6 +70,18 @@ mod tests {
         let start = Instant::now();
         Pace::default().wait().await;
         assert_eq!(start.elapsed(), Duration::ZERO);
+    }
+
+    /// A service whose store was there had its second connection a tenth of a second after the first.
+    #[tokio::test(start_paused = true)]
+    async fn as_many_first_attempts_are_made_at_once_as_there_are_connections() {
+        let (mut pace, start) = (Pace::with_first(3), Instant::now());
+        for _ in 0..3 {
+            pace.wait().await;
+        }
+        assert_eq!(start.elapsed(), Duration::ZERO);
+        pace.wait().await;
+        assert!(start.elapsed() >= GAP);
     }
 
     #[tokio::test(start_paused = true)]

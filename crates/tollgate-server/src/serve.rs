@@ -1,5 +1,6 @@
 //! The composition root: builds the service from its settings, runs it, drains it.
 
+use std::future;
 use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -77,7 +78,7 @@ pub enum Ended {
 
 /// Builds the service, says where it listens, and answers until a signal comes.
 ///
-/// A shared store that is away keeps nothing from starting.
+/// A shared store is waited for as long as connecting may take. One that is away keeps nothing from starting.
 ///
 /// # Errors
 ///
@@ -85,11 +86,11 @@ pub enum Ended {
 pub async fn serve(mut settings: Settings) -> anyhow::Result<Ended> {
     let memory = settings.memory.clone();
     let Some(store) = settings.store.take() else {
-        return run(settings, memory, None).await;
+        return run(settings, memory, None, future::ready(())).await;
     };
     let StoreSetup { url, prefix, identity, layout, timeout, connect_timeout, builder } = store;
     let shared = builder.build().context("the shared store")?;
-    let status = shared.clone();
+    let (status, warming) = (shared.clone(), shared.clone());
     let metrics = Arc::new(StoreMetrics::new(move || status.status()));
     let metered = Metered::new(shared, timeout, identity, Arc::clone(&metrics));
     match layout {
@@ -103,10 +104,10 @@ pub async fn serve(mut settings: Settings) -> anyhow::Result<Ended> {
             info!(store = %url, prefix, %layout, "counters are shared with whoever writes such keys in this store");
         }
     }
-    tokio::spawn(store::note_start(Arc::clone(&metrics), connect_timeout));
+    let warm_up = store::warm_up(&warming, connect_timeout, Arc::clone(&metrics));
     let (outages, telling) = (metered.outages(), metered.outages());
     tokio::spawn(async move { telling.keep_telling().await });
-    let ended = run(settings, metered, Some(metrics)).await;
+    let ended = run(settings, metered, Some(metrics), warm_up).await;
     outages.tell();
     ended
 }
@@ -115,8 +116,10 @@ async fn run<S: ServedStore + 'static>(
     settings: Settings,
     store: S,
     shared: Option<Arc<StoreMetrics>>,
+    warm_up: impl Future<Output = ()>,
 ) -> anyhow::Result<Ended> {
     let server = Server::bind(settings, store, shared).await?;
+    warm_up.await;
     server.announce();
     server.run().await
 }

@@ -194,7 +194,7 @@ impl Inner {
             return Some(sender);
         }
         let mut deadlines = Deadlines::of(entries, self.slack)?;
-        let first = Box::pin(server.first_sender(deadlines.last()));
+        let first = Box::pin(server.first_sender());
         let sender = deadlines.in_time(entries, first, || Trouble::Late).await;
         drop_late(entries, RedisError::Unreachable);
         sender

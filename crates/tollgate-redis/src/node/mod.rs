@@ -157,11 +157,30 @@ impl Node {
         self.shared.is_away()
     }
 
+    /// Waits until there are as many connections as there are to be, and all of them have answered this call.
+    pub(crate) async fn warm_up(&self, call: &Calls, deadline: Instant) -> Result<(), Trouble> {
+        let mut links = self.shared.links.subscribe();
+        let connections = self.shared.checked.settings.connections;
+        let up = match timeout_at(deadline, links.wait_for(|links| links.up.len() >= connections)).await {
+            Ok(Ok(links)) => links.up.clone(),
+            Ok(Err(_)) | Err(_) => {
+                return Err(self.shared.links.borrow().trouble.clone().map_or(Trouble::Late, Trouble::from));
+            }
+        };
+        for link in up {
+            self.sender_over(link).send(call)?.only(deadline).await?;
+        }
+        Ok(())
+    }
+
     /// Sends calls at once. Waits only for the first attempt to connect.
     async fn send(&self, calls: &Calls, deadline: Instant) -> Result<Exchange, Trouble> {
         let sender = match self.sender()? {
             Some(sender) => sender,
-            None => Box::pin(self.first_sender(deadline)).await?,
+            None => match Box::pin(timeout_at(deadline, self.first_sender())).await {
+                Ok(sender) => sender?,
+                Err(_) => return Err(Trouble::Late),
+            },
         };
         if deadline <= instant() {
             return Err(Trouble::Late);
@@ -230,14 +249,12 @@ impl Node {
     }
 
     /// The same, after a wait for the first attempt. There is no wait for a later one.
-    pub(crate) async fn first_sender(&self, deadline: Instant) -> Result<Sender, Trouble> {
+    pub(crate) async fn first_sender(&self) -> Result<Sender, Trouble> {
         let mut links = self.shared.links.subscribe();
-        let settled = links.wait_for(|links| !links.up.is_empty() || links.trouble.is_some());
-        match timeout_at(deadline, settled).await {
-            Ok(Ok(links)) => links.first()?.map(|link| self.sender_over(link)).ok_or(Trouble::Late),
-            // Only the deadline passes: the sender of links lives as long as the node.
-            Ok(Err(_)) | Err(_) => Err(Trouble::Late),
-        }
+        let settled = links.wait_for(|links| !links.up.is_empty() || links.trouble.is_some()).await;
+        // The sender of links lives as long as the node.
+        let first = settled.map_or(Ok(None), |links| links.first())?;
+        first.map(|link| self.sender_over(link)).ok_or(Trouble::Late)
     }
 
     fn sender_over(&self, link: Arc<Link>) -> Sender {
@@ -334,7 +351,7 @@ impl Shared {
         Self {
             address,
             links: watch::Sender::new(links),
-            pace: Mutex::new(Pace::default()),
+            pace: Mutex::new(Pace::with_first(checked.settings.connections)),
             script: Script { loading: Mutex::new(()), loads: AtomicU64::new(0) },
             checked,
         }

@@ -1,6 +1,7 @@
 //! The store: charges in, counts out.
 
 mod reserve;
+mod warm_up;
 
 use std::fmt;
 use std::future::poll_fn;

@@ -43,7 +43,7 @@ async fn connected(store: &RedisStore) {
 }
 
 /// How often the script was called.
-fn calls(server: &Server) -> u64 {
+pub(crate) fn calls(server: &Server) -> u64 {
     let statistics: String = server.command(["INFO", "commandstats"]);
     let line = statistics.lines().find_map(|line| line.strip_prefix("cmdstat_evalsha:calls="));
     line.map_or(0, |line| line.split(',').next().unwrap().parse().unwrap())

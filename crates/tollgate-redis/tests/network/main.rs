@@ -11,3 +11,4 @@ mod rotation;
 mod sentinel;
 mod skew;
 mod support;
+mod warm_up;

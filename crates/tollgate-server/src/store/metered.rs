@@ -11,7 +11,7 @@ use tollgate::{
     Answer, AnswerError, Charge, Clock, Counted, Counter, QuotaState, Source, Step, Store, StoreError,
     SystemClock, Timestamp,
 };
-use tollgate_redis::{Advice, Identity, RedisError, ServerStatus};
+use tollgate_redis::{Advice, Identity, RedisError, RedisStore, ServerStatus};
 use tracing::{info, warn};
 
 use super::Outages;
@@ -23,6 +23,9 @@ use crate::with_sources::WithSources;
 
 /// How long the log keeps quiet after a line about a key, or about a request that does not fit.
 const LOG_GAP: Duration = Duration::from_secs(10);
+
+/// No start takes longer because the store is away, however patient its connections are.
+const LONGEST_WARM_UP: Duration = Duration::from_secs(2);
 
 /// How often a store that was away at the start is looked at.
 const LOOKS_AGAIN: Duration = Duration::from_secs(1);
@@ -196,12 +199,17 @@ impl<S: Store> Store for Metered<S> {
     }
 }
 
-/// Says in the log if there is no connection by the time that opening one may take, and when there is one. Otherwise a
-/// mistake in how the store is spoken to would show with the first check.
-pub(crate) async fn note_start(metrics: Arc<StoreMetrics>, connect_timeout: Duration) {
+/// Waits until the store answers over each of its connections, for as long as opening them may take, so that no check has
+/// to wait for that. If it does not, the log says so, and it says when there is a connection. Otherwise a mistake in how
+/// the store is spoken to would show with the first check.
+pub(crate) async fn warm_up(store: &RedisStore, connect_timeout: Duration, metrics: Arc<StoreMetrics>) {
     // A Sentinel is asked first, or a member of a Cluster.
-    time::sleep(2 * connect_timeout).await;
-    let Some(unconnected) = metrics.unconnected() else { return };
+    let Err(error) = store.warm_up((2 * connect_timeout).min(LONGEST_WARM_UP)).await else { return };
+    let Some(unconnected) = metrics.unconnected() else {
+        let error = WithSources(&error);
+        warn!(%error, "the store does not answer yet: until it does, what each policy says of that decides");
+        return;
+    };
     let (server, trouble, advice) = said(Some(&unconnected));
     warn!(
         server,
@@ -209,10 +217,12 @@ pub(crate) async fn note_start(metrics: Arc<StoreMetrics>, connect_timeout: Dura
         advice,
         "no connection to the store yet: until there is one, what each policy says of that decides"
     );
-    while metrics.unconnected().is_some() {
-        time::sleep(LOOKS_AGAIN).await;
-    }
-    info!("connected to the store");
+    tokio::spawn(async move {
+        while metrics.unconnected().is_some() {
+            time::sleep(LOOKS_AGAIN).await;
+        }
+        info!("connected to the store");
+    });
 }
 
 /// What the log says of a server that is not connected: its name, why, and what to do.

@@ -1,0 +1,72 @@
+//! A store that is warm before it is used.
+
+use std::time::Duration;
+
+use smallvec::smallvec;
+use tokio::time::sleep;
+use tollgate::{Charge, PolicyQuota, Quota, StoreError};
+
+use super::RedisStore;
+use crate::RedisError;
+use crate::calls::Calls;
+use crate::question::{Asked, Question};
+use crate::script::{self, Group};
+use crate::time::{Instant, instant};
+
+/// How soon a store that has not answered is tried again.
+const AGAIN: Duration = Duration::from_millis(10);
+
+impl RedisStore {
+    /// Waits until each server has answered a step over each of its connections, or this time is up.
+    ///
+    /// A store connects in the background. Until it is connected, decisions wait for that, each for its own deadline. A
+    /// service that waits here before it says that it is ready has no such decisions. The step is a look at a counter that
+    /// nobody uses, and writes nothing.
+    ///
+    /// # Errors
+    ///
+    /// What was in the way last, once the time is up. The store goes on to connect.
+    ///
+    /// # Examples
+    ///
+    /// ```no_run
+    /// use std::time::Duration;
+    /// use tollgate_redis::RedisStore;
+    ///
+    /// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+    /// let store = RedisStore::builder("redis://127.0.0.1".parse()?).build()?;
+    /// if let Err(error) = store.warm_up(Duration::from_millis(500)).await {
+    ///     eprintln!("the store does not answer yet: {error}");
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub async fn warm_up(&self, time: Duration) -> Result<(), StoreError> {
+        let deadline = instant() + time;
+        loop {
+            match self.step_on_each_connection(deadline).await {
+                Ok(()) => return Ok(()),
+                Err(error) if instant() + AGAIN >= deadline => return Err(error),
+                Err(_) => sleep(AGAIN).await,
+            }
+        }
+    }
+
+    async fn step_on_each_connection(&self, deadline: Instant) -> Result<(), StoreError> {
+        let (topology, names) = (self.topology(), &self.0.names);
+        topology.primaries(deadline).await?;
+        // A name that no policy of a user's can have.
+        let quota = PolicyQuota::new("tollgate warm-up", Quota::per_second(u32::MAX));
+        for key in self.key_on_each_server(&quota) {
+            let charges = [Charge::new(&quota, &key, 0)];
+            let question = Question::new(&charges, names);
+            let request = question.request(Asked::Look, names, topology.time_at(instant()))?;
+            let server = topology.server(self.0.slot(&request)?).ok_or(RedisError::NotReady)?;
+            let group = Group { shapes: &request.shapes, times: 1, requests: smallvec![&request.keys[..]] };
+            let mut call = Calls::default();
+            script::encode(&[group], &mut call);
+            server.warm_up(&call, deadline).await?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,225 @@
+//! The first burst: a service that has just started beside a fresh store is asked by 200 clients at once, with default
+//! flags.
+//!
+//! Under a limit of 50, exactly 50 are admitted. If the machine is too busy for the store's deadline, the default policy
+//! admits others uncounted: then each of these answers says so, and lies inside an outage that the log tells.
+
+#![cfg(unix)]
+#![allow(clippy::expect_used, clippy::disallowed_methods, reason = "this is a test, in real time")]
+
+mod support;
+
+use std::env;
+use std::hint;
+use std::ops::RangeInclusive;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::{self, JoinHandle};
+
+use jiff::Timestamp;
+use serde_json::Value;
+use support::{Server, get};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+use tokio::sync::Barrier;
+use tokio::task::JoinSet;
+use tollgate_testkit::servers::{self, Software};
+
+const CLIENTS: usize = 200;
+const LIMIT: usize = 50;
+
+/// What became of one client's request.
+#[derive(Debug)]
+struct Answer {
+    is_admitted: bool,
+    /// Where the decision came from.
+    source: String,
+    /// From before the request was sent until after the answer was read.
+    took: RangeInclusive<Timestamp>,
+}
+
+/// What one burst came to.
+#[derive(Debug, Default)]
+struct Burst {
+    admitted: usize,
+    /// Admitted uncounted.
+    fallback: usize,
+    violations: Vec<String>,
+}
+
+/// Threads that keep processors busy until this is dropped.
+struct Busy {
+    is_over: Arc<AtomicBool>,
+    threads: Vec<JoinHandle<()>>,
+}
+
+impl Busy {
+    fn start(threads: usize) -> Self {
+        let is_over = Arc::<AtomicBool>::default();
+        let busy = || {
+            let is_over = Arc::clone(&is_over);
+            thread::spawn(move || {
+                while !is_over.load(Ordering::Relaxed) {
+                    hint::spin_loop();
+                }
+            })
+        };
+        Self { threads: (0..threads).map(|_| busy()).collect(), is_over }
+    }
+}
+
+impl Drop for Busy {
+    fn drop(&mut self) {
+        self.is_over.store(true, Ordering::Relaxed);
+        self.threads.drain(..).for_each(|thread| drop(thread.join()));
+    }
+}
+
+impl Burst {
+    /// Starts a store and a service, and asks as soon as the service says where.
+    fn of(software: Software) -> Self {
+        let store = servers::Server::start(software);
+        let limit = format!("{LIMIT}/1d@first_hit");
+        let server = Server::start(&["--limit", &limit, "--store", &format!("redis://{}", store.address())]);
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+        let answers = runtime.block_on(answers(&server));
+        server.signal("TERM");
+        let (_, log) = server.wait();
+        Self::judged(&answers, &log)
+    }
+
+    fn judged(answers: &[Answer], log: &str) -> Self {
+        let mut burst = Self::default();
+        let outages = outages(log);
+        for answer in answers.iter().filter(|answer| answer.is_admitted) {
+            burst.admitted += 1;
+            if answer.source == "fallback" {
+                burst.fallback += 1;
+                let is_inside = |outage: &RangeInclusive<Timestamp>| {
+                    outage.start() <= answer.took.end() && answer.took.start() <= outage.end()
+                };
+                if !outages.iter().any(is_inside) {
+                    burst.violations.push(format!("uncounted outside of an outage: {answer:?}"));
+                }
+            }
+        }
+        let counted = burst.admitted - burst.fallback;
+        if counted > LIMIT {
+            burst.violations.push(format!("{counted} were admitted as if counted"));
+        }
+        if burst.fallback == 0 && burst.admitted != LIMIT {
+            burst.violations.push(format!("{} were admitted", burst.admitted));
+        }
+        if !burst.violations.is_empty() {
+            burst.violations.push(format!("the log of the service:\n{log}"));
+        }
+        burst
+    }
+}
+
+/// Connects all clients, then has all of them ask.
+async fn answers(server: &Server) -> Vec<Answer> {
+    let together = Arc::new(Barrier::new(CLIENTS));
+    let ask = |address| {
+        let together = Arc::clone(&together);
+        async move {
+            let mut stream = TcpStream::connect(address).await.expect("the service accepts");
+            together.wait().await;
+            let begun = Timestamp::now();
+            let request = get("/v1/check?user=alice");
+            stream.write_all(&request).await.expect("the service reads");
+            let (is_admitted, body) = answer(&mut stream).await;
+            Answer {
+                is_admitted,
+                source: body["source"].as_str().unwrap_or_default().to_owned(),
+                took: begun..=Timestamp::now(),
+            }
+        }
+    };
+    let clients: JoinSet<Answer> = (0..CLIENTS).map(|_| ask(server.public)).collect();
+    clients.join_all().await
+}
+
+/// Whether the next answer admits, and its body.
+async fn answer(stream: &mut TcpStream) -> (bool, Value) {
+    let mut read = Vec::new();
+    loop {
+        let mut piece = [0; 4096];
+        let length = stream.read(&mut piece).await.expect("the service answers");
+        read.extend_from_slice(&piece[..length]);
+        let text = String::from_utf8_lossy(&read);
+        if let Some((_, body)) = text.split_once("\r\n\r\n")
+            && let Ok(body) = serde_json::from_str(body)
+        {
+            return (text.starts_with("HTTP/1.1 200"), body);
+        }
+        assert!(length > 0, "an answer ended before it was whole: {text}");
+    }
+}
+
+/// When the store was away, as the log tells it.
+fn outages(log: &str) -> Vec<RangeInclusive<Timestamp>> {
+    let (mut outages, mut begun, mut told) = (Vec::new(), None, Timestamp::MIN);
+    for line in log.lines() {
+        let Some(at) = line.split_whitespace().next().and_then(|at| at.parse::<Timestamp>().ok()) else {
+            continue;
+        };
+        if line.contains("the store does not answer") {
+            begun = Some(at);
+        } else if line.contains("the store answers again") {
+            outages.push(begun.take().unwrap_or(told)..=at);
+            told = at;
+        } else if line.contains("the store was away again") {
+            // These have no lines of their own.
+            outages.push(told..=at);
+            told = at;
+        }
+    }
+    outages.extend(begun.map(|begun| begun..=Timestamp::MAX));
+    outages
+}
+
+#[test]
+fn a_first_burst_admits_the_limit_and_says_what_it_does_not_count() {
+    for software in [Software::Redis, Software::Valkey] {
+        let Burst { violations, .. } = Burst::of(software);
+        assert!(violations.is_empty(), "{}", violations.join("\n"));
+    }
+}
+
+/// Many bursts on a machine that does nothing else, of which each admits the limit and no more; then as many beside two
+/// busy threads for each processor.
+#[test]
+#[ignore = "takes minutes: cargo xtask prove burst"]
+fn prove() {
+    let wanted = env::var("TOLLGATE_TRIALS").ok().map(|text| text.parse().expect("a number of trials"));
+    let trials = wanted.unwrap_or(1_000);
+    let processors = thread::available_parallelism().map_or(1, usize::from);
+    // Behind the name of the test, which has no line of its own.
+    println!();
+    let violations = many("idle", trials, 0) + many("loaded", trials, 2 * processors);
+    assert_eq!(violations, 0, "violations, see above");
+}
+
+/// So many bursts beside so many busy threads. How many of them broke what is promised.
+fn many(machine: &str, trials: usize, busy: usize) -> usize {
+    let _busy = Busy::start(busy);
+    let (mut with_fallback, mut uncounted, mut violations) = (0, 0, 0);
+    for trial in 0..trials {
+        let mut burst = Burst::of([Software::Redis, Software::Valkey][trial % 2]);
+        if busy == 0 && burst.fallback > 0 {
+            let Burst { admitted, fallback, .. } = burst;
+            burst
+                .violations
+                .push(format!("{admitted} admitted, {fallback} of them uncounted, on an idle machine"));
+        }
+        with_fallback += usize::from(burst.fallback > 0);
+        uncounted += burst.fallback;
+        violations += usize::from(!burst.violations.is_empty());
+        burst.violations.iter().for_each(|violation| println!("violation in trial {trial}: {violation}"));
+    }
+    println!(
+        "RESULT prove/burst/{machine} trials={trials} busy={busy} with_uncounted={with_fallback} uncounted={uncounted} violations={violations}"
+    );
+    violations
+}
