@@ -49,6 +49,7 @@ pub(crate) struct Entry {
 #[derive(Debug)]
 pub(crate) struct Waiter {
     pub(crate) deadline: Instant,
+    is_extended: bool,
     answer: Option<oneshot::Sender<Result<Answer, StoreError>>>,
 }
 
@@ -135,7 +136,7 @@ impl Entry {
     /// Leaves behind one that is answered.
     pub(crate) fn take(&mut self) -> Self {
         let Self { slot, request, waiter } = self;
-        let answered = Waiter { deadline: waiter.deadline, answer: None };
+        let answered = Waiter { answer: None, ..*waiter };
         Self { slot: *slot, request: mem::take(request), waiter: mem::replace(waiter, answered) }
     }
 }
@@ -143,7 +144,7 @@ impl Entry {
 impl Waiter {
     pub(crate) fn new(deadline: Instant) -> (Self, Awaited) {
         let (sender, answer) = oneshot::channel();
-        (Self { deadline, answer: Some(sender) }, Awaited { answer, until: None })
+        (Self { deadline, is_extended: false, answer: Some(sender) }, Awaited { answer, until: None })
     }
 
     /// Answers, unless that is done already; whoever has gone away meanwhile misses nothing.
@@ -151,6 +152,15 @@ impl Waiter {
         if let Some(sender) = self.answer.take() {
             let _ = sender.send(answer);
         }
+    }
+
+    /// Moves the deadline, if that was not done before. Whether it was moved.
+    pub(crate) fn extend(&mut self, deadline: Instant) -> bool {
+        if self.is_extended {
+            return false;
+        }
+        (self.deadline, self.is_extended) = (deadline, true);
+        true
     }
 
     pub(crate) const fn is_answered(&self) -> bool {

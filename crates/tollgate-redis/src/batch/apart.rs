@@ -60,7 +60,7 @@ impl Inner {
     /// them alone, nobody is answered, and each of the returned parts may be taken by itself.
     async fn take_part(&self, part: Part, under_way: &Arc<Apart>) -> Vec<Part> {
         let Part { slot, mut entries, refused } = part;
-        let Some(mut deadlines) = Deadlines::of(&entries, self.slack) else { return vec![] };
+        let Some(mut deadlines) = Deadlines::of(&entries, self.timeout) else { return vec![] };
         let (merged, sent) = (Merged::new(&entries), instant());
         let divisible = if merged.has_one_set_of_keys(&entries) { Divisible::No } else { Divisible::Yes };
         let mut call = Calls::default();

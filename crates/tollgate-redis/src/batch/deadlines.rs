@@ -7,19 +7,23 @@ use tokio::time::timeout_at;
 use tollgate::StoreError;
 
 use crate::lane::Entry;
-use crate::time::Instant;
+use crate::time::{Instant, instant};
 use crate::trouble::Trouble;
 
 /// The most by which a caller may be told late that its deadline has passed. One timer does for a batch whose deadlines lie
 /// within such a while.
 const SLACK: Duration = Duration::from_millis(2);
 
+/// By how much timers are late though nothing is wrong: their own grain, and that of the system's.
+const GRAIN: Duration = Duration::from_millis(2);
+
 /// The deadlines of those who are not answered.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Deadlines {
     first: Instant,
     last: Instant,
-    slack: Duration,
+    /// How long a decision may take.
+    timeout: Duration,
 }
 
 /// By how much callers may be told late, if decisions may take so long: a tenth of it at most.
@@ -29,15 +33,15 @@ pub(super) fn slack(timeout: Duration) -> Duration {
 
 impl Deadlines {
     /// `None` if nobody waits.
-    pub(super) fn of(entries: &[Entry], slack: Duration) -> Option<Self> {
+    pub(super) fn of(entries: &[Entry], timeout: Duration) -> Option<Self> {
         let mut waiting = entries.iter().map(|entry| &entry.waiter).filter(|waiter| !waiter.is_answered());
         let first = waiting.next()?.deadline;
-        let both = |Self { first, last, slack }: Self, deadline: Instant| Self {
+        let both = |Self { first, last, timeout }: Self, deadline: Instant| Self {
             first: first.min(deadline),
             last: last.max(deadline),
-            slack,
+            timeout,
         };
-        Some(waiting.map(|waiter| waiter.deadline).fold(Self { first, last: first, slack }, both))
+        Some(waiting.map(|waiter| waiter.deadline).fold(Self { first, last: first, timeout }, both))
     }
 
     /// Until when somebody waits.
@@ -47,6 +51,9 @@ impl Deadlines {
 
     /// Awaits the reply, and meanwhile tells those whose deadline comes first that it is over for them, and why. `None`
     /// once that is so for all.
+    ///
+    /// If this process itself did not run when a deadline passed, nobody could take the reply, which may be there by now.
+    /// So as much time is added as the process was late, but once, and no more than a decision may take.
     pub(super) async fn in_time<T>(
         &mut self,
         entries: &mut [Entry],
@@ -55,15 +62,19 @@ impl Deadlines {
     ) -> Option<T> {
         let mut reply = pin!(reply);
         loop {
-            let at = if self.last <= self.first + self.slack { self.last } else { self.first };
+            let at = if self.last <= self.first + slack(self.timeout) { self.last } else { self.first };
             if let Ok(reply) = timeout_at(at, &mut reply).await {
                 return Some(reply);
             }
+            let now = instant();
+            let late = now.saturating_duration_since(at + GRAIN).min(self.timeout);
             let error = StoreError::from(why());
             for entry in entries.iter_mut().filter(|entry| entry.waiter.deadline <= at) {
-                entry.waiter.answer(Err(error.clone()));
+                if late.is_zero() || !entry.waiter.extend(now + late) {
+                    entry.waiter.answer(Err(error.clone()));
+                }
             }
-            *self = Self::of(entries, self.slack)?;
+            *self = Self::of(entries, self.timeout)?;
         }
     }
 }
@@ -78,7 +89,6 @@ mod tests {
     use crate::keys::Slot;
     use crate::lane::Waiter;
     use crate::script::Request;
-    use crate::time::instant;
 
     /// By how much the first of two callers is told late whose deadlines are so far apart, if decisions may take so long.
     async fn late_by(apart: Duration, timeout: Duration) -> Duration {
@@ -90,7 +100,7 @@ mod tests {
         };
         let ((first, mut awaited), (second, _)) = (entry(begun + timeout), entry(begun + timeout + apart));
         let mut entries = [first, second];
-        let mut deadlines = Deadlines::of(&entries, slack(timeout)).unwrap();
+        let mut deadlines = Deadlines::of(&entries, timeout).unwrap();
         let told = tokio::spawn(async move {
             let _ = awaited.received().await;
             begun.elapsed()
@@ -108,5 +118,37 @@ mod tests {
         assert_eq!(late_by(millis(2), millis(10)).await, millis(0));
         assert_eq!(late_by(millis(1), millis(10)).await, millis(1));
         assert_eq!(late_by(millis(1), millis(2)).await, millis(0));
+    }
+
+    /// After how long a caller is told, by a reply or that there is none, of a process that stands still from its call
+    /// until `back`, if the reply can be taken after `reply`. Decisions may take 20 ms.
+    async fn told_after(back: u64, reply: u64) -> (u64, bool) {
+        let millis = Duration::from_millis;
+        let begun = instant();
+        let (waiter, mut awaited) = Waiter::new(begun + millis(20));
+        let request = Request { shapes: smallvec![], keys: smallvec![] };
+        let mut entries = [Entry { slot: Slot(0), request, waiter }];
+        let mut deadlines = Deadlines::of(&entries, millis(20)).unwrap();
+        let waiting = tokio::spawn(async move {
+            let reply = tokio::time::sleep_until(begun + millis(reply));
+            let is_there = deadlines.in_time(&mut entries, reply, || Trouble::TimedOut).await.is_some();
+            (begun.elapsed().as_millis() as u64, is_there)
+        });
+        tokio::task::yield_now().await;
+        tokio::time::advance(millis(back)).await;
+        let (after, is_there) = waiting.await.unwrap();
+        assert_eq!(awaited.received_already().is_some_and(|answer| answer.is_err()), !is_there);
+        (after, is_there)
+    }
+
+    /// A process that was stopped for longer than a deadline told all its callers that the store had not answered, although
+    /// the replies lay in its socket.
+    #[tokio::test(start_paused = true)]
+    async fn a_process_that_stood_still_gives_replies_as_much_time_once() {
+        assert_eq!(told_after(22, 23).await, (22, false), "timers are not exact");
+        assert_eq!(told_after(27, 30).await, (30, true));
+        assert_eq!(told_after(27, 33).await, (32, false), "it was late by 7 ms, of which 2 are usual");
+        assert_eq!(told_after(500, 519).await, (519, true));
+        assert_eq!(told_after(500, 521).await, (520, false), "no more than a deadline");
     }
 }

@@ -53,8 +53,6 @@ struct Inner {
     topology: Arc<Topology>,
     /// How long a decision may take.
     timeout: Duration,
-    /// By how much a caller may be told late that this has passed.
-    slack: Duration,
     busy_poll: BusyPoll,
 }
 
@@ -70,7 +68,7 @@ pub(crate) enum Company {
 
 impl Committer {
     pub(crate) fn new(topology: Arc<Topology>, timeout: Duration) -> Self {
-        Self(Arc::new(Inner { topology, timeout, slack: slack(timeout), busy_poll: BusyPoll::default() }))
+        Self(Arc::new(Inner { topology, timeout, busy_poll: BusyPoll::default() }))
     }
 
     pub(crate) fn topology(&self) -> &Topology {
@@ -102,8 +100,9 @@ impl Committer {
         }
         let (waiter, mut awaited) = Waiter::new(deadline);
         // A driver may be busy with requests that came earlier and may take longer.
-        if now > begun + self.0.slack {
-            awaited = awaited.until(deadline + self.0.slack);
+        let slack = slack(self.0.timeout);
+        if now > begun + slack {
+            awaited = awaited.until(deadline + slack);
         }
         if let Some(driver) = lane.push(Entry { slot, request, waiter })? {
             let mut driving = Box::pin(drive(Arc::clone(&self.0), driver));
@@ -193,7 +192,7 @@ impl Inner {
         if let Some(sender) = server.sender().transpose() {
             return Some(sender);
         }
-        let mut deadlines = Deadlines::of(entries, self.slack)?;
+        let mut deadlines = Deadlines::of(entries, self.timeout)?;
         let first = Box::pin(server.first_sender());
         let sender = deadlines.in_time(entries, first, || Trouble::Late).await;
         drop_late(entries, RedisError::Unreachable);
@@ -209,7 +208,7 @@ impl Inner {
         sender: Result<Sender, Trouble>,
         driver: &mut Driver,
     ) {
-        let Some(deadlines) = Deadlines::of(&entries, self.slack) else { return };
+        let Some(deadlines) = Deadlines::of(&entries, self.timeout) else { return };
         let mut batch = Dispatched { merged: Merged::new(&entries), entries, deadlines, server };
         match sender.and_then(|sender| sender.send(&batch.calls())) {
             Ok(exchange) => batch.receive(self, exchange, driver).await,

@@ -46,11 +46,12 @@ pub(crate) struct Metered<S> {
 }
 
 impl<S: Store> Metered<S> {
-    /// The store has a deadline of its own, after this time; a decision does not depend on that it keeps it.
+    /// The store has a deadline of its own, after this time, and once more after as much if this process itself was late.
+    /// A decision does not depend on that it keeps them.
     pub(crate) fn new(store: S, timeout: Duration, identity: Identity, metrics: Arc<StoreMetrics>) -> Self {
         Self {
             store,
-            limit: timeout + LATE,
+            limit: 2 * timeout + LATE,
             metrics,
             outages: Arc::default(),
             identity,
