@@ -86,7 +86,8 @@ impl RedisStoreBuilder {
         Self { across_slots, ..self }
     }
 
-    /// How long a decision may take, 20 ms unless said otherwise, and at most a day.
+    /// How long a decision may take, 100 ms unless said otherwise, and at most a day. If this process itself does not run
+    /// when that time is up, a reply has as much longer as it was late, at most as long again.
     pub fn deadline(mut self, timeout: Duration) -> Self {
         self.settings.timeout = timeout.min(LONGEST);
         self

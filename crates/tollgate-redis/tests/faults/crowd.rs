@@ -19,7 +19,7 @@ use tollgate_testkit::servers::{Data, Server};
 
 use crate::diary::{Diary, Kind};
 use crate::expiry;
-use crate::fault::{Found, Round};
+use crate::fault::{DEADLINE, Found, Round};
 
 /// Units of a narrow quota, and how often each key is asked for one: often enough to be denied.
 const NARROW: u64 = 50;
@@ -65,8 +65,7 @@ const DAY: Duration = Duration::from_secs(24 * 3600);
 /// No test crosses the end of one of these.
 const DECADE: Duration = Duration::from_secs(3653 * 24 * 3600);
 
-/// Who charges through one store of each kind: one as hasty as a store is that was told nothing, and one that waits
-/// as long as it takes.
+/// Who charges through one store of each kind: a hasty one, and one that waits as long as it takes.
 pub(crate) struct Crowd {
     hasty: RedisStore,
     patient: RedisStore,
@@ -138,7 +137,7 @@ impl Crowd {
             asked: AtomicU64::new(0),
             told: Told::default(),
         });
-        let (hasty, patient) = (build(builder(url)), build(patient(url)));
+        let (hasty, patient) = (build(builder(url).deadline(DEADLINE)), build(patient(url)));
         let start = |store: &RedisStore, numbers: Range<usize>| {
             numbers.map(|number| spawn(call(shared.clone(), store.clone(), number))).collect()
         };

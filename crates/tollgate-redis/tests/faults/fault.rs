@@ -11,7 +11,7 @@ use tollgate_testkit::servers::Software;
 
 use crate::crowd::spawn;
 
-/// How long a decision may take, as a store has it that was told nothing.
+/// How long a decision of a hasty store may take.
 pub(crate) const DEADLINE: Duration = Duration::from_millis(20);
 
 /// One kind of trouble.

@@ -41,9 +41,9 @@ pub(crate) struct Load {
     tasks: Vec<JoinHandle<()>>,
 }
 
-/// As hasty as a store is that was told nothing: for tests of haste itself.
+/// A hasty one: for tests of haste itself.
 pub(crate) fn builder(url: &str) -> RedisStoreBuilder {
-    RedisStore::builder(url.parse::<StoreUrl>().unwrap())
+    RedisStore::builder(url.parse::<StoreUrl>().unwrap()).deadline(Duration::from_millis(20))
 }
 
 /// One that waits: for tests of which calls get through, not of how soon.

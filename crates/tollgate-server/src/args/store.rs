@@ -15,7 +15,7 @@ use super::value;
 #[command(next_help_heading = super::SHARED_STORE)]
 pub struct StoreArgs {
     /// How long a decision waits for the store
-    #[arg(long, value_name = "TIME", env = "TOLLGATE_STORE_TIMEOUT", default_value = "20ms")]
+    #[arg(long, value_name = "TIME", env = "TOLLGATE_STORE_TIMEOUT", default_value = "100ms")]
     #[arg(value_parser = value::time, requires = "shared", allow_hyphen_values = true)]
     pub store_timeout: Duration,
 

@@ -306,7 +306,8 @@ fn a_store_that_is_far_away_is_looked_at_in_time() {
     let proxy = FaultProxy::before(server.address());
     proxy.delay(Way::Reply, Duration::from_millis(40));
     let url = format!("redis://{}", proxy.address());
-    let (_, checks) = doctor_with(&[], &["--store", &url, "--store-connect-timeout", "5s"]);
+    let flags = ["--store", &url, "--store-connect-timeout", "5s", "--store-timeout", "20ms"];
+    let (_, checks) = doctor_with(&[], &flags);
     assert_eq!(level(&checks, "round-trip").0, "fail", "{checks:?}");
     assert!(level(&checks, "expiry").1.contains("no time to see all"), "{checks:?}");
     assert_eq!(level(&checks, "exact").0, "pass", "{checks:?}");
