@@ -288,7 +288,7 @@ fn of_tls(error: io::Error) -> Unconnected {
     inner.cloned().map_or_else(|| error.into(), Unconnected::Tls)
 }
 
-fn of_login(trouble: &Trouble) -> Unconnected {
+pub(super) fn of_login(trouble: &Trouble) -> Unconnected {
     match trouble {
         Trouble::BadReply => NONSENSE,
         _ => Unconnected::HungUp,

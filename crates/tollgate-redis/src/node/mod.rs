@@ -13,6 +13,7 @@ mod connect;
 mod connection;
 mod dial;
 mod frame;
+mod subscription;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -27,6 +28,7 @@ pub(crate) use self::connect::{Peer, ask_once};
 use self::connect::{connect, polled};
 use self::connection::{Connection, Pump, Replies};
 pub(crate) use self::dial::LookUps;
+pub(crate) use self::subscription::Subscription;
 use crate::calls::Calls;
 use crate::lane::{Apart, Lane};
 use crate::pace::Pace;

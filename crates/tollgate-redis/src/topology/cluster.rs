@@ -150,7 +150,9 @@ impl Find for Members {
     type Found = Arc<SlotMap>;
 
     /// A slot that has moved is told of by the server that had it. This only keeps up with who could be asked.
-    const KEEPS: Duration = Duration::from_secs(30);
+    fn keeps(&self) -> Option<Duration> {
+        Some(Duration::from_secs(30))
+    }
 
     /// Asks one after another until somebody knows who serves every slot, and else believes who knows most.
     async fn find(&self) -> Result<Arc<SlotMap>, Unconnected> {

@@ -19,7 +19,7 @@ pub(super) struct Finder<T> {
 
 struct Shared<T> {
     latest: watch::Sender<Latest<T>>,
-    again: Notify,
+    again: Arc<Notify>,
 }
 
 struct Latest<T> {
@@ -36,8 +36,8 @@ struct Latest<T> {
 pub(super) trait Find: Send + Sync + 'static {
     type Found: Clone + Send + Sync;
 
-    /// How long what was found is taken to be right.
-    const KEEPS: Duration;
+    /// How long what was found is taken to be right; `None` until somebody has it looked for again.
+    fn keeps(&self) -> Option<Duration>;
 
     fn find(&self) -> impl Future<Output = Result<Self::Found, Unconnected>> + Send;
 }
@@ -46,7 +46,7 @@ impl<T: Clone + Send + Sync + 'static> Finder<T> {
     /// Begins to look, and never waits.
     pub(super) fn start(search: Arc<impl Find<Found = T>>) -> Self {
         let none = Latest { found: None, trouble: None, attempts: 0, due: instant() };
-        let shared = Arc::new(Shared { latest: watch::Sender::new(none), again: Notify::new() });
+        let shared = Arc::new(Shared { latest: watch::Sender::new(none), again: Arc::default() });
         let mut task = JoinSet::new();
         task.spawn(look(shared.clone(), search));
         Self { shared, _task: task }
@@ -91,6 +91,11 @@ impl<T: Clone + Send + Sync + 'static> Finder<T> {
         self.shared.again.notify_one();
     }
 
+    /// Has it looked for again when it is notified.
+    pub(super) fn again(&self) -> Arc<Notify> {
+        Arc::clone(&self.shared.again)
+    }
+
     /// Has it looked for again, and waits for that; not if that does not begin before the deadline. So while nothing
     /// is to be found, one call in a while waits, and the others fail at once.
     pub(super) async fn found_anew(&self, deadline: Instant) -> Option<T> {
@@ -128,7 +133,10 @@ async fn look<F: Find>(shared: Arc<Shared<F::Found>>, search: Arc<F>) {
         });
         if !is_lost {
             // Whether the time is up or somebody wants to know, it is looked for again.
-            let _ = timeout(F::KEEPS, shared.again.notified()).await;
+            match search.keeps() {
+                Some(time) => drop(timeout(time, shared.again.notified()).await),
+                None => shared.again.notified().await,
+            }
         }
         sleep_until(due).await;
     }

@@ -7,6 +7,7 @@
 
 mod cluster;
 mod finder;
+mod listener;
 mod sentinel;
 mod single;
 pub(crate) mod slot;

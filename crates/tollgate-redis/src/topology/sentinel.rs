@@ -1,12 +1,18 @@
 //! One primary at a time, which sentinels name.
+//!
+//! All sentinels are listened to: one that has a new primary announces it, and is asked which one that is. Only while
+//! none can be listened to, they are asked every second.
 
-use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use redis::{Cmd, Value, cmd, from_redis_value};
+use tokio::task::JoinSet;
 use tokio::time::Instant;
 
 use super::finder::{Find, Finder};
+use super::listener::listen;
 use super::status::ServerStatus;
 use crate::node::{Address, Node, Peer, ask_once};
 use crate::settings::Checked;
@@ -19,21 +25,34 @@ use crate::trouble::{Trouble, Unconnected};
 pub(crate) struct Sentinel {
     name: Box<str>,
     finder: Finder<Arc<Node>>,
+    /// One task for each sentinel.
+    _listeners: JoinSet<()>,
 }
 
-struct Search {
+pub(super) struct Search {
     sentinels: Vec<Address>,
     question: Cmd,
-    checked: Arc<Checked>,
+    pub(super) checked: Arc<Checked>,
     /// The primary that was named last.
-    last: std::sync::Mutex<Option<Arc<Node>>>,
+    last: Mutex<Option<Arc<Node>>>,
+    /// The sentinel that has announced something, and so knows more than others.
+    newest: Mutex<Option<Address>>,
+    /// How many sentinels are listened to. It guards no other memory.
+    listened_to: AtomicUsize,
 }
+
+/// A sentinel is listened to until this is dropped.
+pub(super) struct Listening<'a>(&'a Search);
 
 impl Sentinel {
     pub(super) fn start(sentinels: Vec<Address>, name: Box<str>, checked: Arc<Checked>) -> Self {
         let question = cmd("SENTINEL").arg("GET-MASTER-ADDR-BY-NAME").arg(&*name).take();
-        let search = Search { sentinels, question, checked, last: std::sync::Mutex::default() };
-        Self { name, finder: Finder::start(Arc::new(search)) }
+        let (last, newest, listened_to) = Default::default();
+        let search = Arc::new(Search { sentinels, question, checked, last, newest, listened_to });
+        let finder = Finder::start(Arc::clone(&search));
+        let start = |sentinel: &Address| listen(sentinel.clone(), Arc::clone(&search), finder.again());
+        let listeners = search.sentinels.iter().map(start).collect();
+        Self { name, finder, _listeners: listeners }
     }
 
     pub(super) async fn primary(&self, deadline: Instant) -> Result<Arc<Node>, Trouble> {
@@ -69,12 +88,16 @@ impl Find for Search {
     type Found = Arc<Node>;
 
     /// A primary that was cut off from the others, and from the sentinels, goes on taking writes that will be
-    /// lost. Asking this often bounds how long we go on sending them.
-    const KEEPS: Duration = Duration::from_secs(1);
+    /// lost. Hearing of a new one at once, or asking this often, bounds how long we go on sending them.
+    fn keeps(&self) -> Option<Duration> {
+        (self.listened_to.load(Relaxed) == 0).then_some(Duration::from_secs(1))
+    }
 
     async fn find(&self) -> Result<Arc<Node>, Unconnected> {
         let mut sentinels: Vec<_> = self.sentinels.iter().collect();
         fastrand::shuffle(&mut sentinels);
+        let newest = lock(&self.newest).take();
+        sentinels.sort_by_key(|sentinel| Some(*sentinel) != newest.as_ref());
         let mut trouble = Unconnected::NoPrimary;
         for sentinel in sentinels {
             let of_sentinel = |other| Unconnected::OfSentinel(sentinel.clone(), Box::new(other));
@@ -92,14 +115,36 @@ impl Find for Search {
 }
 
 impl Search {
+    /// Takes note that a sentinel is listened to.
+    pub(super) fn listens(&self) -> Listening<'_> {
+        self.listened_to.fetch_add(1, Relaxed);
+        Listening(self)
+    }
+
+    /// Has this sentinel asked first when the primary is looked for next.
+    pub(super) fn ask_first(&self, sentinel: &Address) {
+        *lock(&self.newest) = Some(sentinel.clone());
+    }
+
     /// The node there is already if it is still the primary.
     fn node(&self, primary: Address) -> Arc<Node> {
-        let mut last = self.last.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let mut last = lock(&self.last);
         match &*last {
             Some(node) if *node.address() == primary => node.clone(),
             _ => last.insert(Arc::new(Node::start(primary, self.checked.clone()))).clone(),
         }
     }
+}
+
+impl Drop for Listening<'_> {
+    fn drop(&mut self) {
+        self.0.listened_to.fetch_sub(1, Relaxed);
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    // Nothing that holds it can panic.
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 fn address(sentinel: &Address, told: Value) -> Option<Address> {

@@ -1,0 +1,133 @@
+//! Channels that a server publishes on.
+
+use std::time::Duration;
+
+use redis::{Value, cmd};
+use tokio::time::{sleep, timeout};
+
+use super::Address;
+use super::connect::{Peer, connect, of_login, polled};
+use super::connection::{Connection, Pump};
+use crate::calls::Calls;
+use crate::settings::Checked;
+use crate::trouble::Unconnected;
+
+/// How often a server has to show that it is there, as long as it has nothing to say.
+const SIGN_OF_LIFE: Duration = Duration::from_secs(1);
+
+/// Channels that a sentinel publishes on, until it does.
+pub(crate) struct Subscription {
+    connection: Connection,
+    pump: Pump,
+}
+
+impl Subscription {
+    /// Subscribes within the time that is allowed for a connection.
+    pub(crate) async fn open(
+        sentinel: &Address,
+        checked: &Checked,
+        channels: &[&str],
+    ) -> Result<Self, Unconnected> {
+        let (connection, mut pump) = connect(sentinel, Peer::Sentinel, checked).await?;
+        // One by one, because each channel has a reply of its own.
+        let commands: Vec<_> = channels.iter().map(|channel| cmd("SUBSCRIBE").arg(channel).take()).collect();
+        let questions = Calls::of_each(&commands);
+        let replies = timeout(checked.settings.connect_timeout, polled(&mut pump, &connection, &questions));
+        let replies = replies.await.map_err(|_| Unconnected::TimedOut)?;
+        let replies = replies.map_err(|trouble| of_login(&trouble))?;
+        let refused = replies.iter().find_map(|reply| match reply {
+            Value::ServerError(error) => Some(error),
+            _ => None,
+        });
+        match refused {
+            Some(error) => Err(Unconnected::of_reply(error, sentinel, "subscribe (SUBSCRIBE)")),
+            None => Ok(Self { connection, pump }),
+        }
+    }
+
+    /// Comes back when something was published, or nothing can be any more: the connection is over, or the server does
+    /// not answer within this time.
+    pub(crate) async fn ended(&mut self, patience: Duration) {
+        let ping = Calls::of(&cmd("PING"));
+        loop {
+            tokio::select! {
+                biased;
+                () = &mut self.pump => return,
+                () = sleep(SIGN_OF_LIFE) => {}
+            }
+            let sign = timeout(patience, polled(&mut self.pump, &self.connection, &ping)).await;
+            if !matches!(sign, Ok(Ok(_))) {
+                return;
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream, duplex};
+
+    use super::super::breaker::Breaker;
+    use super::*;
+    use crate::time::instant;
+
+    const PATIENCE: Duration = Duration::from_millis(250);
+
+    fn subscription() -> (Subscription, DuplexStream) {
+        let (near, far) = duplex(99);
+        let breaker = Breaker::new(Duration::from_millis(20), instant(), Arc::default());
+        let (connection, pump) = Connection::new(near, breaker);
+        (Subscription { connection, pump }, far)
+    }
+
+    async fn answer_pings(far: &mut DuplexStream, count: usize) {
+        for _ in 0..count {
+            far.read_exact(&mut [0; 14]).await.unwrap();
+            far.write_all(b"*2\r\n$4\r\npong\r\n$0\r\n\r\n").await.unwrap();
+        }
+    }
+
+    /// A sentinel that hangs keeps its connections and announces nothing, so it was relied on for ever.
+    #[tokio::test(start_paused = true)]
+    async fn it_ends_when_the_server_does_not_answer() {
+        let (mut subscription, mut far) = subscription();
+        let begun = instant();
+        let ended = tokio::spawn(async move { subscription.ended(PATIENCE).await });
+        answer_pings(&mut far, 3).await;
+        assert!(!ended.is_finished());
+        ended.await.unwrap();
+        assert_eq!(begun.elapsed(), 4 * SIGN_OF_LIFE + PATIENCE);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn it_ends_when_something_is_published_or_the_connection_is_closed() {
+        const PUBLISHED: &[u8] = b"*3\r\n$7\r\nmessage\r\n$2\r\n+x\r\n$1\r\ny\r\n";
+        for text in [PUBLISHED, b""] {
+            let (mut subscription, mut far) = subscription();
+            let begun = instant();
+            let ended = tokio::spawn(async move { subscription.ended(PATIENCE).await });
+            if text.is_empty() {
+                drop(far);
+            } else {
+                far.write_all(text).await.unwrap();
+            }
+            ended.await.unwrap();
+            assert_eq!(begun.elapsed(), Duration::ZERO);
+        }
+    }
+
+    /// Then it is taken for the answer to a PING, and that answer is the one that nobody asked for.
+    #[tokio::test(start_paused = true)]
+    async fn it_ends_when_something_is_published_while_an_answer_is_awaited() {
+        let (mut subscription, mut far) = subscription();
+        let ended = tokio::spawn(async move { subscription.ended(PATIENCE).await });
+        far.read_exact(&mut [0; 14]).await.unwrap();
+        far.write_all(b"*3\r\n$7\r\nmessage\r\n$2\r\n+x\r\n$1\r\ny\r\n").await.unwrap();
+        far.write_all(b"*2\r\n$4\r\npong\r\n$0\r\n\r\n").await.unwrap();
+        let begun = instant();
+        ended.await.unwrap();
+        assert_eq!(begun.elapsed(), Duration::ZERO);
+    }
+}

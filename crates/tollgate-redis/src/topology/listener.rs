@@ -1,0 +1,52 @@
+//! Hearing from a sentinel that there is another primary.
+//!
+//! What is announced is not read: the connection takes a message that nobody asked for as its end. It is set up anew,
+//! and the sentinel is asked for the primary, as after any other end. So nothing is missed in between either.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::Notify;
+use tokio::time::sleep;
+
+use super::sentinel::Search;
+use crate::node::{Address, Subscription};
+use crate::pace::Pace;
+use crate::trouble::Unconnected;
+
+/// What a sentinel announces when it has another primary than before: by a failover, or because it was told so.
+const CHANNELS: [&str; 2] = ["+switch-master", "+monitor"];
+
+/// How long after a failed attempt to listen there is another one.
+const RETRY: Duration = Duration::from_secs(1);
+
+/// The same if the sentinel does not let us.
+const RETRY_REFUSED: Duration = Duration::from_secs(30);
+
+/// Listens to a sentinel for ever. Whenever it may have another primary, it is looked for `again`, there first.
+pub(super) async fn listen(sentinel: Address, search: Arc<Search>, again: Arc<Notify>) {
+    let mut pace = Pace::default();
+    loop {
+        pace.wait().await;
+        let mut subscription = match Subscription::open(&sentinel, &search.checked, &CHANNELS).await {
+            Ok(subscription) => subscription,
+            Err(trouble) => {
+                let refused = matches!(trouble, Unconnected::NoRight(_) | Unconnected::NotReady(_));
+                sleep(if refused { RETRY_REFUSED } else { RETRY }).await;
+                continue;
+            }
+        };
+        pace.succeeded();
+        let listening = search.listens();
+        // What was announced before is not announced again.
+        look(&sentinel, &search, &again);
+        subscription.ended(search.checked.settings.connect_timeout).await;
+        drop(listening);
+        look(&sentinel, &search, &again);
+    }
+}
+
+fn look(sentinel: &Address, search: &Search, again: &Notify) {
+    search.ask_first(sentinel);
+    again.notify_one();
+}
