@@ -86,7 +86,9 @@ impl Known {
             keep(password, Password::read_again, &mut unread);
         }
         if let Some(tls) = &mut next.tls {
-            keep(tls, Secured::read_again, &mut unread);
+            // One by one: a certificate without its key yet does not keep the other side from being trusted.
+            keep(tls, |known| known.as_now(known.tls.clone().with_ca_again()?), &mut unread);
+            keep(tls, |known| known.as_now(known.tls.clone().with_client_again()?), &mut unread);
         }
         Self { unread, ..next }
     }
@@ -118,9 +120,9 @@ impl Secured {
         Ok(Self { tls, config })
     }
 
-    /// The same as long as the files are: sessions that can be resumed are kept with it.
-    fn read_again(&self) -> Result<Self, TlsError> {
-        let tls = self.tls.read_again()?;
+    /// How they are opened with what was read now. Nothing changes as long as that is the same, so sessions that can be
+    /// resumed are kept.
+    fn as_now(&self, tls: Tls) -> Result<Self, TlsError> {
         if tls == self.tls { Ok(self.clone()) } else { Self::new(tls) }
     }
 }

@@ -117,20 +117,28 @@ impl Tls {
         Ok(Self { client: Some(client), ..self })
     }
 
-    /// What its files hold now.
+    /// The same with the certificates to trust that their file holds now.
     ///
     /// # Errors
     ///
-    /// If a file cannot be read or does not hold what it should.
-    pub(crate) fn read_again(&self) -> Result<Self, TlsError> {
-        let mut tls = Self::new();
-        if let Some(ca) = &self.ca {
-            tls = tls.with_ca_file(&ca.file)?;
+    /// As [`with_ca_file`](Self::with_ca_file).
+    pub(crate) fn with_ca_again(self) -> Result<Self, TlsError> {
+        match self.ca.as_ref().map(|ca| ca.file.clone()) {
+            Some(file) => self.with_ca_file(file),
+            None => Ok(self),
         }
-        if let Some(client) = &self.client {
-            tls = tls.with_client_files(&client.certificate_file, &client.key_file)?;
+    }
+
+    /// The same with the certificate and the key that their files hold now.
+    ///
+    /// # Errors
+    ///
+    /// As [`with_client_files`](Self::with_client_files).
+    pub(crate) fn with_client_again(self) -> Result<Self, TlsError> {
+        match self.client.as_ref().map(|client| (client.certificate_file.clone(), client.key_file.clone())) {
+            Some((certificate, key)) => self.with_client_files(certificate, key),
+            None => Ok(self),
         }
-        Ok(tls)
     }
 
     pub(crate) fn is_empty(&self) -> bool {

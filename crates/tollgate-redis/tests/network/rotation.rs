@@ -182,20 +182,27 @@ async fn files_that_cannot_be_used_are_named_and_may_be_mended_at_any_time() {
     caller.until_served("alice").await;
 }
 
-/// A key that does not fit its certificate, because the second file is still to be replaced.
+/// A key that does not fit its certificate, because the second file is still to be replaced. Until it was, the
+/// authorities were not read again either.
 #[tokio::test(flavor = "multi_thread")]
 async fn certificates_that_do_not_fit_their_key_wait_for_it() {
     let server = Settings::new(Software::Redis).tls(ClientCertificates::Required).start();
     let (folder, other) = (Folder::new(), Folder::new());
     let client = &server.certificates().client;
     let files = (folder.copy("certificate", &client.certificate), folder.copy("key", &client.key));
-    let tls = Tls::new().with_ca_file(&server.certificates().authority).unwrap();
-    let tls = tls.with_client_files(files.0, files.1).unwrap();
+    let ca = folder.copy("ca", &server.certificates().authority);
+    let tls = Tls::new().with_ca_file(ca).unwrap().with_client_files(files.0, files.1).unwrap();
     let url = format!("rediss://{}", server.tls_address());
     let caller = Caller::new(patient_builder(&url).tls(tls));
     caller.until_served("bob").await;
     let load = caller.load("alice", 2);
-    folder.copy("key", &Certificates::make(other.0.path()).client.key);
+    let other = Certificates::make(other.0.path());
+    folder.copy("key", &other.client.key);
+    renew_all(&server, &load).await;
+    folder.copy("ca", &other.authority);
+    let path = |path: &Path| path.to_str().unwrap().to_owned();
+    let (certificate, key) = (path(&other.server.certificate), path(&other.server.key));
+    server.command::<()>(["CONFIG", "SET", "tls-cert-file", &certificate, "tls-key-file", &key]);
     renew_all(&server, &load).await;
     expect_nothing_lost(&caller, load).await;
 }
