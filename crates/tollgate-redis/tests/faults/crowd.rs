@@ -128,6 +128,15 @@ pub(crate) fn spawn<T: Send + 'static>(future: impl Future<Output = T> + Send + 
 impl Crowd {
     /// Starts to charge. `data` says what the fault leaves of the servers' data.
     pub(crate) fn start(url: &str, data: Data) -> Self {
+        Self::start_as(url, data, |builder| builder)
+    }
+
+    /// As [`start`](Self::start), with stores that have been told this besides.
+    pub(crate) fn start_as(
+        url: &str,
+        data: Data,
+        tell: impl Fn(RedisStoreBuilder) -> RedisStoreBuilder,
+    ) -> Self {
         let quotas = Quotas::new();
         let shared = Arc::new(Shared {
             quotas,
@@ -137,7 +146,8 @@ impl Crowd {
             asked: AtomicU64::new(0),
             told: Told::default(),
         });
-        let (hasty, patient) = (build(builder(url).deadline(DEADLINE)), build(patient(url)));
+        let hasty = build(tell(builder(url).deadline(DEADLINE)));
+        let patient = build(tell(patient(url)));
         let start = |store: &RedisStore, numbers: Range<usize>| {
             numbers.map(|number| spawn(call(shared.clone(), store.clone(), number))).collect()
         };

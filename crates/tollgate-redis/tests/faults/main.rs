@@ -26,4 +26,5 @@ mod fault;
 mod late;
 mod process;
 mod prove;
+mod rotation;
 mod sentinel;

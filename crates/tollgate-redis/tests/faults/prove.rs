@@ -3,9 +3,9 @@
 use std::env;
 
 use crate::fault::{Bounds, Fault};
-use crate::{cancel, clock, cluster, commands, cut, late, process, sentinel};
+use crate::{cancel, clock, cluster, commands, cut, late, process, rotation, sentinel};
 
-const FAULTS: [&Fault; 19] = [
+const FAULTS: [&Fault; 21] = [
     &cut::CUT,
     &cancel::CANCEL,
     &late::LATE,
@@ -20,6 +20,8 @@ const FAULTS: [&Fault; 19] = [
     &commands::READONLY,
     &commands::FAILOVER,
     &clock::CLOCK,
+    &rotation::PASSWORD,
+    &rotation::CERTIFICATES,
     &sentinel::FAILOVER,
     &sentinel::KILL,
     &cluster::FAILOVER,
