@@ -18,7 +18,7 @@ use siphasher::sip128::{Hasher128, SipHasher13};
 use tollgate::{Counter, Key, PolicyQuota, StoreError, Timestamp};
 
 use crate::Identity;
-use crate::canonical::{KeyValue, parse};
+use crate::key_values::{KeyValue, parse};
 use crate::layout::{KeyLayout, Naming, Text, values};
 use crate::script::Windows;
 

@@ -35,9 +35,9 @@
 //! # The way of a request
 //!
 //! ```text
-//! charges ─▶ question ─▶ denials ─▶ topology ─▶ lane ─────▶ batch ─▶ script ─▶ node ─▶ server
-//!            names its    denied     who has     waits for   group    written   a few
-//!            counters     already?   the slot    its server  commit   and read  connections
+//! charges ─▶ named charges ─▶ denials ─▶ topology ─▶ lane ─────▶ batch ─▶ script ─▶ node ─▶ server
+//!            with their       denied     who has     waits for   group    written   a few
+//!            counters         already?   the slot    its server  commit   and read  connections
 //! ```
 //!
 //! Requests that come while a batch is under way to their server go together in the next. A request that finds the
@@ -83,23 +83,23 @@
 //!
 //! A store is built and used inside one Tokio runtime, whose I/O and time are enabled.
 
-mod across;
+mod across_slots;
+mod backoff;
 mod batch;
 mod builder;
 mod calls;
-mod canonical;
 mod credentials;
 mod denials;
 mod doctor;
 mod error;
 mod identity;
+mod key_values;
 mod keys;
 mod lane;
 mod layout;
+mod named_charges;
 mod node;
-mod pace;
 mod password;
-mod question;
 mod rights;
 mod script;
 mod settings;
@@ -110,7 +110,7 @@ mod topology;
 mod trouble;
 mod url;
 
-pub use self::across::AcrossSlots;
+pub use self::across_slots::AcrossSlots;
 pub use self::builder::RedisStoreBuilder;
 pub use self::doctor::{Advice, Diagnosis, Finding, Level, Setting};
 pub use self::error::RedisError;

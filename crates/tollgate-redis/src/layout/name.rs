@@ -6,7 +6,7 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 use tollgate::{Key, PolicyQuota, StoreError, Timestamp, Window, WindowLength};
 
 use super::{Form, KeyLayout, Piece, Separators};
-use crate::canonical::{KeyValue, parse};
+use crate::key_values::{KeyValue, parse};
 
 /// A layout for a store with this prefix.
 #[derive(Debug)]

@@ -29,9 +29,9 @@ use self::connect::{connect, polled};
 use self::connection::{Connection, Pump, Replies};
 pub(crate) use self::dial::LookUps;
 pub(crate) use self::subscription::Subscription;
+use crate::backoff::Backoff;
 use crate::calls::Calls;
 use crate::lane::{Apart, Lane};
-use crate::pace::Pace;
 use crate::settings::Checked;
 use crate::time::{Instant, instant};
 use crate::trouble::{Refusal, Trouble, Unconnected};
@@ -49,7 +49,7 @@ struct Shared {
     checked: Arc<Checked>,
     links: watch::Sender<Links>,
     /// Held by whoever connects, so that the server is tried by one at a time.
-    pace: Mutex<Pace>,
+    backoff: Mutex<Backoff>,
     script: Script,
 }
 
@@ -353,7 +353,7 @@ impl Shared {
         Self {
             address,
             links: watch::Sender::new(links),
-            pace: Mutex::new(Pace::with_first(checked.settings.connections)),
+            backoff: Mutex::new(Backoff::with_first(checked.settings.connections)),
             script: Script { loading: Mutex::new(()), loads: AtomicU64::new(0) },
             checked,
         }
@@ -407,11 +407,11 @@ impl Shared {
 async fn keep_connected(shared: Arc<Shared>) {
     loop {
         let connected = {
-            let mut pace = shared.pace.lock().await;
-            pace.wait().await;
+            let mut backoff = shared.backoff.lock().await;
+            backoff.wait().await;
             let connected = set_up(&shared).await;
             if connected.is_ok() {
-                pace.succeeded();
+                backoff.succeeded();
             }
             connected
         };

@@ -20,7 +20,7 @@ use self::reserve::{groups, in_order, parts};
 use crate::batch::{Awaited, Committer, Company};
 use crate::denials::{Denials, Remembered, Version};
 use crate::keys::{Names, Slot};
-use crate::question::{self, Asked, Question};
+use crate::named_charges::{self, Asked, NamedCharges};
 use crate::script::{Answer, Found, Outcome, Request};
 use crate::time::{Instant, instant};
 use crate::topology::{Share, StoreStatus, Topology, slot};
@@ -54,7 +54,7 @@ struct Taken {
 /// A request to charge, of which nothing is under way.
 enum Prepared<'a> {
     Known(Counted),
-    Question(Question<'a>),
+    Named(NamedCharges<'a>),
     /// Lies in several slots.
     Across(&'a [Charge<'a>]),
 }
@@ -71,9 +71,9 @@ enum Begun<'a> {
     Across(&'a [Charge<'a>]),
 }
 
-/// A question that is under way.
+/// Charges that are under way.
 struct Pending<'a> {
-    question: Question<'a>,
+    named: NamedCharges<'a>,
     asked: Asked,
     begun: Instant,
     versions: SmallVec<[Version; 1]>,
@@ -83,7 +83,7 @@ struct Pending<'a> {
 /// While a counter is being changed, nothing is remembered of it.
 struct Changing<'a, 'q> {
     denials: &'a Denials,
-    question: &'a Question<'q>,
+    named: &'a NamedCharges<'q>,
 }
 
 impl RedisStore {
@@ -247,17 +247,17 @@ impl Inner {
             let looked = self.ask_each(&parts, Asked::Look, begun).await?;
             return Ok(in_order(&parts, &looked));
         }
-        let question = Question::new(charges, &self.names);
-        self.counted(&mut self.send(question, Asked::Look, begun, Company::Alone)).await
+        let named = NamedCharges::new(charges, &self.names);
+        self.counted(&mut self.send(named, Asked::Look, begun, Company::Alone)).await
     }
 
     async fn record(&self, charge: &Charge<'_>, begun: Instant) -> Result<QuotaState, StoreError> {
         let charges = [*charge];
-        let question = Question::new(&charges, &self.names);
-        let mut pending = self.send(question, Asked::Record, begun, Company::Alone);
+        let named = NamedCharges::new(&charges, &self.names);
+        let mut pending = self.send(named, Asked::Record, begun, Company::Alone);
         let taken = self.note(&mut pending).await?;
         let Found { before, after, .. } = taken.only()?;
-        let units = question::units(charge, after.saturating_sub(before));
+        let units = named_charges::units(charge, after.saturating_sub(before));
         Ok(taken.state(&charge.counter())?.with_units(units))
     }
 
@@ -268,10 +268,10 @@ impl Inner {
         begun: Instant,
     ) -> Result<QuotaState, StoreError> {
         let charges = [*charge];
-        let question = Question::new(&charges, &self.names);
+        let named = NamedCharges::new(&charges, &self.names);
         let answer = {
-            let _changing = self.changing(&question);
-            self.ask(&question, Asked::Refund(mark), begun).await?
+            let _changing = self.changing(&named);
+            self.ask(&named, Asked::Refund(mark), begun).await?
         };
         let taken = match answer.outcome {
             Outcome::Closed(Some(found)) => {
@@ -279,7 +279,7 @@ impl Inner {
             }
             // The window that is open now is under another key.
             Outcome::Closed(None) => {
-                return self.take(&question, Asked::Look, begun).await?.state(&charge.counter());
+                return self.take(&named, Asked::Look, begun).await?.state(&charge.counter());
             }
             _ => Taken::try_from(answer)?,
         };
@@ -299,9 +299,9 @@ impl Inner {
         begun: Instant,
     ) -> Result<QuotaState, StoreError> {
         let charges = [Charge::new(counter.quota(), counter.key(), 0)];
-        let question = Question::new(&charges, &self.names);
-        let _changing = self.changing(&question);
-        self.take(&question, asked, begun).await?.state(counter)
+        let named = NamedCharges::new(&charges, &self.names);
+        let _changing = self.changing(&named);
+        self.take(&named, asked, begun).await?.state(counter)
     }
 
     /// The answer, if it is known here; else what is to be asked.
@@ -312,42 +312,42 @@ impl Inner {
         if self.reserves(charges) {
             return Prepared::Across(charges);
         }
-        let question = Question::new(charges, &self.names);
-        if self.may_deny(&question) {
+        let named = NamedCharges::new(charges, &self.names);
+        if self.may_deny(&named) {
             let at = instant();
-            let is_due = |question: &Question<'_>| question.ids().any(|id| self.denials.is_due(id, at));
-            let known = self.recall(&question, at);
-            if let Some(denied) = known.filter(|known| !known.is_admitted() && !is_due(&question)) {
+            let is_due = |named: &NamedCharges<'_>| named.ids().any(|id| self.denials.is_due(id, at));
+            let known = self.recall(&named, at);
+            if let Some(denied) = known.filter(|known| !known.is_admitted() && !is_due(&named)) {
                 return Prepared::Known(denied);
             }
         }
-        Prepared::Question(question)
+        Prepared::Named(named)
     }
 
-    /// The answer, if it is known here; else the question is under way.
+    /// The answer, if it is known here; else the charges are under way.
     fn begin<'a>(&self, prepared: Prepared<'a>, company: Company) -> Begun<'a> {
-        let question = match prepared {
+        let named = match prepared {
             Prepared::Known(counted) => return Begun::Known(counted),
             Prepared::Across(charges) => return Begun::Across(charges),
-            Prepared::Question(question) => question,
+            Prepared::Named(named) => named,
         };
         let begun = instant();
-        let denied = if self.may_deny(&question) { self.deny_locally(&question, begun) } else { None };
+        let denied = if self.may_deny(&named) { self.deny_locally(&named, begun) } else { None };
         match denied {
             Some(denied) => Begun::Known(denied),
-            None => Begun::Asked(self.send(question, Asked::Charge, begun, company)),
+            None => Begun::Asked(self.send(named, Asked::Charge, begun, company)),
         }
     }
 
     /// Whether something is remembered by which these charges may be denied here.
-    fn may_deny(&self, question: &Question<'_>) -> bool {
-        question.denials_are_free() && question.ids().all(|id| self.denials.may_know(id))
+    fn may_deny(&self, named: &NamedCharges<'_>) -> bool {
+        named.denials_are_free() && named.ids().all(|id| self.denials.may_know(id))
     }
 
     /// Awaits the answer, and gives where the quotas stand.
     async fn counted(&self, pending: &mut Pending<'_>) -> Result<Counted, StoreError> {
         let taken = self.note(pending).await?;
-        Ok(pending.question.counted(taken.now, &taken.found))
+        Ok(pending.named.counted(taken.now, &taken.found))
     }
 
     /// Whether the charges may lie in several slots, and are then taken slot by slot.
@@ -362,36 +362,36 @@ impl Inner {
             && counters.any(lies_elsewhere)
     }
 
-    /// Puts the question into the next batch, for a decision that has begun then.
+    /// Asks these counters in the next batch, for a decision that has begun then.
     fn send<'a>(
         &self,
-        question: Question<'a>,
+        named: NamedCharges<'a>,
         asked: Asked,
         begun: Instant,
         company: Company,
     ) -> Pending<'a> {
-        let versions = question.ids().map(|id| self.denials.version(id)).collect();
-        let awaited = self.submit(&question, asked, begun, None, company);
-        Pending { question, asked, begun, versions, awaited }
+        let versions = named.ids().map(|id| self.denials.version(id)).collect();
+        let awaited = self.submit(&named, asked, begun, None, company);
+        Pending { named, asked, begun, versions, awaited }
     }
 
     /// Awaits the answer and notes what it says of counters that deny.
     async fn note(&self, pending: &mut Pending<'_>) -> Result<Taken, StoreError> {
-        let Pending { question, asked, begun, versions, awaited } = pending;
-        let (question, asked, begun) = (&*question, *asked, *begun);
+        let Pending { named, asked, begun, versions, awaited } = pending;
+        let (named, asked, begun) = (&*named, *asked, *begun);
         let awaited = awaited.as_mut().map_err(|error| error.clone())?;
-        let taken = Taken::try_from(self.answer(question, asked, begun, awaited).await?)?;
+        let taken = Taken::try_from(self.answer(named, asked, begun, awaited).await?)?;
         let is_denied = match asked {
             Asked::Deny => true,
-            Asked::Charge | Asked::Record => question.is_denied(&taken.found),
+            Asked::Charge | Asked::Record => named.is_denied(&taken.found),
             _ => false,
         };
         // Nearly always nobody was denied and nothing is known.
-        if is_denied || !question.ids().all(|id| self.denials.note_unknown(id)) {
+        if is_denied || !named.ids().all(|id| self.denials.note_unknown(id)) {
             let received = instant();
-            let windows = question.windows(taken.now, &taken.found);
+            let windows = named.windows(taken.now, &taken.found);
             for (((counter, window), found), version) in
-                question.ids().zip(windows).zip(&taken.found).zip(&*versions)
+                named.ids().zip(windows).zip(&taken.found).zip(&*versions)
             {
                 let (used, now) = (found.after, taken.now);
                 let count = Remembered { counter, used, window, now, sent: begun, received };
@@ -406,45 +406,54 @@ impl Inner {
     }
 
     /// The denial that the store would give, if what is remembered of all counters says so for sure.
-    fn deny_locally(&self, question: &Question<'_>, at: Instant) -> Option<Counted> {
-        self.recall(question, at).filter(|known| !known.is_admitted() && !self.is_to_renew(question, at))
+    fn deny_locally(&self, named: &NamedCharges<'_>, at: Instant) -> Option<Counted> {
+        self.recall(named, at).filter(|known| !known.is_admitted() && !self.is_to_renew(named, at))
     }
 
     /// Whether whoever asks is to ask the store, so that what is remembered stays true.
-    fn is_to_renew(&self, question: &Question<'_>, at: Instant) -> bool {
-        question.ids().any(|id| self.denials.is_to_renew(id, at))
+    fn is_to_renew(&self, named: &NamedCharges<'_>, at: Instant) -> bool {
+        named.ids().any(|id| self.denials.is_to_renew(id, at))
     }
 
     /// Where the quotas stand, if all their counters are remembered.
-    fn recall(&self, question: &Question<'_>, at: Instant) -> Option<Counted> {
+    fn recall(&self, named: &NamedCharges<'_>, at: Instant) -> Option<Counted> {
         let recall = |id| self.denials.recall(id, at);
-        let known: SmallVec<[Remembered; 1]> = question.ids().map(recall).collect::<Option<_>>()?;
+        let known: SmallVec<[Remembered; 1]> = named.ids().map(recall).collect::<Option<_>>()?;
         // Each is at most the server's time; so is the latest.
         let now = known.iter().map(|count| count.now_at(at)).max()?;
-        let counted =
-            question.states(|index| (known[index].used, known[index].used, known[index].window), now);
+        let counted = named.states(|index| (known[index].used, known[index].used, known[index].window), now);
         Some(counted.iter().map(|state| state.with_source(Source::Local)).collect())
     }
 
-    fn changing<'a, 'q>(&'a self, question: &'a Question<'q>) -> Changing<'a, 'q> {
-        let changing = Changing { denials: &self.denials, question };
+    fn changing<'a, 'q>(&'a self, named: &'a NamedCharges<'q>) -> Changing<'a, 'q> {
+        let changing = Changing { denials: &self.denials, named };
         changing.forget();
         changing
     }
 
-    async fn take(&self, question: &Question<'_>, asked: Asked, begun: Instant) -> Result<Taken, StoreError> {
-        self.ask(question, asked, begun).await?.try_into()
+    async fn take(
+        &self,
+        named: &NamedCharges<'_>,
+        asked: Asked,
+        begun: Instant,
+    ) -> Result<Taken, StoreError> {
+        self.ask(named, asked, begun).await?.try_into()
     }
 
-    async fn ask(&self, question: &Question<'_>, asked: Asked, begun: Instant) -> Result<Answer, StoreError> {
-        let mut awaited = self.submit(question, asked, begun, None, Company::Alone)?;
-        self.answer(question, asked, begun, &mut awaited).await
+    async fn ask(
+        &self,
+        named: &NamedCharges<'_>,
+        asked: Asked,
+        begun: Instant,
+    ) -> Result<Answer, StoreError> {
+        let mut awaited = self.submit(named, asked, begun, None, Company::Alone)?;
+        self.answer(named, asked, begun, &mut awaited).await
     }
 
     /// Awaits the answer, and asks again where the window it named was not open.
     async fn answer(
         &self,
-        question: &Question<'_>,
+        named: &NamedCharges<'_>,
         asked: Asked,
         begun: Instant,
         awaited: &mut Awaited,
@@ -455,16 +464,16 @@ impl Inner {
                 return Ok(answer);
             }
             // By the time that this very answer gave: what is known of the servers' time may be another server's.
-            *awaited = self.submit(question, asked, begun, Some(answer.now), Company::Others)?;
+            *awaited = self.submit(named, asked, begun, Some(answer.now), Company::Others)?;
         }
         awaited.received().await
     }
 
-    /// Puts the question into the next batch of the server that counts, as of this server's time, or else of what it is
+    /// Asks these counters in the next batch of the server that counts, as of this server's time, or else of what it is
     /// believed to be.
     fn submit(
         &self,
-        question: &Question<'_>,
+        named: &NamedCharges<'_>,
         asked: Asked,
         begun: Instant,
         now: Option<Timestamp>,
@@ -472,14 +481,14 @@ impl Inner {
     ) -> Result<Awaited, StoreError> {
         let topology = self.committer.topology();
         let mut request =
-            question.request(asked, &self.names, now.unwrap_or_else(|| topology.time_at(begun)))?;
+            named.request(asked, &self.names, now.unwrap_or_else(|| topology.time_at(begun)))?;
         let mut slot = self.slot(&request)?;
         let mut lane = topology.lane(slot);
         // On a Cluster each server has a time of its own, and which of them counts is known by the key.
         if now.is_none() && topology.is_cluster() && !matches!(asked, Asked::Refund(_)) {
             let now = lane.time().estimate_at(begun);
             if !request.is_open_at(now) {
-                request = question.request(asked, &self.names, now)?;
+                request = named.request(asked, &self.names, now)?;
                 slot = self.slot(&request)?;
                 lane = topology.lane(slot);
             }
@@ -550,7 +559,7 @@ impl Taken {
 
 impl Changing<'_, '_> {
     fn forget(&self) {
-        self.question.ids().for_each(|id| self.denials.forget(id));
+        self.named.ids().for_each(|id| self.denials.forget(id));
     }
 }
 

@@ -23,11 +23,11 @@ use tollgate::{Charge, Counted, Key, PolicyQuota, QuotaState, StoreError, Timest
 
 use super::{Inner, Pending, Taken};
 use crate::RedisError;
+use crate::backoff::Backoff;
 use crate::batch::Company;
 use crate::denials::Id;
 use crate::keys::{KeyText, Names, Slot};
-use crate::pace::Pace;
-use crate::question::{Asked, Question};
+use crate::named_charges::{Asked, NamedCharges};
 use crate::script::{Answer, Outcome, Request};
 use crate::time::{Instant, instant};
 use crate::topology::slot;
@@ -48,7 +48,7 @@ pub(super) struct SlotGroup<'a> {
 #[derive(Debug)]
 pub(super) struct Part<'a> {
     places: &'a [usize],
-    question: Question<'a>,
+    named: NamedCharges<'a>,
 }
 
 /// A charge that outlives whoever asked for it.
@@ -97,7 +97,7 @@ pub(super) fn groups<'a>(
 pub(super) fn parts<'a>(groups: &'a [SlotGroup<'a>], names: &Names) -> Vec<Part<'a>> {
     let part = |SlotGroup { charges, places }: &'a SlotGroup<'a>| Part {
         places,
-        question: Question::new(charges, names),
+        named: NamedCharges::new(charges, names),
     };
     groups.iter().map(part).collect()
 }
@@ -151,7 +151,7 @@ impl Inner {
         asked: Asked,
         begun: Instant,
     ) -> Result<Vec<Counted>, StoreError> {
-        let send = |part: &Part<'a>| self.send(part.question.clone(), asked, begun, Company::Others);
+        let send = |part: &Part<'a>| self.send(part.named.clone(), asked, begun, Company::Others);
         let pending: Vec<Pending<'a>> = parts.iter().map(send).collect();
         let mut counted = Vec::with_capacity(parts.len());
         for mut pending in pending {
@@ -192,8 +192,7 @@ impl Reservation<'_, '_> {
         }
         let mut charged = Vec::with_capacity(self.parts.len());
         for part in self.parts {
-            let mut pending =
-                self.inner.send(part.question.clone(), Asked::Charge, self.begun, Company::Others);
+            let mut pending = self.inner.send(part.named.clone(), Asked::Charge, self.begun, Company::Others);
             match self.inner.note(&mut pending).await {
                 Ok(taken) if part.counted(&taken).is_admitted() => charged.push(taken),
                 Ok(taken) => return self.deny(charged, &part.counted(&taken)).await,
@@ -212,12 +211,12 @@ impl Reservation<'_, '_> {
     /// all the time does not keep taking units of others and giving them back.
     async fn foresee(&self) -> Result<Option<Counted>, StoreError> {
         let (at, inner) = (instant(), self.inner);
-        let known: Vec<_> = self.parts.iter().map(|part| inner.recall(&part.question, at)).collect();
+        let known: Vec<_> = self.parts.iter().map(|part| inner.recall(&part.named, at)).collect();
         let is_foreseen = known.iter().flatten().any(|counted| !counted.is_admitted());
         if !self.denials_are_free() || !is_foreseen {
             return Ok(None);
         }
-        let is_to_renew = self.parts.iter().any(|part| inner.is_to_renew(&part.question, at));
+        let is_to_renew = self.parts.iter().any(|part| inner.is_to_renew(&part.named, at));
         let counted = match known.into_iter().collect() {
             Some(counted) if !is_to_renew => counted,
             _ => inner.ask_each(self.parts, Asked::Deny, self.begun).await?,
@@ -252,7 +251,7 @@ impl Reservation<'_, '_> {
     async fn give_back(&self, charged: &mut [Taken]) -> bool {
         let (mut refunds, mut is_certain) = (Vec::new(), true);
         for (part, taken) in self.parts.iter().zip(charged) {
-            let Ok(units) = part.question.refunds(&self.inner.names, taken.now, &taken.found) else {
+            let Ok(units) = part.named.refunds(&self.inner.names, taken.now, &taken.found) else {
                 is_certain = false;
                 continue;
             };
@@ -276,13 +275,13 @@ impl Reservation<'_, '_> {
     }
 
     fn denials_are_free(&self) -> bool {
-        self.parts.iter().all(|part| part.question.denials_are_free())
+        self.parts.iter().all(|part| part.named.denials_are_free())
     }
 }
 
 impl Part<'_> {
     fn counted(&self, taken: &Taken) -> Counted {
-        self.question.counted(taken.now, &taken.found)
+        self.named.counted(taken.now, &taken.found)
     }
 }
 
@@ -295,9 +294,9 @@ fn certain(error: StoreError, is_certain: bool) -> StoreError {
 /// Gives the units back, and says what is used then, or nothing if their window has closed. What certainly did not
 /// happen is tried again for a while. What may have happened is not: twice would make room that there is not.
 async fn give_back(inner: Arc<Inner>, units: Units) -> Result<Option<u64>, StoreError> {
-    let (mut pace, patience) = (Pace::default(), instant() + PATIENCE);
+    let (mut backoff, patience) = (Backoff::default(), instant() + PATIENCE);
     loop {
-        pace.wait().await;
+        backoff.wait().await;
         match inner.give_back_once(&units).await {
             Ok(Answer { outcome: Outcome::Taken(found), .. }) => {
                 return Ok(found.first().map(|found| found.after));

@@ -9,7 +9,7 @@ use tollgate::{Charge, PolicyQuota, Quota, StoreError};
 use super::RedisStore;
 use crate::RedisError;
 use crate::calls::Calls;
-use crate::question::{Asked, Question};
+use crate::named_charges::{Asked, NamedCharges};
 use crate::script::{self, Group};
 use crate::time::{Instant, instant};
 
@@ -59,8 +59,8 @@ impl RedisStore {
         let quota = PolicyQuota::new("tollgate warm-up", Quota::per_second(u32::MAX));
         for key in self.key_on_each_server(&quota) {
             let charges = [Charge::new(&quota, &key, 0)];
-            let question = Question::new(&charges, names);
-            let request = question.request(Asked::Look, names, topology.time_at(instant()))?;
+            let named = NamedCharges::new(&charges, names);
+            let request = named.request(Asked::Look, names, topology.time_at(instant()))?;
             let server = topology.server(self.0.slot(&request)?).ok_or(RedisError::NotReady)?;
             let group = Group { shapes: &request.shapes, times: 1, requests: smallvec![&request.keys[..]] };
             let mut call = Calls::default();

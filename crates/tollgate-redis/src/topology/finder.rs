@@ -7,7 +7,7 @@ use tokio::sync::{Notify, watch};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep_until, timeout, timeout_at};
 
-use crate::pace::Pace;
+use crate::backoff::Backoff;
 use crate::time::instant;
 use crate::trouble::{Trouble, Unconnected};
 
@@ -115,14 +115,14 @@ impl<T: Clone + Send + Sync + 'static> Finder<T> {
 }
 
 async fn look<F: Find>(shared: Arc<Shared<F::Found>>, search: Arc<F>) {
-    let mut pace = Pace::default();
+    let mut backoff = Backoff::default();
     loop {
-        pace.begin();
+        backoff.begin();
         let found = search.find().await;
         if found.is_ok() {
-            pace.succeeded();
+            backoff.succeeded();
         }
-        let (is_lost, due) = (found.is_err(), pace.due());
+        let (is_lost, due) = (found.is_err(), backoff.due());
         shared.latest.send_modify(|latest| {
             latest.attempts += 1;
             latest.due = due;

@@ -10,8 +10,8 @@ use tokio::sync::Notify;
 use tokio::time::sleep;
 
 use super::sentinel::Search;
+use crate::backoff::Backoff;
 use crate::node::{Address, Subscription};
-use crate::pace::Pace;
 use crate::trouble::Unconnected;
 
 /// What a sentinel announces when it has another primary than before: by a failover, or because it was told so.
@@ -25,9 +25,9 @@ const RETRY_REFUSED: Duration = Duration::from_secs(30);
 
 /// Listens to a sentinel for ever. Whenever it may have another primary, it is looked for `again`, there first.
 pub(super) async fn listen(sentinel: Address, search: Arc<Search>, again: Arc<Notify>) {
-    let mut pace = Pace::default();
+    let mut backoff = Backoff::default();
     loop {
-        pace.wait().await;
+        backoff.wait().await;
         let mut subscription = match Subscription::open(&sentinel, &search.checked, &CHANNELS).await {
             Ok(subscription) => subscription,
             Err(trouble) => {
@@ -36,7 +36,7 @@ pub(super) async fn listen(sentinel: Address, search: Arc<Search>, again: Arc<No
                 continue;
             }
         };
-        pace.succeeded();
+        backoff.succeeded();
         let listening = search.listens();
         // What was announced before is not announced again.
         look(&sentinel, &search, &again);

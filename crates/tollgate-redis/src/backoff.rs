@@ -9,7 +9,7 @@ use crate::time::{Instant, instant};
 /// Keeps attempts to reach one server, or to find out who serves, apart: at most ten a second, fewer while they
 /// fail, each after a random wait, so that processes that lost a server together do not come back together.
 #[derive(Default)]
-pub(crate) struct Pace {
+pub(crate) struct Backoff {
     last: Option<Instant>,
     failures: u32,
     /// How many attempts are still to be made at once.
@@ -22,7 +22,7 @@ const GAP: Duration = Duration::from_millis(100);
 /// The longest wait on top of it. With it, a server that is back is noticed after half a second at most.
 const LONGEST: Duration = Duration::from_millis(400);
 
-impl Pace {
+impl Backoff {
     /// One by which so many first attempts are made without a wait between them.
     pub(crate) fn with_first(attempts: usize) -> Self {
         Self { at_once: attempts, ..Self::default() }
@@ -68,34 +68,34 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn the_first_attempt_is_made_at_once() {
         let start = Instant::now();
-        Pace::default().wait().await;
+        Backoff::default().wait().await;
         assert_eq!(start.elapsed(), Duration::ZERO);
     }
 
     /// A service whose store was there had its second connection a tenth of a second after the first.
     #[tokio::test(start_paused = true)]
     async fn as_many_first_attempts_are_made_at_once_as_there_are_connections() {
-        let (mut pace, start) = (Pace::with_first(3), Instant::now());
+        let (mut backoff, start) = (Backoff::with_first(3), Instant::now());
         for _ in 0..3 {
-            pace.wait().await;
+            backoff.wait().await;
         }
         assert_eq!(start.elapsed(), Duration::ZERO);
-        pace.wait().await;
+        backoff.wait().await;
         assert!(start.elapsed() >= GAP);
     }
 
     #[tokio::test(start_paused = true)]
     async fn at_most_ten_attempts_a_second_and_at_least_two() {
-        let mut pace = Pace::default();
+        let mut backoff = Backoff::default();
         let start = Instant::now();
         for _ in 0..=1_000 {
-            pace.wait().await;
+            backoff.wait().await;
         }
         let mean = start.elapsed() / 1_000;
         assert!((Duration::from_millis(250)..Duration::from_millis(350)).contains(&mean), "{mean:?}");
         for _ in 0..100 {
             let before = Instant::now();
-            pace.wait().await;
+            backoff.wait().await;
             let gap = before.elapsed();
             assert!((GAP..=GAP + LONGEST).contains(&gap), "{gap:?}");
         }
@@ -104,14 +104,14 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn attempts_that_succeed_are_kept_apart_too() {
         // A server that accepts and hangs up at once would else be flooded.
-        let mut pace = Pace::default();
+        let mut backoff = Backoff::default();
         for _ in 0..100 {
-            pace.wait().await;
-            pace.succeeded();
+            backoff.wait().await;
+            backoff.succeeded();
             let before = Instant::now();
-            pace.wait().await;
+            backoff.wait().await;
             assert!(before.elapsed() >= GAP);
-            pace.succeeded();
+            backoff.succeeded();
         }
     }
 
@@ -119,10 +119,10 @@ mod tests {
     async fn waits_are_random() {
         let mut waits = Vec::new();
         for _ in 0..20 {
-            let mut pace = Pace::default();
-            pace.wait().await;
+            let mut backoff = Backoff::default();
+            backoff.wait().await;
             let before = Instant::now();
-            pace.wait().await;
+            backoff.wait().await;
             waits.push(before.elapsed());
         }
         waits.sort();

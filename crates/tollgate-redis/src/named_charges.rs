@@ -14,7 +14,7 @@ use crate::script::{Found, Request, Shape, Step, Windows};
 
 /// Charges with the counters they name.
 #[derive(Debug, Clone)]
-pub(crate) struct Question<'a> {
+pub(crate) struct NamedCharges<'a> {
     charges: &'a [Charge<'a>],
     /// Every counter once.
     counters: SmallVec<[Named<'a>; 1]>,
@@ -32,7 +32,7 @@ struct Named<'a> {
     units: u64,
 }
 
-/// What is asked of all counters of a question.
+/// What is asked of all counters that charges name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Asked {
     /// To take the units, if all have room.
@@ -51,7 +51,7 @@ pub(crate) enum Asked {
     Reset,
 }
 
-impl<'a> Question<'a> {
+impl<'a> NamedCharges<'a> {
     pub(crate) fn new(charges: &'a [Charge<'a>], names: &Names) -> Self {
         let mut counters = SmallVec::<[Named<'a>; 1]>::new();
         let mut indices = SmallVec::new();
