@@ -53,6 +53,14 @@ pub(crate) struct Waiter {
     answer: Option<oneshot::Sender<Result<Answer, StoreError>>>,
 }
 
+/// A time in which this process did not run, though a deadline passed.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct HeldUp {
+    since: Instant,
+    until: Instant,
+    late: Duration,
+}
+
 /// A queue with the tasks that empty it, the drivers, and what the server's clock says.
 #[derive(Debug)]
 pub(crate) struct Lane {
@@ -85,6 +93,8 @@ struct Queue {
     handing_out: usize,
     /// Whether the last reply took longer than is prompt, or did not come in time.
     is_slow: bool,
+    /// Why the last reply was taken late, if this process is the reason.
+    held_up: Option<HeldUp>,
 }
 
 /// The right to take batches from a lane. The queue counts it from the moment it exists until it ends or is dropped, as
@@ -124,6 +134,7 @@ pub(crate) enum Next {
 #[derive(Debug)]
 pub(crate) struct Batch {
     pub(crate) entries: Vec<Entry>,
+    pub(crate) held_up: Option<HeldUp>,
     /// Another driver that is to be run: so many wait that one more batch is full.
     pub(crate) another: Option<Driver>,
 }
@@ -154,15 +165,6 @@ impl Waiter {
         }
     }
 
-    /// Moves the deadline, if that was not done before. Whether it was moved.
-    pub(crate) fn extend(&mut self, deadline: Instant) -> bool {
-        if self.is_extended {
-            return false;
-        }
-        (self.deadline, self.is_extended) = (deadline, true);
-        true
-    }
-
     pub(crate) const fn is_answered(&self) -> bool {
         self.answer.is_none()
     }
@@ -170,6 +172,29 @@ impl Waiter {
     /// Whether nobody waits any more.
     pub(crate) fn is_gone(&self) -> bool {
         self.answer.as_ref().is_none_or(oneshot::Sender::is_closed)
+    }
+}
+
+impl HeldUp {
+    /// By how much timers are late though nothing is wrong: their own grain, and that of the system's.
+    const GRAIN: Duration = Duration::from_millis(2);
+
+    /// What is noticed now by a timer that was to fire `at` this time, for deadlines `since` another. None if timers are as
+    /// late as that anyway.
+    pub(crate) fn noticed(since: Instant, at: Instant, now: Instant) -> Option<Self> {
+        let late = now.saturating_duration_since(at + Self::GRAIN);
+        (!late.is_zero()).then_some(Self { since, until: now, late })
+    }
+
+    /// If the deadline passed meanwhile, moves it to as long after that as this process was late, but once, and by no more
+    /// than a decision may take. Whether it did.
+    pub(crate) fn extend(&self, waiter: &mut Waiter, timeout: Duration) -> bool {
+        let passed_meanwhile = (self.since..=self.until).contains(&waiter.deadline);
+        let extends = passed_meanwhile && !waiter.is_extended;
+        if extends {
+            (waiter.deadline, waiter.is_extended) = (self.until + self.late.min(timeout), true);
+        }
+        extends
     }
 }
 
@@ -307,9 +332,9 @@ impl Driver {
         }
         let share = (queue.counters + queue.under_way).div_ceil(queue.drivers);
         let (entries, counters) = queue.take(share.min(BATCH).min(room));
-        let another = queue.start_another(&self.lane);
+        let (another, held_up) = (queue.start_another(&self.lane), queue.held_up);
         (self.requests, self.under_way) = (entries.len(), counters);
-        Next::Take(Batch { entries, another })
+        Next::Take(Batch { entries, held_up, another })
     }
 
     /// Waits until something was answered that no driver waits for. If that is not so by this deadline of the first
@@ -333,9 +358,9 @@ impl Driver {
     }
 
     /// To be called when a reply is there, after so long. Returns whether another driver is still handing out answers.
-    pub(crate) fn hand_out(&mut self, took: Duration) -> bool {
+    pub(crate) fn hand_out(&mut self, took: Duration, held_up: Option<HeldUp>) -> bool {
         let mut queue = self.lane.queue();
-        queue.is_slow = took > self.lane.bounds.prompt;
+        (queue.is_slow, queue.held_up) = (took > self.lane.bounds.prompt, held_up);
         let others = queue.handing_out > usize::from(self.is_handing_out);
         queue.handing_out += usize::from(!mem::replace(&mut self.is_handing_out, true));
         others
@@ -481,16 +506,16 @@ mod tests {
         let lane = lane(10_000);
         let [mut first, mut second] = drivers(&lane, 64);
         assert_eq!([take(&mut first), take(&mut second)], [Some(32), Some(32)]);
-        assert!(!first.hand_out(PROMPT));
-        assert!(!first.hand_out(PROMPT), "of itself it need not be told");
-        assert!(second.hand_out(PROMPT));
+        assert!(!first.hand_out(PROMPT, None));
+        assert!(!first.hand_out(PROMPT, None), "of itself it need not be told");
+        assert!(second.hand_out(PROMPT, None));
         push(&lane, 32);
         assert_eq!(take(&mut first), Some(32));
-        assert!(first.hand_out(PROMPT), "the second has not taken its next");
+        assert!(first.hand_out(PROMPT, None), "the second has not taken its next");
         push(&lane, 32);
         assert_eq!(take(&mut second), Some(32));
         drop(first);
-        assert!(!second.hand_out(PROMPT), "who has gone away hands nothing out");
+        assert!(!second.hand_out(PROMPT, None), "who has gone away hands nothing out");
     }
 
     #[test]
@@ -613,12 +638,12 @@ mod tests {
         let mut drivers = push(&lane, 20 * BATCH);
         assert_eq!(drivers.len(), 20);
         assert_eq!(take(&mut drivers[0]), Some(BATCH));
-        drivers[0].hand_out(2 * PROMPT);
+        drivers[0].hand_out(2 * PROMPT, None);
         let taking = drivers.iter_mut().filter_map(take).count();
         assert_eq!(taking, DRIVERS, "the others have nothing to do any more");
         assert!(push(&lane, 10 * BATCH).is_empty());
         let driver = drivers.iter_mut().find(|driver| !driver.is_done).unwrap();
-        driver.hand_out(PROMPT);
+        driver.hand_out(PROMPT, None);
         assert!(!push(&lane, 1).is_empty());
     }
 }

@@ -6,16 +6,13 @@ use std::time::Duration;
 use tokio::time::timeout_at;
 use tollgate::StoreError;
 
-use crate::lane::Entry;
+use crate::lane::{Entry, HeldUp};
 use crate::time::{Instant, instant};
 use crate::trouble::Trouble;
 
 /// The most by which a caller may be told late that its deadline has passed. One timer does for a batch whose deadlines lie
 /// within such a while.
 const SLACK: Duration = Duration::from_millis(2);
-
-/// By how much timers are late though nothing is wrong: their own grain, and that of the system's.
-const GRAIN: Duration = Duration::from_millis(2);
 
 /// The deadlines of those who are not answered.
 #[derive(Debug, Clone, Copy)]
@@ -24,6 +21,8 @@ pub(super) struct Deadlines {
     last: Instant,
     /// How long a decision may take.
     timeout: Duration,
+    /// Why some of them were moved.
+    held_up: Option<HeldUp>,
 }
 
 /// By how much callers may be told late, if decisions may take so long: a tenth of it at most.
@@ -36,12 +35,15 @@ impl Deadlines {
     pub(super) fn of(entries: &[Entry], timeout: Duration) -> Option<Self> {
         let mut waiting = entries.iter().map(|entry| &entry.waiter).filter(|waiter| !waiter.is_answered());
         let first = waiting.next()?.deadline;
-        let both = |Self { first, last, timeout }: Self, deadline: Instant| Self {
-            first: first.min(deadline),
-            last: last.max(deadline),
-            timeout,
-        };
-        Some(waiting.map(|waiter| waiter.deadline).fold(Self { first, last: first, timeout }, both))
+        let both =
+            |(first, last): (Instant, Instant), deadline: Instant| (first.min(deadline), last.max(deadline));
+        let (first, last) = waiting.map(|waiter| waiter.deadline).fold((first, first), both);
+        Some(Self { first, last, timeout, held_up: None })
+    }
+
+    /// What the time at which a reply is taken says of this process.
+    pub(super) fn held_up(&self, now: Instant) -> Option<HeldUp> {
+        self.held_up.or_else(|| HeldUp::noticed(self.first, self.first, now))
     }
 
     /// Until when somebody waits.
@@ -66,15 +68,14 @@ impl Deadlines {
             if let Ok(reply) = timeout_at(at, &mut reply).await {
                 return Some(reply);
             }
-            let now = instant();
-            let late = now.saturating_duration_since(at + GRAIN).min(self.timeout);
+            let held_up = HeldUp::noticed(self.first, at, instant());
             let error = StoreError::from(why());
-            for entry in entries.iter_mut().filter(|entry| entry.waiter.deadline <= at) {
-                if late.is_zero() || !entry.waiter.extend(now + late) {
-                    entry.waiter.answer(Err(error.clone()));
+            for Entry { waiter, .. } in entries.iter_mut().filter(|entry| entry.waiter.deadline <= at) {
+                if !held_up.is_some_and(|held_up| held_up.extend(waiter, self.timeout)) {
+                    waiter.answer(Err(error.clone()));
                 }
             }
-            *self = Self::of(entries, self.timeout)?;
+            *self = Self { held_up: self.held_up.or(held_up), ..Self::of(entries, self.timeout)? };
         }
     }
 }

@@ -37,7 +37,7 @@ use crate::RedisError;
 use crate::calls::Calls;
 use crate::keys::Slot;
 pub(crate) use crate::lane::Awaited;
-use crate::lane::{Batch, Driver, Entry, Lane, Next, Waiter};
+use crate::lane::{Batch, Driver, Entry, HeldUp, Lane, Next, Waiter};
 use crate::node::{Exchange, Node, Sender};
 use crate::script::{self, Request};
 use crate::time::{Instant, instant};
@@ -118,7 +118,7 @@ impl Committer {
 /// Takes batches from the lane for as long as there are any for this driver.
 async fn drive(inner: Arc<Inner>, mut driver: Driver) {
     loop {
-        let Batch { entries, another } = match driver.next() {
+        let Batch { entries, held_up, another } = match driver.next() {
             Next::Take(batch) => batch,
             Next::Wait { until } => {
                 driver.room(until).await;
@@ -129,7 +129,7 @@ async fn drive(inner: Arc<Inner>, mut driver: Driver) {
         if let Some(another) = another {
             spawn(&inner, another);
         }
-        inner.take(entries, &mut driver).await;
+        inner.take(entries, held_up, &mut driver).await;
         // What one asks next can go at once.
         if driver.had_one() {
             continue;
@@ -152,7 +152,11 @@ fn spawn(inner: &Arc<Inner>, driver: Driver) {
 
 impl Inner {
     /// Sends a batch and answers everybody, but for those who are asked apart.
-    async fn take(self: &Arc<Self>, mut entries: Vec<Entry>, driver: &mut Driver) {
+    async fn take(self: &Arc<Self>, mut entries: Vec<Entry>, held_up: Option<HeldUp>, driver: &mut Driver) {
+        if let Some(held_up) = held_up {
+            // They waited for a driver that did not run.
+            entries.iter_mut().for_each(|entry| _ = held_up.extend(&mut entry.waiter, self.timeout));
+        }
         drop_late(&mut entries, RedisError::Overloaded);
         if let Some(server) = self.server(&mut entries, driver)
             && let Some(sender) = self.sender(&server, &mut entries).await
@@ -253,13 +257,14 @@ impl Dispatched {
                 return;
             };
             if place == 0 {
-                let took = sent.elapsed();
+                let now = instant();
+                let took = now.saturating_duration_since(sent);
                 if is_crowd {
                     inner.busy_poll.learn(took);
                 }
                 // Replies that came together would else be followed by batches that go together, and then server and
                 // client take turns at waiting for each other.
-                if driver.hand_out(took) {
+                if driver.hand_out(took, self.deadlines.held_up(now)) {
                     tokio::task::yield_now().await;
                 }
             }

@@ -178,6 +178,34 @@ async fn a_wait_for_a_connection_does_not_make_the_server_slow() {
     assert!(answers.iter().all(Result::is_ok));
 }
 
+/// A process that was stopped refused all that waited in it, although it alone was late.
+#[tokio::test]
+async fn a_process_that_stood_still_serves_what_waited_meanwhile() {
+    let server = Server::start(Software::Redis);
+    let proxy = FaultProxy::before(server.address());
+    let url = format!("redis://{}", proxy.address());
+    let caller = Caller::new(builder(&url).deadline(HOUR).connect_timeout(HOUR));
+    connected(&caller.store).await;
+    proxy.hold(Way::Reply);
+    let charged = ["one", "two", "three"].map(|key| {
+        let caller = caller.clone();
+        tokio::spawn(async move { caller.charge(key).await })
+    });
+    // The third waits for a driver.
+    until("two under way", async || (server.command::<u64>(["DBSIZE"]) == 2).then_some(())).await;
+    tokio::time::pause();
+    proxy.release(Way::Reply);
+    // Nothing of this process runs here, until the replies are in its socket.
+    while proxy.passed(Way::Reply) < proxy.arrived(Way::Reply) {
+        std::thread::yield_now();
+    }
+    tokio::time::advance(HOUR + HOUR / 2).await;
+    tokio::time::resume();
+    for charged in charged {
+        assert_eq!(charged.await.unwrap(), Ok(1));
+    }
+}
+
 /// The requests of each slot were a task, a timer and a call written by itself; now those of a server go together.
 #[tokio::test]
 async fn requests_of_many_slots_are_answered_by_their_own_calls() {
