@@ -63,8 +63,17 @@ async fn keys_that_a_server_does_not_take_together_are_charged_one_by_one() {
 
 /// Gives the server a user who may charge the keys of Bob alone.
 fn for_bob(server: Server) -> Server {
-    let rights =
-        ["resetkeys", "~*{bob}*", "+@read", "+@write", "+evalsha", "+script|load", "+time", "+cluster|slots"];
+    let rights = [
+        "resetkeys",
+        "~*{bob}*",
+        "+@read",
+        "+@write",
+        "+evalsha",
+        "+script|load",
+        "+time",
+        "+asking",
+        "+cluster|slots",
+    ];
     server.command::<()>(["ACL", "SETUSER", "counter", "on", ">s3cret"].into_iter().chain(rights));
     server
 }
