@@ -112,6 +112,22 @@ pub(super) async fn polled(
     all.await
 }
 
+/// That the user may do what counting takes. Otherwise the first request of its kind would be the one to find out, and
+/// some kinds are rare.
+pub(super) async fn expect_rights(
+    pump: &mut Pump,
+    connection: &Connection,
+    rights: &Rights,
+    asked: &Address,
+    checked: &Checked,
+) -> Result<(), Unconnected> {
+    match timeout(checked.settings.connect_timeout, polled(pump, connection, rights.questions())).await {
+        Ok(Ok(answers)) => rights.judge(&answers, asked),
+        Ok(Err(trouble)) => Err(of_login(&trouble)),
+        Err(_) => Err(Unconnected::TimedOut),
+    }
+}
+
 /// The answer to an only question.
 fn only(answers: Vec<Value>, asked: &Address, doing: &'static str) -> Result<Value, Unconnected> {
     match answers.into_iter().next() {
@@ -157,9 +173,6 @@ async fn login(
                 other => other,
             })?;
         }
-        if let Some(rights) = &checked.settings.rights {
-            link.expect_rights(rights).await?;
-        }
     }
     Ok((link.connection, link.pump))
 }
@@ -173,18 +186,8 @@ struct Opening<'a> {
 
 impl Opening<'_> {
     async fn ask(&mut self, question: Cmd, doing: &'static str) -> Result<Value, Unconnected> {
-        only(self.answers(&Calls::of(&question)).await?, self.address, doing)
-    }
-
-    async fn answers(&mut self, questions: &Calls) -> Result<Vec<Value>, Unconnected> {
-        polled(&mut self.pump, &self.connection, questions).await.map_err(|trouble| of_login(&trouble))
-    }
-
-    /// That the user may do what counting takes. Otherwise the first request of its kind would be the one to find out,
-    /// and some kinds are rare.
-    async fn expect_rights(&mut self, rights: &Rights) -> Result<(), Unconnected> {
-        let answers = self.answers(rights.questions()).await?;
-        rights.judge(&answers, self.address)
+        let answers = polled(&mut self.pump, &self.connection, &Calls::of(&question)).await;
+        only(answers.map_err(|trouble| of_login(&trouble))?, self.address, doing)
     }
 }
 

@@ -25,7 +25,7 @@ use tokio::time::{timeout, timeout_at};
 
 pub(crate) use self::address::Address;
 pub(crate) use self::connect::{Peer, ask_once};
-use self::connect::{connect, polled};
+use self::connect::{connect, expect_rights, polled};
 use self::connection::{Connection, Pump, Replies};
 pub(crate) use self::dial::LookUps;
 pub(crate) use self::subscription::Subscription;
@@ -432,6 +432,11 @@ async fn keep_connected(shared: Arc<Shared>) {
 /// Connects. A server that was away has to answer in time besides, or calls would be sent into the next silence.
 async fn set_up(shared: &Shared) -> Result<(Arc<Link>, Pump), Unconnected> {
     let (connection, mut pump) = connect(&shared.address, Peer::Store, &shared.checked).await?;
+    // They are the same over a second connection.
+    let is_first = shared.links.borrow().up.is_empty();
+    if let Some(rights) = shared.checked.settings.rights.as_ref().filter(|_| is_first) {
+        expect_rights(&mut pump, &connection, rights, &shared.address, &shared.checked).await?;
+    }
     let deadline = shared.checked.settings.timeout;
     if shared.is_away() {
         match timeout(deadline, polled(&mut pump, &connection, &Calls::of(&cmd("PING")))).await {

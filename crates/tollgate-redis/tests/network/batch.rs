@@ -71,8 +71,8 @@ fn for_bob(server: Server) -> Server {
         "+evalsha",
         "+script|load",
         "+time",
-        "+asking",
         "+cluster|slots",
+        "+asking",
     ];
     server.command::<()>(["ACL", "SETUSER", "counter", "on", ">s3cret"].into_iter().chain(rights));
     server

@@ -44,14 +44,7 @@ async fn connected(store: &RedisStore) {
 
 /// How often the script was called.
 pub(crate) fn calls(server: &Server) -> u64 {
-    let statistics: String = server.command(["INFO", "commandstats"]);
-    let line = statistics.lines().find_map(|line| line.strip_prefix("cmdstat_evalsha:")).unwrap_or_default();
-    let figure = |name: &str| {
-        let figure = line.split(',').find_map(|figure| figure.strip_prefix(name));
-        figure.map_or(0, |count| count.parse().unwrap())
-    };
-    // Whoever connects tries whether it has the right to call a script, and calls one that is not there.
-    figure("calls=") - figure("failed_calls=")
+    server.calls_of("evalsha")
 }
 
 /// The bound was on calls, of which a single server never had more than two; on a Cluster, each could have 128 counters.

@@ -3,7 +3,7 @@
 use tollgate::{Charge, Key, PolicyQuota};
 use tollgate_redis::{KeyLayout, RedisStore, RedisStoreBuilder};
 use tollgate_testkit::StoreSteps;
-use tollgate_testkit::servers::{Cluster, Server, Settings, Software};
+use tollgate_testkit::servers::{Cluster, Settings, Software};
 
 use crate::support::{patient_builder, until};
 
@@ -26,12 +26,7 @@ fn cluster() -> Cluster {
 
 /// How often the script was called, on all servers.
 fn calls(cluster: &Cluster) -> u64 {
-    let of_node = |node: &Server| {
-        let statistics: String = node.command(["INFO", "commandstats"]);
-        let line = statistics.lines().find_map(|line| line.strip_prefix("cmdstat_evalsha:calls="));
-        line.map_or(0, |line| line.split(',').next().unwrap().parse::<u64>().unwrap())
-    };
-    cluster.nodes().iter().map(of_node).sum()
+    cluster.nodes().iter().map(|node| node.calls_of("evalsha")).sum()
 }
 
 async fn charge(store: &RedisStore, quota: &PolicyQuota, key: u64) -> u64 {

@@ -31,9 +31,7 @@ async fn charge(store: &RedisStore, quota: &PolicyQuota, key: u64) -> Result<(bo
 
 /// How often the script was called.
 fn calls(server: &Server) -> u64 {
-    let statistics: String = server.command(["INFO", "commandstats"]);
-    let line = statistics.lines().find_map(|line| line.strip_prefix("cmdstat_evalsha:calls="));
-    line.map_or(0, |line| line.split(',').next().unwrap().parse().unwrap())
+    server.calls_of("evalsha")
 }
 
 /// A server forgets its scripts when it is restarted, fails over or is told to.

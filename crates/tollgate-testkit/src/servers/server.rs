@@ -198,6 +198,22 @@ impl Server {
         text_field(&info, field).unwrap_or_else(|| panic!("INFO has no {field}:\n{info}")).to_owned()
     }
 
+    /// How many calls of this command it has run. Those that failed are not among them.
+    ///
+    /// # Panics
+    ///
+    /// If the server does not answer.
+    #[must_use]
+    pub fn calls_of(&self, command: &str) -> u64 {
+        let info: String = self.command(["INFO", "commandstats"]);
+        let Some(statistics) = text_field(&info, &format!("cmdstat_{command}")) else { return 0 };
+        let count = |name: &str| {
+            let value = statistics.split(',').find_map(|field| field.strip_prefix(name)?.strip_prefix('='));
+            value.and_then(|value| value.parse::<u64>().ok()).unwrap_or_default()
+        };
+        count("calls") - count("failed_calls")
+    }
+
     /// Ends it at once (`kill -9`). Does nothing if it has ended.
     pub fn kill(&self) {
         *self.state() = State::Ended;
