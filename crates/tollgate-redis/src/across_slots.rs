@@ -1,38 +1,38 @@
-//! What to do with a request whose counters lie in several slots of a Cluster.
+//! How to treat requests whose counters are in several slots of a Cluster.
 
-/// What to do with a request whose counters lie in several slots of a Cluster.
+/// How to treat requests whose counters are in several slots of a Cluster.
 ///
-/// A Cluster runs a step in one slot at a time, and all counters of one [`Key`](tollgate::Key) lie in one. So only
-/// requests that count several keys are concerned, and only on a Cluster.
+/// A Cluster runs a step in one slot, and all counters of one [`Key`](tollgate::Key) are in one. So this only concerns
+/// requests with several keys, and only on a Cluster.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 #[non_exhaustive]
 pub enum AcrossSlots {
-    /// They fail with [`StoreError::Uncountable`](tollgate::StoreError::Uncountable): what cannot be one step
-    /// is not taken in several unless somebody has asked for that.
+    /// They fail with [`StoreError::Uncountable`](tollgate::StoreError::Uncountable): a request is not split into
+    /// several steps without permission.
     #[default]
     Refuse,
-    /// Their units are taken slot by slot, always in the same order, and are given back if a later slot denies,
-    /// fails, or nobody waits for the answer any more. In the end all are charged or none; each slot is asked at
-    /// the time of its own server, so an answer may hold several times.
+    /// Their units are taken slot by slot, always in the same order, and are given back if a later slot denies or
+    /// fails, or if the caller goes away. In the end, all are charged or none. Each slot uses the time of its own
+    /// server, so an answer may contain several times.
     ///
     /// # What it costs
     ///
-    /// A round trip for each slot, and one more for a denial. The deadline is one for all.
+    /// It takes a round trip for each slot, and one more for a denial, within one deadline.
     ///
     /// # Consistency
     ///
-    /// In no window are more units admitted than the limit (G1). But until units are given back they are counted,
-    /// and another request may be denied that would have had room (G2): never by more than the costs of the requests
-    /// that are under way across slots. A process that saw such a count believes it for a second at most, as it does
-    /// every denial. Requests that this process knows to be denied take nothing on the way; nor do peeks.
+    /// No window admits more units than its limit (G1). But units count until they are given back, so another request
+    /// may be denied that would have had room (G2). The excess is never more than the costs of the requests in flight
+    /// across slots. A process that saw such a count uses it for at most a second, like every denial. Requests whose
+    /// denial this process can foresee take nothing meanwhile, and neither do peeks.
     ///
-    /// Units that cannot be given back stay counted until their windows close. So it is with those of requests under
-    /// way when a process ends, with those whose server cannot count for five seconds, and with those of which it
-    /// does not say whether it gave them back: to try that twice could make room that there is not. A request that
-    /// fails then says that it [may have charged](tollgate::StoreError::may_have_charged). A failover that loses a
-    /// charge but hears that it is given back lets in as much more, as with any write that it loses.
+    /// Units that cannot be given back stay counted until their windows close. This concerns requests in flight when a
+    /// process ends, units whose server cannot count for five seconds, and refunds with an unknown outcome, because a
+    /// second attempt could create room that does not exist. A request that fails this way [may have
+    /// charged](tollgate::StoreError::may_have_charged). A failover that loses a charge but applies its refund admits
+    /// as much more, as with any lost write.
     ///
-    /// Where denials are counted, a denial charges the quotas that had no room when their slot was asked, and no
-    /// others. A `first_hit` window that was opened for units that are given back stays open, with nothing used.
+    /// If denials are counted, a denial charges only the quotas that had no room when their slot was asked. A
+    /// `first_hit` window that was opened for units that are given back stays open, with nothing used.
     Reserve,
 }

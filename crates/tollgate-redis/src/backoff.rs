@@ -1,4 +1,4 @@
-//! How soon the next attempt is made.
+//! The pace of attempts.
 
 use std::time::Duration;
 
@@ -6,8 +6,8 @@ use tokio::time::sleep_until;
 
 use crate::time::{Instant, instant};
 
-/// Keeps attempts to reach one server, or to find out who serves, apart: at most ten a second, fewer while they
-/// fail, each after a random wait, so that processes that lost a server together do not come back together.
+/// Limits attempts to reach a server or to find the topology: at most ten a second, fewer while they fail. Each comes
+/// after a random wait, so that processes that lost a server together do not return together.
 #[derive(Default)]
 pub(crate) struct Backoff {
     last: Option<Instant>,
@@ -19,7 +19,7 @@ pub(crate) struct Backoff {
 /// The shortest time between two attempts.
 const GAP: Duration = Duration::from_millis(100);
 
-/// The longest wait on top of it. With it, a server that is back is noticed after half a second at most.
+/// The longest extra wait. With it, a server that is back is noticed within half a second.
 const LONGEST: Duration = Duration::from_millis(400);
 
 impl Backoff {
@@ -38,7 +38,7 @@ impl Backoff {
         self.begin();
     }
 
-    /// When another attempt may be made, as of now; each time it is asked, after another random wait.
+    /// Returns when the next attempt is due, with a new random wait at each call.
     pub(crate) fn due(&self) -> Instant {
         self.last.map_or_else(instant, |last| last + GAP + self.extra())
     }
@@ -103,7 +103,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn attempts_that_succeed_are_kept_apart_too() {
-        // A server that accepts and hangs up at once would else be flooded.
+        // Otherwise a server that accepts and hangs up at once would be flooded.
         let mut backoff = Backoff::default();
         for _ in 0..100 {
             backoff.wait().await;

@@ -1,4 +1,4 @@
-//! What a store can be told before it starts.
+//! The builder of stores.
 
 use std::time::Duration;
 
@@ -21,11 +21,11 @@ pub struct RedisStoreBuilder {
     settings: Settings,
 }
 
-/// No instant is so late that a wait cannot be added to it.
+/// The longest wait; it can be added to any instant.
 const LONGEST: Duration = Duration::from_secs(86_400);
 
 impl RedisStore {
-    /// Settings to change before building.
+    /// Returns the settings of a new store.
     pub fn builder(url: StoreUrl) -> RedisStoreBuilder {
         RedisStoreBuilder {
             prefix: "tollgate".into(),
@@ -39,14 +39,14 @@ impl RedisStore {
 }
 
 impl RedisStoreBuilder {
-    /// What all keys begin with, `tollgate` unless said otherwise. Whoever shares a server but not counters needs
-    /// prefixes of their own: a counter depends on its policy's name, its windows and its key, so that policies of the
-    /// same name with other limits would count together.
+    /// Sets the prefix of all keys; `tollgate` by default. To keep services on one server separate, give each its own
+    /// prefix: a counter depends on its policy's name, its windows and its key, so policies of the same name share
+    /// counters even if their limits differ.
     pub fn prefix(self, prefix: &str) -> Self {
         Self { prefix: prefix.into(), ..self }
     }
 
-    /// How keys show who is counted, as a digest unless said otherwise. Another choice means other counters.
+    /// Sets how keys show the identity; as a digest by default. Changing it starts new counters.
     pub fn identity(self, identity: Identity) -> Self {
         Self { identity, ..self }
     }
@@ -63,9 +63,9 @@ impl RedisStoreBuilder {
     /// KeyLayout::RLAAS.validate(&quota)?;
     ///
     /// let store = RedisStore::builder("redis://127.0.0.1".parse()?).layout(KeyLayout::RLAAS).build()?;
-    /// // That system counts denials as well.
+    /// // RLaaS counts denials as well.
     /// let limiter = Limiter::builder("users").quota(quota).count_denied(CountDenied::Yes).build_shared(store)?;
-    /// // Counts under `rlaas:rate_limit:alice:28333335`, or whichever minute it is.
+    /// // Counts under `rlaas:rate_limit:alice:28333335`, with the number of the current minute.
     /// let decision = limiter.check("alice").await?;
     /// # Ok(())
     /// # }
@@ -74,14 +74,13 @@ impl RedisStoreBuilder {
         Self { layout: Some(layout), ..self }
     }
 
-    /// Remembers the counts of about so many counters that denied, to deny again without asking the store. 65,536
-    /// unless said otherwise, at some 100 bytes each whether they are used or not; 0 asks the store every time.
+    /// Sets how many denied counters are remembered, to deny again without asking the store. The default is 65,536.
+    /// Each takes some 100 bytes, used or not. With 0, the store is asked every time.
     pub fn local_denials(self, counters: usize) -> Self {
         Self { local_denials: counters, ..self }
     }
 
-    /// What becomes of requests whose counters lie in several slots of a Cluster; they are refused unless said
-    /// otherwise.
+    /// Sets how to treat requests whose counters are in several slots of a Cluster. By default they are refused.
     pub fn across_slots(self, across_slots: AcrossSlots) -> Self {
         Self { across_slots, ..self }
     }
@@ -93,64 +92,63 @@ impl RedisStoreBuilder {
         self
     }
 
-    /// How long setting up a connection may take, with TLS and login; 250 ms unless said otherwise, and at most a
-    /// day.
+    /// Sets the time limit for a new connection, including TLS and login; 250 ms by default, at most a day.
     pub fn connect_timeout(mut self, timeout: Duration) -> Self {
         self.settings.connect_timeout = timeout.min(LONGEST);
         self
     }
 
-    /// Connections to each server, 2 unless said otherwise, and at least 1. All calls go over one, which carries any
-    /// number of them; a second one goes on while the first is set up anew.
+    /// Sets the number of connections to each server; 2 by default, at least 1. All calls use one connection, which
+    /// carries any number of them. The second takes over while the first reconnects.
     pub fn connections(mut self, connections: usize) -> Self {
         self.settings.connections = connections.max(1);
         self
     }
 
-    /// How many counters may be under way to each server, 16,384 unless said otherwise, and at least 1. A request has
-    /// one for each of its quotas, and goes alone if it has more than that. What comes on top waits, no longer than a
-    /// decision may take. What is answered by a server that is near takes a few hundred.
+    /// Sets how many counters may be in flight to each server; 16,384 by default, at least 1. A request has one for
+    /// each quota, and goes alone if it has more than that. Further requests wait, up to the deadline of their
+    /// decisions. A nearby server needs a few hundred.
     pub fn counters_in_flight(mut self, counters: usize) -> Self {
         self.settings.counters_in_flight = counters.max(1);
         self
     }
 
-    /// The user to log in as, in place of the URL's.
+    /// Sets the user, in place of the URL's.
     pub fn user(mut self, user: &str) -> Self {
         self.settings.url.user = Some(user.into());
         self
     }
 
-    /// The password to log in with, in place of the URL's.
+    /// Sets the password, in place of the URL's.
     pub fn password(mut self, password: Password) -> Self {
         self.settings.url.password = Some(password);
         self
     }
 
-    /// The user to log in as with the sentinels, where they want one other than their default.
+    /// Sets the user for the Sentinels, if they need one other than their default.
     pub fn sentinel_user(mut self, user: &str) -> Self {
         self.settings.sentinel_user = Some(user.into());
         self
     }
 
-    /// The password of the sentinels, where they want one. That of the servers is not sent to them.
+    /// Sets the password for the Sentinels, if they need one. They never get the servers' password.
     pub fn sentinel_password(mut self, password: Password) -> Self {
         self.settings.sentinel_password = Some(password);
         self
     }
 
-    /// Whom to trust and who we are, where the URL asks for TLS.
+    /// Sets the certificates for TLS, if the URL asks for TLS.
     pub fn tls(mut self, tls: Tls) -> Self {
         self.settings.tls = tls;
         self
     }
 
-    /// How long a decision may take.
+    /// The deadline of a decision.
     pub(crate) const fn timeout(&self) -> Duration {
         self.settings.timeout
     }
 
-    /// What counters are called.
+    /// How counters are named.
     pub(crate) fn names(&self) -> Names {
         match &self.layout {
             None => Names::new(&self.prefix, self.identity.clone()),
@@ -161,11 +159,11 @@ impl RedisStoreBuilder {
         }
     }
 
-    /// What [`build`](Self::build) would find wrong, without beginning anything.
+    /// Checks the settings as [`build`](Self::build) does, without connecting.
     ///
     /// # Errors
     ///
-    /// If the settings contradict each other, or certificates are unfit.
+    /// If settings contradict each other, or certificates are invalid.
     pub fn validate(&self) -> Result<(), SettingsError> {
         self.check_identity()?;
         self.settings.clone().check(script::TEXT).map(drop)
@@ -179,11 +177,11 @@ impl RedisStoreBuilder {
         }
     }
 
-    /// The store. It connects in the background: a server that is away is no error.
+    /// Builds the store. It connects in the background, so it is no error if a server is down.
     ///
     /// # Errors
     ///
-    /// If the settings contradict each other, or certificates are unfit.
+    /// If settings contradict each other, or certificates are invalid.
     ///
     /// # Panics
     ///

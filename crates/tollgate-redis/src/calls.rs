@@ -1,4 +1,4 @@
-//! Commands that are sent to a server at once.
+//! Commands that are sent to a server together.
 
 use std::sync::Arc;
 
@@ -7,13 +7,13 @@ use smallvec::SmallVec;
 
 use crate::lane::Apart;
 
-/// Commands as they are sent, one behind the other.
+/// Commands in their wire format, one after another.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Calls {
     bytes: Vec<u8>,
     /// Where each begins.
     starts: SmallVec<[usize; 1]>,
-    /// How many of the first have a reply that nobody wants.
+    /// How many of the first replies are ignored.
     unwanted: usize,
     /// Counters that are under way while a server may have the calls.
     under_way: Option<Arc<Apart>>,
@@ -33,14 +33,15 @@ impl Calls {
         calls
     }
 
-    /// Begins another one, which is to be written at the end of these bytes; with room for about so many.
+    /// Begins another command, which the caller writes at the end of these bytes; reserves about so many.
     pub(crate) fn begin(&mut self, room: usize) -> &mut Vec<u8> {
         self.starts.push(self.bytes.len());
         self.bytes.reserve(room);
         &mut self.bytes
     }
 
-    /// The same to a server that is about to take over the slot. If it refuses `ASKING`, it refuses the call as well.
+    /// Begins a command for a server that is about to take over the slot. If it refuses `ASKING`, it refuses the call
+    /// as well.
     pub(crate) fn asking(&self) -> Self {
         let mut calls = Self::of(&cmd("ASKING"));
         calls.begin(self.bytes.len()).extend_from_slice(&self.bytes);
@@ -67,7 +68,7 @@ impl Calls {
         &self.bytes
     }
 
-    /// Where each begins, and whether its reply is wanted.
+    /// The start of each command, and whether its reply is needed.
     pub(crate) fn starts(&self) -> impl Iterator<Item = (usize, bool)> {
         self.starts.iter().enumerate().map(|(index, start)| (*start, index >= self.unwanted))
     }

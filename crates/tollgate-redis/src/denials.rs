@@ -1,12 +1,12 @@
-//! What this process remembers of counters that denied, so as to deny again without asking.
+//! A memory of counters that denied, to deny again without asking.
 //!
-//! Inside a window a count only grows, so what did not fit will not fit (G9). Remembered is the count, not the
-//! verdict: a request with another limit or cost is judged by its own. What is remembered holds until its window
-//! ends, and for a second at most, because another process may give units back meanwhile. Shortly before that
-//! second is over, one request goes to the store to renew it while the others are still denied here.
+//! Inside a window a count only grows, so what did not fit will not fit (G9). The count is remembered, not the verdict:
+//! a request with another limit or cost is decided by its own. A count is used until its window ends, and for at most a
+//! second, because another process may give units back. Shortly before the second is over, one request goes to the
+//! store to renew the count while the others are still denied here.
 //!
-//! Memory is bounded: a table of fixed size, in which the latest displaces the oldest of its bucket. It is no
-//! loss to forget.
+//! Memory is bounded: in a table of fixed size, the latest count displaces the oldest of its bucket. Forgetting is
+//! harmless.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -16,26 +16,26 @@ use tollgate::{Timestamp, Window};
 
 use crate::time::Instant;
 
-/// How long a count is believed.
+/// How long a count is used.
 const BELIEVED: Duration = Duration::from_secs(1);
 
-/// After how long one request is sent to ask again.
+/// When one request is sent to renew it.
 const RENEWED: Duration = Duration::from_millis(900);
 
-/// Counters a bucket remembers.
+/// Counters in a bucket.
 const PLACES: usize = 4;
 
-/// Buckets at most: more than any memory holds, and few enough to round up.
+/// The most buckets: more than fit into any memory, and few enough to round up.
 const MOST_BUCKETS: usize = 1 << 40;
 
-/// Stands for a counter in this process.
+/// Identifies a counter in this process.
 pub(crate) type Id = u128;
 
-/// The last counts of counters at which somebody was denied.
+/// The last counts of counters that denied.
 #[derive(Debug)]
 pub(crate) struct Denials {
-    /// One for each bucket, and apart from them: of most buckets nothing else is ever looked at, and all marks
-    /// together fit into a cache.
+    /// One for each bucket, stored apart from them: most lookups need only the mark, and all marks together fit into a
+    /// cache.
     marks: Box<[Mark]>,
     buckets: Box<[Mutex<Places>]>,
 }
@@ -67,7 +67,7 @@ struct Place {
     is_renewed: bool,
 }
 
-/// A count as the store told it.
+/// A count from the store.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Remembered {
     pub(crate) counter: Id,
@@ -81,12 +81,12 @@ pub(crate) struct Remembered {
     pub(crate) received: Instant,
 }
 
-/// The version of a bucket when a question was sent.
+/// The version of a bucket when a request was sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Version(u64);
 
 impl Denials {
-    /// Room for so many counters, rounded up; with none, nothing is remembered.
+    /// Makes a table for so many counters, rounded up; with 0, nothing is remembered.
     pub(crate) fn new(counters: usize) -> Self {
         let buckets =
             if counters == 0 { 0 } else { counters.div_ceil(PLACES).min(MOST_BUCKETS).next_power_of_two() };
@@ -96,14 +96,14 @@ impl Denials {
         }
     }
 
-    /// What is known of the counter.
+    /// The remembered count, if any.
     pub(crate) fn recall(&self, counter: Id, at: Instant) -> Option<Remembered> {
         let places = self.bucket(counter).filter(|bucket| bucket.mark.is_used())?.places();
         let place = places.iter().flatten().find(|place| place.count.counter == counter)?;
         (at < place.count.believed_until()).then_some(place.count)
     }
 
-    /// Whether whoever asks is the one to renew what is known of the counter.
+    /// Whether this caller should renew the remembered count.
     pub(crate) fn is_to_renew(&self, counter: Id, at: Instant) -> bool {
         let Some(bucket) = self.bucket(counter) else { return true };
         let mut places = bucket.places();
@@ -115,7 +115,7 @@ impl Denials {
         is_due
     }
 
-    /// Whether somebody is to renew what is known of the counter.
+    /// Whether the remembered count should be renewed.
     pub(crate) fn is_due(&self, counter: Id, at: Instant) -> bool {
         let Some(bucket) = self.bucket(counter) else { return true };
         let places = bucket.places();
@@ -123,15 +123,15 @@ impl Denials {
         place.is_none_or(|place| place.is_due(at))
     }
 
-    /// To be read before a question is sent whose answer may be remembered.
+    /// Returns the bucket's version; read it before sending a request whose answer may be remembered.
     pub(crate) fn version(&self, counter: Id) -> Version {
         self.bucket(counter).map_or(Version(0), |bucket| bucket.mark.version())
     }
 
-    /// Remembers, unless the version has gone up since.
+    /// Remembers the count, unless the version has changed since.
     pub(crate) fn remember(&self, count: Remembered, version: Version) {
         let Some(bucket) = self.bucket(count.counter) else { return };
-        // One lock for both steps, or two who remember the same counter would each take a place for it.
+        // One lock for both steps; otherwise two threads could each take a place for the same counter.
         let mut places = bucket.places();
         if bucket.correct(&mut places, count, version) {
             return;
@@ -142,7 +142,7 @@ impl Denials {
         }
     }
 
-    /// Whether anything may be known of the counter. Costs less than to ask what.
+    /// Whether the counter may be remembered. Cheaper than reading the count.
     pub(crate) fn may_know(&self, counter: Id) -> bool {
         self.bucket(counter).is_some_and(|bucket| bucket.mark.is_used())
     }
@@ -153,17 +153,17 @@ impl Denials {
         self.bucket(counter).is_none_or(|bucket| bucket.mark.raise_unless_used())
     }
 
-    /// Corrects the count that is remembered, so that no caller is told of less than an earlier one was.
+    /// Corrects the remembered count, so that no caller gets a lower count than an earlier one.
     pub(crate) fn update(&self, count: Remembered, version: Version) {
         let Some(bucket) = self.bucket(count.counter) else { return };
         let mut places = bucket.places();
         if !bucket.correct(&mut places, count, version) {
-            // What was counted earlier and is still under way is less.
+            // Counts from earlier steps that are still in flight are lower.
             bucket.mark.raise();
         }
     }
 
-    /// Forgets the counter, and what is being asked of it.
+    /// Forgets the counter, and invalidates answers in flight.
     pub(crate) fn forget(&self, counter: Id) {
         let Some(bucket) = self.bucket(counter) else { return };
         let mut places = bucket.places();
@@ -174,7 +174,7 @@ impl Denials {
     }
 
     fn bucket(&self, counter: Id) -> Option<Bucket<'_>> {
-        // An id is part of a digest already; its low bits are as good as any.
+        // An id is part of a digest, so its low bits are evenly distributed.
         let index = counter as usize & self.buckets.len().checked_sub(1)?;
         Some(Bucket { mark: self.marks.get(index)?, places: self.buckets.get(index)? })
     }
@@ -186,13 +186,13 @@ impl Mark {
         self.0.load(Ordering::Acquire) & USED != 0
     }
 
-    /// Notes that a place is taken, if the version still is this one. Says whether it is.
+    /// Marks the bucket as used, if the version has not changed. Returns whether it did.
     fn use_up(&self, version: Version) -> bool {
         let used = |mark| (mark & !USED == version.0).then_some(mark | USED);
         self.0.fetch_update(Ordering::Release, Ordering::Relaxed, used).is_ok()
     }
 
-    /// Raises the version, unless a place was ever taken. Says whether it did.
+    /// Raises the version, unless the bucket was ever used. Returns whether it did.
     fn raise_unless_used(&self) -> bool {
         let raised = |mark| (mark & USED == 0).then_some(mark + USED + 1);
         self.0.fetch_update(Ordering::Release, Ordering::Relaxed, raised).is_ok()
@@ -211,7 +211,7 @@ impl Mark {
 
 impl<'a> Bucket<'a> {
     fn places(self) -> MutexGuard<'a, Places> {
-        // Nothing panics while it is held.
+        // Nothing panics under this lock.
         self.places.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

@@ -1,4 +1,4 @@
-//! What a server can be in trouble with, as callers are told.
+//! Errors of a server, as callers see them.
 
 use thiserror::Error;
 use tollgate::StoreError;
@@ -6,7 +6,7 @@ use tollgate::StoreError;
 use crate::doctor::Advice;
 use crate::doctor::advice::NEARER;
 
-/// What a server is in trouble with: the source of a [`StoreError::Trouble`] of a [`RedisStore`](crate::RedisStore).
+/// The trouble of a server: the source of a [`StoreError::Trouble`] of a [`RedisStore`](crate::RedisStore).
 ///
 /// ```
 /// use tollgate::StoreError;
@@ -24,7 +24,7 @@ pub enum RedisError {
     /// answers again. The fault of the server or of the network; a retry helps once it is back.
     #[error("the store cannot be reached")]
     Unreachable,
-    /// The server answers, but cannot count now: it loads its data, runs another's slow script, elects a new
+    /// The server answers, but cannot count now: it loads its data, runs a slow script of somebody else, elects a new
     /// primary, has too few replicas or cannot save. A retry helps once that is over.
     #[error("the store is not ready to count")]
     NotReady,
@@ -41,20 +41,20 @@ pub enum RedisError {
     /// short for them.
     #[error("the store answers too late: whether it charged is unknown")]
     TooSlow,
-    /// Under a counter's key, the server holds something that is no count. The fault of whoever wrote it; a
-    /// retry helps once the counter is reset.
-    #[error("the store holds something that is no count under the key of a counter")]
+    /// The key of a counter holds something other than a count. The fault of the program that wrote it; a retry helps
+    /// once the counter is reset.
+    #[error("the key of a counter holds something other than a count")]
     WrongType,
-    /// The server is at its limit of memory and refuses to write. The fault of its configuration; a retry helps
-    /// once it has room.
+    /// The server is at its memory limit and refuses to write. The fault of its configuration; a retry helps once it
+    /// has room.
     #[error("the store is out of memory")]
     OutOfMemory,
-    /// The server wants another user or password, or its rules forbid the user what counting takes. The fault
-    /// of the configuration on either side; a retry helps once that is changed.
+    /// The server wants another user or password, or the user lacks rights for counting. The fault of the configuration
+    /// on either side; a retry helps once that is changed.
     #[error("the store denies access: wrong user or password, or a right is missing")]
     AccessDenied,
-    /// The server, or what we were told of it, is not set up to count; the text says what is wrong. The fault of
-    /// the configuration on either side; a retry helps once that is changed.
+    /// The server or its URL is not set up for counting; the text says what is wrong. The fault of the configuration on
+    /// either side; a retry helps once that is changed.
     #[error("the store is misconfigured: {0}")]
     Misconfigured(&'static str),
     /// The server refuses the script that counts, or stopped it half way. The fault of its configuration or ours;
@@ -68,14 +68,14 @@ pub enum RedisError {
 }
 
 impl RedisError {
-    /// What a server is in trouble with by this error, if it is.
+    /// Returns the trouble that this error is about, if any.
     #[must_use]
     pub fn of(error: &StoreError) -> Option<&Self> {
         error.trouble_of()
     }
 
-    /// What can be done about it, where the error itself says enough. What a server is in trouble with is told by
-    /// [`ServerStatus`](crate::ServerStatus).
+    /// Returns advice, if the error alone is enough for it. [`ServerStatus`](crate::ServerStatus) knows more about a
+    /// server.
     #[must_use]
     pub const fn advice(self) -> Option<Advice> {
         match self {
@@ -84,7 +84,7 @@ impl RedisError {
         }
     }
 
-    /// Whether units may have been charged although there is no answer.
+    /// Whether units may have been charged without an answer.
     #[must_use]
     pub const fn may_have_charged(self) -> bool {
         match self {

@@ -1,4 +1,4 @@
-//! How the key of a counter shows who is counted.
+//! How the name of a counter shows its key.
 
 use std::fs::{File, Metadata};
 use std::hash::{Hash, Hasher};
@@ -12,7 +12,7 @@ use tollgate::Key;
 
 use crate::keys::base64url;
 
-/// How the key of a counter shows who is counted. Another choice, or another secret, means other counters.
+/// How the name of a counter shows its key. Another choice or another secret starts new counters.
 #[derive(Debug, Clone, Default)]
 #[non_exhaustive]
 pub enum Identity {
@@ -24,9 +24,9 @@ pub enum Identity {
     /// As a digest of the same form, of which the key is this secret: HMAC-SHA-256 in place of SHA-256. Nobody can check
     /// a guess without the secret. All processes that count together need the same one.
     Keyed(IdentitySecret),
-    /// As it is, for who looks into the store. Letters, digits and `-._~/@+` stand for themselves, every other
-    /// byte of a text is `%` and two hexadecimal digits, and the empty text is `'`. A number begins with `#`, bytes
-    /// are `$` and hexadecimal digits, an address begins with `=`, and parts are `(one,after,another)`.
+    /// Readable, for examining the store. Letters, digits and `-._~/@+` stand for themselves, every other byte of a
+    /// text is `%` and two hexadecimal digits, and the empty text is `'`. A number begins with `#`, bytes are `$` and
+    /// hexadecimal digits, an address begins with `=`, and parts are `(one,after,another)`.
     Plain,
 }
 

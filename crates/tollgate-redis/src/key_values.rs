@@ -12,7 +12,7 @@ pub(crate) enum KeyValue<'a> {
     V6([u8; 16]),
     /// The canonical bytes of the parts, one after another.
     Parts(&'a [u8]),
-    /// A kind that this version does not know, with its number.
+    /// An unknown kind, with its number.
     Other(u8, &'a [u8]),
 }
 

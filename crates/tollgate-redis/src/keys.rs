@@ -1,12 +1,12 @@
-//! What a counter is called in the store: `{prefix}:1:{policy}:{windows}:{{identity}}`.
+//! The names of counters in the store: `{prefix}:1:{policy}:{windows}:{{identity}}`.
 //!
-//! For example `tollgate:1:login:1m:{xXvTx0caa3RWc8NUkisk5w}`. The `1` is the version of this format. The braces
-//! are in the text: they are a hash tag, the only one, so on a Cluster all quotas of one identity lie in one slot.
+//! For example `tollgate:1:login:1m:{xXvTx0caa3RWc8NUkisk5w}`. The `1` is the version of this format. The braces are
+//! part of the name. They are the only hash tag, so on a Cluster all quotas of one identity are in one slot.
 //!
-//! Injective, because no part but the last can hold a `:` or a brace: all others are [escaped](escape). What an
-//! identity is made of is [`Identity`].
+//! Names are injective, because only the last part can contain a `:` or a brace: all others are [escaped](escape).
+//! [`Identity`] documents the last part.
 //!
-//! A store with a [layout](crate::KeyLayout) calls them as that one says.
+//! With a [layout](crate::KeyLayout), the layout names them.
 
 use std::borrow::Cow;
 use std::fmt::Write;
@@ -25,24 +25,24 @@ use crate::script::Windows;
 /// The name of a counter in the store.
 pub(crate) type KeyText = Box<[u8]>;
 
-/// Where a key lies on a Cluster. Elsewhere all lie in the first.
+/// The slot of a key on a Cluster; elsewhere slot 0.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Slot(pub(crate) u16);
 
-/// Makes the names of counters.
+/// Makes names of counters.
 #[derive(Debug)]
 pub(crate) enum Names {
-    /// As above.
+    /// Our own names.
     Own {
-        /// What all names begin with.
+        /// The prefix of all names.
         head: Box<[u8]>,
         identity: Identity,
     },
-    /// As another system does.
+    /// Another system's names.
     Layout(Naming),
 }
 
-/// Who is counted, as names say it.
+/// The identity, as it is written in names.
 #[derive(Debug, Clone)]
 pub(crate) struct Who {
     digest: u128,
@@ -53,7 +53,7 @@ pub(crate) struct Who {
 enum Tag {
     Digest([u8; 22]),
     Plain(Box<str>),
-    /// What a layout has names for; nothing if a value has no text.
+    /// The values for a layout; none if a value has no text.
     Values(Option<Box<[Text]>>),
 }
 
@@ -77,7 +77,7 @@ impl Names {
         }
     }
 
-    /// What all names begin with.
+    /// The prefix of all names.
     pub(crate) fn head(&self) -> Cow<'_, [u8]> {
         match self {
             Self::Own { head, .. } => Cow::Borrowed(head),
@@ -90,7 +90,7 @@ impl Names {
         [&self.head(), &b"tollgate-unused"[..]].concat()
     }
 
-    /// The part of a name that does not identify who is counted.
+    /// The part of a name before the identity.
     pub(crate) fn public<'n>(&self, name: &'n [u8]) -> &'n [u8] {
         let identity = match self {
             Self::Own { .. } => name.iter().position(|byte| *byte == b'{'),
@@ -99,7 +99,7 @@ impl Names {
         identity.and_then(|at| name.get(..at)).unwrap_or_default()
     }
 
-    /// Whether on a Cluster all counters of one key lie in one slot, now and later.
+    /// Whether all counters of one key are always in one slot of a Cluster.
     pub(crate) fn have_slot_for_each_key(&self) -> bool {
         match self {
             Self::Own { .. } => true,
@@ -107,12 +107,12 @@ impl Names {
         }
     }
 
-    /// Whether a name says the window of its counter.
+    /// Whether names contain the window.
     pub(crate) const fn say_windows(&self) -> bool {
         matches!(self, Self::Layout(_))
     }
 
-    /// One of many keys to try the store with.
+    /// One of many keys for probes of the store.
     pub(crate) fn probe(&self, number: u64) -> Key<'static> {
         match self {
             Self::Own { .. } => Key::from(number),
@@ -129,7 +129,7 @@ impl Names {
                 let digest = identity.bits(key);
                 (digest, Tag::Digest(base64url(digest)))
             }
-            // What is written alike is counted together, and so is remembered together.
+            // Equal names share a counter, so they are remembered together.
             Self::Layout(_) => {
                 let values = values(&key.canonical_bytes());
                 let digest = values.as_deref().map_or_else(|| Identity::Digest.bits(key), digest_of_texts);
@@ -139,7 +139,7 @@ impl Names {
         Who { digest, tag }
     }
 
-    /// Stands for the counter in tables of this process.
+    /// Identifies the counter in tables of this process.
     pub(crate) fn id(&self, quota: &PolicyQuota, who: &Who) -> u128 {
         let scope = match self {
             Self::Layout(naming) if !naming.names_policy() => naming.length(quota),
@@ -148,11 +148,11 @@ impl Names {
         who.digest ^ scope
     }
 
-    /// The name of the counter and which of its windows is meant, as of then.
+    /// Returns the name of the counter, and its window at this time.
     ///
     /// # Errors
     ///
-    /// If there is a layout, and it has no name for the counter.
+    /// If a layout has no name for the counter.
     pub(crate) fn of(
         &self,
         counter: &Counter<'_>,
@@ -243,7 +243,7 @@ pub(crate) fn base64url(bits: u128) -> [u8; 22] {
     text
 }
 
-/// Stands for policy and windows. Both come from the operator, so that an unkeyed hash tells them apart.
+/// A digest of policy and windows. Both come from the operator, so an unkeyed hash is enough.
 fn scope(quota: &PolicyQuota) -> u128 {
     let mut hasher = SipHasher13::new();
     hasher.write_usize(quota.policy().len());
@@ -252,7 +252,7 @@ fn scope(quota: &PolicyQuota) -> u128 {
     hasher.finish128().as_u128()
 }
 
-/// The values whose canonical bytes these are, as [`Identity::Plain`] writes them.
+/// Writes the values in these canonical bytes as [`Identity::Plain`] does.
 fn plain(canonical: &[u8]) -> Box<str> {
     let mut text = Vec::new();
     let mut rest = canonical;
@@ -262,7 +262,7 @@ fn plain(canonical: &[u8]) -> Box<str> {
     String::from_utf8(text).unwrap_or_default().into_boxed_str()
 }
 
-/// Writes the first value and gives the bytes after it.
+/// Writes the first value and returns the bytes after it.
 fn plain_value<'a>(text: &mut Vec<u8>, canonical: &'a [u8]) -> Option<&'a [u8]> {
     let (value, after) = parse(canonical)?;
     match value {

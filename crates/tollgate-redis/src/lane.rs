@@ -1,7 +1,7 @@
-//! Requests that wait for the next batch to one server, and how many batches are under way to it.
+//! The lane of a server: its waiting requests, and the number of batches in flight.
 //!
-//! All bounds are in counters, because that is what a server's work and its replies grow with: a request has one for
-//! each of its quotas.
+//! All bounds are in counters, because a server's work and its replies grow with them: a request has one for each of
+//! its quotas.
 
 use std::collections::VecDeque;
 use std::mem;
@@ -29,7 +29,7 @@ const DRIVERS: usize = 2;
 /// would not be served in time; with shorter ones, those who wait too long are refused when a driver comes to them.
 const QUEUE: usize = 16_384;
 
-/// Where an answer is awaited.
+/// The receiver of an answer.
 #[derive(Debug)]
 pub(crate) struct Awaited {
     answer: oneshot::Receiver<Result<Answer, StoreError>>,
@@ -45,7 +45,7 @@ pub(crate) struct Entry {
     pub(crate) waiter: Waiter,
 }
 
-/// Who waits for the answer to a request.
+/// The sender of the answer to a request.
 #[derive(Debug)]
 pub(crate) struct Waiter {
     pub(crate) deadline: Instant,
@@ -61,7 +61,7 @@ pub(crate) struct HeldUp {
     late: Duration,
 }
 
-/// A queue with the tasks that empty it, the drivers, and what the server's clock says.
+/// A queue, the tasks that empty it (the drivers), and an estimate of the server's time.
 #[derive(Debug)]
 pub(crate) struct Lane {
     queue: Mutex<Queue>,
@@ -71,7 +71,7 @@ pub(crate) struct Lane {
     room: Notify,
 }
 
-/// What a lane may grow to.
+/// The bounds of a lane.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Bounds {
     /// Counters whose answers are awaited. While there is one request, it may have more.
@@ -84,7 +84,7 @@ pub(crate) struct Bounds {
 #[derive(Debug, Default)]
 struct Queue {
     waiting: VecDeque<Entry>,
-    /// Counters of those who wait.
+    /// Counters of waiting requests.
     counters: usize,
     drivers: usize,
     /// Counters whose answers are awaited.
@@ -117,7 +117,7 @@ pub(crate) struct Apart {
     counters: usize,
 }
 
-/// What a driver does next.
+/// The next step of a driver.
 #[derive(Debug)]
 pub(crate) enum Next {
     Take(Batch),
@@ -130,7 +130,7 @@ pub(crate) enum Next {
     End,
 }
 
-/// What a driver takes.
+/// What a driver takes from the lane.
 #[derive(Debug)]
 pub(crate) struct Batch {
     pub(crate) entries: Vec<Entry>,
@@ -158,7 +158,7 @@ impl Waiter {
         (Self { deadline, is_extended: false, answer: Some(sender) }, Awaited { answer, until: None })
     }
 
-    /// Answers, unless that is done already; whoever has gone away meanwhile misses nothing.
+    /// Answers, unless that was done. If the caller is gone, the answer is dropped.
     pub(crate) fn answer(&mut self, answer: Result<Answer, StoreError>) {
         if let Some(sender) = self.answer.take() {
             let _ = sender.send(answer);
@@ -169,7 +169,7 @@ impl Waiter {
         self.answer.is_none()
     }
 
-    /// Whether nobody waits any more.
+    /// Whether no caller waits.
     pub(crate) fn is_gone(&self) -> bool {
         self.answer.as_ref().is_none_or(oneshot::Sender::is_closed)
     }
@@ -227,7 +227,7 @@ impl Lane {
         Self { queue: Mutex::default(), time: ServerTime::new(), bounds, room: Notify::new() }
     }
 
-    /// The server's time as far as it is known.
+    /// The estimate of the server's time.
     pub(crate) const fn time(&self) -> &ServerTime {
         &self.time
     }
@@ -249,13 +249,13 @@ impl Lane {
     }
 
     fn queue(&self) -> MutexGuard<'_, Queue> {
-        // Nothing panics while it is held.
+        // Nothing panics under this lock.
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Queue {
-    /// How many batches are worth to be under way at once: as many as are full.
+    /// How many batches should be in flight: as many as are full.
     fn worth(&self) -> usize {
         if self.is_slow { DRIVERS } else { DRIVERS.max((self.counters + self.under_way) / BATCH) }
     }
@@ -325,7 +325,7 @@ impl Driver {
             queue.drivers -= 1;
             self.is_done = true;
             if queue.waiting.is_empty() {
-                // What a crowd has left is megabytes.
+                // After many requests, the buffer may have megabytes.
                 queue.waiting.shrink_to(4 * BATCH);
             }
             return Next::End;

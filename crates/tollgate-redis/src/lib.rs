@@ -1,7 +1,8 @@
 //! Counters in Redis or Valkey, shared by any number of processes.
 //!
-//! [`RedisStore`] is a [`Store`](tollgate::Store): every decision is one atomic step of a script on the server, at
-//! the server's time. Redis 7.0 or Valkey 7.2, or newer.
+//! Use this crate if several processes have to share limits. [`RedisStore`] is a [`Store`](tollgate::Store): each
+//! decision is one atomic step of a script on the server, by the server's clock. It needs Redis 7.0 or Valkey 7.2, or
+//! newer.
 //!
 //! ```no_run
 //! use tollgate::{Quota, SharedLimiter};
@@ -19,18 +20,17 @@
 //! # }
 //! ```
 //!
-//! The manual in `docs/` of the repository goes on: `redis.md` for servers, rights and passwords, `outages.md` for
-//! decisions while the server is away. The crate has no optional features.
+//! The manual in `docs/` of the repository continues: `redis.md` with URLs, rights and passwords, `outages.md` with
+//! decisions during an outage, `sizing.md` with the load that a server carries. The crate has no optional features.
 //!
 //! # What is stored
 //!
-//! One plain integer for each counter, to be read with `GET`. Its key is
+//! Each counter is a plain integer that you can read with `GET`. Its key is
 //! `{prefix}:1:{policy}:{windows}:{{identity}}`, for example `shop:1:default:1m:{xXvTx0caa3RWc8NUkisk5w}`, with the
-//! [identity](Identity) as a digest unless it is asked for in plain. It expires a second after its window has ended,
-//! and that is where its window is kept.
+//! [identity](Identity) as a digest, or plain on request. It expires a second after its window; the expiry is also the
+//! record of its window.
 //!
-//! Where another system counts on the same server, a [`KeyLayout`] writes keys as that one does, and both share one
-//! count.
+//! To share counters with another system on the same server, use a [`KeyLayout`].
 //!
 //! # The way of a request
 //!
@@ -40,48 +40,46 @@
 //!            counters         already?   the slot    its server  commit   and read  connections
 //! ```
 //!
-//! Requests that come while a batch is under way to their server go together in the next. A request that finds the
-//! server idle is sent at once. On a Cluster, a batch is a call for each slot, and all of them are sent together. Equal requests of a call are one step of the script, whose result is handed out as if each had
-//! been taken by itself, one after another.
+//! Requests that arrive while a batch is in flight form the next batch. A request that finds the server idle is sent at
+//! once. On a Cluster, a batch is a call for each slot, and all of them are sent together. Equal requests of a call are
+//! one step of the script; each gets the answer it would have got by itself.
 //!
 //! # Consistency
 //!
-//! Exact under any number of processes, as long as the server keeps its data. A failover that loses writes hands out
-//! what they had taken once more, at most one limit for each.
+//! Exact under any number of processes, as long as the server keeps its data. A failover that loses writes grants the
+//! lost units again, at most one limit for each counter.
 //!
-//! The server's clock may step back. By up to a second, it reopens nothing: a counter whose window has not begun yet
-//! stays in it, and a window that has closed is known for a second. Then `now` lies before the window that was counted,
-//! and a client that is denied waits from there to the end of the window. A longer step back takes counters, with what
+//! The server's clock may step back. A step of up to a second reopens nothing: a counter stays in its window even if
+//! that has not begun by the new time, and closed windows are kept for a second. Then `now` is before the window that
+//! was counted, and a denied client waits from there to the window's end. A longer step back moves counters, with what
 //! they have used, into the window that holds now. So nobody waits longer than one window and a second, and a window
 //! that the clock passes twice can be counted twice.
 //!
-//! A charge whose outcome is unknown, because no reply came in time, is never sent again
-//! ([`StoreError::may_have_charged`](tollgate::StoreError::may_have_charged)): it may have been counted, and then is
-//! counted once.
+//! A charge with an unknown outcome, because no reply came in time, is never sent again
+//! ([`StoreError::may_have_charged`](tollgate::StoreError::may_have_charged)): it was counted once or not at all.
 //!
-//! A denied key is denied again without asking the server until the window ends, for a second at most. Such
-//! answers have the source [`Local`](tollgate::Source::Local). They are judged by this request's own limit and cost,
-//! forgotten when this process refunds, resets or sets the counter, and not given where denials are counted. What
-//! another process gives back is seen within a second, and so are a step of the server's clock and a refund whose
-//! outcome this process does not know.
+//! A denied key is denied again without asking the server until the window ends, for at most a second. Such answers
+//! have the source [`Local`](tollgate::Source::Local). They use each request's own limit and cost. The process forgets
+//! a denial when it refunds, resets or sets the counter, and remembers none if denials are counted. Refunds by other
+//! processes, refunds with an unknown outcome and steps of the server's clock take effect within a second.
 //!
-//! On a Cluster, all quotas of a request have to count the same key, so that they lie in one slot. Else it fails
-//! with [`StoreError::Uncountable`](tollgate::StoreError::Uncountable), unless the store is told to
-//! [reserve](AcrossSlots::Reserve) and give back, which is all or nothing in the end but not at every instant. On one
-//! server and with Sentinel they may count what they like.
+//! On a Cluster, all quotas of a request must have the same key, so that they are in one slot. Otherwise the request
+//! fails with [`StoreError::Uncountable`](tollgate::StoreError::Uncountable), unless the store may
+//! [reserve](AcrossSlots::Reserve), which is all or nothing in the end but not at every instant. On one server and with
+//! Sentinel, keys may differ.
 //!
-//! A slot of a Cluster may move while its counters are charged. Only a request with several quotas can meet its
-//! counters at two servers then. It waits for them to come together until its deadline, and fails with
-//! [`RedisError::NotReady`] if they do not; nothing is charged.
+//! A slot of a Cluster may move while its counters are charged. Then a request with several quotas may find its
+//! counters on two servers. It waits until they are together again, up to its deadline, or fails with
+//! [`RedisError::NotReady`] and charges nothing.
 //!
 //! # Cancel safety
 //!
-//! A future that is dropped before it is polled has asked nothing. Later, its charge may or may not be counted, all
-//! of it or nothing. No other caller is affected.
+//! A future that is dropped before its first poll does nothing. After that, its charge may or may not be counted, all
+//! or nothing. No other caller is affected.
 //!
 //! # Runtime
 //!
-//! A store is built and used inside one Tokio runtime, whose I/O and time are enabled.
+//! Build and use a store inside one Tokio runtime with I/O and time enabled.
 
 mod across_slots;
 mod backoff;

@@ -1,4 +1,4 @@
-//! Charges on their way into the script and back: which counters they name, and what the answer means for each.
+//! Questions to the script: the counters of charges, and the meaning of the answer for each charge.
 
 use std::time::Duration;
 
@@ -35,19 +35,19 @@ struct Named<'a> {
 /// What is asked of all counters that charges name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Asked {
-    /// To take the units, if all have room.
+    /// Takes the units, if all counters have room.
     Charge,
-    /// To take the units, room or not.
+    /// Takes the units without asking for room.
     Record,
-    /// To deny: nothing is taken, and denials are counted where they are. For what is denied elsewhere.
+    /// Takes nothing, but counts denials where they count. For requests that are denied elsewhere.
     Deny,
-    /// To take nothing.
+    /// Takes nothing.
     Look,
-    /// To give the units back, in the window that this marks.
+    /// Gives the units back, in the marked window.
     Refund(Mark),
-    /// To say from now on that so much is used.
+    /// Sets the usage.
     Set(u64),
-    /// To forget what is used.
+    /// Forgets the usage.
     Reset,
 }
 
@@ -58,7 +58,7 @@ impl<'a> NamedCharges<'a> {
         for charge in charges {
             let counter = charge.counter();
             let index = counters.iter().position(|known| known.counter == counter).unwrap_or_else(|| {
-                // Many quotas of one request count the same identity, whose digest is the dearest part.
+                // Many quotas of a request have the same identity, whose digest is the most expensive part.
                 let known = counters.iter().find(|known| known.counter.key() == counter.key());
                 let who = known.map_or_else(|| names.who(counter.key()), |known| known.who.clone());
                 let id = names.id(counter.quota(), &who);
@@ -76,26 +76,27 @@ impl<'a> NamedCharges<'a> {
         self.counters.iter().map(|named| named.id)
     }
 
-    /// Whether a denial is final: what was denied is not charged anywhere, so it can be repeated unasked.
+    /// Whether a denial may be repeated without asking: nothing is charged for it.
     pub(crate) fn denials_are_free(&self) -> bool {
         self.charges.iter().all(|charge| charge.counter().quota().count_denied() == CountDenied::No)
     }
 
-    /// Whether some charge had no room, and its denial may be repeated.
+    /// Whether some charge had no room, so that its denial may be repeated.
     pub(crate) fn is_denied(&self, found: &[Found]) -> bool {
         let denied =
             |(charge, &index): (&Charge<'_>, &usize)| self.reason(charge, index, found[index].before);
         self.denials_are_free() && self.charges.iter().zip(&self.indices).filter_map(denied).next().is_some()
     }
 
-    /// What the script is asked. `now` is the server's time, on which only calendar windows and those in keys depend.
+    /// Returns the request to the script. Only calendar windows, and windows in keys, depend on `now`, the server's
+    /// time.
     ///
     /// # Errors
     ///
     /// If a counter has no name, or two have the same one.
     pub(crate) fn request(&self, asked: Asked, names: &Names, now: Timestamp) -> Result<Request, StoreError> {
         let mut request = Request { shapes: SmallVec::new(), keys: SmallVec::new() };
-        // Where the key says a window, it is the one that the refund names.
+        // If the key contains the window, it is the refund's.
         let now = match asked {
             Asked::Refund(mark) if names.say_windows() => mark.time(),
             _ => now,
@@ -162,7 +163,7 @@ impl<'a> NamedCharges<'a> {
         self.counters.iter().zip(found).map(move |(named, found)| found.window(&named.counter, now))
     }
 
-    /// Where every charge's quota stands.
+    /// Returns the states of all charges' quotas.
     pub(crate) fn counted(&self, now: Timestamp, found: &[Found]) -> Counted {
         self.states(
             |index| {
@@ -174,10 +175,10 @@ impl<'a> NamedCharges<'a> {
         )
     }
 
-    /// As [`counted`](Self::counted), of what each counter is known to have used before and to use now.
+    /// As [`counted`](Self::counted), from the known counts before and after.
     pub(crate) fn states(&self, known: impl Fn(usize) -> (u64, u64, Window), now: Timestamp) -> Counted {
         let known: SmallVec<[_; 1]> = (0..self.counters.len()).map(known).collect();
-        // What others took meanwhile is not in it: both counts are of one step.
+        // Both counts are from one step, so charges of others are not included.
         let mut taken: SmallVec<[u64; 1]> =
             known.iter().map(|(before, after, _)| after.saturating_sub(*before)).collect();
         let state = |(charge, &index): (&Charge<'_>, &usize)| {
@@ -192,7 +193,7 @@ impl<'a> NamedCharges<'a> {
         self.charges.iter().zip(&self.indices).map(state).collect()
     }
 
-    /// Why the charge does not fit. A charge of nothing is answered as a charge of one would be.
+    /// Why the charge does not fit. Cost 0 is answered as cost 1.
     fn reason(&self, charge: &Charge<'_>, index: usize, before: u64) -> Option<Reason> {
         Reason::of(before, self.counters[index].units.max(1), charge.limit())
     }

@@ -5,7 +5,7 @@ use std::{env, fs, io};
 
 use thiserror::Error;
 
-/// A password. It has neither `Debug` nor `Display`, so that it can get into no log and no error.
+/// A password. It has neither `Debug` nor `Display`, so it cannot appear in a log or an error.
 #[derive(Clone)]
 pub struct Password {
     text: Box<str>,
@@ -13,8 +13,7 @@ pub struct Password {
     file: Option<Box<Path>>,
 }
 
-/// Why there is no password where it was to be found. Whoever configured that place can mend it; a retry helps
-/// then.
+/// The password is not where it should be. The fault of the configuration; a retry helps after it is fixed.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum PasswordError {
@@ -23,7 +22,7 @@ pub enum PasswordError {
     Variable {
         /// The variable's name.
         variable: Box<str>,
-        /// What the environment says.
+        /// The cause.
         source: env::VarError,
     },
     /// The file cannot be read.
@@ -43,13 +42,13 @@ pub enum PasswordError {
 }
 
 impl Password {
-    /// This very text.
+    /// Makes a password of this text.
     #[must_use]
     pub fn new(password: &str) -> Self {
         Self { text: password.into(), file: None }
     }
 
-    /// What the environment variable holds.
+    /// Reads the password from an environment variable.
     ///
     /// # Errors
     ///
@@ -57,7 +56,7 @@ impl Password {
     pub fn from_env(variable: &str) -> Result<Self, PasswordError> {
         match env::var(variable) {
             Ok(password) => Ok(Self::new(&password)),
-            // The value of one that is no text is part of the error, so it is dropped here.
+            // The error of a value that is not UTF-8 contains the value, so it is dropped here.
             Err(_) if env::var_os(variable).is_some() => {
                 Err(PasswordError::Variable { variable: variable.into(), source: env::VarError::NotPresent })
             }
@@ -65,8 +64,9 @@ impl Password {
         }
     }
 
-    /// What the file holds, without a line break at its end. Each new connection reads the file again, so that the
-    /// password can be changed while the store is used. While the file cannot be read, what it held last is used.
+    /// Reads the password from a file, without a line break at its end. Each new connection reads the file again, so
+    /// that the password can be changed while the store is used. While the file cannot be read, what it held last is
+    /// used.
     ///
     /// # Errors
     ///
@@ -117,7 +117,7 @@ mod tests {
         }
     }
 
-    /// An empty password is sent and refused, and nobody thinks of the file then.
+    /// An empty password would be sent and refused, and the file would not be suspected.
     #[test]
     fn an_empty_file_is_no_password() {
         for text in ["", "\n", "\r\n"] {

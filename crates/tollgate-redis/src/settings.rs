@@ -1,4 +1,4 @@
-//! How the servers of a store are reached.
+//! The connection settings of a store.
 
 use std::fmt;
 use std::sync::Arc;
@@ -27,7 +27,7 @@ const TIMEOUT: Duration = Duration::from_millis(100);
 #[derive(Clone)]
 pub(crate) struct Settings {
     pub(crate) url: StoreUrl,
-    /// How long a decision may take.
+    /// The deadline of a decision.
     pub(crate) timeout: Duration,
     /// How long setting up one connection may take, with TLS and login.
     pub(crate) connect_timeout: Duration,
@@ -57,7 +57,7 @@ impl fmt::Debug for Settings {
     }
 }
 
-/// What is wrong with how a store is configured. Whoever configured it can mend it.
+/// An invalid configuration of a store. The fault of its author.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum SettingsError {
@@ -70,24 +70,24 @@ pub enum SettingsError {
     /// Certificates or keys.
     #[error(transparent)]
     Tls(#[from] TlsError),
-    /// There is a user and no password.
-    #[error("the store's URL names a user, and there is no password")]
+    /// There is a user but no password.
+    #[error("the store's URL names a user, but there is no password")]
     PasswordMissing,
-    /// There is a user for the sentinels and no password.
-    #[error("there is a user for the sentinels, and no password")]
+    /// There is a user for the Sentinels but no password.
+    #[error("there is a user for the Sentinels, but no password")]
     SentinelPasswordMissing,
-    /// There is a login for sentinels and the URL names none.
-    #[error("there is a login for sentinels, and the store's URL names none: say redis+sentinel://")]
+    /// There is a login for Sentinels, but the URL names none.
+    #[error("there is a login for Sentinels, but the store's URL names none: use redis+sentinel://")]
     SentinelsMissing,
     /// There is a secret for digests of keys, and a layout writes keys as they are.
     #[error("there is a secret for digests of keys, and the layout of keys shows them as they are")]
     NeedlessIdentitySecret,
-    /// There are certificates and the URL does not ask for TLS.
-    #[error("there are certificates, and the store's URL does not ask for TLS: say rediss:// or valkeys://")]
+    /// There are certificates, but the URL does not ask for TLS.
+    #[error("there are certificates, but the store's URL does not ask for TLS: use rediss:// or valkeys://")]
     TlsUnused,
 }
 
-/// Settings of which nothing is left to be checked.
+/// Checked settings.
 pub(crate) struct Checked {
     pub(crate) settings: Settings,
     pub(crate) credentials: Arc<Credentials>,

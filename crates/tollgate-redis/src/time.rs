@@ -1,7 +1,7 @@
-//! The two times there are: this process's monotonic clock, and what it makes of the server's.
+//! Two times: this process's monotonic clock, and its estimate of the server's.
 //!
-//! Nothing is decided by either: the script counts by the server's own clock. They say how long to wait for a
-//! reply, how long a denial may be repeated, and which calendar window to declare.
+//! No decision uses either: the script counts by the server's own clock. They bound the wait for a reply and the
+//! repetition of a denial, and choose the calendar window to declare.
 
 use std::sync::atomic::{AtomicI64, Ordering};
 

@@ -1,4 +1,4 @@
-//! Whom TLS connections trust, and who we are to the server.
+//! The certificates of TLS connections.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -9,8 +9,7 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer, pem};
 use rustls::{ClientConfig, RootCertStore, crypto};
 use thiserror::Error;
 
-/// Whom TLS connections trust, and who we are to the server. By default the system's certificates are trusted
-/// and we show none.
+/// The certificates of TLS connections. By default, connections trust the system's certificates and show none.
 ///
 /// Each new connection of a store reads the files again, so that certificates can be replaced while it is used. While
 /// files cannot be read, or do not fit each other, what they held last is used.
@@ -43,7 +42,7 @@ struct Client {
     key: Arc<PrivateKeyDer<'static>>,
 }
 
-/// What is wrong with certificates or keys. Whoever configured them can mend it.
+/// An invalid certificate or key. The fault of the configuration.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum TlsError {
@@ -55,7 +54,7 @@ pub enum TlsError {
         /// What the system says.
         source: io::Error,
     },
-    /// A file holds no PEM, or not what it should.
+    /// A file does not hold the expected PEM.
     #[error("{path} holds no {what} in PEM")]
     Pem {
         /// The file's name.
@@ -65,10 +64,10 @@ pub enum TlsError {
         /// What is wrong in the text.
         source: pem::Error,
     },
-    /// The system trusts nobody, and no certificate to trust was given.
+    /// The system has no trusted certificates, and none was given.
     #[error("the system has no certificates to trust: give the one that signed the server's")]
     NobodyTrusted,
-    /// A certificate or key is unfit for TLS.
+    /// A certificate or key cannot be used for TLS.
     #[error("a certificate or key is unfit")]
     Unfit(#[from] rustls::Error),
 }
@@ -91,7 +90,7 @@ impl Tls {
         Ok(Self { ca: Some(ca), ..self })
     }
 
-    /// Shows the certificate in the first PEM file, with what signed it, and proves it by the key in the second.
+    /// Shows the certificate chain in the first PEM file, with the key in the second.
     ///
     /// # Errors
     ///
@@ -149,20 +148,20 @@ impl Tls {
     ///
     /// # Errors
     ///
-    /// If nobody is trusted, or a certificate or key is unfit for TLS.
+    /// If there is no trusted certificate, or a certificate or key cannot be used.
     pub fn config(&self) -> Result<ClientConfig, TlsError> {
         let mut roots = RootCertStore::empty();
         match &self.ca {
             Some(ca) => ca.certificates.iter().try_for_each(|certificate| roots.add(certificate.clone()))?,
             None => {
-                // Some that a system has are malformed; the others do.
+                // Some of the system's certificates are malformed; the others suffice.
                 roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
             }
         }
         if roots.is_empty() {
             return Err(TlsError::NobodyTrusted);
         }
-        // Named here, because the process-wide default is not ours to set.
+        // Explicit, because a library must not set the process-wide default.
         let provider = Arc::new(crypto::ring::default_provider());
         let config = ClientConfig::builder_with_provider(provider)
             .with_safe_default_protocol_versions()?

@@ -1,4 +1,4 @@
-//! Where the store is, in one line of text.
+//! URLs of stores.
 
 use std::fmt;
 use std::path::Path;
@@ -10,7 +10,7 @@ use thiserror::Error;
 use crate::node::Address;
 use crate::password::Password;
 
-/// Where the store is: topology, servers, user, password and database.
+/// The URL of a store: topology, servers, user, password and database.
 ///
 /// | Form | Store |
 /// |---|---|
@@ -21,8 +21,8 @@ use crate::password::Password;
 ///
 /// With `rediss` in the place of `redis`, connections use TLS; `valkey` and `valkeys` mean the same as `redis` and
 /// `rediss`. User and password are those of the servers that count; sentinels have their own
-/// ([`sentinel_password`](crate::RedisStoreBuilder::sentinel_password)). In them, `/ ? # @ : %` are written as
-/// `%2F %3F %23 %40 %3A %25`; a password that is in the environment or in a file need not be written so.
+/// ([`sentinel_password`](crate::RedisStoreBuilder::sentinel_password)). In them, `/ ? # @ : %` are written as `%2F %3F
+/// %23 %40 %3A %25`; a password in the environment or in a file needs no escaping.
 ///
 /// `Debug` and `Display` show the URL without its password, and no error shows any part of it.
 ///
@@ -47,7 +47,7 @@ pub struct StoreUrl {
     pub(crate) database: u32,
 }
 
-/// Which servers there are, and how they stand to each other.
+/// The servers and their topology.
 #[derive(Clone)]
 pub(crate) enum Place {
     Single(Address),
@@ -62,8 +62,8 @@ pub(crate) enum Transport {
     Tls,
 }
 
-/// What is wrong in the URL of a store. Whoever wrote it can mend it. Shows no part of the URL, because what is
-/// taken for a port may be half a password.
+/// An invalid URL of a store. The fault of its author. It shows no part of the URL, because what looks like a port may
+/// be half a password.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum UrlError {
@@ -90,36 +90,36 @@ pub enum UrlError {
         server: usize,
     },
     /// A host is neither a name nor an IP address.
-    #[error("server {server} in the store's URL has no valid host; an IPv6 address stands in brackets")]
+    #[error("server {server} in the store's URL has no valid host; an IPv6 address needs brackets")]
     Host {
         /// Its place in the list, from 1.
         server: usize,
     },
     /// A port is no number from 1 to 65535.
-    #[error("server {server} in the store's URL has a port that is no number from 1 to 65535")]
+    #[error("server {server} in the store's URL has a port that is not a number from 1 to 65535")]
     Port {
         /// Its place in the list, from 1.
         server: usize,
     },
-    /// Several servers, without a word on what they are to each other.
-    #[error("the store's URL names several servers: say redis+sentinel:// or redis+cluster://")]
+    /// It has several servers but no topology.
+    #[error("the store's URL names several servers: use redis+sentinel:// or redis+cluster://")]
     SeveralServers,
-    /// It does not say which primary to ask the sentinels for.
+    /// It does not name the primary.
     #[error("the store's URL does not name the primary: redis+sentinel://host,host/primary")]
     NoPrimary,
     /// It names no socket.
     #[error("the store's URL does not name the socket by an absolute path: unix:/path/to/socket")]
     NoSocket,
     /// The database is no number.
-    #[error("the database in the store's URL is no number")]
+    #[error("the database in the store's URL is not a number")]
     Database,
     /// A cluster has one database, number 0.
-    #[error("the store's URL names a database other than 0, and a cluster has no other")]
+    #[error("the store's URL names a database other than 0, but a Cluster has only that")]
     ClusterDatabase,
-    /// There is more behind the database.
-    #[error("the store's URL goes on behind the database")]
+    /// There is text after the database.
+    #[error("the store's URL has text after the database")]
     Path,
-    /// There is a query that no form has.
+    /// It has an unknown query.
     #[error("the store's URL has a query; only unix: has one, ?db=number")]
     Query,
 }

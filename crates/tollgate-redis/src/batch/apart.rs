@@ -1,9 +1,8 @@
-//! Requests that are asked again apart from their batch, because the server certainly did not run their call.
+//! Requests that are retried apart from their batch, because the server certainly did not run their call.
 //!
-//! The slot may have moved, or its server may not be known yet. Or the server may take some of a call's keys although it
-//! refuses all of them together. While a slot of a Cluster moves, some of its keys are on one server and some on the
-//! other. A proxy before many shards takes no call for two of them. A user may lack the right to some keys. Then there
-//! is a call for each set of keys.
+//! The slot may have moved, or its server may not be known yet. Or the server may accept some of a call's keys but not
+//! all of them together: while a slot of a Cluster moves, its keys are on two servers; a proxy in front of many shards
+//! refuses calls for two of them; a user may lack the right to some keys. Then each set of keys gets its own call.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -24,7 +23,7 @@ use crate::trouble::{Refusal, Trouble};
 struct Part {
     slot: Slot,
     entries: Vec<Entry>,
-    /// Who did not take them, and why.
+    /// The server that did not take them, and the reason.
     refused: Option<(Arc<Node>, Trouble)>,
 }
 
@@ -50,14 +49,14 @@ pub(super) fn ask_apart(
 async fn take(inner: Arc<Inner>, part: Part, under_way: Arc<Apart>) {
     for part in inner.take_part(part, &under_way).await {
         let (inner, under_way) = (Arc::clone(&inner), Arc::clone(&under_way));
-        // What has one set of keys is not divided again.
+        // A part with one set of keys cannot be divided further.
         tokio::spawn(async move { inner.take_part(part, &under_way).await });
     }
 }
 
 impl Inner {
-    /// Makes one call of it and answers everybody. Only if the server refuses the keys together and may take some of
-    /// them alone, nobody is answered, and each of the returned parts may be taken by itself.
+    /// Makes one call of the part and answers all its callers. If the server refuses the keys together but may accept
+    /// some alone, it answers nobody and returns the parts to send separately.
     async fn take_part(&self, part: Part, under_way: &Arc<Apart>) -> Vec<Part> {
         let Part { slot, mut entries, refused } = part;
         let Some(mut deadlines) = Deadlines::of(&entries, self.timeout) else { return vec![] };
@@ -69,7 +68,7 @@ impl Inner {
         let (topology, last) = (&self.topology, deadlines.last());
         let replied = async {
             match refused {
-                // A server that has lost the script is given it.
+                // If the server has lost the script, it is loaded again.
                 None | Some((_, Trouble::Refused(Refusal::NoScript))) => {
                     topology.call(slot, &call, divisible, last).await
                 }

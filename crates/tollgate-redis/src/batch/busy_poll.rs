@@ -1,33 +1,33 @@
-//! Busy polling: a reply to a crowd is looked for a while before the runtime is left to sleep.
+//! Busy polling: a reply for many requests is polled briefly before the runtime may sleep.
 //!
-//! A processor that has fallen asleep takes tens of microseconds to wake, most of all on a virtual machine, and
-//! whoever wakes it pays as much. A server that is near has answered by then, and goes without sleep itself. Other
-//! tasks of the runtime come first: only what would have been sleep is spent.
+//! Waking a sleeping processor takes tens of microseconds, most of all on a virtual machine, and costs the waking side
+//! as much. A nearby server has answered by then, and need not sleep itself. Other tasks of the runtime come first, so
+//! polling only uses time that would have been sleep.
 
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
 
 use tokio::task::yield_now;
 
-/// So many requests are a crowd. For fewer, looking costs more than to be woken.
+/// The least requests for which polling pays off. For fewer, it costs more than a wake-up.
 pub(super) const CROWD: usize = 16;
 
-/// How often a reply is looked for: some 100 us in all if there is nothing else to do.
+/// How often a reply is polled: for some 100 us if there is nothing else to do.
 const LOOKS: usize = 128;
 
-/// A server that takes longer is not near, and its replies are not looked for.
+/// A server that takes longer is not near, so its replies are not polled.
 const NEAR: Duration = Duration::from_micros(300);
 
-/// Whether replies are worth looking for.
+/// Whether polling for replies pays off.
 #[derive(Debug, Default)]
 pub(super) struct BusyPoll {
-    /// What the last reply to a crowd has shown. Relaxed: it stands for itself, and if it is wrong, a little time is
-    /// lost.
+    /// Whether the last reply to many requests was fast. Relaxed: it guards no other memory, and a wrong value only
+    /// costs a little time.
     is_far: AtomicBool,
 }
 
 impl BusyPoll {
-    /// Looks for the reply to a crowd, for as long as that is worth while.
+    /// Polls for the reply to many requests while that pays off.
     pub(super) async fn look_for(&self, is_there: impl Fn() -> bool) {
         if self.is_far.load(Relaxed) {
             return;
@@ -40,7 +40,7 @@ impl BusyPoll {
         }
     }
 
-    /// The reply to a crowd took so long.
+    /// Records the time of a reply to many requests.
     pub(super) fn learn(&self, took: Duration) {
         self.is_far.store(took > NEAR, Relaxed);
     }

@@ -1,4 +1,4 @@
-//! When those who wait for one batch have waited long enough.
+//! The deadlines of the callers of a batch.
 
 use std::pin::pin;
 use std::time::Duration;
@@ -14,12 +14,12 @@ use crate::trouble::Trouble;
 /// within such a while.
 const SLACK: Duration = Duration::from_millis(2);
 
-/// The deadlines of those who are not answered.
+/// The deadlines of the callers without an answer.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Deadlines {
     first: Instant,
     last: Instant,
-    /// How long a decision may take.
+    /// The deadline of a decision.
     timeout: Duration,
     /// Why some of them were moved.
     held_up: Option<HeldUp>,
@@ -31,7 +31,7 @@ pub(super) fn slack(timeout: Duration) -> Duration {
 }
 
 impl Deadlines {
-    /// `None` if nobody waits.
+    /// `None` if no caller waits.
     pub(super) fn of(entries: &[Entry], timeout: Duration) -> Option<Self> {
         let mut waiting = entries.iter().map(|entry| &entry.waiter).filter(|waiter| !waiter.is_answered());
         let first = waiting.next()?.deadline;
@@ -46,13 +46,13 @@ impl Deadlines {
         self.held_up.or_else(|| HeldUp::noticed(self.first, self.first, now))
     }
 
-    /// Until when somebody waits.
+    /// The latest deadline.
     pub(super) const fn last(&self) -> Instant {
         self.last
     }
 
-    /// Awaits the reply, and meanwhile tells those whose deadline comes first that it is over for them, and why. `None`
-    /// once that is so for all.
+    /// Awaits the reply. Meanwhile, callers whose deadlines pass get an error. Returns `None` once all deadlines have
+    /// passed.
     ///
     /// If this process itself did not run when a deadline passed, nobody could take the reply, which may be there by now.
     /// So as much time is added as the process was late, but once, and no more than a decision may take.

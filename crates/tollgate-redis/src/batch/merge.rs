@@ -1,8 +1,8 @@
-//! One order for the requests of a batch, in which those of one call stand together, and among them equals, which become
-//! one step of the script.
+//! The order of a batch: requests of one call are adjacent, and so are equal requests, which become one step of the
+//! script.
 //!
-//! Any order will do, for nobody could tell in which order requests came that were under way at once. Each is
-//! answered as if all had been taken one by one in this order.
+//! Any order is correct, because the requests were in flight at the same time. Each is answered as if all had been
+//! taken one by one in this order.
 
 use std::ops::Range;
 
@@ -17,21 +17,21 @@ use crate::node::Node;
 use crate::script::{self, Group, Reply, Request};
 use crate::time::{Instant, instant};
 
-/// The requests of a batch in the order in which they are taken.
+/// The requests of a batch, in the order in which they are taken.
 #[derive(Debug)]
 pub(crate) struct Merged {
     /// Indices of requests.
     order: SmallVec<[usize; 1]>,
-    /// Which of the order are taken as one.
+    /// The ranges of equal requests, which are taken as one.
     runs: SmallVec<[Range<usize>; 1]>,
     parts: SmallVec<[Part; 1]>,
 }
 
-/// Requests of a batch that go in one call: on a Cluster, those of one slot.
+/// The requests of one call: on a Cluster, those of one slot.
 #[derive(Debug, Clone)]
 struct Part {
     slot: Slot,
-    /// Which of all runs.
+    /// The range of its runs.
     runs: Range<usize>,
 }
 
@@ -66,7 +66,7 @@ impl Merged {
         Self { order, runs, parts }
     }
 
-    /// How many parts there are; each has a place.
+    /// The number of parts.
     pub(crate) fn parts(&self) -> usize {
         self.parts.len()
     }
@@ -84,7 +84,7 @@ impl Merged {
         firsts.next().is_none_or(|keys| firsts.all(|others| others == keys))
     }
 
-    /// One group for all runs of the part at this place with the same shapes and as many requests in them.
+    /// One group for all runs of this part with the same shapes and the same number of requests.
     pub(crate) fn groups<'a>(&self, place: usize, entries: &'a [Entry]) -> SmallVec<[Group<'a>; 1]> {
         let mut groups = SmallVec::<[Group<'a>; 1]>::new();
         for run in self.runs(place) {
@@ -100,7 +100,7 @@ impl Merged {
         groups
     }
 
-    /// Answers all requests of the part at this place by a reply of this server to what was sent then.
+    /// Answers all requests of this part from the server's reply.
     pub(crate) fn answer(
         &self,
         place: usize,
@@ -121,7 +121,7 @@ impl Merged {
         }
     }
 
-    /// Hands every request of the part its answer.
+    /// Answers every request of the part.
     pub(crate) fn hand_out(
         &self,
         place: usize,

@@ -1,4 +1,4 @@
-//! Group commit: requests that come while a batch is under way go together in the next.
+//! Group commit: requests that arrive while a batch is in flight form the next batch.
 //!
 //! ```text
 //! request ─▶ lane of its server ─▶ batch ─▶ merge ─▶ calls of the script, sent at once
@@ -6,16 +6,15 @@
 //!            while it is not empty          on a Cluster one call for each slot
 //! ```
 //!
-//! Nothing waits for company: a request that finds the lane idle starts a driver and is sent at once. While its
-//! batch is under way, others gather. So batches grow with the load, and their cost is shared by as many as came
-//! during the one before. Once batches are full, more of them are under way: as many as callers and round trip ask for.
+//! No request waits for others: one that finds the lane idle starts a driver and is sent at once. Others gather while
+//! its batch is in flight. So batches grow with the load, and more requests share the cost of each. Once batches are
+//! full, more of them are in flight at once.
 //!
-//! A call that the server certainly did not run is [made again](apart), apart from its batch, so that nobody else waits
-//! for that.
+//! A call that the server certainly did not run is [retried](apart) apart from its batch, so that no other request
+//! waits for it.
 //!
-//! Drivers are tasks of their own, but for what one does before it waits for the first time: that is done where the
-//! lone request is made that starts it. Whoever asks may go away at any time: what is under way stays under way, and
-//! its answer is dropped.
+//! Drivers are separate tasks, except for what a driver does before it first waits: the caller whose request starts it
+//! does that. A caller may go away at any time; its request stays in flight, and its answer is dropped.
 
 mod apart;
 mod busy_poll;
@@ -51,18 +50,18 @@ pub(crate) struct Committer(Arc<Inner>);
 #[derive(Debug)]
 struct Inner {
     topology: Arc<Topology>,
-    /// How long a decision may take.
+    /// The deadline of a decision.
     timeout: Duration,
     busy_poll: BusyPoll,
 }
 
-/// Whether more requests of the same caller follow at once.
+/// Whether the same caller sends more requests at once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Company {
-    /// None does. Then what a driver does before it waits for the store is done here and now: the call is on its way
-    /// before there is a task that waits for the reply.
+    /// No more requests follow. Then the caller itself does what a driver does before it waits: the call is sent before
+    /// a task waits for the reply.
     Alone,
-    /// They go together.
+    /// More requests follow, and go together.
     Others,
 }
 
@@ -75,13 +74,13 @@ impl Committer {
         &self.0.topology
     }
 
-    /// When a decision that has begun then is to be there.
+    /// The deadline of a decision that began at this time.
     pub(crate) fn deadline(&self, begun: Instant) -> Instant {
         begun + self.0.timeout
     }
 
-    /// Puts the request into the next batch of this lane, which is that of its slot. The answer comes in time for a
-    /// decision that has begun then.
+    /// Puts the request into the next batch of this lane. The answer comes within the deadline of a decision that began
+    /// at this time.
     ///
     /// # Errors
     ///
@@ -115,7 +114,7 @@ impl Committer {
     }
 }
 
-/// Takes batches from the lane for as long as there are any for this driver.
+/// Takes batches from the lane while there are any for this driver.
 async fn drive(inner: Arc<Inner>, mut driver: Driver) {
     loop {
         let Batch { entries, held_up, another } = match driver.next() {
@@ -130,21 +129,20 @@ async fn drive(inner: Arc<Inner>, mut driver: Driver) {
             spawn(&inner, another);
         }
         inner.take(entries, held_up, &mut driver).await;
-        // What one asks next can go at once.
+        // A lone caller's next request can go at once.
         if driver.had_one() {
             continue;
         }
-        // Those who have just been answered ask again before the next batch is taken: one for all, instead of one
-        // for whoever is first and another for the rest.
+        // Lets callers that were just answered ask again before the next batch is taken, so that they share one batch.
         tokio::task::yield_now().await;
-        // A worker with many tasks comes back before it has been to all of them, once.
+        // A worker with many tasks may return before it has run all of them, so this yields once more.
         if driver.has_more_to_come() {
             tokio::task::yield_now().await;
         }
     }
 }
 
-/// In a function of its own, because a future cannot hold one of its own kind.
+/// A separate function, because a future cannot contain itself.
 fn spawn(inner: &Arc<Inner>, driver: Driver) {
     let driving: Pin<Box<dyn Future<Output = ()> + Send>> = Box::pin(drive(Arc::clone(inner), driver));
     tokio::spawn(driving);
@@ -225,7 +223,7 @@ impl Inner {
     }
 }
 
-/// A batch that is under way.
+/// A batch in flight.
 struct Dispatched {
     entries: Vec<Entry>,
     merged: Merged,
@@ -243,7 +241,7 @@ impl Dispatched {
         calls
     }
 
-    /// Hands out replies as they come, until all are there or nobody waits any more.
+    /// Hands out replies as they arrive, until all are there or no caller waits.
     async fn receive(&mut self, inner: &Arc<Inner>, mut exchange: Exchange, driver: &mut Driver) {
         let (sent, is_crowd) = (exchange.sent(), self.entries.len() >= CROWD);
         if is_crowd {
@@ -262,8 +260,8 @@ impl Dispatched {
                 if is_crowd {
                     inner.busy_poll.learn(took);
                 }
-                // Replies that came together would else be followed by batches that go together, and then server and
-                // client take turns at waiting for each other.
+                // Otherwise, replies that arrived together would be followed by batches that leave together, and server
+                // and client would take turns waiting.
                 if driver.hand_out(took, self.deadlines.held_up(now)) {
                     tokio::task::yield_now().await;
                 }

@@ -1,4 +1,4 @@
-//! What to do where a server that counts cannot be reached, or something else is wrong with it.
+//! Advice for a server that cannot be reached, or that has another problem.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -6,17 +6,17 @@ use std::fmt;
 use super::server::{MORE_RIGHTS, RIGHTS};
 use crate::trouble::{Refusal, Trouble, Unconnected};
 
-/// What to do about a store, for whoever runs what counts in it.
+/// Advice about a store, for the operator of the program that uses it.
 ///
-/// It speaks of the store and its URL. A program that gives its users flags or variables for what else can be set says
-/// which those are by [`setting`](Self::setting).
+/// Its text mentions the store and its URL. A program with flags or variables for other settings can name them by
+/// [`setting`](Self::setting).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Advice {
     text: Cow<'static, str>,
     setting: Option<Setting>,
 }
 
-/// What an advice is about that can be set on a [`RedisStoreBuilder`](crate::RedisStoreBuilder).
+/// A setting of [`RedisStoreBuilder`](crate::RedisStoreBuilder) that advice can refer to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Setting {
@@ -26,7 +26,7 @@ pub enum Setting {
     SentinelLogin,
     /// Certificates of TLS.
     Tls,
-    /// How long a decision may take.
+    /// The deadline of a decision.
     Deadline,
 }
 
@@ -39,7 +39,7 @@ impl Advice {
         Self { text: Cow::Borrowed(text), setting: None }
     }
 
-    /// The setting that is probably to be changed, if it is one.
+    /// The setting that probably needs a change, if any.
     #[must_use]
     pub const fn setting(&self) -> Option<Setting> {
         self.setting
@@ -77,7 +77,7 @@ pub(super) fn on(trouble: &Trouble) -> Advice {
     }
 }
 
-/// Of a server that answers, and too late.
+/// For a server that answers too late.
 pub(crate) const NEARER: Advice =
     Advice::about(Setting::Deadline, "bring what counts nearer to its store, or give a decision more time");
 
@@ -143,8 +143,8 @@ pub(super) fn on_rights() -> Advice {
     .into()
 }
 
-/// What the server says of a script that it stopped is not handed on, as there may be a key in it. Most likely it names
-/// a right.
+/// The server's text about a script that it stopped is not shown, because it may contain a key. It probably names a
+/// missing right.
 pub(super) fn on_refused_script() -> Advice {
     let rights = on_rights();
     format!(

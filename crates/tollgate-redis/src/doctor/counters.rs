@@ -1,4 +1,4 @@
-//! The counters that are there, and whether new ones are exact.
+//! Checks of existing counters, and of whether new ones are exact.
 
 use std::time::Duration;
 
@@ -12,13 +12,13 @@ use crate::node::Node;
 use crate::time::instant;
 use crate::{RedisError, RedisStore};
 
-/// Time to look for counters in one server: a large one is looked at in part.
+/// The time for scanning one server; large ones are scanned in part.
 const SCAN_LIMIT: Duration = Duration::from_millis(1_500);
 
 const CHARGES: u64 = 1_000;
 const LIMIT: u32 = 600;
 
-/// Whether every counter under the prefix expires.
+/// Checks whether every counter under the prefix expires.
 pub(super) async fn expiry(node: &Node, prefix: &str, names: &Names) -> Finding {
     let until = instant() + SCAN_LIMIT;
     let pattern = prefix.replace(['*', '?', '[', ']', '\\'], "?") + "*";
@@ -33,13 +33,13 @@ pub(super) async fn expiry(node: &Node, prefix: &str, names: &Names) -> Finding 
             }
         };
         for key in keys {
-            // A page of keys is some hundred round trips, which can take far longer than the scan may.
+            // A page of keys takes some hundred round trips, which may exceed the scan's time.
             if instant() > until {
                 break 'scan "; there was no time to see all";
             }
             seen += 1;
             if ask::<i64>(node, &cmd("PTTL").arg(&key).to_owned()).await == Ok(-1) {
-                // The identity stays where it is: it may be a person.
+                // The identity is not shown, because it may be a person.
                 endless.push(format!("{}{{...}}", names.public(&key).escape_ascii()));
             }
         }
@@ -62,12 +62,12 @@ pub(super) async fn expiry(node: &Node, prefix: &str, names: &Names) -> Finding 
     .of(node.address())
 }
 
-/// Whether of many charges at once exactly as many pass as the limit says.
+/// Checks whether concurrent charges pass exactly up to the limit.
 pub(super) async fn exact(store: &RedisStore) -> Finding {
     const ADVICE: &str =
         "this must not be: see the lines above, and that nobody else writes under the prefix";
     let quota = PolicyQuota::new("tollgate doctor", Quota::per_hour(LIMIT));
-    // A key that nobody else has, so that two doctors do not meet.
+    // A unique key, so that concurrent runs do not share a counter.
     let key = store.probe(fastrand::u64(..));
     let mut charges = JoinSet::new();
     for _ in 0..CHARGES {
@@ -91,7 +91,7 @@ pub(super) async fn exact(store: &RedisStore) -> Finding {
     if let Some(error) = failure {
         let (trouble, advice) = match RedisError::of(&error) {
             Some(RedisError::ScriptRefused) => (said(&error), advice::on_refused_script()),
-            // Nobody else has the key, so it is not for what it holds that GET fails.
+            // The key is unique, so GET does not fail because of its value.
             Some(RedisError::WrongType) => {
                 ("the script cannot read its counter".to_owned(), advice::on_refused_script())
             }

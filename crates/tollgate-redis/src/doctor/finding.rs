@@ -1,18 +1,18 @@
-//! What was found, for people and for programs.
+//! Findings, for people and for programs.
 
 use std::fmt;
 
 use super::Advice;
 use crate::node::Address;
 
-/// What there is to say of a store.
+/// The diagnosis of a store.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[must_use]
 pub struct Diagnosis {
     findings: Vec<Finding>,
 }
 
-/// What one check found.
+/// The result of one check.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Finding {
     level: Level,
@@ -26,7 +26,7 @@ pub struct Finding {
 pub enum Level {
     /// As it should be.
     Pass,
-    /// It counts, and under some circumstances not as it should.
+    /// It counts, but in some circumstances wrongly.
     Warn,
     /// It does not count, or not exactly.
     Fail,
@@ -37,7 +37,7 @@ impl Diagnosis {
         Self { findings }
     }
 
-    /// What each check found, in the order of the checks.
+    /// The findings, in the order of the checks.
     #[must_use]
     pub fn findings(&self) -> &[Finding] {
         &self.findings
@@ -63,7 +63,7 @@ impl Finding {
         Self { level: Level::Fail, code, found: found.into(), advice: Some(advice.into()) }
     }
 
-    /// Says of which server it was found.
+    /// Adds the name of the server.
     pub(super) fn of(self, server: &Address) -> Self {
         Self { found: format!("{server}: {}", self.found).into(), ..self }
     }
@@ -74,13 +74,13 @@ impl Finding {
         self.level
     }
 
-    /// What was checked. Stays the same in every version.
+    /// The code of the check. Stays the same in every version.
     #[must_use]
     pub const fn code(&self) -> &'static str {
         self.code
     }
 
-    /// What was found, and of which server.
+    /// The finding, with the server's name.
     #[must_use]
     pub fn found(&self) -> &str {
         &self.found
@@ -105,7 +105,7 @@ impl Level {
     }
 }
 
-/// A line for people: `warn  persistence  127.0.0.1:6379: ...`, and what to do on a second one.
+/// A line for people: `warn  persistence  127.0.0.1:6379: ...`, and a second line with advice.
 impl fmt::Display for Finding {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}  {:<12} {}", self.level.name(), self.code, self.found)?;

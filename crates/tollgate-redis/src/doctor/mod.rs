@@ -1,11 +1,11 @@
-//! What is wrong with a store, found by asking it, in at most ten seconds.
+//! The doctor: examines a store in at most ten seconds.
 //!
 //! ```text
 //! connect ──▶ server: version, eviction, persistence, cluster, clock, round trips, rights   of each server that counts
 //!         ──▶ counters: expiry of those that are there, and whether many at once are exact  of the store as a whole
 //! ```
 //!
-//! It changes nothing but a counter of its own, which it removes.
+//! It changes only a counter of its own, which it removes.
 
 pub(crate) mod advice;
 mod counters;
@@ -26,20 +26,20 @@ use crate::time::{Instant, instant};
 use crate::trouble::Trouble;
 use crate::{RedisStoreBuilder, SettingsError};
 
-/// For everything together; what is left of the ten seconds is for the process to start and end.
+/// The time for everything; the rest of the ten seconds is for the process to start and end.
 const TIME_LIMIT: Duration = Duration::from_millis(9_500);
 
-/// To reach the servers. One that needs longer is away for a service too.
+/// The time to reach the servers. One that needs longer is down for a service too.
 const CONNECT_LIMIT: Duration = Duration::from_secs(3);
 
-/// To look at them after that. What is left is for the charges.
+/// The time to examine them after that. The rest is for the charges.
 const EXAMINE_LIMIT: Duration = Duration::from_secs(4);
 
 /// For one question.
 const ANSWER_LIMIT: Duration = Duration::from_secs(1);
 
 impl RedisStoreBuilder {
-    /// Looks at the store, and says what is wrong with it, in at most ten seconds.
+    /// Examines the store in at most ten seconds.
     ///
     /// | code | fails or warns if |
     /// |---|---|
@@ -56,7 +56,7 @@ impl RedisStoreBuilder {
     ///
     /// # Errors
     ///
-    /// If the settings contradict each other, or certificates are unfit.
+    /// If settings contradict each other, or certificates are invalid.
     ///
     /// # Panics
     ///
@@ -72,7 +72,7 @@ impl RedisStoreBuilder {
         let connected_by = instant() + CONNECT_LIMIT;
         match store.topology().primaries(connected_by).await {
             Ok(nodes) => {
-                // Side by side: a cluster of many servers, or of slow ones, has no more time than a single one.
+                // Concurrently, because a Cluster with many or slow servers has no more time than a single one.
                 let look = |node| tokio::spawn(look_at(node, timeout, Arc::clone(&names), connected_by));
                 let looked_at: Vec<_> = nodes.into_iter().map(look).collect();
                 for server in looked_at {
@@ -93,7 +93,7 @@ impl RedisStoreBuilder {
     }
 }
 
-/// What there is to say of one server.
+/// Examines one server.
 async fn look_at(
     node: Arc<Node>,
     timeout: Duration,
@@ -128,7 +128,7 @@ async fn ping(node: &Node) -> Result<(), Trouble> {
     }
 }
 
-/// What a server answers, or why it does not, for people.
+/// Returns a server's answer, or a readable reason why there is none.
 async fn ask<T: FromRedisValue>(node: &Node, question: &Cmd) -> Result<T, String> {
     let answer = node.ask(question, instant() + ANSWER_LIMIT).await.map_err(|trouble| trouble.to_string())?;
     let value = answer.extract_error().map_err(|error| error.to_string())?;

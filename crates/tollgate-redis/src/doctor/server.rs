@@ -1,4 +1,4 @@
-//! What one server says of itself, and how fast it does.
+//! Checks of one server: its own information, and how fast it answers.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -11,25 +11,25 @@ use super::{Finding, advice, ask};
 use crate::node::Node;
 use crate::time::instant;
 
-/// Windows are cut by the server's clock: further off, people see their limits reset at the wrong time.
+/// Windows follow the server's clock. If it differs by more, limits reset at visibly wrong times.
 const MOST_OFFSET: i64 = 250;
 
 /// Round trips measured: enough for the second slowest to be the 99th percentile.
 const ROUND_TRIPS: usize = 200;
 
-/// What counting takes, and this examination. What counting takes is tried whenever a connection is set up, in
+/// Rights for counting and for the doctor. What counting takes is tried whenever a connection is set up, in
 /// `rights.rs`.
 pub(super) const RIGHTS: &str = "+evalsha +script|load +time +get +mget +set +incrby +pexpiretime +pttl +pexpireat +del +ping +hello +info";
 
-/// What it takes besides, not everywhere.
+/// Rights that only some setups need.
 pub(super) const MORE_RIGHTS: &str =
     "a database other than 0 takes +select too, a Cluster +cluster|slots +asking";
 
-/// For commands that the server does not have, whatever its users may do.
+/// Advice for commands that the server does not have.
 const RENAMED: &str =
     "give the commands their names back: `rename-command` in the server's configuration takes them away";
 
-/// What `INFO` says, field by field.
+/// The fields of `INFO`.
 struct Info(HashMap<String, String>);
 
 pub(super) async fn examine(node: &Node, timeout: Duration, prefix: &str, findings: &mut Vec<Finding>) {
@@ -68,7 +68,7 @@ impl Info {
     }
 }
 
-/// One that is too old is not even connected to.
+/// A server that is too old gets no connection.
 fn version(info: &Info) -> Finding {
     match (info.text("valkey_version"), info.text("redis_version")) {
         ("", "") => Finding::warn(
@@ -170,7 +170,7 @@ async fn clock(node: &Node) -> Finding {
     }
 }
 
-/// Of a server that answers, and too slowly to be looked at whole.
+/// For a server that is too slow to be examined completely.
 pub(super) fn too_slow() -> Finding {
     Finding::fail("round-trip", "it answers too slowly to be asked everything in time", NEARER)
 }
@@ -210,7 +210,7 @@ async fn round_trip(node: &Node, timeout: Duration) -> Finding {
     }
 }
 
-/// What the script calls, and what it takes to call the script.
+/// The commands of the script, and those that call it.
 async fn rights(node: &Node, prefix: &str) -> Finding {
     let key = format!("{prefix}doctor:1m:{{doctor}}");
     let user = match ask::<String>(node, &cmd("ACL").arg("WHOAMI").to_owned()).await {
@@ -230,7 +230,7 @@ async fn rights(node: &Node, prefix: &str) -> Finding {
         &["PEXPIREAT", &key, "1"],
         &["DEL", &key],
     ];
-    // For keys of a slot that is on its way.
+    // For keys of a slot that is moving.
     let asking: Option<&[&str]> = node.is_in_cluster().then_some(&["ASKING"]);
     let (mut missing, mut unknown): (Vec<&str>, Vec<&str>) = Default::default();
     for command in commands.into_iter().chain(asking) {
@@ -254,8 +254,8 @@ async fn rights(node: &Node, prefix: &str) -> Finding {
     }
 }
 
-/// What can be told of rights that cannot be asked for. The script takes a GET that is refused for one of a key that holds no
-/// count, so it is tried here.
+/// Checks rights that cannot be queried. The script treats a refused GET like a key without a count, so this tries GET
+/// directly.
 async fn unknown_rights(node: &Node, key: &str, whose: &str) -> Finding {
     match ask::<Value>(node, &cmd("GET").arg(key).to_owned()).await {
         Ok(_) => {

@@ -1,12 +1,12 @@
-//! What can be wrong with a layout, or with windows for it.
+//! Errors of layouts, and of windows for them.
 
 use thiserror::Error;
 
-/// What is wrong with a template of keys, or with windows that are to be in them. Whoever wrote either can mend it.
+/// An invalid template of keys, or windows that do not fit one. The fault of their author.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum LayoutError {
-    /// A brace opens no name, closes none, or a name is none.
+    /// A brace is unmatched, or a name is invalid.
     #[error(
         "layout of keys, column {column}: expected a name in braces; braces themselves are {{{{ and }}}}"
     )]
@@ -14,36 +14,36 @@ pub enum LayoutError {
         /// Where, in bytes, from 1.
         column: usize,
     },
-    /// A name stands twice.
-    #[error("layout of keys, column {column}: this name stands twice")]
+    /// A name occurs twice.
+    #[error("layout of keys, column {column}: this name occurs twice")]
     Twice {
         /// Where, in bytes, from 1.
         column: usize,
     },
-    /// There is nothing between two names, so nobody could tell where one ends.
+    /// There is no text between two names, so the end of the first is ambiguous.
     #[error("layout of keys, column {column}: there has to be text between two names")]
     Unseparated {
         /// Where, in bytes, from 1.
         column: usize,
     },
-    /// There is a digit beside a number, so nobody could tell where it ends.
-    #[error("layout of keys, column {column}: there is a digit beside the window")]
+    /// There is a digit next to a number, so the number's end is ambiguous.
+    #[error("layout of keys, column {column}: there is a digit next to the window")]
     DigitBesideWindow {
         /// Where, in bytes, from 1.
         column: usize,
     },
-    /// Keys would not be told from those of others.
+    /// Keys could be confused with those of other programs.
     #[error("layout of keys: it has to begin with text, or with {{prefix}}")]
     NoHead,
-    /// Nobody would be counted.
-    #[error("layout of keys: it has to name who is counted, as {{key}} or a name of your own")]
+    /// No value identifies the client.
+    #[error("layout of keys: it has to name the client, by {{key}} or a name of your own")]
     NoValue,
-    /// All windows would be one.
+    /// All windows would share one counter.
     #[error(
         "layout of keys: it has to name the window, as {{window}}, {{window_start}} or {{window_start_ms}}"
     )]
     NoWindow,
-    /// The windows start elsewhere than at multiples of their length since the epoch.
+    /// The windows do not start at multiples of their length since the epoch.
     #[error("only windows that are aligned to the epoch can be in the layout of keys")]
     NotAligned,
     /// The windows could be over before a key has reached the server.

@@ -1,7 +1,6 @@
-//! Keys as another system writes them, so that both count together: the template, and what it may be.
+//! Layouts: keys as another system writes them, so that both share counters.
 //!
-//! How a template is read is in `text`, what is wrong with one in `error`, and how it becomes the name of a counter
-//! in [`keys`](crate::keys).
+//! `text` parses templates, `error` has their errors, and [`keys`](crate::keys) makes names of counters from them.
 
 mod error;
 mod name;
@@ -15,9 +14,9 @@ use tollgate::{Anchor, PolicyQuota, Quota, Timestamp, WindowLength};
 pub use self::error::LayoutError;
 pub(crate) use self::name::{Naming, Text, values};
 
-/// How the keys of counters are written, where another system counts on the same server.
+/// The format of counters' keys, for sharing them with another system on the same server.
 ///
-/// A template of text and of names in braces:
+/// It is a template of text and names in braces:
 ///
 /// | name | stands for |
 /// |---|---|
@@ -34,31 +33,31 @@ pub(crate) use self::name::{Naming, Text, values};
 ///
 /// # Values
 ///
-/// The last of all values is written as it is. In every other, the byte with which the template goes on behind it,
-/// and `%`, are written as `%` and two hexadecimal digits; or the request is refused, as
-/// [`separators`](Self::separators) says. So different values never make the same key. Where the template has braces
-/// of its own, and on a Cluster, where they would choose the slot, those in values are treated likewise.
+/// The last value is written unchanged. In every other value, `%` and the byte that follows the value in the template
+/// are written as `%` and two hexadecimal digits, or the request is refused: see [`separators`](Self::separators). So
+/// different values never make the same key. Braces in values are treated in the same way if the template has braces of
+/// its own, and on a Cluster, where they would choose the slot.
 ///
-/// Texts, numbers and addresses are written as they are read, and a layout does not tell them apart: the number 7 and
-/// the text `7` count together, as they do in the system that it is shared with. Bytes have no text: such a key
-/// fails with [`StoreError::Uncountable`](tollgate::StoreError::Uncountable), and so does one that has more or
-/// fewer values than the template has names for.
+/// Texts, numbers and addresses are written as text, without their kind: the number 7 and the text `7` share a counter,
+/// as in the other system. Bytes have no text, so such a key fails with
+/// [`StoreError::Uncountable`](tollgate::StoreError::Uncountable), and so does one with more or fewer values than the
+/// template has names.
 ///
 /// # What counts together
 ///
-/// What a template does not name does not tell counters apart. Without `{policy}`, policies count together whose
-/// windows are equally long and whose keys have the same values. Without `{window}` or `{windows}`, so do windows of
-/// several lengths whenever they start at the same instant. Two of them in one request are refused, so quotas that are
-/// charged together have to be [told apart](Self::tells_apart).
+/// Counters are separate only by what the template names. Without `{policy}`, policies with windows of the same length
+/// and the same key values share a counter. Without `{window}` or `{windows}`, so do windows of different lengths
+/// whenever they start at the same instant. Two such quotas in one request are refused, so quotas that are charged
+/// together have to be [told apart](Self::tells_apart).
 ///
 /// # Windows
 ///
-/// The window is in the key, so this process names the one that it holds to be open, and the script refuses if it is
-/// not, by the server's clock; then it is named anew. Only windows that are aligned to the epoch can be counted, of
-/// 100 ms or more, and in whole seconds for `{window_start}`: see [`validate`](Self::validate).
+/// The key contains the window. So this process names the window that it believes to be open, and the script refuses it
+/// if it is not open by the server's clock; then the process retries with another. Windows must be aligned to the
+/// epoch, of 100 ms or more, and of whole seconds for `{window_start}`: see [`validate`](Self::validate).
 ///
-/// When a key expires says nothing then, and others may let it expire later. One that would expire less than a second
-/// after its window, or never, is made to expire a second after it.
+/// The other system may choose a later expiry, so the expiry does not tell the window. A key that would expire less
+/// than a second after its window, or never, gets an expiry of a second after it.
 ///
 /// # Consistency
 ///
@@ -91,7 +90,7 @@ pub struct KeyLayout {
     separators: Separators,
 }
 
-/// What becomes of a value that holds what separates it from the next.
+/// How to treat a value that contains its separator.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 #[non_exhaustive]
 pub enum Separators {
@@ -116,7 +115,7 @@ enum Piece {
     Window(Form),
 }
 
-/// How a window is written.
+/// The format of a window.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Form {
     Index,
@@ -124,13 +123,13 @@ enum Form {
     StartMillis,
 }
 
-/// A window that is shorter could be over before its key has reached the server.
+/// A shorter window could be over before its key has reached the server.
 const SHORTEST: Duration = Duration::from_millis(100);
 
-/// 2020-01-01. Where a server's clock says an earlier time, it is wrong.
+/// 2020-01-01. A server's clock with an earlier time is wrong.
 const EARLIEST: Timestamp = Timestamp::from_unix_millis(1_577_836_800_000);
 
-/// How many of its windows a key lives at most, also where another system says how long.
+/// The most windows that a key lives, even if another system sets its expiry.
 const LIFE: u128 = 4;
 
 const fn text(text: &'static str) -> Piece {
@@ -179,7 +178,7 @@ impl KeyLayout {
         Self { pieces: Cow::Borrowed(pieces), separators: Separators::Escape }
     }
 
-    /// What becomes of values that hold a separator; they are escaped unless said otherwise.
+    /// Sets how to treat values that contain a separator. By default they are escaped.
     #[must_use]
     pub fn separators(self, separators: Separators) -> Self {
         Self { separators, ..self }

@@ -1,4 +1,4 @@
-//! From a layout, a counter and a window to the key of the counter.
+//! Makes the key of a counter from a layout and a window.
 
 use std::io::Write;
 use std::net::{Ipv4Addr, Ipv6Addr};
@@ -18,7 +18,7 @@ pub(crate) struct Naming {
     slots: Slots,
 }
 
-/// Where on a Cluster the counters of one key lie.
+/// The slots of one key's counters on a Cluster.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Slots {
     /// All of them in one.
@@ -53,8 +53,8 @@ impl Naming {
         Self { layout, prefix: prefix.into(), reserved, slots }
     }
 
-    /// The same for a Cluster, where braces in a value would choose the slot: whoever chooses values could send all of
-    /// them to one server.
+    /// The same for a Cluster. There, braces in a value would choose the slot, so clients that choose values could
+    /// overload one server.
     pub(crate) fn on_cluster(self) -> Self {
         Self { reserved: self.layout.reserved(Braces::Escaped), ..self }
     }
@@ -72,7 +72,7 @@ impl Naming {
         head
     }
 
-    /// Whether on a Cluster all counters of one key lie in one slot, now and later.
+    /// Whether all counters of one key are always in one slot of a Cluster.
     pub(crate) fn has_slot_for_each_key(&self) -> bool {
         self.slots == Slots::OneEachKey
     }
@@ -90,7 +90,7 @@ impl Naming {
         }
     }
 
-    /// A key that no caller has, with as many values as this takes.
+    /// A key for probes, with as many values as the layout needs.
     pub(crate) fn probe(&self, number: u64) -> Key<'static> {
         let probe = format!("tollgate-probe-{number}");
         Key::parts(std::iter::repeat_n(probe.as_str(), self.layout.values()))
@@ -145,7 +145,7 @@ impl Naming {
             } else if self.layout.separators == Separators::Escape {
                 let _ = write!(name, "%{byte:02X}");
             } else if *byte == b'%' {
-                // It separates nothing, and nothing is escaped.
+                // The last value has no separator, so nothing is escaped.
                 name.push(*byte);
             } else {
                 return Err(SEPARATOR);
@@ -165,7 +165,7 @@ impl KeyLayout {
         self.has_tag_of_key() && !prefix.contains(['{', '}'])
     }
 
-    /// The bytes that each value may not have as they are, or nobody could tell where it ends.
+    /// The bytes that must be escaped in each value, so that its end is unambiguous.
     fn reserved(&self, braces: Braces) -> Box<[Box<[u8]>]> {
         let is_value = |piece: &Piece| matches!(piece, Piece::Policy | Piece::Windows | Piece::Value(_));
         let is_brace = |text: &str| text.contains(['{', '}']);
@@ -270,7 +270,7 @@ mod tests {
         name(template.parse().unwrap(), quota, key).unwrap()
     }
 
-    /// Clients that choose their names could all be counted in one slot, and by one server.
+    /// Clients that choose their names could all be counted in one slot, by one server.
     #[test]
     fn no_value_chooses_its_slot() {
         let naming = Naming::new("limit:{user}:{window}".parse().unwrap(), "p").on_cluster();

@@ -1,9 +1,9 @@
-//! Where one server listens.
+//! The address of a server.
 
 use std::fmt;
 use std::path::Path;
 
-/// Where one server listens.
+/// The address of a server.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) enum Address {
     /// A name or an IP address, without brackets, and a port.

@@ -1,4 +1,4 @@
-//! When a server that does not answer is left alone.
+//! The circuit breaker for silent servers.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
@@ -6,12 +6,12 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// Tells a server that is silent from one that lost a single call or is too slow: no reply whatever over a connection
-/// for a while, although there were calls.
+/// Distinguishes a silent server from one that lost a single call or is too slow: silent means no reply at all over a
+/// connection for a while, in spite of calls.
 ///
-/// It only watches. What follows from silence is up to the [`Node`](super::Node).
+/// It only observes; the [`Node`](super::Node) reacts.
 pub(super) struct Breaker {
-    /// How long a silence has to be.
+    /// The length of a silence.
     patience: Duration,
     origin: Instant,
     /// When the first call was sent that has gone unanswered since the last reply, in nanoseconds since `origin`;
@@ -21,7 +21,7 @@ pub(super) struct Breaker {
     last_reply: AtomicU64,
     /// Whether the last reply came after its deadline.
     is_late: AtomicBool,
-    /// Replies for which nobody waited any more, of the whole store.
+    /// Replies of the whole store that came after their deadline.
     late_replies: Arc<AtomicU64>,
 }
 
@@ -41,10 +41,10 @@ impl Breaker {
         }
     }
 
-    /// Replies came, and nobody waited any more for so many of them.
+    /// Records replies, of which so many came after their deadline.
     pub(super) fn answered(&self, now: Instant, late: u64) {
         self.last_reply.store(self.nanos(now), Relaxed);
-        // Nearly always there is nothing to change, and what is only read stays in every core's cache.
+        // The value rarely changes, and a line that is only read stays in every core's cache.
         if self.silent_since.load(Relaxed) != ANSWERED {
             self.silent_since.store(ANSWERED, Relaxed);
         }
@@ -56,12 +56,13 @@ impl Breaker {
         }
     }
 
-    /// Whether the last reply came, and too late: the server is too slow, and not away.
+    /// Whether the last reply came too late: the server is too slow, but not down.
     pub(super) fn is_late(&self) -> bool {
         self.is_late.load(Relaxed)
     }
 
-    /// The call sent at `sent` got no reply until `now`; says whether the server has been silent for too long.
+    /// Records that the call sent at `sent` got no reply until `now`. Returns whether the server has been silent for
+    /// too long.
     pub(super) fn unanswered(&self, sent: Instant, now: Instant) -> bool {
         // What was sent before the last reply is no sign of silence before it.
         let sent = self.nanos(sent).max(self.last_reply.load(Relaxed));
@@ -69,14 +70,14 @@ impl Breaker {
         u128::from(self.nanos(now).saturating_sub(since)) >= self.patience.as_nanos()
     }
 
-    /// Another connection to the server, over which all calls went, has been silent for too long. Until there is a
-    /// reply over this one, the next call in vain is enough.
+    /// Records that the connection in use was silent for too long. Until this one has a reply, a single unanswered call
+    /// is enough.
     pub(super) fn doubt(&self) {
         self.silent_since.store(0, Relaxed);
     }
 
     fn nanos(&self, at: Instant) -> u64 {
-        // 584 years fit.
+        // Enough for 584 years.
         u64::try_from(at.saturating_duration_since(self.origin).as_nanos()).unwrap_or(ANSWERED - 1)
     }
 }

@@ -1,4 +1,4 @@
-//! Setting up one connection: a stream, then login, database, script, and whether this is a server to count on.
+//! Connecting: the stream, login, database and script, and a check that the server can count.
 
 use std::io;
 use std::pin::pin;
@@ -24,18 +24,18 @@ use crate::time::instant;
 use crate::trouble::{Flavor, Trouble, Unconnected};
 use crate::url::Place;
 
-/// What a server is to us, which decides over login, script and what it has to be.
+/// The role of a server, which decides its login, script and checks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Peer {
-    /// It keeps counters: it gets the script, and must be fit to count.
+    /// It keeps counters: it gets the script, and must be able to count.
     Store,
-    /// It is asked who else there is in its cluster.
+    /// It tells the members of its cluster.
     Member,
-    /// It is asked for the primary.
+    /// It is a Sentinel that names the primary.
     Sentinel,
 }
 
-/// Connects within the time that is allowed for it.
+/// Connects within its time limit.
 pub(super) async fn connect(
     address: &Address,
     peer: Peer,
@@ -140,14 +140,14 @@ fn only(answers: Vec<Value>, asked: &Address, doing: &'static str) -> Result<Val
 async fn tcp(host: &str, port: u16, checked: &Checked) -> Result<TcpStream, Unconnected> {
     let stream = dial(host, port, &checked.look_ups, checked.settings.connect_timeout).await?;
     stream.set_nodelay(true)?;
-    // A connection that a firewall has forgotten is noticed before a call is lost on it.
+    // Keepalive detects a connection that a firewall has dropped before a call is lost on it.
     let keepalive =
         TcpKeepalive::new().with_time(Duration::from_secs(15)).with_interval(Duration::from_secs(5));
     SockRef::from(&stream).set_tcp_keepalive(&keepalive)?;
     Ok(stream)
 }
 
-/// All of it is ours, because a client's own gives no version and no typed errors.
+/// Our own code, because the client library's login returns no version and no typed errors.
 async fn login(
     stream: impl Stream + 'static,
     address: &Address,
@@ -159,7 +159,7 @@ async fn login(
     let (connection, pump) = Connection::new(stream, breaker);
     let mut link = Opening { connection, pump, address };
 
-    // Alone and first: who does not greet as it should is sent nothing else.
+    // Alone and first: a server that does not greet correctly gets nothing else.
     let greeting = link.ask(hello, "log in").await?;
     Greeting::read(greeting)?.check(peer, &checked.settings.url.place)?;
     if peer == Peer::Store {
@@ -191,7 +191,7 @@ impl Opening<'_> {
     }
 }
 
-/// `HELLO` rather than `AUTH`, because its reply says what the server is, and every user may send it.
+/// `HELLO` and not `AUTH`, because its reply identifies the server, and every user may send it.
 fn hello(peer: Peer, checked: &Checked, known: &Known) -> Cmd {
     let mut hello = cmd("HELLO");
     hello.arg(2);
@@ -209,7 +209,7 @@ fn hello(peer: Peer, checked: &Checked, known: &Known) -> Cmd {
 
 const NONSENSE: Unconnected = Unconnected::Unfit("what listens there does not answer as Redis or Valkey do");
 
-/// What a server says of itself.
+/// A server's description of itself.
 #[derive(Debug, PartialEq)]
 struct Greeting {
     flavor: Flavor,
@@ -248,7 +248,7 @@ impl Greeting {
                 Some("sentinel") => Mode::Sentinel,
                 _ => return Err(NONSENSE),
             },
-            // A sentinel says nothing of it.
+            // A Sentinel does not say.
             is_primary: value(b"role").is_none_or(|role| role == "master"),
         })
     }
@@ -285,7 +285,7 @@ fn text(value: &Value) -> Option<&[u8]> {
     }
 }
 
-/// The library for TLS hides its errors in those of the system.
+/// The TLS library wraps its errors in system errors.
 fn of_tls(error: io::Error) -> Unconnected {
     let inner = error.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>());
     inner.cloned().map_or_else(|| error.into(), Unconnected::Tls)

@@ -1,8 +1,8 @@
-//! One connection that many calls share: whoever sends also writes, and one task reads.
+//! A connection that many calls share: senders write, and one task reads.
 //!
-//! Replies come in the order of the calls. So each call has a place in a queue, and keeps it although its caller may
-//! have gone away: then its reply is dropped. Whatever else comes closes the connection, for nobody could tell any
-//! more which reply is whose.
+//! Replies come in the order of the calls. So each call has a place in a queue and keeps it even if its caller goes
+//! away; then its reply is dropped. Unexpected data closes the connection, because replies could no longer be matched
+//! to calls.
 
 use std::collections::VecDeque;
 use std::future::{Future, poll_fn};
@@ -22,28 +22,28 @@ use crate::lane::Apart;
 use crate::time::instant;
 use crate::trouble::{Trouble, Unconnected};
 
-/// How much is read in one go: the replies to a few batches.
+/// How much is read at once: the replies to a few batches.
 const READ: usize = 16 * 1024;
 
-/// How much room is kept for what is written next: that of a few batches.
+/// How much buffer is kept for the next writes: that of a few batches.
 const KEPT: usize = 64 * 1024;
 
-/// What calls are sent over. Clones share it.
+/// The sending side of a connection. Clones share it.
 #[derive(Clone)]
 pub(super) struct Connection {
     wire: Arc<Mutex<Wire>>,
     breaker: Arc<Breaker>,
 }
 
-/// What has to be polled for replies to come. Once it ends, the connection has broken, and all who waited have been
-/// told. Dropping it breaks the connection.
+/// The reading side, which must be polled for replies. When it ends, the connection has broken, and all waiting callers
+/// have an error. Dropping it closes the connection.
 pub(super) struct Pump(Arc<Mutex<Wire>>);
 
-/// Where the replies to calls that were sent together are awaited, one after another; be they errors of the server.
-/// Dropping it drops the replies that are still to come.
+/// The replies to calls that were sent together, in order, including errors of the server. Dropping it drops the
+/// replies that are still to come.
 pub(super) struct Replies(Arc<Mutex<Inbox>>);
 
-/// What a connection is made over.
+/// A stream under a connection.
 pub(super) trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
 
 impl<S: AsyncRead + AsyncWrite + Send + Unpin> Stream for S {}
@@ -51,15 +51,15 @@ impl<S: AsyncRead + AsyncWrite + Send + Unpin> Stream for S {}
 struct Wire {
     /// `None` once it is over.
     stream: Option<Box<dyn Stream>>,
-    /// What the system has not taken yet.
+    /// Bytes that the system has not accepted yet.
     unwritten: Vec<u8>,
     /// Whether a stream that keeps what it was given has to be told to let go of it.
     is_unflushed: bool,
     /// How many bytes the stream was given.
     written: u64,
-    /// What came, as far as it is no whole reply.
+    /// Received bytes that are not a whole reply yet.
     unread: Vec<u8>,
-    /// Who waits, in the order of the replies.
+    /// The waiting callers, in the order of the replies.
     waiting: VecDeque<Waiting>,
     /// The pump's.
     waker: Waker,
@@ -67,7 +67,7 @@ struct Wire {
 }
 
 struct Waiting {
-    /// `None` if nobody wants the reply.
+    /// `None` if the reply is ignored.
     inbox: Option<Arc<Mutex<Inbox>>>,
     /// Bytes that were written before the call.
     from: u64,
@@ -78,14 +78,14 @@ struct Waiting {
 struct Inbox {
     replies: VecDeque<Result<Value, Trouble>>,
     waker: Option<Waker>,
-    /// Whether nobody waits any more.
+    /// Whether no caller waits.
     is_given_up: bool,
     /// Counters that are under way until the last call that replies here is answered.
     held: Option<Arc<Apart>>,
 }
 
 impl Connection {
-    /// One whose replies the breaker is told of.
+    /// Makes a connection that reports replies to the breaker.
     pub(super) fn new(stream: impl Stream + 'static, breaker: Breaker) -> (Self, Pump) {
         let breaker = Arc::new(breaker);
         let wire = Arc::new(Mutex::new(Wire {
@@ -106,7 +106,7 @@ impl Connection {
         &self.breaker
     }
 
-    /// Sends calls at once, and gives where their replies are awaited.
+    /// Sends calls at once, and returns their replies to await.
     ///
     /// # Errors
     ///
@@ -123,7 +123,7 @@ impl Connection {
             from: before + start as u64,
         }));
         wire.unwritten.extend_from_slice(calls.bytes());
-        // Nobody is woken when there is room for more: the pump goes on with what is left, and asks to be woken.
+        // The pump writes the rest and registers for the wake-up.
         match wire.write(&mut Context::from_waker(Waker::noop())) {
             Ok(()) if wire.unwritten.is_empty() && !wire.is_unflushed => {}
             Ok(()) => wire.waker.wake_by_ref(),
@@ -134,7 +134,7 @@ impl Connection {
 }
 
 impl Replies {
-    /// The next reply. Every call has one, be it that the connection has broken.
+    /// Returns the next reply. Every call gets one, even if it says that the connection has broken.
     ///
     /// # Cancel safety
     ///
@@ -173,7 +173,7 @@ impl Drop for Replies {
 }
 
 impl Waiting {
-    /// Hands the reply to whoever waits for it. Whether somebody did, and does no more.
+    /// Passes the reply to its caller. Returns whether the caller has given up.
     fn answer(self, reply: Result<Value, Trouble>) -> bool {
         let Some(inbox) = self.inbox else { return false };
         let mut inbox = lock(&inbox);
@@ -194,7 +194,7 @@ impl Future for Pump {
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
         let mut wire = lock(&self.0);
         wire.waker.clone_from(context.waker());
-        // Both ways each time: a server that waits for us to read would else keep us from writing for ever.
+        // Reads and writes each time; otherwise a server that waits for us to read would block our writes for ever.
         if wire.write(context).is_err() {
             wire.close(&Trouble::Cut);
         }
@@ -211,7 +211,7 @@ impl Drop for Pump {
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    // Nothing that panics leaves it half changed.
+    // A panic never leaves it half changed.
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -223,7 +223,7 @@ impl Wire {
             let Poll::Ready(written) = Pin::new(&mut *stream).poll_write(context, &self.unwritten) else {
                 break;
             };
-            // What has failed may have been sent in part, as TLS sends it.
+            // A failed write may have been sent in part, as with TLS.
             let count = *written.as_ref().unwrap_or(&self.unwritten.len());
             self.written += count as u64;
             self.unwritten.drain(..count);
@@ -232,7 +232,7 @@ impl Wire {
                 return Err(io::ErrorKind::WriteZero.into());
             }
         }
-        // What has piled up while the server did not read may be megabytes.
+        // After a pause of the server, the buffer may have megabytes.
         self.unwritten.shrink_to(KEPT);
         if self.is_unflushed {
             self.is_unflushed = Pin::new(stream).poll_flush(context)?.is_pending();
@@ -240,7 +240,7 @@ impl Wire {
         Ok(())
     }
 
-    /// Reads and hands out replies for as long as there are any; gives why there will be no more.
+    /// Reads and hands out replies while there are any. Returns why there will be no more.
     fn read(&mut self, context: &mut Context<'_>) -> Poll<Trouble> {
         let mut space = [const { MaybeUninit::uninit() }; READ];
         while let Some(stream) = &mut self.stream {
@@ -257,7 +257,7 @@ impl Wire {
         Poll::Ready(Trouble::Cut)
     }
 
-    /// Hands out all whole replies; `None` if what came is no reply, or nobody asked.
+    /// Hands out all whole replies; `None` if the data is not a reply, or no call waits for it.
     fn hand_out(&mut self) -> Option<()> {
         let (mut end, mut late) = (0, 0);
         while let Some(bytes) = self.unread.get(end..)
@@ -274,7 +274,8 @@ impl Wire {
         Some(())
     }
 
-    /// Ends it, and tells all who wait: why, or if nothing of a call was written, that it was not sent.
+    /// Ends the connection. All waiting callers get the reason, or, if nothing of their call was written, that it was
+    /// not sent.
     fn close(&mut self, trouble: &Trouble) {
         self.stream = None;
         for waiting in mem::take(&mut self.waiting) {

@@ -1,4 +1,4 @@
-//! A TCP connection to a host: its name is looked up, and its addresses are tried.
+//! TCP connections: looks up a host and tries its addresses.
 
 use std::collections::HashMap;
 use std::net::{IpAddr, SocketAddr};
@@ -12,17 +12,17 @@ use tokio::time::timeout;
 
 use crate::trouble::Unconnected;
 
-/// Names that are being looked up.
+/// The name lookups in progress.
 ///
-/// The system's look-up occupies a thread until it ends by itself, which can take far longer than anybody waits for a
-/// connection. So there is one at a time for each name, and whoever comes meanwhile waits for the same answer.
+/// The system's lookup occupies a thread until it ends, which can take far longer than a connection may. So there is at
+/// most one for each name, and further callers wait for the same answer.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct LookUps(Arc<Mutex<HashMap<Box<str>, Answer>>>);
 
 /// The addresses of a name, once they are known; none if the name is not.
 type Answer = watch::Receiver<Option<Vec<SocketAddr>>>;
 
-/// Connects to whichever address of the host answers first. All are tried within this time.
+/// Connects to the address of the host that answers first. All are tried within this time.
 pub(super) async fn dial(
     host: &str,
     port: u16,
@@ -35,8 +35,8 @@ pub(super) async fn dial(
     first_to_answer(addresses, limit / count.saturating_add(1)).await
 }
 
-/// Tries one address after another: the next when one has failed, or has not answered for so long. Those that may
-/// still answer are waited for, so that one that is silent does not keep the others from being reached.
+/// Tries one address after another: the next one starts when one has failed or has not answered for some time. Slow
+/// attempts continue, so one silent address does not block the others.
 async fn first_to_answer(addresses: Vec<SocketAddr>, patience: Duration) -> Result<TcpStream, Unconnected> {
     let (mut addresses, mut attempts) = (addresses.into_iter(), JoinSet::new());
     let mut trouble = Unconnected::UnknownHost;
@@ -47,7 +47,7 @@ async fn first_to_answer(addresses: Vec<SocketAddr>, patience: Duration) -> Resu
         match timeout(patience, attempts.join_next()).await {
             Ok(Some(Ok(Ok(stream)))) => return Ok(stream),
             Ok(Some(Ok(Err(error)))) => trouble = error.into(),
-            // None is under way any more, and none is left.
+            // No attempt is in progress, and no address is left.
             Ok(None) => return Err(trouble),
             // One was dropped with the runtime, or none has answered yet.
             Ok(Some(Err(_))) | Err(_) => {}
@@ -85,7 +85,7 @@ impl LookUps {
     }
 
     fn names(&self) -> MutexGuard<'_, HashMap<Box<str>, Answer>> {
-        // Nothing panics while it is held.
+        // Nothing panics under this lock.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

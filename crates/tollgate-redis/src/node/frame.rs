@@ -1,4 +1,4 @@
-//! Where a reply ends, so that only whole ones are read.
+//! Finds the end of a reply, so that only whole ones are parsed.
 //!
 //! Of [RESP](https://redis.io/docs/latest/develop/reference/protocol-spec/) its second version, which is what a
 //! server speaks until it is told otherwise, and we never tell it.
@@ -7,11 +7,11 @@
 /// Cluster: some megabytes, if each lies elsewhere than the one before it.
 const LARGEST: usize = 16 << 20;
 
-/// What no server says, or what is too long.
+/// Not a reply, or one that is too long.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Nonsense;
 
-/// How many bytes the first reply has, or `None` if not all of it is there.
+/// Returns the length of the first reply; `None` if it is incomplete.
 pub(super) fn length(bytes: &[u8]) -> Result<Option<usize>, Nonsense> {
     let (mut end, mut parts) = (0, 1_usize);
     while parts > 0 {
@@ -101,7 +101,7 @@ mod tests {
         }
     }
 
-    /// Else whoever answers could fill our memory.
+    /// Otherwise a malicious server could fill our memory.
     #[test]
     fn what_is_too_long_is_refused_before_it_is_there() {
         assert_eq!(length(format!("${LARGEST}\r\n").as_bytes()), Err(Nonsense));

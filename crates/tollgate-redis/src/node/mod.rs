@@ -1,9 +1,8 @@
-//! One server: a few connections to it, kept up in the background, and the lane of requests that wait for it.
+//! A server: a few connections, which are maintained in the background, and its lane of requests.
 //!
-//! Calls wait for a connection only while the first attempt to get one is under way. Once it has failed, they
-//! fail at once until a later attempt succeeds: there is no queue that grows while the server is away. A server
-//! that has gone silent is treated as one that is away, and its connections are set up anew; so what tells that
-//! it is back is never a caller's charge.
+//! Calls wait for a connection only while the first attempt to get one is under way. After it has failed, they fail at
+//! once until a later attempt succeeds, so no queue grows while the server is down. A silent server counts as down and
+//! its connections are replaced, so no caller's charge is ever used as a probe.
 //!
 //! It knows nothing of slots and primaries: [`topology`](crate::topology) does.
 
@@ -48,7 +47,7 @@ struct Shared {
     address: Address,
     checked: Arc<Checked>,
     links: watch::Sender<Links>,
-    /// Held by whoever connects, so that the server is tried by one at a time.
+    /// Held while connecting, so that there is one attempt at a time.
     backoff: Mutex<Backoff>,
     script: Script,
 }
@@ -56,7 +55,7 @@ struct Shared {
 /// The connections that work, and why there are none.
 struct Links {
     up: Vec<Arc<Link>>,
-    /// What became of the last attempt, if there is no connection and an attempt has failed.
+    /// The error of the last attempt, if there is no connection.
     trouble: Option<Unconnected>,
     /// Since when there are connections, or are none.
     since: Instant,
@@ -64,14 +63,14 @@ struct Links {
     was_up: bool,
 }
 
-/// One connection that works.
+/// A working connection.
 struct Link {
     connection: Connection,
-    /// Told when the connection is to be closed and another one made.
+    /// Notified when the connection should be replaced.
     renew: Notify,
 }
 
-/// Loads of the script, so that many calls that miss it load it once.
+/// Loads of the script, so that many calls without it load it once.
 struct Script {
     loading: Mutex<()>,
     /// How often it was loaded because a call missed it.
@@ -85,8 +84,8 @@ pub(crate) enum Health {
     Trying { since: Instant, trouble: Unconnected },
 }
 
-/// How often a call is made of a server that says that it does not have the script. Others may flush it again
-/// before the call comes.
+/// How often a call is repeated if the server does not have the script. Others may flush the script again before the
+/// call.
 const SCRIPT_LOADS: usize = 10;
 
 /// A connection that works, over which calls can be sent without a wait.
@@ -104,7 +103,7 @@ pub(crate) struct Exchange {
 }
 
 impl Node {
-    /// Begins to connect, and never waits.
+    /// Starts to connect, and never waits.
     ///
     /// # Panics
     ///
@@ -128,7 +127,7 @@ impl Node {
         &self.shared.address
     }
 
-    /// Whether it has some of the slots, and others have the rest.
+    /// Whether it is a member of a Cluster.
     pub(crate) fn is_in_cluster(&self) -> bool {
         self.shared.checked.settings.url.is_cluster()
     }
@@ -144,7 +143,7 @@ impl Node {
         }
     }
 
-    /// Why a call has no reply in time, if it has none.
+    /// Why a call would get no reply in time.
     pub(crate) fn lateness(&self) -> Trouble {
         let is_late = |link: &Arc<Link>| link.connection.breaker().is_late();
         if self.shared.links.borrow().up.first().is_some_and(is_late) {
@@ -202,7 +201,7 @@ impl Node {
             if answer != Err(Trouble::Refused(Refusal::NoScript)) {
                 return answer;
             }
-            // It did not run. If the script cannot be loaded in time, that is all there is to be said.
+            // The call did not run. If the script cannot be loaded in time, that is the error.
             match Box::pin(timeout_at(deadline, self.load_script(loads, deadline))).await {
                 Ok(loaded) => loaded?,
                 Err(_) => break,
@@ -211,7 +210,7 @@ impl Node {
         Err(Trouble::Refused(Refusal::NoScript))
     }
 
-    /// Asks anything else, and hands on the reply as it is, be it an error of the server.
+    /// Sends any other command and returns the reply unchanged, even an error of the server.
     pub(crate) async fn ask(&self, question: &Cmd, deadline: Instant) -> Result<Value, Trouble> {
         let mut exchange = self.send(&Calls::of(question), deadline).await?;
         match timeout_at(deadline, exchange.next_as_it_is()).await {
@@ -234,7 +233,7 @@ impl Node {
         };
         match reply {
             Ok(_) => script.loads.fetch_add(1, Relaxed),
-            // Whatever becomes of the load, the call did not run.
+            // Whether or not the load succeeds, the call did not run.
             Err(trouble)
                 if trouble.may_have_run() || matches!(trouble, Trouble::Unconnected(_) | Trouble::Late) =>
             {
@@ -294,8 +293,7 @@ impl Exchange {
         let Value::ServerError(error) = reply else { return Ok(reply) };
         let trouble = Trouble::of_reply(&error, &self.shared.address);
         if matches!(trouble, Trouble::Refused(Refusal::ReadOnly | Refusal::MasterDown)) {
-            // It is no primary any more, and would go on refusing for as long as we stay connected. Behind its name
-            // there may be another server now.
+            // It is not a primary any more and would go on refusing. Its name may now belong to another server.
             self.shared.close(&self.link, Some(Unconnected::Replica));
         }
         Err(trouble)
@@ -324,7 +322,7 @@ impl Exchange {
         self.replies.hold(counters);
     }
 
-    /// Takes note that there was no reply in time, and says why.
+    /// Records that there was no reply in time, and returns the reason.
     pub(crate) fn give_up(self) -> Trouble {
         let breaker = self.link.connection.breaker();
         let trouble = if breaker.is_late() { Trouble::TooSlow } else { Trouble::TimedOut };
@@ -337,8 +335,8 @@ impl Exchange {
 }
 
 impl Links {
-    /// The connection that calls go over: always the same, as long as it works. One carries what a server can count,
-    /// and what is used all the time is in the caches of both sides.
+    /// Returns the connection for calls: always the same while it works. One connection carries all that a server can
+    /// count, and its memory stays in the caches of both sides.
     fn first(&self) -> Result<Option<Arc<Link>>, Unconnected> {
         match self.up.first() {
             Some(link) => Ok(Some(link.clone())),
@@ -370,8 +368,7 @@ impl Shared {
         });
     }
 
-    /// Calls no longer go over this connection. If it was the last one, they fail by this trouble until there is
-    /// another, or wait for one if there is none.
+    /// Stops using this connection. If it was the last one, calls fail with this trouble until there is another.
     fn close(&self, link: &Arc<Link>, trouble: Option<Unconnected>) {
         self.links.send_if_modified(|links| {
             let count = links.up.len();
@@ -429,7 +426,7 @@ async fn keep_connected(shared: Arc<Shared>) {
     }
 }
 
-/// Connects. A server that was away has to answer in time besides, or calls would be sent into the next silence.
+/// Connects. A server that was down must also answer in time, or calls would meet the next silence.
 async fn set_up(shared: &Shared) -> Result<(Arc<Link>, Pump), Unconnected> {
     let (connection, mut pump) = connect(&shared.address, Peer::Store, &shared.checked).await?;
     // They are the same over a second connection.

@@ -1,4 +1,4 @@
-//! What the script answered. Nothing here trusts the server to have answered well.
+//! Decodes the script's answer, without trusting the server.
 
 use redis::Value;
 use smallvec::SmallVec;
@@ -8,15 +8,15 @@ use super::packed::Packed;
 use super::{Request, Windows};
 use crate::RedisError;
 
-/// What the script says instead of a count.
+/// Codes that the script returns instead of a count.
 const STALE: i64 = -1;
 const NO_COUNT: i64 = -2;
 const CLOSED: i64 = -3;
 
-/// What it says before the count of a counter whose window has not begun.
+/// The code before the count of a counter whose window has not begun.
 const LATER: i64 = -4;
 
-/// What one request was answered.
+/// The answer to a request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Answer {
     /// The server's time at the step.
@@ -24,7 +24,7 @@ pub(crate) struct Answer {
     pub(crate) outcome: Outcome,
 }
 
-/// What became of a request.
+/// The outcome of a request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Outcome {
     /// It was taken; one for each counter.
@@ -34,11 +34,11 @@ pub(crate) enum Outcome {
     /// The window of a refund is not the open one. Nothing was given back. Where the counter stands in the open window,
     /// unless that is under another key.
     Closed(Option<Found>),
-    /// What is stored under one of the keys is no count. Nothing was written.
+    /// One of the keys holds something other than a count. Nothing was written.
     NoCount,
 }
 
-/// What a step found of one counter, and left.
+/// A counter before and after a step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Found {
     pub(crate) before: u64,

@@ -1,4 +1,4 @@
-//! Requests as keys and arguments of one call; the script says what they mean.
+//! Encodes requests as keys and arguments of one call; the script documents them.
 
 use std::mem::discriminant;
 
@@ -18,7 +18,7 @@ pub(crate) struct Group<'a> {
     pub(crate) requests: SmallVec<[&'a [KeyText]; 1]>,
 }
 
-/// A call as it is written. A [`Cmd`](redis::Cmd) would keep its arguments apart before it packs them.
+/// A call in wire format. A [`Cmd`](redis::Cmd) would store its arguments separately before packing them.
 struct Call<'a>(&'a mut Vec<u8>);
 
 /// One argument of many words and numbers.
@@ -59,14 +59,14 @@ impl Call<'_> {
 }
 
 impl Group<'_> {
-    /// All but the keys.
+    /// The request without its keys.
     fn argument(&self) -> Argument {
         let step = self.shapes.first().map_or(Step::Look, |shape| shape.step);
         debug_assert!(
             self.shapes.iter().all(|shape| discriminant(&shape.step) == discriminant(&step)),
             "the script takes one kind of step of all counters of a group"
         );
-        // Looking writes nothing, however often.
+        // A look writes nothing, so it is never repeated.
         let times = if step == Step::Look { 0 } else { self.times };
         let mut argument = Argument(SmallVec::new());
         argument.word(step.name());

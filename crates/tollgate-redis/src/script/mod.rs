@@ -1,7 +1,7 @@
-//! The one script: what is asked of it, how that is written down, and what its answers mean.
+//! The script: its requests, their encoding, and its answers.
 //!
-//! Pure functions, but for the script itself, which the server runs. [`Request`] is one step to be taken;
-//! [`encode`] writes groups of them into one call, [`decode`] reads its reply.
+//! Pure functions, except for the script itself, which the server runs. [`Request`] is one step to be taken; [`encode`]
+//! writes groups of them into one call, [`decode`] reads its reply.
 
 mod decode;
 mod encode;
@@ -12,10 +12,10 @@ pub(crate) use self::decode::{Answer, Found, Outcome, Reply, decode};
 pub(crate) use self::encode::{Group, encode};
 pub(crate) use self::request::{Request, Shape, Step, Windows};
 
-/// What the server runs.
+/// The text of the script.
 pub(crate) const TEXT: &str = include_str!("tollgate.lua");
 
-/// The SHA-1 of [`TEXT`], by which the server knows it.
+/// The SHA-1 of [`TEXT`], by which calls name it.
 pub(crate) const SHA1: &str = "507fcf66e3358b6ce0d20bb19d096ecbf385578f";
 
 #[cfg(test)]

@@ -13,13 +13,13 @@ use crate::keys::KeyText;
 /// Ordered so that requests with the same shapes stand together, and among them those that are equal.
 #[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Request {
-    /// What is asked of each counter: the same kind of step of all.
+    /// The operation on each counter: the same kind for all.
     pub(crate) shapes: SmallVec<[Shape; 1]>,
     /// The name of each counter, no two alike.
     pub(crate) keys: SmallVec<[KeyText; 1]>,
 }
 
-/// What is asked of one counter, whosever it is.
+/// The operation on a counter, without its name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Shape {
     pub(crate) step: Step,
@@ -34,7 +34,7 @@ pub(crate) enum Step {
     Charge { units: u64, limit: u64, counted: u64 },
     /// Takes the units, room or not.
     Record { units: u64 },
-    /// Takes nothing, but counts the denial where denials are counted: for what is denied elsewhere.
+    /// Takes nothing, but counts the denial if denials are counted. For requests that are denied elsewhere.
     Deny { units: u64, counted: u64 },
     /// Takes nothing.
     Look,
@@ -55,7 +55,7 @@ pub(crate) enum Windows {
     FirstHit { length: u64 },
     /// This one and no other; if it is not open, the request is stale.
     Given { start: i64, end: i64 },
-    /// As `Given`, and the key says it: when it expires says nothing.
+    /// As `Given`, but the key contains the window, so its expiry does not tell it.
     Named { start: i64, end: i64 },
 }
 

@@ -1,4 +1,4 @@
-//! The script on a real server, beside what this crate believes of it.
+//! The script on a real server, compared with this crate's model of it.
 
 use std::sync::OnceLock;
 

@@ -1,4 +1,4 @@
-//! The store: charges in, counts out.
+//! The store: takes charges and returns counts.
 
 mod reserve;
 mod warm_up;
@@ -34,7 +34,7 @@ const TRIES: usize = 4;
 /// milliseconds. Usual shares take a few.
 const SEARCHED: u64 = 5 * slot::SLOTS as u64;
 
-/// Counters in a Redis or Valkey server, shared by all who use it. Clones share connections.
+/// A store of counters in Redis or Valkey, shared by all processes that use it. Clones share connections.
 #[derive(Clone)]
 pub struct RedisStore(Arc<Inner>);
 
@@ -45,7 +45,7 @@ struct Inner {
     across_slots: AcrossSlots,
 }
 
-/// What a taken step found, and when.
+/// The result of a step, and its time.
 struct Taken {
     now: Timestamp,
     found: SmallVec<[Found; 1]>,
@@ -133,7 +133,7 @@ impl RedisStore {
         self.0.names.probe(number)
     }
 
-    /// Which servers are connected, as of now.
+    /// Returns which servers are connected.
     #[must_use]
     pub fn status(&self) -> StoreStatus {
         self.0.committer.topology().status()
@@ -177,7 +177,7 @@ impl Store for RedisStore {
 impl Inner {
     async fn step_each<'a>(self: &'a Arc<Self>, steps: &'a [Step<'a>]) -> Vec<Result<Counted, StoreError>> {
         let call_begun = instant();
-        // All charges are under way before the first answer is awaited.
+        // All charges are sent before the first answer is awaited.
         let begun: Vec<Option<Begun<'_>>> = steps
             .iter()
             .map(|step| match step {

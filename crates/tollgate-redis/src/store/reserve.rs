@@ -10,8 +10,8 @@
 //! Every part is all or nothing by itself. The order is the same for all, so of two requests on the same slots the
 //! one that gets through the first finds the other behind it in all the others.
 //!
-//! All of that is in a task of its own: once begun it comes to its end, whether or not somebody waits for it.
-//! What the promises become is said at [`AcrossSlots::Reserve`](crate::AcrossSlots::Reserve).
+//! A separate task does all of this: once begun, it finishes even if the caller goes away.
+//! [`AcrossSlots::Reserve`](crate::AcrossSlots::Reserve) documents the promises.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -51,7 +51,7 @@ pub(super) struct Part<'a> {
     named: NamedCharges<'a>,
 }
 
-/// A charge that outlives whoever asked for it.
+/// A charge that outlives its caller.
 #[derive(Debug)]
 struct Owned {
     quota: PolicyQuota,

@@ -1,4 +1,4 @@
-//! Many primaries, each with some of the slots.
+//! A Cluster: many primaries, each with some of the slots.
 
 use std::collections::HashMap;
 use std::ops::RangeInclusive;
@@ -16,13 +16,13 @@ use crate::node::{Address, Health, Node, Peer, ask_once};
 use crate::settings::Checked;
 use crate::trouble::{Refusal, Trouble, Unconnected};
 
-/// Many primaries, each with some of the slots.
+/// A Cluster: many primaries, each with some of the slots.
 pub(crate) struct Cluster {
     members: Arc<Members>,
     finder: Finder<Arc<SlotMap>>,
 }
 
-/// The servers that were ever needed, and how to find out which serves what.
+/// The servers used so far, and the search for their slots.
 struct Members {
     seeds: Vec<Address>,
     question: Cmd,
@@ -33,13 +33,13 @@ struct Members {
 #[derive(Default)]
 struct Known {
     nodes: HashMap<Address, Arc<Node>>,
-    /// Primaries and replicas, all of which can tell who serves what.
+    /// Primaries and replicas; all of them know the slot map.
     told: Vec<Address>,
-    /// Who took over a slot last, and so knows more than others.
+    /// The server that took over a slot last, whose slot map is the newest.
     newest: Option<Address>,
 }
 
-/// Which primary serves which slots.
+/// The slot map: the primary of each range of slots.
 struct SlotMap {
     /// Sorted, not overlapping.
     ranges: Vec<Range>,
@@ -92,13 +92,13 @@ impl Cluster {
         self.members.known().node(address, &self.members.checked)
     }
 
-    /// Takes note that who serves what has changed, and that the server at this address knows of it.
+    /// Records that the slot map has changed, and that the server at this address knows it.
     pub(super) fn learn_from(&self, address: &Address) {
         self.members.known().newest = Some(address.clone());
         self.finder.look_again();
     }
 
-    /// The server that has the slot, if it is another than was asked. Waits to be told if there is patience.
+    /// Returns the server of the slot, if it is not the one that was asked. Waits for the search if there is time.
     pub(super) async fn resolve(
         &self,
         slot: u16,
@@ -149,12 +149,12 @@ impl Cluster {
 impl Find for Members {
     type Found = Arc<SlotMap>;
 
-    /// A slot that has moved is told of by the server that had it. This only keeps up with who could be asked.
+    /// The former server of a slot reports its move. This only keeps the list of servers current.
     fn keeps(&self) -> Option<Duration> {
         Some(Duration::from_secs(30))
     }
 
-    /// Asks one after another until somebody knows who serves every slot, and else believes who knows most.
+    /// Asks one server after another until one knows all slots; otherwise uses the most complete answer.
     async fn find(&self) -> Result<Arc<SlotMap>, Unconnected> {
         let mut best: Result<Vec<Told>, Unconnected> = Err(Unconnected::SlotUnserved);
         for address in self.candidates() {
@@ -186,7 +186,7 @@ impl Members {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whom to ask, best first: who took over a slot last, then those that are connected, then the rest.
+    /// The servers to ask, best first: the one that took over a slot last, then connected ones, then the rest.
     fn candidates(&self) -> Vec<Address> {
         let mut known = self.known();
         let mut candidates: Vec<_> = known.told.iter().chain(&self.seeds).cloned().collect();

@@ -1,4 +1,4 @@
-//! Finding out who serves, in the background, one attempt at a time.
+//! A background search for the topology, one attempt at a time.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,7 +11,7 @@ use crate::backoff::Backoff;
 use crate::time::instant;
 use crate::trouble::{Trouble, Unconnected};
 
-/// What was found last, and a task that looks again when it is told to, and now and then.
+/// The last result, and a task that searches again on request and periodically.
 pub(super) struct Finder<T> {
     shared: Arc<Shared<T>>,
     _task: JoinSet<()>,
@@ -32,7 +32,7 @@ struct Latest<T> {
     due: Instant,
 }
 
-/// Finds one thing out.
+/// Searches once.
 pub(super) trait Find: Send + Sync + 'static {
     type Found: Clone + Send + Sync;
 
@@ -43,7 +43,7 @@ pub(super) trait Find: Send + Sync + 'static {
 }
 
 impl<T: Clone + Send + Sync + 'static> Finder<T> {
-    /// Begins to look, and never waits.
+    /// Starts to search, and never waits.
     pub(super) fn start(search: Arc<impl Find<Found = T>>) -> Self {
         let none = Latest { found: None, trouble: None, attempts: 0, due: instant() };
         let shared = Arc::new(Shared { latest: watch::Sender::new(none), again: Arc::default() });
@@ -52,7 +52,7 @@ impl<T: Clone + Send + Sync + 'static> Finder<T> {
         Self { shared, _task: task }
     }
 
-    /// What was found. Waits for the first attempt, and for no later one.
+    /// Returns the result. Waits only for the first attempt.
     pub(super) async fn found(&self, deadline: Instant) -> Result<T, Trouble> {
         match self.found_already() {
             Some(found) => Ok(found),
@@ -76,7 +76,7 @@ impl<T: Clone + Send + Sync + 'static> Finder<T> {
         self.with_found(|found| found.cloned())
     }
 
-    /// Reads what was found last, if there is anything.
+    /// Returns the last result, if there is one.
     pub(super) fn with_found<R>(&self, read: impl FnOnce(Option<&T>) -> R) -> R {
         read(self.shared.latest.borrow().found.as_ref())
     }
@@ -86,7 +86,7 @@ impl<T: Clone + Send + Sync + 'static> Finder<T> {
         self.shared.latest.borrow().trouble.clone()
     }
 
-    /// Has it looked for again, soon.
+    /// Requests another search, soon.
     pub(super) fn look_again(&self) {
         self.shared.again.notify_one();
     }

@@ -1,9 +1,8 @@
-//! All servers of a store: which one has the counter, and what to do when it has it no longer.
+//! The topology of a store: which server has a counter, and what to do after it has moved.
 //!
-//! A call goes to one server. What it certainly did not run, because it answered so or could not be asked, may be
-//! asked once more, of another server, over another connection or a little later, while there is time; nothing else is
-//! ever sent again.
-//! Replicas are never asked.
+//! A call goes to one server. If the server certainly did not run it, because it said so or could not be reached, the
+//! call may be repeated within its deadline: on another server, over another connection, or a little later. Nothing
+//! else is ever sent again. Replicas are never asked.
 
 mod cluster;
 mod finder;
@@ -36,7 +35,7 @@ use crate::time::instant;
 use crate::trouble::{Remedy, Trouble};
 use crate::url::Place;
 
-/// All servers of a store.
+/// The servers of a store.
 pub(crate) struct Topology {
     servers: Servers,
     /// For requests of which it is not known yet who counts them, or which nobody does.
@@ -51,10 +50,10 @@ enum Servers {
     Cluster(Cluster),
 }
 
-/// The reply to a call, and who gave it.
+/// The reply to a call, and its server.
 pub(crate) type Replied = (Value, Arc<Node>);
 
-/// Whether a call can be made as several that have fewer keys each.
+/// Whether a call can be split into several with fewer keys each.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Divisible {
     Yes,
@@ -69,11 +68,11 @@ pub(crate) type Share = Vec<RangeInclusive<u16>>;
 const REPEATS: usize = 8;
 
 impl Topology {
-    /// Begins to connect, and never waits.
+    /// Starts to connect, and never waits.
     ///
     /// # Errors
     ///
-    /// If the settings are unfit. A server that is away is no error.
+    /// If the settings are invalid. It is no error if a server is down.
     ///
     /// # Panics
     ///
@@ -97,7 +96,7 @@ impl Topology {
         matches!(self.servers, Servers::Cluster(_))
     }
 
-    /// The server that has the slot, as far as is known now.
+    /// Returns the server of the slot, if it is known.
     pub(crate) fn server(&self, slot: Slot) -> Option<Arc<Node>> {
         match &self.servers {
             Servers::Single(single) => Some(single.node()),
@@ -248,7 +247,7 @@ impl Topology {
     ///
     /// # Errors
     ///
-    /// If nobody told in time which they are.
+    /// If they are not known in time.
     pub(crate) async fn primaries(&self, deadline: Instant) -> Result<Vec<Arc<Node>>, Trouble> {
         match &self.servers {
             Servers::Single(_) | Servers::Sentinel(_) => Ok(vec![self.serving(Slot(0), deadline).await?]),
@@ -264,7 +263,7 @@ impl Topology {
         }
     }
 
-    /// Which servers are connected, as of now.
+    /// Returns which servers are connected.
     pub(crate) fn status(&self) -> StoreStatus {
         let servers = match &self.servers {
             Servers::Single(single) => vec![ServerStatus::of(&single.node())],

@@ -1,4 +1,4 @@
-//! One primary at a time, which sentinels name.
+//! A primary that Sentinels name.
 //!
 //! All sentinels are listened to: one that has a new primary announces it, and is asked which one that is. Only while
 //! none can be listened to, they are asked every second.
@@ -18,10 +18,9 @@ use crate::node::{Address, Node, Peer, ask_once};
 use crate::settings::Checked;
 use crate::trouble::{Trouble, Unconnected};
 
-/// One primary at a time, which sentinels name.
+/// A primary that Sentinels name.
 ///
-/// That a server is the primary is not taken from the sentinels: it has to say so itself whenever it is connected
-/// to.
+/// The Sentinels' word is not enough: a server must itself say that it is the primary at every connection.
 pub(crate) struct Sentinel {
     name: Box<str>,
     finder: Finder<Arc<Node>>,

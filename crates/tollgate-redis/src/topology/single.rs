@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crate::node::{Address, Node};
 use crate::settings::Checked;
 
-/// One server, which is asked for everything.
+/// A single server for all slots.
 pub(crate) struct Single {
     node: Arc<Node>,
 }

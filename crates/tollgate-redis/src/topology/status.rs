@@ -1,4 +1,4 @@
-//! Which servers are connected, for whoever asks whether the store is ready, and whether they answer in time.
+//! The status of a store: which servers are connected, and whether they answer in time.
 
 use std::time::Duration;
 
@@ -6,21 +6,21 @@ use crate::doctor::{Advice, advice};
 use crate::node::{Health, Node};
 use crate::trouble::Unconnected;
 
-/// Which servers of a store are connected, as of now.
+/// The connection status of a store's servers.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StoreStatus {
     servers: Box<[ServerStatus]>,
     late_replies: u64,
 }
 
-/// Whether one server is connected. One that is not is tried again and again.
+/// The connection status of a server. A server without a connection is retried continually.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ServerStatus {
     name: Box<str>,
     trying: Option<Trying>,
 }
 
-/// Why there is no connection, and for how long.
+/// The reason for no connection, and since when.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Trying {
     since: Duration,
@@ -33,8 +33,8 @@ impl StoreStatus {
         Self { servers: servers.into(), late_replies }
     }
 
-    /// How many replies came so far for which nobody waited any more. Where they grow, the store is too slow for the
-    /// deadline of a decision, and not away.
+    /// The number of replies that came after their deadline. If it grows, the store is too slow for the deadline of a
+    /// decision, but not down.
     #[must_use]
     pub const fn late_replies(&self) -> u64 {
         self.late_replies
@@ -46,7 +46,7 @@ impl StoreStatus {
         self.servers.iter().all(ServerStatus::is_connected)
     }
 
-    /// The servers that count. Never empty: where it is not known yet who counts, there is one that says so.
+    /// The servers that count. Never empty: if they are not known yet, one entry says so.
     #[must_use]
     pub fn servers(&self) -> &[ServerStatus] {
         &self.servers
@@ -66,7 +66,7 @@ impl ServerStatus {
         Self { name: name.into(), trying: Some(Trying::new(Duration::ZERO, trouble)) }
     }
 
-    /// Its address; or what is looked for, where the address is not known.
+    /// Its address, or a description if the address is not known.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.name
@@ -84,13 +84,13 @@ impl ServerStatus {
         self.trying.as_ref().map(|trying| trying.since)
     }
 
-    /// Why there is no connection to it: what the last attempt ran into. Holds no password and no key.
+    /// Why there is no connection to it: the error of the last attempt. Contains no password and no key.
     #[must_use]
     pub fn trouble(&self) -> Option<&str> {
         self.trying.as_ref().map(|trying| &*trying.trouble)
     }
 
-    /// What can be done about that.
+    /// Advice about that.
     #[must_use]
     pub fn advice(&self) -> Option<&Advice> {
         self.trying.as_ref().map(|trying| &trying.advice)

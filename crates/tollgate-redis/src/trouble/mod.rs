@@ -1,7 +1,7 @@
-//! Why a call brought no reply: did it certainly not run, or is that unknown, and what may be done about it.
+//! Why a call got no reply: whether it certainly did not run, and what to do next.
 //!
-//! The line between the two is drawn here and nowhere else. A call that may have run is never sent again.
-//! Texts of a server are not kept, because they may quote keys.
+//! Only this module decides whether a call may have run; if so, it is never sent again. Texts of a server are dropped,
+//! because they may contain keys.
 
 mod unconnected;
 
@@ -13,7 +13,7 @@ pub(crate) use self::unconnected::{Flavor, Unconnected};
 use crate::RedisError;
 use crate::node::Address;
 
-/// Why a call brought no reply.
+/// Why a call got no reply.
 #[derive(Debug, Clone, PartialEq, Error)]
 pub(crate) enum Trouble {
     /// There is no connection, so nothing was sent.
@@ -34,10 +34,10 @@ pub(crate) enum Trouble {
     /// The connection broke before a reply came.
     #[error("the connection broke before the reply")]
     Cut,
-    /// The call was stopped while it ran, or the error is none that we know.
+    /// The call was stopped while it ran, or the error is unknown.
     #[error("stopped while it ran: {0}")]
     Stopped(Code),
-    /// The reply is no RESP, or says what no server says.
+    /// The reply is not RESP, or makes no sense.
     #[error("the reply makes no sense")]
     BadReply,
 }
@@ -92,7 +92,7 @@ pub(crate) enum Refusal {
 #[error("{0}")]
 pub(crate) struct Code(Box<str>);
 
-/// What may be done about trouble, all of it inside the deadline.
+/// What to do about trouble, within the deadline.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Remedy<'a> {
     /// Ask that server from now on.
@@ -103,14 +103,14 @@ pub(crate) enum Remedy<'a> {
     Wait,
     /// Ask for fewer keys at once; where that cannot be, the same a little later.
     Divide,
-    /// Find out who serves now, then ask again.
+    /// Search for the current server, then ask again.
     Resolve,
-    /// Nothing: hand it on.
+    /// Nothing: return the error.
     None,
 }
 
 impl Trouble {
-    /// What an error reply to a call means. `asked` is the server that gave it.
+    /// Interprets an error reply to a call. `asked` is the server that sent it.
     pub(crate) fn of_reply(error: &ServerError, asked: &Address) -> Self {
         let details = error.details().unwrap_or_default();
         // An error raised inside a script carries the script's name. What ran before it has been counted, unless

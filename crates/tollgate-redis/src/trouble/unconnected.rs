@@ -1,4 +1,4 @@
-//! Why there is no connection, for whoever has to mend it.
+//! Why there is no connection, for operators.
 
 use std::io;
 
@@ -35,7 +35,7 @@ pub(crate) enum Unconnected {
     NoRight(&'static str),
     #[error("the user has no right to run {0}")]
     MissingRights(Box<str>),
-    #[error("{server} {major}.{minor} is too old: Redis 7.0 or Valkey 7.2 is the oldest that will do")]
+    #[error("{server} {major}.{minor} is too old: use Redis 7.0 or Valkey 7.2, or newer")]
     TooOld { server: Flavor, major: u32, minor: u32 },
     #[error("{0}")]
     Unfit(&'static str),
@@ -100,7 +100,7 @@ impl From<io::Error> for Unconnected {
     }
 }
 
-/// As [`Unconnected`] is for whoever mends it, [`RedisError`] is for whoever has to go on without the store.
+/// [`Unconnected`] is for operators; [`RedisError`] is for callers that continue without the store.
 impl From<&Unconnected> for RedisError {
     fn from(trouble: &Unconnected) -> Self {
         match trouble {

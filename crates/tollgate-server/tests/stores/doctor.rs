@@ -190,7 +190,7 @@ fn a_server_that_is_too_old_is_refused_by_name() {
     let (status, checks) = doctor(&["--store", &url]);
     let (level, found) = level(&checks, "connect");
     assert_eq!((status, level), (Some(1), "fail"), "{checks:?}");
-    assert!(found.contains("Redis 6.2 is too old: Redis 7.0 or Valkey 7.2 is the oldest"), "{found}");
+    assert!(found.contains("Redis 6.2 is too old: use Redis 7.0 or Valkey 7.2, or newer"), "{found}");
 }
 
 #[test]

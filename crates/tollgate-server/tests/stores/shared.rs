@@ -490,7 +490,7 @@ fn the_log_tells_of_every_outage() {
     let (_, log) = server.wait();
     assert_eq!(log.matches("a counter was overwritten").count(), 1, "{log}");
     // What is wrong is in the error's source.
-    assert!(log.contains("holds something that is no count"), "{log}");
+    assert!(log.contains("holds something other than a count"), "{log}");
     let count = |line: &str| log.matches(line).count();
     let (gone, back) = ("the store does not answer", "the store answers again");
     let gathered = "the store was away again";
