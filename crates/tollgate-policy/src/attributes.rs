@@ -1,4 +1,4 @@
-//! What a caller says of its request: names and values.
+//! Attributes of a request: names and values.
 
 use std::borrow::Cow;
 use std::collections::BTreeSet;
@@ -7,13 +7,12 @@ use smallvec::SmallVec;
 
 use crate::{AttributeValue, Policy, Texts, Unknown, View};
 
-/// Names and values; borrowed from the request where they stand there as they are.
+/// The attributes of a request: names and values, borrowed from it if possible.
 ///
-/// If a name is given twice, the first value counts. `path` and `ip` are kept in
-/// [one spelling](AttributeValue::canonical). How many attributes there may be is limited where they are taken from
-/// strangers.
+/// If a name is given twice, the first value counts. `path` and `ip` are kept in [canonical
+/// form](AttributeValue::canonical). Limit the number of attributes where they come from strangers.
 ///
-/// There is no `Debug`: values often are persons or secrets.
+/// There is no `Debug`, because values may be personal or secret.
 #[derive(Default, Clone)]
 pub struct Attributes<'a> {
     pairs: SmallVec<[(Cow<'a, str>, AttributeValue<'a>); 4]>,
@@ -31,9 +30,9 @@ impl<'a> Attributes<'a> {
         !name.is_empty() && (name.len() <= Self::MAX_NAME || name.chars().count() <= Self::MAX_NAME)
     }
 
-    /// The same for a caller who may touch the policies of these names alone. A request that another policy would
-    /// count is [refused](crate::Refusal::OtherPolicy) before anything is charged. Policies that exempt or deny decide for
-    /// everybody, and a request that none matches is admitted, as ever.
+    /// Restricts the request to the policies of these names. If another policy would count it, it is
+    /// [refused](crate::Refusal::OtherPolicy) before anything is charged. Policies that exempt or deny apply to every
+    /// caller, and a request that no policy matches is admitted as usual.
     ///
     /// # Examples
     ///
@@ -62,7 +61,7 @@ impl<'a> Attributes<'a> {
         Self { within: Some(policies), ..self }
     }
 
-    /// Adds a name and its value, as policies [read it](AttributeValue::canonical). An empty list is no value.
+    /// Adds a name and its value in [canonical form](AttributeValue::canonical). An empty list is no value.
     pub fn push(&mut self, name: impl Into<Cow<'a, str>>, value: impl Into<AttributeValue<'a>>) {
         let name = name.into();
         if let Some(value) = value.into().canonical(&name) {

@@ -1,4 +1,4 @@
-//! Policies made in code: the same rules as in a file, without one.
+//! Policies made in code, with the same rules as in a file.
 
 use thiserror::Error;
 use tollgate::{CountDenied, OnStoreFailure, PolicyQuota, Quota};
@@ -10,7 +10,7 @@ use crate::{
     Pattern, Policy, PolicyKind, Position, Test,
 };
 
-/// What a policy is made of: see [`Policy::builder`].
+/// A builder of policies: see [`Policy::builder`].
 #[derive(Debug, Clone)]
 pub struct PolicyBuilder {
     pub(crate) policy: Policy,
@@ -19,7 +19,7 @@ pub struct PolicyBuilder {
     count_denied: CountDenied,
 }
 
-/// A policy that cannot be. The fault of whoever wrote it.
+/// An invalid policy. The fault of its author.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum PolicyError {
@@ -35,16 +35,16 @@ pub enum PolicyError {
     /// An attribute name that no request can have.
     #[error("policy `{0}`: an attribute's name has 1 to {max} characters", max = Attributes::MAX_NAME)]
     AttributeName(Box<str>),
-    /// A cost whose least is above its most.
+    /// A cost whose minimum is above its maximum.
     #[error("policy `{0}`: the least cost is above the most")]
     CostRange(Box<str>),
-    /// A limit for requests that do not say theirs, above the most that a limit may be.
+    /// A limit for a missing attribute that is above the maximum.
     #[error("policy `{0}`: the limit of requests that do not say theirs is above the most")]
     LimitRange(Box<str>),
-    /// A condition or a key of an empty list: it would match nothing, or count everybody together.
+    /// An empty list in a condition or a key: it would match nothing, or count all requests together.
     #[error("policy `{0}`: a list of a condition or of a key is empty")]
     EmptyList(Box<str>),
-    /// An HTTP status that is none of an error.
+    /// An HTTP status that is not an error.
     #[error("policy `{policy}`: a denial has a status from 400 to 599, and not {status}")]
     DenyStatus {
         /// The policy's name.
@@ -63,9 +63,8 @@ pub enum PolicyError {
 }
 
 impl Policy {
-    /// A policy of this name, made in code. Unless told otherwise it matches every request, counts all together,
-    /// takes the cost that the caller says, admits while the store is in trouble, and is told of in the headers of
-    /// draft 11, with status 429 for a denial.
+    /// Begins a policy with this name. By default it matches every request, counts all together, takes the caller's
+    /// cost, admits during an outage of the store, uses the headers of draft 11, and denies with status 429.
     ///
     /// # Examples
     ///
@@ -106,14 +105,13 @@ impl Policy {
 }
 
 impl PolicyBuilder {
-    /// Has it match only requests whose attribute has one of these forms, written as in a file: `/search`,
-    /// `/api/*`. Each call is a condition more.
+    /// Adds a condition: the attribute matches one of these patterns, written as in a file: `/search`, `/api/*`.
     #[must_use]
     pub fn matching<'a>(self, attribute: &str, patterns: impl IntoIterator<Item = &'a str>) -> Self {
         self.when(attribute, Test::OneOf(patterns.into_iter().map(Pattern::new).collect()))
     }
 
-    /// Has it match only requests of whose attribute this holds. Each call is a condition more.
+    /// Adds a condition: the attribute passes this test.
     #[must_use]
     pub fn when(mut self, attribute: &str, test: Test) -> Self {
         self.policy.conditions.all.push(Condition::new(attribute, test));
@@ -146,15 +144,15 @@ impl PolicyBuilder {
         self
     }
 
-    /// Admits what it matches without a count. What is said of keys and quotas does not matter then.
+    /// Makes the policy admit what it matches uncounted. Keys and quotas have no effect then.
     #[must_use]
     pub fn exempt(mut self) -> Self {
         self.policy.kind = PolicyKind::Exempt;
         self
     }
 
-    /// Denies what it matches with status 403, unless another policy exempts it. What is said of keys and quotas does not
-    /// matter then. Another [status](Self::deny_status) has to be set after this.
+    /// Makes the policy deny what it matches with status 403, unless another policy exempts it. Keys and quotas have no
+    /// effect then. To use another [status](Self::deny_status), set it after this.
     #[must_use]
     pub fn deny(mut self) -> Self {
         (self.policy.kind, self.policy.deny_status) = (PolicyKind::Deny, 403);
@@ -168,7 +166,7 @@ impl PolicyBuilder {
         self
     }
 
-    /// Sets what happens to a request that does not say who that is.
+    /// Sets what happens to a request without a key.
     #[must_use]
     pub fn on_missing_key(mut self, on_missing_key: OnMissingKey) -> Self {
         self.policy.on_missing_key = on_missing_key;
@@ -189,14 +187,14 @@ impl PolicyBuilder {
         self
     }
 
-    /// Adds a quota whose limit the attribute says; the limit of `max` is the most that it may be.
+    /// Adds a quota with its limit from an attribute; `max` has the highest limit.
     #[must_use]
     pub fn quota_by(mut self, limit: LimitAttribute, max: Quota) -> Self {
         self.quotas.push((max, Some(limit)));
         self
     }
 
-    /// Adds a quota that is tried out: counted after the decision, on counters of its own.
+    /// Adds a candidate quota: it is counted after the decision, on counters of its own.
     #[must_use]
     pub fn candidate(mut self, quota: Quota) -> Self {
         self.candidates.push((quota, None));
@@ -210,21 +208,21 @@ impl PolicyBuilder {
         self
     }
 
-    /// Sets what is answered while the store cannot.
+    /// Sets what happens while the store cannot answer.
     #[must_use]
     pub fn on_store_failure(mut self, on_store_failure: OnStoreFailure) -> Self {
         self.policy.on_store_failure = on_store_failure;
         self
     }
 
-    /// Sets how much it matters.
+    /// Sets its mode.
     #[must_use]
     pub fn mode(mut self, mode: Mode) -> Self {
         self.policy.mode = mode;
         self
     }
 
-    /// Sets which headers tell of it.
+    /// Sets the format of its limit headers.
     #[must_use]
     pub fn headers(mut self, headers: impl Into<HeaderFormats>) -> Self {
         self.policy.headers = headers.into();
@@ -238,14 +236,14 @@ impl PolicyBuilder {
         self
     }
 
-    /// Sets what is said of it where people read.
+    /// Sets its description.
     #[must_use]
     pub fn description(mut self, description: &str) -> Self {
         self.policy.description = Some(description.into());
         self
     }
 
-    /// The policy.
+    /// Builds the policy.
     ///
     /// # Errors
     ///

@@ -1,4 +1,4 @@
-//! What is different between two files or sets of policies, for the log of a reload.
+//! Changes between two files or sets of policies, for the log of a reload.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -10,11 +10,11 @@ use crate::Config;
 use crate::overrides::OverrideRule;
 use crate::{Policies, Policy, PolicyKind, Printable, QuotaSpec};
 
-/// What is different between two files, in few words.
+/// The changes between two files, in few words.
 ///
-/// Only what is never a secret is shown: names of policies, quotas, and words and numbers of settings. Of all else,
-/// such as the values that a policy matches, it is only said that they are others. What stands elsewhere in the file
-/// and means the same is no change.
+/// It shows only what is never secret: names of policies, quotas, and words and numbers of settings. For everything
+/// else, such as the values that a policy matches, it only says that they changed. Moving a policy within the file is
+/// not a change.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Changes(Box<[Change]>);
 

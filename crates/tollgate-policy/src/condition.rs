@@ -1,4 +1,4 @@
-//! What has to hold of an attribute.
+//! Conditions on attributes.
 
 use std::fmt;
 use std::net::IpAddr;
@@ -6,23 +6,22 @@ use std::net::IpAddr;
 use crate::scalar::Scalar;
 use crate::{Expression, List, Network, Undecided, Value, View};
 
-/// An attribute, and what has to hold of its value.
+/// A condition: an attribute, and a test of its value.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Condition {
     pub(crate) attribute: Box<str>,
     pub(crate) test: Test,
 }
 
-/// What has to hold of a value, or of there being none. It holds of a list if it holds of one of its texts.
+/// A test of a value, or of its absence. A list passes if one of its texts does.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Test {
-    /// The value fits one of these.
+    /// The value matches one of these patterns.
     OneOf(Box<[Pattern]>),
-    /// The value fits one of these, of which upper and lower case are the same. Made by
-    /// [`ignoring_case`](Self::ignoring_case).
+    /// The value matches one of these patterns in upper or lower case. Made by [`ignoring_case`](Self::ignoring_case).
     IgnoringCase(Lowercase),
-    /// The value fits this as a whole.
+    /// The whole value matches this expression.
     Matches(Expression),
     /// The value is an address in one of these networks.
     Within(Box<[Network]>),
@@ -34,8 +33,7 @@ pub enum Test {
     Absent,
     /// All of these hold.
     All(Box<[Test]>),
-    /// The other does not hold: of a list, if it holds of none of its texts. Where there is no value, nothing holds of
-    /// it, so this does.
+    /// The other test fails: for a list, if none of its texts passes. An absent value passes.
     Not(Box<Test>),
 }
 

@@ -1,10 +1,10 @@
-//! What has to hold of a request for a policy or an override to apply.
+//! Conditions on a request, for policies and overrides.
 
 use std::fmt;
 
 use crate::{Condition, Undecided, View};
 
-/// What has to hold of a request: all of these conditions and, if there are alternatives, one of those as a whole.
+/// Conditions on a request: all of these and, if there are alternatives, one of those as a whole.
 ///
 /// # Examples
 ///

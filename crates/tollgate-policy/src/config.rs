@@ -24,7 +24,7 @@ pub struct Config {
     pub(crate) files: Box<[Box<str>]>,
 }
 
-/// Where counters are kept.
+/// The store of counters.
 #[derive(Clone, PartialEq, Eq)]
 pub struct StoreSettings {
     pub(crate) url: Box<str>,
@@ -33,7 +33,7 @@ pub struct StoreSettings {
     pub(crate) reserves_across_slots: bool,
 }
 
-/// A file that cannot be used. The fault of whoever wrote it, or of where it lies.
+/// A file that cannot be used. The fault of its author, or of its location.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum ConfigError {
@@ -147,10 +147,10 @@ impl Config {
         Self::parse_sources(&Sources::of(file, text), |_| Vec::new())
     }
 
-    /// Reads the texts of files, as [`parse`](Self::parse) does, and has whoever uses them look through what they say.
-    /// What they find is named with the problems of the files themselves.
+    /// Reads the texts of files, as [`parse`](Self::parse) does, and calls `check` for further problems, which are
+    /// reported together with the files' own.
     ///
-    /// They see invalid files as well, as far as they can be understood, without the policies that have problems.
+    /// `check` also sees invalid files, as far as they can be understood, without the policies that have problems.
     ///
     /// # Errors
     ///
@@ -212,7 +212,7 @@ impl Config {
         &self.policies
     }
 
-    /// The policies, for whoever makes them live.
+    /// Returns the policies, to make them live.
     #[must_use]
     pub fn into_policies(self) -> Policies {
         self.policies
@@ -224,7 +224,7 @@ impl Config {
         self.store.as_ref()
     }
 
-    /// Where the file says the URL of the store, if it does. Whether it is one is for the store to say.
+    /// The place of the store's URL in the file, if there is one. The store checks whether it is valid.
     #[must_use]
     pub const fn store_url_at(&self) -> Option<Position> {
         self.store_url_at
@@ -242,13 +242,13 @@ impl Config {
         self.prefix_at
     }
 
-    /// What is valid and probably a mistake, in the order of the file.
+    /// The warnings, in the order of the file.
     #[must_use]
     pub fn warnings(&self) -> &[Warning] {
         &self.warnings
     }
 
-    /// What is different in this file from the one before.
+    /// The changes from the file before to this one.
     #[must_use]
     pub fn changes_since(&self, before: &Self) -> Changes {
         Changes::between(before, self)

@@ -1,23 +1,23 @@
-//! How many units a request takes.
+//! The cost of a request, in units.
 
 use thiserror::Error;
 
 use crate::{Texts, Unknown, View};
 
-/// How many units a request takes of a policy's quotas.
+/// The cost of a request: the units that it takes from a policy's quotas.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub enum Cost {
-    /// As many as the caller says.
+    /// As many as the caller requests.
     #[default]
     Asked,
     /// Always as many.
     Fixed(u32),
-    /// As many as an attribute says.
+    /// As many as the attribute's value.
     Attribute(CostAttribute),
 }
 
-/// An attribute that says how many units a request takes, and within which bounds.
+/// A cost from an attribute, with its bounds.
 ///
 /// # Examples
 ///
@@ -40,20 +40,20 @@ pub struct CostAttribute {
     pub(crate) on_missing: OnMissingCost,
 }
 
-/// How many units a request takes whose attribute for it is missing or is no whole number.
+/// The cost if the attribute is missing or not a whole number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 #[non_exhaustive]
 pub enum OnMissingCost {
     /// It is the caller's error.
     #[default]
     Error,
-    /// As many as the caller says.
+    /// As many as the caller requests.
     Asked,
     /// So many.
     Fixed(u32),
 }
 
-/// A request whose cost cannot be. The caller's fault.
+/// An invalid cost. The caller's fault.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum CostError {

@@ -1,11 +1,11 @@
-//! Regular expressions in conditions.
+//! Regular expressions.
 
 use std::fmt;
 
 use regex::{Regex, RegexBuilder};
 use thiserror::Error;
 
-/// A regular expression, which has to fit a value as a whole.
+/// A regular expression, which must match the whole value.
 ///
 /// Its syntax is that of the crate [`regex`]. It has no look-around and no references back, so the time for a value
 /// grows with its length alone.

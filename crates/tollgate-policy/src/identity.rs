@@ -1,4 +1,4 @@
-//! From the attributes of a request to a key.
+//! Identities: from the attributes of a request to a key.
 
 use std::collections::HashSet;
 use std::fmt;
@@ -12,29 +12,29 @@ use tollgate::{Grouping, Key};
 use crate::scalar::Scalar;
 use crate::{Attributes, Texts, Unknown, Value, View, condition};
 
-/// Whom a policy counts.
+/// The identity that a policy counts by.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Identity {
     /// Everybody together.
     Global,
-    /// Whoever all attributes of the request together describe, in whatever order they come. No file says it: who
-    /// adds an attribute makes everybody somebody new.
+    /// All attributes of the request together, in any order. Files cannot use it, because an additional attribute would
+    /// change every key.
     Every,
-    /// Whoever has this value.
+    /// The value of this attribute.
     Attribute(Arc<str>),
-    /// Whoever is in the same network as this address.
+    /// The network of the address in this attribute.
     Address(Arc<str>, Grouping),
-    /// Whoever all of these describe together.
+    /// All of these together.
     All(Box<[Identity]>),
-    /// Whoever the first of these describes that a request has. The key says which it was, so a user and an
-    /// address never share a counter.
+    /// The first of these that a request has. The key contains which one it was, so a user and an address never share a
+    /// counter.
     FirstOf(Box<[Identity]>),
 }
 
-/// Why a request has no key; it never gets one that many share.
+/// Why a request has no key. It never gets a key that many share.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
-#[error("no attribute says who is to be counted{}", and_why(self))]
+#[error("the request has no key{}", and_why(self))]
 pub struct NoKey<'a> {
     /// The attribute; empty if any would do.
     pub attribute: &'a str,
@@ -48,7 +48,7 @@ pub struct NoKey<'a> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Choices<'a>(&'a [Identity]);
 
-/// What is wrong with a key attribute. Of several choices, the greatest is told.
+/// The fault of a key attribute. If there are several choices, the greatest fault is reported.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Error)]
 #[non_exhaustive]
 pub enum KeyFault {
@@ -58,10 +58,10 @@ pub enum KeyFault {
     /// It says nothing.
     #[error("is empty")]
     Empty,
-    /// It is a list. Which of its texts is counted would depend on their order.
+    /// It is a list. The key would depend on the order of its texts.
     #[error("is a list")]
     List,
-    /// An address is needed, and it says something else.
+    /// It is not an address, but an address is needed.
     #[error("is no address")]
     NoAddress,
     /// Its value is not known.
@@ -70,8 +70,8 @@ pub enum KeyFault {
 }
 
 impl Identity {
-    /// Whom one word in a file or a flag means: `global`, `ip` for the client of that address, or an attribute by its
-    /// name. `None` for a name that no request can have.
+    /// Returns the identity for a word in a file or a flag: `global`, `ip` for the client's network, or an attribute.
+    /// `None` for a name that no request can have.
     ///
     /// # Examples
     ///
@@ -91,7 +91,7 @@ impl Identity {
         }
     }
 
-    /// Whom a list means: all of it together, or the one that it has.
+    /// Returns the identity for a list: all parts together, or the only one.
     #[must_use]
     pub fn of_list(parts: Vec<Self>) -> Self {
         match <[Self; 1]>::try_from(parts) {
@@ -100,11 +100,11 @@ impl Identity {
         }
     }
 
-    /// The key of a request.
+    /// Returns the key of a request.
     ///
     /// # Errors
     ///
-    /// Names the attribute that says nobody.
+    /// If an attribute is missing or invalid; the error names it.
     pub fn key<'a, V: View>(&'a self, view: &'a V) -> Result<Key<'a>, NoKey<'a>> {
         match self {
             Self::Global => Ok(Key::parts(std::iter::empty::<Key<'_>>())),
@@ -139,9 +139,9 @@ impl Identity {
                 for choice in choices {
                     match choice.key(view) {
                         Ok(key) => return Ok(choice.named(key)),
-                        // Nobody gets to be somebody else by a token that is broken on purpose.
+                        // A deliberately broken token must not select another key.
                         Err(unknown @ NoKey { fault: KeyFault::Unknown(_), .. }) => return Err(unknown),
-                        // Whoever sends something wrong learns of that, and not of what was not sent.
+                        // An invalid value is reported before a missing one.
                         Err(other) if said.attribute.is_empty() || other.fault > said.fault => said = other,
                         Err(_) => {}
                     }
@@ -151,8 +151,8 @@ impl Identity {
         }
     }
 
-    /// Whom a request counts, as `user=alice` or `ip=2001:db8::/64`, for whoever asked about this very request.
-    /// It is not for logs: values often are persons.
+    /// Describes the key of a request, as `user=alice` or `ip=2001:db8::/64`, for the caller of this request. Not for
+    /// logs, because values may be personal.
     ///
     /// # Errors
     ///
@@ -386,7 +386,7 @@ mod tests {
         let told = |pairs: &[(&str, &str)]| {
             choice.key(&pairs.iter().copied().collect::<Attributes<'_>>()).map(drop).unwrap_err().to_string()
         };
-        let none = "no attribute says who is to be counted: ";
+        let none = "the request has no key: ";
         assert_eq!(told(&[("path", "/")]), format!("{none}none of [user, ip] is there"));
         assert_eq!(told(&[("ip", "")]), format!("{none}`ip` is empty"));
     }

@@ -1,6 +1,6 @@
-//! Policies: which limits apply to whom.
+//! Policies: many limits for different requests and clients, in a file or in code.
 //!
-//! A file of policies turns what a caller says of its request, its [`Attributes`], into charges of a store.
+//! A file of policies turns the [`Attributes`] of a request into charges of a store.
 //!
 //! ```
 //! use tollgate_policy::{Attributes, Config, Outcome};
@@ -22,7 +22,7 @@
 //!
 //! let attributes: Attributes<'_> = [("path", "/login")].into_iter().collect();
 //! let refusal = config.policies().charges(&attributes, 1).unwrap_err();
-//! assert_eq!(refusal.to_string(), "policy `login`: no attribute says who is to be counted: `ip` is missing");
+//! assert_eq!(refusal.to_string(), "policy `login`: the request has no key: `ip` is missing");
 //! # Ok::<(), tollgate_policy::ConfigError>(())
 //! ```
 //!
@@ -38,8 +38,8 @@
 //! The stages before the index run once, when a file is loaded, and collect every [`Problem`] with its line and column.
 //! The stages after it run for each request, and fail only if the request lacks something.
 //!
-//! A [`PolicyLimiter`] asks a store, and takes new policies while it runs. Policies can be [made in
-//! code](Policy::builder) as well. Several policies can apply to one request:
+//! A [`PolicyLimiter`] charges a store, and its policies can be replaced while it runs. Policies can be [made in
+//! code](Policy::builder) as well. Several policies can apply to one request;
 //! [`PolicyLimiter`](PolicyLimiter#where-several-policies-apply) has the rules.
 //!
 //! # Features
@@ -50,7 +50,8 @@
 //! |---|---|
 //! | `file` | files of policies ([`Config`]), with the parser of YAML, the [schema](json_schema), and quotas by the calendar |
 //!
-//! `docs/policies.md` in the repository documents every key of a file, with recipes.
+//! The manual in `docs/` of the repository continues: `policies.md` explains every key of a file, with recipes,
+//! `file.md` lists them, and `warnings.md` explains the codes of warnings.
 
 mod attributes;
 mod builder;

@@ -1,4 +1,4 @@
-//! Limits that an attribute says.
+//! Limits from attributes.
 
 use std::fmt;
 
@@ -9,10 +9,10 @@ use crate::cost::number;
 use crate::scalar::Scalar;
 use crate::{Unknown, View};
 
-/// An attribute that says the limit of a quota, such as a claim of a token.
+/// A limit from an attribute, such as a claim of a token.
 ///
-/// Whoever can choose the attribute chooses the limit. So it counts only where the [view](View::is_verified) says that
-/// nobody can invent it. The limit of the quota itself is the most that it may say; more is cut down to that.
+/// A client that can choose the attribute chooses its limit. So it is used only if the [view](View::is_verified) marks
+/// it as verified. The quota's own limit is the highest; higher values are cut to it.
 ///
 /// # Examples
 ///
@@ -42,7 +42,7 @@ pub struct LimitAttribute {
     pub(crate) on_missing: OnMissingLimit,
 }
 
-/// The limit of a request whose attribute for it is missing or is no whole number.
+/// The limit if the attribute is missing or not a whole number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 #[non_exhaustive]
 pub enum OnMissingLimit {
@@ -63,7 +63,7 @@ pub enum LimitError {
     /// The attribute is no whole number. The caller's fault.
     #[error("the attribute `{0}` says the limit and must be a whole number")]
     NoNumber(Box<str>),
-    /// The attribute could be invented by whoever sends the request. The fault of whoever put the service together.
+    /// Clients could invent the attribute. The fault of the service's author.
     #[error("the attribute `{0}` says the limit, and the client could invent it")]
     Unverified(Box<str>),
     /// The value of the attribute is not known.

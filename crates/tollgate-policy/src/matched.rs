@@ -1,4 +1,4 @@
-//! What the policies say of one request.
+//! The policies that match a request.
 
 use smallvec::SmallVec;
 use thiserror::Error;
@@ -9,7 +9,7 @@ use crate::overrides::ListPlace;
 use crate::policy::Quotas;
 use crate::{KeyFault, LimitError, Mode, NoKey, OnMissingKey, Policy, Undecided, Unknown, View};
 
-/// What the policies say of a request.
+/// The result of matching a request.
 #[derive(Debug)]
 #[must_use = "a request that is denied must not go on"]
 pub enum Outcome<'a> {
@@ -19,7 +19,7 @@ pub enum Outcome<'a> {
     Exempt(&'a Policy),
     /// The request is denied, by this policy.
     Deny(&'a Policy),
-    /// The request is denied, because it does not say whom the policy is to count.
+    /// The request is denied, because it lacks the policy's key.
     DenyUnknown {
         /// The policy, whose `on_missing_key` is `deny`.
         policy: &'a Policy,
@@ -30,7 +30,7 @@ pub enum Outcome<'a> {
     DenyUnmatched,
 }
 
-/// A request that cannot be decided on. The caller's fault, unless a value is not known yet.
+/// A request that cannot be decided. The caller's fault, unless a value is not known yet.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum Refusal {
@@ -328,7 +328,7 @@ impl<'a> Trial<'a> {
         self.entry.applied.policy
     }
 
-    /// Why they are only tried out.
+    /// Why they are on trial.
     #[must_use]
     pub const fn kind(&self) -> TrialKind {
         self.kind

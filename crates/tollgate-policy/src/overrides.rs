@@ -1,4 +1,4 @@
-//! Other quotas for some of those that a policy matches.
+//! Overrides: other quotas for some requests of a policy.
 
 use tollgate::PolicyQuota;
 
@@ -6,7 +6,7 @@ use crate::index::Table;
 use crate::policy::Quotas;
 use crate::{Condition, Conditions, Position, QuotaSpec, Undecided, Value, View};
 
-/// Other quotas for some of those that a policy matches: where conditions hold, or for each value of a table.
+/// An override: other quotas for some requests of a policy, by conditions or by a table.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Override {
     pub(crate) at: Position,

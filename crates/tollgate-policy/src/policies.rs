@@ -8,8 +8,7 @@ use crate::{Changes, Matched, Mode, Outcome, Policy, PolicyError, PolicyKind, Re
 
 /// All policies of a file, or of a program.
 ///
-/// Policies are independent: every one that matches applies, all or nothing together. An exempt one ends the
-/// matter first.
+/// Policies are independent: all that match apply, all or nothing. If an exempt one matches, nothing is counted.
 #[derive(Debug)]
 pub struct Policies {
     /// By their kinds, each in the order of the file.
@@ -18,7 +17,7 @@ pub struct Policies {
     unmatched: Option<Unmatched>,
 }
 
-/// What becomes of a request that no policy matches.
+/// What happens to a request that no policy matches.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum Unmatched {
     /// It is admitted.

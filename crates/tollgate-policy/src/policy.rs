@@ -64,12 +64,12 @@ pub enum PolicyKind {
     Count,
 }
 
-/// How much a policy matters.
+/// The mode of a policy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub enum Mode {
     /// It matches nothing.
     Off,
-    /// It is counted after the decision and does not touch it.
+    /// It is counted after the decision and never changes it.
     Shadow,
     /// It decides.
     #[default]
@@ -133,8 +133,8 @@ impl Policy {
         (1..=64).contains(&name.len()) && name.bytes().all(is_allowed)
     }
 
-    /// Limits that a caller gives with its request, under a name of its choice. All its attributes together say who is
-    /// counted.
+    /// Makes a policy of limits that a caller passes with its request, under a name of its choice. All its attributes
+    /// together are the key.
     ///
     /// Its name and its counters are those of `NAME:caller`, so they never meet those of other policies.
     ///
@@ -181,13 +181,13 @@ impl Policy {
         (self.at.line > 0).then_some(self.at)
     }
 
-    /// What its author says of it.
+    /// Its description.
     #[must_use]
     pub fn description(&self) -> Option<&str> {
         self.description.as_deref()
     }
 
-    /// What has to hold for it to apply.
+    /// Its conditions.
     #[must_use]
     pub const fn conditions(&self) -> &Conditions {
         &self.conditions
@@ -217,13 +217,13 @@ impl Policy {
         &self.identity
     }
 
-    /// What happens if a request does not say who that is.
+    /// What happens to a request without its key.
     #[must_use]
     pub const fn on_missing_key(&self) -> OnMissingKey {
         self.on_missing_key
     }
 
-    /// How many units a request takes.
+    /// The cost of a request, in units.
     #[must_use]
     pub const fn cost(&self) -> &Cost {
         &self.cost
@@ -258,13 +258,13 @@ impl Policy {
         &self.overrides
     }
 
-    /// What is answered while the store cannot.
+    /// What happens while the store cannot answer.
     #[must_use]
     pub const fn on_store_failure(&self) -> OnStoreFailure {
         self.on_store_failure
     }
 
-    /// Which headers tell of it.
+    /// The formats of its limit headers.
     #[must_use]
     pub const fn headers(&self) -> HeaderFormats {
         self.headers

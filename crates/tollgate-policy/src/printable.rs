@@ -1,9 +1,9 @@
-//! Text of strangers in the messages of a program.
+//! Untrusted text in messages.
 
 use std::fmt::{self, Write};
 
-/// A message on one line that no terminal obeys: control characters in it are escaped, line ends among them, and so are
-/// the characters that change the direction of text.
+/// A message that is safe to print on one line: control characters, line ends and characters that change the direction
+/// of text are escaped.
 ///
 /// Files, attributes and servers can hold an escape sequence that hides a line or a line end that forges one.
 ///

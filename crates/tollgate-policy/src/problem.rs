@@ -1,4 +1,4 @@
-//! What is wrong with a file, and where.
+//! Problems of files, with their places.
 
 use std::fmt;
 
@@ -29,7 +29,7 @@ impl fmt::Display for Place {
     }
 }
 
-/// Something that makes a file invalid. The fault of whoever wrote it; it says what to write instead.
+/// A problem that makes a file invalid. The fault of its author. The message says what to write instead.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Problem {
     pub(crate) at: Position,
@@ -178,10 +178,10 @@ pub enum ProblemKind {
     /// More regular expressions than files may have.
     #[error("the files have more than {MAX_EXPRESSIONS} regular expressions")]
     TooManyExpressions,
-    /// A cost whose least is above its most.
+    /// A cost whose minimum is above its maximum.
     #[error("`min` is above `max`, so that no request has a cost")]
     CostRange,
-    /// A limit for requests that do not say theirs, above the most that a limit may be.
+    /// A limit for a missing attribute that is above the maximum.
     #[error("`on_missing` must not be above `max`")]
     LimitRange,
     /// A condition that asks for nothing but what a variable stands for, which is empty.

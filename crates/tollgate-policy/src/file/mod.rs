@@ -32,41 +32,41 @@ use crate::problem::Problems;
 use crate::{Mode, OnMissingKey, Position, ProblemKind, Unmatched};
 
 section! {
-    /// Which limits apply to whom.
+    /// Limits for requests and their clients.
     RawFile("the file") {
-        /// Where counters are kept.
+        /// The store of counters.
         "store" store: RawStore,
-        /// How much all policies matter, at most: `shadow` decides nothing, and `off` counts nothing either.
+        /// The most that any policy may do: `shadow` decides nothing, and `off` counts nothing either.
         "mode" mode: Mode,
-        /// What holds for every policy that does not say otherwise.
+        /// Defaults for policies that do not set them.
         "defaults" defaults: RawDefaults,
         /// Quotas by the names of tiers, for `quotas: { tier: plan, default: free }`.
         "tiers" tiers: NamedQuotas,
-        /// What becomes of a request that no policy matches: it is admitted, or denied with status 403.
+        /// Whether requests that no policy matches are admitted, or denied with status 403.
         "unmatched" unmatched: Unmatched,
         /// Clients that are admitted without a count, before all policies: attributes with texts, or with networks if the
         /// attribute is `ip`. A name that ends in `_from` names a file of them in the same folder, one on each line.
         "allow" allow: Listed,
         /// Clients that are denied with status 403, unless `allow` or an exempt policy admits them. Written as `allow` is.
         "deny" deny: Listed,
-        /// The policies. Every one that matches applies, all or nothing together.
+        /// The policies. All that match apply, and their quotas are charged all or nothing.
         "policies" policies: Vec<At<RawPolicy>>,
     }
 }
 
 section! {
-    /// What holds for every policy that does not say otherwise.
+    /// Defaults for policies that do not set them.
     RawDefaults("defaults") {
-        /// What is answered while the store cannot: `open` admits, `closed` refuses, `local` counts in the
-        /// process against `local_share`.
+        /// What happens while the store cannot answer: `open` admits, `closed` refuses, `local` counts in the process
+        /// against `local_share`.
         "on_store_failure" on_store_failure: FailureWord,
-        /// The part of each limit that one process admits by itself, such as 1/3.
+        /// The share of each limit that one process admits by itself, such as 1/3.
         "local_share" local_share: Share,
-        /// Which headers tell a client of its limits.
+        /// The format of the limit headers, or a list of several.
         "headers" headers: FormatWords,
         /// The HTTP status of a denial.
         "deny_status" deny_status: Status,
-        /// Whether a denied request uses up what it was denied.
+        /// Whether denied requests are charged as well.
         "count_denied" count_denied: bool,
         /// What happens to a request without a key attribute.
         "on_missing_key" on_missing_key: OnMissingKey,

@@ -92,12 +92,12 @@ impl QuotaList {
 }
 
 section! {
-    /// A quota whose limit an attribute says.
+    /// A quota with its limit from an attribute.
     RawQuota("a quota", "{ limit: { attribute: quota }, max: 10000, window: 1h }") {
-        /// The attribute that says the limit.
+        /// The attribute with the limit.
         #[schemars(required)]
         "limit" limit: RawLimit,
-        /// The most that the limit may be; what is above it is cut down to it.
+        /// The highest limit; higher values are cut to it.
         #[schemars(required)]
         "max" max: Limit,
         /// The windows, such as 1h, 1h@first_hit or day@Europe/Berlin.
@@ -107,14 +107,13 @@ section! {
 }
 
 section! {
-    /// The attribute that says a limit. It has to be one that a token was verified for, or that the caller of the
-    /// service says.
+    /// The attribute with a limit. Its source must be verified, such as a token, or a trusted caller of the service.
     RawLimit("a limit", "{ attribute: quota }") {
         /// The attribute, whose value is a whole number.
         #[schemars(required, length(min = 1, max = Attributes::MAX_NAME))]
         "attribute" attribute: Box<str>,
-        /// The limit of requests in which the attribute is missing or is no whole number: `error` is the caller's
-        /// error, and a number is so many. Left out: `error`.
+        /// The limit if the attribute is missing or not a whole number: a number, or `error`, which makes it the
+        /// caller's error. Default: `error`.
         "on_missing" on_missing: OnMissingLimit,
     }
 }

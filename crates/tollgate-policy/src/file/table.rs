@@ -21,12 +21,12 @@ pub(crate) struct NamedQuotas(pub(crate) Vec<(Box<str>, At<QuotaList>)>);
 pub(crate) struct FileBeside(pub(crate) Box<str>);
 
 section! {
-    /// Quotas of the tier that an attribute names.
+    /// Quotas of a tier that an attribute names.
     RawTier("the tier") {
         /// The attribute that names a tier.
         #[schemars(required, length(min = 1, max = crate::Attributes::MAX_NAME))]
         "tier" tier: Box<str>,
-        /// The tier of requests in which the attribute is missing or names none.
+        /// The tier if the attribute is missing or names none.
         #[schemars(required)]
         "default" default: Text,
     }

@@ -69,21 +69,21 @@ impl Read for NetworksOf {
 section! {
     /// Tests by their names; all of them have to hold.
     RawTest("a test") {
-        /// This text, in which `*` and `?` are not special.
+        /// Exactly this text, without patterns.
         "equal" equal: Literal,
-        /// One of these; `*` and `?` are special.
+        /// One of these patterns, with `*` and `?`.
         "one_of" one_of: OneOrMany<Pattern>,
-        /// A text that begins so.
+        /// A text with this prefix.
         "prefix" prefix: Prefix,
-        /// A text of this form: `*` stands for any characters or none, `?` for one.
+        /// A text that matches this pattern: `*` stands for any characters or none, `?` for one.
         "glob" glob: Pattern,
-        /// A regular expression that fits the text as a whole.
+        /// A regular expression that matches the whole text.
         "regex" regex: ExpressionText,
-        /// Whether upper and lower case are the same to the texts and expressions beside it.
+        /// Whether the texts and expressions of this test ignore case.
         "ignore_case" ignore_case: bool,
         /// An address in one of these networks.
         "cidr" cidr: OneOrMany<Cidr>,
-        /// One of the texts in a file in the same folder: one on each line, in which nothing is special.
+        /// One of the texts in a file in the same folder, one on each line, without patterns.
         "one_of_from" one_of_from: TextsOf,
         /// An address in one of the networks in a file in the same folder: one on each line.
         "cidr_from" cidr_from: NetworksOf,
@@ -91,7 +91,7 @@ section! {
         "present" present: bool,
         /// Whether there is no value.
         "absent" absent: bool,
-        /// What must not hold.
+        /// A test that must not hold.
         "not" not: Test,
     }
 }

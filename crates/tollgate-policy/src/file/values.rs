@@ -135,18 +135,18 @@ impl FailureWord {
 }
 
 section! {
-    /// A cost that an attribute says.
+    /// A cost from an attribute.
     RawCostAttribute("the cost") {
         /// The attribute, whose value is a whole number.
         #[schemars(required, length(min = 1, max = crate::Attributes::MAX_NAME))]
         "attribute" attribute: Box<str>,
-        /// The most that it may say.
+        /// The largest cost; a higher value is the caller's error.
         #[schemars(required)]
         "max" max: Number,
-        /// The least that a request takes, even if the attribute says less; 1 if left out.
+        /// The smallest cost; lower values are raised to it. Default: 1.
         "min" min: Count,
-        /// What a request takes in which the attribute is missing or is no whole number: `error` is the caller's
-        /// error, `asked` is as many units as the caller says, and a number is so many. Left out: `error`.
+        /// The cost if the attribute is missing or not a whole number: a number, `asked` (as many units as the caller
+        /// requests), or `error` (the caller's error). Default: `error`.
         "on_missing" on_missing: OnMissingCost,
     }
 }

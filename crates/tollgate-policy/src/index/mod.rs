@@ -1,4 +1,4 @@
-//! Which policies may match: found by a value of one of their conditions, not by trying them all.
+//! The index: finds policies that may match by a value of one condition, without trying them all.
 //!
 //! Each policy is filed under its rarest condition that can be looked up, or under one for each of its alternatives:
 //! texts in a hash table, beginnings of texts and networks in tries. What is filed nowhere (globs that begin with a

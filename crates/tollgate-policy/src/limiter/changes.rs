@@ -1,4 +1,4 @@
-//! What administrators change: refund, reset, set and record. All quotas of a request are changed in one call of the
+//! Changes by administrators: refund, reset, set and record. All quotas of a request are changed in one call of the
 //! store, each by itself.
 
 use std::sync::Arc;
@@ -19,7 +19,7 @@ use crate::{Attributes, Matched, Outcome, Policy, Refusal};
 /// semantics).
 const STEP_BACK: Duration = Duration::from_secs(1);
 
-/// A window that a check has charged: of which quota, and when it began.
+/// A window that a check has charged: its quota and its start.
 ///
 /// The quota is found again by its policy's name and its windows, as its counter is. So it may have another place by
 /// now, or another limit; one with other windows is another.
@@ -29,7 +29,7 @@ pub struct ChargedWindow {
     start: Timestamp,
 }
 
-/// What came of a change, for the quotas that were changed.
+/// The result of a change, for the quotas that were changed.
 #[derive(Debug, Clone)]
 pub struct Changed<T> {
     set: Arc<PolicySet>,
@@ -38,7 +38,7 @@ pub struct Changed<T> {
     values: Vec<Option<T>>,
 }
 
-/// What came of the refund of one quota.
+/// The result of the refund of one quota.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct QuotaRefund {
     /// Whether the window that was named is the open one. If it is not, nothing was given back.
@@ -51,7 +51,7 @@ pub struct QuotaRefund {
 #[derive(Debug, Clone, Error)]
 #[non_exhaustive]
 pub enum RefundError {
-    /// The request lacks something, or the store could not answer.
+    /// The request lacks a value, or the store could not answer.
     #[error(transparent)]
     Check(#[from] CheckError),
     /// The quota at this place does not apply to the request under the policies that are live. They may have been
@@ -69,8 +69,8 @@ pub enum RefundError {
         /// The place among those that were named.
         index: usize,
     },
-    /// A reload has changed whom the policy counts since the window at this place began. The counter of these attributes
-    /// may be somebody else's by now; a [receipt](PolicyLimiter::refund_receipt) names the one that was charged.
+    /// A reload has changed the policy's key since the window at this place began. These attributes may now have
+    /// another counter; a [receipt](PolicyLimiter::refund_receipt) names the one that was charged.
     #[error(
         "nothing was given back: whom `{policy}` counts has changed since this window began; only the receipt of the \
          check says who was charged"
@@ -81,7 +81,7 @@ pub enum RefundError {
         /// The policy.
         policy: Box<str>,
     },
-    /// None of the windows of the quota at this place can have begun then. The caller's fault.
+    /// The quota at this place has no window that begins then. The caller's fault.
     #[error("no window of {quota} begins then")]
     NoWindowStart {
         /// The place among those that were named.
@@ -179,7 +179,7 @@ impl<S: Store, C: Clock> PolicyLimiter<S, C> {
     }
 
     /// Gives back what a check took, by its receipt: to the windows it was taken from, whatever policies are live now.
-    /// Returns what came of it for each item that took units, in order, with its quota.
+    /// Returns the result for each item that took units, in order, with its quota.
     ///
     /// # Errors
     ///
@@ -202,7 +202,7 @@ impl<S: Store, C: Clock> PolicyLimiter<S, C> {
         Ok(taken.into_iter().zip(&states).map(refund).collect())
     }
 
-    /// Forgets what is used of every quota that applies and is meant. Attributes that say limits or costs are optional.
+    /// Forgets the usage of every quota that applies and is selected. Attributes with limits or costs are optional.
     ///
     /// # Errors
     ///
@@ -217,8 +217,8 @@ impl<S: Store, C: Clock> PolicyLimiter<S, C> {
         self.assign(attributes, is_meant, |counter| Step::Reset(counter)).await
     }
 
-    /// Sets what is used of every quota that applies and is meant, in its current window. Attributes that say limits or costs
-    /// are optional.
+    /// Sets the usage of every quota that applies and is selected, in its current window. Attributes with limits or
+    /// costs are optional.
     ///
     /// # Errors
     ///
@@ -247,7 +247,7 @@ impl<S: Store, C: Clock> PolicyLimiter<S, C> {
         Ok(Changed { charged: Charged::of(&matched), values, set: Arc::clone(&set) })
     }
 
-    /// Charges every quota that applies without asking for room: `used` may pass the limit. Attributes that say limits are
+    /// Charges every quota that applies without asking for room: `used` may pass the limit. Attributes with limits are
     /// optional.
     ///
     /// While the store cannot answer, the policies decide as they do of a check; the
@@ -266,7 +266,7 @@ impl<S: Store, C: Clock> PolicyLimiter<S, C> {
         recorded.unwrap_or_else(|| Err(StoreError::from(AnswerError::Nonsense).into()))
     }
 
-    /// Records each request for itself, all under the same version of the policies, in no particular order.
+    /// Records each request separately, all under the same version of the policies, in no particular order.
     pub async fn record_each<'a, 'b: 'a>(
         &self,
         requests: impl IntoIterator<Item = (&'a Attributes<'b>, u32)>,

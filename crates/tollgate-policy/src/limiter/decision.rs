@@ -1,4 +1,4 @@
-//! What a limiter answers: the decision, and which policies it comes from.
+//! The decision of a policy limiter, with the policies behind it.
 
 use std::sync::Arc;
 
@@ -10,10 +10,9 @@ use super::trials::Trials;
 use crate::matched::{Applied, Entry};
 use crate::{HeaderFormat, HeaderFormats, KeyFault, Matched, NoKey, Outcome, Policy, TrialKind};
 
-/// What a request is answered, under which version of the policies, by which of them, and what those would have done
-/// that are only tried out.
+/// The decision on a request: its version of the policies, the policy that decided, and the results of trials.
 ///
-/// It holds nothing of the request, and its clones share the policies.
+/// It contains nothing of the request, and its clones share the policies.
 #[derive(Debug, Clone)]
 #[must_use = "a request that is denied must not go on"]
 pub struct PolicyDecision {
@@ -22,11 +21,11 @@ pub struct PolicyDecision {
     trials: Trials,
 }
 
-/// Why a request is answered as it is.
+/// The ground of a decision.
 #[derive(Debug, Clone, Copy)]
 #[non_exhaustive]
 pub enum Ground<'a> {
-    /// Quotas decided: this is where they stand.
+    /// Quotas decided; these are their states.
     Quotas(&'a Counted),
     /// No quota applies: no policy matches that counts, or those that do give this request no limit. It is admitted.
     Unlimited,
@@ -45,7 +44,7 @@ pub enum Ground<'a> {
     Unmatched,
 }
 
-/// Where one quota stands after a decision.
+/// The state of one quota after a decision.
 #[derive(Debug, Clone, Copy)]
 pub struct QuotaStanding<'a> {
     /// Whose quota it is.
@@ -57,27 +56,27 @@ pub struct QuotaStanding<'a> {
     pub state: &'a QuotaState,
 }
 
-/// What a policy or its candidates would have done that are only tried out.
+/// The result of a trial: what a shadow policy or candidates would have answered.
 #[derive(Debug, Clone, Copy)]
 pub struct TrialDecision<'a> {
     /// The policy.
     pub policy: &'a Policy,
-    /// Why they are only tried out.
+    /// Why they are on trial.
     pub kind: TrialKind,
-    /// What it would have answered.
+    /// The answer that it would have given.
     pub answer: TrialAnswer<'a>,
 }
 
-/// What would have been answered.
+/// The answer of a trial.
 #[derive(Debug, Clone, Copy)]
 #[non_exhaustive]
 pub enum TrialAnswer<'a> {
-    /// Quotas would have decided: this is where they would stand.
+    /// Quotas would have decided; these would be their states.
     Quotas(&'a Counted),
-    /// The policy would have denied the request, whatever is counted: it denies what it matches, or requests that do not
-    /// say whom it is to count.
+    /// The policy would have denied the request without counting: it denies everything it matches, or requests without
+    /// its key.
     Denied,
-    /// It is not known, because of this error of the store.
+    /// Unknown, because of this error of the store.
     Failed(&'a StoreError),
 }
 
@@ -210,13 +209,13 @@ impl PolicyDecision {
         decision
     }
 
-    /// Whether the request may go on.
+    /// Whether the request is allowed.
     #[must_use]
     pub fn is_allowed(&self) -> bool {
         self.verdict() == Verdict::Allowed
     }
 
-    /// Whether the request may go on, as a value to match on.
+    /// The verdict, to match on.
     #[must_use]
     pub fn verdict(&self) -> Verdict {
         match &self.basis {
@@ -250,7 +249,7 @@ impl PolicyDecision {
         }
     }
 
-    /// Where the quotas stand, if any applied.
+    /// The states of the quotas, if any applied.
     #[must_use]
     pub fn counted(&self) -> Option<&Counted> {
         match &self.basis {
@@ -259,7 +258,7 @@ impl PolicyDecision {
         }
     }
 
-    /// Where the quota stands that decided, if any applied.
+    /// The state of the quota that decided, if any applied.
     #[must_use]
     pub fn state(&self) -> Option<&QuotaState> {
         match &self.basis {
@@ -299,7 +298,7 @@ impl PolicyDecision {
         self.set.version()
     }
 
-    /// Where every quota stands that applied, in the order in which they were charged.
+    /// The states of all quotas that applied, in the order in which they were charged.
     pub fn quotas(&self) -> impl Iterator<Item = QuotaStanding<'_>> {
         let charged = match &self.basis {
             Basis::Charged(decided, charged) => Some((&*decided.counted, charged)),
@@ -320,7 +319,7 @@ impl PolicyDecision {
         }
     }
 
-    /// What would have been done by what is only tried out. While the store is in trouble, no quotas are.
+    /// The results of trials. While the store is in trouble, no quotas are on trial.
     pub fn trials(&self) -> impl Iterator<Item = TrialDecision<'_>> {
         self.trials.iter().filter_map(|trial| {
             let policy = self.set.policies().policy(trial.policy)?;
@@ -328,7 +327,7 @@ impl PolicyDecision {
         })
     }
 
-    /// Which headers tell of it: those of the policy that decided.
+    /// The formats of its headers: those of the policy that decided.
     #[must_use]
     pub fn headers(&self) -> HeaderFormats {
         self.policy().map_or(HeaderFormat::None.into(), Policy::headers)

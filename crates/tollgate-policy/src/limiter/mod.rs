@@ -39,10 +39,10 @@ use crate::limiter::trials::Trials;
 use crate::matched::Needed;
 use crate::{Attributes, Matched, Outcome, Policies, Policy, Refusal, Texts, View};
 
-/// Policies over a store: decides which limits apply to a request, and whether it may go on.
+/// A limiter by policies: decides which limits apply to a request, and whether it is allowed.
 ///
-/// The policies can be [replaced](Self::replace) at any time. A request is decided under the version that is live when
-/// it comes, from begin to end, also where the store makes it wait.
+/// The policies can be [replaced](Self::replace) at any time. A request is decided entirely under the version that is
+/// live when it arrives, even if the store makes it wait.
 ///
 /// # Where several policies apply
 ///
@@ -50,17 +50,17 @@ use crate::{Attributes, Matched, Outcome, Policies, Policy, Refusal, Texts, View
 /// - The quota that decides is the one that denied (the longest wait, if several did), else the one with the least
 ///   remaining share. Headers and status are those of [its policy](PolicyDecision::policy).
 /// - While the store cannot answer, the strictest `on_store_failure` of those that charge decides: `closed`, then
-///   `local`, then `open`. With `local`, those that say `local` are counted, each against its own share.
-/// - An exempt policy ends the matter first. A request that no policy counts is admitted, and
+///   `local`, then `open`. With `local`, the policies with `local` are counted, each against its own share.
+/// - If an exempt policy matches, nothing is counted. A request that no policy counts is admitted, and its decision
 ///   [says so](Ground::Unlimited).
 ///
 /// # What is tried out
 ///
-/// Policies in shadow mode and candidate quotas are counted in a second step, once the decision is made. Whatever
-/// comes of that, the decision stays as it is, and an error there is only noted. A trial takes nothing of a request
-/// that another policy denied, because it would not have come to it. While the store is in trouble, no quotas are tried
-/// out. A policy in shadow mode that [denies](crate::PolicyKind::Deny) what it matches is a trial too, and so is one
-/// that denies requests because it does not know whom to count.
+/// Policies in shadow mode and candidate quotas are counted in a second step, after the decision, which they never
+/// change. An error there is only reported. A trial charges nothing for a request that another policy denied, because
+/// that request would not have reached it. While the store is in trouble, no quotas are on trial. A policy in shadow
+/// mode that [denies](crate::PolicyKind::Deny) what it matches is a trial too, and so is one that denies requests
+/// without its key.
 ///
 /// # Examples
 ///
@@ -102,13 +102,13 @@ pub struct PolicyLimiter<S, C = SystemClock> {
     replacing: Mutex<()>,
 }
 
-/// What an unseen key is answered while the store is full.
+/// The answer for a key without a counter while the store is full.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum WhenFull {
     /// [`StoreError::Full`].
     #[default]
     Deny,
-    /// Admission, and nothing is counted. What no window ever has room for is denied all the same.
+    /// Admission without a count. A cost above the limit is still denied.
     Allow,
 }
 
@@ -123,14 +123,13 @@ pub struct AskedCheck<'a, 'b> {
 #[derive(Debug, Clone, Error)]
 #[non_exhaustive]
 pub enum CheckError {
-    /// The request lacks something that a policy needs to know. The caller's fault.
+    /// The request lacks a value that a policy needs. The caller's fault.
     #[error(transparent)]
     Refused(#[from] Refusal),
     /// The store could not answer, and a policy that applies is `closed`; or it has no room for an unseen key.
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// The store can never count by all these policies at once. The fault of whoever chose them for this store; a retry
-    /// does not help.
+    /// The store can never count by all these policies together. The fault of the configuration; a retry does not help.
     #[error("policies {}: {error}", policies.join(", "))]
     Uncountable {
         /// The names of the policies that apply to the request, as far as they decide.
@@ -207,14 +206,14 @@ impl<S, C> PolicyLimiter<S, C> {
         PolicyLimiter { store: store.memory(memory), when_full, max_value, full, live, replacing }
     }
 
-    /// Sets what an unseen key is answered while the store is full.
+    /// Sets the answer for a key without a counter while the store is full.
     #[must_use]
     pub fn when_full(self, when_full: WhenFull) -> Self {
         Self { when_full, ..self }
     }
 
-    /// Refuses requests with an attribute whose value has more bytes, so that no key of the store does. Without it any
-    /// length is taken.
+    /// Refuses requests with an attribute value of more bytes, which bounds the length of keys. By default any length
+    /// is accepted.
     #[must_use]
     pub fn max_value_bytes(self, bytes: usize) -> Self {
         Self { max_value: bytes, ..self }
@@ -230,7 +229,7 @@ impl<S, C> PolicyLimiter<S, C> {
         &self.store
     }
 
-    /// How many requests the store had no room for, whatever they were answered. Peeks are among them.
+    /// The number of requests for which the store had no room, including peeks, whatever the answer was.
     pub fn store_full(&self) -> u64 {
         self.full.load(Ordering::Relaxed)
     }
@@ -240,8 +239,8 @@ impl<S, C> PolicyLimiter<S, C> {
         self.live.load_full()
     }
 
-    /// Makes other policies live, from the next request on, and gives them with their version. Counters are kept: a
-    /// quota of the same policy, window and anchor goes on with what was used.
+    /// Makes other policies live, from the next request on, and returns them with their version. Counters are kept: a
+    /// quota of the same policy, window and anchor keeps its usage.
     pub fn replace(&self, policies: Policies, source: &str) -> Arc<PolicySet> {
         // Nothing that is done under the lock leaves half of it undone.
         let _guard = self.replacing.lock().unwrap_or_else(PoisonError::into_inner);
@@ -252,7 +251,7 @@ impl<S, C> PolicyLimiter<S, C> {
 }
 
 impl<S: Store, C: Clock> PolicyLimiter<S, C> {
-    /// Takes the request's cost of every quota that applies, if all have room. Cost 0 only looks.
+    /// Takes the request's cost from every quota that applies, if all have room. Cost 0 only peeks.
     ///
     /// # Errors
     ///
@@ -261,7 +260,7 @@ impl<S: Store, C: Clock> PolicyLimiter<S, C> {
     ///
     /// # Cancel safety
     ///
-    /// Dropped before it is done, the units may or may not have been taken.
+    /// If the future is dropped, the units may or may not have been taken.
     pub fn check<V: View>(
         &self,
         view: &V,
@@ -307,8 +306,7 @@ impl<S: Store, C: Clock> PolicyLimiter<S, C> {
         Ok(PolicyDecision::of_check(set, basis, trials))
     }
 
-    /// As [`check`](Self::check), if the store answers at once; `None` if it has to be waited for, and then nothing was
-    /// taken.
+    /// As [`check`](Self::check), if the store answers at once; `None` if it does not, and then nothing was taken.
     ///
     /// It is for callers that go on at once if they can, without a future to keep.
     ///
@@ -332,7 +330,7 @@ impl<S: Store, C: Clock> PolicyLimiter<S, C> {
         Some(Ok(PolicyDecision::of_check(set, basis, trials)))
     }
 
-    /// Answers as a check would, and takes nothing. Nothing is tried out, and the [tally](PolicySet::tally) does not
+    /// Answers as a check would, and takes nothing. There are no trials, and the [tally](PolicySet::tally) does not
     /// change.
     ///
     /// # Errors
@@ -382,8 +380,8 @@ impl<S: Store, C: Clock> PolicyLimiter<S, C> {
         Ok(PolicyDecision::new(set, basis, Trials::default()))
     }
 
-    /// Checks each request for itself, all under the same version of the policies. The answers are in the order of
-    /// the requests; a shared store may take them in another.
+    /// Checks each request separately, all under the same version of the policies. The answers are in the order of the
+    /// requests; a shared store may take them in another order.
     ///
     /// # Cancel safety
     ///

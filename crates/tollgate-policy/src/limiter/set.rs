@@ -1,4 +1,4 @@
-//! One version of the policies, as it is live.
+//! A version of the policies.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use tollgate::{Clock, OnStoreFailure, SystemClock, Timestamp};
 use super::tally::{Counters, Tally};
 use crate::{Matched, Policies, Policy};
 
-/// One version of the policies, as it is or was live: which they are, since when, and what they have come to.
+/// A version of the policies: when it became live, and its tallies.
 #[derive(Debug)]
 pub struct PolicySet {
     policies: Policies,

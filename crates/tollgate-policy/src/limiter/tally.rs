@@ -1,4 +1,4 @@
-//! What the checks of a policy have come to, for metrics.
+//! Tallies of a policy's checks, for metrics.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -6,7 +6,7 @@ use tollgate::{Source, Verdict};
 
 use crate::TrialKind;
 
-/// What the checks of a policy have come to. Peeks are not in it.
+/// The tally of a policy's checks, without peeks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub struct Tally {

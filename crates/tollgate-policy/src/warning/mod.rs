@@ -1,4 +1,4 @@
-//! What is valid and probably a mistake.
+//! Warnings about valid files that are probably wrong.
 
 mod redundant;
 mod unreachable_path;
@@ -16,7 +16,7 @@ use crate::implied::implies;
 use crate::policy::Quotas;
 use crate::{Cost, Identity, Mode, Override, Policy, PolicyKind, Position, Printable};
 
-/// Something that is probably not meant.
+/// A probable mistake in a valid file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Warning {
     at: Position,
@@ -24,11 +24,11 @@ pub struct Warning {
     kind: WarningKind,
 }
 
-/// What is probably not meant.
+/// The kind of a warning.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum WarningKind {
-    /// One quota has no room before another has none.
+    /// Another quota always denies first.
     #[error("{quota} can never deny: {tighter} always denies first")]
     NeverBinds {
         /// The quota without effect.
@@ -36,7 +36,7 @@ pub enum WarningKind {
         /// The one that denies first.
         tighter: Box<Quota>,
     },
-    /// What every request costs is above a limit.
+    /// The cost of every request is above a limit.
     #[error("every request costs {cost}, and {quota} has no room for it: all are denied")]
     CostAboveLimit {
         /// What a request costs.
@@ -44,22 +44,22 @@ pub enum WarningKind {
         /// The quota.
         quota: Box<Quota>,
     },
-    /// Whatever the policy matches, an exempt one does.
+    /// An exempt policy matches everything that this one does.
     #[error("it is never reached: the exempt policy `{exempt}` matches everything that it matches")]
     HiddenByExempt {
         /// The exempt policy.
         exempt: Box<str>,
     },
-    /// Whatever the policy matches, another one denies.
+    /// Another policy denies everything that this one matches.
     #[error("it is never reached: `{deny}` denies everything that it matches")]
     HiddenByDeny {
         /// The policy that denies.
         deny: Box<str>,
     },
-    /// All of a long window may be used at once.
+    /// A long window has no shorter quota next to it.
     #[error(
-        "{quota} has no short quota beside it: around the end of a window, {burst} units may be used at once; a \
-         quota of a shorter window bounds that"
+        "{quota} has no shorter quota next to it: around the end of a window, {burst} units may be used at once; \
+         a quota with a shorter window prevents that"
     )]
     LongWindowAlone {
         /// The quota of the shortest window.
@@ -73,7 +73,7 @@ pub enum WarningKind {
         /// Where the earlier one stands.
         earlier: Position,
     },
-    /// One choice stands for far more people than another, under one limit.
+    /// One choice stands for many clients and another for one, under the same limit.
     #[error(
         "`first_of` puts identities of very different sizes under one limit: `{wide}` may be many clients, and `{narrow}` is one"
     )]
@@ -84,7 +84,7 @@ pub enum WarningKind {
         narrow: Box<str>,
     },
     /// No path has such a form.
-    #[error("no path fits `{pattern}`: paths are read without empty and dot segments")]
+    #[error("no path matches `{pattern}`: paths are read without empty and dot segments")]
     UnreachablePath {
         /// The pattern.
         pattern: Box<str>,
@@ -97,7 +97,7 @@ pub enum WarningKind {
     },
 }
 
-/// The shortest window that counts as long: in an hour, somebody notices a burst.
+/// The shortest window that counts as long.
 const LONG: Duration = Duration::from_secs(60 * 60);
 
 impl Warning {
@@ -113,7 +113,7 @@ impl Warning {
         &self.policy
     }
 
-    /// What is probably not meant.
+    /// The kind of a warning.
     #[must_use]
     pub const fn kind(&self) -> &WarningKind {
         &self.kind

@@ -419,7 +419,7 @@ fn a_missing_key_is_an_error_a_denial_or_nothing_and_never_a_shared_counter() {
     let attributes = attributes(&[("tenant", "t"), ("user", "")]);
     let (error, deny, skip) = (config("error"), config("deny"), config("skip"));
     let refusal = error.policies().charges(&attributes, 1).unwrap_err();
-    assert_eq!(refusal.to_string(), "policy `a`: no attribute says who is to be counted: `user` is empty");
+    assert_eq!(refusal.to_string(), "policy `a`: the request has no key: `user` is empty");
     let Ok(Outcome::DenyUnknown { policy, no_key }) = deny.policies().charges(&attributes, 1) else {
         panic!("not denied")
     };

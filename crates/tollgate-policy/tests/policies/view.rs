@@ -285,8 +285,8 @@ fn a_list_is_no_part_of_a_key_and_no_cost() {
         attributes.push("roles", list.to_vec());
         policies.charges(&attributes, 1).map(|outcome| said(&outcome)).map_err(|refusal| refusal.to_string())
     };
-    let nobody = Err("policy `a`: no attribute says who is to be counted: `roles` is a list".to_owned());
-    let none = Err("policy `a`: no attribute says who is to be counted: `roles` is missing".to_owned());
+    let nobody = Err("policy `a`: the request has no key: `roles` is a list".to_owned());
+    let none = Err("policy `a`: the request has no key: `roles` is missing".to_owned());
     for (list, nobody) in [(&["admin", "staff"][..], &nobody), (&["admin"], &nobody), (&[], &none)] {
         assert_eq!(&ask("  - { name: a, key: [ip, roles], quotas: [5/1m] }", list), nobody);
         assert_eq!(

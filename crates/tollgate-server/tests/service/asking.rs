@@ -29,7 +29,7 @@ fn all_attributes_that_would_do_are_named_if_none_is_there() {
     let server = Server::start(&["--config", &policies("first-of", text)]);
     let refused = server.get("/v1/check?path=/search");
     refused.assert_problem(400, Some("query"));
-    let detail = "policy `any`: no attribute says who is to be counted: none of [user, ip] is there";
+    let detail = "policy `any`: the request has no key: none of [user, ip] is there";
     assert_eq!(refused.json()["detail"], detail);
     server.get("/v1/check?ip=").assert_problem(400, Some("query.ip"));
     assert_eq!(server.get("/v1/check?ip=192.0.2.7").status, 200);

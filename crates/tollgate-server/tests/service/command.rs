@@ -123,10 +123,10 @@ fn exits_2_when_the_arguments_or_the_request_cannot_be() {
     assert!(error.contains("expected a whole number from 0 to 4294967295"), "{error}");
     let (status, _, error) = check(&url(&server), &["tenant=t"]);
     assert_eq!(status, Some(2));
-    assert!(error.contains("attributes.user: policy `default`: no attribute says who"), "{error}");
+    assert!(error.contains("attributes.user: policy `default`: the request has no key"), "{error}");
     let (status, _, error) = check(&url(&server), &["user=alice", "user=bob"]);
     assert_eq!(status, Some(2));
-    assert!(error.contains("who is to be counted: `user` is a list"), "{error}");
+    assert!(error.contains("the request has no key: `user` is a list"), "{error}");
 }
 
 #[test]

@@ -142,7 +142,7 @@ fn a_folder_is_checked_and_explained_as_one_file() {
     );
     let (status, said, _) = run("check-config", &folder, &[]);
     assert_eq!((status, said.lines().count()), (Some(0), 3), "{said}");
-    assert!(said.starts_with("folder/b.yml:3:5: warning: policy `b`: 100/1d has no short quota"), "{said}");
+    assert!(said.starts_with("folder/b.yml:3:5: warning: policy `b`: 100/1d has no shorter quota"), "{said}");
     assert!(said.ends_with("\nfolder is valid: 2 policies, 1 warning\n"), "{said}");
     let (_, said, _) = run("explain", &folder, &["user=alice"]);
     assert!(said.contains("\nb (folder/b.yml, line 3) counts user=alice\n"), "{said}");

@@ -100,7 +100,7 @@ async fn policies_say_who_how_much_and_how_it_is_told() {
     assert_eq!(nobody.status, StatusCode::TOO_MANY_REQUESTS);
     let problem = nobody.json();
     assert_eq!(problem["type"], "urn:problem-type:tollgate:missing-key");
-    assert_eq!(problem["detail"], "no attribute says who is to be counted: `user` is missing");
+    assert_eq!(problem["detail"], "the request has no key: `user` is missing");
     assert_eq!(
         (&problem["violated-policies"][0], &problem["reason"]),
         (&"users".into(), &"missing_key".into())
