@@ -69,7 +69,7 @@ pub(crate) struct Failure {
     pub(crate) since: Timestamp,
 }
 
-/// What came of a reload.
+/// The result of a reload.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Reloaded {
     /// Something else is live now, under this version.

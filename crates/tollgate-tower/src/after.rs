@@ -1,4 +1,4 @@
-//! What is done around the inner service for a request that goes on: before it is called, and with its response.
+//! Work around the inner service for an admitted request: before the call, and with its response.
 
 use std::sync::Arc;
 use std::task::Poll;
@@ -13,21 +13,21 @@ use crate::held_receipt::HeldReceipt;
 use crate::reservation::Reservation;
 use crate::rule::RefundIf;
 
-/// What is to be done once there is a response.
+/// The work for the response.
 pub(crate) enum After {
     Nothing,
-    /// Tell the client and, where something may be given back, see whether it is.
+    /// Tell the client its limits, and give units back if the rule says so.
     Respond {
         gate: Arc<Gate>,
         counted: Counted,
-        /// What writes the headers, where the rule has not the same for all decisions.
+        /// The writer of the headers, if it differs between decisions of the rule.
         told_by: Option<Arc<LimitHeaders>>,
         refundable: Option<Box<HeldReceipt>>,
     },
 }
 
 impl After {
-    /// Leaves for the service what it may want to know.
+    /// Leaves the decision for the service.
     #[inline(never)]
     pub(crate) fn admitting(gate: &Arc<Gate>, allowed: Allowed, extensions: &mut Extensions) -> Self {
         #[cfg(feature = "policy")]
@@ -40,7 +40,7 @@ impl After {
         }
     }
 
-    /// The same for a request that quotas decided.
+    /// The same, for a request that quotas decided.
     #[inline(always)]
     pub(crate) fn counted(
         gate: &Arc<Gate>,
@@ -53,7 +53,7 @@ impl After {
             extensions.insert(counted.clone());
         }
         let refundable = match (&gate.takes, taken) {
-            // What is reserved is the handler's to give back.
+            // The handler gives back what is reserved.
             (Takes::Reserved(warnings), Some(taken)) => {
                 let outer = extensions.remove();
                 extensions.insert(Reservation::new(warnings, taken, outer));
@@ -68,7 +68,7 @@ impl After {
         Self::Respond { gate: Arc::clone(gate), counted, told_by, refundable }
     }
 
-    /// Tells the client of its limits, once there is a response.
+    /// Tells the client its limits, with the response.
     #[inline]
     pub(crate) fn told<R, E>(
         &mut self,
@@ -84,7 +84,7 @@ impl After {
     fn tell<R>(&mut self, response: &mut Response<R>) {
         let Self::Respond { gate, counted, told_by, .. } = self else { return };
         let Some(told_by) = writer(gate, told_by) else { return };
-        // What a layer within has denied says when to come back, and this one would say something else.
+        // An inner layer's denial already says when to retry; this layer must not contradict it.
         if tells(told_by) && response.extensions().get::<Denied>().is_none() {
             told_by.write(counted, response.headers_mut());
             gate.expose(told_by.formats(), response.headers_mut());
@@ -97,7 +97,7 @@ impl After {
         matches!(self, Self::Respond { refundable: Some(_), .. })
     }
 
-    /// What may be given back for this response, and who says whether it is.
+    /// The units that may be given back for this response, and the condition.
     #[inline]
     pub(crate) fn refundable(&mut self) -> Option<(Box<HeldReceipt>, &RefundIf)> {
         let Self::Respond { gate, refundable, .. } = self else { return None };
@@ -105,12 +105,12 @@ impl After {
     }
 }
 
-/// What writes the headers: that of the decision, or else that of the rule.
+/// The writer of the headers: the decision's, or else the rule's.
 fn writer<'a>(gate: &'a Gate, told_by: &'a Option<Arc<LimitHeaders>>) -> Option<&'a LimitHeaders> {
     told_by.as_deref().or(gate.limit_headers.as_deref())
 }
 
-/// Whether an admitted request is told where its decision leaves it.
+/// Whether the decision is left for the handler.
 fn tells(told_by: &LimitHeaders) -> bool {
     !told_by.formats().is_none()
 }

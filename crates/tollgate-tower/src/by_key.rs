@@ -1,4 +1,4 @@
-//! One limiter, for one key.
+//! A rule's engine: one limiter and one key.
 
 use std::sync::Arc;
 
@@ -34,9 +34,9 @@ impl ByKey {
 }
 
 impl ByKey {
-    /// Decides on a request of this cost. One that goes on at once is given to `allow`, with where its quotas stand and
-    /// what it took: a processor waits for what it has just written in other pieces than it reads, so neither the key nor
-    /// the states are moved before. All else is in a box, so that this returns in registers.
+    /// Decides on a request of this cost. If it is admitted at once, `allow` gets the states of its quotas and what it
+    /// took. Neither the key nor the states are moved before that, because reading them right after writing them in
+    /// other pieces stalls the processor. Everything else is boxed, so that this returns in registers.
     #[inline(always)]
     pub(crate) fn decide<B, T>(
         &self,
@@ -81,7 +81,7 @@ impl ByKey {
         Box::new(Ok(self.decided(answer, key, cost, takes)))
     }
 
-    /// Goes on with the key, if it is known already.
+    /// Continues with the key, if it is known.
     #[inline(never)]
     fn later(&self, known: Option<&Key<'_>>, cost: u32, takes: &Takes) -> Box<Result<Decided, Later>> {
         let (by, known, takes) = (self.clone(), known.map(|key| key.clone().into_owned()), takes.clone());
@@ -113,7 +113,7 @@ impl ByKey {
         takes.take(step, Decided::into_taken).await
     }
 
-    /// Charges the key, if the store answers at once. `None` if it has to be waited for, and then nothing was charged.
+    /// Charges the key, if the store answers at once. `None` if it does not; then nothing was charged.
     #[inline]
     fn charge_at_once(&self, key: &Key<'_>, cost: u32) -> Option<Result<Counted, StoreError>> {
         let quotas = &**self.limiter.quotas();
@@ -149,12 +149,12 @@ impl ByKey {
         }
     }
 
-    /// Whether this says where each quota stands.
+    /// Whether this is the state of each quota.
     fn is_whole(&self, counted: &Counted) -> bool {
         counted.len() == self.limiter.quotas().len()
     }
 
-    /// What an admitted request took, if some of it may be given back.
+    /// What an admitted request took, if it may be given back.
     fn taken(&self, key: &Key<'_>, cost: u32, takes: &Takes, counted: &Counted) -> Option<Box<HeldReceipt>> {
         if !takes.may_give_back() {
             return None;

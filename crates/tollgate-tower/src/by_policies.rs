@@ -1,4 +1,4 @@
-//! Policies, from a file or in code, in place of a limiter and a key: the same that the service decides by.
+//! A rule's engine: policies, from a file or in code, as in the service.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use crate::held_receipt::HeldReceipt;
 use crate::key::Missing;
 use crate::{Head, Warning};
 
-/// A limiter by policies, and where it finds what it asks of a request. Clones are the same one.
+/// A policy limiter with its sources of attributes. Clones share it.
 pub(crate) struct ByPolicies<S, C>(Arc<Inner<S, C>>);
 
 struct Inner<S, C> {
@@ -82,7 +82,7 @@ impl<S: Store + 'static, C: Clock + 'static> ByPolicies<S, C> {
 }
 
 impl<S: Store, C: Clock> Inner<S, C> {
-    /// `Err` is the attribute whose value is needed and not known yet.
+    /// `Err` is an attribute whose value is needed but not known yet.
     fn decided(
         &self,
         checked: Result<PolicyDecision, CheckError>,
@@ -122,7 +122,7 @@ impl<S: Store, C: Clock> Inner<S, C> {
     }
 }
 
-/// What a policy needs to know is wrong, or no request has it.
+/// A value that a policy needs is invalid, or no request has it.
 #[cold]
 fn wrong(fault: Option<&AttributeError>) -> Decided {
     match fault {
@@ -138,7 +138,7 @@ impl<S, C> Clone for ByPolicies<S, C> {
     }
 }
 
-/// The store of a limiter, with what its policies say of trouble.
+/// The store of a limiter, with its policies for outages.
 struct Below<S, C>(Arc<PolicyLimiter<S, C>>);
 
 impl<S: Store, C: Clock> Store for Below<S, C> {

@@ -1,4 +1,4 @@
-//! What a denial is about, for whoever words the response.
+//! Denials, for functions that write the response.
 
 use std::fmt;
 
@@ -10,8 +10,8 @@ use crate::engine::DeniedBy;
 /// A denial, for [`on_denied`](crate::RateLimitLayerBuilder::on_denied): where the quotas stand, the quota that denied,
 /// and the request.
 ///
-/// Whom the request was counted for is not in it, because keys are persons or secrets. A service that tells it all the
-/// same takes it from the request, and decides for itself who may read it.
+/// It does not contain the key, because keys may be personal or secret. A service that wants to show it takes it from
+/// the request.
 ///
 /// # Examples
 ///
@@ -38,13 +38,13 @@ impl<'a> Denial<'a> {
         Self { by, head }
     }
 
-    /// Where every quota stands. `None` if no quota denied: a policy does so where a request lacks its key.
+    /// The states of all quotas. `None` if no quota denied: a policy can deny a request that lacks its key.
     #[must_use]
     pub fn counted(&self) -> Option<&'a Counted> {
         self.by.quotas().map(|(counted, _)| counted)
     }
 
-    /// Where the quota stands that denied. `None` as for [`counted`](Self::counted).
+    /// The state of the quota that denied. `None` as for [`counted`](Self::counted).
     #[must_use]
     pub fn state(&self) -> Option<&'a QuotaState> {
         self.counted()?.decided()

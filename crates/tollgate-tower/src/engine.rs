@@ -1,11 +1,11 @@
-//! Who decides on requests: one limiter for a key, or policies.
+//! The engine that decides on requests: one limiter and a key, or policies.
 //!
 //! ```text
 //! Head ──▶ ByKey       a key, by a limiter   ──▶ Decided
 //!     ╰──▶ ByPolicies  values, by policies   ──╯
 //! ```
 //!
-//! What a decision means for the request is the gate's affair.
+//! The gate acts on the decision.
 
 use std::sync::Arc;
 
@@ -24,10 +24,10 @@ use crate::key::{Fault, Invalid, Missing, NO_PEER};
 use crate::reserving::Reserving;
 use crate::warning::{Warning, Warnings};
 
-/// Who decides on the requests of a rule.
+/// The engine of a rule.
 ///
-/// Both decide alike, but a limiter for a key is no trait object: it passes on where the quotas stand without a
-/// copy, which would be a tenth of what limits add to a request.
+/// Both decide alike. A limiter with a key is not a trait object, so that it passes on the states without a copy, which
+/// would be a tenth of what limits add to a request.
 pub(crate) enum Engine {
     ByKey(ByKey),
     #[cfg(feature = "policy")]
@@ -40,11 +40,11 @@ pub(crate) trait PolicyEngine: Send + Sync {
     /// Decides on a request of this cost, unless it has to wait.
     fn decide(&self, head: Head<'_>, cost: u32, takes: &Takes) -> Result<Decided, Later>;
 
-    /// Whether requests are counted for the address that their connection comes from.
+    /// Whether requests are counted by the address of their connection.
     fn counts_peers(&self) -> bool;
 }
 
-/// How a decision goes on that has to wait for a value or for the store. Nothing was taken before.
+/// The rest of a decision that has to wait for a value or the store. Nothing was taken yet.
 pub(crate) type Later = Box<dyn for<'h> FnOnce(Head<'h>) -> BoxFuture<'h, Decided> + Send>;
 
 /// What becomes of the units that a request takes.
@@ -53,23 +53,23 @@ pub(crate) enum Takes {
     ForGood,
     /// Some of them may be given back.
     ToGiveBack,
-    /// The same, and they are given back if the client goes away while the store is asked for them.
+    /// The same, and they are given back if the client goes away during the call.
     Reserved(Arc<Warnings>),
 }
 
-/// What is decided on a request.
+/// The outcome for a request.
 pub(crate) enum Decided {
     /// It goes on.
     Allowed(Allowed),
-    /// It does not, and is answered with this status.
+    /// It is denied with this status.
     Denied(StatusCode, DeniedBy),
-    /// It does not say whom it is counted for; this would.
+    /// Its key is missing; this would provide it.
     Missing(String),
-    /// No request says that, because of how the service is put together.
+    /// No request can have the key, because a part of the service is missing.
     Setup(Warning),
     /// What it says is wrong.
     Invalid(Invalid),
-    /// It lacks something else that policies need to know.
+    /// It lacks another value that policies need.
     #[cfg(feature = "policy")]
     Lacking(String),
     /// The store could not decide.
@@ -79,18 +79,18 @@ pub(crate) enum Decided {
 /// A request that goes on.
 #[derive(Default)]
 pub(crate) struct Allowed {
-    /// Where the quotas stand, if any applied.
+    /// The states of the quotas, if any applied.
     pub(crate) counted: Option<Counted>,
-    /// What writes the headers of it, where that is not the same for all decisions of the rule.
+    /// The writer of its headers, if it differs between decisions of the rule.
     pub(crate) told_by: Option<Arc<LimitHeaders>>,
-    /// In a box, so that the way of those who are counted by key moves less.
+    /// Boxed, so that requests counted by key move less memory.
     #[cfg(feature = "policy")]
     pub(crate) decision: Option<Box<PolicyDecision>>,
-    /// What it took, if some of that may be given back.
+    /// What it took, if it may be given back.
     pub(crate) taken: Option<Box<HeldReceipt>>,
 }
 
-/// Who denies a request, with what tells of it.
+/// What denies a request, with its headers.
 pub(crate) enum DeniedBy {
     Quotas(Counted, Arc<LimitHeaders>),
     #[cfg(feature = "policy")]
@@ -98,7 +98,7 @@ pub(crate) enum DeniedBy {
 }
 
 impl Engine {
-    /// Whether requests are counted for the address that their connection comes from.
+    /// Whether requests are counted by the address of their connection.
     pub(crate) fn counts_peers(&self) -> bool {
         match self {
             Self::ByKey(by_key) => by_key.counts_peers(),

@@ -1,11 +1,11 @@
-//! The way of one request as a future.
+//! The future of a request.
 //!
 //! ```text
 //! Waiting ──▶ Calling ──▶ Settling ──▶ response
 //!        ╰──▶ Refused ───────────────────╯
 //! ```
 //!
-//! A request that is decided on at once begins with `Calling` or `Refused`.
+//! A request that is decided at once begins with `Calling` or `Refused`.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -25,13 +25,13 @@ use crate::gate::Gate;
 use crate::{Head, ReplyBody};
 
 pin_project! {
-    /// The response of a service with limits in front, or what is answered in its place.
+    /// The future of a response of the service, or of a reply in its place.
     ///
     /// # Cancel safety
     ///
-    /// Dropped while the store is waited for, the units may or may not have been taken; dropped later, they are taken.
-    /// Where a rule [reserves](crate::Rule::reserve) they are given back either way: while the store is waited for by
-    /// a task, which needs a Tokio runtime and the feature `tokio`.
+    /// If it is dropped during the call of the store, the units may or may not have been taken; later, they are taken.
+    /// If a rule [reserves](crate::Rule::reserve), they are given back in both cases. During the call, a task does
+    /// that, which needs a Tokio runtime and the feature `tokio`.
     #[must_use = "futures do nothing unless polled"]
     pub struct ResponseFuture<S, B>
     where
@@ -42,17 +42,17 @@ pin_project! {
     }
 }
 
-/// A request that goes on, or the reply to one that does not.
+/// An admitted request, or the reply to another.
 type Ruling = Result<Allowed, Box<Response<Bytes>>>;
 
 pin_project! {
     #[project = Stage]
     #[project_replace = Replaced]
     enum State<S, B, F, R> {
-        /// The store or the extractor is waited for, with what is called then.
+        /// Waiting for the store or the extractor; holds the service to call.
         Waiting { ruling: BoxFuture<'static, (Parts, Ruling)>, gate: Arc<Gate>, body: B, service: S },
         Calling { #[pin] future: F, after: After },
-        /// A refund is waited for.
+        /// Waiting for a refund.
         Settling { refund: BoxFuture<'static, ()>, response: R },
         Refused { reply: Box<Response<Bytes>> },
         Done,
@@ -74,7 +74,7 @@ where
         Self { state: State::Refused { reply } }
     }
 
-    /// A request that something has to be waited for. The service is ready.
+    /// A request that has to wait. The service is ready.
     pub(crate) fn waiting(gate: Arc<Gate>, later: Later, request: Request<B>, service: S) -> Self {
         let (parts, body) = request.into_parts();
         let asking = Arc::clone(&gate);
@@ -114,7 +114,7 @@ where
                     }
                 }
                 Stage::Calling { future, after } => {
-                    // A response is large: one that nothing is given back for goes to the caller without a stop here.
+                    // Responses are large, so one without a refund is passed on without being stored here.
                     if !after.may_give_back() {
                         return after.told(future.poll(context));
                     }
@@ -129,7 +129,7 @@ where
                         return Poll::Ready(Ok(response));
                     }
                     let refund = Box::pin(async move {
-                        // The response is there whether or not the store is: what was taken then counts until its
+                        // The response does not depend on the store: units that are not given back count until their
                         // window ends.
                         let _ = taken.cancel().await;
                     });

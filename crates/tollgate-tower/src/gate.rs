@@ -1,4 +1,4 @@
-//! A rule as it is applied: from the head of a request to what becomes of it.
+//! The gate: applies a rule to the head of a request.
 //!
 //! ```text
 //! head ─▶ skip ─▶ cost ─▶ engine ─▶ decided ─▶ goes on, or a reply
@@ -22,7 +22,7 @@ use crate::rule::{Cost, OnInvalid, OnMissing, OnStoreError, RefundIf, Skip};
 use crate::warning::{Warning, Warnings};
 use crate::{Denial, Head, reply};
 
-/// What holds for every rule of a layer.
+/// The settings of all rules of a layer.
 pub(crate) struct Settings {
     pub(crate) leaves: Leaves,
     pub(crate) exposes: Exposes,
@@ -33,14 +33,14 @@ pub(crate) struct Settings {
     pub(crate) warnings: Arc<Warnings>,
 }
 
-/// What is left for the inner service in the extensions of a request, beside a reservation.
+/// What the extensions of a request contain for the inner service, besides a reservation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Leaves {
     Decisions,
     Nothing,
 }
 
-/// What scripts of other origins may read.
+/// The headers that scripts of other origins may read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Exposes {
     Nothing,
@@ -50,14 +50,14 @@ pub(crate) enum Exposes {
 pub(crate) type OnDenied = dyn Fn(&Denial<'_>, Response<Bytes>) -> Response<Bytes> + Send + Sync;
 pub(crate) type OnTrouble = dyn Fn(&StoreError, Response<Bytes>) -> Response<Bytes> + Send + Sync;
 
-/// In the extensions of a denial: layers around this one leave it as it is.
+/// Marks a denial in its extensions: outer layers do not change it.
 #[derive(Clone, Copy)]
 pub(crate) struct Denied;
 
-/// A rule with everything filled in.
+/// A complete rule.
 pub(crate) struct Gate {
     pub(crate) engine: Engine,
-    /// What writes the headers of every decision, where that is the same for all.
+    /// The writer of the headers, if it is the same for all decisions.
     pub(crate) limit_headers: Option<Arc<LimitHeaders>>,
     pub(crate) cost: Cost,
     pub(crate) takes: Takes,
@@ -70,7 +70,7 @@ pub(crate) struct Gate {
     pub(crate) settings: Arc<Settings>,
 }
 
-/// How far a request gets without waiting.
+/// The result without waiting.
 pub(crate) enum AtOnce {
     GoesOn(After),
     /// It does not go on.
@@ -79,7 +79,7 @@ pub(crate) enum AtOnce {
 }
 
 impl Gate {
-    /// Goes as far as it can without waiting.
+    /// Decides as far as possible without waiting.
     #[inline]
     pub(crate) fn at_once<B>(self: &Arc<Self>, request: &mut Request<B>) -> AtOnce {
         let head = Head::from(&*request);
@@ -118,8 +118,8 @@ impl Gate {
         }
     }
 
-    /// What becomes of a request: `Err` is the reply to one that does not go on. In a box, so that the way of those who go
-    /// on moves less; a reply allocates anyhow.
+    /// The result for a request: `Err` is the reply to one that is not admitted. Boxed, so that admitted requests move
+    /// less memory; a reply allocates anyway.
     #[inline(never)]
     pub(crate) fn ruled(&self, head: Head<'_>, decided: Decided) -> Result<Allowed, Box<Response<Bytes>>> {
         let headers = head.headers();
@@ -149,7 +149,7 @@ impl Gate {
         Err(Box::new(reply))
     }
 
-    /// The denial, with what every rule of the layer adds to it.
+    /// Returns the denial, with the additions of the layer.
     fn denied(&self, head: Head<'_>, status: StatusCode, by: &DeniedBy) -> Response<Bytes> {
         let mut denied = reply::denied(head.headers(), status, by);
         let denial = Denial::new(by, head);
@@ -174,7 +174,7 @@ impl Gate {
         match error {
             StoreError::Trouble { .. } => self.on_store_error,
             StoreError::Full => self.when_full,
-            // Not trouble: no policy for a store in trouble is one for quotas that do not fit it.
+            // This is not trouble: policies for outages do not cover quotas that do not fit the store.
             StoreError::Uncountable(_) => {
                 self.settings.warnings.give(Warning::Uncountable);
                 OnStoreError::Refuse
@@ -182,10 +182,10 @@ impl Gate {
         }
     }
 
-    /// Lets scripts of other origins read what the client is told.
+    /// Lets scripts of other origins read the limit headers.
     pub(crate) fn expose(&self, formats: HeaderFormats, headers: &mut HeaderMap) {
         if self.settings.exposes == Exposes::LimitHeaders {
-            // Beside what the service exposes itself: browsers unite the lines.
+            // In addition to the service's own line: browsers join the lines.
             headers.append(ACCESS_CONTROL_EXPOSE_HEADERS, exposed(formats));
         }
     }

@@ -1,4 +1,4 @@
-//! What a request says before its body.
+//! The head of a request.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -8,9 +8,9 @@ use http::request::Parts;
 use http::{Extensions, HeaderMap, Method, Request, Uri, Version};
 use tollgate::canonical_path;
 
-/// What is known of a request before its body is read: all that a limit can go by.
+/// The head of a request: all that limits can depend on, because they decide before the body is read.
 ///
-/// `Debug` shows the method alone: addresses, paths and headers often are persons or secrets.
+/// `Debug` shows only the method, because addresses, paths and headers may be personal or secret.
 #[derive(Clone, Copy)]
 pub struct Head<'r> {
     method: &'r Method,
@@ -27,7 +27,7 @@ impl<'r> Head<'r> {
         self.method
     }
 
-    /// The target, as it was sent.
+    /// The request target, as it was sent.
     #[must_use]
     pub const fn uri(self) -> &'r Uri {
         self.uri
@@ -45,15 +45,15 @@ impl<'r> Head<'r> {
         self.headers
     }
 
-    /// What outer layers and the server have left for inner ones.
+    /// The extensions, in which the server and outer layers leave values.
     #[must_use]
     pub const fn extensions(self) -> &'r Extensions {
         self.extensions
     }
 
-    /// The route that a router has matched, such as `/users/{id}`: a [`MatchedRoute`] or, with the feature `axum`,
-    /// its `MatchedPath`. `None` in front of the router, where nobody knows it yet: with axum, a layer knows it that
-    /// was added by `Router::layer` or `route_layer`.
+    /// The route that a router has matched, such as `/users/{id}`: a [`MatchedRoute`] or, with the feature `axum`, its
+    /// `MatchedPath`. `None` in front of the router. With axum, layers that were added by `Router::layer` or
+    /// `route_layer` have it.
     #[must_use]
     pub fn route(self) -> Option<&'r str> {
         if let Some(MatchedRoute(route)) = self.extensions.get() {
@@ -68,11 +68,11 @@ impl<'r> Head<'r> {
 }
 
 impl<'r> Head<'r> {
-    /// The path as limits read it: the matched [route](Self::route) if there is one, else the path that the client sent,
-    /// in its [one spelling](tollgate::canonical_path).
+    /// The path for limits: the matched [route](Self::route) if there is one, else the path that the client sent, in
+    /// its [canonical form](tollgate::canonical_path).
     ///
-    /// A service behind axum's `nest` or `nest_service` sees its paths without their first part. With the feature `axum`
-    /// this is the whole path all the same, so that a limit means one thing at any depth.
+    /// A service behind axum's `nest` or `nest_service` sees paths without their first part. With the feature `axum`,
+    /// this is still the whole path, so a limit means the same at any depth.
     #[must_use]
     pub fn path(self) -> Cow<'r, str> {
         if let Some(route) = self.route() {
@@ -86,7 +86,7 @@ impl<'r> Head<'r> {
     }
 }
 
-/// The route that a router has matched, as an extension of the request: for routers other than axum's.
+/// The route that a router has matched, as an extension of the request, for routers other than axum's.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MatchedRoute(Arc<str>);
 

@@ -1,20 +1,20 @@
-//! What a request has taken and may give back.
+//! Units that a request has taken and may give back.
 
 use tollgate::{AnyStore, Receipt, ReceiptError, ReceiptItem};
 
-/// Units that were taken, and from where.
+/// Units that were taken, and their counters.
 pub(crate) struct HeldReceipt {
     store: AnyStore,
     receipt: Receipt,
 }
 
 impl HeldReceipt {
-    /// In a box, so that the way of requests that give nothing back moves less.
+    /// Boxed, so that requests without refunds move less memory.
     pub(crate) fn boxed(store: &AnyStore, receipt: Receipt) -> Box<Self> {
         Box::new(Self { store: store.clone(), receipt })
     }
 
-    /// The most units that a quota was charged with. What was admitted in the store's place counts as well.
+    /// The most units that a quota was charged with, including fallback decisions.
     pub(crate) fn units(&self) -> u32 {
         let units = |item: &ReceiptItem| item.cost().unwrap_or(item.units());
         self.receipt.items().iter().map(units).max().unwrap_or(0)
@@ -25,7 +25,7 @@ impl HeldReceipt {
         self.receipt.refund(&self.store, u32::MAX).await.map(drop)
     }
 
-    /// Gives back what was not needed, or charges without asking what was needed beyond it.
+    /// Gives back unneeded units, or charges missing ones without asking for room.
     pub(crate) async fn commit(mut self, actual: u32) -> Result<(), ReceiptError> {
         self.receipt.settle(&self.store, actual).await.map(drop)
     }

@@ -1,7 +1,7 @@
-//! Limits in front of any [tower](https://docs.rs/tower) service: axum, hyper, tonic.
+//! Rate limits in front of any [tower](https://docs.rs/tower) service: axum, hyper, tonic.
 //!
-//! A request that is denied never reaches the service. It is answered 429 (or RESOURCE_EXHAUSTED) with the time to
-//! wait; one that goes on is told how much is left, and its handler finds where its quotas stand
+//! A denied request never reaches the service. It is answered 429 (or RESOURCE_EXHAUSTED) with the time to wait. The
+//! response to an admitted one has limit headers, and its handler finds the states of the quotas
 //! ([`Counted`](tollgate::Counted)) in the request's extensions.
 //!
 //! ```
@@ -29,10 +29,10 @@
 //!
 //! A [`RateLimitLayer`] has one [`Rule`] for all requests, and others for the routes that need them. An
 //! [extractor](key) finds the key of a request, and a [format](headers) decides which limit headers clients see.
-//! Counters are those of a [`Limiter`](tollgate::Limiter) in this process, where a decision allocates no future, or of
-//! a [`SharedLimiter`](tollgate::SharedLimiter) in Redis or Valkey.
+//! Counters are in this process, with a [`Limiter`](tollgate::Limiter), whose decisions allocate no future, or in Redis
+//! or Valkey, with a [`SharedLimiter`](tollgate::SharedLimiter).
 //!
-//! | wanted | see |
+//! | You want | See |
 //! |---|---|
 //! | limits by route and method, in one layer | [`RateLimitLayerBuilder::route`] |
 //! | a limit for each user, tenant, address | [`key`], [`Rule::key`] |
@@ -44,30 +44,30 @@
 //! | another response to a denial | [`RateLimitLayerBuilder::on_denied`] |
 //! | the policies of the service | `Rule::policies`, with the feature `policy` |
 //! | a store in trouble | [`Rule::on_store_error`], [`FallbackStore`](tollgate::FallbackStore) |
-//! | what is probably put together wrong | [`Warning`] |
+//! | warnings of a wrong setup | [`Warning`] |
 //!
 //! # gRPC
 //!
-//! A request with `content-type: application/grpc` gets a gRPC status: RESOURCE_EXHAUSTED for a denial, with
-//! the time to wait as `google.rpc.RetryInfo`, UNAVAILABLE for a store in trouble, INVALID_ARGUMENT or UNAUTHENTICATED
-//! for a missing or wrong identity, INTERNAL for a request that the store can never count and for other mistakes in how
-//! the service is set up. A method is a route: `POST /package.Service/Method`.
+//! A request with `content-type: application/grpc` gets a gRPC status: RESOURCE_EXHAUSTED for a denial, with the time
+//! to wait as `google.rpc.RetryInfo`, UNAVAILABLE for a store in trouble, INVALID_ARGUMENT or UNAUTHENTICATED for a
+//! missing or invalid key, INTERNAL for a request that the store can never count and for other errors of the setup. A
+//! method is a route: `POST /package.Service/Method`.
 //!
 //! # Features
 //!
-//! None is on by default.
+//! No feature is on by default.
 //!
 //! | Feature | Adds |
 //! |---|---|
 //! | `axum` | axum's peer address, matched route and bodies |
 //! | `jwt` | claims of verified tokens as keys |
 //! | `policy` | policies of `tollgate-policy` instead of a limiter and a key. To read them from files, depend on that crate with its feature `file` |
-//! | `schema` | JSON Schemas of what is answered |
+//! | `schema` | JSON Schemas of the answers |
 //! | `tonic` | tonic's peer address and bodies |
 //! | `tokio` | a [`Reservation`] over a shared store can be dropped: a task gives back its units |
 //!
-//! The manual in `docs/` of the repository goes on: `middleware.md` lists the examples, `warnings.md` the codes of
-//! warnings.
+//! The manual in `docs/` of the repository continues: `middleware.md` lists the examples, `policies.md` explains files
+//! of policies, and `warnings.md` the codes of warnings and problems.
 
 mod after;
 pub mod answer;

@@ -1,4 +1,4 @@
-//! Units that were taken before it is known how many are needed.
+//! Reservations: units that are taken before the cost is known.
 
 use std::fmt;
 use std::future::{Future, poll_fn};
@@ -11,20 +11,19 @@ use tollgate::ReceiptError;
 use crate::held_receipt::HeldReceipt;
 use crate::warning::{Warning, Warnings};
 
-/// Units that a request was admitted with: the most it may cost, until what it did cost is committed.
+/// A reservation of the most units that a request may cost, until the actual cost is committed.
 ///
-/// With [`Rule::reserve`](crate::Rule::reserve) it is in the extensions of the request. Whoever knows the cost takes
-/// it from there and commits it, also after the response has begun. What is left goes back to the window that was
-/// charged; if that has closed meanwhile, nothing does. When the last clone is dropped before anything was committed,
-/// all of it is given back: so a handler that fails, or a client that goes away before the reservation was committed,
-/// costs nothing.
+/// With [`Rule::reserve`](crate::Rule::reserve) it is in the extensions of the request. The code that knows the cost
+/// takes it from there and commits the cost, even after the response has begun. The rest goes back to the window that
+/// was charged, unless that has closed. If the last clone is dropped without a commit, everything is given back. So a
+/// handler that fails, or a client that goes away before the commit, costs nothing.
 ///
-/// Clones are the same reservation. The first [`commit`](Self::commit) or [`cancel`](Self::cancel) settles it; later
-/// ones do nothing.
+/// Clones share one reservation. The first [`commit`](Self::commit) or [`cancel`](Self::cancel) settles it; later ones
+/// do nothing.
 ///
-/// Where two layers reserve, the reservation of the inner one settles that of the outer one as well, at the same cost.
-/// If the outer one counts something else, such as requests and not words, a layer between the two takes its
-/// reservation out of the extensions and settles it itself.
+/// If two layers reserve, the inner reservation also settles the outer one at the same cost. If the outer one counts
+/// something else, such as requests instead of words, put a layer between the two that takes its reservation out of the
+/// extensions and settles it.
 ///
 /// # Examples
 ///
@@ -48,7 +47,7 @@ struct Inner {
     /// `None` once it is settled.
     taken: Mutex<Option<Box<HeldReceipt>>>,
     units: u32,
-    /// That of the layer around this one: in the extensions of a request there is room for one.
+    /// The reservation of the outer layer: the extensions have room for only one.
     outer: Option<Reservation>,
 }
 
@@ -58,23 +57,23 @@ impl Reservation {
         Self { inner: Arc::new(Inner { warnings, taken: Mutex::new(Some(taken)), units, outer }) }
     }
 
-    /// Units that the innermost layer has charged a quota with: of several, the most.
+    /// The most units that the innermost layer has charged a quota with.
     #[must_use]
     pub fn units(&self) -> u32 {
         self.inner.units
     }
 
-    /// Settles it at the actual cost. What was taken beyond it is given back. A cost beyond what was taken is charged
-    /// without asking, in the windows that hold now, so that `used` may pass the limit.
+    /// Settles it at the actual cost. Units above the cost are given back. Missing units are charged without asking for
+    /// room, in the windows that are open now, so `used` may pass the limit.
     ///
     /// # Errors
     ///
-    /// If the store could not take a step. The error names the policy and the quota; of several, the first of the
-    /// innermost layer. All others are settled all the same, and what was taken counts until its window ends.
+    /// If the store could not take a step. The error names the policy and the quota, the first of the innermost layer.
+    /// All others are settled; units that stay taken count until their window ends.
     ///
     /// # Cancel safety
     ///
-    /// Dropped before it is done, the difference may or may not have been given back.
+    /// If the future is dropped, the difference may or may not have been given back.
     pub async fn commit(&self, actual: u32) -> Result<(), ReceiptError> {
         together(self.settle().into_iter().map(|taken| taken.commit(actual))).await
     }
@@ -88,8 +87,8 @@ impl Reservation {
         together(self.settle().into_iter().map(|taken| taken.cancel())).await
     }
 
-    /// What was taken by this layer and by those around it. All is settled before the first step: if nobody waits for
-    /// the end of it, what is left is not taken for a reservation that was dropped.
+    /// What this layer and the outer ones took. All reservations are marked as settled before the first step, so that a
+    /// dropped future does not look like a dropped reservation.
     fn settle(&self) -> SmallVec<[Box<HeldReceipt>; 2]> {
         std::iter::successors(Some(self), |reservation| reservation.inner.outer.as_ref())
             .filter_map(|reservation| reservation.inner.settle())
@@ -109,7 +108,7 @@ impl Drop for Inner {
     fn drop(&mut self) {
         let Some(taken) = self.settle() else { return };
         go_on(&self.warnings, async move {
-            // Nobody is there to be told; what was taken counts until its window ends.
+            // No caller can get the error; the units count until their window ends.
             let _ = taken.cancel().await;
         });
     }
@@ -135,10 +134,10 @@ where
     running.into_iter().filter_map(|(_, done)| done).collect()
 }
 
-/// Goes on with this though nobody waits for it: here if it is done at once, else in a task of its own.
+/// Finishes this without a caller: here if it is done at once, else in a task.
 pub(crate) fn go_on(warnings: &Warnings, step: impl Future<Output = ()> + Send + 'static) {
     let mut step = Box::pin(step);
-    // Over a store in this process the first poll is the last.
+    // With a store in this process, the first poll finishes it.
     if step.as_mut().poll(&mut Context::from_waker(Waker::noop())) == Poll::Ready(()) {
         return;
     }

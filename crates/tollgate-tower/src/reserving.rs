@@ -1,4 +1,4 @@
-//! A reservation while the store is asked for it.
+//! A reservation during the call of the store.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -14,7 +14,7 @@ use crate::warning::Warnings;
 ///
 /// # Cancel safety
 ///
-/// Dropped before it is done it goes on by itself, and gives back what it took: the client that it was for is gone.
+/// If it is dropped before it is done, it continues by itself and gives back what it took, because the client is gone.
 pub(crate) struct Reserving<A: 'static> {
     warnings: Arc<Warnings>,
     /// `None` once it is done.
@@ -52,7 +52,7 @@ impl<A> Drop for Reserving<A> {
         let taken = self.taken;
         go_on(&self.warnings, async move {
             if let Some(taken) = taken(step.await) {
-                // Nobody is there to be told; what was taken counts until its window ends.
+                // No caller can get the error; the units count until their window ends.
                 let _ = taken.cancel().await;
             }
         });

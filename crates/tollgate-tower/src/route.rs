@@ -1,4 +1,4 @@
-//! Which rule holds for a request: by method and matched route.
+//! Routes: the choice of a rule by method and matched route.
 
 use std::cmp::Ordering;
 use std::fmt;
@@ -8,11 +8,11 @@ use thiserror::Error;
 
 use crate::Head;
 
-/// A method or any, and a path: `POST /login`, `/users/{id}`, `/files/{*rest}`.
+/// A path with or without a method: `POST /login`, `/users/{id}`, `/files/{*rest}`.
 ///
-/// `{name}` stands for one segment, `{*name}` at the end for one or more. A route matches the matched route of a
-/// request ([`Head::route`]) or, where there is none, its path. A route for GET is one for HEAD as well, because
-/// whoever answers GET answers HEAD by it.
+/// `{name}` stands for one segment, `{*name}` at the end for one or more. It is compared with the matched route of a
+/// request ([`Head::route`]) or, if there is none, its path. A route for GET matches HEAD as well, because services
+/// answer HEAD with their GET.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Route {
     text: Box<str>,
@@ -27,11 +27,11 @@ enum Segment {
     Rest,
 }
 
-/// A route that cannot be. The fault of whoever wrote it.
+/// An invalid route. The fault of its author.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum RouteErrorKind {
-    /// The part before the path is no method.
+    /// The part before the path is not a method.
     #[error("expected a method and a path, such as `POST /login`")]
     Method,
     /// The path does not begin with a slash.
@@ -137,7 +137,7 @@ impl<T> Routes<T> {
         Self(routes.into_boxed_slice())
     }
 
-    /// What belongs to the most specific route that matches.
+    /// The value of the most specific route that matches.
     pub(crate) fn find(&self, head: Head<'_>) -> Option<&T> {
         if self.0.is_empty() {
             return None;

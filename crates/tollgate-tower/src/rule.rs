@@ -1,4 +1,4 @@
-//! What holds for the requests of one route, as it is written.
+//! Rules: limits for the requests of a route.
 
 use std::fmt;
 use std::sync::Arc;
@@ -19,11 +19,11 @@ use crate::by_policies::ByPolicies;
 use crate::engine::PolicyEngine;
 use crate::key::KeyExtractor;
 
-/// What holds for some requests: which limiter counts them, for whom, and how much each takes.
+/// A rule for some requests: which limiter counts them, by which key, and at what cost.
 ///
-/// A layer has one for each of its [routes](crate::RateLimitLayerBuilder::route), and one for all others. What the
-/// rule of a route does not say of [keys](Self::key), [missing](Self::on_missing) and [invalid](Self::on_invalid)
-/// ones, and of [trouble](Self::on_store_error), the rule for all others says for it.
+/// A layer has one for each of its [routes](crate::RateLimitLayerBuilder::route), and one for all other requests. A
+/// route's rule inherits from that one what it does not set itself: the [key](Self::key), and the answers to
+/// [missing](Self::on_missing) and [invalid](Self::on_invalid) keys and to [trouble](Self::on_store_error).
 ///
 /// # Examples
 ///
@@ -70,7 +70,7 @@ pub(crate) enum Cost {
     Of(Arc<dyn Fn(Head<'_>) -> u32 + Send + Sync>),
 }
 
-/// What is answered to a request that does not say whom it is counted for.
+/// The answer to a request without a key.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum OnMissing {
@@ -78,12 +78,12 @@ pub enum OnMissing {
     BadRequest,
     /// 401 with this `WWW-Authenticate`, such as `Bearer`.
     Unauthorized(HeaderValue),
-    /// It goes on uncounted. What no request can have, because the
-    /// [service is put together without it](crate::key::Fault::Setup), is answered 500 all the same.
+    /// The request is admitted uncounted. If no request can have the key, because a [part of the service is
+    /// missing](crate::key::Fault::Setup), the answer is still 500.
     Skip,
 }
 
-/// What is answered to a request that says whom it is counted for, and is wrong.
+/// The answer to a request with an invalid key.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum OnInvalid {
@@ -95,35 +95,35 @@ pub enum OnInvalid {
     Unauthorized(HeaderValue),
 }
 
-/// What is answered while the store is in trouble. A [`FallbackStore`](tollgate::FallbackStore) below the limiter
-/// answers most of that itself, and counts locally if told to; this is for the errors that it returns.
+/// The answer while the store is in trouble. A [`FallbackStore`](tollgate::FallbackStore) below the limiter handles
+/// most trouble itself, and can count locally; this is for the errors that it returns.
 ///
-/// A request that the store can [never count](tollgate::StoreError::Uncountable) is refused whatever is set here: with
-/// 500, and a problem of type `urn:problem-type:tollgate:uncountable`.
+/// A request that the store can [never count](tollgate::StoreError::Uncountable) is always refused, with 500 and a
+/// problem of type `urn:problem-type:tollgate:uncountable`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum OnStoreError {
     /// 503, a problem of type `urn:problem-type:tollgate:store-unavailable`.
     Refuse,
-    /// The request goes on uncounted.
+    /// The request is admitted uncounted.
     Admit,
 }
 
 impl Rule {
-    /// Counts by this limiter, one unit a request: a [`Limiter`](tollgate::Limiter) in memory, or a [`SharedLimiter`]
+    /// Counts with this limiter, one unit a request: a [`Limiter`](tollgate::Limiter) in memory, or a [`SharedLimiter`]
     /// over any store.
     #[must_use]
     pub fn new<S: Store + 'static>(limiter: impl Into<SharedLimiter<S>>) -> Self {
         Self { by: By::Limiter(limiter.into().into_any()), ..Self::unlimited() }
     }
 
-    /// Counts by policies, from a file or in code: the same that the service decides by. They say whom a request is
-    /// counted for, which quotas hold, the format of the headers and the status of a denial. What they ask of a request
-    /// they find in these sources, each value only if a policy needs it.
+    /// Counts by policies, from a file or in code, as the service does. They choose the key, the quotas, the format of
+    /// the headers and the status of a denial. They find attributes in these sources, each value only if a policy needs
+    /// it.
     ///
-    /// If a request does not say whom it is counted for, it is answered as the policy has it, else 400. The
-    /// [`PolicyDecision`](tollgate_policy::PolicyDecision) is in the request's extensions, beside where its quotas
-    /// stand. The limiter can be given other policies at any time.
+    /// A request without a key is answered as the policy says, else with 400. The
+    /// [`PolicyDecision`](tollgate_policy::PolicyDecision) is in the request's extensions, together with the states of
+    /// its quotas. You can replace the limiter's policies at any time.
     ///
     /// # Examples
     ///
@@ -154,8 +154,8 @@ impl Rule {
         Self { by: By::Policies(Arc::new(ByPolicies::new(limiter, sources))), ..Self::unlimited() }
     }
 
-    /// Counts nothing: the requests go on. Settings without effect here make the layer's `build` fail. On the default rule,
-    /// settings that [routes](crate::RateLimitLayerBuilder::route) take over have an effect.
+    /// Counts nothing: the requests are admitted. Settings without effect here make the layer's `build` fail. On the
+    /// default rule, settings that [routes](crate::RateLimitLayerBuilder::route) inherit have an effect.
     #[must_use]
     pub fn unlimited() -> Self {
         Self {
@@ -172,72 +172,71 @@ impl Rule {
         }
     }
 
-    /// Counts for whoever this finds.
+    /// Sets the extractor of the key.
     #[must_use]
     pub fn key(self, key: impl KeyExtractor + 'static) -> Self {
         Self { extractor: Some(Arc::new(key)), ..self }
     }
 
-    /// Takes so many units a request instead of one. With 0 a request only looks whether there is room for one.
+    /// Sets the units of a request; one by default. With 0, a request only peeks.
     #[must_use]
     pub fn cost(self, cost: u32) -> Self {
         Self { cost: Cost::Fixed(cost), ..self }
     }
 
-    /// Takes as many units as the request says.
+    /// Computes the units of each request.
     #[must_use]
     pub fn cost_of(self, cost: impl Fn(Head<'_>) -> u32 + Send + Sync + 'static) -> Self {
         Self { cost: Cost::Of(Arc::new(cost)), ..self }
     }
 
-    /// Takes the cost as a [`Reservation`](crate::Reservation), which is in the request's extensions: the most that
-    /// the request may cost. Its handler commits what it did cost; what it does not commit is given back. There is no
-    /// [`refund_if`](Self::refund_if) beside it: the handler decides.
+    /// Takes the cost, the most that the request may cost, as a [`Reservation`](crate::Reservation) in the request's
+    /// extensions. The handler commits the actual cost; the rest is given back. It excludes
+    /// [`refund_if`](Self::refund_if), because the handler decides.
     ///
-    /// A request that goes on uncounted has none: where some are [skipped](Self::skip), or
-    /// [admitted](OnStoreError::Admit) while the store is in trouble, the handler takes an `Option` of it.
+    /// A request that is admitted uncounted has none. If some are [skipped](Self::skip), or
+    /// [admitted](OnStoreError::Admit) during an outage, the handler should take an `Option`.
     #[must_use]
     pub fn reserve(self) -> Self {
         Self { reserves: true, ..self }
     }
 
-    /// Lets requests pass uncounted for which this is true.
+    /// Admits requests uncounted for which this is true.
     #[must_use]
     pub fn skip(self, skip: impl Fn(Head<'_>) -> bool + Send + Sync + 'static) -> Self {
         Self { skip: Some(Arc::new(skip)), ..self }
     }
 
-    /// Gives back what a request took if this is true of the response, in the window that was charged; the response
-    /// waits for it. The headers of the response still tell of the time before.
+    /// Gives back what a request took if this is true for the response, in the window that was charged. The response
+    /// waits for it, but its headers show the state before.
     ///
-    /// What a request took without ever getting a response (the service failed, or the client went away) is not
-    /// given back: else whoever hangs up in time would not be counted. Of gRPC it sees the headers, not the trailers.
+    /// Nothing is given back without a response (the service failed, or the client went away); otherwise clients could
+    /// avoid being counted by hanging up. For gRPC, it sees the headers, not the trailers.
     #[must_use]
     pub fn refund_if(self, refund_if: impl Fn(&response::Parts) -> bool + Send + Sync + 'static) -> Self {
         Self { refund_if: Some(Arc::new(refund_if)), ..self }
     }
 
-    /// What is answered to a request that does not say whom it is counted for: 400 unless this is set.
+    /// Sets the answer to a request without a key; 400 by default.
     #[must_use]
     pub fn on_missing(self, on_missing: OnMissing) -> Self {
         Self { on_missing: Some(on_missing), ..self }
     }
 
-    /// What is answered to a request that says whom it is counted for, and is wrong: as the extractor says unless
-    /// this is set.
+    /// Sets the answer to a request with an invalid key; by default the extractor chooses.
     #[must_use]
     pub fn on_invalid(self, on_invalid: OnInvalid) -> Self {
         Self { on_invalid: Some(on_invalid), ..self }
     }
 
-    /// What is answered while the store is in trouble: 503 unless this is set.
+    /// Sets the answer while the store is in trouble; 503 by default.
     #[must_use]
     pub fn on_store_error(self, on_store_error: OnStoreError) -> Self {
         Self { on_store_error: Some(on_store_error), ..self }
     }
 
-    /// What is answered while the store is [full](tollgate::StoreError::Full) and the request's key has no counter:
-    /// 503 unless this is set. Whoever can send many keys can fill a store, and with `Admit` is not limited then.
+    /// Sets the answer while the store is [full](tollgate::StoreError::Full) and the request's key has no counter; 503
+    /// by default. A client that can send many keys can fill a store, and with `Admit` it is then not limited.
     #[must_use]
     pub fn when_full(self, when_full: OnStoreError) -> Self {
         Self { when_full: Some(when_full), ..self }
@@ -245,8 +244,8 @@ impl Rule {
 }
 
 impl Rule {
-    /// What is set and has no effect. What a rule says of keys and of trouble holds for all of `rules`: itself, and with
-    /// the rule for all other requests those of the routes.
+    /// Returns a setting without effect. Settings of keys and trouble apply to all of `rules`: the rule itself and, for
+    /// the default rule, those of the routes.
     pub(crate) fn idle(&self, rules: &[&Self]) -> Option<&'static str> {
         let counts = !matches!(self.by, By::Nobody);
         let has_keys = rules.iter().any(|rule| rule.is_by_key());

@@ -1,4 +1,4 @@
-//! The service: asks, and goes on or answers itself.
+//! The service: decides, then calls the inner service or replies.
 
 use std::mem;
 use std::sync::Arc;
@@ -12,14 +12,13 @@ use crate::gate::AtOnce;
 use crate::layer::Limits;
 use crate::{Head, ReplyBody, ResponseFuture};
 
-/// A service with limits in front: made by [`RateLimitLayer`](crate::RateLimitLayer).
+/// A service with limits in front, made by [`RateLimitLayer`](crate::RateLimitLayer).
 ///
 /// Readiness is the inner service's; the instance polled ready is the one called. The error type does not change: a
-/// denial is a response, and never an error.
+/// denial is a response, not an error.
 ///
-/// `call` decides a request that is counted in this process, without an allocation for a future. If a store or an
-/// extractor has to be waited for, the future takes the inner service and leaves a clone in its place, which has to
-/// become ready again.
+/// `call` decides a request that is counted in this process, without allocating a future. If the store or an extractor
+/// has to wait, the future takes the inner service and leaves a clone, which has to become ready again.
 #[derive(Debug, Clone)]
 pub struct RateLimit<S> {
     inner: S,
@@ -64,7 +63,7 @@ where
             AtOnce::Refused(reply) => return ResponseFuture::refused(reply),
             AtOnce::Waits(later) => later,
         };
-        // The clone is not ready, and stays to be made so: the one that is goes along.
+        // The clone is not ready and stays here; the ready one moves into the future.
         let clone = self.inner.clone();
         let ready = mem::replace(&mut self.inner, clone);
         ResponseFuture::waiting(Arc::clone(gate), later, request, ready)

@@ -61,18 +61,18 @@ pub enum Command {
     Serve(Box<ServeArgs>),
     /// Ask a running service for a decision, or whether it is ready
     Check(CheckArgs),
-    /// Say what is wrong with a shared store
+    /// Examine a shared store and report its problems
     Doctor(Box<DoctorArgs>),
-    /// Say what is wrong with a file of policies
+    /// Report the errors and warnings of policy files
     CheckConfig(CheckConfigArgs),
-    /// Say which policies of a file match a request, why the others do not, and what is charged
+    /// Explain which policies match a request, why others do not, and what is charged
     Explain(ExplainArgs),
     /// Make tokens for the file of `serve --tokens`
     #[command(subcommand)]
     Token(TokenCommand),
     /// Print a script that completes commands and flags in a shell
     Completions(CompletionsArgs),
-    /// Print a manual page, as `man` reads it
+    /// Print a manual page for `man`
     Man(ManArgs),
 }
 
@@ -84,34 +84,34 @@ pub enum Command {
 #[command(group = clap::ArgGroup::new("policies").args(["limits", "config", "import"]).required(true))]
 #[command(group = clap::ArgGroup::new("shared").args(["store", "config", "import"]).multiple(true))]
 pub struct ServeArgs {
-    /// File of policies: which limits apply to whom. Of a folder, all files that end in .yaml or .yml; for several, repeat
-    /// the flag. The service reads them again whenever they change. Each policy has its own form of `--key`,
-    /// `--count-denied`, `--on-store-failure` and `--local-share`
+    /// File of policies, or a folder of files that end in .yaml or .yml; for several, repeat the flag. The service
+    /// reloads them when they change. Each policy has its own form of `--key`, `--count-denied`, `--on-store-failure`
+    /// and `--local-share`
     #[arg(long, value_name = "PATH", env = "TOLLGATE_CONFIG")]
     #[arg(conflicts_with_all = ["key", "count_denied", "on_store_failure", "local_share"])]
     pub config: Vec<PathBuf>,
 
-    /// Start with the settings of another system: `rlaas FILE`, the application.yaml of the RLaaS Users Service (and
-    /// REDIS_URL); or `valkey-env`, the variables of user-rate-limit. Keys in the store are then those of that system,
-    /// denials are counted, and for RLaaS its own path is answered
+    /// Use the settings of another system: `rlaas FILE`, the application.yaml of the RLaaS Users Service (and
+    /// REDIS_URL), or `valkey-env`, the variables of user-rate-limit. Keys in the store are then those of that system,
+    /// denials are counted, and RLaaS's own path is served
     #[arg(long, value_names = ["SYSTEM", "FILE"], num_args = 1..=2, env = "TOLLGATE_IMPORT")]
     #[arg(conflicts_with_all = ["key", "count_denied"])]
     pub import: Vec<OsString>,
 
-    /// What is allowed, such as 5/1m, 100/day@Europe/Berlin or 10/1s@first_hit. For several limits, repeat the flag or
-    /// separate them by commas: a request needs room in all of them. Other limiters' texts are read as well, such as
+    /// Limit, such as 5/1m, 100/day@Europe/Berlin or 10/1s@first_hit. For several limits, repeat the flag or separate
+    /// them by commas: a request needs room in all of them. Notations of other limiters work as well, such as
     /// "10/minute;100/hour" and 5-S
     #[arg(long = "limit", value_name = "QUOTA", env = "TOLLGATE_LIMIT", allow_hyphen_values = true)]
     pub limits: Vec<Limits>,
 
-    /// Attribute that makes up the key, as in the `key` of a file: `ip` is an address, `global` is everybody together,
-    /// and an IPv6 address counts with its /64. For several, repeat the flag or separate them by commas [default: all
-    /// attributes that the caller sends]
+    /// Attribute of the key, as in the `key` of a file: `ip` is an address (of IPv6, its /64), and `global` counts all
+    /// requests together. For several, repeat the flag or separate them by commas [default: all attributes that the
+    /// caller sends]
     #[arg(long = "key", value_name = "NAME", env = "TOLLGATE_KEY", value_delimiter = ',')]
     #[arg(value_parser = value::name)]
     pub key: Vec<String>,
 
-    /// Address of the listener for checks; port 0 takes a free one
+    /// Address of the listener for checks; port 0 chooses a free one
     #[arg(long, value_name = "ADDRESS", env = "TOLLGATE_LISTEN", default_value = "127.0.0.1:8080")]
     #[arg(value_parser = value::address)]
     pub listen: SocketAddr,
@@ -121,34 +121,35 @@ pub struct ServeArgs {
     #[arg(value_parser = value::address)]
     pub admin_listen: SocketAddr,
 
-    /// Name under which the admin listener may be asked, besides its addresses and localhost; for several, repeat it,
-    /// or separate them by commas
+    /// Host name that the admin listener accepts, besides IP addresses and localhost; for several, repeat the flag or
+    /// separate them by commas
     #[arg(long = "allowed-host", value_name = "NAME", env = "TOLLGATE_ALLOWED_HOST", value_delimiter = ',')]
     #[arg(value_parser = value::host)]
     pub allowed_hosts: Vec<String>,
 
-    /// Address of a listener for metrics alone, which need no token or client certificate there and are answered under
-    /// any name [default: none]
+    /// Address of a listener that only serves metrics, without a token or client certificate and under any name
+    /// [default: none]
     #[arg(long, value_name = "ADDRESS", env = "TOLLGATE_METRICS_LISTEN", value_parser = value::address)]
     pub metrics_listen: Option<SocketAddr>,
 
-    /// File of principals, as `tollgate token new` prints them: who may do what. Everything but /healthz, /readyz and
-    /// --metrics-listen then needs a token (`Authorization: Bearer`), or with --tls-client-ca a certificate that the file
-    /// names. The service reads it again whenever it changes
+    /// File of principals, as `tollgate token new` prints them. Everything but /healthz, /readyz and --metrics-listen
+    /// then needs a token (`Authorization: Bearer`) or, with --tls-client-ca, a certificate that the file names. The
+    /// service reloads it when it changes
     #[arg(long, value_name = "FILE", env = "TOLLGATE_TOKENS")]
     pub tokens: Option<PathBuf>,
 
-    /// Let everybody who reaches the admin listener change counters, on an address that other hosts can reach
+    /// Allow an admin listener without tokens on an address that other hosts can reach; every client there may change
+    /// counters
     #[arg(long, env = "TOLLGATE_INSECURE_ADMIN", value_parser = BoolishValueParser::new())]
     pub insecure_admin: bool,
 
-    /// Counters held in memory at most: one for each key of each quota. With a shared store, those of
-    /// policies that count locally while it is away
+    /// Most counters in memory: one for each key of each quota. With a shared store, this bounds local counts during an
+    /// outage
     #[arg(long, value_name = "COUNT", env = "TOLLGATE_MAX_COUNTERS", default_value = "1000000")]
     #[arg(value_parser = value::max_counters, allow_negative_numbers = true)]
     pub max_counters: NonZeroUsize,
 
-    /// What an unseen key is answered while no counter is free: 503, or admission without a count
+    /// Answer for a key without a counter while memory is full: 503, or admission without a count
     #[arg(long, value_name = "ANSWER", env = "TOLLGATE_WHEN_FULL", default_value = "deny")]
     pub when_full: WhenFull,
 
@@ -156,16 +157,16 @@ pub struct ServeArgs {
     #[arg(long, env = "TOLLGATE_COUNT_DENIED", value_parser = BoolishValueParser::new())]
     pub count_denied: bool,
 
-    /// Take limits with a request: its `policy` and `quotas`, counted apart from all policies
+    /// Accept limits with a request (`policy` and `quotas`), counted apart from all policies
     #[arg(long, env = "TOLLGATE_CALLER_QUOTAS", value_parser = BoolishValueParser::new())]
     pub caller_quotas: bool,
 
-    /// File with the secret of receipts, of at least 32 bytes and the same for all processes that take each other's
+    /// File with the secret of receipts, at least 32 bytes, the same for all processes that accept each other's
     /// receipts [default: a random one of this process]
     #[arg(long, value_name = "FILE", env = "TOLLGATE_RECEIPT_SECRET_FILE")]
     pub receipt_secret_file: Option<PathBuf>,
 
-    /// Also answer as this published system does, on its paths, so that its callers work unchanged
+    /// Also serve the paths of this published system, so that its callers work unchanged
     #[arg(long, value_name = "SYSTEM", env = "TOLLGATE_ANSWERS")]
     pub answers: Option<&'static Dialect>,
 
@@ -173,36 +174,36 @@ pub struct ServeArgs {
     #[arg(long, value_name = "SYSTEM", env = "TOLLGATE_METRIC_ALIASES")]
     pub metric_aliases: Option<MetricAliases>,
 
-    /// Most connections open at once on each listener, or fewer if the limit of open files is low; further ones wait,
-    /// and idle ones make room for them
+    /// Most open connections on each listener, or fewer if the limit of open files is low; further ones wait, and idle
+    /// ones make room for them
     #[arg(long, value_name = "COUNT", env = "TOLLGATE_MAX_CONNECTIONS", default_value = "10000")]
     #[arg(value_parser = value::positive::<NonZeroU32>, allow_negative_numbers = true)]
     pub max_connections: NonZeroU32,
 
-    /// Most connections of one client, by its address (of IPv6, its /64) on each listener; further ones are closed. Behind
-    /// a proxy every client has the proxy's address [default: no limit]
+    /// Most open connections of one client address (of IPv6, its /64) on each listener; further ones are closed. Behind
+    /// a proxy, all clients have the proxy's address [default: no limit]
     #[arg(long, value_name = "COUNT", env = "TOLLGATE_MAX_CONNECTIONS_PER_PEER")]
     #[arg(value_parser = value::positive::<NonZeroU32>, allow_negative_numbers = true)]
     pub max_connections_per_peer: Option<NonZeroU32>,
 
-    /// Memory for requests and answers in flight, all connections together: bodies that have to be waited for,
-    /// several requests at once over HTTP/2, and long answers that are not yet read. A request beyond it is answered 503
+    /// Memory for requests and answers in flight on all connections: incomplete bodies, concurrent requests over
+    /// HTTP/2, and long answers that clients have not read. Further requests are answered 503
     #[arg(long, value_name = "SIZE", env = "TOLLGATE_BODY_MEMORY", default_value = "64MiB")]
     #[arg(value_parser = value::size, allow_negative_numbers = true)]
     pub body_memory: NonZeroUsize,
 
-    /// Bytes in the value of an attribute at most; a longer one is answered 400
+    /// Most bytes in the value of an attribute; longer ones are answered 400
     #[arg(long, value_name = "BYTES", env = "TOLLGATE_MAX_ATTRIBUTE_BYTES", default_value = "1024")]
     #[arg(value_parser = value::positive::<NonZeroUsize>, allow_negative_numbers = true)]
     pub max_attribute_bytes: NonZeroUsize,
 
-    /// How long connections are still taken after SIGTERM or SIGINT, while `/readyz` answers 503, so that load balancers
-    /// can learn of it first [default: not at all]
+    /// How long the service continues after SIGTERM or SIGINT while `/readyz` answers 503, so that load balancers can
+    /// remove it [default: not at all]
     #[arg(long, value_name = "TIME", env = "TOLLGATE_DRAIN_DELAY", value_parser = value::time)]
     #[arg(allow_hyphen_values = true)]
     pub drain_delay: Option<Duration>,
 
-    /// How log lines are written, on standard error
+    /// Format of log lines, on standard error
     #[arg(long, value_name = "FORMAT", env = "TOLLGATE_LOG_FORMAT", default_value = "text")]
     pub log_format: LogFormat,
 
@@ -210,7 +211,7 @@ pub struct ServeArgs {
     #[command(flatten)]
     pub tls: TlsArgs,
 
-    /// Counters in Redis or Valkey, shared with every process that names the same, such as redis://HOST,
+    /// Counters in Redis or Valkey, shared with all processes on the same store, such as redis://HOST,
     /// rediss://USER@HOST:PORT/DATABASE (TLS), redis+sentinel://, redis+cluster:// or unix:///PATH [default: that of
     /// the file, else in memory]
     #[arg(long, value_name = "URL", env = "TOLLGATE_STORE", hide_env_values = true)]
@@ -235,7 +236,7 @@ pub struct ServeArgs {
 #[command(group = clap::ArgGroup::new("shared").args(["store"]))]
 #[command(mut_args(without_file))]
 pub struct DoctorArgs {
-    /// The store to look at, such as redis://HOST, rediss://USER@HOST:PORT/DATABASE (TLS), redis+sentinel://,
+    /// The store to examine, such as redis://HOST, rediss://USER@HOST:PORT/DATABASE (TLS), redis+sentinel://,
     /// redis+cluster:// or unix:///PATH
     #[arg(long, value_name = "URL", env = "TOLLGATE_STORE", hide_env_values = true, required = true)]
     #[arg(value_parser = value::secret)]
@@ -253,9 +254,9 @@ pub struct DoctorArgs {
 /// What an unseen key is answered while the store is full.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum WhenFull {
-    /// Refused with status 503.
+    /// Refuse with status 503.
     Deny,
-    /// Admitted, and not counted.
+    /// Admit without a count.
     Allow,
 }
 
@@ -279,11 +280,11 @@ pub enum LogFormat {
 /// Flags of `tollgate check`.
 #[derive(Debug, clap::Args)]
 pub struct CheckArgs {
-    /// Who asks: attributes of the request; a name that is there several times has a list
+    /// Attributes of the request, such as user=alice; a repeated name makes a list
     #[arg(value_name = "NAME=VALUE", required_unless_present = "health", value_parser = value::attribute)]
     pub attributes: Vec<(String, String)>,
 
-    /// Ask only whether the service is ready (`/readyz`), for probes: no token is needed, and nothing is taken
+    /// Only ask whether the service is ready (`/readyz`), for probes; this needs no token and takes nothing
     #[arg(long, conflicts_with_all = ["attributes", "cost", "peek", "json"])]
     pub health: bool,
 
@@ -292,7 +293,7 @@ pub struct CheckArgs {
     #[arg(value_parser = value::cost, allow_negative_numbers = true)]
     pub cost: u32,
 
-    /// Only look, and take nothing
+    /// Only peek, and take nothing
     #[arg(long)]
     pub peek: bool,
 
@@ -305,7 +306,7 @@ pub struct CheckArgs {
     #[arg(long, value_name = "FILE", env = "TOLLGATE_TOKEN_FILE")]
     pub token_file: Option<PathBuf>,
 
-    /// Print the service's answer: JSON, in ASCII
+    /// Print the service's answer as JSON in ASCII
     #[arg(long)]
     pub json: bool,
 

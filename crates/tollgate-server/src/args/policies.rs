@@ -15,11 +15,11 @@ use super::{ClusterArgs, SHARED_STORE, Secret, StoreKeyArgs, value};
 )]
 #[command(group = clap::ArgGroup::new("shared").args(["store", "files"]).multiple(true))]
 pub struct CheckConfigArgs {
-    /// The files of policies, and folders of them: they are checked as one, as `serve` reads them
+    /// Files of policies and folders of them, which are checked as one, as `serve` reads them
     #[arg(value_name = "PATH", required = true)]
     pub files: Vec<PathBuf>,
 
-    /// Exit with status 1 for warnings as well
+    /// Exit with status 1 if there are warnings
     #[arg(long)]
     pub deny_warnings: bool,
 
@@ -52,11 +52,11 @@ pub struct ExplainArgs {
     #[arg(value_name = "PATH")]
     pub file: PathBuf,
 
-    /// Attributes of the request, such as user=alice path=/search; a name that is there several times has a list
+    /// Attributes of the request, such as user=alice path=/search; a repeated name makes a list
     #[arg(value_name = "NAME=VALUE", value_parser = value::attribute)]
     pub attributes: Vec<(String, String)>,
 
-    /// Units that the caller asks for
+    /// Units that the caller requests
     #[arg(long, value_name = "UNITS", default_value = "1")]
     #[arg(value_parser = value::cost, allow_negative_numbers = true)]
     pub cost: u32,

@@ -28,7 +28,7 @@ pub struct StoreArgs {
     #[command(flatten)]
     pub keys: StoreKeyArgs,
 
-    /// How counters in the store are named after their key: by a digest, or readable
+    /// How names of counters in the store show the key: as a digest, or readable
     #[arg(long, value_name = "FORM", env = "TOLLGATE_IDENTITY", default_value = "digest")]
     #[arg(requires = "shared")]
     pub identity: IdentityForm,
@@ -62,7 +62,7 @@ pub struct StoreArgs {
     #[arg(long, value_name = "FILE", env = "TOLLGATE_STORE_PASSWORD_FILE", requires = "shared")]
     pub store_password_file: Option<PathBuf>,
 
-    /// User to log in as with the Sentinels, if not their default user; the store's own user is in the URL
+    /// User for the Sentinels, if not their default user; the store's own user is in the URL
     #[arg(long, value_name = "NAME", env = "TOLLGATE_STORE_SENTINEL_USER", requires = "shared")]
     pub store_sentinel_user: Option<String>,
 
@@ -84,14 +84,14 @@ pub struct StoreArgs {
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = super::SHARED_STORE)]
 pub struct StoreKeyArgs {
-    /// What every key in the store begins with. To keep services separate, give each its own prefix, even if their
-    /// limits differ. A layout takes one only if it names {prefix} [default: that of the file, else tollgate]
+    /// Prefix of every key in the store. To keep services separate, give each its own prefix, even if their limits
+    /// differ. A layout uses it only if it names {prefix} [default: that of the file, else tollgate]
     #[arg(long, value_name = "TEXT", env = "TOLLGATE_STORE_PREFIX")]
     #[arg(requires = "shared")]
     pub store_prefix: Option<String>,
 
-    /// Keys as another system writes them, which counts together with this one: rlaas, leetdezine, spring-starter,
-    /// user-rate-limit, or a template such as limit:{user}:{window} [default: that of the file, else our own]
+    /// Keys as another system writes them, to share its counters: rlaas, leetdezine, spring-starter, user-rate-limit,
+    /// or a template such as limit:{user}:{window} [default: that of the file, else our own]
     #[arg(long, value_name = "LAYOUT", env = "TOLLGATE_STORE_LAYOUT")]
     #[arg(value_parser = value::layout, requires = "shared")]
     pub store_layout: Option<KeyLayout>,
@@ -112,13 +112,13 @@ pub struct ClusterArgs {
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = super::SHARED_STORE)]
 pub struct FailureArgs {
-    /// What checks are answered while the store is in trouble: admission without a count, 503, or a count in this
-    /// process alone [default: open; with --import, what that system does]
+    /// Answer to checks while the store is in trouble: admission without a count, 503, or a count in this process
+    /// [default: open; with --import, that system's behaviour]
     #[arg(long, value_name = "POLICY", env = "TOLLGATE_ON_STORE_FAILURE", requires = "shared")]
     pub on_store_failure: Option<OnStoreFailure>,
 
-    /// With `--on-store-failure local`: the part of each limit that this process admits then, such as 1/3 for one
-    /// of three
+    /// With `--on-store-failure local`: the share of each limit that this process admits then, such as 1/3 for one of
+    /// three
     #[arg(long, value_name = "SHARE", env = "TOLLGATE_LOCAL_SHARE", value_parser = value::share)]
     #[arg(required_if_eq("on_store_failure", "local"), requires = "shared", allow_negative_numbers = true)]
     pub local_share: Option<LocalShare>,
@@ -136,11 +136,11 @@ pub enum AcrossSlots {
 /// What is answered while the store cannot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum OnStoreFailure {
-    /// Admitted, and not counted.
+    /// Admit without a count.
     Open,
-    /// Refused with status 503.
+    /// Refuse with status 503.
     Closed,
-    /// Counted in this process's memory, against its share.
+    /// Count in this process's memory, against its share.
     Local,
 }
 
@@ -149,7 +149,7 @@ pub enum OnStoreFailure {
 pub enum IdentityForm {
     /// Half of its SHA-256, or of its HMAC with a secret.
     Digest,
-    /// In plain text: names of people and their secrets can then be read in the store.
+    /// In plain text: personal and secret keys can then be read in the store.
     Plain,
 }
 

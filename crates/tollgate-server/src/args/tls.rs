@@ -6,8 +6,8 @@ use std::path::PathBuf;
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "TLS")]
 pub struct TlsArgs {
-    /// Certificate (PEM) of the service, and after it those between it and its authority. All listeners then speak
-    /// TLS. The service reads the files of certificates again whenever they change
+    /// Certificate (PEM) of the service, followed by its intermediate certificates. All listeners then speak TLS. The
+    /// service reloads the files of certificates when they change
     #[arg(long, value_name = "FILE", env = "TOLLGATE_TLS_CERT", requires = "tls_key")]
     pub tls_cert: Option<PathBuf>,
 
@@ -15,8 +15,8 @@ pub struct TlsArgs {
     #[arg(long, value_name = "FILE", env = "TOLLGATE_TLS_KEY", requires = "tls_cert")]
     pub tls_key: Option<PathBuf>,
 
-    /// Certificates (PEM) of the authorities of clients: each client has to show a certificate that one of them signed,
-    /// except at --metrics-listen [default: clients show none]
+    /// Certificates (PEM) of client authorities: each client must show a certificate that one of them signed, except on
+    /// --metrics-listen [default: clients show none]
     #[arg(long, value_name = "FILE", env = "TOLLGATE_TLS_CLIENT_CA", requires = "tls_cert")]
     pub tls_client_ca: Option<PathBuf>,
 }

@@ -10,28 +10,28 @@ use crate::scope::Scope;
 /// What is done with tokens.
 #[derive(Debug, Subcommand)]
 pub enum TokenCommand {
-    /// Print a new token, this once, and the line for the file of `serve --tokens`, which holds its SHA-256
+    /// Print a new token, only once, and the line for the file of `serve --tokens` with its SHA-256
     New(NewTokenArgs),
 }
 
 /// Flags of `tollgate token new`.
 #[derive(Debug, clap::Args)]
 pub struct NewTokenArgs {
-    /// Whose token it is, for metrics and the log
+    /// Name of the principal, for metrics and the log
     #[arg(long, value_name = "NAME", value_parser = value::name_of_file)]
     pub name: String,
 
-    /// What it grants: check, peek, change (refund, reset, set, record), read (policies, and metrics as well), metrics,
+    /// Scope that it grants: check, peek, change (refund, reset, set, record), read (policies and metrics), metrics,
     /// policies (reload). For several, repeat the flag or separate them by commas
     #[arg(long = "scope", value_name = "SCOPE", required = true, value_delimiter = ',')]
     #[arg(value_parser = PossibleValuesParser::new(Scope::ALL.map(Scope::name)).try_map(scope))]
     pub scopes: Vec<Scope>,
 
-    /// The policy that it may touch. For several, repeat the flag or separate them by commas [default: all]
+    /// Policy that it may use. For several, repeat the flag or separate them by commas [default: all]
     #[arg(long = "policy", value_name = "NAME", value_delimiter = ',', value_parser = value::name_of_file)]
     pub policies: Vec<String>,
 
-    /// When it expires, such as 2027-01-01T00:00:00Z [default: never]
+    /// Time of expiry, such as 2027-01-01T00:00:00Z [default: never]
     #[arg(long, value_name = "TIME", value_parser = value::expiry)]
     pub expires: Option<jiff::Timestamp>,
 

@@ -30,7 +30,7 @@ pub(super) struct PolicyReport<'a> {
     pub(super) matches: bool,
     /// Whether it admits what it matches, uncounted.
     pub(super) exempt: bool,
-    /// Whether it denies whatever it matches.
+    /// Whether it denies everything it matches.
     pub(super) denies: bool,
     /// Why it counts nothing.
     #[serde(skip_serializing_if = "Vec::is_empty")]

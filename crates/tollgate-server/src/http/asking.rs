@@ -1,4 +1,4 @@
-//! How callers may ask besides: as another system, with limits of their own, and for receipts.
+//! Optional features of checks: other systems' formats, callers' own limits, and receipts.
 
 use tollgate_policy::{Policy, PolicyDecision, PolicyError};
 

@@ -1,4 +1,4 @@
-//! Memory for what waits in the service on behalf of clients, all connections together.
+//! The memory budget for requests and answers of all connections.
 //!
 //! A body that arrives whole with its head needs none of it, nor does an answer of the usual size to the only request of
 //! its connection. So ordinary checks are answered even while slow clients hold all of it.

@@ -1,4 +1,4 @@
-//! What an administrator changes: refund, reset, set, record.
+//! Changes by administrators: refund, reset, set, record.
 
 use http::{Request, StatusCode};
 use hyper::body::Incoming;

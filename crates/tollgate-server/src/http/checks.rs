@@ -1,4 +1,4 @@
-//! What a caller asks for itself: check, peek, and many checks at once.
+//! Callers' own requests: check, peek, and batches.
 
 use http::{Request, StatusCode, Uri};
 use hyper::body::Incoming;

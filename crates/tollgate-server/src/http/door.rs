@@ -1,4 +1,4 @@
-//! The one door to every operation: what a request must be before it is answered.
+//! The door to every operation: what a request must satisfy before it is answered.
 //!
 //! A web page of another site can have its visitor's browser send requests here, from inside the visitor's network. It
 //! cannot read the answers, but what changes anything would be changed. And with a name of its own that it has bound to

@@ -1,4 +1,4 @@
-//! The HTTP edge: from a request to what the engine is asked, and from its answer to a reply.
+//! The HTTP edge: turns requests into calls of the engine, and its answers into replies.
 //!
 //! A request takes this way: `operations` is the table in which its operation is found, `door` lets it in, and the
 //! handler that stands in the table answers it. What a request says is read in `query`, `body` and `json`; what goes over

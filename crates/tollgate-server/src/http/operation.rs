@@ -1,5 +1,5 @@
-//! What the service knows of an operation. Routing, `Allow`, authorization, the checks against browsers, the counted
-//! rejections and `/openapi.json` come from here.
+//! Operations. Routing, `Allow`, authorization, the checks against browsers, the counted rejections and `/openapi.json`
+//! come from here.
 
 use std::pin::Pin;
 
@@ -127,7 +127,7 @@ impl Operation {
 }
 
 const BAD_REQUEST: &[(StatusCode, &str)] =
-    &[(StatusCode::BAD_REQUEST, "What the request says cannot be; `field` names where")];
+    &[(StatusCode::BAD_REQUEST, "The request is invalid; `field` names the place")];
 
 const BAD_BODY: &[(StatusCode, &str)] = &[
     (StatusCode::REQUEST_TIMEOUT, "The body did not arrive in time"),
@@ -135,7 +135,7 @@ const BAD_BODY: &[(StatusCode, &str)] = &[
     (StatusCode::UNSUPPORTED_MEDIA_TYPE, "The body is not JSON, or is compressed"),
     (
         StatusCode::SERVICE_UNAVAILABLE,
-        "All memory for requests that are on their way is taken (`--body-memory`), and nothing was done",
+        "The memory for requests in flight is used up (`--body-memory`), and nothing was done",
     ),
 ];
 
@@ -145,17 +145,17 @@ const OF_A_BROWSER: &[(StatusCode, &str)] = &[(
 )];
 
 const UNAUTHORIZED: (StatusCode, &str) =
-    (StatusCode::UNAUTHORIZED, "No token, or one that is unknown or has expired; `scope` is what it needs");
+    (StatusCode::UNAUTHORIZED, "No token, or an unknown or expired one; `scope` names what it needs");
 
 const OF_PRINCIPALS: &[(StatusCode, &str)] = &[
     UNAUTHORIZED,
-    (StatusCode::FORBIDDEN, "The caller lacks `scope`, or may not touch a policy that the request concerns"),
+    (StatusCode::FORBIDDEN, "The caller lacks `scope`, or may not use a policy of the request"),
 ];
 
 const OF_BOTH: &[(StatusCode, &str)] = &[
     UNAUTHORIZED,
     (
         StatusCode::FORBIDDEN,
-        "The caller lacks `scope`, or may not touch a policy that the request concerns; or a page of another site asks",
+        "The caller lacks `scope`, or may not use a policy of the request; or a page of another site sent it",
     ),
 ];

@@ -35,12 +35,12 @@ const UNCOUNTABLE: (StatusCode, &str) = (
 const OF_THE_STORE: &[(StatusCode, &str)] = &[UNCOUNTABLE, UNAVAILABLE];
 const NOT_READY: &[(StatusCode, &str)] = &[(
     StatusCode::SERVICE_UNAVAILABLE,
-    "The service is about to stop, or no server of its store answers and checks are refused then",
+    "The service is about to stop, or its store does not answer and checks are then refused",
 )];
 const OF_A_CHANGE: &[(StatusCode, &str)] = &[
     UNCOUNTABLE,
     UNAVAILABLE,
-    (StatusCode::CONFLICT, "The policy or the quota that is named does not apply; nothing was changed"),
+    (StatusCode::CONFLICT, "The named policy or quota does not apply; nothing was changed"),
 ];
 
 impl<S: ServedStore + 'static> Operations<S> {
@@ -71,7 +71,7 @@ impl<S: ServedStore + 'static> Operations<S> {
             Row {
                 operation: Operation {
                     id: "checkByQuery",
-                    summary: "Take units, asked in the query",
+                    summary: "Take units, with the request in the query",
                     path: "/v1/check",
                     method: Method::GET,
                     effect: Effect::Changes,
@@ -85,7 +85,7 @@ impl<S: ServedStore + 'static> Operations<S> {
             Row {
                 operation: Operation {
                     id: "checkBatch",
-                    summary: "Check many requests, each for itself",
+                    summary: "Check many requests, each independently",
                     path: "/v1/check/batch",
                     method: Method::POST,
                     effect: Effect::Changes,
@@ -113,14 +113,14 @@ impl<S: ServedStore + 'static> Operations<S> {
             Row {
                 operation: Operation {
                     id: "refund",
-                    summary: "Give back units of windows that are still open; without the scope `change`, by a \
+                    summary: "Give back units of open windows; without the scope `change`, by a \
                               receipt alone",
                     path: "/v1/refund",
                     method: Method::POST,
                     effect: Effect::Changes,
                     scope: Some(Scope::Change),
                     asked: Asked::Body(of::<RefundRequest<'_>>()),
-                    success: Success::Json(of::<RefundReply<'_>>(), "Where each quota stands"),
+                    success: Success::Json(of::<RefundReply<'_>>(), "The state of each quota"),
                     rejections: &[
                         UNCOUNTABLE,
                         UNAVAILABLE,
@@ -143,7 +143,7 @@ impl<S: ServedStore + 'static> Operations<S> {
                     effect: Effect::Changes,
                     scope: Some(Scope::Check),
                     asked: Asked::Body(of::<ReceiptRequest<'_>>()),
-                    success: Success::Json(of::<RefundReply<'_>>(), "Where each quota stands"),
+                    success: Success::Json(of::<RefundReply<'_>>(), "The state of each quota"),
                     rejections: OF_THE_STORE,
                 },
                 handler: Handler::Later(|edge, caller, request| {
@@ -159,7 +159,7 @@ impl<S: ServedStore + 'static> Operations<S> {
                     effect: Effect::Changes,
                     scope: Some(Scope::Change),
                     asked: Asked::Body(of::<RecordRequest<'_>>()),
-                    success: Success::Json(of::<CountsReply<'_>>(), "Where each quota stands"),
+                    success: Success::Json(of::<CountsReply<'_>>(), "The state of each quota"),
                     rejections: OF_THE_STORE,
                 },
                 handler: Handler::Later(|edge, caller, request| Box::pin(edge.record(caller, request))),
@@ -187,7 +187,7 @@ impl<S: ServedStore + 'static> Operations<S> {
                     effect: Effect::Changes,
                     scope: Some(Scope::Change),
                     asked: Asked::Body(of::<ResetRequest<'_>>()),
-                    success: Success::Json(of::<CountsReply<'_>>(), "Where each quota stands"),
+                    success: Success::Json(of::<CountsReply<'_>>(), "The state of each quota"),
                     rejections: OF_A_CHANGE,
                 },
                 handler: Handler::Later(|edge, caller, request| Box::pin(edge.reset(caller, request))),
@@ -201,7 +201,7 @@ impl<S: ServedStore + 'static> Operations<S> {
                     effect: Effect::Changes,
                     scope: Some(Scope::Change),
                     asked: Asked::Body(of::<SetRequest<'_>>()),
-                    success: Success::Json(of::<CountsReply<'_>>(), "Where each quota stands"),
+                    success: Success::Json(of::<CountsReply<'_>>(), "The state of each quota"),
                     rejections: OF_A_CHANGE,
                 },
                 handler: Handler::Later(|edge, caller, request| Box::pin(edge.set(caller, request))),
@@ -209,7 +209,7 @@ impl<S: ServedStore + 'static> Operations<S> {
             Row {
                 operation: Operation {
                     id: "policies",
-                    summary: "The policies that are live",
+                    summary: "The live policies",
                     path: "/v1/policies",
                     method: Method::GET,
                     effect: Effect::Reads,
@@ -217,7 +217,7 @@ impl<S: ServedStore + 'static> Operations<S> {
                     asked: Asked::Path,
                     success: Success::Json(
                         of::<PoliciesBody<'_>>(),
-                        "Which they are, since when, and where they are from",
+                        "The policies, when they became live, and their source",
                     ),
                     rejections: &[],
                 },
@@ -226,7 +226,7 @@ impl<S: ServedStore + 'static> Operations<S> {
             Row {
                 operation: Operation {
                     id: "reload",
-                    summary: "Read the file of policies again",
+                    summary: "Reload the file of policies",
                     path: "/v1/policies/reload",
                     method: Method::POST,
                     effect: Effect::Changes,
@@ -237,7 +237,7 @@ impl<S: ServedStore + 'static> Operations<S> {
                         (StatusCode::CONFLICT, "The policies are from flags"),
                         (
                             StatusCode::UNPROCESSABLE_ENTITY,
-                            "The file cannot be read or is not valid; nothing has changed",
+                            "The file cannot be read or is invalid; nothing has changed",
                         ),
                         (StatusCode::SERVICE_UNAVAILABLE, "The reload was cut short"),
                     ],
@@ -292,7 +292,7 @@ impl<S: ServedStore + 'static> Operations<S> {
             Row {
                 operation: Operation {
                     id: "healthz",
-                    summary: "Whether the process lives",
+                    summary: "Whether the process is alive",
                     path: "/healthz",
                     method: Method::GET,
                     effect: Effect::Reads,
@@ -306,7 +306,7 @@ impl<S: ServedStore + 'static> Operations<S> {
             Row {
                 operation: Operation {
                     id: "readyz",
-                    summary: "Whether requests are decided: not during a drain",
+                    summary: "Whether requests are decided; false during a drain",
                     path: "/readyz",
                     method: Method::GET,
                     effect: Effect::Reads,
@@ -325,7 +325,7 @@ impl<S: ServedStore + 'static> Operations<S> {
         Row {
             operation: Operation {
                 id: dialect.operation,
-                summary: "Take a unit, asked as in another system",
+                summary: "Take a unit, as in another system",
                 path: dialect.path,
                 method: Method::GET,
                 effect: Effect::Changes,
@@ -344,7 +344,7 @@ impl<S: ServedStore + 'static> Operations<S> {
             Row {
                 operation: Operation {
                     id: "actuatorHealth",
-                    summary: "Whether requests are decided, as Spring tells it",
+                    summary: "Whether requests are decided, in Spring's format",
                     path: "/actuator/health",
                     method: Method::GET,
                     effect: Effect::Reads,
@@ -358,7 +358,7 @@ impl<S: ServedStore + 'static> Operations<S> {
             Row {
                 operation: Operation {
                     id: "actuatorPrometheus",
-                    summary: "Metrics for Prometheus, where Spring has them",
+                    summary: "Metrics for Prometheus, at Spring's path",
                     path: "/actuator/prometheus",
                     method: Method::GET,
                     effect: Effect::Reads,

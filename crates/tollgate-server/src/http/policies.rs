@@ -1,4 +1,4 @@
-//! What administrators see of the policies, and how they have the file read again.
+//! The live policies for administrators, and reloads.
 
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ use crate::follow::Cause;
 use crate::reload::Reloaded;
 use crate::store::ServedStore;
 
-/// The policies that are live.
+/// The live policies.
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "Policies")]
 pub(super) struct PoliciesBody<'a> {
@@ -29,10 +29,10 @@ pub(super) struct PoliciesBody<'a> {
     since: i64,
     /// Milliseconds since then.
     age_ms: u64,
-    /// Why the file as it was read last is not live; absent if it is.
+    /// Why the file as last read is not live; absent if it is.
     #[serde(skip_serializing_if = "Option::is_none")]
     not_live: Option<NotLive>,
-    /// What becomes of a request that no policy matches: `allow` or `deny`.
+    /// What happens to requests that no policy matches: `allow` or `deny`.
     unmatched: &'static str,
     /// Exempt ones first.
     policies: Vec<PolicyBody<'a>>,
@@ -43,26 +43,26 @@ pub(super) struct PoliciesBody<'a> {
 struct NotLive {
     /// When it was read, in Unix milliseconds.
     since: i64,
-    /// What is wrong with it, one problem a line; or why it cannot be read.
+    /// Its problems, one a line, or why it cannot be read.
     error: String,
 }
 
-/// One policy. What it matches is said by attribute alone, because values may be secrets.
+/// A policy. Its match only shows attributes, because values may be secret.
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "Policy")]
 struct PolicyBody<'a> {
     name: &'a str,
     #[serde(skip_serializing_if = "Option::is_none")]
     description: Option<&'a str>,
-    /// Where it stood in the file when this version became live.
+    /// Its place in the file when this version became live.
     #[serde(skip_serializing_if = "Option::is_none")]
     line: Option<usize>,
     /// `enforce`, `shadow` or `off`.
     mode: &'a str,
     exempt: bool,
-    /// Whether it denies whatever it matches.
+    /// Whether it denies everything it matches.
     denies: bool,
-    /// The attributes that it looks at.
+    /// The attributes of its tests.
     #[serde(rename = "match")]
     matches: Vec<&'a str>,
     /// The key; absent, like `settings`, if the policy exempts or denies.
@@ -77,11 +77,11 @@ struct PolicyBody<'a> {
     settings: Option<PolicySettings>,
 }
 
-/// Other quotas for some of those that a policy matches.
+/// Other quotas for some requests of a policy.
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "Override")]
 struct OverrideBody<'a> {
-    /// The attributes that it looks at.
+    /// The attributes of its tests.
     when: Vec<&'a str>,
     /// How many values the table has that has a list of quotas for each; absent, if there is one list.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -92,10 +92,10 @@ struct OverrideBody<'a> {
     candidate: Vec<String>,
 }
 
-/// What else a policy says, with the defaults of its file.
+/// Other settings of a policy, with the defaults of its file.
 #[derive(Serialize, JsonSchema)]
 struct PolicySettings {
-    /// Units: those that the caller says, a number, or an attribute with its maximum.
+    /// Units: those that the caller requests, a number, or an attribute with its maximum.
     cost: String,
     count_denied: bool,
     on_missing_key: &'static str,
@@ -106,7 +106,7 @@ struct PolicySettings {
     deny_status: u16,
 }
 
-/// What came of a reload.
+/// The result of a reload.
 #[derive(Serialize, JsonSchema)]
 pub(super) struct ReloadReply {
     /// Whether other policies are live now.

@@ -1,4 +1,4 @@
-//! Why a request is not answered, as an RFC 9457 problem. A denial is none of these: it is a decision.
+//! Rejections: problems (RFC 9457) for requests without an answer. A denial is not one of them; it is a decision.
 
 use std::borrow::Cow;
 
@@ -262,7 +262,7 @@ impl Rejection {
 
 impl From<OtherPolicy> for Rejection {
     fn from(OtherPolicy: OtherPolicy) -> Self {
-        Self::new(StatusCode::FORBIDDEN, "this concerns a policy that the caller may not touch")
+        Self::new(StatusCode::FORBIDDEN, "this concerns a policy that the caller may not use")
     }
 }
 

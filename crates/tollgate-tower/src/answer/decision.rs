@@ -1,4 +1,4 @@
-//! What a decision says in JSON.
+//! Decisions in JSON.
 
 use serde::{Serialize, Serializer};
 use tollgate::{Counted, PolicyQuota, QuotaState, Reason};
@@ -12,7 +12,7 @@ use super::{DecisionSource, Window, Written, millis};
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[cfg_attr(feature = "schema", schemars(rename = "Decision"))]
 pub struct DecisionBody<'a> {
-    /// Whether the request may go on.
+    /// Whether the request is allowed.
     allowed: bool,
     /// The policy that decided; absent if none limits the request.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -20,7 +20,7 @@ pub struct DecisionBody<'a> {
     /// Why no quota decided; absent if one did.
     #[serde(skip_serializing_if = "Option::is_none")]
     ground: Option<GroundBody>,
-    /// The quota that decided, as it is written.
+    /// The quota that decided, in its written form.
     #[serde(skip_serializing_if = "Option::is_none")]
     quota: Option<Written<'a>>,
     /// Units allowed in a window.
@@ -35,7 +35,7 @@ pub struct DecisionBody<'a> {
     /// Milliseconds until the window ends.
     #[serde(skip_serializing_if = "Option::is_none")]
     reset_after_ms: Option<u64>,
-    /// Milliseconds to wait before another try; absent if allowed, or if the cost can never pass.
+    /// Milliseconds to wait before a retry; absent if allowed, or if the cost can never pass.
     #[serde(skip_serializing_if = "Option::is_none")]
     retry_after_ms: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -45,13 +45,13 @@ pub struct DecisionBody<'a> {
     /// Why the request is denied; absent if it is allowed.
     #[serde(skip_serializing_if = "Option::is_none")]
     reason: Option<DenialReason>,
-    /// Where every quota stands that applies.
+    /// The states of all quotas that apply.
     #[cfg_attr(feature = "schema", schemars(with = "Vec<QuotaBody<'_>>"))]
     quotas: Quotas<'a>,
 }
 
-/// Why a request is answered as it is where no quota decides: no policy limits it, a policy exempts it, a policy denies
-/// whatever it matches, a policy denies requests without its key, or no policy matches and such requests are denied.
+/// Why no quota decided: no policy limits the request, a policy exempts it, a policy denies everything it matches, a
+/// policy denies requests without its key, or no policy matches and such requests are denied.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "snake_case")]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
@@ -65,14 +65,14 @@ enum GroundBody {
     Unmatched,
 }
 
-/// Where one quota stands after a decision.
+/// The state of one quota after a decision.
 #[derive(Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[cfg_attr(feature = "schema", schemars(rename = "Quota"))]
 struct QuotaBody<'a> {
-    /// The policy that it belongs to.
+    /// Its policy.
     policy: &'a str,
-    /// The quota as it is written.
+    /// The quota in its written form.
     quota: Written<'a>,
     limit: u64,
     used: u64,
@@ -86,8 +86,8 @@ struct QuotaBody<'a> {
     reason: Option<DenialReason>,
 }
 
-/// Why a request is denied: a later window has room for it, none ever has, a policy denies whatever it matches, the request
-/// has no key, or no policy matches it.
+/// Why a request is denied: the quota is used up, the cost is above the limit, a policy denies everything it matches,
+/// the request has no key, or no policy matches it.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "snake_case")]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
@@ -100,7 +100,7 @@ enum DenialReason {
     Unmatched,
 }
 
-/// The quotas that apply, written one after another, so that no list of them is made.
+/// The quotas that apply, written one after another without a list.
 #[derive(Debug)]
 enum Quotas<'a> {
     Charged(&'a [PolicyQuota], &'a Counted),

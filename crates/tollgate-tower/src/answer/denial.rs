@@ -1,4 +1,4 @@
-//! What a denial says in JSON.
+//! Denials in JSON.
 
 use serde::Serialize;
 use tollgate::Counted;
@@ -8,7 +8,7 @@ use tollgate_policy::PolicyDecision;
 use super::{DecisionBody, DenialProblem};
 use crate::headers::LimitHeaders;
 
-/// A denial: a problem as RFC 9457 has it, with every field of the decision.
+/// A denial: a problem (RFC 9457) with every field of the decision.
 #[derive(Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct DenialBody<'a> {
@@ -20,7 +20,7 @@ pub struct DenialBody<'a> {
 }
 
 impl<'a> DenialBody<'a> {
-    /// By quotas that were charged together, which then stand so, under this HTTP status.
+    /// A denial by quotas that were charged together, with this HTTP status.
     #[must_use]
     pub fn of_quotas(status: u16, counted: &'a Counted, limit_headers: &'a LimitHeaders) -> Self {
         Self {
@@ -30,7 +30,7 @@ impl<'a> DenialBody<'a> {
         }
     }
 
-    /// By policies, under this HTTP status.
+    /// A denial by policies, with this HTTP status.
     #[cfg(feature = "policy")]
     #[must_use]
     pub fn of_policies(status: u16, decision: &'a PolicyDecision, limit_headers: &'a LimitHeaders) -> Self {

@@ -1,6 +1,6 @@
-//! What is answered to a request in JSON: the same from the middleware and from the service.
+//! Answers in JSON, the same from the middleware and the service.
 //!
-//! For handlers and servers that answer as Tollgate's own do.
+//! For handlers and servers that answer in Tollgate's format.
 
 mod decision;
 mod denial;
@@ -19,7 +19,7 @@ pub use self::decision::DecisionBody;
 pub use self::denial::DenialBody;
 pub use self::problem::DenialProblem;
 
-/// A window in Unix milliseconds: the first that belongs to it, and the first that no longer does.
+/// A window in Unix milliseconds: its first, and the first after it.
 #[derive(Debug, Clone, Copy, Serialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct Window {
@@ -27,7 +27,7 @@ pub struct Window {
     end: i64,
 }
 
-/// Where a decision came from: the store, what the process remembers of it, or the rule for a store in trouble.
+/// Where a decision came from: the store, this process's memory of it, or a fallback.
 #[derive(Debug, Clone, Copy, Serialize)]
 #[serde(rename_all = "snake_case")]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
@@ -47,7 +47,7 @@ pub struct Written<'a>(pub &'a PolicyQuota);
 
 impl Serialize for Written<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        // A third of the time that `Display` takes: a body has it twice.
+        // Takes a third of the time of `Display`, and a body has it twice.
         let mut limit = itoa::Buffer::new();
         serializer.serialize_str(&[limit.format(self.0.quota().limit()), "/", self.0.windows()].concat())
     }
@@ -84,7 +84,7 @@ impl From<Source> for DecisionSource {
     }
 }
 
-/// Rounded up, so that nobody is told to come back too early.
+/// Rounded up, so that no client returns too early.
 fn millis(duration: Duration) -> u64 {
     u64::try_from(duration.as_nanos().div_ceil(1_000_000)).unwrap_or(u64::MAX)
 }

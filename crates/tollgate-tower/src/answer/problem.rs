@@ -1,4 +1,4 @@
-//! What a denial says as a problem.
+//! Denials as problems.
 
 use std::borrow::Cow;
 
@@ -9,7 +9,7 @@ use tollgate_policy::{Ground, PolicyDecision};
 
 use crate::headers::LimitHeaders;
 
-/// What a denial says as a problem, as RFC 9457 has it. The middleware and the service answer denials with it.
+/// A denial as a problem (RFC 9457). The middleware and the service answer denials with it.
 ///
 /// # Examples
 ///
@@ -33,9 +33,9 @@ pub struct DenialProblem<'a> {
     /// The kind of the problem, as a URI.
     #[serde(rename = "type")]
     pub kind: &'static str,
-    /// The same for all problems of this kind.
+    /// A title, the same for all problems of this kind.
     pub title: &'static str,
-    /// What denied this request, and when the next one may pass.
+    /// The reason for this denial, and when a retry may pass.
     pub detail: Cow<'a, str>,
     /// The quotas that had no room, as the headers name them, or the policy that denied.
     #[serde(rename = "violated-policies")]
@@ -43,7 +43,7 @@ pub struct DenialProblem<'a> {
 }
 
 impl<'a> DenialProblem<'a> {
-    /// Quotas deny the request, which then stand so.
+    /// Quotas deny the request.
     #[must_use]
     pub fn of_quotas(counted: &Counted, limit_headers: &'a LimitHeaders) -> Self {
         let violated = counted.iter().enumerate().filter(|(_, state)| !state.has_room());

@@ -1,4 +1,4 @@
-//! What policies are told of a request: names, and where in the request their values are.
+//! Attributes for policies: their names, and their sources in a request.
 //!
 //! ```text
 //! Head ──▶ AttributeSources ──▶ RequestView ──▶ PolicyLimiter
@@ -27,19 +27,19 @@ use crate::boxed::BoxFuture;
 use crate::key::jwt::Claim;
 use crate::key::{Invalid, PeerAddress};
 
-/// Which attributes policies are told of, and where each is taken from.
+/// The attributes of a request for policies, and the source of each.
 ///
-/// There are always `method`, `path` and `ip`: the method, the [path](Head::path), and the address that the connection
-/// comes from. Behind a proxy that address is the proxy's, and everybody shares one limit; take `ip` from a
-/// [`ClientAddress`](crate::key::ClientAddress) there. Everything else is taken from where [`with`](Self::with) says.
-/// If a request lacks a value, policies say what that means (`absent`, `on_missing_key`).
+/// There are always `method`, `path` and `ip`: the method, the [path](Head::path), and the address of the connection.
+/// Behind a proxy that is the proxy's address, and everybody shares one limit; there, take `ip` from a
+/// [`ClientAddress`](crate::key::ClientAddress). Add all others by [`with`](Self::with). If a request lacks a value,
+/// policies decide what that means (`absent`, `on_missing_key`).
 ///
-/// What is wrong, such as a token that has expired, is answered as [`on_invalid`](crate::Rule::on_invalid) says, but
-/// only if a policy needs it: a policy that matches, or one whose other conditions hold. So a health check with an old
-/// token passes an exempt policy. A [claim](Self::with_claim) is read, and its token verified, only then.
+/// An invalid value, such as an expired token, is answered as [`on_invalid`](crate::Rule::on_invalid) says, but only if
+/// a policy needs it: a policy that matches, or one whose other conditions hold. So a health check with an old token
+/// passes an exempt policy. A [claim](Self::with_claim) is read, and its token verified, only then.
 ///
-/// What a client sends proves nothing. An attribute that policies trust, such as `user` or `plan`, has to be from
-/// where nobody can invent it: a claim of a verified token, or what an outer layer has left in the extensions.
+/// A client can invent what it sends. Attributes that policies trust, such as `user` or `plan`, need a verified source:
+/// a claim of a verified token, or a value that an outer layer has left in the extensions.
 ///
 /// # Examples
 ///
@@ -76,27 +76,27 @@ pub struct AttributeSources {
     names: Vec<Box<str>>,
     /// One for each name.
     sources: Vec<Source>,
-    /// For each name whether no client can invent its value.
+    /// For each name, whether its source is verified.
     verified: Vec<bool>,
     /// Whether sources are named within [`verified`](Self::verified).
     is_within_verified: bool,
 }
 
-/// Where a value is taken from, and when.
+/// The source of a value.
 enum Source {
-    /// The [path](Head::path), which is decoded once already.
+    /// The [path](Head::path), which is already decoded.
     Path,
     /// Read for every request.
     AtHand(Box<dyn AttributeSource>),
-    /// Verified if it is asked for.
+    /// A claim, verified on demand.
     #[cfg(feature = "jwt")]
     Claim(Claim),
-    /// Waited for if it is asked for.
+    /// A function that may wait, called on demand.
     Later(Box<FindLater>),
 }
 
 impl Source {
-    /// Whether no client can invent what it finds.
+    /// Whether clients cannot invent its value.
     const fn is_verified(&self) -> bool {
         match self {
             #[cfg(feature = "jwt")]
@@ -108,35 +108,34 @@ impl Source {
 
 type FindLater = dyn Fn(Head<'_>) -> BoxFuture<'static, Found<'static>> + Send + Sync;
 
-/// What a source has of a request.
+/// The value of a source in a request.
 pub(crate) type Found<'r> = Result<Option<AttributeValue<'r>>, AttributeError>;
 
-/// Where a value is taken from that every request has at hand. The [extractors](crate::key) whose keys are texts or
-/// addresses are sources as well.
+/// A source of values that need no waiting. [Extractors](crate::key) whose keys are texts or addresses are sources as
+/// well.
 pub trait AttributeSource: Send + Sync {
     /// The value, if the request has one.
     ///
     /// # Errors
     ///
-    /// If what the request has is wrong, or if no request can have it.
+    /// If the value is invalid, or if no request can have it.
     fn attribute<'r>(&'r self, head: Head<'r>) -> Result<Option<AttributeValue<'r>>, AttributeError>;
 
-    /// Whether the value is the address that the connection comes from. A layer warns where that seems to be the
-    /// address of a proxy.
+    /// Whether the value is the address of the connection. A layer warns if that seems to be a proxy's.
     fn tells_peers(&self) -> bool {
         false
     }
 }
 
-/// A request of which policies cannot be told what they have to be told.
+/// A value that policies need is invalid or cannot exist.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum AttributeError {
-    /// What the request says is wrong. The caller's fault.
+    /// The request's value is invalid. The caller's fault.
     #[error(transparent)]
     Invalid(#[from] Invalid),
-    /// No request has this, because the service is put together without it. Policies do not get to say what that
-    /// means: with `on_missing_key: skip` nobody would be limited, and nobody would know.
+    /// No request has this, because a part of the service is missing. Policies do not decide about it: with
+    /// `on_missing_key: skip`, nobody would be limited, and nobody would notice.
     #[error("no request has {0}, because the service is put together without it")]
     Setup(&'static str),
 }
@@ -151,13 +150,13 @@ impl AttributeSources {
             .with("ip", PeerAddress::new())
     }
 
-    /// Takes this attribute from there, for every request. Of a name that is given twice the last source holds.
+    /// Takes this attribute from a source, for every request. If a name is given twice, the last source wins.
     #[must_use]
     pub fn with(self, name: &str, source: impl AttributeSource + 'static) -> Self {
         self.with_source(name, Source::AtHand(Box::new(source)))
     }
 
-    /// Takes this attribute from what the function finds, for every request.
+    /// Takes this attribute from a function, for every request.
     #[must_use]
     pub fn with_fn<F>(self, name: &str, find: F) -> Self
     where
@@ -166,19 +165,19 @@ impl AttributeSources {
         self.with(name, FromHead(find))
     }
 
-    /// Takes this attribute from a claim, if a policy asks for it. All claims of one token are read when the first is
-    /// asked for, so the token is verified once: make them with clones of one [`Verifier`](crate::key::jwt::Verifier).
+    /// Takes this attribute from a claim, if a policy needs it. All claims of one token are read together, so the token
+    /// is verified once: make them with clones of one [`Verifier`](crate::key::jwt::Verifier).
     ///
-    /// A number is its digits, and `true` and `false` are these words. A list stays one, such as the roles of a user: a
-    /// [test](tollgate_policy::Test) holds of it if it holds of one of its entries.
+    /// A number becomes its digits, and `true` and `false` these words. A list, such as the roles of a user, passes a
+    /// [test](tollgate_policy::Test) if one of its entries does.
     #[cfg(feature = "jwt")]
     #[must_use]
     pub fn with_claim(self, name: &str, claim: Claim) -> Self {
         self.with_source(name, Source::Claim(claim))
     }
 
-    /// Takes this attribute from what the function finds, which may have to wait, if a policy asks for it. What it
-    /// needs of the head it takes before.
+    /// Takes this attribute from an async function, if a policy needs it. The function copies what it needs from the
+    /// head first.
     ///
     /// ```
     /// use tollgate_tower::AttributeSources;
@@ -209,9 +208,9 @@ impl AttributeSources {
         self.with_source(name, Source::Later(Box::new(find)))
     }
 
-    /// Takes attributes from the sources that `add` names, whose values no client can invent: an outer layer has verified
-    /// what they are taken from. So they may say [limits](tollgate_policy::LimitAttribute), as claims may without this.
-    /// Another source that is named later in place of one is not verified.
+    /// Takes attributes from the sources that `add` names, and marks them as verified: clients cannot invent their
+    /// values, because an outer layer has checked them. So they may set [limits](tollgate_policy::LimitAttribute), as
+    /// claims always may. A source that later replaces one of them is not verified.
     ///
     /// ```
     /// use tollgate_tower::AttributeSources;
@@ -250,7 +249,7 @@ impl AttributeSources {
         self
     }
 
-    /// The attributes that these policies go by and that are taken from nowhere: probably a mistake, in one of both.
+    /// The attributes that these policies use and that have no source: probably a mistake.
     #[must_use]
     pub fn lacking<'p>(&self, policies: &'p Policies) -> Vec<&'p str> {
         let is_taken = |name: &&str| self.names.iter().any(|own| **own == **name);
@@ -263,8 +262,8 @@ impl AttributeSources {
         RequestView::new(self, head)
     }
 
-    /// Whether `ip` is the address that the connection comes from. Under another name it is there to be told from the
-    /// client, as in a policy for one's own networks.
+    /// Whether `ip` is the address of the connection. Under another name, the address is meant, as in a policy for
+    /// internal networks.
     pub(crate) fn tells_peers(&self) -> bool {
         let mut all = self.names.iter().zip(&self.sources);
         all.any(|(name, source)| {

@@ -1,6 +1,6 @@
 //! Extractors as sources of attributes.
 //!
-//! Addresses are whole here: which of their bits are one client, policies say. What a key has as a hash is an attribute
+//! Addresses are whole here; policies choose their prefix lengths. A value that keys contain as a hash is an attribute
 //! as the same hash in hex.
 
 use std::net::IpAddr;

@@ -1,4 +1,4 @@
-//! One request as policies see it: values that are at hand, and those that are found if a policy asks.
+//! A request as policies see it: values at hand, and values that are found on demand.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -13,22 +13,22 @@ use crate::Head;
 
 /// A request as policies see it: made by [`AttributeSources::view`].
 ///
-/// What is at hand is read at once. Claims of tokens, and values that have to be waited for, are
-/// [found](Self::find) when a policy needs them, each once.
+/// Values at hand are read at once. Claims of tokens, and values that need waiting, are [found](Self::find) when a
+/// policy needs them, each once.
 pub struct RequestView<'r> {
     head: Head<'r>,
     sources: &'r AttributeSources,
     values: Values<'r>,
 }
 
-/// The values of a request that are known, and why others are not.
+/// The known values of a request, and why others are not known.
 pub(crate) struct Values<'r> {
     names: Cow<'r, [Box<str>]>,
-    /// For each name whether no client can invent its value.
+    /// For each name, whether its source is verified.
     verified: Cow<'r, [bool]>,
     /// One for each name.
     values: SmallVec<[Known<'r>; 4]>,
-    /// What is wrong with some of them.
+    /// The errors of invalid values.
     faults: Vec<(usize, AttributeError)>,
 }
 
@@ -54,9 +54,9 @@ impl<'r> RequestView<'r> {
         Self { head, sources, values }
     }
 
-    /// Goes on with what is known already.
+    /// Resumes with the known values.
     pub(crate) fn resumed(sources: &'r AttributeSources, head: Head<'r>, known: Values<'static>) -> Self {
-        // One by one, because the compiler shortens no lifetime inside of a `SmallVec`.
+        // One by one, because the compiler cannot shorten a lifetime inside a `SmallVec`.
         let values = known.values.into_iter().map(|value| value as Known<'r>);
         let values = Values {
             names: (&*sources.names).into(),
@@ -71,7 +71,7 @@ impl<'r> RequestView<'r> {
         &self.values
     }
 
-    /// What is known, for a view that is [resumed](Self::resumed).
+    /// The known values, to [resume](Self::resumed) a view.
     pub(crate) fn into_values(self) -> Values<'static> {
         self.values.to_static()
     }
@@ -80,11 +80,11 @@ impl<'r> RequestView<'r> {
     ///
     /// # Errors
     ///
-    /// If what the request has is wrong.
+    /// If the value is invalid.
     ///
     /// # Cancel safety
     ///
-    /// Dropped before it is done, the value is not known.
+    /// If the future is dropped, the value stays unknown.
     pub async fn find(&mut self, name: &str) -> Result<(), AttributeError> {
         if !self.find_at_once(name)
             && let Some(place) = self.values.place(name)
@@ -96,7 +96,7 @@ impl<'r> RequestView<'r> {
         self.values.fault(name).map_or(Ok(()), |fault| Err(fault.clone()))
     }
 
-    /// As [`find`](Self::find), if nothing has to be waited for. Else it returns `false`, and nothing is done.
+    /// As [`find`](Self::find), if it need not wait. Otherwise it returns `false` and does nothing.
     pub(crate) fn find_at_once(&mut self, name: &str) -> bool {
         let Some(place) = self.values.place(name) else { return true };
         if self.values.values.get(place) != Some(&Err(Unknown::NotYet)) {
@@ -133,7 +133,7 @@ impl<'r> Values<'r> {
         };
     }
 
-    /// What is wrong with the value of this attribute.
+    /// The error of this attribute's value.
     pub(crate) fn fault(&self, name: &str) -> Option<&AttributeError> {
         let place = self.place(name)?;
         self.faults.iter().find_map(|(other, fault)| (*other == place).then_some(fault))
@@ -194,7 +194,7 @@ impl View for RequestView<'_> {
     }
 }
 
-/// The names: values often are persons or secrets.
+/// Only the names, because values may be personal or secret.
 impl fmt::Debug for RequestView<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_set().entries(self.names()).finish()

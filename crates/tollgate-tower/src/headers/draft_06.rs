@@ -1,7 +1,7 @@
 //! `RateLimit-Limit: 30`, `RateLimit-Remaining: 29`, `RateLimit-Reset: 42` and `RateLimit-Policy: 30;w=60`.
 //!
-//! Source: draft-ietf-httpapi-ratelimit-headers-06. The first three tell of one quota: of several, the one that is
-//! closest to exhaustion, which is the one that decided.
+//! Source: draft-ietf-httpapi-ratelimit-headers-06. The first three describe the quota that decided, which is the one
+//! closest to exhaustion.
 
 use http::{HeaderMap, HeaderName, HeaderValue};
 use tollgate::{QuotaState, whole_seconds};
@@ -12,7 +12,7 @@ const LIMIT: HeaderName = HeaderName::from_static("ratelimit-limit");
 const REMAINING: HeaderName = HeaderName::from_static("ratelimit-remaining");
 const RESET: HeaderName = HeaderName::from_static("ratelimit-reset");
 
-/// So many units in so many seconds, for each quota.
+/// The limit and the seconds of the window, for each quota.
 pub(super) fn policy(quotas: impl Iterator<Item = (u64, u64)>) -> Option<HeaderValue> {
     let mut list = String::new();
     for (limit, seconds) in quotas {

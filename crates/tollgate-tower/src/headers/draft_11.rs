@@ -10,7 +10,7 @@ use super::text::{push_item, value};
 pub(super) const POLICY: HeaderName = HeaderName::from_static("ratelimit-policy");
 const LIMIT: HeaderName = HeaderName::from_static("ratelimit");
 
-/// So many units in so many seconds, for each quota.
+/// The limit and the seconds of the window, for each quota.
 pub(super) fn policy(quotas: impl Iterator<Item = (impl AsRef<str>, u64, u64)>) -> Option<HeaderValue> {
     let mut list = String::new();
     for (name, limit, seconds) in quotas {
@@ -19,7 +19,7 @@ pub(super) fn policy(quotas: impl Iterator<Item = (impl AsRef<str>, u64, u64)>) 
     value(list)
 }
 
-/// So many units left, and a new window in so many seconds, for each quota.
+/// The remaining units and the seconds to the next window, for each quota.
 pub(super) fn write(quoted: &[Box<str>], counted: &Counted, headers: &mut HeaderMap) {
     let mut list = String::new();
     for (name, state) in quoted.iter().zip(counted) {

@@ -34,7 +34,7 @@ const UNITS: [(HeaderName, HeaderName); 6] = [
     ),
 ];
 
-/// Of several quotas in one unit, the one with the least left is told.
+/// Of several quotas in one unit, the one with the least remaining is shown.
 pub(super) fn write_units(
     quotas: &[PolicyQuota],
     limits: &[HeaderValue],

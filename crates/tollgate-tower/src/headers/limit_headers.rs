@@ -1,4 +1,4 @@
-//! What is the same for every decision on some quotas, made once.
+//! Headers of a list of quotas, with the constant parts made once.
 
 use std::time::Duration;
 
@@ -15,18 +15,18 @@ use super::{HeaderFormat, TOLLGATE_SOURCE, draft_06, draft_11, envoy, github, ko
 pub struct LimitHeaders {
     formats: HeaderFormats,
     quotas: Box<[PolicyQuota]>,
-    /// What each quota is called, in their order.
+    /// The name of each quota, in their order.
     names: Box<[Box<str>]>,
     /// The same as structured strings.
     quoted: Box<[Box<str>]>,
-    /// The whole limits, also where a decision was made by a share of them.
+    /// The whole limits, even if a decision used a share of them.
     limits: Box<[HeaderValue]>,
     /// `RateLimit-Policy`, which is the same for every decision unless a calendar makes the windows.
     policy: Option<HeaderValue>,
 }
 
 impl LimitHeaders {
-    /// For decisions on these quotas, in this order.
+    /// Makes a writer for decisions on these quotas, in this order.
     #[must_use]
     pub fn new(formats: impl Into<HeaderFormats>, quotas: &[PolicyQuota]) -> Self {
         Self::of(formats, quotas.iter())
@@ -61,15 +61,15 @@ impl LimitHeaders {
         &self.quotas
     }
 
-    /// What the quota at this place is called: as in [`quota_names`](super::quota_names).
+    /// The name of the quota at this index, as in [`quota_names`](super::quota_names).
     #[must_use]
     pub fn name(&self, index: usize) -> Option<&str> {
         self.names.get(index).map(AsRef::as_ref)
     }
 
-    /// Writes the headers that say where the quotas stand. A header that is there already is replaced. Besides those of the
-    /// formats that is `Retry-After` with a denial that passes later and, unless the format is `none`,
-    /// [`Tollgate-Source`](TOLLGATE_SOURCE) with an answer that did not come from the store.
+    /// Writes the headers with the states of the quotas, and replaces existing ones. A denial that can pass later also
+    /// gets `Retry-After`. Unless the format is `none`, an answer that did not come from the store gets
+    /// [`Tollgate-Source`](TOLLGATE_SOURCE).
     pub fn write(&self, counted: &Counted, headers: &mut HeaderMap) {
         let deciding = counted.deciding();
         let Some(state) = counted.get(deciding) else { return };
@@ -98,7 +98,7 @@ impl LimitHeaders {
         }
     }
 
-    /// Writes the formats that tell of the quota that decided: its limit, name and state.
+    /// Writes the formats that describe only the quota that decided: its limit, name and state.
     fn write_older(
         &self,
         limit: &HeaderValue,
@@ -135,7 +135,7 @@ impl LimitHeaders {
         all_have_one.then(|| self.policy(windows.map(|window| window.length())))?
     }
 
-    /// The quotas in windows of these lengths. A window below a second is told as one.
+    /// The quotas in windows of these lengths. A window below a second is shown as one second.
     fn policy(&self, lengths: impl Iterator<Item = Duration>) -> Option<HeaderValue> {
         let limits = self.quotas.iter().map(|quota| quota.quota().limit());
         let quotas = limits.zip(lengths.map(whole_seconds));

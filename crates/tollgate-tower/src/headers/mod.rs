@@ -1,7 +1,6 @@
-//! The headers that tell a client its limits, allowed or denied.
+//! Limit headers, for allowed and denied requests.
 //!
-//! The service and the middleware write them here. A client reads of each quota how much is left, and when it
-//! starts anew:
+//! The service and the middleware write them here. They tell clients how much is left, and when the next window starts:
 //!
 //! | [`HeaderFormat`] | headers | when a window starts anew |
 //! |---|---|---|
@@ -14,13 +13,13 @@
 //! | `none` | none | |
 //!
 //! The first two follow versions of draft-ietf-httpapi-ratelimit-headers, which may still change, so neither is a
-//! standard; `x-ratelimit` is a convention of many services, and those below it are what these systems send. Where
-//! several quotas hold, `draft-11` lists them all, and the others tell of the one that decided; `envoy` lists the limits of
-//! all of them too, and `kong` has headers for each quota of a second, minute, hour, day, month or year. A denial has
+//! standard; `x-ratelimit` is a convention of many services, and the formats below it are those of these systems. If
+//! several quotas apply, `draft-11` lists them all, and the others describe the one that decided; `envoy` also lists
+//! all limits, and `kong` has headers for each quota of a second, minute, hour, day, month or year. A denial has
 //! `Retry-After` in every format. Whole seconds are rounded up.
 //!
-//! [Several formats](HeaderFormats) can be sent together while clients migrate, unless they mean different things by the
-//! same name.
+//! [Several formats](HeaderFormats) can be sent together while clients migrate, unless a header of the same name
+//! differs between them.
 //!
 //! ```
 //! use std::time::Duration;
@@ -64,7 +63,7 @@ pub use self::name::quota_names;
 #[cfg(feature = "policy")]
 pub use self::policies::PolicyHeaders;
 
-/// Says that a decision did not come from the store: `local` or `fallback`.
+/// The header of a decision that did not come from the store: `local` or `fallback`.
 pub const TOLLGATE_SOURCE: HeaderName = HeaderName::from_static("tollgate-source");
 
 /// The names of all headers that may come in these formats, as `Access-Control-Expose-Headers` lists them: without it, a

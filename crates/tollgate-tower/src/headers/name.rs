@@ -1,13 +1,13 @@
-//! What quotas are called in headers and problems.
+//! Names of quotas in headers and problems.
 
 use std::fmt::Write;
 
 use tollgate::PolicyQuota;
 
-/// What each quota is called, in their order: the name of its policy, with the quota as it is written where the
-/// policy has several.
+/// Returns the name of each quota, in their order: the name of its policy, followed by the quota if the policy has
+/// several.
 ///
-/// Headers are ASCII: other characters of a name are there percent-encoded.
+/// Headers are ASCII, so other characters are percent-encoded.
 ///
 /// ```
 /// use tollgate::{Limiter, MemoryStore, Quota};
@@ -42,7 +42,7 @@ fn ascii(name: &str) -> Box<str> {
         if matches!(byte, b' '..=b'~') {
             ascii.push(byte.into());
         } else {
-            // Nothing that is written to a string fails.
+            // Writing into a string does not fail.
             let _ = write!(ascii, "%{byte:02X}");
         }
     }

@@ -1,4 +1,4 @@
-//! Which headers tell of a decision of policies: those that the policy wants which decided, on all quotas that apply.
+//! Headers of policy decisions, in the format of the policy that decided.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -11,13 +11,13 @@ use tollgate_policy::{PolicyDecision, PolicySet};
 
 use super::{HeaderFormats, LimitHeaders};
 
-/// Writes the headers of decisions of policies, each in the format that its policy wants.
+/// Writes the headers of policy decisions, each in the format of its policy.
 ///
-/// What is the same for every decision on a policy's quotas is made once for each version of the policies. Where
-/// several policies apply, or an override, it is made for the one decision.
+/// The constant parts for a policy's own quotas are made once for each version of the policies. If several policies or
+/// an override apply, they are made for the single decision.
 pub struct PolicyHeaders(ArcSwap<Made>);
 
-/// What was made for one version of the policies.
+/// The writers for one version of the policies.
 struct Made {
     version: u64,
     /// By the policy's name, for its own quotas.
@@ -25,13 +25,13 @@ struct Made {
 }
 
 impl PolicyHeaders {
-    /// For decisions under these policies, and under those that take their place.
+    /// Makes a writer for decisions under these policies and their later versions.
     #[must_use]
     pub fn new(live: &PolicySet) -> Self {
         Self(ArcSwap::from_pointee(Made::new(live)))
     }
 
-    /// Returns what writes the headers of this decision.
+    /// Returns the writer of this decision's headers.
     #[must_use]
     pub fn of(&self, decision: &PolicyDecision) -> Arc<LimitHeaders> {
         let set = decision.policies();
@@ -46,7 +46,7 @@ impl PolicyHeaders {
         }
     }
 
-    /// Returns what writes the headers of this decision in formats of one's own.
+    /// Returns the writer of this decision's headers, in other formats.
     #[must_use]
     pub fn in_format(formats: impl Into<HeaderFormats>, decision: &PolicyDecision) -> LimitHeaders {
         let quotas: Vec<&PolicyQuota> = decision.quotas().map(|standing| standing.quota).collect();
@@ -55,7 +55,7 @@ impl PolicyHeaders {
 
     fn made(&self, set: &PolicySet) -> arc_swap::Guard<Arc<Made>> {
         let made = self.0.load();
-        // A decision may be older than what was made already, and then is told of by itself.
+        // A decision may be older than the cached version; then its writer is made for it alone.
         if made.version >= set.version() {
             return made;
         }
@@ -74,7 +74,7 @@ impl Made {
         Self { version: set.version(), alone: alone.collect() }
     }
 
-    /// What was made for the one list of quotas that applies, if it is one that it was made for.
+    /// The cached writer, if exactly one list of quotas applies and has one.
     fn alone(&self, decision: &PolicyDecision) -> Option<Arc<LimitHeaders>> {
         let policy = decision.policy()?;
         let applied = decision.quotas().map(|standing| standing.quota);

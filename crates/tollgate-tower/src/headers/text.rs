@@ -1,4 +1,4 @@
-//! Texts as values of headers: no allocation but the value's own.
+//! Header values from text, without extra allocations.
 
 use bytes::Bytes;
 use http::HeaderValue;
@@ -9,8 +9,7 @@ pub(super) fn number(number: u64) -> HeaderValue {
     value(itoa::Buffer::new().format(number).to_owned()).unwrap_or(HeaderValue::from_static("0"))
 }
 
-/// Adds an item to a list. A list of one, which is the usual one, has no more room than it needs, and so becomes a
-/// value without being copied.
+/// Adds an item to a list. A list of one, the usual case, has no spare room, so it becomes a value without a copy.
 #[inline]
 pub(super) fn push_item<const N: usize>(list: &mut String, pieces: [&str; N]) {
     if list.is_empty() {
@@ -21,7 +20,7 @@ pub(super) fn push_item<const N: usize>(list: &mut String, pieces: [&str; N]) {
     }
 }
 
-/// The text as a value; `None` if it is empty, or has a byte that no value may have.
+/// Returns the text as a value; `None` if it is empty or has an invalid byte.
 pub(super) fn value(text: String) -> Option<HeaderValue> {
     let bytes = Bytes::from(text.into_bytes().into_boxed_slice());
     HeaderValue::from_maybe_shared(bytes).ok().filter(|value| !value.is_empty())

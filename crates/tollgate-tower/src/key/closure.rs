@@ -1,4 +1,4 @@
-//! Extractors made of a function.
+//! Extractors from functions.
 
 use std::fmt;
 
@@ -7,7 +7,7 @@ use tollgate::Key;
 use super::{Extracted, Found, KeyExtractor, Missing};
 use crate::Head;
 
-/// Whoever the function finds; `None` if the request lacks `what`, which is said to the caller.
+/// Takes the key from a function. If it returns `None`, the request lacks `what`, which the caller sees.
 ///
 /// ```
 /// use tollgate::Key;
@@ -30,7 +30,7 @@ where
     FromFn { what, find }
 }
 
-/// Whoever the function finds; it may say that what it found is wrong.
+/// Takes the key from a function, which may return that the value is invalid.
 pub fn try_from_fn<F>(find: F) -> TryFromFn<F>
 where
     F: for<'r> Fn(Head<'r>) -> Extracted<'r> + Send + Sync,
@@ -38,7 +38,7 @@ where
     TryFromFn { find }
 }
 
-/// Whoever the function finds, which may have to wait. What it needs of the head it takes before.
+/// Takes the key from an async function. It copies what it needs from the head first.
 ///
 /// ```
 /// use tollgate::Key;

@@ -1,18 +1,18 @@
-//! Two extractors as one.
+//! Combinations of two extractors.
 
 use tollgate::Key;
 
 use super::{Extracted, Found, Identity, KeyExtractor, Missing};
 use crate::Head;
 
-/// Whoever both find together: see [`KeyExtractor::and`].
+/// The keys of two extractors together: see [`KeyExtractor::and`].
 #[derive(Debug, Clone, Copy)]
 pub struct And<A, B> {
     first: A,
     second: B,
 }
 
-/// Whoever the first finds, or else the second: see [`KeyExtractor::or_else`].
+/// The key of the first extractor, or else of the second: see [`KeyExtractor::or_else`].
 #[derive(Debug, Clone, Copy)]
 pub struct OrElse<A, B> {
     first: A,
@@ -79,8 +79,8 @@ impl<A, B: KeyExtractor> OrElse<A, B> {
     }
 }
 
-/// The key of both, if both are known; else what is missing first. What is wrong stays wrong, also beside what is
-/// missing.
+/// The key of both, if both are known; else the first missing one. An invalid value stays invalid, even next to a
+/// missing one.
 fn together<'r>(first: Extracted<'r>, second: Extracted<'r>) -> Extracted<'r> {
     Ok(match (first?, second?) {
         (Identity::Known(first), Identity::Known(second)) => Key::from((first, second)).into(),

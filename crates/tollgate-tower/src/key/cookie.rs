@@ -6,21 +6,21 @@ use super::secrecy::{Secrecy, sole};
 use super::{Extracted, Found, Invalid, KeyExtractor, Missing};
 use crate::Head;
 
-/// Whoever sends this value in a cookie, such as a session.
+/// Counts by the value of a cookie, such as a session.
 ///
-/// The key is the value's SHA-256 and not the value, so that no session gets into a store, unless the cookie is said to
-/// be [`plain`](Self::plain). The value is compared as it was sent, without the quotes that may be around it.
+/// The key is the value's SHA-256, so that no session gets into a store, unless the cookie is [`plain`](Self::plain).
+/// The value is compared as it was sent, without surrounding quotes.
 ///
 /// # What it trusts
 ///
-/// Nothing and nobody: whoever invents a value is somebody new, with a limit of its own, and where a service takes a
-/// value in several spellings (percent-encoded, say), whoever has a session has several limits. Better count by what
-/// the layer that checks sessions has left in the request's extensions; [`from_fn`](super::from_fn) takes it.
+/// Nothing: a client that invents a value gets a new limit. If a service accepts a value in several spellings, such as
+/// percent-encoded, one session has several limits. It is better to count by what the session layer leaves in the
+/// request's extensions; see [`from_fn`](super::from_fn).
 ///
 /// # What is missing
 ///
-/// A cookie that is not there, or empty. One that is there twice with different values is
-/// [invalid](super::Invalid): who reads the other one would take the request for somebody else's.
+/// An absent or empty cookie. One that occurs twice with different values is [invalid](super::Invalid), because another
+/// reader might use the other value.
 ///
 /// # Examples
 ///
@@ -40,7 +40,7 @@ use crate::Head;
 #[derive(Debug, Clone)]
 pub struct Cookie {
     name: Box<str>,
-    /// As it is said to the caller.
+    /// As callers see it.
     what: Box<str>,
     secrecy: Secrecy,
 }

@@ -1,11 +1,11 @@
-//! Everybody together.
+//! All requests together.
 
 use tollgate::Key;
 
 use super::{Found, KeyExtractor};
 use crate::Head;
 
-/// Everybody together, on one counter.
+/// Counts all requests together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Global;
 

@@ -6,21 +6,20 @@ use super::secrecy::{Secrecy, sole};
 use super::{Extracted, Found, Invalid, KeyExtractor, Missing};
 use crate::Head;
 
-/// Whoever sends this value in a header, such as an API key.
+/// Counts by the value of a header, such as an API key.
 ///
-/// The key is the value's SHA-256 and not the value, so that no secret gets into a store, unless the header is said to
-/// be [`plain`](Self::plain). Space around the value does not matter, everything else does.
+/// The key is the value's SHA-256, so that no secret gets into a store, unless the header is [`plain`](Self::plain).
+/// Space around the value is ignored.
 ///
 /// # What it trusts
 ///
-/// Nothing and nobody: whoever invents a value is somebody new, with a limit of its own. So a value that nobody has
-/// checked yet limits honest clients alone. Count strangers by their address as well, in a layer around this one or
-/// by `or_else`, or let this layer run behind the one that refuses unknown API keys.
+/// Nothing: a client that invents a value gets a new limit. So an unchecked value limits only honest clients. Also
+/// count by address, in an outer layer or by `or_else`, or put this layer behind the one that refuses unknown API keys.
 ///
 /// # What is missing
 ///
-/// A header that is not there, or empty. One that is there twice with different values is
-/// [invalid](super::Invalid): who reads the other one would take the request for somebody else's.
+/// An absent or empty header. One that occurs twice with different values is [invalid](super::Invalid), because another
+/// reader might use the other value.
 ///
 /// # Examples
 ///
@@ -46,7 +45,7 @@ use crate::Head;
 #[derive(Debug, Clone)]
 pub struct Header {
     name: HeaderName,
-    /// As it is said to the caller.
+    /// As callers see it.
     what: Box<str>,
     secrecy: Secrecy,
 }
@@ -59,15 +58,15 @@ impl Header {
         Self { name, what, secrecy: Secrecy::Hashed }
     }
 
-    /// Hashes by HMAC-SHA-256 with this key. For values that can be guessed, such as numbers of customers: their plain
-    /// hashes could be guessed as well by whoever sees the store. Processes that share a store need the same key.
+    /// Hashes by HMAC-SHA-256 with this key, for values that can be guessed, such as customer numbers: anybody who sees
+    /// the store could guess their plain hashes as well. Processes that share a store need the same key.
     #[must_use]
     pub fn keyed(self, key: &[u8]) -> Self {
         Self { secrecy: Secrecy::keyed(key), ..self }
     }
 
-    /// Takes the value as it is, which has to be text in UTF-8. For values that may be read by whoever sees the
-    /// store, such as the name of a tenant.
+    /// Uses the plain value, which must be UTF-8, for values that may be visible in the store, such as the name of a
+    /// tenant.
     #[must_use]
     pub fn plain(self) -> Self {
         Self { secrecy: Secrecy::Plain, ..self }

@@ -1,7 +1,7 @@
-//! Whom a request is counted for: extractors of keys.
+//! Extractors of keys: they decide by what a request is counted.
 //!
-//! An extractor reads the [`Head`] of a request and finds a [`Key`], or says what is missing, or that what it found
-//! is wrong. What is answered then is not its affair but the layer's.
+//! An extractor reads the [`Head`] of a request and finds a [`Key`], or reports that it is missing or invalid. The
+//! layer decides what is answered then.
 //!
 //! ```text
 //! Head ──▶ KeyExtractor ──▶ Ok(Identity::Known(key))    counted
@@ -9,15 +9,15 @@
 //!                           Err(Invalid)                400 or 401, never another extractor
 //! ```
 //!
-//! | counted | extractor | a client can be |
+//! | counted by | extractor | limits that a client can get |
 //! |---|---|---|
-//! | the address of the connection | [`PeerAddress`] | as many as it has addresses |
-//! | the client behind proxies | [`ClientAddress`] | as many as it has addresses |
-//! | the value of a header or cookie | [`Header`], [`Cookie`] | as many as it can invent, unless they are checked before |
-//! | the matched route and the method | [`Route`] | each route |
-//! | a claim of a verified token | `jwt::Claim`, with the feature `jwt` | whom the issuer says |
-//! | what a function finds | [`from_fn`], [`try_from_fn`], [`from_async_fn`] | whom the function says |
-//! | everybody together | [`Global`] | one |
+//! | the address of the connection | [`PeerAddress`] | one for each of its addresses |
+//! | the client behind proxies | [`ClientAddress`] | one for each of its addresses |
+//! | the value of a header or cookie | [`Header`], [`Cookie`] | as many as it can invent values, unless they are checked before |
+//! | the matched route and the method | [`Route`] | one for each route |
+//! | a claim of a verified token | `jwt::Claim`, with the feature `jwt` | as the issuer decides |
+//! | a function | [`from_fn`], [`try_from_fn`], [`from_async_fn`] | as the function decides |
+//! | all requests together | [`Global`] | one |
 //!
 //! [`and`](KeyExtractor::and) and [`or_else`](KeyExtractor::or_else) combine extractors. An extractor that has to wait,
 //! for a key set or a session, answers [`Found::Later`].
@@ -66,49 +66,49 @@ pub use self::route::Route;
 use crate::Head;
 use crate::boxed::BoxFuture;
 
-/// What is missing where nobody has left the address of a connection.
+/// The name of a missing address of the connection.
 pub(crate) const NO_PEER: &str = "the address that the connection comes from";
 
-/// What an extractor finds: somebody, nobody, or something that is wrong.
+/// What an extractor finds: a key, nothing, or an invalid value.
 pub type Extracted<'r> = Result<Identity<'r>, Invalid>;
 
 /// What an extractor finds, at once or later: await it.
 pub type Found<'r> = Answer<BoxFuture<'r, Extracted<'r>>>;
 
-/// Whom a request is counted for, if it says so.
+/// The identity of a request, if it has one.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Identity<'r> {
-    /// Whoever has this key.
+    /// This key.
     Known(Key<'r>),
-    /// The request does not say.
+    /// The request has none.
     Missing(Missing<'r>),
 }
 
-/// What a request lacks that would say whom it is counted for.
+/// A missing value that would identify a request.
 ///
-/// It is no error: another extractor may find somebody, or the layer counts nobody.
+/// This is not an error: another extractor may find a key, or the layer does not count the request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Missing<'r> {
     first: &'r str,
-    /// What would have been enough as well; a single one allocates nothing.
+    /// Alternatives that would also be enough; a single one allocates nothing.
     others: Vec<&'r str>,
     fault: Fault,
 }
 
-/// Who can mend it.
+/// Whose fault it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Fault {
-    /// Whoever sent the request: it can be sent again with what is missing.
+    /// The client's: it can send the request again with the missing value.
     Caller,
-    /// Whoever put the service together. No request can have what is missing, so none is let pass for it.
+    /// The service's author's. No request can have the value, so none is admitted for its lack.
     Setup,
 }
 
-/// A request says whom it is counted for, and it is wrong: a token that has expired, an address that is none.
+/// An invalid identity, such as an expired token or a malformed address.
 ///
-/// The caller's fault; the same request never passes. It is never passed on to another extractor, so that nobody
-/// gets another limit by a token that is broken on purpose.
+/// The caller's fault; the same request never passes. It never falls through to another extractor, so that nobody gets
+/// another limit by a deliberately broken token.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error("{detail}")]
 pub struct Invalid {
@@ -116,11 +116,10 @@ pub struct Invalid {
     challenge: Option<HeaderValue>,
 }
 
-/// Finds whom a request is counted for, at once or later.
+/// An extractor of keys, which answers at once or later.
 ///
-/// The key may borrow from the request and from the extractor, so that the usual one allocates nothing. An extractor
-/// that has to wait, for a key set, a session or another service, answers [`Found::Later`]; such a request costs
-/// allocations.
+/// The key may borrow from the request and from the extractor, so the usual one allocates nothing. An extractor that
+/// has to wait for a key set, a session or another service answers [`Found::Later`], which costs allocations.
 ///
 /// # Cancel safety
 ///
@@ -162,20 +161,18 @@ pub struct Invalid {
 /// # Ok::<(), Invalid>(())
 /// ```
 pub trait KeyExtractor: Send + Sync {
-    /// Whom this request is counted for: an error if the request says so and it is wrong.
+    /// Returns the identity of this request; an error if it is invalid.
     ///
-    /// The layer drops a [`Later`](Found::Later) that it cannot wait for at once, and asks again. So do nothing before
-    /// the future is polled.
+    /// The layer may drop a [`Later`](Found::Later) and ask again. So do nothing before the future is polled.
     fn extract<'r>(&'r self, head: Head<'r>) -> Found<'r>;
 
-    /// Whether requests are counted for the address that the connection comes from. A layer warns where that
-    /// seems to be the address of a proxy.
+    /// Whether requests are counted by the address of the connection. A layer warns if that seems to be a proxy's.
     fn counts_peers(&self) -> bool {
         false
     }
 
-    /// Whoever both find together: each user on each route, say. If either is missing, so is the whole. What is
-    /// [wrong](Invalid) stays wrong.
+    /// Joins the keys of both, such as each user on each route. If either is missing, so is the whole. An
+    /// [invalid](Invalid) value stays invalid.
     fn and<K: KeyExtractor>(self, other: K) -> And<Self, K>
     where
         Self: Sized,
@@ -183,8 +180,8 @@ pub trait KeyExtractor: Send + Sync {
         And::new(self, other)
     }
 
-    /// Whoever this finds, or else the other. The key says which it was, so a user and a session of the same
-    /// name never share a counter. What is [wrong](Invalid) stays wrong.
+    /// Takes the key of this extractor, or else of the other. The key contains which one it was, so a user and a
+    /// session of the same name never share a counter. An [invalid](Invalid) value stays invalid.
     fn or_else<K: KeyExtractor>(self, other: K) -> OrElse<Self, K>
     where
         Self: Sized,
@@ -194,31 +191,31 @@ pub trait KeyExtractor: Send + Sync {
 }
 
 impl<'r> Missing<'r> {
-    /// The request does not have this, which is named as it is to be said to the caller: ``header `x-api-key` ``.
+    /// The request lacks this value, named as callers should see it: ``header `x-api-key` ``.
     #[must_use]
     pub fn by_caller(what: &'r str) -> Self {
         Self { first: what, others: Vec::new(), fault: Fault::Caller }
     }
 
-    /// No request has this, because the service is put together without it.
+    /// No request has this, because a part of the service is missing.
     #[must_use]
     pub fn by_setup(what: &'r str) -> Self {
         Self { first: what, others: Vec::new(), fault: Fault::Setup }
     }
 
-    /// What would have been enough, each by itself.
+    /// The values that would have been enough, each by itself.
     pub fn what(&self) -> impl Iterator<Item = &'r str> {
         std::iter::once(self.first).chain(self.others.iter().copied())
     }
 
-    /// Who can mend it.
+    /// Whose fault it is.
     #[must_use]
     pub const fn fault(&self) -> Fault {
         self.fault
     }
 
-    /// Neither of them. If no request can have one of them, the service is put together wrong, whatever the caller
-    /// could have sent instead.
+    /// Joins two missing values. If no request can have one of them, it is the fault of the service, whatever the
+    /// caller could have sent instead.
     fn or(mut self, other: Self) -> Self {
         self.others.extend(other.what());
         if other.fault == Fault::Setup {
@@ -251,27 +248,27 @@ impl<'r> From<Key<'r>> for Identity<'r> {
 }
 
 impl Invalid {
-    /// What was sent cannot be read: 400, unless the layer says otherwise. The detail is sent to the caller, so it
-    /// names what is wrong and never repeats a value.
+    /// The value cannot be parsed: 400, unless the layer sets another answer. The caller sees the detail, so it must
+    /// not contain the value.
     #[must_use]
     pub fn malformed(detail: impl Into<Cow<'static, str>>) -> Self {
         Self { detail: detail.into(), challenge: None }
     }
 
-    /// What was sent proves nothing: 401 with this `WWW-Authenticate`, such as `Bearer`, unless the layer says
-    /// otherwise. The detail is sent to the caller, so it names what is wrong and never repeats a value.
+    /// The proof is invalid: 401 with this `WWW-Authenticate`, such as `Bearer`, unless the layer sets another answer.
+    /// The caller sees the detail, so it must not contain the value.
     #[must_use]
     pub fn unauthorized(detail: impl Into<Cow<'static, str>>, challenge: HeaderValue) -> Self {
         Self { detail: detail.into(), challenge: Some(challenge) }
     }
 
-    /// What is wrong, as it is said to the caller.
+    /// The error, as callers see it.
     #[must_use]
     pub fn detail(&self) -> &str {
         &self.detail
     }
 
-    /// What proof is asked for, where what was sent proves nothing.
+    /// The `WWW-Authenticate` of an invalid proof.
     #[must_use]
     pub const fn challenge(&self) -> Option<&HeaderValue> {
         self.challenge.as_ref()

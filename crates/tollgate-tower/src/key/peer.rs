@@ -1,4 +1,4 @@
-//! The address that a connection comes from.
+//! The address of a connection.
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -8,20 +8,19 @@ use tonic::transport::server::TcpConnectInfo;
 use super::{Found, Grouping, KeyExtractor, Missing, NO_PEER};
 use crate::Head;
 
-/// The address that the connection comes from, grouped: behind a proxy that is the proxy's, and everybody shares one
-/// limit.
+/// The address of the connection, grouped. Behind a proxy that is the proxy's, and everybody shares one limit.
 ///
-/// It is found in the request's extensions: a [`Peer`] that a server of one's own has left there, with the feature
-/// `axum` its `ConnectInfo<SocketAddr>` (`into_make_service_with_connect_info::<SocketAddr>()`) or, in tests without a
-/// connection, its `MockConnectInfo<SocketAddr>` (a layer around this one), with the feature
-/// `tonic` its `TcpConnectInfo`. (Where tonic ends TLS, a layer in front has to leave a [`Peer`], taken from its
-/// `TlsConnectInfo`.) If there is none, the service is put together wrong, and no request passes.
+/// It is in the request's extensions: a [`Peer`] from your own server; with the feature `axum`, its
+/// `ConnectInfo<SocketAddr>` (`into_make_service_with_connect_info::<SocketAddr>()`) or, in tests without a connection,
+/// its `MockConnectInfo<SocketAddr>` (an outer layer); with the feature `tonic`, its `TcpConnectInfo`. (If tonic
+/// terminates TLS, an outer layer must leave a [`Peer`], taken from `TlsConnectInfo`.) Without one, the setup is
+/// incomplete, and no request passes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct PeerAddress {
     grouping: Grouping,
 }
 
-/// The address that a connection comes from, as an extension of its requests. For servers of one's own.
+/// The address of a connection, as an extension of its requests, for your own servers.
 ///
 /// ```
 /// use tollgate_tower::Head;
@@ -45,7 +44,7 @@ impl PeerAddress {
         Self::default()
     }
 
-    /// Groups addresses so.
+    /// Sets how addresses are grouped.
     #[must_use]
     pub const fn grouped(self, grouping: Grouping) -> Self {
         Self { grouping }
@@ -53,7 +52,7 @@ impl PeerAddress {
 }
 
 impl Peer {
-    /// The address that this request's connection comes from, if anybody has left it.
+    /// The address of this request's connection, if it is in the extensions.
     #[must_use]
     #[inline]
     pub fn of(head: Head<'_>) -> Option<IpAddr> {

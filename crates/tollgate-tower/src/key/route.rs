@@ -6,16 +6,15 @@ use tollgate::Key;
 use super::{Found, KeyExtractor};
 use crate::Head;
 
-/// Whoever asks for the same route by the same method: each route has a counter of its own.
+/// Counts by matched route and method: each route has a counter of its own.
 ///
-/// It is the [matched route](Head::route), such as `/users/{id}`, and not the path, of which there are as many as
-/// clients care to invent. All requests that have no route share one counter for each method: those that no route
-/// matches, and all of them where the router has not run yet. HEAD is counted as GET, and all methods that HTTP does
-/// not define are one.
+/// It uses the [matched route](Head::route), such as `/users/{id}`, and not the path, which clients can vary at will.
+/// All requests without a route share one counter for each method: those that no route matches, and all requests in
+/// front of the router. HEAD counts as GET, and all methods that HTTP does not define are one.
 ///
 /// # What it trusts
 ///
-/// The router. A client chooses among the routes that there are.
+/// The router. A client chooses among existing routes.
 ///
 /// # What is missing
 ///
@@ -65,7 +64,7 @@ impl KeyExtractor for Route {
     }
 }
 
-/// One name for what is one to a service. A client can invent methods, and a route may answer any.
+/// Maps methods to those that differ for a service. A client can invent methods, and a route may answer any.
 fn method(method: &Method) -> &'static str {
     match method.as_str() {
         "GET" | "HEAD" => "GET",

@@ -1,4 +1,4 @@
-//! What stands in a key for a value that may be a secret.
+//! Hashes of values that may be secret, for keys.
 
 use std::fmt;
 
@@ -15,7 +15,7 @@ pub(super) enum Secrecy {
     Plain,
     /// Its SHA-256.
     Hashed,
-    /// Its HMAC-SHA-256, for which the key is worked in already.
+    /// Its HMAC-SHA-256, with a prepared key.
     Keyed(Hmac<Sha256>),
 }
 
@@ -25,7 +25,7 @@ impl Secrecy {
         Hmac::new_from_slice(key).map_or(Self::Hashed, Self::Keyed)
     }
 
-    /// The key of whoever has sent this value, which is called `what`.
+    /// Returns the key of this value, which is called `what`.
     pub(super) fn key<'r>(&self, value: &'r [u8], what: &str) -> Result<Key<'r>, Invalid> {
         match self.hash(value) {
             Some(hash) => Ok(Key::from(&hash).into_owned()),
@@ -52,16 +52,16 @@ impl Secrecy {
     }
 }
 
-/// Plain values are texts, as in policies; a value in another encoding is nobody's.
+/// Plain values are texts, as in policies; other encodings are invalid.
 pub(super) fn text<'r>(value: &'r [u8], what: &str) -> Result<&'r str, Invalid> {
     std::str::from_utf8(value).map_err(|_| Invalid::malformed(format!("{what} is not text in UTF-8")))
 }
 
-/// The one value that all of these are, without the space around it; `None` if there is none but empty ones.
+/// Returns the value that all of these share, without surrounding space; `None` if all are empty.
 ///
 /// # Errors
 ///
-/// If they differ: which of them others go by, nobody knows.
+/// If they differ, because other readers might use another one.
 pub(super) fn sole<'r>(
     values: impl IntoIterator<Item = &'r [u8]>,
     what: &str,
@@ -74,7 +74,7 @@ pub(super) fn sole<'r>(
     Ok((!first.is_empty()).then_some(first))
 }
 
-/// Which way it is, and never the key.
+/// Only the kind, never the key.
 impl fmt::Debug for Secrecy {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {

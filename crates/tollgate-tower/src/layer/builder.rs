@@ -1,4 +1,4 @@
-//! How a layer is put together.
+//! The builder of layers.
 
 use std::fmt;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ use crate::route::{Route, Routes};
 use crate::rule::{By, OnInvalid, OnMissing, OnStoreError, Rule};
 use crate::warning::{Warning, Warnings};
 
-/// What a layer is made of: see [`RateLimitLayer::builder`].
+/// A builder of layers: see [`RateLimitLayer::builder`].
 pub struct RateLimitLayerBuilder {
     rule: Rule,
     routes: Vec<(Box<str>, Rule)>,
@@ -48,48 +48,45 @@ impl RateLimitLayerBuilder {
         }
     }
 
-    /// Has a rule of its own for a route: a method or any, and a path, such as `POST /login`, `/users/{id}` or
-    /// `/files/{*rest}`. Of several that match, the most specific holds, and it alone.
+    /// Adds a rule for a route: a path with or without a method, such as `POST /login`, `/users/{id}` or
+    /// `/files/{*rest}`. If several match, only the most specific applies.
     ///
-    /// A route is looked for in the [path](crate::Head::path) of a request: the route that the router has matched or, if
-    /// there is none, what the client sent, in its one spelling. A route for GET holds for HEAD as well.
+    /// Routes are compared with the [path](crate::Head::path) of a request: the route that the router has matched or,
+    /// if there is none, the canonical form of the client's path. A route for GET matches HEAD as well.
     #[must_use]
     pub fn route(mut self, route: &str, rule: Rule) -> Self {
         self.routes.push((route.into(), rule));
         self
     }
 
-    /// Tells clients of their limits in this [`HeaderFormat`](crate::headers::HeaderFormat), or in several of them while
-    /// clients migrate: `draft-11` unless this is set. Policies choose for themselves.
+    /// Sets the [`HeaderFormat`](crate::headers::HeaderFormat) of the limit headers, or several while clients migrate;
+    /// `draft-11` by default. Policies choose their own.
     #[must_use]
     pub fn header_format(self, formats: impl Into<HeaderFormats>) -> Self {
         Self { formats: Some(formats.into()), ..self }
     }
 
-    /// Leaves nothing of the decision in the extensions of a request, neither [`Counted`](tollgate::Counted) nor the
-    /// decision of policies. It is for services that read neither, and saves the only allocation that a request
-    /// without headers needs.
+    /// Leaves no decision in the extensions of a request, neither [`Counted`](tollgate::Counted) nor that of policies.
+    /// For services that read neither, this saves the only allocation of a request without headers.
     #[must_use]
     pub fn without_decisions(self) -> Self {
         Self { leaves: Leaves::Nothing, ..self }
     }
 
-    /// Lets scripts of other origins read the headers of the limits, by `Access-Control-Expose-Headers`.
+    /// Lets scripts of other origins read the limit headers, by `Access-Control-Expose-Headers`.
     #[must_use]
     pub fn expose_headers(self) -> Self {
         Self { exposes: Exposes::LimitHeaders, ..self }
     }
 
-    /// Adds up to so much, rounded up to whole seconds, to the `Retry-After` of a denial, at random, so that clients do
-    /// not all come back at once. It never takes anything away. The other headers and the body tell the time as it is, and
-    /// so does the `RetryInfo` of gRPC.
+    /// Adds a random time up to this, rounded up to whole seconds, to the `Retry-After` of a denial, so that clients do
+    /// not all return at once. The other headers, the body and the `RetryInfo` of gRPC keep the exact time.
     #[must_use]
     pub fn retry_jitter(self, most: Duration) -> Self {
         Self { retry_jitter: most, ..self }
     }
 
-    /// Changes or replaces the response to a denial, which is given with all its headers. Denials of gRPC stay as they
-    /// are.
+    /// Changes or replaces the response to a denial, which has all its headers. Denials of gRPC are unchanged.
     ///
     /// ```
     /// use http::{HeaderValue, StatusCode};
@@ -111,9 +108,9 @@ impl RateLimitLayerBuilder {
         Self { on_denied: Some(Box::new(on_denied)), ..self }
     }
 
-    /// Changes or replaces the response to a request that the store could not decide on: because it is
-    /// [in trouble](Rule::on_store_error) or [full](Rule::when_full), or can never count it. That of gRPC stays as it is.
-    /// The error is for logs, together with its [source](std::error::Error::source): callers can do nothing with it.
+    /// Changes or replaces the response to a request that the store could not decide, because it is [in
+    /// trouble](Rule::on_store_error) or [full](Rule::when_full), or can never count it. Responses of gRPC are
+    /// unchanged. The error and its [source](std::error::Error::source) are for logs; callers cannot use them.
     #[must_use]
     pub fn on_trouble(
         self,
@@ -128,12 +125,12 @@ impl RateLimitLayerBuilder {
         Self { warnings: Warnings::new(Box::new(on_warning)), ..self }
     }
 
-    /// The layer.
+    /// Builds the layer.
     ///
     /// # Errors
     ///
-    /// If a rule has no key, a route cannot be, two match the same requests, two rules count on the same counters by
-    /// different limits, or something is set that has no effect.
+    /// If a rule has no key, a route is invalid, two routes match the same requests, two rules share counters with
+    /// different limits, or a setting has no effect.
     pub fn build(self) -> Result<RateLimitLayer, BuildError> {
         let routes = routes(&self.routes)?;
         self.expect_own_counters()?;
@@ -165,7 +162,7 @@ impl RateLimitLayerBuilder {
         }
     }
 
-    /// What policies say themselves is not said by a rule, unless the rule for all other requests says it for routes.
+    /// A rule of policies may not set what policies set themselves, unless it sets it for routes.
     fn expect_effect(&self) -> Result<(), BuildError> {
         let all: Vec<&Rule> = self.routes.iter().map(|(_, rule)| rule).chain([&self.rule]).collect();
         let of_routes = self.routes.iter().map(|(text, rule)| (format!("`{text}`"), rule.idle(&[rule])));

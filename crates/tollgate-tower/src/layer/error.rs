@@ -1,20 +1,20 @@
-//! What is wrong with a layer.
+//! Errors of layers.
 
 use thiserror::Error;
 
 use crate::route::RouteErrorKind;
 
-/// A layer that cannot be. The fault of whoever put it together.
+/// An invalid layer. The fault of its author.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum BuildError {
-    /// It is not said whom a rule counts for.
+    /// A rule has no key.
     #[error("the rule for {route} has no key, and neither has the one for all other requests")]
     NoKey {
         /// The route, or `all other requests`.
         route: Box<str>,
     },
-    /// Text that is no route.
+    /// A text is not a route.
     #[error("the route `{route}`: {kind}")]
     Route {
         /// As it was written.
@@ -30,7 +30,7 @@ pub enum BuildError {
         /// The second.
         second: Box<str>,
     },
-    /// Something was set that can have no effect: policies say it themselves, or something else is set that decides it.
+    /// A setting has no effect: policies set it themselves, or another setting overrides it.
     #[error("the rule for {route}: `{setting}` has no effect")]
     NoEffect {
         /// The route, or `all other requests`.
@@ -38,8 +38,8 @@ pub enum BuildError {
         /// The method of the builder or of the rule.
         setting: &'static str,
     },
-    /// Two rules count on the same counters by different limits, as limiters over one store do that have the same
-    /// name. `Limiter::builder` names a limiter; where one limit is to hold for several routes, they share a clone.
+    /// Two rules share counters with different limits, because their limiters have the same store and the same name.
+    /// `Limiter::builder` names a limiter. For one limit on several routes, share a clone.
     #[error(
         "the rules for {first} and for {second} count on the same counters by different limits: \
          policy `{policy}`, window {windows}"

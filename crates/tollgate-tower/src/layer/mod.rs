@@ -1,4 +1,4 @@
-//! The layer: rules, put in front of a service.
+//! The layer: rules in front of a service.
 
 mod builder;
 mod error;
@@ -19,17 +19,16 @@ use crate::rule::Rule;
 use crate::warning::Warning;
 use crate::{Head, RateLimit};
 
-/// Limits in front of a service: a request that is denied never reaches it.
+/// A layer of limits: a denied request never reaches the service.
 ///
-/// Clones share everything. The type has no parameters, so a field or a function can name it; the counters are those
-/// of the limiters.
+/// Clones share everything. The type has no parameters, so fields and functions can name it.
 ///
 /// # Layers around layers
 ///
-/// Each counts for itself. Of two, the outer one decides first, and what it denies takes nothing of the inner one; what
-/// the inner one denies was taken of the outer one. An allowed response tells of the outer one's limits, and a denial of
-/// those of the one that denied. Where quotas are to be taken all or nothing, put them into one limiter; where routes
-/// are to have limits of their own, into one layer.
+/// Each layer counts separately. The outer one decides first, and its denials take nothing from the inner one; the
+/// inner one's denials were charged by the outer one. An allowed response shows the outer layer's limits, and a denial
+/// those of the layer that denied. To charge quotas all or nothing, put them into one limiter. For limits by route, use
+/// one layer.
 ///
 /// ```
 /// # #[cfg(feature = "axum")]
@@ -76,12 +75,12 @@ pub struct RateLimitLayer {
 pub(crate) struct Limits {
     routes: Routes<Option<Arc<Gate>>>,
     others: Option<Arc<Gate>>,
-    /// If a path does not do in place of a matched route.
+    /// Whether paths are not enough in place of matched routes.
     needs_route: Option<Arc<Settings>>,
 }
 
 impl RateLimitLayer {
-    /// One rule for all requests: by this [limiter](Rule::new), for whoever this finds.
+    /// Makes a layer with one rule for all requests: this [limiter](Rule::new) and this key.
     #[must_use]
     pub fn new<S: Store + 'static>(
         limiter: impl Into<SharedLimiter<S>>,
@@ -94,7 +93,7 @@ impl RateLimitLayer {
         Self { limits: Arc::new(limits) }
     }
 
-    /// A layer with this rule for all requests that have no [route](RateLimitLayerBuilder::route) of their own.
+    /// Returns a builder with this rule for all requests without a [route](RateLimitLayerBuilder::route) of their own.
     #[must_use]
     pub fn builder(rule: Rule) -> RateLimitLayerBuilder {
         RateLimitLayerBuilder::new(rule)
@@ -110,7 +109,7 @@ impl<S> Layer<S> for RateLimitLayer {
 }
 
 impl Limits {
-    /// What holds for this request; `None` if it is not counted.
+    /// The rule for this request; `None` if it is not counted.
     pub(crate) fn gate(&self, head: Head<'_>) -> Option<&Arc<Gate>> {
         if let Some(settings) = &self.needs_route
             && head.route().is_none()

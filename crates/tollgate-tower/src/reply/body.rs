@@ -1,12 +1,13 @@
-//! Bodies that a reply of ours can have.
+//! Bodies for replies of the middleware.
 
 use bytes::Bytes;
 use http_body_util::{BodyExt, Full};
 
-/// A body of responses that can be made of bytes at hand: what a denial is sent in.
+/// A response body that can be made of bytes, for denials.
 ///
-/// The middleware changes no type of the service: a denial has the body that every response has. It is implemented
-/// for the bodies of [`http_body_util`] and, by feature, for those of axum and tonic. For a body of your own:
+/// The middleware does not change the service's types: a denial has the same body type as every response. It is
+/// implemented for the bodies of [`http_body_util`] and, by feature, for those of axum and tonic. For a body of your
+/// own:
 ///
 /// ```
 /// use tollgate_tower::ReplyBody;
@@ -20,7 +21,7 @@ use http_body_util::{BodyExt, Full};
 /// }
 /// ```
 pub trait ReplyBody {
-    /// The body that has these bytes and no more.
+    /// Makes a body of exactly these bytes.
     fn from_bytes(bytes: Bytes) -> Self;
 }
 

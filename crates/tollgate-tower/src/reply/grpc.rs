@@ -1,7 +1,7 @@
 //! Replies to gRPC: a status in the headers and nothing else, which gRPC calls trailers-only.
 //!
-//! The status is also there as a message of its own (`google.rpc.Status`), with the time to wait as
-//! `google.rpc.RetryInfo`: clients that obey it wait as long.
+//! The status is also sent as `google.rpc.Status`, with the time to wait as `google.rpc.RetryInfo`, which some clients
+//! obey.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ const STATUS: HeaderName = HeaderName::from_static("grpc-status");
 const MESSAGE: HeaderName = HeaderName::from_static("grpc-message");
 const DETAILS: HeaderName = HeaderName::from_static("grpc-status-details-bin");
 
-/// Whether whoever sent these headers expects a reply as gRPC has it. gRPC-Web speaks of its status elsewhere.
+/// Whether the client expects a gRPC reply. gRPC-Web has its status elsewhere.
 pub(super) fn is_asked_for(headers: &HeaderMap) -> bool {
     headers.get(CONTENT_TYPE).is_some_and(|content_type| {
         let rest = content_type.as_bytes().strip_prefix(b"application/grpc");
@@ -22,7 +22,7 @@ pub(super) fn is_asked_for(headers: &HeaderMap) -> bool {
     })
 }
 
-/// The status of an HTTP reply, as the codes of gRPC have it.
+/// Converts an HTTP status to a gRPC code.
 pub(super) fn code(status: StatusCode) -> u8 {
     match status {
         StatusCode::TOO_MANY_REQUESTS => 8,    // RESOURCE_EXHAUSTED

@@ -1,6 +1,6 @@
-//! What is answered in place of the service: denials and problems.
+//! Replies in place of the service: denials and problems.
 //!
-//! A reply is a problem as RFC 9457 has it or, to whoever speaks gRPC, a status.
+//! A reply is a problem (RFC 9457) or, for gRPC clients, a status.
 
 mod body;
 mod grpc;
@@ -21,7 +21,7 @@ use crate::rule::{OnInvalid, OnMissing};
 const PROBLEM: HeaderValue = HeaderValue::from_static("application/problem+json");
 const NO_STORE: HeaderValue = HeaderValue::from_static("no-store");
 
-/// What went wrong, as RFC 9457 has it.
+/// A problem (RFC 9457).
 #[derive(Serialize)]
 struct Problem<'a> {
     #[serde(rename = "type")]
@@ -33,7 +33,7 @@ struct Problem<'a> {
     reason: Option<&'a str>,
 }
 
-/// Whether a request asks for its reply as gRPC has it.
+/// Whether a request expects a gRPC reply.
 pub(crate) fn is_grpc(headers: &HeaderMap) -> bool {
     grpc::is_asked_for(headers)
 }
@@ -83,7 +83,7 @@ pub(crate) fn invalid(request: &HeaderMap, invalid: &Invalid, on_invalid: &OnInv
     refused(request, status, invalid.detail(), challenge)
 }
 
-/// A store that did not count: 503, or 500 if it never can. What is wrong with it is no caller's affair.
+/// The store did not count: 503, or 500 if it never can. Callers do not learn the reason.
 pub(crate) fn store_error(request: &HeaderMap, error: &StoreError) -> Response<Bytes> {
     const UNAVAILABLE: (&str, &str) = ("urn:problem-type:tollgate:store-unavailable", "Store unavailable");
     const UNCOUNTABLE: (&str, &str) = ("urn:problem-type:tollgate:uncountable", "Request cannot be counted");
@@ -95,7 +95,7 @@ pub(crate) fn store_error(request: &HeaderMap, error: &StoreError) -> Response<B
             "uncountable",
             "the store can never count this request, because of how the service is set up",
         ),
-        // As the service has it: a store that is full is in no trouble.
+        // As in the service: a full store is not in trouble.
         StoreError::Full => (
             again,
             ("about:blank", "Service Unavailable"),
@@ -118,7 +118,7 @@ pub(crate) fn store_error(request: &HeaderMap, error: &StoreError) -> Response<B
     let body = Problem { kind, title, status: status.as_u16(), detail, reason: Some(reason) };
     let mut reply = problem(status, &body);
     if status == again {
-        // When there is an answer again is not known; a second keeps clients from asking in a loop.
+        // The end of the outage is unknown; a second keeps clients from retrying in a loop.
         reply.headers_mut().insert(RETRY_AFTER, HeaderValue::from_static("1"));
     }
     reply
@@ -143,7 +143,7 @@ pub(crate) fn refused(
     reply
 }
 
-/// An answer that no cache keeps: it is true now and for this caller.
+/// An answer that caches must not store: it is true only now and for this caller.
 fn problem(status: StatusCode, problem: &impl Serialize) -> Response<Bytes> {
     let mut body = Vec::with_capacity(512);
     // It fails for maps with keys that are no texts alone.

@@ -30,14 +30,11 @@ pub(super) static DIALECT: Dialect = Dialect {
     reply,
     operation: "checkAsLeetdezine",
     parameters: &[
-        Parameter::optional("user_id", "Who asks; an address is none"),
-        Parameter::optional(
-            "ip_address",
-            "From which address; also `ip`. Without `user_id` it has to be there",
-        ),
-        Parameter::optional("ip", "The same by its other name"),
+        Parameter::optional("user_id", "The user; must not be an address"),
+        Parameter::optional("ip_address", "The address; also `ip`. Required without `user_id`"),
+        Parameter::optional("ip", "The same as `ip_address`"),
         Parameter::required("endpoint", "What for"),
-        Parameter::optional("tier", "By which rules; `free` if it is not said"),
+        Parameter::optional("tier", "The tier of rules; `free` by default"),
     ],
     allowed: Content { media_type: "application/json", schema: SchemaGenerator::subschema_for::<Allowed> },
     denied: Content { media_type: "application/json", schema: SchemaGenerator::subschema_for::<Denied> },

@@ -1,4 +1,4 @@
-//! Published systems as which checks can be answered besides: their paths and their words.
+//! Published systems whose formats checks can be answered in: their paths and their words.
 //!
 //! Each of these dialects is a file with one constant of type [`Dialect`]. It says what a query means to us and how a
 //! decision is told, and nothing of how it is made. What such a system has no words for (a request that cannot be, a

@@ -37,7 +37,7 @@ pub(super) static DIALECT: Dialect = Dialect {
     reply,
     operation: "checkAsSpringStarter",
     parameters: &[
-        Parameter::required("key", "Who is counted, as the application resolves it"),
+        Parameter::required("key", "The key, as the application resolves it"),
         Parameter::optional("name", "The annotation's name"),
         Parameter::optional("scope", "The annotation's scope"),
     ],

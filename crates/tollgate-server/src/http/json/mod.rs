@@ -122,7 +122,7 @@ impl<'de> Deserialize<'de> for Text<'de> {
     }
 }
 
-/// A quota as it is written.
+/// A quota in its written form.
 pub(super) fn quota<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Quota, D::Error> {
     let Text(text) = Text::deserialize(deserializer)?;
     text.parse().map_err(|_| D::Error::invalid_value(Unexpected::Other("a text"), &"a quota such as 5/1m"))

@@ -299,7 +299,7 @@ fn query(schemas: &mut SchemaGenerator) -> Value {
         "name": "attributes",
         "in": "query",
         "required": true,
-        "description": "Who asks: each attribute as a parameter of its own name, which is not `cost`",
+        "description": "Attributes of the request, each as a parameter with its own name; `cost` is not an attribute",
         "style": "form",
         "explode": true,
         "schema": {

@@ -1,4 +1,4 @@
-//! By what callers are recognised, as OpenAPI says it.
+//! The authentication of callers, for OpenAPI.
 
 use serde_json::{Map, Value, json};
 

@@ -1,4 +1,4 @@
-//! What an administrator who changes counters is answered.
+//! Answers to changes of counters.
 
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -9,15 +9,15 @@ use tollgate_tower::answer::{DecisionSource, Window, Written};
 use super::problem::ProblemBody;
 use crate::http::rejection::Rejection;
 
-/// What was given back.
+/// The result of a refund.
 #[derive(Serialize, JsonSchema)]
 pub(in crate::http) struct RefundReply<'a> {
-    /// The version of the policies that said which quotas apply.
+    /// The version of the policies that chose the quotas.
     pub(in crate::http) version: u64,
     pub(in crate::http) quotas: Vec<RefundedQuota<'a>>,
 }
 
-/// What was given back to one quota.
+/// The refund of one quota.
 #[derive(Serialize, JsonSchema)]
 pub(in crate::http) struct RefundedQuota<'a> {
     policy: &'a str,
@@ -30,7 +30,7 @@ pub(in crate::http) struct RefundedQuota<'a> {
     used: Option<u64>,
 }
 
-/// Whether the window that was named still counts.
+/// Whether the named window is still open.
 #[derive(Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 enum WindowState {
@@ -38,21 +38,21 @@ enum WindowState {
     Closed,
 }
 
-/// Where the quotas stand after a change.
+/// The states of the quotas after a change.
 #[derive(Serialize, JsonSchema)]
 pub(in crate::http) struct CountsReply<'a> {
-    /// The version of the policies that said which quotas apply.
+    /// The version of the policies that chose the quotas.
     version: u64,
     quotas: Vec<QuotaCount<'a>>,
 }
 
-/// What came of each record of a batch, in the order of its requests.
+/// The result of each record of a batch, in the order of its requests.
 #[derive(Serialize, JsonSchema)]
 pub(in crate::http) struct RecordBatchReply<'a> {
     pub(in crate::http) records: Vec<RecordEntry<'a>>,
 }
 
-/// Where the quotas stand, or why nothing was counted.
+/// The states of the quotas, or why nothing was counted.
 #[derive(Serialize, JsonSchema)]
 #[serde(untagged)]
 pub(in crate::http) enum RecordEntry<'a> {
@@ -60,7 +60,7 @@ pub(in crate::http) enum RecordEntry<'a> {
     Rejection(#[schemars(with = "ProblemBody<'a>")] Rejection),
 }
 
-/// Where one quota stands after a change.
+/// The state of one quota after a change.
 #[derive(Serialize, JsonSchema)]
 struct QuotaCount<'a> {
     policy: &'a str,
@@ -70,7 +70,7 @@ struct QuotaCount<'a> {
     remaining: u64,
     #[serde(skip_serializing_if = "Option::is_none")]
     window: Option<Window>,
-    /// What counted in the store's place; absent if the store did.
+    /// What counted instead of the store; absent if the store did.
     #[serde(skip_serializing_if = "Option::is_none")]
     source: Option<DecisionSource>,
 }

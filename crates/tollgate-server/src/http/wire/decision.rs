@@ -1,4 +1,4 @@
-//! What a check, a peek and a batch are answered.
+//! Answers to checks, peeks and batches.
 
 use schemars::JsonSchema;
 use serde::{Serialize, Serializer};
@@ -18,13 +18,12 @@ pub(in crate::http) struct CheckReply<'a> {
     decision: DecisionBody<'a>,
     #[serde(flatten)]
     service: OfService<'a>,
-    /// By which `/v1/refund` gives back what was taken; absent unless it was asked for, the request is allowed, and
-    /// something was taken.
+    /// The receipt for `/v1/refund`; absent unless it was requested, the request is allowed, and something was taken.
     #[serde(skip_serializing_if = "Option::is_none")]
     receipt: Option<String>,
 }
 
-/// A denial: a problem as RFC 9457 has it, with every field of the decision.
+/// A denial: a problem (RFC 9457) with every field of the decision.
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "QuotaExceeded")]
 pub(in crate::http) struct DeniedReply<'a> {
@@ -34,18 +33,18 @@ pub(in crate::http) struct DeniedReply<'a> {
     service: OfService<'a>,
 }
 
-/// What only the service says of a decision: it is for callers, and not for their clients.
+/// Fields of decisions that only the service has, for callers and not for their clients.
 #[derive(Serialize, JsonSchema)]
 struct OfService<'a> {
     /// The version of the policies under which it was decided.
     version: u64,
-    /// What shadow policies and candidates would have done; absent if there are none.
+    /// Results of shadow policies and candidates; absent if there are none.
     #[serde(skip_serializing_if = "Trials::is_empty")]
     #[schemars(with = "Vec<TrialBody<'_>>")]
     trials: Trials<'a>,
 }
 
-/// What a policy or its candidates would have done that are only tried out.
+/// The result of a shadow policy or of candidates.
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "Trial")]
 struct TrialBody<'a> {
@@ -56,12 +55,12 @@ struct TrialBody<'a> {
     /// The limit of the quota that would have decided; absent if none would, or if the store did not answer.
     #[serde(skip_serializing_if = "Option::is_none")]
     limit: Option<u64>,
-    /// What is used of it; absent if `limit` is.
+    /// Units used of it; absent if `limit` is.
     #[serde(skip_serializing_if = "Option::is_none")]
     used: Option<u64>,
 }
 
-/// What is only tried out: the policy, because it is in shadow mode, or its candidates.
+/// What is on trial: the policy, because it is in shadow mode, or its candidates.
 #[derive(Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 #[schemars(rename = "TrialKind")]
@@ -70,7 +69,7 @@ enum TrialKindBody {
     Candidate,
 }
 
-/// What it would have answered; `failed` if the store did not say.
+/// The answer it would have given; `failed` if the store did not answer.
 #[derive(Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 #[schemars(rename = "TrialAnswer")]

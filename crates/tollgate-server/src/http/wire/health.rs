@@ -1,9 +1,9 @@
-//! What is told of the service's health as Spring's actuator tells it.
+//! The service's health in the format of Spring's actuator.
 
 use schemars::JsonSchema;
 use serde::Serialize;
 
-/// The health of an application of Spring's. One that is not up is answered with a problem.
+/// The health in Spring's format. A service that is not up answers with a problem.
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "ActuatorHealth")]
 pub(in crate::http) struct HealthReply {

@@ -1,4 +1,4 @@
-//! What is answered where there is no decision.
+//! Problems, for answers without a decision.
 
 use schemars::JsonSchema;
 use serde::{Serialize, Serializer};
@@ -6,7 +6,7 @@ use tollgate::PolicyQuota;
 
 use crate::http::rejection::Rejection;
 
-/// What went wrong, as RFC 9457 has it.
+/// A problem (RFC 9457).
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "Problem")]
 pub(in crate::http) struct ProblemBody<'a> {
@@ -15,16 +15,16 @@ pub(in crate::http) struct ProblemBody<'a> {
     pub(in crate::http) title: &'a str,
     pub(in crate::http) status: u16,
     pub(in crate::http) detail: &'a str,
-    /// The field of the request that is wrong.
+    /// The invalid field of the request.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(in crate::http) field: Option<&'a str>,
-    /// What the service has run into, for programs; absent if the request is what is wrong.
+    /// The reason for programs; absent if the request is invalid.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(in crate::http) reason: Option<ProblemReason>,
-    /// The scope that the request needs, if its caller may not ask.
+    /// The scope that the caller lacks.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(in crate::http) scope: Option<&'a str>,
-    /// The quotas that were changed before the store failed. The one after them was perhaps changed as well.
+    /// The quotas that were changed before the store failed. The next one may have been changed as well.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(in crate::http) changed: Option<&'a [ChangedQuota]>,
     /// The policies by which the store can never count the request all at once.
@@ -45,8 +45,8 @@ impl From<&PolicyQuota> for ChangedQuota {
     }
 }
 
-/// What the service has run into: its store has no room for an unseen key, cannot be asked, was asked and did not
-/// answer, so that the request may have been counted or not, or can never count the request.
+/// The reason: the store has no room for a new key, cannot be reached, did not answer (so the request may have been
+/// counted or not), or can never count the request.
 #[derive(Debug, Clone, Copy, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub(in crate::http) enum ProblemReason {

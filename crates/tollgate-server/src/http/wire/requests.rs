@@ -1,4 +1,4 @@
-//! What is asked.
+//! Bodies of requests.
 
 use std::borrow::Cow;
 
@@ -27,7 +27,7 @@ macro_rules! may_bring_limits {
             #[serde(default, deserialize_with = "json::some")]
             #[schemars(with = "CallerName")]
             pub(in crate::http) policy: Option<Box<str>>,
-            /// Limits of the caller's own in place of the policies, if the service allows that (`--caller-quotas`).
+            /// Limits of the caller, in place of the policies, if the service allows them (`--caller-quotas`).
             #[serde(default, deserialize_with = "json::some")]
             #[schemars(with = "CallerQuotas")]
             pub(in crate::http) quotas: Option<Vec<WrittenQuota>>,
@@ -36,35 +36,35 @@ macro_rules! may_bring_limits {
 }
 
 may_bring_limits! {
-    /// What a request takes, and for whom.
+    /// A check: attributes and cost of a request.
     struct CheckRequest<'a> {
         #[serde(borrow, deserialize_with = "json::attributes")]
         #[schemars(with = "KeyAttributes")]
         pub(in crate::http) attributes: Attributes<'a>,
-        /// Units to take; 0 takes none and answers as 1 would.
+        /// Units to take; 0 only peeks.
         #[serde(default)]
         #[schemars(extend("default" = 1))]
         pub(in crate::http) cost: Cost,
-        /// Whether to answer with a receipt, by which what is taken can be given back.
+        /// Whether to answer with a receipt for a refund.
         #[serde(default)]
         pub(in crate::http) receipt: bool,
     }
 }
 
 may_bring_limits! {
-    /// What a request would take, and for whom.
+    /// A peek: attributes and cost of a request.
     struct PeekRequest<'a> {
         #[serde(borrow, deserialize_with = "json::attributes")]
         #[schemars(with = "KeyAttributes")]
         pub(in crate::http) attributes: Attributes<'a>,
-        /// Units that would be taken; 0 answers as 1 would.
+        /// Units that would be taken; 0 is answered as 1.
         #[serde(default)]
         #[schemars(extend("default" = 1))]
         pub(in crate::http) cost: Cost,
     }
 }
 
-/// Many requests, each decided for itself.
+/// Many requests, each decided independently.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(in crate::http) struct BatchRequest<'a> {
@@ -80,11 +80,11 @@ may_bring_limits! {
         #[serde(borrow, deserialize_with = "json::attributes")]
         #[schemars(with = "AnyAttributes")]
         pub(in crate::http) attributes: Attributes<'a>,
-        /// Units to take; 0 takes none and answers as 1 would.
+        /// Units to take; 0 only peeks.
         #[serde(default)]
         #[schemars(extend("default" = 1))]
         pub(in crate::http) cost: Cost,
-        /// Whether to answer with a receipt, by which what is taken can be given back.
+        /// Whether to answer with a receipt for a refund.
         #[serde(default)]
         pub(in crate::http) receipt: bool,
     }
@@ -106,20 +106,20 @@ impl BatchRequest<'_> {
     }
 }
 
-/// What is counted, and for whom.
+/// A record: attributes and units of a request.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(in crate::http) struct RecordRequest<'a> {
     #[serde(borrow, deserialize_with = "json::attributes")]
     #[schemars(with = "KeyAttributes")]
     pub(in crate::http) attributes: Attributes<'a>,
-    /// Units to count, whether there is room or not.
+    /// Units to count, without asking for room.
     #[serde(default)]
     #[schemars(extend("default" = 1))]
     pub(in crate::http) cost: Cost,
 }
 
-/// What is counted for many requests, each for itself.
+/// Many records, each independent.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(in crate::http) struct RecordBatchRequest<'a> {
@@ -129,20 +129,20 @@ pub(in crate::http) struct RecordBatchRequest<'a> {
     pub(in crate::http) requests: Vec<Object<RecordEntryRequest<'a>>>,
 }
 
-/// What is counted for one of many requests. If it lacks an attribute, its own answer says so.
+/// One of many records. If it lacks an attribute, its own answer says so.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(in crate::http) struct RecordEntryRequest<'a> {
     #[serde(borrow, deserialize_with = "json::attributes")]
     #[schemars(with = "AnyAttributes")]
     pub(in crate::http) attributes: Attributes<'a>,
-    /// Units to count, whether there is room or not.
+    /// Units to count, without asking for room.
     #[serde(default)]
     #[schemars(extend("default" = 1))]
     pub(in crate::http) cost: Cost,
 }
 
-/// A quota as it is written.
+/// A quota in its written form.
 pub(in crate::http) struct WrittenQuota(pub(in crate::http) Quota);
 
 impl<'de> Deserialize<'de> for WrittenQuota {
@@ -151,8 +151,7 @@ impl<'de> Deserialize<'de> for WrittenQuota {
     }
 }
 
-/// What is given back, and to whom: by the receipt of a check, or by attributes and windows. Without the scope `change`,
-/// by a receipt alone.
+/// A refund: by the receipt of a check, or by attributes and windows. Without the scope `change`, only by a receipt.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(extend("oneOf" = [{ "required": ["receipt"] }, { "required": ["attributes", "windows"] }]))]
@@ -164,7 +163,7 @@ pub(in crate::http) struct RefundRequest<'a> {
     #[serde(borrow, default, deserialize_with = "json::some_attributes")]
     #[schemars(with = "KeyAttributes")]
     pub(in crate::http) attributes: Option<Attributes<'a>>,
-    /// Units to give back of each quota; at most what is used. If nothing is said, all that the receipt says, or 1.
+    /// Units to give back of each quota; at most what is used. Default: everything in the receipt, or 1.
     #[serde(default, deserialize_with = "json::some")]
     #[schemars(with = "Cost")]
     pub(in crate::http) cost: Option<Cost>,
@@ -174,7 +173,7 @@ pub(in crate::http) struct RefundRequest<'a> {
     pub(in crate::http) windows: Option<Vec<Object<RefundWindow>>>,
 }
 
-/// What is given back by a receipt.
+/// A refund by a receipt.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(in crate::http) struct ReceiptRequest<'a> {
@@ -182,7 +181,7 @@ pub(in crate::http) struct ReceiptRequest<'a> {
     #[serde(borrow)]
     #[schemars(with = "SealedReceipt")]
     pub(in crate::http) receipt: Cow<'a, str>,
-    /// Units to give back of each quota, at most those of the receipt; all, if nothing is said.
+    /// Units to give back of each quota, at most those of the receipt. Default: all.
     #[serde(default, deserialize_with = "json::some")]
     #[schemars(with = "Cost")]
     pub(in crate::http) cost: Option<Cost>,
@@ -191,7 +190,7 @@ pub(in crate::http) struct ReceiptRequest<'a> {
 /// Limits that a caller may give with one request, at most.
 pub(in crate::http) const MAX_CALLER_QUOTAS: usize = 8;
 
-/// A window that was charged, by what the check answered of its quota.
+/// A window that was charged, named as in the check's answer.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(in crate::http) struct RefundWindow {
@@ -212,43 +211,43 @@ impl From<RefundWindow> for ChargedWindow {
     }
 }
 
-/// Whose counters are forgotten.
+/// A reset: the attributes whose counters are forgotten.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(in crate::http) struct ResetRequest<'a> {
     #[serde(borrow, deserialize_with = "json::attributes")]
     #[schemars(with = "KeyAttributes")]
     pub(in crate::http) attributes: Attributes<'a>,
-    /// The policy that is meant, if not all.
+    /// The policy to change. Default: all.
     #[serde(default, deserialize_with = "json::some")]
     #[schemars(with = "String")]
     pub(in crate::http) policy: Option<Box<str>>,
-    /// The quota that is meant, if not all; its limit does not matter.
+    /// The quota to change; its limit is ignored. Default: all.
     #[serde(default, deserialize_with = "json::some")]
     #[schemars(with = "String")]
     pub(in crate::http) quota: Option<WrittenQuota>,
 }
 
-/// Whose counters are set, and to what.
+/// A set: the attributes whose counters are set, and their value.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(in crate::http) struct SetRequest<'a> {
     #[serde(borrow, deserialize_with = "json::attributes")]
     #[schemars(with = "KeyAttributes")]
     pub(in crate::http) attributes: Attributes<'a>,
-    /// Units that are used in each quota's window from now on; may be above the limit.
+    /// The new usage in each quota's window; may be above the limit.
     pub(in crate::http) used: Used,
-    /// The policy that is meant, if not all.
+    /// The policy to change. Default: all.
     #[serde(default, deserialize_with = "json::some")]
     #[schemars(with = "String")]
     pub(in crate::http) policy: Option<Box<str>>,
-    /// The quota that is meant, if not all; its limit does not matter.
+    /// The quota to change; its limit is ignored. Default: all.
     #[serde(default, deserialize_with = "json::some")]
     #[schemars(with = "String")]
     pub(in crate::http) quota: Option<WrittenQuota>,
 }
 
-/// Nothing has to be said; an empty body will do as well.
+/// No fields; an empty body works as well.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(in crate::http) struct ReloadRequest {}
@@ -277,7 +276,7 @@ impl JsonSchema for AnyAttributes {
     fn json_schema(_: &mut SchemaGenerator) -> Schema {
         json_schema!({
             "type": "object",
-            "description": "What the caller says of its request",
+            "description": "Attributes of the request",
             "additionalProperties": { "anyOf": [
                 { "type": ["string", "boolean"] },
                 { "type": "array", "items": { "type": "string" }, "maxItems": attributes::MAX_TEXTS },

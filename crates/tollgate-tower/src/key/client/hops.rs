@@ -1,8 +1,8 @@
-//! What proxies say of a request's way, read from the end.
+//! Proxy headers, read from the end.
 //!
-//! Every proxy appends whom it has heard from, so what stands at the end is from the nearest one, and what stands at
-//! the start is whatever the client has sent. Reading begins at the end and never needs to understand what is before
-//! the place that it has come to: a quote that a client has left open does not reach into what a proxy has appended.
+//! Every proxy appends the address it has heard from. So the end of the header is from the nearest proxy, and the start
+//! may be from the client. Reading begins at the end and never parses the text before the current entry, so a quote
+//! that a client left open cannot swallow what a proxy appended.
 
 use std::net::IpAddr;
 
@@ -11,8 +11,8 @@ use smallvec::SmallVec;
 
 use super::node;
 
-/// The header in which proxies say whom they have heard from. One is believed and the other is never read: a proxy
-/// that appends to the one passes the other on as the client has sent it.
+/// The header in which proxies list addresses. Only the chosen one is read: a proxy that appends to one passes the
+/// other on as the client sent it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ForwardedHeader {
@@ -32,8 +32,8 @@ impl ForwardedHeader {
         }
     }
 
-    /// Whom the proxies have heard from, the nearest proxy first; `None` where that is no address. Several lines are
-    /// one list, in the order in which they came.
+    /// The addresses in the header, from the nearest proxy on; `None` for an entry that is not an address. Several
+    /// lines are one list, in their order.
     pub(super) fn hops(self, headers: &HeaderMap) -> impl Iterator<Item = Option<IpAddr>> {
         let lines = headers.get_all(self.name()).into_iter().rev().map(HeaderValue::as_bytes);
         lines.flat_map(move |line| Elements { rest: Some(line), header: self }).map(move |element| match self
@@ -137,7 +137,7 @@ mod tests {
             (&["192.0.2.1,192.0.2.2 ,\t192.0.2.3:80"], &["192.0.2.3", "192.0.2.2", "192.0.2.1"]),
             (&["192.0.2.1", "192.0.2.2, 192.0.2.3"], &["192.0.2.3", "192.0.2.2", "192.0.2.1"]),
             (&["::1, [2001:db8::1]:80"], &["2001:db8::1", "::1"]),
-            // An empty element may be from a proxy that did not know whom it heard from; it is a hop.
+            // An empty element may be from a proxy that did not know the address; it is a hop.
             (&[""], &["-"]),
             (&["192.0.2.1,"], &["-", "192.0.2.1"]),
             (&["192.0.2.1, , 192.0.2.2"], &["192.0.2.2", "-", "192.0.2.1"]),

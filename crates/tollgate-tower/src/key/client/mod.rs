@@ -1,4 +1,4 @@
-//! The address of the client, where proxies stand before the service.
+//! The address of a client behind proxies.
 
 mod hops;
 mod node;
@@ -14,30 +14,28 @@ pub use self::proxies::TrustedProxies;
 use super::{Found, Grouping, KeyExtractor, Missing, NO_PEER, Peer};
 use crate::Head;
 
-/// The address of the client, as the trusted proxies before the service know it, grouped.
+/// The client's address according to trusted proxies, grouped.
 ///
 /// # What it trusts
 ///
-/// The address that the connection comes from (see [`PeerAddress`](super::PeerAddress) for how it is found). If that
-/// is no trusted proxy, it is the client, and the header is not read. If it is, the header's last entry says whom that
-/// proxy has heard from; if that is a trusted proxy as well, the entry before says whom that one has heard from; and
-/// so on, until an address is none of a trusted proxy. So whatever a client sends, it is counted by the address from
-/// which it has reached the first trusted proxy: what it has put into the header itself stands before that, and is
-/// never read.
+/// The address of the connection (see [`PeerAddress`](super::PeerAddress)). If that is not a trusted proxy, it is the
+/// client, and the header is not read. If it is, the header's last entry is the address that this proxy has heard from.
+/// If that is a trusted proxy as well, the entry before it counts, and so on, until an address is not a trusted
+/// proxy's. So whatever a client sends, it is counted by the address from which it reached the first trusted proxy. Its
+/// own entries are before that one and are never read.
 ///
-/// An entry that is no address (`unknown`, an obfuscated identifier, garbage), or no entry at all, leaves the last
-/// address that was reached, which is a trusted proxy's: everybody whom a proxy hides shares one limit.
+/// If an entry is missing or not an address (`unknown`, an obfuscated identifier, garbage), the last address that was
+/// reached counts. That is a trusted proxy's, so all clients that a proxy hides share one limit.
 ///
-/// Each trusted proxy has to append to the header of this kind, or to replace it. One that passes it on untouched lets
-/// clients be whoever they want.
+/// Each trusted proxy must append to this header or replace it. One that passes it on unchanged lets clients choose
+/// their address.
 ///
-/// Some proxies say the client's address in [a header of its own](Self::named_by) instead.
+/// Some proxies send the client's address in [a header of its own](Self::named_by) instead.
 ///
 /// # What is missing
 ///
-/// Without an address of the connection the service is put together wrong, and no request passes. For a connection
-/// that has none, such as a Unix socket that only the proxy can reach, the server can leave a [`Peer`] with an address
-/// that is trusted.
+/// Without an address of the connection, the setup is incomplete, and no request passes. For connections without one,
+/// such as a Unix socket that only the proxy can reach, the server can leave a [`Peer`] with a trusted address.
 ///
 /// # Examples
 ///
@@ -67,7 +65,7 @@ pub struct ClientAddress {
     grouping: Grouping,
 }
 
-/// Where proxies say whom they have heard from.
+/// How proxies name the client.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Told {
     /// One after another.
@@ -77,18 +75,17 @@ enum Told {
 }
 
 impl ClientAddress {
-    /// As these proxies say in this header; groups IPv6 addresses by their first 64 bits.
+    /// Reads the client from this header of these proxies; groups IPv6 addresses by their first 64 bits.
     #[must_use]
     pub fn behind(proxies: TrustedProxies, header: ForwardedHeader) -> Self {
         Self { proxies, told: Told::Way(header), grouping: Grouping::default() }
     }
 
-    /// As these proxies say in this header, which holds the client's address and nothing else: `X-Real-IP`,
-    /// `CF-Connecting-IP`, `True-Client-IP`. Groups IPv6 addresses by their first 64 bits.
+    /// Reads the client from a header that contains only its address, such as `X-Real-IP`, `CF-Connecting-IP` or
+    /// `True-Client-IP`. Groups IPv6 addresses by their first 64 bits.
     ///
-    /// The proxy that the connection comes from has to replace the header, whatever its client has sent. A header that
-    /// is there twice was not replaced, and is not believed: then the proxy is counted, as where it is missing or no
-    /// address.
+    /// The proxy of the connection must replace the header, whatever the client sent. A header that occurs twice was
+    /// not replaced and is ignored: then the proxy is counted, as if the header were missing or not an address.
     ///
     /// # Examples
     ///
@@ -109,13 +106,13 @@ impl ClientAddress {
         Self { proxies, told: Told::Client(header), grouping: Grouping::default() }
     }
 
-    /// Groups addresses so.
+    /// Sets how addresses are grouped.
     #[must_use]
     pub fn grouped(self, grouping: Grouping) -> Self {
         Self { grouping, ..self }
     }
 
-    /// The client's address, not grouped; `None` if nobody has left the address that the connection comes from.
+    /// The client's address, not grouped; `None` without an address of the connection.
     #[must_use]
     pub fn of(&self, head: Head<'_>) -> Option<IpAddr> {
         let peer = Peer::of(head)?;
@@ -126,7 +123,7 @@ impl ClientAddress {
         Some(reached.to_canonical())
     }
 
-    /// The first address, from the service to the client, that is none of a trusted proxy.
+    /// The first address, on the way to the client, that is not a trusted proxy's.
     fn reached(&self, peer: IpAddr, hops: impl Iterator<Item = Option<IpAddr>>) -> IpAddr {
         let mut reached = peer;
         for (between, hop) in hops.enumerate() {

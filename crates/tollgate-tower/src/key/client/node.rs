@@ -2,9 +2,8 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// The address that these bytes are, in any of the spellings in use: with a port or without, IPv6 in brackets or
-/// bare, with a zone. The port and the zone are no part of it: the first is another for each connection, and the
-/// second means something to the proxy alone.
+/// Parses an address in any common spelling: with or without a port, IPv6 in brackets or bare, with a zone. Port and
+/// zone are dropped: the port differs between connections, and the zone only means something to the proxy.
 ///
 /// `None` for everything else: `unknown`, obfuscated identifiers (`_hidden`), paths of sockets, garbage. So are
 /// octets with leading zeros, because some read them as octal. In `2001:db8::1:8080` the last group is no port.

@@ -1,13 +1,13 @@
-//! Which proxies are believed.
+//! Trusted proxies.
 
 use std::net::IpAddr;
 
 use tollgate::{Network, NetworkError};
 
-/// The proxies that are believed when they say whom they have heard from.
+/// The proxies whose headers are believed.
 ///
-/// Name the proxies and nothing else. Whoever has one of these addresses can be counted as anybody: if clients live in
-/// the same network, name the hosts of the proxies one by one.
+/// List only the proxies. A client with one of these addresses can choose the address it is counted by. If clients are
+/// in the same network, list the proxies' hosts one by one.
 ///
 /// ```
 /// use tollgate_tower::key::TrustedProxies;
@@ -34,20 +34,20 @@ enum Trust {
 }
 
 impl TrustedProxies {
-    /// The proxies with addresses in these networks, each written as an address with or without a prefix length.
+    /// Trusts the proxies in these networks, each written as an address with or without a prefix length.
     ///
     /// # Errors
     ///
-    /// If one of them is no network.
+    /// If one of them is not a network.
     pub fn parse<'t>(networks: impl IntoIterator<Item = &'t str>) -> Result<Self, NetworkError> {
         networks.into_iter().map(str::parse).collect()
     }
 
-    /// So many proxies, counted from the service, whatever their addresses are: for load balancers whose addresses
+    /// Trusts this many proxies in front of the service, whatever their addresses, for load balancers whose addresses
     /// change.
     ///
-    /// Every request has to come through all of them. Whoever reaches the service past one of them is counted as whom
-    /// it likes, so the network must not let anybody else connect.
+    /// Every request must come through all of them. A client that bypasses one can choose the address it is counted by,
+    /// so the network must not let anybody else connect.
     #[must_use]
     pub fn nearest(count: usize) -> Self {
         Self(Trust::Nearest(count))

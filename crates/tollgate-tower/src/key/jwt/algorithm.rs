@@ -1,19 +1,19 @@
-//! Which signatures are verified.
+//! Algorithms of signatures.
 
 use std::fmt;
 
-/// How tokens are signed, as RFC 7518 and RFC 8037 name it.
+/// A signature algorithm of tokens, with the names of RFC 7518 and RFC 8037.
 ///
-/// It belongs to the key: a token that names another one than its key has is refused before anything is computed. So a
-/// public key never is taken for a secret, and there is no algorithm `none`.
+/// It belongs to the key: a token that names another algorithm is refused before anything is computed. So a public key
+/// is never used as a secret, and there is no algorithm `none`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Algorithm {
-    /// HMAC with SHA-256. Whoever can verify can sign.
+    /// HMAC with SHA-256. A verifier can also sign.
     Hs256,
-    /// HMAC with SHA-384. Whoever can verify can sign.
+    /// HMAC with SHA-384. A verifier can also sign.
     Hs384,
-    /// HMAC with SHA-512. Whoever can verify can sign.
+    /// HMAC with SHA-512. A verifier can also sign.
     Hs512,
     /// RSASSA-PKCS1-v1_5 with SHA-256.
     Rs256,
@@ -36,7 +36,7 @@ pub enum Algorithm {
 }
 
 impl Algorithm {
-    /// As tokens and keys name it.
+    /// Its name in tokens and keys.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {

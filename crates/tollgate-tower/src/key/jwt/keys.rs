@@ -58,21 +58,21 @@ pub struct BrokenKey {
     pub error: KeysError,
 }
 
-/// Keys that cannot be used. The fault of whoever made or wrote them.
+/// Keys that cannot be used. The fault of their author.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum KeysError {
-    /// The text is no JSON Web Key Set.
+    /// The text is not a JSON Web Key Set.
     #[error("expected a JSON Web Key Set")]
     Json(#[source] serde_json::Error),
-    /// A key of a set is no object, or one of its members has another type than RFC 7517 says. What it holds may be a
-    /// secret, and is not repeated.
+    /// A key of a set is not an object, or a member has the wrong type (RFC 7517). The key may be secret, so it is not
+    /// shown.
     #[error("expected a JSON Web Key")]
     Key,
     /// A member of a key is missing, or its value is not in base64url.
     #[error("`{0}` is missing or not in base64url")]
     Member(&'static str),
-    /// No key of the set verifies signatures by an [`Algorithm`].
+    /// No key of the set verifies signatures with a known [`Algorithm`].
     #[error("the set has no key that verifies signatures by an algorithm that is known")]
     NoKey(#[source] Option<Box<BrokenKey>>),
     /// The text is no public key in PEM.
@@ -92,10 +92,9 @@ pub enum KeysError {
 impl Keys {
     /// The keys of a JSON Web Key Set (RFC 7517).
     ///
-    /// A key that does not say its algorithm has the usual one of its kind: RS256, ES256, ES384 or EdDSA; a secret has
-    /// to say it. Keys of other kinds, for other algorithms or for another use than signatures are left out, so that
-    /// an issuer can publish them. A key that is [broken](Self::broken) does not keep the others from being used (RFC
-    /// 7517, section 5), or an issuer could not replace them.
+    /// A key without an algorithm has the usual one of its kind: RS256, ES256, ES384 or EdDSA; a secret must name one.
+    /// Keys of other kinds, for other algorithms or other uses are ignored, so that issuers can publish them. A
+    /// [broken](Self::broken) key does not affect the others (RFC 7517, section 5).
     ///
     /// # Errors
     ///
@@ -118,7 +117,7 @@ impl Keys {
         }
     }
 
-    /// The keys of sets that cannot be used, though they are for signatures.
+    /// The keys for signatures that cannot be used.
     #[must_use]
     pub fn broken(&self) -> &[BrokenKey] {
         &self.broken
@@ -150,8 +149,8 @@ impl Keys {
         Ok(Entry { id: None, algorithm, material }.into())
     }
 
-    /// One secret that issuer and service share, for HS256, HS384 or HS512: random bytes, at least as many as the hash
-    /// has. Whoever knows it can be anybody.
+    /// Makes keys of a secret that issuer and service share, for HS256, HS384 or HS512: random bytes, at least as many
+    /// as the hash has. Anybody who knows it can sign any token.
     ///
     /// # Errors
     ///
@@ -161,7 +160,7 @@ impl Keys {
         Ok(Entry { id: None, algorithm, material }.into())
     }
 
-    /// Keys that have no id have this one from now on: tokens that name another are not verified with them.
+    /// Gives this id to keys without one, so that they do not verify tokens that name another.
     #[must_use]
     pub fn named(mut self, id: &str) -> Self {
         for entry in self.entries.iter_mut().filter(|entry| entry.id.is_none()) {
@@ -170,7 +169,7 @@ impl Keys {
         self
     }
 
-    /// These keys and the others, while one replaces the other.
+    /// Joins two sets of keys, for a rotation.
     #[must_use]
     pub fn and(mut self, others: Self) -> Self {
         self.entries.extend(others.entries);

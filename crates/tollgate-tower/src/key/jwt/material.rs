@@ -1,4 +1,4 @@
-//! What signatures are verified with.
+//! Key material.
 
 use ring::hmac;
 use ring::signature::{self, RsaParameters, RsaPublicKeyComponents, UnparsedPublicKey};
@@ -22,7 +22,7 @@ impl Material {
             Algorithm::Hs512 => (hmac::HMAC_SHA512, 64),
             _ => return Err(KeysError::Mismatch(algorithm)),
         };
-        // Everybody knows a public key, so everybody could sign.
+        // Anybody could sign with a public key.
         if secret.trim_ascii_start().starts_with(b"-----BEGIN") {
             return Err(KeysError::Mismatch(algorithm));
         }

@@ -7,8 +7,8 @@
 //!                             audience     alone
 //! ```
 //!
-//! Where an outer layer verifies tokens already, count by what it leaves in the request's extensions, and do not verify
-//! them twice: [`from_fn`](super::from_fn) takes it.
+//! If an outer layer already verifies tokens, count by what it leaves in the request's extensions; see
+//! [`from_fn`](super::from_fn).
 
 mod algorithm;
 mod keys;
@@ -33,22 +33,21 @@ use super::secrecy::sole;
 use super::{Extracted, Found, Invalid, KeyExtractor, Missing, cookie};
 use crate::Head;
 
-/// Whoever a claim of a valid token names, such as `sub`: a text, a whole number, or `true` or `false`.
+/// Counts by a claim of a valid token, such as `sub`: a text, a whole number, or `true` or `false`.
 ///
-/// The token is the one of `Authorization: Bearer`, unless another place is named. A list, such as the roles of a user,
-/// names nobody: a request whose claim is one is [invalid](Invalid). [Policies](crate::AttributeSources::with_claim)
-/// can match it.
+/// The token is that of `Authorization: Bearer`, unless another place is set. A list, such as the roles of a user, is
+/// [invalid](Invalid) as a key; [policies](crate::AttributeSources::with_claim) can match it.
 ///
 /// # What it trusts
 ///
-/// The issuer whose keys the [`Verifier`] has, and no token that is not valid: one that has expired, say, is
-/// [invalid](Invalid), answered 401, and never passed on to another extractor. Names of several issuers may be the
-/// same; name the issuer, or count by `iss` [as well](KeyExtractor::and).
+/// The issuer whose keys the [`Verifier`] has. An expired or otherwise invalid token is [invalid](Invalid), answered
+/// 401, and never falls through to another extractor. Several issuers may use the same names, so set the issuer, or
+/// count by `iss` [as well](KeyExtractor::and).
 ///
 /// # What is missing
 ///
-/// A token that is not there (another scheme than `Bearer` is none), and a claim that a valid token does not have or
-/// that is `null`, an empty text or an empty list.
+/// An absent token (also one with another scheme than `Bearer`), and a claim that is absent, `null`, an empty text or
+/// an empty list.
 ///
 /// # Examples
 ///
@@ -75,7 +74,7 @@ use crate::Head;
 pub struct Claim {
     verifier: Verifier,
     name: Box<str>,
-    /// The claim and the token, as they are said to the caller.
+    /// The claim and the token, as callers see them.
     what: Box<str>,
     what_token: Box<str>,
     place: Place,
@@ -88,7 +87,7 @@ enum Place {
     Cookie(Box<str>),
 }
 
-/// What a token says of the claim.
+/// The value of the claim in a token.
 enum ClaimValue {
     One(Entry),
     List(Vec<Entry>),
@@ -100,17 +99,17 @@ enum Entry {
 }
 
 impl Claim {
-    /// This claim of a bearer token that this verifier takes.
+    /// Counts by this claim of a bearer token that this verifier accepts.
     ///
-    /// Dots lead into objects: `realm_access.roles` is the member `roles` of the claim `realm_access`. If a token has a
-    /// claim whose name has these dots itself, it is that one.
+    /// Dots lead into objects: `realm_access.roles` is the member `roles` of the claim `realm_access`. A claim whose
+    /// own name contains these dots wins.
     #[must_use]
     pub fn new(verifier: Verifier, name: &str) -> Self {
         let what = format!("claim `{name}` of the token").into();
         Self { verifier, name: name.into(), what, what_token: "a bearer token".into(), place: Place::Bearer }
     }
 
-    /// Takes the token from this header, which holds nothing else.
+    /// Takes the token from this header, which contains nothing else.
     #[must_use]
     pub fn in_header(self, name: HeaderName) -> Self {
         Self { what_token: format!("header `{name}`").into(), place: Place::Header(name), ..self }
@@ -134,7 +133,7 @@ impl Claim {
         }
     }
 
-    /// What the token says, if there is one. It is an error if it is not valid.
+    /// Returns the claims of the token, if there is one; an error if it is invalid.
     pub(crate) fn verified(&self, head: Head<'_>) -> Result<Option<Claims>, Invalid> {
         let Some(token) = self.token(head)? else { return Ok(None) };
         let token = std::str::from_utf8(token).map_err(|_| invalid(TokenError::Malformed.to_string()))?;
@@ -168,8 +167,8 @@ impl Claim {
         invalid(format!("{} {is} neither a text nor a whole number, nor true or false", self.what))
     }
 
-    /// The claim as the value of an attribute. Policies judge numbers that are not natural: as a limit or a cost, they may
-    /// have a default. A number that JSON readers round is unreadable, because two users could become one.
+    /// The claim as the value of an attribute. Policies judge numbers that are not natural: as a limit or a cost, they
+    /// may have a default. A number that JSON readers round is invalid, because two users could become one.
     #[cfg(feature = "policy")]
     pub(crate) fn value(&self, claims: &Claims) -> Result<Option<AttributeValue<'static>>, Invalid> {
         if let Some(Value::Number(number)) = claims.get(&self.name)
@@ -184,7 +183,7 @@ impl Claim {
     }
 }
 
-/// Whether the number is the one that the token says: a larger one is rounded where a float holds it.
+/// Whether the number is exact: large numbers are rounded in a float.
 #[cfg(feature = "policy")]
 fn is_exact(number: &Number) -> bool {
     const FIRST_ROUNDED: f64 = 9_007_199_254_740_992.0;
@@ -240,7 +239,7 @@ fn bearer(credentials: &[u8]) -> Option<&[u8]> {
     (scheme.eq_ignore_ascii_case(b"bearer") && !token.is_empty()).then_some(token)
 }
 
-/// As RFC 6750 asks for.
+/// As RFC 6750 requires.
 fn invalid(detail: impl Into<Cow<'static, str>>) -> Invalid {
     Invalid::unauthorized(detail, HeaderValue::from_static("Bearer error=\"invalid_token\""))
 }

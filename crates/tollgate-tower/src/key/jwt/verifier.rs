@@ -1,4 +1,4 @@
-//! Tokens, and what makes them valid.
+//! The verifier of tokens.
 
 use std::fmt;
 use std::sync::{Arc, PoisonError, RwLock};
@@ -13,12 +13,11 @@ use tollgate::{Clock, SystemClock};
 
 use super::{Algorithm, Keys};
 
-/// Says whether a token is valid, and what it says.
+/// A verifier of tokens.
 ///
-/// A token is valid if one of the keys has signed it by its own algorithm, if it has an expiry that has not come, if its
-/// `nbf` has come where it has one, if it is for one of the audiences, and if it is from the issuer where one is named.
-/// What its header says of keys (`jwk`, `jku`, `x5u`, `x5c`) is never used, and an extension that has to be understood
-/// (`crit`) is not.
+/// A token is valid if one of the keys has signed it with the key's algorithm, it has not expired, its `nbf` (if any)
+/// has come, it is for one of the audiences, and it is from the issuer, if one is set. Keys in its header (`jwk`,
+/// `jku`, `x5u`, `x5c`) are never used, and a token with critical extensions (`crit`) is refused.
 ///
 /// Clones share their keys.
 ///
@@ -46,20 +45,19 @@ pub struct Verifier {
     clock: Arc<dyn Clock>,
 }
 
-/// What a valid token says. There is no other way to get one than [`Verifier::verify`].
+/// The claims of a valid token. Only [`Verifier::verify`] makes them.
 ///
-/// `Debug` shows nothing of it: claims often are persons.
+/// `Debug` shows nothing, because claims may be personal.
 pub struct Claims(Map<String, Value>);
 
-/// A token that is not valid. The fault of whoever sent it; the same token is not valid later either, unless it came
-/// too early.
+/// An invalid token. The fault of its sender; a retry with the same token does not help, unless it came too early.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum TokenError {
-    /// It is no signed token in the compact form, or a claim is not what it has to be.
+    /// It is not a signed token in the compact form, or a claim has the wrong type.
     #[error("the token cannot be read")]
     Malformed,
-    /// It is signed in a way, or with a key, that is not known here.
+    /// Its algorithm or its key is unknown.
     #[error("the token is signed with a key that is not known")]
     UnknownKey,
     /// The signature is not that of the key.
@@ -68,26 +66,26 @@ pub enum TokenError {
     /// It has expired, or never expires.
     #[error("the token has expired")]
     Expired,
-    /// Its time has not come.
+    /// It is not valid yet.
     #[error("the token is not valid yet")]
     NotYetValid,
-    /// It is for somebody else.
+    /// It is for another audience.
     #[error("the token is for another audience")]
     Audience,
-    /// It is from somebody else.
+    /// It is from another issuer.
     #[error("the token is from another issuer")]
     Issuer,
 }
 
-/// Longer ones are not looked at: hashing a token takes as long as it is long. Servers take no longer headers as a rule.
+/// Longer tokens are refused, because hashing takes time. Servers usually accept no longer headers.
 const LONGEST: usize = 16 * 1024;
 
 impl Verifier {
-    /// How far clocks may be apart, unless it is set.
+    /// The default tolerance between clocks.
     pub const LEEWAY: Duration = Duration::from_secs(60);
 
-    /// Takes tokens that are signed with these keys and are for one of these audiences. Without any audience it takes
-    /// those alone that are for none in particular.
+    /// Accepts tokens that are signed with these keys and for one of these audiences. Without audiences, it accepts
+    /// only tokens without an audience.
     #[must_use]
     pub fn new<'a>(keys: Keys, audiences: impl IntoIterator<Item = &'a str>) -> Self {
         Self {
@@ -99,13 +97,13 @@ impl Verifier {
         }
     }
 
-    /// Takes tokens from this issuer alone. Needed where several issuers' keys are in one set.
+    /// Accepts only tokens of this issuer. Needed if a set has keys of several issuers.
     #[must_use]
     pub fn issuer(self, issuer: &str) -> Self {
         Self { issuer: Some(issuer.into()), ..self }
     }
 
-    /// Bears a clock of the issuer's that is so far from this one.
+    /// Sets how far the issuer's clock may differ from this one.
     #[must_use]
     pub fn leeway(self, leeway: Duration) -> Self {
         Self { leeway, ..self }
@@ -122,11 +120,11 @@ impl Verifier {
         *self.keys.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(keys);
     }
 
-    /// What a token says, if it is valid.
+    /// Returns the claims of a token, if it is valid.
     ///
     /// # Errors
     ///
-    /// If it is not.
+    /// If it is not valid.
     pub fn verify(&self, token: &str) -> Result<Claims, TokenError> {
         let claims = self.signed_claims(token)?;
         // In seconds, which may have fractions (RFC 7519, section 2).
@@ -148,7 +146,7 @@ impl Verifier {
         Ok(Claims(claims))
     }
 
-    /// Whether the other is a clone of this one, so that both say the same of a token.
+    /// Whether the other is a clone of this one.
     #[cfg(feature = "policy")]
     pub(super) fn is_same_as(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.keys, &other.keys)
@@ -158,7 +156,7 @@ impl Verifier {
             && Arc::ptr_eq(&self.clock, &other.clock)
     }
 
-    /// What a token says that is signed with one of the keys.
+    /// Returns the claims of a token that is signed with one of the keys.
     fn signed_claims(&self, token: &str) -> Result<Map<String, Value>, TokenError> {
         if token.len() > LONGEST {
             return Err(TokenError::Malformed);
@@ -223,7 +221,7 @@ fn find<'c>(members: &'c Map<String, Value>, path: &str) -> Option<&'c Value> {
     })
 }
 
-/// What is used of a token's header.
+/// The used parts of a token's header.
 #[derive(Deserialize)]
 struct Header<'t> {
     #[serde(borrow)]
