@@ -1,3 +1,3 @@
-//! Tollgate beside its peers: the limiters that are compared in one process.
+//! Tollgate and its peers: the limiters that are compared in one process.
 
 pub mod contestants;

@@ -1,4 +1,4 @@
-//! Another program, its arguments and its environment: to be run, or said so that it can be pasted into a shell.
+//! Another program with its arguments and environment, to run or to print for a shell.
 
 use std::ffi::{OsStr, OsString};
 use std::fmt;

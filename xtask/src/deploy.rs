@@ -1,4 +1,4 @@
-//! `cargo xtask prove deploy`: what is in `deploy/`, by the tools of those who use it.
+//! `cargo xtask prove deploy`: checks `deploy/` with the tools of its users.
 
 use std::fs;
 use std::path::{Path, PathBuf};

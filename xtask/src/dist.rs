@@ -1,4 +1,5 @@
-//! `cargo xtask dist`: what an archive, a package or an image of the service is made of, in `dist` under the target directory.
+//! `cargo xtask dist`: the files of an archive, a package or an image of the service, in `dist` under the target
+//! directory.
 
 use std::fs;
 use std::path::PathBuf;

@@ -1,6 +1,5 @@
-//! The floor of `http`: a bare hyper server that answers `hello` to everything, once it has read the body. It has the
-//! service's allocator and the service's settings of hyper and of rustls, so what the service costs beside it is its own
-//! work.
+//! The floor of `http`: a bare hyper server that reads the body and answers `hello`. It has the service's allocator and
+//! its settings of hyper and rustls, so the difference is the service's own work.
 
 use std::convert::Infallible;
 use std::net::SocketAddr;

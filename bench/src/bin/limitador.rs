@@ -1,8 +1,8 @@
 //! The peer of `redis/http`: limitador over its Redis storage, behind a bare hyper server.
 //!
-//! The one request is that of limitador's own server: `POST /check_and_report` with namespace, values and delta,
-//! answered with 200 or 429, and with what is left and until when in headers, as our answer has it. Its other routes,
-//! its metrics and its framework are left out, which is to its advantage.
+//! It serves one request of limitador's own server, `POST /check_and_report` with namespace, values and delta. Like
+//! ours, the answer has 200 or 429, and headers with what is left and until when. The other routes, the metrics and the
+//! framework are left out, which makes it faster.
 
 use std::collections::HashMap;
 use std::convert::Infallible;

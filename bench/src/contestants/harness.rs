@@ -1,4 +1,4 @@
-//! What it takes to hand a key over, so that readers can subtract it.
+//! The cost of passing a key, so that readers can subtract it.
 
 use std::hint::black_box;
 

@@ -1,4 +1,4 @@
-//! Ourselves: a limiter over a memory store.
+//! Ours: a limiter over a memory store.
 
 use tollgate::{Charge, Clock, Key, Limiter, LimiterBuilder, MemoryStore, Quota, Step, SystemClock};
 

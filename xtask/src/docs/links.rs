@@ -1,4 +1,4 @@
-//! Links between pages: whether they lead somewhere, on a code host and in the website.
+//! Checks that links between pages work, on a code host and in the website.
 
 use std::ffi::OsStr;
 use std::fs;

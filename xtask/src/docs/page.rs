@@ -1,4 +1,4 @@
-//! What a page of Markdown has: links, anchors, and prose.
+//! Markdown pages: links, anchors, and prose.
 
 use std::collections::{BTreeSet, HashMap};
 

@@ -1,4 +1,4 @@
-//! How prose reads: words, reading grade, length of sentences, and turns that plain English does without.
+//! Measures of prose: words, reading grade, length of sentences, and turns that plain English avoids.
 
 use std::fmt;
 

@@ -1,5 +1,5 @@
-//! What a check over HTTP costs, beside a bare hyper server as the floor; over TLS, beside the same with rustls; and with
-//! a token, beside the service that asks for none.
+//! The cost of a check over HTTP, compared with a bare hyper server; over TLS, with the same server and rustls; and
+//! with a token, with the service without tokens.
 //!
 //! Both servers of a pair run on core 0, wrk on core 1. Each round measures every case with both, one right after the
 //! other, and the next round in the other order: on a machine that is not quiet neither of them has the better moments.
@@ -55,7 +55,7 @@ const fn load(requests: &'static str, connections: u32) -> Load {
     Load { requests, connections, core: LOAD }
 }
 
-/// The service, and what it is measured beside.
+/// A pair of servers: the service and its floor.
 struct Pair {
     /// Before the name of each case.
     prefix: &'static str,
@@ -64,12 +64,12 @@ struct Pair {
 }
 
 impl Pair {
-    /// HTTP in plain, without tokens, beside a bare server that does as much of its work as a server has to.
+    /// Plain HTTP without tokens, compared with a bare server.
     fn plain(service: &Path) -> Result<Self> {
         Ok(Self { prefix: "http", ours: ours("ours", service, &[])?, floor: floor(&[])? })
     }
 
-    /// With a token in every request, beside the service without.
+    /// With a token in every request, compared with the service without tokens.
     fn with_token(service: &Path, files: &Path) -> Result<Self> {
         let told = Command::new(service).args("token new --name bench --scope check".split(' ')).output()?;
         let told = String::from_utf8(told.stdout)?;
@@ -118,7 +118,7 @@ fn floor(arguments: &[&OsStr]) -> Result<Service> {
     floor.context("cannot start the floor")
 }
 
-/// What the rounds gave for one server in one case.
+/// The results of one server in one case.
 #[derive(Debug, Default)]
 struct Row {
     /// Microseconds of the server's CPU time a request.

@@ -20,7 +20,7 @@ const BATCH: u32 = 64 * CHUNK as u32;
 /// Victims that a thread checks after each batch.
 const CHECKED: usize = 8;
 
-/// What one thread or all of them saw.
+/// The results of one thread, or of all.
 #[derive(Debug, Default)]
 pub(crate) struct Tally {
     /// Batches in which no key was refused.
@@ -47,7 +47,7 @@ impl Rate {
     }
 }
 
-/// Charges so many new keys.
+/// Charges this many new keys.
 pub(crate) fn flood<C: Clock>(limiter: &Limiter<C>, victims: &Victims, keys: u32) -> Result<Tally> {
     let start = Barrier::new(THREADS as usize);
     let share = keys / THREADS;

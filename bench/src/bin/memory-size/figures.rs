@@ -1,4 +1,4 @@
-//! What a child measured, and how it says so on one line.
+//! The figures of a child process, and their form on one line.
 
 use std::fmt;
 use std::str::FromStr;

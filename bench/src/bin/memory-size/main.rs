@@ -1,7 +1,7 @@
-//! What a live key takes in resident memory, and the longest pause that a single charge meets.
+//! The resident memory of a live key, and the longest pause of a single charge.
 //!
-//! Each limiter at each size has a process of its own, so that none inherits what another has left: this process
-//! starts itself again, and the child measures and says its figures on one line.
+//! Each limiter at each size has its own process, so that none inherits memory of another: this process starts itself
+//! again, and the child prints its figures on one line.
 
 mod child;
 mod figures;

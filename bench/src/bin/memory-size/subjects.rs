@@ -1,4 +1,4 @@
-//! The limiters measured: where it can be, on a clock that is moved by hand.
+//! The measured limiters, on a manual clock if possible.
 
 use std::time::Duration;
 

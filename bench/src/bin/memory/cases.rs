@@ -1,4 +1,4 @@
-//! What is measured: the cases, their keys and the limiters filled for them.
+//! The cases, their keys and the limiters filled for them.
 
 use std::collections::HashMap;
 use std::rc::Rc;
@@ -24,7 +24,7 @@ pub(crate) enum Call {
     By16,
 }
 
-/// Limiters filled with the same keys, by name, ourselves first.
+/// Limiters filled with the same keys, by name, ours first.
 struct Arena {
     limit: Limit,
     contestants: Vec<(&'static str, Box<dyn Contestant>)>,
@@ -60,7 +60,7 @@ const CASES: &[(&str, Field, Pattern, Call, usize)] = &[
     ("two-quotas-uniform-1m/1t", Field::TwoQuotas, Pattern::Uniform, Call::Single, 1),
 ];
 
-/// Who is in the field besides ourselves and the peer of the results.
+/// The additional contestants.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Others {
     Nobody,

@@ -1,4 +1,4 @@
-//! What it takes to find the policies of a request among many, and to make charges of them.
+//! The cost of finding the policies of a request among many, and of making charges.
 //!
 //! The same mix of policies is built small and large; rounds measure all sizes one after another, so that a
 //! disturbance of the machine meets all of them. The figure is the median of the rounds. Of each request exactly

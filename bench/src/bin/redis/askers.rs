@@ -1,4 +1,4 @@
-//! Who asks the store: ourselves, and what users write by hand over the same client.
+//! The callers of the store: ours, and what users write by hand over the same client.
 
 use std::sync::Arc;
 
@@ -19,7 +19,7 @@ pub(crate) const FEW: u32 = 100;
 /// The window of all limits.
 const MILLIS: u64 = 3_600_000;
 
-/// Somebody who asks about keys. Clones share their connections.
+/// A caller that asks about keys. Clones share their connections.
 pub(crate) trait Asker: Clone + Send + Sync + 'static {
     /// Whether the key may pass.
     fn ask(&self, key: &str) -> impl Future<Output = Result<bool>> + Send;

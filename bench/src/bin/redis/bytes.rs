@@ -1,4 +1,4 @@
-//! What a counter takes of the store's memory: a new server is filled with nothing else.
+//! The store's memory of a counter, in a new server without other keys.
 
 use std::thread;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! What is measured: the cases, and who is asked in them.
+//! The cases, and their contestants.
 
 use std::path::Path;
 use std::time::Duration;
@@ -20,9 +20,9 @@ use crate::store::Store;
 pub(crate) struct Case {
     /// Names of results, and the figures that they are.
     pub(crate) results: &'static [(&'static str, Figure)],
-    /// What else is said of us.
+    /// Another figure of ours.
     pub(crate) also: Option<(&'static str, Figure)>,
-    /// Who stands beside us.
+    /// The peer.
     pub(crate) peer: &'static str,
     kind: Kind,
 }

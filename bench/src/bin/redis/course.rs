@@ -31,7 +31,7 @@ struct Inner {
     is_over: AtomicBool,
 }
 
-/// What callers did.
+/// The results of callers.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Tally {
     pub(crate) decisions: u64,

@@ -1,4 +1,4 @@
-//! What came of the rounds, and how it is printed.
+//! The results of the rounds, and their output.
 
 use tollgate_bench_harness::samples::{Samples, figure};
 
@@ -13,7 +13,7 @@ pub(crate) enum Figure {
     Micros,
     /// Microseconds of the store's CPU time a decision.
     StoreMicros,
-    /// Microseconds of CPU time a decision of whoever asks the store.
+    /// Microseconds of the caller's CPU time a decision.
     OwnMicros,
     /// Calls a second that the store sees.
     StoreCalls,

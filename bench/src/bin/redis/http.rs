@@ -1,4 +1,4 @@
-//! The service over HTTP beside limitador, both over the one store, and beside a bare hyper server. The service runs on
+//! The service over HTTP, compared with limitador on the same store and with a bare hyper server. The service runs on
 //! core 1, and wrk shares core 0 with the store.
 
 use std::path::Path;
@@ -16,7 +16,7 @@ use crate::store::{DEADLINE, STORE, Store};
 
 const CONNECTIONS: u32 = 64;
 
-/// Who stands beside our service.
+/// The peers of our service.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Peer {
     Limitador,

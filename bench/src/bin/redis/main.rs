@@ -1,9 +1,8 @@
-//! What a decision costs in a store that many processes share, beside what users write by hand, and beside
-//! limitador over HTTP.
+//! The cost of a decision in a shared store, compared with what users write by hand and, over HTTP, with limitador.
 //!
-//! The store runs on core 0, whoever asks it on core 1. Each round measures every case with both contestants, one
-//! after another, so that a disturbance of the machine meets all of them; the first round warms up and is dropped,
-//! and the figure is the median of the others.
+//! The store runs on core 0, its callers on core 1. Each round measures every case with both contestants, one after
+//! another, so that a disturbance of the machine meets all of them; the first round warms up and is dropped, and the
+//! figure is the median of the others.
 
 mod askers;
 mod bytes;

@@ -39,7 +39,7 @@ pub(crate) struct Tally {
     full: AtomicU64,
 }
 
-/// What became of one batch.
+/// The results of one batch.
 #[derive(Debug, Default)]
 struct Counts {
     denied: u64,

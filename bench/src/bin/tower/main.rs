@@ -1,4 +1,4 @@
-//! What limits add to a request, beside those of tower_governor.
+//! The time that limits add to a request, compared with tower_governor.
 //!
 //! Every service is called with the same requests and polled to its response, on one thread and without sockets;
 //! what the bare service takes is subtracted. Each round measures all of them, one after another, so that a
