@@ -55,12 +55,8 @@ impl Store {
     }
 
     /// Scripts that were called so far.
-    pub(crate) fn script_calls(&self) -> Result<u64> {
-        let info: String = self.server.command(["INFO", "commandstats"]);
-        let Some(line) = info.lines().find_map(|line| line.strip_prefix("cmdstat_evalsha:calls=")) else {
-            return Ok(0);
-        };
-        Ok(line.split(',').next().unwrap_or_default().parse()?)
+    pub(crate) fn script_calls(&self) -> u64 {
+        self.server.calls_of("evalsha")
     }
 
     pub(crate) fn used_bytes(&self) -> Result<u64> {
