@@ -22,7 +22,7 @@ pub struct RedisStoreBuilder {
 }
 
 /// The longest wait; it can be added to any instant.
-const LONGEST: Duration = Duration::from_secs(86_400);
+pub(crate) const LONGEST: Duration = Duration::from_secs(86_400);
 
 impl RedisStore {
     /// Returns the settings of a new store.

@@ -1,5 +1,6 @@
 //! How the name of a counter shows its key.
 
+use std::fmt;
 use std::fs::{File, Metadata};
 use std::hash::{Hash, Hasher};
 use std::io::{self, Read as _};
@@ -43,8 +44,14 @@ pub enum Identity {
 /// assert_ne!(Identity::Keyed(secret).digest_of(&key), Identity::Digest.digest_of(&key));
 /// # Ok::<(), tollgate_redis::IdentitySecretError>(())
 /// ```
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct IdentitySecret(hmac::Key);
+
+impl fmt::Debug for IdentitySecret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("IdentitySecret(..)")
+    }
+}
 
 /// Why there is no secret. The fault of whoever made it, or named its file.
 #[derive(Debug, Error)]
@@ -70,10 +77,13 @@ pub enum IdentitySecretError {
     },
     /// It could be guessed.
     #[error(
-        "the secret has {bytes} bytes, and needs {} at least: `openssl rand -base64 32` makes one",
+        "the secret{} has {bytes} bytes, and needs at least {}: `openssl rand -base64 32` makes one",
+        .path.as_ref().map(|path| format!(" in the file {}", path.display())).unwrap_or_default(),
         IdentitySecret::LEAST_BYTES
     )]
     Short {
+        /// The file's name, if it is from one.
+        path: Option<Box<Path>>,
         /// How many bytes it has.
         bytes: usize,
     },
@@ -142,7 +152,7 @@ impl IdentitySecret {
     pub fn new(secret: &[u8]) -> Result<Self, IdentitySecretError> {
         let bytes = secret.len();
         if bytes < Self::LEAST_BYTES {
-            return Err(IdentitySecretError::Short { bytes });
+            return Err(IdentitySecretError::Short { path: None, bytes });
         }
         Ok(Self(hmac::Key::new(hmac::HMAC_SHA256, secret)))
     }
@@ -165,7 +175,12 @@ impl IdentitySecret {
         if secret.len() > Self::MOST_BYTES {
             return Err(IdentitySecretError::Long { path: path.into() });
         }
-        Self::new(secret.trim_ascii())
+        Self::new(secret.trim_ascii()).map_err(|error| match error {
+            IdentitySecretError::Short { bytes, .. } => {
+                IdentitySecretError::Short { path: Some(path.into()), bytes }
+            }
+            other => other,
+        })
     }
 }
 
@@ -195,7 +210,7 @@ mod tests {
     fn keyed_digests_stay_what_they_are() {
         let keyed = Identity::Keyed(IdentitySecret::new(SECRET).unwrap());
         assert_eq!(keyed.digest_of(&"alice".into()), "zkEp-ll_AWvzt1KHA6QgnQ");
-        assert!(!format!("{keyed:?}").contains("0123"));
+        assert_eq!(format!("{keyed:?}"), "Keyed(IdentitySecret(..))");
     }
 
     #[test]
@@ -228,8 +243,12 @@ mod tests {
         for (text, mode, why) in [
             (&lines[..], 0o644, format!("(its mode is 644): run `chmod o= {name}`")),
             (&lines, 0o602, format!("(its mode is 602): run `chmod o= {name}`")),
-            (b"\n short \n", 0o600, "the secret has 5 bytes, and needs 32 at least".to_owned()),
-            (b"", 0o600, "the secret has 0 bytes".to_owned()),
+            (
+                b"\n short \n",
+                0o600,
+                format!("the secret in the file {name} has 5 bytes, and needs at least 32"),
+            ),
+            (b"", 0o600, format!("{name} has 0 bytes")),
             (&[b'x'; 5000], 0o600, format!("the file {name} has more than 4096 bytes")),
         ] {
             let error = read(text, mode).unwrap_err().to_string();

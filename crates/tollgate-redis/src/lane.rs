@@ -25,8 +25,8 @@ pub(crate) const BATCH: usize = 128;
 /// the next batch is written. There are more only while that many are full.
 const DRIVERS: usize = 2;
 
-/// How many counters may wait for a server: what it takes in some 50 ms. With longer deadlines, what comes behind them
-/// would not be served in time; with shorter ones, those who wait too long are refused when a driver comes to them.
+/// How many counters may wait for a server: what it takes in some 50 ms, half of the default deadline. With shorter
+/// deadlines, those who wait too long are refused when a driver comes to them.
 const QUEUE: usize = 16_384;
 
 /// The receiver of an answer.

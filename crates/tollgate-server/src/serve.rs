@@ -78,7 +78,7 @@ pub enum Ended {
 
 /// Builds the service, says where it listens, and answers until a signal comes.
 ///
-/// A shared store is waited for as long as connecting may take. One that is away keeps nothing from starting.
+/// Before that it waits until a shared store answers, for two seconds at most. One that is down keeps nothing from starting.
 ///
 /// # Errors
 ///
@@ -118,8 +118,15 @@ async fn run<S: ServedStore + 'static>(
     shared: Option<Arc<StoreMetrics>>,
     warm_up: impl Future<Output = ()>,
 ) -> anyhow::Result<Ended> {
-    let server = Server::bind(settings, store, shared).await?;
-    warm_up.await;
+    let mut server = Server::bind(settings, store, shared).await?;
+    tokio::select! {
+        biased;
+        signal = server.signals.next() => {
+            info!(signal, "stopped before it had started");
+            return Ok(Ended::Drained);
+        }
+        () = warm_up => {}
+    }
     server.announce();
     server.run().await
 }

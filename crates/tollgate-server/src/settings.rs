@@ -168,7 +168,7 @@ pub enum SettingsError {
     IdentitySecret(#[from] IdentitySecretError),
     /// A secret for digests, and keys that are none.
     #[error(
-        "`{}` goes with digests only: leave it out, or leave out `{}`",
+        "`{}` goes with digests only: leave it out, or leave out `{}` or the layout of keys",
         Flag("--identity-secret-file"),
         FlagWith("--identity", &"plain")
     )]

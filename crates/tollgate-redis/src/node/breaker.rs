@@ -28,8 +28,8 @@ pub(super) struct Breaker {
 const ANSWERED: u64 = u64::MAX;
 
 impl Breaker {
-    /// Three deadlines of silence, because one lost packet is not trouble yet; but never over 100 ms, because
-    /// each call that is tried until then costs its caller the whole deadline.
+    /// Three deadlines of silence, because one lost packet is not trouble yet; but never over 100 ms, which is one deadline
+    /// of the default length, because each call that is tried until then costs its caller the whole deadline.
     pub(super) fn new(deadline: Duration, origin: Instant, late_replies: Arc<AtomicU64>) -> Self {
         Self {
             patience: (deadline * 3).min(Duration::from_millis(100)),

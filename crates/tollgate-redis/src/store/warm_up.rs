@@ -8,6 +8,7 @@ use tollgate::{Charge, PolicyQuota, Quota, StoreError};
 
 use super::RedisStore;
 use crate::RedisError;
+use crate::builder::LONGEST;
 use crate::calls::Calls;
 use crate::named_charges::{Asked, NamedCharges};
 use crate::script::{self, Group};
@@ -17,10 +18,10 @@ use crate::time::{Instant, instant};
 const AGAIN: Duration = Duration::from_millis(10);
 
 impl RedisStore {
-    /// Waits until each server has answered a step over each of its connections, or this time is up.
+    /// Waits until each server has answered a step over each of its connections, or this time is up; at most a day.
     ///
-    /// A store connects in the background. Until it is connected, decisions wait for that, each for its own deadline. A
-    /// service that waits here before it says that it is ready has no such decisions. The step is a look at a counter that
+    /// A store connects in the background. Until its first attempt has succeeded or failed, decisions wait for that, each
+    /// for its own deadline. A service that waits here before it says that it is ready has no such decisions. The step is a look at a counter that
     /// nobody uses, and writes nothing.
     ///
     /// # Errors
@@ -42,7 +43,7 @@ impl RedisStore {
     /// # }
     /// ```
     pub async fn warm_up(&self, time: Duration) -> Result<(), StoreError> {
-        let deadline = instant() + time;
+        let deadline = instant() + time.min(LONGEST);
         loop {
             match self.step_on_each_connection(deadline).await {
                 Ok(()) => return Ok(()),

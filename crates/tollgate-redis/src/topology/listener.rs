@@ -38,15 +38,12 @@ pub(super) async fn listen(sentinel: Address, search: Arc<Search>, again: Arc<No
         };
         backoff.succeeded();
         let listening = search.listens();
-        // What was announced before is not announced again.
-        look(&sentinel, &search, &again);
+        // What was announced before is not announced again. But this sentinel is not asked before the others: it may have
+        // been cut off together with an old primary.
+        again.notify_one();
         subscription.ended(search.checked.settings.connect_timeout).await;
         drop(listening);
-        look(&sentinel, &search, &again);
+        search.ask_first(&sentinel);
+        again.notify_one();
     }
-}
-
-fn look(sentinel: &Address, search: &Search, again: &Notify) {
-    search.ask_first(sentinel);
-    again.notify_one();
 }

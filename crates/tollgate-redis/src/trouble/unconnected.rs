@@ -66,9 +66,11 @@ impl Unconnected {
     /// The same, with why credentials could not be read again, if it is about them.
     pub(crate) fn with_unread(self, unread: Option<&str>) -> Self {
         match (self, unread) {
-            (trouble @ (Self::WrongPassword | Self::PasswordWanted | Self::Tls(_)), Some(unread)) => {
-                Self::OfOldCredentials { trouble: Box::new(trouble), unread: unread.into() }
-            }
+            // With TLS 1.3, a server that refuses our certificate hangs up once we believe that we are connected.
+            (
+                trouble @ (Self::WrongPassword | Self::PasswordWanted | Self::Tls(_) | Self::HungUp),
+                Some(unread),
+            ) => Self::OfOldCredentials { trouble: Box::new(trouble), unread: unread.into() },
             (trouble, _) => trouble,
         }
     }

@@ -93,6 +93,7 @@ impl StoreSetup {
         builder.validate().map_err(|error| match error {
             tollgate_redis::SettingsError::PasswordMissing => SettingsError::PasswordMissing,
             tollgate_redis::SettingsError::SentinelPasswordMissing => SettingsError::SentinelPasswordMissing,
+            tollgate_redis::SettingsError::NeedlessIdentitySecret => SettingsError::NeedlessIdentitySecret,
             other => other.into(),
         })?;
         Ok(Self {

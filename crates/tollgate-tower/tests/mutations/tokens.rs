@@ -124,7 +124,12 @@ impl Tokens {
         let signature = hmac::sign(&hmac::Key::new(hmac::HMAC_SHA256, &self.secret), message.as_bytes());
         let token = format!("{message}.{}", Base64UrlUnpadded::encode_string(signature.as_ref()));
         let Ok(found) = self.verifier.verify(&token) else { return false };
-        let header: Value = serde_json::from_str(&header).unwrap();
+        let header = match serde_json::from_str::<Value>(&header) {
+            Ok(header) => header,
+            // A number beyond all floats is JSON, and a member that nobody knows may hold it. Here it cannot be read.
+            Err(error) if error.to_string().starts_with("number out of range") => return true,
+            Err(error) => panic!("{error}: {header}"),
+        };
         let claims: Value = serde_json::from_str(&claims).unwrap();
         assert_eq!(header["alg"], "HS256", "{header}");
         assert!(header.get("crit").is_none_or(Value::is_null), "{header}");
