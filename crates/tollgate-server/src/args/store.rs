@@ -33,9 +33,9 @@ pub struct StoreArgs {
     #[arg(requires = "shared")]
     pub identity: IdentityForm,
 
-    /// File with a secret of at least 32 bytes, the same for all processes that count together: digests of keys are made
-    /// with it, so that nobody else can check a guess of who was there. Another secret means other counters [default:
-    /// none]
+    /// File with a secret of at least 32 bytes, the same for all processes that count together. Digests of keys are made
+    /// with it, so that nobody without it can test which keys were counted. Another secret means other counters
+    /// [default: none]
     #[arg(long, value_name = "FILE", env = "TOLLGATE_IDENTITY_SECRET_FILE", requires = "shared")]
     pub identity_secret_file: Option<PathBuf>,
 
