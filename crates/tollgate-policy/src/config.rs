@@ -33,7 +33,7 @@ pub struct StoreSettings {
     pub(crate) reserves_across_slots: bool,
 }
 
-/// A file that cannot be used. The fault of its author, or of its location.
+/// The file cannot be used: it cannot be read, or it is invalid.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum ConfigError {

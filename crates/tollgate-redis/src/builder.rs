@@ -169,7 +169,7 @@ impl RedisStoreBuilder {
         self.settings.clone().check(script::TEXT).map(drop)
     }
 
-    /// That a secret, if there is one, hides who is counted.
+    /// Refuses a secret for digests if a layout writes keys without digests.
     fn check_identity(&self) -> Result<(), SettingsError> {
         match (&self.identity, &self.layout) {
             (Identity::Keyed(_), Some(_)) => Err(SettingsError::NeedlessIdentitySecret),

@@ -33,7 +33,7 @@ const QUEUE: usize = 16_384;
 #[derive(Debug)]
 pub(crate) struct Awaited {
     answer: oneshot::Receiver<Result<Answer, StoreError>>,
-    /// When it is awaited no longer, if drivers may answer later.
+    /// When to stop waiting, if drivers may answer later.
     until: Option<Instant>,
 }
 
@@ -199,7 +199,7 @@ impl HeldUp {
 }
 
 impl Awaited {
-    /// Awaits it until then, whatever drivers do meanwhile.
+    /// The same, but waiting ends at this time.
     pub(crate) fn until(self, until: Instant) -> Self {
         Self { until: Some(until), ..self }
     }

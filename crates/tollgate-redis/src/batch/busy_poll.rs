@@ -1,7 +1,7 @@
 //! Busy polling: a reply for many requests is polled briefly before the runtime may sleep.
 //!
 //! Waking a sleeping processor takes tens of microseconds, most of all on a virtual machine, and costs the waking side
-//! as much. A nearby server has answered by then, and need not sleep itself. Other tasks of the runtime come first, so
+//! as much. A nearby server has answered by then. Other tasks of the runtime come first, so
 //! polling only uses time that would have been sleep.
 
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};

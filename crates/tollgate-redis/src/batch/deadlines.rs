@@ -25,7 +25,7 @@ pub(super) struct Deadlines {
     held_up: Option<HeldUp>,
 }
 
-/// By how much callers may be told late, if decisions may take so long: a tenth of it at most.
+/// The slack for this deadline of a decision: at most a tenth of it.
 pub(super) fn slack(timeout: Duration) -> Duration {
     SLACK.min(timeout / 10)
 }
@@ -41,7 +41,7 @@ impl Deadlines {
         Some(Self { first, last, timeout, held_up: None })
     }
 
-    /// What the time at which a reply is taken says of this process.
+    /// Whether this process was held up, as the time at which a reply is taken shows.
     pub(super) fn held_up(&self, now: Instant) -> Option<HeldUp> {
         self.held_up.or_else(|| HeldUp::noticed(self.first, self.first, now))
     }

@@ -201,8 +201,8 @@ impl Inner {
         sender
     }
 
-    /// Sends requests that go together, with no wait before that: whoever was told that nothing was sent has no units in
-    /// these calls.
+    /// Merges, encodes and sends requests without a wait. A caller that was told that nothing was sent has left the batch
+    /// before, so its units are not in these calls.
     async fn send(
         self: &Arc<Self>,
         entries: Vec<Entry>,
@@ -273,7 +273,7 @@ impl Dispatched {
         }
     }
 
-    /// What did not run and may be asked again is asked apart at once; all others are told of the trouble.
+    /// Repeats calls apart at once if they did not run and may be repeated. All other callers get the error.
     fn fail(&mut self, place: usize, trouble: Trouble, inner: &Arc<Inner>, driver: &mut Driver) {
         let failed = self.merged.order(place).iter().map(|index| self.entries[*index].take());
         if trouble.is_worth_another_try() {

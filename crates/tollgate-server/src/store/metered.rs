@@ -46,12 +46,11 @@ pub(crate) struct Metered<S> {
 }
 
 impl<S: Store> Metered<S> {
-    /// The store has a deadline of its own, after this time, and once more after as much if this process itself was late.
-    /// A decision does not depend on that it keeps them.
+    /// The store keeps a deadline of its own after this time. Decisions end even if it does not.
     pub(crate) fn new(store: S, timeout: Duration, identity: Identity, metrics: Arc<StoreMetrics>) -> Self {
         Self {
             store,
-            limit: 2 * timeout + LATE,
+            limit: timeout + LATE,
             metrics,
             outages: Arc::default(),
             identity,
@@ -72,15 +71,15 @@ impl<S: Store> Metered<S> {
     /// What the step gives, unless it takes too long. Here and not above, where nobody would measure what was given up.
     /// The step stays where it is, because a future that is handed on is kept twice.
     ///
-    /// If this process stood still, the time was up before the step could take its answer. Then it has as much time again:
-    /// the store's own deadline is extended as well, and knows better whether there is an answer.
+    /// Twice, because a process that stood still may have its answer and could not take it. The store then extends its own
+    /// deadline once, by no more than that time, from when the process runs again; so does the second limit.
     async fn in_time<A>(&self, mut step: Pin<&mut impl Future<Output = A>>) -> Result<A, AnswerError> {
-        let stopwatch = Stopwatch::start();
-        match time::timeout(self.limit, step.as_mut()).await {
-            Err(_) if stopwatch.elapsed() > self.limit + LATE => time::timeout(self.limit, step).await,
-            outcome => outcome,
+        for _ in 0..2 {
+            if let Ok(answer) = time::timeout(self.limit, step.as_mut()).await {
+                return Ok(answer);
+            }
         }
-        .map_err(|_| AnswerError::Late)
+        Err(AnswerError::Late)
     }
 
     /// Notes the answers of one step, or of several in one call.
@@ -294,7 +293,7 @@ mod tests {
     fn a_step_is_not_late_because_the_process_stood_still() {
         let metered = metered(MemoryStore::new());
         let step = async {
-            thread::sleep(metered.limit + 2 * LATE);
+            thread::sleep(3 * metered.limit);
             // When its answer is taken, the time is up already.
             time::sleep(LATE).await;
         };

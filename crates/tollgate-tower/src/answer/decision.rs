@@ -10,7 +10,6 @@ use super::{DecisionSource, Window, Written, millis};
 /// A decision. The single figures are those of the quota that decided; they are absent if none did.
 #[derive(Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-#[cfg_attr(feature = "schema", schemars(rename = "Decision"))]
 pub struct DecisionBody<'a> {
     /// Whether the request is allowed.
     allowed: bool,

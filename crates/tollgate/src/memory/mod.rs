@@ -71,9 +71,10 @@ const BATCH: usize = 16;
 /// Exact under any number of threads. A charge of one quota on a key that has a counter is one compare-and-swap and
 /// takes no lock, and a denial writes nothing (unless denials are counted), so threads that are denied do not slow each
 /// other down. A new key takes the lock of a shard of some 600 counters during its insertion. A step over several
-/// quotas takes the locks of all its shards. For a key with a counter, two cases take the lock of one shard: counts of
-/// 2<sup>32</sup> and more, and the first unit in a window that ends at another fraction of a second than the window
-/// before (`first_hit` quotas, and lengths that are not whole seconds).
+/// quotas takes the locks of all its shards. For a key with a counter, three cases take the lock of one shard: counts of
+/// 2<sup>32</sup> and more; the first unit in a window that ends at another fraction of a second than the window before
+/// (`first_hit` quotas, and lengths that are not whole seconds); and the first unit in a new window after some thirteen
+/// hours, so in each window that is longer.
 ///
 /// Each decision reads the clock once. Windows of a second or more use the coarse reading, except near their ends (see
 /// [`Clock::coarse_now`]), so no unit is counted in a window that is over.
