@@ -1,4 +1,4 @@
-//! `tollgate check-config`: shows every error of a policy file, and probable mistakes.
+//! `tollgate check-config`: reports every error and probable mistake in policy files.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -46,7 +46,7 @@ struct FoundWarning {
 ///
 /// # Errors
 ///
-/// If a file cannot be read, or `--store` is no URL of a store.
+/// If a file cannot be read, or `--store` is not the URL of a store.
 pub fn run(args: &CheckConfigArgs) -> anyhow::Result<(String, bool)> {
     let file = args.files.iter().map(|file| file.display().to_string()).collect::<Vec<_>>().join(", ");
     let url = args.store.as_ref().map(StoreSetup::url_of_flag).transpose()?;
@@ -78,7 +78,7 @@ pub fn run(args: &CheckConfigArgs) -> anyhow::Result<(String, bool)> {
     Ok((text, passes))
 }
 
-/// The problem of an invalid URL of the store in the file.
+/// Returns the problem if the store URL in the file is invalid.
 fn wrong_store_url(config: &Config) -> Option<Problem> {
     let (store, at) = config.store().zip(config.store_url_at())?;
     let error = store.url().parse::<StoreUrl>().err()?;
@@ -113,7 +113,7 @@ fn json(report: &Report) -> String {
     serde_json::to_string(report).unwrap_or_default() + "\n"
 }
 
-/// The report in the format of compilers, so that editors find the places.
+/// Formats the report as compilers do, so that editors can jump to the places.
 fn readable(report: &Report) -> String {
     let Report { file, policies, errors, warnings, .. } = report;
     let mut text = String::new();

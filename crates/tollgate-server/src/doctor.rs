@@ -1,4 +1,4 @@
-//! `tollgate doctor`: says what is wrong with a shared store, and what to do.
+//! `tollgate doctor`: finds what is wrong with a shared store, and says how to fix it.
 
 use std::fmt::Write as _;
 

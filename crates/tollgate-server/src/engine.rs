@@ -1,4 +1,4 @@
-//! The one place that asks the limiter: it measures decisions and logs what is unusual. It knows no wire format.
+//! The only caller of the limiter: measures decisions and logs unusual ones. It knows no wire format.
 
 use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher, Hash};
 use std::sync::Arc;
@@ -32,13 +32,13 @@ pub(crate) struct Engine<S> {
     readiness: Readiness,
 }
 
-/// Keeps the log to one line a window for each quota that denies.
+/// Limits the log to one line per window for each quota that denies.
 ///
-/// Policies come and go, so quotas are told apart by a place that they are hashed to. Two that share one share
-/// their line; there are enough for that to be rare.
+/// Policies come and go, so each quota is hashed to one of these places. Quotas with the same place share a line; there
+/// are enough places to make that rare.
 struct DenialLog(Box<[LogGap]>);
 
-/// Keeps the log to one line a minute for each policy that would deny. They are told apart as quotas are.
+/// Limits the log to one line a minute for each policy that would deny. Policies are hashed to places as quotas are.
 struct TrialDenialLog(Box<[LogGap]>);
 
 const LOGGED_QUOTAS: usize = 4096;
@@ -58,7 +58,7 @@ impl<S: ServedStore> Engine<S> {
         }
     }
 
-    /// How the store is, or was just now.
+    /// Returns the state of the store, at most a moment old.
     pub(crate) async fn store_state(&self) -> StoreState
     where
         S: 'static,
@@ -67,12 +67,12 @@ impl<S: ServedStore> Engine<S> {
         self.readiness.state(async move { limiter.store().state().await }).await
     }
 
-    /// The policies that are live now.
+    /// Returns the live policies.
     pub(crate) fn live(&self) -> Arc<PolicySet> {
         self.limiter.live()
     }
 
-    /// Takes the cost, if every quota that applies has room. By these limits of its caller, if there are any.
+    /// Takes the cost if every matching quota has room. The caller's own limits, if given, replace the policies.
     pub(crate) async fn check(
         &self,
         limits: Option<Policy>,
@@ -83,7 +83,7 @@ impl<S: ServedStore> Engine<S> {
         let attributes = attributes.as_attributes();
         let decision = match limits {
             None => self.limiter.check(attributes, cost).await,
-            // In a box, so that the usual check takes no room for it.
+            // Boxed, so that the usual check does not reserve space for it.
             Some(limits) => Box::pin(self.limiter.check_under(limits, attributes, cost)).await,
         };
         self.note(&decision);
@@ -93,7 +93,7 @@ impl<S: ServedStore> Engine<S> {
         decision
     }
 
-    /// Answers as a check would, and takes nothing. By these limits of its caller, if there are any.
+    /// Answers as a check would, and takes nothing. The caller's own limits, if given, replace the policies.
     pub(crate) async fn peek(
         &self,
         limits: Option<Policy>,
@@ -110,7 +110,7 @@ impl<S: ServedStore> Engine<S> {
         decision
     }
 
-    /// Checks each request for itself. The answers are in the order of the requests; a shared store may take them in
+    /// Checks each request independently. Answers keep the order of the requests; a shared store may process them in
     /// another.
     pub(crate) async fn check_each(
         &self,
@@ -128,7 +128,7 @@ impl<S: ServedStore> Engine<S> {
         decisions
     }
 
-    /// Gives back the cost in these windows.
+    /// Refunds the cost in these windows.
     pub(crate) async fn refund(
         &self,
         attributes: &CallerAttributes<'_>,
@@ -138,7 +138,7 @@ impl<S: ServedStore> Engine<S> {
         self.limiter.refund(attributes.as_attributes(), cost, windows).await
     }
 
-    /// Gives back at most the cost by a receipt.
+    /// Refunds at most the cost by a receipt.
     pub(crate) async fn refund_receipt(
         &self,
         receipt: &mut Receipt,
@@ -147,7 +147,7 @@ impl<S: ServedStore> Engine<S> {
         Ok(self.limiter.refund_receipt(receipt, cost).await?)
     }
 
-    /// Forgets what is used of the quotas that are meant.
+    /// Resets the usage of the selected quotas.
     pub(crate) async fn reset(
         &self,
         attributes: &CallerAttributes<'_>,
@@ -156,7 +156,7 @@ impl<S: ServedStore> Engine<S> {
         self.limiter.reset(attributes.as_attributes(), is_meant).await
     }
 
-    /// Sets what is used of the quotas that are meant in the current window.
+    /// Sets the usage of the selected quotas in the current window.
     pub(crate) async fn set(
         &self,
         attributes: &CallerAttributes<'_>,
@@ -187,12 +187,12 @@ impl<S: ServedStore> Engine<S> {
                     self.note_unmatched(decision);
                 }
                 self.trial_denials.note(decision);
-                // Limits of callers have names of theirs, which are too many for the log.
+                // Callers name their own limits, and those names are too many for the log.
                 if !decision.is_allowed() && !decision.policies().is_of_caller() {
                     self.denials.note(decision);
                 }
             }
-            // Refused is who asked for what cannot be answered: no check at all.
+            // A refused request cannot be answered at all, so it does not count as a check.
             Err(CheckError::Refused(_)) => {}
             Err(error) => {
                 self.metrics.checked(CheckSource::None);
@@ -203,7 +203,7 @@ impl<S: ServedStore> Engine<S> {
         }
     }
 
-    /// Logs that no policy matches a request, if nobody has said that this is meant.
+    /// Logs that no policy matches a request, unless the file allows for that.
     fn note_unmatched(&self, decision: &PolicyDecision) {
         if decision.policies().policies().unmatched().is_none()
             && self.unmatched_logged.passes(SystemClock.now(), Duration::from_secs(60))
@@ -215,10 +215,10 @@ impl<S: ServedStore> Engine<S> {
         }
     }
 
-    /// Logs that the store is full, if a request found it so since this was asked last.
+    /// Logs that the store is full, if a request has found it full since the last call.
     fn note_full(&self) {
         let full = self.limiter.store_full();
-        // Relaxed: it guards no other memory, and the gap lets one line pass whoever comes first.
+        // Relaxed: the flag guards no other memory, and the gap passes one line, whichever thread is first.
         if self.full_noted.swap(full, Ordering::Relaxed) < full
             && self.full_logged.passes(SystemClock.now(), Duration::from_secs(60))
         {
@@ -247,9 +247,9 @@ fn gaps() -> Box<[LogGap]> {
     (0..LOGGED_QUOTAS).map(|_| LogGap::default()).collect()
 }
 
-/// The place that this is hashed to.
+/// Returns the place that this hashes to.
 fn gap_of(gaps: &[LogGap], named: impl Hash) -> Option<&LogGap> {
-    // Without a random key: policies come from the operator, so nobody provokes collisions.
+    // No random key: policies come from the operator, so nobody provokes collisions.
     let hashing = BuildHasherDefault::<DefaultHasher>::default();
     gaps.get(hashing.hash_one(named) as usize % LOGGED_QUOTAS)
 }
@@ -260,7 +260,7 @@ impl DenialLog {
         let Some(logged) = gap_of(&self.0, (denying.quota.policy(), denying.quota.quota())) else { return };
         let start = denying.state.mark().time();
         let length = denying.state.reset_at().since(start);
-        // Windows shorter than a second would fill the log.
+        // Shorter windows would fill the log.
         if logged.passes(start, length.max(Duration::from_secs(1))) {
             let (policy, version) = (denying.policy.name(), decision.version());
             info!(policy, version, quota = %denying.quota.quota(), "first denial in this window");
@@ -271,7 +271,7 @@ impl DenialLog {
 impl TrialDenialLog {
     fn note(&self, decision: &PolicyDecision) {
         let mut trials = decision.trials().peekable();
-        // Usually nothing is tried out, and then the clock is not read.
+        // Usually there are no trials, and the clock is not read.
         if trials.peek().is_none() {
             return;
         }

@@ -1,25 +1,26 @@
-//! The exit statuses of the binary: what commands end with, and what their help and their manual pages list.
+//! The exit statuses of the binary, as commands return them and as help and manual pages list them.
 
 use clap::Command;
 
-/// The answer is yes, or what was asked for was done.
+/// The answer is yes, or the request was carried out.
 pub const SUCCESS: u8 = 0;
-/// The answer is no: denied, not ready, not valid. Or the service cannot run, or the store is in trouble.
+/// The answer is no (denied, not ready, invalid), the service cannot run, or the store is in trouble.
 pub const FAILURE: u8 = 1;
-/// The command line cannot be; the same as clap's own.
+/// The command line is invalid; clap uses the same status.
 pub const USAGE: u8 = 2;
-/// `check` has no answer: its 1 is a denial.
+/// `check` got no answer. Status 1 would mean a denial.
 pub const NO_DECISION: u8 = 3;
-/// As 0, but standard output did not take the answer.
+/// Success, but the answer could not be written to standard output.
 pub const UNWRITTEN: u8 = 4;
-/// A second signal cut the drain short: 128 and the number of SIGINT, as shells report it.
+/// A second signal cut the drain short: 128 plus the number of SIGINT, the convention of shells.
 pub const INTERRUPTED: u8 = 130;
 
 const LOST: (u8, &str) = (UNWRITTEN, "as 0, but standard output did not take the answer");
 const WRONG_ARGUMENTS: (u8, &str) = (USAGE, "the arguments are wrong");
 const PRINTED: &[(u8, &str)] = &[(SUCCESS, "printed"), WRONG_ARGUMENTS, LOST];
 
-/// The exit statuses of the command with this name, and what each means. Those that only have commands below them have none.
+/// Returns the exit statuses of the command with this name, and their meanings. A command that only groups others has
+/// none.
 pub(crate) fn of(name: &str) -> &'static [(u8, &'static str)] {
     match name {
         "tollgate" => &[
@@ -62,7 +63,7 @@ pub(crate) fn of(name: &str) -> &'static [(u8, &'static str)] {
     }
 }
 
-/// The same command, whose help ends with its exit statuses, and so does that of each command below it.
+/// Appends the exit statuses to the help of the command and its subcommands.
 pub(crate) fn listed(command: Command) -> Command {
     let command = command.mut_subcommands(listed);
     let statuses = of(command.get_name());

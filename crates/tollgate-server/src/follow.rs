@@ -1,7 +1,7 @@
-//! Follows files: has them read again when they may have changed, and not while they are half written.
+//! Follows files: has them reloaded when they may have changed, but not while they are half written.
 //!
-//! A file that is written in place is looked at twice, and counts once it has stayed the same in between. What an
-//! administrator or a signal asks for, and what is renamed into place, counts at once.
+//! A file that is written in place is read twice, and counts once both reads agree. A reload by an administrator or a
+//! signal counts at once, and so does a file that was renamed into place.
 
 use std::future::pending;
 use std::pin::Pin;
@@ -13,26 +13,26 @@ use tokio::time::{self, Sleep};
 
 use crate::watch::Watch;
 
-/// What is made of a file, or of files that belong together, and is kept in step with them.
+/// A value that is made from one file, or from several that belong together, and follows their changes.
 pub(crate) trait Followed: Send + Sync + 'static {
-    /// The files as they were at one moment.
+    /// The files as read at one moment.
     type Look: Send + Sync + 'static;
 
-    /// Looks at the files, and takes them as they are unless they may be half written. What comes of it is logged.
+    /// Reads the files and applies them, unless they may be half written. Logs the result.
     ///
-    /// `earlier` is the look before this one, if it called for another, and `is_over` whether the time has passed that
-    /// they had to stay the same.
+    /// `earlier` is the previous look, if it asked for another. `is_over` says whether the files have now been
+    /// unchanged for as long as it asked.
     fn glance(&self, earlier: Option<&Self::Look>, is_over: bool, cause: Cause) -> Glance<Self::Look>;
 }
 
-/// Who wants files to be read again.
+/// What caused files to be read again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Cause {
-    /// Something changed where a file is.
+    /// Something changed in the folder of a file.
     Watch,
-    /// Another file was put in the place of one, whole.
+    /// A whole file was renamed over one of them.
     Rename,
-    /// Nothing is known to have changed, and they have not been looked at for a while.
+    /// No change is known, but the last look was a while ago.
     Interval,
     /// A signal.
     Signal,
@@ -40,32 +40,32 @@ pub(crate) enum Cause {
     Request,
 }
 
-/// What came of a look at files that may be half written.
+/// The result of a look at files that may be half written.
 #[derive(Debug)]
 pub(crate) enum Glance<L> {
-    /// They were read, or are as they were read last.
+    /// The files were applied, or have not changed since they were.
     Settled,
-    /// They are as they were, and have to stay so for longer.
+    /// The files have not changed since the earlier look, but have to stay unchanged for longer.
     Same,
-    /// They are to be looked at again after this time.
+    /// The files have changed; look again after this time.
     Changed(L, Duration),
 }
 
-/// How long files have to stay the same that look whole.
+/// How long files that look complete have to stay unchanged.
 pub(crate) const SECOND_LOOK: Duration = Duration::from_millis(100);
 
-/// How long files have to stay the same of which more may be to come.
+/// How long files that look incomplete have to stay unchanged.
 pub(crate) const SLOW_WRITER: Duration = Duration::from_secs(2);
 
 /// Files that may be half written.
 struct Unsettled<L> {
     look: Arc<L>,
     cause: Cause,
-    /// How much longer they have to stay as they are.
+    /// The rest of the time that they have to stay unchanged.
     rest: Pin<Box<Sleep>>,
 }
 
-/// Has the files read again whenever they have changed, or the signal comes.
+/// Reloads the files whenever they have changed or the signal comes.
 pub(crate) async fn keep_in_step<F: Followed>(followed: Arc<F>, watch: Watch, mut hangup: Signal) {
     let mut unsettled: Option<Unsettled<F::Look>> = None;
     loop {
@@ -84,7 +84,7 @@ pub(crate) async fn keep_in_step<F: Followed>(followed: Arc<F>, watch: Watch, mu
             cause = rest => (cause, true),
         };
         let (followed, earlier) = (Arc::clone(&followed), unsettled.as_ref().map(|it| Arc::clone(&it.look)));
-        // A large file takes a while, in which requests are answered.
+        // Reading a large file takes a while; requests are answered meanwhile.
         let glance = tokio::task::spawn_blocking(move || followed.glance(earlier.as_deref(), is_over, cause));
         match glance.await {
             Ok(Glance::Settled) | Err(_) => unsettled = None,
@@ -97,7 +97,7 @@ pub(crate) async fn keep_in_step<F: Followed>(followed: Arc<F>, watch: Watch, mu
 }
 
 impl Cause {
-    /// Whether nobody asked, and the files may be as they were.
+    /// Whether nobody asked for the read, and the files may be unchanged.
     pub(crate) const fn is_guess(self) -> bool {
         matches!(self, Self::Watch | Self::Rename | Self::Interval)
     }

@@ -1,4 +1,4 @@
-//! Files that are read again while the service runs: what they held when they were read last.
+//! Files that are reloaded while the service runs, with the texts of the last read.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -9,21 +9,21 @@ use tollgate_policy::{ConfigError, Sources};
 use crate::follow::{SECOND_LOOK, SLOW_WRITER};
 use crate::look::{Files, Look};
 
-/// Files that are read together, and the texts that they were read from last, valid or not; none, if one could not be
+/// Files that are read together. They keep the texts of the last read, valid or not, or none if a file could not be
 /// read.
 ///
-/// There is no text in its `Debug`, which may hold secrets.
+/// `Debug` leaves out the texts, which may hold secrets.
 pub(crate) struct FollowedFiles {
     files: Files,
-    /// What messages call them.
+    /// The name of the files in messages.
     name: Box<str>,
     sources: Option<Sources>,
-    /// How long the texts are that are live, and where they lay.
+    /// The length of the live texts, and the paths that they were read from.
     live: (usize, Vec<PathBuf>),
 }
 
 impl FollowedFiles {
-    /// Reads the files for the first time. `parse` is given their texts.
+    /// Reads the files for the first time and passes their texts to `parse`.
     ///
     /// # Errors
     ///
@@ -39,7 +39,7 @@ impl FollowedFiles {
         Ok((followed, content))
     }
 
-    /// The files and folders as they were named.
+    /// The files and folders as the user named them.
     pub(crate) fn paths(&self) -> &[PathBuf] {
         self.files.paths()
     }
@@ -48,29 +48,29 @@ impl FollowedFiles {
         &self.name
     }
 
-    /// The files as they are now.
+    /// Reads the files as they are now.
     pub(crate) fn look(&self) -> Look {
         Look::at(&self.files)
     }
 
-    /// Whether there may be several files: then one that was put in its place whole says nothing of the others.
+    /// Whether there may be several files. Then one file that was renamed into place tells nothing about the others.
     pub(crate) fn are_several(&self) -> bool {
         self.sources.as_ref().is_none_or(|sources| sources.texts().count() > 1)
     }
 
-    /// Whether the files were read with these texts last.
+    /// Whether these are the texts of the last read.
     pub(crate) fn are_known(&self, look: &Look) -> bool {
         self.sources.is_some() && self.sources.as_ref() == look.sources.as_ref().ok()
     }
 
-    /// How long the files have to stay as they are before they count. What may be half of a file that is being written
-    /// in place waits longer: it is shorter than the live one, ends within a line, or is not valid.
+    /// Returns how long the files have to stay unchanged before they count. A file waits longer if it may be half of
+    /// one that is being written: it is shorter than the live one, ends within a line, or is invalid.
     pub(crate) fn rest(&self, look: &Look, is_valid: impl Fn(&Sources) -> bool) -> Duration {
         let (bytes, live) = &self.live;
         let is_whole = |sources: &Sources| {
             sources.bytes() >= *bytes && sources.texts().all(|text| text.ends_with('\n')) && is_valid(sources)
         };
-        // Links that lead elsewhere were changed at once.
+        // A changed link switches at once, so its file is whole.
         let targets = look.targets();
         let is_swapped = look.sources.is_ok()
             && targets.len() == live.len()
@@ -78,12 +78,12 @@ impl FollowedFiles {
         if is_swapped || look.sources.as_ref().is_ok_and(is_whole) { SECOND_LOOK } else { SLOW_WRITER }
     }
 
-    /// What the files say; from now on this is how they were read last.
+    /// Parses the files, and remembers their texts as the last read.
     ///
     /// # Errors
     ///
-    /// If they cannot be read, or are not valid. If one cannot be read, no text is known: when it is back, it is news
-    /// even as it was.
+    /// If a file cannot be read, or is not valid. An unreadable file clears the texts, so that it counts as changed
+    /// when it returns, even with the same text.
     pub(crate) fn read<T>(
         &mut self,
         look: Look,

@@ -1,4 +1,4 @@
-//! The policies that are live, kept in step with their file.
+//! The live policies, kept in step with their files.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,7 +11,7 @@ use crate::look::Look;
 use crate::policy_files::PolicyFiles;
 use crate::reload::{Subject, in_short};
 
-/// The policies of a limiter, and the file that they are from.
+/// The policies of a limiter, and the files that they come from.
 pub(crate) struct LivePolicies<S> {
     limiter: Arc<PolicyLimiter<S>>,
     file: PolicyFiles,
@@ -71,8 +71,8 @@ mod tests {
     use crate::reload::{Reloaded, Reloads};
     use crate::stopwatch::Stopwatch;
 
-    /// A file that was away for a while and came back as it was stayed "not live", because its text was known. And
-    /// where the log was written beside it, each line of its absence was the cause of the next.
+    /// A file that was removed and came back unchanged stayed "not live", because its text was known. And if the log
+    /// was written to the same folder, each line about the missing file caused the next.
     #[test]
     fn a_file_that_is_away_is_told_of_once_and_is_live_again_once_it_is_back() {
         let folder = std::env::temp_dir().join(format!("tollgate-reload-{}", std::process::id()));
@@ -98,7 +98,7 @@ mod tests {
         fs::remove_dir_all(&folder).unwrap();
     }
 
-    /// A look at a file that is still not valid made the policies young again.
+    /// A second look at a file that was still invalid reset the age of the policies.
     #[test]
     fn policies_grow_old_while_their_file_is_not_valid() {
         let folder = std::env::temp_dir().join(format!("tollgate-age-{}", std::process::id()));

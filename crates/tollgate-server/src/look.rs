@@ -1,4 +1,4 @@
-//! One look at files: their texts, and what shows whether they have changed by the next look.
+//! One look at files: their texts, and the stamps that show whether they have changed by the next look.
 
 use std::fs::{self, File};
 use std::io;
@@ -8,33 +8,33 @@ use std::time::SystemTime;
 use rustix::fs::{Mode, OFlags};
 use tollgate_policy::{Config, ConfigError, Sources};
 
-/// Which files are read together.
+/// The files that are read together.
 #[derive(Debug, Clone)]
 pub(crate) enum Files {
-    /// This one.
+    /// One file.
     One(PathBuf),
-    /// Files of policies, and folders of them.
+    /// Policy files, and folders of them.
     Policies(Vec<PathBuf>),
 }
 
-/// What files held, or why one of them cannot be read.
+/// The texts of files, or why one of them cannot be read.
 #[derive(Debug)]
 pub(crate) struct Look {
     pub(crate) sources: Result<Sources, ConfigError>,
-    /// Of those that can be opened.
+    /// One for each file that can be opened.
     stamps: Vec<Stamp>,
 }
 
-/// What shows whether a file was written.
+/// The data that shows whether a file was written.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Stamp {
     modified: SystemTime,
-    /// Where the file lies, with links followed.
+    /// The path of the file, with links resolved.
     target: PathBuf,
 }
 
 impl Files {
-    /// The files and folders as they were named.
+    /// The files and folders as the user named them.
     pub(crate) fn paths(&self) -> &[PathBuf] {
         match self {
             Self::One(path) => std::slice::from_ref(path),
@@ -44,8 +44,7 @@ impl Files {
 }
 
 impl Look {
-    /// Reads the files now. It never waits for somebody who may write one: what is not a regular file, such as a pipe,
-    /// is refused.
+    /// Reads the files now. It never waits for a writer: anything but a regular file, such as a pipe, is refused.
     pub(crate) fn at(files: &Files) -> Self {
         let mut stamps = Vec::new();
         let mut open = |path: &Path| {
@@ -65,19 +64,19 @@ impl Look {
         Self { sources, stamps }
     }
 
-    /// Whether nothing was written between the two looks, as far as anybody can tell.
+    /// Whether nothing was written between the two looks, as far as the stamps show.
     pub(crate) fn is_same(&self, other: &Self) -> bool {
         self.stamps == other.stamps && self.sources.as_ref().ok() == other.sources.as_ref().ok()
     }
 
-    /// Where the files lie, with links followed, if they can be opened.
+    /// Returns the paths of the files that can be opened, with links resolved.
     pub(crate) fn targets(&self) -> Vec<PathBuf> {
         self.stamps.iter().map(|stamp| stamp.target.clone()).collect()
     }
 }
 
-/// Opens the file without waiting for somebody who may write it. The stamp is taken before anything is read: what is
-/// written in between shows in the next look.
+/// Opens the file without waiting for a writer. It takes the stamp before anything is read, so that the next look shows
+/// any write in between.
 pub(crate) fn open(path: &Path) -> io::Result<(File, Stamp)> {
     let open = rustix::fs::open(path, OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC, Mode::empty())?;
     let file = File::from(open);

@@ -1,4 +1,4 @@
-//! What the service wants of a connection: that it ends because the service drains, or that it makes room.
+//! What the service asks of a connection: to end because of a drain, or to make room for others.
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -9,14 +9,14 @@ use tokio::sync::Notify;
 use crate::http::Budget;
 use crate::metrics::OpenConnections;
 
-/// Whether the service drains, which is set once, when the first signal comes. Clones share it.
+/// Whether the service drains, set once by the first signal. Clones share it.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Phase {
     drain: Arc<Drain>,
     crowd: Option<Crowd>,
 }
 
-/// The connections of one listener, how many of them are many, and the memory that all of them share.
+/// The connections of one listener, the number that counts as crowded, and the memory that all connections share.
 #[derive(Debug, Clone)]
 struct Crowd {
     open: OpenConnections,
@@ -24,20 +24,20 @@ struct Crowd {
     budget: Budget,
 }
 
-/// What is wanted of connections.
+/// What the service asks of connections.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Pressure {
     /// Nothing.
     None,
-    /// Those that are idle are to make room for others.
+    /// Idle connections should make room for others.
     Crowd,
-    /// All are to end.
+    /// All connections should end.
     Drain,
 }
 
 #[derive(Debug, Default)]
 struct Drain {
-    /// Whether load balancers are to send nothing more, because the drain comes.
+    /// Whether load balancers should stop sending requests, because a drain is coming.
     leaving: AtomicBool,
     draining: AtomicBool,
     changed: Notify,
@@ -50,9 +50,9 @@ impl Crowd {
 }
 
 impl Phase {
-    /// The phase as the connections of one listener see it, of which there may be so many.
+    /// Returns the phase for the connections of one listener, which allows at most `max_connections`.
     pub(crate) fn of_listener(&self, open: OpenConnections, max_connections: u32, budget: Budget) -> Self {
-        // The last sixteenth is kept free of those who only hold a place.
+        // The last sixteenth is reserved for active clients.
         let many = max_connections - max_connections / 16;
         Self { drain: Arc::clone(&self.drain), crowd: Some(Crowd { open, many, budget }) }
     }
@@ -67,17 +67,17 @@ impl Phase {
     }
 
     pub(crate) fn is_draining(&self) -> bool {
-        // Relaxed, here and below: the flag guards no other memory, and a connection that sees it a moment
-        // later only answers one request more.
+        // Relaxed, here and below: the flag guards no other memory, and a connection that sees it late only answers one
+        // more request.
         self.drain.draining.load(Ordering::Relaxed)
     }
 
-    /// Whether the service drains, or will soon.
+    /// Whether the service drains, or soon will.
     pub(crate) fn is_leaving(&self) -> bool {
         self.drain.leaving.load(Ordering::Relaxed) || self.is_draining()
     }
 
-    /// Tells load balancers that the drain comes.
+    /// Tells load balancers that a drain is coming.
     pub(crate) fn leave(&self) {
         self.drain.leaving.store(true, Ordering::Relaxed);
     }
@@ -90,7 +90,7 @@ impl Phase {
     /// Waits until the service drains.
     pub(crate) async fn draining(&self) {
         let mut changed = pin!(self.drain.changed.notified());
-        // Listening before looking: a change between the two is not missed.
+        // Subscribed before the check, so that a change in between is not missed.
         changed.as_mut().enable();
         if !self.is_draining() {
             changed.await;

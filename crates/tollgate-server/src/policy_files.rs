@@ -1,4 +1,4 @@
-//! The files of policies: what they say, and what has to hold for them beyond that.
+//! The policy files, and the checks that the service adds to those of their format.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -11,22 +11,22 @@ use crate::fit::{StoreFit, StoreFlags};
 use crate::followed_files::FollowedFiles;
 use crate::look::{Files, Look};
 
-/// The files of policies that are read together.
+/// Policy files that are read together.
 #[derive(Debug)]
 pub(crate) struct PolicyFiles {
     files: FollowedFiles,
-    /// What messages call each of them.
+    /// The name of each file in messages.
     names: Box<[Box<str>]>,
-    /// Of what the log has warned.
+    /// Warnings that were logged already.
     warned: Box<[Warning]>,
-    /// The store that the service was started with.
+    /// The store that the service started with.
     store: Option<StoreSettings>,
-    /// Which policies it can count: all have to be among them.
+    /// The policies that the store can count. The files may hold no others.
     fit: StoreFit,
 }
 
 impl PolicyFiles {
-    /// Reads the files for the first time. Flags override what they say of their store.
+    /// Reads the files for the first time. Flags override the store in the files.
     ///
     /// # Errors
     ///
@@ -40,7 +40,7 @@ impl PolicyFiles {
         Ok((Self { files, names, warned: [].into(), store, fit }, config))
     }
 
-    /// The layout of the store's keys, if it is not our own.
+    /// Returns the layout of the store's keys, unless it is Tollgate's own.
     pub(crate) fn layout(&self) -> Option<&KeyLayout> {
         self.fit.layout()
     }
@@ -53,12 +53,12 @@ impl PolicyFiles {
         self.files.name()
     }
 
-    /// How long the files have to stay as they are before they count.
+    /// Returns how long the files have to stay unchanged before they count.
     pub(crate) fn rest(&self, look: &Look) -> Duration {
         self.files.rest(look, |sources| parse(sources, &self.fit).is_ok())
     }
 
-    /// What the files say; from now on this is how they were read last.
+    /// Parses the files, and remembers their texts as the last read.
     ///
     /// # Errors
     ///
@@ -69,7 +69,7 @@ impl PolicyFiles {
         Ok(config)
     }
 
-    /// Logs what is probably a mistake and was not one before, wherever it stood.
+    /// Logs probable mistakes that were not there before. A mistake that only moved is not new.
     pub(crate) fn log_warnings(&mut self, warnings: &[Warning]) {
         let is_same =
             |one: &Warning, other: &Warning| (one.policy(), one.kind()) == (other.policy(), other.kind());
@@ -82,7 +82,7 @@ impl PolicyFiles {
         self.warned = warnings.into();
     }
 
-    /// Whether they name another store than the one in use.
+    /// Whether the files name another store than the one in use.
     pub(crate) fn has_another_store(&self, config: &Config) -> bool {
         self.store.as_ref() != config.store()
     }

@@ -1,16 +1,16 @@
 //! Receipts as callers hold them: opaque, sealed with a secret of the service, and bounded in length.
 //!
-//! A receipt names counters, and the store finds a counter by its key, which often is a person or a secret. So the whole
-//! of it is encrypted, which also proves where it is from. A digest of the key would not do: whoever can guess a user's
-//! name could confirm it, and layouts of other systems need the key itself.
+//! A receipt names counters, and the store finds a counter by its key, which is often a person or a secret. So the
+//! whole receipt is encrypted, which also proves its origin. A digest of the key would not do: anybody could confirm a
+//! guessed user name, and layouts of other systems need the key itself.
 //!
 //! ```text
 //! base64url( version 1 │ salt 16 │ ChaCha20-Poly1305( items ) │ tag 16 )
 //! ```
 //!
-//! Each receipt has a key of its own, HMAC-SHA-256 of its salt under the secret, so it needs no nonce and any number of
-//! receipts can be sealed with one secret. Opening takes the same time whatever part of a receipt is wrong, and says the
-//! same.
+//! Each receipt has its own encryption key: HMAC-SHA-256 of its salt under the secret. So it needs no nonce, and one
+//! secret can seal any number of receipts. Opening takes the same time and gives the same error, whatever part of a
+//! receipt is wrong.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -24,26 +24,26 @@ use ring::rand::{SecureRandom, SystemRandom};
 use thiserror::Error;
 use tollgate::{Key, Mark, PolicyQuota, Receipt, ReceiptItem, Timestamp};
 
-/// Seals receipts and opens them again.
+/// Seals and opens receipts.
 pub(crate) struct Receipts {
-    /// From a file; without one, made when it is needed first.
+    /// From a file; otherwise created on first use.
     secret: OnceLock<hmac::Key>,
     random: SystemRandom,
 }
 
-/// A text that is no receipt of this service, or was sealed with another secret.
+/// The text is not a receipt of this service, or was sealed with another secret.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 #[error("this is not a receipt of this service, or its secret has changed since")]
 pub(crate) struct NotAReceipt;
 
-/// Why there is no secret. The fault of whoever named its file.
+/// Why there is no secret. Whoever configured the file can fix it.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum ReceiptSecretError {
     /// The file cannot be read.
     #[error("cannot be read")]
     File(#[from] std::io::Error),
-    /// What the file holds could be guessed.
+    /// The secret is short enough to guess.
     #[error("has less than {} bytes; `openssl rand -base64 32` makes a secret", Receipts::LEAST_SECRET)]
     Short,
 }
@@ -52,12 +52,12 @@ const VERSION: u8 = 1;
 const SALT: usize = 16;
 
 impl Receipts {
-    /// Characters of a receipt, at most.
+    /// Most characters of a receipt.
     pub(crate) const MAX: usize = 8 * 1024;
 
     const LEAST_SECRET: usize = 32;
 
-    /// Sealed with the secret that a file holds, without white space around it.
+    /// Uses the secret in a file, without surrounding white space.
     ///
     /// # Errors
     ///
@@ -71,7 +71,7 @@ impl Receipts {
         Ok(Self::with_secret(secret))
     }
 
-    /// Sealed with a secret of this process.
+    /// Uses a secret of this process.
     pub(crate) fn of_process() -> Self {
         Self { secret: OnceLock::new(), random: SystemRandom::new() }
     }
@@ -80,8 +80,8 @@ impl Receipts {
         Self { secret: hmac::Key::new(hmac::HMAC_SHA256, secret).into(), random: SystemRandom::new() }
     }
 
-    /// The receipt for a caller to keep; `None` if it holds nothing, would be longer than [`MAX`](Self::MAX), or the system
-    /// has no random numbers.
+    /// Seals a receipt for the caller. Returns `None` if the receipt is empty, would be longer than [`MAX`](Self::MAX),
+    /// or the system has no random numbers.
     pub(crate) fn seal(&self, receipt: &Receipt) -> Option<String> {
         if receipt.is_empty() {
             return None;
@@ -96,11 +96,11 @@ impl Receipts {
         (text.len() <= Self::MAX).then_some(text)
     }
 
-    /// The receipt that was sealed as this.
+    /// Opens a sealed receipt.
     ///
     /// # Errors
     ///
-    /// If it is none.
+    /// If the text is not a receipt of this service.
     pub(crate) fn open(&self, text: &str) -> Result<Receipt, NotAReceipt> {
         if text.len() > Self::MAX {
             return Err(NotAReceipt);
@@ -128,17 +128,17 @@ impl Receipts {
             return Some(secret);
         }
         let made = hmac::Key::generate(hmac::HMAC_SHA256, &self.random).ok()?;
-        // Of two threads that make one, both use the first.
+        // If two threads create a secret, both use the first.
         Some(self.secret.get_or_init(|| made))
     }
 }
 
-/// A key seals one receipt alone.
+/// A constant, because each key seals a single receipt.
 fn nonce() -> Nonce {
     Nonce::assume_unique_for_key([0; 12])
 }
 
-/// The items: each with policy, quota, units, mark, and key. An item whose key is that of the one before has none.
+/// Encodes the items: policy, quota, units, mark, and key. An item with the same key as the previous one leaves it out.
 fn written(receipt: &Receipt) -> Option<Vec<u8>> {
     let mut bytes = Vec::new();
     let mut previous: Option<&Key<'_>> = None;
@@ -194,7 +194,7 @@ fn take<'a, const N: usize>(bytes: &mut &'a [u8]) -> Option<&'a [u8; N]> {
     Some(taken)
 }
 
-/// Without the secret.
+/// Leaves out the secret.
 impl fmt::Debug for Receipts {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Receipts").finish_non_exhaustive()

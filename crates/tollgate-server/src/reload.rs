@@ -1,4 +1,4 @@
-//! Reading a file again while the service runs: all of it is valid and becomes live at once, or nothing changes.
+//! Reloads a file while the service runs: either all of it is valid and becomes live at once, or nothing changes.
 
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -16,53 +16,53 @@ use crate::look::Look;
 use crate::stopwatch::Stopwatch;
 use crate::with_sources::WithSources;
 
-/// What is live, and the file that says it.
+/// Something live, and the file that defines it.
 pub(crate) trait Subject: Send + 'static {
-    /// What it is, as in "policies are replaced".
+    /// Its name in messages, such as "policies are replaced".
     const NAME: &'static str;
 
-    /// What a valid file says.
+    /// The content of a valid file.
     type Content;
 
     fn files(&self) -> &FollowedFiles;
 
-    /// How long the file has to stay as it is before it counts; see [`FollowedFiles::rest`].
+    /// Returns how long the file has to stay unchanged before it counts; see [`FollowedFiles::rest`].
     fn rest(&self, look: &Look) -> Duration;
 
-    /// What the file says; see [`FollowedFiles::read`].
+    /// Parses the file; see [`FollowedFiles::read`].
     ///
     /// # Errors
     ///
     /// If it cannot be read, or is not valid.
     fn read(&mut self, look: Look) -> Result<Self::Content, ConfigError>;
 
-    /// Makes it live. Returns what has changed, for the log; `None` if nothing has.
+    /// Makes the content live. Returns the changes for the log; `None` if there are none.
     fn make_live(&mut self, content: Self::Content) -> Option<String>;
 
-    /// The version that is live, counted from 1.
+    /// Returns the live version, counted from 1.
     fn version(&self) -> u64;
 }
 
-/// Keeps what is live in step with its file.
+/// Keeps a subject in step with its file.
 pub(crate) struct Reloads<T> {
-    /// Held for a whole reload, so that one follows the other.
+    /// Held for a whole reload, so that reloads never overlap.
     subject: Mutex<T>,
     state: Arc<ReloadState>,
 }
 
-/// What has come of reloads so far.
+/// The outcomes of reloads so far.
 #[derive(Debug)]
 pub(crate) struct ReloadState {
-    /// When the file last matched what is live.
+    /// Runs since the file last matched the live content.
     in_step: Mutex<Stopwatch>,
     replaced: AtomicU64,
     unchanged: AtomicU64,
     failed: AtomicU64,
-    /// Why the file as it was read last did not become live.
+    /// Why the last version of the file did not become live.
     failure: Mutex<Option<Arc<Failure>>>,
 }
 
-/// A file that did not become live.
+/// Why a file did not become live.
 #[derive(Debug)]
 pub(crate) struct Failure {
     error: ConfigError,
@@ -72,13 +72,13 @@ pub(crate) struct Failure {
 /// The result of a reload.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Reloaded {
-    /// Something else is live now, under this version.
+    /// New content is live, under this version.
     Replaced(u64),
-    /// The file means what is live, under this version.
+    /// The file matches the live content, which has this version.
     Unchanged(u64),
 }
 
-/// Why nothing changed.
+/// Why the reload failed.
 #[derive(Debug, Clone, Error)]
 #[error("{0}")]
 pub(crate) struct ReloadError(Arc<Failure>);
@@ -92,12 +92,12 @@ impl<T: Subject> Reloads<T> {
         &self.state
     }
 
-    /// Reads the file again and makes it live, if it is valid and says something else than before. It is read and
-    /// compiled on this thread, which takes longer the more it says.
+    /// Reads the file again and makes it live, if it is valid and has changed. It reads and compiles on this thread;
+    /// long files take longer.
     ///
     /// # Errors
     ///
-    /// If it cannot be read or is not valid. Nothing has changed then, and the log has every problem.
+    /// If the file cannot be read or is not valid. Nothing has changed then, and the log has every problem.
     pub(crate) fn reload(&self, cause: Cause) -> Result<Reloaded, ReloadError> {
         let mut subject = lock(&self.subject);
         let look = subject.files().look();
@@ -106,7 +106,7 @@ impl<T: Subject> Reloads<T> {
 
     fn take(&self, subject: &mut T, look: Look, cause: Cause) -> Result<Reloaded, ReloadError> {
         if cause.is_guess() && subject.files().are_known(&look) {
-            // Something else changed in the folder.
+            // The event was about another file in the folder.
             self.state.found_in_step();
             return Ok(Reloaded::Unchanged(subject.version()));
         }
@@ -137,8 +137,8 @@ impl<T: Subject> Reloads<T> {
 
     fn fail(&self, subject: &T, error: ConfigError, cause: Cause) -> ReloadError {
         let failure = Arc::new(Failure { error, since: SystemClock.now() });
-        // The watch comes for whatever happens in the folder, and the log may be written there: a file that is away
-        // is told of once, or each line would be the cause of the next.
+        // The watch reports every event in the folder, and the log may be written there. So an unreadable file is
+        // logged once; otherwise each line would cause the next.
         let is_same = |told: &Arc<Failure>| told.to_string() == failure.to_string();
         if cause.is_guess()
             && let Some(told) = self.state.failure().filter(is_same)
@@ -147,7 +147,7 @@ impl<T: Subject> Reloads<T> {
         }
         let (file, version) = (subject.files().name(), subject.version());
         error!(file, cause = cause.name(), version, "{} stay as they are\n{failure}", T::NAME);
-        // Before it is counted: whoever sees the count finds the failure.
+        // Stored before it is counted, so that a reader of the count finds the failure.
         *lock(&self.state.failure) = Some(Arc::clone(&failure));
         self.state.failed.fetch_add(1, Ordering::Relaxed);
         ReloadError(failure)
@@ -163,7 +163,7 @@ impl<T: Subject> Followed for Reloads<T> {
         let is_same = earlier.is_some_and(|earlier| earlier.is_same(&look));
         let is_doubtful = cause.is_doubtful() || cause == Cause::Rename && subject.files().are_several();
         if !is_doubtful || subject.files().are_known(&look) || is_same && is_over {
-            // What came of it is in the log.
+            // The result is already in the log.
             let _ = self.take(&mut subject, look, cause);
             return Glance::Settled;
         }
@@ -176,32 +176,32 @@ impl<T: Subject> Followed for Reloads<T> {
 }
 
 impl ReloadState {
-    /// Of a file that has just become live.
+    /// Creates the state of a file that has just become live.
     fn new() -> Self {
         let (replaced, unchanged, failed) = Default::default();
         let in_step = Mutex::new(Stopwatch::start());
         Self { in_step, replaced, unchanged, failed, failure: Mutex::default() }
     }
 
-    /// The file has been read. Unless it was not valid then, it means what is live.
+    /// Notes that the file was read unchanged. Unless it was invalid, it matches the live content.
     fn found_in_step(&self) {
         if self.failure().is_none() {
             *lock(&self.in_step) = Stopwatch::start();
         }
     }
 
-    /// Time since the file last matched what is live: half a minute at most, unless it cannot be read or is
-    /// not valid.
+    /// Returns the time since the file last matched the live content: at most half a minute, unless the file cannot be
+    /// read or is not valid.
     pub(crate) fn age(&self) -> Duration {
         lock(&self.in_step).elapsed()
     }
 
-    /// Why the file as it was read last is not live, if it is not.
+    /// Returns why the last version of the file is not live, if so.
     pub(crate) fn failure(&self) -> Option<Arc<Failure>> {
         lock(&self.failure).clone()
     }
 
-    /// How many reloads came to what.
+    /// Returns the number of reloads by outcome.
     pub(crate) fn counts(&self) -> [(&'static str, u64); 3] {
         let count = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         [
@@ -212,14 +212,14 @@ impl ReloadState {
     }
 }
 
-/// Every problem of the file; or that it cannot be read, and why.
+/// Prints every problem of the file, or why it cannot be read.
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         WithSources(&self.error).fmt(f)
     }
 }
 
-/// The first of these, and how many more there are: a log line is no place for thousands.
+/// Returns the first of these, and the number of others: a log line has no room for thousands.
 pub(crate) fn in_short(all: impl Iterator<Item = String>, separator: &str) -> String {
     const SHOWN: usize = 20;
     let all: Vec<String> = all.collect();
@@ -228,7 +228,7 @@ pub(crate) fn in_short(all: impl Iterator<Item = String>, separator: &str) -> St
     if more.is_empty() { text } else { format!("{text}{separator}and {} more", more.len()) }
 }
 
-/// Nothing that is done under these locks leaves half of it undone.
+/// Nothing under these locks leaves a half-made change.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

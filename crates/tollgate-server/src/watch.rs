@@ -1,8 +1,8 @@
 //! Notices when files may have changed.
 //!
-//! It watches the folders of files and not the files: editors put a new file in the place of the old one, and Kubernetes swaps
-//! a symbolic link beside it. What events do not tell of (a folder over the network, links into other folders) is found
-//! by looking again every half minute. Whether anything has changed is for the reader to find out.
+//! It watches the folders of files, not the files: editors replace a file with a new one, and Kubernetes swaps a
+//! symbolic link in the folder. Some changes cause no event (network folders, links into other folders); a regular look
+//! every half minute finds them. The reader finds out whether anything has changed.
 
 use std::ffi::OsString;
 use std::fmt;
@@ -20,32 +20,32 @@ use tracing::warn;
 
 use crate::follow::Cause;
 
-/// How long nothing has to happen: a change is several events, and the last of them completes it.
+/// How long it has to be quiet: a change is several events, and the last one completes it.
 const QUIET: Duration = Duration::from_millis(100);
 
-/// After this long a folder in which something happens all the time is looked at all the same.
+/// After this time, even a folder with constant events is read.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// How often the files are looked at whatever is told of them.
+/// How often the files are read without any event.
 const INTERVAL: Duration = Duration::from_secs(30);
 
 /// See the [module](self).
 pub(crate) struct Watch {
     seen: Arc<Seen>,
-    /// Ends with this value; none where the system has no watch to give.
+    /// Kept alive by this value; `None` if the system cannot watch.
     _watcher: Option<RecommendedWatcher>,
 }
 
-/// What the system has told of since it was asked last.
+/// The events since the last call.
 #[derive(Default)]
 struct Seen {
     happened: Notify,
-    /// Whether the last that happened to one of them was that a file was renamed to its name.
+    /// Whether the last event of a file was a rename to its name.
     renamed: AtomicBool,
 }
 
 impl Watch {
-    /// From now on, changes are noticed.
+    /// Starts to watch these files.
     pub(crate) fn start<P: AsRef<Path> + fmt::Debug>(files: &[P]) -> Self {
         let seen = Arc::new(Seen::default());
         let watcher = watcher(files.iter().map(AsRef::as_ref), Arc::clone(&seen));
@@ -55,27 +55,27 @@ impl Watch {
         Self { seen, _watcher: watcher.ok() }
     }
 
-    /// Waits until a file may have changed, and what was happening is over. Says whether another file was put in its
-    /// place, something else happened, or it is only time to look.
+    /// Waits until a file may have changed and events have stopped. Returns whether a file was replaced, something else
+    /// happened, or the interval is over.
     pub(crate) async fn changed(&self) -> Cause {
         let Seen { happened, renamed } = &*self.seen;
         if time::timeout(INTERVAL, happened.notified()).await.is_err() {
             return Cause::Interval;
         }
         let quiet = async { while time::timeout(QUIET, happened.notified()).await.is_ok() {} };
-        // Whether it became quiet or not, it is time to look.
+        // Quiet or out of patience, it is time to read.
         let _ = time::timeout(PATIENCE, quiet).await;
-        // Relaxed: the notification orders it, and a rename that comes later is notified of again.
+        // Relaxed: the notification orders it, and a later rename notifies again.
         if renamed.swap(false, Ordering::Relaxed) { Cause::Rename } else { Cause::Watch }
     }
 }
 
-/// Watches these files, and folders whose files of policies are read.
+/// Watches these files, and the policy files in these folders.
 fn watcher<'a>(paths: impl Iterator<Item = &'a Path>, seen: Arc<Seen>) -> notify::Result<RecommendedWatcher> {
     let (mut folders, files): (Vec<PathBuf>, Vec<PathBuf>) =
         paths.map(Path::to_path_buf).partition(|path| path.is_dir());
     let has_folders = !folders.is_empty();
-    // Where a file is a link, what is written is its target.
+    // Writes to a linked file happen at its target.
     let targets: Vec<PathBuf> = files.iter().filter_map(|file| file.canonicalize().ok()).collect();
     let names: Vec<OsString> =
         files.iter().chain(&targets).filter_map(|file| Some(file.file_name()?.to_os_string())).collect();
@@ -87,7 +87,7 @@ fn watcher<'a>(paths: impl Iterator<Item = &'a Path>, seen: Arc<Seen>) -> notify
         };
         if is_change(event.kind) {
             if event.paths.last().is_some_and(is_read) {
-                // A file that is written after it was renamed may be half written.
+                // A file that was written after its rename may be half written.
                 seen.renamed.store(is_rename(event.kind), Ordering::Relaxed);
             }
             seen.happened.notify_one();
@@ -107,12 +107,12 @@ fn folder(file: &Path) -> &Path {
     }
 }
 
-/// Whether a file has got a name, and the event's last path is that.
+/// Whether a file was renamed, with its new name as the last path of the event.
 fn is_rename(kind: EventKind) -> bool {
     matches!(kind, EventKind::Modify(ModifyKind::Name(RenameMode::To | RenameMode::Both)))
 }
 
-/// Only reading changes nothing: the service does it itself.
+/// Ignores reads, which the service causes itself.
 fn is_change(kind: EventKind) -> bool {
     match kind {
         EventKind::Access(kind) => kind == AccessKind::Close(AccessMode::Write),

@@ -1,8 +1,8 @@
 //! Ends connections that hold a place and do nothing: slow heads, unread answers, long silence, and idleness during a
 //! drain.
 //!
-//! hyper's own timer for heads counts an idle connection as a slow head and costs a timer for each request. Here
-//! a connection notes what happens to it and is looked at once a [`TICK`], the first time after one tick to two.
+//! hyper's own timer for heads takes an idle connection for a slow head, and costs a timer for each request. Here a
+//! connection records its own events, and the watchdog looks once a [`TICK`], for the first time after one tick to two.
 
 use std::io;
 use std::pin::{Pin, pin};
@@ -16,55 +16,55 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use crate::metrics::Cut;
 use crate::phase::{Phase, Pressure};
 
-/// How often a connection is looked at. The limits below are counted in it, so they hold to one tick.
+/// How often the watchdog looks at a connection. The limits below count ticks, so they are exact to one tick.
 const TICK: Duration = Duration::from_secs(1);
 
-/// A request's head must be whole this long after its first byte, and the first one this long after the
+/// A head must be complete this long after its first byte. The first head must be complete this long after the
 /// connection was accepted.
 const HEAD_TICKS: u32 = 5;
 
-/// Longer than the usual pools of clients keep a connection, so that it is seldom the server who closes it.
+/// Longer than the usual client pools keep a connection, so that the server rarely closes it first.
 const IDLE_TICKS: u32 = 120;
 
-/// Where room is wanted, a client that leaves an answer unread for so long makes it.
+/// How long a client may leave an answer unread while room is wanted.
 const STALLED_TICKS: u32 = 10;
 
-/// Where nearly all connections are taken, one that is idle so long makes room for another.
+/// How long a connection may be idle while nearly all connections are taken.
 const CROWDED_TICKS: u32 = 2;
 
-/// What has happened on a connection. Clones share it.
+/// The events of a connection. Clones share them.
 ///
-/// Every access is relaxed: the figures guard no other memory, and a look that comes between two of them only sees a
-/// connection as it was a moment before.
+/// Every access is relaxed: the figures guard no other memory, and a look between two of them only sees a slightly
+/// older state.
 #[derive(Clone, Default)]
 pub(crate) struct Activity(Arc<Happened>);
 
 #[derive(Default)]
 struct Happened {
     begun: AtomicU32,
-    /// Requests that are not answered yet, in two generations.
+    /// Requests without an answer, in two generations.
     pending: [AtomicU32; 2],
-    /// The generation of the requests that begin now. The other one only gets smaller, and when it is empty they change
-    /// places: if it is not empty for long, a request has been waiting for as long, whatever else begins and ends.
+    /// The generation of new requests. The other one only shrinks, and when it is empty they change places. If it stays
+    /// non-empty, one request has been waiting all that time, whatever else begins and ends.
     young: AtomicUsize,
-    /// Bytes came since the last request began or was answered: in HTTP/1, a piece of the next head.
+    /// Bytes came since a request last began or was answered: in HTTP/1, a piece of the next head.
     bytes: AtomicBool,
     interleaved: AtomicBool,
-    /// How often bytes began and ceased to wait until the client takes some. Odd while they wait.
+    /// How often bytes started and stopped waiting for the client to read. Odd while they wait.
     writes: AtomicU32,
 }
 
-/// How requests follow each other on a connection.
+/// The order of requests on a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Order {
-    /// The next begins when the one before is answered, or waits for it. Between requests nothing is sent.
+    /// The next request begins after the answer to the previous one, or waits for it. Nothing is sent between requests.
     OneByOne,
     /// Several at once. The protocol announces the end of the connection, and sends bytes of its own.
     Interleaved,
 }
 
 impl Activity {
-    /// Notes a request whose head is whole; it is being answered until the guard is dropped.
+    /// Notes a request with a complete head. It is in flight until the guard is dropped.
     pub(crate) fn begin(&self, order: Order) -> Answering {
         let Happened { begun, pending, young, bytes, interleaved, .. } = &*self.0;
         begun.fetch_add(1, Ordering::Relaxed);
@@ -77,12 +77,12 @@ impl Activity {
         Answering { activity: self.clone(), generation }
     }
 
-    /// How many requests are not answered yet.
+    /// Returns the number of requests without an answer.
     pub(crate) fn pending(&self) -> u32 {
         self.0.pending.iter().map(|pending| pending.load(Ordering::Relaxed)).sum()
     }
 
-    /// Whether every request of the older generation is answered. Then the younger one is the older one from now on.
+    /// Whether the older generation is fully answered. If so, the generations change places.
     fn turns(&self) -> bool {
         let Happened { pending, young, .. } = &*self.0;
         let old = 1 - young.load(Ordering::Relaxed);
@@ -97,7 +97,7 @@ impl Activity {
         self.0.bytes.store(true, Ordering::Relaxed);
     }
 
-    /// Notes whether bytes have to wait until the client takes some.
+    /// Notes whether bytes are waiting for the client to read.
     fn write_waits(&self, waits: bool) {
         let writes = &self.0.writes;
         if is_odd(writes.load(Ordering::Relaxed)) != waits {
@@ -106,7 +106,7 @@ impl Activity {
     }
 }
 
-/// A request that is being answered.
+/// A request in flight.
 pub(crate) struct Answering {
     activity: Activity,
     generation: usize,
@@ -124,18 +124,17 @@ const fn is_odd(number: u32) -> bool {
     number % 2 == 1
 }
 
-/// What is to become of a connection.
+/// The fate of a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Judgement {
     Keep,
-    /// Let it finish what it has begun, and take no further request.
+    /// Let it finish its requests, and take no further one.
     Close,
-    /// Drop it as it is.
+    /// Drop it now.
     Cut(Cut),
 }
 
-/// Drives a connection to its end, or until it is cut. `close` has it finish what it has begun and take no further
-/// request.
+/// Drives a connection until it ends or is cut. `close` lets it finish its requests and take no further one.
 pub(crate) async fn watch<C: Future>(
     connection: C,
     close: impl Fn(Pin<&mut C>),
@@ -143,7 +142,7 @@ pub(crate) async fn watch<C: Future>(
     phase: &Phase,
 ) -> Result<C::Output, Cut> {
     let mut connection = pin!(connection);
-    // Clients that come together are looked at apart, or all of them at once would hold up the others once a tick.
+    // Spread out, because looking at all clients that connected together would hold up the others once a tick.
     let mut tick = pin!(tokio::time::sleep(TICK + TICK.mul_f64(fastrand::f64())));
     let mut watchdog = Watchdog::default();
     loop {
@@ -167,13 +166,13 @@ struct Watchdog {
     begun: u32,
     pending: u32,
     writes: u32,
-    /// Ticks with the same request, or more than one, that is not answered.
+    /// Ticks during which the same request, or several, had no answer.
     unanswered: u32,
-    /// Ticks with bytes that the client does not take.
+    /// Ticks during which bytes waited for the client to read.
     unwritten: u32,
     /// Ticks without a new request.
     quiet: u32,
-    /// Ticks with a piece of a head.
+    /// Ticks with an incomplete head.
     head: u32,
 }
 
@@ -183,22 +182,22 @@ impl Watchdog {
         let begun = happened.begun.load(Ordering::Relaxed);
         let interleaved = happened.interleaved.load(Ordering::Relaxed);
         if pressure == Pressure::Drain && interleaved {
-            // At once, however busy it is: the protocol announces the end and still answers what comes before it, and
-            // no answer can say that there is to be no further request.
+            // At once, even on a busy connection: the protocol announces the end and still answers earlier requests,
+            // while no answer can announce that it is the last.
             return Judgement::Close;
         }
         if self.is_stalled(activity, pressure) {
             return Judgement::Cut(Cut::Stalled);
         }
         let pending = activity.pending();
-        // During a drain it is told to close even so: its answers may not have said that there is to be no other request.
+        // A drain closes it even so: its answers may not have announced the end of the connection.
         let is_busy = pending > 0 || (is_odd(self.writes) && pressure != Pressure::Drain);
         if is_busy || (begun, pending) != (self.begun, self.pending) {
             *self = Self { begun, pending, quiet: 0, head: 0, ..*self };
             return Judgement::Keep;
         }
         self.quiet += 1;
-        // Bytes without a request are usual then: pings, settings, windows.
+        // Between interleaved requests, bytes are normal: pings, settings, windows.
         let in_head = happened.bytes.load(Ordering::Relaxed) && !interleaved;
         self.head = if in_head || begun == 0 { self.head + 1 } else { 0 };
         let is_unwanted = match pressure {
@@ -217,7 +216,7 @@ impl Watchdog {
         }
     }
 
-    /// Whether the client has left an answer unread for too long, whatever else it asks and reads.
+    /// Whether the client has left an answer unread for too long, whatever else it sends and reads.
     fn is_stalled(&mut self, activity: &Activity, pressure: Pressure) -> bool {
         let writes = activity.0.writes.load(Ordering::Relaxed);
         let goes_on = is_odd(writes) && writes == self.writes;
@@ -230,7 +229,7 @@ impl Watchdog {
     }
 }
 
-/// A connection's bytes: notes when they come, and when they cannot go.
+/// The bytes of a connection: notes when they come, and when they are blocked.
 pub(crate) struct Watched<I> {
     io: I,
     activity: Activity,
@@ -253,7 +252,8 @@ impl<I: AsyncRead + Unpin> AsyncRead for Watched<I> {
             self.activity.bytes_came();
         }
         match read {
-            // Many clients end TLS without a word. HTTP itself tells whether a request is whole (RFC 9112, section 9.8).
+            // Many clients end TLS without a close alert. HTTP itself tells whether a request is complete (RFC 9112,
+            // section 9.8).
             Poll::Ready(Err(error)) if error.kind() == io::ErrorKind::UnexpectedEof => Poll::Ready(Ok(())),
             read => read,
         }
@@ -273,7 +273,7 @@ impl<I: AsyncWrite + Unpin> AsyncWrite for Watched<I> {
         written
     }
 
-    /// Called when everything is written, so it ends a wait: bytes that only trickle out do not.
+    /// Called once everything is written, so it ends a wait; a trickle of bytes does not.
     fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         let flushed = Pin::new(&mut self.io).poll_flush(context);
         self.activity.write_waits(flushed.is_pending());
@@ -398,7 +398,7 @@ mod tests {
         assert_eq!(crowd(&mut watchdog), Judgement::Cut(Cut::Stalled));
     }
 
-    /// One request a second that was answered at once kept the connection, with all answers that were not read.
+    /// A request each second that was answered at once kept the connection, with all its unread answers.
     #[test]
     fn other_requests_give_an_unread_answer_no_more_time() {
         let (activity, mut watchdog) = (Activity::default(), Watchdog::default());
@@ -416,7 +416,7 @@ mod tests {
         let (activity, mut watchdog) = (Activity::default(), Watchdog::default());
         let mut unread = activity.begin(Order::Interleaved);
         for _ in 0..100 {
-            // There is always one that is not read yet.
+            // There is always an answer that the client has not read.
             assert!((0..5).all(|_| watchdog.tick(&activity, Pressure::Crowd) == Judgement::Keep));
             let next = activity.begin(Order::Interleaved);
             drop(std::mem::replace(&mut unread, next));
@@ -425,7 +425,7 @@ mod tests {
         assert_eq!(activity.pending(), 0);
     }
 
-    /// Over HTTP/1.1 the answer was begun and done, and the connection counted as idle while its bytes waited.
+    /// Over HTTP/1.1 the answer was complete, and the connection counted as idle while its bytes waited.
     #[test]
     fn a_client_that_takes_no_bytes_is_stalled_and_not_idle() {
         let (activity, mut watchdog) = (Activity::default(), Watchdog::default());
@@ -440,7 +440,7 @@ mod tests {
         assert_eq!(watchdog.tick(&activity, Pressure::None), Judgement::Cut(Cut::Stalled));
     }
 
-    /// Each wait that ends begins its time anew; bytes that trickle out end none.
+    /// Each wait that ends resets the time; a trickle of bytes ends no wait.
     #[test]
     fn a_client_that_takes_all_bytes_in_time_is_kept() {
         let (activity, mut watchdog) = (Activity::default(), Watchdog::default());
@@ -452,7 +452,7 @@ mod tests {
         }
     }
 
-    /// A connection is looked at once a second, whatever happens on it.
+    /// The watchdog looks at a connection once a second, whatever happens on it.
     #[tokio::test(start_paused = true)]
     #[expect(clippy::disallowed_methods, reason = "this is tokio's clock, which stands still")]
     async fn a_connection_is_looked_at_every_second() {
@@ -460,14 +460,14 @@ mod tests {
         let began = tokio::time::Instant::now();
         let silent = watch(std::future::pending::<()>(), |_| {}, &activity, &phase).await;
         assert_eq!(silent, Err(Cut::SlowHead));
-        // The clock goes on by whole milliseconds.
+        // The clock advances by whole milliseconds.
         let latest = (HEAD_TICKS + 1) * TICK + TICK / 10;
         assert!((HEAD_TICKS * TICK..latest).contains(&began.elapsed()), "{:?}", began.elapsed());
 
         let ends = tokio::time::sleep(3 * TICK);
         assert_eq!(watch(ends, |_| {}, &activity, &phase).await, Ok(()));
 
-        // It is told to close at each look but the first, which sees that something was asked, and ends by itself.
+        // Each look but the first, which sees a new request, tells it to close; it then ends by itself.
         drop(activity.begin(Order::OneByOne));
         let closed = std::cell::Cell::new(0);
         let ends = tokio::time::sleep(TICK * 7 / 2);
@@ -476,7 +476,7 @@ mod tests {
         assert!((1..=2).contains(&closed.get()), "{closed:?}");
     }
 
-    /// Ten thousand clients that had come together were looked at, and cut, in the same millisecond.
+    /// Ten thousand clients that connected together were checked, and cut, in the same millisecond.
     #[tokio::test(start_paused = true)]
     #[expect(clippy::disallowed_methods, reason = "this is tokio's clock, which stands still")]
     async fn connections_that_begin_together_are_not_looked_at_together() {

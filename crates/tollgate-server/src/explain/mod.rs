@@ -1,7 +1,7 @@
-//! `tollgate explain`: what a file of policies says of one request, and why.
+//! `tollgate explain`: shows what a policy file does with one request, and why.
 //!
-//! Whether a policy applies and what it charges comes from the policies themselves, by the way that every request
-//! takes. Here it is only said in words. No store is asked, so nothing is said of what has been used.
+//! The policies themselves decide, in the code that every request runs through; this module only puts the outcome into
+//! words. It asks no store, so it knows nothing of usage.
 
 mod readable;
 mod report;
@@ -13,7 +13,7 @@ use self::report::Report;
 use crate::args::ExplainArgs;
 use crate::attributes;
 
-/// Returns what to print about the request.
+/// Returns the text to print about the request.
 ///
 /// # Errors
 ///
@@ -24,7 +24,7 @@ pub fn run(args: &ExplainArgs) -> Result<String, ConfigError> {
     let attributes = attributes::of_arguments(&args.attributes);
     let report = Report::new(&config, &attributes, args.cost, at);
     Ok(if args.json {
-        // Nothing of it can fail: all names are texts.
+        // This cannot fail: all keys are texts.
         serde_json::to_string(&report).unwrap_or_default() + "\n"
     } else {
         report.to_string()

@@ -8,7 +8,7 @@ use tollgate_policy::Printable;
 
 use super::report::{ChargeReport, PolicyReport, Report, WindowReport};
 
-/// First what comes of the request, then the policies that count it, then the others.
+/// Prints the outcome first, then the policies that count the request, then the others.
 impl fmt::Display for Report<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "{} (at {})", Printable(&self.message), time(self.at, None))?;
@@ -64,7 +64,7 @@ impl fmt::Display for ChargeReport {
     }
 }
 
-/// In this zone, else in UTC; outside of the calendar as a number.
+/// Formats a time in this zone, or in UTC. A time outside the calendar becomes a number.
 fn time(millis: i64, zone: Option<&str>) -> String {
     let Ok(time) = Timestamp::from_millisecond(millis) else { return format!("{millis} ms") };
     match zone.and_then(|zone| TimeZone::get(zone).ok()) {

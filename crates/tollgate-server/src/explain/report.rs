@@ -1,4 +1,4 @@
-//! What is said of a request: an outcome, and of each policy what it does or why it does nothing.
+//! The report on a request: its outcome, and what each policy does or why it does nothing.
 
 use serde::Serialize;
 use tollgate::{Anchor, Charge, Timestamp};
@@ -10,7 +10,7 @@ use tollgate_policy::{
 /// What `--json` prints.
 #[derive(Serialize)]
 pub(super) struct Report<'a> {
-    /// Milliseconds since the Unix epoch, as all times here.
+    /// Milliseconds since the Unix epoch, like all times in the report.
     pub(super) at: i64,
     pub(super) outcome: &'static str,
     pub(super) message: String,
@@ -21,27 +21,27 @@ pub(super) struct Report<'a> {
 #[derive(Serialize)]
 pub(super) struct PolicyReport<'a> {
     pub(super) policy: &'a str,
-    /// Only if there are several.
+    /// `None` if there is only one file.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) file: Option<&'a str>,
     pub(super) line: Option<usize>,
     pub(super) mode: &'static str,
-    /// Whether all its conditions hold.
+    /// Whether all conditions of the policy hold.
     pub(super) matches: bool,
-    /// Whether it admits what it matches, uncounted.
+    /// Whether the policy admits matching requests without counting.
     pub(super) exempt: bool,
-    /// Whether it denies everything it matches.
+    /// Whether the policy denies every matching request.
     pub(super) denies: bool,
-    /// Why it counts nothing.
+    /// Why the policy counts nothing.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(super) because: Vec<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) counts: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none", rename = "override")]
     pub(super) over: Option<OverrideReport>,
-    /// What decides, all or nothing with the charges of all policies.
+    /// The charges that decide, all or nothing with those of all policies.
     pub(super) charges: Vec<ChargeReport>,
-    /// What is counted after the decision.
+    /// The trials that are counted after the decision.
     pub(super) trials: Vec<TrialReport>,
 }
 
@@ -71,7 +71,7 @@ pub(super) struct ChargeReport {
 pub(super) struct WindowReport {
     pub(super) start: i64,
     pub(super) end: i64,
-    /// Whether it is the one that would open now; the first request may have opened it before.
+    /// Whether this is the window that would open now; an earlier request may already have opened one.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub(super) first_hit: bool,
 }
@@ -93,7 +93,7 @@ impl<'a> Report<'a> {
     }
 }
 
-/// One request, and what became of it.
+/// A request and its outcome.
 struct Request<'a, 'b> {
     attributes: &'a Attributes<'b>,
     cost: u32,
@@ -102,7 +102,7 @@ struct Request<'a, 'b> {
 }
 
 impl<'a> Request<'a, '_> {
-    /// A word for programs, and a line for people.
+    /// Returns a word for programs and a line for people.
     fn summary(&self) -> (&'static str, String) {
         match &self.outcome {
             Ok(Outcome::Charge(matched)) => match matched.enforced().count() {
@@ -151,14 +151,14 @@ impl<'a> Request<'a, '_> {
         report
     }
 
-    /// Why the policy counts nothing; nothing, if it does.
+    /// Returns why the policy counts nothing; empty if it counts.
     fn why_not(&self, policy: &Policy) -> Vec<String> {
         if policy.mode() == Mode::Off {
             return vec!["it is off".to_owned()];
         }
         let conditions = policy.conditions();
         let mut failing: Vec<String> = self.failing(conditions.all()).collect();
-        // Of each alternative, what fails first.
+        // For each alternative, the first condition that fails.
         let alternatives: Vec<Option<String>> =
             conditions.any().map(|any| self.failing(any).next()).collect();
         if !alternatives.is_empty() && alternatives.iter().all(Option::is_some) {
@@ -187,7 +187,7 @@ impl<'a> Request<'a, '_> {
         }
     }
 
-    /// The policy that lets the request fail, whatever the others say.
+    /// Returns the policy that fails the request, whatever the others decide.
     fn ended_by(&self) -> Option<&str> {
         match &self.outcome {
             Ok(Outcome::Deny(policy) | Outcome::DenyUnknown { policy, .. }) => Some(policy.name()),
@@ -204,7 +204,7 @@ impl<'a> Request<'a, '_> {
         matches!(&self.outcome, Ok(Outcome::Deny(denying)) if denying.name() == policy.name())
     }
 
-    /// Why those of these conditions fail that do.
+    /// Returns why these conditions fail, for each that does.
     fn failing(&self, conditions: &[Condition]) -> impl Iterator<Item = String> {
         let failing = conditions.iter().filter(|condition| condition.holds(self.attributes) != Ok(true));
         failing.map(|condition| self.why_it_fails(condition))
@@ -275,7 +275,7 @@ impl<'a> Request<'a, '_> {
     }
 }
 
-/// What has to hold, each line as it is written in a file.
+/// Returns the conditions, one a line, in the notation of the file.
 fn lines(conditions: &Conditions) -> Vec<String> {
     let all = conditions.all().iter().map(Condition::to_string);
     let any = conditions.any().map(|any| any.iter().map(Condition::to_string).collect::<Vec<_>>().join(", "));

@@ -10,9 +10,9 @@ use tollgate_policy::{Identity, Policy, PolicySet};
 use super::histogram::Histogram;
 use super::policies::deciding;
 
-/// The names of the [Spring Boot Redis rate limiter
-/// starter](https://github.com/V4run-Sharma/spring-boot-starter-redis-rate-limiter), as Prometheus has them from
-/// Micrometer.
+/// Exports the names of the [Spring Boot Redis rate limiter
+/// starter](https://github.com/V4run-Sharma/spring-boot-starter-redis-rate-limiter), as Micrometer gives them to
+/// Prometheus.
 pub(super) fn spring_starter(
     live: &PolicySet,
     duration: &Histogram,
@@ -30,7 +30,7 @@ pub(super) fn spring_starter(
     let (name, help) = ("ratelimiter_errors", "The same as tollgate_failed_checks_total");
     let mut metric = encoder.encode_descriptor(name, help, None, MetricType::Counter)?;
     for (policy, tally) in deciding(live) {
-        // The starter counts only this exception.
+        // The starter counts no other exception.
         let exception = ("exception", "RateLimiterBackendException");
         let labels = [("name", policy.name()), ("scope", scope(policy)), exception];
         metric.encode_family(&labels)?.encode_counter::<NoLabelSet, _, u64>(&tally.failed, None)?;
@@ -40,7 +40,7 @@ pub(super) fn spring_starter(
     duration.encode(encoder.encode_descriptor(name, help, Some(&Unit::Seconds), MetricType::Histogram)?)
 }
 
-/// The label `scope`, which the starter takes from the annotation; here it follows from the policy's key.
+/// Returns the label `scope`. The starter reads it from the annotation; here it follows from the policy's key.
 fn scope(policy: &Policy) -> &'static str {
     match policy.identity() {
         Identity::Global => "GLOBAL",

@@ -1,4 +1,4 @@
-//! Counts each check once, by where its answer comes from, so that availabilities are ratios of one counter.
+//! Counts each check once, by the source of its answer, so that every availability is a ratio within one metric.
 
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -8,20 +8,20 @@ use prometheus_client::metrics::MetricType;
 use tollgate::{OnStoreFailure, Source};
 use tollgate_policy::PolicyDecision;
 
-/// Where the answer to a check comes from.
+/// The source of the answer to a check.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum CheckSource {
-    /// The store counted.
+    /// The store.
     Store,
-    /// A denial that an earlier answer of the store proves, repeated without asking it.
+    /// This process: an earlier answer of the store proves the denial.
     Local,
-    /// The policies alone decided: no quota applies, or a key attribute is missing.
+    /// The policies alone: no quota applies, or a key attribute is missing.
     Policies,
-    /// The store could not answer, and this process counted against its share.
+    /// This process, which counted against its share because the store failed.
     FallbackLocal,
-    /// The store could not answer or was full, and nothing was counted.
+    /// Nothing was counted, because the store failed or was full.
     FallbackOpen,
-    /// There is no decision.
+    /// There was no decision.
     None,
 }
 

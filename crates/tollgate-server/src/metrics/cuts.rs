@@ -1,4 +1,4 @@
-//! Connections that ended before their client had its answers, by reason.
+//! Connections that ended before their clients had their answers, by reason.
 
 use std::fmt;
 use std::sync::Mutex;
@@ -15,17 +15,17 @@ const LOG_GAP: Duration = Duration::from_secs(60);
 /// Why a connection was cut.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Cut {
-    /// Its client ended it, or the network did.
+    /// The client or the network ended the connection.
     Broken,
-    /// A head is longer than it may be: answered 431, or 414 if the target alone is.
+    /// A head is too long: answered 431, or 414 if the target alone is too long.
     HeadTooLarge,
-    /// There was no request for too long.
+    /// No request came for too long.
     Idle,
-    /// The input is not HTTP: answered 400, or over HTTP/2 with GOAWAY.
+    /// The input is not HTTP: answered 400, or GOAWAY over HTTP/2.
     Malformed,
     /// A head did not arrive in time.
     SlowHead,
-    /// Its client does not read its answers.
+    /// The client does not read its answers.
     Stalled,
 }
 
@@ -68,7 +68,7 @@ impl Cuts {
         }
     }
 
-    /// Logs the cuts since the last line. Broken and idle connections are normal, so they alone cause no line.
+    /// Logs the cuts since the last line. Broken and idle connections are normal, so they cause no line of their own.
     pub(crate) fn tell(&self) {
         let counts = self.counts.each_ref().map(|count| count.load(Ordering::Relaxed));
         let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);

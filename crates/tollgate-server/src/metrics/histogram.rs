@@ -1,4 +1,4 @@
-//! How long things take.
+//! Histograms of durations.
 
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use prometheus_client::encoding::{MetricEncoder, NoLabelSet};
 
-/// Upper bounds in nanoseconds: from what memory takes to what a store over a network takes at its worst.
-/// Among them what alerts are about (`examples/alerts`), so that a quantile there is not a guess between two.
+/// Upper bounds in nanoseconds, from the fastest step in memory to the slowest over a network. They include the
+/// thresholds of the alerts in `examples/alerts`, so that those quantiles are not interpolated.
 const BOUNDS: [u64; 20] = [
     500,
     1_000,
@@ -31,10 +31,10 @@ const BOUNDS: [u64; 20] = [
     1_000_000_000,
 ];
 
-/// Times, sorted into buckets. Every access is relaxed: each is a figure of its own.
+/// Durations, sorted into buckets. Every access is relaxed: each count is independent.
 #[derive(Debug, Default)]
 pub(super) struct Histogram {
-    /// One for each bound, and one for what is above them.
+    /// One for each bound, and one for longer durations.
     buckets: [AtomicU64; BOUNDS.len() + 1],
     sum_nanos: AtomicU64,
 }

@@ -1,4 +1,4 @@
-//! The service's own metrics, in atomics that each scrape reads. A key is never a label.
+//! The service's own metrics, in atomics that each scrape reads. A key never becomes a label.
 
 mod aliases;
 mod checks;
@@ -37,7 +37,7 @@ use crate::tls::ServerTls;
 
 /// Counters of the whole service.
 ///
-/// Every access is relaxed: each is a figure of its own that guards no other memory.
+/// Every access is relaxed: the counts are independent and guard no other memory.
 #[derive(Debug)]
 pub(crate) struct Metrics {
     checks: Checks,
@@ -48,10 +48,10 @@ pub(crate) struct Metrics {
     handshakes: Box<[Handshakes]>,
 }
 
-/// Returns the figures of the policies; called at each scrape.
+/// Returns the figures of the policies. Each scrape calls it.
 pub(crate) type Policies = Box<dyn Fn() -> PolicyFigures + Send + Sync>;
 
-/// Returns how full this process's memory of counters is; called at each scrape.
+/// Returns how full the memory for counters is. Each scrape calls it.
 pub(crate) type MemorySize = Box<dyn Fn() -> Occupancy + Send + Sync>;
 
 /// Counters in memory, and the most that fit.
@@ -79,7 +79,7 @@ impl Metrics {
         self.checks.count(source);
     }
 
-    /// Observes the time from attributes to decision. A batch is one observation.
+    /// Records the time from attributes to decision. A batch is one observation.
     pub(crate) fn took(&self, elapsed: Duration) {
         self.duration.observe(elapsed);
     }
@@ -112,13 +112,13 @@ impl Metrics {
 pub(crate) struct OpenConnections {
     listener: &'static str,
     open: Arc<AtomicI64>,
-    /// Connections that had to wait because the most that may be open were.
+    /// Connections that had to wait because the listener was full.
     full: Arc<AtomicU64>,
-    /// Connections that were closed because their client had as many as it may.
+    /// Connections that were closed because their client had too many.
     refused: Arc<AtomicU64>,
 }
 
-/// One connection, counted as open until it is dropped.
+/// One connection, which counts as open until the value is dropped.
 pub(crate) struct OpenConnection(Arc<AtomicI64>);
 
 impl OpenConnections {
@@ -130,22 +130,22 @@ impl OpenConnections {
         self.listener
     }
 
-    /// How many are open now.
+    /// Returns the number of open connections.
     pub(crate) fn count(&self) -> i64 {
         self.open.load(Ordering::Relaxed)
     }
 
-    /// Counts a connection that has to wait until another one ends.
+    /// Counts a connection that waits until another one ends.
     pub(crate) fn full(&self) {
         self.full.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Counts a connection that is closed because its client has as many as it may.
+    /// Counts a connection that is closed because its client has too many.
     pub(crate) fn refused(&self) {
         self.refused.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Counts one more.
+    /// Counts another open connection.
     pub(crate) fn one(&self) -> OpenConnection {
         self.open.fetch_add(1, Ordering::Relaxed);
         OpenConnection(Arc::clone(&self.open))
@@ -165,7 +165,7 @@ pub(crate) struct Scrape {
 
 impl Scrape {
     pub(crate) const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
-    /// Of `plain_text`.
+    /// The media type of `plain_text`.
     pub(crate) const PLAIN_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
 
     pub(crate) fn new(figures: Figures) -> Self {
@@ -183,8 +183,8 @@ impl Scrape {
 }
 
 impl Scrape {
-    /// Returns the metrics in the text format 0.0.4, which has no units and no end mark, and names a counter as its
-    /// samples are named.
+    /// Returns the metrics in text format 0.0.4. It has no units and no end mark, and it names a counter as its
+    /// samples.
     pub(crate) fn plain_text(&self) -> String {
         let open = self.text();
         let kinds = open.lines().filter_map(|line| line.strip_prefix("# TYPE ")?.split_once(' '));

@@ -1,4 +1,4 @@
-//! Metrics by policy. Labels are names of policies, so the operator decides how many there are.
+//! Metrics by policy. The labels are policy names, so the operator bounds their number.
 
 use std::fmt;
 use std::sync::Arc;
@@ -11,12 +11,12 @@ use tollgate_policy::{Mode, Override, Policy, PolicySet, Tally, TrialTally};
 
 use crate::reload::ReloadState;
 
-/// The figures of the policies at a scrape.
+/// The figures of the policies at the time of a scrape.
 pub(crate) struct PolicyFigures {
     pub(crate) live: Arc<PolicySet>,
     /// Requests that got no counter because memory was full.
     pub(crate) store_full: u64,
-    /// The outcomes of reloads, if there is a file.
+    /// The outcomes of reloads, if the policies come from a file.
     pub(crate) reloads: Option<Arc<ReloadState>>,
 }
 
@@ -108,12 +108,13 @@ impl PolicyFigures {
     }
 }
 
-/// The policies that decide, with their figures. For a large set, several passes are cheaper than a list of all figures.
+/// Returns the policies that decide, with their figures. For a large set, several passes cost less than a list of all
+/// figures.
 pub(super) fn deciding(live: &PolicySet) -> impl Iterator<Item = (&Policy, Tally)> {
     live.tally().filter(|(policy, tally)| decides(policy, tally))
 }
 
-/// Whether the policy decides, or did so in an earlier version.
+/// Whether the policy decides, or decided in an earlier version.
 fn decides(policy: &Policy, tally: &Tally) -> bool {
     policy.mode() == Mode::Enforce || tally.allowed + tally.denied + tally.failed > 0
 }

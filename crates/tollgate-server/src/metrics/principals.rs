@@ -1,4 +1,4 @@
-//! Metrics of principals. Labels are their names, so the operator decides how many there are.
+//! Metrics of principals. The labels are their names, so the operator bounds their number.
 
 use std::fmt;
 use std::sync::Arc;

@@ -13,7 +13,7 @@ pub(crate) struct Rejections(Box<[Status]>);
 #[derive(Debug, Default)]
 struct Status {
     count: AtomicU64,
-    /// Whether it is shown before there is one, so that its first is seen as a step.
+    /// Whether the status is exported at zero, so that Prometheus sees the first rejection as an increase.
     is_expected: AtomicBool,
 }
 
@@ -21,7 +21,7 @@ struct Status {
 const STATUSES: std::ops::Range<u16> = 400..600;
 
 impl Rejections {
-    /// Shows this status from now on.
+    /// Exports this status from now on, even at zero.
     pub(crate) fn expect(&self, status: StatusCode) {
         if let Some(rejection) = self.of(status) {
             rejection.is_expected.store(true, Ordering::Relaxed);

@@ -20,7 +20,7 @@ pub(crate) struct StoreMetrics {
     status: Box<dyn Fn() -> StoreStatus + Send + Sync>,
 }
 
-/// The names of errors. The last is for errors that the libraries may add.
+/// The names of errors. The last one is for errors that the libraries may add later.
 const KINDS: [&str; 14] = [
     "unreachable",
     "timed_out",
@@ -39,7 +39,7 @@ const KINDS: [&str; 14] = [
 ];
 
 impl StoreMetrics {
-    /// Makes metrics without errors. Each scrape asks `status` for the state of the servers.
+    /// Creates metrics with all counts at zero. Each scrape calls `status` for the state of the servers.
     pub(crate) fn new(status: impl Fn() -> StoreStatus + Send + Sync + 'static) -> Self {
         Self {
             duration: Histogram::default(),
@@ -49,7 +49,7 @@ impl StoreMetrics {
         }
     }
 
-    /// Observes the time of one step of the store, even if it failed. A batch is one step.
+    /// Records the duration of one step of the store, failed or not. A batch is one step.
     pub(crate) fn took(&self, elapsed: Duration) {
         self.duration.observe(elapsed);
     }
@@ -61,20 +61,20 @@ impl StoreMetrics {
         }
     }
 
-    /// Notes whether the last step was answered.
+    /// Records whether the store answered the last step.
     pub(crate) fn answers(&self, answers: bool) {
-        // A line that is only read stays in every core's cache, and the value rarely changes.
+        // The value rarely changes, and a cache line that is only read stays in every core's cache.
         if self.answers.load(Ordering::Relaxed) != answers {
             self.answers.store(answers, Ordering::Relaxed);
         }
     }
 
-    /// Whether the last step was answered.
+    /// Whether the store answered the last step.
     pub(crate) fn is_up(&self) -> bool {
         self.answers.load(Ordering::Relaxed)
     }
 
-    /// The first server that is not connected. For the log.
+    /// Returns the first server without a connection, for the log.
     pub(crate) fn unconnected(&self) -> Option<ServerStatus> {
         let status = (self.status)();
         status.servers().iter().find(|server| !server.is_connected()).cloned()
@@ -117,7 +117,7 @@ impl StoreMetrics {
     }
 }
 
-/// The label of an error.
+/// Returns the label of an error.
 fn kind(error: &StoreError) -> &'static str {
     match error {
         StoreError::Uncountable(_) => "uncountable",

@@ -27,7 +27,7 @@ impl Handshakes {
     }
 
     pub(crate) fn refused(&self, refusal: Refusal) {
-        // Relaxed, as all metrics.
+        // Relaxed, like all metrics.
         if let Some(count) = self.failed.get(refusal as usize) {
             count.fetch_add(1, Ordering::Relaxed);
         }

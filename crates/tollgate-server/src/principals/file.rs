@@ -1,4 +1,4 @@
-//! The file of principals: one JSON object a line.
+//! The file of principals: one JSON object per line.
 
 use std::collections::hash_map::Entry;
 use std::collections::{BTreeSet, HashMap};
@@ -19,13 +19,13 @@ use crate::http::{BadField, read_json};
 use crate::look::{Files, Look};
 use crate::scope::Scope;
 
-/// Some four hundred bytes for each principal.
+/// Room for four hundred bytes per principal.
 const MAX_BYTES: usize = 4 * 1024 * 1024;
 
-/// Far more than anybody gives out.
+/// Far more than any service issues.
 const MAX_PRINCIPALS: usize = 10_000;
 
-/// More problems are not told: they have one cause.
+/// Reporting stops here, because so many problems have one cause.
 const MAX_PROBLEMS: usize = 100;
 
 /// See the [module](self).
@@ -56,7 +56,7 @@ impl PrincipalFile {
     }
 }
 
-/// A line as it is written. Nothing of it is repeated in an error, because a token may stand in the wrong place.
+/// A line in its written form. Errors never repeat its values, because a token may be in the wrong field.
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Line {
@@ -92,12 +92,12 @@ impl Line {
     }
 }
 
-/// A value that is there, which `null` is not: it would lift a restriction in silence.
+/// Reads a value and refuses `null`, which would silently lift a restriction.
 fn present<'de, D: Deserializer<'de>, T: Deserialize<'de>>(deserializer: D) -> Result<Option<T>, D::Error> {
     T::deserialize(deserializer).map(Some)
 }
 
-/// What a text has to be, for errors.
+/// What a text must be, for errors.
 pub(crate) type Expected = &'static str;
 
 macro_rules! text {
@@ -161,7 +161,7 @@ text!(
     "expected a time and its offset, such as 2027-01-01T00:00:00Z"
 );
 
-/// Reads the only file of these.
+/// Parses the only file among these.
 fn parse_all(sources: &Sources) -> Result<Vec<Principal>, ConfigError> {
     let file = sources.names().zip(sources.texts()).next();
     let (name, text) = file.unwrap_or_default();
@@ -172,7 +172,7 @@ fn parse_all(sources: &Sources) -> Result<Vec<Principal>, ConfigError> {
 ///
 /// # Errors
 ///
-/// If one of them is not valid; then every such line is named.
+/// If a line is invalid; the error names every such line.
 pub(crate) fn parse(file: &str, text: &str) -> Result<Vec<Principal>, ConfigError> {
     let mut problems = Vec::new();
     let mut problem = |line, column, detail: &dyn fmt::Display| {
@@ -202,7 +202,7 @@ pub(crate) fn parse(file: &str, text: &str) -> Result<Vec<Principal>, ConfigErro
             let detail = format_args!("the principal `{}` is here already, in line {first}", principal.name);
             problem(number, column_of(line, "name"), &detail);
         }
-        // Two with one token would be one: which of them asks could not be told.
+        // Two principals with one token could not be told apart.
         let (field, credential) = match &principal.credential {
             Credential::Token(digest) => ("sha256", digest.to_hex()),
             Credential::Certificate(name) => ("san", name.to_string()),
@@ -224,7 +224,7 @@ pub(crate) fn parse(file: &str, text: &str) -> Result<Vec<Principal>, ConfigErro
     Err(ConfigError::invalid(file, problems))
 }
 
-/// Notes in which line this stands. Returns an earlier line with the same.
+/// Remembers the line of this value. Returns an earlier line with the same value.
 fn again<K: std::hash::Hash + Eq>(lines: &mut HashMap<K, usize>, key: K, line: usize) -> Option<usize> {
     match lines.entry(key) {
         Entry::Occupied(first) => Some(*first.get()),
@@ -240,7 +240,7 @@ fn is_skipped(line: &str) -> bool {
     line.is_empty() || line.starts_with('#')
 }
 
-/// What is wrong with a line, and in which character.
+/// The problem of a line, and the column where it is.
 struct Wrong {
     column: usize,
     detail: String,
@@ -250,7 +250,7 @@ fn read(line: &str) -> Result<Principal, Wrong> {
     let wrong =
         |field: &str, detail: &str| Wrong { column: column_of(line, field), detail: detail.to_owned() };
     serde_json::from_str::<IgnoredAny>(line).map_err(|error| {
-        // Bytes up to the first that is wrong.
+        // The bytes before the first wrong one.
         let before = line.get(..error.column().saturating_sub(1)).unwrap_or_default();
         Wrong { column: before.chars().count() + 1, detail: "this is not valid JSON from here on".to_owned() }
     })?;
@@ -282,7 +282,7 @@ fn read(line: &str) -> Result<Principal, Wrong> {
     })
 }
 
-/// The character at which a field begins; the first of the line if it is not there.
+/// Returns the column at which a field begins, or the first column if the line lacks the field.
 fn column_of(line: &str, field: &str) -> usize {
     let name = field.split(['.', '[']).next().unwrap_or_default();
     let before = line.find(&format!("\"{name}\"")).and_then(|place| line.get(..place));

@@ -1,15 +1,15 @@
-//! The token that a connection has shown last, so that its SHA-256 is not taken for every request.
+//! The last token of a connection, so that its SHA-256 is not computed for every request.
 
 use std::fmt;
 use std::sync::{Mutex, PoisonError};
 
 use super::token::is_equal;
 
-/// What a connection has shown last, if it was known.
+/// The last token that a connection presented, if it was known.
 #[derive(Default)]
 pub(crate) struct LastToken(Mutex<Option<Known>>);
 
-/// A token, and the place of its principal in one version of them.
+/// A token, and the index of its principal in one version of the principals.
 struct Known {
     version: u64,
     token: Box<[u8]>,
@@ -17,15 +17,15 @@ struct Known {
 }
 
 impl LastToken {
-    /// The place of this token's principal in this version of the principals, which is looked up where the connection
-    /// has shown another token last, or in another version.
+    /// Returns the index of this token's principal in this version of the principals. It only looks the token up if the
+    /// connection's last one was another, or was found in another version.
     pub(super) fn place(
         &self,
         version: u64,
         token: &[u8],
         look_up: impl FnOnce() -> Option<usize>,
     ) -> Option<usize> {
-        // Nothing that is done under the lock can panic.
+        // Nothing under the lock can panic.
         let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(known) = &*known
             && known.version == version
@@ -39,7 +39,7 @@ impl LastToken {
     }
 }
 
-/// Without the token.
+/// Leaves out the token.
 impl fmt::Debug for LastToken {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("LastToken").finish_non_exhaustive()

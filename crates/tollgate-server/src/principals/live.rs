@@ -1,4 +1,4 @@
-//! The principals that are live, kept in step with their file, and what is probably a mistake in it.
+//! The live principals, kept in step with their file, and warnings about probable mistakes in it.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,7 +19,7 @@ pub(crate) struct LivePrincipals {
     file: PrincipalFile,
     live: SharedPrincipals,
     version: u64,
-    /// Of the listeners where they ask.
+    /// The security of the listeners that ask for them.
     security: Security,
 }
 
@@ -35,7 +35,7 @@ impl LivePrincipals {
         (principals, live)
     }
 
-    /// Logs which names of certificates let nobody in.
+    /// Warns of certificate names that can let nobody in.
     fn warn_of_certificates(&self) {
         let (principals, file) = (self.live.load(), self.file.files().name());
         let certificates = principals.entries.iter().filter_map(|entry| match &entry.principal.credential {

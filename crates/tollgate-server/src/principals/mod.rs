@@ -1,8 +1,8 @@
-//! Who may do what: the principals of `--tokens`.
+//! Authorization: the principals of `--tokens`.
 //!
-//! A principal is whoever shows a token, or a client certificate with a name. The file holds the digests of tokens and
-//! never a token itself. What is granted to a request is what its listener grants, of that what its principal's scopes
-//! grant, and of the policies those that the principal names.
+//! A principal is a caller with a known token, or with a client certificate that has a known name. The file holds the
+//! digests of tokens, never the tokens. A request gets the scopes that both its listener and its principal grant, and
+//! may use only the policies that the principal lists.
 
 mod file;
 mod last_token;
@@ -26,16 +26,16 @@ use crate::caller::{Caller, Peer};
 use crate::reload::in_short;
 use crate::scope::{Scope, Scopes};
 
-/// The principals that are live. Clones share them.
+/// The live principals. Clones share them.
 pub(crate) type SharedPrincipals = Arc<ArcSwap<Principals>>;
 
-/// Everybody who is known.
+/// All known principals.
 #[derive(Debug)]
 pub(crate) struct Principals {
-    /// How often the principals were replaced before.
+    /// How many times the principals were replaced.
     version: u64,
     entries: Box<[Entry]>,
-    /// The places of entries.
+    /// The index of the principal for each digest.
     tokens: HashMap<Digest, usize>,
     certificates: HashMap<Box<str>, usize>,
 }
@@ -46,12 +46,12 @@ pub(crate) struct Principal {
     name: Box<str>,
     credential: Credential,
     scopes: Scopes,
-    /// The policies that it may touch, if not all.
+    /// The policies that it may use, or `None` for all.
     policies: Option<Arc<BTreeSet<Box<str>>>>,
     expires: Option<Timestamp>,
 }
 
-/// What a principal is recognised by.
+/// What identifies a principal.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Credential {
     Token(Digest),
@@ -62,7 +62,7 @@ enum Credential {
 #[derive(Debug)]
 struct Entry {
     principal: Principal,
-    /// In Unix seconds, 0 if never. Kept when the file is read again, by name.
+    /// In Unix seconds, 0 if never used. A reload keeps it, by name.
     last_used: Arc<AtomicI64>,
 }
 
@@ -71,26 +71,26 @@ struct Entry {
 pub(crate) enum Presented<'a> {
     Nothing,
     Token(&'a [u8]),
-    /// Something that can be no token.
+    /// A value that cannot be a token.
     Nonsense,
 }
 
-/// Why a request is not let in.
+/// Why a request is refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Unauthorized {
-    /// It shows neither a token nor a certificate that is known.
+    /// The request has neither a token nor a known certificate.
     Nobody,
-    /// Its `Authorization` is no bearer token.
+    /// The `Authorization` header has no bearer token.
     NoBearer,
-    /// Its token is not known.
+    /// The token is unknown.
     Unknown,
     Expired,
-    /// The principal is known and lacks the scope.
+    /// The principal is known, but lacks the scope.
     Scope,
 }
 
 impl Principal {
-    /// Whether it is recognised by a token.
+    /// Whether a token identifies it.
     pub(crate) fn has_token(&self) -> bool {
         matches!(self.credential, Credential::Token(_))
     }
@@ -116,11 +116,11 @@ impl Principals {
         Self { version, entries: entries.collect(), tokens, certificates }
     }
 
-    /// Lets a request in that needs this scope.
+    /// Authorizes a request that needs this scope.
     ///
     /// # Errors
     ///
-    /// If nobody who is known asks, or somebody who may not.
+    /// If the caller is unknown, or lacks the right.
     pub(crate) fn authorize(
         &self,
         scope: Scope,
@@ -133,7 +133,7 @@ impl Principals {
             return Err(Unauthorized::Expired);
         }
         let seconds = now.as_unix_millis().div_euclid(1000);
-        // Relaxed: a figure of its own. It is written once a second, so that cores do not fight for it.
+        // Relaxed: an independent figure. Written once a second at most, so that cores do not compete for it.
         if last_used.load(Ordering::Relaxed) != seconds {
             last_used.store(seconds, Ordering::Relaxed);
         }
@@ -143,12 +143,12 @@ impl Principals {
         Ok(Caller::new(principal.policies.clone()))
     }
 
-    /// Who asks. A token goes before a certificate, and one that is not known is nobody's, whatever certificate it comes
-    /// with. Of several names in a certificate the first that is known counts.
+    /// Finds the caller. A token overrides a certificate, and an unknown token is refused even with a known
+    /// certificate. If a certificate has several names, the first known one counts.
     ///
-    /// A token is looked up by its SHA-256. How long that takes tells at most something of digests that are stored, and
-    /// nobody can choose tokens by their digests: the table hashes them with a random key, whole digests are compared
-    /// in constant time, and a digest leads back to no token of 256 random bits.
+    /// A token is looked up by its SHA-256. The time of a lookup tells at most something about stored digests, and
+    /// nobody can choose tokens by their digests. The table hashes digests with a random key, whole digests are
+    /// compared in constant time, and no digest leads back to a token of 256 random bits.
     fn find(&self, presented: Presented<'_>, peer: &Peer) -> Result<&Entry, Unauthorized> {
         let (place, otherwise) = match presented {
             Presented::Token(token) => {
@@ -164,24 +164,24 @@ impl Principals {
         place.and_then(|place| self.entries.get(place)).ok_or(otherwise)
     }
 
-    /// Whether a token can help whoever asks.
+    /// Whether any principal has a token.
     pub(crate) fn have_tokens(&self) -> bool {
         !self.tokens.is_empty()
     }
 
-    /// Whether a certificate can.
+    /// Whether any principal has a certificate.
     pub(crate) fn have_certificates(&self) -> bool {
         !self.certificates.is_empty()
     }
 
-    /// Each that was used since the process started, and when last, in Unix seconds.
+    /// Returns each principal that was used since the process started, with the Unix second of its last use.
     pub(crate) fn last_used(&self) -> impl Iterator<Item = (&str, i64)> {
         let all = self.entries.iter();
         let all = all.map(|entry| (&*entry.principal.name, entry.last_used.load(Ordering::Relaxed)));
         all.filter(|(_, seconds)| *seconds != 0)
     }
 
-    /// What is different in these others; `None` if nothing is.
+    /// Describes the changes to these other principals; `None` if there are none.
     fn changes(&self, after: &[Principal]) -> Option<String> {
         let before: HashMap<&str, &Principal> =
             self.entries.iter().map(|entry| (&*entry.principal.name, &entry.principal)).collect();
@@ -201,7 +201,7 @@ impl Principals {
 mod tests {
     use super::*;
 
-    /// `web` by a token, `job` and `other` by names of certificates.
+    /// `web` with a token, `job` and `other` with certificate names.
     fn principals() -> Principals {
         let principal = |name: &str, credential, scope| Principal {
             name: name.into(),

@@ -9,17 +9,17 @@ use ring::digest::{SHA256, SHA256_OUTPUT_LEN, digest};
 use ring::rand::{SecureRandom, SystemRandom};
 use thiserror::Error;
 
-/// What a token of ours begins with, so that people and scanners of secrets recognise it.
+/// The prefix of our tokens, by which people and secret scanners recognize them.
 const PREFIX: &str = "tg_";
 
-/// As many as nobody guesses, whatever is known of the digest.
+/// Too many to guess, even from the digest.
 const RANDOM_BYTES: usize = 32;
 
-/// The SHA-256 of a token. It is not shown: it is enough to recognise a token.
+/// The SHA-256 of a token. `Debug` hides it, because it identifies the token.
 #[derive(Clone, Copy)]
 pub(crate) struct Digest([u8; SHA256_OUTPUT_LEN]);
 
-/// The system gave no random bytes. A retry may help.
+/// The system returned no random bytes. A retry may help.
 #[derive(Debug, Error)]
 #[error("the system gives no random bytes")]
 pub struct NoRandomness;
@@ -33,7 +33,7 @@ impl Digest {
         Self(bytes)
     }
 
-    /// Reads hexadecimal digits.
+    /// Parses hexadecimal digits.
     pub(crate) fn parse(text: &str) -> Option<Self> {
         let digit = |digit: u8| char::from(digit).to_digit(16).map(|digit| digit as u8);
         let mut bytes = [0; SHA256_OUTPUT_LEN];
@@ -52,7 +52,7 @@ impl Digest {
     }
 }
 
-/// Compares all bytes, wherever the first difference is.
+/// Compares all bytes, wherever they differ first.
 pub(super) fn is_equal(one: &[u8], other: &[u8]) -> bool {
     let differences = one.iter().zip(other).fold(0, |all, (one, other)| all | (one ^ other));
     one.len() == other.len() && black_box(differences) == 0
@@ -78,11 +78,11 @@ impl fmt::Debug for Digest {
     }
 }
 
-/// A token that nobody has, of 256 random bits.
+/// Returns a new token of 256 random bits.
 ///
 /// # Errors
 ///
-/// If the system gives no random bytes.
+/// If the system returns no random bytes.
 pub(crate) fn generate() -> Result<String, NoRandomness> {
     let mut bytes = [0; RANDOM_BYTES];
     SystemRandom::new().fill(&mut bytes).map_err(|_| NoRandomness)?;

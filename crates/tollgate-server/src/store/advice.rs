@@ -1,8 +1,8 @@
-//! What to do about a store in trouble, with the flags and variables of the service, which the store knows nothing of.
+//! Advice for a store in trouble, with the flags and variables of the service, which the store does not know.
 
 use tollgate_redis::{Advice, Setting};
 
-/// The advice, and which flags it is about.
+/// Returns the advice, with the flags that it concerns.
 pub(crate) fn with_flags(advice: &Advice) -> String {
     let flags = match advice.setting() {
         Some(Setting::Login) => " (--store-password-file, TOLLGATE_STORE_PASSWORD)",

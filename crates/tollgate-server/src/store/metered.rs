@@ -1,5 +1,5 @@
-//! A shared store whose steps end in time and are measured: how long they take, which errors they give, and a log line
-//! when the store comes or goes.
+//! A shared store with a deadline and metrics: it measures how long steps take and counts their errors. It logs when
+//! the store fails and when it recovers.
 
 use std::pin::{Pin, pin};
 use std::slice;
@@ -21,16 +21,16 @@ use crate::metrics::StoreMetrics;
 use crate::stopwatch::Stopwatch;
 use crate::with_sources::WithSources;
 
-/// How long the log keeps quiet after a line about a key, or about a request that does not fit.
+/// The pause in the log after a line about a key, or about a request that does not fit.
 const LOG_GAP: Duration = Duration::from_secs(10);
 
-/// No start takes longer because the store is away, however patient its connections are.
+/// The longest that a failing store delays the start, however patient its connections are.
 const LONGEST_WARM_UP: Duration = Duration::from_secs(2);
 
-/// How often a store that was away at the start is looked at.
+/// How often the service looks again for a store that failed at the start.
 const LOOKS_AGAIN: Duration = Duration::from_secs(1);
 
-/// What a store's own deadline may be late by, on a machine that is busy.
+/// How late a store may keep its own deadline on a busy machine.
 const LATE: Duration = Duration::from_millis(5);
 
 /// See the [module](self).
@@ -39,14 +39,14 @@ pub(crate) struct Metered<S> {
     limit: Duration,
     metrics: Arc<StoreMetrics>,
     outages: Arc<Outages>,
-    /// How log lines name a key.
+    /// How log lines show a key.
     identity: Identity,
     key_logged: LogGap,
     request_logged: LogGap,
 }
 
 impl<S: Store> Metered<S> {
-    /// The store keeps a deadline of its own after this time. Decisions end even if it does not.
+    /// Expects the store to keep this deadline itself. Decisions end even if it does not.
     pub(crate) fn new(store: S, timeout: Duration, identity: Identity, metrics: Arc<StoreMetrics>) -> Self {
         Self {
             store,
@@ -63,16 +63,17 @@ impl<S: Store> Metered<S> {
         &self.store
     }
 
-    /// What the log says of the store's outages.
+    /// Returns the outages, for the log.
     pub(crate) fn outages(&self) -> Arc<Outages> {
         Arc::clone(&self.outages)
     }
 
-    /// What the step gives, unless it takes too long. Here and not above, where nobody would measure what was given up.
-    /// The step stays where it is, because a future that is handed on is kept twice.
+    /// Runs the step within the deadline. It is here and not in a layer above, which would drop the step before it is
+    /// measured. The step stays pinned where it is, because passing a future on stores it twice.
     ///
-    /// Twice, because a process that stood still may have its answer and could not take it. The store then extends its own
-    /// deadline once, by no more than that time, from when the process runs again; so does the second limit.
+    /// The deadline is applied twice, because a process that stood still may have received its answer without taking
+    /// it. The store then extends its own deadline once, by up to the same time from when the process runs again; the
+    /// second limit matches that.
     async fn in_time<A>(&self, mut step: Pin<&mut impl Future<Output = A>>) -> Result<A, AnswerError> {
         for _ in 0..2 {
             if let Ok(answer) = time::timeout(self.limit, step.as_mut()).await {
@@ -82,9 +83,9 @@ impl<S: Store> Metered<S> {
         Err(AnswerError::Late)
     }
 
-    /// Notes the answers of one step, or of several in one call.
+    /// Records the answers of one step, or of several in one call.
     fn note(&self, steps: &[Step<'_>], answers: &[Result<Counted, StoreError>], stopwatch: Stopwatch) {
-        // Denials that the process remembers come without the store, and say nothing of it.
+        // Denials from this process's memory did not ask the store, and tell nothing about it.
         let mut from_store = answers.iter().zip(steps).filter(|(answer, _)| !is_local(answer)).peekable();
         if from_store.peek().is_none() {
             return;
@@ -98,7 +99,8 @@ impl<S: Store> Metered<S> {
         }
     }
 
-    /// The counters of a step, by policy, windows and digest of the key: as the names of our own layout end.
+    /// Names the counters of a step by policy, windows, and digest of the key, like the ends of names in our own
+    /// layout.
     fn counters(&self, step: &Step<'_>) -> String {
         let name = |counter: Counter<'_>| {
             let (quota, key) = (counter.quota(), self.identity.digest_of(counter.key()));
@@ -148,7 +150,7 @@ impl<S: Store> Metered<S> {
         }
     }
 
-    /// Of a store that answers, and not so that it helps, the error comes with advice.
+    /// If the store answers but cannot help, the log line has advice with the error.
     fn note_outage(&self, error: &WithSources<'_>, advice: Option<Advice>, now: Timestamp) {
         self.metrics.answers(false);
         if self.outages.failed(now) {
@@ -207,11 +209,11 @@ impl<S: Store> Store for Metered<S> {
     }
 }
 
-/// Waits until the store answers over each of its connections, for as long as opening them may take, so that no check has
-/// to wait for that. If it does not, the log says so, and it says when there is a connection. Otherwise a mistake in how
-/// the store is spoken to would show with the first check.
+/// Waits until the store answers on every connection, for as long as connecting may take, so that no check has to wait.
+/// If the store does not answer, the log says so, and again when it is connected. Without this, a wrong setting of the
+/// store would only show with the first check.
 pub(crate) async fn warm_up(store: &RedisStore, connect_timeout: Duration, metrics: Arc<StoreMetrics>) {
-    // A Sentinel is asked first, or a member of a Cluster.
+    // Two round trips: a Sentinel, or a member of a Cluster, is asked first.
     let Err(error) = store.warm_up((2 * connect_timeout).min(LONGEST_WARM_UP)).await else { return };
     let Some(unconnected) = metrics.unconnected() else {
         let error = WithSources(&error);
@@ -233,7 +235,7 @@ pub(crate) async fn warm_up(store: &RedisStore, connect_timeout: Duration, metri
     });
 }
 
-/// What the log says of a server that is not connected: its name, why, and what to do.
+/// Returns what the log says of a server without a connection: its name, the reason, and the remedy.
 fn said(server: Option<&ServerStatus>) -> (Option<&str>, Option<&str>, Option<String>) {
     (
         server.map(ServerStatus::name),
@@ -249,9 +251,9 @@ fn is_local(answer: &Result<Counted, StoreError>) -> bool {
 
 /// What an error concerns.
 enum Concern {
-    /// The request alone, whatever the state of the store.
+    /// Only the request, whatever the state of the store.
     Request,
-    /// The key that was asked for; the store counts others.
+    /// The requested key; the store counts others.
     Key,
     /// The store.
     Store,
@@ -287,24 +289,25 @@ mod tests {
         Metered::new(store, Duration::from_millis(20), Identity::default(), metrics)
     }
 
-    /// Of 200 requests under way while the process stood still for 300 ms, none was answered, although all replies were
-    /// there: this limit counted the standstill.
+    /// The process stood still for 300 ms while 200 requests were in flight. All replies had arrived, but none was
+    /// used, because this limit counted the standstill.
     #[test]
     fn a_step_is_not_late_because_the_process_stood_still() {
         let metered = metered(MemoryStore::new());
         let step = async {
             thread::sleep(3 * metered.limit);
-            // When its answer is taken, the time is up already.
+            // The time is over before the answer is taken.
             time::sleep(LATE).await;
         };
         assert_eq!(block_on(async { metered.in_time(pin!(step)).await.ok() }), Some(()));
     }
 
-    /// An answer between the two halves of a failure left the store down in the metrics, until it failed again.
+    /// A success between the two halves of a recorded failure left the store down in the metrics until its next
+    /// failure.
     #[test]
     fn a_store_that_answered_last_is_up() {
         let (metered, round) = (metered(MemoryStore::new()), AtomicUsize::new(0));
-        // Both begin a round at the same time, as near as spinning brings them.
+        // Spinning lets both begin a round as nearly together as possible.
         let begin = |next| while round.load(Ordering::SeqCst) < next {};
         let mut left_down = 0;
         thread::scope(|scope| {
@@ -327,7 +330,7 @@ mod tests {
         assert_eq!(left_down, 0);
     }
 
-    /// The deadline was above what measures, which was dropped with the step and never learned of it.
+    /// The deadline was above the measurement, so a step that exceeded it was dropped and never measured.
     #[test]
     fn a_store_that_does_not_keep_its_deadline_is_noted() {
         let store = FaultyStore::new(MemoryStore::new());

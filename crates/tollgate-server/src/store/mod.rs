@@ -1,5 +1,5 @@
-//! The store that the service counts in: this process's memory, or a shared one, metered. What the trouble of a shared
-//! one means is said by the policies.
+//! The store of the service: this process's memory, or a shared store with metrics. What happens when a shared store
+//! fails is up to the policies.
 //!
 //! ```text
 //! PolicyLimiter ──▶ MemoryStore

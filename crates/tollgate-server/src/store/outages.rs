@@ -1,7 +1,7 @@
-//! What the log says when a shared store stops answering, and when it answers again.
+//! Logs when a shared store stops answering, and when it answers again.
 //!
-//! An outage has a line when it begins and one when it ends. Outages that begin within ten seconds of such a first line
-//! are told together, in one line at the end of that time.
+//! An outage has one line when it begins and one when it ends. Outages that begin within ten seconds of such a first
+//! line share one line at the end of that time.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -12,45 +12,45 @@ use tokio::time;
 use tollgate::{Clock, SystemClock, Timestamp};
 use tracing::{info, warn};
 
-/// How long outages are gathered after a line about one has begun it.
+/// How long further outages are gathered after the first line of one.
 const GAP: Duration = Duration::from_secs(10);
 
 /// See the [module](self).
 #[derive(Debug, Default)]
 pub(crate) struct Outages {
-    /// As in the story, to be read without its lock: where all is well, that is all that is done.
+    /// A copy of the story's field, readable without its lock. While the store works, nothing else is read.
     is_away: AtomicBool,
     story: Mutex<Story>,
     gathered: Notify,
 }
 
-/// What has been told, and what is to be told.
+/// What was logged, and what is still to be logged.
 #[derive(Debug, Default)]
 struct Story {
     is_away: bool,
     /// Whether the last line said that the store does not answer.
     is_told_away: bool,
-    /// Until when outages that begin are gathered.
+    /// Outages that begin before this time are gathered.
     quiet_until: Option<Timestamp>,
-    /// Outages without a line.
+    /// Outages that were not logged yet.
     untold: u64,
     /// Failed steps since the last line.
     failed: u64,
 }
 
-/// A line about outages.
+/// A log line about outages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Line {
     /// An outage begins.
     Gone,
-    /// The outage that was told last ends; this many steps failed meanwhile.
+    /// The last logged outage has ended; this many steps failed during it.
     Back { failed: u64 },
-    /// So many outages began since the last line, in which this many steps failed. The last may still go on.
+    /// This many outages began since the last line, with this many failed steps. The last one may continue.
     Again { outages: u64, failed: u64, is_away: bool },
 }
 
 impl Outages {
-    /// Notes a step that failed. Whether the log has to say that an outage begins, with its reason.
+    /// Notes a failed step. Returns whether to log the beginning of an outage, with its reason.
     pub(super) fn failed(&self, now: Timestamp) -> bool {
         let line = self.change(|story| {
             let line = story.failed(now);
@@ -62,9 +62,9 @@ impl Outages {
         line == Some(Line::Gone)
     }
 
-    /// Notes a step that was answered, and logs the end of an outage.
+    /// Notes an answered step, and logs the end of an outage.
     pub(super) fn answered(&self) {
-        // Relaxed: it guards no other memory, and what a step misses the next one sees.
+        // Relaxed: the flag guards no other memory, and the next step sees what this one misses.
         if self.is_away.load(Ordering::Relaxed)
             && let Some(Line::Back { failed }) = self.change(Story::answered)
         {
@@ -72,7 +72,7 @@ impl Outages {
         }
     }
 
-    /// Logs outages that have no line yet, whenever there are some for long enough.
+    /// Keeps logging gathered outages, each time after the gap.
     pub(crate) async fn keep_telling(&self) {
         loop {
             self.gathered.notified().await;
@@ -81,7 +81,7 @@ impl Outages {
         }
     }
 
-    /// Logs outages that have no line yet.
+    /// Logs the gathered outages.
     pub(crate) fn tell(&self) {
         if let Some(Line::Again { outages, failed, is_away }) =
             self.change(|story| story.told(SystemClock.now()))
@@ -92,7 +92,7 @@ impl Outages {
     }
 
     fn change(&self, change: impl FnOnce(&mut Story) -> Option<Line>) -> Option<Line> {
-        // No change leaves half of it undone.
+        // No change under this lock can be left half made.
         let mut story = self.story.lock().unwrap_or_else(PoisonError::into_inner);
         let line = change(&mut story);
         self.is_away.store(story.is_away, Ordering::Relaxed);
@@ -145,7 +145,7 @@ mod tests {
         Timestamp::from_unix_millis(1_700_000_040_000) + Duration::from_secs(seconds)
     }
 
-    /// A second outage within ten seconds of the last line had no line at all, neither for its beginning nor for its end.
+    /// A second outage within ten seconds of the last line was not logged at all, neither its beginning nor its end.
     #[test]
     fn outages_within_the_gap_are_told_together() {
         let mut story = Story::default();
@@ -175,7 +175,7 @@ mod tests {
         assert_eq!(story.answered(), None);
     }
 
-    /// What was not told yet would have been told after what came later.
+    /// Gathered outages would have been logged after later events.
     #[test]
     fn outages_that_are_gathered_are_told_before_the_next() {
         let mut story = Story::default();

@@ -1,4 +1,4 @@
-//! Where a shared store is and how it is spoken to, checked and not yet begun.
+//! The address of a shared store and the settings for its connections, checked before any is opened.
 
 use std::fmt;
 use std::path::Path;
@@ -11,25 +11,25 @@ use tollgate_redis::{
 use crate::args::{IdentityForm, Secret, StoreArgs};
 use crate::settings::SettingsError;
 
-/// A store, and how it is spoken to.
+/// A store, and the settings for its connections.
 pub(crate) struct StoreSetup {
-    /// To be shown: it hides its password.
+    /// Safe to print: it hides its password.
     pub(crate) url: StoreUrl,
     pub(crate) prefix: String,
-    /// How keys show who is counted, if there is no layout.
+    /// How keys show whom they count, without a layout.
     pub(crate) identity: Identity,
-    /// How keys are written, if not in our own way.
+    /// How keys are written, if not in Tollgate's own layout.
     pub(crate) layout: Option<KeyLayout>,
     pub(crate) timeout: Duration,
     pub(crate) connect_timeout: Duration,
     pub(crate) builder: RedisStoreBuilder,
 }
 
-/// The prefix that keys have where nobody says otherwise.
+/// The default prefix of keys.
 pub(crate) const DEFAULT_PREFIX: &str = "tollgate";
 
 impl StoreSetup {
-    /// The store that a flag names, where there is no file.
+    /// The store of a flag, without a file.
     pub(crate) fn new(
         url: &Secret,
         layout: Option<&KeyLayout>,
@@ -38,12 +38,12 @@ impl StoreSetup {
         Self::of(Self::url_of_flag(url)?, None, layout, args)
     }
 
-    /// Where a flag says that the store is.
+    /// Parses the store URL of a flag.
     pub(crate) fn url_of_flag(url: &Secret) -> Result<StoreUrl, SettingsError> {
         url.expose().parse().map_err(SettingsError::StoreUrl)
     }
 
-    /// The store that a file names. Flags say how it is spoken to, and go before the file.
+    /// The store of a file. Flags set how to connect, and override the file.
     pub(crate) fn of_file(
         store: &tollgate_policy::StoreSettings,
         layout: Option<&KeyLayout>,
@@ -53,7 +53,7 @@ impl StoreSetup {
         Self::of(url, Some(store), layout, args)
     }
 
-    /// The store of this URL. What else a file says of its store holds for this one.
+    /// The store of this URL, with the other store settings of a file.
     pub(crate) fn of(
         url: StoreUrl,
         file: Option<&tollgate_policy::StoreSettings>,
@@ -107,7 +107,7 @@ impl StoreSetup {
         })
     }
 
-    /// What becomes of requests whose counters lie in several slots of a Cluster.
+    /// Sets how requests are answered whose counters are in several slots of a Cluster.
     pub(crate) fn across_slots(self, across_slots: AcrossSlots) -> Self {
         Self { builder: self.builder.across_slots(across_slots), ..self }
     }
@@ -133,7 +133,7 @@ fn tls(args: &StoreArgs) -> Result<Tls, SettingsError> {
     Ok(tls)
 }
 
-/// The password in the file, or the one that the variable holds.
+/// Returns the password from the file, or from the variable.
 fn password(
     (flag, variable): (&'static str, &'static str),
     file: Option<&Path>,

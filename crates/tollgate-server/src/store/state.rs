@@ -1,34 +1,34 @@
-//! How the store is: asked for by `/readyz`.
+//! The state of the store, for `/readyz`.
 
 use tollgate::{Charge, Key, MemoryStore, PolicyQuota, Quota, Step, Store, StoreError};
 use tollgate_redis::RedisStore;
 
 use super::Metered;
 
-/// A store that says how it is.
+/// A store that can report its state.
 pub(crate) trait ServedStore: Store {
-    /// How the store is now. Each of its servers is asked to count something that is nobody's.
+    /// Returns the current state of the store. Each of its servers is asked to count a test counter.
     fn state(&self) -> impl Future<Output = StoreState> + Send;
 }
 
 /// A store on one server or many.
 pub(crate) trait OnServers: Store {
-    /// Keys whose counters lie on all servers, one on each.
+    /// Returns keys whose counters cover all servers, one on each.
     fn key_on_each_server(&self, quota: &PolicyQuota) -> Vec<Key<'static>>;
 }
 
 /// Whether decisions come from the store.
 #[derive(Debug, Clone)]
 pub(crate) enum StoreState {
-    /// They do.
+    /// Yes.
     Answers,
-    /// Some come from the policies, where those make any, because these of the servers do not count.
+    /// Some come from the failure policies, if at all, because this many servers do not count.
     FailsInPart(StoreError, Servers),
-    /// They come from the policies, where those make any; this is what the store gave instead of an answer.
+    /// They come from the failure policies, if at all. The store returned this error.
     Fails(StoreError),
 }
 
-/// So many of so many.
+/// The number of servers concerned, and of all servers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Servers {
     pub(crate) failed: usize,
@@ -43,13 +43,12 @@ impl ServedStore for MemoryStore {
 
 impl<S: OnServers> ServedStore for Metered<S> {
     async fn state(&self) -> StoreState {
-        // A name that no policy of a user's can have, and a limit that is never reached.
+        // A name that no user's policy can have, and a limit that is never reached.
         let probe = PolicyQuota::new("tollgate readiness", Quota::per_second(u32::MAX));
         let keys = self.key_on_each_server(&probe);
         let charges: Vec<_> = keys.iter().map(|key| [Charge::new(&probe, key, 1)]).collect();
         let steps: Vec<Step<'_>> = charges.iter().map(|charge| Step::Charge(charge)).collect();
-        // It is written, because a store that is full, cannot save or misses its replicas goes on to answer who only
-        // reads.
+        // This writes, because a store that is full, cannot save, or lacks replicas still answers reads.
         let answers = self.step_each(&steps).await;
         let all = answers.len();
         let mut errors = answers.into_iter().filter_map(Result::err);

@@ -1,4 +1,4 @@
-//! What a certificate says: when it ends, and whom it names (RFC 5280).
+//! Reads certificates: when they expire, and whom they name (RFC 5280).
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::time::Duration;
@@ -8,13 +8,13 @@ use der::{Reader, SliceReader, Tag, Tagged};
 use rustls::pki_types::CertificateDer;
 use tollgate::Timestamp;
 
-/// `id-ce-subjectAltName`, 2.5.29.17, as it is encoded.
+/// The encoding of `id-ce-subjectAltName`, 2.5.29.17.
 const SUBJECT_ALT_NAME: &[u8] = &[0x55, 0x1d, 0x11];
 
-/// The first instant after the certificate's last; `None` if it is none.
+/// Returns the first instant after the certificate's validity; `None` if it is not a certificate.
 pub(super) fn expiry(certificate: &CertificateDer<'_>) -> Option<Timestamp> {
     let fields = fields(certificate).ok()?;
-    // After serial number, algorithm and issuer.
+    // Follows the serial number, algorithm and issuer.
     let validity = fields.get(3)?;
     let [_, not_after] = parts(validity.value()).ok()?[..] else { return None };
     let last = match not_after.tag() {
@@ -25,14 +25,14 @@ pub(super) fn expiry(certificate: &CertificateDer<'_>) -> Option<Timestamp> {
     Some(Timestamp::from_unix_millis(0) + last + Duration::from_secs(1))
 }
 
-/// The subject alternative names that are hosts, URIs, addresses or of e-mail. One that is not written as its kind
-/// demands is left out, so that none can be taken for another kind's.
+/// Returns the subject alternative names that are hosts, URIs, addresses or e-mail addresses. A name that is not valid
+/// for its kind is left out, so that none can pass for another kind.
 pub(super) fn names(certificate: &CertificateDer<'_>) -> Vec<Box<str>> {
     let names = alternative_names(certificate).unwrap_or_default();
     names.into_iter().filter_map(name).collect()
 }
 
-/// How a certificate that holds this name shows it, whatever kind of name it is; `None` if no certificate does.
+/// Returns how a certificate would show this name, whatever its kind; `None` if no certificate can have it.
 pub(crate) fn shown(name: &str) -> Option<Box<str>> {
     match name.parse() {
         Ok(address) => Some(of_address(address)),
@@ -40,9 +40,9 @@ pub(crate) fn shown(name: &str) -> Option<Box<str>> {
     }
 }
 
-/// The fields of the certificate, without its version.
+/// Returns the fields of the certificate, without its version.
 fn fields<'a>(certificate: &'a CertificateDer<'_>) -> der::Result<Vec<AnyRef<'a>>> {
-    // What is signed, and after it the signature.
+    // The signed part; the signature follows it.
     let mut fields = parts(first(element(certificate)?.value())?.value())?;
     if fields.first().is_some_and(|first| context(*first) == Some(0)) {
         fields.remove(0);
@@ -56,7 +56,7 @@ fn alternative_names<'a>(certificate: &'a CertificateDer<'_>) -> der::Result<Vec
         return Ok(Vec::new());
     };
     for extension in parts(element(extensions.value())?.value())? {
-        // Its kind, whether it is critical, and what it holds.
+        // Its kind, whether it is critical, and its value.
         let extension = parts(extension.value())?;
         let is_it = extension
             .first()
@@ -111,7 +111,7 @@ fn is_address(text: &str) -> bool {
     text.parse::<IpAddr>().is_ok()
 }
 
-/// The number of a tag that means something only where it stands.
+/// Returns the number of a context-specific tag.
 fn context(element: AnyRef<'_>) -> Option<u32> {
     match element.tag() {
         Tag::ContextSpecific { number, .. } => Some(number.value()),
@@ -123,7 +123,7 @@ fn first(bytes: &[u8]) -> der::Result<AnyRef<'_>> {
     SliceReader::new(bytes)?.decode()
 }
 
-/// The one element that these bytes are.
+/// Parses exactly one element.
 fn element(bytes: &[u8]) -> der::Result<AnyRef<'_>> {
     let mut reader = SliceReader::new(bytes)?;
     let element = reader.decode()?;
@@ -131,7 +131,7 @@ fn element(bytes: &[u8]) -> der::Result<AnyRef<'_>> {
     Ok(element)
 }
 
-/// The elements that these bytes are, one after another.
+/// Parses a sequence of elements.
 fn parts(bytes: &[u8]) -> der::Result<Vec<AnyRef<'_>>> {
     let mut reader = SliceReader::new(bytes)?;
     let mut parts = Vec::new();
@@ -168,7 +168,7 @@ mod tests {
         assert_eq!(names(&certificate).iter().map(|name| &**name).collect::<Vec<_>>(), expected);
     }
 
-    /// An authority that signs any host must not make somebody a `spiffe://` identity, or an address.
+    /// An authority that may sign any host must not be able to grant a `spiffe://` identity or an address.
     #[test]
     fn a_name_of_one_kind_is_never_taken_for_another() {
         let certificate = certificate(|params| {

@@ -1,4 +1,4 @@
-//! What connections are accepted with: who we are, and whom we let in.
+//! The credentials of listeners: the certificate of the service, and the authorities of its clients.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -17,20 +17,20 @@ use tollgate::Timestamp;
 use super::certificate;
 use super::files::{Found, TlsLook};
 
-/// The protocols that a client can choose from in the handshake.
+/// The protocols that a client can choose in the handshake.
 const PROTOCOLS: [&[u8]; 2] = [b"h2", b"http/1.1"];
 
 /// See the [module](self).
 pub(super) struct Credentials {
-    /// For listeners that anybody may connect to.
+    /// For listeners that need no client certificate.
     pub(super) open: Arc<ServerConfig>,
-    /// For all others: it demands a certificate of each client, if there are authorities of clients.
+    /// For all others: demands a certificate from each client, if authorities are configured.
     pub(super) demanding: Arc<ServerConfig>,
-    /// When our certificate ends.
+    /// When the service's certificate expires.
     pub(super) expiry: Timestamp,
 }
 
-/// What is wrong with a file of certificates or keys. Whoever configured it can mend it.
+/// What is wrong with a file of certificates or keys. Whoever configured it can fix it.
 #[derive(Debug, Error)]
 #[error("{}: {fault}", path.display())]
 pub struct TlsFileError {
@@ -43,24 +43,24 @@ pub struct TlsFileError {
 #[derive(Debug)]
 enum Fault {
     Unreadable(io::Error),
-    /// It holds nothing of this name.
+    /// The file holds nothing of this kind.
     Missing(&'static str),
     Encrypted,
     BadPem,
-    /// The key of another certificate than that in the file.
+    /// The key belongs to another certificate than the one in the file.
     OtherKey(Box<Path>),
     Unfit(rustls::Error),
     UnfitAuthorities(rustls::client::VerifierBuilderError),
 }
 
 impl Credentials {
-    /// What these files say.
+    /// Builds the credentials from these files.
     ///
     /// # Errors
     ///
-    /// If one cannot be read, does not hold what it should, or does not fit another.
+    /// If a file cannot be read, does not hold what it should, or does not fit another.
     pub(super) fn new(look: &TlsLook) -> Result<Self, TlsFileError> {
-        // Named here, because the process-wide default is not ours to set.
+        // Passed explicitly, because a library must not set the process-wide default.
         let provider = Arc::new(ring::default_provider());
         let TlsLook { certificate, key, client_authorities } = look;
         let of_certificate = |fault| TlsFileError::new("--tls-cert", certificate, fault);
@@ -110,7 +110,7 @@ fn config(
     let mut config = builder.with_cert_resolver(identity);
     config.alpn_protocols = PROTOCOLS.map(<[u8]>::to_vec).into();
     if is_mutual {
-        // A session that is resumed goes by what was verified when it began: every connection shows its certificate.
+        // A resumed session would rely on what was verified at its start. Every connection must show its certificate.
         config.session_storage = Arc::new(NoServerSessionStorage {});
         config.send_tls13_tickets = 0;
     }
@@ -131,7 +131,7 @@ fn private_key(found: &Found) -> Result<PrivateKeyDer<'static>, Fault> {
     PrivateKeyDer::from_pem_slice(bytes).map_err(|error| match error {
         pem::Error::NoItemsFound if is_encrypted() => Fault::Encrypted,
         pem::Error::NoItemsFound => Fault::Missing("private key"),
-        // What it says of the text may be a part of the key.
+        // The error may quote text that is part of the key.
         _ => Fault::BadPem,
     })
 }
@@ -148,7 +148,7 @@ fn verifier(found: &Found, provider: &Arc<CryptoProvider>) -> Result<Arc<dyn Cli
 
 impl Found {
     fn bytes(&self) -> Result<&[u8], Fault> {
-        // An error of the system is no `Clone`; its kind and its text are.
+        // `io::Error` is not `Clone`; its kind and its text are.
         self.bytes
             .as_deref()
             .map_err(|error| Fault::Unreadable(io::Error::new(error.kind(), error.to_string())))

@@ -7,29 +7,29 @@ use std::path::{Path, PathBuf};
 
 use crate::look::{self, Stamp};
 
-/// Where the certificate of the service is, its key, and the authorities of its clients.
+/// The paths of the service's certificate, its key, and the authorities of its clients.
 #[derive(Debug, Clone)]
 pub(crate) struct TlsFiles {
     pub(crate) certificate: PathBuf,
     pub(crate) key: PathBuf,
-    /// If clients have to show a certificate.
+    /// Set if clients must show a certificate.
     pub(crate) client_authorities: Option<PathBuf>,
 }
 
-/// The files as they were at one moment. It is not for logs: there is a key in it.
+/// The files as read at one moment. Not for logs: it holds a key.
 pub(crate) struct TlsLook {
     pub(super) certificate: Found,
     pub(super) key: Found,
     pub(super) client_authorities: Option<Found>,
 }
 
-/// What one file held, or why it cannot be read.
+/// The text of one file, or why it cannot be read.
 pub(super) struct Found {
     pub(super) path: Box<Path>,
     pub(super) bytes: io::Result<Vec<u8>>,
-    /// Whether everybody on this machine may read it.
+    /// Whether every user of this machine may read it.
     pub(super) is_public: bool,
-    /// None if it cannot be opened.
+    /// `None` if the file cannot be opened.
     stamp: Option<Stamp>,
 }
 
@@ -42,7 +42,7 @@ impl TlsFiles {
         }
     }
 
-    /// All of them.
+    /// Returns the paths of all files.
     pub(crate) fn paths(&self) -> Vec<&Path> {
         let paths = [Some(&self.certificate), Some(&self.key), self.client_authorities.as_ref()];
         paths.into_iter().flatten().map(PathBuf::as_path).collect()
@@ -54,17 +54,17 @@ impl TlsLook {
         [&self.certificate, &self.key].into_iter().chain(&self.client_authorities)
     }
 
-    /// Whether nothing was written between the two looks, as far as anybody can tell.
+    /// Whether nothing was written between the two looks, as far as the stamps show.
     pub(super) fn is_same(&self, other: &Self) -> bool {
         self.holds_same(other) && self.all().zip(other.all()).all(|(one, other)| one.stamp == other.stamp)
     }
 
-    /// Whether the same was found in the files.
+    /// Whether both looks found the same texts.
     pub(super) fn holds_same(&self, other: &Self) -> bool {
         self.all().zip(other.all()).all(|(one, other)| one.bytes.as_ref().ok() == other.bytes.as_ref().ok())
     }
 
-    /// Whether a file holds less than before, so that the rest may be yet to come.
+    /// Whether a file is shorter than before; the rest may still be coming.
     pub(super) fn is_shorter(&self, before: &Self) -> bool {
         let length = |found: &Found| found.bytes.as_ref().map_or(0, Vec::len);
         self.all().zip(before.all()).any(|(now, before)| length(now) < length(before))
@@ -83,7 +83,7 @@ impl Found {
 }
 
 fn read(file: &File) -> io::Result<Vec<u8>> {
-    /// Four times what a system has of certificates to trust.
+    /// Four times the size of a system's list of trusted certificates.
     const MAX_BYTES: u64 = 1024 * 1024;
     let mut bytes = Vec::new();
     file.take(MAX_BYTES + 1).read_to_end(&mut bytes)?;

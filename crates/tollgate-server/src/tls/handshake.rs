@@ -1,4 +1,4 @@
-//! The start of a connection: a handshake in limited time, and what becomes of those that fail.
+//! The start of a TLS connection: a handshake within a time limit, and the handling of those that fail.
 
 use std::io;
 use std::sync::Arc;
@@ -18,26 +18,26 @@ use crate::log_gap::LogGap;
 use crate::metrics::Handshakes;
 use crate::phase::Phase;
 
-/// As long as a request's head has.
+/// The same as for the head of a request.
 const TIME_LIMIT: Duration = Duration::from_secs(5);
 
-/// A handshake that goes on when the drain begins has this long to end: its client has yet to ask.
+/// The limit for a handshake that is under way when the drain begins: its client has sent no request yet.
 const DRAIN_TIME_LIMIT: Duration = Duration::from_secs(1);
 
-/// For as long as one log line says that handshakes fail.
+/// The pause in the log after a line about failed handshakes.
 const LOG_GAP: Duration = Duration::from_secs(60);
 
-/// What the first byte of a TLS connection says: a record of a handshake.
+/// The first byte of a TLS connection: a handshake record.
 const HANDSHAKE: u8 = 22;
 
-/// To those who speak HTTP where TLS is spoken.
+/// The answer to clients that speak HTTP where TLS is expected.
 const PLAIN_HTTP: &[u8] = b"HTTP/1.1 400 Bad Request\r\n\
     Content-Type: application/problem+json\r\n\
     Content-Length: 99\r\n\
     Connection: close\r\n\r\n\
     {\"title\":\"Bad Request\",\"status\":400,\"detail\":\"this listener speaks TLS: ask it with https:// URLs\"}";
 
-/// TLS of one listener.
+/// The TLS of one listener.
 pub(crate) struct ListenerTls {
     server: Arc<ServerTls>,
     security: Security,
@@ -45,26 +45,26 @@ pub(crate) struct ListenerTls {
     failure_logged: LogGap,
 }
 
-/// Why a handshake came to nothing.
+/// Why a handshake failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Refusal {
-    /// The client closed the connection, or it broke. Load balancers look in this way whether somebody listens.
+    /// The client closed the connection, or it broke. Load balancers probe listeners in this way.
     Gone,
     /// It took too long.
     Timeout,
     /// The client does not speak TLS.
     Plain,
-    /// The client showed no certificate, or none that holds.
+    /// The client showed no certificate, or an invalid one.
     Certificate,
-    /// The client speaks no version or cipher of ours, refuses our certificate, or errs.
+    /// The client supports none of our versions or ciphers, rejects our certificate, or violates the protocol.
     Protocol,
 }
 
-/// A handshake that came to nothing.
+/// A failed handshake.
 struct Failure {
     refusal: Refusal,
     error: io::Error,
-    /// The connection, if it is still there.
+    /// The connection, if it is still open.
     left: Option<TcpStream>,
 }
 
@@ -73,7 +73,7 @@ impl ListenerTls {
         Self { server, security, handshakes, failure_logged: LogGap::default() }
     }
 
-    /// Shakes hands, and tells what the client's certificate says of it. `None` if it comes to nothing.
+    /// Performs the handshake. Returns the stream and its peer, named by the client's certificate; `None` if it fails.
     pub(crate) async fn accept(
         &self,
         stream: TcpStream,
@@ -110,7 +110,7 @@ impl ListenerTls {
         let mut first = [0];
         match stream.peek(&mut first).await {
             Ok(1) if first != [HANDSHAKE] => {
-                // Other protocols would not understand.
+                // Clients of other protocols would not understand the answer.
                 if first[0].is_ascii_uppercase() {
                     let _ = stream.write_all(PLAIN_HTTP).await;
                 }
@@ -136,8 +136,8 @@ impl ListenerTls {
     }
 }
 
-/// Closes the connection once the client has read why. What it has sent meanwhile and nobody read would have the system
-/// reset the connection at once.
+/// Closes the connection once the client has read why. The system would reset it at once if it held bytes that nobody
+/// has read.
 async fn part(mut stream: TcpStream) {
     const TIME_LIMIT: Duration = Duration::from_secs(1);
     const MAX_BYTES: u64 = 64 * 1024;

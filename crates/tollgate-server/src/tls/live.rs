@@ -1,5 +1,5 @@
-//! Keeps what connections are accepted with in step with its files: all of them are valid and fit together, and become
-//! live at once, or nothing changes.
+//! Keeps the credentials in step with their files. All files are valid, fit together and become live at once, or
+//! nothing changes.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -15,28 +15,28 @@ use super::files::{TlsFiles, TlsLook};
 use crate::follow::{Cause, Followed, Glance, SECOND_LOOK, SLOW_WRITER};
 use crate::listener::Security;
 
-/// So long before it ends, the log warns of a certificate.
+/// How long before its expiry the log warns of a certificate.
 const SOON: Duration = Duration::from_secs(14 * 86_400);
 
-/// TLS of all listeners.
+/// The TLS of all listeners.
 pub(crate) struct ServerTls {
     files: TlsFiles,
     live: ArcSwap<Credentials>,
-    /// Held for a whole reload, so that one follows the other.
+    /// Held for a whole reload, so that reloads never overlap.
     read: Mutex<ReadLast>,
     reloads: TlsReloads,
 }
 
-/// What the files held.
+/// The files of the last read.
 struct ReadLast {
     live: TlsLook,
-    /// If it did not become live: then it is told of once.
+    /// Set if they did not become live, so that this is logged once.
     failed: Option<TlsLook>,
 }
 
-/// What has come of reloads so far.
+/// The outcomes of reloads so far.
 ///
-/// Every access is relaxed: each is a figure of its own that guards no other memory.
+/// Every access is relaxed: the counts are independent and guard no other memory.
 #[derive(Debug, Default)]
 pub(crate) struct TlsReloads {
     replaced: AtomicU64,
@@ -50,7 +50,7 @@ impl ServerTls {
     ///
     /// # Errors
     ///
-    /// If one cannot be read, does not hold what it should, or does not fit another.
+    /// If a file cannot be read, does not hold what it should, or does not fit another.
     pub(crate) fn load(files: TlsFiles) -> Result<Self, TlsFileError> {
         let look = files.look();
         let credentials = Credentials::new(&look)?;
@@ -62,19 +62,19 @@ impl ServerTls {
         &self.files
     }
 
-    /// Whether clients have to show a certificate.
+    /// Whether clients must show a certificate.
     pub(crate) fn is_mutual(&self) -> bool {
         self.files.client_authorities.is_some()
     }
 
-    /// What a new connection of a listener is accepted with.
+    /// Returns the configuration for a new connection of a listener.
     pub(super) fn config(&self, security: Security) -> Arc<ServerConfig> {
         let live = self.live.load();
-        // With TLS alone, clients show nothing even where other listeners demand it.
+        // On a listener with TLS alone, clients show no certificate, even if other listeners demand one.
         Arc::clone(if security == Security::Tls { &live.open } else { &live.demanding })
     }
 
-    /// When the live certificate ends.
+    /// Returns when the live certificate expires.
     pub(crate) fn expiry(&self) -> Timestamp {
         self.live.load().expiry
     }
@@ -83,7 +83,7 @@ impl ServerTls {
         &self.reloads
     }
 
-    /// Logs what is probably a mistake in the files that are live.
+    /// Warns of probable mistakes in the live files.
     pub(crate) fn log_warnings(&self) {
         let read = lock(&self.read);
         self.warn_of(&read.live);
@@ -106,7 +106,7 @@ impl ServerTls {
     fn take(&self, read: &mut ReadLast, look: TlsLook, cause: Cause) {
         let is_known = |known: Option<&TlsLook>| known.is_some_and(|known| known.holds_same(&look));
         if cause.is_guess() && is_known(read.failed.as_ref().or(Some(&read.live))) {
-            // Something else changed in the folder.
+            // The event was about another file in the folder.
             return;
         }
         let (certificate, cause) = (self.files.certificate.display(), cause.name());
@@ -144,7 +144,7 @@ impl Followed for ServerTls {
         let look = self.files.look();
         let is_known = read.failed.as_ref().unwrap_or(&read.live).holds_same(&look);
         let is_same = earlier.is_some_and(|earlier| earlier.is_same(&look));
-        // One file that is renamed into place may be the first of two.
+        // A file that was renamed into place may be the first of two.
         if !cause.is_guess() || is_known || is_same && is_over {
             self.take(&mut read, look, cause);
             return Glance::Settled;
@@ -158,7 +158,7 @@ impl Followed for ServerTls {
 }
 
 impl TlsReloads {
-    /// How many reloads came to what.
+    /// Returns the number of reloads by outcome.
     pub(crate) fn counts(&self) -> [(&'static str, u64); 3] {
         let count = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         [
@@ -168,7 +168,7 @@ impl TlsReloads {
         ]
     }
 
-    /// Whether the files as they were read last are live.
+    /// Whether the files of the last read are live.
     pub(crate) fn are_in_step(&self) -> bool {
         !self.is_out_of_step.load(Ordering::Relaxed)
     }
@@ -180,7 +180,7 @@ impl std::fmt::Debug for ServerTls {
     }
 }
 
-/// Nothing that is done under this lock leaves half of it undone.
+/// Nothing under this lock leaves a half-made change.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -202,7 +202,7 @@ mod tests {
         [certificate.pem(), key.serialize_pem()]
     }
 
-    /// The files of a service that has read them.
+    /// The files of a service that has loaded them.
     struct Loaded {
         folder: TempDir,
         /// The first certificate and its key.
@@ -226,7 +226,7 @@ mod tests {
             fs::write(self.folder.path().join(name), text).unwrap();
         }
 
-        /// How many reloads replaced something, changed nothing and failed.
+        /// Returns the number of reloads that replaced something, changed nothing, and failed.
         fn outcomes(&self) -> [u64; 3] {
             self.tls.reloads().counts().map(|(_, count)| count)
         }
@@ -240,7 +240,7 @@ mod tests {
         }
     }
 
-    /// A new certificate beside the key of the old one is half of a change, also where each is renamed into place.
+    /// A new certificate with the old key is only half of a change, even if each file is renamed into place.
     #[test]
     fn a_certificate_waits_for_its_key() {
         let loaded = Loaded::new("");
@@ -248,7 +248,7 @@ mod tests {
         assert!(matches!(tls.glance(None, false, Cause::Rename), Glance::Settled));
 
         let [certificate, key] = pair();
-        // Signatures differ in length by some bytes, and what is shorter than before may be half written.
+        // Signatures differ in length by some bytes, and a file that got shorter may be half written.
         loaded.write("tls.crt", &(certificate + &"\n".repeat(16)));
         let (half, rest) = changed(tls.glance(None, false, Cause::Rename));
         assert_eq!(rest, SLOW_WRITER);
@@ -281,8 +281,8 @@ mod tests {
         assert_eq!((loaded.outcomes(), tls.reloads().are_in_step()), ([0, 1, 2], true));
     }
 
-    /// A scraper of metrics has no certificate. Tickets are for sessions that are resumed, and a session that is resumed
-    /// shows no certificate.
+    /// A scraper of metrics has no certificate. Tickets would resume sessions, and a resumed session shows no
+    /// certificate.
     #[test]
     fn a_listener_with_tls_alone_demands_no_certificate() {
         let folder = tempfile::tempdir().unwrap();
@@ -302,7 +302,7 @@ mod tests {
         assert_ne!(tickets(&ServerTls::load(files(None)).unwrap(), Security::Tls), 0);
     }
 
-    /// A list of authorities that is written slowly is valid after each of them.
+    /// A list of authorities that is written slowly is valid after each authority.
     #[test]
     fn a_chain_that_has_become_shorter_waits() {
         let [more, _] = pair();

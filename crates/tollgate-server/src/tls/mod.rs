@@ -1,8 +1,8 @@
-//! TLS on the listeners: whom they are, whom they let in, and how that stays so while certificates are renewed.
+//! TLS on the listeners: who the service is, whom it lets in, and how certificates are renewed.
 //!
-//! `files` says where certificates and keys are, `credentials` is what is made of them, `live` keeps it in step with
-//! the files, and `handshake` is the start of a connection. What a certificate says is read in `certificate`. Protocols
-//! know nothing of it: they are given a stream and its peer.
+//! `files` names the certificates and keys, `credentials` is built from them, `live` keeps it in step with the files,
+//! and `handshake` starts a connection. `certificate` reads what a certificate says. Protocols do not know about TLS:
+//! they get a stream and its peer.
 
 mod certificate;
 mod credentials;
