@@ -190,7 +190,7 @@ impl Watchdog {
             return Judgement::Cut(Cut::Stalled);
         }
         let pending = activity.pending();
-        // A drain closes it even so: its answers may not have announced the end of the connection.
+        // A drain asks even a connection with unread bytes to close: its answers may not have announced the end.
         let is_busy = pending > 0 || (is_odd(self.writes) && pressure != Pressure::Drain);
         if is_busy || (begun, pending) != (self.begun, self.pending) {
             *self = Self { begun, pending, quiet: 0, head: 0, ..*self };

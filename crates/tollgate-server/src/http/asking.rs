@@ -8,10 +8,10 @@ use super::wire::{MAX_CALLER_QUOTAS, WrittenQuota};
 use crate::caller::CallerAttributes;
 use crate::receipts::Receipts;
 
-/// What this service takes and gives of it.
+/// The optional features that this service offers.
 #[derive(Debug)]
 pub(crate) struct Asking {
-    /// The other system as which checks are answered too.
+    /// The other system in whose format checks are answered too.
     pub(crate) dialect: Option<&'static Dialect>,
     pub(crate) receipts: Receipts,
     /// Whether callers may give limits with their requests.
@@ -19,11 +19,11 @@ pub(crate) struct Asking {
 }
 
 impl Asking {
-    /// The limits that a caller gives, if it gives any.
+    /// Returns the caller's own limits, if the request has any.
     ///
     /// # Errors
     ///
-    /// If this service takes none, or they cannot be.
+    /// If this service accepts none, or they are invalid.
     pub(super) fn limits(
         &self,
         policy: Option<Box<str>>,
@@ -51,7 +51,7 @@ impl Asking {
         })
     }
 
-    /// The receipt of a check, if it is allowed. `attributes` and `cost` are those of the check.
+    /// Returns the receipt of an allowed check. `attributes` and `cost` are those of the check.
     pub(super) fn receipt(
         &self,
         decision: &PolicyDecision,

@@ -1,4 +1,4 @@
-//! Reading a request's body, within bounds of size, time and memory.
+//! Reads request bodies, within bounds of size, time and memory.
 
 use std::future::poll_fn;
 use std::ops::Deref;
@@ -17,16 +17,16 @@ use super::rejection::Rejection;
 /// Two thirds of a kilobyte for each request of the largest batch.
 const MAX_BODY: usize = 64 * 1024;
 
-/// What is read of a body beyond that, to be thrown away.
+/// How much more of an oversized body is read and thrown away.
 const MAX_DISCARDED: u64 = 16 * 1024 * 1024;
 
 /// From the end of the head to the end of the body.
 const TIME_LIMIT: Duration = Duration::from_secs(5);
 
-/// What a request takes besides its body while that is waited for: its stream, its task and its timer.
+/// The memory of a waiting request besides its body: its stream, its task and its timer.
 const WAITING: usize = 2 * 1024;
 
-/// A whole body. It holds its memory until it is dropped.
+/// A complete body. It holds its share of the budget until it is dropped.
 pub(super) struct Body {
     bytes: Bytes,
     _held: Held,
@@ -40,11 +40,12 @@ impl Deref for Body {
     }
 }
 
-/// The whole body of a request.
+/// Reads the whole body of a request.
 ///
 /// # Errors
 ///
-/// If it is larger than 64 KiB, slower than 5 s or cut off, or if it has to be waited for and the budget has no room.
+/// If the body is larger than 64 KiB, takes longer than 5 s, or is cut off, or if the budget has no room to wait for
+/// it.
 pub(super) async fn read(request: Request<Incoming>, budget: &Budget) -> Result<Body, Rejection> {
     let version = request.version();
     let body = request.into_body();
@@ -53,12 +54,12 @@ pub(super) async fn read(request: Request<Incoming>, budget: &Budget) -> Result<
         return Err(too_large());
     }
     let mut arriving = Arriving { body, first: Bytes::new(), whole: BytesMut::new(), held: budget.none() };
-    // A small body has come with its head, and hyper hands it over when it is asked the first time: it needs neither
-    // the budget nor a timer.
+    // A small body comes with its head, and hyper returns it on the first poll. It needs neither the budget nor a
+    // timer.
     let read = match at_once(arriving.rest()).await {
         Some(read) => read,
         None => match arriving.wait() {
-            // In a box, so that a body that is there makes no future larger, which is moved with every request.
+            // Boxed, because this future moves with every request and few of them wait.
             Ok(()) => Box::pin(in_time(arriving.rest())).await,
             no_room => no_room,
         },
@@ -67,7 +68,7 @@ pub(super) async fn read(request: Request<Incoming>, budget: &Budget) -> Result<
         Ok(()) => Ok(arriving.into_body()),
         Err(rejection) => {
             if rejection.status() == StatusCode::SERVICE_UNAVAILABLE {
-                // There is no room for it, so nothing more is read.
+                // The budget has no room, so nothing more is read.
                 budget.note_refusal();
             } else {
                 let Arriving { body, held, .. } = arriving;
@@ -79,7 +80,7 @@ pub(super) async fn read(request: Request<Incoming>, budget: &Budget) -> Result<
     }
 }
 
-/// What the future gives if it need not wait. It may be dropped between, and asked for again.
+/// Returns the future's output if it need not wait. The future may be dropped and tried again.
 async fn at_once<T>(future: impl Future<Output = T>) -> Option<T> {
     let mut future = pin!(future);
     let mut asked = false;
@@ -88,7 +89,7 @@ async fn at_once<T>(future: impl Future<Output = T>) -> Option<T> {
         Poll::Pending if asked => Poll::Ready(None),
         Poll::Pending => {
             asked = true;
-            // Nothing else may ever ask again.
+            // The future may not be polled again otherwise.
             context.waker().wake_by_ref();
             Poll::Pending
         }
@@ -103,18 +104,18 @@ async fn in_time(rest: impl Future<Output = Result<(), Rejection>>) -> Result<()
     })
 }
 
-/// A body, and what has come of it.
+/// A body that is being read.
 struct Arriving {
     body: Incoming,
-    /// All of it, if it comes in one piece, which is not copied.
+    /// The whole body if it comes in one piece, without a copy.
     first: Bytes,
-    /// All of it otherwise. A piece of it may be a small part of a large buffer, so none is kept.
+    /// The whole body otherwise, copied: a small piece may keep a large buffer alive.
     whole: BytesMut,
     held: Held,
 }
 
 impl Arriving {
-    /// Reads to the end. Dropped and called again, it goes on where it was.
+    /// Reads to the end. If dropped and called again, it continues where it was.
     async fn rest(&mut self) -> Result<(), Rejection> {
         while let Some(frame) = self.body.frame().await {
             let frame = frame.map_err(|_| Rejection::new(StatusCode::BAD_REQUEST, "the body was cut off"))?;
@@ -128,7 +129,7 @@ impl Arriving {
             }
             let needed = self.whole.len() + data.len();
             if needed > self.whole.capacity() {
-                // Before it is taken, so that it is never more than what the budget has.
+                // Reserved before it is allocated, so that memory never exceeds the budget.
                 let capacity = needed.next_power_of_two();
                 self.hold(WAITING + capacity)?;
                 self.whole.reserve(capacity - self.whole.len());
@@ -141,7 +142,7 @@ impl Arriving {
         Ok(())
     }
 
-    /// Notes that it has to be waited for.
+    /// Notes that the body has not arrived yet.
     fn wait(&mut self) -> Result<(), Rejection> {
         self.hold(WAITING + self.whole.capacity())
     }
@@ -160,10 +161,10 @@ impl Arriving {
     }
 }
 
-/// Takes the rest of a body that is not wanted, within bounds of size and time.
+/// Discards the rest of an unwanted body, within bounds of size and time.
 ///
-/// Over HTTP/2 an answer ends its stream, and curl 7 and httpx report a stream that ends while they send as broken.
-/// Over HTTP/1.1 the connection is closed after such an answer, which clients expect.
+/// Over HTTP/2 an answer ends its stream, and curl 7 and httpx report an error if their stream ends while they send.
+/// Over HTTP/1.1 the connection closes after such an answer, which clients expect.
 pub(super) async fn discard(version: Version, mut body: Incoming, budget: &Budget) {
     if version != Version::HTTP_2 || body.is_end_stream() || body.size_hint().lower() > MAX_DISCARDED {
         return;
@@ -181,7 +182,7 @@ pub(super) async fn discard(version: Version, mut body: Incoming, budget: &Budge
             }
         }
     };
-    // The answer is the same if it takes too long.
+    // If this takes too long, the answer is the same.
     let _ = tokio::time::timeout(TIME_LIMIT, rest).await;
 }
 

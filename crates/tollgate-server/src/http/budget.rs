@@ -1,7 +1,7 @@
 //! The memory budget for requests and answers of all connections.
 //!
-//! A body that arrives whole with its head needs none of it, nor does an answer of the usual size to the only request of
-//! its connection. So ordinary checks are answered even while slow clients hold all of it.
+//! A body that arrives complete with its head needs no budget. Nor does an answer of the usual size to the only request
+//! of its connection. So ordinary checks are answered even while slow clients use up the budget.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -15,11 +15,11 @@ use super::outgoing::PIECE;
 use super::rejection::Rejection;
 use crate::log_gap::LogGap;
 
-/// Bytes that the answer to one request of a batch usually has.
+/// The usual size of one answer in a batch.
 const BATCH_ENTRY: usize = 640;
 
-/// What an HTTP/2 stream takes from its head until its answer is sent: its task, with room for the largest handler, what
-/// the protocol keeps of it, and an answer of the usual size.
+/// The memory of an HTTP/2 stream from its head until its answer is sent: its task with room for the largest handler,
+/// the protocol's state, and an answer of the usual size.
 const STREAM: usize = 6 * 1024;
 
 /// Most answers are smaller.
@@ -27,7 +27,7 @@ const USUAL_ANSWER: usize = 1024;
 
 const LOG_GAP: Duration = Duration::from_secs(60);
 
-/// Bytes that may be held at once. Clones share them.
+/// The bytes that may be held at once. Clones share them.
 #[derive(Debug, Clone)]
 pub(crate) struct Budget(Arc<Account>);
 
@@ -43,7 +43,7 @@ struct Account {
 /// All of the budget is held.
 pub(super) struct NoRoom;
 
-/// Bytes of a budget, given back when this is dropped.
+/// Bytes of a budget, which are returned on drop.
 pub(super) struct Held {
     account: Arc<Account>,
     bytes: usize,
@@ -59,23 +59,23 @@ impl Budget {
         self.0.max
     }
 
-    /// Bytes that are held now.
+    /// Returns the bytes that are held now.
     pub(crate) fn held(&self) -> usize {
         self.0.held.load(Ordering::Relaxed)
     }
 
-    /// How often there was no room.
+    /// Returns how often there was no room.
     pub(crate) fn refused(&self) -> u64 {
         self.0.refused.load(Ordering::Relaxed)
     }
 
-    /// Whether half of it is held, so that clients who are slow have to make room.
+    /// Whether more than half is held, so that slow clients have to make room.
     pub(crate) fn is_scarce(&self) -> bool {
         self.held() > self.max() / 2
     }
 
-    /// Holds what a stream of HTTP/2 takes, whose connection has so many others. It is asked before the request is looked
-    /// at. The only one is the connection's own, as a request over HTTP/1.1 is.
+    /// Holds the memory of an HTTP/2 stream on a connection with this many others. Called before the request is read.
+    /// The only stream of a connection needs no budget, like a request over HTTP/1.1.
     pub(super) fn for_stream(&self, others: u32) -> Result<Held, NoRoom> {
         let mut held = self.none();
         if others == 0 || held.resize(STREAM) {
@@ -85,7 +85,7 @@ impl Budget {
         Err(NoRoom)
     }
 
-    /// Holds what the answer to a batch of so many requests will take. It is asked before anything is counted.
+    /// Holds the memory for the answer to a batch of this many requests. Called before anything is counted.
     ///
     /// # Errors
     ///
@@ -98,8 +98,8 @@ impl Budget {
         self.for_answer(version, requests * BATCH_ENTRY)
     }
 
-    /// Holds what an answer of so many bytes takes, if that is more than is its connection's own. An answer that has it
-    /// among its extensions holds it until it is sent.
+    /// Holds the memory for an answer of this many bytes, if a connection's own share is too small. The answer carries
+    /// the result in its extensions and holds it until it is sent.
     ///
     /// # Errors
     ///
@@ -118,7 +118,7 @@ impl Budget {
         Ok(Some(Arc::new(held)))
     }
 
-    /// Notes that a request is refused because there is no room.
+    /// Counts a request that is refused for lack of room.
     #[cold]
     pub(super) fn note_refusal(&self) {
         self.0.refused.fetch_add(1, Ordering::Relaxed);
@@ -131,14 +131,14 @@ impl Budget {
         }
     }
 
-    /// Holds nothing yet.
+    /// Returns a value that holds nothing yet.
     pub(super) fn none(&self) -> Held {
         Held { account: Arc::clone(&self.0), bytes: 0 }
     }
 }
 
 impl Held {
-    /// Holds so many bytes from now on, if there is room for them. Otherwise holds what it did, and returns false.
+    /// Changes the number of bytes held, if there is room. Otherwise holds as many as before, and returns false.
     #[must_use]
     pub(super) fn resize(&mut self, bytes: usize) -> bool {
         let (held, max) = (&self.account.held, self.account.max);
@@ -155,12 +155,12 @@ impl Held {
         true
     }
 
-    /// Holds what the answer takes beyond the usual as well.
+    /// Also holds the part of the answer that exceeds the usual size.
     pub(super) fn note_answer(&mut self, bytes: usize) {
         self.resize_anyway(self.bytes + bytes.saturating_sub(USUAL_ANSWER));
     }
 
-    /// Holds so many bytes from now on, also beyond what the budget has: for what is there already.
+    /// Changes the number of bytes held, even beyond the budget, because they already exist.
     fn resize_anyway(&mut self, bytes: usize) {
         let held = &self.account.held;
         if bytes >= self.bytes {

@@ -42,7 +42,7 @@ impl<S: ServedStore> Edge<S> {
         Ok(reply::json(StatusCode::OK, &RefundReply { version, quotas }))
     }
 
-    /// For callers, who may give back what they took and nothing else.
+    /// For callers without the scope `change`, who may only give back what they took.
     pub(super) async fn refund_receipt(
         &self,
         caller: &Caller,
@@ -130,10 +130,10 @@ impl<S: ServedStore> Edge<S> {
     }
 }
 
-/// Which of the quotas that apply a change is about; without anything said, all.
+/// The quotas that a change is about; all that apply, by default.
 struct Meant {
     policy: Option<Box<str>>,
-    /// Its windows tell it; the limit may have changed.
+    /// Its windows identify it; the limit may have changed.
     quota: Option<WrittenQuota>,
 }
 

@@ -37,8 +37,8 @@ impl<S: ServedStore> Edge<S> {
         Ok(self.verdict(&decision, receipt))
     }
 
-    /// Answers 200 whatever the verdict, because nobody asks to be let through. Where the store cannot answer and the
-    /// policies refuse, there is no verdict: that is 503, as it is for a check.
+    /// Answers 200 whatever the verdict, because a peek does not ask to be let through. If the store fails and the
+    /// policies refuse, there is no verdict, and the answer is 503, as for a check.
     pub(super) async fn peek(&self, caller: &Caller, request: Request<Incoming>) -> Result<Reply, Rejection> {
         let body = body::read(request, &self.budget).await?;
         let PeekRequest { attributes, cost, policy, quotas } = json::read(&body)?;
@@ -60,7 +60,7 @@ impl<S: ServedStore> Edge<S> {
         let BatchRequest { requests } = json::read(&body)?;
         BatchRequest::check_length(requests.len())?;
         let held = self.budget.for_batch(version, requests.len())?;
-        // A request whose limits cannot be is answered for itself, as one without a key is.
+        // Invalid limits fail only their own request, like a missing key.
         let asked = requests.into_iter().map(|Object(request)| {
             let BatchEntryRequest { attributes, cost, receipt, policy, quotas } = request;
             (caller.asks(attributes), cost.units(), receipt, self.asking.limits(policy, quotas))
@@ -94,7 +94,7 @@ impl<S: ServedStore> Edge<S> {
         Ok(reply)
     }
 
-    /// A denial has no receipt: nothing was taken that its caller would give back.
+    /// A denial has no receipt, because nothing was taken.
     pub(super) fn verdict(&self, decision: &PolicyDecision, receipt: Option<String>) -> Reply {
         if decision.is_allowed() {
             let mut reply = reply::json(StatusCode::OK, &CheckReply::new(decision, receipt));

@@ -1,4 +1,4 @@
-//! HTTP on one connection: its versions, and their limits.
+//! HTTP on one connection: the protocol versions and their limits.
 
 use std::convert::Infallible;
 use std::error::Error;
@@ -22,15 +22,15 @@ use crate::protocol::{Protocol, Stream};
 use crate::store::ServedStore;
 use crate::watchdog::{self, Activity, Order, Watched};
 
-/// What one connection may make us keep of heads that are not whole yet. A longer head is answered 431.
+/// The most memory for incomplete heads on one connection. A longer head is answered 431.
 const MAX_HEAD: usize = 32 * 1024;
 
-/// Requests at once on one HTTP/2 connection: as many as clients begin with before they are told, who would see
-/// some refused if it were less.
+/// The most concurrent requests on one HTTP/2 connection: as many as clients open before they learn of a limit. With a
+/// lower one, they would see some refused.
 const MAX_STREAMS: u32 = 100;
 
-/// What one HTTP/2 connection may send before it is read. It is read at once, so this is what a connection can make us
-/// keep beside the [budget](super::Budget).
+/// The most unread bytes of one HTTP/2 connection. They are read at once, so this bounds what a connection can hold
+/// outside the [budget](super::Budget).
 const WINDOW: u32 = 64 * 1024;
 
 /// HTTP/1.1 and HTTP/2 on one listener.
@@ -62,7 +62,7 @@ impl<S: ServedStore + 'static> Protocol for Http<S> {
             let http = Arc::clone(&http);
             async move {
                 let (Self { edge, listener }, peer) = (&*http.0, &http.1);
-                // Over HTTP/1.1 the next request is read when the answer is written, or its last piece is copied.
+                // Over HTTP/1.1 the next request is read only when the answer is written, or its last piece is copied.
                 let of_stream = (order == Order::Interleaved).then(|| edge.budget.for_stream(others));
                 let of_stream = of_stream.transpose();
                 let mut reply = match &of_stream {
@@ -95,7 +95,7 @@ impl<S: ServedStore + 'static> Protocol for Http<S> {
     }
 }
 
-/// Why HTTP ended a connection by itself.
+/// Returns why HTTP ended a connection.
 fn cut_by(error: &(dyn Error + 'static)) -> Cut {
     match error.downcast_ref::<hyper::Error>() {
         Some(error) if error.is_parse_too_large() => Cut::HeadTooLarge,
@@ -104,23 +104,23 @@ fn cut_by(error: &(dyn Error + 'static)) -> Cut {
         }
         Some(error) if error.source().is_some_and(|source| source.is::<std::io::Error>()) => Cut::Broken,
         Some(_) => Cut::Malformed,
-        // Before it was known which version it is.
+        // The connection ended before its version was known.
         None => Cut::Broken,
     }
 }
 
-/// With limits that keep one connection small.
+/// Sets limits that keep each connection small.
 fn versions() -> auto::Builder<TokioExecutor> {
     let mut builder = auto::Builder::new(TokioExecutor::new());
     builder
         .http1()
         .timer(TokioTimer::new())
-        // Slow heads are the watchdog's matter.
+        // The watchdog cuts slow heads.
         .header_read_timeout(None)
-        // A client may close its half once it has asked.
+        // A client may close its half after its request.
         .half_close(true)
         .max_buf_size(MAX_HEAD)
-        // Head and body together are small: copied into one piece they cost less than a vectored write.
+        // Head and body are small: one copied piece costs less than a vectored write.
         .writev(false);
     builder
         .http2()

@@ -1,13 +1,13 @@
 //! The door to every operation: what a request must satisfy before it is answered.
 //!
-//! A web page of another site can have its visitor's browser send requests here, from inside the visitor's network. It
-//! cannot read the answers, but what changes anything would be changed. And with a name of its own that it has bound to
-//! our address, it could read as well. So what changes, reads or has policies read again takes no request that such a
-//! page could send: no body without the type JSON, none that the browser says is of another site, none for another
-//! name. Checks take units of whoever asks and take any of these.
+//! A web page of another site can make its visitor's browser send requests here, from inside the visitor's network. It
+//! cannot read the answers, but it could change things. If it binds a name of its own to our address, it could read as
+//! well. So operations that change, read or reload policies refuse every request that such a page could send: a body
+//! without the type JSON, a request that the browser marks as from another site, and a request for another name. Checks
+//! only take units of their caller, and accept any of these.
 //!
-//! Where there are principals, every operation with a scope is for those who have it. A page has no token to show, so a
-//! name of its own gives it nothing there; a client certificate is shown by the browser, so the other two still hold.
+//! With principals, every operation with a scope demands that scope. A page has no token, so a name of its own does not
+//! help it there. But browsers show client certificates by themselves, so the other two rules still apply.
 
 use http::header::{AUTHORIZATION, CONTENT_ENCODING, CONTENT_TYPE, HOST, ORIGIN};
 use http::{HeaderMap, Method, Request, StatusCode, Version};
@@ -19,11 +19,11 @@ use crate::caller::{Caller, Peer};
 use crate::listener::{Access, Listener};
 use crate::principals::Presented;
 
-/// That the request is HTTP as its version has it.
+/// Checks that the request is valid for its version of HTTP.
 ///
 /// # Errors
 ///
-/// If it does not name its host, or does twice (RFC 9112, section 3.2).
+/// If it has no host, or more than one (RFC 9112, section 3.2).
 pub(super) fn check_form<B>(request: &Request<B>) -> Result<(), Rejection> {
     if request.version() != Version::HTTP_11 {
         return Ok(());
@@ -36,11 +36,11 @@ pub(super) fn check_form<B>(request: &Request<B>) -> Result<(), Rejection> {
     }
 }
 
-/// Who asks, if they may ask for this operation.
+/// Returns the caller, if it may use this operation.
 ///
 /// # Errors
 ///
-/// If a page of another site may have sent the request, nobody who is known did, or somebody who lacks the scope.
+/// If a page of another site may have sent the request, or its caller is unknown or lacks the scope.
 pub(super) fn admit<B>(
     operation: &Operation,
     listener: &Listener,
@@ -66,11 +66,11 @@ pub(super) fn admit<B>(
     }
 }
 
-/// That the body of the request is one for this operation.
+/// Checks that the operation accepts the type of the body.
 ///
 /// # Errors
 ///
-/// If it is not JSON.
+/// If the body is not JSON.
 pub(super) fn check_body<B>(operation: &Operation, request: &Request<B>) -> Result<(), Rejection> {
     if operation.method != Method::POST {
         return Ok(());
@@ -96,9 +96,9 @@ pub(super) fn check_body<B>(operation: &Operation, request: &Request<B>) -> Resu
     }
 }
 
-/// The token of a request.
+/// Returns the token of a request.
 fn presented(headers: &HeaderMap) -> Presented<'_> {
-    /// Longer than any token: what is longer is not hashed.
+    /// Longer than any token. Longer values are not hashed.
     const MAX_TOKEN: usize = 512;
     let mut given = headers.get_all(AUTHORIZATION).iter();
     let (value, more) = (given.next(), given.next());
@@ -115,11 +115,11 @@ fn presented(headers: &HeaderMap) -> Presented<'_> {
     }
 }
 
-/// The host and port that the request is for; `None` if it is so old that it need not say.
+/// Returns the host and port of the request; `None` if its version is too old to require one.
 fn authority<B>(request: &Request<B>) -> Option<&str> {
-    // HTTP/2 and requests through a proxy say it with the path, and then that is what counts.
+    // HTTP/2 and requests through a proxy have them with the path, which then overrides the header.
     let with_path = request.uri().authority().map(|authority| authority.as_str());
-    // What is no text is no name.
+    // A header that is not text cannot be a name.
     with_path.or_else(|| request.headers().get(HOST).map(|host| host.to_str().unwrap_or_default()))
 }
 
@@ -135,7 +135,7 @@ fn check_host(access: &Access, host: Option<&str>) -> Result<(), Rejection> {
 
 fn check_site(headers: &HeaderMap, host: Option<&str>) -> Result<(), Rejection> {
     let is_ours = match (headers.get("sec-fetch-site"), headers.get(ORIGIN)) {
-        // Every current browser says it, at least on its own machine and over TLS, and no page can.
+        // Every current browser sends this header, at least to its own machine and over TLS, and no page can set it.
         (Some(site), _) => matches!(site.as_bytes(), b"same-origin" | b"none"),
         (None, Some(origin)) => {
             let origin = origin.to_str().ok().and_then(|origin| origin.split_once("://"));

@@ -1,11 +1,11 @@
 //! The HTTP edge: turns requests into calls of the engine, and its answers into replies.
 //!
-//! A request takes this way: `operations` is the table in which its operation is found, `door` lets it in, and the
-//! handler that stands in the table answers it. What a request says is read in `query`, `body` and `json`; what goes over
-//! the wire is in `wire`; the handlers are in `checks` (the caller's own), `changes` and `policies` (the
-//! administrator's), and what is not answered is a `rejection`. `dialects` has the paths and words of other systems. `openapi`
-//! describes the table. `connection` is HTTP on one connection, `outgoing` the
-//! body of an answer that is being sent, and `budget` the memory for all requests and answers that are on their way.
+//! The way of a request: `operations` is the table that names its operation, `door` lets it in, and the handler in the
+//! table answers it. `query`, `body` and `json` read requests; `wire` has the types of requests and replies. The
+//! handlers are in `checks` (callers' own requests), `changes` and `policies` (for administrators). A request without
+//! an answer becomes a `rejection`. `dialects` has the paths and words of other systems. `openapi` describes the table.
+//! `connection` is HTTP on one connection, `outgoing` is the body of an answer that is being sent, and `budget` is the
+//! memory for all requests and answers in flight.
 
 mod asking;
 mod body;
@@ -56,7 +56,7 @@ use crate::reload::Reloads;
 use crate::store::{ServedStore, Servers, StoreState};
 use crate::with_sources::WithSources;
 
-/// An answer, whole in memory.
+/// An answer, complete in memory.
 type Reply = Response<Bytes>;
 
 /// Answers the requests of all listeners.
@@ -64,7 +64,7 @@ pub(crate) struct Edge<S> {
     operations: Operations<S>,
     listeners: Box<[Listener]>,
     engine: Engine<S>,
-    /// If the policies are from a file.
+    /// `None` if the policies are not from a file.
     reloads: Option<Arc<Reloads<LivePolicies<S>>>>,
     limit_headers: PolicyHeaders,
     asking: Asking,
@@ -112,7 +112,7 @@ impl<S: ServedStore + 'static> Edge<S> {
         if is_head { without_body(reply) } else { reply }
     }
 
-    /// Refuses a request over HTTP/2 before it is looked at, because there is no memory for it.
+    /// Refuses a request over HTTP/2 before it is read, because there is no memory for it.
     #[cold]
     fn no_room(&self) -> Reply {
         let reply = reply::no_room();
@@ -141,7 +141,7 @@ impl<S: ServedStore + 'static> Edge<S> {
             Handler::Now(handler) => handler(self, &caller),
             Handler::Later(handler) => handler(self, &caller, request).await,
         }?;
-        // Nothing was changed, so the answer can still be refused.
+        // Nothing was changed, so the answer may still be replaced by a rejection.
         if row.operation.effect == Effect::Reads
             && let Some(held) = self.budget.for_answer(version, reply.body().len())?
         {
@@ -150,7 +150,7 @@ impl<S: ServedStore + 'static> Edge<S> {
         Ok(reply)
     }
 
-    /// The operation that a request asks for, and who asks, if the request may come in.
+    /// Finds the operation of a request and its caller, if the request may come in.
     fn row(
         &self,
         listener: &Listener,
@@ -164,13 +164,13 @@ impl<S: ServedStore + 'static> Edge<S> {
         Ok((row, caller))
     }
 
-    /// The OpenAPI description of the service as it is now.
+    /// Returns the OpenAPI description of the service in its current state.
     fn description(&self) -> Bytes {
         openapi::document(self.operations.iter(), &self.listeners, &self.engine.live())
     }
 
-    /// Whether checks get decisions. They do by a policy for a store that is away, and by earlier policies if the file
-    /// is invalid.
+    /// Whether checks get decisions. During an outage of the store they do if the policies admit or count locally then;
+    /// with an invalid file, under the earlier policies.
     async fn ready(&self) -> Result<Reply, Rejection> {
         if self.phase.is_leaving() {
             return Err(Rejection::draining());
@@ -178,7 +178,7 @@ impl<S: ServedStore + 'static> Edge<S> {
         let live = self.engine.live();
         let mut text = match self.engine.store_state().await {
             StoreState::Answers => "ready\n".to_owned(),
-            // With `closed` as well: what the other servers count is decided, and that is most of it.
+            // Ready even with `closed`, because most decisions come from the other servers.
             StoreState::FailsInPart(error, Servers { failed, all }) => format!(
                 "ready; {failed} of {all} servers of the store fail, and what they count is decided by \
                  on_store_failure ({}): {}\n",
@@ -198,14 +198,14 @@ impl<S: ServedStore + 'static> Edge<S> {
             }
         };
         if self.reloads.as_ref().is_some_and(|reloads| reloads.state().failure().is_some()) {
-            // What is wrong with it is for administrators.
+            // Only administrators may see what is wrong with the file.
             text += &format!("the file of policies cannot be used: version {} goes on\n", live.version());
         }
         Ok(reply::text(reply::PLAIN, text.into()))
     }
 }
 
-/// What the policies that count say of a store that cannot answer, each word once.
+/// Returns what the counting policies do when the store fails, each answer once.
 fn without_store(live: &PolicySet) -> Vec<&'static str> {
     let all = live.policies().as_slice().iter();
     let counting = all.filter(|policy| policy.mode() == Mode::Enforce && policy.kind() == PolicyKind::Count);
@@ -215,7 +215,7 @@ fn without_store(live: &PolicySet) -> Vec<&'static str> {
     words
 }
 
-/// The same head, and the length that the body would have had.
+/// Returns the same head, with the length of the body that is left out.
 fn without_body(reply: Reply) -> Reply {
     let (mut head, body) = reply.into_parts();
     head.headers.insert(CONTENT_LENGTH, body.len().into());

@@ -13,7 +13,7 @@ use super::{Edge, Reply};
 use crate::caller::Caller;
 use crate::scope::Scope;
 
-/// One thing that can be asked.
+/// One operation of the service.
 #[derive(Clone)]
 pub(super) struct Operation {
     /// Its `operationId`.
@@ -22,11 +22,11 @@ pub(super) struct Operation {
     pub(super) path: &'static str,
     pub(super) method: Method,
     pub(super) effect: Effect,
-    /// What its caller must be granted; `None` if everybody is.
+    /// The scope that its caller needs; `None` if everybody may use it.
     pub(super) scope: Option<Scope>,
     pub(super) asked: Asked,
     pub(super) success: Success,
-    /// Rejections of its own, with their meanings.
+    /// Its own rejections, with their meanings.
     pub(super) rejections: &'static [(StatusCode, &'static str)],
 }
 
@@ -37,49 +37,49 @@ pub(super) enum Effect {
     Changes,
 }
 
-/// How a type of the wire is described.
+/// Describes a type of the wire.
 pub(super) type SchemaOf = fn(&mut SchemaGenerator) -> Schema;
 
-/// Where a request says what it asks.
+/// Where a request has its input.
 #[derive(Clone, Copy)]
 pub(super) enum Asked {
-    /// In its path alone.
+    /// Only in its path.
     Path,
-    /// In its query, as our own checks are asked.
+    /// In its query, in Tollgate's own format.
     Query,
     /// In its body.
     Body(SchemaOf),
-    /// In its query, as another system is asked.
+    /// In its query, in another system's format.
     Dialect(&'static Dialect),
 }
 
-/// What a request is answered with if nothing is wrong with it.
+/// The answer to a valid request.
 #[derive(Clone, Copy)]
 pub(super) enum Success {
-    /// A decision; the policy that denies says with which status.
+    /// A decision; the policy that denies chooses the status.
     Decision(&'static str),
-    /// A decision, in a 200 whatever it is.
+    /// A decision, always with status 200.
     Verdict(&'static str),
-    /// A decision as another system tells it.
+    /// A decision in another system's format.
     Dialect(&'static Dialect),
     /// JSON of this type.
     Json(SchemaOf, &'static str),
-    /// JSON that is described elsewhere.
+    /// JSON with a description elsewhere.
     Document(&'static str),
     /// Text of one of these media types.
     Text(&'static [&'static str]),
 }
 
-/// An operation and how it is answered.
+/// An operation and its handler.
 pub(super) struct Row<S> {
     pub(super) operation: Operation,
     pub(super) handler: Handler<S>,
 }
 
-/// What answers an operation.
+/// The handler of an operation.
 ///
-/// Checks are most of the traffic and have variants of their own: their futures lie in that of the connection, which
-/// has room for the largest and moves all of it for each request. All others are boxed.
+/// Checks are most of the traffic and have their own variants: their futures are part of the connection's future, which
+/// reserves room for the largest and moves all of it for each request. All others are boxed.
 pub(super) enum Handler<S> {
     CheckQuery,
     CheckBody,
@@ -92,7 +92,7 @@ pub(super) type Later<'a> = Pin<Box<dyn Future<Output = Result<Reply, Rejection>
 
 impl Operation {
     pub(super) fn allows(&self, method: &Method) -> bool {
-        // A check by HEAD would take units and could not say how many are left.
+        // HEAD would take units without saying how many are left.
         *method == self.method || (*method == Method::HEAD && self.has_head())
     }
 
@@ -104,8 +104,8 @@ impl Operation {
         self.scope.is_some_and(Scope::is_guarded)
     }
 
-    /// The rejections that it can be answered with, its own and those of its form; with those of principals, if
-    /// somebody has to be one. What is no HTTP, and what no operation answers, is not among them.
+    /// Returns all its possible rejections: its own, those of its form, and, if principals are required, those of
+    /// principals. Requests that are not HTTP or match no operation are not included.
     pub(super) fn rejections(
         &self,
         asks_principals: bool,

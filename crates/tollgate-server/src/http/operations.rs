@@ -19,7 +19,7 @@ use crate::metrics::Scrape;
 use crate::scope::Scope;
 use crate::store::ServedStore;
 
-/// All operations of one service.
+/// All operations of a service.
 pub(super) struct Operations<S>(Box<[Row<S>]>);
 
 const UNAVAILABLE: (StatusCode, &str) = (
@@ -44,14 +44,14 @@ const OF_A_CHANGE: &[(StatusCode, &str)] = &[
 ];
 
 impl<S: ServedStore + 'static> Operations<S> {
-    /// Those of every service, and that of the dialect.
+    /// Returns the operations of every service, and those of the dialect.
     pub(super) fn new(dialect: Option<&'static Dialect>) -> Self {
         let of_spring = dialect.filter(|dialect| dialect.is_spring).map(|_| Self::of_spring());
         let of_dialect = dialect.map(Self::of_dialect).into_iter().chain(of_spring.into_iter().flatten());
         Self(Self::own().into_iter().chain(of_dialect).collect())
     }
 
-    /// The usual ones first: a request takes the first row that fits.
+    /// The usual ones first: a request takes the first row that matches.
     fn own() -> [Row<S>; 17] {
         [
             Row {
@@ -133,7 +133,7 @@ impl<S: ServedStore + 'static> Operations<S> {
                 },
                 handler: Handler::Later(|edge, caller, request| Box::pin(edge.refund(caller, request))),
             },
-            // For whoever may check alone. It comes after the one above, so that whoever may do both has that.
+            // For callers with only the scope `check`. It follows the row above, which callers with both scopes get.
             Row {
                 operation: Operation {
                     id: "refundByReceipt",
@@ -320,7 +320,7 @@ impl<S: ServedStore + 'static> Operations<S> {
         ]
     }
 
-    /// A check as another system is asked.
+    /// Returns a check in another system's format.
     fn of_dialect(dialect: &'static Dialect) -> Row<S> {
         Row {
             operation: Operation {
@@ -338,7 +338,7 @@ impl<S: ServedStore + 'static> Operations<S> {
         }
     }
 
-    /// What is looked at of an application of Spring's.
+    /// Returns the operations by which operators watch a Spring application.
     fn of_spring() -> [Row<S>; 2] {
         [
             Row {
@@ -372,11 +372,11 @@ impl<S: ServedStore + 'static> Operations<S> {
         ]
     }
 
-    /// The operation that a request asks for, if this listener grants it.
+    /// Finds the operation of a request, if this listener offers it.
     ///
     /// # Errors
     ///
-    /// If there is none: says where the path is answered instead, or with which methods.
+    /// If there is none; names the listener that has the path, or the allowed methods.
     pub(super) fn find<B>(
         &self,
         listener: &Listener,
@@ -419,12 +419,12 @@ impl<S: ServedStore + 'static> Operations<S> {
     }
 }
 
-/// The description of a type of the wire.
+/// Returns the description of a type of the wire.
 fn of<T: JsonSchema>() -> SchemaOf {
     SchemaGenerator::subschema_for::<T>
 }
 
-/// The methods of an operation.
+/// Returns the methods of an operation.
 fn methods(operation: &Operation) -> impl Iterator<Item = &str> {
     [Some(operation.method.as_str()), operation.has_head().then_some("HEAD")].into_iter().flatten()
 }
@@ -451,7 +451,7 @@ mod tests {
         }
     }
 
-    /// What a browser may send for a page of another site is told by the type of a body, so a body there must be.
+    /// The type of its body shows whether a page of another site may have sent a request, so a body is required.
     #[test]
     fn what_changes_and_is_guarded_is_asked_in_a_body() {
         let table = Operations::<MemoryStore>::new(None);

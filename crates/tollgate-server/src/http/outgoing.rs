@@ -1,4 +1,4 @@
-//! The body of an answer on its way to the client.
+//! The body of an answer that is being sent.
 
 use std::convert::Infallible;
 use std::pin::Pin;
@@ -7,14 +7,14 @@ use std::task::{Context, Poll};
 use bytes::Bytes;
 use hyper::body::{Body, Frame, SizeHint};
 
-/// A body is handed over in pieces of this size: over HTTP/1.1 each is copied, and the next one waits until the client has
-/// taken what was copied.
+/// The size of the pieces of a body. Over HTTP/1.1 each piece is copied, and the next one waits until the client has
+/// read the copy.
 pub(super) const PIECE: usize = 16 * 1024;
 
-/// What is left of a body.
+/// The rest of a body.
 pub(super) struct Outgoing(Bytes);
 
-/// Bytes that a protocol may keep for as long as its client does not read them, and what ends when they are gone.
+/// Bytes that a protocol may keep until its client reads them, and a value that is dropped with them.
 struct Sending<T> {
     bytes: Bytes,
     _until_sent: T,
@@ -25,7 +25,7 @@ impl Outgoing {
         Self(body)
     }
 
-    /// Drops `until_sent` when the body is sent, or given up.
+    /// Drops `until_sent` when the body is sent or given up.
     pub(super) fn holding(body: Bytes, until_sent: impl Send + 'static) -> Self {
         match body.is_empty() {
             true => Self(body),

@@ -116,7 +116,7 @@ pub(super) struct ReloadReply {
 }
 
 impl<S: ServedStore + 'static> Edge<S> {
-    /// Whoever may touch some policies only sees these, and no problem of the file: that may name others.
+    /// A caller who may use only some policies sees only these, and no problem of the file, which may name others.
     pub(super) fn policies(&self, caller: &Caller) -> Result<Reply, Rejection> {
         let live = self.engine.live();
         let failure = self.reloads.as_ref().and_then(|reloads| reloads.state().failure());
@@ -153,7 +153,7 @@ impl<S: ServedStore + 'static> Edge<S> {
             ));
         };
         let reloads = Arc::clone(reloads);
-        // A large file takes a while, in which other requests are answered.
+        // Reading a large file takes a while; other requests are answered meanwhile.
         let reloaded = tokio::task::spawn_blocking(move || reloads.reload(Cause::Request)).await;
         match reloaded {
             Ok(Ok(Reloaded::Replaced(version))) => {
@@ -222,7 +222,7 @@ impl PolicySettings {
     }
 }
 
-/// Each once, in the order of the file.
+/// Returns each attribute once, in the order of the file.
 fn attributes(conditions: &Conditions) -> Vec<&str> {
     let mut names = Vec::new();
     for condition in conditions.iter() {

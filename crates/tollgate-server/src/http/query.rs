@@ -1,4 +1,4 @@
-//! Reading a query string: `cost` is the number of units, every other name an attribute.
+//! Reads query strings: `cost` is the number of units, every other name an attribute.
 
 use std::borrow::Cow;
 
@@ -9,7 +9,7 @@ use tollgate_policy::Attributes;
 use super::json::Cost;
 use crate::attributes::{AttributeError, Given};
 
-/// What of a query string is wrong. The caller's fault.
+/// What is wrong with a query string; the caller's fault.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub(super) enum QueryError {
     #[error("a percent sign must be followed by two hexadecimal digits")]
@@ -25,7 +25,7 @@ pub(super) enum QueryError {
 }
 
 impl QueryError {
-    /// The field that is wrong, such as `query.user`.
+    /// Returns the wrong field, such as `query.user`.
     pub(super) fn field(&self) -> String {
         match self {
             Self::Percent { name } | Self::Utf8 { name } => match name {
@@ -38,12 +38,12 @@ impl QueryError {
     }
 }
 
-/// Reads `name=value` pairs as forms write them: separated by `&`, a space as `+` or `%20`.
+/// Reads `name=value` pairs in the format of forms: separated by `&`, with a space as `+` or `%20`.
 ///
 /// # Errors
 ///
-/// If an escape is malformed or not UTF-8, a name is empty, too long or given twice, there are too many, or
-/// the cost is no whole number in its range.
+/// If an escape is malformed or not UTF-8; if a name is empty, too long or repeated; if there are too many names; or if
+/// the cost is not a whole number in its range.
 pub(super) fn read(query: &str) -> Result<(Attributes<'_>, Cost), QueryError> {
     let (mut given, mut cost) = (Given::default(), None);
     for pair in pairs(query) {
@@ -61,7 +61,7 @@ pub(super) fn read(query: &str) -> Result<(Attributes<'_>, Cost), QueryError> {
     Ok((given.into_attributes(), cost.unwrap_or_default()))
 }
 
-/// The `name=value` pairs of a query, decoded.
+/// Returns the decoded `name=value` pairs of a query.
 pub(super) fn pairs(query: &str) -> impl Iterator<Item = Result<(Cow<'_, str>, Cow<'_, str>), QueryError>> {
     query.split('&').filter(|pair| !pair.is_empty()).map(|pair| {
         let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
@@ -72,12 +72,12 @@ pub(super) fn pairs(query: &str) -> impl Iterator<Item = Result<(Cow<'_, str>, C
 }
 
 fn units(value: &str) -> Option<Cost> {
-    // `parse` would take a plus sign.
+    // `parse` would accept a plus sign.
     let digits = !value.is_empty() && value.bytes().all(|byte| byte.is_ascii_digit());
     if digits { value.parse().ok().and_then(Cost::new) } else { None }
 }
 
-/// The text that was encoded; `name` is that of the pair, once it is known.
+/// Decodes a name or a value; `name` is the name of the pair, if already known.
 fn decode<'a>(text: &'a str, name: Option<&str>) -> Result<Cow<'a, str>, QueryError> {
     let name = || name.map(str::to_owned);
     if !text.bytes().any(|byte| matches!(byte, b'%' | b'+')) {

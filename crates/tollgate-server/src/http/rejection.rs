@@ -15,31 +15,31 @@ use crate::caller::OtherPolicy;
 use crate::principals::Unauthorized;
 use crate::scope::Scope;
 
-/// A reply that is no answer.
+/// A reply without an answer.
 #[derive(Debug, Clone)]
 pub(super) struct Rejection {
     status: StatusCode,
     detail: Cow<'static, str>,
-    /// What of the request is wrong.
+    /// The field of the request that is wrong.
     field: Option<String>,
     reason: Option<ProblemReason>,
     allow: Option<HeaderValue>,
-    /// What the caller needs.
+    /// The scope that the caller needs.
     scope: Option<Scope>,
     names: Names,
 }
 
-/// What the store failed at, by name.
+/// The objects of a store error, by name.
 #[derive(Debug, Clone)]
 enum Names {
     None,
-    /// Quotas that were changed before it failed.
+    /// Quotas that were changed before the store failed.
     Changed(Box<[ChangedQuota]>),
-    /// Policies that it can never count together.
+    /// Policies that the store can never count together.
     Uncountable(Box<[Box<str>]>),
 }
 
-/// The problem of a store that cannot answer: its type and its title. There is no document behind it.
+/// The problem of a failing store: its type and its title. There is no document behind the type.
 const STORE_UNAVAILABLE: (&str, &str) = ("urn:problem-type:tollgate:store-unavailable", "Store unavailable");
 
 /// The problem of a request that the store can never count.
@@ -58,13 +58,13 @@ impl Rejection {
         }
     }
 
-    /// `allow` is the value of the header of that name.
+    /// `allow` is the value of the `Allow` header.
     pub(super) fn method_not_allowed(allow: &str) -> Self {
         let rejection = Self::new(StatusCode::METHOD_NOT_ALLOWED, format!("the methods here are {allow}"));
         Self { allow: HeaderValue::from_str(allow).ok(), ..rejection }
     }
 
-    /// Nobody who may do what needs this scope asks.
+    /// The caller is unknown, or lacks this scope.
     pub(super) fn unauthorized(reason: Unauthorized, scope: Scope) -> Self {
         let (status, detail) = match reason {
             Unauthorized::Nobody => (
@@ -95,8 +95,8 @@ impl Rejection {
         Self { scope: Some(scope), ..Self::new(status, detail) }
     }
 
-    /// The same where no principal has a token. A challenge, which 401 demands (RFC 9110, section 15.5.2), could only ask for
-    /// one.
+    /// Like `unauthorized`, if no principal has a token. The challenge that 401 demands (RFC 9110, section 15.5.2)
+    /// could only ask for a token.
     pub(super) fn unauthorized_certificate(reason: Unauthorized, scope: Scope) -> Self {
         let detail = match reason {
             Unauthorized::Nobody => {
@@ -119,32 +119,32 @@ impl Rejection {
 
     pub(super) fn bad_field(field: impl Into<String>, detail: impl Into<Cow<'static, str>>) -> Self {
         let mut field = field.into();
-        // A name that is empty is said as what it stands in.
+        // An empty name is shown by the object that contains it.
         if field.ends_with('.') {
             field.pop();
         }
         Self { field: Some(field), ..Self::new(StatusCode::BAD_REQUEST, detail) }
     }
 
-    /// The same of a part of the request, whose fields are named with it.
+    /// Returns the same rejection for a part of the request, with this prefix for its fields.
     pub(super) fn within(self, place: &str) -> Self {
         let field = self.field.map_or_else(|| place.to_owned(), |field| format!("{place}.{field}"));
         Self { field: Some(field), ..self }
     }
 
-    /// The field names what is no longer there.
+    /// The field names something that no longer exists.
     pub(super) fn conflict(field: impl Into<String>, detail: impl Into<Cow<'static, str>>) -> Self {
         Self { status: StatusCode::CONFLICT, ..Self::bad_field(field, detail) }
     }
 
-    /// Why there is no decision; attributes were read from fields that begin so.
+    /// Explains why there is no decision. `attributes` is the field that the attributes come from.
     pub(super) fn check(error: &CheckError, attributes: &str) -> Self {
         match error {
-            // Which policy it is, is for those who may touch it.
+            // Only callers who may use the policy may learn which one it is.
             CheckError::Refused(Refusal::OtherPolicy { .. }) => OtherPolicy.into(),
             CheckError::Refused(refusal) => {
                 let field = match refusal {
-                    // Any of several would do, so none of them is the one that is wrong.
+                    // Any of several attributes would do, so none of them is the wrong one.
                     Refusal::MissingKey { is_choice: true, .. } => attributes.to_owned(),
                     Refusal::MissingKey { attribute, .. } => format!("{attributes}.{attribute}"),
                     Refusal::LongValue { attribute, .. } => format!("{attributes}.{attribute}"),
@@ -170,12 +170,12 @@ impl Rejection {
         }
     }
 
-    /// Why nothing was given back.
+    /// Explains why nothing was given back.
     pub(super) fn refund(error: &RefundError) -> Self {
         match error {
             RefundError::Check(error) => Self::check(error, "attributes"),
             RefundError::NoSuchQuota { index, .. } | RefundError::CountsOthers { index, .. } => {
-                // Which of policy and quota is no longer what it was, nobody knows.
+                // Either the policy or the quota has changed; it is unknown which.
                 Self::conflict(format!("windows[{index}]"), error.to_string())
             }
             RefundError::NamedTwice { index } => {
@@ -188,14 +188,14 @@ impl Rejection {
         }
     }
 
-    /// The store did not count. The log says what is wrong with it.
+    /// The store did not count. The log says why.
     pub(super) fn store(error: &StoreError) -> Self {
         let unavailable = StatusCode::SERVICE_UNAVAILABLE;
         let (status, reason, detail) = match error {
             StoreError::Full => {
                 (unavailable, ProblemReason::StoreFull, "the store is full: no room for another counter")
             }
-            // Not 503: clients and proxies take that for an invitation to try again.
+            // Not 503, which invites clients and proxies to retry.
             StoreError::Uncountable(_) => (
                 StatusCode::INTERNAL_SERVER_ERROR,
                 ProblemReason::Uncountable,

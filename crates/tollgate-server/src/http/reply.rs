@@ -13,10 +13,10 @@ const JSON: HeaderValue = HeaderValue::from_static("application/json");
 const PROBLEM: HeaderValue = HeaderValue::from_static("application/problem+json");
 const NO_STORE: HeaderValue = HeaderValue::from_static("no-store");
 
-/// When there is room again is not known; a second keeps clients from asking in a loop.
+/// It is unknown when there is room again; a second keeps clients from asking in a loop.
 pub(super) const RETRY_SOON: HeaderValue = HeaderValue::from_static("1");
 
-/// An answer in JSON that no cache keeps: it is true now and for this caller.
+/// Returns an answer in JSON that no cache keeps, because it holds only now and for this caller.
 pub(super) fn json(status: StatusCode, body: &impl Serialize) -> Reply {
     json_bytes(status, bytes(body))
 }
@@ -25,7 +25,7 @@ pub(super) fn json_bytes(status: StatusCode, body: Bytes) -> Reply {
     whole(status, JSON, body)
 }
 
-/// A problem as RFC 9457 has it.
+/// Returns a problem in the format of RFC 9457.
 pub(super) fn problem(status: StatusCode, body: &impl Serialize) -> Reply {
     whole(status, PROBLEM, bytes(body))
 }
@@ -34,7 +34,7 @@ pub(super) fn text(content_type: &'static str, body: Bytes) -> Reply {
     whole(StatusCode::OK, HeaderValue::from_static(content_type), body)
 }
 
-/// Without a body, which a client might not read.
+/// Without a body, because the client might not read it.
 pub(super) fn no_room() -> Reply {
     let mut reply = Response::new(Bytes::new());
     *reply.status_mut() = StatusCode::SERVICE_UNAVAILABLE;
@@ -43,13 +43,13 @@ pub(super) fn no_room() -> Reply {
     reply
 }
 
-/// The status of a denial.
+/// Returns the status of a denial.
 pub(super) fn deny_status(decision: &PolicyDecision) -> StatusCode {
     StatusCode::from_u16(decision.deny_status()).unwrap_or(StatusCode::TOO_MANY_REQUESTS)
 }
 
 fn whole(status: StatusCode, content_type: HeaderValue, body: Bytes) -> Reply {
-    // Room for the headers of a decision as well.
+    // Includes room for the headers of a decision.
     let mut headers = HeaderMap::with_capacity(8);
     headers.insert(CONTENT_TYPE, content_type);
     headers.insert(CACHE_CONTROL, NO_STORE);
@@ -61,9 +61,9 @@ fn whole(status: StatusCode, content_type: HeaderValue, body: Bytes) -> Reply {
 
 fn bytes(body: &impl Serialize) -> Bytes {
     let mut bytes = Vec::with_capacity(512);
-    // Nothing that is answered fails: a vector takes every byte, and all names are texts.
+    // This cannot fail: a vector takes every byte, and all keys are texts.
     let _ = serde_json::to_writer(&mut bytes, body);
-    // For people with a terminal.
+    // For people at a terminal.
     bytes.push(b'\n');
     bytes.into()
 }

@@ -1,4 +1,4 @@
-//! What watches the service is told: metrics, and its health as Spring tells it.
+//! Endpoints for monitoring: metrics, and health in Spring's format.
 
 use http::header::ACCEPT;
 use http::{Request, StatusCode};
@@ -12,8 +12,8 @@ use crate::metrics::Scrape;
 use crate::store::ServedStore;
 
 impl<S: ServedStore + 'static> Edge<S> {
-    /// In the older text format for those who ask for that, else in OpenMetrics. They are the figures of all policies, so
-    /// they are for nobody who may touch only some.
+    /// Answers in the older text format if the client prefers it, else in OpenMetrics. The figures cover all policies,
+    /// so callers who may use only some are refused.
     pub(super) async fn metrics(
         &self,
         caller: &Caller,
@@ -34,7 +34,7 @@ impl<S: ServedStore + 'static> Edge<S> {
     }
 }
 
-/// Whether these headers `Accept` want plain text more than OpenMetrics.
+/// Whether these `Accept` headers prefer plain text to OpenMetrics.
 fn prefers_plain<'a>(accept: impl Iterator<Item = &'a str>) -> bool {
     let (mut plain, mut open) = (0.0_f32, 0.0_f32);
     for range in accept.flat_map(|value| value.split(',')) {
@@ -61,7 +61,7 @@ mod tests {
             prefers("text/plain") && prefers("text/plain; version=0.0.4") && prefers("TEXT/PLAIN, */*;q=0.1")
         );
         assert!(!prefers("") && !prefers("*/*") && !prefers("text/html") && !prefers("text/plain, */*"));
-        // As Prometheus asks.
+        // The header that Prometheus sends.
         assert!(!prefers(
             "application/openmetrics-text;version=1.0.0;escaping=allow-utf-8;q=0.6,\
              application/openmetrics-text;version=0.0.1;q=0.5,text/plain;version=1.0.0;q=0.4,text/plain;version=0.0.4;\

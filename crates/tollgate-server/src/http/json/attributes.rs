@@ -1,4 +1,4 @@
-//! What a caller says of its request, as JSON.
+//! Attributes of a request, as JSON.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -9,7 +9,7 @@ use tollgate_policy::{AttributeValue, Attributes};
 use super::Text;
 use crate::attributes::{self, Given};
 
-/// Names and values, each name once.
+/// Reads names and values, each name once.
 pub(in crate::http) fn attributes<'de: 'a, 'a, D: Deserializer<'de>>(
     deserializer: D,
 ) -> Result<Attributes<'a>, D::Error> {
@@ -35,7 +35,7 @@ pub(in crate::http) fn attributes<'de: 'a, 'a, D: Deserializer<'de>>(
     deserializer.deserialize_map(Pairs(PhantomData))
 }
 
-/// As `attributes`, where they may be left out.
+/// Like `attributes`, for an optional field.
 pub(in crate::http) fn some_attributes<'de: 'a, 'a, D: Deserializer<'de>>(
     deserializer: D,
 ) -> Result<Option<Attributes<'a>>, D::Error> {

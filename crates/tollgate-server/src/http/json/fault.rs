@@ -1,4 +1,4 @@
-//! What of a body is wrong: found by reading it once more, from a tree, with errors that know their place.
+//! Finds what is wrong with a body: parses it once more into a tree, whose errors know their place.
 
 use std::fmt;
 
@@ -8,7 +8,7 @@ use serde::de::{
 };
 use serde::forward_to_deserialize_any;
 
-/// A JSON value with the fields of objects as they came, also where a name comes twice.
+/// A JSON value. Objects keep the order of their fields, and repeated names.
 pub(super) enum Node {
     Null,
     Bool(bool),
@@ -20,10 +20,10 @@ pub(super) enum Node {
     Fields(Vec<(String, Node)>),
 }
 
-/// Why a value is not what is expected. It never repeats what was sent, which may be somebody's secret.
+/// Why a value is not the expected one. It never repeats the value, which may be secret.
 #[derive(Debug)]
 pub(super) struct Fault {
-    /// Such as `requests[1].attributes.user`; empty if it is all of the value.
+    /// Such as `requests[1].attributes.user`; empty for the whole value.
     pub(super) path: String,
     pub(super) detail: String,
 }
@@ -33,7 +33,7 @@ impl Fault {
         Self { path: String::new(), detail: detail.to_string() }
     }
 
-    /// The same of a value that has this one at `place`: the name of a field, or an index in brackets.
+    /// Moves the fault into a value that has this one at `place`: the name of a field, or an index in brackets.
     fn within(self, place: &str) -> Self {
         let separator = if self.path.is_empty() || self.path.starts_with('[') { "" } else { "." };
         Self { path: format!("{place}{separator}{}", self.path), ..self }
@@ -132,7 +132,7 @@ impl<'de> Deserialize<'de> for Node {
     }
 }
 
-/// It lends nothing, so that what borrows from a body can be read from it as well.
+/// It lends nothing, so that types that borrow from a body can be read from it as well.
 impl<'de> Deserializer<'de> for &Node {
     type Error = Fault;
 
@@ -157,7 +157,7 @@ impl<'de> Deserializer<'de> for &Node {
 
 struct Items<'a> {
     items: &'a [Node],
-    /// Of the next one.
+    /// The index of the next element.
     index: usize,
 }
 
@@ -174,7 +174,7 @@ impl<'de> SeqAccess<'de> for Items<'_> {
 
 struct Fields<'a> {
     fields: &'a [(String, Node)],
-    /// Of the next one.
+    /// The index of the next element.
     index: usize,
 }
 

@@ -1,4 +1,4 @@
-//! Reading JSON that strangers send: fast where it is right, exact about the field where it is wrong.
+//! Reads JSON from clients: fast if it is valid, exact about the wrong field if it is not.
 
 mod attributes;
 mod fault;
@@ -14,24 +14,24 @@ use tollgate::Quota;
 pub(super) use self::attributes::{attributes, some_attributes};
 use self::fault::{Fault, Node};
 
-/// What of a body is wrong.
+/// What is wrong with a body.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct BadField {
-    /// Such as `attributes.user`; `body` if it is all of it.
+    /// Such as `attributes.user`; `body` for the whole body.
     pub(crate) field: String,
     pub(crate) detail: String,
 }
 
-/// Reads an object. Only a body that is wrong is read a second time, to find where.
+/// Reads an object. Only an invalid body is read a second time, to find the fault.
 ///
 /// # Errors
 ///
-/// If the body is no JSON, or not the object that is expected.
+/// If the body is not JSON, or not the expected object.
 pub(crate) fn read<'a, T: Deserialize<'a>>(body: &'a [u8]) -> Result<T, BadField> {
     serde_json::from_slice(body).map(|Object(value)| value).map_err(|error| wrong::<T>(body, &error))
 }
 
-/// What is wrong with a body that could not be read.
+/// Finds what is wrong with a body that could not be read.
 #[cold]
 fn wrong<'a, T: Deserialize<'a>>(body: &[u8], error: &serde_json::Error) -> BadField {
     let of_body = |detail| BadField { field: "body".to_owned(), detail };
@@ -46,12 +46,12 @@ fn wrong<'a, T: Deserialize<'a>>(body: &[u8], error: &serde_json::Error) -> BadF
     match Object::<T>::deserialize(&node) {
         Err(Fault { path, detail }) if path.is_empty() => of_body(detail),
         Err(Fault { path, detail }) => BadField { field: path, detail },
-        // The object is right, what follows it is not.
+        // The object is valid, but something follows it.
         Ok(_) => no_json(error),
     }
 }
 
-/// What the first field would be: the one that an empty object misses.
+/// Returns the expected form by its first field: the one that an empty object lacks.
 fn expected<'a, T: Deserialize<'a>>() -> &'static str {
     let missing = Object::<T>::deserialize(&Node::Fields(Vec::new())).err().map(|fault| fault.path);
     match missing.as_deref() {
@@ -61,7 +61,7 @@ fn expected<'a, T: Deserialize<'a>>() -> &'static str {
     }
 }
 
-/// An object and nothing else: what serde derives would take a list of the fields as well.
+/// Accepts only an object. What serde derives would also accept a list of the fields.
 pub(super) struct Object<T>(pub(super) T);
 
 impl<'de, T: Deserialize<'de>> Deserialize<'de> for Object<T> {
@@ -84,14 +84,14 @@ impl<'de, T: Deserialize<'de>> Deserialize<'de> for Object<T> {
     }
 }
 
-/// What may be left out; `null` is not there either, and is refused.
+/// Reads an optional field, and refuses `null`.
 pub(super) fn some<'de, T: Deserialize<'de>, D: Deserializer<'de>>(
     deserializer: D,
 ) -> Result<Option<T>, D::Error> {
     T::deserialize(deserializer).map(Some)
 }
 
-/// A string, borrowed where it has no escapes.
+/// A string, borrowed if it has no escapes.
 struct Text<'a>(Cow<'a, str>);
 
 impl<'de> Deserialize<'de> for Text<'de> {
@@ -136,7 +136,7 @@ pub(super) struct Whole<const MAX: u64>(u64);
 pub(super) type Cost = Whole<{ u32::MAX as u64 }>;
 /// Units in use.
 pub(super) type Used = Whole<{ Quota::MAX_LIMIT }>;
-/// When a window starts, in Unix milliseconds: the whole numbers that every JSON reader keeps exact.
+/// When a window starts, in Unix milliseconds, within the whole numbers that every JSON reader keeps exact.
 pub(super) type StartMillis = Whole<{ (1 << 53) - 1 }>;
 
 impl<const MAX: u64> Whole<MAX> {
@@ -155,7 +155,7 @@ impl Cost {
     }
 }
 
-/// What a request costs that does not say it.
+/// The cost of a request that names none.
 impl Default for Cost {
     fn default() -> Self {
         Self(1)
@@ -247,7 +247,7 @@ mod tests {
             assert_eq!(found.field, "body", "{body}: {found:?}");
             assert!(found.detail.starts_with("no JSON: "), "{body}: {found:?}");
         }
-        // What follows the object does not matter before the object is right.
+        // The rest of the text does not matter until the object is valid.
         wrong("{}}", "attributes", "missing field `attributes`");
         wrong("", "body", r#"the body is empty; expected {"attributes": {...}}"#);
         let batch = read::<BatchRequest<'_>>(b"").map(drop).unwrap_err();

@@ -1,5 +1,5 @@
-//! The description of the service that `/openapi.json` answers with: the table of operations, the types of the wire, and
-//! what the policies that are live add to them.
+//! The description of the service at `/openapi.json`: the table of operations, the types of the wire, and what the live
+//! policies add to them.
 
 mod security;
 
@@ -20,7 +20,7 @@ use super::operation::{Asked, Operation, Success};
 use super::wire::{CheckReply, DeniedReply, KEY_ATTRIBUTES, ProblemBody};
 use crate::listener::Listener;
 
-/// The document, while these policies are live.
+/// Returns the document under these policies.
 pub(super) fn document<'a>(
     operations: impl Iterator<Item = &'a Operation>,
     listeners: &[Listener],
@@ -38,7 +38,7 @@ pub(super) fn document<'a>(
         }
         match &mut path[operation.method.as_str().to_ascii_lowercase()] {
             nothing @ Value::Null => *nothing = described,
-            // The same for callers with another scope; the first says what those may.
+            // The same operation for callers with another scope. The first description says what those may do.
             first => add_tags(first, &described),
         }
     }
@@ -66,10 +66,10 @@ pub(super) fn document<'a>(
     document.to_string().into()
 }
 
-/// Describes operations under the policies that are live, and collects the types that they speak of.
+/// Describes operations under the live policies, and collects the types that they use.
 struct Describer<'a> {
     policies: &'a Policies,
-    /// In which headers policies tell of decisions, each format once.
+    /// The formats of headers that policies send, each once.
     formats: Vec<HeaderFormat>,
     /// Whether every decision has the headers of the default format.
     is_always_told: bool,
@@ -130,14 +130,14 @@ impl<'a> Describer<'a> {
             let problem = json!({ "description": description, "headers": no_store(), "content": content });
             match responses.entry(status.as_str()) {
                 Entry::Vacant(place) => drop(place.insert(problem)),
-                // A policy denies with this status as well, or there are two reasons for it.
+                // A policy denies with this status as well, or two rejections share it.
                 Entry::Occupied(mut denial) => add(denial.get_mut(), &problem),
             }
         }
         responses
     }
 
-    /// The replies without a rejection: with denials, if those have a status of their own.
+    /// Describes the replies other than rejections, including denials with a status of their own.
     fn successes(&mut self, success: Success) -> Map<String, Value> {
         let ok = StatusCode::OK.as_str();
         let plain = |description: &str, kind: &str, schema: Value| {
@@ -170,7 +170,7 @@ impl<'a> Describer<'a> {
         Map::from_iter([(ok.to_owned(), reply)])
     }
 
-    /// What a check is answered as another system. Where that has no words, they are ours.
+    /// Describes the replies in another system's format. Where that system has no words, they are ours.
     fn successes_in(&mut self, dialect: &Dialect) -> Map<String, Value> {
         let Content { media_type, schema } = dialect.allowed;
         let mut allowed = self.decision("Admitted");
@@ -190,7 +190,7 @@ impl<'a> Describer<'a> {
         decided
     }
 
-    /// A denial, under each status that a policy has for it.
+    /// Describes a denial under each status that a policy chooses.
     fn denials(&self, denied: &Value) -> Map<String, Value> {
         let statuses = self.policies.as_slice().iter().map(|policy| policy.deny_status().to_string());
         let unmatched = self.policies.unmatched() == Some(Unmatched::Deny);
@@ -211,7 +211,7 @@ impl<'a> Describer<'a> {
         json!({ "description": "Denied", "headers": headers, "content": content })
     }
 
-    /// The types that operations have spoken of, by name.
+    /// Returns the types that the operations use, by name.
     fn schemas(mut self) -> Map<String, Value> {
         let mut schemas = self.answered.take_definitions(true);
         schemas.extend(self.asked.take_definitions(true));
@@ -229,14 +229,14 @@ fn add_tags(operation: &mut Value, other: &Value) {
     operation["tags"].as_array_mut().into_iter().for_each(|tags| tags.extend(more.clone()));
 }
 
-/// What may be left out has no default then.
+/// Removes the default `null` of optional fields.
 fn without_null_default(schema: &mut Schema) {
     if schema.get("default").is_some_and(Value::is_null) {
         schema.remove("default");
     }
 }
 
-/// What is not there is absent, and never null.
+/// A missing value is left out, and never `null`.
 fn absent_not_null(schema: &mut Schema) {
     let is_required = |required: &Option<Value>, name: &str| {
         required.as_ref().and_then(Value::as_array).is_some_and(|names| names.iter().any(|it| it == name))
@@ -259,7 +259,7 @@ fn absent_not_null(schema: &mut Schema) {
     }
 }
 
-/// The policy that counts every request, if there is one alone.
+/// Returns the policy that counts every request, if it is the only one.
 fn only_policy(policies: &Policies) -> Option<&Policy> {
     let [policy] = policies.as_slice() else { return None };
     let counts_all = policy.mode() == Mode::Enforce
@@ -270,7 +270,7 @@ fn only_policy(policies: &Policies) -> Option<&Policy> {
     counts_all.then_some(policy)
 }
 
-/// What says who is counted may be neither missing nor empty.
+/// Requires the attributes of the key, none of them empty.
 fn require(identity: &Identity, attributes: &mut Value) {
     let text = json!({ "type": "string", "minLength": 1 });
     if *identity == Identity::Every {
@@ -278,13 +278,13 @@ fn require(identity: &Identity, attributes: &mut Value) {
         attributes["additionalProperties"] = text;
         return;
     }
-    // A policy that can do with one of several requires none of them.
+    // A policy that needs one of several attributes requires none in particular.
     let names = names(identity);
     attributes["properties"] = names.iter().map(|name| ((*name).to_owned(), text.clone())).collect();
     attributes["required"] = names.into();
 }
 
-/// The attributes that have to be there.
+/// Returns the required attributes.
 fn names(identity: &Identity) -> Vec<&str> {
     match identity {
         Identity::Attribute(name) | Identity::Address(name, _) => vec![name],
@@ -293,7 +293,7 @@ fn names(identity: &Identity) -> Vec<&str> {
     }
 }
 
-/// The parameters of a check in the query: every name but `cost` is an attribute.
+/// Describes the query of a check: every name but `cost` is an attribute.
 fn query(schemas: &mut SchemaGenerator) -> Value {
     let attributes = json!({
         "name": "attributes",
@@ -320,7 +320,7 @@ fn parameter(&Parameter { name, description, is_required }: &Parameter) -> Value
     json!({ "name": name, "in": "query", "required": is_required, "description": description, "schema": schema })
 }
 
-/// Adds a problem to the denial that has its status. Only a header that both have is always there.
+/// Adds a problem to the denial with the same status. A header is only required if both have it.
 fn add(denial: &mut Value, problem: &Value) {
     let text = |reply: &Value| reply["description"].as_str().unwrap_or_default().to_owned();
     denial["description"] = format!("{}. Or: {}", text(denial), text(problem)).into();
@@ -338,7 +338,7 @@ fn add(denial: &mut Value, problem: &Value) {
     }
 }
 
-/// The same operation asked by HEAD.
+/// Describes the same operation for HEAD.
 fn without_content(operation: &Value) -> Value {
     let mut head = operation.clone();
     head["operationId"] = format!("{}Head", operation["operationId"].as_str().unwrap_or_default()).into();
@@ -348,9 +348,9 @@ fn without_content(operation: &Value) -> Value {
     head
 }
 
-/// The headers of a decision in these formats.
+/// Describes the headers of a decision in these formats.
 fn headers(formats: &[HeaderFormat], is_always_told: bool) -> Value {
-    // Policies may have formats in which one name has several meanings.
+    // One name can have several meanings in different formats.
     let mut meanings = BTreeMap::<&str, Vec<&str>>::new();
     for (name, meaning) in formats.iter().flat_map(|format| format.headers()) {
         let meanings = meanings.entry(name).or_default();

@@ -5,13 +5,13 @@ use serde_json::{Map, Value, json};
 use crate::listener::{Access, Listener, Security};
 use crate::scope::Scope;
 
-/// The name of the scheme of tokens.
+/// The name of the scheme for tokens.
 const BEARER: &str = "bearer";
 
-/// The name of the scheme of client certificates.
+/// The name of the scheme for client certificates.
 const CERTIFICATE: &str = "certificate";
 
-/// What callers of these listeners have to show, each scheme with its description.
+/// Returns the schemes of these listeners, each with its description.
 pub(super) fn schemes(listeners: &[Listener]) -> Map<String, Value> {
     let bearer = json!({
         "type": "http",
@@ -24,7 +24,7 @@ pub(super) fn schemes(listeners: &[Listener]) -> Map<String, Value> {
                         of the certificate's names has to be that of a principal with this scope",
     });
     let is_asked = |scheme: &str| {
-        // Every operation with a scope asks for the same.
+        // All operations with a scope share these requirements.
         let required = listeners.iter().flat_map(|listener| requirements_of(listener, Some(Scope::Check)));
         required.into_iter().any(|required| required.get(scheme).is_some())
     };
@@ -33,7 +33,7 @@ pub(super) fn schemes(listeners: &[Listener]) -> Map<String, Value> {
     schemes.map(|(name, scheme)| (name.to_owned(), scheme)).collect()
 }
 
-/// What has to be shown for an operation, in one of several ways; `None` if nothing.
+/// Returns the alternative credentials for an operation; `None` if it needs none.
 pub(super) fn requirements(listeners: &[&Listener], scope: Option<Scope>) -> Option<Value> {
     let nothing = json!({});
     let mut all: Vec<Value> = Vec::new();
@@ -51,11 +51,11 @@ fn requirements_of(listener: &Listener, scope: Option<Scope>) -> Vec<Value> {
     match (scope.map(Scope::name), &listener.access) {
         (Some(scope), Access::Principals(principals)) => {
             let principals = principals.load();
-            // Without tokens all principals have certificates, whether or not anybody can show one.
+            // Without tokens, all principals have certificates, even if no listener accepts any.
             let has_certificates = is_mutual && principals.have_certificates() || !principals.have_tokens();
             let by_certificate = has_certificates.then(|| json!({ CERTIFICATE: [scope] }));
             let by_token = principals.have_tokens().then(|| match is_mutual {
-                // Every connection needs a certificate there, also one that is nobody's.
+                // Every connection there needs a certificate, even one of no principal.
                 true => json!({ CERTIFICATE: [], BEARER: [scope] }),
                 false => json!({ BEARER: [scope] }),
             });

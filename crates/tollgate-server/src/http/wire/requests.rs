@@ -93,11 +93,11 @@ may_bring_limits! {
 impl BatchRequest<'_> {
     pub(in crate::http) const MAX: usize = 100;
 
-    /// That so many requests may come at once.
+    /// Checks the number of requests in a batch.
     ///
     /// # Errors
     ///
-    /// If they are none or too many.
+    /// If there are none or too many.
     pub(in crate::http) fn check_length(length: usize) -> Result<(), Rejection> {
         if (1..=Self::MAX).contains(&length) {
             return Ok(());
@@ -187,7 +187,7 @@ pub(in crate::http) struct ReceiptRequest<'a> {
     pub(in crate::http) cost: Option<Cost>,
 }
 
-/// Limits that a caller may give with one request, at most.
+/// The most limits that a caller may give with one request.
 pub(in crate::http) const MAX_CALLER_QUOTAS: usize = 8;
 
 /// A window that was charged, named as in the check's answer.
