@@ -8,17 +8,17 @@ use tollgate::{Key, PolicyQuota, Timestamp, Window};
 
 use crate::{Caller, SteeredClock};
 
-/// Who comes how long after the one before, and for how much.
+/// The requests of an attack: for each, the time since the previous one, and the cost.
 pub type Attack = Vec<(Duration, u32)>;
 
-/// Attacks of many requests, most of them close together or about one window apart.
+/// Generates attacks of many requests, most of them close together or about one window apart.
 pub fn attack(window: Duration, limit: u32) -> impl Strategy<Value = Attack> {
     let millis = u64::try_from(window.as_millis()).unwrap();
     let gap = prop_oneof![3 => Just(0), 3 => 0..=3_u64, 2 => 0..=millis, 1 => millis.saturating_sub(3)..=millis + 3];
     vec((gap.prop_map(Duration::from_millis), 1..=limit + 1), 1..80)
 }
 
-/// Asks as the attack says from `start` on, and gives what was admitted: when, in which window, how much.
+/// Plays the attack from `start` on. Returns what was admitted: when, in which window, how much.
 pub async fn admitted<S: SteeredClock>(
     subject: &S,
     quota: &PolicyQuota,
@@ -39,7 +39,7 @@ pub async fn admitted<S: SteeredClock>(
     admitted
 }
 
-/// The most that was admitted in any interval no longer than the shortest window it meets.
+/// Returns the most that was admitted in any interval no longer than the shortest window it meets.
 #[must_use]
 pub fn worst_interval(admitted: &[(Timestamp, Window, u64)]) -> u64 {
     let mut worst = 0;
@@ -47,7 +47,7 @@ pub fn worst_interval(admitted: &[(Timestamp, Window, u64)]) -> u64 {
         let (mut units, mut shortest) = (0, Duration::MAX);
         for (time, window, cost) in &admitted[first..] {
             shortest = shortest.min(window.length());
-            // An interval that holds both instants is at least one millisecond longer than what lies between.
+            // An interval that contains both instants is at least one millisecond longer than the time between them.
             if time.since(*start) >= shortest {
                 break;
             }

@@ -1,4 +1,4 @@
-//! One who is counted: a key under a quota, and what it asks of the store.
+//! Callers: a key under a quota, with shorthand for every step of a store.
 
 use tollgate::{Charge, Counter, Decision, Key, Mark, PolicyQuota, Timestamp, Window};
 
@@ -13,12 +13,12 @@ pub struct Caller<'a, S> {
 }
 
 impl<'a, S: Subject> Caller<'a, S> {
-    /// This key under this quota.
+    /// Creates a caller with this key under this quota.
     pub fn new<'k>(subject: &'a S, quota: &'a PolicyQuota, key: impl Into<Key<'k>>) -> Self {
         Self { subject, quota, key: key.into().into_owned() }
     }
 
-    /// The store that is asked, and its time.
+    /// The store under test, and its time.
     #[must_use]
     pub const fn subject(&self) -> &'a S {
         self.subject
@@ -36,59 +36,59 @@ impl<'a, S: Subject> Caller<'a, S> {
         Self { subject: self.subject, quota, key: self.key.clone() }
     }
 
-    /// A charge to put into a step.
+    /// Returns a charge for use in a step.
     #[must_use]
     pub const fn charge(&self, cost: u32) -> Charge<'_> {
         Charge::new(self.quota, &self.key, cost)
     }
 
-    /// Asks for so many units.
+    /// Charges this many units, and returns the decision.
     pub async fn takes(&self, cost: u32) -> Decision<'static> {
         decide(self.subject, &[self.charge(cost)]).await
     }
 
-    /// Asks for so many units, and gives what the store counted.
+    /// Charges this many units, and returns what the store counted.
     pub async fn counts(&self, cost: u32) -> Counted {
         self.subject.store().charge(&[self.charge(cost)]).await.expect("the store answers").into()
     }
 
-    /// Looks whether a unit would pass.
+    /// Checks whether a unit would pass, without taking it.
     pub async fn peeks(&self) -> Decision<'static> {
         let charges = [self.charge(1)];
         let counted = self.subject.store().peek(&charges).await.expect("the store answers");
         Decision::of_charges(&charges, counted).expect("a state for each charge").into_owned()
     }
 
-    /// What is used now.
+    /// Returns the usage now.
     pub async fn used(&self) -> u64 {
         self.peeks().await.used()
     }
 
-    /// Takes so many units without asking.
+    /// Records this many units, room or not.
     pub async fn records(&self, cost: u32) -> Count {
         (&self.subject.store().record(&self.charge(cost)).await.expect("the store answers")).into()
     }
 
-    /// Gives back so many units in the window that began at `start`; `None` if that is not the open one.
+    /// Refunds this many units in the window that began at `start`; `None` if that is not the open one.
     pub async fn refunds(&self, cost: u32, start: Timestamp) -> Option<Given> {
         let mark = Mark::at(start);
         let state = self.subject.store().refund(&self.charge(cost), mark).await.expect("the store answers");
         Given::of(&state, mark)
     }
 
-    /// Forgets the counter.
+    /// Resets the counter.
     pub async fn resets(&self) -> Count {
         let counter = Counter::new(self.quota, &self.key);
         (&self.subject.store().reset(&counter).await.expect("the store answers")).into()
     }
 
-    /// Sets what is used.
+    /// Sets the usage.
     pub async fn sets(&self, used: u64) -> Count {
         let counter = Counter::new(self.quota, &self.key);
         (&self.subject.store().set(&counter, used).await.expect("the store answers")).into()
     }
 
-    /// Takes the whole limit at once, and gives the window that is now used up.
+    /// Takes the whole limit at once, and returns the window that is now full.
     pub async fn fills(&self) -> Window {
         let limit = u32::try_from(self.quota.quota().limit()).expect("a limit that one cost can reach");
         let counted = self.counts(limit).await;
@@ -97,7 +97,7 @@ impl<'a, S: Subject> Caller<'a, S> {
     }
 }
 
-/// Takes one step and decides.
+/// Takes one step and decides by its answer.
 pub(crate) async fn decide(subject: &impl Subject, charges: &[Charge<'_>]) -> Decision<'static> {
     let counted = subject.store().charge(charges).await.expect("the store answers");
     Decision::of_charges(charges, counted).expect("a state for each charge").into_owned()

@@ -1,4 +1,4 @@
-//! A store that breaks its promises when told to: it fails, hangs, loses its answers or lies.
+//! A store that breaks its promises on command: it fails, hangs, loses its answers or lies.
 
 use std::error::Error;
 use std::fmt;
@@ -18,32 +18,32 @@ pub struct FaultyStore<S> {
 #[derive(Debug, Default)]
 struct Now {
     fault: Option<Fault>,
-    /// Steps that are taken before it begins.
+    /// Steps that still succeed before the fault begins.
     spared: usize,
-    /// Those whose answers are held.
+    /// Wakers of steps whose answers are held.
     held: Vec<Waker>,
 }
 
 /// What goes wrong with every step.
 #[derive(Debug, Clone)]
 pub enum Fault {
-    /// Nothing is counted, and this error given.
+    /// Nothing is counted, and the step returns this error.
     Fails(StoreError),
     /// The step is taken, and its answer lost.
     LosesAnswers,
-    /// The step is taken, and its answer comes once the fault has ended.
+    /// The step is taken, and its answer comes when the fault ends.
     HoldsAnswers,
-    /// No answer comes, ever.
+    /// No answer ever comes.
     Hangs,
-    /// Charges and peeks are answered with one quota less than was asked for, and batches with one request less.
+    /// Answers to charges and peeks lack one quota, and answers to batches lack one request.
     ForgetsQuotas,
-    /// Charges and peeks are answered for another limit than was asked for.
+    /// Answers to charges and peeks are for another limit.
     AnswersForAnotherLimit,
-    /// Charges and peeks are admitted with more used than the limit allows.
+    /// Charges and peeks are admitted with more usage than the limit allows.
     AdmitsPastTheLimit,
 }
 
-/// What a store without a connection is in trouble with.
+/// The cause of errors of a store without a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Unreachable;
 
@@ -56,7 +56,7 @@ impl fmt::Display for Unreachable {
 impl Error for Unreachable {}
 
 impl Fault {
-    /// Nothing is counted, because the store is [`Unreachable`].
+    /// Returns a fault that counts nothing: the store is [`Unreachable`].
     #[must_use]
     pub fn unreachable() -> Self {
         Self::Fails(StoreError::trouble(Unreachable))
@@ -64,28 +64,27 @@ impl Fault {
 }
 
 impl<S: Store> FaultyStore<S> {
-    /// The store, and no fault.
+    /// Wraps the store, without a fault.
     pub fn new(store: S) -> Self {
         Self { store, now: Arc::default() }
     }
 
-    /// From the next step on, this goes wrong and nothing else.
+    /// Begins this fault with the next step, in place of any other.
     pub fn begin(&self, fault: Fault) {
         self.begin_after(0, fault);
     }
 
-    /// All is well for so many steps more, and then this goes wrong. Those of a batch count one by one: the first of
-    /// them may still be taken.
+    /// Begins this fault after this many more steps. Each step of a batch counts, so its first ones may still succeed.
     pub fn begin_after(&self, spared: usize, fault: Fault) {
         self.become_of(Some(fault), spared);
     }
 
-    /// From the next step on, all is well.
+    /// Ends the fault before the next step.
     pub fn end(&self) {
         self.become_of(None, 0);
     }
 
-    /// How many answers are held.
+    /// Returns the number of held answers.
     pub fn held(&self) -> usize {
         self.now().held.len()
     }
@@ -96,7 +95,7 @@ impl<S: Store> FaultyStore<S> {
         now.held.drain(..).for_each(Waker::wake);
     }
 
-    /// How many of the steps that begin now are spared, and what goes wrong with the others.
+    /// Returns how many of the steps that begin now still succeed, and the fault of the others.
     fn next_faults(&self, steps: usize) -> (usize, Option<Fault>) {
         let mut now = self.now();
         let spared = now.spared.min(steps);
@@ -108,7 +107,7 @@ impl<S: Store> FaultyStore<S> {
         self.now.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Until another fault begins, or all is well.
+    /// Waits until another fault begins, or the fault ends.
     async fn hold(&self) {
         poll_fn(|context| {
             let mut now = self.now();
@@ -167,7 +166,7 @@ impl<S: Store> Store for FaultyStore<S> {
         step: Step<'a>,
     ) -> Answer<impl Future<Output = Result<Counted, StoreError>> + Send> {
         Answer::Later(async move {
-            // Only once it is known that the step is taken: a store in memory takes it at once.
+            // Checked only once the step will be taken: a store in memory takes it at once.
             let fault = match self.next_faults(1) {
                 (0, fault) => fault,
                 _ => None,

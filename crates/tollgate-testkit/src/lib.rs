@@ -1,21 +1,22 @@
-//! Proof for stores: one conformance suite, one reference model, and the races and attacks every store must stand.
+//! Tests for stores: one conformance suite, one reference model, and the races and attacks that every store must
+//! withstand.
 //!
-//! A store comes in as a [`Subject`]: itself, and a way to wait for its time. What a subject can do besides is
-//! said by traits ([`SteeredClock`], [`Capped`]), so that a rule that needs more is never skipped in silence: it
-//! does not compile for a store that lacks it.
+//! A store comes in as a [`Subject`]: the store, and a way to wait for its time. Traits add further abilities
+//! ([`SteeredClock`], [`Capped`]), so that a rule that needs them is never silently skipped: it does not compile for a
+//! store without them.
 //!
 //! | to prove | use |
 //! |---|---|
 //! | every rule of the semantics, one test each | [`conformance!`] |
-//! | any sequence of steps gives the answers of a simple model | [`plan`] or [`crowd`], [`replay`] |
+//! | any sequence of steps gets the answers of a simple model | [`plan`] or [`crowd`], [`replay`] |
 //! | counts are exact under any number of threads | [`race`] |
 //! | a boundary lets through twice the limit and never more | [`boundary`] |
-//! | no window admits more than its limit on the real clock | `realtime`, on Linux, which tells of its ticks |
-//! | service and middleware see one request and decide alike | [`requests`] |
-//! | trouble of a store is answered as the policy says | [`FaultyStore`] |
-//! | what a shared store does with real servers, and when they are in trouble | `servers`, a feature |
+//! | no window admits more than its limit on the real clock | `realtime`, on Linux, for its clock ticks |
+//! | service and middleware read a request alike and decide alike | [`requests`] |
+//! | a failing store is handled as the policy says | [`FaultyStore`] |
+//! | how a shared store works with real servers, and when they fail | `servers`, a feature |
 //!
-//! Everything here asserts: a broken promise is a panic that says which.
+//! Everything here asserts: a broken promise is a panic that names it.
 
 #![expect(clippy::unwrap_used, clippy::expect_used, reason = "a testkit's errors are failed tests")]
 
@@ -49,5 +50,5 @@ pub use self::runtime::block_on;
 pub use self::seen::{Count, Counted, Given};
 pub use self::steps::StoreSteps;
 pub use self::subject::{Capped, SteeredClock, Subject, instant};
-/// The library as the testkit sees it. Inside its unit tests the library is built a second time.
+/// The library as the testkit sees it. The library's own unit tests build it a second time.
 pub use tollgate;

@@ -1,4 +1,4 @@
-//! The memory store as a subject, under a manual clock and under the system's.
+//! The memory store as a subject, under a manual clock and under the system clock.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ pub struct ManualMemory {
 }
 
 impl ManualMemory {
-    /// With as many counters as a store holds unless told otherwise.
+    /// Creates one with the default cap.
     #[must_use]
     pub fn new() -> Self {
         Self::with_max_counters(MemoryStore::new().max_counters())
@@ -61,12 +61,12 @@ impl Capped for ManualMemory {
     }
 }
 
-/// A memory store on the system's clock: it can only be waited for, as a server's can.
+/// A memory store on the system clock. Like a server's, its time can only be waited for.
 #[derive(Debug, Default)]
 pub struct SystemMemory(MemoryStore);
 
 impl SystemMemory {
-    /// An empty one.
+    /// Creates an empty one.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
@@ -81,7 +81,7 @@ impl Subject for SystemMemory {
     }
 
     async fn reach(&self, time: Timestamp) {
-        // A sleep may end before the wall clock has gone as far.
+        // A sleep may end before the wall clock gets there.
         while SystemClock.now() < time {
             tokio::time::sleep(time.since(SystemClock.now())).await;
         }

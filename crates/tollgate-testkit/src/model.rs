@@ -1,8 +1,8 @@
-//! What a store should answer, said as simply as can be.
+//! The reference model: the answers that a store should give, computed as simply as possible.
 //!
-//! One map, no threads, no tricks: slow, and right by reading it. Closed counters stay in the map and are looked
-//! past; nothing is rolled over until it is touched. It shares nothing with the stores that it judges: its time is told
-//! by the plan, and its windows are found by the testkit's [own arithmetic](crate::windows).
+//! One map, no threads, no tricks: slow, and easy to see that it is right. Closed counters stay in the map and are
+//! ignored; a window is only replaced when its counter is used. The model shares nothing with the stores that it
+//! judges: the plan sets its time, and the testkit's [own arithmetic](crate::windows) finds its windows.
 
 use std::collections::{HashMap, HashSet};
 use std::time::Duration;
@@ -15,33 +15,33 @@ use crate::windows::holding;
 /// A step back of no more than this reopens nothing (rule 12).
 const SHORT_STEP: Duration = Duration::from_secs(1);
 
-/// A store of one thread, whose time is set by hand.
+/// A store of one thread with a manual clock.
 #[derive(Debug, Clone)]
 pub struct Model {
     counters: HashMap<Name, Held>,
-    /// The last window of each calendar, because it takes long to find one.
+    /// The last window of each calendar, because finding one is slow.
     calendars: HashMap<String, Window>,
-    /// Where unknown counters are opened next, if that is later than now.
+    /// Where unknown counters open next, if that is later than now.
     opening: HashMap<Name, Window>,
     max_counters: usize,
     now: Timestamp,
-    /// The latest time that there was.
+    /// The latest time so far.
     latest: Timestamp,
 }
 
-/// Policy, windows as they are written, canonical bytes of the key.
+/// The policy, the written form of the windows, and the canonical bytes of the key.
 type Name = (String, String, Vec<u8>);
 
 #[derive(Debug, Clone, Copy)]
 struct Held {
     used: u64,
     window: Window,
-    /// The latest time since it was known to be there.
+    /// The latest time since the counter was last known to exist.
     latest: Timestamp,
 }
 
 impl Model {
-    /// An empty store for so many live counters.
+    /// Creates an empty store for this many live counters.
     #[must_use]
     pub fn new(max_counters: usize) -> Self {
         let (now, latest) = (Timestamp::EPOCH, Timestamp::EPOCH);
@@ -56,11 +56,11 @@ impl Model {
         self.counters.values_mut().for_each(|held| held.latest = held.latest.max(now));
     }
 
-    /// As [`Step::Charge`](tollgate::Step::Charge).
+    /// Like [`Step::Charge`](tollgate::Step::Charge).
     ///
     /// # Errors
     ///
-    /// If the charges would be admitted and need more counters than there may be.
+    /// If the charges would be admitted, but need more counters than the cap allows.
     pub fn charge(&mut self, charges: &[Charge<'_>]) -> Result<PerQuota<Count>, Full> {
         let before: Vec<u64> = charges.iter().map(|charge| self.look(&charge.counter()).used).collect();
         let fits: Vec<bool> = charges
@@ -83,7 +83,7 @@ impl Model {
                 self.add(&charge.counter(), units);
             }
         }
-        // What a counter took is that of its charges in their order. It saturates, and then takes less than they cost.
+        // What a counter took is what its charges took, in their order. A saturated counter takes less than they cost.
         let mut told = HashMap::<Name, u64>::new();
         let mut count = |((charge, fits), before): ((&Charge<'_>, &bool), &u64)| {
             let Held { used, window, .. } = self.look(&charge.counter());
@@ -95,33 +95,33 @@ impl Model {
         Ok(charges.iter().zip(&fits).zip(&before).map(&mut count).collect())
     }
 
-    /// As [`Step::Peek`](tollgate::Step::Peek): what the charge would be told, before it takes anything.
+    /// Like [`Step::Peek`](tollgate::Step::Peek): the answer that the charge would get, before it takes anything.
     ///
     /// # Errors
     ///
-    /// As [`charge`](Self::charge).
+    /// Like [`charge`](Self::charge).
     pub fn peek(&mut self, charges: &[Charge<'_>]) -> Result<PerQuota<Count>, Full> {
         let used: Vec<u64> = charges.iter().map(|charge| self.look(&charge.counter()).used).collect();
         let answer = self.clone().charge(charges)?;
         Ok(answer.iter().zip(used).map(|(count, used)| Count { used, units: 0, ..*count }).collect())
     }
 
-    /// As [`Step::Record`](tollgate::Step::Record).
+    /// Like [`Step::Record`](tollgate::Step::Record).
     ///
     /// # Errors
     ///
-    /// If it needs one more counter than there may be.
+    /// If it needs one more counter than the cap allows.
     pub fn record(&mut self, charge: &Charge<'_>) -> Result<Count, Full> {
         let used = self.look(&charge.counter()).used;
         let count = self.set(&charge.counter(), used + u64::from(charge.cost()))?;
         Ok(Count { units: u32::try_from(count.used - used).unwrap(), ..count })
     }
 
-    /// As [`Step::Set`](tollgate::Step::Set).
+    /// Like [`Step::Set`](tollgate::Step::Set).
     ///
     /// # Errors
     ///
-    /// If it needs one more counter than there may be.
+    /// If it needs one more counter than the cap allows.
     pub fn set(&mut self, counter: &Counter<'_>, used: u64) -> Result<Count, Full> {
         let Held { used: before, window, .. } = self.look(counter);
         let used = used.min(Quota::MAX_LIMIT);
@@ -134,7 +134,7 @@ impl Model {
         Ok(Count { used, window, fits: true, units: 0 })
     }
 
-    /// As [`Step::Refund`](tollgate::Step::Refund).
+    /// Like [`Step::Refund`](tollgate::Step::Refund).
     pub fn refund(&mut self, charge: &Charge<'_>, mark: Mark) -> Count {
         let Held { used, window, .. } = self.look(&charge.counter());
         let given = if Mark::at(window.start()) == mark { u64::from(charge.cost()).min(used) } else { 0 };
@@ -144,14 +144,14 @@ impl Model {
         Count { used: used - given, window, fits: true, units: u32::try_from(given).unwrap() }
     }
 
-    /// As [`Step::Reset`](tollgate::Step::Reset).
+    /// Like [`Step::Reset`](tollgate::Step::Reset).
     pub fn reset(&mut self, counter: &Counter<'_>) -> Count {
         self.counters.remove(&name(counter));
         Count { used: 0, window: self.look(counter).window, fits: true, units: 0 }
     }
 
-    /// Whether the counter has been out of its window and is back in it, for so long that a store may have forgotten
-    /// it that remembers closed windows no longer than that.
+    /// Whether the counter has left its window and come back after so long that a store may have forgotten it, if the
+    /// store remembers closed windows no longer than that.
     #[must_use]
     pub fn may_be_forgotten(&self, counter: &Counter<'_>, remembers_closed: Duration) -> bool {
         self.counters.get(&name(counter)).is_some_and(|held| {
@@ -159,19 +159,19 @@ impl Model {
         })
     }
 
-    /// Whether the clock has stepped back by so little that nothing may be opened again, and this counter, which holds
-    /// nothing, may be one that a store has forgotten.
+    /// Whether the clock has stepped back by so little that nothing may be reopened, and this empty counter may be one
+    /// that the store has forgotten.
     #[must_use]
     pub fn may_open_later(&self, counter: &Counter<'_>) -> bool {
         let is_behind = self.now < self.latest;
         is_behind && self.counters.get(&name(counter)).is_none_or(|held| held.window.end() <= self.now)
     }
 
-    /// The store opens this counter in that window next.
+    /// Tells the model that the store opens this counter in that window next.
     ///
     /// # Panics
     ///
-    /// If it may not: no later than there was a time, and than a short step back.
+    /// If that is not allowed: the window begins after the latest time so far, or more than a short step back from now.
     pub fn opens_in(&mut self, counter: &Counter<'_>, window: Window) {
         if window != self.window_of(counter) {
             let latest = self.latest.min(self.now + SHORT_STEP);
@@ -180,15 +180,15 @@ impl Model {
         }
     }
 
-    /// Notes that the store has been seen to know this counter.
+    /// Notes that the store was seen to know this counter.
     pub fn remember(&mut self, counter: &Counter<'_>) {
         if let Some(held) = self.counters.get_mut(&name(counter)) {
             held.latest = self.now;
         }
     }
 
-    /// The counter as it stands now. After a step back of no more than a second it is in the window that it was in.
-    /// After a longer one it is taken into the window that holds now, with what it has used.
+    /// Returns the counter in its current state. After a step back of no more than a second it stays in its window. A
+    /// longer one takes it, with its usage, into the window that holds now.
     fn look(&mut self, counter: &Counter<'_>) -> Held {
         let (now, window) = (self.now, self.window_of(counter));
         match self.counters.get_mut(&name(counter)) {
@@ -204,7 +204,7 @@ impl Model {
         }
     }
 
-    /// The window that holds now.
+    /// Returns the window that holds now.
     fn window_of(&mut self, counter: &Counter<'_>) -> Window {
         let (quota, now) = (counter.quota().quota(), self.now);
         let find = || holding(quota, counter.key(), now);
@@ -226,7 +226,7 @@ impl Model {
         }
     }
 
-    /// Whether all counters that are live, and all of these, are together within the cap.
+    /// Whether all live counters together with all of these fit under the cap.
     fn has_room_for(&self, charges: &[Charge<'_>]) -> bool {
         let live = self.counters.iter().filter(|(_, held)| self.now < held.window.end());
         let mut names: HashSet<Name> = live.map(|(name, _)| name.clone()).collect();

@@ -1,4 +1,4 @@
-//! Plans: quotas, keys, and what is done to them one after another.
+//! Plans: quotas, keys, and a sequence of operations on them.
 
 use std::time::Duration;
 
@@ -6,75 +6,75 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 use tollgate::{Anchor, CalendarUnit, CountDenied, PolicyQuota, Quota};
 
-/// Quotas, and steps on their counters. Indices wrap around, so that a plan stays whole as it shrinks.
+/// Quotas, and steps on their counters. Indices wrap around, so that a plan stays valid as it shrinks.
 #[derive(Debug, Clone)]
 pub struct Plan {
     /// At least one; some share counters under different limits.
     pub quotas: Vec<PolicyQuota>,
-    /// How many keys there are, at least one.
+    /// The number of keys, at least one.
     pub keys: u64,
-    /// What is done, in this order.
+    /// The operations, in their order.
     pub ops: Vec<Op>,
 }
 
 /// One step of a plan.
 #[derive(Debug, Clone)]
 pub enum Op {
-    /// All of these or none.
+    /// Charges all of these or none.
     Charge(Vec<Ask>),
-    /// Each of these by itself.
+    /// Charges each of these independently.
     ChargeEach(Vec<Vec<Ask>>),
-    /// Looks at all of these.
+    /// Peeks at all of these.
     Peek(Vec<Ask>),
-    /// Takes without asking.
+    /// Records units, room or not.
     Record(Ask),
-    /// Gives back in a window that was seen so many answers ago.
+    /// Refunds units in the window of this many answers ago.
     Refund(Ask, usize),
-    /// Forgets the counter; the cost says nothing.
+    /// Resets the counter; the cost is ignored.
     Reset(Ask),
-    /// Sets what is used; the cost says nothing.
+    /// Sets the usage; the cost is ignored.
     Set(Ask, u64),
-    /// Time goes on.
+    /// Advances the clock.
     Forward(Duration),
-    /// The clock is set back.
+    /// Sets the clock back.
     Back(Duration),
 }
 
 /// A quota of the plan, one of a few keys, and a cost.
 #[derive(Debug, Clone, Copy)]
 pub struct Ask {
-    /// Which quota, modulo their number.
+    /// The index of a quota, modulo their number.
     pub quota: usize,
-    /// Which key, modulo their number.
+    /// The index of a key, modulo their number.
     pub key: u64,
-    /// How many units.
+    /// The cost.
     pub cost: u32,
 }
 
 /// What a plan may do to the clock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Moves {
-    /// Nothing: for a store whose time can't be steered. Windows are long, and none starts at its first unit, so
-    /// that the answers do not depend on when exactly a step is taken.
+    /// Nothing: for a store whose time cannot be set. Windows are long, and none starts at its first unit, so that the
+    /// answers do not depend on the exact time of a step.
     None,
     /// Forward and back.
     Both,
 }
 
-/// Any plan of at most so many steps on three keys.
+/// Generates plans of at most this many steps on three keys.
 pub fn plan(moves: Moves, steps: usize) -> impl Strategy<Value = Plan> {
     let ops = || vec(op(moves, asks(4), used(), stretch()), 1..=steps);
     (vec(policy_quota(moves), 1..=4), ops()).prop_map(|(quotas, ops)| Plan { quotas, keys: 3, ops })
 }
 
-/// Plans of so many steps on up to so many keys, for stores whose counters get in each other's way: counters come,
-/// are forgotten and close all the time, by many at once, some of them in windows or with counts of odd sizes.
+/// Generates plans of this many steps on up to this many keys, for stores whose counters collide. Counters appear, are
+/// reset and close all the time, many at once, some of them with odd window lengths or counts.
 pub fn crowd(keys: u64, steps: usize) -> impl Strategy<Value = Plan> {
     let ops = vec(op(Moves::Both, asks(8), odd_used(), moment()), steps / 2..=steps);
     (vec(short_quota(), 1..=4), 1..=keys, ops).prop_map(|(quotas, keys, ops)| Plan { quotas, keys, ops })
 }
 
-/// Any quota that can be: every anchor and unit, limits and lengths from the smallest to the largest.
+/// Generates any valid quota: every anchor and unit, limits and lengths from the smallest to the largest.
 pub fn quota() -> impl Strategy<Value = Quota> {
     let length =
         prop_oneof![1..=5000_u64, (1..=3653_u64).prop_map(|days| days * 86_400_000), 1..=315_619_200_000_u64];
@@ -103,8 +103,8 @@ fn policy_quota(moves: Moves) -> impl Strategy<Value = PolicyQuota> {
     of_a_policy(windows, limit)
 }
 
-/// Windows of which several pass in a plan; those that are no whole seconds, and the larger limits, ask for more
-/// room in a counter.
+/// Windows short enough that several pass in a plan. Lengths that are not whole seconds, and the larger limits, need
+/// more room in a counter.
 fn short_quota() -> impl Strategy<Value = PolicyQuota> {
     let anchor =
         prop::sample::select(vec![Anchor::Epoch, Anchor::Epoch, Anchor::Staggered, Anchor::FirstHit]);
@@ -146,7 +146,7 @@ fn calendar() -> impl Strategy<Value = Quota> {
     (unit, zone).prop_map(|(unit, zone)| Quota::calendar(1, unit, zone).unwrap())
 }
 
-/// StoreSteps with these asks, `set`s of what is used, and moves of the clock.
+/// Generates steps with these asks, `set`s of this usage, and clock moves.
 fn op(
     moves: Moves,
     asks: BoxedStrategy<Vec<Ask>>,
@@ -174,7 +174,7 @@ fn op(
     }
 }
 
-/// Often to the edge of the second that reopens nothing.
+/// Often exactly the second within which nothing is reopened.
 fn step_back(stretch: BoxedStrategy<Duration>) -> BoxedStrategy<Duration> {
     let about_a_second = prop_oneof![1..=3_u64, 997..=1_003_u64, 1..=1_100_u64];
     prop_oneof![3 => about_a_second.prop_map(Duration::from_millis), 2 => stretch].boxed()
@@ -194,14 +194,14 @@ fn used() -> BoxedStrategy<u64> {
     prop_oneof![4 => 0..=9_u64, 1 => Just(Quota::MAX_LIMIT - 1), 1 => Just(u64::MAX)].boxed()
 }
 
-/// Also about where the words of a store may end.
+/// Includes the values at which a store's words may end.
 fn odd_used() -> BoxedStrategy<u64> {
     let powers = prop::sample::select(vec![16, 31, 32, 37, 38, 40]);
     prop_oneof![3 => used(), 1 => (powers, 0..4_u64).prop_map(|(power, more)| (1 << power) - 2 + more)]
         .boxed()
 }
 
-/// From nothing to some windows of every length, often right to the edge of one.
+/// From nothing to several windows of every length, often exactly to the edge of one.
 fn stretch() -> BoxedStrategy<Duration> {
     prop_oneof![
         0..=3_u64,
@@ -215,7 +215,7 @@ fn stretch() -> BoxedStrategy<Duration> {
     .boxed()
 }
 
-/// From nothing to a few short windows, often right to the edge of one.
+/// From nothing to a few short windows, often exactly to the edge of one.
 fn moment() -> BoxedStrategy<Duration> {
     prop_oneof![
         6 => 0..=2_u64,

@@ -10,8 +10,7 @@ use tollgate::{Charge, Key, PolicyQuota, Store, StoreError, Timestamp};
 
 use crate::{Capped, SteeredClock, StoreSteps, block_on};
 
-/// G1, G2: of many threads that together ask for more than the limit, exactly the limit is admitted, round for
-/// round.
+/// G1, G2: if many threads together ask for more than the limit, exactly the limit is admitted, in every round.
 ///
 /// # Panics
 ///
@@ -34,12 +33,12 @@ pub fn admits_exactly_the_limit<S: Store>(store: &S, threads: usize, limit: u64,
     }
 }
 
-/// Rule 8, G1, G2: threads that charge two counters in opposite orders never deadlock, never pass either limit, and
-/// leave no unit of the narrower one unused.
+/// Rule 8, G1, G2: threads that charge two counters in opposite orders never deadlock, never exceed either limit, and
+/// use up the narrower one.
 ///
 /// # Panics
 ///
-/// If a count is not what was admitted, or a denial was false.
+/// If a count differs from what was admitted, or a denial was false.
 pub fn crosswise_charges_use_up_the_narrower_limit<S: Store>(store: &S, threads: usize, rounds: u64) {
     for round in 0..rounds {
         let quota = if round % 2 == 0 { quota } else { long_quota };
@@ -60,7 +59,7 @@ pub fn crosswise_charges_use_up_the_narrower_limit<S: Store>(store: &S, threads:
     }
 }
 
-/// Rule 8, G2: requests that are denied by one counter never take the other's room from those who need it alone,
+/// Rule 8, G2: a request that one counter denies never takes room on the other from requests that only need that one,
 /// not even for an instant.
 ///
 /// # Panics
@@ -85,11 +84,11 @@ pub fn denied_pairs_take_room_from_nobody<S: Store>(store: &S, threads: usize, r
     }
 }
 
-/// Rule 8: pairs and single charges on the same two counters are each counted once, however they meet.
+/// Rule 8: concurrent pairs and single charges on the same two counters are each counted once.
 ///
 /// # Panics
 ///
-/// If a counter holds more or fewer units than were asked for.
+/// If a counter holds more or fewer units than were charged.
 pub fn pairs_and_singles_are_counted_once<S: Store>(store: &S, threads: usize, turns: u64) {
     let (first, second) = (quota("first", u64::from(u32::MAX)), quota("second", u64::from(u32::MAX)));
     let key = Key::from("met");
@@ -109,7 +108,7 @@ pub fn pairs_and_singles_are_counted_once<S: Store>(store: &S, threads: usize, t
 ///
 /// # Panics
 ///
-/// If more are out, or the count at the end is not what is still out.
+/// If more are out, or the final count differs from the units that are out.
 pub fn refunds_never_let_more_than_the_limit_out<S: Store>(store: &S, threads: usize, turns: usize) {
     const LIMIT: u64 = 7;
     let quota = quota("lease", LIMIT);
@@ -123,7 +122,7 @@ pub fn refunds_never_let_more_than_the_limit_out<S: Store>(store: &S, threads: u
             if !counted.is_admitted() {
                 continue;
             }
-            // Counted after the unit is out and uncounted before it is back, so never above the truth.
+            // Counted after the unit is out and uncounted before it is back, so never more than the true number.
             let before = out.fetch_add(cost, Ordering::SeqCst);
             assert!(before + cost <= LIMIT as i64, "{} units out", before + cost);
             if turn + 1 < turns || thread % 2 == 0 {
@@ -136,19 +135,19 @@ pub fn refunds_never_let_more_than_the_limit_out<S: Store>(store: &S, threads: u
     assert_eq!(used(store, &quota, &key), out.into_inner().unsigned_abs());
 }
 
-/// G1, G2, rule 11: while one thread moves the clock from window to window, each window admits exactly the limit,
-/// and every step is counted in the window of its own time.
+/// G1, G2, rule 11: while one thread moves the clock from window to window, each window admits exactly the limit, and
+/// every step is counted in the window of its own time.
 ///
 /// # Panics
 ///
-/// If a window admits more or less, or counts a time it does not hold.
+/// If a window admits more or less, or counts a step outside its time.
 pub fn a_moving_clock_fills_no_window_twice<S: SteeredClock>(subject: &S, threads: usize, windows: u32) {
     const LIMIT: u64 = 20;
-    /// How often a window is asked: enough to fill it twice, had it been forgotten once.
+    /// Requests in each window: enough to fill it twice, if it were forgotten once.
     const ASKS: u64 = 3 * LIMIT;
     let quota = PolicyQuota::new("moving", format!("{LIMIT}/10ms").parse().unwrap());
     let key = Key::from("alice");
-    // From the start of a window on, so that there are as many windows as moves.
+    // Begins at the start of a window, so that there are as many windows as moves.
     let start = quota.quota().window_at(&key, block_on(subject.now())).end();
     subject.set_time(start);
     let (asked, done) = (AtomicU64::new(0), AtomicBool::new(false));
@@ -156,7 +155,7 @@ pub fn a_moving_clock_fills_no_window_twice<S: SteeredClock>(subject: &S, thread
     crowd(threads, |thread| {
         if thread == 0 {
             for window in 1..=windows {
-                // Those under way when the clock was moved may have asked the window before.
+                // Requests in flight when the clock moved may have hit the previous window.
                 let enough = asked.load(Ordering::Relaxed) + ASKS + threads as u64;
                 while asked.load(Ordering::Relaxed) < enough {
                     std::thread::yield_now();
@@ -178,14 +177,14 @@ pub fn a_moving_clock_fills_no_window_twice<S: SteeredClock>(subject: &S, thread
         }
     });
     let mut admitted = admitted.into_inner().unwrap();
-    // Nobody waited for the last one to be full.
+    // No thread waited for the last window to fill.
     admitted.retain(|window, _| *window < start + Duration::from_millis(10) * windows);
     assert_eq!(admitted.len(), windows as usize);
     assert!(admitted.values().all(|units| *units == LIMIT), "{admitted:?}");
 }
 
-/// G5, G8: in every window, threads that bring more new keys than there is room for find at least 95 % of the cap,
-/// and never more than all of it; what the last window held is no obstacle.
+/// G5, G8: in every window, threads bring more new keys than there is room for. They find at least 95 % of the cap and
+/// never more than all of it, whatever the previous window held.
 ///
 /// # Panics
 ///
@@ -212,8 +211,8 @@ pub fn strangers_find_the_room_there_is<S: Capped + SteeredClock>(threads: u64, 
     }
 }
 
-/// Runs so many threads, all from one moment on, and waits for them. Threads that wait for each other for ever end
-/// the process: nothing else would end the test.
+/// Runs this many threads, all from the same moment, and waits for them. A deadlock ends the process, because nothing
+/// else would end the test.
 fn crowd(threads: usize, run: impl Fn(usize) + Sync) {
     let barrier = Barrier::new(threads);
     let (running, all_done) = mpsc::channel::<()>();
@@ -237,11 +236,11 @@ fn crowd(threads: usize, run: impl Fn(usize) + Sync) {
 }
 
 fn quota(policy: &str, limit: u64) -> PolicyQuota {
-    // So long that no race crosses a boundary, and below the year and a half that a memory store keeps in one word.
+    // Too long for any race to cross a boundary, and below the year and a half that a memory store keeps in one word.
     PolicyQuota::new(policy, format!("{limit}/300d").parse().unwrap())
 }
 
-/// The longest windows there are, which a store may keep in another way.
+/// The longest possible windows, which a store may keep in another way.
 fn long_quota(policy: &str, limit: u64) -> PolicyQuota {
     PolicyQuota::new(policy, format!("{limit}/3653d").parse().unwrap())
 }

@@ -8,11 +8,11 @@ use tollgate::{
 
 use crate::{Ask, Count, Model, Op, Plan, StoreSteps, Subject};
 
-/// Takes every step of the plan on the store and on the model, and demands equal answers. Requests of one batch
-/// may be taken in any order. The model's clock is moved by the plan alone, and the store's time has to agree with it;
-/// only where a plan moves no clock does the model ask for the store's.
+/// Takes every step of the plan on the store and on the model, and demands equal answers. The requests of a batch may
+/// be taken in any order. Only the plan moves the model's clock, and the store's time must agree with it. If a plan
+/// moves no clock, the model takes the store's time.
 ///
-/// `set_back` sets the store's clock back; a plan that moves no clock never calls it.
+/// `set_back` sets the store's clock back; a plan without clock moves never calls it.
 ///
 /// # Panics
 ///
@@ -60,7 +60,7 @@ pub async fn replay<S: Subject>(
     }
 }
 
-/// Every order of so many requests, the given one first.
+/// Returns every order of this many requests, the given one first.
 fn orders(requests: usize) -> impl Iterator<Item = Vec<usize>> {
     let insert = |orders: Vec<Vec<usize>>, next: usize| {
         let everywhere = |order: Vec<usize>| {
@@ -75,7 +75,7 @@ fn orders(requests: usize) -> impl Iterator<Item = Vec<usize>> {
     (0..requests).fold(vec![Vec::new()], insert).into_iter()
 }
 
-/// The model after it has taken the requests in this order, if it gave these answers.
+/// Returns the model after it has taken the requests in this order, if it gave these answers.
 fn after(
     model: &Model,
     order: &[usize],
@@ -87,7 +87,7 @@ fn after(
     (answers.len() == requests.len() && order.iter().all(answers_alike)).then_some(model)
 }
 
-/// The answer, if it is none of trouble.
+/// Returns the answer, and fails on a store in trouble.
 fn or_full<A>(answer: Result<A, StoreError>) -> Result<A, Full> {
     answer.map_err(|error| match error {
         StoreError::Full => Full,
@@ -99,9 +99,9 @@ struct Replay<'a, S> {
     store: &'a S,
     quotas: &'a [PolicyQuota],
     keys: &'a [Key<'a>],
-    /// Starts of windows that were counted, the latest last.
+    /// The starts of windows that were counted, the latest last.
     seen: Vec<Timestamp>,
-    /// The time by the plan, if it moves the clock.
+    /// The time of the plan, if it moves the clock.
     time: Option<Timestamp>,
     /// Whether the store remembers no closed windows.
     forgets_closed: bool,
@@ -166,8 +166,7 @@ impl<'a, S: Store> Replay<'a, S> {
         }
     }
 
-    /// What was counted. Whether all of a step was at one time is a rule of the suite's: on a Cluster each slot has its
-    /// own.
+    /// Returns the counts. Whether a whole step has one time is left to the suite: on a Cluster each slot has its own.
     fn counts(&self, counted: &Counted) -> PerQuota<Count> {
         if let Some(time) = self.time {
             assert!(counted.iter().all(|state| state.now() == time), "not at {time:?}: {counted:?}");
@@ -175,8 +174,9 @@ impl<'a, S: Store> Replay<'a, S> {
         counted.iter().map(Count::from).collect()
     }
 
-    /// Whether a store still holds a counter whose window closed longer ago than it remembers is its own affair, and is
-    /// seen once the clock is back in that window. So the store is asked: it has kept it as it was, or not at all.
+    /// A store is free to keep a counter or drop it once its window closed longer ago than it remembers. Which it did
+    /// shows when the clock is back in that window. So this asks the store: it must have kept the counter unchanged, or
+    /// not at all.
     async fn learn_what_was_kept(&self, model: &mut Model, remembers_closed: Duration) {
         let counters =
             self.quotas.iter().flat_map(|quota| self.keys.iter().map(|key| Counter::new(quota, key)));
@@ -190,7 +190,7 @@ impl<'a, S: Store> Replay<'a, S> {
                     assert_eq!(Ok(kept), model.peek(&look), "kept from {counter:?}");
                     model.remember(counter);
                 }
-                // One with nothing used may be kept as well, and nobody could tell.
+                // An empty counter may have been kept as well; nobody could tell.
                 _ => {
                     self.store.reset(counter).await.unwrap();
                     model.reset(counter);
@@ -199,8 +199,8 @@ impl<'a, S: Store> Replay<'a, S> {
         }
     }
 
-    /// A store that forgets counters as soon as their windows have closed opens none of them again when the clock steps
-    /// back a little. Which counters those may be is its own affair, so it is asked about those that hold nothing.
+    /// A store that forgets counters as soon as their windows have closed does not reopen them when the clock steps
+    /// back a little. It is free to choose which to forget, so this asks about the empty ones.
     async fn learn_where_to_open(&self, model: &mut Model, op: &Op) {
         let asks = match op {
             Op::Charge(asks) | Op::Peek(asks) => asks.clone(),

@@ -1,9 +1,9 @@
-//! One table of requests that the service, `explain` and the middleware of every server have to decide on alike.
+//! One table of requests on which the service, `explain` and the middleware of every server must decide alike.
 //!
-//! Requests are asked in this order of one store, because some count on what others have used. Each was, or might be,
-//! seen in two ways: by its method, its path, the address of its client, or what is looked up for it.
+//! Requests run in this order on one store, because some depend on the usage of others. Each one could be misread: in
+//! its method, its path, the address of its client, or an attribute that is looked up.
 
-/// The file of policies. [`BESIDE`] lies beside it.
+/// The policy file. The files of [`BESIDE`] are in the same folder.
 pub const LIMITS: &str = r#"
 tiers:
   free: [100/1d@first_hit]
@@ -72,44 +72,44 @@ policies:
     quotas: [{ limit: { attribute: quota }, max: 260, window: 1d@first_hit }]
 "#;
 
-/// Files beside the file of policies, by their names.
+/// Files in the same folder as the policy file, by name.
 pub const BESIDE: [(&str, &str); 3] = [
     ("tenants.csv", "globex,300/1d@first_hit\n\"Smith, Jones & Co\",200/1d@first_hit\n"),
     ("banned.txt", "198.51.100.0/24 # all of it\n"),
     ("thieves.txt", "2001:db8:bad::/48\n192.0.2.66\n"),
 ];
 
-/// The attributes of requests besides `method`, `path` and `ip`.
+/// The attributes of requests other than `method`, `path` and `ip`.
 pub const ATTRIBUTES: [&str; 10] =
     ["user", "plan", "tenant", "sender", "agent", "tokens", "bytes", "grant", "roles", "quota"];
 
-/// A request, and what has to become of it.
+/// A request, and its expected outcome.
 #[derive(Debug, Clone, Copy)]
 pub struct Asked {
     /// The method.
     pub method: &'static str,
     /// The path, as the client sends it.
     pub path: &'static str,
-    /// The address of the client, as whoever tells it spells it.
+    /// The address of the client, in the spelling of its sender.
     pub ip: &'static str,
-    /// Further attributes. What is there several times is a list.
+    /// Further attributes. A repeated name makes a list.
     pub attributes: &'static [(&'static str, &'static str)],
-    /// The status of an answer that is no decision of the service behind: 200 if the request is admitted.
+    /// The status of the answer if the service behind does not choose it; 200 if the request is admitted.
     pub status: u16,
     /// The quotas that apply, in the order of the file.
     pub quotas: &'static [Standing],
 }
 
-/// A quota, and how it stands after the request.
+/// A quota, and its state after the request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Standing {
     /// The policy.
     pub policy: &'static str,
     /// Its limit for this request.
     pub limit: u64,
-    /// What is left.
+    /// Its remaining units.
     pub left: u64,
-    /// What the request takes.
+    /// The cost of the request.
     pub cost: u64,
 }
 
@@ -151,7 +151,7 @@ const fn refused(
 }
 
 impl Asked {
-    /// The further attributes by name, each with all its texts.
+    /// Returns the further attributes by name, each with all its texts.
     pub fn values(&self) -> impl Iterator<Item = (&'static str, Vec<&'static str>)> {
         let names =
             ATTRIBUTES.into_iter().filter(|name| self.attributes.iter().any(|(other, _)| other == name));
@@ -164,7 +164,7 @@ impl Asked {
 
 /// The table.
 pub const REQUESTS: &[Asked] = &[
-    // HEAD is a GET, and only `method: HEAD` tells them apart.
+    // HEAD counts as GET; only `method: HEAD` tells them apart.
     asked("GET", "/methods", &[one("reads", 9000, 8999)]),
     asked("HEAD", "/methods", &[one("reads", 9000, 8998), one("heads", 8000, 7999)]),
     asked("POST", "/methods", &[one("writes", 7000, 6999)]),
@@ -189,13 +189,13 @@ pub const REQUESTS: &[Asked] = &[
     asked("GET", "/./api//users", &[one("api", 30, 29)]),
     asked("GET", "/api/", &[one("api", 30, 28)]),
     asked("GET", "/api", &[]),
-    // Also where a service is nested and sees `/login` alone.
+    // The same in a nested service, which sees only `/login`.
     asked("GET", "/nested/login", &[one("nested", 110, 109)]),
     asked("GET", "/nested/./login", &[one("nested", 110, 108)]),
     asked("GET", "/nested/x/..//login", &[one("nested", 110, 107)]),
     asked("GET", "/nested/%6cogin", &[one("nested", 110, 106)]),
     asked("GET", "/nested/../login", &[one("login", 10, 1)]),
-    // An address that stands for an IPv4 address is that one, and an IPv6 address counts by its /64.
+    // An IPv4-mapped address is that IPv4 address, and an IPv6 address counts by its /64.
     by("192.0.2.7", "GET", "/", &[one("host", 40, 39)]),
     by("::ffff:192.0.2.7", "GET", "/", &[one("host", 40, 38)]),
     by("::FFFF:C000:207", "GET", "/", &[one("host", 40, 37)]),
@@ -205,13 +205,13 @@ pub const REQUESTS: &[Asked] = &[
     by("2001:db8:0:1::1", "PUT", "/", &[one("network", 50, 49)]),
     Asked { status: 403, ..by("198.51.100.9", "GET", "/", &[one("banned", 0, 0)]) },
     Asked { status: 403, ..by("::ffff:198.51.100.9", "GET", "/", &[one("banned", 0, 0)]) },
-    // Nobody is asked who it is where it is exempt.
+    // An exempt request needs no key attribute.
     asked("GET", "/healthz", &[]),
     asked("HEAD", "/healthz", &[]),
     asked("POST", "/%68ealthz", &[]),
     Asked { method: "PUT", ..with("/healthz", &[("user", "alice")], &[one("probes", 130, 129)]) },
     Asked { method: "PUT", ..refused(400, "/healthz", &[]) },
-    // Costs: 0 is the least that is written down, and 1 if nothing is.
+    // Costs: the least written cost is 0, and the default is 1.
     with("/tokens", &[("user", "alice"), ("tokens", "7")], &[many("tokens", 500, 493, 7)]),
     with("/tokens", &[("user", "alice"), ("tokens", "0")], &[one("tokens", 500, 492)]),
     with("/tokens", &[("user", "alice"), ("tokens", "050")], &[many("tokens", 500, 442, 50)]),
@@ -222,7 +222,7 @@ pub const REQUESTS: &[Asked] = &[
     with("/uploads", &[("user", "alice"), ("bytes", "0")], &[many("uploads", 600, 591, 0)]),
     with("/uploads", &[("user", "alice")], &[many("uploads", 600, 584, 7)]),
     with("/uploads", &[("user", "alice"), ("bytes", "many")], &[many("uploads", 600, 577, 7)]),
-    // Tables and tiers, on the same counters whatever the limit.
+    // Tables and tiers: the counter is the same whatever the limit.
     with("/tenants", &[("tenant", "acme")], &[one("tenants", 700, 699)]),
     with("/tenants", &[("tenant", "globex")], &[one("tenants", 300, 299)]),
     with("/tenants", &[("tenant", "Smith, Jones & Co")], &[one("tenants", 200, 199)]),
@@ -242,18 +242,18 @@ pub const REQUESTS: &[Asked] = &[
     with("/tools", &[("agent", "CURL/8.5")], &[one("tools", 60, 59)]),
     with("/tools", &[("agent", "curl/")], &[one("tools", 60, 58)]),
     with("/tools", &[("agent", "libcurl/8.5")], &[]),
-    // Requests that do not say whom to count.
+    // Requests without a key attribute.
     with("/hooks", &[("sender", "mill")], &[one("hooks", 80, 79)]),
     refused(401, "/hooks", &[]),
     with("/guests", &[("user", "alice")], &[one("guests", 90, 89)]),
     with("/guests", &[], &[]),
-    // One of several matches, and two of them count once.
+    // One of several attributes matches, and two of them count once.
     with("/sign-in", &[], &[one("sign-in", 150, 149)]),
     with("/token", &[("grant", "password")], &[one("sign-in", 150, 148)]),
     with("//sign-in", &[("grant", "password")], &[one("sign-in", 150, 147)]),
     with("/token", &[("grant", "refresh")], &[]),
     asked("GET", "/sign-in", &[]),
-    // A test holds of a list if it holds of one of its texts, and `not` if it holds of none.
+    // A test holds for a list if it holds for one of its texts, and `not` if it holds for none.
     with(
         "/roles",
         &[("roles", "admin"), ("roles", "staff-1")],
@@ -262,12 +262,12 @@ pub const REQUESTS: &[Asked] = &[
     with("/roles", &[("roles", "staff-0"), ("roles", "staff-1")], &[one("others", 180, 179)]),
     with("/roles", &[("roles", "staff-1")], &[one("staff", 170, 168), one("others", 180, 178)]),
     with("/roles", &[], &[one("others", 180, 177)]),
-    // A list is no part of a key, and of one the first text counts that a table has.
+    // A list cannot be part of a key. For a table, the first text that it contains counts.
     with("/role", &[("roles", "admin")], &[one("role", 190, 189)]),
     refused(400, "/role", &[("roles", "admin"), ("roles", "staff-1")]),
     with("/crowd", &[("roles", "c"), ("roles", "b"), ("roles", "a")], &[one("crowd", 230, 229)]),
     with("/crowd", &[("roles", "c"), ("roles", "d")], &[one("crowd", 210, 208)]),
-    // A limit from an attribute, on the same counter whatever it is.
+    // A limit from an attribute: the counter is the same whatever the limit.
     with("/own-limit", &[("user", "alice"), ("quota", "200")], &[one("own-limit", 200, 199)]),
     with("/own-limit", &[("user", "alice"), ("quota", "9999")], &[one("own-limit", 250, 248)]),
     with("/own-limit", &[("user", "alice")], &[one("own-limit", 240, 237)]),
@@ -281,7 +281,7 @@ pub const REQUESTS: &[Asked] = &[
     refused(400, "/said-limit", &[("user", "alice")]),
     refused(400, "/said-limit", &[("user", "alice"), ("quota", "9.5")]),
     refused(400, "/said-limit", &[("user", "alice"), ("quota", "7"), ("quota", "8")]),
-    // Lists of the whole file: those who are allowed come first, then those who are denied.
+    // Lists for the whole file: allowed ones come first, then denied ones.
     refused(403, "/login", &[("user", "mallory")]),
     refused(403, "/nowhere", &[("roles", "admin"), ("roles", "banned")]),
     with("/nowhere", &[("user", "Mallory")], &[]),

@@ -1,17 +1,17 @@
-//! What a store answered, in the words of the rules: used units, windows, one time for all of them.
+//! The answers of a store in the words of the rules: used units, windows, one time for all of them.
 
 use tollgate::{Mark, PerQuota, QuotaState, Timestamp, Window};
 
-/// What one step found and did.
+/// The result of one step.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Counted {
-    /// When the step was taken; every quota of a step must say the same.
+    /// The time of the step; every quota of a step must agree on it.
     pub now: Timestamp,
     /// One count for each charge.
     pub counts: PerQuota<Count>,
 }
 
-/// What one charge found.
+/// The result of one charge.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Count {
     /// Units used after the step.
@@ -20,11 +20,11 @@ pub struct Count {
     pub window: Window,
     /// Whether there was room.
     pub fits: bool,
-    /// Units that the step took, or gave back.
+    /// Units that the step took or gave back.
     pub units: u32,
 }
 
-/// What came of a refund in the window that it named.
+/// The result of a refund in the window that it named.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Given {
     /// Units given back.
@@ -34,11 +34,11 @@ pub struct Given {
 }
 
 impl Given {
-    /// What came of a refund that named this mark; `None` if its window is not the open one.
+    /// Returns the result of a refund with this mark; `None` if its window is not the open one.
     ///
     /// # Panics
     ///
-    /// If something was given back to another window.
+    /// If something was given back in another window.
     #[must_use]
     pub fn of(state: &QuotaState, mark: Mark) -> Option<Self> {
         let is_open = state.mark() == mark;
@@ -58,7 +58,7 @@ impl Counted {
 impl From<tollgate::Counted> for Counted {
     /// # Panics
     ///
-    /// If the quotas of one step say different times.
+    /// If the quotas of one step have different times.
     fn from(counted: tollgate::Counted) -> Self {
         let now = counted.first().map(QuotaState::now);
         assert!(counted.iter().all(|quota| Some(quota.now()) == now), "one reading a step: {counted:?}");

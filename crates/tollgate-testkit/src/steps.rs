@@ -1,10 +1,10 @@
-//! The steps of a store, each by its name.
+//! The steps of a store as methods.
 
 use tollgate::{Charge, Counted, Counter, Mark, QuotaState, Step, Store, StoreError};
 
-/// Shorthand for single steps: what a test writes many times.
+/// Shorthand for single steps, which tests write many times.
 ///
-/// A store that answers a step on one counter must answer one state; anything else is a failed test.
+/// A store must answer a step on one counter with one state; anything else fails the test.
 pub trait StoreSteps: Store {
     /// See [`Step::Charge`].
     fn charge(&self, charges: &[Charge<'_>]) -> impl Future<Output = Result<Counted, StoreError>> + Send {

@@ -1,13 +1,13 @@
-//! A store under test, and what can be done with its time.
+//! A store under test, and control over its time.
 
 use std::time::Duration;
 
 use tollgate::{Anchor, Charge, Key, PolicyQuota, Quota, Step, Store, Timestamp};
 
-/// A store that nobody has used yet, and its time.
+/// An unused store, and its time.
 ///
-/// The time may be a manual clock that jumps, or a server's that can only be waited for. So a rule never relies
-/// on the instant at which it takes a step; it judges by the `now` that comes with the answer.
+/// The time may be a manual clock that jumps, or a server's that can only be waited for. So a rule never relies on the
+/// instant at which it takes a step; it uses the `now` of the answer.
 pub trait Subject: Send + Sync {
     /// The kind of store.
     type Store: Store;
@@ -15,19 +15,19 @@ pub trait Subject: Send + Sync {
     /// The store.
     fn store(&self) -> &Self::Store;
 
-    /// Comes back once the store's time is `time` or later: exactly `time` under a manual clock.
+    /// Waits until the store's time is `time` or later; under a manual clock, exactly `time`.
     fn reach(&self, time: Timestamp) -> impl Future<Output = ()> + Send;
 
-    /// A window so long that a few steps find their place in it, and so short that it can be waited out.
+    /// A window long enough for a few steps, and short enough to wait for its end.
     fn short_window(&self) -> Duration;
 
-    /// Where windows of a fixed length may start; anywhere unless said otherwise.
+    /// Where windows of a fixed length may start; anywhere by default.
     fn anchors(&self) -> &'static [Anchor] {
         &[Anchor::Epoch, Anchor::Staggered, Anchor::FirstHit]
     }
 
-    /// For how long a store remembers a window that has closed, in case its clock steps back into it. Not at all unless
-    /// said otherwise: the clock of a store inside a process does not step back by itself.
+    /// How long a store remembers a closed window, in case its clock steps back into it. Zero by default: the clock of
+    /// a store inside a process does not step back by itself.
     fn remembers_closed(&self) -> Duration {
         Duration::ZERO
     }
@@ -43,23 +43,23 @@ pub trait Subject: Send + Sync {
     }
 }
 
-/// A subject whose time can be set at will, also back.
+/// A subject whose time can be set at will, even back.
 pub trait SteeredClock: Subject {
     /// Sets the store's time.
     fn set_time(&self, time: Timestamp);
 }
 
-/// A subject that can be had with a cap on its counters.
+/// A subject that can be created with a cap on its counters.
 pub trait Capped: Subject + Sized {
-    /// A fresh one that holds at most this many counters.
+    /// Creates a fresh one that holds at most this many counters.
     fn with_max_counters(max_counters: usize) -> Self;
 }
 
-/// An instant by its RFC 3339 name, such as `2026-03-29T12:00:00Z`.
+/// Parses an instant in RFC 3339, such as `2026-03-29T12:00:00Z`.
 ///
 /// # Panics
 ///
-/// If it is none.
+/// If the text is not an instant.
 #[must_use]
 pub fn instant(text: &str) -> Timestamp {
     let instant: jiff::Timestamp = text.parse().expect("an instant in RFC 3339");

@@ -1,8 +1,8 @@
-//! Where windows lie, worked out a second time.
+//! Where windows lie, computed independently of the library.
 //!
-//! The reference model and the conformance suite must not find a window by the arithmetic that they judge. So nothing
-//! here calls the library's: aligned windows are counted from 1970, the shift of staggered ones is an XXH64 of our
-//! own, and a calendar window is searched for among the dates that a clock on the wall shows.
+//! The reference model and the conformance suite must not share the arithmetic that they judge, so nothing here calls
+//! the library's. Aligned windows are counted from 1970, the shift of staggered ones comes from a separate XXH64, and a
+//! calendar window is searched for among the dates that a wall clock shows.
 
 use std::time::Duration;
 
@@ -11,11 +11,11 @@ use jiff::tz::TimeZone;
 use jiff::{SignedDuration, Unit};
 use tollgate::{Anchor, CalendarUnit, Key, Quota, Timestamp, Window, WindowLength};
 
-/// The window of this key that holds `now`. Of a `first_hit` quota, the one that would open now.
+/// Returns the window of this key that holds `now`. For a `first_hit` quota, it is the one that would open now.
 ///
 /// # Panics
 ///
-/// If a calendar window lies outside the years that dates are known for.
+/// If a calendar window lies outside the years with known dates.
 #[must_use]
 pub fn holding(quota: &Quota, key: &Key<'_>, now: Timestamp) -> Window {
     match (quota.anchor(), quota.window()) {
@@ -40,9 +40,9 @@ fn aligned(now: Timestamp, length: Duration, shift: u64) -> Window {
     Window::new(at(number), at(number + 1))
 }
 
-/// From the first second with the number of this one to the first with a higher one.
+/// Runs from the first second with the same number to the first with a higher one.
 fn of_calendar(unit: CalendarUnit, zone: &TimeZone, now: Timestamp) -> Window {
-    /// Longer than any unit and any jump of a clock.
+    /// Longer than any unit and any clock change.
     const FAR: i64 = 370 * 86_400;
     let second = now.as_unix_millis().div_euclid(1_000);
     let number = number_at(unit, zone, second);
@@ -57,8 +57,8 @@ fn of_calendar(unit: CalendarUnit, zone: &TimeZone, now: Timestamp) -> Window {
     Window::new(first(number), first(number + 1))
 }
 
-/// The number of the latest day, week, month or year that a clock on the wall has shown until this second. A clock
-/// that is put back across midnight has shown the later date already.
+/// Returns the number of the latest day, week, month or year that a wall clock has shown until this second. A clock
+/// that was put back across midnight has already shown the later date.
 fn number_at(unit: CalendarUnit, zone: &TimeZone, second: i64) -> i64 {
     let instant = jiff::Timestamp::from_second(second).expect("a year that dates are known for");
     let recent = instant - SignedDuration::from_hours(72);
@@ -73,7 +73,7 @@ fn number_of(unit: CalendarUnit, day: Date) -> i64 {
         || i64::from(day.since((Unit::Day, date(1970, 1, 1))).expect("dates can be told apart").get_days());
     match unit {
         CalendarUnit::Day => days(),
-        // 1970 began with a Thursday, three days after a Monday.
+        // 1970 began on a Thursday, three days after a Monday.
         CalendarUnit::Week => (days() + 3).div_euclid(7),
         CalendarUnit::Month => i64::from(day.year()) * 12 + i64::from(day.month()),
         CalendarUnit::Year => i64::from(day.year()),
@@ -146,10 +146,10 @@ mod tests {
     #[test]
     fn days_that_clocks_make_odd_are_found() {
         for (zone, within, start, end) in [
-            // 23 hours, and a midnight that was put back a minute after it.
+            // 23 hours, and a midnight that was put back a minute later.
             ("Europe/Berlin", "2026-03-29T12:00:00Z", "2026-03-28T23:00:00Z", "2026-03-29T22:00:00Z"),
             ("America/St_Johns", "2010-11-07T02:45:00Z", "2010-11-07T02:30:00Z", "2010-11-08T03:30:00Z"),
-            // No midnight, and a date that never was.
+            // No midnight, and a date that never existed.
             ("America/Sao_Paulo", "2018-11-04T03:00:00Z", "2018-11-04T03:00:00Z", "2018-11-05T02:00:00Z"),
             ("Pacific/Apia", "2011-12-30T09:59:59Z", "2011-12-29T10:00:00Z", "2011-12-30T10:00:00Z"),
         ] {
@@ -162,7 +162,7 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig { failure_persistence: None, ..Default::default() })]
 
-        /// Two ways to the same windows: whichever of them is wrong, this finds it.
+        /// Computes the same windows in two ways, so that an error in either one shows.
         #[test]
         fn the_library_finds_the_same_windows(quota in quota(), key in ".{0,40}", now in 0..4_102_444_800_000_i64) {
             let (key, now) = (Key::from(key), Timestamp::from_unix_millis(now));

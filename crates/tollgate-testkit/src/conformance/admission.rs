@@ -1,4 +1,4 @@
-//! Who is admitted, and what it costs: rules 3, 5, 6 and 7, promises G1 and G2.
+//! Admission and its cost: rules 3, 5, 6 and 7, promises G1 and G2.
 
 use tollgate::{CountDenied, Quota, Reason, Source, Verdict};
 
@@ -24,7 +24,7 @@ pub async fn admits_the_last_unit_and_denies_the_next<S: Subject>(subject: &S) {
     assert!(denied.retry_after() >= Some(denied.reset_after()));
 }
 
-/// Rule 5, G2: a cost is admitted if it fits exactly, and denied if it is one too many.
+/// Rule 5, G2: a cost that fits exactly is admitted; one unit more is denied.
 pub async fn admits_a_cost_that_fits_exactly<S: Subject>(subject: &S) {
     let quota = quota("10/1h");
     let alice = Caller::new(subject, &quota, "alice");
@@ -52,14 +52,14 @@ pub async fn the_largest_costs_and_limits_are_exact<S: Subject>(subject: &S) {
     for _ in 0..256 {
         assert!(alice.takes(u32::MAX).await.is_allowed());
     }
-    // 2^40 - 1 less 256 times 2^32 - 1.
+    // 2^40 - 1 minus 256 times 2^32 - 1.
     assert_eq!(alice.peeks().await.remaining(), 255);
     assert!(!alice.takes(256).await.is_allowed());
     assert!(alice.takes(255).await.is_allowed());
     assert!(!alice.takes(1).await.is_allowed());
 }
 
-/// Rule 5: cost 0 charges nothing and is answered as cost 1 would be.
+/// Rule 5: cost 0 charges nothing and gets the answer of cost 1.
 pub async fn cost_zero_only_looks<S: Subject>(subject: &S) {
     let quota = quota("1/1h");
     let alice = Caller::new(subject, &quota, "alice");
@@ -74,7 +74,7 @@ pub async fn cost_zero_only_looks<S: Subject>(subject: &S) {
     assert!(denied.retry_after().is_some());
 }
 
-/// Rule 5: peek charges nothing, and says of a cost what a charge of it would be told.
+/// Rule 5: a peek charges nothing, and gets the answer that a charge of its cost would get.
 pub async fn peek_tells_what_a_charge_would_be_told<S: Subject>(subject: &S) {
     let quota = quota("5/1h");
     let alice = Caller::new(subject, &quota, "alice");
@@ -114,7 +114,7 @@ pub async fn a_counted_denial_charges_only_quotas_without_room<S: Subject>(subje
     assert_eq!((narrow.used().await, wide.used().await), (8, 2));
 }
 
-/// Rule 6: `count_denied` is each quota's own; one that does not count denials is never charged for one.
+/// Rule 6: `count_denied` belongs to each quota; a quota without it is never charged for a denial.
 pub async fn a_denial_is_counted_only_where_it_is_asked_for<S: Subject>(subject: &S) {
     let counts = quota("1/1h").with_count_denied(CountDenied::Yes);
     let forgives = quota("1/2h");
@@ -127,7 +127,7 @@ pub async fn a_denial_is_counted_only_where_it_is_asked_for<S: Subject>(subject:
     assert_eq!((counts.used().await, forgives.used().await), (3, 1));
 }
 
-/// Rule 6: a cost above the limit is never charged, whatever is counted.
+/// Rule 6: a cost above the limit is never charged, even with `count_denied`.
 pub async fn a_cost_above_the_limit_is_never_charged<S: Subject>(subject: &S) {
     let quota = quota("5/1h").with_count_denied(CountDenied::Yes);
     let alice = Caller::new(subject, &quota, "alice");
@@ -159,7 +159,7 @@ pub async fn used_saturates_at_the_largest_limit<S: Subject>(subject: &S) {
     assert_eq!((recorded.used, recorded.units), (Quota::MAX_LIMIT, 0));
 }
 
-/// Rule 7: a cost above the limit can never pass, so nobody is told when to try it again.
+/// Rule 7: a cost above the limit can never pass, so the denial has no time to wait.
 pub async fn a_cost_above_the_limit_is_denied_for_good<S: Subject>(subject: &S) {
     let quota = quota("5/1h");
     let alice = Caller::new(subject, &quota, "alice");

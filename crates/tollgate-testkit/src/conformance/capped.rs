@@ -1,11 +1,11 @@
-//! What a store with a cap does when it is full: promise G8.
+//! The behaviour of a store with a cap when it is full: promise G8.
 
 use tollgate::{Counter, StoreError};
 
 use super::{quota, short_quota};
 use crate::{Caller, Capped, StoreSteps};
 
-/// G8: a full store says so to keys it does not know, and goes on counting those it does.
+/// G8: a full store refuses unknown keys, and keeps counting known ones.
 pub async fn a_full_store_refuses_only_unseen_keys<S: Capped>() {
     let subject = &S::with_max_counters(3);
     let quota = quota("5/1h");
@@ -42,7 +42,7 @@ pub async fn a_store_is_full_between_95_percent_and_its_cap<S: Capped>() {
     }
 }
 
-/// G8: a flood of unseen keys never makes a store forget one that sits at its limit.
+/// G8: a flood of unseen keys never makes a store forget a key that is at its limit.
 pub async fn a_flood_of_keys_resets_nobody<S: Capped>() {
     let subject = &S::with_max_counters(50);
     let quota = quota("5/1h");
@@ -57,7 +57,7 @@ pub async fn a_flood_of_keys_resets_nobody<S: Capped>() {
     }
 }
 
-/// G8: all or nothing holds for room as well: where a step needs several new counters, none is made in vain.
+/// G8: room is all or nothing as well: a step that needs several new counters creates none in vain.
 pub async fn a_step_that_finds_no_room_charges_nothing<S: Capped>() {
     let subject = &S::with_max_counters(3);
     let quota = quota("5/1h");
@@ -71,7 +71,7 @@ pub async fn a_step_that_finds_no_room_charges_nothing<S: Capped>() {
     assert!(third.takes(1).await.is_allowed());
 }
 
-/// G8: a look at an unseen key is told what its charge would be told.
+/// G8: a peek at an unseen key gets the answer that its charge would get.
 pub async fn a_look_at_an_unseen_key_is_told_that_the_store_is_full<S: Capped>() {
     let subject = &S::with_max_counters(1);
     let quota = quota("5/1h");
@@ -88,7 +88,7 @@ pub async fn a_look_at_an_unseen_key_is_told_that_the_store_is_full<S: Capped>()
     ));
 }
 
-/// G8: what can never pass is a denial even where there is no room for it.
+/// G8: a charge that can never pass is denied even if there is no room for its counter.
 pub async fn a_denial_needs_no_room<S: Capped>() {
     let subject = &S::with_max_counters(1);
     let quota = quota("5/1h");
@@ -100,7 +100,7 @@ pub async fn a_denial_needs_no_room<S: Capped>() {
     assert!(!subject.store().charge(&both).await.unwrap().is_admitted());
 }
 
-/// G5, G8: the room of closed windows is there at once, for one new counter and for several.
+/// G5, G8: the room of closed windows is free at once, for one new counter and for several.
 pub async fn closed_windows_make_room<S: Capped>() {
     let subject = &S::with_max_counters(4);
     let quota = short_quota(subject, 5, tollgate::Anchor::Epoch);
@@ -110,14 +110,14 @@ pub async fn closed_windows_make_room<S: Capped>() {
         let window = if round % 2 == 0 {
             subject.store().charge(&charges).await.unwrap()[0].window().unwrap()
         } else {
-            // One counter is left out, so that the next step needs more room than there is.
+            // One counter is left out, so that the next step needs more room than is free.
             subject.store().charge(&charges[1..]).await.unwrap()[0].window().unwrap()
         };
         subject.reach(window.end()).await;
     }
 }
 
-/// A counter that is reset leaves its room to another.
+/// A reset frees the room of its counter.
 pub async fn a_reset_makes_room<S: Capped>() {
     let subject = &S::with_max_counters(1);
     let quota = quota("5/1h");
@@ -129,7 +129,7 @@ pub async fn a_reset_makes_room<S: Capped>() {
     assert!(matches!(subject.store().charge(&[alice.charge(1)]).await, Err(StoreError::Full)));
 }
 
-/// In a batch, a request that finds no room harms no other.
+/// A request of a batch that finds no room does not affect the others.
 pub async fn a_batch_goes_on_past_a_request_without_room<S: Capped>() {
     let subject = &S::with_max_counters(1);
     let quota = quota("5/1h");

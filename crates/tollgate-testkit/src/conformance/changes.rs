@@ -1,4 +1,4 @@
-//! Waiting as told, and changing a count without asking: rule 10.
+//! Waiting for `retry_after`, and changes of a count: rule 10.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use tollgate::{CountDenied, Quota, Timestamp};
 use super::{anchored, quota, short_quota};
 use crate::{Caller, Given, StoreSteps, Subject};
 
-/// Rule 10: who waits as long as told is admitted; who comes one millisecond earlier is not.
+/// Rule 10: a client that waits for `retry_after` is admitted; one millisecond earlier, it is denied.
 pub async fn who_waits_as_told_is_admitted<S: Subject>(subject: &S) {
     for &anchor in subject.anchors() {
         let quota = short_quota(subject, 3, anchor);
@@ -17,7 +17,7 @@ pub async fn who_waits_as_told_is_admitted<S: Subject>(subject: &S) {
         let decision = alice.takes(1).await;
         let denied = decision.quotas()[0].now();
         assert!(!decision.is_allowed() || denied >= window.end(), "{anchor:?}");
-        // Only a machine that stalls for a whole window leaves nothing to wait for.
+        // Nothing is left to wait for if the machine stalls for a whole window.
         let Some(wait) = decision.retry_after() else { continue };
         assert_eq!(wait, window.end().since(denied), "{anchor:?}");
 
@@ -32,7 +32,7 @@ pub async fn who_waits_as_told_is_admitted<S: Subject>(subject: &S) {
     }
 }
 
-/// Rule 10: a refund gives back what it says, and what it gave back can be taken again.
+/// Rule 10: a refund gives back what its answer says, and those units can be taken again.
 pub async fn a_refund_frees_what_it_gives_back<S: Subject>(subject: &S) {
     for &anchor in subject.anchors() {
         let quota = anchored("5/1h", anchor);
@@ -60,7 +60,7 @@ pub async fn a_refund_gives_back_at_most_what_is_used<S: Subject>(subject: &S) {
     assert_eq!(alice.peeks().await.remaining(), 5);
 }
 
-/// Rule 10: a refund of counts that no cost can say is exact.
+/// Rule 10: a refund is exact even for counts that no single cost can reach.
 pub async fn a_refund_of_a_large_count_is_exact<S: Subject>(subject: &S) {
     let quota = quota("5/1h");
     let alice = Caller::new(subject, &quota, "alice");
@@ -69,7 +69,7 @@ pub async fn a_refund_of_a_large_count_is_exact<S: Subject>(subject: &S) {
     assert_eq!(alice.refunds(u32::MAX, start).await, Some(Given { units: u32::MAX, used }));
 }
 
-/// Rule 10: a window that is not the open one gives back nothing, and the refund says so.
+/// Rule 10: a refund of a window that is not open gives back nothing, and its answer says so.
 pub async fn a_refund_names_its_window<S: Subject>(subject: &S) {
     for &anchor in subject.anchors() {
         let quota = anchored("5/1h", anchor);
@@ -85,7 +85,7 @@ pub async fn a_refund_names_its_window<S: Subject>(subject: &S) {
     }
 }
 
-/// Rule 10, G5: once a window has closed, a refund of it gives nothing back to the next one.
+/// Rule 10, G5: a refund of a closed window gives nothing back to the next one.
 pub async fn a_refund_of_a_closed_window_gives_nothing<S: Subject>(subject: &S) {
     for &anchor in subject.anchors() {
         let quota = short_quota(subject, 5, anchor);
@@ -101,7 +101,7 @@ pub async fn a_refund_of_a_closed_window_gives_nothing<S: Subject>(subject: &S) 
     }
 }
 
-/// Rule 10: `record` charges without asking, also past the limit.
+/// Rule 10: `record` charges whether or not there is room.
 pub async fn a_record_never_asks<S: Subject>(subject: &S) {
     let quota = quota("5/1h");
     let alice = Caller::new(subject, &quota, "alice");
@@ -114,7 +114,7 @@ pub async fn a_record_never_asks<S: Subject>(subject: &S) {
     assert_eq!((denied.is_allowed(), denied.used(), denied.remaining()), (false, 12, 0));
 }
 
-/// Rule 10: `set` may pass the limit, and may free what was used.
+/// Rule 10: `set` may exceed the limit, and may free used units.
 pub async fn a_set_may_pass_the_limit_and_free_it_again<S: Subject>(subject: &S) {
     let quota = quota("5/1h");
     let alice = Caller::new(subject, &quota, "alice");
@@ -127,7 +127,7 @@ pub async fn a_set_may_pass_the_limit_and_free_it_again<S: Subject>(subject: &S)
     assert!(alice.takes(5).await.is_allowed());
 }
 
-/// Rules 6 and 10: `set` and `record` saturate where `used` does.
+/// Rules 6 and 10: `set` and `record` saturate at the same value as `used`.
 pub async fn set_and_record_saturate<S: Subject>(subject: &S) {
     let quota = quota("5/1h").with_count_denied(CountDenied::Yes);
     let alice = Caller::new(subject, &quota, "alice");
@@ -136,8 +136,9 @@ pub async fn set_and_record_saturate<S: Subject>(subject: &S) {
     assert_eq!(alice.takes(5).await.used(), Quota::MAX_LIMIT);
 }
 
-/// Rules 6 and 10: what a charge took is what it can give back. A counter that is nearly saturated said that it had taken
-/// the whole cost, so a refund gave back units of others. Charges on one counter get what it took in their order.
+/// Rules 6 and 10: a charge can be refunded exactly for what it took. A nearly saturated counter claimed to have taken
+/// the whole cost, so a refund gave back units of others. Charges on one counter are told what each took, in their
+/// order.
 pub async fn a_counter_that_saturates_says_what_it_took<S: Subject>(subject: &S) {
     let quota = quota("5/1h").with_count_denied(CountDenied::Yes);
     let alice = Caller::new(subject, &quota, "alice");
@@ -162,7 +163,7 @@ pub async fn a_counter_that_saturates_says_what_it_took<S: Subject>(subject: &S)
     );
 }
 
-/// A reset forgets what was used, and nobody else's count.
+/// A reset forgets the usage of its own counter, and no other.
 pub async fn a_reset_forgets_one_counter<S: Subject>(subject: &S) {
     let (hour, day) = (quota("5/1h"), quota("5/1d"));
     let alice = Caller::new(subject, &hour, "alice");
@@ -189,7 +190,7 @@ pub async fn a_reset_closes_a_first_hit_window<S: Subject>(subject: &S) {
     assert!(next.now > window.start());
 }
 
-/// `set` and `record` open a `first_hit` window as a charge does; setting nothing opens none.
+/// `set` and `record` open a `first_hit` window as a charge does; setting 0 opens none.
 pub async fn set_and_record_open_a_first_hit_window<S: Subject>(subject: &S) {
     let quota = quota("5/1h@first_hit");
     let (alice, bob, carol) = (

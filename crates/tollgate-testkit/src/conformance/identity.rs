@@ -1,4 +1,4 @@
-//! Which counter is counted: rule 4, promise G4.
+//! The identity of counters: rule 4, promise G4.
 
 use tollgate::Key;
 
@@ -17,7 +17,7 @@ pub async fn a_raised_limit_frees_the_difference<S: Subject>(subject: &S) {
     assert!(alice.under(&high).takes(2).await.is_allowed());
 }
 
-/// Rule 4: lowered below what is used, a limit leaves nothing, and never less.
+/// Rule 4: a limit lowered below the usage leaves `remaining` at 0, never negative.
 pub async fn a_lowered_limit_leaves_nothing_and_never_less<S: Subject>(subject: &S) {
     let (high, low) = (quota("8/1h"), quota("5/1h"));
     let alice = Caller::new(subject, &high, "alice");
@@ -27,7 +27,7 @@ pub async fn a_lowered_limit_leaves_nothing_and_never_less<S: Subject>(subject: 
     assert!(lowered.retry_after().is_some());
 }
 
-/// Rule 4: with any anchor, a limit may change without the window moving.
+/// Rule 4: a new limit does not move the window, whatever the anchor.
 pub async fn a_new_limit_moves_no_window<S: Subject>(subject: &S) {
     for &anchor in subject.anchors() {
         let (before, after) = (anchored("5/1h", anchor), anchored("6/1h", anchor));
@@ -38,7 +38,7 @@ pub async fn a_new_limit_moves_no_window<S: Subject>(subject: &S) {
     }
 }
 
-/// Rule 4, G4: another policy, window length, anchor or zone is another counter.
+/// Rule 4, G4: another policy, window length, anchor or zone means another counter.
 pub async fn policies_lengths_anchors_and_zones_have_their_own_counters<S: Subject>(subject: &S) {
     let texts = [
         "1/1h",
@@ -63,7 +63,7 @@ pub async fn policies_lengths_anchors_and_zones_have_their_own_counters<S: Subje
     }
 }
 
-/// Rule 4: a counter does not belong to its place in a list.
+/// Rule 4: a counter does not depend on its place in a list.
 pub async fn the_order_of_quotas_does_not_matter<S: Subject>(subject: &S) {
     let (hour, day) = (quota("2/1h"), quota("9/1d"));
     let (hour, day) = (Caller::new(subject, &hour, "alice"), Caller::new(subject, &day, "alice"));
@@ -74,7 +74,7 @@ pub async fn the_order_of_quotas_does_not_matter<S: Subject>(subject: &S) {
     assert_eq!((hour.used().await, day.used().await), (2, 2));
 }
 
-/// G4: keys that look alike when they are joined, or written as text, are different keys.
+/// G4: keys that look alike when joined, or when written as text, have separate counters.
 pub async fn keys_that_look_alike_have_their_own_counters<S: Subject>(subject: &S) {
     let quota = quota("1/1h");
     let long = "x".repeat(300);
@@ -113,7 +113,7 @@ pub async fn keys_that_look_alike_have_their_own_counters<S: Subject>(subject: &
     }
 }
 
-/// G4: where a policy's name ends and a key begins is told apart, also if they are chosen to deceive.
+/// G4: the end of a policy's name and the beginning of a key are never confused, even if chosen to deceive.
 pub async fn a_policy_never_runs_into_a_key<S: Subject>(subject: &S) {
     let names = [
         ("ab", "c"),
@@ -122,8 +122,8 @@ pub async fn a_policy_never_runs_into_a_key<S: Subject>(subject: &S) {
         ("abc", ""),
         ("a:b", "c"),
         ("a", "b:c"),
-        // The second policy's name goes on with the windows and the start of a key, as canonical bytes would
-        // write them if nothing said how long a policy's name is.
+        // The second policy's name continues with the windows and the beginning of a key, as canonical bytes would show
+        // them if the length of a policy's name were not encoded.
         ("x", "\u{2}1h\u{1}\u{1}k"),
         ("x\u{2}1h\u{1}\u{6}", "k"),
     ];

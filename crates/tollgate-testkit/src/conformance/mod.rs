@@ -1,8 +1,7 @@
-//! The conformance suite: one test for each thing the semantics promise of a store.
+//! The conformance suite: one test for each promise of the semantics about stores.
 //!
-//! A rule is an async function over a [`Subject`] that panics where the promise is broken; its doc line says
-//! which rule (by number) or guarantee (by G) it proves. [`conformance!`](crate::conformance!) makes each a test
-//! of its own.
+//! A rule is an async function over a [`Subject`] that panics if the promise is broken. Its doc line names the rule (by
+//! number) or guarantee (by G) that it proves. [`conformance!`](crate::conformance!) turns each into a test of its own.
 
 pub mod admission;
 pub mod capped;
@@ -19,13 +18,14 @@ use tollgate::{Anchor, PolicyQuota, Quota};
 
 use crate::{Subject, block_on};
 
-/// Tests of every rule that holds for the store.
+/// Defines tests of every rule that the store has to keep.
 ///
-/// `every_store` takes an expression that makes a fresh [`Subject`]; `in_process` one whose store is in this process; `steered_clock` one that makes a [`SteeredClock`](crate::SteeredClock);
-/// `capped` a type that is [`Capped`](crate::Capped). `windows_in_keys` and `windows_in_keys_steered` are the rules of
-/// `every_store` and `steered_clock` that hold where the key of a counter names its window: those of the
-/// [anchors](crate::Subject::anchors) that the subject has, and of a step back into an earlier window only that no
-/// window admits more than its limit. `server_clock` has rules for stores that count by a server's clock: they
+/// `every_store` takes an expression that makes a fresh [`Subject`]; `in_process` one whose store is in this process;
+/// `steered_clock` one that makes a [`SteeredClock`](crate::SteeredClock); `capped` a type that is
+/// [`Capped`](crate::Capped). `windows_in_keys` and `windows_in_keys_steered` are for stores whose keys name the
+/// window. They have the rules of `every_store` and `steered_clock` that hold there, with the
+/// [anchors](crate::Subject::anchors) of the subject; after a step back into an earlier window, they only demand that
+/// no window admits more than its limit. `server_clock` has rules for stores that count by a server's clock: they
 /// [remember closed windows](crate::Subject::remembers_closed) for a second.
 ///
 /// ```
@@ -165,8 +165,8 @@ macro_rules! conformance {
     };
 }
 
-/// Runs one rule, at a time when no hour is about to end: the rules that wait for no window count in long ones,
-/// and all of these end with an hour.
+/// Runs one rule, at a time when no hour is about to end: rules that wait for no window use long windows, and all of
+/// these end with an hour.
 pub fn prove(subject: &impl Subject, rule: impl Future<Output = ()>) {
     block_on(async {
         let hour = Quota::per_hour(1).window_at(&"".into(), subject.now().await);
@@ -177,18 +177,18 @@ pub fn prove(subject: &impl Subject, rule: impl Future<Output = ()>) {
     });
 }
 
-/// The quota in its written form, under the suite's policy.
+/// Parses a quota, under the suite's policy.
 fn quota(text: &str) -> PolicyQuota {
     PolicyQuota::new("conformance", text.parse().expect("a quota"))
 }
 
-/// The quota in its written form, with another anchor.
+/// Parses a quota, and gives it another anchor.
 fn anchored(text: &str, anchor: Anchor) -> PolicyQuota {
     let quota = text.parse::<Quota>().and_then(|quota| quota.with_anchor(anchor));
     PolicyQuota::new("conformance", quota.expect("a quota"))
 }
 
-/// So many in each short window of the subject.
+/// Returns a quota with this limit and the subject's short window.
 fn short_quota(subject: &impl Subject, limit: u64, anchor: Anchor) -> PolicyQuota {
     let quota = Quota::new(limit, subject.short_window()).and_then(|quota| quota.with_anchor(anchor));
     PolicyQuota::new("conformance", quota.expect("a quota"))

@@ -1,11 +1,11 @@
-//! What a caller may remember of an answer: promise G9.
+//! What a caller may conclude from an earlier answer: promise G9.
 
 use tollgate::Timestamp;
 
 use super::{anchored, quota};
 use crate::{Caller, Subject};
 
-/// Costs in no order, enough of them to use up a limit of 100.
+/// Costs in random order, enough to use up a limit of 100.
 const COSTS: [u32; 24] = [1, 7, 30, 0, 2, 41, 19, 3, 3, 12, 55, 1, 6, 101, 9, 4, 2, 0, 1, 8, 1, 2, 1, 1];
 
 /// G9: inside a window `remaining` never rises and the reset instant never moves.
@@ -24,14 +24,14 @@ pub async fn remaining_never_rises_inside_a_window<S: Subject>(subject: &S) {
     }
 }
 
-/// G9: a denial of a cost stays a denial for every cost as large.
+/// G9: a denial of a cost stays a denial for every cost at least as large.
 pub async fn a_denial_stays_for_every_cost_as_large<S: Subject>(subject: &S) {
     let quota = quota("100/1h");
     let alice = Caller::new(subject, &quota, "alice");
     let mut least_denied = u32::MAX;
     for cost in COSTS.into_iter().chain(COSTS) {
         let decision = alice.takes(cost).await;
-        // Cost 0 is answered as cost 1.
+        // Cost 0 gets the answer of cost 1.
         let asked = cost.max(1);
         assert!(
             !decision.is_allowed() || asked < least_denied,

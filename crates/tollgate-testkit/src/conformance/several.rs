@@ -31,7 +31,7 @@ pub async fn charges_of_a_step_have_costs_and_keys_of_their_own<S: Subject>(subj
     assert_eq!((alice.used().await, bob.used().await, all.used().await), (5, 2, 30));
 }
 
-/// Rule 8: a charge of nothing takes nothing, but has its say: its quota must have room for one.
+/// Rule 8: a charge with cost 0 takes nothing, but its quota must still have room for one unit.
 pub async fn a_quota_that_is_only_looked_at_can_deny<S: Subject>(subject: &S) {
     let (hour, day) = (quota("1/1h"), quota("9/1d"));
     let (hour, day) = (Caller::new(subject, &hour, "alice"), Caller::new(subject, &day, "alice"));
@@ -55,7 +55,7 @@ pub async fn charges_on_one_counter_add_up<S: Subject>(subject: &S) {
     assert_eq!(alice.used().await, 5);
 }
 
-/// Rules 7 and 8: charges on one counter that together are above its limit can never pass.
+/// Rules 7 and 8: charges on one counter whose sum is above its limit can never pass.
 pub async fn charges_that_add_up_above_the_limit_are_denied_for_good<S: Subject>(subject: &S) {
     let quota = quota("5/1h");
     let alice = Caller::new(subject, &quota, "alice");
@@ -64,7 +64,7 @@ pub async fn charges_that_add_up_above_the_limit_are_denied_for_good<S: Subject>
     assert_eq!(denied.used(), 0);
 }
 
-/// Rule 9: of several that deny, the one with the longest wait decides.
+/// Rule 9: if several quotas deny, the one with the longest wait decides.
 pub async fn the_longest_wait_decides_a_denial<S: Subject>(subject: &S) {
     let (hour, long, wide) = (quota("1/1h"), quota("1/3653d"), quota("9/1d"));
     let callers = [&hour, &long, &wide].map(|quota| Caller::new(subject, quota, "alice"));
@@ -78,7 +78,7 @@ pub async fn the_longest_wait_decides_a_denial<S: Subject>(subject: &S) {
     assert_eq!((denied.quotas()[2].reason(), denied.quotas()[2].used()), (None, 1));
 }
 
-/// Rule 9: of several that admit, the one with the least share left decides.
+/// Rule 9: if several quotas admit, the one with the least share left decides.
 pub async fn the_least_share_decides_an_admission<S: Subject>(subject: &S) {
     let (wide, narrow) = (quota("100/1h"), quota("9/1d"));
     let (wide, narrow) = (Caller::new(subject, &wide, "alice"), Caller::new(subject, &narrow, "alice"));
@@ -88,14 +88,14 @@ pub async fn the_least_share_decides_an_admission<S: Subject>(subject: &S) {
     assert_eq!((admitted.deciding(), admitted.remaining()), (0, 9));
 }
 
-/// A step without charges is admitted and says what time it is.
+/// A step without charges is admitted and returns the time.
 pub async fn a_step_without_charges_is_admitted<S: Subject>(subject: &S) {
     let counted = subject.store().charge(&[]).await.unwrap();
     assert!(counted.is_admitted() && counted.is_empty());
 }
 
-/// A batch takes one step for each request, one after another in some order: one that is denied harms no other, and
-/// none is counted twice.
+/// A batch takes one step for each request, in some order. A denied request does not affect the others, and none is
+/// counted twice.
 pub async fn requests_of_a_batch_are_independent<S: Subject>(subject: &S) {
     let (hour, day) = (quota("5/1h"), quota("100/1d"));
     let alice = Caller::new(subject, &hour, "alice");
@@ -113,13 +113,13 @@ pub async fn requests_of_a_batch_are_independent<S: Subject>(subject: &S) {
         subject.store().charge_each(&requests).await.into_iter().map(Result::unwrap).collect();
     assert_eq!(answers.iter().map(|answer| answer.len()).collect::<Vec<_>>(), [2, 2, 0, 2, 2, 1]);
     assert!(!answers[1].is_admitted() && answers[2].is_admitted() && answers[3].is_admitted());
-    // Two compete, and whichever is taken first fits.
+    // Two requests compete, and only the first one taken fits.
     assert!(answers[0].is_admitted() != answers[4].is_admitted());
     assert_eq!((alice.used().await, bob.used().await, all.used().await), (3, 5, 8));
     assert!(subject.store().charge_each(&[]).await.is_empty());
 }
 
-/// In this process, the requests of a batch are taken in the given order.
+/// In a store in this process, a batch is taken in the given order.
 pub async fn a_batch_is_taken_in_the_given_order<S: Subject>(subject: &S) {
     let (hour, day) = (quota("5/1h"), quota("100/1d"));
     let alice = Caller::new(subject, &hour, "alice");
@@ -145,9 +145,9 @@ pub async fn a_batch_on_one_key_admits_exactly_the_limit<S: Subject>(subject: &S
     assert_eq!(seen, (1..=20).collect::<Vec<_>>());
 }
 
-/// Steps of all kinds in one call are answered each in its place, as if it had been taken alone. A step that is denied, asks
-/// for nothing or names a window that is over harms no other. Each has counters of its own here, so the order does not
-/// matter.
+/// Steps of all kinds in one call get the answers that each would get alone, in the order of the steps. A step that is
+/// denied, asks for nothing or names a closed window does not affect the others. Each has its own counters here, so
+/// their order does not matter.
 pub async fn steps_of_all_kinds_go_together<S: Subject>(subject: &S) {
     let (hour, day) = (quota("5/1h"), quota("5/1d"));
     let of = |name: &str| Caller::new(subject, &hour, name);
@@ -175,7 +175,7 @@ pub async fn steps_of_all_kinds_go_together<S: Subject>(subject: &S) {
         Step::Set { counter: set.charge(0).counter(), used: 3 },
         Step::Peek(&two),
     ];
-    /// Used and taken for each charge, and the reason of a denial.
+    /// The usage and the units taken for each charge, and the reason of a denial.
     type Expected<'a> = (&'a [(u64, u32)], Option<Reason>);
     let expected: [Expected<'_>; 12] = [
         (&[(2, 2), (2, 2)], None),
@@ -197,7 +197,7 @@ pub async fn steps_of_all_kinds_go_together<S: Subject>(subject: &S) {
         let counted = answer.unwrap_or_else(|error| panic!("{step:?}: {error}"));
         let mut found: Vec<_> = counted.iter().map(|state| (state.used(), state.units())).collect();
         if let (Step::Peek([_, _]), [_, (used, _)]) = (step, &mut found[..]) {
-            // It may come before the charge of its second counter, or after it.
+            // The peek may happen before or after the charge of its second counter.
             assert!([0, 2].contains(used), "{step:?}: {counted:?}");
             *used = 0;
         }
@@ -210,7 +210,7 @@ pub async fn steps_of_all_kinds_go_together<S: Subject>(subject: &S) {
     }
 }
 
-/// In this process, steps of all kinds are taken in the given order.
+/// In a store in this process, steps of all kinds are taken in the given order.
 pub async fn steps_of_all_kinds_are_taken_in_the_given_order<S: Subject>(subject: &S) {
     let quota = quota("5/1h");
     let alice = Caller::new(subject, &quota, "alice");

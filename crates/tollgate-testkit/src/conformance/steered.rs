@@ -1,4 +1,4 @@
-//! What a clock that is set forward and back may cost: rules 1, 2, 11 and 12, to the millisecond.
+//! The effects of a clock that steps forward and back: rules 1, 2, 11 and 12, to the millisecond.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -11,7 +11,7 @@ use crate::{Caller, Count, Given, SteeredClock, StoreSteps, instant};
 
 const MILLISECOND: Duration = Duration::from_millis(1);
 
-/// What may be the first to come to a counter after a step back.
+/// The first operation on a counter after a step back.
 #[derive(Debug, Clone, Copy)]
 enum Touch {
     Peek,
@@ -25,7 +25,7 @@ enum Touch {
 const TOUCHES: [Touch; 6] =
     [Touch::Peek, Touch::Denial, Touch::Charge, Touch::Record, Touch::Set, Touch::Refund];
 
-/// Rule 11: a step happens at the store's time, and every window is found from it.
+/// Rule 11: a step happens at the store's time, which determines every window.
 pub async fn a_step_happens_at_the_stores_time<S: SteeredClock>(subject: &S) {
     let quota = quota("5/7s");
     let alice = Caller::new(subject, &quota, "alice");
@@ -52,7 +52,7 @@ pub async fn a_window_closes_to_the_millisecond<S: SteeredClock>(subject: &S) {
     }
 }
 
-/// Rule 2: a calendar day is as long as people there live it.
+/// Rule 2: a calendar day has as many hours as its zone gives it.
 pub async fn a_calendar_day_has_its_23_or_25_hours<S: SteeredClock>(subject: &S) {
     let quota = quota("5/day@Europe/Berlin");
     let alice = Caller::new(subject, &quota, "alice");
@@ -71,7 +71,7 @@ pub async fn a_calendar_day_has_its_23_or_25_hours<S: SteeredClock>(subject: &S)
     }
 }
 
-/// Rule 12: a step back inside a window changes nothing but the time.
+/// Rule 12: a step back within a window changes nothing but the time.
 pub async fn a_step_back_inside_a_window_changes_nothing<S: SteeredClock>(subject: &S) {
     for &anchor in subject.anchors() {
         let quota = short_quota(subject, 5, anchor);
@@ -85,7 +85,7 @@ pub async fn a_step_back_inside_a_window_changes_nothing<S: SteeredClock>(subjec
     }
 }
 
-/// Rule 12: however far the clock steps back, what was used stays used.
+/// Rule 12: however far the clock steps back, used units stay used.
 pub async fn a_step_back_never_reopens_a_window<S: SteeredClock>(subject: &S) {
     for &anchor in subject.anchors() {
         for windows in [1_u32, 2, 10, 100_000] {
@@ -99,10 +99,10 @@ pub async fn a_step_back_never_reopens_a_window<S: SteeredClock>(subject: &S) {
     }
 }
 
-/// Rules 10 and 12: after a step back nobody waits longer than one window, however often they ask meanwhile.
+/// Rules 10 and 12: after a step back nobody waits longer than one window, however often they try meanwhile.
 ///
-/// A store that denied by a window that has not begun, and left it there, would deny again in every window up to
-/// it, each time with a promise.
+/// A store that denied by a window that has not begun, and kept the counter there, would deny again in every window
+/// until then, with a new `retry_after` each time.
 pub async fn a_step_back_locks_nobody_out_for_longer_than_a_window<S: SteeredClock>(subject: &S) {
     for &anchor in subject.anchors() {
         let quota = short_quota(subject, 5, anchor);
@@ -124,7 +124,7 @@ pub async fn a_step_back_locks_nobody_out_for_longer_than_a_window<S: SteeredClo
     }
 }
 
-/// Rule 12: whoever only looks after a step back is told the truth as well.
+/// Rule 12: a peek after a step back gets a true answer as well.
 pub async fn a_peek_after_a_step_back_keeps_its_promise<S: SteeredClock>(subject: &S) {
     for &anchor in subject.anchors() {
         let quota = short_quota(subject, 5, anchor);
@@ -155,8 +155,8 @@ pub async fn a_step_forward_costs_only_the_skipped_windows<S: SteeredClock>(subj
     }
 }
 
-/// Rule 12: after a step back of up to a second a counter stays in its window, whatever comes to it first. The answer
-/// has the store's time, and the wait lasts from there to the end of the window.
+/// Rule 12: after a step back of up to a second a counter stays in its window, whatever operation comes first. The
+/// answer has the store's time, and the wait lasts from there to the end of the window.
 pub async fn a_step_back_of_a_second_reopens_nothing<S: SteeredClock>(subject: &S) {
     for &anchor in subject.anchors() {
         for (back, touch) in [1_u64, 999, 1_000].into_iter().flat_map(|back| TOUCHES.map(|it| (back, it))) {
@@ -191,8 +191,8 @@ pub async fn a_step_back_of_a_second_reopens_nothing<S: SteeredClock>(subject: &
     }
 }
 
-/// Rule 12: a longer step back takes the counter, with what it has used, into the window that holds now. Whatever
-/// comes to it first writes that: or else the key would be held until its first window is over.
+/// Rule 12: a longer step back takes the counter, with its usage, into the window that holds now. The first operation
+/// writes that; otherwise the key would be held until its first window is over.
 pub async fn a_longer_step_back_takes_the_counter_along<S: SteeredClock>(subject: &S) {
     for &anchor in subject.anchors() {
         for (back, touch) in [1_001_u64, 3_600_000].into_iter().flat_map(|back| TOUCHES.map(|it| (back, it)))
@@ -220,8 +220,8 @@ pub async fn a_longer_step_back_takes_the_counter_along<S: SteeredClock>(subject
     }
 }
 
-/// Rule 12: however the clock wavers about a boundary, less than a second back each time, no window admits more than
-/// its limit, and every step is counted in the window that holds it or that begins within a second.
+/// Rule 12: a clock that wavers about a boundary, less than a second back each time, lets no window admit more than its
+/// limit. Every step is counted in the window that holds it or that begins within a second.
 pub async fn a_step_back_and_forth_admits_nothing_twice<S: SteeredClock>(subject: &S) {
     for &anchor in subject.anchors() {
         let quota = short_quota(subject, 5, anchor);
@@ -244,7 +244,7 @@ pub async fn a_step_back_and_forth_admits_nothing_twice<S: SteeredClock>(subject
     }
 }
 
-/// Rules 8 and 12: of one request, each counter stays in its own window, and it is all or nothing still.
+/// Rules 8 and 12: each counter of a request stays in its own window, and the request is still all or nothing.
 pub async fn a_step_back_leaves_each_quota_its_own_window<S: SteeredClock>(subject: &S) {
     let hour = quota("5/1h");
     for &anchor in subject.anchors() {
@@ -266,8 +266,8 @@ pub async fn a_step_back_leaves_each_quota_its_own_window<S: SteeredClock>(subje
     }
 }
 
-/// Rules 2 and 12: a window of the calendar stays open through a step back of a second as others do, and a longer one
-/// takes its counter along.
+/// Rules 2 and 12: a calendar window stays open through a step back of a second, like any other; a longer step takes
+/// its counter along.
 pub async fn a_step_back_over_midnight_reopens_no_date<S: SteeredClock>(subject: &S) {
     let quotas = ["5/day@Europe/Berlin", "5/week@UTC", "5/month@Pacific/Auckland", "5/year@America/New_York"];
     for (text, back) in quotas.into_iter().flat_map(|text| [1_u64, 1_000].map(|back| (text, back))) {
@@ -284,7 +284,7 @@ pub async fn a_step_back_over_midnight_reopens_no_date<S: SteeredClock>(subject:
             assert_eq!(peeked.quotas()[0].window().unwrap(), window, "{text}, {touch:?}");
         }
         let before = holding(quota.quota(), alice.key(), window.start() - MILLISECOND);
-        // Also to right before another window, which the counter has not been in.
+        // Includes the last instant before another window, which the counter has not been in.
         for earlier in [window.start() - Duration::from_millis(1_001), before.start() - MILLISECOND] {
             subject.set_time(window.start());
             alice.resets().await;
@@ -303,8 +303,8 @@ pub async fn a_step_back_over_midnight_reopens_no_date<S: SteeredClock>(subject:
     }
 }
 
-/// Rule 12: what was used in a window is known for a second after its end, should the clock step back into it.
-/// Nothing that takes no unit of the next window makes a store forget that.
+/// Rule 12: a store remembers a window's usage for a second after its end, in case the clock steps back into it. No
+/// operation makes it forget that, except one that takes units of the next window.
 pub async fn a_step_back_into_a_closed_window_finds_it_used_up<S: SteeredClock>(subject: &S) {
     for &anchor in subject.anchors() {
         for (back, looks) in [1_u64, 999, 1_000].into_iter().flat_map(|back| [(back, false), (back, true)]) {
@@ -326,7 +326,7 @@ pub async fn a_step_back_into_a_closed_window_finds_it_used_up<S: SteeredClock>(
 }
 
 impl<S: SteeredClock> Caller<'_, S> {
-    /// Takes so many units at the start of the next window, and gives that window.
+    /// Takes this many units at the start of the next window, and returns that window.
     async fn opens(&self, cost: u32) -> Window {
         let quota: &PolicyQuota = self.charge(0).counter().quota();
         let start = holding(quota.quota(), self.key(), self.subject().now().await).end();
@@ -337,8 +337,8 @@ impl<S: SteeredClock> Caller<'_, S> {
         window
     }
 
-    /// Comes to a counter with three of five used, and gives what it found. A refund gives one unit back if the window
-    /// that it was opened in is still its window, and finds it closed otherwise.
+    /// Operates on a counter with three of five units used, and returns what the operation found. A refund gives back
+    /// one unit if the counter is still in the window that was opened, and otherwise finds that window closed.
     async fn touch(&self, touch: Touch, opened: Window) -> Option<Count> {
         Some(match touch {
             Touch::Peek => (&self.peeks().await.quotas()[0]).into(),

@@ -10,7 +10,7 @@ use crate::{Caller, StoreSteps, Subject};
 
 const MILLISECOND: Duration = Duration::from_millis(1);
 
-/// Rule 1, G5: a window holds its start and not its end; what it counted is not counted after it.
+/// Rule 1, G5: a window includes its start and excludes its end; its usage does not count after it.
 pub async fn a_window_ends_just_before_its_end<S: Subject>(subject: &S) {
     for &anchor in subject.anchors() {
         let quota = super::short_quota(subject, 5, anchor);
@@ -28,7 +28,7 @@ pub async fn a_window_ends_just_before_its_end<S: Subject>(subject: &S) {
     }
 }
 
-/// G5: however many windows pass unused, the next is a fresh one.
+/// G5: after any number of unused windows, the next one starts empty.
 pub async fn a_closed_window_is_never_counted_again<S: Subject>(subject: &S) {
     for &anchor in subject.anchors() {
         let quota = super::short_quota(subject, 5, anchor);
@@ -40,7 +40,7 @@ pub async fn a_closed_window_is_never_counted_again<S: Subject>(subject: &S) {
     }
 }
 
-/// Rule 2: windows with an anchor of their own lie where the quota says, and hold the time of the step.
+/// Rule 2: a window with its own anchor is where the quota says, and contains the time of the step.
 pub async fn windows_lie_where_the_quota_says<S: Subject>(subject: &S) {
     let quotas = [
         "5/1h",
@@ -66,7 +66,7 @@ pub async fn windows_lie_where_the_quota_says<S: Subject>(subject: &S) {
     }
 }
 
-/// Rule 2: staggered windows of different keys do not all end together.
+/// Rule 2: the staggered windows of different keys do not all end together.
 pub async fn staggered_windows_of_keys_end_apart<S: Subject>(subject: &S) {
     let quota = quota("5/1h@staggered");
     let mut ends = Vec::<Timestamp>::new();
@@ -78,7 +78,7 @@ pub async fn staggered_windows_of_keys_end_apart<S: Subject>(subject: &S) {
     assert!(ends.len() > 1, "{ends:?}");
 }
 
-/// Rule 2: a `first_hit` window starts with the first unit and no later one extends it.
+/// Rule 2: a `first_hit` window starts with the first unit, and later units do not extend it.
 pub async fn a_first_hit_window_is_never_extended<S: Subject>(subject: &S) {
     let quota = quota("5/1h@first_hit");
     let alice = Caller::new(subject, &quota, "alice");
@@ -94,7 +94,7 @@ pub async fn a_first_hit_window_is_never_extended<S: Subject>(subject: &S) {
     assert_eq!(alice.sets(3).await.window, first.counts[0].window);
 }
 
-/// Rule 2: until the first unit a peek answers as if the window opened now, and neither it nor a denial opens one.
+/// Rule 2: before the first unit a peek answers as if the window opened now. Neither a peek nor a denial opens one.
 pub async fn only_a_charge_opens_a_first_hit_window<S: Subject>(subject: &S) {
     let quota = quota("5/1h@first_hit");
     let alice = Caller::new(subject, &quota, "alice");
@@ -111,7 +111,7 @@ pub async fn only_a_charge_opens_a_first_hit_window<S: Subject>(subject: &S) {
     assert!(first.now > before.quotas()[0].window().unwrap().start());
 }
 
-/// Rule 2: once a `first_hit` window has closed, the next unit opens one of its own.
+/// Rule 2: once a `first_hit` window has closed, the next unit opens a new one.
 pub async fn the_next_hit_opens_the_next_window<S: Subject>(subject: &S) {
     let quota = super::short_quota(subject, 1, Anchor::FirstHit);
     let alice = Caller::new(subject, &quota, "alice");
@@ -122,7 +122,7 @@ pub async fn the_next_hit_opens_the_next_window<S: Subject>(subject: &S) {
     assert_eq!(next.counts[0].window.start(), next.now);
 }
 
-/// Rule 3: the shortest window is one millisecond, and no two share a unit.
+/// Rule 3: the shortest window is one millisecond, and its units do not count in the next.
 pub async fn the_shortest_window_is_one_millisecond<S: Subject>(subject: &S) {
     let quota = quota("1/1ms");
     let alice = Caller::new(subject, &quota, "alice");
@@ -137,7 +137,7 @@ pub async fn the_shortest_window_is_one_millisecond<S: Subject>(subject: &S) {
     }
 }
 
-/// Rules 9 and 11: what one step says of several quotas comes from one reading of the clock.
+/// Rules 9 and 11: one step answers for several quotas from one reading of the clock.
 pub async fn a_step_reads_the_clock_once<S: Subject>(subject: &S) {
     let quotas = ["9/1ms", "9/1h", "9/3s@first_hit", "9/2ms@staggered", "9/day@Europe/Berlin"].map(quota);
     for round in 0..20_u64 {

@@ -1,4 +1,4 @@
-//! What a caller was told, and what it read on the clock before and after.
+//! The answer to a request, with the caller's clock readings before and after.
 
 use smallvec::SmallVec;
 
@@ -24,21 +24,21 @@ impl Victim {
 /// The answer to a request for one unit.
 #[derive(Debug, Clone)]
 pub struct Answer {
-    /// Who was charged.
+    /// The key that was charged.
     pub victim: Victim,
-    /// Read before the call.
+    /// The reading before the call.
     pub before: Reading,
-    /// Read after the call.
+    /// The reading after the call.
     pub after: Nanos,
     /// Whether it was admitted.
     pub allowed: bool,
     /// How long to wait, in milliseconds, if it was denied.
     pub retry_after: Option<i64>,
-    /// Where each quota stands, in the order of the group's quotas.
+    /// The state of each quota, in the order of the group's quotas.
     pub quotas: SmallVec<[Standing; 2]>,
 }
 
-/// Where one quota stands, by the answer. Times are in Unix milliseconds.
+/// The state of one quota in the answer. Times are in Unix milliseconds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Standing {
     /// The first millisecond of the window.

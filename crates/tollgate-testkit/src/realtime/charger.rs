@@ -1,4 +1,4 @@
-//! One thread of a course: whom it charges when.
+//! One thread of a course: which keys it charges, and when.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -14,25 +14,26 @@ use super::terms::{Plan, Terms};
 
 const MILLI: Nanos = 1_000_000;
 
-/// How long before the end of its window a key is charged, and how long after: some ticks of a kernel's clock.
+/// How long before and after the end of its window a key is charged: a few ticks of a kernel's clock.
 const BEFORE: Nanos = 4 * MILLI;
 const AFTER: Nanos = 14 * MILLI;
 
-/// Keys asked for at once, where that can be.
+/// How many keys one call asks for, if the target allows several.
 const CHUNK: usize = 32;
 
-/// A look at all keys takes at least so long; who has less to do rests.
+/// The least time for one pass over all keys; a faster pass rests.
 const LOOK: Nanos = 250_000;
 
-/// Charges the crowds of a plan around the ends of their windows, and its own obedient clients when they may return.
+/// Charges the crowds of a plan around the ends of their windows, and its own obedient clients as soon as they may
+/// return.
 #[derive(Debug)]
 pub(super) struct Charger {
     crowd: Vec<Watched>,
-    /// Where each group begins in the crowd.
+    /// The position in the crowd where each group begins.
     groups: Vec<usize>,
-    /// Where it begins to look: threads in step would hardly meet on a key at the end of its window.
+    /// The position where passes begin. Threads in step would rarely meet on a key at the end of its window.
     first: usize,
-    /// When obedient clients ask next, the first on top.
+    /// When obedient clients ask next, earliest on top.
     obedient: BinaryHeap<Reverse<(Nanos, Victim)>>,
 }
 
@@ -46,9 +47,9 @@ struct Watched {
 #[derive(Debug, Clone, Copy)]
 struct Ends {
     length: Nanos,
-    /// The end of any window, as far as is known.
+    /// The end of any of its windows, if known.
     end: Nanos,
-    /// Whether the others are whole windows away from it.
+    /// Whether all window ends are whole windows apart.
     aligned: bool,
 }
 
@@ -63,13 +64,13 @@ impl Ends {
             let since = (now - self.end).rem_euclid(self.length);
             return since < AFTER || self.length - since < BEFORE;
         }
-        // Once the window has ended, asking opens another.
+        // After the end of a window, a request opens another.
         now - (self.end - self.length) < AFTER || self.end - now < BEFORE
     }
 }
 
 impl Charger {
-    /// The charger with this index of so many, which share the obedient clients.
+    /// Creates charger `index` of `chargers`, with its share of the obedient clients.
     pub(super) fn new(plan: &Plan, index: usize, chargers: usize) -> Self {
         let mut crowd = Vec::new();
         let mut groups = Vec::new();
@@ -88,7 +89,7 @@ impl Charger {
         Self { crowd, groups, first, obedient }
     }
 
-    /// Charges until the deadline, and gives the answers.
+    /// Charges until the deadline, and returns the answers.
     pub(super) fn charge(
         &mut self,
         client: &mut impl Client,
@@ -118,7 +119,7 @@ impl Charger {
         answers
     }
 
-    /// Asks for those that may return by now.
+    /// Charges for the clients that may return by now.
     fn ask_obedient(&mut self, client: &mut impl Client, clock: &RealClock, answers: &mut Vec<Answer>) {
         let now = clock.now();
         let mut due = Vec::new();
@@ -136,11 +137,11 @@ impl Charger {
             self.obedient.push(Reverse((answer.after + wait, answer.victim)));
             due.retain(|victim| *victim != answer.victim);
         }
-        // Those for which there was no room.
+        // Clients that found no room ask again.
         self.obedient.extend(due.into_iter().map(|victim| Reverse((now + AFTER, victim))));
     }
 
-    /// Asks for these keys, and learns where `first_hit` windows are.
+    /// Charges these keys, and learns where `first_hit` windows are.
     fn ask_crowd(
         &mut self,
         client: &mut impl Client,
@@ -155,7 +156,7 @@ impl Charger {
             let Victim { group, index } = answer.victim;
             let watched = &mut self.crowd[self.groups[usize::from(group)] + index as usize];
             for (ends, standing) in watched.ends.iter_mut().zip(&answer.quotas) {
-                // What has room and was not charged may have no window.
+                // A quota that has room but was not charged may have no window.
                 if !ends.aligned && (answer.allowed || !standing.has_room) {
                     ends.end = standing.end * MILLI;
                 }

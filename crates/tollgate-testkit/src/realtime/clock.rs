@@ -1,31 +1,31 @@
-//! The time as the oracle reads it: from the operating system, and not through the library.
+//! The oracle's clock: reads the operating system directly, not through the library.
 
 use rustix::time::{ClockId, Timespec, clock_getres, clock_gettime};
 
 /// Nanoseconds since the Unix epoch.
 pub type Nanos = i64;
 
-/// The time now: the kernel's last tick, and the time itself.
+/// The current time, and the kernel's last tick.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Reading {
-    /// The time of the last tick. A limiter may decide by it, or by anything between it and the time itself.
+    /// The time of the last tick. A limiter may decide by it, or by any time up to `precise`.
     pub coarse: Nanos,
-    /// The time itself.
+    /// The exact time.
     pub precise: Nanos,
 }
 
-/// The wall clock as it was when this was made, advanced by the monotonic clock.
+/// The wall clock when this was created, advanced by the monotonic clock.
 #[derive(Debug, Clone, Copy)]
 pub struct RealClock {
-    /// What the wall clock was ahead of the monotonic one.
+    /// How far the wall clock was ahead of the monotonic one.
     offset: Nanos,
 }
 
-/// The wall clock was set if it is this much further ahead than before. Two readings are best some 30 ns apart.
+/// The least growth of that lead that shows a set wall clock. The best readings are about 30 ns apart.
 const SET: Nanos = 500_000;
 
 impl RealClock {
-    /// The time as it is now.
+    /// Starts from the current time.
     #[must_use]
     pub fn new() -> Self {
         Self { offset: offset() }
@@ -39,20 +39,20 @@ impl RealClock {
         Reading { coarse, precise: self.now() }
     }
 
-    /// The time now.
+    /// Returns the current time.
     #[must_use]
     pub fn now(&self) -> Nanos {
         nanos(clock_gettime(ClockId::Monotonic)) + self.offset
     }
 
-    /// Whether somebody has set the wall clock forward since. A limiter follows that within a second, so for that long
-    /// nobody knows by which time it decides. It does not follow a step back, and neither does this clock.
+    /// Whether the wall clock was set forward since. A limiter follows within a second, so until then its time is
+    /// unknown. It does not follow a step back, and neither does this clock.
     #[must_use]
     pub fn was_set_forward(&self) -> bool {
         offset() > self.offset + SET
     }
 
-    /// How far apart ticks are.
+    /// Returns the time between ticks.
     #[must_use]
     pub fn tick() -> Nanos {
         nanos(clock_getres(ClockId::MonotonicCoarse))
@@ -65,8 +65,8 @@ impl Default for RealClock {
     }
 }
 
-/// What the wall clock is ahead of the monotonic one. A pause between the two readings makes it too small and never too
-/// large, so the largest of several is the best.
+/// Returns how far the wall clock is ahead of the monotonic one. A pause between the two readings makes the result too
+/// small, never too large, so the largest of several is the best.
 fn offset() -> Nanos {
     let ahead = |_| nanos(clock_gettime(ClockId::Realtime)) - nanos(clock_gettime(ClockId::Monotonic));
     (0..16).map(ahead).max().expect("there are sixteen")

@@ -10,57 +10,57 @@ use super::figures::Figures;
 use super::ledger::{Allowance, Ledger};
 use super::terms::Plan;
 
-/// A limiter under proof, or a service.
+/// A limiter or a service under test.
 pub trait Target: Sync {
-    /// What one thread asks it by.
+    /// The client of one thread.
     type Client<'t>: Client
     where
         Self: 't;
 
-    /// Another client.
+    /// Creates another client.
     fn client(&self) -> Self::Client<'_>;
 }
 
-/// What one thread asks a limiter by.
+/// One thread's access to a limiter.
 pub trait Client: Send {
-    /// Asks for a unit for each of these keys, and adds the answers in any order. Where a limiter answers that it is
-    /// full there is no answer to add.
+    /// Charges a unit for each of these keys, and adds the answers in any order. If a limiter is full, there is no
+    /// answer to add.
     fn ask(&mut self, clock: &RealClock, victims: &[Victim], answers: &mut Vec<Answer>);
 
-    /// Charges keys that nobody has charged before, the one with this number and some that follow. Gives the number
-    /// that is next.
+    /// Charges keys that were never charged before: the one with this number and some that follow. Returns the next
+    /// number.
     fn bring(&mut self, number: u64) -> u64;
 
-    /// The time by the limiter's clock, in Unix milliseconds.
+    /// Returns the time by the limiter's clock, in Unix milliseconds.
     fn now(&mut self) -> i64;
 }
 
-/// How hard a limiter is tried.
+/// The load on a limiter.
 #[derive(Debug, Clone, Copy)]
 pub struct Course {
     /// Threads that charge the keys of the plan.
     pub chargers: usize,
-    /// How long it takes.
+    /// The duration of the course.
     pub length: Duration,
 }
 
-/// Answers are judged in batches of so long, while the next are being asked for.
+/// Answers are judged in batches of this length, while the next batch runs.
 const BATCH: Nanos = 300_000_000;
 
-/// How long those who bring new keys rest after each call, so that the course leaves half a core of two to others.
+/// The rest after each call that brings new keys, so that a course leaves half a core of two to others.
 const REST: Duration = Duration::from_micros(300);
 
-/// Readings of the library's clock and of the oracle's were up to 100 ns apart once both had settled.
+/// Once both had settled, readings of the library's clock and of the oracle's were up to 100 ns apart.
 const SKEW: Nanos = 1_000_000;
 
-/// A store bears coarse readings that lag by twelve ticks, as `Clock::coarse_resolution` says.
+/// A store tolerates coarse readings that lag by twelve ticks, as `Clock::coarse_resolution` says.
 const TICKS_BORNE: Nanos = 12;
 
 /// How long a clock may take to settle: it looks at the wall clock once a second.
 const SETTLING: Nanos = 60_000_000_000;
 
 impl Course {
-    /// Tries the limiter, and judges it.
+    /// Runs the course, and judges the answers.
     ///
     /// # Panics
     ///
@@ -94,7 +94,7 @@ impl Course {
             });
             unjudged = answers;
             if clock.was_set_forward() {
-                // It is not known by which time these were decided, nor those of the last batch that meet them.
+                // The limiter's time for these is unknown, and so it is for those of the last batch that overlap them.
                 unjudged.clear();
                 ledger.forget();
                 clock = RealClock::new();
@@ -106,7 +106,7 @@ impl Course {
     }
 }
 
-/// Waits until the limiter's clock is not behind the oracle's. It may be, for a second, if its thread was paused between
+/// Waits until the limiter's clock is not behind the oracle's. It may be for a second, if its thread was paused between
 /// two readings of the system's clocks.
 fn settle(client: &mut impl Client, clock: &RealClock) {
     let until = clock.now() + SETTLING;

@@ -1,4 +1,4 @@
-//! What a proof has come to.
+//! The results of a proof.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -11,19 +11,19 @@ pub struct Figures {
     pub asked: u64,
     /// Units that were admitted.
     pub charged: u64,
-    /// Units that were admitted beyond what is promised (G1, G3).
+    /// Units that were admitted beyond the promises (G1, G3).
     pub over: u64,
-    /// Denials of clients that returned when they were told to (rule 10).
+    /// Denials of clients that waited as told (rule 10).
     pub early_denials: u64,
-    /// Denials by windows that had room (G2).
+    /// Denials in windows that had room (G2).
     pub false_denials: u64,
-    /// Answers with a window that cannot be, or with a verdict that is not that of their quotas (rules 1, 2, 8 and 9).
+    /// Answers with an impossible window, or with a verdict that contradicts their quotas (rules 1, 2, 8 and 9).
     pub wrong_answers: u64,
     /// The first answers that broke each promise.
     pub stories: BTreeMap<&'static str, Vec<String>>,
 }
 
-/// How many answers are kept that broke the same promise.
+/// How many answers are kept for each broken promise.
 const KEPT: usize = 3;
 
 impl Figures {
@@ -57,7 +57,7 @@ impl AddAssign for Figures {
     }
 }
 
-/// As a `RESULT` line has it.
+/// In the format of a `RESULT` line.
 impl fmt::Display for Figures {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { asked, charged, over, early_denials, false_denials, wrong_answers, .. } = self;

@@ -1,4 +1,4 @@
-//! The ledger: every answer, held against what is promised.
+//! The ledger: checks every answer against the promises.
 
 use super::answer::Answer;
 use super::clock::Nanos;
@@ -9,13 +9,13 @@ use super::track::{Denial, Span, Track};
 /// How far the limiter's clock may be from the oracle's.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Allowance {
-    /// Between readings of the two clocks at the same time.
+    /// The distance between readings of the two clocks at the same time.
     pub skew: Nanos,
-    /// How late ticks may come until nothing is promised of denials by a coarse clock.
+    /// The delay of ticks beyond which denials by a coarse clock are not judged.
     pub lag: Nanos,
 }
 
-/// What was admitted and denied, by key and quota.
+/// The admitted units and the denials, by key and quota.
 #[derive(Debug)]
 pub struct Ledger {
     allowance: Allowance,
@@ -29,13 +29,13 @@ pub struct Ledger {
 struct Counters {
     policy: &'static str,
     quotas: Vec<Terms>,
-    /// For each key each quota's, one after another.
+    /// For each key, the tracks of its quotas, one after another.
     tracks: Vec<Track>,
     shifts: Vec<Option<Nanos>>,
 }
 
 impl Ledger {
-    /// An empty one for these keys.
+    /// Creates an empty ledger for these keys.
     #[must_use]
     pub fn new(plan: &Plan, allowance: Allowance) -> Self {
         let counters = plan.groups.iter().map(|group| {
@@ -50,12 +50,13 @@ impl Ledger {
         Self { allowance, counters: counters.collect(), batch: 0, figures: Figures::default() }
     }
 
-    /// Judges these answers. All calls that began before any of them ended are among them or were judged before.
+    /// Judges these answers. Every call that began before any of them ended must be among them, or judged before.
     pub fn judge(&mut self, answers: &[Answer]) {
         let Some(began) = answers.iter().map(|answer| answer.before.coarse).min() else { return };
         self.batch += 1;
         self.figures.asked += answers.len() as u64;
-        // Whatever is admitted and told is known before anything is judged by it: the order of threads is not.
+        // All admissions and waits are recorded before anything is judged by them, because the order of threads is
+        // unknown.
         for answer in answers {
             self.note(answer, began);
         }
@@ -64,13 +65,13 @@ impl Ledger {
         }
     }
 
-    /// What it has come to.
+    /// Returns the results so far.
     #[must_use]
     pub fn figures(&self) -> &Figures {
         &self.figures
     }
 
-    /// Forgets all answers, but not what was found.
+    /// Forgets all answers, but keeps the results.
     pub fn forget(&mut self) {
         for counters in &mut self.counters {
             counters.tracks.fill(Track::default());
@@ -133,7 +134,7 @@ impl Ledger {
         self.judge_verdict(answer);
     }
 
-    /// All or nothing: it is allowed if every quota has room, and a denial says how long its windows last.
+    /// All or nothing: a request is allowed if every quota has room, and a denial names the end of its windows.
     fn judge_verdict(&mut self, answer: &Answer) {
         let denying = answer.quotas.iter().filter(|standing| !standing.has_room);
         let wait = denying.map(|standing| standing.end - standing.now).max();

@@ -1,20 +1,22 @@
 //! An oracle for limits on the real clock: did any window of a key admit more than its limit?
 //!
-//! A course charges many keys around the ends of their windows while new keys keep the table at work, and a ledger of
-//! its own judges every answer. The ledger shares nothing with what it judges: it has its own clock, its own window
-//! arithmetic and its own counts. It knows what the answers say, and it knows between which two readings of the clock
-//! each call lay. From both it judges:
+//! A course charges many keys around the ends of their windows while new keys keep the table busy, and a separate
+//! ledger judges every answer. The ledger shares nothing with the limiter: it has its own clock, its own window
+//! arithmetic and its own counts. It uses the content of each answer, and the clock readings before and after each
+//! call:
 //!
 //! | promise | by the windows in the answers | by the clock |
 //! |---|---|---|
-//! | G1 | no window admits more than the limit | no window admits more than the limit, counting the calls that lie in it for certain |
+//! | G1 | no window admits more than the limit | no window admits more than the limit, counting only calls that are
+//! certainly inside it |
 //! | G2 | a window that denies has admitted its limit | |
 //! | G3 | | no interval as long as a window admits more than twice the limit |
-//! | rule 1, rule 2 | windows have their length and their place, and do not overlap | they hold the time of the call |
-//! | rule 10 | clients that return when told are not denied by the same window | no window denies once it is over |
+//! | rule 1, rule 2 | windows have their length and their place, and do not overlap | they contain the time of the call
+//! |
+//! | rule 10 | clients that wait as told are not denied by the same window | no window denies once it is over |
 //!
-//! A call is judged by what its readings prove and by nothing else: on a machine that stands still, readings lie far
-//! apart and prove little, so that a slow machine never fails a proof.
+//! A call is judged only by what its readings prove. On a machine that stands still, readings are far apart and prove
+//! little, so a slow machine never fails a proof.
 
 mod answer;
 mod charger;
@@ -32,11 +34,11 @@ pub use self::figures::Figures;
 pub use self::ledger::{Allowance, Ledger};
 pub use self::terms::{Group, Plan, Start, Terms};
 
-/// How long a proof runs in all: `TOLLGATE_SECONDS`, or half a minute.
+/// Returns how long a proof runs in all: `TOLLGATE_SECONDS`, or half a minute.
 ///
 /// # Panics
 ///
-/// If the variable holds no number.
+/// If the variable is not a number.
 #[must_use]
 pub fn seconds() -> u64 {
     let text = std::env::var("TOLLGATE_SECONDS").unwrap_or_else(|_| "30".to_owned());

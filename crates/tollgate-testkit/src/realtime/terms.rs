@@ -1,4 +1,4 @@
-//! What is promised to whom, with the oracle's own arithmetic of windows.
+//! The quotas and keys of a plan, with the oracle's own arithmetic of windows.
 
 use std::fmt;
 
@@ -30,28 +30,28 @@ pub enum Start {
     FirstHit,
 }
 
-/// Keys that are under the same quotas.
+/// Keys with the same quotas.
 #[derive(Debug, Clone)]
 pub struct Group {
     /// The policy's name.
     pub policy: &'static str,
     /// Its quotas: a request needs room in all of them.
     pub quotas: Vec<Terms>,
-    /// Keys that everybody charges around the ends of their windows.
+    /// Keys that every thread charges around the ends of their windows.
     pub crowd: u32,
     /// Keys that one thread charges until they are denied, and again exactly when it was told to return.
     pub obedient: u32,
 }
 
-/// Who is charged in a course.
+/// The keys of a course.
 #[derive(Debug, Clone)]
 pub struct Plan {
-    /// The keys, by what they are promised.
+    /// The groups of keys, by their quotas.
     pub groups: Vec<Group>,
 }
 
 impl Terms {
-    /// As the product writes and reads it, such as `5/1000ms@staggered`.
+    /// Returns the written form, such as `5/1000ms@staggered`.
     #[must_use]
     pub fn written(&self) -> String {
         self.to_string()
@@ -61,7 +61,8 @@ impl Terms {
         self.millis * MILLI
     }
 
-    /// Where this key's windows start, as time since any of their starts; `None` if the first unit says it.
+    /// Returns where this key's windows start, as time since any of their starts; `None` if that depends on the first
+    /// unit.
     pub(super) fn shift(&self, key: &str) -> Option<Nanos> {
         match self.start {
             Start::Epoch => Some(0),
@@ -70,8 +71,8 @@ impl Terms {
         }
     }
 
-    /// The most that an interval as long as a window can admit. A `first_hit` window begins with a unit, so one more
-    /// than an interval holds would have to begin in it.
+    /// Returns the most that an interval as long as a window can admit. A `first_hit` window begins with a unit: an
+    /// interval that contains this unit ends before the next window begins.
     pub(super) fn most_in_an_interval(&self) -> usize {
         2 * self.limit - usize::from(self.start == Start::FirstHit)
     }
@@ -89,20 +90,21 @@ impl fmt::Display for Terms {
 }
 
 impl Group {
-    /// How many keys there are.
+    /// Returns the number of keys.
     #[must_use]
     pub fn keys(&self) -> u32 {
         self.crowd + self.obedient
     }
 }
 
-/// The name of the key with this index.
+/// Returns the name of the key with this index.
 #[must_use]
 pub(super) fn key(index: u32) -> String {
     format!("victim-{index}")
 }
 
-/// XXH64 with seed 0 of the key's canonical bytes, modulo the window: 1 for a text, its length in LEB128, the text.
+/// Returns XXH64 with seed 0 of the key's canonical bytes, modulo the window. For a text, these are 1, its length in
+/// LEB128, and the text.
 fn shift_millis(key: &str, millis: i64) -> i64 {
     let length = u8::try_from(key.len()).ok().filter(|length| *length < 128);
     let mut bytes = vec![1, length.expect("keys are short, so that their length is one byte of LEB128")];

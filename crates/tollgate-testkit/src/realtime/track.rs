@@ -1,4 +1,4 @@
-//! What is known of one counter: the units it has admitted lately, and when clients were told to return.
+//! The history of one counter: the units it has admitted lately, and when clients were told to return.
 
 use super::answer::Standing;
 use super::clock::{Nanos, Reading};
@@ -12,23 +12,23 @@ const MILLI: Nanos = 1_000_000;
 pub(super) struct Track {
     admitted: Vec<Unit>,
     told: Vec<Told>,
-    /// The batch of answers before which old entries were dropped last.
+    /// The batch of answers before which old entries were last dropped.
     dropped_in: u64,
 }
 
-/// When a limiter may have read its clock for one call, and when the caller did.
+/// When a limiter may have read its clock for one call, and when the caller read its own.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Span {
     /// Read by the caller before the call.
     before: Nanos,
     /// Read by the caller after the call.
     after: Nanos,
-    /// The earliest time that the limiter can have taken for now, and the latest.
+    /// The earliest and the latest time at which the limiter may have decided.
     earliest: Nanos,
     latest: Nanos,
-    /// The earliest time by which it may deny.
+    /// The earliest time at which it may deny.
     denies_from: Nanos,
-    /// Whether ticks were near enough for what a coarse clock may be expected to bear.
+    /// Whether ticks came often enough for a limiter with a coarse clock.
     is_steady: bool,
 }
 
@@ -38,11 +38,11 @@ struct Unit {
     span: Span,
     /// The start of the window in the answer.
     start: i64,
-    /// Whether it was found to be too many. Then it counts for no other, or those after it would seem to be as well.
+    /// Whether it was found to be too many. Then it no longer counts, or later units would seem to be too many as well.
     is_over: bool,
 }
 
-/// Somebody was denied by the window that starts then, and told to return at a time of the oracle's clock.
+/// A client was denied by the window that starts then, and told to return at a time of the oracle's clock.
 #[derive(Debug, Clone, Copy)]
 struct Told {
     start: i64,
@@ -52,7 +52,7 @@ struct Told {
 /// How a denial breaks a promise.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Denial {
-    /// A client that returns when told can be denied by it.
+    /// The denial may hit a client that waited as told.
     Early(&'static str),
     /// There was room.
     False,
@@ -62,7 +62,7 @@ impl Span {
     pub(super) fn new(before: Reading, after: Nanos, allowance: Allowance) -> Self {
         // A limiter's clock shows whole milliseconds, rounded down.
         let earliest = |time: Nanos| time.div_euclid(MILLI) * MILLI - allowance.skew;
-        // To the millisecond in which the limiter's clock may show the tick.
+        // Up to the millisecond in which the limiter's clock may show the tick.
         let is_steady = after - before.coarse + MILLI < allowance.lag;
         let denies_from = earliest(if is_steady { before.precise } else { before.coarse });
         Self {
@@ -77,7 +77,7 @@ impl Span {
 }
 
 impl Track {
-    /// Drops what cannot matter to answers of calls that began at this time or later.
+    /// Drops entries that cannot matter to calls that began at this time or later.
     pub(super) fn drop_before(&mut self, batch: u64, began: Nanos, terms: &Terms) {
         if self.dropped_in != batch {
             self.dropped_in = batch;
@@ -87,7 +87,7 @@ impl Track {
         }
     }
 
-    /// Takes note of an admitted unit. The promise that it breaks, if any.
+    /// Records an admitted unit. Returns the promise that it breaks, if any.
     pub(super) fn admit(
         &mut self,
         span: Span,
@@ -103,7 +103,7 @@ impl Track {
         broken
     }
 
-    /// The promise that the unit broke which was noted last, if any.
+    /// Returns the promise that the last recorded unit broke, if any.
     fn broken_by(
         &self,
         span: Span,
@@ -127,7 +127,7 @@ impl Track {
                 return Some("G1: the window of its time has admitted more than the limit");
             }
         }
-        // Of the intervals that hold it for certain, those that end with a unit hold the most.
+        // Of the intervals that certainly contain the unit, those that end with a unit contain the most.
         let ends = counted().map(|unit| unit.span.latest);
         let mut ends =
             ends.filter(|end| (*end - length..*end).contains(&(span.earliest - 1)) && span.latest <= *end);
@@ -138,7 +138,7 @@ impl Track {
         None
     }
 
-    /// Takes note of what a denied client was told.
+    /// Records what a denied client was told.
     pub(super) fn tell(&mut self, span: Span, standing: &Standing, retry_after: i64) {
         let return_at = span.after + retry_after * MILLI;
         match self.told.iter_mut().find(|told| told.start == standing.start) {
@@ -147,7 +147,7 @@ impl Track {
         }
     }
 
-    /// The promise that a denial breaks, if any. Everything admitted by then has been noted.
+    /// Returns the promise that a denial breaks, if any. All earlier admissions are recorded.
     pub(super) fn judge_denial(&self, span: Span, standing: &Standing, terms: &Terms) -> Option<Denial> {
         let was_told = |told: &&Told| span.is_steady && told.return_at <= span.before;
         if self.told.iter().filter(was_told).any(|told| told.start == standing.start) {
@@ -168,7 +168,7 @@ impl Track {
         })
     }
 
-    /// What is wrong with the window of an answer, if anything. Everything admitted by then has been noted.
+    /// Returns what is wrong with the window of an answer, if anything. All earlier admissions are recorded.
     pub(super) fn judge_window(
         &self,
         span: Span,
@@ -193,7 +193,7 @@ impl Track {
         if shift.is_some() || !admitted {
             return None;
         }
-        // Only the units of a key say where its windows are.
+        // Only the units of a key show where its windows are.
         let overlaps = |unit: &Unit| unit.start != start && (unit.start - start).abs() < terms.millis;
         if self.admitted.iter().any(overlaps) {
             return Some("rule 2: the window overlaps another of the key");
