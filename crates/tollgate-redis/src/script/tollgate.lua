@@ -1,47 +1,46 @@
--- Takes many requests in one step, at one reading of the clock, one after another. Each is all or nothing: all it
--- needs is read and checked before its first write.
+-- Takes many requests in one step, one after another, at one reading of the clock. Each is all or nothing: everything
+-- it needs is read and checked before its first write.
 --
--- KEYS: the counters, request by request. ARGV: groups of requests that differ in their keys alone, each packed into
--- one text, because ten arguments cost more than what is done with them. Words end with a zero, integers have eight
+-- KEYS: the counters, request by request. ARGV: groups of requests that differ only in their keys. Each group is packed
+-- into one text, because ten arguments cost more than the work on them. Words end with a zero, integers have eight
 -- bytes, the lowest first:
 --
 --   op        charge, record, deny, look, set, refund or reset
 --   times     how often each request is taken; 0 for `look`
---   counters  how many keys a request has
---   requests  how many there are
---   and for each of its counters:
+--   counters  the number of keys of a request
+--   requests  the number of requests
+--   and for each counter of a request:
 --     units, one, other
---              charge: the units to take, as a word of digits; the limit they must stay within; the least limit that
---                counts denials, or 0
---              record: the units to take, room or not;  deny: the units that are denied, 0, and as with charge
+--              charge: the units to take, as a word of digits; their limit; the least limit that counts denials, or 0
+--              record: the units to take, room or not;  deny: the denied units, 0, and as with charge
 --              set: 0, and the count to write
---              refund: the units to give back, and the start of the window that is meant
+--              refund: the units to give back, and the start of their window
 --     windows, a, b
 --              grid: each b ms, one of them from a on;  first_hit: b ms from the first unit;  given: from a to b;
---              named: from a to b, and the key says so
+--              named: from a to b, and the key names the window
 --
--- The reply is a flat list of integers, packed because that costs both sides less: the time, then for each request
--- and counter the count before the step, or a fault. Of a first_hit counter the end of its window comes after that. Of
--- any other counter whose window has not begun, there are three: LATER, the count, and the end of its window. A refund
--- of another window than the open one gives nothing back: CLOSED comes before all that, or alone if the key says the
--- window. What a step made of a count, its caller computes from that.
+-- The reply is a flat list of integers, which is cheaper to write and to read than a nested one. It has the time, then
+-- for each request and counter the count before the step, or a fault. For a first_hit counter, the end of its window
+-- follows. For any other counter whose window has not begun, there are three: LATER, the count, and the end of its
+-- window. A refund of a window that is not open gives nothing back: CLOSED precedes the rest, or stands alone if the key
+-- names the window. The caller computes the new counts from these.
 --
--- A counter is an integer that expires a second after its window has ended; that is where its window is kept. Where
--- the key says it, others may count with us and let it expire later: then that says nothing of the window.
+-- A counter is an integer that expires a second after its window ends, so its expiry tells its window. If the key names
+-- the window, other programs may share the counter and let it expire later; its expiry then tells nothing.
 --
--- The clock may step back. By up to a second, it reopens nothing: the counter of a window that has closed is still
--- there, and a counter whose window has not begun stays in it. After a longer step, whatever comes to a counter first
--- takes it, with what it has used, into the window that holds now. Else it would be held for as long as the step was.
+-- The clock may step back. A step of up to a second reopens nothing: the counter of a closed window still exists, and a
+-- counter whose window has not begun stays in it. After a longer step, the first operation on a counter takes it, with
+-- its usage, into the window that holds now; otherwise it would be held for the length of the step.
 
 local call, try, from_packed = redis.call, redis.pcall, struct.unpack
 
--- For how long a counter outlives its window, and by how much the clock may step back without reopening it.
+-- How long a counter outlives its window, and how far the clock may step back without reopening it.
 local GRACE = 1000
 local MOST = 1099511627775
 local STALE, NO_COUNT, CLOSED, LATER = -1, -2, -3, -4
 
--- When a counter expires and how long it has left say together what the time is, and cost less than TIME. An expiry
--- that is none of ours may be too large for a number of Lua.
+-- The expiry of a counter and its remaining life give the time, and cost less than TIME. The expiry of a key that is not
+-- ours may be too large for a Lua number.
 local first_ends = call('PEXPIRETIME', KEYS[1])
 local left = first_ends > 0 and first_ends < 1e15 and call('PTTL', KEYS[1]) or 0
 local now
@@ -51,15 +50,15 @@ else
   local time = call('TIME')
   now = time[1] * 1000 + math.floor(time[2] / 1000)
 end
--- With room for one answer, which nearly every reply has: a table that has to grow costs as much as a packed number.
+-- Sized for one answer, which nearly every reply has: growing a table costs as much as a packed number.
 local reply, said = { now, 0 }, 1
 
--- All that is not usual. Lua makes functions anew at each call of a script, and nearly no call needs these. This one
--- takes no variable from around it, for each would be one more thing to make.
+-- Everything off the fast path. Lua creates functions at each call of a script, and few calls need these. This function
+-- captures no variables, because each one would have to be created as well.
 local function unusual(now, reply, call, try, GRACE, MOST, STALE, NO_COUNT, CLOSED, LATER)
-  -- What a counter says, when it expires (nil if it is not there), and when it has to: with the window that it stays
-  -- in, else with the one that holds now, or would open now. Nothing if what is there is no count. Last, how the count
-  -- is spelt. What it says may be known already.
+  -- Returns a counter's count, its expiry (nil if it does not exist), the expiry that it should have (that of the window
+  -- it stays in, else of the one that holds or would open now), and the spelling of the count. Returns nil if the value
+  -- is not a count. `value` is the counter's value, if already known.
   local function read(key, windows, expiry, length, value)
     local due = expiry or now + length + GRACE
     value = value or try('GET', key)
@@ -69,7 +68,7 @@ local function unusual(now, reply, call, try, GRACE, MOST, STALE, NO_COUNT, CLOS
     if not count or not (count >= 0 and count < 1e13 and count % 1 == 0) then return nil end
     local ends = call('PEXPIRETIME', key)
     if ends ~= due then
-      -- INCRBY will not look at it.
+      -- SET will overwrite the value, so INCRBY does not check its spelling.
       if tostring(count) ~= value then return nil end
       local stays = ends > due
       if windows == 'grid' then
@@ -77,8 +76,8 @@ local function unusual(now, reply, call, try, GRACE, MOST, STALE, NO_COUNT, CLOS
       elseif windows == 'first_hit' then
         stays = ends > now + GRACE and ends <= due + GRACE
       elseif windows == 'given' then
-        -- Of a calendar only the window that holds now is known. The next one begins where it ends, and is longer by
-        -- less than a half; the one after that ends later.
+        -- For a calendar, only the window that holds now is known. The next one begins at its end, and is less than half
+        -- as long again; the one after that ends later.
         stays = stays and due <= now + 2 * GRACE and ends - due < 1.5 * length
       end
       if stays then
@@ -90,35 +89,34 @@ local function unusual(now, reply, call, try, GRACE, MOST, STALE, NO_COUNT, CLOS
     return count, ends, due, value
   end
 
-  -- How often, out of so many times, so many units fit into this room.
+  -- Returns how many times, up to `times`, a unit fits into the room.
   local function fit(times, unit, room)
     if room < (unit > 0 and unit or 1) then return 0 end
     if room >= unit * times then return times end
     return math.floor(room / unit)
   end
 
-  -- What a counter says once it was charged and then denied so often.
+  -- Returns the count after this many charges and denials.
   local function charged(count, unit, admitted, denied, counted)
     count = count + admitted * unit
     if denied > 0 and unit > 0 and counted > 0 and count + unit > counted then count = count + denied * unit end
     return count <= MOST and count or MOST
   end
 
-  -- Adds to a counter so that it says `after`. Says a fault if it cannot: what looked like a number is spelt as INCRBY
-  -- does not spell it.
+  -- Raises a counter to `after`. Returns a fault if its value looked like a number, but is not spelt as INCRBY demands.
   local function add(key, units, after)
     local sum = try('INCRBY', key, units)
     if sum == after then return nil end
-    -- Any other error is the server's, which refuses to write. It does so at the first write or not at all, so nothing
-    -- has been written.
+    -- Any other error means that the server refuses writes. It does so at the first write or not at all, so nothing has
+    -- been written.
     if not string.find(sum.err, 'integer', 1, true) then return call('INCRBY', key, units) end
     return NO_COUNT
   end
 
-  -- Makes a counter that says `before` say `after`, until it is due. Says a fault if it cannot.
+  -- Changes a counter from `before` to `after`, until it is due. Returns a fault if that fails.
   local function write(key, before, after, ends, due)
     if after == before then
-      -- A long step back of the clock has left it a window too long, or somebody took its expiry away.
+      -- After a long step back its expiry is too late, or another client has removed it.
       if ends and ends ~= due then call('PEXPIREAT', key, due) end
     elseif ends ~= due then
       call('SET', key, after, 'PXAT', due)
@@ -127,8 +125,8 @@ local function unusual(now, reply, call, try, GRACE, MOST, STALE, NO_COUNT, CLOS
     end
   end
 
-  -- Says of a counter what it was, or a fault, and if nobody else knows it, when its window ends. Gives how much is
-  -- said by then, as all do that call it.
+  -- Adds a counter's previous count or a fault to the reply, with the end of its window if the caller cannot know it.
+  -- Returns the new length of the reply, as its callers do.
   local function say(said, answer, windows, expiry, due)
     if windows == 'first_hit' then
       reply[said + 1], reply[said + 2] = answer, answer < 0 and answer or due - GRACE
@@ -142,7 +140,7 @@ local function unusual(now, reply, call, try, GRACE, MOST, STALE, NO_COUNT, CLOS
     return said + 3
   end
 
-  -- Charges and looks at one counter. What it says may be known already.
+  -- Charges or looks at one counter. `value` is its value, if already known.
   local function charge_single(said, name, value, times, unit, limit, counted, windows, expiry, length)
     local count, ends, due = read(name, windows, expiry, length, value)
     local fault
@@ -168,12 +166,12 @@ local function unusual(now, reply, call, try, GRACE, MOST, STALE, NO_COUNT, CLOS
     return nil, 0, expiry or now + length + GRACE
   end
 
-  -- Gives units back, at most what is used, if the window is the one with this start. The last is whether it is not.
+  -- Gives back units, at most the usage, if the window has this start. The last result says that it has not.
   local function refund(key, units, named, windows, start, expiry, length)
     local count, ends, due = read(key, windows, expiry, length)
     if not count then return NO_COUNT end
-    -- Only a counter that is in this window already has anything to give back before it begins. Where it stands in the
-    -- window that holds, only who names that one is told.
+    -- Before the window begins, only a counter that is already in it can give anything back. The state of the window
+    -- that holds now is told only to callers that name that one.
     if windows == 'given' and now < start and ends ~= due then return STALE end
     local begins = start
     if windows == 'given' and due ~= expiry then
@@ -183,12 +181,12 @@ local function unusual(now, reply, call, try, GRACE, MOST, STALE, NO_COUNT, CLOS
     end
     local is_meant = begins == named
     local given = is_meant and units or 0
-    -- A counter that is only looked at may belong to the window that holds now, after a long step back of the clock.
+    -- Even without a refund, the counter may have to move into the window that holds now, after a long step back.
     local fault = write(key, count, count > given and count - given or 0, ends, due)
     return fault, count, due, not is_meant and not fault
   end
 
-  -- Sets, refunds and resets one counter each.
+  -- Sets, refunds or resets one counter for each request.
   local function change_singles(said, op, requests, key, unit, one, windows, start, expiry, length)
     for key = key + 1, key + requests do
       local fault, count, due, is_closed
@@ -210,7 +208,7 @@ local function unusual(now, reply, call, try, GRACE, MOST, STALE, NO_COUNT, CLOS
     return said
   end
 
-  -- The limit by which an operation takes its units.
+  -- Returns the limit within which an operation takes its units.
   local function bound(op, limit)
     if op == 'record' then return math.huge end
     if op == 'deny' then return -1 end
@@ -218,8 +216,8 @@ local function unusual(now, reply, call, try, GRACE, MOST, STALE, NO_COUNT, CLOS
     error('there is no operation ' .. op)
   end
 
-  -- Charges, records, denies and looks at several counters each; `asked` says of every counter in turn its unit, limit,
-  -- counted, windows, expiry and length.
+  -- Charges, records, denies or looks at several counters for each request. `asked` has the unit, limit, counted,
+  -- windows, expiry and length of each counter.
   local function take_several(said, op, times, requests, key, counters, asked)
     local count, ends, due, spelt = {}, {}, {}, nil
     for _ = 1, requests do
@@ -227,7 +225,7 @@ local function unusual(now, reply, call, try, GRACE, MOST, STALE, NO_COUNT, CLOS
       for i = 1, counters do
         local unit, limit, _, windows, expiry, length = unpack(asked[i], 1, 6)
         count[i], ends[i], due[i], spelt = read(KEYS[key + i], windows, expiry, length)
-        -- The first write must not fail after others.
+        -- Once one counter is written, no other may fail.
         if not count[i] or (spelt and tostring(count[i]) ~= spelt) then
           fault = NO_COUNT
         else
@@ -252,7 +250,7 @@ end
 local others
 local key = 0
 for group = 1, #ARGV do
-  -- The first counter, which is nearly always the only one, at one go with what is before it.
+  -- Unpacks the first counter, which is nearly always the only one, together with the fields before it.
   local op, times, counters, requests, spelt, one, other, windows, a, b, at =
     from_packed('<si8i8i8si8i8si8i8', ARGV[group])
   local asked, stale = nil, false
@@ -267,7 +265,7 @@ for group = 1, #ARGV do
       start, expiry, length = nil, nil, b
     else
       start, expiry, length = a, b + GRACE, b - a
-      -- After a step back, units can be given back in a window that has not begun.
+      -- After a step back, a refund may name a window that has not begun.
       stale = stale or now < a - (op == 'refund' and GRACE or 0) or now >= b
     end
     if counters > 1 or op == 'record' or op == 'deny' then
@@ -277,8 +275,8 @@ for group = 1, #ARGV do
   end
   if not stale and not asked and (op == 'charge' or op == 'look') then
     local limit, counted = one, other
-    -- No two keys are alike. One command for all is a third of the work; for other types than strings it answers nil, as
-    -- if the key were not there.
+    -- All keys differ. One command for all is a third of the work. For types other than strings it answers nil, as if the
+    -- key did not exist.
     local values = requests > 1 and call('MGET', unpack(KEYS, key + 1, key + requests))
     local all = unit * times
     if times > 1 then spelt = string.format('%.0f', all) end
@@ -293,8 +291,8 @@ for group = 1, #ARGV do
         value = ends ~= -2 and try('GET', name)
       end
       local count = tonumber(value)
-      -- Nearly always, what the rest would come to, without its steps: a counter that is there and has room, or a new
-      -- one. INCRBY and SET NX change nothing of what is no count.
+      -- The fast path: a counter that exists and has room, or a new one. INCRBY and SET NX leave a value that is not a
+      -- count unchanged.
       local is_taken = false
       if is_usual and count then
         if count >= 0 and count <= room and (ends or call('PEXPIRETIME', name)) == expiry then
@@ -314,7 +312,7 @@ for group = 1, #ARGV do
   else
     others = others or unusual(now, reply, call, try, GRACE, MOST, STALE, NO_COUNT, CLOSED, LATER)
     if stale then
-      -- A refund whose key says the window is never about another one.
+      -- If the key names the window, a refund cannot concern another one.
       local fault = op == 'refund' and windows == 'named' and CLOSED or STALE
       for _ = 1, requests do
         for i = 1, counters do
